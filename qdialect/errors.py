@@ -1,0 +1,78 @@
+"""The errors qdialect raises for bad input.
+
+Every error a user can cause is a `QError`: one sentence, a code a program can
+match, and where in the input it happened.  Command-line tools print it and exit
+with code 1; the embedding API lets it propagate.  Anything else that escapes is
+a defect of ours.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Where:
+    """A place in an input: a text position, or a named node, or just a file."""
+
+    file: str | None = None
+    line: int | None = None
+    column: int | None = None
+    node: str | None = None
+
+    def __str__(self) -> str:
+        if self.line is not None:
+            return f"{self.file or '<input>'}:{self.line}:{self.column or 1}"
+        if self.node is not None:
+            return f"{self.file}: node '{self.node}'" if self.file else f"node '{self.node}'"
+        return self.file or ""
+
+
+class QError(Exception):
+    """Base of all errors caused by input, options or a plug-in.
+
+    `code` is stable and machine-readable (kebab-case); `notes` are printed as
+    `note:` lines below the error.
+    """
+
+    code: str
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        where: Where | None = None,
+        code: str = "invalid-input",
+        notes: tuple[str, ...] = (),
+    ) -> None:
+        super().__init__(message)
+        self.message = message
+        self.where = where
+        self.code = code
+        self.notes = notes
+
+    def __str__(self) -> str:
+        place = str(self.where) if self.where else ""
+        return f"{place}: error: {self.message}" if place else f"error: {self.message}"
+
+
+class InputError(QError):
+    """The input (a file, IR text, a model, data) is wrong."""
+
+
+class UnsupportedError(QError):
+    """The input is valid but asks for something that is not implemented."""
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        where: Where | None = None,
+        code: str = "unsupported",
+        notes: tuple[str, ...] = (),
+    ) -> None:
+        super().__init__(message, where=where, code=code, notes=notes)
+
+
+class UsageError(QError):
+    """An option, pass, target or level that does not exist (exit code 2)."""

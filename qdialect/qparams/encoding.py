@@ -1,0 +1,242 @@
+"""Quantization parameters as a value: storage, expressed type, parameter field.
+
+Pure: knows nothing of IR.  `!quant.uniform` is a `QParams` wrapped as a type.
+
+A quantized tensor is integers `q` plus a field of (scale, zero point) pairs;
+its real value at index i is `(q[i] - zero_point(i)) * scale(i)`.  The field is
+stored compressed: one pair (per tensor), one pair per index of an axis (per
+axis), or one pair per cell of a block grid (sub-channel).
+"""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from enum import Enum
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+
+@dataclass(frozen=True)
+class Storage:
+    """The stored number: spelling, width in bits and inclusive bounds.
+
+    `keyword` is how the type is written: `i` and `si` are two's complement, `u`
+    and `ui` unsigned.  Bounds default to the full range.
+    """
+
+    keyword: str
+    width: int
+    min: int
+    max: int
+
+    @staticmethod
+    def of(text: str, min: int | None = None, max: int | None = None) -> Storage:
+        """`Storage.of("u8")`, `Storage.of("i8", -127, 127)`."""
+        keyword = text.rstrip("0123456789")
+        digits = text[len(keyword) :]
+        if keyword not in ("i", "u", "si", "ui") or not digits:
+            raise ValueError(f"not a storage type: {text!r}")
+        low, high = full_range(keyword in ("i", "si"), int(digits))
+        return Storage(
+            keyword, int(digits), low if min is None else min, high if max is None else max
+        )
+
+    @property
+    def signed(self) -> bool:
+        return self.keyword in ("i", "si")
+
+    @property
+    def full_range(self) -> tuple[int, int]:
+        """The bounds of the storage type itself, whatever `min` and `max` are."""
+        return full_range(self.signed, self.width)
+
+    @property
+    def is_full_range(self) -> bool:
+        return (self.min, self.max) == self.full_range
+
+    def __str__(self) -> str:
+        bounds = "" if self.is_full_range else f"<{self.min}:{self.max}>"
+        return f"{self.keyword}{self.width}{bounds}"
+
+
+def full_range(signed: bool, width: int) -> tuple[int, int]:
+    """Inclusive range of a `width`-bit integer."""
+    return (-(1 << (width - 1)), (1 << (width - 1)) - 1) if signed else (0, (1 << width) - 1)
+
+
+class Layout(Enum):
+    """How the parameter field is compressed."""
+
+    TENSOR = "tensor"
+    AXIS = "axis"
+    BLOCK = "block"
+
+
+def pack_f64(values: Iterable[float]) -> bytes:
+    """Scales as native-endian doubles."""
+    return array("d", values).tobytes()
+
+
+def pack_i64(values: Iterable[int]) -> bytes:
+    """Zero points as native-endian 64-bit integers."""
+    return array("q", values).tobytes()
+
+
+@dataclass(frozen=True)
+class QParams:
+    """Storage, expressed type and a compressed parameter field.
+
+    `blocks` lists (axis, block size): empty for per tensor, `((axis, 1),)` for
+    per axis, any axes for a block grid (an axis not listed is one block).
+    `grid` is the shape of the parameter tensor: `()`, `(channels,)`, or one
+    extent per tensor dimension for a block grid.  `scales` and `zero_points` are
+    packed (see `pack_f64`, `pack_i64`), so that equality, hashing and printing
+    of 4 096 channels cost what bytes cost.  Scales are compared bit for bit.
+    """
+
+    storage: Storage
+    expressed: str
+    layout: Layout
+    blocks: tuple[tuple[int, int], ...]
+    grid: tuple[int, ...]
+    scales: bytes
+    zero_points: bytes
+
+    # -- construction -----------------------------------------------------
+
+    @staticmethod
+    def per_tensor(
+        storage: Storage | str, scale: float, zero_point: int = 0, expressed: str = "f32"
+    ) -> QParams:
+        """One scale (real units per step) and zero point (steps) for the tensor."""
+        return QParams(
+            _storage(storage),
+            expressed,
+            Layout.TENSOR,
+            (),
+            (),
+            pack_f64((scale,)),
+            pack_i64((zero_point,)),
+        )
+
+    @staticmethod
+    def per_axis(
+        storage: Storage | str,
+        axis: int,
+        scales: Sequence[float],
+        zero_points: Sequence[int] | None = None,
+        expressed: str = "f32",
+    ) -> QParams:
+        """One scale and zero point per index of dimension `axis` (>= 0)."""
+        zeros = [0] * len(scales) if zero_points is None else zero_points
+        if len(zeros) != len(scales):
+            raise ValueError(f"{len(scales)} scales but {len(zeros)} zero points")
+        return QParams(
+            _storage(storage),
+            expressed,
+            Layout.AXIS,
+            ((axis, 1),),
+            (len(scales),),
+            pack_f64(scales),
+            pack_i64(zeros),
+        )
+
+    # -- reading ----------------------------------------------------------
+
+    @property
+    def count(self) -> int:
+        """Number of (scale, zero point) pairs stored."""
+        return len(self.scales) // 8
+
+    @property
+    def is_per_tensor(self) -> bool:
+        return self.layout is Layout.TENSOR
+
+    @property
+    def axis(self) -> int | None:
+        """The quantized dimension of a per-axis encoding, else None."""
+        return self.blocks[0][0] if self.layout is Layout.AXIS else None
+
+    @property
+    def scale(self) -> float:
+        """The scale of a per-tensor encoding (real units per step)."""
+        if not self.is_per_tensor:
+            raise ValueError("scale of an encoding that is not per tensor")
+        return self.scale_list()[0]
+
+    @property
+    def zero_point(self) -> int:
+        """The zero point of a per-tensor encoding (steps)."""
+        if not self.is_per_tensor:
+            raise ValueError("zero point of an encoding that is not per tensor")
+        return self.zero_point_list()[0]
+
+    def scale_list(self) -> list[float]:
+        """All scales in row-major order of the grid."""
+        values = array("d")
+        values.frombytes(self.scales)
+        return values.tolist()
+
+    def zero_point_list(self) -> list[int]:
+        """All zero points in row-major order of the grid."""
+        values = array("q")
+        values.frombytes(self.zero_points)
+        return values.tolist()
+
+    def scale_array(self) -> NDArray[np.float64]:
+        """Scales as a read-only array of shape `grid`; no copy."""
+        import numpy as np
+
+        return np.frombuffer(self.scales, np.float64).reshape(self.grid)
+
+    def zero_point_array(self) -> NDArray[np.int64]:
+        """Zero points as a read-only array of shape `grid`; no copy."""
+        import numpy as np
+
+        return np.frombuffer(self.zero_points, np.int64).reshape(self.grid)
+
+    # -- deriving ---------------------------------------------------------
+
+    def with_storage(self, storage: Storage | str) -> QParams:
+        """The same field on another storage."""
+        return QParams(
+            _storage(storage),
+            self.expressed,
+            self.layout,
+            self.blocks,
+            self.grid,
+            self.scales,
+            self.zero_points,
+        )
+
+    def with_axis(self, axis: int) -> QParams:
+        """The same per-axis vector on another dimension number."""
+        if self.layout is not Layout.AXIS:
+            raise ValueError("with_axis of an encoding that is not per axis")
+        return QParams(
+            self.storage,
+            self.expressed,
+            self.layout,
+            ((axis, 1),),
+            self.grid,
+            self.scales,
+            self.zero_points,
+        )
+
+    def same_field_spec(self, other: QParams) -> bool:
+        """Equal in everything but storage spelling and bounds."""
+        return (
+            self.layout is other.layout
+            and self.blocks == other.blocks
+            and self.scales == other.scales
+            and self.zero_points == other.zero_points
+        )
+
+
+def _storage(storage: Storage | str) -> Storage:
+    return Storage.of(storage) if isinstance(storage, str) else storage
