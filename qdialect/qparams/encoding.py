@@ -14,11 +14,34 @@ from array import array
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from enum import Enum
+from math import prod
 from typing import TYPE_CHECKING
+
+from qdialect.numerics.float_text import round_to_format
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
+
+FLOAT_STORAGE = {"f8E4M3FN": (8, 448), "f8E5M2": (8, 57344), "f4E2M1FN": (4, 6)}
+"""Width in bits and largest value of the float types that may be stored."""
+
+
+@dataclass(frozen=True)
+class Quantile:
+    """A look-up table of storage codes: code number k, from the smallest, means table[k].
+
+    `value_type` is the MLIR type of the entries (`f16`, `i8`); `table` holds them
+    as packed doubles (see `pack_f64`).
+    """
+
+    value_type: str
+    table: bytes
+
+    def values(self) -> list[float]:
+        values = array("d")
+        values.frombytes(self.table)
+        return values.tolist()
 
 
 @dataclass(frozen=True)
@@ -26,33 +49,55 @@ class Storage:
     """The stored number: spelling, width in bits and inclusive bounds.
 
     `keyword` is how the type is written: `i` and `si` are two's complement, `u`
-    and `ui` unsigned.  Bounds default to the full range.
+    and `ui` unsigned, or the name of a float type.  Bounds default to the full
+    range.  With a `quantile`, stored codes index its table.
     """
 
     keyword: str
     width: int
     min: int
     max: int
+    quantile: Quantile | None = None
 
     @staticmethod
-    def of(text: str, min: int | None = None, max: int | None = None) -> Storage:
-        """`Storage.of("u8")`, `Storage.of("i8", -127, 127)`."""
-        keyword = text.rstrip("0123456789")
-        digits = text[len(keyword) :]
-        if keyword not in ("i", "u", "si", "ui") or not digits:
-            raise ValueError(f"not a storage type: {text!r}")
-        low, high = full_range(keyword in ("i", "si"), int(digits))
+    def of(
+        text: str,
+        min: int | None = None,
+        max: int | None = None,
+        quantile: Quantile | None = None,
+    ) -> Storage:
+        """`Storage.of("u8")`, `Storage.of("i8", -127, 127)`, `Storage.of("f8E4M3FN")`."""
+        if text in FLOAT_STORAGE:
+            keyword, (width, high) = text, FLOAT_STORAGE[text]
+            low = -high
+        else:
+            keyword = text.rstrip("0123456789")
+            if keyword not in ("i", "u", "si", "ui") or keyword == text:
+                raise ValueError(f"not a storage type: {text!r}")
+            width = int(text[len(keyword) :])
+            low, high = full_range(keyword in ("i", "si"), width)
         return Storage(
-            keyword, int(digits), low if min is None else min, high if max is None else max
+            keyword, width, low if min is None else min, high if max is None else max, quantile
         )
 
     @property
     def signed(self) -> bool:
-        return self.keyword in ("i", "si")
+        return self.keyword not in ("u", "ui")
+
+    @property
+    def is_float(self) -> bool:
+        return self.keyword in FLOAT_STORAGE
+
+    @property
+    def spelling(self) -> str:
+        """The storage type without bounds and table: `u8`, `f8E4M3FN`."""
+        return self.keyword if self.is_float else f"{self.keyword}{self.width}"
 
     @property
     def full_range(self) -> tuple[int, int]:
         """The bounds of the storage type itself, whatever `min` and `max` are."""
+        if self.is_float:
+            return (-FLOAT_STORAGE[self.keyword][1], FLOAT_STORAGE[self.keyword][1])
         return full_range(self.signed, self.width)
 
     @property
@@ -60,8 +105,9 @@ class Storage:
         return (self.min, self.max) == self.full_range
 
     def __str__(self) -> str:
+        """Spelling and bounds; a quantile table is not shown."""
         bounds = "" if self.is_full_range else f"<{self.min}:{self.max}>"
-        return f"{self.keyword}{self.width}{bounds}"
+        return f"{self.spelling}{bounds}"
 
 
 def full_range(signed: bool, width: int) -> tuple[int, int]:
@@ -143,6 +189,36 @@ class QParams:
             ((axis, 1),),
             (len(scales),),
             pack_f64(scales),
+            pack_i64(zeros),
+        )
+
+    @staticmethod
+    def blockwise(
+        storage: Storage | str,
+        blocks: Sequence[tuple[int, int]],
+        grid: Sequence[int],
+        scales: Sequence[float],
+        zero_points: Sequence[int] | None = None,
+        expressed: str = "f32",
+    ) -> QParams:
+        """One scale and zero point per cell of a block grid (sub-channel).
+
+        `blocks` lists (axis, elements per block), `grid` the number of blocks
+        along every tensor dimension; `scales` (rounded to the expressed type, as
+        MLIR holds them) and `zero_points` are in row-major order of the grid.
+        """
+        zeros = [0] * len(scales) if zero_points is None else zero_points
+        if not len(zeros) == len(scales) == prod(grid):
+            raise ValueError(
+                f"{len(scales)} scales and {len(zeros)} zero points for a grid of {prod(grid)}"
+            )
+        return QParams(
+            _storage(storage),
+            expressed,
+            Layout.BLOCK,
+            tuple(blocks),
+            tuple(grid),
+            pack_f64(round_to_format(scale, expressed) for scale in scales),
             pack_i64(zeros),
         )
 

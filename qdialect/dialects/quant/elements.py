@@ -1,0 +1,85 @@
+"""From IR types to qparams and back: what a value's type says about quantization."""
+
+from __future__ import annotations
+
+from typing import cast, overload
+
+from xdsl.dialects import builtin
+from xdsl.dialects.builtin import (
+    AnyFloat,
+    AnyTensorType,
+    AnyUnrankedTensorType,
+    IntegerType,
+    TensorType,
+    UnrankedTensorType,
+)
+from xdsl.ir import Attribute
+
+from qdialect.dialects.quant.types import UniformType
+from qdialect.qparams.encoding import QParams
+
+FLOAT_TYPES: dict[str, AnyFloat] = {
+    str(kind): kind
+    for kind in (
+        builtin.f16,
+        builtin.bf16,
+        builtin.tf32,
+        builtin.f32,
+        builtin.f64,
+        builtin.f80,
+        builtin.f128,
+        builtin.f8E5M2,
+        builtin.f8E4M3,
+        builtin.f8E4M3FN,
+        builtin.f8E5M2FNUZ,
+        builtin.f8E4M3FNUZ,
+        builtin.f8E4M3B11FNUZ,
+        builtin.f8E3M4,
+        builtin.f8E8M0FNU,
+        builtin.f6E2M3FN,
+        builtin.f6E3M2FN,
+        builtin.f4E2M1FN,
+    )
+}
+"""The builtin float types by name."""
+
+
+def element_type(type: Attribute) -> Attribute:
+    """The element type of a tensor; any other type itself."""
+    if isinstance(type, TensorType | UnrankedTensorType):
+        return cast("AnyTensorType | AnyUnrankedTensorType", type).element_type
+    return type
+
+
+def quant_element(type: Attribute) -> UniformType | None:
+    """The `!quant.uniform` that a scalar type is, or a tensor type holds; else None."""
+    element = element_type(type)
+    return element if isinstance(element, UniformType) else None
+
+
+def storage_type(qparams: QParams) -> IntegerType:
+    """The signless integer type that holds stored values.
+
+    Raises ValueError for float storage.
+    """
+    if qparams.storage.is_float:
+        raise ValueError(f"storage {qparams.storage} is not an integer")
+    return IntegerType(qparams.storage.width)
+
+
+def expressed_type(qparams: QParams) -> AnyFloat:
+    """The float type of the real values."""
+    return FLOAT_TYPES[qparams.expressed]
+
+
+@overload
+def with_element(type: TensorType[Attribute], element: Attribute) -> TensorType[Attribute]: ...
+@overload
+def with_element(type: Attribute, element: Attribute) -> Attribute: ...
+def with_element(type: Attribute, element: Attribute) -> Attribute:
+    """`type` with another element type: same shape and encoding; a scalar becomes `element`."""
+    if isinstance(type, TensorType):
+        return TensorType(element, type.shape, type.encoding)
+    if isinstance(type, UnrankedTensorType):
+        return UnrankedTensorType(element)
+    return element

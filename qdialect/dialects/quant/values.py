@@ -1,0 +1,27 @@
+"""What the types `!quant.any`, `!quant.calibrated` and `!quant.quantile` hold.
+
+`!quant.uniform` holds a `qdialect.qparams.encoding.QParams`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from qdialect.qparams.encoding import Storage
+
+
+@dataclass(frozen=True)
+class AnyParams:
+    """A storage, and perhaps an expressed float type, without parameters."""
+
+    storage: Storage
+    expressed: str | None = None
+
+
+@dataclass(frozen=True)
+class CalibratedRange:
+    """An expressed float type and the closed range [min, max] of real values seen."""
+
+    expressed: str
+    min: float
+    max: float

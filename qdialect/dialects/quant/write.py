@@ -1,0 +1,110 @@
+"""The text of quant types: `<...>` after `!quant.uniform` and its sisters.
+
+Which release of MLIR the text is for is a `TextVersion`: passed as an argument,
+or set for a dynamic extent with `printing_for`.  Text for the default, LLVM 22,
+spells `si`/`ui` storage as `i`/`u`, as that release does itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from enum import Enum
+from functools import lru_cache
+
+from typing_extensions import assert_never
+
+from qdialect.dialects.quant.values import AnyParams, CalibratedRange
+from qdialect.numerics.float_text import float_text
+from qdialect.qparams.encoding import Layout, QParams, Storage
+
+
+class TextVersion(Enum):
+    """The MLIR release whose spelling is printed."""
+
+    V22 = "v22"
+    V24 = "v24"
+
+
+_version: ContextVar[TextVersion] = ContextVar("quant_text_version", default=TextVersion.V22)
+
+
+@contextmanager
+def printing_for(version: TextVersion) -> Generator[None, None, None]:
+    """Print quant types for `version` within the `with` block."""
+    token = _version.set(version)
+    try:
+        yield
+    finally:
+        _version.reset(token)
+
+
+def uniform_text(qparams: QParams, version: TextVersion | None = None) -> str:
+    """`<i8:f32, 5.000000e-01:3>`."""
+    return _uniform_text(qparams, version or _version.get())
+
+
+def any_text(params: AnyParams, version: TextVersion | None = None) -> str:
+    """`<i8<-8:7>:f32>`."""
+    expressed = f":{params.expressed}" if params.expressed else ""
+    return f"<{_storage_text(params.storage, version or _version.get())}{expressed}>"
+
+
+def calibrated_text(params: CalibratedRange) -> str:
+    """`<f32<-1.000000e+00:1.000000e+00>>`."""
+    return f"<{params.expressed}<{float_text(params.min)}:{float_text(params.max)}>>"
+
+
+def quantile_text(storage: Storage) -> str:
+    """`<ui1:f16, {-1.000000e+00,1.000000e+00}>`; `storage` must have a quantile table.
+
+    LLVM 24 introduced it: there is no older spelling.
+    """
+    if storage.quantile is None:
+        raise ValueError("quantile_text of a storage without a table")
+    table = ",".join(map(float_text, storage.quantile.values()))
+    bounds = "" if storage.is_full_range else f", <{storage.min}:{storage.max}>"
+    return f"<{storage.spelling}:{storage.quantile.value_type}, {{{table}}}{bounds}>"
+
+
+def _spelling(storage: Storage, version: TextVersion) -> str:
+    if version is TextVersion.V22 and storage.keyword in ("si", "ui"):
+        return f"{'i' if storage.signed else 'u'}{storage.width}"
+    return storage.spelling
+
+
+def _storage_text(storage: Storage, version: TextVersion) -> str:
+    if storage.quantile is not None:
+        return f"!quant.quantile{quantile_text(storage)}"
+    bounds = "" if storage.is_full_range else f"<{storage.min}:{storage.max}>"
+    return _spelling(storage, version) + bounds
+
+
+@lru_cache(maxsize=256)
+def _uniform_text(qparams: QParams, version: TextVersion) -> str:
+    head = f"<{_storage_text(qparams.storage, version)}:{qparams.expressed}"
+    # Sub-channel scales are values of the expressed type, all others are doubles.
+    fmt = qparams.expressed if qparams.layout is Layout.BLOCK else "f64"
+    params = [
+        f"{float_text(scale, fmt)}:{zero}" if zero else float_text(scale, fmt)
+        for scale, zero in zip(qparams.scale_list(), qparams.zero_point_list(), strict=True)
+    ]
+    if qparams.layout is Layout.TENSOR:
+        return f"{head}, {params[0]}>"
+    if qparams.layout is Layout.AXIS:
+        return f"{head}:{qparams.axis}, {{{','.join(params)}}}>"
+    if qparams.layout is Layout.BLOCK:
+        blocks = ", ".join(f"{axis}:{size}" for axis, size in qparams.blocks)
+        return f"{head}:{{{blocks}}}, {_braced(params, qparams.grid)}>"
+    assert_never(qparams.layout)
+
+
+def _braced(params: list[str], grid: tuple[int, ...]) -> str:
+    """The parameters in one pair of braces per grid dimension."""
+    for extent in reversed(grid):
+        params = [
+            f"{{{', '.join(params[start : start + extent])}}}"
+            for start in range(0, len(params), extent)
+        ]
+    return params[0]
