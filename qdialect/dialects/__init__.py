@@ -1,1 +1,27 @@
-"""TODO"""
+"""Our dialects: upstream's `quant` (plus `quant.rescale`), `nn`, and `onnx`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from xdsl.ir import Dialect
+
+#: dialect name -> where its `Dialect` object lives
+DIALECTS: Mapping[str, str] = {
+    "quant": "qdialect.dialects.quant:Quant",
+    "nn": "qdialect.dialects.nn:NN",
+    "onnx": "qdialect.dialects.onnx:ONNX",
+}
+
+
+def load(name: str) -> Callable[[], Dialect]:
+    """A function that imports the dialect when it is first needed."""
+
+    def factory() -> Dialect:
+        module, _, attribute = DIALECTS[name].partition(":")
+        return getattr(import_module(module), attribute)
+
+    return factory

@@ -1,0 +1,190 @@
+"""What an op declares, once, about its behavior under quantization.
+
+Every pass (integerize, sink, hoist, combine, place, verify, report) reads these
+declarations and nothing else about an op; a backend registers its own from
+outside (`BehaviorRegistry.register`).  The words are those of
+docs/design/001-architecture.md.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from enum import Enum
+from typing import TYPE_CHECKING
+
+from xdsl.ir import Operation
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from qdialect.qparams.maps import IndexMap
+
+
+class Rule(Enum):
+    """What a port does with the qparams of the value on it."""
+
+    #: the op takes qparams as they come; its meaning is dequantize, op, quantize
+    REQUANT = "requantizing"
+    #: all tied ports of an op have the same qparams (through the op's index map)
+    TIED = "tied"
+    #: the op or the target dictates the qparams
+    FIXED = "fixed"
+    #: i32 storage, zero point 0, scale = product of the accumulator's scales
+    BIAS = "bias"
+    #: never quantized: indices, conditions, statistics
+    PLAIN = "plain"
+
+
+AxesOf = Callable[[Operation], frozenset[int]]
+
+
+def no_axes(op: Operation) -> frozenset[int]:
+    """Per tensor only."""
+    return frozenset()
+
+
+def axes(*allowed: int) -> AxesOf:
+    """Per axis allowed on these dimensions."""
+    result = frozenset(allowed)
+    return lambda op: result
+
+
+@dataclass(frozen=True)
+class Port:
+    """One operand or result as the declaration sees it.
+
+    `axes` gives the dimensions on which the port takes per-axis qparams, or None
+    for any; `storages` the storage spellings allowed, or None for any.
+    """
+
+    role: str
+    rule: Rule = Rule.REQUANT
+    axes: AxesOf | None = no_axes
+    storages: tuple[str, ...] | None = None
+
+
+@dataclass(frozen=True)
+class Accumulator:
+    """A contraction: integer products of two operands summed exactly.
+
+    `lhs` and `rhs` are operand numbers, `bias` that of the optional bias.  The
+    accumulator is i32 with scale `scale_lhs * scale_rhs` and zero point 0; a
+    per-axis vector on dimension `rhs_axis(op)` of rhs lands on `result_axis(op)`
+    of the result.  `depth(op)` is the number of products summed per element.
+    """
+
+    lhs: int
+    rhs: int
+    bias: int | None
+    rhs_axis: Callable[[Operation], int]
+    result_axis: Callable[[Operation], int]
+    depth: Callable[[Operation], int]
+
+
+RealFunction = Callable[[Operation, "NDArray[np.float64]"], "NDArray[np.float64]"]
+
+
+@dataclass(frozen=True)
+class Behavior:
+    """The declaration of one op.
+
+    `operands` has one port per operand (the last repeats when `variadic`);
+    `results` likewise one per result.  Tied ports are related by `movement` when
+    the op copies elements, and are elementwise the same field otherwise.
+    """
+
+    op: str
+    operands: tuple[Port, ...]
+    results: tuple[Port, ...] = (Port("result"),)
+    variadic: bool = False
+    #: the index map of a movement op; None if the op computes anything
+    movement: Callable[[Operation], IndexMap] | None = None
+    #: commutes with every monotone map of values (max pool, relu, clip ...)
+    order_preserving: bool = False
+    #: the real constants an order-preserving op compares with (relu: 0)
+    levels: Callable[[Operation], Sequence[float]] | None = None
+    #: f(x) elementwise on one operand, in real units: a lookup table for <= 16 bits
+    pointwise: RealFunction | None = None
+    accumulator: Accumulator | None = None
+    #: largest output change in real units per unit of input change, operand by
+    #: operand (None: unbounded or depends on data); used for `bounded(k)`
+    gain: Callable[[Operation, int], float | None] | None = None
+    #: a movement op whose meaning is also defined on operands of unequal qparams
+    mixes: bool = False
+
+    def __post_init__(self) -> None:
+        problem = self._contradiction()
+        if problem is not None:
+            from qdialect.errors import QError
+
+            raise QError(f"behavior of '{self.op}': {problem}", code="bad-behavior")
+
+    def _contradiction(self) -> str | None:
+        tied = [p for p in (*self.operands, *self.results) if p.rule is Rule.TIED]
+        roles = [p.role for p in self.operands]
+        if len(set(roles)) != len(roles):
+            return "two operands have the same role"
+        if self.movement and not (
+            tied and any(p.rule is Rule.TIED for p in self.results)
+        ):
+            return "a movement op needs a tied operand and a tied result"
+        if self.order_preserving and not tied:
+            return "an order-preserving op needs tied ports"
+        if self.order_preserving and any(p.rule is Rule.REQUANT for p in self.results):
+            return "an order-preserving op cannot have a requantizing result"
+        if self.levels and not self.order_preserving:
+            return "levels are for order-preserving ops"
+        if self.variadic and not self.operands:
+            return "variadic without an operand port"
+        acc = self.accumulator
+        if acc:
+            used = [n for n in (acc.lhs, acc.rhs, acc.bias) if n is not None]
+            if len(set(used)) != len(used) or max(used) >= len(self.operands):
+                return "the accumulator names operands the op does not have"
+            if acc.bias is not None and self.operands[acc.bias].rule is not Rule.BIAS:
+                return "the accumulator's bias is not a bias port"
+        return None
+
+    def operand_port(self, index: int) -> Port:
+        """The port of operand `index`; IndexError if the op has no such operand."""
+        if self.variadic and index >= len(self.operands):
+            return self.operands[-1]
+        return self.operands[index]
+
+    def result_port(self, index: int) -> Port:
+        """The port of result `index` (the last repeats for variadic results)."""
+        return self.results[min(index, len(self.results) - 1)]
+
+    @property
+    def is_tied(self) -> bool:
+        """The result carries the qparams of the tied operands."""
+        return self.results[0].rule is Rule.TIED
+
+
+class BehaviorRegistry:
+    """Behaviors by op name; one per session, extended by plug-ins and targets."""
+
+    def __init__(self, behaviors: Sequence[Behavior] = ()) -> None:
+        self._table: dict[str, Behavior] = {b.op: b for b in behaviors}
+
+    def get(self, op: Operation) -> Behavior | None:
+        """The declaration for `op`, or None: passes then leave it alone."""
+        return self._table.get(op.name)
+
+    def named(self, name: str) -> Behavior | None:
+        return self._table.get(name)
+
+    def register(self, behavior: Behavior) -> None:
+        """Add a declaration, or override ours for this session."""
+        self._table[behavior.op] = behavior
+
+    def names(self) -> list[str]:
+        return sorted(self._table)
+
+    def with_overrides(self, behaviors: Sequence[Behavior]) -> BehaviorRegistry:
+        """A copy in which `behaviors` replace or extend the declarations."""
+        return BehaviorRegistry([*self._table.values(), *behaviors])
+
+

@@ -1,0 +1,287 @@
+"""What all `nn` ops share: construction, assembly, verification.
+
+The custom form is derived from the op's definition: operands, then each property
+that differs from its default as `name value`, then the attribute dictionary and
+the function type:
+
+    %y = nn.conv2d %x, %w, %b strides [2, 2] pads [1, 1, 1, 1] {nn.key = "conv1"}
+         : (tensor<1x3x8x8xf32>, ...) -> tensor<1x16x4x4xf32>
+"""
+
+from __future__ import annotations
+
+import math
+import struct
+from abc import ABC
+from collections.abc import Mapping, Sequence
+from typing import Any, cast
+
+from typing_extensions import Self
+from xdsl.dialects.builtin import (
+    BoolAttr,
+    DenseArrayBase,
+    FloatAttr,
+    IntegerAttr,
+    IntegerType,
+    StringAttr,
+    TensorType,
+    f64,
+    i64,
+)
+from xdsl.ir import Attribute, Operation, SSAValue
+from xdsl.irdl import IRDLOperation
+from xdsl.parser import Parser
+from xdsl.printer import Printer
+from xdsl.utils.exceptions import VerifyException
+
+from qdialect.dialects.nn.shapes import DYNAMIC, Shape, ShapeError, compatible
+
+Values = Mapping[str, Any]
+
+INTS = DenseArrayBase.constr(i64)
+TENSOR = TensorType.constr()
+KEY = "nn.key"
+
+
+def ints(*values: int) -> DenseArrayBase:
+    """A list of integers as an attribute."""
+    return DenseArrayBase.from_list(i64, list(values))
+
+
+def integer(value: int) -> IntegerAttr:
+    return IntegerAttr(value, i64)
+
+
+def real(value: float) -> FloatAttr:
+    return FloatAttr(value, f64)
+
+
+def boolean(value: bool) -> BoolAttr:
+    return BoolAttr.from_bool(value)
+
+
+def to_attribute(value: Any) -> Attribute:
+    """A Python property value as an attribute."""
+    if isinstance(value, Attribute):
+        return value
+    if isinstance(value, bool):
+        return boolean(value)
+    if isinstance(value, int):
+        return integer(value)
+    if isinstance(value, float):
+        return real(value)
+    if isinstance(value, str):
+        return StringAttr(value)
+    return ints(*(int(v) for v in value))
+
+
+def to_python(attribute: Attribute) -> Any:
+    """The Python value of a property attribute; unknown kinds stay attributes."""
+    if isinstance(attribute, DenseArrayBase):
+        return tuple(cast("Sequence[int]", attribute.get_values()))
+    if isinstance(attribute, IntegerAttr):
+        number = cast("IntegerAttr[IntegerType]", attribute)
+        value = number.value.data
+        return bool(value) if number.type == IntegerType(1) else value
+    if isinstance(attribute, FloatAttr):
+        return attribute.value.data
+    if isinstance(attribute, StringAttr):
+        return attribute.data
+    return attribute
+
+
+def shape_of(value: SSAValue) -> Shape:
+    """The dimensions of a tensor value (`DYNAMIC` where unknown)."""
+    return tensor_type(value).get_shape()
+
+
+def tensor_type(value: SSAValue) -> TensorType[Any]:
+    """The type of a value known to be a ranked tensor."""
+    if not isinstance(value.type, TensorType):
+        raise VerifyException(f"expected a ranked tensor, but got {value.type}")
+    return cast("TensorType[Any]", value.type)
+
+
+def keys_of(op: Operation) -> tuple[str, ...]:
+    """The stable keys an op carries (empty if none)."""
+    attribute = op.attributes.get(KEY)
+    if isinstance(attribute, StringAttr):
+        return (attribute.data,)
+    data: Any = getattr(attribute, "data", ())
+    return tuple(entry.data for entry in data if isinstance(entry, StringAttr))
+
+
+class NNOp(IRDLOperation, ABC):
+    """Base of all `nn` ops."""
+
+    def __init__(
+        self,
+        *operands: SSAValue | Operation | None,
+        element: Attribute | None = None,
+        result_types: Sequence[Attribute] | None = None,
+        attributes: Mapping[str, Attribute] | None = None,
+        **properties: Any,
+    ):
+        """Build the op; result shapes are inferred.
+
+        `element` is the element type of the results (that of the first operand
+        by default), `properties` are given as Python values.  Raises
+        `VerifyException` when shapes do not fit.
+        """
+        values = [SSAValue.get(operand) for operand in operands if operand is not None]
+        given = {k: to_attribute(v) for k, v in properties.items() if v is not None}
+        definition = type(self).get_irdl_definition()
+        for name in given:
+            if name not in definition.properties:
+                raise TypeError(f"{self.name} has no property '{name}'")
+        complete: dict[str, Attribute] = {
+            name: prop.default_value
+            for name, prop in definition.properties.items()
+            if prop.default_value is not None
+        }
+        complete.update(given)
+        if result_types is None:
+            python = {name: to_python(attribute) for name, attribute in complete.items()}
+            try:
+                shapes = self.infer([shape_of(v) for v in values], python)
+            except ShapeError as error:
+                raise VerifyException(f"'{self.name}' op {error}") from None
+            kind = element or tensor_type(values[0]).element_type
+            result_types = [TensorType(kind, shape) for shape in shapes]
+        Operation.__init__(
+            self,
+            operands=values,
+            result_types=result_types,
+            properties=complete,
+            attributes=attributes or {},
+        )
+
+    # -- shape inference ---------------------------------------------------
+
+    @classmethod
+    def infer(cls, operands: Sequence[Shape], values: Values) -> list[Shape]:
+        """Result shapes from operand shapes and property values; ShapeError."""
+        raise NotImplementedError
+
+    def infer_results(self) -> list[Shape]:
+        """Result shapes as this op's operands and properties give them; ShapeError."""
+        return self.infer([shape_of(operand) for operand in self.operands], self.values)
+
+    @property
+    def values(self) -> dict[str, Any]:
+        """All properties as Python values."""
+        return {name: to_python(attribute) for name, attribute in self.properties.items()}
+
+    # -- verification ------------------------------------------------------
+
+    def verify_(self) -> None:
+        from qdialect.dialects.nn.ports import verify_ports
+
+        try:
+            inferred = self.infer_results()
+        except ShapeError as error:
+            raise VerifyException(f"'{self.name}' op {error}") from None
+        if len(inferred) != len(self.results):
+            raise VerifyException(
+                f"'{self.name}' op has {len(self.results)} results, expected {len(inferred)}"
+            )
+        for index, (result, shape) in enumerate(zip(self.results, inferred, strict=True)):
+            if not compatible(shape_of(result), shape):
+                raise VerifyException(
+                    f"'{self.name}' op result #{index} has shape {show(shape_of(result))}, "
+                    f"but the operands give {show(shape)}"
+                )
+        verify_ports(self)
+
+    # -- assembly ----------------------------------------------------------
+
+    @classmethod
+    def parse(cls, parser: Parser) -> Self:
+        definition = cls.get_irdl_definition()
+        unresolved = (
+            parser.parse_optional_undelimited_comma_separated_list(
+                parser.parse_optional_unresolved_operand, parser.parse_unresolved_operand
+            )
+            or []
+        )
+        properties: dict[str, Attribute] = {}
+        while (name := parser.parse_optional_identifier()) is not None:
+            if name not in definition.properties:
+                parser.raise_error(f"'{cls.name}' has no property '{name}'")
+            if name in properties:
+                parser.raise_error(f"property '{name}' is given twice")
+            properties[name] = _parse_value(parser)
+        for name, prop in definition.properties.items():
+            if name not in properties and prop.default_value is not None:
+                properties[name] = prop.default_value
+        attributes = parser.parse_optional_attr_dict()
+        parser.parse_punctuation(":")
+        position = parser.pos
+        signature = parser.parse_function_type()
+        operands = parser.resolve_operands(unresolved, signature.inputs.data, position)
+        return cls.create(
+            operands=operands,
+            result_types=signature.outputs.data,
+            properties=properties,
+            attributes=attributes,
+        )
+
+    def print(self, printer: Printer) -> None:
+        definition = type(self).get_irdl_definition()
+        if self.operands:
+            printer.print_string(" ")
+            printer.print_list(self.operands, printer.print_ssa_value)
+        for name, prop in definition.properties.items():
+            attribute = self.properties.get(name)
+            if attribute is not None and attribute != prop.default_value:
+                printer.print_string(f" {name} ")
+                _print_value(printer, attribute)
+        printer.print_op_attributes(self.attributes)
+        printer.print_string(" : ")
+        printer.print_operation_type(self)
+
+
+def show(shape: Shape) -> str:
+    """A shape as in type text: `1x?x8`."""
+    return "x".join("?" if d == DYNAMIC else str(d) for d in shape) or "scalar"
+
+
+def _parse_value(parser: Parser) -> Attribute:
+    numbers = parser.parse_optional_comma_separated_list(
+        parser.Delimiter.SQUARE, lambda: parser.parse_integer(allow_boolean=False)
+    )
+    if numbers is not None:
+        return ints(*numbers)
+    number = parser.parse_optional_number()
+    if number is not None:
+        return real(number) if isinstance(number, float) else integer(number)
+    word = parser.parse_optional_identifier()
+    if word in ("true", "false"):
+        return boolean(word == "true")
+    if word is not None:
+        return StringAttr(word)
+    return parser.parse_attribute()
+
+
+def _print_value(printer: Printer, attribute: Attribute) -> None:
+    value = to_python(attribute)
+    if isinstance(value, tuple):
+        printer.print_string(str(list(cast("tuple[int, ...]", value))))
+    elif isinstance(value, bool):
+        printer.print_string("true" if value else "false")
+    elif isinstance(value, int):
+        printer.print_string(str(value))
+    elif isinstance(value, float):
+        printer.print_string(_float_text(value))
+    elif isinstance(value, str):
+        printer.print_string(value)
+    else:
+        printer.print_attribute(attribute)
+
+
+def _float_text(value: float) -> str:
+    """Shortest text that reads back to the same double and is an MLIR literal."""
+    if not math.isfinite(value):
+        return f"0x{struct.unpack('<Q', struct.pack('<d', value))[0]:016X}"
+    mantissa, exponent, power = repr(value).partition("e")
+    return (mantissa if "." in mantissa else mantissa + ".0") + exponent + power

@@ -1,0 +1,258 @@
+"""How each `nn` op behaves under quantization: the one declaration per op."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from math import prod
+from typing import TYPE_CHECKING, Any, cast
+
+from xdsl.ir import Operation
+
+from qdialect.behaviors import Accumulator, Behavior, Port, Rule, axes, no_axes
+from qdialect.dialects.nn.base import NNOp, shape_of
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from qdialect.qparams.maps import IndexMap
+
+
+
+def values(op: Operation) -> dict[str, Any]:
+    return cast("NNOp", op).values
+
+
+# -- movement -------------------------------------------------------------
+
+
+def _reshape(op: Operation) -> IndexMap:
+    from qdialect.qparams.maps import Reshape
+
+    return Reshape(shape_of(op.operands[0]), shape_of(op.results[0]))
+
+
+def _transpose(op: Operation) -> IndexMap:
+    from qdialect.qparams.maps import Transpose
+
+    return Transpose(values(op)["perm"])
+
+
+def _slice(op: Operation) -> IndexMap:
+    from qdialect.qparams.maps import Slice
+
+    v = values(op)
+    return Slice(v["starts"], v["stops"], v["steps"])
+
+
+def _pad(op: Operation) -> IndexMap:
+    from qdialect.qparams.maps import Pad
+
+    v = values(op)
+    return Pad(v["low"], v["high"], v["mode"], v["value"])
+
+
+def _concat(op: Operation) -> IndexMap:
+    from qdialect.qparams.maps import Concat
+
+    return Concat(values(op)["axis"] % len(shape_of(op.results[0])))
+
+
+def _movement(name: str, movement: Callable[[Operation], IndexMap]) -> Behavior:
+    return Behavior(
+        name,
+        (Port("input", Rule.TIED, axes=None),),
+        (Port("result", Rule.TIED, axes=None),),
+        movement=movement,
+    )
+
+
+# -- order-preserving -----------------------------------------------------
+
+
+def _clip_levels(op: Operation) -> list[float]:
+    v = values(op)
+    return [v[name] for name in ("min", "max") if v.get(name) is not None]
+
+
+def _tied(name: str, **more: Any) -> Behavior:
+    return Behavior(
+        name,
+        (Port("input", Rule.TIED, axes=None),),
+        (Port("result", Rule.TIED, axes=None),),
+        order_preserving=True,
+        **more,
+    )
+
+
+# -- contractions ---------------------------------------------------------
+
+
+def _last_axis(operand: int) -> Callable[[Operation], frozenset[int]]:
+    def of(op: Operation) -> frozenset[int]:
+        rank = len(shape_of(op.operands[operand]))
+        return frozenset({rank - 1}) if rank > 1 else frozenset()
+
+    return of
+
+
+def _result_last_axis(op: Operation) -> frozenset[int]:
+    rank = len(shape_of(op.results[0]))
+    return frozenset({rank - 1}) if rank else frozenset()
+
+
+def _depth(op: Operation) -> int:
+    weight = shape_of(op.operands[1])
+    return prod(weight[1:])
+
+
+# -- elementwise functions (real units) -----------------------------------
+
+
+def _sigmoid(op: Operation, x: NDArray[np.float64]) -> NDArray[np.float64]:
+    import numpy as np
+
+    e = np.exp(-np.abs(x))
+    return np.where(x >= 0, 1.0 / (1.0 + e), e / (1.0 + e))
+
+
+def _tanh(op: Operation, x: NDArray[np.float64]) -> NDArray[np.float64]:
+    import numpy as np
+
+    return np.tanh(x)
+
+
+def _leaky_relu(op: Operation, x: NDArray[np.float64]) -> NDArray[np.float64]:
+    import numpy as np
+
+    return np.where(x >= 0, x, values(op)["alpha"] * x)
+
+
+def _hard_sigmoid(op: Operation, x: NDArray[np.float64]) -> NDArray[np.float64]:
+    import numpy as np
+
+    v = values(op)
+    return np.clip(v["alpha"] * x + v["beta"], 0.0, 1.0)
+
+
+def _hard_swish(op: Operation, x: NDArray[np.float64]) -> NDArray[np.float64]:
+    import numpy as np
+
+    return x * np.clip(x / 6.0 + 0.5, 0.0, 1.0)
+
+
+def _pointwise(name: str, function: Any, **more: Any) -> Behavior:
+    return Behavior(name, (Port("input"),), pointwise=function, **more)
+
+
+def _binary(name: str, gain: Callable[[Operation, int], float | None] | None = None) -> Behavior:
+    return Behavior(
+        name,
+        (Port("lhs", axes=None), Port("rhs", axes=None)),
+        (Port("result", axes=None),),
+        gain=gain,
+    )
+
+
+def _unit_gain(op: Operation, operand: int) -> float | None:
+    return 1.0
+
+
+def _alpha_gain(op: Operation, operand: int) -> float | None:
+    return max(1.0, abs(values(op)["alpha"]))
+
+
+def _hard_sigmoid_gain(op: Operation, operand: int) -> float | None:
+    return abs(values(op)["alpha"])
+
+
+_STATISTIC = ("scale", "bias", "mean", "variance")
+
+BEHAVIORS: tuple[Behavior, ...] = (
+    Behavior(
+        "nn.conv2d",
+        (
+            Port("input"),
+            Port("weight", axes=axes(0)),
+            Port("bias", Rule.BIAS, axes=axes(0)),
+        ),
+        (Port("result", axes=axes(1)),),
+        accumulator=Accumulator(0, 1, 2, lambda op: 0, lambda op: 1, _depth),
+    ),
+    Behavior(
+        "nn.fully_connected",
+        (
+            Port("input"),
+            Port("weight", axes=axes(0)),
+            Port("bias", Rule.BIAS, axes=axes(0)),
+        ),
+        (Port("result", axes=axes(1)),),
+        accumulator=Accumulator(0, 1, 2, lambda op: 0, lambda op: 1, _depth),
+    ),
+    Behavior(
+        "nn.matmul",
+        (Port("lhs"), Port("rhs", axes=_last_axis(1))),
+        (Port("result", axes=_result_last_axis),),
+        accumulator=Accumulator(
+            0,
+            1,
+            None,
+            lambda op: len(shape_of(op.operands[1])) - 1,
+            lambda op: len(shape_of(op.results[0])) - 1,
+            lambda op: shape_of(op.operands[0])[-1],
+        ),
+    ),
+    _binary("nn.add", _unit_gain),
+    _binary("nn.sub", _unit_gain),
+    _binary("nn.mul"),
+    _binary("nn.div"),
+    _tied("nn.relu", levels=lambda op: (0.0,)),
+    _tied("nn.clip", levels=_clip_levels),
+    _pointwise("nn.leaky_relu", _leaky_relu, gain=_alpha_gain),
+    _pointwise("nn.sigmoid", _sigmoid, gain=lambda op, i: 0.25),
+    _pointwise("nn.tanh", _tanh, gain=_unit_gain),
+    _pointwise("nn.hard_sigmoid", _hard_sigmoid, gain=_hard_sigmoid_gain),
+    _pointwise("nn.hard_swish", _hard_swish, gain=lambda op, i: 1.5),
+    Behavior(
+        "nn.max_pool2d",
+        (Port("input", Rule.TIED, axes=axes(0, 1)),),
+        (Port("result", Rule.TIED, axes=axes(0, 1)),),
+        order_preserving=True,
+    ),
+    Behavior(
+        "nn.avg_pool2d",
+        (Port("input", axes=axes(0, 1)),),
+        (Port("result", axes=axes(0, 1)),),
+        gain=_unit_gain,
+    ),
+    Behavior(
+        "nn.global_avg_pool2d",
+        (Port("input", axes=axes(0, 1)),),
+        (Port("result", axes=axes(0, 1)),),
+        gain=_unit_gain,
+    ),
+    Behavior(
+        "nn.batch_norm",
+        (
+            Port("input", axes=None),
+            *(Port(role, Rule.PLAIN, axes=no_axes) for role in _STATISTIC),
+        ),
+        (Port("result", axes=None),),
+    ),
+    Behavior("nn.softmax", (Port("input"),), gain=_unit_gain),
+    _movement("nn.reshape", _reshape),
+    _movement("nn.flatten", _reshape),
+    _movement("nn.transpose", _transpose),
+    _movement("nn.slice", _slice),
+    _movement("nn.pad", _pad),
+    Behavior(
+        "nn.concat",
+        (Port("inputs", Rule.TIED, axes=None),),
+        (Port("result", Rule.TIED, axes=None),),
+        variadic=True,
+        movement=_concat,
+        mixes=True,
+    ),
+)
+
+BY_NAME: Mapping[str, Behavior] = {behavior.op: behavior for behavior in BEHAVIORS}

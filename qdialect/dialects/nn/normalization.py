@@ -1,0 +1,59 @@
+"""Batch normalization and softmax."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from xdsl.dialects.builtin import IntegerAttr, StringAttr, i64
+from xdsl.irdl import irdl_op_definition, operand_def, prop_def, result_def, traits_def
+from xdsl.traits import Pure
+
+from qdialect.dialects.nn.base import TENSOR, NNOp, Values, integer, real
+from qdialect.dialects.nn.contraction import HALF_EVEN
+from qdialect.dialects.nn.elementwise import REAL, FunctionOp
+from qdialect.dialects.nn.shapes import DYNAMIC, Shape, ShapeError, normalize_axis
+
+
+@irdl_op_definition
+class BatchNormOp(NNOp):
+    """(x - mean[c]) / sqrt(variance[c] + epsilon) * scale[c] + bias[c], c on dimension 1.
+
+    `scale`, `bias`, `mean` and `variance` are float vectors.
+    """
+
+    name = "nn.batch_norm"
+    input = operand_def(TENSOR)
+    scale = operand_def(TENSOR)
+    bias = operand_def(TENSOR)
+    mean = operand_def(TENSOR)
+    variance = operand_def(TENSOR)
+    result = result_def(TENSOR)
+    epsilon = prop_def(REAL, real(1e-5))
+    rounding = prop_def(StringAttr, HALF_EVEN)
+    traits = traits_def(Pure())
+
+    @classmethod
+    def infer(cls, operands: Sequence[Shape], values: Values) -> list[Shape]:
+        x = operands[0]
+        if len(x) < 2:
+            raise ShapeError("expects an input of rank 2 or more")
+        for name, shape in zip(("scale", "bias", "mean", "variance"), operands[1:], strict=True):
+            if len(shape) != 1 or (DYNAMIC not in (shape[0], x[1]) and shape[0] != x[1]):
+                raise ShapeError(f"expects {name} of shape {x[1]}, but got {list(shape)}")
+        return [x]
+
+
+@irdl_op_definition
+class SoftmaxOp(FunctionOp):
+    """exp(x) / sum(exp(x)) along `axis`."""
+
+    name = "nn.softmax"
+    axis = prop_def(IntegerAttr.constr(i64), integer(-1))
+
+    @classmethod
+    def infer(cls, operands: Sequence[Shape], values: Values) -> list[Shape]:
+        normalize_axis(values["axis"], len(operands[0]))
+        return [operands[0]]
+
+
+OPS = [BatchNormOp, SoftmaxOp]
