@@ -1,1 +1,1 @@
-"""TODO"""
+"""Pure arithmetic of quantization: rounding, requantization, contracts, float text."""

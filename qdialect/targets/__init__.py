@@ -1,1 +1,1 @@
-"""TODO"""
+"""Targets: what a backend runs and what it costs."""

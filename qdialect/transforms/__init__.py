@@ -1,1 +1,76 @@
-"""TODO"""
+"""The passes, by name; a pass is imported when it is first used.
+
+This table is all `--help` and `--list-passes` read, so it must stay free of
+imports; a test holds it against the pass classes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from importlib import import_module
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from xdsl.passes import ModulePass
+
+
+class PassEntry(NamedTuple):
+    """Name, one line of help, `module:Class`, and (option, type, default, help)."""
+
+    name: str
+    summary: str
+    where: str
+    options: tuple[tuple[str, str, str, str], ...] = ()
+
+
+_NUMERICS = ("numerics", "str", "exact", "weakest contract class that may fire")
+
+
+def _entries() -> tuple[PassEntry, ...]:
+    here = "qdialect.transforms"
+    return (
+        PassEntry(
+            "integerize",
+            "turn dequantize -> op -> quantize into the quantized op",
+            f"{here}.integerize:Integerize",
+            (_NUMERICS,),
+        ),
+        PassEntry(
+            "fold-rescale",
+            "fold rescales: identity, pairs, constants, quantize of dequantize",
+            f"{here}.fold_rescale:FoldRescale",
+            (_NUMERICS,),
+        ),
+        PassEntry(
+            "sink-rescale",
+            "move rescales below movement and order-preserving ops",
+            f"{here}.sink_rescale:SinkRescale",
+            (_NUMERICS,),
+        ),
+        PassEntry(
+            "combine-rescale",
+            "absorb rescales into the requantizing ops next to them",
+            f"{here}.combine_rescale:CombineRescale",
+            (_NUMERICS,),
+        ),
+        PassEntry(
+            "canonicalize",
+            "remove what does nothing: redundant clamps, identity and paired movements",
+            f"{here}.canonicalize:Canonicalize",
+        ),
+        PassEntry("cse", "merge equal pure ops", f"{here}.cse:Cse"),
+        PassEntry("dce", "erase pure ops whose results are unused", f"{here}.dce:Dce"),
+    )
+
+
+PASSES: Mapping[str, PassEntry] = {entry.name: entry for entry in _entries()}
+
+
+def load(name: str) -> Callable[[], type[ModulePass]]:
+    """A function that imports the pass class when it is first needed."""
+
+    def factory() -> type[ModulePass]:
+        module, _, attribute = PASSES[name].where.partition(":")
+        return getattr(import_module(module), attribute)
+
+    return factory

@@ -29,7 +29,7 @@ def values(op: Operation) -> dict[str, Any]:
 def _reshape(op: Operation) -> IndexMap:
     from qdialect.qparams.maps import Reshape
 
-    return Reshape(shape_of(op.operands[0]), shape_of(op.results[0]))
+    return Reshape(shape_of(op.results[0]))
 
 
 def _transpose(op: Operation) -> IndexMap:

@@ -14,9 +14,10 @@ from xdsl.dialects.builtin import (
     StringAttr,
     TensorType,
 )
-from xdsl.ir import Attribute, ParametrizedAttribute, SSAValue, TypedAttribute
+from xdsl.ir import Attribute, SSAValue, TypedAttribute
 from xdsl.irdl import (
     IRDLOperation,
+    base,
     irdl_attr_definition,
     irdl_op_definition,
     prop_def,
@@ -41,7 +42,7 @@ INLINE_LIMIT = 64
 
 
 @irdl_attr_definition
-class BlobAttr(ParametrizedAttribute, TypedAttribute):
+class BlobAttr(TypedAttribute):
     """A tensor in the session's weight store: `#nn.blob<"key" : tensor<64x3xi8>>`.
 
     The key is a content hash, so equality of the attribute is equality of weights.
@@ -80,7 +81,7 @@ class ConstantOp(IRDLOperation):
 
     name = "nn.constant"
     value: BlobAttr | DenseIntOrFPElementsAttr = prop_def(
-        BlobAttr.constr() | DenseIntOrFPElementsAttr.constr()
+        base(BlobAttr) | base(DenseIntOrFPElementsAttr)
     )
     result = result_def(TENSOR)
     traits = traits_def(Pure(), ConstantLike())

@@ -1,0 +1,160 @@
+"""Exact requantization of integer codes, and what can be decided from it.
+
+A rescale maps code q of parameters a to clamp_b(round((s_a/s_b)(q - z_a)) + z_b)
+in exact real arithmetic (docs/design/001-architecture.md).  Scales are doubles,
+so s_a/s_b is an exact rational; for storage of at most 16 bits a rescale is a
+table, and every question about it is answered by looking at all its entries.
+"""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from functools import lru_cache
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from qdialect.numerics.rounding import Rounding
+from qdialect.qparams import QParams
+
+Codes = NDArray[np.int64]
+
+#: storage width up to which decisions are made by enumerating codes
+TABLE_WIDTH = 16
+
+
+class Affine(NamedTuple):
+    """One (scale, zero point) pair with inclusive storage bounds."""
+
+    scale: float
+    zero: int
+    low: int
+    high: int
+
+
+def cells(a: QParams, b: QParams) -> list[tuple[Affine, Affine]] | None:
+    """The distinct pairs of parameters that meet when `a` is rescaled to `b`.
+
+    None if the two fields are laid out on different grids (then nothing is
+    decided here).
+    """
+    if not a.is_per_tensor and not b.is_per_tensor and (a.blocks, a.grid) != (b.blocks, b.grid):
+        return None
+    left, right = _affines(a), _affines(b)
+    count = max(len(left), len(right))
+    pairs = zip(_stretch(left, count), _stretch(right, count), strict=True)
+    return list(dict.fromkeys(pairs))
+
+
+def _affines(q: QParams) -> list[Affine]:
+    low, high = q.storage.min, q.storage.max
+    pairs = zip(q.scale_list(), q.zero_point_list(), strict=True)
+    return [Affine(s, z, low, high) for s, z in pairs]
+
+
+def _stretch(values: list[Affine], count: int) -> list[Affine]:
+    return values * count if len(values) == 1 else values
+
+
+def codes_of(a: Affine) -> Codes:
+    """All codes within the storage bounds."""
+    return np.arange(a.low, a.high + 1, dtype=np.int64)
+
+
+def round_ratio(n: Codes, ratio: Fraction, rounding: Rounding) -> Codes:
+    """round(n * ratio), exactly, elementwise; `n` in steps, |n| < 2**31.
+
+    Evaluated in float64; an element closer to a rounding boundary than the
+    evaluation's error is recomputed in integers.  Results beyond +-2**62 are
+    clamped there (every caller clamps to storage bounds anyway).
+    """
+    if rounding is Rounding.GEMMLOWP:
+        raise ValueError("gemmlowp rounding is defined for (multiplier, shift) only")
+    limit = 2.0**62
+    try:
+        factor = float(ratio)
+    except OverflowError:
+        factor = float("inf")
+    with np.errstate(over="ignore", invalid="ignore"):
+        value = np.where(n == 0, 0.0, n * factor)
+    value = np.clip(value, -limit, limit)
+    nearest = np.floor(value + 0.5)
+    # |value - exact| <= 2**-51 |value|: one rounding of the ratio, one of the product.
+    near = np.abs(np.abs(value - nearest) - 0.5) <= np.abs(value) * 2.0**-50 + 2.0**-1000
+    near &= (n != 0) & (np.abs(value) < limit)
+    result = nearest.astype(np.int64)
+    for index in np.flatnonzero(near):
+        result.flat[index] = round_fraction(int(n.flat[index]) * ratio, rounding)
+    return result
+
+
+def round_fraction(value: Fraction, rounding: Rounding) -> int:
+    """`value` rounded to an integer; ties as `rounding` says."""
+    below, rest = divmod(value.numerator, value.denominator)
+    twice = 2 * rest
+    if twice != value.denominator:
+        return below + (twice > value.denominator)
+    if rounding is Rounding.HALF_EVEN:
+        return below + (below & 1)
+    if rounding is Rounding.HALF_AWAY:
+        return below + (value > 0)
+    return below + 1
+
+
+@lru_cache(maxsize=4096)
+def table(a: Affine, b: Affine, rounding: Rounding) -> Codes:
+    """The rescale a -> b as an array indexed by q - a.low; read-only."""
+    codes = codes_of(a)
+    ratio = Fraction(a.scale) / Fraction(b.scale)
+    result = np.clip(round_ratio(codes - a.zero, ratio, rounding) + b.zero, b.low, b.high)
+    result.flags.writeable = False
+    return result
+
+
+def requantize(codes: NDArray[Any], a: Affine, b: Affine, rounding: Rounding) -> Codes:
+    """Codes of `a` as codes of `b`."""
+    ratio = Fraction(a.scale) / Fraction(b.scale)
+    shifted = codes.astype(np.int64) - a.zero
+    return np.clip(round_ratio(shifted, ratio, rounding) + b.zero, b.low, b.high)
+
+
+def tabulated(q: QParams) -> bool:
+    """Whether decisions about `q` can be made by enumerating its codes."""
+    return q.storage.width <= TABLE_WIDTH
+
+
+def is_pure_shift(a: Affine, b: Affine) -> bool:
+    """Whether a -> b only renumbers codes: equal scales, so rounding never acts."""
+    return a.scale == b.scale
+
+
+def is_lossless(a: Affine, b: Affine) -> bool:
+    """Whether every code of `a` names the same real number after a -> b.
+
+    Needs s_a/s_b to be an integer, and no saturation.
+    """
+    ratio = Fraction(a.scale) / Fraction(b.scale)
+    if a.low < a.high and ratio.denominator != 1:
+        return False  # two neighbouring codes cannot both land on integers
+    ends = [(code - a.zero) * ratio + b.zero for code in (a.low, a.high)]
+    return all(end.denominator == 1 and b.low <= end <= b.high for end in ends)
+
+
+def composes(a: Affine, b: Affine, c: Affine, first: Rounding, second: Rounding) -> bool:
+    """Whether a -> b -> c equals a -> c (rounding `second`) on every code of `a`."""
+    middle = table(a, b, first)
+    return np.array_equal(table(b, c, second)[middle - b.low], table(a, c, second))
+
+
+def real_range(a: Affine) -> tuple[Fraction, Fraction]:
+    """Smallest and largest real number a code of `a` can name."""
+    scale = Fraction(a.scale)
+    return (a.low - a.zero) * scale, (a.high - a.zero) * scale
+
+
+def covers(outer: Affine, inner: Affine) -> bool:
+    """Whether everything that `inner` can name lies in the range of `outer`."""
+    low, high = real_range(outer)
+    inner_low, inner_high = real_range(inner)
+    return low <= inner_low and inner_high <= high

@@ -1,0 +1,260 @@
+"""The one driver of rewrite rules: a worklist over def-use chains.
+
+Every op whose name is a root of some rule is visited once in program order, and
+again when something near it changed: linear in ops plus rewrites, no sweeps to a
+fixpoint, no recursion.  What fires and what is refused goes to the session's
+remark log.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from xdsl.dialects.builtin import UnknownLoc
+from xdsl.ir import Attribute, Operation, SSAValue
+from xdsl.traits import is_side_effect_free
+
+from qdialect.dialects.nn.base import KEY
+from qdialect.errors import QError
+from qdialect.numerics.contract import Contract, Numerics
+from qdialect.rewrite.remarks import Remark, key_text, location_text
+from qdialect.rewrite.rule import Refusal, Rule
+
+if TYPE_CHECKING:
+    from qdialect.context import QContext
+
+
+class Rewriter:
+    """What a rule may do to the IR; keeps the worklist and provenance right.
+
+    New ops inherit the location of the root they replace, and the key of the op
+    whose value they now compute (`keep`).
+    """
+
+    def __init__(self, push: Any) -> None:
+        self._push = push
+        self.root: Operation | None = None
+
+    def insert(self, op: Operation, before: Operation, keep: Operation | None = None) -> None:
+        """Insert `op` before `before`, as the successor of `keep` (default: the root)."""
+        block = before.parent
+        assert block is not None
+        block.insert_op_before(op, before)
+        self._adopt(op, keep)
+
+    def insert_after(self, op: Operation, after: Operation, keep: Operation | None = None) -> None:
+        """Insert `op` right after `after`."""
+        block = after.parent
+        assert block is not None
+        block.insert_op_after(op, after)
+        self._adopt(op, keep)
+
+    def _adopt(self, op: Operation, keep: Operation | None) -> None:
+        source = keep or self.root
+        if source is not None and isinstance(op.location, UnknownLoc):
+            op.location = source.location
+        if keep is not None and KEY in keep.attributes:
+            op.attributes.setdefault(KEY, keep.attributes[KEY])
+        self._push(op)
+
+    def replace_value(self, old: SSAValue, new: SSAValue) -> None:
+        """Send every use of `old` to `new`; the name hint goes along."""
+        if old is new:
+            return
+        if new.name_hint is None:
+            new.name_hint = old.name_hint
+        users: dict[Operation, list[int]] = {}
+        for use in old.uses:
+            users.setdefault(use.operation, []).append(use.index)
+        for user, indices in users.items():
+            if len(indices) == 1:
+                user.operands[indices[0]] = new
+            else:
+                operands = list(user.operands)
+                for index in indices:
+                    operands[index] = new
+                user.operands = operands
+            self._push(user)
+
+    def set_operand(self, op: Operation, index: int, value: SSAValue) -> None:
+        """Send one use to `value`; erases the old definition if that was its last."""
+        old = op.operands[index]
+        op.operands[index] = value
+        self._push(op)
+        self.drop(old)
+
+    def replace(self, op: Operation, values: Sequence[SSAValue]) -> None:
+        """Replace all results of `op` and erase it."""
+        for old, new in zip(op.results, values, strict=True):
+            self.replace_value(old, new)
+        self.erase(op)
+
+    def erase(self, op: Operation) -> None:
+        """Erase `op`, and whatever it alone kept alive."""
+        self._erase_all([op])
+
+    def drop(self, value: SSAValue) -> None:
+        """Erase the definition of `value` if nothing uses it (and so on upwards)."""
+        owner = value.owner
+        if isinstance(owner, Operation) and is_dead(owner):
+            self._erase_all([owner])
+        elif isinstance(owner, Operation):
+            self._push(owner)
+            self._push_users(value)
+
+    def _erase_all(self, pending: list[Operation]) -> None:
+        while pending:
+            op = pending.pop()
+            if op.parent is None:
+                continue
+            operands = list(dict.fromkeys(op.operands))
+            op.detach()
+            op.erase()
+            for value in operands:
+                owner = value.owner
+                if not isinstance(owner, Operation):
+                    continue
+                if is_dead(owner):
+                    pending.append(owner)
+                else:
+                    self._push(owner)
+                    self._push_users(value)
+
+    def _push_users(self, value: SSAValue) -> None:
+        # A value that has become single-use may unblock its last user.
+        use = value.first_use
+        if use is not None and value.has_one_use():
+            self._push(use.operation)
+
+
+def is_dead(op: Operation) -> bool:
+    """No result is used and erasing the op changes nothing else."""
+    return (
+        bool(op.results)
+        and all(result.first_use is None for result in op.results)
+        and op.parent is not None
+        and is_side_effect_free(op)
+    )
+
+
+class Driver:
+    """Applies rules to a module under the user's numerics level."""
+
+    def __init__(
+        self,
+        session: QContext,
+        rules: Sequence[Rule[Any]],
+        *,
+        pass_name: str,
+        numerics: Numerics = Numerics.EXACT,
+    ) -> None:
+        self.session = session
+        self.pass_name = pass_name
+        self.numerics = numerics
+        self._rules: Mapping[str, list[Rule[Any]]] = {}
+        for rule in rules:
+            for root in rule.roots():
+                self._rules.setdefault(root, []).append(rule)
+        self._queue: deque[Operation] = deque()
+        self._queued: set[Operation] = set()
+        self._refusals: dict[tuple[Operation, str], Refusal] = {}
+
+    def run(self, module: Operation) -> int:
+        """Rewrite until nothing fires; returns how many rewrites fired.
+
+        Raises QError (`no-termination`) if rules undo one another.
+        """
+        for op in module.walk():
+            self._push(op)
+        budget = 64 * len(self._queue) + 4096
+        rewriter = Rewriter(self._push)
+        fired = 0
+        while self._queue:
+            op = self._queue.popleft()
+            self._queued.discard(op)
+            if op.parent is None and op is not module:
+                continue
+            if self._visit(op, rewriter):
+                fired += 1
+                if fired > budget:
+                    raise QError(
+                        f"pass '{self.pass_name}' does not terminate on this module",
+                        code="no-termination",
+                    )
+        self._report_refusals()
+        return fired
+
+    def _push(self, op: Operation) -> None:
+        if op.name in self._rules and op not in self._queued:
+            self._queued.add(op)
+            self._queue.append(op)
+
+    def _visit(self, op: Operation, rewriter: Rewriter) -> bool:
+        for rule in self._rules[op.name]:
+            match = rule.match(op)
+            if match is None:
+                self._refusals.pop((op, rule.name), None)
+                continue
+            verdict = rule.check(match)
+            if isinstance(verdict, Contract) and verdict.level > self.numerics:
+                why = f" ({verdict.note})" if verdict.note else ""
+                verdict = Refusal(
+                    "numerics", f"would be {verdict}{why}, but only {self.numerics} is allowed"
+                )
+            if isinstance(verdict, Refusal):
+                self._refusals[op, rule.name] = verdict
+                continue
+            self._log(op, rule, verdict)
+            self._push(op)
+            rewriter.root = op
+            rule.rewrite(match, rewriter)
+            return True
+        return False
+
+    def _log(self, op: Operation, rule: Rule[Any], contract: Contract) -> None:
+        self._refusals.pop((op, rule.name), None)
+        self.session.remarks.add(
+            Remark(
+                "fired",
+                self.pass_name,
+                rule.name,
+                location_text(op.location),
+                op.name,
+                key_text(op),
+                contract=str(contract),
+                steps=contract.steps,
+                reason=contract.note,
+            )
+        )
+
+    def _report_refusals(self) -> None:
+        for (op, rule_name), refusal in self._refusals.items():
+            if op.parent is None:
+                continue
+            self.session.remarks.add(
+                Remark(
+                    "refused",
+                    self.pass_name,
+                    rule_name,
+                    location_text(op.location),
+                    op.name,
+                    key_text(op),
+                    code=refusal.code,
+                    reason=refusal.reason,
+                )
+            )
+
+
+def retyped(
+    op: Operation, operands: Sequence[SSAValue], result_types: Sequence[Attribute]
+) -> Operation:
+    """A copy of `op` (attributes, properties, location) on other operands and types."""
+    return type(op).create(
+        operands=operands,
+        result_types=result_types,
+        properties=op.properties,
+        attributes=op.attributes,
+        location=op.location,
+    )

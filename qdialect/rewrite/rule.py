@@ -1,0 +1,57 @@
+"""A rewrite rule: pattern, check, rewrite, and a contract.
+
+A rule is small.  `match` recognizes the pattern and reads nothing it does not
+need; `check` decides whether this instance may be rewritten and returns the
+`Contract` it can prove, or a `Refusal` with the reason; `rewrite` changes the IR
+through the `Rewriter`.  Nothing is built before `check` has passed.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar, Generic, TypeVar
+
+from xdsl.ir import Operation
+
+from qdialect.numerics.contract import Contract
+
+if TYPE_CHECKING:
+    from qdialect.context import QContext
+    from qdialect.rewrite.driver import Rewriter
+
+M = TypeVar("M")
+
+
+@dataclass(frozen=True)
+class Refusal:
+    """Why a matched pattern is left alone: `code` for programs, `reason` for people."""
+
+    code: str
+    reason: str
+
+
+class Rule(ABC, Generic[M]):
+    """One rewrite; `M` is what its pattern binds."""
+
+    name: ClassVar[str]
+
+    def __init__(self, session: QContext) -> None:
+        self.session = session
+
+    @abstractmethod
+    def roots(self) -> Iterable[str]:
+        """Names of the ops at which the pattern can match."""
+
+    @abstractmethod
+    def match(self, op: Operation) -> M | None:
+        """What the pattern binds at `op`, or None if it is not there."""
+
+    @abstractmethod
+    def check(self, match: M) -> Contract | Refusal:
+        """The contract this instance satisfies, or why it must not fire."""
+
+    @abstractmethod
+    def rewrite(self, match: M, rewriter: Rewriter) -> None:
+        """Apply; called only after `check` returned a contract the user allows."""

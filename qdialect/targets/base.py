@@ -1,0 +1,76 @@
+"""What a compilation target can do, as data plus hooks.
+
+A vendor ships an object of this class (or of a subclass that overrides the
+hooks) under the entry-point group `qdialect.targets`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from difflib import get_close_matches
+from importlib.metadata import EntryPoint, entry_points
+from typing import TYPE_CHECKING
+
+from qdialect.errors import QError, UsageError
+
+if TYPE_CHECKING:
+    from xdsl.ir import Operation
+
+    from qdialect.behaviors import Behavior
+    from qdialect.qparams import QParams
+
+GROUP = "qdialect.targets"
+
+
+@dataclass(frozen=True)
+class Target:
+    """A target: name, what it runs, what things cost.
+
+    `behaviors` override or extend the op declarations for this target.
+    """
+
+    name: str
+    summary: str
+    behaviors: tuple[Behavior, ...] = ()
+    #: composite ops the target runs whole (not lowered)
+    keep_whole: frozenset[str] = frozenset()
+
+    def refuses(self, op: Operation) -> str | None:
+        """Why the target cannot run `op` with the types it has, or None."""
+        return None
+
+    def rescale_price(self, source: QParams, result: QParams) -> float:
+        """Relative cost per element of one rescale; infinity if impossible."""
+        return 1.0
+
+    def should_lower(self, op: Operation) -> bool:
+        """Whether a composite op is to be lowered into its components."""
+        return op.name not in self.keep_whole
+
+
+def list_targets() -> list[str]:
+    """Names of all installed targets."""
+    return sorted(point.name for point in entry_points(group=GROUP))
+
+
+def get_target(name: str) -> Target:
+    """The installed target `name`; UsageError (`unknown-target`) if there is none."""
+    found: dict[str, EntryPoint] = {p.name: p for p in entry_points(group=GROUP)}
+    if name not in found:
+        close = get_close_matches(name, found, 1)
+        hint = f"; did you mean '{close[0]}'?" if close else ""
+        raise UsageError(
+            f"unknown target '{name}'{hint}",
+            code="unknown-target",
+            notes=(f"installed targets: {', '.join(sorted(found))}",),
+        )
+    try:
+        target = found[name].load()
+    except Exception as error:
+        raise QError(
+            f"target '{name}' ({found[name].value}) cannot be loaded: {error}",
+            code="bad-plugin",
+        ) from error
+    if not isinstance(target, Target):
+        raise QError(f"'{found[name].value}' is not a qdialect Target", code="bad-plugin")
+    return target

@@ -1,0 +1,12 @@
+"""ONNX Runtime on a CPU.
+
+Integer kernels exist for the common ops; whatever lacks one is exported as
+DequantizeLinear, float op, QuantizeLinear, so nothing is illegal, but a rescale
+costs two kernels over the tensor.
+"""
+
+from __future__ import annotations
+
+from qdialect.targets.base import Target
+
+TARGET = Target("onnxruntime", "ONNX Runtime, CPU execution provider")
