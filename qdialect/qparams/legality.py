@@ -1,0 +1,50 @@
+"""Why a parameter field cannot follow a data movement."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+Code = Literal[
+    "axis-split",
+    "axis-merge",
+    "concat-params",
+    "dynamic-params",
+    "dynamic-shape",
+    "empty",
+    "growth",
+    "needs-blocks",
+    "pad-value",
+    "phase-mix",
+    "select-params",
+    "storage-mismatch",
+    "undetermined",
+]
+
+
+@dataclass(frozen=True)
+class Illegal:
+    """A refusal: `code` for programs, `reason` for people.
+
+    | code | meaning |
+    |---|---|
+    | axis-split | a reshape cuts the quantized axis into several dimensions |
+    | axis-merge | a reshape merges part of the quantized axis with a neighbour |
+    | concat-params | the parts differ along a dimension other than the concatenated one |
+    | dynamic-params | the parameters would depend on run-time indices |
+    | dynamic-shape | not provable while a dimension is unknown |
+    | empty | the tensor has no elements, so no parameters |
+    | growth | many more parameters than before; see `growth.py` |
+    | needs-blocks | only a block grid expresses the result and `layout` forbids one |
+    | pad-value | the fill is not `(q - zero_point) * scale` for a stored integer q |
+    | phase-mix | elements of several channels interleave in space |
+    | select-params | the two data operands have different parameters |
+    | storage-mismatch | operands differ in storage, bounds or expressed type |
+    | undetermined | the result's parameters do not fix the operand's |
+    """
+
+    code: Code
+    reason: str
+
+    def __str__(self) -> str:
+        return f"{self.code}: {self.reason}"

@@ -1,0 +1,36 @@
+"""How qparams follow data movement: one frozen dataclass per kind of movement op."""
+
+from qdialect.qparams.maps.base import IndexMap
+from qdialect.qparams.maps.dims import (
+    Broadcast,
+    Flip,
+    RepeatInterleave,
+    ResizeNearest,
+    Slice,
+    Tile,
+    Transpose,
+    split,
+)
+from qdialect.qparams.maps.join import Concat, Select
+from qdialect.qparams.maps.pad import Pad
+from qdialect.qparams.maps.reshape import Reshape
+from qdialect.qparams.maps.views import Flatten, Squeeze, Unsqueeze
+
+__all__ = [
+    "Broadcast",
+    "Concat",
+    "Flatten",
+    "Flip",
+    "IndexMap",
+    "Pad",
+    "RepeatInterleave",
+    "Reshape",
+    "ResizeNearest",
+    "Select",
+    "Slice",
+    "Squeeze",
+    "Tile",
+    "Transpose",
+    "Unsqueeze",
+    "split",
+]

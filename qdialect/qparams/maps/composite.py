@@ -1,0 +1,67 @@
+"""Maps that are a sequence of simpler ones, chosen by the operand's shape."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Sequence
+from dataclasses import replace
+
+from numpy.typing import ArrayLike
+
+from qdialect.qparams.encoding import Layout
+from qdialect.qparams.field import Field
+from qdialect.qparams.grid import Grid, Shape
+from qdialect.qparams.legality import Illegal
+from qdialect.qparams.maps.base import Array, IndexMap, single
+
+
+class Composite(IndexMap):
+    """sigma o phi_1 o .. o phi_n, step by step; intermediate grids may be of any layout.
+
+    Exact: every step's grid is a form of the true field, and the coarsest grid of the
+    last one does not depend on the way there.
+    """
+
+    @abstractmethod
+    def steps(self, shape: Shape) -> Sequence[IndexMap]:
+        """The single-operand maps to apply in order to an operand of `shape`."""
+
+    def output_shape(self, in_shapes: Sequence[Shape]) -> Shape:
+        shape = single(in_shapes)
+        for step in self.steps(shape):
+            shape = step.output_shape([shape])
+        return shape
+
+    def apply(self, arrays: Sequence[Array], fill: ArrayLike = 0) -> Array:
+        (array,) = arrays
+        for step in self.steps(array.shape):
+            array = step.apply([array], fill)
+        return array
+
+    def checked(self, out: Field) -> Field | Illegal:
+        return out
+
+    def pull_grid(self, grids: Sequence[Grid], layout: Layout) -> Grid | Illegal:
+        (grid,) = grids
+        steps = self.steps(grid.shape)
+        for n, step in enumerate(steps):
+            limit = layout if n == len(steps) - 1 else Layout.BLOCK
+            pulled = step.pull_grid([grid], limit)
+            if isinstance(pulled, Illegal):
+                named = pulled.code in ("axis-merge", "axis-split")
+                return replace(pulled, code=self.code) if named else pulled
+            grid = pulled.reduced()
+        return grid
+
+    def push_grid(self, out: Grid, in_shapes: Sequence[Shape]) -> list[Grid] | Illegal:
+        shape = single(in_shapes)
+        passed: list[tuple[IndexMap, Shape]] = []
+        for step in self.steps(shape):
+            passed.append((step, shape))
+            shape = step.output_shape([shape])
+        for step, source in reversed(passed):
+            pushed = step.push_grid(out, [source])
+            if isinstance(pushed, Illegal):
+                return pushed
+            out = pushed[0].reduced()
+        return [out]

@@ -1,0 +1,193 @@
+"""Maps with several operands: concat and select (law 2.5)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import gcd
+from typing import ClassVar
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from qdialect.qparams.encoding import Layout
+from qdialect.qparams.grid import DYNAMIC, Grid, Shape, cell_count, outgrown
+from qdialect.qparams.legality import Code, Illegal
+from qdialect.qparams.maps.base import Array, IndexMap
+from qdialect.qparams.maps.dims import Broadcast, split
+
+
+@dataclass(frozen=True)
+class Concat(IndexMap):
+    """The operands one after the other along `axis` (>= 0).
+
+    Operands that all have the same field keep it; otherwise the result is quantized
+    along `axis`, each operand repeating its pair over its length (per tensor) or
+    giving its vector (per axis).  Never requantizes.
+    """
+
+    axis: int
+    code: ClassVar[Code] = "concat-params"
+
+    def output_shape(self, in_shapes: Sequence[Shape]) -> Shape:
+        first = in_shapes[0]
+        if not 0 <= self.axis < len(first):
+            raise ValueError(f"cannot concatenate along {self.axis} of rank {len(first)}")
+        if all(shape == first for shape in in_shapes) and first[self.axis] != DYNAMIC:
+            whole = list(first)
+            whole[self.axis] *= len(in_shapes)
+            return tuple(whole)
+        return tuple(
+            _total(sizes) if k == self.axis else _common(sizes)
+            for k, sizes in enumerate(zip(*in_shapes, strict=True))
+        )
+
+    def apply(self, arrays: Sequence[Array], fill: ArrayLike = 0) -> Array:
+        return np.concatenate(arrays, self.axis)
+
+    def pull_grid(self, grids: Sequence[Grid], layout: Layout) -> Grid | Illegal:
+        shape = self.output_shape([grid.shape for grid in grids])
+        parts = [self._sized(grid, shape) for grid in grids if grid.shape[self.axis] != 0]
+        if self._all_equal(parts):
+            blocks = self._along(parts[0].blocks, shape[self.axis])
+            return parts[0].on(shape, blocks, parts[0].cells)
+        if shape[self.axis] == DYNAMIC:
+            return Illegal("dynamic-shape", f"parts of unknown size along {self.axis} differ")
+        if layout is not Layout.BLOCK and any(
+            k != self.axis for part in parts for k in part.blocked
+        ):
+            return self.refusal(shape)
+        blocks = self._along(_common_blocks(parts), self._unit(parts))
+        if outgrown(
+            [cell_count(s, b) for s, b in zip(shape, blocks, strict=True)],
+            sum(part.cells.size for part in parts),
+        ):
+            return Illegal("growth", f"parts of {shape} share only blocks of {blocks}")
+        refined = [part.refined(blocks).cells for part in parts]
+        return parts[0].on(shape, blocks, np.concatenate(refined, self.axis))
+
+    def push_grid(self, out: Grid, in_shapes: Sequence[Shape]) -> list[Grid] | Illegal:
+        sizes = [shape[self.axis] for shape in in_shapes]
+        if DYNAMIC in sizes:
+            if self.axis in out.blocked:
+                return Illegal("dynamic-shape", f"parts of unknown size along {self.axis}")
+            return [
+                out.on(shape, self._along(out.blocks, shape[self.axis]), out.cells)
+                for shape in in_shapes
+            ]
+        grids: list[Grid] = []
+        for part in split(len(out.shape), self.axis, sizes):
+            pulled = part.pull_grid([out], Layout.BLOCK)
+            if isinstance(pulled, Illegal):
+                return pulled
+            grids.append(pulled)
+        return grids
+
+    def refusal(self, out_shape: Shape) -> Illegal:
+        return Illegal(
+            self.code,
+            f"operands of a concat along {self.axis} have different parameters along another "
+            f"dimension of {out_shape}",
+        )
+
+    def _all_equal(self, parts: Sequence[Grid]) -> bool:
+        """The same field in all parts, and constant along the axis?"""
+        first = self._along(parts[0].blocks, 0)
+        return all(
+            part.cells.shape[self.axis] == 1
+            and self._along(part.blocks, 0) == first
+            and bool(np.all(part.cells == parts[0].cells))
+            for part in parts
+        )
+
+    def _sized(self, part: Grid, shape: Shape) -> Grid:
+        """An operand with the sizes filled in that the other operands know."""
+        known = self._along(shape, part.shape[self.axis])
+        blocks = [
+            size if block == DYNAMIC else block
+            for size, block in zip(known, part.blocks, strict=True)
+        ]
+        return part.on(known, blocks, part.cells)
+
+    def _unit(self, parts: Sequence[Grid]) -> int:
+        """The largest block along the axis that every cell boundary is a multiple of."""
+        end = 0
+        unit = 0
+        for part in parts:
+            unit = gcd(unit, end)
+            if self.axis in part.blocked:
+                unit = gcd(unit, part.blocks[self.axis])
+            end += part.shape[self.axis]
+        return unit if parts[-1].ragged(self.axis) else gcd(unit, end)
+
+    def _along(self, blocks: Shape, block: int) -> Shape:
+        return (*blocks[: self.axis], block, *blocks[self.axis + 1 :])
+
+
+@dataclass(frozen=True)
+class Select(IndexMap):
+    """`mask ? operand 0 : operand 1`, both broadcast to `shape`.
+
+    Legal when both operands have the same field there, whatever the mask.  `mask` is
+    only needed for `apply` and `gather_index`: the flat mask over `shape`, row-major.
+    """
+
+    shape: Shape
+    mask: tuple[bool, ...] | None = None
+    code: ClassVar[Code] = "select-params"
+
+    def output_shape(self, in_shapes: Sequence[Shape]) -> Shape:
+        if len(in_shapes) != 2:
+            raise ValueError(f"two data operands expected, got {len(in_shapes)}")
+        for shape in in_shapes:
+            self._spread().output_shape([shape])
+        return self.shape
+
+    def apply(self, arrays: Sequence[Array], fill: ArrayLike = 0) -> Array:
+        if self.mask is None:
+            raise ValueError("a select without a constant mask has no index map")
+        first, second = (self._spread().apply([array]) for array in arrays)
+        return np.where(np.reshape(np.array(self.mask, np.bool_), self.shape), first, second)
+
+    def pull_grid(self, grids: Sequence[Grid], layout: Layout) -> Grid | Illegal:
+        spread: list[Grid] = []
+        for grid in grids:
+            pulled = self._spread().pull_grid([grid], layout)
+            if isinstance(pulled, Illegal):
+                return pulled
+            spread.append(pulled.reduced())
+        return spread[0] if spread[0].equals(spread[1]) else self.refusal(self.shape)
+
+    def push_grid(self, out: Grid, in_shapes: Sequence[Shape]) -> list[Grid] | Illegal:
+        grids: list[Grid] = []
+        for shape in in_shapes:
+            pushed = self._spread().push_grid(out, [shape])
+            if isinstance(pushed, Illegal):
+                return pushed
+            grids.extend(pushed)
+        return grids
+
+    def refusal(self, out_shape: Shape) -> Illegal:
+        return Illegal(self.code, f"the operands of a select differ in parameters on {out_shape}")
+
+    def _spread(self) -> Broadcast:
+        return Broadcast(self.shape)
+
+
+def _total(sizes: Sequence[int]) -> int:
+    return DYNAMIC if DYNAMIC in sizes else sum(sizes)
+
+
+def _common(sizes: Sequence[int]) -> int:
+    known = {size for size in sizes if size != DYNAMIC}
+    if len(known) > 1:
+        raise ValueError(f"concatenated operands have sizes {sorted(known)} along one dimension")
+    return known.pop() if known else DYNAMIC
+
+
+def _common_blocks(parts: Sequence[Grid]) -> Shape:
+    """Per dimension the largest block that divides every part's."""
+    return tuple(
+        gcd(*blocks) if blocks[0] != DYNAMIC else DYNAMIC
+        for blocks in zip(*(part.blocks for part in parts), strict=True)
+    )
