@@ -16,6 +16,7 @@ import struct
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
+from typing import Literal
 
 
 @dataclass(frozen=True)
@@ -86,9 +87,9 @@ def round_to_format(value: float, name: str) -> float:
     return math.copysign(min(abs(rounded), fmt.largest), value)
 
 
-def double_from_bits(bits: int) -> float:
-    """The double whose 64-bit pattern is `bits`."""
-    return struct.unpack("<d", struct.pack("<Q", bits))[0]
+def float_from_bits(bits: int, kind: Literal["f", "d"]) -> float:
+    """The f32 (`f`) or double (`d`) whose bit pattern is `bits`."""
+    return struct.unpack(f"<{kind}", bits.to_bytes(4 if kind == "f" else 8, "little"))[0]
 
 
 @lru_cache(maxsize=8192)

@@ -76,16 +76,17 @@ def read_uniform(content: str, position: int, aliases: Aliases) -> tuple[QParams
     blocks = _read_blocks(scan)
     scan.expect(",")
     list_start = scan.here()
-    params = _read_params(scan, expressed)
-    scan.expect(">")
+    params = _read_params(scan, expressed, narrow_bits=True)
     grid = params.grid
     if grid is None:
         raise QuantSyntaxError(
             "tensor literal is invalid; ranks are not consistent between elements", list_start
         )
+    scan.expect(">")
     _check_bounds(storage, start)
-    for axis, size in blocks:
+    for axis, _ in blocks:
         _check_axis(axis, start)
+    for _, size in blocks:
         if size <= 0:
             raise QuantSyntaxError(f"illegal block size: {size}", start)
     zeros = [_stored_zero_point(storage, zero, list_start) for zero in params.zero_points]
@@ -113,8 +114,7 @@ def read_calibrated(content: str, position: int, aliases: Aliases) -> tuple[Cali
     start = scan.here()
     scan.expect("<")
     expressed = _read_expressed(scan, aliases)
-    if not scan.accept("<"):
-        raise QuantSyntaxError("calibrated values must be present", scan.here())
+    scan.expect("<")
     low = scan.expect_float()
     scan.expect(":")
     high = scan.expect_float()
@@ -247,13 +247,22 @@ class _Params:
         self.grid: tuple[int, ...] | None = ()
 
 
-def _read_params(scan: Scanner, expressed: str) -> _Params:
+def _read_params(scan: Scanner, expressed: str, narrow_bits: bool = False) -> _Params:
+    """A list of parameters.
+
+    A scale in hexadecimal is the bits of a double; with `narrow_bits`, eight
+    digits are the bits of an f32 where that is the expressed type.  mlir-opt
+    prints sub-channel scales so, and could mean nothing else: as a double they
+    would be out of range.
+    """
     params = _Params()
-    params.grid = _read_param_list(scan, expressed, params)
+    params.grid = _read_param_list(scan, expressed, narrow_bits and expressed == "f32", params)
     return params
 
 
-def _read_param_list(scan: Scanner, expressed: str, into: _Params) -> tuple[int, ...] | None:
+def _read_param_list(
+    scan: Scanner, expressed: str, f32_bits: bool, into: _Params
+) -> tuple[int, ...] | None:
     """One brace pair, appended to `into`; its shape, None when ragged."""
     scan.here()
     count = _read_leaf_list(scan, expressed, into)
@@ -263,9 +272,9 @@ def _read_param_list(scan: Scanner, expressed: str, into: _Params) -> tuple[int,
     shapes: list[tuple[int, ...] | None] = []
     while True:
         if scan.content.startswith("{", scan.here()):
-            shapes.append(_read_param_list(scan, expressed, into))
+            shapes.append(_read_param_list(scan, expressed, f32_bits, into))
         else:
-            scale, zero = _read_param(scan, expressed)
+            scale, zero = _read_param(scan, expressed, f32_bits)
             into.scales.append(scale)
             into.zero_points.append(zero)
             shapes.append(())
@@ -294,9 +303,10 @@ def _read_leaf_list(scan: Scanner, expressed: str, into: _Params) -> int | None:
     return len(scales)
 
 
-def _read_param(scan: Scanner, expressed: str) -> tuple[float, int]:
+def _read_param(scan: Scanner, expressed: str, f32_bits: bool = False) -> tuple[float, int]:
     start = scan.here()
-    scale = scan.expect_float()
+    narrow = scan.accept_f32_bits() if f32_bits else None
+    scale = scan.expect_float() if narrow is None else narrow
     fmt = FORMATS[expressed]
     if not fmt.smallest <= scale <= fmt.largest:
         raise QuantSyntaxError(

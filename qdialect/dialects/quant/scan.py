@@ -9,12 +9,13 @@ from __future__ import annotations
 
 import re
 
-from qdialect.numerics.float_text import double_from_bits
+from qdialect.numerics.float_text import float_from_bits
 
 _SPACE = re.compile(r"(?:\s+|//[^\n]*)*")
 _IDENTIFIER = re.compile(r"[A-Za-z_][\w$.]*", re.ASCII)
 _ALIAS = re.compile(r"![A-Za-z$._-][\w$.-]*", re.ASCII)
 _INTEGER = re.compile(r"0x[0-9a-fA-F]+|[0-9]+")
+_F32_BITS = re.compile(r"0x[0-9a-fA-F]{8}(?![0-9a-fA-F])")
 _FLOAT = re.compile(r"[0-9]+\.[0-9]*(?:[eE][+-]?[0-9]+)?")
 
 
@@ -80,6 +81,11 @@ class Scanner:
             raise QuantSyntaxError("integer value too large", start)
         return value
 
+    def accept_f32_bits(self) -> float | None:
+        """An f32 written as exactly eight hexadecimal digits."""
+        text = self._match(_F32_BITS)
+        return None if text is None else float_from_bits(int(text, 16), "f")
+
     def expect_float(self) -> float:
         """A literal with a point, or the bits of a double in hexadecimal."""
         start = self.here()
@@ -100,4 +106,4 @@ class Scanner:
             )
         if int(text, 16) >> 64:
             raise QuantSyntaxError("hexadecimal float constant out of range for type", start)
-        return double_from_bits(int(text, 16))
+        return float_from_bits(int(text, 16), "d")

@@ -1,0 +1,167 @@
+"""Rules on quant types beyond the verifiers of the ops that use them.
+
+`verify_structure` reports what mlir-opt always rejects and xDSL has no place to
+check: quantized elements in vectors and memrefs, unknown names in the dialect.
+
+`verify_strict` is ours, for whoever wants types that mean something: zero points
+inside the storage bounds, finite positive scales, encodings that fit the shape
+of their tensor wherever the type occurs.  Upstream accepts all of these in types.
+
+Both look at every value and attribute of a module once and return diagnostics;
+neither raises.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from typing import cast
+
+from xdsl.dialects.builtin import (
+    ArrayAttr,
+    ContainerType,
+    DictionaryAttr,
+    MemRefType,
+    UnrankedMemRefType,
+    UnregisteredAttr,
+    UnregisteredOp,
+    VectorType,
+)
+from xdsl.ir import Attribute, Operation, ParametrizedAttribute
+
+from qdialect.dialects.quant.casts import ROUNDING_KEY, CastOp, cast_rounding
+from qdialect.dialects.quant.elements import quant_element
+from qdialect.dialects.quant.integrity import shape_error
+from qdialect.dialects.quant.types import CalibratedType, QuantizedType, UniformType
+from qdialect.numerics.float_text import FORMATS
+from qdialect.numerics.rounding import Rounding
+from qdialect.qparams.encoding import QParams
+
+
+@dataclass(frozen=True, eq=False)
+class QuantDiagnostic:
+    """A broken rule: the op on which it was found, and a sentence."""
+
+    op: Operation
+    message: str
+
+
+def verify_structure(root: Operation) -> list[QuantDiagnostic]:
+    """What mlir-opt rejects whatever the options, in program order."""
+    found: list[QuantDiagnostic] = []
+    for op in root.walk():
+        if isinstance(op, UnregisteredOp) and op.op_name.data.startswith("quant."):
+            found.append(
+                QuantDiagnostic(
+                    op,
+                    f"unregistered operation '{op.op_name.data}' found in dialect ('quant') "
+                    "that does not allow unknown operations",
+                )
+            )
+    return found + _check_attributes(root, _structure_errors)
+
+
+def verify_strict(root: Operation) -> list[QuantDiagnostic]:
+    """What upstream accepts but is certainly a mistake."""
+    found = _check_attributes(root, _strict_errors)
+    for op in root.walk():
+        found += [QuantDiagnostic(op, message) for message in _scalar_errors(op)]
+        if isinstance(op, CastOp):
+            try:
+                cast_rounding(op)
+            except ValueError:
+                names = ", ".join(mode.value for mode in Rounding)
+                found.append(QuantDiagnostic(op, f"'{ROUNDING_KEY}' must be one of {names}"))
+    return found
+
+
+_Rule = Callable[[Attribute], Iterable[str]]
+"""The messages for one attribute, not counting those nested in it."""
+
+
+def _check_attributes(root: Operation, rule: _Rule) -> list[QuantDiagnostic]:
+    """Apply `rule` to every attribute of every op, once per distinct object."""
+    found: list[QuantDiagnostic] = []
+    seen: dict[int, Attribute] = {}
+    for op in root.walk():
+        attributes = [result.type for result in op.results]
+        attributes += op.properties.values()
+        attributes += op.attributes.values()
+        for region in op.regions:
+            attributes += [arg.type for block in region.blocks for arg in block.args]
+        for attribute in attributes:
+            for nested in _nested(attribute, seen):
+                found += [QuantDiagnostic(op, message) for message in rule(nested)]
+    return found
+
+
+def _nested(attribute: Attribute, seen: dict[int, Attribute]) -> Iterator[Attribute]:
+    """`attribute` and all attributes inside it that are not in `seen`."""
+    if id(attribute) in seen:
+        return
+    seen[id(attribute)] = attribute  # also keeps the id from being reused
+    yield attribute
+    if isinstance(attribute, ArrayAttr):
+        children: Iterable[Attribute] = cast("ArrayAttr[Attribute]", attribute).data
+    elif isinstance(attribute, DictionaryAttr):
+        children = attribute.data.values()
+    elif isinstance(attribute, ParametrizedAttribute):
+        children = attribute.parameters
+    else:
+        return
+    for child in children:
+        yield from _nested(child, seen)
+
+
+def _structure_errors(attribute: Attribute) -> Iterator[str]:
+    if isinstance(attribute, UnregisteredAttr):
+        name = attribute.attr_name.data
+        if attribute.is_type.data and name.startswith("quant."):
+            yield f"unknown quantized type {name.removeprefix('quant.')}"
+    elif isinstance(attribute, VectorType | MemRefType | UnrankedMemRefType):
+        container = cast("ContainerType[Attribute]", attribute)
+        if isinstance(container.get_element_type(), QuantizedType):
+            yield (
+                "failed to verify 'elementType': VectorElementTypeInterface instance"
+                if isinstance(attribute, VectorType)
+                else "invalid memref element type"
+            )
+
+
+def _strict_errors(attribute: Attribute) -> Iterator[str]:
+    element = quant_element(attribute)
+    if isinstance(attribute, UniformType):
+        yield from _field_errors(attribute.data)
+    elif element is not None:
+        message = shape_error(attribute, element.data)
+        if message is not None:
+            yield f"{message} in '{attribute}'"
+    elif isinstance(attribute, CalibratedType):
+        largest = FORMATS[attribute.data.expressed].largest
+        if not -largest <= attribute.data.min < attribute.data.max <= largest:
+            yield f"range of '{attribute}' exceeds its expressed type"
+
+
+def _scalar_errors(op: Operation) -> Iterator[str]:
+    """Scalars defined by `op` whose encoding needs a tensor."""
+    types = [result.type for result in op.results]
+    types += [arg.type for region in op.regions for block in region.blocks for arg in block.args]
+    for type in types:
+        message = shape_error(type, type.data) if isinstance(type, UniformType) else None
+        if message is not None:
+            yield f"{message} in '{type}'"
+
+
+def _field_errors(qparams: QParams) -> Iterator[str]:
+    """Rules on the parameters alone; each at most once, for the first offender."""
+    storage, fmt = qparams.storage, FORMATS[qparams.expressed]
+    for scale in qparams.scale_list():
+        if not fmt.smallest <= scale <= fmt.largest:
+            yield (
+                f"scale {scale:e} out of expressed type range [{fmt.smallest:e}, {fmt.largest:e}]"
+            )
+            break
+    for zero in qparams.zero_point_list():
+        if not storage.min <= zero <= storage.max:
+            yield f"zero point {zero} is outside the storage bounds {storage.min}:{storage.max}"
+            break
