@@ -21,6 +21,7 @@ expression, so 4 096 channels cost little more than converting the numbers.
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Callable
 
@@ -76,7 +77,7 @@ def read_uniform(content: str, position: int, aliases: Aliases) -> tuple[QParams
     blocks = _read_blocks(scan)
     scan.expect(",")
     list_start = scan.here()
-    params = _read_params(scan, expressed, narrow_bits=True)
+    params = _read_params(scan, expressed, printed=True)
     grid = params.grid
     if grid is None:
         raise QuantSyntaxError(
@@ -121,7 +122,7 @@ def read_calibrated(content: str, position: int, aliases: Aliases) -> tuple[Cali
     scan.expect(">")
     scan.expect(">")
     if not high > low:
-        raise QuantSyntaxError(f"illegal min and max: ({low:e}:{high:e})", start)
+        raise QuantSyntaxError(f"illegal min and max: ({_c_text(low)}:{_c_text(high)})", start)
     return CalibratedRange(expressed, low, high), scan.position
 
 
@@ -247,21 +248,16 @@ class _Params:
         self.grid: tuple[int, ...] | None = ()
 
 
-def _read_params(scan: Scanner, expressed: str, narrow_bits: bool = False) -> _Params:
-    """A list of parameters.
-
-    A scale in hexadecimal is the bits of a double; with `narrow_bits`, eight
-    digits are the bits of an f32 where that is the expressed type.  mlir-opt
-    prints sub-channel scales so, and could mean nothing else: as a double they
-    would be out of range.
-    """
+def _read_params(scan: Scanner, expressed: str, printed: bool = False) -> _Params:
+    """A list of parameters; `printed` accepts also what mlir-opt prints (and then
+    rejects) for values of the expressed type, see `_read_param`."""
     params = _Params()
-    params.grid = _read_param_list(scan, expressed, narrow_bits and expressed == "f32", params)
+    params.grid = _read_param_list(scan, expressed, printed, params)
     return params
 
 
 def _read_param_list(
-    scan: Scanner, expressed: str, f32_bits: bool, into: _Params
+    scan: Scanner, expressed: str, printed: bool, into: _Params
 ) -> tuple[int, ...] | None:
     """One brace pair, appended to `into`; its shape, None when ragged."""
     scan.here()
@@ -272,9 +268,9 @@ def _read_param_list(
     shapes: list[tuple[int, ...] | None] = []
     while True:
         if scan.content.startswith("{", scan.here()):
-            shapes.append(_read_param_list(scan, expressed, f32_bits, into))
+            shapes.append(_read_param_list(scan, expressed, printed, into))
         else:
-            scale, zero = _read_param(scan, expressed, f32_bits)
+            scale, zero = _read_param(scan, expressed, printed)
             into.scales.append(scale)
             into.zero_points.append(zero)
             shapes.append(())
@@ -303,17 +299,30 @@ def _read_leaf_list(scan: Scanner, expressed: str, into: _Params) -> int | None:
     return len(scales)
 
 
-def _read_param(scan: Scanner, expressed: str, f32_bits: bool = False) -> tuple[float, int]:
+def _read_param(scan: Scanner, expressed: str, printed: bool = False) -> tuple[float, int]:
+    """One scale and zero point.
+
+    A scale is read as a double (in hexadecimal: its bits) and must be in the range
+    of the expressed type.  With `printed`, eight hexadecimal digits are the bits of
+    an f32, and a decimal may leave the range by what six digits cannot express.
+    """
     start = scan.here()
-    narrow = scan.accept_f32_bits() if f32_bits else None
-    scale = scan.expect_float() if narrow is None else narrow
+    bits = scan.accept_f32_bits() if printed and expressed == "f32" else None
+    scale = scan.expect_float() if bits is None else bits
     fmt = FORMATS[expressed]
-    if not fmt.smallest <= scale <= fmt.largest:
+    slack = 5e-6 if printed else 0.0
+    if not fmt.smallest * (1 - slack) <= scale <= fmt.largest * (1 + slack):
         raise QuantSyntaxError(
-            f"scale {scale:e} out of expressed type range [{fmt.smallest:e}, {fmt.largest:e}]",
+            f"scale {_c_text(scale)} out of expressed type range "
+            f"[{fmt.smallest:e}, {fmt.largest:e}]",
             start,
         )
     return scale, scan.expect_integer() if scan.accept(":") else 0
+
+
+def _c_text(value: float) -> str:
+    """`%e`, with upstream's spelling of infinity and NaN."""
+    return f"{value:e}" if math.isfinite(value) else f"{value:E}"
 
 
 def _stored_zero_point(storage: Storage, zero: int, position: int) -> int:

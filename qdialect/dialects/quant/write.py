@@ -16,7 +16,7 @@ from functools import lru_cache
 from typing_extensions import assert_never
 
 from qdialect.dialects.quant.values import AnyParams, CalibratedRange
-from qdialect.numerics.float_text import float_text
+from qdialect.numerics.float_text import FORMATS, float_text
 from qdialect.qparams.encoding import Layout, QParams, Storage
 
 
@@ -84,11 +84,14 @@ def _storage_text(storage: Storage, version: TextVersion) -> str:
 @lru_cache(maxsize=256)
 def _uniform_text(qparams: QParams, version: TextVersion) -> str:
     head = f"<{_storage_text(qparams.storage, version)}:{qparams.expressed}"
-    # Sub-channel scales are values of the expressed type, all others are doubles.
-    fmt = qparams.expressed if qparams.layout is Layout.BLOCK else "f64"
+    scales = qparams.scale_list()
+    if qparams.layout is Layout.BLOCK:
+        texts = [_block_scale_text(scale, qparams.expressed) for scale in scales]
+    else:
+        texts = [float_text(scale) for scale in scales]
     params = [
-        f"{float_text(scale, fmt)}:{zero}" if zero else float_text(scale, fmt)
-        for scale, zero in zip(qparams.scale_list(), qparams.zero_point_list(), strict=True)
+        f"{text}:{zero}" if zero else text
+        for text, zero in zip(texts, qparams.zero_point_list(), strict=True)
     ]
     if qparams.layout is Layout.TENSOR:
         return f"{head}, {params[0]}>"
@@ -98,6 +101,20 @@ def _uniform_text(qparams: QParams, version: TextVersion) -> str:
         blocks = ", ".join(f"{axis}:{size}" for axis, size in qparams.blocks)
         return f"{head}:{{{blocks}}}, {_braced(params, qparams.grid)}>"
     assert_never(qparams.layout)
+
+
+def _block_scale_text(scale: float, expressed: str) -> str:
+    """Sub-channel scales are values of the expressed type; all others are doubles.
+
+    The literal is read as a double and must then be in the range of the expressed
+    type: where rounding to six digits leaves it (mlir-opt rejects its own text
+    there), the digits of the double are printed.
+    """
+    text = float_text(scale, expressed)
+    fmt = FORMATS[expressed]
+    if text.startswith("0x") or fmt.smallest <= float(text) <= fmt.largest:
+        return text
+    return float_text(scale)
 
 
 def _braced(params: list[str], grid: tuple[int, ...]) -> str:
