@@ -11,16 +11,22 @@ from qdialect.qparams.maps.dims import (
     Transpose,
     split,
 )
+from qdialect.qparams.maps.gather import Gather, GatherDynamic, Take
 from qdialect.qparams.maps.join import Concat, Select
 from qdialect.qparams.maps.pad import Pad
 from qdialect.qparams.maps.reshape import Reshape
+from qdialect.qparams.maps.spatial import DepthToSpace, Im2col, SpaceToDepth
 from qdialect.qparams.maps.views import Flatten, Squeeze, Unsqueeze
 
 __all__ = [
     "Broadcast",
     "Concat",
+    "DepthToSpace",
     "Flatten",
     "Flip",
+    "Gather",
+    "GatherDynamic",
+    "Im2col",
     "IndexMap",
     "Pad",
     "RepeatInterleave",
@@ -28,7 +34,9 @@ __all__ = [
     "ResizeNearest",
     "Select",
     "Slice",
+    "SpaceToDepth",
     "Squeeze",
+    "Take",
     "Tile",
     "Transpose",
     "Unsqueeze",

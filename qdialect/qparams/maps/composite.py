@@ -9,7 +9,6 @@ from dataclasses import replace
 from numpy.typing import ArrayLike
 
 from qdialect.qparams.encoding import Layout
-from qdialect.qparams.field import Field
 from qdialect.qparams.grid import Grid, Shape
 from qdialect.qparams.legality import Illegal
 from qdialect.qparams.maps.base import Array, IndexMap, single
@@ -37,9 +36,6 @@ class Composite(IndexMap):
         for step in self.steps(array.shape):
             array = step.apply([array], fill)
         return array
-
-    def checked(self, out: Field) -> Field | Illegal:
-        return out
 
     def pull_grid(self, grids: Sequence[Grid], layout: Layout) -> Grid | Illegal:
         (grid,) = grids
