@@ -1,0 +1,68 @@
+"""The package is what its metadata says: version, commands, passes, size."""
+
+from __future__ import annotations
+
+import dataclasses
+import inspect
+from importlib import metadata
+from pathlib import Path
+from typing import Any, get_type_hints
+
+import pytest
+
+import qdialect
+from qdialect.transforms import PASSES, PassEntry, load
+
+PACKAGE = Path(__file__).parents[1] / "qdialect"
+MAX_LINES = 450
+
+ENTRY_POINT_GROUPS = ("console_scripts", "xdsl.universe", "qdialect.targets")
+
+
+def our_entry_points() -> list[metadata.EntryPoint]:
+    found = metadata.distribution("qdialect").entry_points
+    return [point for point in found if point.group in ENTRY_POINT_GROUPS]
+
+
+def test_one_version() -> None:
+    assert metadata.version("qdialect") == qdialect.__version__
+
+
+def test_every_group_is_announced() -> None:
+    assert {point.group for point in our_entry_points()} == set(ENTRY_POINT_GROUPS)
+
+
+@pytest.mark.parametrize("point", our_entry_points(), ids=lambda point: point.name)
+def test_entry_point_loads(point: metadata.EntryPoint) -> None:
+    assert point.load() is not None
+
+
+def spelled(default: Any) -> str:
+    """A default value as the table spells it."""
+    return str(default).lower() if isinstance(default, bool) else str(default)
+
+
+@pytest.mark.parametrize("entry", PASSES.values(), ids=lambda entry: entry.name)
+def test_pass_is_what_the_table_says(entry: PassEntry) -> None:
+    implementation = load(entry.name)()
+    hints = get_type_hints(implementation)
+    declared = {name: (kind, default) for name, kind, default, _ in entry.options}
+    actual = {
+        field.name: (inspect.formatannotation(hints[field.name]), spelled(field.default))
+        for field in dataclasses.fields(implementation)
+    }
+    assert implementation.name == entry.name
+    assert actual == declared
+
+
+@pytest.mark.parametrize("entry", PASSES.values(), ids=lambda entry: entry.name)
+def test_pass_is_documented(entry: PassEntry) -> None:
+    assert entry.summary
+    assert inspect.getdoc(load(entry.name)())
+
+
+@pytest.mark.parametrize(
+    "path", sorted(PACKAGE.rglob("*.py")), ids=lambda path: str(path.relative_to(PACKAGE))
+)
+def test_file_fits_the_budget(path: Path) -> None:
+    assert len(path.read_text(encoding="utf-8").splitlines()) <= MAX_LINES
