@@ -1,0 +1,172 @@
+"""Writing modules as MLIR text, with the weights beside the text or inside it."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Container, Iterator
+from contextlib import contextmanager, suppress
+from io import StringIO
+from pathlib import Path
+from typing import IO, Any, cast
+from uuid import uuid4
+
+from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, ModuleOp, StringAttr
+from xdsl.ir import Attribute
+
+from qdialect.backends.mlir_printer import MLIRPrinter
+from qdialect.context import QContext
+from qdialect.dialects.nn.constants import BlobAttr
+from qdialect.errors import InputError, Where
+
+#: module attribute that names the weight store beside the text
+BLOBS = "nn.blobs"
+
+_MARK = b"qdialect.element_types"
+
+
+def print_module(
+    module: ModuleOp,
+    ctx: QContext,
+    stream: IO[str],
+    *,
+    generic: bool = False,
+    debuginfo: bool = False,
+    inline_weights: bool = False,
+    external: Container[str] | None = None,
+) -> None:
+    """Write `module` and a final newline.
+
+    Weights are written as references into the store, or with `inline_weights` as
+    `dense<"0x...">`, so that the text stands alone.  `external` names the keys a
+    reader will find; other weights are written inline.
+    """
+    if inline_weights:
+        external = ()
+    printer = MLIRPrinter(
+        stream=stream,
+        print_generic_format=generic,
+        print_debuginfo=debuginfo,
+        ctx=ctx,
+        external=external,
+    )
+    keys = blob_keys(module) if external is not None else set[str]()
+    drop = external is not None and not any(key in external for key in keys)
+    with _blobs_attribute(module, None if drop else module.attributes.get(BLOBS)):
+        printer.print_op(module)
+    printer.print_metadata(ctx.loaded_dialects)
+    stream.write("\n")
+
+
+def module_text(module: ModuleOp, ctx: QContext, **options: Any) -> str:
+    """`print_module` into a string."""
+    stream = StringIO()
+    print_module(module, ctx, stream, **options)
+    return stream.getvalue()
+
+
+def save_module(
+    module: ModuleOp,
+    ctx: QContext,
+    path: str | os.PathLike[str],
+    *,
+    generic: bool = False,
+    debuginfo: bool = False,
+    inline_weights: bool = False,
+) -> None:
+    """Write `x.mlir`, and its weights to `x.safetensors` unless they go inline.
+
+    Both files are written in full under other names first and then renamed, so that
+    no reader sees half of one.
+    """
+    target = Path(path)
+    keys = set[str]() if inline_weights else blob_keys(module)
+    store = target.with_suffix(".safetensors")
+    if keys:
+        _refuse_foreign(store)
+    named = StringAttr(store.name) if keys else None
+    with _blobs_attribute(module, named):
+        text = module_text(
+            module, ctx, generic=generic, debuginfo=debuginfo, inline_weights=inline_weights
+        )
+    try:
+        with replacing(target) as temporary:
+            temporary.write_text(text, encoding="utf-8")
+            if keys:
+                ctx.blobs.save(store, keys)
+    except OSError as error:
+        reason = error.strerror or str(error)
+        raise InputError(
+            f"cannot write: {reason}", where=Where(str(target)), code="unwritable-file"
+        ) from None
+
+
+@contextmanager
+def replacing(path: Path) -> Iterator[Path]:
+    """A temporary path beside `path`; renamed to it at the end, removed on failure.
+
+    A device or a pipe is written directly; a link stays a link.
+    """
+    target = path.resolve()
+    if target.exists() and not target.is_file():
+        yield target
+        return
+    temporary = target.with_name(f".{target.name}.{uuid4().hex}.tmp")
+    try:
+        yield temporary
+        os.replace(temporary, target)
+    except BaseException:
+        with suppress(OSError):
+            temporary.unlink()
+        raise
+
+
+def blob_keys(module: ModuleOp) -> set[str]:
+    """The keys of all weights the module refers to."""
+    found: set[str] = set()
+    for op in module.walk():
+        pending: list[Attribute] = [*op.properties.values(), *op.attributes.values()]
+        while pending:
+            attribute = pending.pop()
+            if isinstance(attribute, BlobAttr):
+                found.add(attribute.key.data)
+            elif isinstance(attribute, ArrayAttr):
+                pending.extend(cast("ArrayAttr[Attribute]", attribute).data)
+            elif isinstance(attribute, DictionaryAttr):
+                pending.extend(attribute.data.values())
+    return found
+
+
+@contextmanager
+def _blobs_attribute(module: ModuleOp, value: Attribute | None) -> Iterator[None]:
+    """The module with `nn.blobs` set to `value` (or without it), for a while."""
+    before = dict(module.attributes)
+    try:
+        if value is None:
+            module.attributes.pop(BLOBS, None)
+        else:
+            module.attributes[BLOBS] = value
+        yield
+    finally:
+        module.attributes.clear()
+        module.attributes.update(before)
+
+
+def _refuse_foreign(store: Path) -> None:
+    """Do not overwrite a safetensors file that somebody else made."""
+    try:
+        with store.open("rb") as file:
+            length = int.from_bytes(file.read(8), "little")
+            ours = _MARK in file.read(min(length, 1 << 20))
+    except FileNotFoundError:
+        return
+    except OSError as error:
+        reason = error.strerror or str(error)
+        raise InputError(
+            f"cannot write: {reason}", where=Where(str(store)), code="unwritable-file"
+        ) from None
+    if not ours:
+        raise InputError(
+            "would overwrite a file that is not a weight store of qdialect",
+            where=Where(str(store)),
+            code="unwritable-file",
+        )

@@ -1,0 +1,170 @@
+"""Reading MLIR text: a module, its weights beside it, and errors with positions."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
+
+from xdsl.dialects.builtin import ModuleOp, StringAttr
+from xdsl.utils.exceptions import DiagnosticException, MultipleSpansParseError, ParseError
+
+from qdialect.context import QContext
+from qdialect.errors import InputError, QError, Where
+from qdialect.frontends.mlir_parser import MLIRParser, Places
+from qdialect.frontends.mlir_verify import (
+    BLOBS,
+    op_where,
+    verification_errors,
+    verify_module,
+    where_of,
+)
+
+__all__ = [
+    "BLOBS",
+    "Parsed",
+    "load_module",
+    "op_where",
+    "parse_text",
+    "read_module",
+    "read_text",
+    "verification_errors",
+    "verify_module",
+    "where_of",
+]
+
+
+@dataclass(frozen=True)
+class Parsed:
+    """A module, and the entries of `{-# external_resources #-}` in its text."""
+
+    module: ModuleOp
+    external_resources: dict[str, dict[str, str | bool]]
+
+
+def read_module(
+    source: str | os.PathLike[str],
+    ctx: QContext,
+    name: str = "<stdin>",
+    *,
+    folder: Path | None = None,
+    line_offset: int = 0,
+) -> ModuleOp:
+    """The module in `source`: MLIR text (a `str`) or the path of a file (a `Path`).
+
+    The module is not verified.  Its weight store, if it names one, is opened from
+    `folder`, which is that of the file.  Without a folder the store stays closed.
+
+    Raises InputError with the position in the text.
+    """
+    if isinstance(source, str):
+        text = source
+    else:
+        path = Path(source)
+        text, name, folder = read_text(path), str(path), path.parent
+    return parse_text(text, ctx, name, folder=folder, line_offset=line_offset).module
+
+
+def load_module(path: str | os.PathLike[str], ctx: QContext) -> ModuleOp:
+    """The verified module in the file at `path`, with its weights."""
+    module = read_module(Path(path), ctx)
+    verify_module(module, ctx)
+    return module
+
+
+def read_text(path: Path) -> str:
+    """The contents of a file; InputError when it cannot be read or is not UTF-8."""
+    try:
+        return decode(path.read_bytes(), str(path))
+    except OSError as error:
+        reason = error.strerror or str(error)
+        raise InputError(
+            f"cannot open input file: {reason}", where=Where(str(path)), code="unreadable-file"
+        ) from None
+
+
+def decode(data: bytes, name: str) -> str:
+    """Bytes as text; InputError at the first byte that is not UTF-8."""
+    try:
+        return data.decode()
+    except UnicodeDecodeError as error:
+        before = data[: error.start]
+        line = before.count(b"\n") + 1
+        column = error.start - (before.rfind(b"\n") + 1) + 1
+        raise InputError(
+            "text is not valid UTF-8", where=Where(name, line, column), code="not-utf8"
+        ) from None
+
+
+def parse_text(
+    text: str,
+    ctx: QContext,
+    name: str = "<stdin>",
+    *,
+    folder: Path | None = None,
+    line_offset: int = 0,
+) -> Parsed:
+    """Like `read_module` on text, with the text's external resources."""
+    places = Places(text, name, line_offset)
+    parser: MLIRParser | None = None
+    try:
+        parser = MLIRParser(ctx, text, places)
+        module = parser.parse_module()
+    except QError as error:
+        error.where = error.where or places.where(parser.pos if parser else 0)
+        raise
+    except ParseError as error:
+        raise _parse_error(error, places) from None
+    except RecursionError:
+        raise _unreadable("nested too deeply", parser, places) from None
+    except Exception as error:
+        # Type and attribute verifiers, and what xDSL's parser does not expect.
+        told = str(error).strip() or type(error).__name__
+        if not isinstance(error, DiagnosticException):
+            told = f"invalid syntax ({told})"
+        raise _unreadable(told, parser, places) from None
+    if folder is not None:
+        _open_weights(module, ctx, folder)
+    return Parsed(module, parser.external_resources)
+
+
+def _parse_error(error: ParseError, places: Places) -> InputError:
+    first, *rest = error.msg.strip().split("\n")
+    notes = [line.strip() for line in rest if line.strip()]
+    if isinstance(error, MultipleSpansParseError):
+        if error.ref_text:
+            notes.append(error.ref_text)
+        notes += [f"{places.where(span.start)}: {told or ''}" for span, told in error.refs]
+    where = places.where(error.span.start)
+    return InputError(first, where=where, code="syntax-error", notes=tuple(notes))
+
+
+def _unreadable(told: str, parser: MLIRParser | None, places: Places) -> InputError:
+    first, *rest = told.split("\n")
+    notes = tuple(line.strip() for line in rest if line.strip())
+    where = places.where(parser.pos if parser else 0)
+    return InputError(first, where=where, code="syntax-error", notes=notes)
+
+
+def _open_weights(module: ModuleOp, ctx: QContext, folder: Path) -> None:
+    named = module.attributes.get(BLOBS)
+    if named is None:
+        return
+    where = op_where(module)
+    if not isinstance(named, StringAttr) or not named.data:
+        raise InputError(f"'{BLOBS}' must be a file name", where=where, code="bad-weight-store")
+    ctx.blobs.open(weight_path(named.data, folder, where))
+
+
+def weight_path(name: str, folder: Path, where: Where | None = None) -> Path:
+    """The weight store `name` in `folder`; InputError when it would be outside."""
+    relative = PurePosixPath(name.replace("\\", "/"))
+    path = folder / relative
+    escapes = relative.is_absolute() or ".." in relative.parts or ":" in relative.parts[0]
+    if escapes or not path.resolve().is_relative_to(folder.resolve()):
+        raise InputError(
+            f"weight store '{name}' is outside the folder of the module",
+            where=where,
+            code="bad-weight-store",
+        )
+    return path

@@ -1,0 +1,47 @@
+"""Ops of upstream dialects that xDSL defines too narrowly to read what mlir-opt writes."""
+
+from __future__ import annotations
+
+from typing import Any, cast
+
+from xdsl.dialects import arith
+from xdsl.dialects.arith import IntegerOverflowAttr
+from xdsl.dialects.builtin import ContainerType, IntegerType
+from xdsl.ir import Attribute
+from xdsl.irdl import irdl_op_definition, operand_def, prop_def, result_def, traits_def
+from xdsl.traits import Pure
+from xdsl.utils.exceptions import VerifyException
+
+
+def _width(type: Attribute) -> int:
+    element = cast("ContainerType[Any]", type).element_type if _is_shaped(type) else type
+    if not isinstance(element, IntegerType):
+        raise VerifyException(f"operand or result must be signless-integer-like, but got {type}")
+    return element.width.data
+
+
+def _is_shaped(type: Attribute) -> bool:
+    return isinstance(type, ContainerType)
+
+
+@irdl_op_definition
+class TruncIOp(arith.TruncIOp):
+    """`arith.trunci` with overflow flags, on integers and on tensors and vectors of them."""
+
+    name = "arith.trunci"
+    input = operand_def()
+    result = result_def()
+    overflow_flags = prop_def(
+        IntegerOverflowAttr, default_value=IntegerOverflowAttr("none"), prop_name="overflowFlags"
+    )
+    traits = traits_def(Pure())
+    assembly_format = (
+        "$input (`overflow` `` $overflowFlags^)? attr-dict `:` type($input) `to` type($result)"
+    )
+
+    def verify_(self) -> None:
+        if _width(self.result.type) >= _width(self.input.type):
+            raise VerifyException(
+                f"'{self.name}' op result type {self.result.type} "
+                f"must be narrower than operand type {self.input.type}"
+            )

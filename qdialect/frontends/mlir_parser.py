@@ -1,0 +1,264 @@
+"""xDSL's parser, made to read what mlir-opt writes.
+
+Beyond the stock parser: every op and block argument gets its place in the text as
+location; location aliases may stand after their use (where mlir-opt prints them),
+and other aliases too; `loc` may carry metadata or a range; hexadecimal floats in
+dense literals mean bits; `arith.trunci` takes overflow flags; `dense_resource`
+blobs belong to the session, not to the process; `external_resources` are kept.
+
+Some of this needs private methods of the stock parser.  `OVERRIDDEN` lists them and
+importing this module fails if a release of xDSL no longer has one.
+"""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_right
+from typing import TYPE_CHECKING, Any, cast
+
+from typing_extensions import override
+from xdsl.context import Context
+from xdsl.dialect_interfaces.op_asm import OpAsmDialectInterface
+from xdsl.dialects.builtin import (
+    UNKNOWN_LOC,
+    AnyFloat,
+    ArrayAttr,
+    Builtin,
+    ComplexType,
+    DenseIntOrFPElementsAttr,
+    FileLineColLoc,
+    FusedLoc,
+    IndexType,
+    IntAttr,
+    IntegerType,
+    LocationAttr,
+    NoneAttr,
+    StringAttr,
+)
+from xdsl.ir import Attribute, BlockArgument, Dialect, Operation, SSAValue
+from xdsl.parser import AttrParser, Parser
+from xdsl.utils.lexer import Span
+
+from qdialect.errors import Where
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+OVERRIDDEN = (
+    "_get_op_by_name",
+    "_parse_alias_def",
+    "_parse_dialect_resource_handle",
+    "_parse_extended_type_or_attribute",
+    "_parse_external_resources",
+    "_parse_location",
+    "_parse_op_result_list",
+    "_parse_optional_builtin_parametrized_attr",
+    "_parse_tensor_literal_element",
+    "_register_ssa_definition",
+    "_resume_from",
+)
+for _name in OVERRIDDEN:
+    getattr(Parser, _name)
+
+_NEWLINE = re.compile("\n")
+_ALIAS_DEFINITION = re.compile(r"^([#!][A-Za-z$._-][\w$.-]*|[#!][0-9]+)[ \t]*=", re.MULTILINE)
+_Literal = AttrParser._TensorLiteralElement  # pyright: ignore[reportPrivateUsage]
+
+
+class Places:
+    """Line and column of positions in a text; `line_offset` lines stand before the
+    text in the file called `name`."""
+
+    def __init__(self, text: str, name: str, line_offset: int = 0) -> None:
+        self._starts = [0, *(found.end() for found in _NEWLINE.finditer(text))]
+        self._offset = line_offset
+        self.name = name
+
+    def line_and_column(self, position: int) -> tuple[int, int]:
+        row = bisect_right(self._starts, position)
+        return row + self._offset, position - self._starts[row - 1] + 1
+
+    def where(self, position: int) -> Where:
+        return Where(self.name, *self.line_and_column(position))
+
+
+class MLIRParser(Parser):
+    """A parser of one text, whose places are known."""
+
+    def __init__(self, ctx: Context, text: str, places: Places) -> None:
+        self._places = places
+        self._file = StringAttr(places.name)
+        self._name_positions: list[int] = []
+        self._later = {m.group(1): m.start() for m in _ALIAS_DEFINITION.finditer(text)}
+        self._read_early: set[str] = set()
+        self._handles: dict[tuple[str, str], str] = {}
+        self.external_resources: dict[str, dict[str, str | bool]] = {}
+        _own_resources(ctx)
+        super().__init__(ctx, text, places.name)
+
+    def _location(self, position: int) -> FileLineColLoc:
+        line, column = self._places.line_and_column(position)
+        return FileLineColLoc(self._file, IntAttr(line), IntAttr(column))
+
+    # -- locations of ops and block arguments --------------------------------
+
+    @override
+    def parse_operation(self) -> Operation:
+        op = super().parse_operation()
+        position = self._name_positions.pop()
+        if op.location is UNKNOWN_LOC:
+            op.location = self._location(position)
+        return op
+
+    @override
+    def _parse_op_result_list(self) -> list[tuple[Span, int]]:
+        results = super()._parse_op_result_list()
+        self._name_positions.append(self.pos)
+        return results
+
+    @override
+    def _register_ssa_definition(
+        self, name: str, values: Sequence[SSAValue], span: Span
+    ) -> None:
+        for value in values:
+            if isinstance(value, BlockArgument) and value.location is UNKNOWN_LOC:
+                value.location = self._location(span.start)
+        super()._register_ssa_definition(name, values, span)
+
+    # -- aliases and `loc` ---------------------------------------------------
+
+    @override
+    def _parse_alias_def(self) -> None:
+        name = self._current_token.text
+        if name not in self._read_early:
+            super()._parse_alias_def()
+            return
+        self._read_early.remove(name)
+        self._consume_token()
+        self.parse_punctuation("=")
+        self.parse_attribute()
+
+    @override
+    def _parse_extended_type_or_attribute(  # pyright: ignore[reportIncompatibleMethodOverride]
+        self, attr_or_dialect_name: str, is_type: bool
+    ) -> Attribute:
+        name = ("!" if is_type else "#") + attr_or_dialect_name
+        if name not in self.attribute_aliases and name in self._later:
+            self._read_definition(name)
+        # The stock parser takes a dot in the name for a dialect's attribute.
+        if name in self.attribute_aliases and "." in name:
+            return self.attribute_aliases[name]
+        parse: Any = super()._parse_extended_type_or_attribute
+        return parse(attr_or_dialect_name, is_type)
+
+    def _read_definition(self, name: str) -> None:
+        """Read the definition of an alias that stands further down, and come back."""
+        back = self.pos
+        self._resume_from(self._later.pop(name))
+        self._parse_alias_def()
+        self._read_early.add(name)
+        self._resume_from(back)
+
+    @override
+    def _parse_optional_builtin_parametrized_attr(self) -> Attribute | None:
+        return self.parse_optional_location() or (
+            super()._parse_optional_builtin_parametrized_attr()
+        )
+
+    @override
+    def _parse_location(self) -> LocationAttr:
+        if self.parse_optional_keyword("fused"):
+            metadata: Attribute = NoneAttr()
+            if self.parse_optional_punctuation("<"):
+                metadata = self.parse_attribute()
+                self.parse_punctuation(">")
+            parts = self.parse_comma_separated_list(self.Delimiter.SQUARE, self._parse_location)
+            return FusedLoc(cast("ArrayAttr[Attribute]", ArrayAttr(parts)), metadata)
+        location = super()._parse_location()
+        if isinstance(location, FileLineColLoc) and self.parse_optional_keyword("to"):
+            # A range; xDSL's location holds its start.
+            self.parse_optional_integer(False, False)
+            self.parse_punctuation(":")
+            self.parse_integer(False, False)
+        return location
+
+    # -- ops and literals the stock parser gets wrong ------------------------
+
+    @override
+    def _get_op_by_name(self, name: str) -> type[Operation]:
+        found = super()._get_op_by_name(name)
+        if found.name == "arith.trunci":
+            from qdialect.frontends.mlir_ops import TruncIOp
+
+            return TruncIOp
+        return found
+
+    @override
+    def _parse_tensor_literal_element(self) -> Any:
+        element = super()._parse_tensor_literal_element()
+        if isinstance(element.value, int) and element.span.text.lstrip("-")[:2] in ("0x", "0X"):
+            return _Bits(element.is_negative, element.value, element.span)
+        return element
+
+    # -- resources -----------------------------------------------------------
+
+    @override
+    def _parse_dialect_resource_handle(
+        self, dialect_name: str, interface: OpAsmDialectInterface
+    ) -> str:
+        key = self.parse_identifier_or_str_literal(" for resource handle")
+        known = self._handles.get((dialect_name, key))
+        if known is None:
+            known = self._handles[dialect_name, key] = interface.declare_resource(key)
+        return known
+
+    @override
+    def _parse_external_resources(self) -> None:
+        self.parse_comma_separated_list(self.Delimiter.BRACES, self._parse_external_group)
+
+    def _parse_external_group(self) -> None:
+        group = self.parse_identifier_or_str_literal()
+        self.parse_punctuation(":")
+        entries = self.external_resources.setdefault(group, {})
+
+        def entry() -> None:
+            key = self.parse_identifier_or_str_literal()
+            self.parse_punctuation(":")
+            flag = self.parse_optional_boolean()
+            entries[key] = self.parse_str_literal() if flag is None else flag
+
+        self.parse_comma_separated_list(self.Delimiter.BRACES, entry)
+
+
+class _Bits(_Literal):
+    """A hexadecimal literal: for a float type it is the value's bits."""
+
+    @override
+    def to_type(
+        self, parser: AttrParser, type: AnyFloat | IntegerType | IndexType | ComplexType[Any]
+    ) -> Any:
+        if not isinstance(type, AnyFloat):
+            return super().to_type(parser, type)
+        width = type.compile_time_size
+        bits = cast("int", self.value)
+        if self.is_negative:
+            parser.raise_error(
+                "hexadecimal float literal should not have a leading minus", self.span
+            )
+        if bits >> 8 * width:
+            parser.raise_error("hexadecimal float constant out of range for type", self.span)
+        return next(type.iter_unpack(bits.to_bytes(width, "little")))
+
+
+def _own_resources(ctx: Context) -> None:
+    """Give the session a table of `dense_resource` blobs of its own.
+
+    xDSL keeps the table on the dialect object, which all sessions would share.
+    """
+    if ctx.get_optional_dialect("builtin") is Builtin:
+        ctx._loaded_dialects["builtin"] = Dialect(  # pyright: ignore[reportPrivateUsage]
+            "builtin",
+            list(Builtin.operations),
+            list(Builtin.attributes),
+            [OpAsmDialectInterface()],
+        )

@@ -1,0 +1,217 @@
+"""Verification of a module: every op's own rules, then definitions before uses.
+
+xDSL's `verify` prints the whole module into an exception and does not look at the
+order of definitions and uses; this does neither, and does not recurse.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from xdsl.context import Context
+from xdsl.dialects.builtin import (
+    ArrayAttr,
+    FileLineColLoc,
+    FusedLoc,
+    ModuleOp,
+    NameLoc,
+)
+from xdsl.ir import Attribute, Operation, Region, SSAValue
+from xdsl.ir.core import ErasedSSAValue
+from xdsl.traits import IsolatedFromAbove, IsTerminator, NoTerminator
+from xdsl.utils.exceptions import VerifyException
+
+from qdialect.context import QContext
+from qdialect.dialects.nn.constants import BlobAttr, ConstantOp
+from qdialect.errors import InputError, QError, Where
+
+#: module attribute that names the weight store beside the text
+BLOBS = "nn.blobs"
+
+
+def verify_module(module: ModuleOp, ctx: Context | None = None) -> None:
+    """Raise InputError (`invalid-ir`) for the first op that breaks a rule.
+
+    With a session, weights of a module that names a weight store must be open in it.
+    """
+    error = next(verification_errors(module, ctx), None)
+    if error is not None:
+        raise error
+
+
+def verification_errors(module: ModuleOp, ctx: Context | None = None) -> Iterator[InputError]:
+    """At most one error for each isolated op (module, function), in program order."""
+    sound = True
+    for error in _rule_errors(module):
+        sound = False
+        yield error
+    if sound:
+        yield from _order_errors(module)
+        if isinstance(ctx, QContext) and BLOBS in module.attributes:
+            yield from _missing_weights(module, ctx)
+
+
+def where_of(location: Attribute) -> Where | None:
+    """The place a location names: a position in a file, or a named node."""
+    name: str | None = None
+    pending = [location]
+    while pending:
+        current = pending.pop()
+        if isinstance(current, FileLineColLoc):
+            return Where(
+                current.filename.data, current.line.data, current.column.data, node=name
+            )
+        if isinstance(current, NameLoc):
+            name = name or current.desc.data
+            pending.append(current.location)
+        elif isinstance(current, FusedLoc) and isinstance(current.locations, ArrayAttr):
+            pending.extend(reversed(current.locations.data))
+    return Where(node=name) if name else None
+
+
+def op_where(op: Operation) -> Where | None:
+    """The place of `op`, or of the nearest op around it that has one."""
+    current: Operation | None = op
+    while current is not None:
+        where = where_of(current.location)
+        if where is not None:
+            return where
+        current = current.parent_op()
+    return None
+
+
+def invalid(op: Operation, message: str) -> InputError:
+    """An error about `op`, in the manner of mlir-opt: `'dialect.op' op message`."""
+    first, *rest = message.rstrip().split("\n")
+    if not first.startswith(f"'{op.name}' op"):
+        first = f"'{op.name}' op {first}"
+    notes = tuple(line.strip() for line in rest if line.strip())
+    return InputError(first, where=op_where(op), code="invalid-ir", notes=notes)
+
+
+def _missing_weights(module: ModuleOp, ctx: QContext) -> Iterator[InputError]:
+    for op in module.walk():
+        if isinstance(op, ConstantOp) and isinstance(op.value, BlobAttr):
+            key = op.value.key.data
+            if key not in ctx.blobs:
+                yield invalid(op, f"refers to weight '{key}', which is in no open weight store")
+                return
+
+
+def _rule_errors(module: ModuleOp) -> Iterator[InputError]:
+    pending: list[Operation] = [module]
+    while pending:
+        top = pending.pop()
+        inner: list[Operation] = []
+        error = _first_error_in(top, inner)
+        if error is not None:
+            yield error
+        pending.extend(reversed(inner))
+
+
+def _first_error_in(top: Operation, isolated: list[Operation]) -> InputError | None:
+    """Check `top` and what it holds, up to isolated ops, which are collected."""
+    pending: list[Operation] = [top]
+    while pending:
+        op = pending.pop()
+        if op is not top and op.has_trait(IsolatedFromAbove):
+            isolated.append(op)
+            continue
+        try:
+            _check_structure(op)
+            op.verify_()
+        except QError as error:
+            return invalid(op, error.message)
+        except VerifyException as error:
+            return invalid(op, str(error))
+        nested = [inner for region in op.regions for block in region.blocks for inner in block.ops]
+        pending.extend(reversed(nested))
+    return None
+
+
+def _check_structure(op: Operation) -> None:
+    """What `Operation.verify` and `Block.verify` check beside the op's own rules."""
+    if any(isinstance(operand, ErasedSSAValue) for operand in op.operands):
+        raise VerifyException("uses a value that has been erased")
+    block = op.parent
+    region = None if block is None else block.parent
+    if op.successors:
+        if block is None or region is None or block.last_op is not op:
+            raise VerifyException("with successors must terminate its parent block")
+        if any(successor.parent is not region for successor in op.successors):
+            raise VerifyException("branches to a block of a different region")
+    if block is not None and region is not None and block.last_op is op:
+        _check_terminator(op, region)
+    for inner in op.regions:
+        blocks = inner.blocks
+        if inner.first_block is not inner.last_block or op.has_trait(NoTerminator):
+            continue
+        if any(candidate.first_op is None for candidate in blocks):
+            raise VerifyException("has an empty block where at least a terminator is expected")
+
+
+def _check_terminator(op: Operation, region: Region) -> None:
+    if op.has_trait(IsTerminator):
+        return
+    if region.first_block is not region.last_block:
+        raise VerifyException("ends a block but is not a terminator")
+    parent = region.parent
+    if parent is not None and not parent.has_trait(NoTerminator):
+        raise VerifyException("ends a block but is not a terminator")
+
+
+def _order_errors(module: ModuleOp) -> Iterator[InputError]:
+    """Uses of values that are not defined before them, one per isolated op."""
+    pending: list[Operation] = [module]
+    while pending:
+        top = pending.pop()
+        inner: list[Operation] = []
+        error = _first_misuse_in(top, inner)
+        if error is not None:
+            yield error
+        pending.extend(reversed(inner))
+
+
+def _first_misuse_in(top: Operation, isolated: list[Operation]) -> InputError | None:
+    """One walk in program order with the set of values visible so far.
+
+    In a region of several blocks every value of the region counts as defined: the
+    order of blocks is the verifier's of the dialect that branches.
+    """
+    visible: set[SSAValue] = set()
+    # Entries are ops still to visit and, after the ops of a region, the values to forget.
+    pending: list[Operation | list[SSAValue]] = []
+    _enter(top, visible, pending)
+    while pending:
+        entry = pending.pop()
+        if isinstance(entry, list):
+            visible.difference_update(entry)
+            continue
+        for index, operand in enumerate(entry.operands):
+            if operand not in visible:
+                return invalid(entry, f"operand #{index} is not defined before this use")
+        visible.update(entry.results)
+        if not entry.regions:
+            continue
+        if entry.has_trait(IsolatedFromAbove):
+            isolated.append(entry)
+        else:
+            _enter(entry, visible, pending)
+    return None
+
+
+def _enter(
+    op: Operation, visible: set[SSAValue], pending: list[Operation | list[SSAValue]]
+) -> None:
+    for region in reversed(op.regions):
+        several = region.first_block is not region.last_block
+        local: list[SSAValue] = []
+        ops: list[Operation] = []
+        for block in region.blocks:
+            local.extend(block.args)
+            for inner in block.ops:
+                local.extend(inner.results)
+                ops.append(inner)
+        visible.update(local if several else (a for b in region.blocks for a in b.args))
+        pending.append(local)
+        pending.extend(reversed(ops))

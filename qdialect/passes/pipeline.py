@@ -1,0 +1,178 @@
+"""Pass pipelines as text: `a,b{x=1 y=foo}` and `builtin.module(a,func.func(b))`.
+
+    pipeline ::= element (`,` element)*
+    element  ::= anchor `(` pipeline? `)` | pass
+    pass     ::= name (`{` option* `}`)?
+    option   ::= key (`=` value)?
+    value    ::= item (`,` item)*
+    item     ::= word | string | `{` anything balanced `}`
+
+Our passes run on whole modules, so anchors only group: `builtin.module(a,func.func(b))`
+is `a,b`.  An option without a value is a flag.  `-` and `_` are the same in names
+of options.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from qdialect.errors import UsageError
+
+_NAME = re.compile(r"[A-Za-z][\w.-]*")
+_WORD = re.compile(r"[^\s,{}()=\"']+")
+_STRING = re.compile(r"\"((?:[^\"\\]|\\.)*)\"|'([^']*)'")
+_SPACE = re.compile(r"\s*")
+_PLAIN = re.compile(r"[^\s,{}()=\"']+")
+
+Options = tuple[tuple[str, tuple[str, ...]], ...]
+
+
+@dataclass(frozen=True)
+class PassSpec:
+    """One pass of a pipeline: its name and its options in the order given.
+
+    An option's values are texts; a flag has none.
+    """
+
+    name: str
+    options: Options = ()
+
+    def __str__(self) -> str:
+        if not self.options:
+            return self.name
+        return f"{self.name}{{{' '.join(_option_text(k, v) for k, v in self.options)}}}"
+
+
+def parse_pipeline(text: str) -> list[PassSpec]:
+    """The passes of a pipeline; UsageError (`bad-pipeline`) says what and where."""
+    reader = _Reader(text)
+    specs = reader.pipeline(closing="")
+    reader.expect_end()
+    return specs
+
+
+def pipeline_text(specs: Iterable[PassSpec]) -> str:
+    """The anchored form, as mlir-opt writes it."""
+    return f"builtin.module({','.join(map(str, specs))})"
+
+
+def _option_text(key: str, values: tuple[str, ...]) -> str:
+    if not values:
+        return key
+    return f"{key}={','.join(v if _PLAIN.fullmatch(v) else _quoted(v) for v in values)}"
+
+
+def _quoted(value: str) -> str:
+    escaped = value.replace("\\", "\\\\").replace('"', '\\"')
+    return f'"{escaped}"'
+
+
+class _Reader:
+    def __init__(self, text: str) -> None:
+        self.text = text
+        self.position = 0
+
+    def fail(self, message: str, position: int | None = None) -> UsageError:
+        column = self.position if position is None else position
+        return UsageError(
+            f"in pass pipeline, column {column + 1}: {message}",
+            code="bad-pipeline",
+            notes=(self.text, " " * column + "^"),
+        )
+
+    def skip(self) -> None:
+        found = _SPACE.match(self.text, self.position)
+        assert found is not None
+        self.position = found.end()
+
+    def accept(self, character: str) -> bool:
+        self.skip()
+        if not self.text.startswith(character, self.position):
+            return False
+        self.position += 1
+        return True
+
+    def expect_end(self) -> None:
+        self.skip()
+        if self.position < len(self.text):
+            raise self.fail(f"unexpected '{self.text[self.position]}'")
+
+    def pipeline(self, closing: str) -> list[PassSpec]:
+        """Elements up to (and not including) `closing` or the end of the text."""
+        specs: list[PassSpec] = []
+        self.skip()
+        if self.text.startswith(closing, self.position) if closing else self._at_end():
+            return specs
+        while True:
+            specs.extend(self.element())
+            if not self.accept(","):
+                return specs
+
+    def _at_end(self) -> bool:
+        return self.position >= len(self.text)
+
+    def element(self) -> list[PassSpec]:
+        self.skip()
+        found = _NAME.match(self.text, self.position)
+        if found is None:
+            raise self.fail("expected the name of a pass")
+        self.position = found.end()
+        if self.accept("("):
+            opened = self.position - 1
+            specs = self.pipeline(")")
+            if not self.accept(")"):
+                raise self.fail("missing ')'" if self._at_end() else "expected ',' or ')'", (
+                    opened if self._at_end() else None
+                ))
+            return specs
+        return [PassSpec(found.group(), self.options() if self.accept("{") else ())]
+
+    def options(self) -> Options:
+        opened = self.position - 1
+        options: list[tuple[str, tuple[str, ...]]] = []
+        while not self.accept("}"):
+            self.accept(",")
+            self.skip()
+            if self._at_end():
+                raise self.fail("missing '}'", opened)
+            found = _WORD.match(self.text, self.position)
+            if found is None:
+                raise self.fail("expected the name of an option")
+            self.position = found.end()
+            options.append((found.group(), self.values() if self.accept("=") else ()))
+        return tuple(options)
+
+    def values(self) -> tuple[str, ...]:
+        if self.accept("{"):
+            values = [self.item()]
+            while self.accept(","):
+                values.append(self.item())
+            if not self.accept("}"):
+                raise self.fail("expected ',' or '}'")
+            return tuple(values)
+        values = [self.item()]
+        while self.text.startswith(",", self.position) and not self._next_is_option():
+            self.position += 1
+            values.append(self.item())
+        return tuple(values)
+
+    def _next_is_option(self) -> bool:
+        """Whether `,` is followed by `key=`: a separator of options, not of values."""
+        found = _WORD.match(self.text, self.position + 1)
+        return found is not None and self.text.startswith("=", found.end())
+
+    def item(self) -> str:
+        self.skip()
+        string = _STRING.match(self.text, self.position)
+        if string is not None:
+            self.position = string.end()
+            if string.group(1) is None:
+                return string.group(2)
+            return re.sub(r"\\(.)", r"\1", string.group(1))
+        word = _WORD.match(self.text, self.position)
+        if word is None:
+            raise self.fail("expected a value")
+        self.position = word.end()
+        return word.group()
