@@ -13,7 +13,7 @@ Code = Literal[
     "dynamic-shape",
     "empty",
     "growth",
-    "needs-blocks",
+    "layout",
     "pad-value",
     "phase-mix",
     "select-params",
@@ -35,7 +35,7 @@ class Illegal:
     | dynamic-shape | not provable while a dimension is unknown |
     | empty | the tensor has no elements, so no parameters |
     | growth | many more parameters than before; see `growth.py` |
-    | needs-blocks | only a block grid expresses the result and `layout` forbids one |
+    | layout | the layouts the caller allows cannot hold the result |
     | pad-value | the fill is not `(q - zero_point) * scale` for a stored integer q |
     | phase-mix | elements of several channels interleave in space |
     | select-params | the two data operands have different parameters |

@@ -33,7 +33,7 @@ class IndexMap(ABC):
     not a refusal.
     """
 
-    code: ClassVar[Code] = "needs-blocks"
+    code: ClassVar[Code] = "layout"
     """The code of a refusal because `layout` cannot hold the result."""
 
     @abstractmethod
@@ -71,7 +71,7 @@ class IndexMap(ABC):
         out_shape = self.output_shape([field.shape for field in fields])
         if _uniform(fields, structural):
             return self.checked(first.uniform(out_shape))
-        if 0 in out_shape or any(0 in field.shape for field in fields):
+        if 0 in out_shape or all(0 in field.shape for field in fields):
             return Illegal("empty", "a tensor without elements has no per-axis parameters")
         grids = _grids(fields, structural)
         if len(grids) == 1 and grids[0].cells.size == 1:
@@ -132,7 +132,8 @@ class IndexMap(ABC):
 
     def refusal(self, out_shape: Shape) -> Illegal:
         """The refusal when `layout` cannot hold the result."""
-        return Illegal(self.code, f"{self} -> {out_shape} needs parameters on several dimensions")
+        what = f"{type(self).__name__} to {out_shape}"
+        return Illegal(self.code, f"{what}: no allowed layout holds the parameters")
 
 
 def single(items: Sequence[Shape]) -> Shape:

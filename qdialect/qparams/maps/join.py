@@ -5,14 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from math import gcd
-from typing import ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from qdialect.qparams.encoding import Layout
 from qdialect.qparams.grid import DYNAMIC, Grid, Shape, cell_count, outgrown
-from qdialect.qparams.legality import Code, Illegal
+from qdialect.qparams.legality import Illegal
 from qdialect.qparams.maps.base import Array, IndexMap
 from qdialect.qparams.maps.dims import Broadcast, split
 
@@ -27,7 +26,6 @@ class Concat(IndexMap):
     """
 
     axis: int
-    code: ClassVar[Code] = "concat-params"
 
     def output_shape(self, in_shapes: Sequence[Shape]) -> Shape:
         first = in_shapes[0]
@@ -53,10 +51,10 @@ class Concat(IndexMap):
             return parts[0].on(shape, blocks, parts[0].cells)
         if shape[self.axis] == DYNAMIC:
             return Illegal("dynamic-shape", f"parts of unknown size along {self.axis} differ")
-        if layout is not Layout.BLOCK and any(
-            k != self.axis for part in parts for k in part.blocked
-        ):
-            return self.refusal(shape)
+        elsewhere = any(k != self.axis for part in parts for k in part.blocked)
+        if layout is Layout.TENSOR or (layout is Layout.AXIS and elsewhere):
+            what = f"operands of a concat along {self.axis} to {shape}"
+            return Illegal("concat-params", f"{what} have different parameters")
         blocks = self._along(_common_blocks(parts), self._unit(parts))
         if outgrown(
             [cell_count(s, b) for s, b in zip(shape, blocks, strict=True)],
@@ -82,13 +80,6 @@ class Concat(IndexMap):
                 return pulled
             grids.append(pulled)
         return grids
-
-    def refusal(self, out_shape: Shape) -> Illegal:
-        return Illegal(
-            self.code,
-            f"operands of a concat along {self.axis} have different parameters along another "
-            f"dimension of {out_shape}",
-        )
 
     def _all_equal(self, parts: Sequence[Grid]) -> bool:
         """The same field in all parts, and constant along the axis?"""
@@ -134,7 +125,6 @@ class Select(IndexMap):
 
     shape: Shape
     mask: tuple[bool, ...] | None = None
-    code: ClassVar[Code] = "select-params"
 
     def output_shape(self, in_shapes: Sequence[Shape]) -> Shape:
         if len(in_shapes) != 2:
@@ -156,7 +146,10 @@ class Select(IndexMap):
             if isinstance(pulled, Illegal):
                 return pulled
             spread.append(pulled.reduced())
-        return spread[0] if spread[0].equals(spread[1]) else self.refusal(self.shape)
+        if not spread[0].equals(spread[1]):
+            what = f"the operands of a select on {self.shape}"
+            return Illegal("select-params", f"{what} have different parameters")
+        return spread[0]
 
     def push_grid(self, out: Grid, in_shapes: Sequence[Shape]) -> list[Grid] | Illegal:
         grids: list[Grid] = []
@@ -166,9 +159,6 @@ class Select(IndexMap):
                 return pushed
             grids.extend(pushed)
         return grids
-
-    def refusal(self, out_shape: Shape) -> Illegal:
-        return Illegal(self.code, f"the operands of a select differ in parameters on {out_shape}")
 
     def _spread(self) -> Broadcast:
         return Broadcast(self.shape)
