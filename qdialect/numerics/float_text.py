@@ -92,7 +92,6 @@ def float_from_bits(bits: int, kind: Literal["f", "d"]) -> float:
     return struct.unpack(f"<{kind}", bits.to_bytes(4 if kind == "f" else 8, "little"))[0]
 
 
-@lru_cache(maxsize=8192)
 def float_text(value: float, name: str = "f64") -> str:
     """The MLIR literal of `value`, which must be a value of format `name`.
 
@@ -103,17 +102,25 @@ def float_text(value: float, name: str = "f64") -> str:
     """
     if not math.isfinite(value):
         return _hex_text(value)
-    sign = "-" if math.copysign(1.0, value) < 0 else ""
-    significand, exponent = _integer_parts(abs(value))
+    text = _magnitude_text(abs(value), name)
+    if "." not in text:
+        return _hex_text(value)
+    return f"-{text}" if math.copysign(1.0, value) < 0 else text
+
+
+@lru_cache(maxsize=8192)
+def _magnitude_text(value: float, name: str) -> str:
+    """The decimal text of a finite `value` >= 0, which may lack a point."""
+    significand, exponent = _integer_parts(value)
     if significand == 0:
-        return f"{sign}0.000000e+00"
+        return "0.000000e+00"
     digits, tens = _decimal(significand, exponent, 6)
-    if _reads_back(digits, tens, abs(value), name):
+    if _reads_back(digits, tens, value, name):
         tens += len(digits) - 1
-        return f"{sign}{digits[0]}.{digits[1:]:0<6}e{'-' if tens < 0 else '+'}{abs(tens):02d}"
-    digits, tens = _decimal(significand, exponent, 2 + FORMATS[name].precision * 59 // 196)
-    text = _default_form(digits, tens, 2 + FORMATS[name].precision * 59 // 196)
-    return sign + text if "." in text else _hex_text(value)
+        return f"{digits[0]}.{digits[1:]:0<6}e{'-' if tens < 0 else '+'}{abs(tens):02d}"
+    precision = 2 + FORMATS[name].precision * 59 // 196
+    digits, tens = _decimal(significand, exponent, precision)
+    return _default_form(digits, tens, precision)
 
 
 def _hex_text(value: float) -> str:

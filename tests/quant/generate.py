@@ -35,7 +35,7 @@ MLIR_22 = Features(v24=False, wide_floats=False, any_sub_channel_zero=False)
 class TypeGenerator:
     """Random type texts from a seed."""
 
-    def __init__(self, seed: int, features: Features = Features()) -> None:  # noqa: B008
+    def __init__(self, seed: int, features: Features = Features()) -> None:
         self.random = random.Random(seed)
         self.features = features
 
@@ -69,12 +69,15 @@ class TypeGenerator:
         low, high = sorted((self._real(), self._real()))
         if low == high:
             high = low + 1.0 + abs(low)
-        return f"calibrated<{self._float_type()}<{self._float(low)}{self._sep(':')}{self._float(high)}>>"
+        bounds = f"{self._float(low)}{self._sep(':')}{self._float(high)}"
+        return f"calibrated<{self._float_type()}<{bounds}>>"
 
     def _uniform(self) -> str:
         storage, _, _ = self._storage()
         expressed = self._float_type()
-        return f"uniform<{storage}{self._sep(':')}{expressed}{self._sep(',')}{self._param(expressed)}>"
+        return (
+            f"uniform<{storage}{self._sep(':')}{expressed}{self._sep(',')}{self._param(expressed)}>"
+        )
 
     def _per_axis(self) -> str:
         storage, _, _ = self._storage()
