@@ -105,6 +105,10 @@ class Behavior:
     order_preserving: bool = False
     #: the real constants an order-preserving op compares with (relu: 0)
     levels: Callable[[Operation], Sequence[float]] | None = None
+    #: for min(max(x, low), high): its bounds in real units (infinite where absent)
+    clamp: Callable[[Operation], tuple[float, float]] | None = None
+    #: whether a movement op copies its one operand unchanged
+    is_identity: Callable[[Operation], bool] | None = None
     #: f(x) elementwise on one operand, in real units: a lookup table for <= 16 bits
     pointwise: RealFunction | None = None
     accumulator: Accumulator | None = None
@@ -126,9 +130,7 @@ class Behavior:
         roles = [p.role for p in self.operands]
         if len(set(roles)) != len(roles):
             return "two operands have the same role"
-        if self.movement and not (
-            tied and any(p.rule is Rule.TIED for p in self.results)
-        ):
+        if self.movement and not (tied and any(p.rule is Rule.TIED for p in self.results)):
             return "a movement op needs a tied operand and a tied result"
         if self.order_preserving and not tied:
             return "an order-preserving op needs tied ports"
@@ -136,6 +138,10 @@ class Behavior:
             return "an order-preserving op cannot have a requantizing result"
         if self.levels and not self.order_preserving:
             return "levels are for order-preserving ops"
+        if self.clamp and not self.order_preserving:
+            return "a clamp is order-preserving"
+        if self.is_identity and not self.movement:
+            return "is_identity is for movement ops"
         if self.variadic and not self.operands:
             return "variadic without an operand port"
         acc = self.accumulator
@@ -183,8 +189,10 @@ class BehaviorRegistry:
     def names(self) -> list[str]:
         return sorted(self._table)
 
+    def names_with(self, wanted: Callable[[Behavior], bool]) -> list[str]:
+        """Names of the ops whose declaration satisfies `wanted`, sorted."""
+        return [name for name in self.names() if wanted(self._table[name])]
+
     def with_overrides(self, behaviors: Sequence[Behavior]) -> BehaviorRegistry:
         """A copy in which `behaviors` replace or extend the declarations."""
         return BehaviorRegistry([*self._table.values(), *behaviors])
-
-

@@ -47,6 +47,13 @@ def cells(a: QParams, b: QParams) -> list[tuple[Affine, Affine]] | None:
     return list(dict.fromkeys(pairs))
 
 
+def triples(a: QParams, b: QParams, c: QParams) -> list[tuple[Affine, Affine, Affine]]:
+    """The distinct parameters that meet in a -> b -> c (all on one grid, see `cells`)."""
+    lists = [_affines(q) for q in (a, b, c)]
+    count = max(map(len, lists))
+    return list(dict.fromkeys(zip(*(_stretch(each, count) for each in lists), strict=True)))
+
+
 def _affines(q: QParams) -> list[Affine]:
     low, high = q.storage.min, q.storage.max
     pairs = zip(q.scale_list(), q.zero_point_list(), strict=True)
@@ -158,3 +165,19 @@ def covers(outer: Affine, inner: Affine) -> bool:
     low, high = real_range(outer)
     inner_low, inner_high = real_range(inner)
     return low <= inner_low and inner_high <= high
+
+
+def represents(a: Affine, value: float) -> bool:
+    """Whether comparing codes of `a` with quantize(value) is comparing with `value`:
+    some code names it exactly, or it lies outside the range altogether."""
+    if value != value:
+        return False
+    low, high = real_range(a)
+    if value <= low or value >= high:
+        return True
+    return (Fraction(value) / Fraction(a.scale)).denominator == 1
+
+
+def affines(q: QParams) -> list[Affine]:
+    """The distinct (scale, zero point) pairs of `q` with its bounds."""
+    return list(dict.fromkeys(_affines(q)))

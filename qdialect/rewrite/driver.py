@@ -9,7 +9,7 @@ remark log.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from xdsl.dialects.builtin import UnknownLoc
@@ -153,7 +153,8 @@ class Driver:
         self.session = session
         self.pass_name = pass_name
         self.numerics = numerics
-        self._rules: Mapping[str, list[Rule[Any]]] = {}
+        self._all = rules
+        self._rules: dict[str, list[Rule[Any]]] = {}
         for rule in rules:
             for root in rule.roots():
                 self._rules.setdefault(root, []).append(rule)
@@ -166,6 +167,8 @@ class Driver:
 
         Raises QError (`no-termination`) if rules undo one another.
         """
+        for rule in self._all:
+            rule.prepare(module)
         for op in module.walk():
             self._push(op)
         budget = 64 * len(self._queue) + 4096

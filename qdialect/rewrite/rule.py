@@ -40,6 +40,9 @@ class Rule(ABC, Generic[M]):
     def __init__(self, session: QContext) -> None:
         self.session = session
 
+    def prepare(self, module: Operation) -> None:
+        """Called once before a run: the place for a linear analysis."""
+
     @abstractmethod
     def roots(self) -> Iterable[str]:
         """Names of the ops at which the pattern can match."""

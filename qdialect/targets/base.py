@@ -14,7 +14,9 @@ from typing import TYPE_CHECKING
 from qdialect.errors import QError, UsageError
 
 if TYPE_CHECKING:
-    from xdsl.ir import Operation
+    from collections.abc import Sequence
+
+    from xdsl.ir import Attribute, Operation
 
     from qdialect.behaviors import Behavior
     from qdialect.qparams import QParams
@@ -35,8 +37,14 @@ class Target:
     #: composite ops the target runs whole (not lowered)
     keep_whole: frozenset[str] = frozenset()
 
-    def refuses(self, op: Operation) -> str | None:
-        """Why the target cannot run `op` with the types it has, or None."""
+    def refuses(
+        self, op: Operation, operands: Sequence[Attribute], results: Sequence[Attribute]
+    ) -> str | None:
+        """Why the target cannot run an op like `op` on these types, or None.
+
+        Passes ask before they commit: `op` gives name and properties, and the types
+        are those it would have.
+        """
         return None
 
     def rescale_price(self, source: QParams, result: QParams) -> float:

@@ -169,9 +169,7 @@ def _read(path: Path) -> dict[str, Blob]:
         raise bad(f"header of {length} bytes in a file of {size}")
     try:
         header: dict[str, Any] = json.loads(bytes(mapped[8 : 8 + length]))
-        elements: dict[str, str] = json.loads(
-            header.pop("__metadata__", {}).get(_KEY_ENTRY, "{}")
-        )
+        elements: dict[str, str] = json.loads(header.pop("__metadata__", {}).get(_KEY_ENTRY, "{}"))
         payload = mapped[8 + length :]
         blobs: dict[str, Blob] = {}
         for key, entry in header.items():

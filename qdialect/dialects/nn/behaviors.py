@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from math import prod
+from math import inf, isfinite, prod
 from typing import TYPE_CHECKING, Any, cast
 
 from xdsl.ir import Operation
 
 from qdialect.behaviors import Accumulator, Behavior, Port, Rule, axes, no_axes
 from qdialect.dialects.nn.base import NNOp, shape_of
+from qdialect.dialects.nn.shapes import DYNAMIC
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
     from qdialect.qparams.maps import IndexMap
-
 
 
 def values(op: Operation) -> dict[str, Any]:
@@ -58,21 +58,56 @@ def _concat(op: Operation) -> IndexMap:
     return Concat(values(op)["axis"] % len(shape_of(op.results[0])))
 
 
-def _movement(name: str, movement: Callable[[Operation], IndexMap]) -> Behavior:
+def _same_type(op: Operation) -> bool:
+    return op.operands[0].type == op.results[0].type
+
+
+def _is_static_reshape(op: Operation) -> bool:
+    return _same_type(op) and shape_of(op.results[0]).count(DYNAMIC) <= 1
+
+
+def _keeps_order(op: Operation) -> bool:
+    perm = values(op)["perm"]
+    return perm == tuple(sorted(perm))
+
+
+def _takes_all(op: Operation) -> bool:
+    return (
+        _same_type(op)
+        and set(values(op)["steps"]) <= {1}
+        and (DYNAMIC not in shape_of(op.results[0]))
+    )
+
+
+def _adds_nothing(op: Operation) -> bool:
+    v = values(op)
+    return not any((*v["low"], *v["high"]))
+
+
+def _movement(
+    name: str,
+    movement: Callable[[Operation], IndexMap],
+    is_identity: Callable[[Operation], bool],
+) -> Behavior:
     return Behavior(
         name,
         (Port("input", Rule.TIED, axes=None),),
         (Port("result", Rule.TIED, axes=None),),
         movement=movement,
+        is_identity=is_identity,
     )
 
 
 # -- order-preserving -----------------------------------------------------
 
 
-def _clip_levels(op: Operation) -> list[float]:
+def _clip_clamp(op: Operation) -> tuple[float, float]:
     v = values(op)
-    return [v[name] for name in ("min", "max") if v.get(name) is not None]
+    return v.get("min", -inf), v.get("max", inf)
+
+
+def _clip_levels(op: Operation) -> list[float]:
+    return [bound for bound in _clip_clamp(op) if isfinite(bound)]
 
 
 def _tied(name: str, **more: Any) -> Behavior:
@@ -206,8 +241,8 @@ BEHAVIORS: tuple[Behavior, ...] = (
     _binary("nn.sub", _unit_gain),
     _binary("nn.mul"),
     _binary("nn.div"),
-    _tied("nn.relu", levels=lambda op: (0.0,)),
-    _tied("nn.clip", levels=_clip_levels),
+    _tied("nn.relu", levels=lambda op: (0.0,), clamp=lambda op: (0.0, inf)),
+    _tied("nn.clip", levels=_clip_levels, clamp=_clip_clamp),
     _pointwise("nn.leaky_relu", _leaky_relu, gain=_alpha_gain),
     _pointwise("nn.sigmoid", _sigmoid, gain=lambda op, i: 0.25),
     _pointwise("nn.tanh", _tanh, gain=_unit_gain),
@@ -240,17 +275,18 @@ BEHAVIORS: tuple[Behavior, ...] = (
         (Port("result", axes=None),),
     ),
     Behavior("nn.softmax", (Port("input"),), gain=_unit_gain),
-    _movement("nn.reshape", _reshape),
-    _movement("nn.flatten", _reshape),
-    _movement("nn.transpose", _transpose),
-    _movement("nn.slice", _slice),
-    _movement("nn.pad", _pad),
+    _movement("nn.reshape", _reshape, _is_static_reshape),
+    _movement("nn.flatten", _reshape, _is_static_reshape),
+    _movement("nn.transpose", _transpose, _keeps_order),
+    _movement("nn.slice", _slice, _takes_all),
+    _movement("nn.pad", _pad, _adds_nothing),
     Behavior(
         "nn.concat",
         (Port("inputs", Rule.TIED, axes=None),),
         (Port("result", Rule.TIED, axes=None),),
         variadic=True,
         movement=_concat,
+        is_identity=lambda op: len(op.operands) == 1 and _same_type(op),
         mixes=True,
     ),
 )

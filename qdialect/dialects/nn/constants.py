@@ -14,7 +14,7 @@ from xdsl.dialects.builtin import (
     StringAttr,
     TensorType,
 )
-from xdsl.ir import Attribute, SSAValue, TypedAttribute
+from xdsl.ir import Attribute, ParametrizedAttribute, SSAValue
 from xdsl.irdl import (
     IRDLOperation,
     base,
@@ -42,7 +42,7 @@ INLINE_LIMIT = 64
 
 
 @irdl_attr_definition
-class BlobAttr(TypedAttribute):
+class BlobAttr(ParametrizedAttribute):
     """A tensor in the session's weight store: `#nn.blob<"key" : tensor<64x3xi8>>`.
 
     The key is a content hash, so equality of the attribute is equality of weights.
@@ -105,8 +105,7 @@ class ConstantOp(IRDLOperation):
         expected = storage_type(element.qparams) if isinstance(element, UniformType) else element
         if held.get_shape() != declared.get_shape() or held.element_type != expected:
             raise VerifyException(
-                f"'{self.name}' op holds a value of type {held}, "
-                f"which cannot stand for {declared}"
+                f"'{self.name}' op holds a value of type {held}, which cannot stand for {declared}"
             )
 
     @classmethod
@@ -169,7 +168,9 @@ def payload(array: np.ndarray[Any, Any], held: TensorType[Any], store: BlobStore
     if array.size > INLINE_LIMIT:
         return BlobAttr(StringAttr(store.add(array, element)), held)
     probe = BlobStore()
-    return DenseIntOrFPElementsAttr(held, BytesAttr(bytes(probe.get(probe.add(array, element)).data)))
+    return DenseIntOrFPElementsAttr(
+        held, BytesAttr(bytes(probe.get(probe.add(array, element)).data))
+    )
 
 
 def make_constant(

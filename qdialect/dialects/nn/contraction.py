@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+
 from xdsl.dialects.builtin import IntegerAttr, StringAttr, i64
 from xdsl.irdl import (
     irdl_op_definition,
@@ -65,9 +66,7 @@ class Conv2DOp(NNOp):
         if w[0] % groups:
             raise ShapeError(f"{w[0]} output channels do not divide into {groups} groups")
         check_bias(operands, w[0])
-        spatial = window_shape(
-            x[2:], w[2:], values["strides"], values["pads"], values["dilations"]
-        )
+        spatial = window_shape(x[2:], w[2:], values["strides"], values["pads"], values["dilations"])
         return [(x[0], w[0], *spatial)]
 
 
@@ -124,12 +123,8 @@ class MatMulOp(NNOp):
 
 def check_bias(operands: Sequence[Shape], channels: int) -> None:
     """A bias, if any, is a vector with one entry per output channel."""
-    if len(operands) > 2 and (
-        len(operands[2]) != 1 or operands[2][0] not in (DYNAMIC, channels)
-    ):
-        raise ShapeError(
-            f"expects a bias of shape {channels}, but got {list(operands[2])}"
-        )
+    if len(operands) > 2 and (len(operands[2]) != 1 or operands[2][0] not in (DYNAMIC, channels)):
+        raise ShapeError(f"expects a bias of shape {channels}, but got {list(operands[2])}")
 
 
 def check_depth(lhs: int, rhs: int) -> None:

@@ -5,7 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from xdsl.dialects.builtin import Float64Type, FloatAttr, StringAttr
-from xdsl.irdl import irdl_op_definition, operand_def, opt_prop_def, prop_def, result_def, traits_def
+from xdsl.irdl import (
+    irdl_op_definition,
+    operand_def,
+    opt_prop_def,
+    prop_def,
+    result_def,
+    traits_def,
+)
 from xdsl.traits import Pure
 
 from qdialect.dialects.nn.base import TENSOR, NNOp, Values, real
@@ -100,7 +107,7 @@ class ClipOp(UnaryOp):
     @classmethod
     def infer(cls, operands: Sequence[Shape], values: Values) -> list[Shape]:
         low, high = values.get("min"), values.get("max")
-        if low is not None and low != low or high is not None and high != high:
+        if (low is not None and low != low) or (high is not None and high != high):
             raise ShapeError("bounds must be numbers")
         return [operands[0]]
 

@@ -13,8 +13,11 @@ from xdsl.ir import Operation, SSAValue
 from xdsl.utils.exceptions import VerifyException
 
 from qdialect.behaviors import Accumulator, Behavior, Port, Rule
+from qdialect.behaviors.flow import carry_down
 from qdialect.dialects.nn.base import shape_of, tensor_type
+from qdialect.dialects.nn.shapes import Shape
 from qdialect.dialects.quant import UniformType, quant_element
+from qdialect.qparams.legality import Illegal
 
 if TYPE_CHECKING:
     from qdialect.qparams import QParams
@@ -68,58 +71,44 @@ def _verify_port(op: Operation, port: Port, value: SSAValue, expressed: set[str]
         raise VerifyException(f"'{op.name}' op takes no quantized {port.role}")
     qparams = element.qparams
     expressed.add(qparams.expressed)
-    if port.storages and str(qparams.storage) not in port.storages:
-        raise VerifyException(
-            f"'{op.name}' op takes no {port.role} stored as {qparams.storage}"
-        )
-    if port.axes is None or qparams.is_per_tensor:
-        return
-    allowed = port.axes(op)
-    for axis, block in qparams.blocks:
-        if axis not in allowed and block != shape_of(value)[axis]:
-            raise VerifyException(
-                f"'{op.name}' op takes no {port.role} quantized along dimension {axis}"
-            )
-
-
-def _verify_tied(op: Operation, behavior: Behavior) -> None:
-    tied = [
-        v for i, v in enumerate(op.operands) if behavior.operand_port(i).rule is Rule.TIED
-    ]
-    elements = [quant_element(v.type) for v in tied]
-    result = quant_element(op.results[0].type)
-    if result is None or any(element is None for element in elements):
-        raise VerifyException(
-            f"'{op.name}' op must have the same qparams on operand and result"
-        )
-    known = [e.qparams for e in elements if e is not None]
-    reason = tied_mismatch(op, behavior, known, result.qparams)
+    reason = port_refusal(op, port, qparams, shape_of(value))
     if reason:
         raise VerifyException(f"'{op.name}' op {reason}")
 
 
-def tied_mismatch(
-    op: Operation, behavior: Behavior, operands: list[QParams], result: QParams
-) -> str | None:
-    """Why tied qparams do not belong together, or None if they do."""
-    if behavior.movement is None:
-        if all(q == result for q in operands):
-            return None
-        return "must have the same qparams on operand and result"
-    if all(q == result for q in operands) and result.is_per_tensor:
+def port_refusal(op: Operation, port: Port, qparams: QParams, shape: Shape) -> str | None:
+    """Why a value of `shape` with these qparams cannot be on `port`, or None."""
+    if port.storages and str(qparams.storage) not in port.storages:
+        return f"takes no {port.role} stored as {qparams.storage}"
+    if port.axes is None or qparams.is_per_tensor:
         return None
-    from qdialect.qparams.field import Field
-    from qdialect.qparams.legality import Illegal
-
-    shapes = [shape_of(v) for v in op.operands[: len(operands)]]
-    fields = [Field.of(q, s) for q, s in zip(operands, shapes, strict=True)]
-    pulled = behavior.movement(op).pull(fields)
-    if isinstance(pulled, Illegal):
-        return f"cannot carry these qparams: {pulled.reason}"
-    expected = pulled.to_qparams()
-    if Field.of(result, shape_of(op.results[0])).to_qparams() != expected:
-        return f"result must have qparams {UniformType(expected)}"
+    allowed = port.axes(op)
+    for axis, block in qparams.blocks:
+        if axis not in allowed and not (axis < len(shape) and block == shape[axis]):
+            return f"takes no {port.role} quantized along dimension {axis}"
     return None
+
+
+def _verify_tied(op: Operation, behavior: Behavior) -> None:
+    tied = [v for i, v in enumerate(op.operands) if behavior.operand_port(i).rule is Rule.TIED]
+    elements = [quant_element(v.type) for v in tied]
+    result = quant_element(op.results[0].type)
+    if result is None or any(element is None for element in elements):
+        raise VerifyException(f"'{op.name}' op must have the same qparams on operand and result")
+    expected = carry_down(op, behavior, [e.qparams for e in elements if e is not None])
+    if isinstance(expected, Illegal):
+        raise VerifyException(f"'{op.name}' op cannot carry these qparams: {expected.reason}")
+    if expected != result.qparams and expected != canonical(result.qparams, op.results[0]):
+        raise VerifyException(
+            f"'{op.name}' op result must be quantized as {UniformType(expected)}, but is {result}"
+        )
+
+
+def canonical(qparams: QParams, value: SSAValue) -> QParams:
+    """The plainest encoding of the same field on `value`'s shape."""
+    from qdialect.qparams.field import Field
+
+    return Field.of(qparams, shape_of(value)).to_qparams()
 
 
 def _verify_bias(op: Operation, acc: Accumulator) -> None:

@@ -1,0 +1,90 @@
+"""Quantizing and rescaling whole constants.
+
+`quantize_floats` is ONNX QuantizeLinear: the division is done in the expressed
+type (IEEE), the rest in integers.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from qdialect.numerics.requantize import Affine, requantize
+from qdialect.numerics.rounding import Rounding
+from qdialect.qparams import Layout, QParams
+
+Array = NDArray[Any]
+
+_FLOAT = {"f16": np.float16, "f32": np.float32, "f64": np.float64}
+
+
+def storage_dtype(q: QParams) -> np.dtype[Any]:
+    """The numpy type that holds codes of `q` (narrow storage takes a byte)."""
+    width = next(w for w in (8, 16, 32, 64) if q.storage.width <= w)
+    return np.dtype(f"{'i' if q.storage.signed else 'u'}{width // 8}")
+
+
+def spread(values: Array, q: QParams, shape: tuple[int, ...]) -> Array:
+    """Per-cell `values` (shape `q.grid`) so that they broadcast against `shape`."""
+    if q.layout is Layout.TENSOR:
+        return values.reshape(())
+    if q.layout is Layout.AXIS:
+        axis = q.blocks[0][0]
+        return values.reshape([-1 if d == axis else 1 for d in range(len(shape))])
+    for axis, extent in enumerate(shape):
+        cells = values.shape[axis]
+        if cells not in (1, extent):
+            values = np.repeat(values, -(-extent // cells), axis=axis)
+    return values
+
+
+def can_quantize_floats(q: QParams) -> bool:
+    """Whether `quantize_floats` knows the expressed type."""
+    return q.expressed in _FLOAT and q.storage.width <= 32
+
+
+def quantize_floats(x: Array, q: QParams, rounding: Rounding) -> Array:
+    """Codes of float `x`: clamp(round(x / scale) + zero point); NaN gives the zero
+    point's code clamped, infinities saturate."""
+    kind = _FLOAT[q.expressed]
+    scale = spread(q.scale_array(), q, x.shape).astype(kind)
+    zero = spread(q.zero_point_array(), q, x.shape)
+    with np.errstate(all="ignore"):
+        ratio = (x.astype(kind) / scale).astype(np.float64)
+    rounded = _round(np.nan_to_num(ratio, nan=0.0, posinf=2.0**62, neginf=-(2.0**62)), rounding)
+    codes = np.clip(rounded + zero, q.storage.min, q.storage.max)
+    return codes.astype(storage_dtype(q))
+
+
+def _round(x: NDArray[np.float64], rounding: Rounding) -> NDArray[np.float64]:
+    if rounding is Rounding.HALF_EVEN:
+        return np.rint(x)
+    if rounding is Rounding.HALF_AWAY:
+        return np.copysign(np.floor(np.abs(x) + 0.5), x)
+    if rounding is Rounding.HALF_UP:
+        return np.floor(x + 0.5)
+    raise ValueError(f"floats do not round {rounding.value}")
+
+
+def rescale_codes(codes: Array, a: QParams, b: QParams, rounding: Rounding) -> Array:
+    """Codes of `a` as codes of `b`, exactly; per tensor, or both on the same grid."""
+    result = np.empty(codes.shape, np.int64)
+    low, high = a.storage, b.storage
+    shape = codes.shape
+    scale_a, zero_a = (spread(v, a, shape) for v in (a.scale_array(), a.zero_point_array()))
+    scale_b, zero_b = (spread(v, b, shape) for v in (b.scale_array(), b.zero_point_array()))
+    cells = np.broadcast_arrays(scale_a, zero_a, scale_b, zero_b)
+    cell_shape = cells[0].shape
+    whole = np.broadcast_to(codes, shape)
+    for index in np.ndindex(cell_shape):
+        sa, za, sb, zb = (cell[index] for cell in cells)
+        where = tuple(i if n > 1 else slice(None) for i, n in zip(index, cell_shape, strict=True))
+        result[where] = requantize(
+            whole[where],
+            Affine(float(sa), int(za), low.min, low.max),
+            Affine(float(sb), int(zb), high.min, high.max),
+            rounding,
+        )
+    return result.astype(storage_dtype(b))

@@ -1,0 +1,206 @@
+"""Remove what does nothing.
+
+    relu, clip on codes that the storage bounds already clamp   -> operand
+    relu(relu), clip(clip) with wider bounds outside            -> the inner one
+    transpose(transpose), reshape(reshape)                      -> one movement
+    a movement that changes neither shape nor order             -> operand
+    scast(scast(x)) back to the same type                       -> x
+
+All exact. Never dequantize(quantize(x)): that pair rounds and clips.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from xdsl.context import Context
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.ir import Operation
+from xdsl.passes import ModulePass
+
+from qdialect.context import session
+from qdialect.dialects.nn import FlattenOp, ReshapeOp, TransposeOp, shape_of
+from qdialect.dialects.nn.base import ints
+from qdialect.dialects.nn.shapes import DYNAMIC
+from qdialect.dialects.quant import SCastOp
+from qdialect.numerics.contract import EXACT, Contract
+from qdialect.numerics.requantize import affines, real_range
+from qdialect.rewrite import Driver, Refusal, Rewriter, Rule
+from qdialect.transforms.fold_rescale import Pair, inside_bounds
+from qdialect.transforms.rule_pass import qparams_of
+
+
+class RedundantClamp(Rule[Operation]):
+    """max(q, lo) = q when no code names less than lo, and so for an upper bound.
+
+    For relu, lo is real 0, the zero point's code.
+    """
+
+    name = "redundant-clamp"
+
+    def roots(self) -> Iterable[str]:
+        return self.session.behaviors.names_with(lambda b: b.clamp is not None)
+
+    def match(self, op: Operation) -> Operation | None:
+        behavior, params = self.session.behaviors.get(op), qparams_of(op.operands[0])
+        if params is None or behavior is None or behavior.clamp is None:
+            return None
+        low, high = behavior.clamp(op)
+        for a in affines(params):
+            smallest, largest = real_range(a)
+            if smallest < low or largest > high:
+                return None
+        return op
+
+    def check(self, match: Operation) -> Contract | Refusal:
+        if inside_bounds(match.operands[0], self.session.behaviors):
+            return EXACT
+        return Refusal("bounds", "codes may lie outside the narrowed bounds")
+
+    def rewrite(self, match: Operation, rewriter: Rewriter) -> None:
+        rewriter.replace(match, [match.operands[0]])
+
+
+class RepeatedClamp(Rule[Pair]):
+    """clamp_outer(clamp_inner(x)) = clamp_inner(x) when the inner bounds lie within."""
+
+    name = "repeated-clamp"
+
+    def roots(self) -> Iterable[str]:
+        return self.session.behaviors.names_with(lambda b: b.clamp is not None)
+
+    def match(self, op: Operation) -> Pair | None:
+        owner = op.operands[0].owner
+        if not isinstance(owner, Operation) or owner.name != op.name:
+            return None
+        behavior = self.session.behaviors.get(op)
+        assert behavior is not None and behavior.clamp is not None
+        (low, high), (inner_low, inner_high) = behavior.clamp(op), behavior.clamp(owner)
+        within = low <= inner_low <= high and low <= inner_high <= high
+        return Pair(op, owner) if within else None
+
+    def check(self, match: Pair) -> Contract | Refusal:
+        return EXACT
+
+    def rewrite(self, match: Pair, rewriter: Rewriter) -> None:
+        rewriter.replace(match.lower, [match.upper.results[0]])
+
+
+class IdentityMovement(Rule[Operation]):
+    """A movement whose index map is the identity."""
+
+    name = "identity-movement"
+
+    def roots(self) -> Iterable[str]:
+        return self.session.behaviors.names_with(lambda b: b.is_identity is not None)
+
+    def match(self, op: Operation) -> Operation | None:
+        behavior = self.session.behaviors.get(op)
+        assert behavior is not None and behavior.is_identity is not None
+        same = behavior.is_identity(op) and op.operands[0].type == op.results[0].type
+        return op if same else None
+
+    def check(self, match: Operation) -> Contract | Refusal:
+        return EXACT
+
+    def rewrite(self, match: Operation, rewriter: Rewriter) -> None:
+        rewriter.replace(match, [match.operands[0]])
+
+
+class ComposeTranspose(Rule[Pair]):
+    """transpose_p(transpose_q(x)) = transpose_{q[p]}(x)."""
+
+    name = "compose-transpose"
+
+    def roots(self) -> Iterable[str]:
+        return (TransposeOp.name,)
+
+    def match(self, op: Operation) -> Pair | None:
+        owner = op.operands[0].owner
+        return Pair(op, owner) if isinstance(owner, TransposeOp) else None
+
+    def check(self, match: Pair) -> Contract | Refusal:
+        return EXACT
+
+    def rewrite(self, match: Pair, rewriter: Rewriter) -> None:
+        outer, inner = match.lower, match.upper
+        assert isinstance(outer, TransposeOp) and isinstance(inner, TransposeOp)
+        through = inner.values["perm"]
+        perm = ints(*(through[p] for p in outer.values["perm"]))
+        new = TransposeOp.create(
+            operands=[match.source],
+            result_types=[match.result.type],
+            properties={"perm": perm},
+            attributes=outer.attributes,
+        )
+        rewriter.insert(new, outer, keep=outer)
+        rewriter.replace(outer, new.results)
+
+
+class ComposeReshape(Rule[Pair]):
+    """reshape(reshape(x)) = reshape(x), flatten counting as a reshape."""
+
+    name = "compose-reshape"
+
+    def roots(self) -> Iterable[str]:
+        return (ReshapeOp.name, FlattenOp.name)
+
+    def match(self, op: Operation) -> Pair | None:
+        owner = op.operands[0].owner
+        if not isinstance(owner, ReshapeOp | FlattenOp):
+            return None
+        # With several unknown extents the way through the middle shape is needed.
+        return Pair(op, owner) if shape_of(op.results[0]).count(DYNAMIC) <= 1 else None
+
+    def check(self, match: Pair) -> Contract | Refusal:
+        return EXACT
+
+    def rewrite(self, match: Pair, rewriter: Rewriter) -> None:
+        new = ReshapeOp.create(
+            operands=[match.source],
+            result_types=[match.result.type],
+            attributes=match.lower.attributes,
+        )
+        rewriter.insert(new, match.lower, keep=match.lower)
+        rewriter.replace(match.lower, new.results)
+
+
+class StorageCastPair(Rule[Pair]):
+    """scast(scast(x)) = x when it comes back to the same type: no bit changes."""
+
+    name = "storage-cast-pair"
+
+    def roots(self) -> Iterable[str]:
+        return (SCastOp.name,)
+
+    def match(self, op: Operation) -> Pair | None:
+        owner = op.operands[0].owner
+        if not isinstance(owner, SCastOp) or owner.input.type != op.results[0].type:
+            return None
+        return Pair(op, owner)
+
+    def check(self, match: Pair) -> Contract | Refusal:
+        return EXACT
+
+    def rewrite(self, match: Pair, rewriter: Rewriter) -> None:
+        rewriter.replace(match.lower, [match.source])
+
+
+@dataclass(frozen=True)
+class Canonicalize(ModulePass):
+    """Remove what does nothing; see the module."""
+
+    name = "canonicalize"
+
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        qctx = session(ctx)
+        rules = (
+            RedundantClamp(qctx),
+            RepeatedClamp(qctx),
+            IdentityMovement(qctx),
+            ComposeTranspose(qctx),
+            ComposeReshape(qctx),
+            StorageCastPair(qctx),
+        )
+        Driver(qctx, rules, pass_name=self.name).run(op)

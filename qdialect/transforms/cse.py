@@ -1,0 +1,79 @@
+"""Merge equal pure ops: one forward sweep of value numbering per block.
+
+The survivor keeps its place and gathers the stable keys of what it absorbs, so a
+profile entry of either name still finds it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from dataclasses import dataclass
+
+from xdsl.context import Context
+from xdsl.dialects.builtin import ArrayAttr, ModuleOp, StringAttr
+from xdsl.ir import Block, Operation, SSAValue
+from xdsl.passes import ModulePass
+from xdsl.traits import is_side_effect_free
+
+from qdialect.dialects.nn import keys_of
+from qdialect.dialects.nn.base import KEY
+
+
+@dataclass(frozen=True)
+class Cse(ModulePass):
+    """Common subexpression elimination within blocks."""
+
+    name = "cse"
+
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        for inner in list(op.walk()):
+            for region in inner.regions:
+                for block in region.blocks:
+                    _merge(block)
+
+
+def _merge(block: Block) -> None:
+    survivor: dict[SSAValue, SSAValue] = {}
+    known: dict[Hashable, Operation] = {}
+    dead: list[Operation] = []
+    for op in block.ops:
+        if survivor and any(operand in survivor for operand in op.operands):
+            op.operands = [survivor.get(operand, operand) for operand in op.operands]
+        if op.regions or not op.results or not is_side_effect_free(op):
+            continue
+        identity = _identity(op)
+        earlier = known.setdefault(identity, op)
+        if earlier is op:
+            continue
+        for old, new in zip(op.results, earlier.results, strict=True):
+            survivor[old] = new
+            if new.name_hint is None:
+                new.name_hint = old.name_hint
+        _gather_keys(earlier, op)
+        dead.append(op)
+    for op in reversed(dead):
+        # Uses in nested regions or later blocks were not in the sweep.
+        for old in op.results:
+            if old.first_use is not None:
+                old.replace_all_uses_with(survivor[old])
+        op.detach()
+        op.erase()
+
+
+def _identity(op: Operation) -> Hashable:
+    attributes = tuple((n, a) for n, a in sorted(op.attributes.items()) if not n.startswith("nn."))
+    return (
+        op.name,
+        tuple(op.operands),
+        tuple(sorted(op.properties.items())),
+        attributes,
+        tuple(result.type for result in op.results),
+    )
+
+
+def _gather_keys(into: Operation, merged: Operation) -> None:
+    keys = dict.fromkeys((*keys_of(into), *keys_of(merged)))
+    if len(keys) == 1:
+        into.attributes[KEY] = StringAttr(*keys)
+    elif keys:
+        into.attributes[KEY] = ArrayAttr([StringAttr(key) for key in keys])

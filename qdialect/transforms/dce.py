@@ -1,0 +1,26 @@
+"""Erase pure ops whose results are unused, in one backward sweep."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from xdsl.context import Context
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.passes import ModulePass
+
+from qdialect.rewrite.driver import is_dead
+
+
+@dataclass(frozen=True)
+class Dce(ModulePass):
+    """Dead code elimination; keeps anything with an effect or of unknown effect."""
+
+    name = "dce"
+
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        # Users come after definitions, so one backward sweep sees every op after
+        # all of its users are gone.
+        for inner in reversed(list(op.walk())):
+            if is_dead(inner):
+                inner.detach()
+                inner.erase()

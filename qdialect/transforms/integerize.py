@@ -1,0 +1,342 @@
+"""Turn dequantize -> op -> quantize into the quantized op.
+
+A quantized op means: dequantize its operands exactly, apply the op in real
+arithmetic, quantize the result.  That is what DQ -> op -> Q spells out, so the
+rewrite is exact (docs/design/001-architecture.md).  Three rules work together:
+
+    quantize(op(dequantize(a), ...))   ->  op(a, ...)                 op requantizes
+    quantize(f(x))                     ->  f(quantize(x))             f moves elements
+                                           or preserves order: Q is monotone and
+                                           elementwise, so it commutes with f
+    f(dequantize(a))                   ->  dequantize(f(a))           inside a closed
+                                           island only
+
+and quantize(dequantize(a)) becomes nothing or a rescale.  Only islands closed by
+a quantize are touched: no op at a float interface changes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from xdsl.dialects.builtin import StringAttr
+from xdsl.ir import Operation, SSAValue
+
+from qdialect.behaviors import Behavior, BehaviorRegistry
+from qdialect.behaviors import Rule as PortRule
+from qdialect.behaviors.flow import carry_down, carry_up, tied_operands
+from qdialect.context import QContext
+from qdialect.dialects.nn.constants import constant_of
+from qdialect.dialects.nn.ports import bias_matches
+from qdialect.dialects.quant import DCastOp, QCastOp, cast_rounding
+from qdialect.numerics.contract import EXACT, Contract
+from qdialect.numerics.requantize import affines, represents
+from qdialect.numerics.rounding import Rounding
+from qdialect.qparams.legality import Illegal
+from qdialect.rewrite import Refusal, Rewriter, Rule, retyped
+from qdialect.transforms.fold_rescale import QuantizeOfConstant, QuantizeOfDequantize
+from qdialect.transforms.rule_pass import (
+    RulePass,
+    dequantized,
+    only_quantized_alike,
+    qparams_of,
+    refuse_types,
+    users,
+    with_qparams,
+)
+
+
+class Islands:
+    """One linear analysis of which float values lie inside closed islands.
+
+    `derived`: dequantized codes, possibly moved.  `lands`: pushing a quantize up
+    from here ends at codes.  `closes`: every path down ends in a quantize.
+    """
+
+    def __init__(self, module: Operation, behaviors: BehaviorRegistry) -> None:
+        self.derived: set[SSAValue] = set()
+        self.lands: set[SSAValue] = set()
+        self.closes: set[SSAValue] = set()
+        ops = [op for op in module.walk() if len(op.results) == 1]
+        for op in ops:
+            self._forward(op, behaviors.get(op))
+        for op in reversed(ops):
+            self._backward(op, behaviors)
+
+    def _forward(self, op: Operation, behavior: Behavior | None) -> None:
+        result = op.results[0]
+        if isinstance(op, DCastOp):
+            self.derived.add(result)
+            self.lands.add(result)
+        elif constant_of(result) is not None:
+            self.lands.add(result)
+        elif behavior is None:
+            return
+        elif behavior.is_tied:
+            tied = [op.operands[i] for i in tied_operands(op, behavior)]
+            if all(v in self.derived for v in tied):
+                self.derived.add(result)
+            if all(
+                v in self.lands and (v in self.derived or v.has_one_use()) for v in tied
+            ) and not all(constant_of(v) for v in tied):
+                self.lands.add(result)
+        elif all(
+            op.operands[i] in self.derived
+            for i in range(len(op.operands))
+            if behavior.operand_port(i).rule is PortRule.REQUANT
+        ):
+            self.lands.add(result)
+
+    def _backward(self, op: Operation, behaviors: BehaviorRegistry) -> None:
+        result = op.results[0]
+        below = users(result)
+        if below and all(
+            isinstance(user, QCastOp)
+            or (
+                behaviors.get(user) is not None
+                and len(user.results) == 1
+                and user.results[0] in self.closes
+            )
+            for user in below
+        ):
+            self.closes.add(result)
+
+
+@dataclass(frozen=True)
+class _Island:
+    cast: QCastOp
+    op: Operation
+    behavior: Behavior
+
+
+class _IslandRule(Rule[_Island]):
+    """A rule at a quantize whose operand an op with a declaration computes."""
+
+    tied: bool
+
+    def __init__(self, session: QContext, islands: list[Islands]) -> None:
+        super().__init__(session)
+        self._islands = islands
+
+    @property
+    def islands(self) -> Islands:
+        return self._islands[0]
+
+    def roots(self) -> Iterable[str]:
+        return (QCastOp.name,)
+
+    def match(self, op: Operation) -> _Island | None:
+        assert isinstance(op, QCastOp)
+        owner = op.input.owner
+        if not isinstance(owner, Operation) or len(owner.results) != 1:
+            return None
+        behavior = self.session.behaviors.get(owner)
+        if behavior is None or behavior.is_tied != self.tied or qparams_of(op.result) is None:
+            return None
+        return _Island(op, owner, behavior)
+
+
+class IntegerizeOp(_IslandRule):
+    """quantize(op(dequantize(a), ...)) = op(a, ...), by the meaning of a quantized op."""
+
+    name = "integerize-op"
+    tied = False
+
+    def check(self, match: _Island) -> Contract | Refusal:
+        casts = only_quantized_alike(match.op.results[0])
+        if casts is None:
+            return Refusal("multi-use", "the float result is also used elsewhere")
+        rounding = cast_rounding(match.cast)
+        if "rounding" not in match.op.properties and rounding is not Rounding.HALF_EVEN:
+            return Refusal("rounding", f"'{match.op.name}' cannot round {rounding.value}")
+        operands: list[SSAValue] = []
+        for index, operand in enumerate(match.op.operands):
+            codes = self._codes(match, index, operand)
+            if isinstance(codes, Refusal):
+                return codes
+            operands.append(codes)
+        refusal = refuse_types(
+            self.session,
+            match.behavior,
+            match.op,
+            [v.type for v in operands],
+            [match.cast.result.type],
+        )
+        return refusal or EXACT
+
+    def _codes(self, match: _Island, index: int, operand: SSAValue) -> SSAValue | Refusal:
+        """What the quantized op takes in place of a float operand."""
+        port = match.behavior.operand_port(index)
+        if port.rule is PortRule.PLAIN:
+            return operand
+        cast = dequantized(operand)
+        if port.rule is PortRule.BIAS:
+            return cast.input if cast and self._is_bias(match, cast) else operand
+        if cast is None or qparams_of(cast.input) is None:
+            return Refusal("float-operand", f"the {port.role} is not dequantized")
+        return cast.input
+
+    def _is_bias(self, match: _Island, bias: DCastOp) -> bool:
+        acc = match.behavior.accumulator
+        if acc is None:
+            return False
+        sides = [dequantized(match.op.operands[n]) for n in (acc.lhs, acc.rhs)]
+        params = [qparams_of(side.input) if side else None for side in (*sides, bias)]
+        lhs, rhs, own = params
+        return (
+            lhs is not None and rhs is not None and own is not None and bias_matches(lhs, rhs, own)
+        )
+
+    def rewrite(self, match: _Island, rewriter: Rewriter) -> None:
+        casts = only_quantized_alike(match.op.results[0])
+        assert casts is not None
+        operands: list[SSAValue] = []
+        for index, operand in enumerate(match.op.operands):
+            codes = self._codes(match, index, operand)
+            assert not isinstance(codes, Refusal)
+            operands.append(codes)
+        new = retyped(match.op, operands, [match.cast.result.type])
+        if "rounding" in new.properties:
+            new.properties["rounding"] = StringAttr(cast_rounding(match.cast).value)
+        rewriter.insert(new, match.op, keep=match.op)
+        for cast in casts:
+            rewriter.replace(cast, new.results)
+
+
+class HoistQuantize(_IslandRule):
+    """quantize(f(x)) = f(quantize(x)) for f a movement or order-preserving.
+
+    Q is elementwise and monotone.  A movement needs operand qparams that the index
+    map carries to the result's; constants that f compares with (relu, clip) are
+    quantized alike on both sides.
+    """
+
+    name = "hoist-quantize"
+    tied = True
+
+    def check(self, match: _Island) -> Contract | Refusal:
+        if match.op.results[0] not in self.islands.lands:
+            return Refusal("open-island", "the float values above are not dequantized codes")
+        if not match.op.results[0].has_one_use():
+            return Refusal("multi-use", "the float result is also used elsewhere")
+        if match.behavior.levels and cast_rounding(match.cast) is not Rounding.HALF_EVEN:
+            return Refusal("rounding", "constants it compares with are quantized half even")
+        params = qparams_of(match.cast.result)
+        assert params is not None
+        operands = carry_up(match.op, match.behavior, params)
+        if isinstance(operands, Illegal):
+            return Refusal(operands.code, operands.reason)
+        tied = tied_operands(match.op, match.behavior)
+        kinds = [v.type for v in match.op.operands]
+        for index, qparams in zip(tied, operands, strict=True):
+            kinds[index] = with_qparams(match.op.operands[index], qparams)
+        refusal = refuse_types(
+            self.session, match.behavior, match.op, kinds, [match.cast.result.type]
+        )
+        return refusal or EXACT
+
+    def rewrite(self, match: _Island, rewriter: Rewriter) -> None:
+        params = qparams_of(match.cast.result)
+        assert params is not None
+        above = carry_up(match.op, match.behavior, params)
+        assert not isinstance(above, Illegal)
+        operands = list(match.op.operands)
+        tied = tied_operands(match.op, match.behavior)
+        for index, qparams in zip(tied, above, strict=True):
+            cast = QCastOp(operands[index], with_qparams(operands[index], qparams))
+            if "quant.rounding" in match.cast.attributes:
+                cast.attributes["quant.rounding"] = match.cast.attributes["quant.rounding"]
+            rewriter.insert(cast, match.op)
+            operands[index] = cast.result
+        new = retyped(match.op, operands, [match.cast.result.type])
+        rewriter.insert(new, match.op, keep=match.op)
+        rewriter.replace(match.cast, new.results)
+
+
+class SinkDequantize(Rule[Operation]):
+    """f(dequantize(a)) = dequantize(f(a)): law 2.2 for a movement; dequantize is
+    monotone for an order-preserving f at bounds that the codes represent."""
+
+    name = "sink-dequantize"
+
+    def __init__(self, session: QContext, islands: list[Islands]) -> None:
+        super().__init__(session)
+        self._islands = islands
+
+    def prepare(self, module: Operation) -> None:
+        self._islands[:] = [Islands(module, self.session.behaviors)]
+
+    def roots(self) -> Iterable[str]:
+        return self.session.behaviors.names_with(lambda b: b.is_tied)
+
+    def match(self, op: Operation) -> Operation | None:
+        behavior = self.session.behaviors.get(op)
+        assert behavior is not None
+        tied = tied_operands(op, behavior)
+        if len(op.results) != 1 or not tied:
+            return None
+        casts = [dequantized(op.operands[i]) for i in tied]
+        return op if all(cast is not None for cast in casts) else None
+
+    def check(self, match: Operation) -> Contract | Refusal:
+        if match.results[0] not in self._islands[0].closes:
+            return Refusal("open-island", "the float result is not quantized again")
+        behavior = self.session.behaviors.get(match)
+        assert behavior is not None
+        sources = self._sources(match, behavior)
+        params = [qparams_of(source) for source in sources]
+        known = [q for q in params if q is not None]
+        if len(known) != len(params) or (behavior.mixes and len(set(known)) > 1):
+            return Refusal("tied", "the operands have different qparams")
+        levels = behavior.levels(match) if behavior.levels else ()
+        if not all(represents(a, v) for v in levels for q in known for a in affines(q)):
+            return Refusal("levels", "no code stands for a constant it compares with")
+        result = carry_down(match, behavior, known)
+        if isinstance(result, Illegal):
+            return Refusal(result.code, result.reason)
+        kinds = [v.type for v in match.operands]
+        for index, source in zip(tied_operands(match, behavior), sources, strict=True):
+            kinds[index] = source.type
+        refusal = refuse_types(
+            self.session, behavior, match, kinds, [with_qparams(match.results[0], result)]
+        )
+        return refusal or EXACT
+
+    def _sources(self, op: Operation, behavior: Behavior) -> list[SSAValue]:
+        casts = [dequantized(op.operands[i]) for i in tied_operands(op, behavior)]
+        return [cast.input for cast in casts if cast is not None]
+
+    def rewrite(self, match: Operation, rewriter: Rewriter) -> None:
+        behavior = self.session.behaviors.get(match)
+        assert behavior is not None
+        sources = self._sources(match, behavior)
+        params = [qparams_of(source) for source in sources]
+        result = carry_down(match, behavior, [q for q in params if q is not None])
+        assert not isinstance(result, Illegal)
+        operands = list(match.operands)
+        for index, source in zip(tied_operands(match, behavior), sources, strict=True):
+            operands[index] = source
+        moved = retyped(match, operands, [with_qparams(match.results[0], result)])
+        cast = DCastOp(moved.results[0], match.results[0].type)
+        rewriter.insert(moved, match, keep=match)
+        rewriter.insert(cast, match)
+        rewriter.replace(match, [cast.result])
+
+
+@dataclass(frozen=True)
+class Integerize(RulePass):
+    """dequantize -> op -> quantize becomes the quantized op; see the module."""
+
+    name = "integerize"
+
+    def rules(self, session: QContext) -> Sequence[Rule[Any]]:
+        islands: list[Islands] = []
+        return (
+            SinkDequantize(session, islands),
+            QuantizeOfDequantize(session),
+            QuantizeOfConstant(session),
+            IntegerizeOp(session, islands),
+            HoistQuantize(session, islands),
+        )

@@ -1,0 +1,127 @@
+"""Base of the passes that are a set of rules, and what their rules share."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from xdsl.context import Context
+from xdsl.dialects.builtin import ModuleOp, StringAttr
+from xdsl.ir import Attribute, Operation, SSAValue
+from xdsl.passes import ModulePass
+
+from qdialect.behaviors import Behavior
+from qdialect.behaviors import Rule as PortRule
+from qdialect.context import QContext, session
+from qdialect.dialects.nn import shape_of
+from qdialect.dialects.nn.ports import port_refusal
+from qdialect.dialects.quant import (
+    DCastOp,
+    QCastOp,
+    RescaleOp,
+    UniformType,
+    quant_element,
+    with_element,
+)
+from qdialect.errors import UsageError
+from qdialect.numerics.contract import Numerics
+from qdialect.numerics.rounding import Rounding
+from qdialect.qparams import QParams
+from qdialect.rewrite import Driver, Refusal, Rule
+
+
+@dataclass(frozen=True)
+class RulePass(ModulePass, ABC):
+    """A pass that applies `rules` with the driver, up to `numerics`."""
+
+    name: ClassVar[str]
+
+    numerics: str = "exact"
+
+    @abstractmethod
+    def rules(self, session: QContext) -> Sequence[Rule[Any]]:
+        """The rules, most specific first."""
+
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        try:
+            level = Numerics.parse(self.numerics)
+        except ValueError as error:
+            raise UsageError(str(error), code="unknown-level") from None
+        qctx = session(ctx)
+        Driver(qctx, self.rules(qctx), pass_name=self.name, numerics=level).run(op)
+
+
+def qparams_of(value: SSAValue) -> QParams | None:
+    """The qparams of a quantized value, else None."""
+    element = quant_element(value.type)
+    return None if element is None else element.qparams
+
+
+def with_qparams(value: SSAValue, qparams: QParams) -> Attribute:
+    """The type of `value` with other qparams."""
+    return with_element(value.type, UniformType(qparams))
+
+
+def dequantized(value: SSAValue) -> DCastOp | None:
+    """The `quant.dcast` that defines `value`, if one does."""
+    owner = value.owner
+    return owner if isinstance(owner, DCastOp) else None
+
+
+def rescaled(value: SSAValue) -> RescaleOp | None:
+    """The real-form `quant.rescale` that defines `value`, if one does."""
+    owner = value.owner
+    if isinstance(owner, RescaleOp) and owner.fixed_point is None:
+        return owner
+    return None
+
+
+def users(value: SSAValue) -> list[Operation]:
+    """The distinct ops that use `value`."""
+    return list(dict.fromkeys(use.operation for use in value.uses))
+
+
+def only_quantized_alike(value: SSAValue) -> list[QCastOp] | None:
+    """All users of `value` if each is a `quant.qcast` to the same type with the
+    same rounding, else None."""
+    casts = [user for user in users(value) if isinstance(user, QCastOp)]
+    first = casts[0] if casts else None
+    if first is None or len(casts) != len(users(value)):
+        return None
+    alike = all(
+        c.result.type == first.result.type
+        and c.attributes.get("quant.rounding") == first.attributes.get("quant.rounding")
+        for c in casts
+    )
+    return casts if alike else None
+
+
+def refuse_types(
+    ctx: QContext,
+    behavior: Behavior,
+    op: Operation,
+    operands: Sequence[Attribute],
+    results: Sequence[Attribute],
+) -> Refusal | None:
+    """Why `op` must not take these types: its declaration, or the target."""
+    ports = [(behavior.operand_port(i), t, op.operands[i]) for i, t in enumerate(operands)]
+    ports += [(behavior.result_port(i), t, op.results[i]) for i, t in enumerate(results)]
+    for port, kind, value in ports:
+        element = quant_element(kind)
+        if element is None:
+            continue
+        if port.rule is PortRule.PLAIN:
+            return Refusal("port", f"takes no quantized {port.role}")
+        reason = port_refusal(op, port, element.qparams, shape_of(value))
+        if reason:
+            return Refusal("port", reason)
+    reason = ctx.target.refuses(op, operands, results)
+    return Refusal("target", f"{ctx.target.name}: {reason}") if reason else None
+
+
+def rounding_of(op: Operation) -> Rounding:
+    """The declared rounding of a requantizing op (half even if it declares none)."""
+    attribute = op.properties.get("rounding")
+    return Rounding(attribute.data) if isinstance(attribute, StringAttr) else Rounding.HALF_EVEN
