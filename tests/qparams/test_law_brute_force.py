@@ -6,12 +6,10 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator
 
 import numpy as np
 import pytest
 from qparams_oracle import (
-    CASES,
     check_pull,
     check_push,
     check_structural,
@@ -22,17 +20,9 @@ from random_maps import BIJECTIVE, GENERATORS
 
 from qdialect.qparams import Field, Layout, Shape
 
-PULLS = 800
-PUSHES = 300
+PULLS = 1200
+PUSHES = 500
 LIMITS = (None, None, None, Layout.TENSOR, Layout.AXIS, Layout.BLOCK, Layout.BLOCK)
-
-
-@pytest.fixture(scope="module", autouse=True)
-def counts() -> Iterator[None]:
-    yield
-    for name, count in sorted(CASES.items()):
-        print(f"{name:40} {count:7}")
-    print(f"{'total':40} {CASES.total():7}")
 
 
 def operands(rng: random.Random, shapes: list[Shape], ragged: bool = False) -> list[Field]:
@@ -71,7 +61,7 @@ def test_pull_of_push_is_the_wanted_field(name: str) -> None:
     for _ in range(PUSHES):
         index_map, shapes = GENERATORS[name](rng)
         out_shape = index_map.output_shape(shapes)
-        if 0 in out_shape or any(0 in shape for shape in shapes):
+        if 0 in out_shape:
             continue
         if rng.random() < 0.5:
             out = random_field(rng, out_shape)

@@ -101,7 +101,7 @@ class IndexMap(ABC):
             raise ValueError(f"the result's parameters are for the shape {out.shape}")
         if out.is_per_tensor:
             return tuple(out.uniform(shape) for shape in shapes)
-        if any(0 in shape for shape in shapes):
+        if 0 in out.shape or all(0 in shape for shape in shapes):
             return Illegal("empty", "a tensor without elements has no per-axis parameters")
         limit = layout or _richest([out])
         grids = self.push_grid(out.to_grid(0 if structural else None).reduced(), shapes)

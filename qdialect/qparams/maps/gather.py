@@ -109,6 +109,8 @@ class GatherDynamic(IndexMap):
         return self._replaced(shape, self.index_shape)
 
     def apply(self, arrays: Sequence[Array], fill: ArrayLike = 0) -> Array:
+        if len(arrays) != 2:
+            raise ValueError("a gather with run-time indices needs them as second operand")
         data, indices = arrays
         return np.take(data, indices, self.axis)
 

@@ -74,7 +74,11 @@ class Concat(IndexMap):
                 for shape in in_shapes
             ]
         grids: list[Grid] = []
-        for part in split(len(out.shape), self.axis, sizes):
+        for part, shape in zip(split(len(out.shape), self.axis, sizes), in_shapes, strict=True):
+            if 0 in shape:
+                one = np.reshape(out.cells, -1)[:1]
+                grids.append(out.on(shape, shape, np.reshape(one, (1,) * len(shape))))
+                continue
             pulled = part.pull_grid([out], Layout.BLOCK)
             if isinstance(pulled, Illegal):
                 return pulled
