@@ -12,6 +12,7 @@ from qdialect.dialects.quant.casts import (
     SCastOp,
     cast_rounding,
 )
+from qdialect.dialects.quant.conversion import BareVerifyException, ConversionOp
 from qdialect.dialects.quant.elements import (
     FLOAT_TYPES,
     element_type,
@@ -42,9 +43,11 @@ __all__ = [
     "ROUNDING_KEY",
     "AnyParams",
     "AnyType",
+    "BareVerifyException",
     "CalibratedRange",
     "CalibratedType",
     "CastOp",
+    "ConversionOp",
     "DCastOp",
     "QCastOp",
     "Quant",

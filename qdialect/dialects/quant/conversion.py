@@ -26,6 +26,10 @@ from qdialect.dialects.quant.integrity import shape_error
 from qdialect.dialects.quant.types import AnyType, CalibratedType, QuantizedType
 
 
+class BareVerifyException(VerifyException):
+    """An error whose message stands alone: upstream puts no `'op.name' op` before it."""
+
+
 class ConversionOp(IRDLOperation):
     """An op from one scalar or tensor to another of the same shape, element by element."""
 
@@ -88,7 +92,7 @@ def check_same_shape(op: ConversionOp) -> None:
 
 def check_expressed(quantized: QuantizedType, float_type: AnyFloat) -> None:
     if quantized.data.expressed != str(float_type):
-        raise VerifyException("expressed type in quantized type expected to match float type")
+        raise BareVerifyException("expressed type in quantized type expected to match float type")
 
 
 def check_storage(quantized: QuantizedType, integer: IntegerType) -> None:
@@ -98,7 +102,7 @@ def check_storage(quantized: QuantizedType, integer: IntegerType) -> None:
         plain = not storage.is_float and storage.quantile is None
         if plain and storage.width == integer.width.data:
             return
-    raise VerifyException("storage type in quantized type expected to match integer type")
+    raise BareVerifyException("storage type in quantized type expected to match integer type")
 
 
 def check_shape(container: Attribute, quantized: QuantizedType) -> None:
@@ -107,7 +111,7 @@ def check_shape(container: Attribute, quantized: QuantizedType) -> None:
         return
     message = shape_error(container, quantized.data)
     if message is not None:
-        raise VerifyException(message)
+        raise BareVerifyException(message)
 
 
 def parse_conversion(parser: Parser, name: str) -> tuple[Attribute, Attribute]:
