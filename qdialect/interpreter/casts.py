@@ -1,0 +1,156 @@
+"""Kernels of the `quant` dialect.
+
+Casts are float ops, as ONNX QuantizeLinear and DequantizeLinear: in f32 with the
+scale rounded to f32 (f64 for f64 expressed types; f16 and bf16 are evaluated in
+f32, as ONNX Runtime does).
+
+    dcast:  x = float(q - z) * s            one rounding of q - z, one of the product
+    qcast:  q = clamp(R(x / s) + z)         x / s rounded to float first
+
+R is `quant.rounding` (half even without one). NaN gives the lowest integer and
+infinities saturate, as in ONNX Runtime. `quant.rescale` is exact.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import cast
+
+import numpy as np
+from numpy.typing import NDArray
+from xdsl.dialects.builtin import IntegerType
+from xdsl.ir import Attribute, Operation
+
+from qdialect.dialects.quant import (
+    DCastOp,
+    QCastOp,
+    RescaleOp,
+    SCastOp,
+    cast_rounding,
+    element_type,
+    quant_element,
+)
+from qdialect.errors import UnsupportedError
+from qdialect.interpreter.quantize import (
+    field,
+    load,
+    offsets,
+    quantize,
+    real_rounding,
+    round_floats,
+    spread,
+)
+from qdialect.interpreter.ratio import round_division
+from qdialect.interpreter.values import Array, Evaluation, Kernel, place, storage_dtype
+from qdialect.numerics.rounding import Rounding
+from qdialect.qparams import QParams
+
+
+def _qparams(op: Operation, type: Attribute) -> QParams:
+    element = quant_element(type)
+    if element is None:
+        raise UnsupportedError(
+            f"'{op.name}' needs known qparams, but has type {element_type(type)}", where=place(op)
+        )
+    return element.qparams
+
+
+def _working_dtype(qparams: QParams, evaluation: Evaluation) -> np.dtype[np.floating]:
+    wide = evaluation.floats == "real" or qparams.expressed == "f64"
+    return np.dtype(np.float64 if wide else np.float32)
+
+
+def qcast(op: Operation, operands: Sequence[Array], evaluation: Evaluation) -> list[Array]:
+    """q = clamp(R(x / s) + z)"""
+    qparams = _qparams(op, op.results[0].type)
+    rounding = real_rounding(op, cast_rounding(op))
+    dtype = _working_dtype(qparams, evaluation)
+    scales, zero_points = field(qparams, operands[0].shape)
+    quotient = operands[0].astype(dtype) / scales.astype(dtype)
+    low, high = qparams.storage.min - zero_points, qparams.storage.max - zero_points
+    rounded = np.clip(round_floats(np.asarray(quotient, np.float64), rounding), low, high)
+    steps = np.where(np.isnan(rounded), low, rounded).astype(np.int64)
+    return [(steps + zero_points).astype(storage_dtype(qparams.storage))]
+
+
+def dcast(op: Operation, operands: Sequence[Array], evaluation: Evaluation) -> list[Array]:
+    """x = float(q - z) * s"""
+    qparams = _qparams(op, op.operands[0].type)
+    dtype = _working_dtype(qparams, evaluation)
+    scales = field(qparams, operands[0].shape)[0].astype(dtype)
+    product = offsets(operands[0], qparams).astype(dtype) * scales
+    return [evaluation.as_float(product, op.results[0].type)]
+
+
+def scast(op: Operation, operands: Sequence[Array], evaluation: Evaluation) -> list[Array]:
+    """The same `width` bits under the result's signedness."""
+    target = op.results[0].type
+    element = element_type(target)
+    element = element_type(op.operands[0].type) if quant_element(target) else element
+    if not isinstance(element, IntegerType):
+        raise UnsupportedError(f"'{op.name}' needs known storage", where=place(op))
+    width, dtype = element.width.data, evaluation.dtype(target)
+    bits = operands[0].astype(np.int64) & ((1 << width) - 1)
+    if dtype.kind == "i":
+        bits = (bits ^ (1 << (width - 1))) - (1 << (width - 1))
+    return [bits.astype(dtype)]
+
+
+def rescale(op: Operation, operands: Sequence[Array], evaluation: Evaluation) -> list[Array]:
+    """Real form: q' = clamp(R((q - z) * s / s') + z'), exactly. Fixed-point form:
+    q' = clamp(R((q - z) * multiplier * 2^-shift) + z'), exactly.
+
+    With `gemmlowp` (fixed point only) R is TOSA's double rounding:
+    R(v * m * 2^-n) = (v * m + r) >> n, r = 2^(n-1), plus 2^30 if n > 31 with the
+    sign of v.
+    """
+    rescale = cast(RescaleOp, op)
+    source, target = (_qparams(op, v.type) for v in (op.operands[0], op.results[0]))
+    if rescale.fixed_point is not None:
+        return [_fixed_point(operands[0], source, target, rescale)]
+    rounding = real_rounding(op, rescale.rounding)
+    stored = np.atleast_1d(operands[0])
+    result = quantize(load(stored, op.operands[0].type), target, rounding)
+    return [result.reshape(operands[0].shape)]
+
+
+def _fixed_point(stored: Array, source: QParams, target: QParams, op: RescaleOp) -> Array:
+    pairs = np.array(op.fixed_point, np.int64)
+    owner = source if target.is_per_tensor else target
+    cut = tuple(slice(extent) for extent in stored.shape)
+    multiplier, shift = (
+        (
+            column
+            if column.size == 1
+            else spread(owner, column.reshape(owner.grid), stored.ndim)[cut]
+        )
+        for column in (pairs[:, 0], pairs[:, 1])
+    )
+    steps = offsets(stored, source)
+    if np.abs(steps).max(initial=0) >= 1 << 31:
+        steps = steps.astype(object)
+    rounded = _shift(steps, multiplier, shift, op.rounding)
+    zero_points = field(target, stored.shape)[1]
+    storage = target.storage
+    result = np.clip(rounded + zero_points, storage.min, storage.max)
+    return result.astype(storage_dtype(storage)).reshape(stored.shape)
+
+
+def _shift(
+    steps: Array, multiplier: NDArray[np.int64], shift: NDArray[np.int64], rounding: Rounding
+) -> Array:
+    """R(steps * multiplier * 2^-shift)"""
+    product = steps * multiplier
+    if rounding is not Rounding.GEMMLOWP:
+        return round_division(product, np.int64(1) << shift, rounding)
+    nudge = np.where(shift > 0, np.int64(1) << np.maximum(shift - 1, 0), 0)
+    sign = np.where(steps >= 0, 1 << 30, -(1 << 30))
+    return (product + nudge + np.where(shift > 31, sign, 0)) >> shift
+
+
+KERNELS: Mapping[str, Kernel] = {
+    QCastOp.name: qcast,
+    DCastOp.name: dcast,
+    SCastOp.name: scast,
+    RescaleOp.name: rescale,
+}

@@ -1,0 +1,130 @@
+"""Kernels of convolution, fully connected and matrix product.
+
+Each is a (batched) matrix product: convolution of the windows of its input with
+the weight. Without quantized types it runs in the type of the operands (f16 and
+bf16 in f32, rounded once), in BLAS order. With them the sum is exact:
+
+    y = s_x * s_w * sum_k (q_x - z_x) * (q_w - z_w) + bias
+
+stored once with the declared rounding. Padding is real 0. Scales may vary along
+the summed dimensions only where (q - z) * s is exact in float64.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+from xdsl.ir import Operation
+
+from qdialect.dialects import nn
+from qdialect.dialects.quant import quant_element
+from qdialect.errors import UnsupportedError
+from qdialect.interpreter.elementwise import plain, properties, stored, widened
+from qdialect.interpreter.quantize import field, is_quantized, load, offsets
+from qdialect.interpreter.real import Doubles, Real, matrix_product
+from qdialect.interpreter.values import Array, Evaluation, Kernel, place
+from qdialect.interpreter.windows import windows
+
+_SINGLE = 2.0**29
+"""Integers below this times a float32 are exact in float64."""
+
+
+def factor(
+    op: Operation, number: int, value: Array, summed: Sequence[int]
+) -> tuple[Doubles, Doubles]:
+    """Operand `number` as an exact float64 array times a scale that does not vary
+    along the dimensions `summed` (and has extent 1 there)."""
+    element = quant_element(op.operands[number].type)
+    if element is None:
+        return value.astype(np.float64), np.ones((1,) * value.ndim)
+    steps = offsets(value, element.qparams).astype(np.float64)
+    scales = field(element.qparams, value.shape)[0]
+    if all(scales.shape[d] == 1 for d in summed):
+        return steps, scales
+    if np.any(scales != scales.astype(np.float32)) or np.abs(steps).max(initial=0) >= _SINGLE:
+        raise UnsupportedError(
+            f"'{op.name}' cannot sum exactly over a dimension along which operand #{number} "
+            "has 64-bit scales or 32-bit storage",
+            where=place(op),
+        )
+    return steps * scales, np.ones((1,) * value.ndim)
+
+
+def _patches(x: Array, weight: Array, op: Operation) -> tuple[Array, tuple[int, int]]:
+    """Windows of x as matrices [N, groups, K, out H * out W], and (out H, out W)."""
+    v = properties(op)
+    view = windows(x, weight.shape[2:], v["strides"], v["pads"], v["dilations"], 0)
+    n, groups, (height, width) = x.shape[0], v["groups"], view.shape[4:]
+    depth = weight.shape[1] * weight.shape[2] * weight.shape[3]
+    return view.reshape(n, groups, depth, height * width), (height, width)
+
+
+def _conv2d(op: Operation, operands: Sequence[Array], evaluation: Evaluation) -> list[Array]:
+    x, w = operands[:2]
+    groups, channels = properties(op)["groups"], w.shape[0]
+    rows = (groups, channels // groups, int(np.prod(w.shape[1:])))
+    if not is_quantized(op):
+        columns, out = _patches(widened(x), w, op)
+        y = (widened(w).reshape(rows) @ columns).reshape(x.shape[0], channels, *out)
+        return plain(op, _plus_bias(y, operands, (1, -1, 1, 1)), evaluation)
+    steps, x_scale = factor(op, 0, x, (1, 2, 3))
+    weights, w_scale = factor(op, 1, w, (1, 2, 3))
+    columns, out = _patches(steps, w, op)
+    y = matrix_product(weights.reshape(rows), columns).reshape((x.shape[0], channels, *out))
+    scales = Real.floats(x_scale) * Real.floats(w_scale.reshape(1, -1, 1, 1))
+    return stored(op, _plus_real_bias(y * scales, op, operands, (1, -1, 1, 1)), evaluation)
+
+
+def _fully_connected(
+    op: Operation, operands: Sequence[Array], evaluation: Evaluation
+) -> list[Array]:
+    x, w = operands[:2]
+    if not is_quantized(op):
+        y = widened(x) @ widened(w).T
+        return plain(op, _plus_bias(y, operands, (1, -1)), evaluation)
+    rows, x_scale = factor(op, 0, x, (1,))
+    columns, w_scale = factor(op, 1, w, (1,))
+    y = matrix_product(rows, columns.T) * (Real.floats(x_scale) * Real.floats(w_scale.T))
+    return stored(op, _plus_real_bias(y, op, operands, (1, -1)), evaluation)
+
+
+def _matmul(op: Operation, operands: Sequence[Array], evaluation: Evaluation) -> list[Array]:
+    a, b = operands
+    if not is_quantized(op):
+        return plain(op, widened(a) @ widened(b), evaluation)
+    rows, a_scale = (_matrix(v, 0) for v in factor(op, 0, a, (a.ndim - 1,)))
+    columns, b_scale = (_matrix(v, -1) for v in factor(op, 1, b, (max(b.ndim - 2, 0),)))
+    y = matrix_product(rows, columns) * (Real.floats(a_scale) * Real.floats(b_scale))
+    kept = list(y.shape)
+    if b.ndim == 1:
+        del kept[-1]
+    if a.ndim == 1:
+        del kept[-1 if b.ndim == 1 else -2]
+    return stored(op, y.reshape(kept), evaluation)
+
+
+def _matrix(value: Doubles, axis: int) -> Doubles:
+    """A vector as a matrix with a unit dimension at `axis`; a matrix itself."""
+    return np.expand_dims(value, axis) if value.ndim == 1 else value
+
+
+def _plus_bias(y: Array, operands: Sequence[Array], shape: tuple[int, ...]) -> Array:
+    return y + widened(operands[2]).reshape(shape) if len(operands) > 2 else y
+
+
+def _plus_real_bias(
+    y: Real, op: Operation, operands: Sequence[Array], shape: tuple[int, ...]
+) -> Real:
+    """y plus the bias with its own declared scale, or its float value."""
+    if len(operands) == 2:
+        return y
+    bias = load(operands[2], op.operands[2].type)
+    return y + bias.reshape(tuple(bias.shape[0] if d == -1 else d for d in shape))
+
+
+KERNELS: Mapping[str, Kernel] = {
+    nn.Conv2DOp.name: _conv2d,
+    nn.FullyConnectedOp.name: _fully_connected,
+    nn.MatMulOp.name: _matmul,
+}

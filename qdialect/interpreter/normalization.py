@@ -1,0 +1,49 @@
+"""Kernels of batch normalization and softmax."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+from xdsl.ir import Operation
+
+from qdialect.dialects import nn
+from qdialect.interpreter.elementwise import plain, properties, stored, widened
+from qdialect.interpreter.quantize import is_quantized, load
+from qdialect.interpreter.real import Real
+from qdialect.interpreter.values import Array, Evaluation, Kernel
+
+
+def _batch_norm(op: Operation, operands: Sequence[Array], evaluation: Evaluation) -> list[Array]:
+    """(x - mean) / sqrt(variance + epsilon) * scale + bias, statistics along dimension 1.
+
+    With quantized types: exact, ties included (a square root is decided to 256
+    bits, and exactly where it is rational); `epsilon` is the double it is written as.
+    """
+    x, epsilon = operands[0], properties(op)["epsilon"]
+    shape = (1, -1) + (1,) * (x.ndim - 2)
+    if not is_quantized(op):
+        scale, bias, mean, variance = (widened(v).reshape(shape) for v in operands[1:])
+        x = widened(x)
+        y = (x - mean) / np.sqrt(variance + x.dtype.type(epsilon)) * scale + bias
+        return plain(op, y, evaluation)
+    scale, bias, mean, variance = (Real.floats(v.reshape(shape)) for v in operands[1:])
+    slope = scale / (variance + Real.floats(epsilon)).sqrt()
+    return stored(op, (load(x, op.operands[0].type) - mean) * slope + bias, evaluation)
+
+
+def _softmax(op: Operation, operands: Sequence[Array], evaluation: Evaluation) -> list[Array]:
+    """exp(x - max) / sum(exp(x - max)) along `axis`; in float64 with quantized types."""
+    axis = properties(op)["axis"]
+    if is_quantized(op):
+        real = _normalized(load(operands[0], op.operands[0].type).approx, axis)
+        return stored(op, Real.floats(real), evaluation)
+    return plain(op, _normalized(widened(operands[0]), axis), evaluation)
+
+
+def _normalized(x: Array, axis: int) -> Array:
+    e = np.exp(x - x.max(axis=axis, keepdims=True, initial=-np.inf))
+    return e / e.sum(axis=axis, keepdims=True)
+
+
+KERNELS: Mapping[str, Kernel] = {nn.BatchNormOp.name: _batch_norm, nn.SoftmaxOp.name: _softmax}

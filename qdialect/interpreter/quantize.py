@@ -1,0 +1,178 @@
+"""From stored integers to exact reals and back.
+
+Dequantizing is exact: (q - zero point) * scale with the scale a real number (the
+double in the type). Storing rounds once: q = clamp(R(x / scale) + zero point),
+R the declared rounding, ties decided exactly.
+
+NaN, which only float operands can bring in, is stored as the lowest integer, as
+ONNX Runtime does; infinities saturate.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from xdsl.dialects.builtin import StringAttr
+from xdsl.ir import Attribute, Operation
+
+from qdialect.dialects.quant import element_type, quant_element
+from qdialect.errors import UnsupportedError
+from qdialect.interpreter.real import SLACK, Real
+from qdialect.interpreter.values import Array, Evaluation, place, round_to_bf16, storage_dtype
+from qdialect.numerics.rounding import Rounding
+from qdialect.qparams import Layout, QParams, Storage
+
+_FORMATS = {"f64": (53, -1022), "f32": (24, -126), "f16": (11, -14), "bf16": (8, -126)}
+
+
+def is_quantized(op: Operation) -> bool:
+    """Whether any operand or result has a `!quant.uniform` element type."""
+    return any(quant_element(v.type) for v in (*op.operands, *op.results))
+
+
+def rounding_of(op: Operation) -> Rounding:
+    """The declared rounding of an op that quantizes a real result; half even without one.
+
+    UnsupportedError for `gemmlowp`, which rounds shifts and not real numbers.
+    """
+    declared = op.properties.get("rounding")
+    rounding = Rounding(declared.data) if isinstance(declared, StringAttr) else Rounding.HALF_EVEN
+    return real_rounding(op, rounding)
+
+
+def real_rounding(op: Operation, rounding: Rounding) -> Rounding:
+    """`rounding`, if it rounds real numbers; UnsupportedError otherwise."""
+    if rounding is Rounding.GEMMLOWP:
+        raise UnsupportedError(
+            f"'{op.name}' cannot round a real number with gemmlowp: it is defined for "
+            "multiplier and shift only",
+            where=place(op),
+        )
+    return rounding
+
+
+def spread(qparams: QParams, values: NDArray[Any], rank: int) -> NDArray[Any]:
+    """One value per cell of the parameter field, shaped to broadcast to the tensor.
+
+    `values` has the shape of the field's grid. Extents are 1 along dimensions the
+    field does not vary on; ragged last blocks give a longer extent (cut it off).
+    """
+    if qparams.layout is Layout.TENSOR:
+        return values.reshape((1,) * rank)
+    if qparams.layout is Layout.AXIS:
+        shape = [1] * rank
+        shape[qparams.blocks[0][0]] = values.size
+        return values.reshape(shape)
+    for axis, block in qparams.blocks:
+        if values.shape[axis] > 1:
+            values = np.repeat(values, block, axis)
+    return values
+
+
+def field(
+    qparams: QParams, shape: tuple[int, ...]
+) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
+    """Scales and zero points, broadcastable to `shape`."""
+    cut = tuple(slice(extent) for extent in shape)
+    scales = spread(qparams, qparams.scale_array(), len(shape))[cut]
+    zero_points = spread(qparams, qparams.zero_point_array(), len(shape))[cut]
+    return scales, zero_points
+
+
+def offsets(stored: Array, qparams: QParams) -> NDArray[np.int64]:
+    """q - zero point, exactly."""
+    return stored.astype(np.int64) - field(qparams, stored.shape)[1]
+
+
+def load(value: Array, type: Attribute) -> Real:
+    """A runtime value as real numbers: stored integers dequantized, floats as they are."""
+    element = quant_element(type)
+    if element is None:
+        return Real.floats(value) if value.dtype.kind == "f" else Real.integers(value)
+    scales = field(element.qparams, value.shape)[0]
+    return Real.integers(offsets(value, element.qparams)) * Real.floats(scales)
+
+
+def store(value: Real, type: Attribute, rounding: Rounding, evaluation: Evaluation) -> Array:
+    """Real numbers as a runtime value of `type`: quantized with `rounding`, or rounded
+    once to the float type (with `floats="real"`, left in float64)."""
+    if not value.shape:
+        return store(value.reshape((1,)), type, rounding, evaluation).reshape(())
+    element = quant_element(type)
+    if element is not None:
+        return quantize(value, element.qparams, rounding)
+    if evaluation.floats == "real":
+        return value.approx
+    return evaluation.as_float(_nearest(value, str(element_type(type))), type)
+
+
+def quantize(value: Real, qparams: QParams, rounding: Rounding) -> Array:
+    """clamp(R(value / scale) + zero point), exactly, at rank 1 or more."""
+    return quantize_on(value, *field(qparams, value.shape), qparams.storage, rounding)
+
+
+def quantize_on(
+    value: Real,
+    scales: NDArray[np.float64],
+    zero_points: NDArray[np.int64],
+    storage: Storage,
+    rounding: Rounding,
+) -> Array:
+    """As `quantize`, on parameters that broadcast to the value."""
+    low, high = storage.min - zero_points, storage.max - zero_points
+    steps = value / Real.floats(scales)
+    approx, bound = steps.approx, steps.error * SLACK
+    rounded = np.clip(round_floats(approx, rounding), low, high)
+    # Elements whose bound reaches a tie, unless they saturate all the same.
+    near = ~(np.abs(approx - np.floor(approx) - 0.5) > bound) & (bound > 0)
+    near &= ~((approx - bound > high + 1.0) | (approx + bound < low - 1.0))
+    if steps.special is not None:
+        near &= ~steps.special
+        rounded = np.where(np.isnan(rounded), low, rounded)
+    result = rounded.astype(np.int64)
+    if near.any():
+        index = np.nonzero(near)
+        exact = steps.at(index).round(rounding)
+        limits = (np.broadcast_to(b, result.shape)[index] for b in (low, high))
+        result[index] = np.clip(exact, *(limit.astype(object) for limit in limits))
+    return (result + zero_points).astype(storage_dtype(storage))
+
+
+def round_floats(values: NDArray[np.float64], rounding: Rounding) -> NDArray[np.float64]:
+    """Doubles rounded to integers, exactly as the doubles they are."""
+    if rounding is Rounding.HALF_EVEN:
+        return np.rint(values)
+    whole = np.floor(values)
+    part = values - whole
+    up = (
+        part >= 0.5
+        if rounding is Rounding.HALF_UP
+        else (part > 0.5) | ((part == 0.5) & (values >= 0))
+    )
+    return whole + up
+
+
+def _nearest(value: Real, name: str) -> NDArray[np.float64]:
+    """The nearest numbers of a float format (infinite beyond it), as doubles."""
+    bound = value.error * SLACK
+    low, high = (_to_format(value.approx + side, name) for side in (-bound, bound))
+    near = ~((low == high) & (bound == bound))
+    if name == "f64":
+        near = np.broadcast_to(bound > 0, near.shape).copy()
+    if value.special is not None:
+        near &= ~value.special
+    result = np.array(np.broadcast_to(_to_format(value.approx, name), value.shape))
+    if near.any():
+        index = np.nonzero(near)
+        result[index] = value.at(index).to_floats(*_FORMATS[name])
+    return result
+
+
+def _to_format(values: NDArray[np.float64], name: str) -> NDArray[np.float64]:
+    if name == "bf16":
+        return round_to_bf16(values).astype(np.float64)
+    return values.astype({"f64": np.float64, "f32": np.float32, "f16": np.float16}[name]).astype(
+        np.float64
+    )
