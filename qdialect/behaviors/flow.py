@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, cast
 
-from xdsl.dialects.builtin import TensorType
-from xdsl.ir import Operation, SSAValue
+from xdsl.ir import Operation
 
 from qdialect.behaviors.declaration import Behavior, Rule
+from qdialect.behaviors.shapes import shape_of
 from qdialect.qparams import QParams
 from qdialect.qparams.legality import Illegal
 
@@ -33,7 +32,7 @@ def carry_down(op: Operation, behavior: Behavior, operands: Sequence[QParams]) -
     from qdialect.qparams.field import Field
 
     fields = [
-        Field.of(q, _shape(op.operands[i]))
+        Field.of(q, shape_of(op.operands[i]))
         for i, q in zip(tied_operands(op, behavior), operands, strict=True)
     ]
     pulled = behavior.movement(op).pull(fields)
@@ -47,8 +46,8 @@ def carry_up(op: Operation, behavior: Behavior, result: QParams) -> list[QParams
         return [result] * len(tied)
     from qdialect.qparams.field import Field
 
-    shapes = [_shape(op.operands[i]) for i in tied]
-    pushed = behavior.movement(op).push(Field.of(result, _shape(op.results[0])), shapes)
+    shapes = [shape_of(op.operands[i]) for i in tied]
+    pushed = behavior.movement(op).push(Field.of(result, shape_of(op.results[0])), shapes)
     if isinstance(pushed, Illegal):
         return pushed
     operands = [field.to_qparams() for field in pushed]
@@ -58,7 +57,3 @@ def carry_up(op: Operation, behavior: Behavior, result: QParams) -> list[QParams
     if pulled != result:
         return Illegal("undetermined", "the qparams do not survive the way back")
     return operands
-
-
-def _shape(value: SSAValue) -> tuple[int, ...]:
-    return cast("TensorType[Any]", value.type).get_shape()

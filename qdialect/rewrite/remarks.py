@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import asdict, dataclass, field
-from typing import Any, Literal
+from typing import Any, Literal, cast
 
 from xdsl.dialects.builtin import ArrayAttr, FileLineColLoc, FusedLoc, NameLoc, StringAttr
 from xdsl.ir import Attribute, Operation
@@ -74,8 +74,9 @@ def location_text(location: Attribute) -> str:
         return f"{location.filename.data}:{location.line.data}:{location.column.data}"
     if isinstance(location, NameLoc):
         return location_text(location.location) or location.desc.data
-    if isinstance(location, FusedLoc) and isinstance(location.locations, ArrayAttr):
-        return next(filter(None, map(location_text, location.locations)), "")
+    if isinstance(location, FusedLoc):
+        entries = cast("ArrayAttr[Attribute]", location.locations)
+        return next(filter(None, map(location_text, entries)), "")
     return ""
 
 

@@ -239,13 +239,13 @@ def derive_bias(codes: Any, params: QParams, lhs: QParams, rhs: QParams) -> _Bia
     """
     import numpy as np
 
-    scales = [lhs.scale * s for s in rhs.scale_list()]
+    scales: list[float] = [lhs.scale * s for s in rhs.scale_list()]
     old = params.scale_list()
     count = max(len(scales), len(old))
     result = np.empty(codes.shape, np.int64)
     error = Fraction(0)
     for index in np.ndindex(codes.shape):
-        channel = index[0]
+        channel = int(index[0])
         source = Fraction(old[channel % len(old)])
         target = Fraction(scales[channel % len(scales)])
         value = int(codes[index]) * source

@@ -118,7 +118,7 @@ class BlobStore:
         import numpy as np
 
         data = np.ascontiguousarray(array, np.dtype(_NUMPY[element])).reshape(array.shape)
-        raw = memoryview(data.reshape(-1).view(np.uint8)).toreadonly()
+        raw = data.reshape(-1).view(np.uint8).data.toreadonly()
         return self.add_bytes(raw, element, tuple(data.shape))
 
     def add_bytes(self, raw: memoryview, element: str, shape: tuple[int, ...]) -> str:

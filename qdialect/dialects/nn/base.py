@@ -18,6 +18,7 @@ from typing import Any, cast
 
 from typing_extensions import Self
 from xdsl.dialects.builtin import (
+    DYNAMIC_INDEX,
     BoolAttr,
     DenseArrayBase,
     FloatAttr,
@@ -34,6 +35,7 @@ from xdsl.parser import Parser
 from xdsl.printer import Printer
 from xdsl.utils.exceptions import VerifyException
 
+from qdialect.behaviors.shapes import shape_of, tensor_type
 from qdialect.dialects.nn.shapes import DYNAMIC, Shape, ShapeError, compatible
 
 Values = Mapping[str, Any]
@@ -90,16 +92,9 @@ def to_python(attribute: Attribute) -> Any:
     return attribute
 
 
-def shape_of(value: SSAValue) -> Shape:
-    """The dimensions of a tensor value (`DYNAMIC` where unknown)."""
-    return tensor_type(value).get_shape()
-
-
-def tensor_type(value: SSAValue) -> TensorType[Any]:
-    """The type of a value known to be a ranked tensor."""
-    if not isinstance(value.type, TensorType):
-        raise VerifyException(f"expected a ranked tensor, but got {value.type}")
-    return cast("TensorType[Any]", value.type)
+def ranked(element: Attribute, shape: Sequence[int]) -> TensorType[Any]:
+    """The tensor type of a shape as `shape_of` gives it."""
+    return TensorType(element, [DYNAMIC_INDEX if n == DYNAMIC else n for n in shape])
 
 
 def keys_of(op: Operation) -> tuple[str, ...]:
@@ -147,7 +142,7 @@ class NNOp(IRDLOperation, ABC):
             except ShapeError as error:
                 raise VerifyException(f"'{self.name}' op {error}") from None
             kind = element or tensor_type(values[0]).element_type
-            result_types = [TensorType(kind, shape) for shape in shapes]
+            result_types = [ranked(kind, shape) for shape in shapes]
         Operation.__init__(
             self,
             operands=values,

@@ -130,8 +130,9 @@ class ConstantOp(IRDLOperation):
 def element_name(element: Attribute) -> str:
     """The name of an element type as the weight store spells it (`f32`, `ui8`, `i4`)."""
     if isinstance(element, IntegerType):
-        prefix = "ui" if element.signedness.data is Signedness.UNSIGNED else "i"
-        return f"{prefix}{element.width.data}"
+        kind = cast("IntegerType[int, Signedness]", element)
+        prefix = "ui" if kind.signedness.data is Signedness.UNSIGNED else "i"
+        return f"{prefix}{kind.width.data}"
     return str(element)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from xdsl.dialects.builtin import IntegerAttr, StringAttr, TensorType, i64
+from xdsl.dialects.builtin import IntegerAttr, StringAttr, i64
 from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.irdl import (
     irdl_op_definition,
@@ -17,7 +17,16 @@ from xdsl.irdl import (
 from xdsl.traits import Pure
 from xdsl.utils.exceptions import VerifyException
 
-from qdialect.dialects.nn.base import INTS, TENSOR, NNOp, Values, real, shape_of, tensor_type
+from qdialect.dialects.nn.base import (
+    INTS,
+    TENSOR,
+    NNOp,
+    Values,
+    ranked,
+    real,
+    shape_of,
+    tensor_type,
+)
 from qdialect.dialects.nn.elementwise import REAL, UnaryOp
 from qdialect.dialects.nn.shapes import (
     DYNAMIC,
@@ -54,7 +63,7 @@ class ReshapeOp(UnaryOp):
             raise VerifyException(f"'{self.name}' op {error}") from None
         super().__init__(
             value,
-            result_types=[TensorType(tensor_type(value).element_type, result)],
+            result_types=[ranked(tensor_type(value).element_type, result)],
             attributes=attributes,
             shape=tuple(shape) if result.count(DYNAMIC) > 1 else None,
         )
@@ -102,7 +111,7 @@ class TransposeOp(UnaryOp):
 
     @classmethod
     def infer(cls, operands: Sequence[Shape], values: Values) -> list[Shape]:
-        x, perm = operands[0], values["perm"]
+        x, perm = operands[0], tuple[int, ...](values["perm"])
         if sorted(perm) != list(range(len(x))):
             raise ShapeError(f"{list(perm)} is not a permutation of {len(x)} dimensions")
         return [tuple(x[p] for p in perm)]

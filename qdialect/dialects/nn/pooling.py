@@ -3,16 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import cast
 
 from xdsl.dialects.builtin import BoolAttr, IntegerAttr, IntegerType, StringAttr
-from xdsl.irdl import irdl_op_definition, operand_def, prop_def, result_def, traits_def
+from xdsl.irdl import (
+    AttrConstraint,
+    irdl_op_definition,
+    operand_def,
+    prop_def,
+    result_def,
+    traits_def,
+)
 from xdsl.traits import Pure
 
 from qdialect.dialects.nn.base import INTS, TENSOR, NNOp, Values, boolean, ints
 from qdialect.dialects.nn.contraction import HALF_EVEN
 from qdialect.dialects.nn.shapes import Shape, require_rank, window_shape
 
-FLAG = IntegerAttr.constr(IntegerType(1))
+FLAG = cast("AttrConstraint[BoolAttr]", IntegerAttr.constr(IntegerType(1)))
 
 
 class WindowOp(NNOp):

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from math import prod
 
-Shape = tuple[int, ...]
-DYNAMIC = -1
+from qdialect.behaviors.shapes import DYNAMIC, Shape
 
 
 class ShapeError(ValueError):
