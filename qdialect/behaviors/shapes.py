@@ -1,0 +1,29 @@
+"""The shape of a tensor value in the project's one spelling."""
+
+from __future__ import annotations
+
+from typing import Any, cast
+
+from xdsl.dialects.builtin import DYNAMIC_INDEX, TensorType
+from xdsl.ir import SSAValue
+from xdsl.utils.exceptions import VerifyException
+
+Shape = tuple[int, ...]
+
+#: an unknown extent (xDSL and MLIR mark it with the smallest 64-bit integer)
+DYNAMIC = -1
+
+
+def tensor_type(value: SSAValue) -> TensorType[Any]:
+    """The type of a value that must be a ranked tensor."""
+    if not isinstance(value.type, TensorType):
+        raise VerifyException(f"expected a ranked tensor, but got {value.type}")
+    return cast("TensorType[Any]", value.type)
+
+
+def shape_of(value: SSAValue) -> Shape:
+    """The extents of a tensor value, `DYNAMIC` where unknown."""
+    extents = tensor_type(value).get_shape()
+    if DYNAMIC_INDEX not in extents:
+        return extents
+    return tuple(DYNAMIC if extent == DYNAMIC_INDEX else extent for extent in extents)
