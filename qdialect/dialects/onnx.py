@@ -1,0 +1,420 @@
+"""The `onnx` dialect: what the importer keeps of a model without understanding it.
+
+`onnx.node` is one ONNX node, `!onnx.type` a type MLIR has no counterpart for,
+`#onnx.proto` an attribute (a tensor, a graph ...) in its serialized form.  This
+module also holds what frontend and backend share: the element type table and the
+lazy import of the `onnx` packages.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from importlib import import_module
+from typing import Any
+
+from typing_extensions import override
+from xdsl.dialects import builtin
+from xdsl.dialects.builtin import (
+    ArrayAttr,
+    ComplexType,
+    DenseArrayBase,
+    DictionaryAttr,
+    IntegerType,
+    Signedness,
+    StringAttr,
+    TensorType,
+    UnitAttr,
+    UnrankedTensorType,
+    i64,
+)
+from xdsl.ir import (
+    Attribute,
+    Data,
+    Dialect,
+    Operation,
+    ParametrizedAttribute,
+    SSAValue,
+    TypeAttribute,
+)
+from xdsl.irdl import (
+    IRDLOperation,
+    irdl_attr_definition,
+    irdl_op_definition,
+    opt_prop_def,
+    prop_def,
+    traits_def,
+    var_operand_def,
+    var_result_def,
+)
+from xdsl.parser import AttrParser, Parser
+from xdsl.printer import Printer
+from xdsl.traits import EffectInstance, MemoryEffect, MemoryEffectKind
+from xdsl.utils.exceptions import VerifyException
+
+from qdialect.errors import QError
+
+#: graph inputs and results: the tensor names of the model
+ARG_NAME = "nn.name"
+RESULT_NAMES = "nn.result_names"
+#: tensor names of an op's results, where they are not its key
+OUTPUTS = "nn.outputs"
+#: names of removed Identity and Dropout results that now are this value
+ALIASES = "nn.aliases"
+#: names of scale and zero point tensors of a quantize or dequantize node
+PARAMS = "onnx.params"
+#: symbolic dimensions of a graph input (on the argument) or of all results
+DIMS = "onnx.dims"
+#: a fully connected op whose weight the file stores as [K, N]
+STORED_TRANSPOSED = "onnx.stored_transposed"
+#: documentation text of a model, graph or node
+DOC = "onnx.doc"
+GRAPH_NAME = "onnx.graph"
+MODEL = "onnx.model"
+
+RANDOM_OPS = frozenset(
+    {
+        "Bernoulli",
+        "BiasDropout",
+        "BitmaskBiasDropout",
+        "BitmaskDropout",
+        "Dropout",
+        "Multinomial",
+        "RandomNormal",
+        "RandomNormalLike",
+        "RandomUniform",
+        "RandomUniformLike",
+        "Sampling",
+    }
+)
+"""Ops that may answer differently when asked twice."""
+
+KNOWN_DOMAINS = frozenset({"", "ai.onnx", "ai.onnx.ml", "com.microsoft"})
+"""Operator sets whose ops, random ones aside, are functions of their inputs."""
+
+
+def package(name: str) -> Any:
+    """The module `onnx...` or `onnxruntime...`, imported now; QError (`missing-package`)."""
+    try:
+        return import_module(name)
+    except ImportError:
+        raise QError(
+            f"this needs the Python package '{name.partition('.')[0]}': "
+            'pip install "qdialect[onnx]"',
+            code="missing-package",
+        ) from None
+
+
+# -- types ----------------------------------------------------------------------
+
+
+@irdl_attr_definition
+class OpaqueType(Data[str], TypeAttribute):
+    """`!onnx.type<"string">`: the element type of tensors of strings; any other text
+    is an ONNX type (sequence, optional, map, sparse tensor) in protobuf text form."""
+
+    name = "onnx.type"
+
+    @classmethod
+    @override
+    def parse_parameter(cls, parser: AttrParser) -> str:
+        with parser.in_angle_brackets():
+            return parser.parse_str_literal()
+
+    @override
+    def print_parameter(self, printer: Printer) -> None:
+        with printer.in_angle_brackets():
+            printer.print_string_literal(self.data)
+
+
+STRING = OpaqueType("string")
+
+
+def _unsigned(width: int) -> IntegerType:
+    return IntegerType(width, Signedness.UNSIGNED)
+
+
+ELEMENTS: Mapping[int, Attribute] = {
+    1: builtin.f32,
+    2: _unsigned(8),
+    3: IntegerType(8),
+    4: _unsigned(16),
+    5: IntegerType(16),
+    6: IntegerType(32),
+    7: IntegerType(64),
+    8: STRING,
+    9: IntegerType(1),
+    10: builtin.f16,
+    11: builtin.f64,
+    12: _unsigned(32),
+    13: _unsigned(64),
+    14: ComplexType(builtin.f32),
+    15: ComplexType(builtin.f64),
+    16: builtin.bf16,
+    17: builtin.f8E4M3FN,
+    18: builtin.f8E4M3FNUZ,
+    19: builtin.f8E5M2,
+    20: builtin.f8E5M2FNUZ,
+    21: _unsigned(4),
+    22: IntegerType(4),
+    23: builtin.f4E2M1FN,
+    24: builtin.f8E8M0FNU,
+    25: _unsigned(2),
+    26: IntegerType(2),
+}
+"""`TensorProto.DataType` -> element type: signed integers are signless in IR."""
+
+DATA_TYPES: Mapping[Attribute, int] = {element: code for code, element in ELEMENTS.items()}
+"""The inverse of `ELEMENTS`."""
+
+FLOATS: frozenset[Attribute] = frozenset((builtin.f32, builtin.f16, builtin.bf16, builtin.f64))
+"""Element types on which `nn` ops compute in floats."""
+
+
+def is_tensor(type: Attribute) -> bool:
+    """Whether `type` is a tensor type, ranked or not."""
+    return isinstance(type, TensorType | UnrankedTensorType)
+
+
+# -- attributes -----------------------------------------------------------------
+
+
+@irdl_attr_definition
+class ProtoAttr(ParametrizedAttribute):
+    """`#onnx.proto<graph, dense<...> : tensor<8xui8>>`: a serialized `AttributeProto`.
+
+    `kind` is a word for readers (tensor, graph, strings ...); `bytes` is a tensor
+    of ui8: inline, or an `#nn.blob` in the session's weight store.
+    """
+
+    name = "onnx.proto"
+    kind: StringAttr
+    bytes: Attribute
+
+    @classmethod
+    @override
+    def parse_parameters(cls, parser: AttrParser) -> list[Attribute]:
+        with parser.in_angle_brackets():
+            kind = parser.parse_identifier()
+            parser.parse_punctuation(",")
+            return [StringAttr(kind), parser.parse_attribute()]
+
+    @override
+    def print_parameters(self, printer: Printer) -> None:
+        with printer.in_angle_brackets():
+            printer.print_string(f"{self.kind.data}, ")
+            printer.print_attribute(self.bytes)
+
+
+def strings(values: Sequence[str]) -> ArrayAttr[StringAttr]:
+    """A list of names as an attribute."""
+    return ArrayAttr([StringAttr(value) for value in values])
+
+
+def string_list(attribute: Attribute | None) -> list[str]:
+    """The strings of an array attribute, or of a single string; [] for anything else."""
+    if isinstance(attribute, StringAttr):
+        return [attribute.data]
+    entries: Any = getattr(attribute, "data", ())
+    if not isinstance(entries, tuple):
+        return []
+    return [entry.data for entry in entries if isinstance(entry, StringAttr)]  # pyright: ignore[reportUnknownVariableType]
+
+
+def derived_outputs(key: str, count: int) -> list[str]:
+    """The tensor names of an op's results unless `nn.outputs` tells others."""
+    return [key, *(f"{key}_{index}" for index in range(1, count))]
+
+
+# -- the op ---------------------------------------------------------------------
+
+
+class NodeEffects(MemoryEffect):
+    """No effects, except for nodes that may answer differently when asked twice:
+    those write, so that neither DCE nor CSE touches them."""
+
+    @classmethod
+    @override
+    def get_effects(cls, op: Operation) -> set[EffectInstance]:
+        if isinstance(op, NodeOp) and not op.is_deterministic:
+            return {EffectInstance(MemoryEffectKind.WRITE)}
+        return set()
+
+
+_NO_POSITIONS = DenseArrayBase.from_list(i64, [])
+
+
+@irdl_op_definition
+class NodeOp(IRDLOperation):
+    """One ONNX node, kept as it is.
+
+    `%y = onnx.node "TopK" (%x, %k) attributes {axis = 0 : i64} : (...) -> (...)`
+
+    Operands are the node's inputs without the absent ones (whose positions are in
+    `absent`), then one value per name in `captures`: what the node's subgraphs
+    read from the graph around them.  `absent_results` are positions of outputs
+    the node does not give.  `stateful` marks a node that may answer differently
+    when asked twice, in itself or in a subgraph.  Integer tensors are ONNX's:
+    i8 is int8, ui8 is uint8; quantized types do not occur.
+    """
+
+    name = "onnx.node"
+    inputs = var_operand_def()
+    outputs = var_result_def()
+    op_type = prop_def(StringAttr)
+    domain = prop_def(StringAttr, StringAttr(""))
+    node_attributes = prop_def(DictionaryAttr, DictionaryAttr({}), prop_name="attributes")
+    absent = prop_def(DenseArrayBase.constr(i64), _NO_POSITIONS)
+    absent_results = prop_def(DenseArrayBase.constr(i64), _NO_POSITIONS)
+    captures: ArrayAttr[StringAttr] = prop_def(ArrayAttr[StringAttr], ArrayAttr[StringAttr](()))
+    stateful = opt_prop_def(UnitAttr)
+    traits = traits_def(NodeEffects())
+
+    def __init__(
+        self,
+        op_type: str,
+        inputs: Sequence[SSAValue | None],
+        result_types: Sequence[Attribute | None],
+        attributes: Mapping[str, Attribute] | None = None,
+        *,
+        domain: str = "",
+        captures: Mapping[str, SSAValue] | None = None,
+        stateful: bool = False,
+    ) -> None:
+        """`inputs` and `result_types` in ONNX order, None where absent."""
+        captured = captures or {}
+        properties: dict[str, Attribute] = {
+            "op_type": StringAttr(op_type),
+            "domain": StringAttr(domain),
+            "attributes": DictionaryAttr(attributes or {}),
+            "absent": _absent(inputs),
+            "absent_results": _absent(result_types),
+            "captures": strings(list(captured)),
+        }
+        if stateful:
+            properties["stateful"] = UnitAttr()
+        present = [value for value in inputs if value is not None]
+        Operation.__init__(
+            self,
+            operands=[*present, *captured.values()],
+            result_types=[type for type in result_types if type is not None],
+            properties=properties,
+        )
+
+    @property
+    def is_deterministic(self) -> bool:
+        """Asked twice, the node answers the same."""
+        return (
+            self.stateful is None
+            and self.op_type.data not in RANDOM_OPS
+            and self.domain.data in KNOWN_DOMAINS
+        )
+
+    def node_inputs(self) -> list[SSAValue | None]:
+        """The node's inputs in ONNX order, None where absent."""
+        count = len(self.operands) - len(self.captures.data)
+        return _with_gaps(list(self.operands)[:count], self.absent)
+
+    def node_results(self) -> list[SSAValue | None]:
+        """The node's outputs in ONNX order, None where absent."""
+        return _with_gaps(list(self.results), self.absent_results)
+
+    def captured(self) -> dict[str, SSAValue]:
+        """What subgraphs read from outside, by the name they use for it."""
+        names = string_list(self.captures)
+        return dict(zip(names, list(self.operands)[len(self.operands) - len(names) :], strict=True))
+
+    @override
+    def verify_(self) -> None:
+        if len(self.captures.data) > len(self.operands):
+            raise VerifyException(f"'{self.name}' op has fewer operands than names in `captures`")
+        for what, positions, count in (
+            ("absent", self.absent, len(self.operands) - len(self.captures.data)),
+            ("absent_results", self.absent_results, len(self.results)),
+        ):
+            listed = list(positions.get_values())
+            if listed != sorted(set(listed)) or any(
+                not 0 <= p < count + len(listed) for p in listed
+            ):
+                raise VerifyException(
+                    f"'{self.name}' op `{what}` must list distinct positions in ascending order"
+                )
+
+    @classmethod
+    @override
+    def parse(cls, parser: Parser) -> NodeOp:
+        properties: dict[str, Attribute] = {
+            "op_type": StringAttr(parser.parse_str_literal()),
+            "domain": StringAttr(""),
+            "attributes": DictionaryAttr({}),
+            "absent": _NO_POSITIONS,
+            "absent_results": _NO_POSITIONS,
+            "captures": strings(()),
+        }
+        if parser.parse_optional_keyword("domain"):
+            properties["domain"] = StringAttr(parser.parse_str_literal())
+        unresolved = parser.parse_comma_separated_list(
+            parser.Delimiter.PAREN, parser.parse_unresolved_operand
+        )
+        for name in ("absent", "absent_results"):
+            if parser.parse_optional_keyword(name):
+                listed = parser.parse_comma_separated_list(
+                    parser.Delimiter.SQUARE, parser.parse_integer
+                )
+                properties[name] = DenseArrayBase.from_list(i64, listed)
+        if parser.parse_optional_keyword("captures"):
+            properties["captures"] = strings(
+                parser.parse_comma_separated_list(parser.Delimiter.SQUARE, parser.parse_str_literal)
+            )
+        if parser.parse_optional_keyword("stateful"):
+            properties["stateful"] = UnitAttr()
+        if parser.parse_optional_keyword("attributes"):
+            properties["attributes"] = DictionaryAttr(parser.parse_optional_attr_dict())
+        attributes = parser.parse_optional_attr_dict()
+        parser.parse_punctuation(":")
+        position = parser.pos
+        signature = parser.parse_function_type()
+        return cls.create(
+            operands=parser.resolve_operands(unresolved, signature.inputs.data, position),
+            result_types=signature.outputs.data,
+            properties=properties,
+            attributes=attributes,
+        )
+
+    @override
+    def print(self, printer: Printer) -> None:
+        printer.print_string(" ")
+        printer.print_string_literal(self.op_type.data)
+        if self.domain.data:
+            printer.print_string(" domain ")
+            printer.print_string_literal(self.domain.data)
+        printer.print_string(" ")
+        with printer.in_parens():
+            printer.print_list(self.operands, printer.print_ssa_value)
+        for name, positions in (("absent", self.absent), ("absent_results", self.absent_results)):
+            if len(positions):
+                printer.print_string(f" {name} {list(positions.get_values())}")
+        if self.captures.data:
+            printer.print_string(" captures ")
+            printer.print_attribute(self.captures)
+        if self.stateful is not None:
+            printer.print_string(" stateful")
+        if self.node_attributes.data:
+            printer.print_string(" attributes")
+            printer.print_op_attributes(self.node_attributes.data)
+        printer.print_op_attributes(self.attributes)
+        printer.print_string(" : ")
+        printer.print_operation_type(self)
+
+
+def _absent(entries: Sequence[object]) -> DenseArrayBase:
+    return DenseArrayBase.from_list(i64, [p for p, e in enumerate(entries) if e is None])
+
+
+def _with_gaps(values: list[SSAValue], absent: DenseArrayBase) -> list[SSAValue | None]:
+    result: list[SSAValue | None] = list(values)
+    for position in absent.get_values():
+        result.insert(int(position), None)
+    return result
+
+
+ONNX = Dialect("onnx", [NodeOp], [OpaqueType, ProtoAttr])

@@ -1,0 +1,238 @@
+"""Ops that compute: on floats, as ONNX defines them; integer forms stay ONNX nodes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, cast
+
+from xdsl.dialects.builtin import TensorType, UnitAttr
+from xdsl.ir import Attribute, SSAValue
+
+from qdialect.dialects import nn
+from qdialect.dialects.nn.base import extents
+from qdialect.dialects.nn.shapes import DYNAMIC
+from qdialect.dialects.onnx import FLOATS, STORED_TRANSPOSED
+from qdialect.dialects.quant import UniformType
+from qdialect.errors import InputError
+from qdialect.frontends.onnx.node import Node
+
+if TYPE_CHECKING:
+    from qdialect.frontends.onnx.importer import Importer
+
+Results = list[SSAValue] | None
+Rule = Callable[["Importer", Node], Results]
+
+
+def float_shapes(imp: Importer, names: Sequence[str]) -> list[tuple[int, ...]] | None:
+    """The shapes of tensors if all are ranked and of one float type, else None."""
+    kinds = [imp.type_of(name) for name in names]
+    if not all(isinstance(kind, TensorType) for kind in kinds):
+        return None
+    ranked = [cast("TensorType[Attribute]", kind) for kind in kinds]
+    elements = {kind.element_type for kind in ranked}
+    if len(elements) != 1 or not elements <= FLOATS:
+        return None
+    return [extents(kind) for kind in ranked]
+
+
+def _present(node: Node) -> list[str]:
+    return [name for name in node.inputs if name]
+
+
+# -- elementwise --------------------------------------------------------------------
+
+
+def same(kind: type[Any], operands: int = 1, **defaults: float) -> Rule:
+    """An op with the same meaning and the same attributes; `defaults` are ONNX's."""
+
+    def rule(imp: Importer, node: Node) -> Results:
+        if len(node.inputs) != operands or float_shapes(imp, node.inputs) is None:
+            return None
+        properties = {name: node.get(name, value) for name, value in defaults.items()}
+        values = [imp.value(name) for name in node.inputs]
+        return [imp.build(kind, *values, output=node.output(0), **properties)]
+
+    return rule
+
+
+def clip(imp: Importer, node: Node) -> Results:
+    """`Clip` with constant bounds (inputs, or attributes before opset 11)."""
+    if float_shapes(imp, node.inputs[:1]) is None:
+        return None
+    bounds: dict[str, float] = {}
+    for position, name in ((1, "min"), (2, "max")):
+        given = node.get(name, None)
+        if node.input(position):
+            array = imp.static(node.input(position))
+            if array is None or array.size != 1 or array.dtype.kind != "f":
+                return None
+            given = float(array.reshape(-1)[0])
+        if given is not None:
+            if given != given:
+                return None
+            bounds[name] = given
+    return [imp.build(nn.ClipOp, imp.value(node.input(0)), output=node.output(0), **bounds)]
+
+
+def softmax(imp: Importer, node: Node) -> Results:
+    """`Softmax`; before opset 13 it normalizes all dimensions from `axis` on."""
+    shapes = float_shapes(imp, node.inputs)
+    if shapes is None:
+        return None
+    axis = int(node.get("axis", -1 if imp.opset >= 13 else 1))
+    if imp.opset < 13 and axis not in (-1, len(shapes[0]) - 1):
+        return None
+    return [imp.build(nn.SoftmaxOp, imp.value(node.input(0)), output=node.output(0), axis=axis)]
+
+
+def batch_norm(imp: Importer, node: Node) -> Results:
+    """`BatchNormalization` with stored statistics."""
+    training = node.get("training_mode", 0) or not node.get("spatial", 1)
+    if training or len(node.outputs) != 1 or float_shapes(imp, node.inputs) is None:
+        return None
+    if imp.opset < 7 and not node.get("is_test", 0):
+        return None
+    values = [imp.value(name) for name in node.inputs]
+    epsilon = float(node.get("epsilon", _single(1e-5)))
+    return [imp.build(nn.BatchNormOp, *values, output=node.output(0), epsilon=epsilon)]
+
+
+def _single(value: float) -> float:
+    """The float32 nearest to `value`, which is what an ONNX default is."""
+    import numpy as np
+
+    return float(np.float32(value))
+
+
+# -- contractions ---------------------------------------------------------------------
+
+
+def conv(imp: Importer, node: Node) -> Results:
+    """`Conv` with two spatial dimensions; automatic padding becomes explicit."""
+    names = _present(node)
+    shapes = float_shapes(imp, names)
+    if shapes is None or len(shapes[0]) != 4 or len(shapes[1]) != 4 or DYNAMIC in shapes[1]:
+        return None
+    kernel = shapes[1][2:]
+    if node.get("kernel_shape", kernel) != kernel:
+        raise InputError(
+            f"kernel_shape {list(node.get('kernel_shape', ()))} is not the weight's {list(kernel)}",
+            where=node.where,
+            code="invalid-node",
+        )
+    window = window_properties(node, shapes[0][2:], kernel)
+    if window is None:
+        return None
+    values = [imp.value(name) for name in names]
+    groups = int(node.get("group", 1))
+    return [imp.build(nn.Conv2DOp, *values, output=node.output(0), groups=groups, **window)]
+
+
+def window_properties(
+    node: Node, spatial: Sequence[int], kernel: Sequence[int]
+) -> dict[str, tuple[int, ...]] | None:
+    """Strides, dilations and explicit pads of a window op; None if `auto_pad` cannot
+    be resolved because an extent is dynamic."""
+    strides = node.get("strides", (1, 1))
+    dilations = node.get("dilations", (1, 1))
+    pads = node.get("pads", (0, 0, 0, 0))
+    mode = node.get("auto_pad", "NOTSET")
+    if mode == "VALID":
+        pads = (0, 0, 0, 0)
+    elif mode in ("SAME_UPPER", "SAME_LOWER"):
+        if DYNAMIC in spatial:
+            return None
+        low: list[int] = []
+        high: list[int] = []
+        for n, k, s, d in zip(spatial, kernel, strides, dilations, strict=True):
+            total = max((-(-n // s) - 1) * s + (k - 1) * d + 1 - n, 0)
+            small, large = total // 2, total - total // 2
+            low.append(small if mode == "SAME_UPPER" else large)
+            high.append(large if mode == "SAME_UPPER" else small)
+        pads = (*low, *high)
+    return {"strides": strides, "dilations": dilations, "pads": pads}
+
+
+def gemm(imp: Importer, node: Node) -> Results:
+    """`Gemm(A, B, C)` = A·B + C with a vector C as `nn.fully_connected`.
+
+    The weight becomes [N, K]; one the file holds as [K, N] must be constant.
+    """
+    plain = node.get("alpha", 1.0) == 1.0 and node.get("beta", 1.0) == 1.0
+    names = _present(node)
+    shapes = float_shapes(imp, names)
+    if not plain or node.get("transA", 0) or shapes is None or len(shapes[1]) != 2:
+        return None
+    if not node.get("transB", 0):
+        return _stored_transposed(imp, node, names, shapes)
+    if len(shapes) > 2 and shapes[2] != (shapes[1][0],):
+        return None
+    values = [imp.value(name) for name in names]
+    return [imp.build(nn.FullyConnectedOp, *values, output=node.output(0))]
+
+
+def _stored_transposed(
+    imp: Importer, node: Node, names: Sequence[str], shapes: Sequence[tuple[int, ...]]
+) -> Results:
+    from qdialect.frontends.onnx.transposed import transposed_constant
+
+    if len(shapes) > 2 and shapes[2] != (shapes[1][1],):
+        return None
+    weight = transposed_constant(imp, names[1])
+    if weight is None:
+        return None
+    values = [imp.value(names[0]), weight, *(imp.value(name) for name in names[2:])]
+    result = imp.build(nn.FullyConnectedOp, *values, output=node.output(0))
+    cast("Any", result.owner).attributes[STORED_TRANSPOSED] = UnitAttr()
+    return [result]
+
+
+# -- pooling ----------------------------------------------------------------------------
+
+
+def max_pool(imp: Importer, node: Node) -> Results:
+    """`MaxPool` over two spatial dimensions, on floats or stored integers."""
+    kind = imp.type_of(node.input(0))
+    if not isinstance(kind, TensorType):
+        return None
+    ranked = cast("TensorType[Attribute]", kind)
+    element = ranked.element_type
+    quantized = isinstance(element, UniformType) and element.qparams.is_per_tensor
+    if not quantized and element not in FLOATS:
+        return None
+    if len(node.outputs) != 1 or node.get("storage_order", 0):
+        return None
+    return _pool(imp, node, extents(ranked), nn.MaxPool2DOp)
+
+
+def average_pool(imp: Importer, node: Node) -> Results:
+    """`AveragePool` over two spatial dimensions."""
+    shapes = float_shapes(imp, node.inputs)
+    if shapes is None:
+        return None
+    include = bool(node.get("count_include_pad", 0))
+    return _pool(imp, node, shapes[0], nn.AvgPool2DOp, count_include_pad=include)
+
+
+def _pool(
+    imp: Importer, node: Node, shape: tuple[int, ...], kind: type[Any], **more: Any
+) -> Results:
+    kernel = node.get("kernel_shape", ())
+    if len(shape) != 4 or len(kernel) != 2:
+        return None
+    window = window_properties(node, shape[2:], kernel)
+    if window is None:
+        return None
+    x = imp.value(node.input(0))
+    ceil = bool(node.get("ceil_mode", 0))
+    return [
+        imp.build(kind, x, output=node.output(0), kernel=kernel, ceil_mode=ceil, **window, **more)
+    ]
+
+
+def global_average_pool(imp: Importer, node: Node) -> Results:
+    """`GlobalAveragePool` over two spatial dimensions."""
+    shapes = float_shapes(imp, node.inputs)
+    if shapes is None or len(shapes[0]) != 4:
+        return None
+    return [imp.build(nn.GlobalAvgPool2DOp, imp.value(node.input(0)), output=node.output(0))]

@@ -1,0 +1,355 @@
+"""Building the module: one function, one op per node, names kept as attributes.
+
+The importer walks the nodes in file order with a table from tensor name to SSA
+value.  Constants become ops when something first reads them as a value; what only
+serves as a shape, an axis list or qparams never does.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, cast
+
+from xdsl.dialects.builtin import (
+    ArrayAttr,
+    DictionaryAttr,
+    FileLineColLoc,
+    IntAttr,
+    IntegerAttr,
+    IntegerType,
+    ModuleOp,
+    NameLoc,
+    Signedness,
+    StringAttr,
+    TensorType,
+    UnrealizedConversionCastOp,
+    i64,
+)
+from xdsl.dialects.func import FuncOp, ReturnOp
+from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
+from xdsl.utils.exceptions import VerifyException
+
+from qdialect.context import QContext
+from qdialect.dialects.nn import KEY
+from qdialect.dialects.nn.base import extents, ranked
+from qdialect.dialects.nn.constants import element_name
+from qdialect.dialects.nn.shapes import DYNAMIC
+from qdialect.dialects.onnx import (
+    ALIASES,
+    ARG_NAME,
+    DIMS,
+    DOC,
+    GRAPH_NAME,
+    KNOWN_DOMAINS,
+    MODEL,
+    OUTPUTS,
+    RANDOM_OPS,
+    RESULT_NAMES,
+    NodeOp,
+    derived_outputs,
+    package,
+    string_list,
+    strings,
+)
+from qdialect.dialects.quant import SCastOp, UniformType, element_type, storage_type, with_element
+from qdialect.errors import InputError
+from qdialect.frontends.onnx.attributes import ir_attribute
+from qdialect.frontends.onnx.load import LoadedModel, captured_names, load_model, subgraphs
+from qdialect.frontends.onnx.node import Node, stable_keys
+from qdialect.frontends.onnx.types import dim_names, value_type
+from qdialect.weights import DTYPES
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+    from onnx import ModelProto, NodeProto, TensorProto, TypeProto
+
+
+def import_model(source: str | Path | bytes | ModelProto, ctx: QContext) -> ModuleOp:
+    """Read an ONNX model as a module with one function.
+
+    What we know becomes `nn` and `quant` ops, every other node an `onnx.node`.
+    Weights go to `ctx.blobs`.  Raises InputError (file and node) for a model that
+    is broken, QError (`missing-package`) without the `onnx` package.
+    """
+    return Importer(ctx, load_model(source)).run()
+
+
+@dataclass
+class Importer:
+    """The state of one import."""
+
+    ctx: QContext
+    loaded: LoadedModel
+    block: Block = field(default_factory=Block)
+    values: dict[str, SSAValue] = field(default_factory=dict[str, SSAValue])
+    statics: dict[str, TensorProto] = field(default_factory=dict[str, "TensorProto"])
+    _constants: dict[tuple[str, Attribute], SSAValue] = field(
+        default_factory=dict[tuple[str, Attribute], SSAValue]
+    )
+    _emitted: list[Operation] = field(default_factory=list[Operation])
+    _node_index: int = 0
+
+    def __post_init__(self) -> None:
+        model = self.loaded.model
+        self.opset = next((o.version for o in model.opset_import if o.domain in ("", "ai.onnx")), 1)
+        self.statics.update((t.name, t) for t in model.graph.initializer)
+
+    # -- what importers use -------------------------------------------------------
+
+    def type_of(self, name: str) -> Attribute:
+        """The type `value(name)` has or would have; None-like `!onnx.type` if absent."""
+        if name in self.values:
+            return self.values[name].type
+        if name in self.statics:
+            tensor = self.statics[name]
+            return TensorType(self.loaded.tensors.element(tensor), tuple(tensor.dims))
+        return value_type(None)
+
+    def static(self, name: str) -> NDArray[Any] | None:
+        """The value of a tensor known at import, else None."""
+        tensor = self.statics.get(name)
+        return None if tensor is None else self.loaded.tensors.array(tensor)
+
+    def static_ints(self, name: str) -> tuple[int, ...] | None:
+        """A list of integers known at import, else None."""
+        array = self.static(name)
+        return None if array is None else tuple(int(v) for v in array.reshape(-1))
+
+    def value(self, name: str) -> SSAValue:
+        """The SSA value of a tensor: floats, other numbers, or a quantized type."""
+        if name not in self.values:
+            tensor = self.statics[name]
+            element = self.loaded.tensors.element(tensor)
+            if element_name(element) not in DTYPES:
+                self.values[name] = self._constant_node(name, tensor, element)
+            else:
+                self.values[name] = self.constant(name, element)
+        return self.values[name]
+
+    def constant(self, name: str, element: Attribute) -> SSAValue:
+        """A static tensor as a constant under an element type (see `TensorReader`)."""
+        key = (name, element)
+        if key not in self._constants:
+            op = self.loaded.tensors.constant(self.statics[name], element, self.ctx.blobs)
+            op.attributes[KEY] = StringAttr(name)
+            op.location = self._location(name)
+            self.block.add_op(op)
+            self._constants[key] = op.results[0]
+        return self._constants[key]
+
+    def onnx_value(self, name: str) -> SSAValue:
+        """The tensor as ONNX types it: a quantized value as its stored integers."""
+        value = self.value(name)
+        element = element_type(value.type)
+        if not isinstance(element, UniformType):
+            return value
+        stored = self.emit(SCastOp(value, with_element(value.type, storage_type(element.qparams))))
+        if element.qparams.storage.signed:
+            return stored.results[0]
+        unsigned = IntegerType(element.qparams.storage.width, Signedness.UNSIGNED)
+        return self.emit(
+            UnrealizedConversionCastOp.get(
+                [stored.results[0]], [with_element(value.type, unsigned)]
+            )
+        ).results[0]
+
+    def quantized(self, value: SSAValue, element: UniformType) -> SSAValue:
+        """Stored integers, or a quantized value of the same storage, read under `element`."""
+        signless = with_element(value.type, storage_type(element.qparams))
+        if isinstance(element_type(value.type), UniformType):
+            value = self.emit(SCastOp(value, signless)).results[0]
+        elif value.type != signless:
+            value = self.emit(UnrealizedConversionCastOp.get([value], [signless])).results[0]
+        return self.emit(SCastOp(value, with_element(signless, element))).results[0]
+
+    def emit(self, op: Operation) -> Operation:
+        """Append an op of the node being imported."""
+        self.block.add_op(op)
+        self._emitted.append(op)
+        return op
+
+    def build(
+        self, kind: type[Any], *operands: SSAValue, output: str, **properties: Any
+    ) -> SSAValue:
+        """Append an `nn` op whose result is tensor `output`.
+
+        The shape is the one the op infers, with extents that only ONNX shape
+        inference knows filled in.
+        """
+        op: Operation = kind(*operands, **properties)
+        known = value_type(self.loaded.types.get(output))
+        result = op.results[0]
+        own = cast("TensorType[Attribute]", result.type)
+        if isinstance(known, TensorType) and known.get_num_dims() == own.get_num_dims():
+            theirs = extents(cast("TensorType[Attribute]", known))
+            shape = [b if a == DYNAMIC else a for a, b in zip(extents(own), theirs, strict=True)]
+            result._type = ranked(own.element_type, shape)  # pyright: ignore[reportPrivateUsage]
+        return self.emit(op).results[0]
+
+    def keep(self, node: Node) -> list[SSAValue]:
+        """The node as it is."""
+        attributes = {a.name: ir_attribute(a, self.ctx.blobs) for a in node.proto.attribute}
+        inputs = [self.onnx_value(name) if name else None for name in node.inputs]
+        captures = {name: self.onnx_value(name) for name in captured_names(node.proto)}
+        types = [value_type(self.loaded.types.get(n)) if n else None for n in node.outputs]
+        op = NodeOp(
+            node.op_type,
+            inputs,
+            types,
+            attributes,
+            domain=node.domain,
+            captures=captures,
+            stateful=_is_stateful(node.proto),
+        )
+        return list(self.emit(op).results)
+
+    # -- the walk -----------------------------------------------------------------
+
+    def run(self) -> ModuleOp:
+        """The module."""
+        from qdialect.frontends.onnx.quantization import quantized_inputs
+
+        graph = self.loaded.model.graph
+        arguments = [v for v in graph.input if v.name not in self.statics]
+        quantized = quantized_inputs(self)
+        for info in arguments:
+            kind = value_type(info.type)
+            if info.name in quantized:
+                kind = with_element(kind, quantized[info.name])
+            argument = self.block.insert_arg(kind, len(self.block.args))
+            self.values[info.name] = argument
+        for tensor in graph.sparse_initializer:
+            raise InputError(
+                f"initializer '{tensor.values.name}' is sparse, which is not supported",
+                where=self.loaded.where(),
+                code="unsupported",
+            )
+        for index, (proto, key) in enumerate(zip(graph.node, stable_keys(graph.node), strict=True)):
+            self._import_node(self._node(proto, key, index))
+        results = [self.value(v.name) for v in graph.output]
+        self.block.add_op(ReturnOp(*results))
+        return self._module([v.type for v in arguments], [v.name for v in arguments], results)
+
+    def _node(self, proto: NodeProto, key: str, index: int) -> Node:
+        inputs = list(proto.input)
+        outputs = list(proto.output)
+        while inputs and not inputs[-1]:
+            inputs.pop()
+        while outputs and not outputs[-1]:
+            outputs.pop()
+        return Node(proto, index, key, self.loaded.where(key), inputs, outputs)
+
+    def _import_node(self, node: Node) -> None:
+        from qdialect.frontends.onnx.table import RULES
+
+        self._emitted.clear()
+        self._node_index = node.index
+        rule = RULES.get((node.domain, node.op_type))
+        try:
+            results = rule(self, node) if rule else None
+            if results is None:
+                results = self.keep(node)
+        except VerifyException as error:
+            raise InputError(str(error), where=node.where, code="invalid-node") from None
+        location = self._location(node.key)
+        for op in self._emitted:
+            op.location = location
+        present = [name for name in node.outputs if name]
+        self.values.update(zip(present, results, strict=False))
+        if results:
+            self._name(node, results[0].owner, present)
+
+    def _name(self, node: Node, owner: Operation | Block, outputs: list[str]) -> None:
+        if not isinstance(owner, Operation):
+            return
+        if owner not in self._emitted:
+            aliases = string_list(owner.attributes.get(ALIASES))
+            owner.attributes[ALIASES] = strings([*aliases, *outputs])
+            return
+        owner.attributes[KEY] = StringAttr(node.key)
+        if outputs != derived_outputs(node.key, len(outputs)):
+            owner.attributes[OUTPUTS] = strings(outputs)
+        if node.proto.doc_string:
+            owner.attributes[DOC] = StringAttr(node.proto.doc_string)
+
+    def _location(self, key: str) -> NameLoc:
+        place = FileLineColLoc(
+            StringAttr(self.loaded.file or "<model>"), IntAttr(self._node_index), IntAttr(0)
+        )
+        return NameLoc(StringAttr(key), place)
+
+    def _constant_node(self, name: str, tensor: TensorProto, element: Attribute) -> SSAValue:
+        """A constant of a type the weight store does not hold, as a `Constant` node."""
+        proto = package("onnx.helper").make_node("Constant", [], [name], value=tensor)
+        attributes = {a.name: ir_attribute(a, self.ctx.blobs) for a in proto.attribute}
+        op = NodeOp("Constant", [], [TensorType(element, tuple(tensor.dims))], attributes)
+        op.attributes[KEY] = StringAttr(name)
+        op.location = self._location(name)
+        self.block.add_op(op)
+        return op.results[0]
+
+    # -- module and function --------------------------------------------------------
+
+    def _module(
+        self, types: list[TypeProto], names: list[str], results: Sequence[SSAValue]
+    ) -> ModuleOp:
+        model = self.loaded.model
+        arguments: list[DictionaryAttr] = []
+        for name, proto in zip(names, types, strict=True):
+            entry: dict[str, Attribute] = {ARG_NAME: StringAttr(name)}
+            dims = dim_names(proto)
+            if dims is not None:
+                entry[DIMS] = dims
+            arguments.append(DictionaryAttr(entry))
+        function = FuncOp(
+            _symbol(model.graph.name),
+            ([a.type for a in self.block.args], [r.type for r in results]),
+            Region(self.block),
+            arg_attrs=ArrayAttr(arguments),
+        )
+        function.attributes[RESULT_NAMES] = strings([v.name for v in model.graph.output])
+        function.attributes[GRAPH_NAME] = StringAttr(model.graph.name)
+        if model.graph.doc_string:
+            function.attributes[DOC] = StringAttr(model.graph.doc_string)
+        result_dims = [
+            dim_names(v.type, always=not isinstance(r.type, TensorType))
+            for v, r in zip(model.graph.output, results, strict=True)
+        ]
+        if any(dims is not None for dims in result_dims):
+            function.attributes[DIMS] = ArrayAttr(dims or ArrayAttr(()) for dims in result_dims)
+        return ModuleOp([function], {MODEL: _metadata(model)})
+
+
+def _metadata(model: ModelProto) -> DictionaryAttr:
+    entries: dict[str, Attribute] = {
+        "ir_version": IntegerAttr(model.ir_version, i64),
+        "opset": DictionaryAttr(
+            {o.domain or "ai.onnx": IntegerAttr(o.version, i64) for o in model.opset_import}
+        ),
+    }
+    for name in ("producer_name", "producer_version", "domain", "doc_string"):
+        if text := getattr(model, name):
+            entries[name] = StringAttr(text)
+    if model.model_version:
+        entries["model_version"] = IntegerAttr(model.model_version, i64)
+    if len(model.metadata_props):
+        entries["metadata"] = DictionaryAttr(
+            {p.key: StringAttr(p.value) for p in model.metadata_props}
+        )
+    return DictionaryAttr(entries)
+
+
+def _symbol(name: str) -> str:
+    """`name` as a bare MLIR symbol."""
+    text = re.sub(r"[^A-Za-z0-9_$.]", "_", name) or "main"
+    return text if re.match(r"[A-Za-z_]", text) else f"_{text}"
+
+
+def _is_stateful(node: NodeProto) -> bool:
+    """A node, or one in its subgraphs, may answer differently when asked twice."""
+    if node.op_type in RANDOM_OPS or node.domain not in KNOWN_DOMAINS:
+        return True
+    return any(_is_stateful(inner) for graph in subgraphs(node) for inner in graph.node)

@@ -1,0 +1,243 @@
+"""Reading and checking a model before anything is built from it.
+
+Weights are not copied for the checks: the ONNX checker and shape inference see
+the model without the data of large initializers.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from math import prod
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from qdialect.dialects.onnx import package
+from qdialect.errors import InputError, Where
+from qdialect.frontends.onnx.tensors import TensorReader
+
+if TYPE_CHECKING:
+    from onnx import GraphProto, ModelProto, NodeProto, TypeProto
+
+Source = "str | Path | bytes | ModelProto"
+
+#: initializers of at most this many elements take part in shape inference
+_INFERENCE_LIMIT = 1024
+
+
+@dataclass
+class LoadedModel:
+    """A checked model: local functions inlined, tensor types inferred."""
+
+    model: ModelProto
+    file: str | None
+    tensors: TensorReader
+    types: dict[str, TypeProto] = field(default_factory=dict[str, "TypeProto"])
+
+    def where(self, node: str | None = None) -> Where:
+        """A place in this model."""
+        return Where(file=self.file, node=node)
+
+
+def load_model(source: str | Path | bytes | ModelProto) -> LoadedModel:
+    """Read, check and infer types; InputError says what is wrong and at which node."""
+    file = str(source) if isinstance(source, str | Path) else None
+    model = _parse(source, Where(file=file))
+    if len(model.functions):
+        model = package("onnx.inliner").inline_local_functions(model)
+    folder = Path(file).resolve().parent if file else None
+    loaded = LoadedModel(model, file, TensorReader(file, folder))
+    _check_names(loaded)
+    for tensor in model.graph.initializer:
+        loaded.tensors.check(tensor)
+    _check_and_infer(loaded)
+    return loaded
+
+
+def _parse(source: str | Path | bytes | ModelProto, where: Where) -> ModelProto:
+    onnx = package("onnx")
+    if isinstance(source, onnx.ModelProto):
+        return source
+    if isinstance(source, str | Path):
+        try:
+            data = Path(source).read_bytes()
+        except OSError as error:
+            raise InputError(
+                f"cannot read the model: {error.strerror or error}", where=where
+            ) from None
+    else:
+        data = source
+    if not data:
+        raise InputError("the file is empty", where=where, code="invalid-onnx")
+    model = onnx.ModelProto()
+    try:
+        model.ParseFromString(data)
+    except package("google.protobuf.message").DecodeError:
+        raise InputError(
+            "not an ONNX model: truncated, or not protobuf", where=where, code="invalid-onnx"
+        ) from None
+    if not model.HasField("graph"):
+        raise InputError("not an ONNX model: it has no graph", where=where, code="invalid-onnx")
+    return model
+
+
+# -- names ----------------------------------------------------------------------
+
+
+def label(node: NodeProto) -> str:
+    """How messages name a node: its name, or its first output, or its op type."""
+    return node.name or next((name for name in node.output if name), node.op_type)
+
+
+def subgraphs(node: NodeProto) -> list[GraphProto]:
+    """The graphs a node has as attributes."""
+    graphs: list[GraphProto] = []
+    for attribute in node.attribute:
+        if attribute.HasField("g"):
+            graphs.append(attribute.g)
+        graphs.extend(attribute.graphs)
+    return graphs
+
+
+def free_names(graph: GraphProto) -> list[str]:
+    """The names `graph` reads from the graph around it, in order of first use."""
+    known = {v.name for v in graph.input} | {t.name for t in graph.initializer}
+    known |= {t.values.name for t in graph.sparse_initializer}
+    free: dict[str, None] = {}
+    for node in graph.node:
+        wanted = [*node.input, *(n for inner in subgraphs(node) for n in free_names(inner))]
+        free.update((name, None) for name in wanted if name and name not in known)
+        known.update(node.output)
+    free.update((v.name, None) for v in graph.output if v.name not in known)
+    return list(free)
+
+
+def captured_names(node: NodeProto) -> list[str]:
+    """The names a node's subgraphs read from the graph the node is in."""
+    names = (name for graph in subgraphs(node) for name in free_names(graph))
+    return list(dict.fromkeys(names))
+
+
+def _check_names(loaded: LoadedModel) -> None:
+    """Every tensor is defined once, and before it is read."""
+    graph = loaded.model.graph
+    known = _unique(loaded, (v.name for v in graph.input), "graph input")
+    known |= _unique(
+        loaded,
+        [t.name for t in graph.initializer] + [t.values.name for t in graph.sparse_initializer],
+        "initializer",
+    )
+    produced = {name for node in graph.node for name in node.output}
+    for node in graph.node:
+        for name in (*node.input, *captured_names(node)):
+            if name and name not in known:
+                raise _undefined(loaded, node, name, name in produced)
+        for name in node.output:
+            if name in known and name:
+                raise InputError(
+                    f"tensor '{name}' is defined twice",
+                    where=loaded.where(label(node)),
+                    code="duplicate-name",
+                )
+            known.add(name)
+    for result in graph.output:
+        if result.name not in known:
+            raise InputError(
+                f"graph output '{result.name}' is never computed",
+                where=loaded.where(),
+                code="undefined-tensor",
+            )
+
+
+def _undefined(loaded: LoadedModel, node: NodeProto, name: str, later: bool) -> InputError:
+    where = loaded.where(label(node))
+    if later:
+        return InputError(
+            f"reads tensor '{name}' before it is computed: the graph has a cycle or is "
+            "not topologically sorted",
+            where=where,
+            code="not-sorted",
+        )
+    return InputError(
+        f"reads tensor '{name}', which is no graph input, initializer or node output",
+        where=where,
+        code="undefined-tensor",
+    )
+
+
+def _unique(loaded: LoadedModel, names: Iterable[str], what: str) -> set[str]:
+    seen: set[str] = set()
+    for name in names:
+        if name in seen:
+            raise InputError(
+                f"two {what}s are named '{name}'", where=loaded.where(), code="duplicate-name"
+            )
+        seen.add(name)
+    return seen
+
+
+# -- the ONNX checker and shape inference -----------------------------------------
+
+
+def _check_and_infer(loaded: LoadedModel) -> None:
+    onnx = package("onnx")
+    light = _without_weights(loaded.model)
+    checker = package("onnx.checker")
+    try:
+        checker.check_model(light)
+    except checker.ValidationError as error:
+        raise _rejected(loaded, str(error)) from None
+    try:
+        inferred: ModelProto = package("onnx.shape_inference").infer_shapes(
+            light, check_type=False, strict_mode=False, data_prop=True
+        )
+    except (onnx.shape_inference.InferenceError, RuntimeError) as error:
+        raise _rejected(loaded, str(error)) from None
+    graph = inferred.graph
+    for infos in (graph.value_info, graph.output, graph.input):
+        loaded.types.update((v.name, v.type) for v in infos if v.HasField("type"))
+
+
+def _without_weights(model: ModelProto) -> ModelProto:
+    """The model with large initializers turned into graph inputs of their type."""
+    onnx = package("onnx")
+    light: ModelProto = onnx.ModelProto()
+    for name in ("ir_version", "producer_name", "domain", "model_version"):
+        if model.HasField(name):
+            setattr(light, name, getattr(model, name))
+    light.opset_import.extend(model.opset_import)
+    source, graph = model.graph, light.graph
+    graph.name = source.name
+    graph.node.extend(source.node)
+    graph.input.extend(source.input)
+    graph.output.extend(source.output)
+    graph.value_info.extend(source.value_info)
+    graph.sparse_initializer.extend(source.sparse_initializer)
+    inputs = {v.name for v in source.input}
+    for tensor in source.initializer:
+        external = tensor.data_location == onnx.TensorProto.EXTERNAL
+        if prod(tensor.dims) <= _INFERENCE_LIMIT and not external:
+            graph.initializer.append(tensor)
+        elif tensor.name not in inputs:
+            graph.input.append(
+                onnx.helper.make_tensor_value_info(tensor.name, tensor.data_type, tensor.dims)
+            )
+    return light
+
+
+def _rejected(loaded: LoadedModel, message: str) -> InputError:
+    """An error of the checker as ours: its first sentence, and the node it names."""
+    lines = [line.strip() for line in message.splitlines() if line.strip()]
+    found = re.search(r"[Nn]ame: (\S+) OpType", message) or re.search(
+        r"node name: ([^)\s]+)", message
+    )
+    return InputError(
+        f"not a valid ONNX model: {_first(lines)}",
+        where=loaded.where(found.group(1) if found else None),
+        code="invalid-onnx",
+    )
+
+
+def _first(lines: Sequence[str]) -> str:
+    return lines[0] if lines else "the checker gives no reason"

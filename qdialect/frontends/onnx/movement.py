@@ -1,0 +1,224 @@
+"""Shape ops: the same `nn` op on floats and on stored integers of one encoding."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, cast
+
+from xdsl.dialects.builtin import TensorType
+from xdsl.ir import Attribute, SSAValue
+
+from qdialect.dialects import nn
+from qdialect.dialects.nn.base import extents
+from qdialect.dialects.nn.shapes import DYNAMIC
+from qdialect.dialects.onnx import FLOATS
+from qdialect.dialects.quant import UniformType
+from qdialect.frontends.onnx.node import Node
+from qdialect.frontends.onnx.types import value_type
+
+if TYPE_CHECKING:
+    from qdialect.frontends.onnx.importer import Importer
+
+Results = list[SSAValue] | None
+
+
+def movable(imp: Importer, name: str) -> tuple[int, ...] | None:
+    """The shape of a tensor whose elements an `nn` op may move, else None.
+
+    Floats, and quantized values of one scale: where a value of several scales ends
+    up is for the reader's own axis to say.
+    """
+    kind = imp.type_of(name)
+    if not isinstance(kind, TensorType):
+        return None
+    ranked = cast("TensorType[Attribute]", kind)
+    element = ranked.element_type
+    fits = element in FLOATS or (isinstance(element, UniformType) and element.qparams.is_per_tensor)
+    return extents(ranked) if fits else None
+
+
+def axes_of(imp: Importer, node: Node, position: int) -> tuple[int, ...] | None:
+    """Axes from an attribute (older opsets) or a constant input; None if unknown."""
+    if node.input(position):
+        return imp.static_ints(node.input(position))
+    return node.get("axes", ())
+
+
+def transpose(imp: Importer, node: Node) -> Results:
+    """`Transpose`; without `perm`, dimensions in reverse."""
+    shape = movable(imp, node.input(0))
+    if shape is None:
+        return None
+    perm = node.get("perm", tuple(reversed(range(len(shape)))))
+    x = imp.value(node.input(0))
+    return [imp.build(nn.TransposeOp, x, output=node.output(0), perm=perm)]
+
+
+def flatten(imp: Importer, node: Node) -> Results:
+    """`Flatten` to two dimensions at `axis`."""
+    if movable(imp, node.input(0)) is None:
+        return None
+    x = imp.value(node.input(0))
+    return [imp.build(nn.FlattenOp, x, output=node.output(0), axis=node.get("axis", 1))]
+
+
+def reshape(imp: Importer, node: Node) -> Results:
+    """`Reshape` to a constant shape, or to one shape inference found."""
+    shape = movable(imp, node.input(0))
+    if shape is None:
+        return None
+    target = imp.static_ints(node.input(1)) if node.input(1) else node.get("shape", None)
+    if target is None:
+        target = _inferred(imp, node)
+    if target is None or (node.get("allowzero", 0) and 0 in target):
+        return None
+    return _reshaped(imp, node, target)
+
+
+def squeeze(imp: Importer, node: Node) -> Results:
+    """`Squeeze` as a reshape."""
+    shape = movable(imp, node.input(0))
+    axes = axes_of(imp, node, 1)
+    if shape is None or axes is None or (not axes and DYNAMIC in shape):
+        return None
+    dropped = {a % len(shape) for a in axes} or {d for d, n in enumerate(shape) if n == 1}
+    return _regrouped(imp, node, shape, [d for d in range(len(shape)) if d not in dropped])
+
+
+def unsqueeze(imp: Importer, node: Node) -> Results:
+    """`Unsqueeze` as a reshape."""
+    shape = movable(imp, node.input(0))
+    axes = axes_of(imp, node, 1)
+    if shape is None or axes is None:
+        return None
+    rank = len(shape) + len(axes)
+    added = {a % rank for a in axes}
+    remaining = iter(range(len(shape)))
+    kept = [None if d in added else next(remaining, None) for d in range(rank)]
+    return _regrouped(imp, node, shape, kept)
+
+
+def _regrouped(
+    imp: Importer, node: Node, shape: Sequence[int], kept: Sequence[int | None]
+) -> Results:
+    """Result dimension k is source dimension `kept[k]`, or 1."""
+    target = [1 if d is None else shape[d] for d in kept]
+    dynamic = [k for k, extent in enumerate(target) if extent == DYNAMIC]
+    if len(dynamic) > 1:
+        for k in dynamic[:-1]:
+            if kept[k] != k:
+                return None
+            target[k] = 0
+    return None if 0 in shape else _reshaped(imp, node, target)
+
+
+def _reshaped(imp: Importer, node: Node, target: Sequence[int]) -> Results:
+    x = imp.value(node.input(0))
+    return [imp.emit(nn.ReshapeOp(x, target)).results[0]]
+
+
+def _inferred(imp: Importer, node: Node) -> tuple[int, ...] | None:
+    known = value_type(imp.loaded.types.get(node.output(0)))
+    if not isinstance(known, TensorType):
+        return None
+    shape = extents(cast("TensorType[Attribute]", known))
+    return None if DYNAMIC in shape or 0 in shape else shape
+
+
+def slice_(imp: Importer, node: Node) -> Results:
+    """`Slice` with constant bounds."""
+    shape = movable(imp, node.input(0))
+    if imp.opset < 10:
+        starts, ends, axes = (node.get(n, None) for n in ("starts", "ends", "axes"))
+        steps = None
+    else:
+        starts, ends, axes, steps = (
+            imp.static_ints(node.input(i)) if node.input(i) else None for i in range(1, 5)
+        )
+        if any(node.input(i) and not imp.static_ints(node.input(i)) for i in (3, 4)):
+            return None
+    if shape is None or starts is None or ends is None:
+        return None
+    rank = len(shape)
+    axes = tuple(range(len(starts))) if axes is None else axes
+    steps = (1,) * len(starts) if steps is None else steps
+    full = [[0, 2**63 - 1, 1] for _ in range(rank)]
+    for axis, *bounds in zip(axes, starts, ends, steps, strict=True):
+        full[axis % rank] = bounds
+    names = ("starts", "stops", "steps")
+    lists = dict(zip(names, zip(*full, strict=True), strict=True))
+    x = imp.value(node.input(0))
+    return [imp.build(nn.SliceOp, x, output=node.output(0), **lists)]
+
+
+def pad(imp: Importer, node: Node) -> Results:
+    """`Pad` by constant, non-negative amounts."""
+    shape = movable(imp, node.input(0))
+    if imp.opset < 11:
+        pads, value = node.get("pads", None), float(node.get("value", 0.0))
+    else:
+        pads = imp.static_ints(node.input(1))
+        value = _pad_value(imp, node)
+    axes = imp.static_ints(node.input(3)) if node.input(3) else None
+    if shape is None or pads is None or value is None or (node.input(3) and axes is None):
+        return None
+    rank = len(shape)
+    axes = tuple(range(rank)) if axes is None else axes
+    if min((0, *pads)) < 0 or len(pads) != 2 * len(axes):
+        return None
+    low, high = [0] * rank, [0] * rank
+    for position, axis in enumerate(axes):
+        low[axis % rank] = pads[position]
+        high[axis % rank] = pads[position + len(axes)]
+    x = imp.value(node.input(0))
+    mode = node.get("mode", "constant")
+    built = imp.build(
+        nn.PadOp, x, output=node.output(0), low=low, high=high, mode=mode, value=value
+    )
+    return [built]
+
+
+def _pad_value(imp: Importer, node: Node) -> float | None:
+    """The padding value in real units; None if it is no constant."""
+    stored = 0.0
+    if node.input(2):
+        array = imp.static(node.input(2))
+        if array is None or array.size != 1:
+            return None
+        stored = float(array.reshape(-1)[0])
+    kind = imp.type_of(node.input(0))
+    element = kind.element_type if isinstance(kind, TensorType) else None
+    if isinstance(element, UniformType):
+        return (stored - element.qparams.zero_point) * element.qparams.scale
+    return stored
+
+
+def concat(imp: Importer, node: Node) -> Results:
+    """`Concat` of floats, or of quantized values of one encoding."""
+    kinds = [imp.type_of(name) for name in node.inputs]
+    if any(movable(imp, name) is None for name in node.inputs):
+        return None
+    elements = {cast("TensorType[Attribute]", kind).element_type for kind in kinds}
+    if len(elements) != 1:
+        return None
+    values = [imp.value(name) for name in node.inputs]
+    axis = int(node.get("axis", 1))
+    return [imp.build(nn.ConcatOp, *values, output=node.output(0), axis=axis)]
+
+
+def alias(imp: Importer, node: Node) -> Results:
+    """`Identity`, and `Dropout` that drops nothing: the input itself."""
+    if node.op_type == "Dropout" and not _inference_dropout(imp, node):
+        return None
+    name = node.input(0)
+    if name in imp.statics:
+        imp.statics[node.output(0)] = imp.statics[name]
+        return []
+    return [imp.value(name)]
+
+
+def _inference_dropout(imp: Importer, node: Node) -> bool:
+    training = imp.static(node.input(2)) if node.input(2) else None
+    if node.input(2) and (training is None or bool(training)):
+        return False
+    return len(node.outputs) == 1 and (imp.opset >= 7 or bool(node.get("is_test", 0)))

@@ -1,0 +1,74 @@
+"""One node of the model as importers see it."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from qdialect.errors import Where
+from qdialect.frontends.onnx.attributes import python_value
+
+if TYPE_CHECKING:
+    from onnx import NodeProto
+
+
+@dataclass
+class Node:
+    """A node, its stable key, its inputs and outputs ("" where absent)."""
+
+    proto: NodeProto
+    index: int
+    key: str
+    where: Where
+    inputs: list[str]
+    outputs: list[str]
+    _values: dict[str, Any] = field(default_factory=dict[str, Any])
+
+    @property
+    def op_type(self) -> str:
+        return self.proto.op_type
+
+    @property
+    def domain(self) -> str:
+        """The operator set; "" for ONNX's own."""
+        return "" if self.proto.domain == "ai.onnx" else self.proto.domain
+
+    def input(self, position: int) -> str:
+        """The tensor name at a position, "" if absent."""
+        return self.inputs[position] if position < len(self.inputs) else ""
+
+    def output(self, position: int) -> str:
+        """The tensor name at a position, "" if absent."""
+        return self.outputs[position] if position < len(self.outputs) else ""
+
+    @property
+    def attributes(self) -> Mapping[str, Any]:
+        """All attributes as Python values."""
+        if not self._values:
+            self._values.update((a.name, python_value(a)) for a in self.proto.attribute)
+        return self._values
+
+    def get(self, name: str, default: Any) -> Any:
+        """An attribute, or `default`; lists come as tuples."""
+        value = self.attributes.get(name, default)
+        return tuple(value) if isinstance(value, list) else value  # pyright: ignore[reportUnknownVariableType, reportUnknownArgumentType]
+
+
+def stable_keys(nodes: Sequence[NodeProto]) -> list[str]:
+    """One key per node: its name if no other node has it, else its first output's
+    name, made unique with underscores."""
+    counts = Counter(node.name for node in nodes if node.name)
+    taken = {name for name, count in counts.items() if count == 1}
+    keys: list[str] = []
+    for node in nodes:
+        if counts.get(node.name) == 1:
+            keys.append(node.name)
+            continue
+        key = next((name for name in node.output if name), node.op_type)
+        while key in taken:
+            key += "_"
+        taken.add(key)
+        keys.append(key)
+    return keys

@@ -1,0 +1,189 @@
+"""QuantizeLinear and DequantizeLinear, with constant parameters.
+
+`QuantizeLinear -> quant.qcast`, `DequantizeLinear -> quant.dcast`; a constant
+operand becomes an `nn.constant` of the quantized type.  Parameters that are not
+constants, blocks, and float storage stay ONNX nodes.
+"""
+
+from __future__ import annotations
+
+from math import isfinite
+from typing import TYPE_CHECKING, Any, cast
+
+from xdsl.dialects.builtin import IntegerType, TensorType
+from xdsl.ir import Attribute, SSAValue
+
+from qdialect.dialects.nn.base import extents
+from qdialect.dialects.nn.constants import element_name
+from qdialect.dialects.onnx import ELEMENTS, FLOATS, PARAMS, is_tensor, strings
+from qdialect.dialects.quant import DCastOp, QCastOp, UniformType, element_type, with_element
+from qdialect.errors import InputError
+from qdialect.frontends.onnx.node import Node
+from qdialect.frontends.onnx.types import value_type
+from qdialect.qparams.encoding import QParams
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from qdialect.frontends.onnx.importer import Importer
+
+_UINT8 = 2
+
+
+def quantize(imp: Importer, node: Node) -> list[SSAValue] | None:
+    """`QuantizeLinear(x, scale, zero_point)` as `quant.qcast`."""
+    source = imp.type_of(node.input(0))
+    held = element_type(source)
+    if not is_tensor(source) or held not in FLOATS:
+        return None
+    element = _element(imp, node, _quantize_storage(imp, node), _shape(source))
+    if element is None or element.qparams.expressed != str(held):
+        return None
+    op = QCastOp(imp.value(node.input(0)), with_element(source, element))
+    op.attributes[PARAMS] = strings([name for name in node.inputs[1:] if name])
+    return [imp.emit(op).results[0]]
+
+
+def dequantize(imp: Importer, node: Node) -> list[SSAValue] | None:
+    """`DequantizeLinear(q, scale, zero_point)` as `quant.dcast`."""
+    name = node.input(0)
+    element = dequantize_element(imp, node, imp.type_of(name))
+    if element is None:
+        return None
+    operand = _under(imp, name, element)
+    target = with_element(operand.type, ELEMENTS[imp.statics[node.input(1)].data_type])
+    op = DCastOp(operand, target)
+    op.attributes[PARAMS] = strings([entry for entry in node.inputs[1:] if entry])
+    return [imp.emit(op).results[0]]
+
+
+def _under(imp: Importer, name: str, element: UniformType) -> SSAValue:
+    if name not in imp.values:
+        return imp.constant(name, element)
+    value = imp.values[name]
+    return value if element_type(value.type) == element else imp.quantized(value, element)
+
+
+def dequantize_element(imp: Importer, node: Node, source: Attribute) -> UniformType | None:
+    """The element type a DequantizeLinear node reads its operand under.
+
+    `source` is the operand's type; None when the parameters are not constants,
+    are blocks, or the storage is not an integer.
+    """
+    storage = _storage_name(element_type(source)) if is_tensor(source) else None
+    return None if storage is None else _element(imp, node, storage, _shape(source))
+
+
+def _shape(type: Attribute) -> tuple[int, ...] | None:
+    return extents(cast("TensorType[Attribute]", type)) if isinstance(type, TensorType) else None
+
+
+def quantized_inputs(imp: Importer) -> dict[str, UniformType]:
+    """Integer graph inputs that only DequantizeLinear nodes of one encoding read."""
+    graph = imp.loaded.model.graph
+    found: dict[str, UniformType | None] = {}
+    inputs = {v.name: value_type(v.type) for v in graph.input if v.name not in imp.statics}
+    for proto in graph.node:
+        for position, name in enumerate(proto.input):
+            if name not in inputs:
+                continue
+            element = None
+            is_reader = proto.op_type == "DequantizeLinear" and position == 0
+            if is_reader and all(entry in imp.statics for entry in list(proto.input)[1:]):
+                where = imp.loaded.where(proto.name)
+                node = Node(proto, 0, proto.name, where, list(proto.input), list(proto.output))
+                element = dequantize_element(imp, node, inputs[name])
+            found[name] = element if found.get(name, element) == element else None
+    return {name: element for name, element in found.items() if element is not None}
+
+
+# -- parameters -------------------------------------------------------------------
+
+
+def _storage_name(element: Attribute) -> str | None:
+    """`u8`, `i8` ... for a quantized or integer element type."""
+    if isinstance(element, UniformType):
+        return element.qparams.storage.spelling
+    if not isinstance(element, IntegerType) or element.width.data in (1, 64):
+        return None
+    return element_name(element).replace("ui", "u")
+
+
+def _quantize_storage(imp: Importer, node: Node) -> str | None:
+    zero = imp.statics.get(node.input(2))
+    if node.input(2) and zero is None:
+        return None
+    asked = int(node.get("output_dtype", 0))
+    given = zero.data_type if zero is not None else asked or _UINT8
+    if asked and asked != given:
+        raise InputError(
+            "the zero point's type is not the output type the node asks for",
+            where=node.where,
+            code="bad-qparams",
+        )
+    return _storage_name(ELEMENTS[given])
+
+
+def _element(
+    imp: Importer, node: Node, storage: str | None, shape: tuple[int, ...] | None
+) -> UniformType | None:
+    """The quantized type a node's parameters describe; InputError if they cannot be."""
+    scale = imp.static(node.input(1))
+    if storage is None or scale is None or int(node.get("block_size", 0)):
+        return None
+    expressed = imp.statics[node.input(1)].data_type
+    if ELEMENTS.get(expressed) not in FLOATS or scale.dtype.kind != "f":
+        return None
+    if node.input(2) and node.input(2) not in imp.statics:
+        return None
+    zeros = _zero_points(imp, node, storage, scale)
+    scales = [float(value) for value in scale.reshape(-1)]
+    _check_scales(node, scales)
+    kind = str(ELEMENTS[expressed])
+    if scale.ndim == 0 or (scale.ndim == 1 and len(scales) == 1):
+        return UniformType(QParams.per_tensor(storage, scales[0], zeros[0], kind))
+    if scale.ndim > 1:
+        raise _bad(node, f"scales of rank {scale.ndim} need a block size")
+    if shape is None:
+        return None
+    axis = int(node.get("axis", 1))
+    if not -len(shape) <= axis < len(shape):
+        raise _bad(node, f"axis {axis} is outside rank {len(shape)}")
+    axis %= len(shape)
+    if shape[axis] not in (-1, len(scales)):
+        raise _bad(
+            node, f"{len(scales)} scales for dimension {axis}, which has {shape[axis]} elements"
+        )
+    return UniformType(QParams.per_axis(storage, axis, scales, zeros, kind))
+
+
+def _zero_points(imp: Importer, node: Node, storage: str, scale: NDArray[Any]) -> list[int]:
+    if not node.input(2):
+        return [0] * scale.size
+    zero = imp.static(node.input(2))
+    given = _storage_name(ELEMENTS[imp.statics[node.input(2)].data_type])
+    if given != storage:
+        raise _bad(node, f"the zero point's type {given} is not the tensor's type {storage}")
+    if zero is None:
+        zero = _wide(imp, node.input(2))
+    if zero.size != scale.size:
+        raise _bad(node, f"{scale.size} scales but {zero.size} zero points")
+    return [int(value) for value in zero.reshape(-1)]
+
+
+def _wide(imp: Importer, name: str) -> NDArray[Any]:
+    """Zero points of a type numpy lacks (uint4, uint2), one byte each."""
+    import numpy as np
+
+    return np.frombuffer(imp.loaded.tensors.raw(imp.statics[name]), np.uint8)
+
+
+def _check_scales(node: Node, scales: list[float]) -> None:
+    for index, value in enumerate(scales):
+        if not isfinite(value) or value <= 0:
+            which = f"scale {index}" if len(scales) > 1 else "the scale"
+            raise _bad(node, f"{which} is {value}, but must be positive and finite")
+
+
+def _bad(node: Node, reason: str) -> InputError:
+    return InputError(reason, where=node.where, code="bad-qparams")

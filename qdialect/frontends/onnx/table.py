@@ -1,0 +1,51 @@
+"""Which ONNX op becomes what: one entry per op; any other op stays an `onnx.node`.
+
+A rule returns the results, or None when the node has a form it does not cover.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from qdialect.dialects import nn
+from qdialect.frontends.onnx import compute, constants, movement, quantization
+from qdialect.frontends.onnx.compute import Rule, same
+
+RULES: Mapping[tuple[str, str], Rule] = {
+    ("", "QuantizeLinear"): quantization.quantize,
+    ("", "DequantizeLinear"): quantization.dequantize,
+    ("com.microsoft", "QuantizeLinear"): quantization.quantize,
+    ("com.microsoft", "DequantizeLinear"): quantization.dequantize,
+    ("", "Constant"): constants.constant,
+    ("", "ConstantOfShape"): constants.constant_of_shape,
+    ("", "Identity"): movement.alias,
+    ("", "Dropout"): movement.alias,
+    ("", "Conv"): compute.conv,
+    ("", "Gemm"): compute.gemm,
+    ("", "MatMul"): same(nn.MatMulOp, 2),
+    ("", "Add"): same(nn.AddOp, 2),
+    ("", "Sum"): same(nn.AddOp, 2),
+    ("", "Sub"): same(nn.SubOp, 2),
+    ("", "Mul"): same(nn.MulOp, 2),
+    ("", "Div"): same(nn.DivOp, 2),
+    ("", "Relu"): same(nn.ReluOp),
+    ("", "LeakyRelu"): same(nn.LeakyReluOp, alpha=0.009999999776482582),
+    ("", "Sigmoid"): same(nn.SigmoidOp),
+    ("", "Tanh"): same(nn.TanhOp),
+    ("", "HardSigmoid"): same(nn.HardSigmoidOp, alpha=0.20000000298023224, beta=0.5),
+    ("", "HardSwish"): same(nn.HardSwishOp),
+    ("", "Clip"): compute.clip,
+    ("", "Softmax"): compute.softmax,
+    ("", "BatchNormalization"): compute.batch_norm,
+    ("", "MaxPool"): compute.max_pool,
+    ("", "AveragePool"): compute.average_pool,
+    ("", "GlobalAveragePool"): compute.global_average_pool,
+    ("", "Concat"): movement.concat,
+    ("", "Reshape"): movement.reshape,
+    ("", "Flatten"): movement.flatten,
+    ("", "Squeeze"): movement.squeeze,
+    ("", "Unsqueeze"): movement.unsqueeze,
+    ("", "Transpose"): movement.transpose,
+    ("", "Slice"): movement.slice_,
+    ("", "Pad"): movement.pad,
+}
