@@ -52,10 +52,10 @@ def _block_error(shape: Sequence[int], qparams: QParams) -> str | None:
                 f"tensor dimension size {shape[axis]} at axis {axis} must be divisible by "
                 f"the corresponding block size {size}"
             )
-    if len(qparams.grid) != rank:
-        return f"Rank of scales {len(qparams.grid)} must match the rank of the tensor {rank}"
     if 0 in shape:
         return "tensor dimension size of zero is not allowed with sub-channel quantization"
+    if len(qparams.grid) != rank:
+        return f"Rank of scales {len(qparams.grid)} must match the rank of the tensor {rank}"
     sizes = dict(qparams.blocks)
     for axis, (extent, cells) in enumerate(zip(shape, qparams.grid, strict=True)):
         if axis not in sizes:
