@@ -115,10 +115,14 @@ class Pad(InPlace):
     def _fills(self, grid: Grid) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
         """The fill of every cell, and which cells have a border but no fill."""
         fills: NDArray[np.int64] = np.copy(grid.cells["zero_point"])
+        border = self._border(grid, whole=False)
+        if not self.value and grid.storage.quantile is None:
+            outside = (fills < grid.storage.min) | (fills > grid.storage.max)
+            return fills, border & outside
         bad = np.zeros(fills.shape, np.bool_)
         scales = np.reshape(np.frombuffer(grid.cells["scale"].tobytes(), np.float64), fills.shape)
         known: dict[tuple[float, int], int | None] = {}
-        for cell in np.argwhere(self._border(grid, whole=False)):
+        for cell in np.argwhere(border):
             at = tuple(cell)
             pair = (float(scales[at]), int(fills[at]))
             if pair not in known:
