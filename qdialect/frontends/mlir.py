@@ -10,27 +10,19 @@ from xdsl.dialects.builtin import ModuleOp, StringAttr
 from xdsl.utils.exceptions import DiagnosticException, MultipleSpansParseError, ParseError
 
 from qdialect.context import QContext
+from qdialect.dialects import verifier
+from qdialect.dialects.verifier import BLOBS, op_where
 from qdialect.errors import InputError, QError, Where
 from qdialect.frontends.mlir_parser import MLIRParser, Places
-from qdialect.frontends.mlir_verify import (
-    BLOBS,
-    op_where,
-    verification_errors,
-    verify_module,
-    where_of,
-)
 
 __all__ = [
     "BLOBS",
     "Parsed",
     "load_module",
-    "op_where",
     "parse_text",
     "read_module",
     "read_text",
-    "verification_errors",
     "verify_module",
-    "where_of",
 ]
 
 
@@ -70,6 +62,11 @@ def load_module(path: str | os.PathLike[str], ctx: QContext) -> ModuleOp:
     module = read_module(Path(path), ctx)
     verify_module(module, ctx)
     return module
+
+
+def verify_module(module: ModuleOp, ctx: QContext) -> None:
+    """Raise InputError (`invalid-ir`) for the first op that breaks a rule, with its place."""
+    verifier.verify_module(module, ctx.blobs)
 
 
 def read_text(path: Path) -> str:

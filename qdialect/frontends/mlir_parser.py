@@ -25,7 +25,6 @@ from xdsl.dialects.builtin import (
     ArrayAttr,
     Builtin,
     ComplexType,
-    DenseIntOrFPElementsAttr,
     FileLineColLoc,
     FusedLoc,
     IndexType,
@@ -117,9 +116,7 @@ class MLIRParser(Parser):
         return results
 
     @override
-    def _register_ssa_definition(
-        self, name: str, values: Sequence[SSAValue], span: Span
-    ) -> None:
+    def _register_ssa_definition(self, name: str, values: Sequence[SSAValue], span: Span) -> None:
         for value in values:
             if isinstance(value, BlockArgument) and value.location is UNKNOWN_LOC:
                 value.location = self._location(span.start)

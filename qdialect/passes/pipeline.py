@@ -123,9 +123,10 @@ class _Reader:
             opened = self.position - 1
             specs = self.pipeline(")")
             if not self.accept(")"):
-                raise self.fail("missing ')'" if self._at_end() else "expected ',' or ')'", (
-                    opened if self._at_end() else None
-                ))
+                raise self.fail(
+                    "missing ')'" if self._at_end() else "expected ',' or ')'",
+                    (opened if self._at_end() else None),
+                )
             return specs
         return [PassSpec(found.group(), self.options() if self.accept("{") else ())]
 

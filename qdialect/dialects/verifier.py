@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from xdsl.context import Context
 from xdsl.dialects.builtin import (
     ArrayAttr,
     FileLineColLoc,
@@ -21,25 +20,25 @@ from xdsl.ir.core import ErasedSSAValue
 from xdsl.traits import IsolatedFromAbove, IsTerminator, NoTerminator
 from xdsl.utils.exceptions import VerifyException
 
-from qdialect.context import QContext
 from qdialect.dialects.nn.constants import BlobAttr, ConstantOp
 from qdialect.errors import InputError, QError, Where
+from qdialect.weights import BlobStore
 
 #: module attribute that names the weight store beside the text
 BLOBS = "nn.blobs"
 
 
-def verify_module(module: ModuleOp, ctx: Context | None = None) -> None:
+def verify_module(module: ModuleOp, store: BlobStore | None = None) -> None:
     """Raise InputError (`invalid-ir`) for the first op that breaks a rule.
 
-    With a session, weights of a module that names a weight store must be open in it.
+    With `store`, the weights of a module that names a weight store must be in it.
     """
-    error = next(verification_errors(module, ctx), None)
+    error = next(verification_errors(module, store), None)
     if error is not None:
         raise error
 
 
-def verification_errors(module: ModuleOp, ctx: Context | None = None) -> Iterator[InputError]:
+def verification_errors(module: ModuleOp, store: BlobStore | None = None) -> Iterator[InputError]:
     """At most one error for each isolated op (module, function), in program order."""
     sound = True
     for error in _rule_errors(module):
@@ -47,8 +46,8 @@ def verification_errors(module: ModuleOp, ctx: Context | None = None) -> Iterato
         yield error
     if sound:
         yield from _order_errors(module)
-        if isinstance(ctx, QContext) and BLOBS in module.attributes:
-            yield from _missing_weights(module, ctx)
+        if store is not None and BLOBS in module.attributes:
+            yield from _missing_weights(module, store)
 
 
 def where_of(location: Attribute) -> Where | None:
@@ -58,9 +57,7 @@ def where_of(location: Attribute) -> Where | None:
     while pending:
         current = pending.pop()
         if isinstance(current, FileLineColLoc):
-            return Where(
-                current.filename.data, current.line.data, current.column.data, node=name
-            )
+            return Where(current.filename.data, current.line.data, current.column.data, node=name)
         if isinstance(current, NameLoc):
             name = name or current.desc.data
             pending.append(current.location)
@@ -89,11 +86,11 @@ def invalid(op: Operation, message: str) -> InputError:
     return InputError(first, where=op_where(op), code="invalid-ir", notes=notes)
 
 
-def _missing_weights(module: ModuleOp, ctx: QContext) -> Iterator[InputError]:
+def _missing_weights(module: ModuleOp, store: BlobStore) -> Iterator[InputError]:
     for op in module.walk():
         if isinstance(op, ConstantOp) and isinstance(op.value, BlobAttr):
             key = op.value.key.data
-            if key not in ctx.blobs:
+            if key not in store:
                 yield invalid(op, f"refers to weight '{key}', which is in no open weight store")
                 return
 

@@ -1,0 +1,209 @@
+"""Command-line flags as a table: fast to import, spelled as mlir-opt does.
+
+One or two dashes are the same for long flags; a value follows `=` or is the next
+argument.  Errors are UsageErrors that say what was meant.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Literal
+
+from qdialect.errors import UsageError
+
+Kind = Literal["switch", "value", "optional"]
+_BOOLEANS = {"true": True, "1": True, "false": False, "0": False}
+
+
+@dataclass(frozen=True)
+class Flag:
+    """A flag: its names (the first is canonical, without dashes), what it takes.
+
+    A `switch` takes nothing, or `=true` / `=false`; a `value` needs a value; an
+    `optional` has one only after `=`.
+    """
+
+    names: tuple[str, ...]
+    help: str
+    kind: Kind = "switch"
+    metavar: str = ""
+    default: bool | str | None = None
+    choices: tuple[str, ...] = ()
+
+    @property
+    def name(self) -> str:
+        return self.names[0]
+
+    def usage(self) -> str:
+        """The flag as the help shows it."""
+        shown = ", ".join(("-" if len(name) == 1 else "--") + name for name in self.names)
+        if self.kind == "value":
+            return (
+                f"{shown}={self.metavar}" if len(self.names[-1]) > 1 else f"{shown} {self.metavar}"
+            )
+        return f"{shown}[={self.metavar}]" if self.kind == "optional" else shown
+
+
+@dataclass(frozen=True)
+class Command:
+    """A command line: its flags and how many positional arguments it takes."""
+
+    name: str
+    summary: str
+    flags: tuple[Flag, ...]
+    arguments: tuple[str, ...] = ()
+    """Names of the positional arguments; `[X]` may be left out, `X...` is repeated."""
+    notes: str = ""
+
+    def usage(self) -> str:
+        return f"usage: {self.name} {' '.join((*self.arguments, '[flags]'))}"
+
+    def help(self) -> str:
+        """The text of `--help`."""
+        rows = [(flag.usage(), _described(flag)) for flag in self.flags]
+        width = min(max(len(left) for left, _ in rows), 34)
+        lines = [self.usage(), "", self.summary, "", "flags:"]
+        for left, right in rows:
+            if len(left) > width:
+                lines.append(f"  {left}")
+                left = ""
+            lines.append(f"  {left:<{width}}  {right}")
+        return "\n".join([*lines, *(["", self.notes] if self.notes else [])]) + "\n"
+
+
+@dataclass
+class Arguments:
+    """The parsed command line; flags by canonical name."""
+
+    command: Command
+    flags: dict[str, list[bool | str]] = field(default_factory=dict[str, "list[bool | str]"])
+    positional: list[str] = field(default_factory=list[str])
+
+    def switch(self, name: str) -> bool:
+        """Whether a switch is on."""
+        return self.last(name) is True
+
+    def text(self, name: str) -> str | None:
+        """The last value given to a flag."""
+        value = self.last(name)
+        return value if isinstance(value, str) else None
+
+    def texts(self, name: str) -> list[str]:
+        """All values given to a flag."""
+        return [value for value in self.flags.get(name, []) if isinstance(value, str)]
+
+    def given(self, name: str) -> bool:
+        """Whether a flag was given, with or without a value."""
+        return name in self.flags
+
+    def last(self, name: str) -> bool | str | None:
+        found = self.flags.get(name)
+        if found:
+            return found[-1]
+        return next(flag.default for flag in self.command.flags if flag.name == name)
+
+    def integer(self, name: str, default: int, minimum: int = 0) -> int:
+        """A flag's value as an integer of at least `minimum`."""
+        value = self.text(name)
+        if value is None:
+            return default
+        if not value.isdecimal() or int(value) < minimum:
+            raise UsageError(f"--{name} takes an integer of at least {minimum}, not '{value}'")
+        return int(value)
+
+    def number(self, name: str, default: float) -> float:
+        """A flag's value as a number."""
+        value = self.text(name)
+        try:
+            return default if value is None else float(value)
+        except ValueError:
+            raise UsageError(f"--{name} takes a number, not '{value}'") from None
+
+
+def parse(command: Command, argv: Sequence[str]) -> Arguments:
+    """Read a command line; UsageError when it is wrong."""
+    by_name = {name: flag for flag in command.flags for name in flag.names}
+    result = Arguments(command)
+    pending = list(reversed(argv))
+    while pending:
+        argument = pending.pop()
+        if argument == "--":
+            result.positional.extend(reversed(pending))
+            break
+        if not argument.startswith("-") or argument == "-":
+            result.positional.append(argument)
+            continue
+        name, equals, value = argument.lstrip("-").partition("=")
+        flag = by_name.get(name)
+        if flag is None:
+            raise _unknown(command, by_name, argument, name)
+        result.flags.setdefault(flag.name, []).append(
+            _value(flag, argument, value if equals else None, pending)
+        )
+    if not result.given("help"):
+        _check_count(command, result.positional)
+    return result
+
+
+def _described(flag: Flag) -> str:
+    if flag.choices:
+        return f"{flag.help}: {', '.join(flag.choices)}"
+    return flag.help
+
+
+def _value(flag: Flag, argument: str, value: str | None, pending: list[str]) -> bool | str:
+    shown = argument.partition("=")[0]
+    if flag.kind == "switch":
+        if value is not None and value.lower() not in _BOOLEANS:
+            raise UsageError(f"{shown} takes no value, or true or false, not '{value}'")
+        return True if value is None else _BOOLEANS[value.lower()]
+    if value is None:
+        if flag.kind == "optional":
+            return True
+        if not pending:
+            raise UsageError(f"{shown} needs a value ({flag.metavar})")
+        value = pending.pop()
+    if flag.choices and value not in flag.choices:
+        hint = did_you_mean(value, flag.choices)
+        raise UsageError(f"{shown} is one of {', '.join(flag.choices)}, not '{value}'{hint}")
+    return value
+
+
+def _unknown(command: Command, by_name: Mapping[str, Flag], argument: str, name: str) -> UsageError:
+    from qdialect.transforms import PASSES
+
+    shown = argument.partition("=")[0]
+    if name in PASSES and "pass-pipeline" in by_name:
+        hint = f"; passes are named in a pipeline: -p {name}"
+    else:
+        hint = did_you_mean(name, by_name, "--")
+    return UsageError(f"unknown flag '{shown}'{hint}", notes=(f"see {command.name} --help",))
+
+
+def did_you_mean(word: str, words: Sequence[str] | Mapping[str, object], dashes: str = "") -> str:
+    """`; did you mean 'x'?`, or nothing."""
+    from difflib import get_close_matches
+
+    close = get_close_matches(word, words, 1)
+    return f"; did you mean '{dashes}{close[0]}'?" if close else ""
+
+
+def _check_count(command: Command, positional: Sequence[str]) -> None:
+    required = [name for name in command.arguments if not name.startswith("[")]
+    if len(positional) < len(required):
+        raise UsageError(f"{required[len(positional)]} is missing", notes=(command.usage(),))
+    repeated = any(name.endswith("...") for name in command.arguments)
+    if len(positional) > len(command.arguments) and not repeated:
+        extra = positional[len(command.arguments)]
+        raise UsageError(f"unexpected argument '{extra}'", notes=(command.usage(),))
+
+
+HELP = Flag(("help", "h"), "show this help and exit")
+VERSION = Flag(("version", "v"), "show the version and exit")
+
+
+def write(text: str) -> None:
+    """Text to standard output."""
+    sys.stdout.write(text)

@@ -1,0 +1,313 @@
+"""What `qopt-opt` does once it has something to do."""
+
+from __future__ import annotations
+
+import os
+import sys
+from contextlib import nullcontext
+from io import StringIO
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from xdsl.dialects.builtin import ModuleOp, StringAttr
+
+from qdialect.backends.mlir import module_text, replacing, save_module
+from qdialect.cli.diagnostics import Diagnostic, Expectations
+from qdialect.cli.flags import Arguments, write
+from qdialect.cli.instrumentation import IRDumps, Statistics, Timing
+from qdialect.cli.reproducer import Reproducer, pipeline_of
+from qdialect.cli.terminal import OK, OUR_BUG, WRONG_INPUT, Sources, report
+from qdialect.context import QContext, new_context
+from qdialect.dialects.verifier import BLOBS, verification_errors
+from qdialect.errors import InputError, QError, Where
+from qdialect.frontends.mlir import Parsed, decode, parse_text, read_text, weight_path
+from qdialect.passes.manager import Instrumentation, PassFailure, PassManager
+from qdialect.passes.pipeline import PassSpec, parse_pipeline, pipeline_text
+from qdialect.passes.registry import PassRegistry, load_plugin
+from qdialect.weights import BlobStore
+
+if TYPE_CHECKING:
+    from qdialect.targets.base import Target
+
+SEPARATOR = "// -----"
+
+
+class OptDriver:
+    """One run of `qopt-opt`."""
+
+    def __init__(self, args: Arguments) -> None:
+        self.args = args
+        self.registry = PassRegistry()
+        self.plugins = [load_plugin(name, self.registry) for name in args.texts("load-plugin")]
+        self.specs = [s for text in args.texts("pass-pipeline") for s in parse_pipeline(text)]
+        self.registry.build(self.specs)  # a bad pipeline is reported before the input is read
+        self.target = _target(args.text("target"))
+        self.timing = Timing() if args.switch("mlir-timing") else None
+        self.sources = Sources()
+        self.code = OK
+        self.remarks: list[QContext] = []
+        self.outputs: list[tuple[ModuleOp, QContext]] = []
+
+    def show_dialects(self) -> int:
+        """`--show-dialects`."""
+        write("".join(f"{n}\n" for n in sorted(self._session().registered_dialect_names)))
+        return OK
+
+    def run(self) -> int:
+        """Process the input; returns the exit code."""
+        text, name, folder = _read_input(self.args.positional[0] if self.args.positional else "-")
+        self.sources.add(name, text)
+        self._name, self._folder = name, folder
+        for piece, offset in self._pieces(text):
+            self._process(piece, offset)
+        self._write()
+        if self.timing is not None:
+            sys.stderr.write(self.timing.report())
+        self._write_remarks()
+        return self.code
+
+    # -- pieces ----------------------------------------------------------------
+
+    def _pieces(self, text: str) -> list[tuple[str, int]]:
+        """The pieces of the input and the number of lines before each."""
+        if not self.args.switch("split-input-file"):
+            return [(text, 0)]
+        pieces: list[tuple[str, int]] = []
+        lines: list[str] = []
+        start = 0
+        for number, line in enumerate(text.splitlines(keepends=True)):
+            if line.startswith(SEPARATOR):
+                pieces.append(("".join(lines), start))
+                lines, start = [], number + 1
+            else:
+                lines.append(line)
+        return [*pieces, ("".join(lines), start)]
+
+    def _process(self, text: str, offset: int) -> None:
+        """Read, run and keep one piece; report what goes wrong in it."""
+        ctx = self._session()
+        self.remarks.append(ctx)
+        expectations: Expectations | None = None
+        if self.args.switch("verify-diagnostics"):
+            expectations = Expectations(text, self._name, offset)
+        errors: list[QError] = []
+        try:
+            module = self._transformed(text, offset, ctx, errors)
+            if module is not None:
+                self.outputs.append((module, ctx))
+        except PassFailure as error:
+            report(error, self.sources)
+            self.code = OUR_BUG
+            return
+        except QError as error:
+            errors.append(error)
+        if expectations is None:
+            for error in errors:
+                report(error, self.sources)
+            failed = bool(errors)
+        else:
+            failed = self._check(expectations, errors, ctx)
+        if failed and self.code == OK:
+            self.code = WRONG_INPUT
+
+    def _check(self, expectations: Expectations, errors: list[QError], ctx: QContext) -> bool:
+        diagnostics = [Diagnostic.of_error(error) for error in errors]
+        if self.args.given("remarks"):
+            diagnostics += [Diagnostic.of_remark(remark) for remark in ctx.remarks.remarks]
+        complaints = expectations.check(diagnostics)
+        for complaint in complaints:
+            report(complaint, self.sources)
+        return bool(complaints)
+
+    def _transformed(
+        self, text: str, offset: int, ctx: QContext, errors: list[QError]
+    ) -> ModuleOp | None:
+        with self._phase("Parser"):
+            parsed = parse_text(text, ctx, self._name, folder=self._folder, line_offset=offset)
+        if not self.args.switch("disable-verify"):
+            with self._phase("Verifier"):
+                errors.extend(verification_errors(parsed.module, ctx.blobs))
+            if errors:
+                return None
+        specs, verify_each = self._pipeline(parsed)
+        if self.args.switch("dump-pass-pipeline"):
+            print(pipeline_text(specs), file=sys.stderr)
+        self._run_passes(parsed.module, ctx, specs, verify_each)
+        return parsed.module
+
+    def _pipeline(self, parsed: Parsed) -> tuple[list[PassSpec], bool]:
+        verify_each = self.args.switch("verify-each") and not self.args.switch("disable-verify")
+        if not self.args.switch("run-reproducer"):
+            return self.specs, verify_each
+        found = pipeline_of(parsed.external_resources)
+        if found is None:
+            raise InputError(
+                "not a reproducer: it names no pipeline in its external_resources",
+                where=Where(self._name),
+            )
+        return found
+
+    def _run_passes(
+        self, module: ModuleOp, ctx: QContext, specs: list[PassSpec], verify_each: bool
+    ) -> None:
+        if not specs:
+            return
+        reproducer = Reproducer(
+            ctx, self.args.text("mlir-pass-pipeline-crash-reproducer"), verify_each
+        )
+        statistics = Statistics(ctx) if self.args.switch("mlir-pass-statistics") else None
+        manager = PassManager(
+            ctx,
+            self.registry.build(specs),
+            verify_each=verify_each,
+            instrumentation=[
+                reproducer,
+                *([self.timing] if self.timing else []),
+                *([statistics] if statistics else []),
+                *self._dumps(ctx),
+                *self._numerics(ctx),
+            ],
+        )
+        try:
+            manager.run(module)
+        finally:
+            if reproducer.written is not None:
+                print(f"note: reproducer written to {reproducer.written}", file=sys.stderr)
+        if statistics is not None:
+            sys.stderr.write(statistics.report())
+
+    def _dumps(self, ctx: QContext) -> list[Instrumentation]:
+        args = self.args
+        dumps = IRDumps(
+            ctx,
+            before=None
+            if args.switch("mlir-print-ir-before-all")
+            else args.texts("mlir-print-ir-before"),
+            after=None
+            if args.switch("mlir-print-ir-after-all")
+            else args.texts("mlir-print-ir-after"),
+            after_change=args.switch("mlir-print-ir-after-change"),
+            after_failure=args.switch("mlir-print-ir-after-failure"),
+            generic=args.switch("mlir-print-op-generic"),
+            debuginfo=args.switch("mlir-print-debuginfo"),
+        )
+        return [dumps] if dumps.wanted else []
+
+    def _numerics(self, ctx: QContext) -> list[Instrumentation]:
+        if not self.args.given("verify-numerics"):
+            return []
+        from qdialect.cli.numerics_check import NumericsCheck
+
+        return [NumericsCheck(ctx, self.args.integer("verify-numerics", 1, minimum=1))]
+
+    # -- sessions, output --------------------------------------------------------
+
+    def _session(self) -> QContext:
+        ctx = new_context(allow_unregistered=self.args.switch("allow-unregistered-dialect"))
+        if self.target is not None:
+            ctx.target = self.target
+        for plugin in self.plugins:
+            universe = getattr(plugin, "UNIVERSE", None)
+            for name, factory in getattr(universe, "all_dialects", {}).items():
+                ctx.register_dialect(name, factory)
+            register = getattr(plugin, "register", None)
+            if register is not None:
+                register(ctx)
+        return ctx
+
+    def _write(self) -> None:
+        output = self.args.text("o")
+        if output in (None, "-"):
+            with self._phase("Output"):
+                write(self._joined(self._folder))
+            return
+        if self.code != OK:
+            return
+        path = Path(output)
+        with self._phase("Output"):
+            if len(self.outputs) == 1:
+                module, ctx = self.outputs[0]
+                save_module(
+                    module,
+                    ctx,
+                    path,
+                    generic=self.args.switch("mlir-print-op-generic"),
+                    debuginfo=self.args.switch("mlir-print-debuginfo"),
+                    inline_weights=self.args.switch("inline-weights"),
+                )
+            else:
+                _save_text(path, self._joined(None))
+
+    def _joined(self, folder: Path | None) -> str:
+        """All modules as one text.  Weights that are in a file a reader will find in
+        `folder` stay there; others go into the text."""
+        texts = StringIO()
+        for index, (module, ctx) in enumerate(self.outputs):
+            if index:
+                texts.write(SEPARATOR + "\n")
+            texts.write(
+                module_text(
+                    module,
+                    ctx,
+                    generic=self.args.switch("mlir-print-op-generic"),
+                    debuginfo=self.args.switch("mlir-print-debuginfo"),
+                    inline_weights=self.args.switch("inline-weights"),
+                    external=_beside(module, ctx, folder),
+                )
+            )
+        return texts.getvalue()
+
+    def _write_remarks(self) -> None:
+        if not self.args.given("remarks"):
+            return
+        path = self.args.text("remarks")
+        if path is None:
+            for ctx in self.remarks:
+                for remark in ctx.remarks.remarks:
+                    print(remark, file=sys.stderr)
+            return
+        log = self.remarks[0].remarks
+        for ctx in self.remarks[1:]:
+            log.remarks.extend(ctx.remarks.remarks)
+        _save_text(Path(path), log.to_json() + "\n")
+
+    def _phase(self, name: str):
+        return nullcontext() if self.timing is None else self.timing.phase(name)
+
+
+def _target(name: str | None) -> Target | None:
+    if name is None:
+        return None
+    from qdialect.targets.base import get_target
+
+    return get_target(name)
+
+
+def _read_input(argument: str) -> tuple[str, str, Path]:
+    """Text, name for diagnostics, and the folder in which weights are looked for."""
+    if argument == "-":
+        buffer = getattr(sys.stdin, "buffer", None)
+        data = sys.stdin.read() if buffer is None else decode(buffer.read(), "<stdin>")
+        return data, "<stdin>", Path()
+    path = Path(argument)
+    return read_text(path), argument, path.parent
+
+
+def _beside(module: ModuleOp, ctx: QContext, folder: Path | None) -> BlobStore | None:
+    named = module.attributes.get(BLOBS)
+    if not isinstance(named, StringAttr) or folder is None:
+        # References in a text without a store were there before; what is in memory
+        # only must not get lost.
+        return None if len(ctx.blobs) == 0 else BlobStore()
+    store = BlobStore()
+    store.open(weight_path(named.data, folder))
+    return store
+
+
+def _save_text(path: Path, text: str) -> None:
+    try:
+        with replacing(path) as temporary:
+            temporary.write_text(text, encoding="utf-8")
+    except OSError as error:
+        reason = error.strerror or os.fspath(path)
+        raise InputError(f"cannot write: {reason}", where=Where(str(path))) from None

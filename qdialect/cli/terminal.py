@@ -1,0 +1,125 @@
+"""What people see on standard error: diagnostics, colours, progress."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import IO, TypeVar
+
+from qdialect.errors import QError, UsageError
+
+OK, WRONG_INPUT, WRONG_USAGE, OUR_BUG = 0, 1, 2, 70
+
+_COLOURS = {"error": "31", "remark": "34", "note": "90", "warning": "33", "good": "32", "bold": "1"}
+T = TypeVar("T")
+
+
+def coloured(stream: IO[str]) -> bool:
+    """Colour only on a terminal, and never with NO_COLOR."""
+    return not os.environ.get("NO_COLOR") and stream.isatty()
+
+
+def paint(text: str, colour: str, stream: IO[str]) -> str:
+    """`text` in a colour, if `stream` shows colours."""
+    return f"\033[{_COLOURS[colour]}m{text}\033[0m" if coloured(stream) else text
+
+
+class Sources:
+    """The texts diagnostics point into, by file name."""
+
+    def __init__(self) -> None:
+        self._lines: dict[str, list[str]] = {}
+
+    def add(self, name: str, text: str) -> None:
+        self._lines[name] = text.split("\n")
+
+    def line(self, name: str | None, number: int) -> str | None:
+        lines = self._lines.get(name or "", [])
+        return lines[number - 1] if 0 < number <= len(lines) else None
+
+
+def report(error: QError, sources: Sources | None = None) -> None:
+    """Print an error: one line, the place in the text, the notes."""
+    stream = sys.stderr
+    place = f"{error.where}: " if error.where and str(error.where) else ""
+    print(f"{place}{paint('error', 'error', stream)}: {error.message}", file=stream)
+    where = error.where
+    if where is not None and where.line is not None and sources is not None:
+        line = sources.line(where.file, where.line)
+        if line is not None and len(line) < 1000:
+            column = where.column or 1
+            blank = "".join("\t" if c == "\t" else " " for c in line[: column - 1])
+            print(f"{line}\n{blank}{paint('^', 'good', stream)}", file=stream)
+    for note in error.notes:
+        print(f"{paint('note', 'note', stream)}: {note}", file=stream)
+
+
+def guarded(run: Callable[[Sequence[str]], int], argv: Sequence[str] | None) -> int:
+    """Run a command; errors become messages and exit codes, never tracebacks."""
+    try:
+        code = run(sys.argv[1:] if argv is None else argv)
+        sys.stdout.flush()
+        return code
+    except UsageError as error:
+        report(error)
+        return WRONG_USAGE
+    except QError as error:
+        report(error)
+        return WRONG_INPUT
+    except BrokenPipeError:
+        # The reader of our output has gone; nothing more can be said to it.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return OK
+    except KeyboardInterrupt:
+        return 130
+    except Exception as error:
+        return crashed(error)
+
+
+def crashed(error: BaseException) -> int:
+    """Report a defect of ours: one line, and the traceback in a file."""
+    import tempfile
+    import traceback
+
+    with tempfile.NamedTemporaryFile(
+        "w", prefix="qdialect-crash-", suffix=".txt", delete=False, encoding="utf-8"
+    ) as file:
+        file.write(f"command: {sys.argv}\n")
+        traceback.print_exception(type(error), error, error.__traceback__, file=file)
+    text = str(error).strip().split("\n")[0]
+    print(f"internal error: {type(error).__name__}: {text}", file=sys.stderr)
+    print(f"note: this is a defect of qdialect; details are in {file.name}", file=sys.stderr)
+    return OUR_BUG
+
+
+def progress(items: Iterable[T], total: int, label: str) -> Iterator[T]:
+    """The items; on a terminal with a bar, elsewhere silently."""
+    stream = sys.stderr
+    if not stream.isatty() or total <= 1:
+        yield from items
+        return
+    width = 30
+    try:
+        for index, item in enumerate(items):
+            done = index * width // total
+            bar = "#" * done + "." * (width - done)
+            stream.write(f"\r{label} [{bar}] {index}/{total}")
+            stream.flush()
+            yield item
+    finally:
+        stream.write("\r\033[K")
+        stream.flush()
+
+
+def table(rows: Sequence[Sequence[str]], right: Mapping[int, bool] | None = None) -> str:
+    """Rows as aligned columns; the columns in `right` are right-aligned."""
+    widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
+    lines: list[str] = []
+    for row in rows:
+        cells = [
+            cell.rjust(width) if (right or {}).get(i) else cell.ljust(width)
+            for i, (cell, width) in enumerate(zip(row, widths, strict=True))
+        ]
+        lines.append("  ".join(cells).rstrip())
+    return "\n".join(lines) + "\n"

@@ -1,0 +1,120 @@
+"""The pass manager: runs passes in order, verifies, and lets others watch."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.passes import ModulePass
+from xdsl.utils.exceptions import DiagnosticException
+
+from qdialect.context import QContext
+from qdialect.dialects.verifier import op_where, verify_module
+from qdialect.errors import InputError, QError
+from qdialect.passes.pipeline import PassSpec
+
+Passes = Sequence[tuple[PassSpec, ModulePass]]
+
+
+class Instrumentation:
+    """What may happen around passes; override what you need."""
+
+    def before_pipeline(self, passes: Passes, module: ModuleOp) -> None:
+        """Called once, before the first pass."""
+
+    def before_pass(self, name: str, module: ModuleOp) -> None:
+        """Called before each pass."""
+
+    def before_verify(self, name: str, module: ModuleOp) -> None:
+        """Called between a pass and the verification of its result."""
+
+    def after_pass(self, name: str, module: ModuleOp) -> None:
+        """Called after a pass has run and its result has been verified."""
+
+    def after_failure(self, name: str, module: ModuleOp, error: QError) -> None:
+        """Called when a pass failed, or left a module that does not verify."""
+
+    def after_pipeline(self) -> None:
+        """Called once at the end, also after a failure."""
+
+
+class PassFailure(QError):
+    """A pass did something it must not: our defect, or a plug-in's (exit code 70)."""
+
+
+class PassManager:
+    """Runs `passes` on modules of the session `ctx`.
+
+    With `verify_each` the module is verified after every pass; else once at the end.
+    """
+
+    def __init__(
+        self,
+        ctx: QContext,
+        passes: Passes,
+        *,
+        verify_each: bool = True,
+        instrumentation: Sequence[Instrumentation] = (),
+    ) -> None:
+        self.ctx = ctx
+        self.passes = passes
+        self.verify_each = verify_each
+        self.watchers = list(instrumentation)
+
+    def run(self, module: ModuleOp) -> None:
+        """Apply all passes to `module`, in place.
+
+        Raises QError when a pass cannot do its work on this input, and PassFailure
+        when a pass crashed or left invalid IR.
+        """
+        self._tell(lambda watcher: watcher.before_pipeline(self.passes, module))
+        try:
+            last = len(self.passes) - 1
+            for index, (spec, instance) in enumerate(self.passes):
+                self._run_pass(spec.name, instance, module, self.verify_each or index == last)
+        finally:
+            self._tell(lambda watcher: watcher.after_pipeline())
+
+    def _run_pass(self, name: str, instance: ModulePass, module: ModuleOp, verify: bool) -> None:
+        self._tell(lambda watcher: watcher.before_pass(name, module))
+        try:
+            instance.apply(self.ctx, module)
+            if verify:
+                self._tell(lambda watcher: watcher.before_verify(name, module))
+                self._verify(name, module)
+        except Exception as error:
+            failure = self._described(name, module, error)
+            self._tell(lambda watcher: watcher.after_failure(name, module, failure))
+            if failure is error:
+                raise
+            raise failure from error
+        self._tell(lambda watcher: watcher.after_pass(name, module))
+
+    def _verify(self, name: str, module: ModuleOp) -> None:
+        try:
+            verify_module(module, self.ctx.blobs)
+        except QError as error:
+            raise PassFailure(
+                f"pass '{name}' left invalid IR: {error.message}",
+                where=error.where,
+                code="internal-error",
+                notes=error.notes,
+            ) from error
+
+    def _described(self, name: str, module: ModuleOp, error: Exception) -> QError:
+        if isinstance(error, QError):
+            return error
+        if isinstance(error, DiagnosticException):
+            message = f"pass '{name}' failed: {_brief(error)}"
+            return InputError(message, where=op_where(module), code="pass-failed")
+        return PassFailure(f"pass '{name}' crashed: {_brief(error)}", code="internal-error")
+
+    def _tell(self, call: Callable[[Instrumentation], Any]) -> None:
+        for watcher in self.watchers:
+            call(watcher)
+
+
+def _brief(error: Exception) -> str:
+    text = str(error).strip().split("\n")[0]
+    return f"{type(error).__name__}: {text}" if text else type(error).__name__

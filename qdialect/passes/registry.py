@@ -1,0 +1,89 @@
+"""Pass names to pass classes: ours, a plug-in's, then xDSL's own."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from difflib import get_close_matches
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+from qdialect.errors import QError, UsageError
+from qdialect.passes.options import instantiate
+from qdialect.transforms import PASSES, PassEntry
+
+if TYPE_CHECKING:
+    from xdsl.passes import ModulePass
+
+    from qdialect.passes.pipeline import PassSpec
+
+
+class PassRegistry:
+    """The passes one session knows."""
+
+    def __init__(self, entries: Mapping[str, PassEntry] = PASSES) -> None:
+        self._entries = dict(entries)
+        self._factories: dict[str, Callable[[], type[ModulePass]]] = {}
+
+    def add(self, name: str, factory: Callable[[], type[ModulePass]]) -> None:
+        """Add a plug-in's pass; UsageError (`bad-plugin`) when the name is taken."""
+        if name in self._entries or name in self._factories:
+            raise UsageError(f"there is already a pass '{name}'", code="bad-plugin")
+        self._factories[name] = factory
+
+    def entries(self) -> list[PassEntry]:
+        """The passes with a line of help, ours first."""
+        plugged = [PassEntry(name, "(from a plug-in)", "") for name in sorted(self._factories)]
+        return [*self._entries.values(), *plugged]
+
+    def load(self, name: str) -> type[ModulePass]:
+        """The class of pass `name`; UsageError (`unknown-pass`) if there is none."""
+        if name in self._entries:
+            module, _, attribute = self._entries[name].where.partition(":")
+            return getattr(import_module(module), attribute)
+        if name in self._factories:
+            return self._factories[name]()
+        from xdsl.transforms import get_all_passes
+
+        stock = get_all_passes()
+        if name in stock:
+            return stock[name]()
+        known = [*self._entries, *self._factories]
+        close = get_close_matches(name, known, 1) or get_close_matches(name, stock, 1)
+        hint = f"; did you mean '{close[0]}'?" if close else ""
+        raise UsageError(
+            f"unknown pass '{name}'{hint}",
+            code="unknown-pass",
+            notes=("--list-passes lists the passes",),
+        )
+
+    def build(self, specs: Iterable[PassSpec]) -> list[tuple[PassSpec, ModulePass]]:
+        """The passes of a pipeline, ready to run; UsageError for a bad one."""
+        return [(spec, instantiate(self.load(spec.name), spec)) for spec in specs]
+
+
+def load_plugin(module_name: str, registry: PassRegistry) -> object:
+    """Import a plug-in and add the passes of its `UNIVERSE`; returns the module.
+
+    A plug-in is a module with any of `UNIVERSE` (an `xdsl.universe.Universe`: dialects
+    and passes) and `register(session)`, a function that gets every new session.
+    """
+    try:
+        plugin = import_module(module_name)
+    except ImportError as error:
+        raise UsageError(
+            f"cannot load plug-in '{module_name}': {error}", code="bad-plugin"
+        ) from None
+    except Exception as error:
+        raise QError(
+            f"plug-in '{module_name}' failed to load: {type(error).__name__}: {error}",
+            code="bad-plugin",
+        ) from error
+    universe = getattr(plugin, "UNIVERSE", None)
+    if universe is None and not hasattr(plugin, "register"):
+        raise UsageError(
+            f"'{module_name}' is not a plug-in: it has neither UNIVERSE nor register(session)",
+            code="bad-plugin",
+        )
+    for name, factory in getattr(universe, "all_passes", {}).items():
+        registry.add(name, factory)
+    return plugin

@@ -1,0 +1,40 @@
+"""Every lit test, in this process."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+
+sys.path.insert(0, str(Path(__file__).parent))
+from lit_runner import LIT_TESTS, LitFailure, discover, missing_features, run_file, run_lines
+
+
+@pytest.mark.parametrize("path", discover(), ids=lambda path: str(path.relative_to(LIT_TESTS)))
+def test_lit(path: Path, tmp_path: Path) -> None:
+    missing = missing_features(path)
+    if missing:
+        pytest.skip(f"requires {', '.join(missing)}")
+    try:
+        run_file(path, tmp_path)
+    except LitFailure as failure:
+        pytest.fail(str(failure), pytrace=False)
+
+
+def test_continued_run_lines() -> None:
+    assert run_lines("// RUN: a | \\\n// RUN:   b\n// x\n// RUN: c") == ["a | b", "c"]
+
+
+def test_a_failing_check_fails(tmp_path: Path) -> None:
+    path = tmp_path / "wrong.mlir"
+    path.write_text("// RUN: qopt-opt %s | filecheck %s\n// CHECK: nn.conv2d\n")
+    with pytest.raises(LitFailure):
+        run_file(path, tmp_path)
+
+
+def test_not_wants_a_failure(tmp_path: Path) -> None:
+    path = tmp_path / "right.mlir"
+    path.write_text("// RUN: not qopt-opt %s\nmodule {}\n")
+    with pytest.raises(LitFailure):
+        run_file(path, tmp_path)
