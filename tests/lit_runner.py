@@ -138,7 +138,8 @@ def _split(line: str) -> list[str]:
     words: list[str] = []
     for word in lexer:
         # shlex breaks `2>&1` and `2>file` into pieces; put them together again.
-        if (word in (">", ">>", ">&", "<") and words and words[-1] in ("1", "2")) or (words and re.fullmatch(r"[12]?>&", words[-1])):
+        split_number = word in (">", ">>", ">&", "<") and words[-1:] in (["1"], ["2"])
+        if split_number or (words and re.fullmatch(r"[12]?>&", words[-1])):
             words[-1] += word
         else:
             words.append(word)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Container, Iterator
+from collections.abc import Container, Generator
 from contextlib import contextmanager, suppress
 from io import StringIO
 from pathlib import Path
@@ -101,7 +101,7 @@ def save_module(
 
 
 @contextmanager
-def replacing(path: Path) -> Iterator[Path]:
+def replacing(path: Path) -> Generator[Path]:
     """A temporary path beside `path`; renamed to it at the end, removed on failure.
 
     A device or a pipe is written directly; a link stays a link.
@@ -137,7 +137,7 @@ def blob_keys(module: ModuleOp) -> set[str]:
 
 
 @contextmanager
-def _blobs_attribute(module: ModuleOp, value: Attribute | None) -> Iterator[None]:
+def _blobs_attribute(module: ModuleOp, value: Attribute | None) -> Generator[None]:
     """The module with `nn.blobs` set to `value` (or without it), for a while."""
     before = dict(module.attributes)
     try:

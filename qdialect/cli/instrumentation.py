@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 
 from typing_extensions import override
@@ -84,7 +84,7 @@ class Timing(Instrumentation):
         self._started = self._verified = self._pipeline = 0.0
 
     @contextmanager
-    def phase(self, name: str) -> Iterator[None]:
+    def phase(self, name: str) -> Generator[None]:
         """Time one phase that is not a pass."""
         start = time.perf_counter()
         try:

@@ -99,6 +99,8 @@ class OptDriver:
             report(error, self.sources)
             self.code = OUR_BUG
             return
+        except UsageError:
+            raise
         except QError as error:
             errors.append(error)
         if expectations is None:

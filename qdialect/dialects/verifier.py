@@ -7,6 +7,7 @@ order of definitions and uses; this does neither, and does not recurse.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import cast
 
 from xdsl.dialects.builtin import (
     ArrayAttr,
@@ -26,6 +27,8 @@ from qdialect.weights import BlobStore
 
 #: module attribute that names the weight store beside the text
 BLOBS = "nn.blobs"
+
+FusedParts = ArrayAttr[Attribute]
 
 
 def verify_module(module: ModuleOp, store: BlobStore | None = None) -> None:
@@ -62,7 +65,8 @@ def where_of(location: Attribute) -> Where | None:
             name = name or current.desc.data
             pending.append(current.location)
         elif isinstance(current, FusedLoc) and isinstance(current.locations, ArrayAttr):
-            pending.extend(reversed(current.locations.data))
+            parts = cast("FusedParts", current.locations)
+            pending.extend(reversed(parts.data))
     return Where(node=name) if name else None
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, cast
+from typing import cast
 
 from xdsl.dialects import arith
 from xdsl.dialects.arith import IntegerOverflowAttr
@@ -14,14 +14,13 @@ from xdsl.utils.exceptions import VerifyException
 
 
 def _width(type: Attribute) -> int:
-    element = cast("ContainerType[Any]", type).element_type if _is_shaped(type) else type
+    element: object = type
+    if isinstance(type, ContainerType):
+        element = cast("ContainerType[Attribute]", type).get_element_type()
     if not isinstance(element, IntegerType):
         raise VerifyException(f"operand or result must be signless-integer-like, but got {type}")
-    return element.width.data
-
-
-def _is_shaped(type: Attribute) -> bool:
-    return isinstance(type, ContainerType)
+    width: int = element.width.data
+    return width
 
 
 @irdl_op_definition

@@ -83,13 +83,13 @@ class PassManager:
             if verify:
                 self._tell(lambda watcher: watcher.before_verify(name, module))
                 self._verify(name, module)
+            self._tell(lambda watcher: watcher.after_pass(name, module))
         except Exception as error:
             failure = self._described(name, module, error)
             self._tell(lambda watcher: watcher.after_failure(name, module, failure))
             if failure is error:
                 raise
             raise failure from error
-        self._tell(lambda watcher: watcher.after_pass(name, module))
 
     def _verify(self, name: str, module: ModuleOp) -> None:
         try:

@@ -67,8 +67,9 @@ def _convert(hint: Any, texts: tuple[str, ...]) -> Any:
     origin, arguments = get_origin(hint), get_args(hint)
     if origin in (Union, types.UnionType):
         return _convert_union(arguments, texts)
-    if origin in (tuple, list, frozenset):
-        return origin(_convert(arguments[0], (text,)) for text in texts)
+    if origin in (tuple, list):
+        values = [_convert(arguments[0], (text,)) for text in texts]
+        return tuple(values) if origin is tuple else list(values)
     if hint is bool:
         return _boolean(texts)
     if len(texts) != 1:
