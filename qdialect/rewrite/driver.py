@@ -139,6 +139,15 @@ def is_dead(op: Operation) -> bool:
     )
 
 
+def set_type(value: SSAValue, type: Attribute) -> None:
+    """Give a value another type in place.
+
+    xDSL makes a new value and visits every use, which is quadratic for an op with
+    very many operands; users are not told, so retype all that belong together.
+    """
+    value._type = type  # pyright: ignore[reportPrivateUsage, reportAttributeAccessIssue]
+
+
 class Driver:
     """Applies rules to a module under the user's numerics level."""
 

@@ -54,6 +54,15 @@ def _entries() -> tuple[PassEntry, ...]:
             (_NUMERICS,),
         ),
         PassEntry(
+            "reencode-storage",
+            "change 8-bit storage between signed and unsigned, exactly",
+            f"{here}.reencode_storage:ReencodeStorage",
+            (
+                ("activations", "str", "u8", "i8, u8 or keep"),
+                ("weights", "str", "i8", "i8, u8 or keep"),
+            ),
+        ),
+        PassEntry(
             "canonicalize",
             "remove what does nothing: redundant clamps, identity and paired movements",
             f"{here}.canonicalize:Canonicalize",

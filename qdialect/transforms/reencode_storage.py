@@ -1,0 +1,197 @@
+"""Re-encode 8-bit storage: activations one way, weights another, over a whole module.
+
+    i8 code q, zero point z   <->   u8 code q + 128, zero point z + 128
+
+names the same real numbers, so every value may change its encoding as long as
+all its producers and users agree: exact. Constants are re-encoded per use (a
+shared one is cloned); at the interface, and where an op cannot take the new
+storage, a `quant.rescale` that only renumbers codes is left.
+
+The pass exists because targets have fast kernels for one encoding only: ONNX
+Runtime on x64 wants u8 activations with i8 weights.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from xdsl.context import Context
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.ir import Block, Operation, SSAValue
+from xdsl.passes import ModulePass
+
+from qdialect.behaviors import Behavior
+from qdialect.behaviors import Rule as PortRule
+from qdialect.context import QContext, session
+from qdialect.dialects.nn import ConstantOp, constant_array, constant_of, make_constant
+from qdialect.dialects.nn.base import KEY
+from qdialect.dialects.quant import DCastOp, QCastOp, RescaleOp, UniformType
+from qdialect.errors import UsageError
+from qdialect.qparams import QParams, Storage
+from qdialect.qparams.encoding import pack_i64
+from qdialect.rewrite.driver import is_dead, set_type
+from qdialect.rewrite.remarks import Remark, key_text, location_text
+from qdialect.transforms.rule_pass import qparams_of, with_qparams
+
+_ENCODINGS = ("i8", "u8", "keep")
+
+
+def shifted(params: QParams, keyword: str) -> QParams | None:
+    """`params` on the other signedness, or None if there is nothing to change."""
+    storage = params.storage
+    if storage.width != 8 or storage.is_float or storage.quantile is not None:
+        return None
+    target = Storage.of(keyword)
+    if target.signed == storage.signed:
+        return None
+    shift = target.full_range[0] - storage.full_range[0]
+    return QParams(
+        Storage(target.keyword, 8, storage.min + shift, storage.max + shift),
+        params.expressed,
+        params.layout,
+        params.blocks,
+        params.grid,
+        params.scales,
+        pack_i64(z + shift for z in params.zero_point_list()),
+    )
+
+
+@dataclass(frozen=True)
+class ReencodeStorage(ModulePass):
+    """Change 8-bit storage between signed and unsigned, exactly; see the module.
+
+    `activations` and `weights` are `i8`, `u8` or `keep`; a weight is a constant on
+    the right side of a contraction.
+    """
+
+    name = "reencode-storage"
+
+    activations: str = "u8"
+    weights: str = "i8"
+
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        for option in (self.activations, self.weights):
+            if option not in _ENCODINGS:
+                raise UsageError(
+                    f"reencode-storage: unknown encoding '{option}' (i8, u8 or keep)",
+                    code="bad-option",
+                )
+        _Reencoding(session(ctx), self.activations, self.weights).run(op)
+
+
+class _Reencoding:
+    def __init__(self, ctx: QContext, activations: str, weights: str) -> None:
+        self.ctx = ctx
+        self.activations = activations
+        self.weights = weights
+        self.changed: set[SSAValue] = set()
+        self.adapted: dict[tuple[SSAValue, str], SSAValue] = {}
+
+    def run(self, module: ModuleOp) -> None:
+        ops = list(module.walk())
+        for op in ops:
+            self._retype_results(op)
+        for op in ops:
+            self._adapt_operands(op)
+        for op in ops:
+            if isinstance(op, ConstantOp) and is_dead(op):
+                op.detach()
+                op.erase()
+
+    def _retype_results(self, op: Operation) -> None:
+        """Give the results of an op that makes its own codes the new storage."""
+        if self.activations == "keep":
+            return
+        behavior = self.ctx.behaviors.get(op)
+        if behavior is None and not isinstance(op, QCastOp | RescaleOp):
+            return
+        for index, result in enumerate(op.results):
+            params = qparams_of(result)
+            new = shifted(params, self.activations) if params else None
+            if new is None or not self._takes(behavior, index, new):
+                continue
+            set_type(result, with_qparams(result, new))
+            self.changed.add(result)
+            self._note(op, f"{params.storage if params else ''} becomes {new.storage}")
+
+    def _takes(self, behavior: Behavior | None, index: int, new: QParams) -> bool:
+        storages = behavior.result_port(index).storages if behavior else None
+        return storages is None or str(new.storage) in storages
+
+    def _adapt_operands(self, op: Operation) -> None:
+        operands = list(op.operands)
+        for index, operand in enumerate(operands):
+            wanted = self._wanted(op, index)
+            params = qparams_of(operand)
+            if wanted == "keep" or params is None:
+                continue
+            new = shifted(params, wanted)
+            if new is not None:
+                operands[index] = self._adapted(operand, new, wanted)
+        if any(a is not b for a, b in zip(operands, op.operands, strict=True)):
+            op.operands = operands
+
+    def _wanted(self, op: Operation, index: int) -> str:
+        """The encoding in which `op` takes this operand."""
+        operand = op.operands[index]
+        behavior = self.ctx.behaviors.get(op)
+        if behavior is None:
+            if isinstance(op, DCastOp | RescaleOp) or operand not in self.changed:
+                return "keep"
+            # Anything else keeps seeing the codes it saw before.
+            return "i8" if self.activations == "u8" else "u8"
+        port = behavior.operand_port(index)
+        if port.rule in (PortRule.PLAIN, PortRule.BIAS):
+            return "keep"
+        acc = behavior.accumulator
+        if acc and index == acc.rhs and constant_of(operand):
+            return self.weights
+        if self.activations == "keep" or (
+            port.storages is not None and self.activations not in port.storages
+        ):
+            return "keep"
+        return self.activations
+
+    def _adapted(self, value: SSAValue, new: QParams, encoding: str) -> SSAValue:
+        """`value` in another encoding: a new constant, or a renumbering rescale."""
+        if (value, encoding) in self.adapted:
+            return self.adapted[value, encoding]
+        constant = constant_of(value)
+        if constant is not None:
+            made: ConstantOp | RescaleOp = self._constant(constant, new)
+        else:
+            made = RescaleOp(value, with_qparams(value, new))
+        owner = value.owner
+        if isinstance(owner, Block):
+            assert owner.first_op is not None
+            owner.insert_op_before(made, owner.first_op)
+        else:
+            assert owner.parent is not None
+            owner.parent.insert_op_after(made, owner)
+            made.location = owner.location
+        self.adapted[value, encoding] = made.result
+        return made.result
+
+    def _constant(self, constant: ConstantOp, new: QParams) -> ConstantOp:
+        import numpy as np
+
+        old = constant_array(constant, self.ctx.blobs)
+        codes = (old.view(np.uint8) ^ np.uint8(0x80)).view(
+            np.int8 if new.storage.signed else np.uint8
+        )
+        kept = {KEY: constant.attributes[KEY]} if KEY in constant.attributes else None
+        return make_constant(codes, UniformType(new), self.ctx.blobs, kept)
+
+    def _note(self, op: Operation, reason: str) -> None:
+        self.ctx.remarks.add(
+            Remark(
+                "fired",
+                ReencodeStorage.name,
+                ReencodeStorage.name,
+                location_text(op.location),
+                op.name,
+                key_text(op),
+                contract="exact",
+                reason=reason,
+            )
+        )
