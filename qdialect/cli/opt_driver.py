@@ -19,7 +19,7 @@ from qdialect.cli.reproducer import Reproducer, pipeline_of
 from qdialect.cli.terminal import OK, OUR_BUG, WRONG_INPUT, Sources, report
 from qdialect.context import QContext, new_context
 from qdialect.dialects.verifier import BLOBS, verification_errors
-from qdialect.errors import InputError, QError, Where
+from qdialect.errors import InputError, QError, UsageError, Where
 from qdialect.frontends.mlir import Parsed, decode, parse_text, read_text, weight_path
 from qdialect.passes.manager import Instrumentation, PassFailure, PassManager
 from qdialect.passes.pipeline import PassSpec, parse_pipeline, pipeline_text

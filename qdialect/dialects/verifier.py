@@ -28,8 +28,6 @@ from qdialect.weights import BlobStore
 #: module attribute that names the weight store beside the text
 BLOBS = "nn.blobs"
 
-FusedParts = ArrayAttr[Attribute]
-
 
 def verify_module(module: ModuleOp, store: BlobStore | None = None) -> None:
     """Raise InputError (`invalid-ir`) for the first op that breaks a rule.
@@ -64,9 +62,10 @@ def where_of(location: Attribute) -> Where | None:
         if isinstance(current, NameLoc):
             name = name or current.desc.data
             pending.append(current.location)
-        elif isinstance(current, FusedLoc) and isinstance(current.locations, ArrayAttr):
-            parts = cast("FusedParts", current.locations)
-            pending.extend(reversed(parts.data))
+        elif isinstance(current, FusedLoc):
+            parts = current.locations
+            if isinstance(parts, ArrayAttr):
+                pending.extend(reversed(cast("ArrayAttr[Attribute]", parts).data))
     return Where(node=name) if name else None
 
 

@@ -2,25 +2,22 @@
 
 from __future__ import annotations
 
-from typing import cast
-
 from xdsl.dialects import arith
 from xdsl.dialects.arith import IntegerOverflowAttr
-from xdsl.dialects.builtin import ContainerType, IntegerType
+from xdsl.dialects.builtin import IntegerType
 from xdsl.ir import Attribute
 from xdsl.irdl import irdl_op_definition, operand_def, prop_def, result_def, traits_def
 from xdsl.traits import Pure
 from xdsl.utils.exceptions import VerifyException
 
+from qdialect.dialects.quant import element_type
+
 
 def _width(type: Attribute) -> int:
-    element: object = type
-    if isinstance(type, ContainerType):
-        element = cast("ContainerType[Attribute]", type).get_element_type()
+    element = element_type(type)
     if not isinstance(element, IntegerType):
         raise VerifyException(f"operand or result must be signless-integer-like, but got {type}")
-    width: int = element.width.data
-    return width
+    return element.width.data
 
 
 @irdl_op_definition
