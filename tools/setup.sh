@@ -103,7 +103,7 @@ install_extra() {
   fi
   local started=$SECONDS
   local options=(--disable-pip-version-check)
-  [[ -t 2 ]] || options+=(--quiet)
+  [[ -t 2 ]] || options+=(--quiet --quiet)
   say "installing qdialect[$extra]"
   "$venv/bin/python" -m pip install "${options[@]}" --editable "${root}[$extra]" >&2 || return 1
   printf '%s\n' "$key" >"$stamp"
