@@ -9,12 +9,12 @@ from xdsl.dialects.builtin import TensorType, UnitAttr
 from xdsl.ir import Attribute, SSAValue
 
 from qdialect.dialects import nn
-from qdialect.dialects.nn.base import extents
 from qdialect.dialects.nn.shapes import DYNAMIC
 from qdialect.dialects.onnx import FLOATS, STORED_TRANSPOSED
 from qdialect.dialects.quant import UniformType
 from qdialect.errors import InputError
 from qdialect.frontends.onnx.node import Node
+from qdialect.frontends.onnx.types import extents
 
 if TYPE_CHECKING:
     from qdialect.frontends.onnx.importer import Importer

@@ -34,7 +34,7 @@ from xdsl.utils.exceptions import VerifyException
 
 from qdialect.context import QContext
 from qdialect.dialects.nn import KEY
-from qdialect.dialects.nn.base import extents, ranked
+from qdialect.dialects.nn.base import ranked
 from qdialect.dialects.nn.constants import element_name
 from qdialect.dialects.nn.shapes import DYNAMIC
 from qdialect.dialects.onnx import (
@@ -59,7 +59,7 @@ from qdialect.errors import InputError
 from qdialect.frontends.onnx.attributes import ir_attribute
 from qdialect.frontends.onnx.load import LoadedModel, captured_names, load_model, subgraphs
 from qdialect.frontends.onnx.node import Node, stable_keys
-from qdialect.frontends.onnx.types import dim_names, value_type
+from qdialect.frontends.onnx.types import dim_names, extents, value_type
 from qdialect.weights import DTYPES
 
 if TYPE_CHECKING:

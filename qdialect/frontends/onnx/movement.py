@@ -9,12 +9,11 @@ from xdsl.dialects.builtin import TensorType
 from xdsl.ir import Attribute, SSAValue
 
 from qdialect.dialects import nn
-from qdialect.dialects.nn.base import extents
 from qdialect.dialects.nn.shapes import DYNAMIC
 from qdialect.dialects.onnx import FLOATS
 from qdialect.dialects.quant import UniformType
 from qdialect.frontends.onnx.node import Node
-from qdialect.frontends.onnx.types import value_type
+from qdialect.frontends.onnx.types import extents, value_type
 
 if TYPE_CHECKING:
     from qdialect.frontends.onnx.importer import Importer

@@ -13,13 +13,12 @@ from typing import TYPE_CHECKING, Any, cast
 from xdsl.dialects.builtin import IntegerType, TensorType
 from xdsl.ir import Attribute, SSAValue
 
-from qdialect.dialects.nn.base import extents
 from qdialect.dialects.nn.constants import element_name
 from qdialect.dialects.onnx import ELEMENTS, FLOATS, PARAMS, is_tensor, strings
 from qdialect.dialects.quant import DCastOp, QCastOp, UniformType, element_type, with_element
 from qdialect.errors import InputError
 from qdialect.frontends.onnx.node import Node
-from qdialect.frontends.onnx.types import value_type
+from qdialect.frontends.onnx.types import extents, value_type
 from qdialect.qparams.encoding import QParams
 
 if TYPE_CHECKING:

@@ -5,9 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from xdsl.dialects.builtin import (
+    DYNAMIC_INDEX,
     ArrayAttr,
     IntegerAttr,
     StringAttr,
+    TensorType,
     UnrankedTensorType,
     i64,
 )
@@ -38,6 +40,11 @@ def value_type(proto: TypeProto | None) -> Attribute:
     if not tensor.HasField("shape"):
         return UnrankedTensorType(element)
     return ranked(element, shape_of(tensor.shape))
+
+
+def extents(type: TensorType[Attribute]) -> tuple[int, ...]:
+    """The dimensions of a tensor type, `DYNAMIC` where unknown."""
+    return tuple(DYNAMIC if n == DYNAMIC_INDEX else n for n in type.get_shape())
 
 
 def shape_of(shape: TensorShapeProto) -> tuple[int, ...]:

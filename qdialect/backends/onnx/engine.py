@@ -1,0 +1,147 @@
+"""Running models: ONNX Runtime as an engine, and single kept nodes for the interpreter."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from os import PathLike, fspath
+from typing import TYPE_CHECKING, Any
+
+from xdsl.dialects.builtin import DictionaryAttr
+from xdsl.ir import Operation, SSAValue
+
+from qdialect.backends.onnx.graph import node_attribute
+from qdialect.backends.onnx.header import DEFAULT_OPSET, opset_imports, value_info
+from qdialect.dialects.onnx import DATA_TYPES, MODEL, NodeOp, is_tensor, package
+from qdialect.dialects.quant import element_type
+from qdialect.errors import InputError, QError, Where
+from qdialect.weights import BlobStore
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+    from onnx import ModelProto
+
+    Arrays = Mapping[str, NDArray[Any]]
+
+
+class OrtEngine:
+    """A model in ONNX Runtime on the CPU.
+
+    With `optimize` the runtime rewrites the graph as it likes (all optimizations);
+    without, it runs the nodes as they are written (none).
+    """
+
+    def __init__(
+        self, model: ModelProto | bytes | str | PathLike[str], optimize: bool, threads: int = 1
+    ) -> None:
+        """InputError (`runtime-refuses`) when the runtime does not load the model."""
+        ort = package("onnxruntime")
+        options = ort.SessionOptions()
+        options.intra_op_num_threads = threads
+        options.inter_op_num_threads = 1
+        options.log_severity_level = 3
+        levels = ort.GraphOptimizationLevel
+        options.graph_optimization_level = (
+            levels.ORT_ENABLE_ALL if optimize else levels.ORT_DISABLE_ALL
+        )
+        source: Any
+        if isinstance(model, bytes):
+            source, file = model, None
+        elif isinstance(model, str | PathLike):
+            source = file = fspath(model)
+        else:
+            source, file = model.SerializeToString(), None
+        try:
+            self._session: Any = ort.InferenceSession(
+                source, options, providers=["CPUExecutionProvider"]
+            )
+        except Exception as error:
+            raise InputError(
+                f"ONNX Runtime does not load the model: {_reason(error)}",
+                where=Where(file=file),
+                code="runtime-refuses",
+            ) from None
+        self.inputs: list[str] = [entry.name for entry in self._session.get_inputs()]
+        self.outputs: list[str] = [entry.name for entry in self._session.get_outputs()]
+
+    def run(self, inputs: Arrays) -> dict[str, NDArray[Any]]:
+        """All outputs by name; InputError (`runtime-fails`) when the runtime fails."""
+        try:
+            results = self._session.run(self.outputs, dict(inputs))
+        except Exception as error:
+            raise InputError(
+                f"ONNX Runtime cannot run the model: {_reason(error)}", code="runtime-fails"
+            ) from None
+        return dict(zip(self.outputs, results, strict=True))
+
+
+def _reason(error: Exception) -> str:
+    lines = [line for line in str(error).splitlines() if line.strip()]
+    return lines[0] if lines else type(error).__name__
+
+
+def evaluate_node(
+    op: NodeOp, operands: Sequence[NDArray[Any]], store: BlobStore
+) -> list[NDArray[Any]]:
+    """The results of one kept node on arrays of its operands.
+
+    Runs it as a model of one node: in ONNX Runtime, or in the reference evaluator of
+    the `onnx` package where the runtime has no kernel.  `store` holds its large
+    attributes.  QError (`cannot-evaluate`) when neither runs it.
+    """
+    model = _one_node(op, operands, store)
+    feeds = {entry.name: array for entry, array in zip(model.graph.input, operands, strict=True)}
+    try:
+        return list(OrtEngine(model, optimize=False).run(feeds).values())
+    except InputError as refusal:
+        reason = refusal.message
+    try:
+        results = package("onnx.reference").ReferenceEvaluator(model).run(None, feeds)
+    except Exception as error:
+        raise QError(
+            f"'{op.op_type.data}' cannot be evaluated: {reason}; {_reason(error)}",
+            code="cannot-evaluate",
+        ) from None
+    return list(results)
+
+
+def _one_node(op: NodeOp, operands: Sequence[NDArray[Any]], store: BlobStore) -> ModelProto:
+    helper = package("onnx.helper")
+    captured = list(op.captured())
+    plain = [f"input{i}" for i in range(len(operands) - len(captured))]
+    remaining = iter(plain)
+    inputs = ["" if v is None else next(remaining) for v in op.node_inputs()]
+    outputs = ["" if v is None else f"output{i}" for i, v in enumerate(op.node_results())]
+    node = helper.make_node(op.op_type.data, inputs, outputs, domain=op.domain.data)
+    for name, attribute in op.node_attributes.data.items():
+        node.attribute.append(node_attribute(name, attribute, store))
+    typed = [
+        helper.make_tensor_value_info(
+            name, helper.np_dtype_to_tensor_dtype(array.dtype), array.shape
+        )
+        for name, array in zip((*plain, *captured), operands, strict=True)
+    ]
+    results = [_result(f"output{i}", v) for i, v in enumerate(op.node_results()) if v is not None]
+    graph = helper.make_graph([node], "node", typed, results)
+    imports = {"": DEFAULT_OPSET, **_module_opsets(op)}
+    imports.setdefault(op.domain.data, 1)
+    opsets = [helper.make_opsetid(name, version) for name, version in imports.items()]
+    model: ModelProto = helper.make_model(graph, opset_imports=opsets)
+    model.ir_version = min(model.ir_version, 10)
+    return model
+
+
+def _result(name: str, value: SSAValue) -> Any:
+    code = DATA_TYPES.get(element_type(value.type)) if is_tensor(value.type) else None
+    if code is None:
+        return package("onnx").ValueInfoProto(name=name)
+    return value_info(name, element_type(value.type), code, None)
+
+
+def _module_opsets(op: Operation) -> dict[str, int]:
+    parent: Operation | None = op
+    while parent is not None:
+        model = parent.attributes.get(MODEL)
+        if isinstance(model, DictionaryAttr):
+            return opset_imports(model.data.get("opset"))
+        parent = parent.parent_op()
+    return {}

@@ -1,0 +1,282 @@
+"""Writing a module as an ONNX model.
+
+One walk over the function in program order.  Every SSA value has the name of an
+ONNX tensor: floats and integers as they are, a quantized value as its stored
+integers.  The dequantized form of a quantized value is written once, where it is
+first needed, and shared.  Constants become initializers when they are first read.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Literal, cast
+
+from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, ModuleOp, StringAttr, TensorType
+from xdsl.dialects.func import FuncOp, ReturnOp
+from xdsl.ir import Operation, SSAValue
+
+from qdialect.backends.onnx.graph import GraphWriter
+from qdialect.backends.onnx.header import ModelHeader, inner_names, value_info
+from qdialect.backends.onnx.quantization import (
+    packed,
+    storage_code,
+    write_dequantize,
+    write_quantize,
+)
+from qdialect.context import QContext
+from qdialect.dialects.nn import ConstantOp, constant_array, keys_of
+from qdialect.dialects.onnx import (
+    ARG_NAME,
+    DATA_TYPES,
+    DIMS,
+    DOC,
+    GRAPH_NAME,
+    OUTPUTS,
+    PARAMS,
+    RESULT_NAMES,
+    derived_outputs,
+    package,
+    string_list,
+)
+from qdialect.dialects.quant import DCastOp, element_type, quant_element
+from qdialect.errors import InputError, UnsupportedError, UsageError, Where
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+    from onnx import ModelProto
+
+Form = Literal["qdq", "qoperator"]
+
+
+def export_model(
+    module: ModuleOp, ctx: QContext, form: Form = "qdq", opset: int | None = None
+) -> ModelProto:
+    """The module's function as an ONNX model.
+
+    `form` "qdq" writes every quantized op as dequantize, float op, quantize (movement
+    ops directly on integers where the runtime has them); "qoperator" uses integer
+    kernels where there are any.  `opset` is kept from the imported model, or raised
+    where needed, unless given.  UnsupportedError for what ONNX cannot express,
+    InputError for a module without a function or with several.
+    """
+    if form not in ("qdq", "qoperator"):
+        raise UsageError(f"no ONNX form '{form}' (qdq, qoperator)")
+    functions = [op for op in module.body.ops if isinstance(op, FuncOp)]
+    if len(functions) != 1 or functions[0].is_declaration:
+        raise InputError(
+            f"an ONNX model is one function, but the module has {len(functions)}",
+            code="not-a-model",
+        )
+    header = ModelHeader.of(module, functions[0], opset)
+    exporter = Exporter(functions[0], ctx, form, header.opset)
+    return header.model(exporter.run())
+
+
+@dataclass
+class Exporter:
+    """The state of one export; writers of ops use its methods."""
+
+    function: FuncOp
+    ctx: QContext
+    form: Form
+    opset: int
+    graph: GraphWriter = field(init=False)
+    tensors: dict[SSAValue, str] = field(default_factory=dict[SSAValue, str])
+    _dequantized: dict[SSAValue, str] = field(default_factory=dict[SSAValue, str])
+    _reserved: dict[SSAValue, str] = field(default_factory=dict[SSAValue, str])
+    _codes: dict[SSAValue, int] = field(default_factory=dict[SSAValue, int])
+    _fresh: Counter[str] = field(default_factory=Counter[str])
+
+    # -- names ------------------------------------------------------------------------
+
+    def key(self, op: Operation) -> str:
+        """The name of the op's node: its first key, or its kind and a number."""
+        keys = keys_of(op)
+        if keys:
+            return keys[0]
+        kind = op.name.rpartition(".")[2]
+        self._fresh[kind] += 1
+        return f"{kind}_{self._fresh[kind]}"
+
+    def output_names(self, op: Operation, key: str) -> list[str]:
+        """The tensor names of the op's results, as the model it came from had them."""
+        names = string_list(op.attributes.get(OUTPUTS))
+        derived = derived_outputs(key, len(op.results))
+        return names if len(names) == len(derived) else derived
+
+    def claim(self, value: SSAValue, wanted: str) -> str:
+        """The tensor name for `value`, which is written under it now."""
+        name = self._reserved.get(value) or self.graph.tensor(wanted)
+        self.tensors[value] = name
+        return name
+
+    def alias(self, value: SSAValue, source: SSAValue) -> None:
+        """`value` is the tensor of `source`, under another type."""
+        self.tensors[value] = self.tensor(source)
+        self._codes[value] = self.code(source)
+
+    # -- operands -----------------------------------------------------------------------
+
+    def tensor(self, value: SSAValue) -> str:
+        """The tensor that holds `value`: stored integers if it is quantized."""
+        if value not in self.tensors:
+            if not isinstance(value.owner, ConstantOp):
+                raise InputError("a value is used before it is computed", code="bad-ssa")
+            self.tensors[value] = self.constant(value.owner)
+        return self.tensors[value]
+
+    def code(self, value: SSAValue) -> int:
+        """The `TensorProto.DataType` of the tensor that holds `value`."""
+        if value in self._codes:
+            return self._codes[value]
+        quantized = quant_element(value.type)
+        if quantized is not None:
+            return storage_code(quantized.qparams)
+        return DATA_TYPES[element_type(value.type)]
+
+    def constant(self, op: ConstantOp, *, transposed: bool = False) -> str:
+        """A constant as an initializer, under its key; the tensor name."""
+        array: NDArray[Any] = constant_array(op, self.ctx.blobs)
+        array = array.T if transposed else array
+        code = self.code(op.result)
+        quantized = quant_element(op.result.type)
+        narrow = quantized is not None and quantized.qparams.storage.width < 8
+        width = quantized.qparams.storage.width if narrow and quantized else 8
+        raw = packed(array, width) if narrow else array.tobytes()
+        return self.graph.initializer(self.key(op), code, array.shape, raw)
+
+    def floats(self, value: SSAValue) -> str:
+        """The tensor of a value's real numbers: dequantized if it is quantized."""
+        quantized = quant_element(value.type)
+        if quantized is None:
+            return self.tensor(value)
+        if value not in self._dequantized:
+            cast_op = next(
+                (use.operation for use in value.uses if isinstance(use.operation, DCastOp)), None
+            )
+            if cast_op is not None:
+                self.dequantize(cast_op)
+            else:
+                source = self.tensor(value)
+                name = self.graph.tensor(f"{source}_dequantized")
+                node = f"{source}_DequantizeLinear"
+                write_dequantize(self.graph, source, name, quantized.qparams, node, self.opset)
+                self._dequantized[value] = name
+        return self._dequantized[value]
+
+    def dequantize(self, op: DCastOp) -> None:
+        """Write a `quant.dcast`, unless an earlier need for it already did."""
+        if op.result in self.tensors:
+            return
+        quantized = quant_element(op.input.type)
+        if quantized is None:
+            raise self.unsupported(op, f"cannot dequantize {op.input.type}")
+        key = self.key(op)
+        name = self.claim(op.result, self.output_names(op, key)[0])
+        params = string_list(op.attributes.get(PARAMS))
+        source = self.tensor(op.input)
+        write_dequantize(self.graph, source, name, quantized.qparams, key, self.opset, params)
+        self._dequantized.setdefault(op.input, name)
+
+    def quantize(
+        self, source: str, value: SSAValue, wanted: str, node: str, params: Sequence[str] = ()
+    ) -> None:
+        """Write the quantized `value` from the tensor of its real numbers."""
+        quantized = quant_element(value.type)
+        assert quantized is not None
+        output = self.claim(value, wanted)
+        write_quantize(self.graph, source, output, quantized.qparams, node, self.opset, params)
+
+    # -- the walk -----------------------------------------------------------------------
+
+    def run(self) -> Any:
+        """The graph."""
+        from qdialect.backends.onnx.table import write
+
+        names = self._input_names()
+        terminator = cast("ReturnOp", self.function.body.block.last_op)
+        results = string_list(self.function.attributes.get(RESULT_NAMES))
+        if len(results) != len(terminator.operands):
+            results = [f"result_{i}" for i in range(len(terminator.operands))]
+        self.graph = GraphWriter([*names, *results, *inner_names(self.function, self.ctx.blobs)])
+        self._reserve(terminator, names, results)
+        block = self.function.body.block
+        self.tensors.update(zip(block.args, names, strict=True))
+        for op in block.ops:
+            if op is terminator:
+                break
+            write(self, op)
+        for value, name in zip(terminator.operands, results, strict=True):
+            if self.tensor(value) != name:
+                self.graph.node("Identity", [self.tensor(value)], [name], f"{name}_copy")
+        return self._graph(names, results, terminator)
+
+    def _input_names(self) -> list[str]:
+        attributes = self.function.arg_attrs
+        entries = list(attributes.data) if attributes is not None else []
+        names: list[str] = []
+        for index in range(len(self.function.body.block.args)):
+            given = entries[index].data.get(ARG_NAME) if index < len(entries) else None
+            names.append(given.data if isinstance(given, StringAttr) else f"arg{index}")
+        return names
+
+    def _reserve(self, terminator: ReturnOp, names: list[str], results: list[str]) -> None:
+        """Results that an op computes are written under the graph output's name."""
+        from qdialect.backends.onnx.table import RENAMES
+
+        if len({*names, *results}) != len(names) + len(results):
+            duplicates = [n for n, count in Counter([*names, *results]).items() if count > 1]
+            raise InputError(f"two graph inputs or outputs are named '{duplicates[0]}'")
+        for value, name in zip(terminator.operands, results, strict=True):
+            owner = value.owner
+            if isinstance(owner, Operation) and owner.name not in RENAMES:
+                self._reserved.setdefault(value, name)
+
+    def _graph(self, names: list[str], results: list[str], terminator: ReturnOp) -> Any:
+        helper = package("onnx.helper")
+        attributes = self.function.arg_attrs
+        entries = list(attributes.data) if attributes is not None else []
+        given = self.function.attributes.get(DIMS)
+        dims = list(cast("ArrayAttr[Any]", given).data) if isinstance(given, ArrayAttr) else []
+        inputs = [
+            value_info(name, value.type, self.code_or_none(value), _at(entries, i, DIMS))
+            for i, (name, value) in enumerate(
+                zip(names, self.function.body.block.args, strict=True)
+            )
+        ]
+        outputs = [
+            value_info(
+                name, value.type, self.code_or_none(value), dims[i] if i < len(dims) else None
+            )
+            for i, (name, value) in enumerate(zip(results, terminator.operands, strict=True))
+        ]
+        name = self.function.attributes.get(GRAPH_NAME)
+        doc = self.function.attributes.get(DOC)
+        graph = helper.make_graph(
+            self.graph.nodes,
+            name.data if isinstance(name, StringAttr) else self.function.sym_name.data,
+            inputs,
+            outputs,
+            list(self.graph.initializers.values()),
+            doc.data if isinstance(doc, StringAttr) else None,
+        )
+        return graph, self.graph.domains
+
+    def code_or_none(self, value: SSAValue) -> int | None:
+        """The element type of a tensor value; None for other values."""
+        if not isinstance(value.type, TensorType) and element_type(value.type) == value.type:
+            return None
+        return self.code(value)
+
+    def unsupported(self, op: Operation, reason: str) -> UnsupportedError:
+        """An error at `op`."""
+        keys = keys_of(op)
+        return UnsupportedError(
+            f"'{op.name}' {reason}", where=Where(node=keys[0]) if keys else None
+        )
+
+
+def _at(entries: Sequence[DictionaryAttr], index: int, name: str) -> Any:
+    return entries[index].data.get(name) if index < len(entries) else None

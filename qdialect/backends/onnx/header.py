@@ -1,0 +1,207 @@
+"""What surrounds the graph: opset and IR versions, metadata, typed inputs and outputs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, cast
+
+from xdsl.dialects.builtin import (
+    DYNAMIC_INDEX,
+    ArrayAttr,
+    DictionaryAttr,
+    IntegerAttr,
+    ModuleOp,
+    StringAttr,
+    TensorType,
+)
+from xdsl.dialects.func import FuncOp
+from xdsl.ir import Attribute
+
+from qdialect.backends.onnx.graph import node_attribute
+from qdialect.backends.onnx.quantization import required_opset
+from qdialect.dialects.onnx import MODEL, NodeOp, OpaqueType, ProtoAttr, package
+from qdialect.dialects.quant import quant_element
+from qdialect.errors import UnsupportedError, Where
+from qdialect.weights import BlobStore
+
+if TYPE_CHECKING:
+    from onnx import GraphProto, ModelProto, ValueInfoProto
+
+#: the opset of a module that was not imported from ONNX
+DEFAULT_OPSET = 17
+#: what every writer of ops can rely on
+LEAST_OPSET = 11
+#: ops that need a later opset than `LEAST_OPSET`
+OP_OPSETS = {"nn.softmax": 13}
+
+
+@dataclass
+class ModelHeader:
+    """Versions and metadata of the model to write."""
+
+    attributes: dict[str, Attribute]
+    imports: dict[str, int]
+    opset: int
+    narrow: bool
+
+    @staticmethod
+    def of(module: ModuleOp, function: FuncOp, opset: int | None) -> ModelHeader:
+        """From the imported model's metadata and what the ops need.
+
+        UnsupportedError when `opset` is too low, or differs from the imported one in
+        a way that changes the meaning of a kept node.
+        """
+        model = module.attributes.get(MODEL)
+        attributes = dict(model.data) if isinstance(model, DictionaryAttr) else {}
+        imports = opset_imports(attributes.get("opset"))
+        need, narrow = _needs(function)
+        source = imports.get("")
+        wanted = opset or max(source or DEFAULT_OPSET, need)
+        if wanted < need:
+            raise UnsupportedError(f"the model needs opset {need}, but {wanted} was asked for")
+        if source is not None and wanted != source:
+            _check_kept_nodes(function, source, wanted)
+        imports[""] = wanted
+        return ModelHeader(attributes, imports, wanted, narrow)
+
+    def model(self, written: tuple[GraphProto, set[str]]) -> ModelProto:
+        """The model of a graph and the domains its nodes use."""
+        graph, domains = written
+        helper = package("onnx.helper")
+        for domain in domains:
+            self.imports.setdefault(domain, 1)
+        opsets = [helper.make_opsetid(name, version) for name, version in self.imports.items()]
+        model: ModelProto = helper.make_model(graph, opset_imports=opsets)
+        known = {name: version for name, version in self.imports.items() if name in ("",)}
+        least = helper.find_min_ir_version_for([helper.make_opsetid(*e) for e in known.items()])
+        given = self.attributes.get("ir_version")
+        kept = given.value.data if isinstance(given, IntegerAttr) else 0
+        model.ir_version = max(4, least, kept, 10 if self.narrow else 0)
+        self._describe(model)
+        return model
+
+    def _describe(self, model: ModelProto) -> None:
+        for name in ("producer_name", "producer_version", "domain", "doc_string"):
+            text = self.attributes.get(name)
+            if isinstance(text, StringAttr):
+                setattr(model, name, text.data)
+        version = self.attributes.get("model_version")
+        if isinstance(version, IntegerAttr):
+            model.model_version = version.value.data
+        metadata = self.attributes.get("metadata")
+        if isinstance(metadata, DictionaryAttr):
+            texts = {k: v.data for k, v in metadata.data.items() if isinstance(v, StringAttr)}
+            package("onnx.helper").set_model_props(model, texts)
+
+
+def opset_imports(attribute: Attribute | None) -> dict[str, int]:
+    """Versions by domain, from the module attribute of an imported model."""
+    if not isinstance(attribute, DictionaryAttr):
+        return {}
+    return {
+        "" if name == "ai.onnx" else name: version.value.data
+        for name, version in attribute.data.items()
+        if isinstance(version, IntegerAttr)
+    }
+
+
+def _needs(function: FuncOp) -> tuple[int, bool]:
+    """The least opset for all ops and types, and whether 2- or 4-bit storage occurs."""
+    opset, narrow = LEAST_OPSET, False
+    for op in function.body.block.ops:
+        opset = max(opset, OP_OPSETS.get(op.name, 0))
+        for value in (*op.operands, *op.results):
+            quantized = quant_element(value.type)
+            if quantized is not None:
+                opset = max(opset, required_opset(quantized.qparams))
+                narrow = narrow or quantized.qparams.storage.width < 8
+    return opset, narrow
+
+
+def _check_kept_nodes(function: FuncOp, source: int, target: int) -> None:
+    defs = package("onnx.defs")
+    for op in function.body.block.ops:
+        if not isinstance(op, NodeOp) or op.domain.data:
+            continue
+        name = op.op_type.data
+        versions = [defs.get_schema(name, v, "").since_version for v in (source, target)]
+        if versions[0] != versions[1] or any(True for _ in graphs_in(op)):
+            key = op.attributes.get("nn.key")
+            raise UnsupportedError(
+                f"'{name}' changed between opset {source} of the model and opset {target}",
+                where=Where(node=key.data if isinstance(key, StringAttr) else name),
+            )
+
+
+# -- subgraphs --------------------------------------------------------------------------
+
+
+def graphs_in(op: NodeOp) -> Iterator[str]:
+    """The names of the attributes of a kept node that hold graphs."""
+    for name, attribute in op.node_attributes.data.items():
+        if isinstance(attribute, ProtoAttr) and attribute.kind.data in ("graph", "graphs"):
+            yield name
+
+
+def inner_names(function: FuncOp, store: BlobStore) -> Iterator[str]:
+    """Every tensor name defined inside a subgraph: no outer tensor may take it."""
+    for op in function.body.block.ops:
+        if isinstance(op, NodeOp):
+            for name in graphs_in(op):
+                held = node_attribute(name, op.node_attributes.data[name], store)
+                for graph in (*held.graphs, *((held.g,) if held.HasField("g") else ())):
+                    yield from _defined(graph)
+
+
+def _defined(graph: GraphProto) -> Iterator[str]:
+    yield from (v.name for v in graph.input)
+    yield from (t.name for t in graph.initializer)
+    for node in graph.node:
+        yield from node.output
+        for attribute in node.attribute:
+            for inner in (*attribute.graphs, *((attribute.g,) if attribute.HasField("g") else ())):
+                yield from _defined(inner)
+
+
+# -- inputs and outputs -----------------------------------------------------------------
+
+
+def value_info(
+    name: str, type: Attribute, code: int | None, dims: Attribute | None
+) -> ValueInfoProto:
+    """A typed graph input or output; `dims` are declared extents and symbolic names."""
+    onnx = package("onnx")
+    if code is None:
+        return _opaque(name, type)
+    extents: list[int | str | None] | None = None
+    if isinstance(type, TensorType):
+        shape = cast("TensorType[Attribute]", type).get_shape()
+        extents = [None if n == DYNAMIC_INDEX else n for n in shape]
+    named = _named(dims)
+    if named is not None and (extents is None or len(named) == len(extents)):
+        known = extents or [None] * len(named)
+        extents = [n if k is None else k for k, n in zip(known, named, strict=True)]
+    return onnx.helper.make_tensor_value_info(name, code, extents)
+
+
+def _named(dims: Attribute | None) -> list[int | str | None] | None:
+    if not isinstance(dims, ArrayAttr) or not len(dims.data):
+        return None
+    result: list[int | str | None] = []
+    for entry in cast("ArrayAttr[Any]", dims).data:
+        if isinstance(entry, StringAttr):
+            result.append(entry.data)
+        else:
+            value: int = entry.value.data
+            result.append(value if value >= 0 else None)
+    return result
+
+
+def _opaque(name: str, type: Attribute) -> ValueInfoProto:
+    onnx = package("onnx")
+    if not isinstance(type, OpaqueType):
+        raise UnsupportedError(f"no ONNX type for {type} of '{name}'")
+    proto = onnx.TypeProto()
+    package("google.protobuf.text_format").Parse(type.data, proto)
+    return onnx.helper.make_value_info(name, proto)

@@ -1,0 +1,127 @@
+"""`onnx.node` back as the node it was."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from xdsl.dialects.builtin import StringAttr, UnrealizedConversionCastOp
+from xdsl.ir import SSAValue
+
+from qdialect.backends.onnx.graph import node_attribute
+from qdialect.dialects.nn import ConstantOp
+from qdialect.dialects.onnx import DATA_TYPES, DOC, NodeOp, is_tensor
+from qdialect.dialects.quant import (
+    DCastOp,
+    QCastOp,
+    RescaleOp,
+    SCastOp,
+    element_type,
+    quant_element,
+)
+
+if TYPE_CHECKING:
+    from onnx import GraphProto
+
+    from qdialect.backends.onnx.exporter import Exporter
+
+
+def write_node(exporter: Exporter, op: NodeOp) -> None:
+    """The node verbatim: attributes, absent inputs, subgraphs with the names of today."""
+    key = exporter.key(op)
+    inputs = [_input(exporter, op, v) if v is not None else "" for v in op.node_inputs()]
+    renamed = {name: _input(exporter, op, v) for name, v in op.captured().items()}
+    names = iter(exporter.output_names(op, key))
+    outputs = [exporter.claim(v, next(names)) if v is not None else "" for v in op.node_results()]
+    made = exporter.graph.node(op.op_type.data, inputs, outputs, key, op.domain.data)
+    for name, attribute in op.node_attributes.data.items():
+        written = node_attribute(name, attribute, exporter.ctx.blobs)
+        for graph in (*written.graphs, *((written.g,) if written.HasField("g") else ())):
+            rename(graph, renamed)
+        made.attribute.append(written)
+    doc = op.attributes.get(DOC)
+    if isinstance(doc, StringAttr):
+        made.doc_string = doc.data
+
+
+def _input(exporter: Exporter, op: NodeOp, value: SSAValue) -> str:
+    element = element_type(value.type)
+    if is_tensor(value.type) and exporter.code(value) != DATA_TYPES.get(element):
+        raise exporter.unsupported(
+            op, f"({op.op_type.data}) takes {value.type}, but its tensor has other integers"
+        )
+    return exporter.tensor(value)
+
+
+def rename(graph: GraphProto, names: dict[str, str]) -> None:
+    """Let a subgraph read outer tensors under their new names."""
+    changed = {old: new for old, new in names.items() if old != new}
+    if not changed:
+        return
+    inner = {v.name for v in graph.input} | {t.name for t in graph.initializer}
+    inner |= {name for node in graph.node for name in node.output}
+    outer = {old: new for old, new in changed.items() if old not in inner}
+    for node in graph.node:
+        node.input[:] = [outer.get(name, name) for name in node.input]
+        for attribute in node.attribute:
+            for nested in (*attribute.graphs, *((attribute.g,) if attribute.HasField("g") else ())):
+                rename(nested, outer)
+    for result in graph.output:
+        result.name = outer.get(result.name, result.name)
+
+
+# -- casts --------------------------------------------------------------------------------
+
+
+def write_constant(exporter: Exporter, op: ConstantOp) -> None:
+    """Nothing: constants are written when something reads them."""
+
+
+def write_dcast(exporter: Exporter, op: DCastOp) -> None:
+    """DequantizeLinear."""
+    from qdialect.backends.onnx.fully_connected import is_transposed_weight
+
+    if not is_transposed_weight(op):
+        exporter.dequantize(op)
+
+
+def write_qcast(exporter: Exporter, op: QCastOp) -> None:
+    """QuantizeLinear."""
+    from qdialect.dialects.onnx import PARAMS, string_list
+    from qdialect.dialects.quant import cast_rounding
+    from qdialect.numerics.rounding import Rounding
+
+    if cast_rounding(op) is not Rounding.HALF_EVEN:
+        raise exporter.unsupported(op, f"rounds {cast_rounding(op).value}; ONNX rounds half even")
+    key = exporter.key(op)
+    params = string_list(op.attributes.get(PARAMS))
+    source = exporter.tensor(op.input)
+    exporter.quantize(source, op.result, exporter.output_names(op, key)[0], key, params)
+
+
+def write_rescale(exporter: Exporter, op: RescaleOp) -> None:
+    """DequantizeLinear of the operand, QuantizeLinear of that."""
+    from qdialect.numerics.rounding import Rounding
+
+    if op.rounding is not Rounding.HALF_EVEN:
+        raise exporter.unsupported(op, f"rounds {op.rounding.value}; ONNX rounds half even")
+    key = exporter.key(op)
+    source = exporter.floats(op.input)
+    exporter.quantize(source, op.result, exporter.output_names(op, key)[0], key)
+
+
+def write_scast(exporter: Exporter, op: SCastOp) -> None:
+    """Nothing: the tensor is the same integers."""
+    exporter.alias(op.result, op.input)
+    quantized = quant_element(op.result.type)
+    if quantized is not None:
+        from qdialect.backends.onnx.quantization import storage_code
+
+        if storage_code(quantized.qparams) != exporter.code(op.input):
+            raise exporter.unsupported(op, "reads integers of one signedness as the other")
+
+
+def write_conversion(exporter: Exporter, op: UnrealizedConversionCastOp) -> None:
+    """Nothing: a signless integer type and ONNX's are the same tensor."""
+    if len(op.inputs) != 1 or len(op.outputs) != 1:
+        raise exporter.unsupported(op, "is not an ONNX op")
+    exporter.alias(op.outputs[0], op.inputs[0])

@@ -1,0 +1,216 @@
+"""Float ops as ONNX nodes, and movement ops on floats or stored integers alike."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, cast
+
+from xdsl.ir import Operation
+
+from qdialect.dialects import nn
+from qdialect.dialects.nn import NNOp, shape_of
+from qdialect.dialects.nn.shapes import DYNAMIC
+from qdialect.dialects.quant import UniformType, element_type, quant_element
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    from qdialect.backends.onnx.exporter import Exporter
+
+
+@dataclass
+class Call:
+    """One op to write: operand tensors in, result tensor out."""
+
+    exporter: Exporter
+    op: Operation
+    key: str
+    inputs: list[str]
+    output: str
+
+    @property
+    def values(self) -> dict[str, Any]:
+        """The op's properties as Python values."""
+        return cast("NNOp", self.op).values
+
+    def node(self, op_type: str, *inputs: str, **attributes: Any) -> None:
+        """The op as one node, on its operands unless `inputs` are given."""
+        sources = list(inputs) or self.inputs
+        self.exporter.graph.node(op_type, sources, [self.output], self.key, **attributes)
+
+    def scalar(self, suffix: str, value: float) -> str:
+        """A number of the operand's type (expressed type if quantized) as an initializer."""
+        return self.exporter.graph.array(f"{self.key}_{suffix}", self.float_scalar(value))
+
+    def float_scalar(self, value: float) -> np.ndarray[Any, Any]:
+        """`value` as a 0-dimensional array of the operand's float type."""
+        import numpy as np
+
+        quantized = quant_element(self.op.operands[0].type)
+        held = quantized.qparams.expressed if quantized else str(self.op.operands[0].type)
+        for name, dtype in (("f16", np.float16), ("f64", np.float64)):
+            if name == held or str(element_type(self.op.operands[0].type)) == name:
+                return np.array(value, dtype)
+        return np.array(value, np.float32)
+
+    def ints(self, suffix: str, values: list[int]) -> str:
+        """A list of integers as an initializer."""
+        return self.exporter.graph.ints(f"{self.key}_{suffix}", values)
+
+
+Writer = Callable[[Call], None]
+
+
+def same(op_type: str, *names: str) -> Writer:
+    """An op with the same meaning; `names` are the attributes that carry over."""
+
+    def write(call: Call) -> None:
+        values = call.values
+        call.node(op_type, **{name: values[name] for name in names})
+
+    return write
+
+
+def conv(call: Call) -> None:
+    """`nn.conv2d` as Conv."""
+    v = call.values
+    call.node(
+        "Conv",
+        dilations=v["dilations"],
+        group=v["groups"],
+        kernel_shape=shape_of(call.op.operands[1])[2:],
+        pads=v["pads"],
+        strides=v["strides"],
+    )
+
+
+def clip(call: Call) -> None:
+    """`nn.clip` as Clip with constant bounds."""
+    v = call.values
+    bounds = [call.scalar(n, v[n]) if v.get(n) is not None else "" for n in ("min", "max")]
+    while bounds and not bounds[-1]:
+        bounds.pop()
+    call.node("Clip", call.inputs[0], *bounds)
+
+
+def hard_swish(call: Call) -> None:
+    """`nn.hard_swish` as HardSwish, before opset 14 as a product."""
+    if call.exporter.opset >= 14:
+        call.node("HardSwish")
+        return
+    gate = call.exporter.graph.tensor(f"{call.output}_gate")
+    call.exporter.graph.node(
+        "HardSigmoid", call.inputs, [gate], f"{call.key}_gate", alpha=1 / 6, beta=0.5
+    )
+    call.node("Mul", call.inputs[0], gate)
+
+
+def pool(op_type: str) -> Writer:
+    """A pooling op; attributes at their default are left out."""
+
+    def write(call: Call) -> None:
+        v = call.values
+        dilated = any(d != 1 for d in v["dilations"])
+        call.node(
+            op_type,
+            kernel_shape=v["kernel"],
+            strides=v["strides"],
+            pads=v["pads"],
+            dilations=v["dilations"] if dilated else None,
+            ceil_mode=int(v["ceil_mode"]) or None,
+            count_include_pad=int(v.get("count_include_pad", 0)) or None,
+        )
+
+    return write
+
+
+# -- movement -----------------------------------------------------------------------------
+
+
+def reshape(call: Call) -> None:
+    """`nn.reshape` as Reshape to a constant shape."""
+    op = cast("nn.ReshapeOp", call.op)
+    declared = shape_of(op.results[0])
+    target = list(op.values.get("shape") or declared)
+    zero_is_extent = 0 in declared and op.shape is None
+    call.node(
+        "Reshape",
+        call.inputs[0],
+        call.ints("shape", [-1 if n == DYNAMIC else n for n in target]),
+        allowzero=1 if zero_is_extent else None,
+    )
+
+
+def slice_(call: Call) -> None:
+    """`nn.slice` as Slice over the dimensions it shortens."""
+    v = call.values
+    shape = shape_of(call.op.operands[0])
+    bounds = list(zip(v["starts"], v["stops"], v["steps"], strict=True))
+    axes = [d for d, b in enumerate(bounds) if not _takes_all(shape[d], *b)] or [0]
+    lists = [list(entry) for entry in zip(*(bounds[d] for d in axes), strict=True)]
+    starts, stops, steps = lists
+    inputs = [call.ints("starts", starts), call.ints("ends", stops), call.ints("axes", axes)]
+    if any(step != 1 for step in steps):
+        inputs.append(call.ints("steps", steps))
+    call.node("Slice", call.inputs[0], *inputs)
+
+
+def _takes_all(extent: int, start: int, stop: int, step: int) -> bool:
+    if step != 1 or start != 0:
+        return False
+    return stop >= extent if extent != DYNAMIC else stop == 2**63 - 1
+
+
+def pad(call: Call) -> None:
+    """`nn.pad` as Pad; the value as stored integer when the operand is quantized."""
+    v = call.values
+    inputs = [call.inputs[0], call.ints("pads", [*v["low"], *v["high"]])]
+    if v["mode"] == "constant":
+        inputs.append(_pad_value(call, v["value"]))
+    call.node("Pad", *inputs, mode=None if v["mode"] == "constant" else v["mode"])
+
+
+def _pad_value(call: Call, value: float) -> str:
+    import numpy as np
+
+    element = element_type(call.op.operands[0].type)
+    direct = isinstance(element, UniformType) and call.inputs[0] == call.exporter.tensor(
+        call.op.operands[0]
+    )
+    if not isinstance(element, UniformType) or not direct:
+        return call.scalar("value", value)
+    storage = element.qparams.storage
+    stored = round(value / element.qparams.scale) + element.qparams.zero_point
+    stored = min(max(stored, storage.min), storage.max)
+    dtype = np.int8 if storage.signed else np.uint8
+    return call.exporter.graph.array(f"{call.key}_value", np.array(stored, dtype))
+
+
+PLAIN: dict[str, Writer] = {
+    "nn.conv2d": conv,
+    "nn.matmul": same("MatMul"),
+    "nn.add": same("Add"),
+    "nn.sub": same("Sub"),
+    "nn.mul": same("Mul"),
+    "nn.div": same("Div"),
+    "nn.relu": same("Relu"),
+    "nn.clip": clip,
+    "nn.leaky_relu": same("LeakyRelu", "alpha"),
+    "nn.sigmoid": same("Sigmoid"),
+    "nn.tanh": same("Tanh"),
+    "nn.hard_sigmoid": same("HardSigmoid", "alpha", "beta"),
+    "nn.hard_swish": hard_swish,
+    "nn.max_pool2d": pool("MaxPool"),
+    "nn.avg_pool2d": pool("AveragePool"),
+    "nn.global_avg_pool2d": same("GlobalAveragePool"),
+    "nn.batch_norm": same("BatchNormalization", "epsilon"),
+    "nn.softmax": same("Softmax", "axis"),
+    "nn.concat": same("Concat", "axis"),
+    "nn.reshape": reshape,
+    "nn.flatten": same("Flatten", "axis"),
+    "nn.transpose": same("Transpose", "perm"),
+    "nn.slice": slice_,
+    "nn.pad": pad,
+}
+"""How each float op is written; `nn.fully_connected` is in `fully_connected.py`."""

@@ -1,0 +1,96 @@
+"""Which op is written how: one entry per op name."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any, cast
+
+from xdsl.ir import Operation
+
+from qdialect.backends.onnx import nodes
+from qdialect.backends.onnx.fully_connected import fully_connected
+from qdialect.backends.onnx.kernels import DIRECT
+from qdialect.backends.onnx.plain import PLAIN, Call
+from qdialect.dialects.nn import FullyConnectedOp, NNOp
+from qdialect.dialects.quant import quant_element
+
+if TYPE_CHECKING:
+    from qdialect.backends.onnx.exporter import Exporter
+
+OTHERS: Mapping[str, Callable[[Any, Any], None]] = {
+    "nn.constant": nodes.write_constant,
+    "quant.dcast": nodes.write_dcast,
+    "quant.qcast": nodes.write_qcast,
+    "quant.scast": nodes.write_scast,
+    "quant.rescale": nodes.write_rescale,
+    "onnx.node": nodes.write_node,
+    "builtin.unrealized_conversion_cast": nodes.write_conversion,
+}
+
+RENAMES = frozenset({"nn.constant", "quant.scast", "builtin.unrealized_conversion_cast"})
+"""Ops that give a tensor another type or name, but write no node."""
+
+
+def write(exporter: Exporter, op: Operation) -> None:
+    """Write one op; UnsupportedError if there is no way to."""
+    if op.name in OTHERS:
+        OTHERS[op.name](exporter, op)
+    elif op.name in PLAIN or isinstance(op, FullyConnectedOp):
+        _write_nn(exporter, op)
+    else:
+        raise exporter.unsupported(op, "has no ONNX form")
+
+
+def _write_nn(exporter: Exporter, op: Operation) -> None:
+    elements = [quant_element(v.type) for v in (*op.operands, *op.results)]
+    key = exporter.key(op)
+    wanted = exporter.output_names(op, key)[0]
+    if not any(elements):
+        _write_float(exporter, op, key, exporter.claim(op.results[0], wanted))
+        return
+    if exporter.form == "qoperator":
+        from qdialect.backends.onnx.qoperator import write_kernel
+
+        if write_kernel(exporter, op, key, wanted):
+            return
+    if _is_direct(op):
+        inputs = [exporter.tensor(v) for v in op.operands]
+        PLAIN[op.name](Call(exporter, op, key, inputs, exporter.claim(op.results[0], wanted)))
+        return
+    _write_dequantized(exporter, op, key, wanted)
+
+
+def _write_dequantized(exporter: Exporter, op: Operation, key: str, wanted: str) -> None:
+    """Dequantize, op, quantize."""
+    rounding = cast("NNOp", op).values.get("rounding", "half_even")
+    result = op.results[0]
+    if quant_element(result.type) is None:
+        _write_float(exporter, op, key, exporter.claim(result, wanted))
+        return
+    if rounding != "half_even":
+        raise exporter.unsupported(op, f"rounds {rounding}; ONNX rounds half even")
+    real = exporter.graph.tensor(wanted)
+    _write_float(exporter, op, key, real)
+    exporter.quantize(real, result, f"{real}_quantized", f"{key}_QuantizeLinear")
+
+
+def _write_float(exporter: Exporter, op: Operation, key: str, output: str) -> None:
+    if isinstance(op, FullyConnectedOp):
+        fully_connected(exporter, op, key, output)
+        return
+    inputs = [exporter.floats(v) for v in op.operands]
+    PLAIN[op.name](Call(exporter, op, key, inputs, output))
+
+
+def _is_direct(op: Operation) -> bool:
+    """A movement op, or a max pool, between equal qparams of a storage it runs on."""
+    storages = DIRECT.get(op.name)
+    elements = [quant_element(v.type) for v in (*op.operands, *op.results)]
+    if storages is None or any(element is None for element in elements):
+        return False
+    known = [element.qparams for element in elements if element is not None]
+    if any(q.storage.spelling not in storages for q in known):
+        return False
+    if op.name == "nn.concat":
+        return all(q == known[0] and q.is_per_tensor for q in known)
+    return op.name not in ("nn.pad", "nn.max_pool2d") or known[0].is_per_tensor
