@@ -18,7 +18,6 @@ from typing import cast
 
 import numpy as np
 from numpy.typing import NDArray
-from xdsl.dialects.builtin import IntegerType
 from xdsl.ir import Attribute, Operation
 
 from qdialect.dialects.quant import (
@@ -84,12 +83,9 @@ def dcast(op: Operation, operands: Sequence[Array], evaluation: Evaluation) -> l
 
 def scast(op: Operation, operands: Sequence[Array], evaluation: Evaluation) -> list[Array]:
     """The same `width` bits under the result's signedness."""
-    target = op.results[0].type
-    element = element_type(target)
-    element = element_type(op.operands[0].type) if quant_element(target) else element
-    if not isinstance(element, IntegerType):
-        raise UnsupportedError(f"'{op.name}' needs known storage", where=place(op))
-    width, dtype = element.width.data, evaluation.dtype(target)
+    source, target = op.operands[0].type, op.results[0].type
+    width = _qparams(op, source if quant_element(source) else target).storage.width
+    dtype = evaluation.dtype(target)
     bits = operands[0].astype(np.int64) & ((1 << width) - 1)
     if dtype.kind == "i":
         bits = (bits ^ (1 << (width - 1))) - (1 << (width - 1))
@@ -118,14 +114,11 @@ def _fixed_point(stored: Array, source: QParams, target: QParams, op: RescaleOp)
     pairs = np.array(op.fixed_point, np.int64)
     owner = source if target.is_per_tensor else target
     cut = tuple(slice(extent) for extent in stored.shape)
-    multiplier, shift = (
-        (
-            column
-            if column.size == 1
-            else spread(owner, column.reshape(owner.grid), stored.ndim)[cut]
-        )
-        for column in (pairs[:, 0], pairs[:, 1])
-    )
+    columns = [pairs[:, 0], pairs[:, 1]]
+    if len(pairs) > 1:
+        grids = [column.reshape(owner.grid) for column in columns]
+        columns = [spread(owner, grid, stored.ndim)[cut] for grid in grids]
+    multiplier, shift = columns
     steps = offsets(stored, source)
     if np.abs(steps).max(initial=0) >= 1 << 31:
         steps = steps.astype(object)

@@ -48,30 +48,40 @@ class Evaluation:
     floats: Floats = "ieee"
 
     def dtype(self, type: Attribute) -> np.dtype[Any]:
-        """The numpy dtype of values of an IR type; UnsupportedError."""
-        element = element_type(type)
-        if isinstance(element, UniformType):
-            return storage_dtype(element.qparams.storage)
-        if isinstance(element, IndexType):
-            return np.dtype(np.int64)
-        if isinstance(element, IntegerType):
-            integer = cast(IntegerType, element)
-            signed = integer.signedness.data is not Signedness.UNSIGNED
-            return integer_dtype(integer.width.data, signed)
-        name = str(element)
-        if name not in _FLOATS:
-            raise UnsupportedError(f"values of type {element} cannot be interpreted")
-        return np.dtype(np.float64 if self.floats == "real" else _FLOATS[name])
+        """See `runtime_dtype`."""
+        return runtime_dtype(type, self.floats)
 
     def as_float(self, values: Array, type: Attribute) -> Array:
-        """Floats of any precision as runtime values of a float type, rounded to nearest even."""
-        if self.floats == "ieee" and str(element_type(type)) == "bf16":
-            return round_to_bf16(values)
-        return values.astype(self.dtype(type), copy=False)
+        """See `as_float`."""
+        return as_float(values, type, self.floats)
 
 
 Kernel = Callable[[Operation, Sequence[Array], Evaluation], Sequence[Array]]
 """Computes the results of one op from its operands; must not write into them."""
+
+
+def runtime_dtype(type: Attribute, floats: Floats = "ieee") -> np.dtype[Any]:
+    """The numpy dtype of values of an IR type; UnsupportedError."""
+    element = element_type(type)
+    if isinstance(element, UniformType):
+        return storage_dtype(element.qparams.storage)
+    if isinstance(element, IndexType):
+        return np.dtype(np.int64)
+    if isinstance(element, IntegerType):
+        integer = cast(IntegerType, element)
+        signed = integer.signedness.data is not Signedness.UNSIGNED
+        return integer_dtype(integer.width.data, signed)
+    name = str(element)
+    if name not in _FLOATS:
+        raise UnsupportedError(f"values of type {element} cannot be interpreted")
+    return np.dtype(np.float64 if floats == "real" else _FLOATS[name])
+
+
+def as_float(values: Array, type: Attribute, floats: Floats = "ieee") -> Array:
+    """Floats of any precision as runtime values of a float type, rounded to nearest even."""
+    if floats == "ieee" and str(element_type(type)) == "bf16":
+        return round_to_bf16(values)
+    return values.astype(runtime_dtype(type, floats), copy=False)
 
 
 def integer_dtype(width: int, signed: bool) -> np.dtype[Any]:

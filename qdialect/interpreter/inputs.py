@@ -1,0 +1,70 @@
+"""Random inputs for a function, reproducible from a seed."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from xdsl.dialects.func import FuncOp
+from xdsl.ir import Attribute
+
+from qdialect.dialects.nn.shapes import DYNAMIC
+from qdialect.dialects.quant import quant_element
+from qdialect.interpreter.quantize import field
+from qdialect.interpreter.values import Array, Floats, as_float, declared_shape, runtime_dtype
+
+_SHARE = 0.5
+"""Share of elements that `boundary` draws from the special values."""
+
+
+def random_inputs(
+    func: FuncOp,
+    seed: int,
+    boundary: bool = False,
+    *,
+    floats: Floats = "ieee",
+    dynamic: int = 1,
+) -> list[Array]:
+    """One array per argument, in order; the same for the same seed and signature.
+
+    Stored integers are uniform in the storage bounds, floats normal, integers
+    uniform in [-8, 8] (or [0, 8] without sign). With `boundary` half of the elements
+    are special instead: storage bounds, zero point and their neighbours; for floats
+    0, -0 and values from 1e-3 to 1e6. Dynamic extents become `dynamic`.
+    """
+    rng = np.random.default_rng(seed)
+    return [_draw(rng, kind, boundary, floats, dynamic) for kind in func.function_type.inputs.data]
+
+
+def _draw(
+    rng: np.random.Generator,
+    kind: Attribute,
+    boundary: bool,
+    floats: Floats,
+    dynamic: int,
+) -> Array:
+    shape = tuple(dynamic if n == DYNAMIC else n for n in declared_shape(kind))
+    dtype, element = runtime_dtype(kind, floats), quant_element(kind)
+    if element is not None:
+        storage = element.qparams.storage
+        values = rng.integers(storage.min, storage.max, shape, np.int64, endpoint=True)
+        if boundary:
+            zero = np.broadcast_to(field(element.qparams, shape)[1], shape)
+            special = [storage.min, storage.min + 1, storage.max - 1, storage.max, 0, 0, 0]
+            offset = [0, 0, 0, 0, -1, 0, 1]
+            which = rng.integers(0, len(special), shape)
+            near_zero = zero + np.array(offset)[which]
+            chosen = np.where(which < 4, np.array(special)[which], near_zero)
+            chosen = np.clip(chosen, storage.min, storage.max)
+            values = np.where(rng.random(shape) < _SHARE, chosen, values)
+        return values.astype(dtype)
+    if dtype.kind == "f":
+        reals: NDArray[Any] = rng.normal(size=shape)
+        if boundary:
+            special = np.array([0.0, -0.0, 1e-3, -1e-3, 1.0, -1.0, 0.5, 1e6, -1e6])
+            chosen = special[rng.integers(0, special.size, shape)]
+            reals = np.where(rng.random(shape) < _SHARE, chosen, reals)
+        return as_float(reals, kind, floats)
+    low = -8 if dtype.kind == "i" else 0
+    return rng.integers(low, 8 if dtype.kind != "b" else 1, shape, endpoint=True).astype(dtype)
