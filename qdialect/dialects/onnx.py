@@ -60,7 +60,8 @@ RESULT_NAMES = "nn.result_names"
 OUTPUTS = "nn.outputs"
 #: names of removed Identity and Dropout results that now are this value
 ALIASES = "nn.aliases"
-#: names of scale and zero point tensors of a quantize or dequantize node
+#: names of a node's inputs that are no operands of its op: scale and zero point, a
+#: shape, bounds ("" where absent)
 PARAMS = "onnx.params"
 #: symbolic dimensions of a graph input (on the argument) or of all results
 DIMS = "onnx.dims"

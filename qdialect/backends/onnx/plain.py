@@ -11,6 +11,7 @@ from xdsl.ir import Operation
 from qdialect.dialects import nn
 from qdialect.dialects.nn import NNOp, shape_of
 from qdialect.dialects.nn.shapes import DYNAMIC
+from qdialect.dialects.onnx import PARAMS, string_list
 from qdialect.dialects.quant import UniformType, element_type, quant_element
 
 if TYPE_CHECKING:
@@ -39,9 +40,16 @@ class Call:
         sources = list(inputs) or self.inputs
         self.exporter.graph.node(op_type, sources, [self.output], self.key, **attributes)
 
-    def scalar(self, suffix: str, value: float) -> str:
+    def param(self, position: int, suffix: str) -> str:
+        """The name for constant input `position` (1 for the first): the model's own,
+        or one made from the key."""
+        names = string_list(self.op.attributes.get(PARAMS))
+        given = names[position - 1] if position <= len(names) else ""
+        return given or f"{self.key}_{suffix}"
+
+    def scalar(self, position: int, suffix: str, value: float) -> str:
         """A number of the operand's type (expressed type if quantized) as an initializer."""
-        return self.exporter.graph.array(f"{self.key}_{suffix}", self.float_scalar(value))
+        return self.exporter.graph.array(self.param(position, suffix), self.float_scalar(value))
 
     def float_scalar(self, value: float) -> np.ndarray[Any, Any]:
         """`value` as a 0-dimensional array of the operand's float type."""
@@ -54,9 +62,9 @@ class Call:
                 return np.array(value, dtype)
         return np.array(value, np.float32)
 
-    def ints(self, suffix: str, values: list[int]) -> str:
+    def ints(self, position: int, suffix: str, values: list[int]) -> str:
         """A list of integers as an initializer."""
-        return self.exporter.graph.ints(f"{self.key}_{suffix}", values)
+        return self.exporter.graph.ints(self.param(position, suffix), values)
 
 
 Writer = Callable[[Call], None]
@@ -88,7 +96,10 @@ def conv(call: Call) -> None:
 def clip(call: Call) -> None:
     """`nn.clip` as Clip with constant bounds."""
     v = call.values
-    bounds = [call.scalar(n, v[n]) if v.get(n) is not None else "" for n in ("min", "max")]
+    bounds = [
+        call.scalar(position, name, v[name]) if v.get(name) is not None else ""
+        for position, name in ((1, "min"), (2, "max"))
+    ]
     while bounds and not bounds[-1]:
         bounds.pop()
     call.node("Clip", call.inputs[0], *bounds)
@@ -137,7 +148,7 @@ def reshape(call: Call) -> None:
     call.node(
         "Reshape",
         call.inputs[0],
-        call.ints("shape", [-1 if n == DYNAMIC else n for n in target]),
+        call.ints(1, "shape", [-1 if n == DYNAMIC else n for n in target]),
         allowzero=1 if zero_is_extent else None,
     )
 
@@ -150,9 +161,13 @@ def slice_(call: Call) -> None:
     axes = [d for d, b in enumerate(bounds) if not _takes_all(shape[d], *b)] or [0]
     lists = [list(entry) for entry in zip(*(bounds[d] for d in axes), strict=True)]
     starts, stops, steps = lists
-    inputs = [call.ints("starts", starts), call.ints("ends", stops), call.ints("axes", axes)]
+    inputs = [
+        call.ints(1, "starts", starts),
+        call.ints(2, "ends", stops),
+        call.ints(3, "axes", axes),
+    ]
     if any(step != 1 for step in steps):
-        inputs.append(call.ints("steps", steps))
+        inputs.append(call.ints(4, "steps", steps))
     call.node("Slice", call.inputs[0], *inputs)
 
 
@@ -165,7 +180,7 @@ def _takes_all(extent: int, start: int, stop: int, step: int) -> bool:
 def pad(call: Call) -> None:
     """`nn.pad` as Pad; the value as stored integer when the operand is quantized."""
     v = call.values
-    inputs = [call.inputs[0], call.ints("pads", [*v["low"], *v["high"]])]
+    inputs = [call.inputs[0], call.ints(1, "pads", [*v["low"], *v["high"]])]
     if v["mode"] == "constant":
         inputs.append(_pad_value(call, v["value"]))
     call.node("Pad", *inputs, mode=None if v["mode"] == "constant" else v["mode"])
@@ -179,12 +194,12 @@ def _pad_value(call: Call, value: float) -> str:
         call.op.operands[0]
     )
     if not isinstance(element, UniformType) or not direct:
-        return call.scalar("value", value)
+        return call.scalar(2, "value", value)
     storage = element.qparams.storage
     stored = round(value / element.qparams.scale) + element.qparams.zero_point
     stored = min(max(stored, storage.min), storage.max)
     dtype = np.int8 if storage.signed else np.uint8
-    return call.exporter.graph.array(f"{call.key}_value", np.array(stored, dtype))
+    return call.exporter.graph.array(call.param(2, "value"), np.array(stored, dtype))
 
 
 PLAIN: dict[str, Writer] = {

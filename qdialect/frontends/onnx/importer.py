@@ -46,6 +46,7 @@ from qdialect.dialects.onnx import (
     KNOWN_DOMAINS,
     MODEL,
     OUTPUTS,
+    PARAMS,
     RANDOM_OPS,
     RESULT_NAMES,
     NodeOp,
@@ -86,6 +87,8 @@ class Importer:
     block: Block = field(default_factory=Block)
     values: dict[str, SSAValue] = field(default_factory=dict[str, SSAValue])
     statics: dict[str, TensorProto] = field(default_factory=dict[str, "TensorProto"])
+    #: constants, and their dequantize ops, that were also built in another form
+    replaced: list[Operation] = field(default_factory=list[Operation])
     _constants: dict[tuple[str, Attribute], SSAValue] = field(
         default_factory=dict[tuple[str, Attribute], SSAValue]
     )
@@ -230,8 +233,18 @@ class Importer:
         for index, (proto, key) in enumerate(zip(graph.node, stable_keys(graph.node), strict=True)):
             self._import_node(self._node(proto, key, index))
         results = [self.value(v.name) for v in graph.output]
+        self._drop_replaced(results)
         self.block.add_op(ReturnOp(*results))
         return self._module([v.type for v in arguments], [v.name for v in arguments], results)
+
+    def _drop_replaced(self, results: Sequence[SSAValue]) -> None:
+        """Erase weights only read in their transposed form."""
+        for op in self.replaced:
+            if op.parent is not None and op.results[0].first_use is None:
+                if op.results[0] in results:
+                    continue
+                op.detach()
+                op.erase()
 
     def _node(self, proto: NodeProto, key: str, index: int) -> Node:
         inputs = list(proto.input)
@@ -270,6 +283,9 @@ class Importer:
             owner.attributes[ALIASES] = strings([*aliases, *outputs])
             return
         owner.attributes[KEY] = StringAttr(node.key)
+        operands = len(owner.operands)
+        if not isinstance(owner, NodeOp) and len(node.inputs) > operands:
+            owner.attributes[PARAMS] = strings(node.inputs[operands:])
         if outputs != derived_outputs(node.key, len(outputs)):
             owner.attributes[OUTPUTS] = strings(outputs)
         if node.proto.doc_string:

@@ -14,7 +14,7 @@ from xdsl.dialects.builtin import IntegerType, TensorType
 from xdsl.ir import Attribute, SSAValue
 
 from qdialect.dialects.nn.constants import element_name
-from qdialect.dialects.onnx import ELEMENTS, FLOATS, PARAMS, is_tensor, strings
+from qdialect.dialects.onnx import ELEMENTS, FLOATS, is_tensor
 from qdialect.dialects.quant import DCastOp, QCastOp, UniformType, element_type, with_element
 from qdialect.errors import InputError
 from qdialect.frontends.onnx.node import Node
@@ -38,9 +38,7 @@ def quantize(imp: Importer, node: Node) -> list[SSAValue] | None:
     element = _element(imp, node, _quantize_storage(imp, node), _shape(source))
     if element is None or element.qparams.expressed != str(held):
         return None
-    op = QCastOp(imp.value(node.input(0)), with_element(source, element))
-    op.attributes[PARAMS] = strings([name for name in node.inputs[1:] if name])
-    return [imp.emit(op).results[0]]
+    return [imp.emit(QCastOp(imp.value(node.input(0)), with_element(source, element))).results[0]]
 
 
 def dequantize(imp: Importer, node: Node) -> list[SSAValue] | None:
@@ -51,9 +49,7 @@ def dequantize(imp: Importer, node: Node) -> list[SSAValue] | None:
         return None
     operand = _under(imp, name, element)
     target = with_element(operand.type, ELEMENTS[imp.statics[node.input(1)].data_type])
-    op = DCastOp(operand, target)
-    op.attributes[PARAMS] = strings([entry for entry in node.inputs[1:] if entry])
-    return [imp.emit(op).results[0]]
+    return [imp.emit(DCastOp(operand, target)).results[0]]
 
 
 def _under(imp: Importer, name: str, element: UniformType) -> SSAValue:

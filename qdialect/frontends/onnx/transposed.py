@@ -20,8 +20,10 @@ def transposed_constant(imp: Importer, name: str) -> SSAValue | None:
     value = imp.value(name)
     owner = value.owner
     if isinstance(owner, ConstantOp):
+        imp.replaced.append(owner)
         return _transposed(imp, owner)
     if isinstance(owner, DCastOp) and isinstance(owner.input.owner, ConstantOp):
+        imp.replaced.extend((owner, owner.input.owner))
         constant = _transposed(imp, owner.input.owner)
         target = _swap(cast("TensorType[Attribute]", owner.result.type))
         return _like(imp, owner, DCastOp(constant, target))
