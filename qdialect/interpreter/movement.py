@@ -18,7 +18,7 @@ from qdialect.dialects.quant import quant_element
 from qdialect.interpreter.elementwise import properties
 from qdialect.interpreter.quantize import field, is_quantized, load, quantize, quantize_on, store
 from qdialect.interpreter.real import Real
-from qdialect.interpreter.values import Array, Evaluation, Kernel, constant
+from qdialect.interpreter.values import Array, Evaluation, Kernel, constant, declared_shape
 from qdialect.numerics.rounding import Rounding
 from qdialect.qparams import QParams
 
@@ -33,7 +33,7 @@ def _reshape(op: Operation, operands: Sequence[Array], evaluation: Evaluation) -
     target = properties(op).get("shape")
     if target is not None:
         return [operands[0].reshape(reshape(operands[0].shape, target))]
-    return [operands[0].reshape(nn.shape_of(op.results[0]))]
+    return [operands[0].reshape(declared_shape(op.results[0].type))]
 
 
 def _flatten(op: Operation, operands: Sequence[Array], evaluation: Evaluation) -> list[Array]:

@@ -23,11 +23,10 @@ from qdialect.interpreter.values import Array, Evaluation, Kernel
 from qdialect.interpreter.windows import windows
 
 
-def _windows(op: Operation, x: Array, fill: float, pads: Sequence[int] | None = None) -> Array:
+def _windows(op: Operation, x: Array, fill: float) -> Array:
     """The op's windows [N, C, kernel H, kernel W, out H, out W] over x."""
     v = properties(op)
-    around = v["pads"] if pads is None else pads
-    return windows(x, v["kernel"], v["strides"], around, v["dilations"], fill, v["ceil_mode"])
+    return windows(x, v["kernel"], v["strides"], v["pads"], v["dilations"], fill, v["ceil_mode"])
 
 
 def _max_pool2d(op: Operation, operands: Sequence[Array], evaluation: Evaluation) -> list[Array]:
@@ -44,25 +43,31 @@ def _max_pool2d(op: Operation, operands: Sequence[Array], evaluation: Evaluation
 def _avg_pool2d(op: Operation, operands: Sequence[Array], evaluation: Evaluation) -> list[Array]:
     """Mean over the elements inside the input, or inside the padded input; 0 of none."""
     x = operands[0]
-    counts = np.maximum(_counts(op, x.shape), 1)
     if not is_quantized(op):
-        sums = _windows(op, widened(x), 0).sum(axis=(2, 3))
-        return plain(op, sums / counts.astype(sums.dtype), evaluation)
+        view = _windows(op, widened(x), 0)
+        counts = np.maximum(_counts(op, x.shape[2:], view.shape[4:]), 1)
+        return plain(op, view.sum(axis=(2, 3)) / counts.astype(view.dtype), evaluation)
     steps, scales = factor(op, 0, x, (2, 3))
     columns = np.moveaxis(_windows(op, steps, 0), (2, 3), (-2, -1))
+    counts = np.maximum(_counts(op, x.shape[2:], columns.shape[2:4]), 1)
     sums = total(columns.reshape(*columns.shape[:4], -1))
     return stored(op, sums * Real.floats(scales) / Real.integers(counts), evaluation)
 
 
-def _counts(op: Operation, shape: tuple[int, ...]) -> Array:
-    """Number of elements each window averages over, [1, 1, out H, out W]."""
+def _counts(op: Operation, size: Sequence[int], out: Sequence[int]) -> Array:
+    """Number of elements each window averages over, [out H, out W]."""
     v = properties(op)
-    inside, pads = np.ones((1, 1, *shape[2:]), np.int64), v["pads"]
-    if v["count_include_pad"]:
-        top, left, bottom, right = pads
-        widths = ((0, 0), (0, 0), (top, bottom), (left, right))
-        inside, pads = np.pad(inside, widths, constant_values=1), (0, 0, 0, 0)
-    return _windows(op, inside, 0, pads).sum(axis=(2, 3))
+    counts: list[Array] = []
+    for d in range(2):
+        before, after = v["pads"][d], v["pads"][d + 2]
+        taps: Array = np.arange(v["kernel"][d]) * v["dilations"][d]
+        # Positions in the padded input.
+        places: Array = np.arange(out[d])[:, None] * v["strides"][d] + taps
+        low, high = before, before + size[d]
+        if v["count_include_pad"]:
+            low, high = 0, high + after
+        counts.append(((places >= low) & (places < high)).sum(axis=1))
+    return np.outer(*counts)
 
 
 def _global_avg_pool2d(

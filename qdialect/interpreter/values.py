@@ -18,11 +18,11 @@ from typing import TYPE_CHECKING, Any, Literal, cast
 
 import numpy as np
 from numpy.typing import NDArray
-from xdsl.dialects.builtin import IndexType, IntegerType, Signedness, TensorType
+from xdsl.dialects.builtin import DYNAMIC_INDEX, IndexType, IntegerType, Signedness, TensorType
 from xdsl.ir import Attribute, Operation
 
 from qdialect.dialects.nn import ConstantOp, constant_array, keys_of
-from qdialect.dialects.nn.shapes import Shape, compatible
+from qdialect.dialects.nn.shapes import DYNAMIC, Shape, compatible
 from qdialect.dialects.quant import UniformType, element_type
 from qdialect.errors import InputError, UnsupportedError, Where
 from qdialect.qparams import Storage
@@ -151,10 +151,11 @@ def check_input(array: Array, type: Attribute, name: str, evaluation: Evaluation
 
 
 def declared_shape(type: Attribute) -> Shape:
-    """The shape of a tensor type; () for a scalar type."""
-    if isinstance(type, TensorType):
-        return cast("TensorType[Any]", type).get_shape()
-    return ()
+    """The shape of a tensor type, `DYNAMIC` where unknown; () for a scalar type."""
+    if not isinstance(type, TensorType):
+        return ()
+    extents = cast("TensorType[Any]", type).get_shape()
+    return tuple(DYNAMIC if n == DYNAMIC_INDEX else n for n in extents)
 
 
 def place(op: Operation) -> Where:
