@@ -25,6 +25,7 @@ from qdialect.backends.onnx.quantization import (
     write_dequantize,
     write_quantize,
 )
+from qdialect.backends.onnx.table import RENAMES, may_defer, write
 from qdialect.context import QContext
 from qdialect.dialects.nn import ConstantOp, constant_array, keys_of
 from qdialect.dialects.onnx import (
@@ -84,6 +85,8 @@ class Exporter:
     opset: int
     graph: GraphWriter = field(init=False)
     tensors: dict[SSAValue, str] = field(default_factory=dict[SSAValue, str])
+    #: ops left out because a reader has another form of them; written if one has not
+    deferred: set[Operation] = field(default_factory=set[Operation])
     _dequantized: dict[SSAValue, str] = field(default_factory=dict[SSAValue, str])
     _reserved: dict[SSAValue, str] = field(default_factory=dict[SSAValue, str])
     _codes: dict[SSAValue, int] = field(default_factory=dict[SSAValue, int])
@@ -122,9 +125,14 @@ class Exporter:
     def tensor(self, value: SSAValue) -> str:
         """The tensor that holds `value`: stored integers if it is quantized."""
         if value not in self.tensors:
-            if not isinstance(value.owner, ConstantOp):
+            owner = value.owner
+            if isinstance(owner, ConstantOp):
+                self.tensors[value] = self.constant(owner)
+            elif owner in self.deferred:
+                self.deferred.remove(owner)
+                write(self, owner)
+            else:
                 raise InputError("a value is used before it is computed", code="bad-ssa")
-            self.tensors[value] = self.constant(value.owner)
         return self.tensors[value]
 
     def code(self, value: SSAValue) -> int:
@@ -193,8 +201,6 @@ class Exporter:
 
     def run(self) -> Any:
         """The graph."""
-        from qdialect.backends.onnx.table import write
-
         names = self._input_names()
         terminator = cast("ReturnOp", self.function.body.block.last_op)
         results = string_list(self.function.attributes.get(RESULT_NAMES))
@@ -207,7 +213,10 @@ class Exporter:
         for op in block.ops:
             if op is terminator:
                 break
-            write(self, op)
+            if may_defer(self, op):
+                self.deferred.add(op)
+            else:
+                write(self, op)
         for value, name in zip(terminator.operands, results, strict=True):
             if self.tensor(value) != name:
                 self.graph.node("Identity", [self.tensor(value)], [name], f"{name}_copy")
@@ -224,8 +233,6 @@ class Exporter:
 
     def _reserve(self, terminator: ReturnOp, names: list[str], results: list[str]) -> None:
         """Results that an op computes are written under the graph output's name."""
-        from qdialect.backends.onnx.table import RENAMES
-
         if len({*names, *results}) != len(names) + len(results):
             duplicates = [n for n, count in Counter([*names, *results]).items() if count > 1]
             raise InputError(f"two graph inputs or outputs are named '{duplicates[0]}'")

@@ -1,8 +1,20 @@
-"""What ONNX Runtime's CPU kernels take, found by probing ONNX Runtime 1.31.1."""
+"""What ONNX Runtime's CPU kernels take, found by probing ONNX Runtime 1.31.1.
+
+`tests/onnx/test_kernels.py` holds every line of these tables against the runtime
+that is installed.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import cast
+
+from xdsl.ir import Operation
+
+from qdialect.dialects.nn import NNOp, shape_of
+from qdialect.dialects.quant import quant_element
+from qdialect.qparams.encoding import QParams
 
 _ANY = frozenset({"u8", "i8", "u16", "i16", "i32"})
 _BYTES = frozenset({"u8", "i8"})
@@ -17,3 +29,98 @@ DIRECT: Mapping[str, frozenset[str]] = {
     "nn.max_pool2d": _BYTES,
 }
 """Ops whose meaning on stored integers is the same ONNX op: storages it runs on."""
+
+#: weights go with activations: unsigned ones only with unsigned activations
+WEIGHTS: Mapping[str, frozenset[str]] = {"u8": _BYTES, "i8": frozenset({"i8"})}
+
+
+@dataclass(frozen=True)
+class Kernel:
+    """An integer kernel: activations and result of one storage, per tensor.
+
+    `weight` is the operand that may be per channel (on dimension `channel`, from the
+    end if negative) and has a storage of `WEIGHTS`; `bias` the i32 operand whose
+    scale is the product of the others'.  Where `moves_ties` lists the storage, halves
+    round away from zero; everywhere else results are the exact ones, rounded half
+    even, up to float32 evaluation within a few ulp of a half.
+    """
+
+    op_type: str
+    domain: str = "com.microsoft"
+    weight: int | None = None
+    channel: int = 0
+    bias: int | None = None
+    moves_ties: frozenset[str] = field(default_factory=frozenset[str])
+
+
+KERNELS: Mapping[str, Kernel] = {
+    "nn.conv2d": Kernel("QLinearConv", "", weight=1, bias=2),
+    "nn.fully_connected": Kernel("QGemm", weight=1, bias=2),
+    "nn.matmul": Kernel("QLinearMatMul", "", weight=1, channel=-1),
+    "nn.add": Kernel("QLinearAdd"),
+    "nn.mul": Kernel("QLinearMul"),
+    "nn.concat": Kernel("QLinearConcat"),
+    "nn.avg_pool2d": Kernel("QLinearAveragePool", moves_ties=frozenset({"i8"})),
+    "nn.global_avg_pool2d": Kernel("QLinearGlobalAveragePool"),
+    "nn.sigmoid": Kernel("QLinearSigmoid"),
+    "nn.leaky_relu": Kernel("QLinearLeakyRelu"),
+    "nn.softmax": Kernel("QLinearSoftmax"),
+}
+"""The integer kernel of an op."""
+
+CLAMPS: Mapping[str, frozenset[str]] = {"nn.relu": _BYTES, "nn.clip": _BYTES}
+"""Ops that become a bound on stored integers (Max and Min; Relu does not take u8)."""
+
+
+def refusal(op: Operation) -> str | None:
+    """Why the kernel of `op` does not run it, or None if it does."""
+    kernel = KERNELS.get(op.name)
+    if kernel is None:
+        return "there is no integer kernel"
+    values = cast("NNOp", op).values
+    if values.get("rounding", "half_even") != "half_even":
+        return f"the kernel does not round {values['rounding']}"
+    if any(d != 1 for d in values.get("dilations", ())) and op.name != "nn.conv2d":
+        return "the kernel has no dilation"
+    elements = [quant_element(v.type) for v in (*op.operands, *op.results)]
+    if any(element is None for element in elements):
+        return "an operand or the result is not quantized"
+    qparams = [element.qparams for element in elements if element is not None]
+    bias = kernel.bias if kernel.bias is not None and kernel.bias < len(op.operands) else None
+    activations = [q for i, q in enumerate(qparams) if i not in (kernel.weight, bias)]
+    return (
+        _activations(activations)
+        or _weight(op, kernel, qparams)
+        or ("the bias is not stored as i32" if bias and _is_not_i32(qparams[bias]) else None)
+    )
+
+
+def _activations(qparams: list[QParams]) -> str | None:
+    storages = {q.storage.spelling for q in qparams}
+    if not storages <= _BYTES or len(storages) != 1:
+        return f"the kernel does not take activations stored as {', '.join(sorted(storages))}"
+    if not all(q.is_per_tensor for q in qparams):
+        return "the kernel takes activations per tensor only"
+    if any(q.expressed != "f32" for q in qparams):
+        return "the kernel takes f32 scales only"
+    return None
+
+
+def _weight(op: Operation, kernel: Kernel, qparams: list[QParams]) -> str | None:
+    if kernel.weight is None:
+        return None
+    weight, shape = qparams[kernel.weight], shape_of(op.operands[kernel.weight])
+    allowed = WEIGHTS[qparams[0].storage.spelling]
+    if weight.storage.spelling not in allowed or weight.expressed != "f32":
+        return f"the kernel takes no {weight.storage} weight with this activation"
+    if op.name == "nn.matmul" and min(len(shape), len(shape_of(op.operands[0]))) < 2:
+        return "the kernel takes no vectors"
+    if weight.is_per_tensor:
+        return None
+    if weight.axis != kernel.channel % len(shape) or (op.name == "nn.matmul" and len(shape) != 2):
+        return "the kernel takes no weight with these channels"
+    return None
+
+
+def _is_not_i32(qparams: QParams) -> bool:
+    return qparams.storage.width != 32 or any(qparams.zero_point_list())

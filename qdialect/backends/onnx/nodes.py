@@ -78,10 +78,7 @@ def write_constant(exporter: Exporter, op: ConstantOp) -> None:
 
 def write_dcast(exporter: Exporter, op: DCastOp) -> None:
     """DequantizeLinear."""
-    from qdialect.backends.onnx.fully_connected import is_transposed_weight
-
-    if not is_transposed_weight(op):
-        exporter.dequantize(op)
+    exporter.dequantize(op)
 
 
 def write_qcast(exporter: Exporter, op: QCastOp) -> None:

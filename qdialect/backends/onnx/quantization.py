@@ -115,12 +115,12 @@ def write_quantize(
     target = output if qparams.storage.is_full_range else graph.tensor(f"{output}_unbounded")
     graph.node("QuantizeLinear", [source, *params], [target], name, domain, axis=axis)
     if target != output:
-        _write_bounds(graph, target, output, qparams, name)
+        write_bounds(graph, target, output, qparams, name)
 
 
-def _write_bounds(
-    graph: GraphWriter, source: str, output: str, qparams: QParams, name: str
-) -> None:
+def write_bounds(graph: GraphWriter, source: str, output: str, qparams: QParams, name: str) -> None:
+    """`output` = `source` clipped to storage bounds narrower than the type's."""
+    """`output` = `source` clipped to storage bounds narrower than the type."""
     storage, code = qparams.storage, storage_code(qparams)
     if code not in (2, 3):
         raise UnsupportedError(f"ONNX cannot keep values within storage {storage}")

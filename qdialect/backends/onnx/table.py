@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING, Any, cast
 from xdsl.ir import Operation
 
 from qdialect.backends.onnx import nodes
-from qdialect.backends.onnx.fully_connected import fully_connected
+from qdialect.backends.onnx.fully_connected import fully_connected, is_transposed_weight
 from qdialect.backends.onnx.kernels import DIRECT
 from qdialect.backends.onnx.plain import PLAIN, Call
+from qdialect.backends.onnx.qoperator import is_absorbed, write_kernel
 from qdialect.dialects.nn import FullyConnectedOp, NNOp
-from qdialect.dialects.quant import quant_element
+from qdialect.dialects.quant import DCastOp, RescaleOp, quant_element
 
 if TYPE_CHECKING:
     from qdialect.backends.onnx.exporter import Exporter
@@ -29,6 +30,14 @@ OTHERS: Mapping[str, Callable[[Any, Any], None]] = {
 
 RENAMES = frozenset({"nn.constant", "quant.scast", "builtin.unrealized_conversion_cast"})
 """Ops that give a tensor another type or name, but write no node."""
+
+
+def may_defer(exporter: Exporter, op: Operation) -> bool:
+    """Whether the readers of `op` have a form of their own for it, so that it is only
+    written if one of them asks for its tensor after all."""
+    if isinstance(op, RescaleOp):
+        return exporter.form == "qoperator" and is_absorbed(op)
+    return isinstance(op, DCastOp) and is_transposed_weight(op)
 
 
 def write(exporter: Exporter, op: Operation) -> None:
@@ -48,12 +57,10 @@ def _write_nn(exporter: Exporter, op: Operation) -> None:
     if not any(elements):
         _write_float(exporter, op, key, exporter.claim(op.results[0], wanted))
         return
-    if exporter.form == "qoperator":
-        from qdialect.backends.onnx.qoperator import write_kernel
-
-        if write_kernel(exporter, op, key, wanted):
-            return
-    if _is_direct(op):
+    direct = _is_direct(op) and not any(v.owner in exporter.deferred for v in op.operands)
+    if exporter.form == "qoperator" and not direct and write_kernel(exporter, op, key, wanted):
+        return
+    if direct:
         inputs = [exporter.tensor(v) for v in op.operands]
         PLAIN[op.name](Call(exporter, op, key, inputs, exporter.claim(op.results[0], wanted)))
         return

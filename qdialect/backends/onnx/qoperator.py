@@ -1,0 +1,249 @@
+"""Quantized ops as integer kernels; whatever has none is dequantize, op, quantize."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, cast
+
+from xdsl.ir import Operation, SSAValue
+
+from qdialect.backends.onnx.kernels import CLAMPS, KERNELS, Kernel, refusal
+from qdialect.backends.onnx.quantization import (
+    packed,
+    parameters,
+    storage_code,
+    write_bounds,
+)
+from qdialect.dialects.nn import ConstantOp, NNOp, shape_of
+from qdialect.dialects.onnx import STORED_TRANSPOSED
+from qdialect.dialects.quant import RescaleOp, quant_element
+from qdialect.numerics.rounding import Rounding
+from qdialect.qparams.encoding import QParams
+
+if TYPE_CHECKING:
+    from qdialect.backends.onnx.exporter import Exporter
+
+
+@dataclass
+class KernelCall:
+    """One quantized op to write as an integer kernel."""
+
+    exporter: Exporter
+    op: Operation
+    kernel: Kernel
+    key: str
+    output: str
+
+    @property
+    def values(self) -> dict[str, Any]:
+        """The op's properties as Python values."""
+        return cast("NNOp", self.op).values
+
+    def tensor(self, index: int) -> str:
+        """The stored integers of an operand."""
+        return self.exporter.tensor(self.op.operands[index])
+
+    def params(self, value: SSAValue, base: str) -> list[str]:
+        """Scale and zero point of a value."""
+        return parameters(self.exporter.graph, base, qparams_of(value))
+
+    def operand(self, index: int) -> list[str]:
+        """Stored integers, scale and zero point of an operand."""
+        tensor = self.tensor(index)
+        return [tensor, *self.params(self.op.operands[index], tensor)]
+
+    def result(self) -> list[str]:
+        """Scale and zero point of the result."""
+        return self.params(self.op.results[0], self.output)
+
+    def node(self, inputs: list[str], **attributes: Any) -> None:
+        """Write the kernel."""
+        kernel = self.kernel
+        self.exporter.graph.node(
+            kernel.op_type, inputs, [self.output], self.key, kernel.domain, **attributes
+        )
+
+
+def qparams_of(value: SSAValue) -> QParams:
+    """The qparams of a value known to be quantized."""
+    element = quant_element(value.type)
+    assert element is not None
+    return element.qparams
+
+
+def write_kernel(exporter: Exporter, op: Operation, key: str, wanted: str) -> bool:
+    """Write `op` on stored integers; False if no kernel runs it."""
+    if op.name in CLAMPS:
+        return _write_clamp(exporter, op, key, wanted)
+    if op.name not in WRITERS or refusal(op) is not None:
+        return False
+    output = exporter.claim(op.results[0], wanted)
+    qparams = qparams_of(op.results[0])
+    target = output if qparams.storage.is_full_range else exporter.graph.tensor(output)
+    WRITERS[op.name](KernelCall(exporter, op, KERNELS[op.name], key, target))
+    if target != output:
+        write_bounds(exporter.graph, target, output, qparams, key)
+    return True
+
+
+# -- kernels --------------------------------------------------------------------------
+
+
+def _conv(call: KernelCall) -> None:
+    v = call.values
+    bias = [call.tensor(2)] if len(call.op.operands) > 2 else []
+    call.node(
+        [*call.operand(0), *call.operand(1), *call.result(), *bias],
+        dilations=v["dilations"],
+        group=v["groups"],
+        kernel_shape=shape_of(call.op.operands[1])[2:],
+        pads=v["pads"],
+        strides=v["strides"],
+    )
+
+
+def _fully_connected(call: KernelCall) -> None:
+    weight, transposed = call.op.operands[1], False
+    tensor = ""
+    if STORED_TRANSPOSED in call.op.attributes and isinstance(weight.owner, ConstantOp):
+        tensor, transposed = call.exporter.constant(weight.owner, transposed=True), True
+    tensor = tensor or call.tensor(1)
+    bias = call.tensor(2) if len(call.op.operands) > 2 else ""
+    call.node(
+        [*call.operand(0), tensor, *call.params(weight, tensor), bias, *call.result()],
+        alpha=1.0,
+        transA=0,
+        transB=0 if transposed else 1,
+    )
+
+
+def _binary(call: KernelCall) -> None:
+    call.node([*call.operand(0), *call.operand(1), *call.result()])
+
+
+def _unary(*names: str, **constants: int) -> Callable[[KernelCall], None]:
+    def write(call: KernelCall) -> None:
+        values = call.values
+        carried = {name: values[name] for name in names}
+        call.node([*call.operand(0), *call.result()], **carried, **constants)
+
+    return write
+
+
+def _average_pool(call: KernelCall) -> None:
+    v = call.values
+    call.node(
+        [*call.operand(0), *call.result()],
+        kernel_shape=v["kernel"],
+        strides=v["strides"],
+        pads=v["pads"],
+        ceil_mode=int(v["ceil_mode"]),
+        count_include_pad=int(v["count_include_pad"]),
+    )
+
+
+def _concat(call: KernelCall) -> None:
+    """QLinearConcat takes every input's own qparams, so it does the rescales too."""
+    inputs = call.result()
+    for operand in call.op.operands:
+        owner = operand.owner
+        absorbed = isinstance(owner, RescaleOp) and owner in call.exporter.deferred
+        source = cast("RescaleOp", owner).input if absorbed else operand
+        tensor = call.exporter.tensor(source)
+        inputs += [tensor, *call.params(source, tensor)]
+    call.node(inputs, axis=call.values["axis"])
+
+
+def is_absorbed(op: RescaleOp) -> bool:
+    """A rescale that the QLinearConcat it feeds performs."""
+    use = op.result.get_user_of_unique_use()
+    if use is None or use.name != "nn.concat" or refusal(use) is not None:
+        return False
+    source = quant_element(op.input.type)
+    if source is None or op.rounding is not Rounding.HALF_EVEN:
+        return False
+    before, after = source.qparams, qparams_of(op.result)
+    return (
+        before.is_per_tensor
+        and after.storage.is_full_range
+        and before.storage.spelling == after.storage.spelling
+        and before.expressed == "f32"
+    )
+
+
+WRITERS: Mapping[str, Callable[[KernelCall], None]] = {
+    "nn.conv2d": _conv,
+    "nn.fully_connected": _fully_connected,
+    "nn.matmul": _binary,
+    "nn.add": _binary,
+    "nn.mul": _binary,
+    "nn.concat": _concat,
+    "nn.avg_pool2d": _average_pool,
+    "nn.global_avg_pool2d": _unary(channels_last=0),
+    "nn.sigmoid": _unary(),
+    "nn.leaky_relu": _unary("alpha"),
+    "nn.softmax": _unary("axis", opset=13),
+}
+
+
+# -- clamps ---------------------------------------------------------------------------
+
+
+def _write_clamp(exporter: Exporter, op: Operation, key: str, wanted: str) -> bool:
+    """`nn.relu` and `nn.clip` as Max and Min on stored integers; nothing at all where
+    the storage bounds do it already."""
+    source, result = quant_element(op.operands[0].type), quant_element(op.results[0].type)
+    if source is None or source != result or not source.qparams.is_per_tensor:
+        return False
+    qparams = source.qparams
+    if qparams.storage.spelling not in CLAMPS[op.name]:
+        return False
+    low, high = stored_bounds(op, qparams)
+    steps = [
+        (kind, bound)
+        for kind, bound, end in (
+            ("Max", low, qparams.storage.min),
+            ("Min", high, qparams.storage.max),
+        )
+        if bound is not None and bound != end
+    ]
+    if not steps:
+        exporter.alias(op.results[0], op.operands[0])
+        return True
+    import numpy as np
+
+    tensor = exporter.tensor(op.operands[0])
+    output = exporter.claim(op.results[0], wanted)
+    for number, (kind, bound) in enumerate(steps, 1):
+        target = output if number == len(steps) else exporter.graph.tensor(f"{output}_low")
+        limit = exporter.graph.initializer(
+            f"{key}_{kind.lower()}", storage_code(qparams), (), packed(np.array(bound), 8)
+        )
+        exporter.graph.node(kind, [tensor, limit], [target], key)
+        tensor = target
+    return True
+
+
+def stored_bounds(op: Operation, qparams: QParams) -> tuple[int | None, int | None]:
+    """The bounds of a relu or clip as stored integers, None where there is none."""
+    if op.name == "nn.relu":
+        return _stored(0.0, qparams), None
+    values = cast("NNOp", op).values
+    low, high = values.get("min"), values.get("max")
+    return (
+        None if low is None else _stored(low, qparams),
+        None if high is None else _stored(high, qparams),
+    )
+
+
+def _stored(value: float, qparams: QParams) -> int:
+    """`value` quantized, half even."""
+    from fractions import Fraction
+    from math import isinf
+
+    storage = qparams.storage
+    if isinf(value):
+        return storage.max if value > 0 else storage.min
+    steps = round(Fraction(value) / Fraction(qparams.scale)) + qparams.zero_point
+    return min(max(steps, storage.min), storage.max)
