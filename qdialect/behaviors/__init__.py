@@ -2,6 +2,7 @@
 
 from qdialect.behaviors.declaration import (
     Accumulator,
+    Affine,
     Behavior,
     BehaviorRegistry,
     Port,
@@ -10,4 +11,13 @@ from qdialect.behaviors.declaration import (
     no_axes,
 )
 
-__all__ = ["Accumulator", "Behavior", "BehaviorRegistry", "Port", "Rule", "axes", "no_axes"]
+__all__ = [
+    "Accumulator",
+    "Affine",
+    "Behavior",
+    "BehaviorRegistry",
+    "Port",
+    "Rule",
+    "axes",
+    "no_axes",
+]

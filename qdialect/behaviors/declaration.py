@@ -11,6 +11,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import Enum
+from fractions import Fraction
+from math import inf
 from typing import TYPE_CHECKING
 
 from xdsl.ir import Operation
@@ -83,6 +85,16 @@ class Accumulator:
     depth: Callable[[Operation], int]
 
 
+@dataclass(frozen=True)
+class Affine:
+    """x -> min(max(slope * x + offset, low), high) in exact real units."""
+
+    slope: Fraction
+    offset: Fraction
+    low: float = -inf
+    high: float = inf
+
+
 RealFunction = Callable[[Operation, "NDArray[np.float64]"], "NDArray[np.float64]"]
 
 
@@ -111,6 +123,9 @@ class Behavior:
     is_identity: Callable[[Operation], bool] | None = None
     #: f(x) elementwise on one operand, in real units: a lookup table for <= 16 bits
     pointwise: RealFunction | None = None
+    #: for f(x) = clamp(slope * x + offset) on one operand, the others being real
+    #: constants: what f is, given the constants (None for x), or None if it is not
+    affine: Callable[[Operation, Sequence[Fraction | None]], Affine | None] | None = None
     accumulator: Accumulator | None = None
     #: largest output change in real units per unit of input change, operand by
     #: operand (None: unbounded or depends on data); used for `bounded(k)`

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from fractions import Fraction
 from functools import lru_cache
+from math import isfinite
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -168,16 +169,38 @@ def covers(outer: Affine, inner: Affine) -> bool:
 
 
 def represents(a: Affine, value: float) -> bool:
-    """Whether comparing codes of `a` with quantize(value) is comparing with `value`:
-    some code names it exactly, or it lies outside the range altogether."""
-    if value != value:
-        return False
+    """Whether some code of `a` names `value` exactly."""
     low, high = real_range(a)
-    if value <= low or value >= high:
-        return True
-    return (Fraction(value) / Fraction(a.scale)).denominator == 1
+    return low <= value <= high and on_grid(a, value)
+
+
+def on_grid(a: Affine, value: float) -> bool:
+    """Whether `value` is a whole number of steps, so that quantizing it never rounds."""
+    return isfinite(value) and (Fraction(value) / Fraction(a.scale)).denominator == 1
 
 
 def affines(q: QParams) -> list[Affine]:
     """The distinct (scale, zero point) pairs of `q` with its bounds."""
     return list(dict.fromkeys(_affines(q)))
+
+
+def linear_table(
+    a: Affine, b: Affine, slope: Fraction, offset: Fraction, rounding: Rounding
+) -> Codes:
+    """quantize_b(slope * dequantize_a(q) + offset) for every code q of `a`, exactly.
+
+    Indexed by q - a.low; not more than `TABLE_WIDTH` bits of storage, please.
+    """
+    step = slope * Fraction(a.scale) / Fraction(b.scale)
+    start = offset / Fraction(b.scale) - a.zero * step
+    size = a.high - a.low + 1
+    values = (round_fraction(start + q * step, rounding) + b.zero for q in range(a.low, a.high + 1))
+    return np.fromiter((min(max(v, b.low), b.high) for v in values), np.int64, size)
+
+
+def quantize_real(value: float, b: Affine, rounding: Rounding) -> int:
+    """The code of one real number; infinities saturate."""
+    if value in (float("inf"), float("-inf")):
+        return b.high if value > 0 else b.low
+    code = round_fraction(Fraction(value) / Fraction(b.scale), rounding) + b.zero
+    return min(max(code, b.low), b.high)

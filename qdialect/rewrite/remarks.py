@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import json
 from dataclasses import asdict, dataclass, field
-from typing import Any, Literal, cast
+from typing import Any, Literal
 
-from xdsl.dialects.builtin import ArrayAttr, FileLineColLoc, FusedLoc, NameLoc, StringAttr
+from xdsl.dialects.builtin import FileLineColLoc, FusedLoc, NameLoc, StringAttr
 from xdsl.ir import Attribute, Operation
 
 Kind = Literal["fired", "refused", "note"]
@@ -75,8 +75,9 @@ def location_text(location: Attribute) -> str:
     if isinstance(location, NameLoc):
         return location_text(location.location) or location.desc.data
     if isinstance(location, FusedLoc):
-        entries = cast("ArrayAttr[Attribute]", location.locations)
-        return next(filter(None, map(location_text, entries)), "")
+        entries: Any = location.locations
+        texts = [location_text(entry) for entry in entries]
+        return next(filter(None, texts), "")
     return ""
 
 

@@ -6,7 +6,8 @@ hooks) under the entry-point group `qdialect.targets`.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from difflib import get_close_matches
 from importlib.metadata import EntryPoint, entry_points
 from typing import TYPE_CHECKING
@@ -36,6 +37,8 @@ class Target:
     behaviors: tuple[Behavior, ...] = ()
     #: composite ops the target runs whole (not lowered)
     keep_whole: frozenset[str] = frozenset()
+    #: extra passes at the named points of a pipeline (see `transforms.pipelines`)
+    extensions: Mapping[str, tuple[str, ...]] = field(default_factory=dict[str, tuple[str, ...]])
 
     def refuses(
         self, op: Operation, operands: Sequence[Attribute], results: Sequence[Attribute]

@@ -54,6 +54,12 @@ def _entries() -> tuple[PassEntry, ...]:
             (_NUMERICS,),
         ),
         PassEntry(
+            "fold-affine",
+            "fold multiplication, division and addition by constants into scales",
+            f"{here}.fold_affine:FoldAffine",
+            (_NUMERICS,),
+        ),
+        PassEntry(
             "reencode-storage",
             "change 8-bit storage between signed and unsigned, exactly",
             f"{here}.reencode_storage:ReencodeStorage",

@@ -19,6 +19,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from math import isfinite
 from typing import Any
 
 from xdsl.dialects.builtin import StringAttr
@@ -28,24 +29,31 @@ from qdialect.behaviors import Behavior, BehaviorRegistry
 from qdialect.behaviors import Rule as PortRule
 from qdialect.behaviors.flow import carry_down, carry_up, tied_operands
 from qdialect.context import QContext
-from qdialect.dialects.nn.constants import constant_of
+from qdialect.dialects.nn.constants import ConstantOp, constant_of
 from qdialect.dialects.nn.ports import bias_matches
 from qdialect.dialects.quant import DCastOp, QCastOp, cast_rounding
 from qdialect.numerics.contract import EXACT, Contract
-from qdialect.numerics.requantize import affines, represents
+from qdialect.numerics.requantize import affines, on_grid
 from qdialect.numerics.rounding import Rounding
 from qdialect.qparams.legality import Illegal
 from qdialect.rewrite import Refusal, Rewriter, Rule, retyped
-from qdialect.transforms.fold_rescale import QuantizeOfConstant, QuantizeOfDequantize
+from qdialect.transforms.fold_rescale import (
+    NO_GEMMLOWP,
+    QuantizeOfConstant,
+    QuantizeOfDequantize,
+    inside_bounds,
+)
 from qdialect.transforms.rule_pass import (
     RulePass,
     dequantized,
+    keeps_order,
     only_quantized_alike,
     qparams_of,
     refuse_types,
     users,
     with_qparams,
 )
+from qdialect.transforms.scalars import exact_copy
 
 
 class Islands:
@@ -83,7 +91,7 @@ class Islands:
             ) and not all(constant_of(v) for v in tied):
                 self.lands.add(result)
         elif all(
-            op.operands[i] in self.derived
+            op.operands[i] in self.derived or constant_of(op.operands[i])
             for i in range(len(op.operands))
             if behavior.operand_port(i).rule is PortRule.REQUANT
         ):
@@ -149,6 +157,8 @@ class IntegerizeOp(_IslandRule):
         if casts is None:
             return Refusal("multi-use", "the float result is also used elsewhere")
         rounding = cast_rounding(match.cast)
+        if rounding is Rounding.GEMMLOWP:
+            return NO_GEMMLOWP
         if "rounding" not in match.op.properties and rounding is not Rounding.HALF_EVEN:
             return Refusal("rounding", f"'{match.op.name}' cannot round {rounding.value}")
         operands: list[SSAValue] = []
@@ -167,16 +177,20 @@ class IntegerizeOp(_IslandRule):
         return refusal or EXACT
 
     def _codes(self, match: _Island, index: int, operand: SSAValue) -> SSAValue | Refusal:
-        """What the quantized op takes in place of a float operand."""
+        """What the quantized op takes in place of a float operand; a scalar constant
+        becomes a new quantized constant that is exactly the same number."""
         port = match.behavior.operand_port(index)
         if port.rule is PortRule.PLAIN:
             return operand
         cast = dequantized(operand)
         if port.rule is PortRule.BIAS:
             return cast.input if cast and self._is_bias(match, cast) else operand
-        if cast is None or qparams_of(cast.input) is None:
+        if cast is not None and qparams_of(cast.input) is not None:
+            return cast.input
+        scalar = exact_copy(operand, self.session)
+        if scalar is None:
             return Refusal("float-operand", f"the {port.role} is not dequantized")
-        return cast.input
+        return scalar.result
 
     def _is_bias(self, match: _Island, bias: DCastOp) -> bool:
         acc = match.behavior.accumulator
@@ -196,6 +210,8 @@ class IntegerizeOp(_IslandRule):
         for index, operand in enumerate(match.op.operands):
             codes = self._codes(match, index, operand)
             assert not isinstance(codes, Refusal)
+            if isinstance(codes.owner, ConstantOp) and codes.owner.parent is None:
+                rewriter.insert(codes.owner, match.op, keep=constant_of(operand))
             operands.append(codes)
         new = retyped(match.op, operands, [match.cast.result.type])
         if "rounding" in new.properties:
@@ -221,10 +237,12 @@ class HoistQuantize(_IslandRule):
             return Refusal("open-island", "the float values above are not dequantized codes")
         if not match.op.results[0].has_one_use():
             return Refusal("multi-use", "the float result is also used elsewhere")
-        if match.behavior.levels and cast_rounding(match.cast) is not Rounding.HALF_EVEN:
-            return Refusal("rounding", "constants it compares with are quantized half even")
         params = qparams_of(match.cast.result)
         assert params is not None
+        levels = match.behavior.levels(match.op) if match.behavior.levels else ()
+        rounds = any(isfinite(v) and not on_grid(a, v) for v in levels for a in affines(params))
+        if rounds and cast_rounding(match.cast) is not Rounding.HALF_EVEN:
+            return Refusal("rounding", "constants it compares with are quantized half even")
         operands = carry_up(match.op, match.behavior, params)
         if isinstance(operands, Illegal):
             return Refusal(operands.code, operands.reason)
@@ -290,8 +308,8 @@ class SinkDequantize(Rule[Operation]):
         known = [q for q in params if q is not None]
         if len(known) != len(params) or (behavior.mixes and len(set(known)) > 1):
             return Refusal("tied", "the operands have different qparams")
-        levels = behavior.levels(match) if behavior.levels else ()
-        if not all(represents(a, v) for v in levels for q in known for a in affines(q)):
+        inside = all(inside_bounds(source, self.session.behaviors) for source in sources)
+        if not keeps_order(behavior, match, known, inside=inside):
             return Refusal("levels", "no code stands for a constant it compares with")
         result = carry_down(match, behavior, known)
         if isinstance(result, Illegal):

@@ -1,26 +1,38 @@
-"""Named pipelines: the passes that commands run, as pipeline text."""
+"""Named pipelines: the passes that commands run, as pipeline text.
+
+A target adds passes at named points (`Target.extensions`):
+
+    integers    everything the model spells out in integers is in integers
+    end         before the final clean-up
+"""
 
 from __future__ import annotations
 
+from qdialect.targets.base import Target, get_target
 
-def optimize_pipeline(target: str, numerics: str, boundary: str = "preserve") -> str:
-    """The pipeline of `qopt optimize`, one step per line of reasoning:
 
-    integers wherever the model already spells them out; then rescales down to
-    where they meet requantizing ops, absorbed there if the level allows.
+def optimize_pipeline(target: Target | str, numerics: str) -> str:
+    """The pipeline of `qopt optimize`.
+
+    First everything that the model spells out in integers becomes integers; then
+    affine functions go into scales; then rescales sink to where requantizing ops
+    absorb them, as far as `numerics` allows.
     """
+    chosen = get_target(target) if isinstance(target, str) else target
     level = f"{{numerics={numerics}}}"
-    return ",".join(
-        (
-            "cse",
-            f"integerize{level}",
-            "canonicalize",
-            f"fold-rescale{level}",
-            f"sink-rescale{level}",
-            f"combine-rescale{level}",
-            f"fold-rescale{level}",
-            "canonicalize",
-            "cse",
-            "dce",
-        )
+    steps = (
+        "cse",
+        f"integerize{level}",
+        "canonicalize",
+        f"fold-rescale{level}",
+        *chosen.extensions.get("integers", ()),
+        f"fold-affine{level}",
+        f"sink-rescale{level}",
+        f"combine-rescale{level}",
+        f"fold-rescale{level}",
+        *chosen.extensions.get("end", ()),
+        "canonicalize",
+        "cse",
+        "dce",
     )
+    return ",".join(steps)

@@ -25,13 +25,13 @@ from qdialect.behaviors import Rule as PortRule
 from qdialect.context import QContext, session
 from qdialect.dialects.nn import ConstantOp, constant_array, constant_of, make_constant
 from qdialect.dialects.nn.base import KEY
-from qdialect.dialects.quant import DCastOp, QCastOp, RescaleOp, UniformType
+from qdialect.dialects.quant import DCastOp, QCastOp, RescaleOp, SCastOp, UniformType
 from qdialect.errors import UsageError
 from qdialect.qparams import QParams, Storage
 from qdialect.qparams.encoding import pack_i64
 from qdialect.rewrite.driver import is_dead, set_type
 from qdialect.rewrite.remarks import Remark, key_text, location_text
-from qdialect.transforms.rule_pass import qparams_of, with_qparams
+from qdialect.transforms.rule_pass import qparams_of, users, with_qparams
 
 _ENCODINGS = ("i8", "u8", "keep")
 
@@ -53,6 +53,20 @@ def shifted(params: QParams, keyword: str) -> QParams | None:
         params.grid,
         params.scales,
         pack_i64(z + shift for z in params.zero_point_list()),
+    )
+
+
+def only_read_again(op: Operation) -> bool:
+    """Whether `op` casts codes to bits that are only cast back to the same storage."""
+    if not isinstance(op, SCastOp):
+        return False
+    params = qparams_of(op.input)
+    below = [
+        qparams_of(user.results[0]) if isinstance(user, SCastOp) else None
+        for user in users(op.result)
+    ]
+    return params is not None and all(
+        read is not None and read.storage.signed == params.storage.signed for read in below
     )
 
 
@@ -85,10 +99,12 @@ class _Reencoding:
         self.activations = activations
         self.weights = weights
         self.changed: set[SSAValue] = set()
+        self.bits: set[Operation] = set()
         self.adapted: dict[tuple[SSAValue, str], SSAValue] = {}
 
     def run(self, module: ModuleOp) -> None:
         ops = list(module.walk())
+        self.bits = {op for op in ops if only_read_again(op)}
         for op in ops:
             self._retype_results(op)
         for op in ops:
@@ -103,7 +119,7 @@ class _Reencoding:
         if self.activations == "keep":
             return
         behavior = self.ctx.behaviors.get(op)
-        if behavior is None and not isinstance(op, QCastOp | RescaleOp):
+        if behavior is None and not isinstance(op, QCastOp | RescaleOp) and not self._reads(op):
             return
         for index, result in enumerate(op.results):
             params = qparams_of(result)
@@ -136,7 +152,7 @@ class _Reencoding:
         operand = op.operands[index]
         behavior = self.ctx.behaviors.get(op)
         if behavior is None:
-            if isinstance(op, DCastOp | RescaleOp) or operand not in self.changed:
+            if operand not in self.changed or self._takes_any(op):
                 return "keep"
             # Anything else keeps seeing the codes it saw before.
             return "i8" if self.activations == "u8" else "u8"
@@ -151,6 +167,14 @@ class _Reencoding:
         ):
             return "keep"
         return self.activations
+
+    def _takes_any(self, op: Operation) -> bool:
+        """Whether `op` means the same whichever way its operand is stored."""
+        return isinstance(op, DCastOp | RescaleOp) or op in self.bits
+
+    def _reads(self, op: Operation) -> bool:
+        """Whether `op` is the lower half of a pair that is re-encoded as a whole."""
+        return isinstance(op, SCastOp) and op.input.owner in self.bits
 
     def _adapted(self, value: SSAValue, new: QParams, encoding: str) -> SSAValue:
         """`value` in another encoding: a new constant, or a renumbering rescale."""

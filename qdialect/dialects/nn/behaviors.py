@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from fractions import Fraction
 from math import inf, isfinite, prod
 from typing import TYPE_CHECKING, Any, cast
 
 from xdsl.ir import Operation
 
-from qdialect.behaviors import Accumulator, Behavior, Port, Rule, axes, no_axes
+from qdialect.behaviors import Accumulator, Affine, Behavior, Port, Rule, axes, no_axes
 from qdialect.dialects.nn.base import NNOp, shape_of
 from qdialect.dialects.nn.shapes import DYNAMIC
 
@@ -17,6 +18,9 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from qdialect.qparams.maps import IndexMap
+
+
+AffineOf = Callable[[Operation, Sequence[Fraction | None]], Affine | None]
 
 
 def values(op: Operation) -> dict[str, Any]:
@@ -180,13 +184,47 @@ def _pointwise(name: str, function: Any, **more: Any) -> Behavior:
     return Behavior(name, (Port("input"),), pointwise=function, **more)
 
 
-def _binary(name: str, gain: Callable[[Operation, int], float | None] | None = None) -> Behavior:
+def _binary(
+    name: str, affine: AffineOf, gain: Callable[[Operation, int], float | None] | None = None
+) -> Behavior:
     return Behavior(
         name,
         (Port("lhs", axes=None), Port("rhs", axes=None)),
         (Port("result", axes=None),),
+        affine=affine,
         gain=gain,
     )
+
+
+# -- affine functions of one operand, the other a constant ---------------------
+
+
+def _add_affine(op: Operation, constants: Sequence[Fraction | None]) -> Affine | None:
+    return Affine(Fraction(1), next(c for c in constants if c is not None))
+
+
+def _sub_affine(op: Operation, constants: Sequence[Fraction | None]) -> Affine | None:
+    lhs, rhs = constants
+    return Affine(Fraction(1), -rhs) if rhs is not None else Affine(Fraction(-1), _known(lhs))
+
+
+def _mul_affine(op: Operation, constants: Sequence[Fraction | None]) -> Affine | None:
+    return Affine(next(c for c in constants if c is not None), Fraction(0))
+
+
+def _div_affine(op: Operation, constants: Sequence[Fraction | None]) -> Affine | None:
+    divisor = constants[1]
+    return Affine(1 / divisor, Fraction(0)) if divisor else None
+
+
+def _hard_sigmoid_affine(op: Operation, constants: Sequence[Fraction | None]) -> Affine | None:
+    v = values(op)
+    return Affine(Fraction(v["alpha"]), Fraction(v["beta"]), 0.0, 1.0)
+
+
+def _known(value: Fraction | None) -> Fraction:
+    assert value is not None
+    return value
 
 
 def _unit_gain(op: Operation, operand: int) -> float | None:
@@ -237,16 +275,18 @@ BEHAVIORS: tuple[Behavior, ...] = (
             lambda op: shape_of(op.operands[0])[-1],
         ),
     ),
-    _binary("nn.add", _unit_gain),
-    _binary("nn.sub", _unit_gain),
-    _binary("nn.mul"),
-    _binary("nn.div"),
+    _binary("nn.add", _add_affine, _unit_gain),
+    _binary("nn.sub", _sub_affine, _unit_gain),
+    _binary("nn.mul", _mul_affine),
+    _binary("nn.div", _div_affine),
     _tied("nn.relu", levels=lambda op: (0.0,), clamp=lambda op: (0.0, inf)),
     _tied("nn.clip", levels=_clip_levels, clamp=_clip_clamp),
     _pointwise("nn.leaky_relu", _leaky_relu, gain=_alpha_gain),
     _pointwise("nn.sigmoid", _sigmoid, gain=lambda op, i: 0.25),
     _pointwise("nn.tanh", _tanh, gain=_unit_gain),
-    _pointwise("nn.hard_sigmoid", _hard_sigmoid, gain=_hard_sigmoid_gain),
+    _pointwise(
+        "nn.hard_sigmoid", _hard_sigmoid, affine=_hard_sigmoid_affine, gain=_hard_sigmoid_gain
+    ),
     _pointwise("nn.hard_swish", _hard_swish, gain=lambda op, i: 1.5),
     Behavior(
         "nn.max_pool2d",
