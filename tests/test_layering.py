@@ -11,6 +11,7 @@ import ast
 import subprocess
 import sys
 from collections.abc import Iterator
+from importlib import metadata
 from pathlib import Path
 from typing import NamedTuple
 
@@ -179,7 +180,9 @@ def test_what_has_no_ir_does_not_import_xdsl(part: str) -> None:
 
 
 def cheap_modules() -> list[str]:
-    return ["qdialect", *(module_name(path) for path in sorted((PACKAGE / "cli").glob("*.py")))]
+    """The package itself and the modules of the commands."""
+    points = metadata.distribution("qdialect").entry_points.select(group="console_scripts")
+    return ["qdialect", *sorted(point.module for point in points)]
 
 
 @pytest.mark.parametrize("module", cheap_modules())
