@@ -1,2 +1,93 @@
-"""qdialect: the quantization middle-end."""
+"""qdialect: the quantization middle-end.
+
+    import qdialect as qd
+
+    model = qd.load("model.onnx")
+    model = qd.optimize(model, target="onnxruntime", numerics="exact")
+    qd.save(model, "faster.onnx")
+
+Everything below is imported when it is first used.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
 __version__ = "0.1.0"
+
+_WHERE = {
+    "Inspection": "qdialect.cli.inspection",
+    "Interpreter": "qdialect.interpreter",
+    "InputError": "qdialect.errors",
+    "Model": "qdialect.api",
+    "OutputDifference": "qdialect.cli.execution",
+    "PassManager": "qdialect.passes.manager",
+    "PassRegistry": "qdialect.passes.registry",
+    "QContext": "qdialect.context",
+    "QError": "qdialect.errors",
+    "Target": "qdialect.targets.base",
+    "UnsupportedError": "qdialect.errors",
+    "UsageError": "qdialect.errors",
+    "diff": "qdialect.api",
+    "get_target": "qdialect.targets.base",
+    "inspect": "qdialect.api",
+    "list_targets": "qdialect.targets.base",
+    "load": "qdialect.api",
+    "new_context": "qdialect.context",
+    "optimize": "qdialect.api",
+    "parse_pipeline": "qdialect.passes.pipeline",
+    "run": "qdialect.api",
+    "run_passes": "qdialect.api",
+    "save": "qdialect.api",
+}
+
+__all__ = [
+    "InputError",
+    "Inspection",
+    "Interpreter",
+    "Model",
+    "OutputDifference",
+    "PassManager",
+    "PassRegistry",
+    "QContext",
+    "QError",
+    "Target",
+    "UnsupportedError",
+    "UsageError",
+    "diff",
+    "get_target",
+    "inspect",
+    "list_targets",
+    "load",
+    "new_context",
+    "optimize",
+    "parse_pipeline",
+    "run",
+    "run_passes",
+    "save",
+]
+
+if TYPE_CHECKING:
+    from qdialect.api import Model, diff, inspect, load, optimize, run, run_passes, save
+    from qdialect.cli.execution import OutputDifference
+    from qdialect.cli.inspection import Inspection
+    from qdialect.context import QContext, new_context
+    from qdialect.errors import InputError, QError, UnsupportedError, UsageError
+    from qdialect.interpreter import Interpreter
+    from qdialect.passes.manager import PassManager
+    from qdialect.passes.pipeline import parse_pipeline
+    from qdialect.passes.registry import PassRegistry
+    from qdialect.targets.base import Target, get_target, list_targets
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _WHERE:
+        raise AttributeError(f"module 'qdialect' has no attribute '{name}'")
+    value = getattr(import_module(_WHERE[name]), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted([*globals(), *__all__])

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import sys
 from contextlib import nullcontext
 from io import StringIO
@@ -11,8 +10,9 @@ from typing import TYPE_CHECKING
 
 from xdsl.dialects.builtin import ModuleOp, StringAttr
 
-from qdialect.backends.mlir import module_text, replacing, save_module
+from qdialect.backends.mlir import module_text, save_module
 from qdialect.cli.diagnostics import Diagnostic, Expectations
+from qdialect.cli.files import remarks_output, save_text
 from qdialect.cli.flags import Arguments, write
 from qdialect.cli.instrumentation import IRDumps, Statistics, Timing
 from qdialect.cli.reproducer import Reproducer, pipeline_of
@@ -45,7 +45,7 @@ class OptDriver:
         self.timing = Timing() if args.switch("mlir-timing") else None
         self.sources = Sources()
         self.code = OK
-        self.remarks: list[QContext] = []
+        self.sessions: list[QContext] = []
         self.outputs: list[tuple[ModuleOp, QContext]] = []
 
     def show_dialects(self) -> int:
@@ -63,7 +63,8 @@ class OptDriver:
         self._write()
         if self.timing is not None:
             sys.stderr.write(self.timing.report())
-        self._write_remarks()
+        if self.args.given("remarks"):
+            remarks_output(self.sessions, self.args.text("remarks"))
         return self.code
 
     # -- pieces ----------------------------------------------------------------
@@ -86,7 +87,7 @@ class OptDriver:
     def _process(self, text: str, offset: int) -> None:
         """Read, run and keep one piece; report what goes wrong in it."""
         ctx = self._session()
-        self.remarks.append(ctx)
+        self.sessions.append(ctx)
         expectations: Expectations | None = None
         if self.args.switch("verify-diagnostics"):
             expectations = Expectations(text, self._name, offset)
@@ -238,7 +239,7 @@ class OptDriver:
                     inline_weights=self.args.switch("inline-weights"),
                 )
             else:
-                _save_text(path, self._joined(None))
+                save_text(path, self._joined(None))
 
     def _joined(self, folder: Path | None) -> str:
         """All modules as one text.  Weights that are in a file a reader will find in
@@ -258,20 +259,6 @@ class OptDriver:
                 )
             )
         return texts.getvalue()
-
-    def _write_remarks(self) -> None:
-        if not self.args.given("remarks"):
-            return
-        path = self.args.text("remarks")
-        if path is None:
-            for ctx in self.remarks:
-                for remark in ctx.remarks.remarks:
-                    print(remark, file=sys.stderr)
-            return
-        log = self.remarks[0].remarks
-        for ctx in self.remarks[1:]:
-            log.remarks.extend(ctx.remarks.remarks)
-        _save_text(Path(path), log.to_json() + "\n")
 
     def _phase(self, name: str):
         return nullcontext() if self.timing is None else self.timing.phase(name)
@@ -304,12 +291,3 @@ def _beside(module: ModuleOp, ctx: QContext, folder: Path | None) -> BlobStore |
     store = BlobStore()
     store.open(weight_path(named.data, folder))
     return store
-
-
-def _save_text(path: Path, text: str) -> None:
-    try:
-        with replacing(path) as temporary:
-            temporary.write_text(text, encoding="utf-8")
-    except OSError as error:
-        reason = error.strerror or os.fspath(path)
-        raise InputError(f"cannot write: {reason}", where=Where(str(path))) from None

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import cast
+
 from xdsl.dialects import arith
 from xdsl.dialects.arith import IntegerOverflowAttr
 from xdsl.dialects.builtin import IntegerType
@@ -14,10 +16,10 @@ from qdialect.dialects.quant import element_type
 
 
 def _width(type: Attribute) -> int:
-    element = element_type(type)
+    element: Attribute = element_type(type)
     if not isinstance(element, IntegerType):
         raise VerifyException(f"operand or result must be signless-integer-like, but got {type}")
-    return element.width.data
+    return cast("IntegerType", element).width.data
 
 
 @irdl_op_definition

@@ -1,0 +1,189 @@
+"""The embedding API: models in, models out, no global state, nothing printed.
+
+Every function raises `QError` (see `qdialect.errors`) for what the caller or the
+input got wrong.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+from qdialect.errors import InputError, UsageError, Where
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+    from xdsl.dialects.builtin import ModuleOp
+
+    from qdialect.cli.execution import OutputDifference
+    from qdialect.cli.inspection import Inspection
+    from qdialect.context import QContext
+    from qdialect.passes.manager import Instrumentation
+    from qdialect.targets.base import Target
+
+Engine = Literal["numpy", "onnxruntime"]
+Form = Literal["qdq", "qoperator"]
+
+
+@dataclass
+class Model:
+    """A module with its session: weights, target, and the remarks of what was done.
+
+    `source` is the file it was loaded from, as long as it has not been changed.
+    """
+
+    module: ModuleOp
+    ctx: QContext
+    source: Path | None = None
+
+    def __str__(self) -> str:
+        from qdialect.backends.mlir import module_text
+
+        return module_text(self.module, self.ctx)
+
+
+def load(path: str | os.PathLike[str], ctx: QContext | None = None) -> Model:
+    """The model in a `.onnx` or `.mlir` file, verified.
+
+    `ctx` is a session of your own, with your dialects and behaviors registered.
+    """
+    from qdialect.context import new_context
+
+    source = Path(path)
+    session = new_context() if ctx is None else ctx
+    if source.suffix == ".onnx":
+        from qdialect.frontends.mlir import verify_module
+        from qdialect.frontends.onnx import import_model
+
+        module = import_model(source, session)
+        verify_module(module, session)
+    elif source.suffix == ".mlir":
+        from qdialect.frontends.mlir import load_module
+
+        module = load_module(source, session)
+    else:
+        raise UsageError(f"cannot tell the kind of '{source}': use .onnx or .mlir")
+    return Model(module, session, source)
+
+
+def save(
+    model: Model,
+    path: str | os.PathLike[str],
+    *,
+    form: Form = "qdq",
+    inline_weights: bool = False,
+) -> None:
+    """Write the model as `.onnx` (in `form`) or as `.mlir` with its weights beside it."""
+    target = Path(path)
+    if not target.parent.is_dir():
+        raise InputError("no such folder", where=Where(str(target.parent)), code="unwritable-file")
+    if target.suffix == ".onnx":
+        from qdialect.backends.onnx import export_model, save_model
+
+        save_model(export_model(model.module, model.ctx, form=form), target)
+    elif target.suffix == ".mlir":
+        from qdialect.backends.mlir import save_module
+
+        save_module(model.module, model.ctx, target, inline_weights=inline_weights)
+    else:
+        raise UsageError(f"cannot tell the kind of '{target}': use .onnx or .mlir")
+
+
+def run_passes(
+    model: Model,
+    pipeline: str,
+    *,
+    target: str | Target | None = None,
+    verify_each: bool = True,
+    instrumentation: Sequence[Instrumentation] = (),
+) -> Model:
+    """A new model with the passes of `pipeline` applied; the given one stays as it is.
+
+    The remarks of the passes are in the new model's `ctx.remarks`.
+    """
+    from qdialect.passes.manager import PassManager
+    from qdialect.passes.pipeline import parse_pipeline
+    from qdialect.passes.registry import PassRegistry
+
+    passes = PassRegistry().build(parse_pipeline(pipeline))
+    ctx = model.ctx.clone()
+    if target is not None:
+        ctx.target = _target(target)
+    module = model.module.clone()
+    PassManager(ctx, passes, verify_each=verify_each, instrumentation=instrumentation).run(module)
+    return Model(module, ctx)
+
+
+def optimize(
+    model: Model,
+    target: str | Target = "onnxruntime",
+    numerics: str = "exact",
+    *,
+    verify_each: bool = False,
+    instrumentation: Sequence[Instrumentation] = (),
+) -> Model:
+    """A new model that computes the same (within `numerics`) and runs faster on `target`."""
+    from qdialect.transforms.pipelines import optimize_pipeline
+
+    chosen = _target(target)
+    return run_passes(
+        model,
+        optimize_pipeline(chosen, check_numerics(numerics)),
+        target=chosen,
+        verify_each=verify_each,
+        instrumentation=instrumentation,
+    )
+
+
+def run(
+    model: Model, inputs: Mapping[str, NDArray[Any]], engine: Engine = "numpy"
+) -> dict[str, NDArray[Any]]:
+    """All outputs by name."""
+    from qdialect.cli.execution import open_engine
+
+    return open_engine(model, engine)(inputs)
+
+
+def diff(
+    a: Model,
+    b: Model,
+    inputs: Mapping[str, NDArray[Any]] | None = None,
+    *,
+    samples: int = 1,
+    engine: Engine = "numpy",
+) -> list[OutputDifference]:
+    """How far the outputs of `b` are from those of `a`, the worst over all inputs.
+
+    Without `inputs`, `samples` random ones are drawn.
+    """
+    from qdialect.cli.execution import compare_models
+
+    return compare_models(a, b, inputs, samples=samples, engine=engine)
+
+
+def inspect(model: Model) -> Inspection:
+    """What is in the model: ops, quantization, unknown ops, interface, weights."""
+    from qdialect.cli.inspection import inspect_module
+
+    return inspect_module(model.module, model.ctx)
+
+
+def check_numerics(level: str) -> str:
+    """`level`, if it is a contract class; UsageError (`unknown-level`) otherwise."""
+    from qdialect.numerics.contract import Numerics
+
+    try:
+        return str(Numerics.parse(level))
+    except ValueError as error:
+        raise UsageError(str(error), code="unknown-level") from None
+
+
+def _target(target: str | Target) -> Target:
+    if not isinstance(target, str):
+        return target
+    from qdialect.targets.base import get_target
+
+    return get_target(target)

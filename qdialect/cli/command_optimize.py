@@ -1,0 +1,92 @@
+"""`qopt optimize`."""
+
+from __future__ import annotations
+
+import sys
+import time
+from pathlib import Path
+
+from qdialect import api
+from qdialect.api import Model
+from qdialect.cli.files import remarks_output, writable
+from qdialect.cli.flags import Arguments
+from qdialect.cli.inspection import Inspection
+from qdialect.cli.reproducer import Reproducer
+from qdialect.cli.terminal import OK, OUR_BUG, report, table
+from qdialect.errors import UsageError
+from qdialect.passes.manager import Instrumentation, PassFailure
+from qdialect.targets.base import get_target
+from qdialect.transforms.pipelines import optimize_pipeline
+
+
+def run(args: Arguments) -> int:
+    """The command; returns the exit code."""
+    output = args.text("o")
+    if output is None:
+        raise UsageError("where to write the result is missing: -o OUT")
+    path = writable(output, (".onnx", ".mlir"))
+    target = get_target(args.text("target") or "onnxruntime")
+    numerics = api.check_numerics(args.text("numerics") or "exact")
+    pipeline = args.text("pass-pipeline") or optimize_pipeline(target, numerics)
+
+    began = time.perf_counter()
+    model = api.load(args.positional[0])
+    imported = time.perf_counter()
+    reproducer = Reproducer(model.ctx, None, verify_each=True)
+    watchers: list[Instrumentation] = [reproducer]
+    if args.given("verify-numerics"):
+        from qdialect.cli.numerics_check import NumericsCheck
+
+        watchers.append(NumericsCheck(model.ctx, args.integer("verify-numerics", 1, minimum=1)))
+    try:
+        optimized = api.run_passes(
+            model, pipeline, target=target, verify_each=False, instrumentation=watchers
+        )
+    except PassFailure as error:
+        report(error)
+        print(f"note: reproducer written to {reproducer.written}", file=sys.stderr)
+        return OUR_BUG
+    transformed = time.perf_counter()
+    form = "qoperator" if args.text("form") == "qoperator" else "qdq"
+    api.save(optimized, path, form=form, inline_weights=args.switch("inline-weights"))
+    exported = time.perf_counter()
+    if args.given("remarks"):
+        remarks_output([optimized.ctx], args.text("remarks"))
+    if not args.switch("quiet"):
+        sys.stderr.write(_summary(model, optimized, Path(args.positional[0]), path))
+    if args.switch("timing"):
+        rows = [
+            ("import", imported - began),
+            ("passes", transformed - imported),
+            ("export", exported - transformed),
+        ]
+        shown = [(name, f"{seconds:.3f} s") for name, seconds in rows]
+        sys.stderr.write(table(shown, {1: True}))
+    return OK
+
+
+def _summary(before: Model, after: Model, source: Path, path: Path) -> str:
+    a, b = api.inspect(before), api.inspect(after)
+    log = after.ctx.remarks
+    fired, refused = sum(log.fired().values()), sum(log.refused().values())
+    rows = [("", "before", "after")]
+    rows += [(label, str(x), str(y)) for label, x, y in _counts(a, b)]
+    more = "" if not refused else "; --remarks tells why"
+    return (
+        f"{source} -> {path}\n"
+        f"{table(rows, {1: True, 2: True})}"
+        f"{fired} rewrites fired, {refused} were refused{more}\n"
+    )
+
+
+def _counts(a: Inspection, b: Inspection) -> list[tuple[str, int, int]]:
+    return [
+        ("ops", a.total, b.total),
+        ("quantize", a.quantize, b.quantize),
+        ("dequantize", a.dequantize, b.dequantize),
+        ("rescale", a.rescales, b.rescales),
+        ("quantized ops", a.quantized, b.quantized),
+        ("mixed ops", a.mixed, b.mixed),
+        ("float ops", a.float, b.float),
+        ("unknown ops", sum(u.count for u in a.unknown), sum(u.count for u in b.unknown)),
+    ]

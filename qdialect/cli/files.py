@@ -1,0 +1,92 @@
+"""Files the commands read and write: arrays, JSON, and checks before long work."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from qdialect.backends.mlir import replacing
+from qdialect.cli.flags import did_you_mean
+from qdialect.errors import InputError, UsageError, Where
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from qdialect.context import QContext
+
+    Arrays = Mapping[str, NDArray[Any]]
+
+
+def writable(name: str, suffixes: Sequence[str]) -> Path:
+    """`name` as a path; an error now if nothing could be written there later."""
+    path = Path(name)
+    if path.suffix not in suffixes:
+        hint = did_you_mean(path.suffix, suffixes)
+        raise UsageError(f"the name of '{name}' must end in {' or '.join(suffixes)}{hint}")
+    if not path.parent.is_dir():
+        raise InputError("no such folder", where=Where(str(path.parent)), code="unwritable-file")
+    if path.is_dir() or not os.access(path.parent, os.W_OK):
+        raise InputError("cannot write here", where=Where(name), code="unwritable-file")
+    return path
+
+
+def save_text(path: Path, text: str) -> None:
+    """Write a file, whole or not at all."""
+    try:
+        with replacing(path) as temporary:
+            temporary.write_text(text, encoding="utf-8")
+    except OSError as error:
+        reason = error.strerror or str(error)
+        raise InputError(
+            f"cannot write: {reason}", where=Where(str(path)), code="unwritable-file"
+        ) from None
+
+
+def load_arrays(name: str) -> dict[str, NDArray[Any]]:
+    """The arrays of an `.npz` file by name."""
+    import numpy as np
+
+    where = Where(name)
+    try:
+        with np.load(name, allow_pickle=False) as archive:
+            if not hasattr(archive, "files"):
+                raise InputError("not an .npz file", where=where, code="bad-arrays")
+            return {key: archive[key] for key in archive.files}
+    except OSError as error:
+        reason = error.strerror or str(error)
+        raise InputError(f"cannot open: {reason}", where=where, code="unreadable-file") from None
+    except InputError:
+        raise
+    except Exception as error:
+        raise InputError(
+            f"not an .npz file of arrays ({type(error).__name__})", where=where, code="bad-arrays"
+        ) from None
+
+
+def save_arrays(path: Path, arrays: Arrays) -> None:
+    """Write an `.npz` file, whole or not at all."""
+    import numpy as np
+
+    try:
+        with replacing(path) as temporary, temporary.open("wb") as file:
+            np.savez(file, allow_pickle=False, **arrays)
+    except OSError as error:
+        reason = error.strerror or str(error)
+        raise InputError(
+            f"cannot write: {reason}", where=Where(str(path)), code="unwritable-file"
+        ) from None
+
+
+def remarks_output(sessions: Sequence[QContext], name: str | None) -> None:
+    """The remarks of sessions: JSON to the file `name`, or lines to standard error."""
+    remarks = [remark for ctx in sessions for remark in ctx.remarks.remarks]
+    if name is None:
+        for remark in remarks:
+            print(remark, file=sys.stderr)
+        return
+    from qdialect.rewrite.remarks import RemarkLog
+
+    save_text(Path(name), RemarkLog(remarks).to_json() + "\n")

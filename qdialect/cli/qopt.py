@@ -1,0 +1,165 @@
+"""`qopt`: commands for people with a model; `.onnx` and `.mlir` are accepted everywhere.
+
+This file holds the flags and answers `--help`; each command's work is in its own file,
+imported when it runs.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from importlib import import_module
+
+from qdialect.cli.flags import HELP, Command, Flag, did_you_mean, parse, write
+from qdialect.cli.opt import version_line
+from qdialect.cli.terminal import OK, guarded, table
+from qdialect.errors import UsageError
+
+LEVELS = ("exact", "ties", "bounded", "saturation", "relaxed")
+_ENGINE = Flag(
+    ("engine",),
+    "what runs the model (default: numpy, the exact reference)",
+    "value",
+    "ENGINE",
+    choices=("numpy", "onnxruntime"),
+)
+_RUNTIME = Flag(
+    ("runtime-optimizations",), "let ONNX Runtime rewrite the graph (default: run it as written)"
+)
+
+COMMANDS = {
+    command.name.removeprefix("qopt "): command
+    for command in (
+        Command(
+            "qopt optimize",
+            "Writes a model that computes the same and runs faster.",
+            (
+                Flag(("o", "output-file"), "where to write the result", "value", "OUT"),
+                Flag(("target",), "what it will run on (default: onnxruntime)", "value", "NAME"),
+                Flag(
+                    ("numerics",),
+                    "how much answers may change (default: exact)",
+                    "value",
+                    "LEVEL",
+                    choices=LEVELS,
+                ),
+                Flag(
+                    ("boundary",),
+                    "types at inputs and outputs",
+                    "value",
+                    "POLICY",
+                    choices=("preserve",),
+                ),
+                Flag(
+                    ("form",),
+                    "how an .onnx result writes quantized ops (default: qdq)",
+                    "value",
+                    "FORM",
+                    choices=("qdq", "qoperator"),
+                ),
+                Flag(
+                    ("pass-pipeline", "p", "passes"),
+                    "run these passes instead",
+                    "value",
+                    "PIPELINE",
+                ),
+                Flag(
+                    ("remarks",),
+                    "say what fired and what was refused, and why (to FILE: as JSON)",
+                    "optional",
+                    "FILE.json",
+                ),
+                Flag(
+                    ("verify-numerics",),
+                    "after each pass compare before and after on N random inputs (default 1)",
+                    "optional",
+                    "N",
+                ),
+                Flag(("inline-weights",), "write the weights of an .mlir result into the text"),
+                Flag(("timing",), "say how long import, passes and export took"),
+                Flag(("quiet", "q"), "no summary"),
+                HELP,
+            ),
+            ("IN",),
+        ),
+        Command(
+            "qopt inspect",
+            "Says what is in a model: ops, quantization, interface, weights.",
+            (Flag(("json",), "as JSON"), HELP),
+            ("IN",),
+        ),
+        Command(
+            "qopt run",
+            "Runs a model on the arrays of an .npz file, by input name.",
+            (
+                Flag(("input", "i"), "the inputs", "value", "X.npz"),
+                Flag(("output", "o"), "where to write the outputs", "value", "Y.npz"),
+                _ENGINE,
+                _RUNTIME,
+                HELP,
+            ),
+            ("IN",),
+        ),
+        Command(
+            "qopt diff",
+            "Compares the outputs of two models; exit code 1 if they are further apart\n"
+            "than --max-steps.",
+            (
+                Flag(("input", "i"), "the inputs (default: random ones)", "value", "X.npz"),
+                Flag(("samples", "n"), "how many random inputs (default: 4)", "value", "N"),
+                Flag(
+                    ("max-steps",),
+                    "largest difference to accept, in quantization steps (default: 0)",
+                    "value",
+                    "K",
+                ),
+                Flag(("json",), "as JSON"),
+                _ENGINE,
+                _RUNTIME,
+                HELP,
+            ),
+            ("A", "B"),
+        ),
+    )
+}
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """The console script."""
+    return guarded(_run, argv)
+
+
+def _run(argv: Sequence[str]) -> int:
+    name = argv[0] if argv else "--help"
+    if name in ("-h", "--help", "help"):
+        write(_overview())
+        return OK
+    if name in ("-v", "--version"):
+        write(version_line("qopt"))
+        return OK
+    if name not in COMMANDS:
+        hint = did_you_mean(name, COMMANDS)
+        raise UsageError(f"unknown command '{name}'{hint}", notes=("see qopt --help",))
+    command = COMMANDS[name]
+    args = parse(command, argv[1:])
+    if args.switch("help"):
+        write(command.help())
+        return OK
+    return import_module(f"qdialect.cli.command_{name}").run(args)
+
+
+def _overview() -> str:
+    rows = [
+        (f"  {' '.join((c.name, *c.arguments))}", c.summary.replace("\n", " "))
+        for c in COMMANDS.values()
+    ]
+    return (
+        "usage: qopt COMMAND ...\n\n"
+        "Quantized models, .onnx or .mlir: optimize, inspect, run, compare.\n\n"
+        f"{table(rows)}\nqopt COMMAND --help tells the flags of a command.\n"
+        "Exit codes: 0 done, 1 wrong input or failed check, 2 wrong command line, 70 our bug.\n"
+    )
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,141 @@
+"""`qopt-translate`: between MLIR and other formats, in the manner of mlir-translate."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from qdialect.cli.flags import HELP, VERSION, Arguments, Command, Flag, parse, write
+from qdialect.cli.opt import version_line
+from qdialect.cli.terminal import OK, guarded
+from qdialect.errors import UsageError
+
+if TYPE_CHECKING:
+    from xdsl.dialects.builtin import ModuleOp
+
+    from qdialect.context import QContext
+
+_ACTIONS = ("import-onnx", "export-onnx")
+
+COMMAND = Command(
+    "qopt-translate",
+    "Translates between MLIR and other formats.",
+    (
+        Flag(("import-onnx",), "read an ONNX model, write MLIR"),
+        Flag(("export-onnx",), "read MLIR, write an ONNX model"),
+        Flag(("o", "output-file"), "write to FILE instead of standard output", "value", "FILE"),
+        Flag(
+            ("form",),
+            "how quantized ops are written in ONNX (default: qdq)",
+            "value",
+            "FORM",
+            choices=("qdq", "qoperator"),
+        ),
+        Flag(("opset",), "ONNX opset to write (default: that of the imported model)", "value", "N"),
+        Flag(
+            ("inline-weights",),
+            "write weights into the text, not into FILE.safetensors beside it",
+        ),
+        Flag(
+            ("allow-unregistered-dialect", "allow-unregistered-dialects"),
+            "keep ops of unknown dialects",
+        ),
+        Flag(("mlir-print-op-generic", "print-op-generic"), "write ops in the generic form"),
+        Flag(("mlir-print-debuginfo", "print-debuginfo"), "write locations"),
+        HELP,
+        VERSION,
+    ),
+    ("[FILE]",),
+    "FILE is - or absent for standard input. MLIR on standard output has its weights inside.",
+)
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """The console script."""
+    return guarded(_run, argv)
+
+
+def _run(argv: Sequence[str]) -> int:
+    args = parse(COMMAND, argv)
+    if args.switch("help"):
+        write(COMMAND.help())
+        return OK
+    if args.switch("version"):
+        write(version_line("qopt-translate"))
+        return OK
+    actions = [name for name in _ACTIONS if args.switch(name)]
+    if len(actions) != 1:
+        names = ", ".join(f"--{name}" for name in _ACTIONS)
+        raise UsageError(f"give one of {names}", notes=(COMMAND.usage(),))
+    opset = args.integer("opset", 0, minimum=1) or None
+    output = args.text("o")
+    path = None if output in (None, "-") else Path(output)
+    from qdialect.context import new_context
+
+    ctx = new_context(allow_unregistered=args.switch("allow-unregistered-dialect"))
+    if actions == ["import-onnx"]:
+        _write_mlir(_read_onnx(args, ctx), ctx, path, args)
+    else:
+        _write_onnx(_read_mlir(args, ctx), ctx, path, args, opset)
+    return OK
+
+
+def _source(args: Arguments) -> str:
+    return args.positional[0] if args.positional else "-"
+
+
+def _read_onnx(args: Arguments, ctx: QContext) -> ModuleOp:
+    from qdialect.frontends.mlir import verify_module
+    from qdialect.frontends.onnx import import_model
+
+    source = _source(args)
+    module = import_model(sys.stdin.buffer.read() if source == "-" else Path(source), ctx)
+    verify_module(module, ctx)
+    return module
+
+
+def _read_mlir(args: Arguments, ctx: QContext) -> ModuleOp:
+    from qdialect.frontends.mlir import decode, load_module, read_module, verify_module
+
+    source = _source(args)
+    if source != "-":
+        return load_module(source, ctx)
+    text = decode(sys.stdin.buffer.read(), "<stdin>")
+    module = read_module(text, ctx, folder=Path())
+    verify_module(module, ctx)
+    return module
+
+
+def _write_mlir(module: ModuleOp, ctx: QContext, path: Path | None, args: Arguments) -> None:
+    from qdialect.backends.mlir import print_module, save_module
+
+    generic = args.switch("mlir-print-op-generic")
+    debuginfo = args.switch("mlir-print-debuginfo")
+    inline = args.switch("inline-weights")
+    if path is None:
+        print_module(
+            module, ctx, sys.stdout, generic=generic, debuginfo=debuginfo, inline_weights=True
+        )
+    else:
+        save_module(module, ctx, path, generic=generic, debuginfo=debuginfo, inline_weights=inline)
+
+
+def _write_onnx(
+    module: ModuleOp, ctx: QContext, path: Path | None, args: Arguments, opset: int | None
+) -> None:
+    from qdialect.backends.onnx import export_model, save_model
+
+    form = "qoperator" if args.text("form") == "qoperator" else "qdq"
+    model = export_model(module, ctx, form=form, opset=opset)
+    if path is not None:
+        save_model(model, path)
+    elif sys.stdout.isatty():
+        raise UsageError("an ONNX model is binary: give -o FILE")
+    else:
+        sys.stdout.buffer.write(model.SerializeToString())
+
+
+if __name__ == "__main__":
+    sys.exit(main())
