@@ -26,6 +26,7 @@ from qdialect.interpreter.values import (
     Kernel,
     check_input,
     declared_shape,
+    op_name,
     place,
 )
 
@@ -136,12 +137,13 @@ def evaluate(
     op: Operation, operands: Sequence[Array], evaluation: Evaluation, kernels: Mapping[str, Kernel]
 ) -> Sequence[Array]:
     """One op through its kernel, with operand shapes and results checked."""
-    kernel = kernels.get(op.name)
+    name = op_name(op)
+    kernel = kernels.get(name)
     if kernel is None:
         raise UnsupportedError(
-            f"the interpreter has no function for '{op.name}'",
+            f"the interpreter has no function for '{name}'",
             where=place(op),
-            notes=("give one: Interpreter(..., functions={'" + op.name + "': fn})",),
+            notes=("give one: Interpreter(..., functions={'" + name + "': fn})",),
         )
     with _located(op):
         if isinstance(op, NNOp) and not isinstance(op, ReshapeOp):
@@ -167,7 +169,7 @@ def _check_results(op: Operation, results: Sequence[Array], evaluation: Evaluati
     """QError (`bad-kernel`) when a kernel's results do not fit the op's result types."""
     if len(results) != len(op.results):
         raise QError(
-            f"the function for '{op.name}' gave {len(results)} results instead of "
+            f"the function for '{op_name(op)}' gave {len(results)} results instead of "
             f"{len(op.results)}",
             code="bad-kernel",
         )
@@ -175,7 +177,7 @@ def _check_results(op: Operation, results: Sequence[Array], evaluation: Evaluati
         fits = compatible(declared_shape(value.type), array.shape)
         if not fits or array.dtype != evaluation.dtype(value.type):
             raise QError(
-                f"the function for '{op.name}' gave {array.dtype}{list(array.shape)} "
+                f"the function for '{op_name(op)}' gave {array.dtype}{list(array.shape)} "
                 f"for a result of type {value.type}",
                 code="bad-kernel",
             )

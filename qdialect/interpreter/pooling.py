@@ -9,6 +9,7 @@ rounded once); with them the mean is exact and stored once.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import cast
 
 import numpy as np
 from xdsl.ir import Operation
@@ -57,16 +58,16 @@ def _avg_pool2d(op: Operation, operands: Sequence[Array], evaluation: Evaluation
 def _counts(op: Operation, size: Sequence[int], out: Sequence[int]) -> Array:
     """Number of elements each window averages over, [out H, out W]."""
     v = properties(op)
+    names = ("kernel", "strides", "pads", "dilations")
+    kernel, strides, pads, dilations = (cast("tuple[int, ...]", v[name]) for name in names)
     counts: list[Array] = []
     for d in range(2):
-        before, after = v["pads"][d], v["pads"][d + 2]
-        taps: Array = np.arange(v["kernel"][d]) * v["dilations"][d]
         # Positions in the padded input.
-        places: Array = np.arange(out[d])[:, None] * v["strides"][d] + taps
-        low, high = before, before + size[d]
+        places = np.arange(out[d])[:, None] * strides[d] + np.arange(kernel[d]) * dilations[d]
+        low, high = pads[d], pads[d] + size[d]
         if v["count_include_pad"]:
-            low, high = 0, high + after
-        counts.append(((places >= low) & (places < high)).sum(axis=1))
+            low, high = 0, high + pads[d + 2]
+        counts.append(np.count_nonzero((places >= low) & (places < high), axis=1))
     return np.outer(*counts)
 
 

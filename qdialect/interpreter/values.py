@@ -18,7 +18,14 @@ from typing import TYPE_CHECKING, Any, Literal, cast
 
 import numpy as np
 from numpy.typing import NDArray
-from xdsl.dialects.builtin import DYNAMIC_INDEX, IndexType, IntegerType, Signedness, TensorType
+from xdsl.dialects.builtin import (
+    DYNAMIC_INDEX,
+    IndexType,
+    IntegerType,
+    Signedness,
+    TensorType,
+    UnregisteredOp,
+)
 from xdsl.ir import Attribute, Operation
 
 from qdialect.dialects.nn import ConstantOp, constant_array, keys_of
@@ -158,7 +165,12 @@ def declared_shape(type: Attribute) -> Shape:
     return tuple(DYNAMIC if n == DYNAMIC_INDEX else n for n in extents)
 
 
+def op_name(op: Operation) -> str:
+    """The name as written in the IR, also of an op of an unregistered dialect."""
+    return op.op_name.data if isinstance(op, UnregisteredOp) else op.name
+
+
 def place(op: Operation) -> Where:
     """Where an op is, for errors: its name and its stable key if it has one."""
     keys = keys_of(op)
-    return Where(node=keys[0] if keys else op.name)
+    return Where(node=keys[0] if keys else op_name(op))
