@@ -1,7 +1,7 @@
 """Quantizing and rescaling whole constants.
 
 `quantize_floats` is ONNX QuantizeLinear: the division is done in the expressed
-type (IEEE), the rest in integers.
+type (IEEE; in f32 for f16), the rest in integers.
 """
 
 from __future__ import annotations
@@ -17,7 +17,8 @@ from qdialect.qparams import Layout, QParams
 
 Array = NDArray[Any]
 
-_FLOAT = {"f16": np.float16, "f32": np.float32, "f64": np.float64}
+#: expressed type -> the type its division is done in (f16 in f32, as ONNX Runtime does)
+_WORKING = {"f16": np.float32, "f32": np.float32, "f64": np.float64}
 
 
 def storage_dtype(q: QParams) -> np.dtype[Any]:
@@ -42,18 +43,19 @@ def spread(values: Array, q: QParams, shape: tuple[int, ...]) -> Array:
 
 def can_quantize_floats(q: QParams) -> bool:
     """Whether `quantize_floats` knows the expressed type."""
-    return q.expressed in _FLOAT and q.storage.width <= 32
+    return q.expressed in _WORKING and q.storage.width <= 32
 
 
 def quantize_floats(x: Array, q: QParams, rounding: Rounding) -> Array:
-    """Codes of float `x`: clamp(round(x / scale) + zero point); NaN gives the zero
-    point's code clamped, infinities saturate."""
-    kind = _FLOAT[q.expressed]
+    """Codes of float `x`: clamp(round(x / scale) + zero point); NaN gives the lowest
+    code, infinities saturate."""
+    kind = _WORKING[q.expressed]
     scale = spread(q.scale_array(), q, x.shape).astype(kind)
     zero = spread(q.zero_point_array(), q, x.shape)
     with np.errstate(all="ignore"):
         ratio = (x.astype(kind) / scale).astype(np.float64)
-    rounded = _round(np.nan_to_num(ratio, nan=0.0, posinf=2.0**62, neginf=-(2.0**62)), rounding)
+    far = 2.0**62
+    rounded = _round(np.nan_to_num(ratio, nan=-far, posinf=far, neginf=-far), rounding)
     codes = np.clip(rounded + zero, q.storage.min, q.storage.max)
     return codes.astype(storage_dtype(q))
 
@@ -61,11 +63,12 @@ def quantize_floats(x: Array, q: QParams, rounding: Rounding) -> Array:
 def _round(x: NDArray[np.float64], rounding: Rounding) -> NDArray[np.float64]:
     if rounding is Rounding.HALF_EVEN:
         return np.rint(x)
-    if rounding is Rounding.HALF_AWAY:
-        return np.copysign(np.floor(np.abs(x) + 0.5), x)
-    if rounding is Rounding.HALF_UP:
-        return np.floor(x + 0.5)
-    raise ValueError(f"floats do not round {rounding.value}")
+    if rounding is Rounding.GEMMLOWP:
+        raise ValueError(f"floats do not round {rounding.value}")
+    below = np.floor(x)
+    rest = x - below  # exact, unlike x + 0.5
+    up = rest >= 0.5 if rounding is Rounding.HALF_UP else (rest > 0.5) | ((rest == 0.5) & (x > 0))
+    return below + up
 
 
 def rescale_codes(codes: Array, a: QParams, b: QParams, rounding: Rounding) -> Array:

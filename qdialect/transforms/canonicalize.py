@@ -28,7 +28,7 @@ from qdialect.numerics.contract import EXACT, Contract
 from qdialect.numerics.requantize import affines, real_range
 from qdialect.rewrite import Driver, Refusal, Rewriter, Rule
 from qdialect.transforms.fold_rescale import Pair, inside_bounds
-from qdialect.transforms.rule_pass import qparams_of
+from qdialect.transforms.rule_pass import is_integer, qparams_of
 
 
 class RedundantClamp(Rule[Operation]):
@@ -45,6 +45,8 @@ class RedundantClamp(Rule[Operation]):
     def match(self, op: Operation) -> Operation | None:
         behavior, params = self.session.behaviors.get(op), qparams_of(op.operands[0])
         if params is None or behavior is None or behavior.clamp is None:
+            return None
+        if op.operands[0].type != op.results[0].type or not is_integer(params):
             return None
         low, high = behavior.clamp(op)
         for a in affines(params):
@@ -73,6 +75,8 @@ class RepeatedClamp(Rule[Pair]):
     def match(self, op: Operation) -> Pair | None:
         owner = op.operands[0].owner
         if not isinstance(owner, Operation) or owner.name != op.name:
+            return None
+        if op.operands[0].type != op.results[0].type:
             return None
         behavior = self.session.behaviors.get(op)
         assert behavior is not None and behavior.clamp is not None
@@ -150,8 +154,11 @@ class ComposeReshape(Rule[Pair]):
         owner = op.operands[0].owner
         if not isinstance(owner, ReshapeOp | FlattenOp):
             return None
-        # With several unknown extents the way through the middle shape is needed.
-        return Pair(op, owner) if shape_of(op.results[0]).count(DYNAMIC) <= 1 else None
+        # With several unknown extents, or one in an empty tensor, the type alone does
+        # not tell the shape.
+        shape = shape_of(op.results[0])
+        known = DYNAMIC not in shape or (shape.count(DYNAMIC) == 1 and 0 not in shape)
+        return Pair(op, owner) if known else None
 
     def check(self, match: Pair) -> Contract | Refusal:
         return EXACT

@@ -29,13 +29,14 @@ from qdialect.behaviors import Behavior
 from qdialect.behaviors import Rule as PortRule
 from qdialect.context import QContext
 from qdialect.dialects.nn import constant_array, constant_of, make_constant
+from qdialect.dialects.nn.ports import bias_matches
 from qdialect.dialects.quant import RescaleOp, UniformType
 from qdialect.numerics import requantize as exact
 from qdialect.numerics.contract import Contract, Numerics
 from qdialect.numerics.rounding import Rounding
 from qdialect.qparams import QParams
 from qdialect.rewrite import Refusal, Rewriter, Rule, retyped
-from qdialect.transforms.fold_rescale import pair_contract
+from qdialect.transforms.fold_rescale import NO_GEMMLOWP, pair_contract, renumbers, seen_qparams
 from qdialect.transforms.rule_pass import (
     RulePass,
     qparams_of,
@@ -86,8 +87,8 @@ class CombineUp(Rule[_Up]):
         )
         if refusal:
             return refusal
-        if "rounding" not in match.op.properties and (
-            match.rescale.rounding is not rounding_of(match.op)
+        if self._rounding(match) is not rounding_of(match.op) and (
+            "rounding" not in match.op.properties
         ):
             return Refusal("rounding", f"'{match.op.name}' has no declared rounding")
         return pair_contract(
@@ -98,10 +99,15 @@ class CombineUp(Rule[_Up]):
             match.rescale.rounding,
         )
 
+    def _rounding(self, match: _Up) -> Rounding:
+        """How the new op rounds: as the rescale, unless that never rounds."""
+        same_scale = renumbers(match.rescale.input_qparams, match.rescale.result_qparams)
+        return rounding_of(match.op) if same_scale else match.rescale.rounding
+
     def rewrite(self, match: _Up, rewriter: Rewriter) -> None:
         new = retyped(match.op, match.op.operands, [match.rescale.result.type])
         if "rounding" in new.properties:
-            new.properties["rounding"] = StringAttr(match.rescale.rounding.value)
+            new.properties["rounding"] = StringAttr(self._rounding(match).value)
         rewriter.insert(new, match.op, keep=match.op)
         rewriter.replace(match.rescale, new.results)
 
@@ -130,11 +136,16 @@ class CombineDown(Rule[_Down]):
     def match(self, op: Operation) -> _Down | None:
         behavior = self.session.behaviors.get(op)
         assert behavior is not None
+        found: list[_Down] = []
         for index, operand in enumerate(op.operands):
             rescale = rescaled(operand)
             if rescale and behavior.operand_port(index).rule is PortRule.REQUANT:
-                return _Down(op, behavior, index, rescale)
-        return None
+                found.append(_Down(op, behavior, index, rescale))
+        return min(found, key=self._weakness) if len(found) > 1 else next(iter(found), None)
+
+    def _weakness(self, match: _Down) -> int:
+        verdict = self.check(match)
+        return verdict.level if isinstance(verdict, Contract) else len(Numerics)
 
     def check(self, match: _Down) -> Contract | Refusal:
         operands = list(match.op.operands)
@@ -148,14 +159,16 @@ class CombineDown(Rule[_Down]):
         )
         if refusal:
             return refusal
-        a, b = match.rescale.input_qparams, match.rescale.result_qparams
-        cells = exact.cells(a, b)
+        if match.rescale.rounding is Rounding.GEMMLOWP:
+            return NO_GEMMLOWP
+        a = seen_qparams(match.rescale.input, self.session.behaviors)
+        cells = exact.cells(a or match.rescale.input_qparams, match.rescale.result_qparams)
         if cells is None:
             return Refusal("grid", "the two encodings lie on different grids")
         bias = self._new_bias(match)
         if isinstance(bias, Refusal):
             return bias
-        bias_error = bias.error if bias else 0.0
+        bias_error = bias.error if bias else Fraction(0)
         if all(exact.is_lossless(src, mid) for src, mid in cells) and not bias_error:
             return Contract(Numerics.EXACT, note="the rescale loses nothing")
         gain = self._gain(match)
@@ -163,7 +176,7 @@ class CombineDown(Rule[_Down]):
         if gain is None or out is None:
             return Refusal("unbounded", "no bound on what a change of this operand does")
         step = min(out.scale_list())
-        change = gain * max(mid.scale for _, mid in cells) / 2 + bias_error
+        change = gain * max(mid.scale for _, mid in cells) / 2 + float(bias_error)
         steps = change / step + 1
         if not all(exact.covers(mid, src) for src, mid in cells):
             low, high = exact.real_range(cells[0][1])
@@ -183,9 +196,11 @@ class CombineDown(Rule[_Down]):
         if weight is None or params is None:
             return None
         real = np_abs_real(constant_array(weight, self.session.blobs), params)
-        axis = acc.rhs_axis(match.op)
-        other = tuple(d for d in range(real.ndim) if d != axis)
-        return float(real.sum(axis=other).max())
+        axis, allowed = acc.rhs_axis(match.op), match.behavior.operand_port(acc.rhs).axes
+        # A vector on the right has no output dimension of its own: all of it is summed.
+        kept = {axis} if allowed is None or axis in allowed(match.op) else set[int]()
+        other = tuple(d for d in range(real.ndim) if d not in kept)
+        return float(real.sum(axis=other).max(initial=0.0))
 
     def _new_bias(self, match: _Down) -> _Bias | Refusal | None:
         """The re-derived bias, or None if the op has no quantized bias on this input."""
@@ -206,6 +221,8 @@ class CombineDown(Rule[_Down]):
         lhs, rhs = sides
         if lhs is None or rhs is None or not lhs.is_per_tensor:
             return Refusal("bias", "no scale to derive the bias from")
+        if bias_matches(lhs, rhs, params):
+            return None  # as when only the zero point changes
         return derive_bias(constant_array(constant, self.session.blobs), params, lhs, rhs)
 
     def rewrite(self, match: _Down, rewriter: Rewriter) -> None:
@@ -229,7 +246,7 @@ class CombineDown(Rule[_Down]):
 class _Bias:
     codes: NDArray[np.int32]
     params: QParams
-    error: float
+    error: Fraction
 
 
 def derive_bias(codes: Any, params: QParams, lhs: QParams, rhs: QParams) -> _Bias | Refusal:
@@ -249,16 +266,17 @@ def derive_bias(codes: Any, params: QParams, lhs: QParams, rhs: QParams) -> _Bia
         source = Fraction(old[channel % len(old)])
         target = Fraction(scales[channel % len(scales)])
         value = int(codes[index]) * source
-        result[index] = exact.round_fraction(value / target, Rounding.HALF_EVEN)
-        error = max(error, abs(value - int(result[index]) * target))
-    if np.abs(result).max(initial=0) > 2**31 - 1:
-        return Refusal("bias", "the re-derived bias does not fit 32 bits")
+        code = exact.round_fraction(value / target, Rounding.HALF_EVEN)
+        if abs(code) > 2**31 - 1:
+            return Refusal("bias", "the re-derived bias does not fit 32 bits")
+        result[index] = code
+        error = max(error, abs(value - code * target))
     if count == 1:
         derived = QParams.per_tensor(params.storage, scales[0], 0, params.expressed)
     else:
         vector = [scales[c % len(scales)] for c in range(codes.shape[0])]
         derived = QParams.per_axis(params.storage, 0, vector, None, params.expressed)
-    return _Bias(result.astype(np.int32), derived, float(error))
+    return _Bias(result.astype(np.int32), derived, error)
 
 
 def np_abs_real(codes: NDArray[Any], params: QParams) -> NDArray[np.float64]:
