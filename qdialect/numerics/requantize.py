@@ -34,8 +34,8 @@ class Affine(NamedTuple):
     high: int
 
 
-def cells(a: QParams, b: QParams) -> list[tuple[Affine, Affine]] | None:
-    """The distinct pairs of parameters that meet when `a` is rescaled to `b`.
+def meetings(a: QParams, b: QParams) -> list[tuple[Affine, Affine]] | None:
+    """The parameters that meet in each cell when `a` is rescaled to `b`, row-major.
 
     None if the two fields are laid out on different grids (then nothing is
     decided here).
@@ -44,8 +44,13 @@ def cells(a: QParams, b: QParams) -> list[tuple[Affine, Affine]] | None:
         return None
     left, right = _affines(a), _affines(b)
     count = max(len(left), len(right))
-    pairs = zip(_stretch(left, count), _stretch(right, count), strict=True)
-    return list(dict.fromkeys(pairs))
+    return list(zip(_stretch(left, count), _stretch(right, count), strict=True))
+
+
+def cells(a: QParams, b: QParams) -> list[tuple[Affine, Affine]] | None:
+    """The distinct ones of `meetings`."""
+    pairs = meetings(a, b)
+    return None if pairs is None else list(dict.fromkeys(pairs))
 
 
 def triples(a: QParams, b: QParams, c: QParams) -> list[tuple[Affine, Affine, Affine]]:
@@ -90,8 +95,8 @@ def round_ratio(n: Codes, ratio: Fraction, rounding: Rounding) -> Codes:
     nearest = np.floor(value + 0.5)
     # |value - exact| <= 2**-51 |value|: one rounding of the ratio, one of the product.
     near = np.abs(np.abs(value - nearest) - 0.5) <= np.abs(value) * 2.0**-50 + 2.0**-1000
-    near &= (n != 0) & (np.abs(value) < limit)
-    result = nearest.astype(np.int64)
+    near = np.asarray(near & (n != 0) & (np.abs(value) < limit)
+    result = np.asarray(nearest, np.int64)
     for index in np.flatnonzero(near):
         result.flat[index] = round_fraction(int(n.flat[index]) * ratio, rounding)
     return result

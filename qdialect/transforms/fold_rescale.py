@@ -16,7 +16,7 @@ dequantize(rescale(q)), dequantize(quantize(x))                       relaxed
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from xdsl.ir import Operation, SSAValue
@@ -38,7 +38,13 @@ from qdialect.numerics.contract import EXACT, Contract, Numerics
 from qdialect.numerics.rounding import Rounding
 from qdialect.qparams import QParams
 from qdialect.rewrite import Refusal, Rewriter, Rule
-from qdialect.transforms.rule_pass import RulePass, dequantized, qparams_of, rescaled
+from qdialect.transforms.rule_pass import (
+    RulePass,
+    dequantized,
+    is_integer,
+    qparams_of,
+    rescaled,
+)
 
 #: expressed type -> (significand bits, largest finite, smallest normal)
 _FLOATS = {
@@ -90,6 +96,16 @@ def inside_bounds(value: SSAValue, behaviors: BehaviorRegistry) -> bool:
     return True
 
 
+def seen_qparams(value: SSAValue, behaviors: BehaviorRegistry) -> QParams | None:
+    """The qparams of `value`, with the storage's own bounds unless every code is
+    provably within the declared ones: what a decision over all codes must look at."""
+    params = qparams_of(value)
+    if params is None or not is_integer(params) or inside_bounds(value, behaviors):
+        return params
+    low, high = params.storage.full_range
+    return params.with_storage(replace(params.storage, min=low, max=high))
+
+
 def survives_float(params: QParams) -> bool:
     """Whether quantize(dequantize(q)) = q for every code, in the expressed type.
 
@@ -123,7 +139,7 @@ class QuantizeOfDequantize(Rule[Pair]):
     def check(self, match: Pair) -> Contract | Refusal:
         a, b = qparams_of(match.source), qparams_of(match.result)
         assert a is not None and b is not None
-        if not _integers(a, b):
+        if not (is_integer(a) and is_integer(b)):
             return Refusal("storage", "rescale is defined between integer storages")
         if a == b:
             if not inside_bounds(match.source, self.session.behaviors):
@@ -134,7 +150,7 @@ class QuantizeOfDequantize(Rule[Pair]):
         if exact.cells(a, b) is None:
             return Refusal("grid", "the two encodings lie on different grids")
         if cast_rounding(match.lower) is Rounding.GEMMLOWP:
-            return Refusal("rounding", "gemmlowp rounding needs a fixed-point rescale")
+            return NO_GEMMLOWP
         return EXACT
 
     def rewrite(self, match: Pair, rewriter: Rewriter) -> None:
@@ -175,14 +191,16 @@ def pair_contract(
 
     Dropping the middle drops an error of half a middle step, so results differ by
     at most s_b / (2 s_c) + 1 steps, if the middle clips nothing that c would not.
+    The new a -> c rounds like the second; of a real number, if b and c have equal
+    scales (`renumbers`), like the first.
     """
+    if Rounding.GEMMLOWP in (first, second):
+        return NO_GEMMLOWP
     quads = _triples(a, b, c)
     if quads is None:
         return Refusal("grid", "the encodings lie on different grids")
     if a is None:
-        if first is second and all(
-            exact.is_pure_shift(mid, out) and exact.covers(mid, out) for _, mid, out in quads
-        ):
+        if renumbers(b, c) and all(exact.covers(mid, out) for _, mid, out in quads):
             return Contract(Numerics.EXACT, note="equal scales")
     elif all(exact.is_lossless(_set(src), mid) for src, mid, _ in quads):
         return Contract(Numerics.EXACT, note="the middle loses nothing")
@@ -201,6 +219,14 @@ def pair_contract(
         note = f"the middle clips to [{float(low):g}, {float(high):g}]"
         return Contract(Numerics.SATURATION, steps, note)
     return Contract(Numerics.BOUNDED, steps, "drops the middle's rounding")
+
+
+NO_GEMMLOWP = Refusal("rounding", "gemmlowp rounds multiplier and shift, no real numbers")
+
+
+def renumbers(b: QParams, c: QParams) -> bool:
+    """Whether b -> c has equal scales everywhere: then it never rounds."""
+    return all(exact.is_pure_shift(mid, out) for mid, out in exact.cells(b, c) or ())
 
 
 def _set(affine: exact.Affine | None) -> exact.Affine:
@@ -237,7 +263,7 @@ class RescaleOfRescale(Rule[Pair]):
         lower, upper = match.lower, match.upper
         assert isinstance(lower, RescaleOp) and isinstance(upper, RescaleOp)
         return pair_contract(
-            upper.input_qparams,
+            seen_qparams(upper.input, self.session.behaviors),
             upper.result_qparams,
             lower.result_qparams,
             upper.rounding,
@@ -297,7 +323,7 @@ class RescaleOfConstant(Rule[RescaleOp]):
     def check(self, match: RescaleOp) -> Contract | Refusal:
         if exact.cells(match.input_qparams, match.result_qparams) is None:
             return Refusal("grid", "the two encodings lie on different grids")
-        return EXACT
+        return NO_GEMMLOWP if match.rounding is Rounding.GEMMLOWP else EXACT
 
     def rewrite(self, match: RescaleOp, rewriter: Rewriter) -> None:
         from qdialect.numerics.quantize import rescale_codes
@@ -331,9 +357,9 @@ class QuantizeOfConstant(Rule[QCastOp]):
 
         params = qparams_of(match.result)
         assert params is not None
-        if not can_quantize_floats(params) or params.storage.is_float:
+        if not can_quantize_floats(params) or not is_integer(params):
             return Refusal("expressed", f"cannot evaluate in {params.expressed}")
-        return EXACT
+        return NO_GEMMLOWP if cast_rounding(match) is Rounding.GEMMLOWP else EXACT
 
     def rewrite(self, match: QCastOp, rewriter: Rewriter) -> None:
         from qdialect.numerics.quantize import quantize_floats
@@ -371,7 +397,8 @@ class DequantizeOfRescale(Rule[Pair]):
     def check(self, match: Pair) -> Contract | Refusal:
         upper = match.upper
         assert isinstance(upper, RescaleOp)
-        cells = exact.cells(upper.input_qparams, upper.result_qparams)
+        source = seen_qparams(upper.input, self.session.behaviors) or upper.input_qparams
+        cells = exact.cells(source, upper.result_qparams)
         if upper.input_qparams.expressed != upper.result_qparams.expressed:
             return Refusal("expressed", "the expressed types differ")
         lossless = cells and all(exact.is_lossless(a, b) and a.scale == b.scale for a, b in cells)
@@ -404,10 +431,6 @@ class DequantizeOfQuantize(Rule[Pair]):
 
     def rewrite(self, match: Pair, rewriter: Rewriter) -> None:
         rewriter.replace(match.lower, [match.source])
-
-
-def _integers(*params: QParams) -> bool:
-    return not any(q.storage.is_float or q.storage.quantile is not None for q in params)
 
 
 @dataclass(frozen=True)

@@ -5,12 +5,14 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
+from math import inf
 from typing import Any, ClassVar
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp, StringAttr
 from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.passes import ModulePass
+from xdsl.traits import is_side_effect_free
 
 from qdialect.behaviors import Behavior
 from qdialect.behaviors import Rule as PortRule
@@ -26,6 +28,7 @@ from qdialect.dialects.quant import (
     with_element,
 )
 from qdialect.errors import UsageError
+from qdialect.numerics import requantize as exact
 from qdialect.numerics.contract import Numerics
 from qdialect.numerics.rounding import Rounding
 from qdialect.qparams import QParams
@@ -106,6 +109,8 @@ def refuse_types(
     results: Sequence[Attribute],
 ) -> Refusal | None:
     """Why `op` must not take these types: its declaration, or the target."""
+    if op.regions or not is_side_effect_free(op):
+        return Refusal("effects", f"'{op.name}' may do more than compute its results")
     ports = [(behavior.operand_port(i), t, op.operands[i]) for i, t in enumerate(operands)]
     ports += [(behavior.result_port(i), t, op.results[i]) for i, t in enumerate(results)]
     for port, kind, value in ports:
@@ -114,11 +119,45 @@ def refuse_types(
             continue
         if port.rule is PortRule.PLAIN:
             return Refusal("port", f"takes no quantized {port.role}")
+        if behavior.movement is None and not is_integer(element.qparams):
+            return Refusal("storage", f"no arithmetic on codes stored as {element.qparams.storage}")
         reason = port_refusal(op, port, element.qparams, shape_of(value))
         if reason:
             return Refusal("port", reason)
     reason = ctx.target.refuses(op, operands, results)
     return Refusal("target", f"{ctx.target.name}: {reason}") if reason else None
+
+
+def is_integer(params: QParams) -> bool:
+    """Whether codes are integers (not floats, and no numbers of a table's entries)."""
+    return not params.storage.is_float and params.storage.quantile is None
+
+
+def keeps_order(
+    behavior: Behavior, op: Operation, params: Sequence[QParams], *, inside: bool
+) -> bool:
+    """Whether comparing codes is comparing the reals they name, for the constants that
+    an order-preserving `op` compares with.
+
+    Each constant must be named by a code, or be a bound that never acts: one below
+    (or above) everything that codes `inside` the storage bounds name.
+    """
+    if behavior.levels is None and behavior.clamp is None:
+        return True
+    pairs = [a for q in params for a in exact.affines(q)]
+    if behavior.clamp is None:
+        levels = behavior.levels(op) if behavior.levels else ()
+        return all(exact.represents(a, v) for v in levels for a in pairs)
+    low, high = behavior.clamp(op)
+    for a in pairs:
+        smallest, largest = exact.real_range(a)
+        idle_low = low == -inf or (inside and low <= smallest)
+        idle_high = high == inf or (inside and high >= largest)
+        if not (idle_low or exact.represents(a, low)):
+            return False
+        if not (idle_high or exact.represents(a, high)):
+            return False
+    return True
 
 
 def rounding_of(op: Operation) -> Rounding:

@@ -21,13 +21,14 @@ from qdialect.behaviors.flow import carry_down, tied_operands
 from qdialect.context import QContext
 from qdialect.dialects.quant import RescaleOp
 from qdialect.numerics.contract import EXACT, Contract
-from qdialect.numerics.requantize import affines, represents
 from qdialect.numerics.rounding import Rounding
 from qdialect.qparams import QParams
 from qdialect.qparams.legality import Illegal
 from qdialect.rewrite import Refusal, Rewriter, Rule, retyped
+from qdialect.transforms.fold_rescale import inside_bounds
 from qdialect.transforms.rule_pass import (
     RulePass,
+    keeps_order,
     qparams_of,
     refuse_types,
     rescaled,
@@ -68,6 +69,8 @@ class SinkThroughTied(Rule[_Tied]):
     def check(self, match: _Tied) -> Contract | Refusal:
         if len({r.rounding for r in match.rescales}) > 1:
             return Refusal("rounding", "the operands are rescaled with different roundings")
+        if match.behavior.mixes and not self._only_moves(match):
+            return Refusal("mixed", f"'{match.op.name}' requantizes its operands")
         source = self._source(match)
         if isinstance(source, Illegal):
             return Refusal(source.code, source.reason)
@@ -75,9 +78,7 @@ class SinkThroughTied(Rule[_Tied]):
             blocker = self._blocking_user(rescale)
             if blocker is not None:
                 return Refusal("multi-use", f"'{blocker.name}' needs the rescaled value")
-        levels = match.behavior.levels(match.op) if match.behavior.levels else ()
-        params = (*(r.input_qparams for r in match.rescales), self._result(match))
-        if not all(represents(a, v) for v in levels for q in params for a in affines(q)):
+        if not self._same_order(match):
             return Refusal("levels", "no code stands for a constant it compares with")
         refusal = refuse_types(
             self.session,
@@ -92,6 +93,19 @@ class SinkThroughTied(Rule[_Tied]):
         params = qparams_of(match.op.results[0])
         assert params is not None
         return params
+
+    def _only_moves(self, match: _Tied) -> bool:
+        """Whether an op that may requantize its operands does not."""
+        rescaled_to = [r.result_qparams for r in match.rescales]
+        return carry_down(match.op, match.behavior, rescaled_to) == self._result(match)
+
+    def _same_order(self, match: _Tied) -> bool:
+        """Whether the op compares with the same constants before and after the rescale."""
+        inside = all(inside_bounds(r.input, self.session.behaviors) for r in match.rescales)
+        sources = [r.input_qparams for r in match.rescales]
+        return keeps_order(match.behavior, match.op, sources, inside=inside) and keeps_order(
+            match.behavior, match.op, [self._result(match)], inside=True
+        )
 
     def _source(self, match: _Tied) -> QParams | Illegal:
         """Qparams of the result once the rescales are gone."""

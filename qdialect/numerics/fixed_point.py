@@ -1,0 +1,218 @@
+"""Real ratios as (multiplier, shift) pairs, and what that changes.
+
+A fixed-point rescale multiplies n = q - zero point by m * 2**-k in integers:
+
+    half_up    (n*m + 2**(k-1)) >> k                  TOSA SINGLE_ROUND
+    half_away, half_even                              the same, ties as named
+    gemmlowp   (n*m + 2**(k-1) + t) >> k              TOSA DOUBLE_ROUND, TFLite
+               t = 2**30 with the sign of n (plus at 0) if k > 31, else 0
+
+`>>` rounds down.  A multiplier of `bits` bits (a signed type: 32 or 16) has its top bit
+set, m in [2**(bits-2), 2**(bits-1)), so that the pair nearest to a ratio r is off by
+|m * 2**-k - r| <= 2**(1-bits) r.  Below 2**(bits-2-62) the shift stays at 62 and the
+multiplier loses bits; there the error is at most 2**-63.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from qdialect.numerics.contract import EXACT, Contract, Numerics
+from qdialect.numerics.requantize import Affine, Codes, round_fraction, round_ratio
+from qdialect.numerics.rounding import Rounding
+
+MAX_SHIFT = 62
+#: smallest shift of `tosa.rescale`
+MIN_SHIFT = 2
+#: how many codes are looked at to decide that two rescales are equal
+_DECISIVE_CODES = 1 << 20
+_NUDGE = 1 << 30
+
+
+class FixedPoint(NamedTuple):
+    """The factor multiplier * 2**-shift."""
+
+    multiplier: int
+    shift: int
+
+    @property
+    def ratio(self) -> Fraction:
+        """The factor as an exact number."""
+        return Fraction(self.multiplier, 1 << self.shift)
+
+
+def ratio_of(a: Affine, b: Affine) -> Fraction:
+    """Steps of `b` per step of `a`, exactly."""
+    return Fraction(a.scale) / Fraction(b.scale)
+
+
+def to_fixed_point(ratio: Fraction, bits: int = 32, min_shift: int = MIN_SHIFT) -> FixedPoint:
+    """The pair nearest to `ratio` > 0 whose multiplier is a non-negative `bits`-bit
+    signed integer and whose shift is in [min_shift, 62].
+
+    Raises ValueError when the ratio is too large for such a pair.
+    """
+    if ratio <= 0:
+        raise ValueError(f"a scale ratio must be positive, not {ratio}")
+    top = 1 << (bits - 1)
+    exponent = _floor_log2(ratio)
+    shift = min(bits - 2 - exponent, MAX_SHIFT)
+    multiplier = round_fraction(ratio * _power(shift), Rounding.HALF_EVEN)
+    if multiplier == top:
+        multiplier, shift = multiplier >> 1, shift - 1
+    if shift < min_shift:
+        # The nearest pair with the smallest shift, if the multiplier still fits.
+        shift = min_shift
+        multiplier = round_fraction(ratio * _power(shift), Rounding.HALF_EVEN)
+    if multiplier >= top:
+        raise ValueError(
+            f"a ratio of {float(ratio):g} needs a shift below {min_shift} with a "
+            f"{bits}-bit multiplier"
+        )
+    return FixedPoint(multiplier, shift)
+
+
+def _floor_log2(ratio: Fraction) -> int:
+    guess = ratio.numerator.bit_length() - ratio.denominator.bit_length()
+    return guess if ratio >= _power(guess) else guess - 1
+
+
+def _power(exponent: int) -> Fraction:
+    return Fraction(1 << exponent) if exponent >= 0 else Fraction(1, 1 << -exponent)
+
+
+def relative_error(ratio: Fraction, pair: FixedPoint) -> Fraction:
+    """|m * 2**-k - r| / r, exactly."""
+    return abs(pair.ratio - ratio) / ratio
+
+
+def apply(steps: NDArray[Any], pair: FixedPoint, rounding: Rounding) -> NDArray[Any]:
+    """`steps` times the pair, rounded to integers, exactly.
+
+    In int64 where no product overflows, else in Python integers.
+    """
+    multiplier, shift = pair
+    largest = int(np.abs(steps).max(initial=0))
+    if largest * multiplier + (1 << shift) + _NUDGE >= 1 << 63:
+        steps = steps.astype(object)
+    product = steps * multiplier
+    if shift == 0:
+        return product
+    half = 1 << (shift - 1)
+    if rounding is Rounding.HALF_UP:
+        product = product + half
+    elif rounding is Rounding.HALF_AWAY:
+        product = product + (half - (product < 0))
+    elif rounding is Rounding.HALF_EVEN:
+        product = product + (half - 1) + ((product >> shift) & 1)
+    else:
+        nudge = _NUDGE if shift > 31 else 0
+        product = product + half + np.where(steps >= 0, nudge, -nudge)
+    return product >> shift
+
+
+def requantize_fixed(
+    codes: NDArray[Any], a: Affine, b: Affine, pair: FixedPoint, rounding: Rounding
+) -> Codes:
+    """Codes of `a` as codes of `b` through the pair: clamp(R((q - z_a) * m * 2**-k) + z_b)."""
+    steps = apply(_steps(codes, a), pair, rounding)
+    return np.clip(steps + b.zero, b.low, b.high).astype(np.int64)
+
+
+def _steps(codes: NDArray[Any], a: Affine) -> NDArray[Any]:
+    wide = max(abs(a.low - a.zero), abs(a.high - a.zero)) >= 1 << 62
+    return codes.astype(object if wide else np.int64) - a.zero
+
+
+@dataclass(frozen=True)
+class Form:
+    """One way to compute a rescale: the real ratio, or a pair, and a rounding."""
+
+    rounding: Rounding
+    pair: FixedPoint | None = None
+
+    def factor(self, a: Affine, b: Affine) -> Fraction:
+        """What n = q - zero point is multiplied by."""
+        return ratio_of(a, b) if self.pair is None else self.pair.ratio
+
+    def codes(self, codes: Codes, a: Affine, b: Affine) -> Codes:
+        """The result of every code."""
+        if self.pair is not None:
+            return requantize_fixed(codes, a, b, self.pair, self.rounding)
+        rounded = round_ratio(codes - a.zero, ratio_of(a, b), self.rounding)
+        return np.clip(rounded + b.zero, b.low, b.high)
+
+
+def replacement_contract(a: Affine, b: Affine, old: Form, new: Form) -> Contract:
+    """What computing a -> b by `new` instead of `old` may change.
+
+    Decided by looking at the codes, unless more than 2**20 of them do not saturate.
+    Then |n * f_old - n * f_new| <= e on those that do not saturate gives at most
+    ceil(e) steps, and one more if the two round ties differently.
+    """
+    f, g = old.factor(a, b), new.factor(a, b)
+    same_rounding = old.rounding is new.rounding and _plain(old) and _plain(new)
+    if f == g and same_rounding:
+        return EXACT
+    codes = _decisive(a, b, old, new)
+    if codes is not None:
+        return _by_table(codes, a, b, old, new)
+    reach = _reach(a, b, f, g)
+    steps = math.ceil(reach * abs(f - g)) + (not same_rounding)
+    return Contract(Numerics.BOUNDED, steps, _stated(f, g))
+
+
+def _plain(form: Form) -> bool:
+    """Whether the rounding is a function of the product alone."""
+    return form.rounding is not Rounding.GEMMLOWP
+
+
+def _by_table(codes: Codes, a: Affine, b: Affine, old: Form, new: Form) -> Contract:
+    before, after = old.codes(codes, a, b), new.codes(codes, a, b)
+    different = np.flatnonzero(before != after)
+    if not different.size:
+        return Contract(Numerics.EXACT, note="equal on all codes")
+    factor = old.factor(a, b)
+    steps = int(np.abs(before - after).max())
+    changed = f"{different.size} of {a.high - a.low + 1} codes change"
+    if steps == 1 and all(
+        ((int(codes[i]) - a.zero) * factor).denominator == 2 for i in different.tolist()
+    ):
+        return Contract(Numerics.TIES, steps, f"{changed}, all of them ties")
+    stated = _stated(factor, new.factor(a, b))
+    return Contract(Numerics.BOUNDED, steps, f"{changed}; {stated}")
+
+
+def _stated(old: Fraction, new: Fraction) -> str:
+    return f"relative error {float(abs(new - old) / old) if old else 1:.3g}"
+
+
+def _reach(a: Affine, b: Affine, f: Fraction, g: Fraction) -> Fraction:
+    """The largest |q - z_a| whose result saturates in neither form (or less far than
+    one step beyond)."""
+    furthest = Fraction(max(abs(a.low - a.zero), abs(a.high - a.zero)))
+    slowest = min(f, g)
+    span = max(abs(b.low - b.zero), abs(b.high - b.zero)) + 2
+    return min(furthest, span / slowest) if slowest else furthest
+
+
+def _decisive(a: Affine, b: Affine, old: Form, new: Form) -> Codes | None:
+    """Codes that include every one on which the two forms can differ.
+
+    Both forms are monotone in the code, so beyond a code at which both give the same
+    bound of `b`, all codes give it.  None if there are too many.
+    """
+    reach = int(_reach(a, b, old.factor(a, b), new.factor(a, b))) + 2
+    low, high = max(a.low, a.zero - reach), min(a.high, a.zero + reach)
+    if high < low:
+        # Every code lies on one side and saturates there, or nearly so.
+        low, high = (a.low, a.low) if a.zero < a.low else (a.high, a.high)
+    if high - low >= _DECISIVE_CODES:
+        return None
+    return np.arange(low, high + 1, dtype=np.int64)
