@@ -25,6 +25,9 @@ Codes = NDArray[np.int64]
 TABLE_WIDTH = 16
 
 
+_MANY = 4096
+
+
 class Affine(NamedTuple):
     """One (scale, zero point) pair with inclusive storage bounds."""
 
@@ -115,7 +118,7 @@ def round_fraction(value: Fraction, rounding: Rounding) -> int:
     return below + 1
 
 
-@lru_cache(maxsize=4096)
+@lru_cache(maxsize=256)  # 128 MB of 16-bit tables at worst
 def table(a: Affine, b: Affine, rounding: Rounding) -> Codes:
     """The rescale a -> b as an array indexed by q - a.low; read-only."""
     codes = codes_of(a)
@@ -129,7 +132,13 @@ def requantize(codes: NDArray[Any], a: Affine, b: Affine, rounding: Rounding) ->
     """Codes of `a` as codes of `b`."""
     ratio = Fraction(a.scale) / Fraction(b.scale)
     shifted = codes.astype(np.int64) - a.zero
-    return np.clip(round_ratio(shifted, ratio, rounding) + b.zero, b.low, b.high)
+    if shifted.size > _MANY:
+        # Ties are decided one by one: let every distinct code be one.
+        distinct, inverse = np.unique(shifted, return_inverse=True)
+        rounded = round_ratio(distinct, ratio, rounding)[inverse.reshape(shifted.shape)]
+    else:
+        rounded = round_ratio(shifted, ratio, rounding)
+    return np.clip(rounded + b.zero, b.low, b.high)
 
 
 def tabulated(q: QParams) -> bool:
