@@ -16,7 +16,7 @@ from xdsl.dialects.builtin import (
     IntegerType,
     TensorType,
 )
-from xdsl.ir import Attribute
+from xdsl.ir import Attribute, Operation
 from xdsl.printer import Printer
 
 from qdialect.context import QContext
@@ -58,6 +58,19 @@ class MLIRPrinter(Printer):
             self.print_string(text)
         else:
             super().print_float(value, type)
+
+    @override
+    def print_operation_type(self, op: Operation) -> None:
+        # The stock method adds the location, and `print_op` does so again when it is
+        # an op's custom form that asks for the type.
+        self.print_function_type(op.operand_types, op.result_types)
+
+    @override
+    def print_op_with_default_format(self, op: Operation) -> None:
+        super().print_op_with_default_format(op)
+        if self.print_debuginfo:
+            self.print_string(" ")
+            self.print_attribute(op.location)
 
     def _is_inline(self, key: str) -> bool:
         return self.external is not None and key not in self.external

@@ -43,6 +43,7 @@ from qdialect.dialects.onnx import (
 )
 from qdialect.dialects.quant import DCastOp, element_type, quant_element
 from qdialect.errors import InputError, UnsupportedError, UsageError, Where
+from qdialect.qparams.encoding import QParams
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -87,7 +88,9 @@ class Exporter:
     tensors: dict[SSAValue, str] = field(default_factory=dict[SSAValue, str])
     #: ops left out because a reader has another form of them; written if one has not
     deferred: set[Operation] = field(default_factory=set[Operation])
-    _dequantized: dict[SSAValue, str] = field(default_factory=dict[SSAValue, str])
+    _dequantized: dict[tuple[str, QParams], str] = field(
+        default_factory=dict[tuple[str, QParams], str]
+    )
     _reserved: dict[SSAValue, str] = field(default_factory=dict[SSAValue, str])
     _codes: dict[SSAValue, int] = field(default_factory=dict[SSAValue, int])
     _fresh: Counter[str] = field(default_factory=Counter[str])
@@ -160,19 +163,18 @@ class Exporter:
         quantized = quant_element(value.type)
         if quantized is None:
             return self.tensor(value)
-        if value not in self._dequantized:
-            cast_op = next(
-                (use.operation for use in value.uses if isinstance(use.operation, DCastOp)), None
-            )
-            if cast_op is not None:
-                self.dequantize(cast_op)
+        place = (self.tensor(value), quantized.qparams)
+        if place not in self._dequantized:
+            readers = (use.operation for use in value.uses)
+            op = next((reader for reader in readers if isinstance(reader, DCastOp)), None)
+            if op is not None and op.result not in self.tensors:
+                self.dequantize(op)
             else:
-                source = self.tensor(value)
-                name = self.graph.tensor(f"{source}_dequantized")
-                node = f"{source}_DequantizeLinear"
-                write_dequantize(self.graph, source, name, quantized.qparams, node, self.opset)
-                self._dequantized[value] = name
-        return self._dequantized[value]
+                name = self.graph.tensor(f"{place[0]}_dequantized")
+                node = f"{place[0]}_DequantizeLinear"
+                write_dequantize(self.graph, place[0], name, quantized.qparams, node, self.opset)
+                self._dequantized[place] = name
+        return self._dequantized[place]
 
     def dequantize(self, op: DCastOp) -> None:
         """Write a `quant.dcast`, unless an earlier need for it already did."""
@@ -186,7 +188,7 @@ class Exporter:
         params = string_list(op.attributes.get(PARAMS))
         source = self.tensor(op.input)
         write_dequantize(self.graph, source, name, quantized.qparams, key, self.opset, params)
-        self._dequantized.setdefault(op.input, name)
+        self._dequantized.setdefault((source, quantized.qparams), name)
 
     def quantize(
         self, source: str, value: SSAValue, wanted: str, node: str, params: Sequence[str] = ()

@@ -16,10 +16,11 @@ from xdsl.dialects.builtin import (
     TensorType,
 )
 from xdsl.dialects.func import FuncOp
-from xdsl.ir import Attribute
+from xdsl.ir import Attribute, Operation
 
 from qdialect.backends.onnx.graph import node_attribute
 from qdialect.backends.onnx.quantization import required_opset
+from qdialect.dialects.nn import NNOp, shape_of
 from qdialect.dialects.onnx import MODEL, NodeOp, OpaqueType, ProtoAttr, package
 from qdialect.dialects.quant import quant_element
 from qdialect.errors import UnsupportedError, Where
@@ -30,10 +31,12 @@ if TYPE_CHECKING:
 
 #: the opset of a module that was not imported from ONNX
 DEFAULT_OPSET = 17
-#: what every writer of ops can rely on
-LEAST_OPSET = 11
-#: ops that need a later opset than `LEAST_OPSET`
-OP_OPSETS = {"nn.softmax": 13}
+#: numpy broadcasting came with this one
+LEAST_OPSET = 7
+#: ops that are written in a form of a later opset
+OP_OPSETS = {"nn.batch_norm": 9, "nn.slice": 10, "nn.clip": 11, "nn.pad": 11}
+#: ops that are written on 8-bit integers since this opset
+INTEGER_OPSETS = {"nn.relu": 12, "nn.clip": 12, "nn.max_pool2d": 12}
 
 
 @dataclass
@@ -110,7 +113,7 @@ def _needs(function: FuncOp) -> tuple[int, bool]:
     """The least opset for all ops and types, and whether 2- or 4-bit storage occurs."""
     opset, narrow = LEAST_OPSET, False
     for op in function.body.block.ops:
-        opset = max(opset, OP_OPSETS.get(op.name, 0))
+        opset = max(opset, _op_opset(op))
         for value in (*op.operands, *op.results):
             quantized = quant_element(value.type)
             if quantized is not None:
@@ -119,14 +122,36 @@ def _needs(function: FuncOp) -> tuple[int, bool]:
     return opset, narrow
 
 
+def _op_opset(op: Operation) -> int:
+    """The least opset with the form `op` is written in."""
+    least = OP_OPSETS.get(op.name, 0)
+    if not isinstance(op, NNOp):
+        return least
+    values = op.values
+    if op.name == "nn.fully_connected" and len(op.operands) < 3:
+        least = 11
+    if op.name == "nn.softmax" and values["axis"] not in (-1, len(shape_of(op.results[0])) - 1):
+        least = 13
+    if values.get("ceil_mode"):
+        least = max(least, 10)
+    if op.name.endswith("_pool2d") and any(d != 1 for d in values.get("dilations", ())):
+        least = max(least, 19 if op.name == "nn.avg_pool2d" else 10)
+    if op.name in INTEGER_OPSETS and quant_element(op.operands[0].type) is not None:
+        least = max(least, INTEGER_OPSETS[op.name])
+    return least
+
+
 def _check_kept_nodes(function: FuncOp, source: int, target: int) -> None:
     defs = package("onnx.defs")
     for op in function.body.block.ops:
         if not isinstance(op, NodeOp) or op.domain.data:
             continue
         name = op.op_type.data
-        versions = [defs.get_schema(name, v, "").since_version for v in (source, target)]
-        if versions[0] != versions[1] or any(True for _ in graphs_in(op)):
+        try:
+            versions = [defs.get_schema(name, v, "").since_version for v in (source, target)]
+        except defs.SchemaError:
+            versions = []
+        if len(set(versions)) != 1 or any(True for _ in graphs_in(op)):
             key = op.attributes.get("nn.key")
             raise UnsupportedError(
                 f"'{name}' changed between opset {source} of the model and opset {target}",

@@ -152,12 +152,23 @@ class TensorReader:
 
 
 def payload_of(raw: memoryview, held: TensorType[Any], store: BlobStore) -> Payload:
-    """Bytes as an attribute of type `held`: inline if small, else in `store`."""
+    """Bytes as an attribute of type `held`: inline if small, else in `store`.
+
+    Infinities and NaNs go to the store: as text, xDSL does not read them back.
+    """
     shape = held.get_shape()
-    if prod(shape) <= INLINE_LIMIT:
+    if prod(shape) <= INLINE_LIMIT and _is_finite(raw, held.element_type):
         return DenseIntOrFPElementsAttr(held, BytesAttr(bytes(raw)))
     key = store.add_bytes(raw, element_name(held.element_type), shape)
     return BlobAttr(StringAttr(key), held)
+
+
+def _is_finite(raw: memoryview, element: Attribute) -> bool:
+    import numpy as np
+
+    if str(element) not in ("f32", "f16", "f64"):
+        return True
+    return bool(np.isfinite(np.frombuffer(raw, f"<f{_bits(element) // 8}")).all())
 
 
 def _bits(element: Attribute) -> int:
