@@ -106,12 +106,13 @@ class TestMeasurements:
         assert output_steps(model) == [0.25]
 
     def test_agreement_is_in_steps(self) -> None:
-        from measure import agreement
+        from measure import agreement, sqnr
 
         reference = [np.array([0.0, 0.5, 1.0, 1.5])]
         found = agreement(reference, [np.array([0.0, 1.0, 1.0, 0.5])], [0.5])
         assert (found.elements, found.differing, found.max_steps) == (4, 2, 2.0)
-        assert str(agreement(reference, reference, [0.5])) == "identical"
+        assert str(agreement(reference, reference, [0.5])) == "none"
+        assert sqnr([np.array([3.0, 1.0])], [np.array([3.0, 0.0])]) == pytest.approx(10.0)
 
     def test_text_images_follow_from_the_seed(self) -> None:
         pytest.importorskip("PIL")

@@ -12,12 +12,13 @@ from __future__ import annotations
 
 import argparse
 import json
+import math
 import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
 from itertools import pairwise
 from pathlib import Path
 
@@ -36,59 +37,79 @@ from measure import (
     output_steps,
     run_all,
     session,
+    sqnr,
     top1,
 )
 from progress import step, table
 from text_images import classifier_input, text_lines
 
 CALIBRATION_SEED, EVALUATION_SEED = 1, 2
+OFF = "QDQ, runtime optimizations off"
+BEFORE = "QDQ"
+FORMS = {"qopt": "qdq", "qopt, QOperator form": "qoperator"}
+
+
+@dataclass(frozen=True)
+class Variant:
+    """A model file, and how ONNX Runtime is asked to run it."""
+
+    name: str
+    path: Path
+    optimized: bool = True
 
 
 @dataclass(frozen=True)
 class Row:
-    """One model file as it is, and as ONNX Runtime runs it."""
+    """One variant: what the file holds, what is left to run, and what comes out."""
 
     name: str
     counts: OpCounts
     nodes_run: int
     latency: Timing
     agreement: Agreement | None
+    sqnr: float
     top1_as_float: float
     top1_right: float
 
 
 @dataclass(frozen=True)
 class Job:
-    """One run of `qopt optimize`: the command's wall time, and the parts of the work."""
+    """One run of `qopt optimize`: the command's wall time, the parts of the work in
+    seconds, and what the result is when the runtime leaves it as it stands."""
 
     config: str
     command: float
     load: float
     passes: float
     save: float
+    unoptimized: Agreement
 
 
-def optimize(source: Path, target: Path) -> float:
+def optimize(source: Path, target: Path, form: str) -> float:
     """Run the command as a user would; the wall time in seconds."""
-    command = [str(Path(sys.executable).with_name("qopt")), "optimize", str(source)]
+    qopt = Path(sys.executable).with_name("qopt")
+    options = ["-o", target, "--target", "onnxruntime", "--form", form, "--quiet"]
     start = time.perf_counter()
-    subprocess.run([*command, "-o", str(target), "--target", "onnxruntime"], check=True)
+    done = subprocess.run([qopt, "optimize", source, *options], check=False)
+    if done.returncode:
+        sys.exit(f"demo: qopt optimize {source} ended with exit code {done.returncode}")
     return time.perf_counter() - start
 
 
-def time_parts(config: str, source: Path, target: Path, command: float) -> Job:
-    """The same work through the Python interface, timed part by part."""
+def time_parts(source: Path) -> tuple[float, float, float]:
+    """Import, passes and export through the Python interface, in seconds."""
     import qdialect as qd
 
-    marks = [time.perf_counter()]
-    module = qd.load(str(source))
-    marks.append(time.perf_counter())
-    module = qd.optimize(module, target="onnxruntime")
-    marks.append(time.perf_counter())
-    qd.save(module, str(target))
-    marks.append(time.perf_counter())
+    with tempfile.TemporaryDirectory() as folder:
+        marks = [time.perf_counter()]
+        model = qd.load(source)
+        marks.append(time.perf_counter())
+        model = qd.optimize(model, target="onnxruntime")
+        marks.append(time.perf_counter())
+        qd.save(model, Path(folder) / "out.onnx")
+        marks.append(time.perf_counter())
     load, passes, save = (after - before for before, after in pairwise(marks))
-    return Job(config, command, load, passes, save)
+    return load, passes, save
 
 
 class Evaluation:
@@ -98,38 +119,53 @@ class Evaluation:
         lines = text_lines(count, EVALUATION_SEED)
         self.samples = [{"x": classifier_input(line)} for line in lines]
         self.labels = np.array([line.rotated for line in lines], dtype=np.int64)
-        self.float_top1 = top1(run_all(session(float_model), self.samples)[0])
+        self.wanted = self.outputs(Variant("float", float_model))
 
-    def outputs(self, model: Path, *, optimized: bool) -> Outputs:
-        return run_all(session(model, optimized=optimized), self.samples)
+    def outputs(self, variant: Variant) -> Outputs:
+        return run_all(session(variant.path, optimized=variant.optimized), self.samples)
 
     def row(
         self,
-        name: str,
-        model: Path,
+        variant: Variant,
         timing: Timing,
         reference: Outputs | None = None,
         steps: Sequence[float | None] = (),
     ) -> Row:
-        outputs = self.outputs(model, optimized=True)
+        outputs = self.outputs(variant)
         winners = top1(outputs[0])
         return Row(
-            name,
-            count_ops(onnx.load(model)),
-            nodes_run(model),
+            variant.name,
+            count_ops(onnx.load(variant.path)),
+            nodes_run(variant),
             timing,
             agreement(reference, outputs, steps) if reference is not None else None,
-            float((winners == self.float_top1).mean()),
+            sqnr(self.wanted, outputs),
+            float((winners == top1(self.wanted[0])).mean()),
             float((winners == self.labels).mean()),
         )
 
 
-def nodes_run(model: Path) -> int:
-    """How many nodes are left when ONNX Runtime has optimized the model."""
+def nodes_run(variant: Variant) -> int:
+    """How many nodes are left when ONNX Runtime has done what it was asked to."""
     with tempfile.TemporaryDirectory() as folder:
         saved = Path(folder) / "run.onnx"
-        session(model, save=saved)
+        session(variant.path, optimized=variant.optimized, save=saved)
         return count_ops(onnx.load(saved)).nodes
+
+
+HEADER = (
+    "model",
+    "nodes",
+    "Q/DQ",
+    "rescales",
+    "float ops",
+    "nodes run",
+    "ms per image",
+    "outputs that differ",
+    "SQNR",
+    "top-1 as float",
+    "top-1 right",
+)
 
 
 def cells(row: Row) -> tuple[str, ...]:
@@ -142,24 +178,24 @@ def cells(row: Row) -> tuple[str, ...]:
         str(counts.float_ops),
         str(row.nodes_run),
         str(row.latency),
-        str(row.agreement) if row.agreement else "",
+        "" if row.agreement is None else str(row.agreement),
+        "" if math.isinf(row.sqnr) else f"{row.sqnr:.1f} dB",
         f"{100 * row.top1_as_float:.1f} %",
         f"{100 * row.top1_right:.1f} %",
     )
 
 
-HEADER = (
-    "model",
-    "nodes",
-    "Q/DQ",
-    "rescales",
-    "float ops",
-    "nodes run",
-    "ms per image",
-    "against the QDQ file as it stands",
-    "top-1 as float",
-    "top-1 right",
-)
+def variants(config: str, path: Path) -> list[Variant]:
+    """The quantized model as it stands, as the runtime runs it, and after `qopt optimize`."""
+    made = [
+        Variant(f"{config} {name}", path.with_suffix(f".{form}.onnx"))
+        for name, form in FORMS.items()
+    ]
+    return [
+        Variant(f"{config} {OFF}", path, optimized=False),
+        Variant(f"{config} {BEFORE}", path),
+        *made,
+    ]
 
 
 def parse_arguments(arguments: Sequence[str] | None) -> argparse.Namespace:
@@ -185,64 +221,76 @@ def main(arguments: Sequence[str] | None = None) -> None:
     with step(f"rendering {options.images} images of text"):
         evaluation = Evaluation(float_model, options.images)
 
-    before: dict[str, Path] = {}
-    after: dict[str, Path] = {}
-    jobs: list[Job] = []
+    shown: dict[str, list[Variant]] = {}
+    commands: dict[str, float] = {}
+    parts: dict[str, tuple[float, float, float]] = {}
     for config in options.configs:
         with step(f"quantizing it with ONNX Runtime ({config})"):
-            before[config] = corpus.quantized_model(
-                source, corpus.CONFIGS[config], seed=CALIBRATION_SEED
-            )
-        after[config] = before[config].with_suffix(".qopt.onnx")
-        with step(f"qopt optimize {before[config].name} -o {after[config].name}"):
-            command = optimize(before[config], after[config])
-        with tempfile.TemporaryDirectory() as folder:
-            jobs.append(time_parts(config, before[config], Path(folder) / "out.onnx", command))
+            path = corpus.quantized_model(source, corpus.CONFIGS[config], seed=CALIBRATION_SEED)
+        shown[config] = variants(config, path)
+        with step(f"qopt optimize {path.name} --target onnxruntime"):
+            seconds = [
+                optimize(path, variant.path, form)
+                for variant, form in zip(shown[config][2:], FORMS.values(), strict=True)
+            ]
+            commands[config], parts[config] = seconds[0], time_parts(path)
 
-    files = {"float": float_model}
-    for config in options.configs:
-        files |= {f"{config}, QDQ": before[config], f"{config}, qopt": after[config]}
-    with step(f"running {len(files)} models in turns, {options.rounds} times each, on one thread"):
-        timings = latency(
-            {name: session(path) for name, path in files.items()},
-            evaluation.samples,
-            rounds=options.rounds,
-        )
+    everything = [Variant("float", float_model), *(v for vs in shown.values() for v in vs)]
+    with step(f"running {len(everything)} models in turns, {options.rounds} times, on one thread"):
+        sessions = {v.name: session(v.path, optimized=v.optimized) for v in everything}
+        timings = latency(sessions, evaluation.samples, rounds=options.rounds)
 
-    rows = [evaluation.row("float", float_model, timings["float"])]
+    rows = [evaluation.row(everything[0], timings["float"])]
+    jobs: list[Job] = []
     with step("comparing with the QDQ files run with all runtime optimizations off"):
-        for config in options.configs:
-            reference = evaluation.outputs(before[config], optimized=False)
-            steps = output_steps(onnx.load(before[config]))
-            for name, path in (
-                (f"{config}, QDQ", before[config]),
-                (f"{config}, qopt", after[config]),
-            ):
-                rows.append(evaluation.row(name, path, timings[name], reference, steps))
+        for config, (reference_variant, *others) in shown.items():
+            reference = evaluation.outputs(reference_variant)
+            steps = output_steps(onnx.load(reference_variant.path))
+            rows.append(evaluation.row(reference_variant, timings[reference_variant.name]))
+            rows += [evaluation.row(v, timings[v.name], reference, steps) for v in others]
+            as_it_stands = evaluation.outputs(replace(others[1], optimized=False))
+            jobs.append(
+                Job(
+                    config,
+                    commands[config],
+                    *parts[config],
+                    agreement(reference, as_it_stands, steps),
+                )
+            )
 
     print(table(HEADER, [cells(row) for row in rows]))
-    print()
-    print(
-        table(
-            ("qopt optimize", "faster than QDQ", "command", "import", "passes", "export"),
-            [
-                (
-                    job.config,
-                    f"{_gain(timings, job.config):.2f} x",
-                    f"{job.command:.2f} s",
-                    *(f"{1e3 * part:.0f} ms" for part in (job.load, job.passes, job.save)),
-                )
-                for job in jobs
-            ],
-        )
-    )
+    print(f"\n{_jobs_table(jobs, timings)}")
     if options.json:
         figures = {"rows": [asdict(row) for row in rows], "jobs": [asdict(job) for job in jobs]}
         options.json.write_text(json.dumps(figures, indent=2) + "\n", encoding="utf-8")
 
 
-def _gain(timings: dict[str, Timing], config: str) -> float:
-    return timings[f"{config}, QDQ"].median / timings[f"{config}, qopt"].median
+def _jobs_table(jobs: Sequence[Job], timings: Mapping[str, Timing]) -> str:
+    header = (
+        "qopt optimize",
+        "faster than QDQ",
+        "QOperator form",
+        "outputs that differ, runtime optimizations off",
+        "command",
+        "import",
+        "passes",
+        "export",
+    )
+
+    def gain(config: str, name: str) -> str:
+        return f"{timings[f'{config} {BEFORE}'].median / timings[f'{config} {name}'].median:.2f} x"
+
+    rows = [
+        (
+            job.config,
+            *(gain(job.config, name) for name in FORMS),
+            str(job.unoptimized),
+            f"{job.command:.2f} s",
+            *(f"{1e3 * part:.0f} ms" for part in (job.load, job.passes, job.save)),
+        )
+        for job in jobs
+    ]
+    return table(header, rows)
 
 
 if __name__ == "__main__":

@@ -3,6 +3,7 @@
 # pyright: basic
 from __future__ import annotations
 
+import math
 import time
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -101,8 +102,8 @@ class Agreement:
 
     def __str__(self) -> str:
         if not self.differing:
-            return "identical"
-        return f"{100 * self.share:.1f} % differ, by {self.max_steps:.3g} steps at most"
+            return "none"
+        return f"{100 * self.share:.1f} %, {self.max_steps:.3g} steps"
 
 
 def agreement(reference: Outputs, outputs: Outputs, steps: Sequence[float | None]) -> Agreement:
@@ -119,6 +120,14 @@ def agreement(reference: Outputs, outputs: Outputs, steps: Sequence[float | None
         differing += int(apart.sum())
         largest = max(largest, float(distance.max(initial=0.0)) / unit)
     return Agreement(elements, differing, largest)
+
+
+def sqnr(reference: Outputs, outputs: Outputs) -> float:
+    """Signal to quantization noise in dB, over all outputs."""
+    pairs = list(zip(reference, outputs, strict=True))
+    signal = sum(float(np.square(wanted, dtype=np.float64).sum()) for wanted, _ in pairs)
+    noise = sum(float(np.square(wanted.astype(np.float64) - got).sum()) for wanted, got in pairs)
+    return 10 * math.log10(signal / noise) if noise else math.inf
 
 
 def output_steps(model: onnx.ModelProto) -> list[float | None]:
