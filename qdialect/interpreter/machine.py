@@ -16,7 +16,7 @@ from xdsl.ir import Block, Operation, SSAValue
 
 from qdialect.context import QContext
 from qdialect.dialects.nn import NNOp, ReshapeOp
-from qdialect.dialects.nn.shapes import ShapeError, compatible
+from qdialect.dialects.nn.shapes import ShapeError
 from qdialect.errors import InputError, QError, UnsupportedError, UsageError
 from qdialect.interpreter.kernels import DEFAULT_KERNELS
 from qdialect.interpreter.values import (
@@ -25,7 +25,7 @@ from qdialect.interpreter.values import (
     Floats,
     Kernel,
     check_input,
-    declared_shape,
+    has_type_shape,
     op_name,
     place,
 )
@@ -174,8 +174,7 @@ def _check_results(op: Operation, results: Sequence[Array], evaluation: Evaluati
             code="bad-kernel",
         )
     for value, array in zip(op.results, results, strict=True):
-        fits = compatible(declared_shape(value.type), array.shape)
-        if not fits or array.dtype != evaluation.dtype(value.type):
+        if not has_type_shape(array, value.type) or array.dtype != evaluation.dtype(value.type):
             raise QError(
                 f"the function for '{op_name(op)}' gave {array.dtype}{list(array.shape)} "
                 f"for a result of type {value.type}",

@@ -24,6 +24,7 @@ from xdsl.dialects.builtin import (
     IntegerType,
     Signedness,
     TensorType,
+    UnrankedTensorType,
     UnregisteredOp,
 )
 from xdsl.ir import Attribute, Operation
@@ -141,7 +142,7 @@ def check_input(array: Array, type: Attribute, name: str, evaluation: Evaluation
     def bad(reason: str) -> InputError:
         return InputError(f"input '{name}' {reason}", code="bad-input")
 
-    if not compatible(declared_shape(type), array.shape):
+    if not has_type_shape(array, type):
         raise bad(f"has shape {list(array.shape)}, but its type is {type}")
     dtype, element = evaluation.dtype(type), element_type(type)
     if isinstance(element, UniformType):
@@ -163,6 +164,11 @@ def declared_shape(type: Attribute) -> Shape:
         return ()
     extents = cast("TensorType[Any]", type).get_shape()
     return tuple(DYNAMIC if n == DYNAMIC_INDEX else n for n in extents)
+
+
+def has_type_shape(array: Array, type: Attribute) -> bool:
+    """Whether an array has the rank and static extents of a type (any if unranked)."""
+    return isinstance(type, UnrankedTensorType) or compatible(declared_shape(type), array.shape)
 
 
 def op_name(op: Operation) -> str:
