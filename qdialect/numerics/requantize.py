@@ -98,7 +98,7 @@ def round_ratio(n: Codes, ratio: Fraction, rounding: Rounding) -> Codes:
     nearest = np.floor(value + 0.5)
     # |value - exact| <= 2**-51 |value|: one rounding of the ratio, one of the product.
     near = np.abs(np.abs(value - nearest) - 0.5) <= np.abs(value) * 2.0**-50 + 2.0**-1000
-    near = np.asarray(near & (n != 0) & (np.abs(value) < limit)
+    near = np.asarray(near & (n != 0) & (np.abs(value) < limit))
     result = np.asarray(nearest, np.int64)
     for index in np.flatnonzero(near):
         result.flat[index] = round_fraction(int(n.flat[index]) * ratio, rounding)
