@@ -31,10 +31,18 @@ if TYPE_CHECKING:
 
 #: the opset of a module that was not imported from ONNX
 DEFAULT_OPSET = 17
-#: numpy broadcasting came with this one
-LEAST_OPSET = 7
+#: older ones mark inference otherwise
+LEAST_OPSET = 6
 #: ops that are written in a form of a later opset
-OP_OPSETS = {"nn.batch_norm": 9, "nn.slice": 10, "nn.clip": 11, "nn.pad": 11}
+OP_OPSETS = {
+    "nn.fully_connected": 7,
+    "nn.batch_norm": 9,
+    "nn.slice": 10,
+    "nn.clip": 11,
+    "nn.pad": 11,
+}
+#: ops that broadcast as numpy does since opset 7
+BROADCASTING = frozenset({"nn.add", "nn.sub", "nn.mul", "nn.div"})
 #: ops that are written on 8-bit integers since this opset
 INTEGER_OPSETS = {"nn.relu": 12, "nn.clip": 12, "nn.max_pool2d": 12}
 
@@ -132,6 +140,8 @@ def _op_opset(op: Operation) -> int:
         least = 11
     if op.name == "nn.softmax" and values["axis"] not in (-1, len(shape_of(op.results[0])) - 1):
         least = 13
+    if len({shape_of(v) for v in op.operands}) > 1 and op.name in BROADCASTING:
+        least = 7
     if values.get("ceil_mode"):
         least = max(least, 10)
     if op.name.endswith("_pool2d") and any(d != 1 for d in values.get("dilations", ())):

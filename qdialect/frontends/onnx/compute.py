@@ -46,7 +46,10 @@ def same(kind: type[Any], operands: int = 1, **defaults: float) -> Rule:
     """An op with the same meaning and the same attributes; `defaults` are ONNX's."""
 
     def rule(imp: Importer, node: Node) -> Results:
-        if len(node.inputs) != operands or float_shapes(imp, node.inputs) is None:
+        shapes = float_shapes(imp, node.inputs)
+        if len(node.inputs) != operands or shapes is None:
+            return None
+        if imp.opset < 7 and node.get("broadcast", 0):
             return None
         properties = {name: node.get(name, value) for name, value in defaults.items()}
         values = [imp.value(name) for name in node.inputs]
