@@ -1,0 +1,112 @@
+"""Every rule of every pass keeps its contract: interpreter before against after.
+
+Each rule has families of generated programs (`families_*.py`). A pass that fired only
+`exact` rules must leave every result bit-equal; `bounded(k)` may change results by at
+most k steps. A rule without a family, or one that never fires in its families, fails.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import families_fold  # noqa: F401
+import numpy as np
+import pytest
+from families import FAMILIES, Family
+from rewrite_support import (
+    EXECUTED,
+    Array,
+    Program,
+    apply,
+    evaluate,
+    fired,
+    level_of,
+    parse,
+)
+
+from qdialect.context import new_context
+from qdialect.numerics.contract import Numerics
+from qdialect.rewrite import Driver, Remark
+from qdialect.transforms import PASSES, load
+
+
+def distance(a: Array, b: Array) -> float:
+    """Largest difference; 0 for equal bits (NaN equals NaN), infinite for other floats."""
+    if a.shape != b.shape or a.dtype != b.dtype:
+        return np.inf
+    if a.dtype.kind == "f":
+        bits = f"u{a.dtype.itemsize}"
+        both = np.isnan(a) & np.isnan(b)
+        return 0.0 if (both | (a.view(bits) == b.view(bits))).all() else np.inf
+    return float(np.abs(a.astype(np.float64) - b.astype(np.float64)).max(initial=0))
+
+
+def judge(program: Program, family: Family, counts: Counter[str]) -> list[Remark]:
+    """Run the family's pass on a program and hold it to what it claims."""
+    module, ctx = parse(program.text, CTX)
+    before = evaluate(module, ctx, program.inputs, family.floats)
+    ieee = before if family.floats == "ieee" else evaluate(module, ctx, program.inputs)
+    done = fired(apply(module, ctx, family.pipeline))
+    if not done:
+        return done
+    after = evaluate(module, ctx, program.inputs, family.floats)
+    worst = max(map(level_of, done))
+    steps = sum(r.steps for r in done)
+    counts["programs"] += 1
+    counts["elements"] += sum(a.size for a in before)
+    counts["ieee"] += sum(
+        int((a != b).sum()) for a, b in zip(ieee, after, strict=True) if a.dtype == b.dtype
+    )
+    counts[str(worst)] += 1
+    far = max(distance(a, b) for a, b in zip(before, after, strict=True))
+    told = f"{program.label}: {[(r.rule, r.contract, r.reason) for r in done]}\n{program.text}"
+    if worst is Numerics.EXACT:
+        assert far == 0, told
+    elif worst <= Numerics.BOUNDED:
+        assert far <= steps, f"{far} steps, {told}"
+    return done
+
+
+CTX = new_context()
+
+
+@pytest.mark.parametrize(
+    "family",
+    FAMILIES,
+    ids=lambda f: f"{f.pipeline.partition('{')[0]}:{f.rule}:{f.generate.__name__}",
+)
+def test_contract(family: Family) -> None:
+    counts = EXECUTED.setdefault(family.rule, Counter())
+    times = 0
+    for program in family.generate():
+        CTX.remarks.remarks.clear()
+        done = judge(program, family, counts)
+        times += sum(remark.rule == family.rule for remark in done)
+    assert times > 0, f"'{family.rule}' never fired"
+
+
+def rules_of(name: str) -> list[str]:
+    """The names of the rules a pass gives its driver."""
+    found: list[str] = []
+    instance = load(name)()()
+
+    class Recording(Driver):
+        def __init__(self, session, rules, **options) -> None:  # noqa: ANN001, ANN003
+            super().__init__(session, rules, **options)
+            found.extend(rule.name for rule in rules)
+
+    module, ctx = parse("builtin.module {}")
+    patch = pytest.MonkeyPatch()
+    for source in ("qdialect.transforms.rule_pass", type(instance).__module__):
+        patch.setattr(f"{source}.Driver", Recording, raising=False)
+    try:
+        instance.apply(ctx, module)
+    finally:
+        patch.undo()
+    return found
+
+
+@pytest.mark.parametrize("name", PASSES)
+def test_every_rule_has_a_family(name: str) -> None:
+    having = {(f.rule) for f in FAMILIES if f.pipeline.partition("{")[0] == name}
+    assert set(rules_of(name)) <= having
