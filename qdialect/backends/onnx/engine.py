@@ -65,8 +65,11 @@ class OrtEngine:
 
     def run(self, inputs: Arrays) -> dict[str, NDArray[Any]]:
         """All outputs by name; InputError (`runtime-fails`) when the runtime fails."""
+        import numpy as np
+
         try:
-            results = self._session.run(self.outputs, dict(inputs))
+            feeds = {name: np.asarray(array) for name, array in inputs.items()}
+            results = self._session.run(self.outputs, feeds)
         except Exception as error:
             raise InputError(
                 f"ONNX Runtime cannot run the model: {_reason(error)}", code="runtime-fails"

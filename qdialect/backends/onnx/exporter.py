@@ -150,6 +150,9 @@ class Exporter:
     def constant(self, op: ConstantOp, *, transposed: bool = False) -> str:
         """A constant as an initializer, under its key; the tensor name."""
         array: NDArray[Any] = constant_array(op, self.ctx.blobs)
+        if array.dtype.kind == "b":
+            # xDSL reads `true` as a byte of ones.
+            array = array.view("u1") != 0
         array = array.T if transposed else array
         code = self.code(op.result)
         quantized = quant_element(op.result.type)

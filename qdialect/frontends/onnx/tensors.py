@@ -101,7 +101,10 @@ class TensorReader:
         a quantized type it holds the stored integers of."""
         held = storage_type(element.qparams) if isinstance(element, UniformType) else element
         shape = tuple(tensor.dims)
-        value = payload_of(self.raw(tensor), TensorType(held, shape), store)
+        raw = self.raw(tensor)
+        if isinstance(held, IntegerType) and held.width.data in (2, 4):
+            raw = _sign_extended(raw, held.width.data)
+        value = payload_of(raw, TensorType(held, shape), store)
         return ConstantOp(value, TensorType(element, shape))
 
     # -- data outside the file --------------------------------------------------
@@ -184,13 +187,21 @@ def _entries(element: Attribute) -> int:
 
 
 def _unpack(packed: memoryview, bits: int, count: int, element: Attribute) -> memoryview:
-    """Elements of 2 or 4 bits, lowest first, as one byte each (sign extended)."""
+    """Elements of 2 or 4 bits, lowest first, as one byte each (signed: sign extended)."""
     import numpy as np
 
     data = np.frombuffer(packed, np.uint8)
     shifts = np.arange(0, 8, bits, dtype=np.uint8)
     values = ((data[:, None] >> shifts) & ((1 << bits) - 1)).reshape(-1)[:count]
     signed = isinstance(element, IntegerType) and not element_name(element).startswith("u")
-    if signed:
-        values = np.where(values >> (bits - 1), values - (1 << bits), values)
-    return memoryview(np.ascontiguousarray(values.astype(np.uint8))).toreadonly()
+    unpacked = memoryview(np.ascontiguousarray(values.astype(np.uint8))).toreadonly()
+    return _sign_extended(unpacked, bits) if signed else unpacked
+
+
+def _sign_extended(raw: memoryview, bits: int) -> memoryview:
+    """Elements of `bits` bits, one per byte, as text of a signless type gives them."""
+    import numpy as np
+
+    values = np.frombuffer(raw, np.uint8)
+    high = np.uint8(256 - (1 << bits))
+    return memoryview(np.where(values & (1 << (bits - 1)), values | high, values)).toreadonly()
