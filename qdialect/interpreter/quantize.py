@@ -126,7 +126,7 @@ def quantize_on(
     approx, bound = steps.approx, steps.error * SLACK
     rounded = np.clip(round_floats(approx, rounding), low, high)
     # Elements whose bound reaches a tie, unless they saturate all the same.
-    near = ~(np.abs(approx - np.floor(approx) - 0.5) > bound) & (bound > 0)
+    near = (bound != 0) & ~(np.abs(approx - np.floor(approx) - 0.5) > bound)
     near &= ~((approx - bound > high + 1.0) | (approx + bound < low - 1.0))
     if steps.special is not None:
         near &= ~steps.special
@@ -157,10 +157,10 @@ def round_floats(values: NDArray[np.float64], rounding: Rounding) -> NDArray[np.
 def _nearest(value: Real, name: str) -> NDArray[np.float64]:
     """The nearest numbers of a float format (infinite beyond it), as doubles."""
     bound = value.error * SLACK
-    low, high = (_to_format(value.approx + side, name) for side in (-bound, bound))
-    near = ~((low == high) & (bound == bound))
-    if name == "f64":
-        near = np.broadcast_to(bound > 0, near.shape).copy()
+    # The ends, rounded outwards, of the interval that holds the value.
+    low = _to_format(np.nextafter(value.approx - bound, -np.inf), name)
+    high = _to_format(np.nextafter(value.approx + bound, np.inf), name)
+    near = (bound != 0) & ~(low == high)
     if value.special is not None:
         near &= ~value.special
     result = np.array(np.broadcast_to(_to_format(value.approx, name), value.shape))

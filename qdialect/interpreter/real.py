@@ -89,10 +89,9 @@ class Real:
 
     def __add__(self, other: Real) -> Real:
         approx = self.approx + other.approx
-        error = self.error + other.error + np.abs(approx) * UNIT
         return Real(
             approx,
-            error,
+            self.error + other.error + _sum_error(self, other, approx),
             lambda index: self.at(index) + other.at(index),
             _either(self, other),
         )
@@ -105,15 +104,14 @@ class Real:
 
     def __mul__(self, other: Real) -> Real:
         approx = self.approx * other.approx
-        error = (
-            np.abs(self.approx) * other.error
-            + np.abs(other.approx) * self.error
-            + self.error * other.error
-        )
-        error = error + _rounding_error(approx, self._scales_exactly() or other._scales_exactly())
+        error = _ZERO
+        if np.any(self.error) or np.any(other.error):
+            error = np.abs(self.approx) * other.error + np.abs(other.approx) * self.error
+            error += self.error * other.error
+        rounds = not (self._scales_exactly() or other._scales_exactly())
         return Real(
             approx,
-            error,
+            error + _rounding_error(approx, rounds, self, other),
             lambda index: self.at(index) * other.at(index),
             _either(self, other),
         )
@@ -123,11 +121,10 @@ class Real:
         approx = self.approx / other.approx
         room = np.abs(other.approx) - other.error
         spread = (self.error + np.abs(approx) * other.error) / room
-        error = np.where(room > 0, spread, np.inf)
-        error = error + _rounding_error(approx, other._scales_exactly())
+        error = np.where(room > 0, spread, np.inf) if np.any(spread) else _ZERO
         return Real(
             approx,
-            error,
+            error + _rounding_error(approx, not other._scales_exactly(), self),
             lambda index: self.at(index) / other.at(index),
             _either(self, other),
         )
@@ -184,11 +181,25 @@ _FEW = 1 << 16
 _SMALL = 2.0**-1000
 
 
-def _rounding_error(approx: Doubles, scaled_exactly: bool) -> Doubles:
-    """What computing `approx` as one float64 product or quotient may have lost."""
-    if scaled_exactly:
-        return np.where(np.abs(approx) < _SMALL, TINY, 0.0)
-    return np.abs(approx) * UNIT + TINY
+def _rounding_error(approx: Doubles, rounds: bool, *factors: Real) -> Doubles:
+    """What one float64 product or quotient `approx` may have lost: a rounding, or only
+    what underflow loses where no factor is 0."""
+    if rounds:
+        return np.abs(approx) * UNIT + TINY
+    underflow = np.abs(approx) < _SMALL
+    for factor in factors:
+        underflow &= factor.approx != 0
+    return np.where(underflow, TINY, 0.0) if underflow.any() else _ZERO
+
+
+def _sum_error(a: Real, b: Real, approx: Doubles) -> Doubles:
+    """What one float64 sum has lost: exactly (Knuth's two-sum) for exact operands, so that
+    a sum that is a float64 has no error; else a bound."""
+    if np.any(a.error) or np.any(b.error):
+        return np.abs(approx) * UNIT
+    part = approx - a.approx
+    lost = np.abs((a.approx - (approx - part)) + (b.approx - part))
+    return lost if lost.any() else _ZERO
 
 
 def _either(a: Real, b: Real) -> NDArray[np.bool_] | None:

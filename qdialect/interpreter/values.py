@@ -20,6 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 from xdsl.dialects.builtin import (
     DYNAMIC_INDEX,
+    BFloat16Type,
     IndexType,
     IntegerType,
     Signedness,
@@ -87,7 +88,7 @@ def runtime_dtype(type: Attribute, floats: Floats = "ieee") -> np.dtype[Any]:
 
 def as_float(values: Array, type: Attribute, floats: Floats = "ieee") -> Array:
     """Floats of any precision as runtime values of a float type, rounded to nearest even."""
-    if floats == "ieee" and str(element_type(type)) == "bf16":
+    if floats == "ieee" and isinstance(element_type(type), BFloat16Type):
         return round_to_bf16(values)
     return values.astype(runtime_dtype(type, floats), copy=False)
 
@@ -125,8 +126,7 @@ def round_to_bf16(values: Array) -> NDArray[np.float32]:
 def constant(op: ConstantOp, evaluation: Evaluation) -> Array:
     """The value of `nn.constant`; a view of the weight store where possible."""
     array = constant_array(op, evaluation.ctx.blobs)
-    kind = str(element_type(op.result.type))
-    if kind == "bf16":
+    if isinstance(element_type(op.result.type), BFloat16Type):
         array = (array.astype(np.uint32) << 16).view(np.float32)
     return array.astype(evaluation.dtype(op.result.type), copy=False)
 
