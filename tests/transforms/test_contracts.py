@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections import Counter
 
 import families_fold  # noqa: F401
+import families_move  # noqa: F401
 import numpy as np
 import pytest
 from families import FAMILIES, Family
@@ -25,6 +26,7 @@ from rewrite_support import (
 )
 
 from qdialect.context import new_context
+from qdialect.errors import InputError
 from qdialect.numerics.contract import Numerics
 from qdialect.rewrite import Driver, Remark
 from qdialect.transforms import PASSES, load
@@ -43,7 +45,12 @@ def distance(a: Array, b: Array) -> float:
 
 def judge(program: Program, family: Family, counts: Counter[str]) -> list[Remark]:
     """Run the family's pass on a program and hold it to what it claims."""
-    module, ctx = parse(program.text, CTX)
+    try:
+        module, ctx = parse(program.text, CTX)
+    except InputError as error:
+        assert error.code == "invalid-ir", error
+        counts["invalid"] += 1
+        return []
     before = evaluate(module, ctx, program.inputs, family.floats)
     ieee = before if family.floats == "ieee" else evaluate(module, ctx, program.inputs)
     done = fired(apply(module, ctx, family.pipeline))
@@ -91,7 +98,7 @@ def rules_of(name: str) -> list[str]:
     instance = load(name)()()
 
     class Recording(Driver):
-        def __init__(self, session, rules, **options) -> None:  # noqa: ANN001, ANN003
+        def __init__(self, session, rules, **options) -> None:
             super().__init__(session, rules, **options)
             found.extend(rule.name for rule in rules)
 
