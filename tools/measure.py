@@ -103,7 +103,8 @@ class Agreement:
     def __str__(self) -> str:
         if not self.differing:
             return "none"
-        return f"{100 * self.share:.1f} %, {self.max_steps:.3g} steps"
+        steps = f"{self.max_steps:.3g}"
+        return f"{100 * self.share:.1f} %, {steps} step{'' if steps == '1' else 's'}"
 
 
 def agreement(reference: Outputs, outputs: Outputs, steps: Sequence[float | None]) -> Agreement:

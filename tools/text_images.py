@@ -80,12 +80,12 @@ def text_lines(count: int, seed: int) -> list[TextLine]:
     return [text_line(random) for _ in range(count)]
 
 
-def classifier_input(line: TextLine) -> np.ndarray:
-    """What PP-OCR's classifier takes: 48 high, at most 192 wide, in [-1, 1], zero padded."""
+def classifier_input(line: TextLine, limit: int = WIDTH) -> np.ndarray:
+    """What PP-OCR's classifier takes: 48 high, at most `limit` wide, in [-1, 1], zero padded."""
     height, width, _ = line.pixels.shape
-    scaled = min(WIDTH, math.ceil(HEIGHT * width / height))
+    scaled = min(limit, math.ceil(HEIGHT * width / height))
     image = Image.fromarray(line.pixels).resize((scaled, HEIGHT), Image.Resampling.BILINEAR)
     values = np.asarray(image, dtype=np.float32)[:, :, ::-1].transpose(2, 0, 1)
-    tensor = np.zeros((1, 3, HEIGHT, WIDTH), dtype=np.float32)
+    tensor = np.zeros((1, 3, HEIGHT, limit), dtype=np.float32)
     tensor[0, :, :, :scaled] = (values / np.float32(255) - np.float32(0.5)) / np.float32(0.5)
     return tensor
