@@ -1,4 +1,4 @@
-"""Our dialects: upstream's `quant` (plus `quant.rescale`), `nn`, and `onnx`."""
+"""Our dialects: upstream's `quant` (plus `quant.rescale`), `nn`, `onnx`; a little of `shape`."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ DIALECTS: Mapping[str, str] = {
     "quant": "qdialect.dialects.quant:Quant",
     "nn": "qdialect.dialects.nn:NN",
     "onnx": "qdialect.dialects.onnx:ONNX",
+    "shape": "qdialect.dialects.unranked:Shape",
 }
 
 

@@ -188,6 +188,10 @@ class MLIRParser(Parser):
             from qdialect.frontends.mlir_ops import TruncIOp
 
             return TruncIOp
+        if found.name == "tensor.reshape":
+            from qdialect.dialects.unranked import ReshapeOp
+
+            return ReshapeOp
         return found
 
     @override

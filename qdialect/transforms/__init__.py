@@ -69,6 +69,38 @@ def _entries() -> tuple[PassEntry, ...]:
             ),
         ),
         PassEntry(
+            "convert-rescale",
+            "change rescales between the real and the (multiplier, shift) form",
+            f"{here}.convert_rescale:ConvertRescale",
+            (
+                ("form", "str", "fixed", "fixed or real"),
+                ("bits", "int", "32", "integer type of the multiplier: 32 or 16"),
+                ("rounding", "str", "keep", "rounding of the result"),
+                _NUMERICS,
+            ),
+        ),
+        PassEntry(
+            "expand-rescale",
+            "write rescales in upstream's ops, so that nothing of ours is left",
+            f"{here}.expand_rescale:ExpandRescale",
+            (("to", "str", "arith", "arith (integers) or casts (dcast, qcast)"), _NUMERICS),
+        ),
+        PassEntry(
+            "lower-quant-ops",
+            "write quantize and dequantize in arith, rounding and saturating",
+            f"{here}.lower_quant_ops:LowerQuantOps",
+        ),
+        PassEntry(
+            "strip-func-quant-types",
+            "make functions and blocks pass stored integers",
+            f"{here}.strip_func_quant_types:StripFuncQuantTypes",
+        ),
+        PassEntry(
+            "normalize-quant-types",
+            "write block grids per tensor or per axis where they are that",
+            f"{here}.normalize_quant_types:NormalizeQuantTypes",
+        ),
+        PassEntry(
             "canonicalize",
             "remove what does nothing: redundant clamps, identity and paired movements",
             f"{here}.canonicalize:Canonicalize",

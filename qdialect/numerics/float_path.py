@@ -1,0 +1,80 @@
+"""Requantizing through floats: what quantize(dequantize(q)) gives, code by code.
+
+In the expressed type, each `fl` one rounding to nearest even:
+
+    x  = fl(fl(q - z) * fl(s))          dequantize
+    q' = clamp(R(fl(x / fl(s'))) + z')  quantize
+
+f16 and bf16 values are computed in f32 and x is stored in the expressed type.
+"""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+
+import numpy as np
+
+from qdialect.numerics.contract import Contract, Numerics
+from qdialect.numerics.fixed_point import Form
+from qdialect.numerics.quantize import round_floats
+from qdialect.numerics.requantize import TABLE_WIDTH, Affine, Codes, codes_of
+from qdialect.numerics.rounding import Rounding
+
+_COMPUTED_IN = {"f64": np.float64, "f32": np.float32, "f16": np.float32}
+_STORED_IN = {"f64": np.float64, "f32": np.float32, "f16": np.float16}
+_UNIT = {"f64": Fraction(1, 1 << 53), "f32": Fraction(1, 1 << 24)}
+_RANGE = {"f64": (2.0**-1022, 1.7976931348623157e308), "f32": (2.0**-126, 3.4028234663852886e38)}
+
+
+def requantize_floats(
+    codes: Codes, a: Affine, b: Affine, expressed: str, rounding: Rounding
+) -> Codes:
+    """Codes of `a` as codes of `b` through floats of type `expressed` (f16, f32, f64)."""
+    kind = _COMPUTED_IN[expressed]
+    with np.errstate(all="ignore"):
+        real = (codes - a.zero).astype(kind) * kind(a.scale)
+        stored = real.astype(_STORED_IN[expressed]).astype(kind)
+        quotient = np.asarray(stored / kind(b.scale), np.float64)
+    low, high = float(b.low - b.zero), float(b.high - b.zero)
+    rounded = np.clip(round_floats(quotient, rounding), low, high)
+    steps = np.where(np.isnan(rounded), low, rounded).astype(np.int64)
+    return steps + b.zero
+
+
+def casts_contract(a: Affine, b: Affine, old: Form, expressed: str) -> Contract | None:
+    """What computing a -> b through floats instead of by `old` may change.
+
+    On at most 16 bits every code is computed.  On more, five roundings move a result
+    of at most n steps by 6 * u * n, u the unit roundoff, if nothing over- or
+    underflows.  None if the type is not one of f16, f32, f64, or nothing is known.
+    """
+    if expressed not in _COMPUTED_IN:
+        return None
+    if (a.high - a.low).bit_length() <= TABLE_WIDTH:
+        return _by_table(a, b, old, expressed)
+    if expressed not in _UNIT or old.pair is not None:
+        return None
+    furthest = max(abs(a.low - a.zero), abs(a.high - a.zero))
+    smallest, largest = _RANGE[expressed]
+    if min(a.scale, b.scale) < smallest or furthest * a.scale > largest:
+        return None
+    reach = max(abs(b.low - b.zero), abs(b.high - b.zero)) + 1
+    reach = min(reach, math.ceil(furthest * Fraction(a.scale) / Fraction(b.scale)))
+    steps = math.ceil(6 * _UNIT[expressed] * reach)
+    return Contract(Numerics.BOUNDED, steps, f"rounded in {expressed}")
+
+
+def _by_table(a: Affine, b: Affine, old: Form, expressed: str) -> Contract:
+    codes = codes_of(a)
+    before = old.codes(codes, a, b)
+    after = requantize_floats(codes, a, b, expressed, old.rounding)
+    different = np.flatnonzero(before != after)
+    if not different.size:
+        return Contract(Numerics.EXACT, note="equal on all codes")
+    steps = int(np.abs(before - after).max())
+    note = f"{different.size} of {codes.size} codes change in {expressed}"
+    factor = old.factor(a, b)
+    tied = all(((int(codes[i]) - a.zero) * factor).denominator == 2 for i in different.tolist())
+    level = Numerics.TIES if steps == 1 and tied else Numerics.BOUNDED
+    return Contract(level, steps, note)
