@@ -104,17 +104,14 @@ def test_rescale_of_every_layout(mode: str) -> None:
 
 @pytest.mark.parametrize("mode", MODES)
 def test_ties_beside_the_storage_bounds(mode: str) -> None:
-    """Ratio 1/2 of scales that are no doubles' halves, on bounds that cut the image."""
+    """Ratios one double away from 1/2, on bounds that cut the image at the near ties."""
+    a = QParams.per_tensor("i8", 0.1, 0, "f64")
     for low, high in ((-3, 3), (-4, 4), (0, 5), (-20, -10), (10, 21)):
-        a = QParams.per_tensor("i8", 0.1, 0, "f64")
-        b = QParams.per_tensor(Storage.of("i8", low, high), 0.2, 0, "f64")
-        for target in (b, QParams.per_tensor(b.storage, 0.1 / 3 * 6, 1, "f64")):
-            expected = quantized(dequantized(INT8, a), target, mode)
-            assert np.array_equal(rescaled(INT8, a, target, mode), expected)
-            wide = QParams.per_tensor("i8", 0.3, 0, "f64")
-            third = QParams.per_tensor(b.storage, 0.2 * 3 / 2, 0, "f64")
-            expected = quantized(dequantized(INT8, wide), third, mode)
-            assert np.array_equal(rescaled(INT8, wide, third, mode), expected)
+        storage = Storage.of("i8", low, high)
+        for scale in (np.nextafter(0.2, 0), 0.2, np.nextafter(0.2, 1)):
+            b = QParams.per_tensor(storage, float(scale), 0, "f64")
+            expected = quantized(dequantized(INT8, a), b, mode)
+            assert np.array_equal(rescaled(INT8, a, b, mode), expected)
 
 
 def test_rescale_of_wide_storage() -> None:
