@@ -55,12 +55,13 @@ def quantize_floats(x: Array, q: QParams, rounding: Rounding) -> Array:
     with np.errstate(all="ignore"):
         ratio = (x.astype(kind) / scale).astype(np.float64)
     far = 2.0**62
-    rounded = _round(np.nan_to_num(ratio, nan=-far, posinf=far, neginf=-far), rounding)
+    rounded = round_floats(np.nan_to_num(ratio, nan=-far, posinf=far, neginf=-far), rounding)
     codes = np.clip(rounded + zero, q.storage.min, q.storage.max)
     return codes.astype(storage_dtype(q))
 
 
-def _round(x: NDArray[np.float64], rounding: Rounding) -> NDArray[np.float64]:
+def round_floats(x: NDArray[np.float64], rounding: Rounding) -> NDArray[np.float64]:
+    """Doubles rounded to integers; ValueError for gemmlowp, which rounds shifts."""
     if rounding is Rounding.HALF_EVEN:
         return np.rint(x)
     if rounding is Rounding.GEMMLOWP:
