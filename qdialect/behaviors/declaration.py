@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from enum import Enum
 from fractions import Fraction
 from math import inf
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from xdsl.ir import Operation
 
@@ -111,8 +111,13 @@ class Behavior:
     operands: tuple[Port, ...]
     results: tuple[Port, ...] = (Port("result"),)
     variadic: bool = False
-    #: the index map of a movement op; None if the op computes anything
-    movement: Callable[[Operation], IndexMap] | None = None
+    #: the index map of a movement op, or one per result; None if the op computes anything
+    movement: Callable[[Operation], IndexMap | Sequence[IndexMap]] | None = None
+    #: the same, given the values of the plain operands (indices, conditions), for a
+    #: movement that depends on them; `movement` is then what holds whatever they are
+    movement_given: Callable[[Operation, Sequence[NDArray[Any]]], IndexMap] | None = None
+    #: for a movement op with several results: the map from them back to its operand
+    joins: Callable[[Operation], IndexMap] | None = None
     #: commutes with every monotone map of values (max pool, relu, clip ...)
     order_preserving: bool = False
     #: the real constants an order-preserving op compares with (relu: 0)
@@ -130,6 +135,8 @@ class Behavior:
     #: largest output change in real units per unit of input change, operand by
     #: operand (None: unbounded or depends on data); used for `bounded(k)`
     gain: Callable[[Operation, int], float | None] | None = None
+    #: operands that must not be zero for the real function to be defined
+    nonzero: tuple[int, ...] = ()
     #: a movement op whose meaning is also defined on operands of unequal qparams
     mixes: bool = False
 
@@ -155,8 +162,8 @@ class Behavior:
             return "levels are for order-preserving ops"
         if self.clamp and not self.order_preserving:
             return "a clamp is order-preserving"
-        if self.is_identity and not self.movement:
-            return "is_identity is for movement ops"
+        if (self.is_identity or self.movement_given or self.joins) and not self.movement:
+            return "is_identity, movement_given and joins are for movement ops"
         if self.variadic and not self.operands:
             return "variadic without an operand port"
         acc = self.accumulator
@@ -177,6 +184,12 @@ class Behavior:
     def result_port(self, index: int) -> Port:
         """The port of result `index` (the last repeats for variadic results)."""
         return self.results[min(index, len(self.results) - 1)]
+
+    def maps(self, op: Operation) -> tuple[IndexMap, ...]:
+        """The index maps of a movement op, one per result."""
+        assert self.movement is not None
+        maps = self.movement(op)
+        return tuple(maps) if isinstance(maps, Sequence) else (maps,)
 
     @property
     def is_tied(self) -> bool:

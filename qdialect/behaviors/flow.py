@@ -17,8 +17,10 @@ def tied_operands(op: Operation, behavior: Behavior) -> list[int]:
     return [i for i in range(len(op.operands)) if behavior.operand_port(i).rule is Rule.TIED]
 
 
-def carry_down(op: Operation, behavior: Behavior, operands: Sequence[QParams]) -> QParams | Illegal:
-    """Result qparams of `op` when its tied operands have `operands`.
+def carry_down(
+    op: Operation, behavior: Behavior, operands: Sequence[QParams], result: int = 0
+) -> QParams | Illegal:
+    """Qparams of result number `result` of `op` when its tied operands have `operands`.
 
     Law 2.2: the field pulled back along the index map; elementwise tied ops need
     equal operands and keep them.
@@ -35,25 +37,51 @@ def carry_down(op: Operation, behavior: Behavior, operands: Sequence[QParams]) -
         Field.of(q, shape_of(op.operands[i]))
         for i, q in zip(tied_operands(op, behavior), operands, strict=True)
     ]
-    pulled = behavior.movement(op).pull(fields)
+    pulled = behavior.maps(op)[result].pull(fields)
     return pulled if isinstance(pulled, Illegal) else pulled.to_qparams()
 
 
-def carry_up(op: Operation, behavior: Behavior, result: QParams) -> list[QParams] | Illegal:
-    """Qparams for the tied operands of `op` that make its result have `result`."""
-    tied = tied_operands(op, behavior)
+def carry_all_down(
+    op: Operation, behavior: Behavior, operands: Sequence[QParams]
+) -> list[QParams] | Illegal:
+    """`carry_down` for every result, or the first refusal."""
+    carried: list[QParams] = []
+    for index in range(len(op.results)):
+        qparams = carry_down(op, behavior, operands, index)
+        if isinstance(qparams, Illegal):
+            return qparams
+        carried.append(qparams)
+    return carried
+
+
+def carry_up(
+    op: Operation, behavior: Behavior, results: Sequence[QParams]
+) -> list[QParams] | Illegal:
+    """Qparams for the tied operands of `op` that make its results have `results`."""
     if behavior.movement is None:
-        return [result] * len(tied)
+        return [results[0]] * len(tied_operands(op, behavior))
+    above = _pushed(op, behavior, results)
+    if isinstance(above, Illegal):
+        return above
+    below = carry_all_down(op, behavior, above)
+    if isinstance(below, Illegal):
+        return below
+    if below != list(results):
+        return Illegal("undetermined", "the qparams do not survive the way back")
+    return above
+
+
+def _pushed(
+    op: Operation, behavior: Behavior, results: Sequence[QParams]
+) -> list[QParams] | Illegal:
     from qdialect.qparams.field import Field
 
-    shapes = [shape_of(op.operands[i]) for i in tied]
-    pushed = behavior.movement(op).push(Field.of(result, shape_of(op.results[0])), shapes)
-    if isinstance(pushed, Illegal):
-        return pushed
-    operands = [field.to_qparams() for field in pushed]
-    pulled = carry_down(op, behavior, operands)
-    if isinstance(pulled, Illegal):
-        return pulled
-    if pulled != result:
-        return Illegal("undetermined", "the qparams do not survive the way back")
-    return operands
+    fields = [Field.of(q, shape_of(v)) for q, v in zip(results, op.results, strict=True)]
+    if behavior.joins is not None:
+        joined = behavior.joins(op).pull(fields)
+        return joined if isinstance(joined, Illegal) else [joined.to_qparams()]
+    if len(fields) != 1:
+        return Illegal("undetermined", f"'{op.name}' does not say how its results join")
+    shapes = [shape_of(op.operands[i]) for i in tied_operands(op, behavior)]
+    pushed = behavior.maps(op)[0].push(fields[0], shapes)
+    return pushed if isinstance(pushed, Illegal) else [field.to_qparams() for field in pushed]

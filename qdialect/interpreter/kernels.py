@@ -8,9 +8,11 @@ from qdialect.interpreter import (
     casts,
     contraction,
     elementwise,
+    indexing,
     movement,
     normalization,
     pooling,
+    spatial,
 )
 from qdialect.interpreter.values import Kernel
 
@@ -18,7 +20,9 @@ DEFAULT_KERNELS: Mapping[str, Kernel] = {
     **casts.KERNELS,
     **contraction.KERNELS,
     **elementwise.KERNELS,
+    **indexing.KERNELS,
     **movement.KERNELS,
     **normalization.KERNELS,
     **pooling.KERNELS,
+    **spatial.KERNELS,
 }

@@ -29,11 +29,11 @@ from qdialect.behaviors import Behavior, BehaviorRegistry
 from qdialect.behaviors import Rule as PortRule
 from qdialect.behaviors.flow import carry_down, carry_up, tied_operands
 from qdialect.context import QContext
-from qdialect.dialects.nn.constants import ConstantOp, constant_of
+from qdialect.dialects.nn.constants import ConstantOp, constant_array, constant_of
 from qdialect.dialects.nn.ports import bias_matches
 from qdialect.dialects.quant import DCastOp, QCastOp, cast_rounding
 from qdialect.numerics.contract import EXACT, Contract
-from qdialect.numerics.requantize import affines, on_grid
+from qdialect.numerics.requantize import affines, on_grid, represents
 from qdialect.numerics.rounding import Rounding
 from qdialect.qparams.legality import Illegal
 from qdialect.rewrite import Refusal, Rewriter, Rule, retyped
@@ -42,6 +42,7 @@ from qdialect.transforms.fold_rescale import (
     QuantizeOfConstant,
     QuantizeOfDequantize,
     inside_bounds,
+    seen_qparams,
 )
 from qdialect.transforms.rule_pass import (
     RulePass,
@@ -167,6 +168,9 @@ class IntegerizeOp(_IslandRule):
             if isinstance(codes, Refusal):
                 return codes
             operands.append(codes)
+            if index in match.behavior.nonzero and self._may_be_zero(codes):
+                role = match.behavior.operand_port(index).role
+                return Refusal("undefined", f"the {role} may be 0")
         refusal = refuse_types(
             self.session,
             match.behavior,
@@ -175,6 +179,14 @@ class IntegerizeOp(_IslandRule):
             [match.cast.result.type],
         )
         return refusal or EXACT
+
+    def _may_be_zero(self, codes: SSAValue) -> bool:
+        params, constant = seen_qparams(codes, self.session.behaviors), constant_of(codes)
+        if params is None:
+            return True
+        if constant is None or not params.is_per_tensor:
+            return any(represents(a, 0.0) for a in affines(params))
+        return bool((constant_array(constant, self.session.blobs) == params.zero_point).any())
 
     def _codes(self, match: _Island, index: int, operand: SSAValue) -> SSAValue | Refusal:
         """What the quantized op takes in place of a float operand; a scalar constant
@@ -243,7 +255,7 @@ class HoistQuantize(_IslandRule):
         rounds = any(isfinite(v) and not on_grid(a, v) for v in levels for a in affines(params))
         if rounds and cast_rounding(match.cast) is not Rounding.HALF_EVEN:
             return Refusal("rounding", "constants it compares with are quantized half even")
-        operands = carry_up(match.op, match.behavior, params)
+        operands = carry_up(match.op, match.behavior, [params])
         if isinstance(operands, Illegal):
             return Refusal(operands.code, operands.reason)
         tied = tied_operands(match.op, match.behavior)
@@ -258,7 +270,7 @@ class HoistQuantize(_IslandRule):
     def rewrite(self, match: _Island, rewriter: Rewriter) -> None:
         params = qparams_of(match.cast.result)
         assert params is not None
-        above = carry_up(match.op, match.behavior, params)
+        above = carry_up(match.op, match.behavior, [params])
         assert not isinstance(above, Illegal)
         operands = list(match.op.operands)
         tied = tied_operands(match.op, match.behavior)

@@ -9,9 +9,12 @@ from qdialect.dialects.nn import (
     constants,
     contraction,
     elementwise,
+    indexing,
     movement,
     normalization,
     pooling,
+    spatial_movement,
+    views,
 )
 from qdialect.dialects.nn.base import KEY, NNOp, keys_of, shape_of, tensor_type
 from qdialect.dialects.nn.constants import (
@@ -35,6 +38,7 @@ from qdialect.dialects.nn.elementwise import (
     SubOp,
     TanhOp,
 )
+from qdialect.dialects.nn.indexing import GatherOp, SelectOp, SplitOp
 from qdialect.dialects.nn.movement import (
     ConcatOp,
     FlattenOp,
@@ -45,6 +49,20 @@ from qdialect.dialects.nn.movement import (
 )
 from qdialect.dialects.nn.normalization import BatchNormOp, SoftmaxOp
 from qdialect.dialects.nn.pooling import AvgPool2DOp, GlobalAvgPool2DOp, MaxPool2DOp
+from qdialect.dialects.nn.spatial_movement import (
+    DepthToSpaceOp,
+    Im2colOp,
+    ResizeNearestOp,
+    SpaceToDepthOp,
+)
+from qdialect.dialects.nn.views import (
+    ExpandOp,
+    FlipOp,
+    RepeatOp,
+    SqueezeOp,
+    TileOp,
+    UnsqueezeOp,
+)
 
 NN = Dialect(
     "nn",
@@ -52,9 +70,12 @@ NN = Dialect(
         *constants.OPS,
         *contraction.OPS,
         *elementwise.OPS,
+        *indexing.OPS,
         *movement.OPS,
         *normalization.OPS,
         *pooling.OPS,
+        *spatial_movement.OPS,
+        *views.OPS,
     ],
     [BlobAttr],
 )
@@ -70,12 +91,17 @@ __all__ = [
     "ConcatOp",
     "ConstantOp",
     "Conv2DOp",
+    "DepthToSpaceOp",
     "DivOp",
+    "ExpandOp",
     "FlattenOp",
+    "FlipOp",
     "FullyConnectedOp",
+    "GatherOp",
     "GlobalAvgPool2DOp",
     "HardSigmoidOp",
     "HardSwishOp",
+    "Im2colOp",
     "LeakyReluOp",
     "MatMulOp",
     "MaxPool2DOp",
@@ -83,13 +109,21 @@ __all__ = [
     "NNOp",
     "PadOp",
     "ReluOp",
+    "RepeatOp",
     "ReshapeOp",
+    "ResizeNearestOp",
+    "SelectOp",
     "SigmoidOp",
     "SliceOp",
     "SoftmaxOp",
+    "SpaceToDepthOp",
+    "SplitOp",
+    "SqueezeOp",
     "SubOp",
     "TanhOp",
+    "TileOp",
     "TransposeOp",
+    "UnsqueezeOp",
     "constant_array",
     "constant_of",
     "keys_of",

@@ -54,6 +54,11 @@ def integer(value: int) -> IntegerAttr:
     return IntegerAttr(value, i64)
 
 
+def reals(*values: float) -> DenseArrayBase:
+    """A list of real numbers as an attribute."""
+    return DenseArrayBase.from_list(f64, list(values))
+
+
 def real(value: float) -> FloatAttr:
     return FloatAttr(value, f64)
 
@@ -74,13 +79,16 @@ def to_attribute(value: Any) -> Attribute:
         return real(value)
     if isinstance(value, str):
         return StringAttr(value)
-    return ints(*(int(v) for v in value))
+    values = list(value)
+    if any(isinstance(v, float) for v in values):
+        return reals(*values)
+    return ints(*(int(v) for v in values))
 
 
 def to_python(attribute: Attribute) -> Any:
     """The Python value of a property attribute; unknown kinds stay attributes."""
     if isinstance(attribute, DenseArrayBase):
-        return tuple(cast("Sequence[int]", attribute.get_values()))
+        return tuple(cast("Sequence[int | float]", attribute.get_values()))
     if isinstance(attribute, IntegerAttr):
         number = cast("IntegerAttr[IntegerType]", attribute)
         value = number.value.data
@@ -243,10 +251,10 @@ def show(shape: Shape) -> str:
 
 def _parse_value(parser: Parser) -> Attribute:
     numbers = parser.parse_optional_comma_separated_list(
-        parser.Delimiter.SQUARE, lambda: parser.parse_integer(allow_boolean=False)
+        parser.Delimiter.SQUARE, parser.parse_number
     )
     if numbers is not None:
-        return ints(*numbers)
+        return to_attribute(numbers)
     number = parser.parse_optional_number()
     if number is not None:
         return real(number) if isinstance(number, float) else integer(number)
@@ -261,21 +269,22 @@ def _parse_value(parser: Parser) -> Attribute:
 def _print_value(printer: Printer, attribute: Attribute) -> None:
     value = to_python(attribute)
     if isinstance(value, tuple):
-        printer.print_string(str(list(cast("tuple[int, ...]", value))))
+        numbers = cast("tuple[int | float, ...]", value)
+        printer.print_string(f"[{', '.join(map(_number_text, numbers))}]")
     elif isinstance(value, bool):
         printer.print_string("true" if value else "false")
-    elif isinstance(value, int):
-        printer.print_string(str(value))
-    elif isinstance(value, float):
-        printer.print_string(_float_text(value))
+    elif isinstance(value, int | float):
+        printer.print_string(_number_text(value))
     elif isinstance(value, str):
         printer.print_string(value)
     else:
         printer.print_attribute(attribute)
 
 
-def _float_text(value: float) -> str:
-    """Shortest text that reads back to the same double and is an MLIR literal."""
+def _number_text(value: float) -> str:
+    """Shortest text that reads back to the same number and is an MLIR literal."""
+    if isinstance(value, int):
+        return str(value)
     if not math.isfinite(value):
         return f"0x{struct.unpack('<Q', struct.pack('<d', value))[0]:016X}"
     mantissa, exponent, power = repr(value).partition("e")

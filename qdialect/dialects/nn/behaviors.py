@@ -5,101 +5,20 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from fractions import Fraction
 from math import inf, isfinite, prod
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 from xdsl.ir import Operation
 
 from qdialect.behaviors import Accumulator, Affine, Behavior, Port, Rule, axes, no_axes
-from qdialect.dialects.nn.base import NNOp, shape_of
-from qdialect.dialects.nn.shapes import DYNAMIC
+from qdialect.dialects.nn.base import shape_of
+from qdialect.dialects.nn.behaviors_movement import MOVEMENT, values
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from qdialect.qparams.maps import IndexMap
-
 
 AffineOf = Callable[[Operation, Sequence[Fraction | None]], Affine | None]
-
-
-def values(op: Operation) -> dict[str, Any]:
-    return cast("NNOp", op).values
-
-
-# -- movement -------------------------------------------------------------
-
-
-def _reshape(op: Operation) -> IndexMap:
-    from qdialect.qparams.maps import Reshape
-
-    return Reshape(shape_of(op.results[0]))
-
-
-def _transpose(op: Operation) -> IndexMap:
-    from qdialect.qparams.maps import Transpose
-
-    return Transpose(values(op)["perm"])
-
-
-def _slice(op: Operation) -> IndexMap:
-    from qdialect.qparams.maps import Slice
-
-    v = values(op)
-    return Slice(v["starts"], v["stops"], v["steps"])
-
-
-def _pad(op: Operation) -> IndexMap:
-    from qdialect.qparams.maps import Pad
-
-    v = values(op)
-    return Pad(v["low"], v["high"], v["mode"], v["value"])
-
-
-def _concat(op: Operation) -> IndexMap:
-    from qdialect.qparams.maps import Concat
-
-    return Concat(values(op)["axis"] % len(shape_of(op.results[0])))
-
-
-def _same_type(op: Operation) -> bool:
-    return op.operands[0].type == op.results[0].type
-
-
-def _is_static_reshape(op: Operation) -> bool:
-    return _same_type(op) and shape_of(op.results[0]).count(DYNAMIC) <= 1
-
-
-def _keeps_order(op: Operation) -> bool:
-    perm = values(op)["perm"]
-    return perm == tuple(sorted(perm))
-
-
-def _takes_all(op: Operation) -> bool:
-    return (
-        _same_type(op)
-        and set(values(op)["steps"]) <= {1}
-        and (DYNAMIC not in shape_of(op.results[0]))
-    )
-
-
-def _adds_nothing(op: Operation) -> bool:
-    v = values(op)
-    return not any((*v["low"], *v["high"]))
-
-
-def _movement(
-    name: str,
-    movement: Callable[[Operation], IndexMap],
-    is_identity: Callable[[Operation], bool],
-) -> Behavior:
-    return Behavior(
-        name,
-        (Port("input", Rule.TIED, axes=None),),
-        (Port("result", Rule.TIED, axes=None),),
-        movement=movement,
-        is_identity=is_identity,
-    )
 
 
 # -- order-preserving -----------------------------------------------------
@@ -122,6 +41,19 @@ def _tied(name: str, **more: Any) -> Behavior:
         order_preserving=True,
         **more,
     )
+
+
+def _padding_level(op: Operation) -> list[float]:
+    """-infinity if a window may hold nothing but padding: no code names that."""
+    v, spatial = values(op), shape_of(op.operands[0])[2:]
+    for d, (kernel, dilation, size) in enumerate(
+        zip(v["kernel"], v["dilations"], spatial, strict=True)
+    ):
+        padding = max(v["pads"][d], v["pads"][d + 2])
+        # Taps reach from inside one end to inside the other, no further apart than the input.
+        if padding and (padding > (kernel - 1) * dilation or dilation > max(size, 1)):
+            return [-inf]
+    return []
 
 
 # -- contractions ---------------------------------------------------------
@@ -185,7 +117,10 @@ def _pointwise(name: str, function: Any, **more: Any) -> Behavior:
 
 
 def _binary(
-    name: str, affine: AffineOf, gain: Callable[[Operation, int], float | None] | None = None
+    name: str,
+    affine: AffineOf,
+    gain: Callable[[Operation, int], float | None] | None = None,
+    nonzero: tuple[int, ...] = (),
 ) -> Behavior:
     return Behavior(
         name,
@@ -193,6 +128,7 @@ def _binary(
         (Port("result", axes=None),),
         affine=affine,
         gain=gain,
+        nonzero=nonzero,
     )
 
 
@@ -278,7 +214,7 @@ BEHAVIORS: tuple[Behavior, ...] = (
     _binary("nn.add", _add_affine, _unit_gain),
     _binary("nn.sub", _sub_affine, _unit_gain),
     _binary("nn.mul", _mul_affine),
-    _binary("nn.div", _div_affine),
+    _binary("nn.div", _div_affine, nonzero=(1,)),
     _tied("nn.relu", levels=lambda op: (0.0,), clamp=lambda op: (0.0, inf)),
     _tied("nn.clip", levels=_clip_levels, clamp=_clip_clamp),
     _pointwise("nn.leaky_relu", _leaky_relu, gain=_alpha_gain),
@@ -293,6 +229,7 @@ BEHAVIORS: tuple[Behavior, ...] = (
         (Port("input", Rule.TIED, axes=axes(0, 1)),),
         (Port("result", Rule.TIED, axes=axes(0, 1)),),
         order_preserving=True,
+        levels=_padding_level,
     ),
     Behavior(
         "nn.avg_pool2d",
@@ -315,20 +252,7 @@ BEHAVIORS: tuple[Behavior, ...] = (
         (Port("result", axes=None),),
     ),
     Behavior("nn.softmax", (Port("input"),), gain=_unit_gain),
-    _movement("nn.reshape", _reshape, _is_static_reshape),
-    _movement("nn.flatten", _reshape, _is_static_reshape),
-    _movement("nn.transpose", _transpose, _keeps_order),
-    _movement("nn.slice", _slice, _takes_all),
-    _movement("nn.pad", _pad, _adds_nothing),
-    Behavior(
-        "nn.concat",
-        (Port("inputs", Rule.TIED, axes=None),),
-        (Port("result", Rule.TIED, axes=None),),
-        variadic=True,
-        movement=_concat,
-        is_identity=lambda op: len(op.operands) == 1 and _same_type(op),
-        mixes=True,
-    ),
+    *MOVEMENT,
 )
 
 BY_NAME: Mapping[str, Behavior] = {behavior.op: behavior for behavior in BEHAVIORS}

@@ -141,7 +141,10 @@ def _numpy_view(array: NDArray[Any], element: Attribute) -> NDArray[Any]:
     if isinstance(element, UniformType) and not element.qparams.storage.signed:
         import numpy as np
 
-        return array.view(np.dtype(f"u{array.dtype.itemsize}"))
+        unsigned = array.view(np.dtype(f"u{array.dtype.itemsize}"))
+        width = element.qparams.storage.width
+        # Elements narrower than a byte may come sign extended.
+        return unsigned & ((1 << width) - 1) if width < 8 else unsigned
     return array
 
 
@@ -198,6 +201,17 @@ def constant_of(value: SSAValue) -> ConstantOp | None:
     """The constant op that defines `value`, if one does."""
     owner = value.owner
     return owner if isinstance(owner, ConstantOp) else None
+
+
+def inline_array(value: SSAValue) -> NDArray[Any] | None:
+    """What `value` holds if it is a constant written in the text; no weight store needed."""
+    constant = constant_of(value)
+    if constant is None or isinstance(constant.value, BlobAttr):
+        return None
+    held = cast("TensorType[Any]", constant.value.get_type())
+    if element_name(held.element_type) not in DTYPES:
+        return None
+    return constant_array(constant, BlobStore())
 
 
 OPS = [ConstantOp]

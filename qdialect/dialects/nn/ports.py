@@ -92,16 +92,21 @@ def port_refusal(op: Operation, port: Port, qparams: QParams, shape: Shape) -> s
 def _verify_tied(op: Operation, behavior: Behavior) -> None:
     tied = [v for i, v in enumerate(op.operands) if behavior.operand_port(i).rule is Rule.TIED]
     elements = [quant_element(v.type) for v in tied]
-    result = quant_element(op.results[0].type)
-    if result is None or any(element is None for element in elements):
-        raise VerifyException(f"'{op.name}' op must have the same qparams on operand and result")
-    expected = carry_down(op, behavior, [e.qparams for e in elements if e is not None])
-    if isinstance(expected, Illegal):
-        raise VerifyException(f"'{op.name}' op cannot carry these qparams: {expected.reason}")
-    if expected != result.qparams and expected != canonical(result.qparams, op.results[0]):
-        raise VerifyException(
-            f"'{op.name}' op result must be quantized as {UniformType(expected)}, but is {result}"
-        )
+    operands = [e.qparams for e in elements if e is not None]
+    for index, value in enumerate(op.results):
+        result = quant_element(value.type)
+        if result is None or len(operands) != len(tied):
+            raise VerifyException(
+                f"'{op.name}' op must have the same qparams on operand and result"
+            )
+        expected = carry_down(op, behavior, operands, index)
+        if isinstance(expected, Illegal):
+            raise VerifyException(f"'{op.name}' op cannot carry these qparams: {expected.reason}")
+        if expected not in (result.qparams, canonical(result.qparams, value)):
+            raise VerifyException(
+                f"'{op.name}' op result must be quantized as {UniformType(expected)}, "
+                f"but is {result}"
+            )
 
 
 def canonical(qparams: QParams, value: SSAValue) -> QParams:

@@ -126,6 +126,16 @@ class IndexMap(ABC):
         operand = np.where(index < 0, -1, operand)
         return operand, np.where(index < 0, -1, index - np.array(starts)[operand])
 
+    @property
+    def border_value(self) -> float:
+        """The real number that `fill` stands for, where phi is undefined."""
+        return 0.0
+
+    def border_integers(self, fields: Sequence[Field]) -> NDArray[np.int64] | Illegal:
+        """`fill` for stored integers: q with (q - zero_point) * scale = `border_value` in
+        every cell of the result that has a border, for operands with `fields`."""
+        return np.zeros((), np.int64)
+
     def checked(self, out: Field) -> Field | Illegal:
         """`out`, a per-tensor result, or a refusal that depends on its values."""
         return out

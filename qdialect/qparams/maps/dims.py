@@ -8,7 +8,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike
 
-from qdialect.qparams.grid import DYNAMIC, Shape
+from qdialect.qparams.encoding import Layout
+from qdialect.qparams.grid import DYNAMIC, Grid, Shape
+from qdialect.qparams.legality import Illegal
 from qdialect.qparams.maps.base import Array, single
 from qdialect.qparams.maps.separable import Index, Separable
 
@@ -177,19 +179,32 @@ class ResizeNearest(InPlace):
     """Nearest-neighbour resampling: result index j of dimension k reads `indices[k][j]`.
 
     None leaves a dimension alone.  How a framework rounds coordinates is settled by
-    whoever builds the index vectors.
+    whoever builds the index vectors.  Along `unknown` dimensions neither size nor
+    indices are known: legal when the parameters do not vary there.
     """
 
     indices: tuple[tuple[int, ...] | None, ...]
+    unknown: tuple[int, ...] = ()
 
     def output_shape(self, in_shapes: Sequence[Shape]) -> Shape:
         shape = single(in_shapes)
         if len(self.indices) != len(shape):
             raise ValueError(f"{len(self.indices)} index vectors for rank {len(shape)}")
         return tuple(
-            size if index is None else len(index)
-            for size, index in zip(shape, self.indices, strict=True)
+            DYNAMIC if k in self.unknown else size if index is None else len(index)
+            for k, (size, index) in enumerate(zip(shape, self.indices, strict=True))
         )
+
+    def pull_grid(self, grids: Sequence[Grid], layout: Layout) -> Grid | Illegal:
+        return self._undecided(grids[0]) or super().pull_grid(grids, layout)
+
+    def push_grid(self, out: Grid, in_shapes: Sequence[Shape]) -> list[Grid] | Illegal:
+        return self._undecided(out) or super().push_grid(out, in_shapes)
+
+    def _undecided(self, grid: Grid) -> Illegal | None:
+        if not set(self.unknown) & set(grid.blocked):
+            return None
+        return Illegal("dynamic-shape", "parameters vary along a dimension of unknown size")
 
     def index(self, dim: int, size: int) -> Index | None:
         index = self.indices[dim]

@@ -84,6 +84,14 @@ class Pad(InPlace):
             fills = np.take(fills, cell, k)
         return fills
 
+    @property
+    def border_value(self) -> float:
+        return self.value
+
+    def border_integers(self, fields: Sequence[Field]) -> NDArray[np.int64] | Illegal:
+        out = self.pull(fields, layout=Layout.BLOCK)
+        return out if isinstance(out, Illegal) else self.fill_integers(out)
+
     def checked(self, out: Field) -> Field | Illegal:
         if not self._has_border():
             return out

@@ -8,6 +8,9 @@ from functools import cached_property
 from math import prod
 from typing import ClassVar, Literal
 
+import numpy as np
+from numpy.typing import NDArray
+
 from qdialect.qparams.field import Field
 from qdialect.qparams.grid import DYNAMIC, Shape
 from qdialect.qparams.legality import Code, Illegal
@@ -96,6 +99,13 @@ class Im2col(Composite):
     def border(self) -> Pad:
         """The padding step; `apply` fills it, `border.fill_integers` says with what."""
         return Pad((0, 0, *self.low), (0, 0, *self.high), value=self.value)
+
+    @property
+    def border_value(self) -> float:
+        return self.value
+
+    def border_integers(self, fields: Sequence[Field]) -> NDArray[np.int64] | Illegal:
+        return self.border.border_integers(fields)
 
     def checked(self, out: Field) -> Field | Illegal:
         return self.border.checked(out)

@@ -1,0 +1,123 @@
+"""Movement ops that pick elements: split, gather, select."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import cast
+
+from xdsl.dialects.builtin import IndexType, IntegerAttr, IntegerType, i64
+from xdsl.irdl import (
+    irdl_op_definition,
+    operand_def,
+    prop_def,
+    result_def,
+    traits_def,
+    var_result_def,
+)
+from xdsl.traits import Pure
+from xdsl.utils.exceptions import VerifyException
+
+from qdialect.dialects.nn.base import (
+    INTS,
+    TENSOR,
+    NNOp,
+    Values,
+    integer,
+    shape_of,
+    tensor_type,
+)
+from qdialect.dialects.nn.constants import inline_array
+from qdialect.dialects.nn.shapes import (
+    DYNAMIC,
+    Shape,
+    ShapeError,
+    broadcast,
+    normalize_axis,
+)
+
+
+@irdl_op_definition
+class SplitOp(NNOp):
+    """Result k holds `sizes[k]` indices of dimension `axis`, one part after the other."""
+
+    name = "nn.split"
+    input = operand_def(TENSOR)
+    parts = var_result_def(TENSOR)
+    axis = prop_def(IntegerAttr.constr(i64), integer(0))
+    sizes = prop_def(INTS)
+    traits = traits_def(Pure())
+
+    @classmethod
+    def infer(cls, operands: Sequence[Shape], values: Values) -> list[Shape]:
+        x, sizes = operands[0], values["sizes"]
+        axis = normalize_axis(values["axis"], len(x))
+        if not sizes or min(sizes) < 0:
+            raise ShapeError(f"cannot split into sizes {list(sizes)}")
+        if x[axis] not in (DYNAMIC, sum(sizes)):
+            raise ShapeError(f"sizes {list(sizes)} do not add up to extent {x[axis]}")
+        return [(*x[:axis], size, *x[axis + 1 :]) for size in sizes]
+
+
+@irdl_op_definition
+class GatherOp(NNOp):
+    """`numpy.take(input, indices, axis)`: the dimensions of `indices` replace `axis`.
+
+    Negative indices count from the end; indices outside are an error at run time.
+    """
+
+    name = "nn.gather"
+    input = operand_def(TENSOR)
+    indices = operand_def(TENSOR)
+    result = result_def(TENSOR)
+    axis = prop_def(IntegerAttr.constr(i64), integer(0))
+    traits = traits_def(Pure())
+
+    @classmethod
+    def infer(cls, operands: Sequence[Shape], values: Values) -> list[Shape]:
+        x, indices = operands
+        axis = normalize_axis(values["axis"], len(x))
+        return [(*x[:axis], *indices, *x[axis + 1 :])]
+
+    def verify_(self) -> None:
+        element = tensor_type(self.indices).element_type
+        if not isinstance(element, IntegerType | IndexType):
+            raise VerifyException(f"'{self.name}' op expects integer indices, but got {element}")
+        self._verify_range()
+        super().verify_()
+
+    def _verify_range(self) -> None:
+        known, shape = inline_array(self.indices), shape_of(self.input)
+        axis = normalize_axis(self.values["axis"], len(shape)) if shape else 0
+        size = shape[axis] if shape else DYNAMIC
+        if known is None or known.size == 0 or size == DYNAMIC:
+            return
+        if not -size <= int(known.min()) <= int(known.max()) < size:
+            raise VerifyException(
+                f"'{self.name}' op has an index outside dimension {axis} of extent {size}"
+            )
+
+
+@irdl_op_definition
+class SelectOp(NNOp):
+    """`condition ? lhs : rhs`, all three broadcast as in numpy (ONNX Where)."""
+
+    name = "nn.select"
+    condition = operand_def(TENSOR)
+    lhs = operand_def(TENSOR)
+    rhs = operand_def(TENSOR)
+    result = result_def(TENSOR)
+    traits = traits_def(Pure())
+
+    @classmethod
+    def infer(cls, operands: Sequence[Shape], values: Values) -> list[Shape]:
+        return [broadcast(operands)]
+
+    def verify_(self) -> None:
+        element = tensor_type(self.condition).element_type
+        width = cast("IntegerType", element).width.data if isinstance(element, IntegerType) else 0
+        if width != 1:
+            raise VerifyException(f"'{self.name}' op expects an i1 condition, but got {element}")
+        super().verify_()
+
+
+OPS = [SplitOp, GatherOp, SelectOp]
