@@ -4,11 +4,17 @@ from __future__ import annotations
 
 from typing import cast
 
-from xdsl.dialects import arith
 from xdsl.dialects.arith import IntegerOverflowAttr
 from xdsl.dialects.builtin import IntegerType
 from xdsl.ir import Attribute
-from xdsl.irdl import irdl_op_definition, operand_def, prop_def, result_def, traits_def
+from xdsl.irdl import (
+    IRDLOperation,
+    irdl_op_definition,
+    operand_def,
+    prop_def,
+    result_def,
+    traits_def,
+)
 from xdsl.traits import Pure
 from xdsl.utils.exceptions import VerifyException
 
@@ -23,7 +29,7 @@ def _width(type: Attribute) -> int:
 
 
 @irdl_op_definition
-class TruncIOp(arith.TruncIOp):
+class TruncIOp(IRDLOperation):
     """`arith.trunci` with overflow flags, on integers and on tensors and vectors of them."""
 
     name = "arith.trunci"

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_right
+from collections import defaultdict
 from typing import TYPE_CHECKING, Any, cast
 
 from typing_extensions import override
@@ -25,6 +26,7 @@ from xdsl.dialects.builtin import (
     ArrayAttr,
     Builtin,
     ComplexType,
+    DenseArrayBase,
     FileLineColLoc,
     FusedLoc,
     IndexType,
@@ -36,7 +38,9 @@ from xdsl.dialects.builtin import (
 )
 from xdsl.ir import Attribute, BlockArgument, Dialect, Operation, SSAValue
 from xdsl.parser import AttrParser, Parser
-from xdsl.utils.lexer import Span
+from xdsl.parser.generic_parser import ParserState
+from xdsl.utils.lexer import Input, Span
+from xdsl.utils.mlir_lexer import MLIRLexer
 
 from qdialect.errors import Where
 
@@ -46,6 +50,7 @@ if TYPE_CHECKING:
 OVERRIDDEN = (
     "_get_op_by_name",
     "_parse_alias_def",
+    "_parse_builtin_densearray_attr",
     "_parse_dialect_resource_handle",
     "_parse_extended_type_or_attribute",
     "_parse_external_resources",
@@ -58,9 +63,11 @@ OVERRIDDEN = (
 )
 for _name in OVERRIDDEN:
     getattr(Parser, _name)
+assert hasattr(MLIRLexer, "_unescaped_characters_regex")
 
 _NEWLINE = re.compile("\n")
 _ALIAS_DEFINITION = re.compile(r"^([#!][A-Za-z$._-][\w$.-]*|[#!][0-9]+)[ \t]*=", re.MULTILINE)
+_HEX_ARRAY = re.compile(r"<\s*(?:b?f[0-9]+|f[468]E\w+)\s*:[^>]*\b0[xX]")
 _Literal = AttrParser._TensorLiteralElement  # pyright: ignore[reportPrivateUsage]
 
 
@@ -81,6 +88,14 @@ class Places:
         return Where(self.name, *self.line_and_column(position))
 
 
+class _Lexer(MLIRLexer):
+    """The stock lexer's pattern of a string takes exponential time on an open quote."""
+
+    _unescaped_characters_regex = re.compile(
+        r'"[^"\\\n\v\f]*(?:\\(?:["nt\\]|[0-9A-Fa-f]{2})[^"\\\n\v\f]*)*"'
+    )
+
+
 class MLIRParser(Parser):
     """A parser of one text, whose places are known."""
 
@@ -93,7 +108,12 @@ class MLIRParser(Parser):
         self._handles: dict[tuple[str, str], str] = {}
         self.external_resources: dict[str, dict[str, str | bool]] = {}
         _own_resources(ctx)
-        super().__init__(ctx, text, places.name)
+        # As the stock constructor, which has no place for another lexer.
+        AttrParser.__init__(self, ParserState(_Lexer(Input(text, places.name))), ctx)
+        self.ssa_values = {}
+        self.blocks = {}
+        self.forward_block_references = defaultdict(list)
+        self.forward_ssa_references = {}
 
     def _location(self, position: int) -> FileLineColLoc:
         line, column = self._places.line_and_column(position)
@@ -200,6 +220,21 @@ class MLIRParser(Parser):
         if isinstance(element.value, int) and element.span.text.lstrip("-")[:2] in ("0x", "0X"):
             return _Bits(element.is_negative, element.value, element.span)
         return element
+
+    @override
+    def _parse_builtin_densearray_attr(self) -> DenseArrayBase | None:
+        if _HEX_ARRAY.match(self.lexer.input.content, self.pos) is None:
+            return super()._parse_builtin_densearray_attr()
+        self.parse_punctuation("<")
+        element = self.parse_type()
+        assert isinstance(element, AnyFloat)
+        self.parse_punctuation(":")
+        values = self.parse_comma_separated_list(
+            self.Delimiter.NONE,
+            lambda: self._parse_tensor_literal_element().to_type(self, element),
+        )
+        self.parse_punctuation(">")
+        return DenseArrayBase.from_list(element, values)
 
     # -- resources -----------------------------------------------------------
 
