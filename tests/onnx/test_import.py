@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import onnx
 import pytest
-from support import ModelBuilder, load, ops, roundtrip, unary
+from onnx_models import ModelBuilder, load, ops, roundtrip, unary
 from xdsl.dialects.func import FuncOp
 
 from qdialect.dialects.onnx import ALIASES, OUTPUTS, string_list

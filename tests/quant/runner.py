@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from numpy.typing import NDArray
-from support import find_mlir_opt
+from quant_support import find_mlir_opt
 
 PIPELINE = (
     "builtin.module(func.func(convert-elementwise-to-linalg,canonicalize,cse),"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from support import CASES, normalized, parse_module, print_generic, rejection
+from quant_support import CASES, normalized, parse_module, print_generic, rejection
 
 VALID = sorted((CASES / "valid").glob("*.mlir"))
 INVALID = sorted((CASES / "invalid").glob("*.mlir"))

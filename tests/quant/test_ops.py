@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 import pytest
-from support import parse_module, print_generic, rejection
+from quant_support import parse_module, print_generic, rejection
 from xdsl.dialects import test as test_dialect
 from xdsl.dialects.builtin import StringAttr, TensorType, f32, i8
 from xdsl.ir import Attribute, SSAValue

@@ -6,7 +6,7 @@ import subprocess
 
 import pytest
 from generate import MLIR_22, Features, TypeGenerator
-from support import context, find_mlir_opt
+from quant_support import context, find_mlir_opt
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import Attribute
 from xdsl.parser import Parser

@@ -7,7 +7,7 @@ import re
 import subprocess
 
 import pytest
-from support import find_mlir_opt, rejection
+from quant_support import find_mlir_opt, rejection
 
 COUNT = 600
 

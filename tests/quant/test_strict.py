@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 import pytest
-from support import parse_module
+from quant_support import parse_module
 
 from qdialect.dialects.quant.strict import verify_strict, verify_structure
 

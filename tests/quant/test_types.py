@@ -3,7 +3,7 @@ from __future__ import annotations
 import re
 
 import pytest
-from support import context, parse_type
+from quant_support import context, parse_type
 from xdsl.dialects.builtin import TensorType, f16, f32
 from xdsl.parser import Parser
 from xdsl.utils.exceptions import ParseError
