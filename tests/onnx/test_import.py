@@ -451,7 +451,7 @@ def test_external_data(tmp_path: Any) -> None:
     path = tmp_path / "net.onnx"
     onnx.save(model, path, save_as_external_data=True, location="net.data", size_threshold=0)
     ctx, module = load(path)
-    from support import assert_same, export
+    from onnx_models import assert_same, export
 
     assert_same(b.model(), export(ctx, module))
 
