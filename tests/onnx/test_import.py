@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import onnx
 import pytest
-from onnx_models import ModelBuilder, load, ops, roundtrip, unary
+from onnx_models import ModelBuilder, assert_same, export, load, ops, roundtrip, unary
 from xdsl.dialects.func import FuncOp
 
 from qdialect.dialects.onnx import ALIASES, OUTPUTS, string_list
@@ -451,8 +451,6 @@ def test_external_data(tmp_path: Any) -> None:
     path = tmp_path / "net.onnx"
     onnx.save(model, path, save_as_external_data=True, location="net.data", size_threshold=0)
     ctx, module = load(path)
-    from onnx_models import assert_same, export
-
     assert_same(b.model(), export(ctx, module))
 
 

@@ -19,6 +19,7 @@ from xdsl.ir import Operation, SSAValue
 
 from qdialect.backends.onnx.graph import GraphWriter
 from qdialect.backends.onnx.header import ModelHeader, inner_names, value_info
+from qdialect.backends.onnx.kernels import Numerics
 from qdialect.backends.onnx.quantization import (
     packed,
     storage_code,
@@ -53,15 +54,20 @@ Form = Literal["qdq", "qoperator"]
 
 
 def export_model(
-    module: ModuleOp, ctx: QContext, form: Form = "qdq", opset: int | None = None
+    module: ModuleOp,
+    ctx: QContext,
+    form: Form = "qdq",
+    opset: int | None = None,
+    *,
+    numerics: Numerics = "ties",
 ) -> ModelProto:
     """The module's function as an ONNX model.
 
     `form` "qdq" writes every quantized op as dequantize, float op, quantize (movement
-    ops directly on integers where the runtime has them); "qoperator" uses integer
-    kernels where there are any.  `opset` is kept from the imported model, or raised
-    where needed, unless given.  UnsupportedError for what ONNX cannot express,
-    InputError for a module without a function or with several.
+    ops directly on integers where the runtime has them); "qoperator" uses the integer
+    kernels that keep to `numerics` (see `kernels.py`).  `opset` is kept from the
+    imported model, or raised where needed, unless given.  UnsupportedError for what
+    ONNX cannot express, InputError for a module without a function or with several.
     """
     if form not in ("qdq", "qoperator"):
         raise UsageError(f"no ONNX form '{form}' (qdq, qoperator)")
@@ -72,7 +78,7 @@ def export_model(
             code="not-a-model",
         )
     header = ModelHeader.of(module, functions[0], opset)
-    exporter = Exporter(functions[0], ctx, form, header.opset)
+    exporter = Exporter(functions[0], ctx, form, header.opset, numerics)
     return header.model(exporter.run())
 
 
@@ -84,6 +90,7 @@ class Exporter:
     ctx: QContext
     form: Form
     opset: int
+    numerics: Numerics
     graph: GraphWriter = field(init=False)
     tensors: dict[SSAValue, str] = field(default_factory=dict[SSAValue, str])
     #: ops left out because a reader has another form of them; written if one has not

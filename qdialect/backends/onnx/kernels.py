@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import cast
+from typing import Literal, cast
 
 from xdsl.ir import Operation
 
@@ -40,9 +40,10 @@ class Kernel:
 
     `weight` is the operand that may be per channel (on dimension `channel`, from the
     end if negative) and has a storage of `WEIGHTS`; `bias` the i32 operand whose
-    scale is the product of the others'.  Where `moves_ties` lists the storage, halves
-    round away from zero; everywhere else results are the exact ones, rounded half
-    even, up to float32 evaluation within a few ulp of a half.
+    scale is the product of the others'.  Results are the exact ones rounded to
+    nearest, where float32 evaluation may move a value within 1e-4 of a tie; halves go
+    to even, but away from zero for a storage in `moves_ties`.  Not so with
+    `off_by_one`: results may be a step low anywhere.
     """
 
     op_type: str
@@ -51,6 +52,7 @@ class Kernel:
     channel: int = 0
     bias: int | None = None
     moves_ties: frozenset[str] = field(default_factory=frozenset[str])
+    off_by_one: bool = False
 
 
 KERNELS: Mapping[str, Kernel] = {
@@ -64,7 +66,7 @@ KERNELS: Mapping[str, Kernel] = {
     "nn.global_avg_pool2d": Kernel("QLinearGlobalAveragePool"),
     "nn.sigmoid": Kernel("QLinearSigmoid"),
     "nn.leaky_relu": Kernel("QLinearLeakyRelu"),
-    "nn.softmax": Kernel("QLinearSoftmax"),
+    "nn.softmax": Kernel("QLinearSoftmax", off_by_one=True),
 }
 """The integer kernel of an op."""
 
@@ -72,11 +74,17 @@ CLAMPS: Mapping[str, frozenset[str]] = {"nn.relu": _BYTES, "nn.clip": _BYTES}
 """Ops that become a bound on stored integers (Max and Min; Relu does not take u8)."""
 
 
-def refusal(op: Operation) -> str | None:
-    """Why the kernel of `op` does not run it, or None if it does."""
+Numerics = Literal["ties", "bounded"]
+"""Results may differ from the exact ones at ties only, or by a step anywhere."""
+
+
+def refusal(op: Operation, numerics: Numerics = "ties") -> str | None:
+    """Why no kernel runs `op` that well, or None if one does."""
     kernel = KERNELS.get(op.name)
     if kernel is None:
         return "there is no integer kernel"
+    if kernel.off_by_one and numerics == "ties":
+        return "the kernel is one step off"
     values = cast("NNOp", op).values
     if values.get("rounding", "half_even") != "half_even":
         return f"the kernel does not round {values['rounding']}"

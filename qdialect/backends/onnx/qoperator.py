@@ -76,7 +76,7 @@ def write_kernel(exporter: Exporter, op: Operation, key: str, wanted: str) -> bo
     """Write `op` on stored integers; False if no kernel runs it."""
     if op.name in CLAMPS:
         return _write_clamp(exporter, op, key, wanted)
-    if op.name not in WRITERS or refusal(op) is not None:
+    if op.name not in WRITERS or refusal(op, exporter.numerics) is not None:
         return False
     output = exporter.claim(op.results[0], wanted)
     qparams = qparams_of(op.results[0])

@@ -1,0 +1,324 @@
+"""Broken models: one InputError that names the file, the node and the reason."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+import pytest
+from onnx import TensorProto, helper
+from onnx_models import ModelBuilder, load, unary
+
+from qdialect.backends.onnx import OrtEngine, export_model, save_model
+from qdialect.context import new_context
+from qdialect.errors import InputError, QError, UnsupportedError
+from qdialect.frontends.onnx import import_model
+
+
+def refused(source: Any) -> InputError:
+    with pytest.raises(InputError) as caught:
+        import_model(source, new_context())
+    return caught.value
+
+
+def test_file_that_is_not_there(tmp_path: Path) -> None:
+    error = refused(tmp_path / "none.onnx")
+    assert "cannot read the model: No such file" in str(error)
+
+
+@pytest.mark.parametrize("keep", [0, 1, 50, 300, -1])
+def test_truncated_file(tmp_path: Path, keep: int) -> None:
+    b = ModelBuilder()
+    b.const("w", np.ones((20, 20)), np.float32)
+    b.node("MatMul", [b.input("x", [3, 20]), "w"], "y")
+    b.output("y")
+    path = tmp_path / "cut.onnx"
+    path.write_bytes(b.model().SerializeToString()[:keep])
+    error = refused(path)
+    assert error.code == "invalid-onnx"
+    assert str(error).startswith(f"{path}: error: ")
+
+
+@pytest.mark.parametrize("data", [b"not a model at all", b"\x00" * 64, b"\xff" * 1000, b"\x08\x07"])
+def test_not_a_model(data: bytes) -> None:
+    assert refused(data).code == "invalid-onnx"
+
+
+def one_node(change: Callable[[ModelBuilder], None]) -> onnx.ModelProto:
+    b = ModelBuilder()
+    b.node("Relu", [b.input("x", [3])], "y")
+    b.output("y")
+    change(b)
+    return b.model(check=False)
+
+
+def test_missing_tensor_names_node_and_tensor() -> None:
+    model = unary("Relu", [3])
+    model.graph.node[0].input[0] = "nowhere"
+    error = refused(model)
+    assert error.code == "undefined-tensor"
+    assert "node 'y_node'" in str(error)
+    assert "'nowhere'" in str(error)
+
+
+def test_missing_initializer() -> None:
+    b = ModelBuilder()
+    b.const("w", np.ones((3, 4)), np.float32)
+    b.node("MatMul", [b.input("x", [2, 3]), "w"], "y")
+    b.output("y")
+    model = b.model()
+    del model.graph.initializer[:]
+    assert "reads tensor 'w', which is no graph input" in str(refused(model))
+
+
+def test_cycle_and_unsorted_nodes() -> None:
+    b = ModelBuilder()
+    b.input("x", [3])
+    b.node("Add", ["x", "b"], "a")
+    b.node("Relu", ["a"], "b")
+    b.output("b", shape=[3])
+    error = refused(b.model(check=False))
+    assert error.code == "not-sorted"
+    assert "node 'a_node'" in str(error)
+
+
+def test_duplicate_names() -> None:
+    def twice(b: ModelBuilder) -> None:
+        b.node("Tanh", ["x"], "y", name="again")
+
+    error = refused(one_node(twice))
+    assert error.code == "duplicate-name"
+    assert "node 'again'" in str(error)
+    model = unary("Relu", [3])
+    model.graph.input.append(model.graph.input[0])
+    assert "two graph inputs are named 'x'" in str(refused(model))
+
+
+def test_missing_graph_output() -> None:
+    model = unary("Relu", [3])
+    model.graph.output[0].name = "other"
+    assert "graph output 'other' is never computed" in str(refused(model))
+
+
+def test_checker_failures_name_the_node() -> None:
+    model = unary("Relu", [3])
+    model.graph.node[0].attribute.append(helper.make_attribute("alpha", 1.0))
+    error = refused(model)
+    assert error.code == "invalid-onnx"
+    assert "node 'y_node'" in str(error)
+    assert "Unrecognized attribute: alpha" in str(error)
+
+
+def test_per_channel_parameters_before_opset_13() -> None:
+    """A popular quantizer writes such files."""
+    b = ModelBuilder(opset=11)
+    b.weight("w", np.ones((4, 3), np.int8), [0.1] * 4)
+    b.node("Add", [b.input("x", [4, 3]), "w"], "y")
+    b.output("y", shape=[4, 3])
+    assert "Unrecognized attribute: axis" in str(refused(b.model(check=False)))
+
+
+def test_shapes_that_do_not_fit() -> None:
+    b = ModelBuilder()
+    b.const("w", np.ones((4, 5, 3, 3)), np.float32)
+    b.node("Conv", [b.input("x", [1, 3, 8, 8]), "w"], "y")
+    b.output("y", shape=[1, 4, 6, 6])
+    error = refused(b.model())
+    assert error.code == "invalid-node"
+    assert "input has 3 channels, but the weight takes 5" in str(error)
+
+
+# -- tensors --------------------------------------------------------------------------
+
+
+def bad_tensor(change: Callable[[TensorProto], None]) -> InputError:
+    b = ModelBuilder()
+    b.const("w", np.ones((3, 4)), np.float32)
+    b.node("MatMul", [b.input("x", [2, 3]), "w"], "y")
+    b.output("y")
+    model = b.model()
+    change(model.graph.initializer[0])
+    return refused(model)
+
+
+def test_initializer_with_too_few_bytes() -> None:
+    def shorten(tensor: TensorProto) -> None:
+        tensor.raw_data = tensor.raw_data[:-4]
+
+    error = bad_tensor(shorten)
+    assert error.code == "bad-initializer"
+    assert "'w' holds 44 bytes, but its shape needs 48" in str(error)
+
+
+def test_absurd_extents_cost_no_memory() -> None:
+    def blow_up(tensor: TensorProto) -> None:
+        tensor.dims[:] = [2**40, 2**40]
+
+    assert "holds 48 bytes" in str(bad_tensor(blow_up))
+
+
+def test_negative_extent_and_unknown_type() -> None:
+    def negative(tensor: TensorProto) -> None:
+        tensor.dims[:] = [-3, -4]
+
+    def unknown(tensor: TensorProto) -> None:
+        tensor.data_type = 99
+
+    assert "negative extent" in str(bad_tensor(negative))
+    assert "unknown data type 99" in str(bad_tensor(unknown))
+
+
+def test_huge_constant_of_shape_is_not_folded() -> None:
+    b = ModelBuilder()
+    b.node("ConstantOfShape", [b.const("n", [2**30, 2**20], np.int64)], "c")
+    b.node("ReduceSum", ["c"], "y")
+    b.output("y", shape=[1, 1])
+    ctx, _ = load(b.model())
+    assert len(ctx.blobs) == 0
+
+
+def external(tmp_path: Path, **entries: str) -> InputError:
+    b = ModelBuilder()
+    b.const("w", np.ones((3, 4)), np.float32)
+    b.node("MatMul", [b.input("x", [2, 3]), "w"], "y")
+    b.output("y")
+    model = b.model()
+    tensor = model.graph.initializer[0]
+    tensor.ClearField("raw_data")
+    tensor.data_location = TensorProto.EXTERNAL
+    for key, value in entries.items():
+        tensor.external_data.add(key=key, value=value)
+    folder = tmp_path / "model"
+    folder.mkdir()
+    (folder / "short.bin").write_bytes(b"\0" * 40)
+    (tmp_path / "outside.bin").write_bytes(b"\0" * 48)
+    (folder / "link.bin").symlink_to(tmp_path / "outside.bin")
+    path = folder / "net.onnx"
+    path.write_bytes(model.SerializeToString())
+    return refused(path)
+
+
+@pytest.mark.parametrize(
+    ("entries", "reason"),
+    [
+        ({"location": "../outside.bin"}, "outside the folder of the model"),
+        ({"location": "/etc/hostname"}, "outside the folder of the model"),
+        ({"location": "link.bin"}, "outside the folder of the model"),
+        ({}, "outside the folder of the model"),
+        ({"location": "none.bin"}, "cannot be read: No such file"),
+        ({"location": "short.bin"}, "holds 40 bytes, but its shape needs 48"),
+        ({"location": "short.bin", "offset": "8", "length": "48"}, "lies outside its external"),
+        ({"location": "short.bin", "offset": "x"}, "no number"),
+        ({"location": "short.bin", "offset": "-8"}, "lies outside its external"),
+    ],
+)
+def test_external_data(tmp_path: Path, entries: dict[str, str], reason: str) -> None:
+    error = external(tmp_path, **entries)
+    assert error.code == "bad-initializer"
+    assert reason in str(error)
+    assert "initializer 'w'" in str(error)
+
+
+def test_external_data_without_a_folder() -> None:
+    def outside(tensor: TensorProto) -> None:
+        tensor.ClearField("raw_data")
+        tensor.data_location = TensorProto.EXTERNAL
+        tensor.external_data.add(key="location", value="w.bin")
+
+    assert "came without a folder" in str(bad_tensor(outside))
+
+
+# -- quantization parameters ------------------------------------------------------------
+
+
+def quantized(scale: Any, zero: Any, axis: int | None = None, **more: Any) -> onnx.ModelProto:
+    b = ModelBuilder()
+    b.const("s", scale, more.get("scale_type", np.float32))
+    b.const("z", zero, more.get("zero_type", np.uint8))
+    attributes = {} if axis is None else {"axis": axis}
+    b.node("QuantizeLinear", [b.input("x", [2, 3]), "s", "z"], "q", **attributes)
+    b.node("DequantizeLinear", ["q", "s", more.get("other", "z")], "y", name="dq", **attributes)
+    if "other" in more:
+        b.const(more["other"], 0, np.int8)
+    b.output("y", shape=[2, 3])
+    return b.model(check=False)
+
+
+@pytest.mark.parametrize(
+    ("model", "reason"),
+    [
+        (quantized(0.0, 0), "the scale is 0.0"),
+        (quantized(-0.5, 0), "the scale is -0.5"),
+        (quantized(float("nan"), 0), "the scale is nan"),
+        (quantized(float("inf"), 0), "the scale is inf"),
+        (quantized([0.1, 0.1, 0.0], [0, 0, 0], 1), "scale 2 is 0.0"),
+        (quantized([0.1, 0.1], [0, 0], 1), "2 scales for dimension 1, which has 3"),
+        (quantized([0.1, 0.1, 0.1], [0, 0], 1), "3 scales but 2 zero points"),
+        (quantized([0.1, 0.1, 0.1], [0, 0, 0], 5), "axis 5 is outside rank 2"),
+        (quantized([0.1, 0.1, 0.1], [0, 0, 0], -4), "axis -4 is outside rank 2"),
+        (quantized([[0.1, 0.1, 0.1]], [[0, 0, 0]], 1), "need a block size"),
+    ],
+)
+def test_qparams_that_cannot_be(model: onnx.ModelProto, reason: str) -> None:
+    error = refused(model)
+    assert error.code == "bad-qparams"
+    assert "node 'q_node'" in str(error)
+    assert reason in str(error)
+
+
+def test_zero_point_of_another_type() -> None:
+    error = refused(quantized(0.1, 0, other="z8"))
+    assert error.code == "bad-qparams"
+    assert "node 'dq': error: the zero point's type i8 is not the tensor's type u8" in str(error)
+
+
+# -- export and engine --------------------------------------------------------------------
+
+
+def test_export_errors() -> None:
+    ctx, module = load(unary("Relu", [3]))
+    with pytest.raises(QError, match="no ONNX form 'other'"):
+        export_model(module, ctx, "other")  # type: ignore[arg-type]
+    function = next(iter(module.ops))
+    module.body.block.add_op(function.clone())
+    with pytest.raises(InputError, match="one function, but the module has 2"):
+        export_model(module, ctx)
+    ctx, module = load(clip_model())
+    with pytest.raises(UnsupportedError, match="needs opset 11, but 7 was asked for"):
+        export_model(module, ctx, opset=7)
+
+
+def clip_model() -> onnx.ModelProto:
+    b = ModelBuilder()
+    b.node("Clip", [b.input("x", [3]), b.const("lo", 0.0, np.float32)], "y")
+    b.output("y")
+    return b.model()
+
+
+def test_save_is_whole_or_nothing(tmp_path: Path) -> None:
+    path = tmp_path / "net.onnx"
+    save_model(unary("Relu", [3]), path)
+    onnx.checker.check_model(str(path))
+    with pytest.raises(InputError, match="cannot write the model"):
+        save_model(unary("Relu", [3]), tmp_path / "none" / "net.onnx")
+    assert [p.name for p in tmp_path.iterdir()] == ["net.onnx"]
+
+
+def test_engine_errors() -> None:
+    with pytest.raises(InputError, match="does not load the model") as caught:
+        OrtEngine(b"junk", optimize=False)
+    assert caught.value.code == "runtime-refuses"
+    engine = OrtEngine(unary("Relu", [3]), optimize=True)
+    with pytest.raises(InputError, match="cannot run the model"):
+        engine.run({"x": np.zeros(4, np.float32)})
+
+
+def test_missing_package(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "onnx", None)
+    with pytest.raises(QError, match=r'pip install "qdialect\[onnx\]"') as caught:
+        import_model("net.onnx", new_context())
+    assert caught.value.code == "missing-package"
