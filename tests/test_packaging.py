@@ -1,9 +1,13 @@
-"""The package is what its metadata says: version, commands, passes, size."""
+"""The package is what its metadata and its pages say: version, commands, passes, size."""
 
 from __future__ import annotations
 
 import dataclasses
 import inspect
+import re
+import shlex
+import subprocess
+import sys
 from importlib import metadata
 from pathlib import Path
 from typing import Any, get_type_hints
@@ -13,7 +17,8 @@ import pytest
 import qdialect
 from qdialect.transforms import PASSES, PassEntry, load
 
-PACKAGE = Path(__file__).parents[1] / "qdialect"
+ROOT = Path(__file__).parents[1]
+PACKAGE = ROOT / "qdialect"
 MAX_LINES = 450
 
 ENTRY_POINT_GROUPS = ("console_scripts", "xdsl.universe", "qdialect.targets")
@@ -66,3 +71,41 @@ def test_pass_is_documented(entry: PassEntry) -> None:
 )
 def test_file_fits_the_budget(path: Path) -> None:
     assert len(path.read_text(encoding="utf-8").splitlines()) <= MAX_LINES
+
+
+def pages() -> list[Path]:
+    return [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+
+
+def console_lines() -> list[tuple[str, str]]:
+    """(page, command) of every `$ ...` line of our own commands."""
+    lines = [
+        (page.name, found.group(1))
+        for page in pages()
+        for found in re.finditer(r"^\$ (qopt.*?)(?:\s+#.*)?$", page.read_text("utf-8"), re.M)
+    ]
+    return list(dict.fromkeys(lines))
+
+
+def help_of(command: list[str]) -> str:
+    """The help of a command; `qopt` has one for each word that may follow it."""
+    name, words = command[0], command[1:2] if command[0] == "qopt" else []
+    program = Path(sys.executable).with_name(name)
+    done = subprocess.run(
+        [program, *words, "--help"], capture_output=True, text=True, check=True, timeout=60
+    )
+    return done.stdout
+
+
+@pytest.mark.parametrize(("page", "line"), console_lines())
+def test_flags_in_the_pages_exist(page: str, line: str) -> None:
+    command = shlex.split(line)
+    known = set(re.findall(r"(?<!\w)--?[a-z][\w-]*", help_of(command)))
+    used = {word.partition("=")[0] for word in command[1:] if word.startswith("-")}
+    assert used <= known, page
+
+
+@pytest.mark.parametrize("page", pages(), ids=lambda page: page.name)
+def test_links_lead_somewhere(page: Path) -> None:
+    links = re.findall(r"\]\(([^)#:]+)\)", page.read_text(encoding="utf-8"))
+    assert [link for link in links if not (page.parent / link).exists()] == []
