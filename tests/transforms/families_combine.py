@@ -168,6 +168,14 @@ def contractions_of_rescaled() -> Iterator[Program]:
             x = p.codes(a, samples(a, shape))
             x = p.op(f"quant.rescale {x}", tensor(shape, a), tensor(shape, b))
             yield contraction(p, number, x, b, quant("i8", TENTH), outs[(n + m) % 3], bias)
+    for number, (source, shape) in enumerate((c[1], c[0]) for c in CONTRACTIONS):
+        # Bounded, with nothing clipped on the way out.
+        a, b = quant("i8", 0.5), quant("i8", 0.75)
+        p = Program(f"{shape} of rescale {a} -> {b}, a wide result")
+        x = p.op(
+            f"quant.rescale {p.codes(a, samples(a, source))}", *(tensor(source, q) for q in (a, b))
+        )
+        yield contraction(p, number, x, b, quant("i8", TENTH), quant("i16", TENTH), "")
     weight = per_axis("i8<-127:127>", 0, [(0.5, 0), (TENTH, 0), (1.0, 0), (0.25, 0)])
     listed = [(0.5 * s, 0) for s in (0.5, TENTH, 1.0, 0.25)]
     for a, number in product([GRID[2], GRID[4], GRID[5]], (0, 2)):

@@ -51,6 +51,7 @@ CLIPS = [
     "clip %x min 500.0",
     "clip %x min -500.0 max 500.0",
     "clip %x min 3.0 max 1.0",
+    "clip %x min 2.0 max 9.0",
 ]
 #: the channel dimension's parameters: as given, rescaled
 CHANNELS = [
@@ -73,18 +74,19 @@ def shaped(q: str) -> tuple[Array, tuple[int, ...]]:
 def through_movements() -> Iterator[Program]:
     for n, (a, b) in enumerate(pairs(GRID)):
         how = rounding(ROUNDINGS[n % 3])
-        for move in MOVEMENTS[n % 2 :: 2]:
+        for move in MOVEMENTS[n % 3 :: 3]:
             yield _sunk(move.text, a, b, b, move.shape, how)
         yield _concatenated([a, a], [b, b], b, how)
-        yield _concatenated([a, a], [b, GRID[n % len(GRID)]], b, how)
+        yield _concatenated([a, a], [b, GRID[(n + 3) % len(GRID)]], b, how)
         yield _concatenated([a, GRID[n % 3]], [b, b], b, how)
+        yield _concatenated([a, a], [b, b], b, how, rounding("half_away"))
 
 
 @family("sink-through-tied", pipeline=SINK)
 def through_clamps() -> Iterator[Program]:
     grid = [*GRID, quant("i8<-100:100>", 0.25, -100), quant("i8", 4.0, 127)]
     for n, (a, b) in enumerate(pairs(grid)):
-        for text in ("relu %x", *CLIPS[n % 2 :: 2]):
+        for text in ("relu %x", *CLIPS[n % 3 :: 3]):
             yield _sunk(text, a, b, b, SHAPE, rounding(ROUNDINGS[n % 3]))
     for a, b in product(WIDE, GRID[:2]):
         yield _sunk("relu %x", a, b, b, (1, 2, 256, 256), "")
@@ -115,10 +117,10 @@ def _sunk(text: str, a: str, b: str, c: str, shape: tuple[int, ...], how: str) -
     return p.returns(p.nn(text.replace("%x", y), [tensor(source, b)], kind), kind)
 
 
-def _concatenated(sources: list[str], to: list[str], result: str, how: str) -> Program:
+def _concatenated(sources: list[str], to: list[str], result: str, *ways: str) -> Program:
     p = Program(f"concat of {sources} -> {to} as {result}")
     parts: list[str] = []
-    for a, b in zip(sources, to, strict=True):
+    for a, b, how in zip(sources, to, [*ways, *ways][:2], strict=True):
         codes = np.stack([all_codes(a)] * 2)
         kinds = [tensor(codes.shape, q) for q in (a, b)]
         parts.append(p.op(f"quant.rescale {p.codes(a, codes)} {how}", *kinds))
