@@ -43,6 +43,11 @@ COMMAND = Command(
         Flag(("verify-each",), "verify after each pass (default: true)", default=True),
         Flag(("disable-verify",), "do not verify the input, nor after each pass"),
         Flag(
+            ("verify-quant-strict",),
+            "reject values whose quantized type means nothing (default: true)",
+            default=True,
+        ),
+        Flag(
             ("allow-unregistered-dialect", "allow-unregistered-dialects"),
             "keep ops of unknown dialects",
         ),

@@ -43,6 +43,7 @@ class OptDriver:
         self.registry.build(self.specs)  # a bad pipeline is reported before the input is read
         self.target = _target(args.text("target"))
         self.timing = Timing() if args.switch("mlir-timing") else None
+        self.strict = args.switch("verify-quant-strict")
         self.sources = Sources()
         self.code = OK
         self.sessions: list[QContext] = []
@@ -129,7 +130,7 @@ class OptDriver:
             parsed = parse_text(text, ctx, self._name, folder=self._folder, line_offset=offset)
         if not self.args.switch("disable-verify"):
             with self._phase("Verifier"):
-                errors.extend(verification_errors(parsed.module, ctx.blobs))
+                errors.extend(verification_errors(parsed.module, ctx.blobs, strict=self.strict))
             if errors:
                 return None
         specs, verify_each = self._pipeline(parsed)
@@ -163,6 +164,7 @@ class OptDriver:
             ctx,
             self.registry.build(specs),
             verify_each=verify_each,
+            strict=self.strict,
             instrumentation=[
                 reproducer,
                 *([self.timing] if self.timing else []),

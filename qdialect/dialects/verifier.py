@@ -22,6 +22,8 @@ from xdsl.traits import IsolatedFromAbove, IsTerminator, NoTerminator
 from xdsl.utils.exceptions import VerifyException
 
 from qdialect.dialects.nn.constants import BlobAttr, ConstantOp
+from qdialect.dialects.quant import BareVerifyException
+from qdialect.dialects.quant.strict import QuantChecker
 from qdialect.errors import InputError, QError, Where
 from qdialect.weights import BlobStore
 
@@ -29,20 +31,24 @@ from qdialect.weights import BlobStore
 BLOBS = "nn.blobs"
 
 
-def verify_module(module: ModuleOp, store: BlobStore | None = None) -> None:
+def verify_module(module: ModuleOp, store: BlobStore | None = None, *, strict: bool = True) -> None:
     """Raise InputError (`invalid-ir`) for the first op that breaks a rule.
 
     With `store`, the weights of a module that names a weight store must be in it.
+    `strict` adds rules on quantized types that upstream does not have (see
+    `quant.strict`).
     """
-    error = next(verification_errors(module, store), None)
+    error = next(verification_errors(module, store, strict=strict), None)
     if error is not None:
         raise error
 
 
-def verification_errors(module: ModuleOp, store: BlobStore | None = None) -> Iterator[InputError]:
+def verification_errors(
+    module: ModuleOp, store: BlobStore | None = None, *, strict: bool = True
+) -> Iterator[InputError]:
     """At most one error for each isolated op (module, function), in program order."""
     sound = True
-    for error in _rule_errors(module):
+    for error in _rule_errors(module, QuantChecker(strict=strict)):
         sound = False
         yield error
     if sound:
@@ -80,10 +86,11 @@ def op_where(op: Operation) -> Where | None:
     return None
 
 
-def invalid(op: Operation, message: str) -> InputError:
-    """An error about `op`, in the manner of mlir-opt: `'dialect.op' op message`."""
+def invalid(op: Operation, message: str, *, bare: bool = False) -> InputError:
+    """An error about `op`, in the manner of mlir-opt: `'dialect.op' op message`, or the
+    message alone (`bare`)."""
     first, *rest = message.rstrip().split("\n")
-    if not first.startswith(f"'{op.name}' op"):
+    if not bare and not first.startswith(f"'{op.name}' op"):
         first = f"'{op.name}' op {first}"
     notes = tuple(line.strip() for line in rest if line.strip())
     return InputError(first, where=op_where(op), code="invalid-ir", notes=notes)
@@ -98,19 +105,25 @@ def _missing_weights(module: ModuleOp, store: BlobStore) -> Iterator[InputError]
                 return
 
 
-def _rule_errors(module: ModuleOp) -> Iterator[InputError]:
+def _rule_errors(module: ModuleOp, checker: QuantChecker) -> Iterator[InputError]:
     pending: list[Operation] = [module]
     while pending:
         top = pending.pop()
         inner: list[Operation] = []
-        error = _first_error_in(top, inner)
+        error = _first_error_in(top, inner, checker)
         if error is not None:
             yield error
         pending.extend(reversed(inner))
 
 
-def _first_error_in(top: Operation, isolated: list[Operation]) -> InputError | None:
-    """Check `top` and what it holds, up to isolated ops, which are collected."""
+def _first_error_in(
+    top: Operation, isolated: list[Operation], checker: QuantChecker
+) -> InputError | None:
+    """Check `top` and what it holds, up to isolated ops, which are collected.
+
+    Upstream's rules come first, so that an error has upstream's words where it has any.
+    """
+    doubtful: InputError | None = None
     pending: list[Operation] = [top]
     while pending:
         op = pending.pop()
@@ -123,10 +136,16 @@ def _first_error_in(top: Operation, isolated: list[Operation]) -> InputError | N
         except QError as error:
             return invalid(op, error.message)
         except VerifyException as error:
-            return invalid(op, str(error))
+            return invalid(op, str(error), bare=isinstance(error, BareVerifyException))
+        message = checker.structure_error(op)
+        if message is not None:
+            return invalid(op, message, bare=True)
+        if doubtful is None:
+            message = checker.strict_error(op)
+            doubtful = invalid(op, message, bare=True) if message else None
         nested = [inner for region in op.regions for block in region.blocks for inner in block.ops]
         pending.extend(reversed(nested))
-    return None
+    return doubtful
 
 
 def _check_structure(op: Operation) -> None:

@@ -15,6 +15,7 @@ from __future__ import annotations
 import re
 from bisect import bisect_right
 from collections import defaultdict
+from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any, cast
 
 from typing_extensions import override
@@ -165,6 +166,9 @@ class MLIRParser(Parser):
         # The stock parser takes a dot in the name for a dialect's attribute.
         if name in self.attribute_aliases and "." in name:
             return self.attribute_aliases[name]
+        dialect, _, kind = attr_or_dialect_name.partition(".")
+        if is_type and dialect == "quant" and kind and self.ctx.get_optional_type(name[1:]) is None:
+            self.raise_error(f"unknown quantized type {kind}")
         parse: Any = super()._parse_extended_type_or_attribute
         return parse(attr_or_dialect_name, is_type)
 
@@ -203,7 +207,18 @@ class MLIRParser(Parser):
 
     @override
     def _get_op_by_name(self, name: str) -> type[Operation]:
-        found = super()._get_op_by_name(name)
+        if name.startswith("quant.") and self.ctx.get_optional_op(name) is None:
+            # As in mlir-opt, whatever the options: the dialect allows no unknown ops.
+            self.raise_error(
+                f"unregistered operation '{name}' found in dialect ('quant') that does not "
+                "allow unknown operations"
+            )
+        found = self.ctx.get_optional_op(name, dialect_stack=self._parser_state.dialect_stack)
+        if found is None:
+            start = self._name_positions[-1]
+            close = get_close_matches(name, [op.name for op in self.ctx.loaded_ops], 1, 0.8)
+            hint = f"; did you mean {close[0]}?" if close else ""
+            self.raise_error(f"Operation {name} is not registered{hint}", start, start + len(name))
         if found.name == "arith.trunci":
             from qdialect.frontends.mlir_ops import TruncIOp
 

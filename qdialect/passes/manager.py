@@ -47,6 +47,7 @@ class PassManager:
     """Runs `passes` on modules of the session `ctx`.
 
     With `verify_each` the module is verified after every pass; else once at the end.
+    `strict` is that of `verify_module`.
     """
 
     def __init__(
@@ -55,11 +56,13 @@ class PassManager:
         passes: Passes,
         *,
         verify_each: bool = True,
+        strict: bool = True,
         instrumentation: Sequence[Instrumentation] = (),
     ) -> None:
         self.ctx = ctx
         self.passes = passes
         self.verify_each = verify_each
+        self.strict = strict
         self.watchers = list(instrumentation)
 
     def run(self, module: ModuleOp) -> None:
@@ -93,7 +96,7 @@ class PassManager:
 
     def _verify(self, name: str, module: ModuleOp) -> None:
         try:
-            verify_module(module, self.ctx.blobs)
+            verify_module(module, self.ctx.blobs, strict=self.strict)
         except QError as error:
             raise PassFailure(
                 f"pass '{name}' left invalid IR: {error.message}",
@@ -106,7 +109,8 @@ class PassManager:
         if isinstance(error, QError):
             return error
         if isinstance(error, DiagnosticException):
-            message = f"pass '{name}' failed: {_brief(error)}"
+            told = str(error).strip().split("\n")[0] or type(error).__name__
+            message = f"pass '{name}' failed: {told}"
             return InputError(message, where=op_where(module), code="pass-failed")
         return PassFailure(f"pass '{name}' crashed: {_brief(error)}", code="internal-error")
 

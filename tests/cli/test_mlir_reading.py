@@ -1,0 +1,217 @@
+"""Reading MLIR text: what stock xDSL gets wrong, positions, and hostile input."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+
+import pytest
+from xdsl.dialects.builtin import DenseArrayBase, DenseIntOrFPElementsAttr, FileLineColLoc
+from xdsl.parser import Parser
+
+from qdialect.backends.mlir import module_text
+from qdialect.context import new_context
+from qdialect.errors import InputError
+from qdialect.frontends.mlir import read_module, verify_module
+from qdialect.frontends.mlir_parser import OVERRIDDEN
+
+
+def read(text: str):
+    ctx = new_context()
+    return read_module(text, ctx, "x.mlir"), ctx
+
+
+def refuse(text: str) -> InputError:
+    def read_and_verify() -> None:
+        verify_module(*read(text))
+
+    with pytest.raises(InputError) as caught:
+        read_and_verify()
+    return caught.value
+
+
+def constant(text: str) -> DenseIntOrFPElementsAttr:
+    module, _ = read(f"%0 = arith.constant {text}")
+    value = next(iter(module.ops)).properties["value"]
+    assert isinstance(value, DenseIntOrFPElementsAttr)
+    return value
+
+
+def test_private_names_exist() -> None:
+    assert [name for name in OVERRIDDEN if not hasattr(Parser, name)] == []
+
+
+@pytest.mark.parametrize(
+    ("text", "values"),
+    [
+        ("dense<0x3F800000> : tensor<2xf32>", (1.0, 1.0)),
+        ("dense<[0x7F800000, 2.5]> : tensor<2xf32>", (float("inf"), 2.5)),
+        ("dense<[0x3C00, 0xFC00]> : tensor<2xf16>", (1.0, float("-inf"))),
+        ("dense<0x3FF0000000000000> : tensor<1xf64>", (1.0,)),
+        ("dense<[0x3F80, 1.0]> : tensor<2xbf16>", (1.0, 1.0)),
+        ("dense<[0x10, -0x10]> : tensor<2xi32>", (16, -16)),
+    ],
+)
+def test_hexadecimal_literals_in_dense(text: str, values: tuple[float, ...]) -> None:
+    assert constant(text).get_values() == values
+
+
+def test_hexadecimal_literal_errors() -> None:
+    wide = refuse("%0 = arith.constant dense<0x1FFFFFFFF> : tensor<1xf32>")
+    assert "out of range" in wide.message
+    negative = refuse("%0 = arith.constant dense<-0x3F800000> : tensor<1xf32>")
+    assert "leading minus" in negative.message
+
+
+def test_hexadecimal_literals_in_array() -> None:
+    module, _ = read("module attributes {a = array<f32: 1.0, 0x7F800000>} {}")
+    array = module.attributes["a"]
+    assert isinstance(array, DenseArrayBase)
+    assert array.get_values() == (1.0, float("inf"))
+
+
+def test_truncation_flags_round_trip() -> None:
+    text = "%0 = arith.constant 5 : i32\n%1 = arith.trunci %0 overflow<nsw> : i32 to i8"
+    module, ctx = read(text)
+    verify_module(module, ctx)
+    printed = module_text(module, ctx)
+    assert "arith.trunci %0 overflow<nsw> : i32 to i8" in printed
+    generic = module_text(module, ctx, generic=True)
+    assert module_text(*read(generic)) == printed
+
+
+def test_location_aliases_after_their_use() -> None:
+    text = """\
+%0 = arith.constant 1 : i32 loc(#loc2)
+%1 = arith.constant 1 : i32 loc(#loc1)
+#loc = loc(unknown)
+#loc1 = loc("a.py":1:2)
+#loc2 = loc("name"(#loc1))
+"""
+    module, ctx = read(text)
+    printed = module_text(module, ctx, debuginfo=True)
+    assert 'loc("name"("a.py":1:2))' in printed
+    assert module_text(*read(printed), debuginfo=True) == printed
+
+
+def test_aliases_that_need_themselves() -> None:
+    assert refuse("%0 = arith.constant 1 : i32 loc(#a)\n#a = loc(fused[#a])").where is not None
+    assert "undefined symbol alias" in refuse("%0 = arith.constant 1 : i32 loc(#a)").message
+
+
+def test_resources_belong_to_the_session() -> None:
+    def text(data: str) -> str:
+        return (
+            "%0 = arith.constant dense_resource<w> : tensor<1xf32>\n"
+            f'{{-# dialect_resources: {{ builtin: {{ w: "{data}" }} }} #-}}\n'
+        )
+
+    first, second = "0x040000000000803F", "0x0400000000000040"
+    one, two = read(text(first)), read(text(second))
+    assert first in module_text(*one)
+    assert second in module_text(*two)
+    assert "dense_resource<w>" in module_text(*two)
+    module, ctx = one
+    again = read_module(text(first), ctx)
+    assert first in module_text(again, ctx)
+    assert first in module_text(module, ctx)
+
+
+def test_every_op_knows_its_place() -> None:
+    module, _ = read("func.func @f(%x: i32) {\n  %0 = arith.constant 1 : i32\n  return\n}")
+    function = next(iter(module.ops))
+    location = next(iter(function.regions[0].block.ops)).location
+    assert isinstance(location, FileLineColLoc)
+    assert (location.filename.data, location.line.data, location.column.data) == ("x.mlir", 2, 8)
+    argument = function.regions[0].block.args[0].location
+    assert isinstance(argument, FileLineColLoc)
+    assert argument.column.data == 14
+
+
+@pytest.mark.parametrize(
+    ("text", "place"),
+    [
+        ("%0 = nn.relu %x", "x.mlir:1:"),
+        ("\n  foo.bar", "x.mlir:2:"),
+        ("func.func @f(%x: tensor<2x!quant.uniform<i8:f32, 0.0>>) {", "x.mlir:1:"),
+        ("%0 = arith.constant dense<[1, 2]> : tensor<3xi32>", "x.mlir:1:"),
+        ('"', "x.mlir:1:1"),
+        ("", "x.mlir:1:1"),
+        ("}", "x.mlir:1:1"),
+        ("\x00", "x.mlir:1:1"),
+        ("module attributes {a = 0x1FFFFFFFFF : f32} {}", "x.mlir:1:"),
+        ("%0 = arith.constant -1.0 : i32", "x.mlir:1:"),
+        ("{-# external_resources: 3 #-}", "x.mlir:1:"),
+        ("func.func @f(%x: tensor<99999999999999999999xi8>) { return }", ""),
+    ],
+)
+def test_errors_have_a_place(text: str, place: str) -> None:
+    if place:
+        assert str(refuse(text)).startswith(place)
+    else:
+        read(text)
+
+
+def test_deep_nesting_is_an_error_and_not_a_crash() -> None:
+    depth = 20_000
+    assert "nested too deeply" in refuse("module {" * depth + "}" * depth).message
+    assert refuse("module attributes {a = " + "[" * depth + "]" * depth + "} {}").where
+
+
+def test_an_open_quote_takes_no_time() -> None:
+    began = time.perf_counter()
+    refuse('module attributes {a = "' + "x" * 100_000 + "\n} {}")
+    assert time.perf_counter() - began < 2.0
+
+
+def test_uses_before_definitions() -> None:
+    text = """\
+func.func @f(%x: tensor<3xf32>) -> tensor<3xf32> {
+  %0 = nn.relu %1 : (tensor<3xf32>) -> tensor<3xf32>
+  %1 = nn.relu %x : (tensor<3xf32>) -> tensor<3xf32>
+  return %0 : tensor<3xf32>
+}
+"""
+    error = refuse(text)
+    assert error.message == "'nn.relu' op operand #0 is not defined before this use"
+    assert str(error.where) == "x.mlir:2:8"
+
+
+def test_values_of_other_functions_are_out_of_sight() -> None:
+    ctx = new_context()
+    text = "func.func @f(%x: f32) { return }\nfunc.func @g(%y: f32) { return }"
+    module = read_module(text, ctx)
+    f, g = module.ops
+    terminator = g.regions[0].block.last_op
+    assert terminator is not None
+    terminator.operands = [f.regions[0].block.args[0]]
+    with pytest.raises(InputError, match=r"not defined before this use|return"):
+        verify_module(module, ctx)
+
+
+def test_bytes_that_are_not_utf8(tmp_path: Path) -> None:
+    path = tmp_path / "x.mlir"
+    path.write_bytes(b"module {\n \xff}")
+    with pytest.raises(InputError, match="UTF-8") as caught:
+        read_module(path, new_context())
+    assert str(caught.value.where) == f"{path}:2:2"
+
+
+@pytest.mark.parametrize("name", ["../w.safetensors", "/etc/passwd", "a/../../w", "C:\\w", ""])
+def test_weights_stay_in_the_folder(tmp_path: Path, name: str) -> None:
+    path = tmp_path / "x.mlir"
+    escaped = name.replace("\\", "\\\\")
+    path.write_text(f'module attributes {{nn.blobs = "{escaped}"}} {{}}')
+    with pytest.raises(InputError) as caught:
+        read_module(path, new_context())
+    assert caught.value.code == "bad-weight-store"
+
+
+def test_a_link_out_of_the_folder_is_outside(tmp_path: Path) -> None:
+    inner = tmp_path / "inner"
+    inner.mkdir()
+    (tmp_path / "w.safetensors").write_bytes(b"")
+    (inner / "w.safetensors").symlink_to(tmp_path / "w.safetensors")
+    (inner / "x.mlir").write_text('module attributes {nn.blobs = "w.safetensors"} {}')
+    with pytest.raises(InputError, match="outside the folder"):
+        read_module(inner / "x.mlir", new_context())

@@ -1,0 +1,128 @@
+"""The pass manager: order, verification, failures and what watchers see."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import pytest
+from xdsl.context import Context
+from xdsl.dialects.builtin import ModuleOp, UnitAttr
+from xdsl.passes import ModulePass
+from xdsl.utils.exceptions import PassFailedException
+
+from qdialect.context import new_context
+from qdialect.errors import InputError, QError
+from qdialect.frontends.mlir import read_module
+from qdialect.passes.manager import Instrumentation, PassFailure, PassManager
+from qdialect.passes.pipeline import PassSpec
+
+
+@dataclass(frozen=True)
+class Mark(ModulePass):
+    name = "mark"
+
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        op.attributes["marked"] = UnitAttr()
+
+
+@dataclass(frozen=True)
+class Crash(ModulePass):
+    name = "crash"
+
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        raise KeyError("oops")
+
+
+@dataclass(frozen=True)
+class Refuse(ModulePass):
+    name = "refuse"
+
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        raise PassFailedException("cannot do this")
+
+
+@dataclass(frozen=True)
+class Break(ModulePass):
+    name = "break"
+
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        first = next(iter(op.ops))
+        block = first.regions[0].block
+        inner = next(iter(block.ops))
+        inner.detach()
+        block.insert_op_before(inner, block.last_op)  # type: ignore[arg-type]
+
+
+class Log(Instrumentation):
+    def __init__(self) -> None:
+        self.events: list[str] = []
+
+    def before_pipeline(self, passes, module) -> None:
+        self.events.append(f"start {len(passes)}")
+
+    def before_pass(self, name, module) -> None:
+        self.events.append(f"before {name}")
+
+    def before_verify(self, name, module) -> None:
+        self.events.append(f"verify {name}")
+
+    def after_pass(self, name, module) -> None:
+        self.events.append(f"after {name}")
+
+    def after_failure(self, name, module, error) -> None:
+        self.events.append(f"failed {name}")
+
+    def after_pipeline(self) -> None:
+        self.events.append("end")
+
+
+TEXT = """\
+func.func @f(%x: tensor<3xf32>) -> tensor<3xf32> {
+  %0 = nn.relu %x : (tensor<3xf32>) -> tensor<3xf32>
+  %1 = nn.relu %0 : (tensor<3xf32>) -> tensor<3xf32>
+  return %1 : tensor<3xf32>
+}
+"""
+
+
+def run(*passes: ModulePass, verify_each: bool = True) -> list[str]:
+    ctx, log = new_context(), Log()
+    module = read_module(TEXT, ctx)
+    listed = [(PassSpec(instance.name), instance) for instance in passes]
+    try:
+        PassManager(ctx, listed, verify_each=verify_each, instrumentation=[log]).run(module)
+    except QError as error:
+        log.events.append(f"{type(error).__name__}: {error.message}")
+    return log.events
+
+
+def test_order_of_events() -> None:
+    one = ["before mark", "verify mark", "after mark"]
+    assert run(Mark(), Mark()) == ["start 2", *one, *one, "end"]
+
+
+def test_without_verify_each_the_end_is_verified() -> None:
+    events = run(Mark(), Mark(), verify_each=False)
+    assert events.count("verify mark") == 1
+
+
+@pytest.mark.parametrize("verify_each", [True, False])
+def test_invalid_ir_is_a_failure_of_the_pass(verify_each: bool) -> None:
+    events = run(Break(), verify_each=verify_each)
+    assert events[-3:-1] == ["failed break", "end"]
+    assert "pass 'break' left invalid IR: 'nn.relu' op operand #0 is not defined" in events[-1]
+    assert events[-1].startswith(PassFailure.__name__)
+
+
+def test_a_crash_is_our_failure() -> None:
+    events = run(Mark(), Crash(), Mark())
+    assert events[-3:] == [
+        "failed crash",
+        "end",
+        "PassFailure: pass 'crash' crashed: KeyError: 'oops'",
+    ]
+
+
+def test_a_refusal_is_an_error_of_the_input() -> None:
+    events = run(Refuse())
+    assert events[-1] == f"{InputError.__name__}: pass 'refuse' failed: cannot do this"
