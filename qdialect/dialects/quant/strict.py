@@ -8,7 +8,9 @@ inside the storage bounds, finite positive scales, encodings that fit the shape
 of their tensor wherever the type occurs.  Upstream accepts all of these in types.
 
 Both look at every value and attribute of a module once and return diagnostics;
-neither raises.
+neither raises.  `QuantChecker` does the same op by op, for a verifier that walks the
+module anyway; its strict rules hold for the types of values, so that a declaration may
+still name any type upstream accepts.
 """
 
 from __future__ import annotations
@@ -18,10 +20,20 @@ from dataclasses import dataclass
 from typing import cast
 
 from xdsl.dialects.builtin import (
+    AnyFloat,
     ArrayAttr,
     ContainerType,
+    DenseArrayBase,
+    DenseIntOrFPElementsAttr,
     DictionaryAttr,
+    FloatAttr,
+    IndexType,
+    IntegerAttr,
+    IntegerType,
     MemRefType,
+    StringAttr,
+    SymbolRefAttr,
+    UnitAttr,
     UnrankedMemRefType,
     UnregisteredAttr,
     UnregisteredOp,
@@ -51,13 +63,7 @@ def verify_structure(root: Operation) -> list[QuantDiagnostic]:
     found: list[QuantDiagnostic] = []
     for op in root.walk():
         if isinstance(op, UnregisteredOp) and op.op_name.data.startswith("quant."):
-            found.append(
-                QuantDiagnostic(
-                    op,
-                    f"unregistered operation '{op.op_name.data}' found in dialect ('quant') "
-                    "that does not allow unknown operations",
-                )
-            )
+            found.append(QuantDiagnostic(op, _unknown_op(op)))
     return found + _check_attributes(root, _structure_errors)
 
 
@@ -66,14 +72,99 @@ def verify_strict(root: Operation) -> list[QuantDiagnostic]:
     found = _check_attributes(root, _strict_errors)
     for op in root.walk():
         found += [QuantDiagnostic(op, message) for message in _scalar_errors(op)]
-        if isinstance(op, CastOp):
-            try:
-                cast_rounding(op)
-            except ValueError:
-                names = ", ".join(mode.value for mode in Rounding)
-                found.append(QuantDiagnostic(op, f"'{ROUNDING_KEY}' must be one of {names}"))
+        message = _rounding_error(op)
+        if message is not None:
+            found.append(QuantDiagnostic(op, message))
     return found
 
+
+def _unknown_op(op: UnregisteredOp) -> str:
+    return (
+        f"unregistered operation '{op.op_name.data}' found in dialect ('quant') "
+        "that does not allow unknown operations"
+    )
+
+
+def _rounding_error(op: Operation) -> str | None:
+    if isinstance(op, CastOp) and ROUNDING_KEY in op.attributes:
+        try:
+            cast_rounding(op)
+        except ValueError:
+            names = ", ".join(mode.value for mode in Rounding)
+            return f"'{ROUNDING_KEY}' must be one of {names}"
+    return None
+
+
+class QuantChecker:
+    """The rules of this file for one op after another; types are looked at once each."""
+
+    def __init__(self, *, strict: bool) -> None:
+        self._strict = strict
+        self._structure_seen: dict[int, Attribute] = {}
+        self._strict_seen: dict[int, Attribute] = {}
+        self._fields: dict[QParams, str | None] = {}
+
+    def structure_error(self, op: Operation) -> str | None:
+        """What mlir-opt rejects in `op`, a value it defines or an attribute of it."""
+        if isinstance(op, UnregisteredOp) and op.op_name.data.startswith("quant."):
+            return _unknown_op(op)
+        for attribute in (*_defined(op), *op.properties.values(), *op.attributes.values()):
+            if not isinstance(attribute, _LEAVES):
+                for nested in _nested(attribute, self._structure_seen):
+                    for message in _structure_errors(nested):
+                        return message
+        return None
+
+    def strict_error(self, op: Operation) -> str | None:
+        """What is a mistake in a value that `op` defines, if that is to be checked."""
+        if not self._strict:
+            return None
+        for type in _defined(op):
+            if isinstance(type, UniformType):
+                message = shape_error(type, type.data)
+                if message is not None:
+                    return message
+            if isinstance(type, _LEAVES):
+                continue
+            for nested in _nested(type, self._strict_seen):
+                message = self._type_error(nested)
+                if message is not None:
+                    return message
+        return _rounding_error(op)
+
+    def _type_error(self, type: Attribute) -> str | None:
+        if not isinstance(type, UniformType):
+            element = quant_element(type)
+            if element is not None:
+                return shape_error(type, element.data)
+            return next(_strict_errors(type), None)
+        if type.data not in self._fields:
+            self._fields[type.data] = next(_field_errors(type.data), None)
+        return self._fields[type.data]
+
+
+def _defined(op: Operation) -> list[Attribute]:
+    """The types of the values that `op` defines: results and block arguments."""
+    types = [result.type for result in op.results]
+    for region in op.regions:
+        for block in region.blocks:
+            types += [arg.type for arg in block.args]
+    return types
+
+
+_LEAVES = (
+    AnyFloat,
+    DenseArrayBase,
+    DenseIntOrFPElementsAttr,
+    FloatAttr,
+    IndexType,
+    IntegerAttr,
+    IntegerType,
+    StringAttr,
+    SymbolRefAttr,
+    UnitAttr,
+)
+"""Attributes that hold no type of ours."""
 
 _Rule = Callable[[Attribute], Iterable[str]]
 """The messages for one attribute, not counting those nested in it."""
