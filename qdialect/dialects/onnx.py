@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from importlib import import_module
-from typing import Any
+from typing import Any, cast
 
 from typing_extensions import override
 from xdsl.dialects import builtin
@@ -169,6 +169,13 @@ DATA_TYPES: Mapping[Attribute, int] = {element: code for code, element in ELEMEN
 
 FLOATS: frozenset[Attribute] = frozenset((builtin.f32, builtin.f16, builtin.bf16, builtin.f64))
 """Element types on which `nn` ops compute in floats."""
+
+
+def integer_width(type: Attribute) -> int | None:
+    """The width of an integer type; None for any other type."""
+    if not isinstance(type, IntegerType):
+        return None
+    return cast("IntegerType[int]", type).width.data
 
 
 def is_tensor(type: Attribute) -> bool:
@@ -413,8 +420,8 @@ def _absent(entries: Sequence[object]) -> DenseArrayBase:
 
 def _with_gaps(values: list[SSAValue], absent: DenseArrayBase) -> list[SSAValue | None]:
     result: list[SSAValue | None] = list(values)
-    for position in absent.get_values():
-        result.insert(int(position), None)
+    for position in cast("DenseArrayBase[IntegerType]", absent).get_values():
+        result.insert(position, None)
     return result
 
 

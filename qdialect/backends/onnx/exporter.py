@@ -138,7 +138,7 @@ class Exporter:
             owner = value.owner
             if isinstance(owner, ConstantOp):
                 self.tensors[value] = self.constant(owner)
-            elif owner in self.deferred:
+            elif isinstance(owner, Operation) and owner in self.deferred:
                 self.deferred.remove(owner)
                 write(self, owner)
             else:

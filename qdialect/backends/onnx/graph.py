@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from xdsl.dialects.builtin import (
     ArrayAttr,
@@ -123,8 +123,8 @@ def node_attribute(name: str, attribute: Attribute, store: BlobStore) -> Attribu
     elif isinstance(attribute, StringAttr):
         made.type, made.s = kinds.STRING, attribute.data.encode()
     elif isinstance(attribute, DenseArrayBase):
-        values: Any = attribute.get_values()
-        if attribute.elt_type == f64:
+        values: Any = cast("Any", attribute).get_values()
+        if cast("Any", attribute).elt_type == f64:
             made.type = kinds.FLOATS
             made.floats.extend(values)
         else:
@@ -132,7 +132,7 @@ def node_attribute(name: str, attribute: Attribute, store: BlobStore) -> Attribu
             made.ints.extend(values)
     elif isinstance(attribute, ArrayAttr):
         made.type = kinds.STRINGS
-        made.strings.extend(text.encode() for text in string_list(attribute))
+        made.strings.extend(text.encode() for text in string_list(cast("Attribute", attribute)))
     else:
         raise ValueError(f"no ONNX attribute for {attribute}")
     return made

@@ -221,10 +221,11 @@ def value_info(
 
 
 def _named(dims: Attribute | None) -> list[int | str | None] | None:
-    if not isinstance(dims, ArrayAttr) or not len(dims.data):
+    entries: tuple[Any, ...] = cast("ArrayAttr[Any]", dims).data if dims is not None else ()
+    if not entries:
         return None
     result: list[int | str | None] = []
-    for entry in cast("ArrayAttr[Any]", dims).data:
+    for entry in entries:
         if isinstance(entry, StringAttr):
             result.append(entry.data)
         else:

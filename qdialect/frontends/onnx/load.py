@@ -57,7 +57,7 @@ def load_model(source: str | Path | bytes | ModelProto) -> LoadedModel:
 
 def _parse(source: str | Path | bytes | ModelProto, where: Where) -> ModelProto:
     onnx = package("onnx")
-    if isinstance(source, onnx.ModelProto):
+    if not isinstance(source, str | Path | bytes):
         return source
     if isinstance(source, str | Path):
         try:

@@ -11,7 +11,7 @@ from xdsl.ir import Attribute, SSAValue
 from qdialect.dialects import nn
 from qdialect.dialects.nn.shapes import DYNAMIC
 from qdialect.dialects.onnx import FLOATS
-from qdialect.dialects.quant import UniformType
+from qdialect.dialects.quant import UniformType, element_type
 from qdialect.frontends.onnx.node import Node
 from qdialect.frontends.onnx.types import extents, value_type
 
@@ -185,8 +185,7 @@ def _pad_value(imp: Importer, node: Node) -> float | None:
         if array is None or array.size != 1:
             return None
         stored = float(array.reshape(-1)[0])
-    kind = imp.type_of(node.input(0))
-    element = kind.element_type if isinstance(kind, TensorType) else None
+    element = element_type(imp.type_of(node.input(0)))
     if isinstance(element, UniformType):
         return (stored - element.qparams.zero_point) * element.qparams.scale
     return stored

@@ -10,11 +10,11 @@ from __future__ import annotations
 from math import isfinite
 from typing import TYPE_CHECKING, Any, cast
 
-from xdsl.dialects.builtin import IntegerType, TensorType
+from xdsl.dialects.builtin import TensorType
 from xdsl.ir import Attribute, SSAValue
 
 from qdialect.dialects.nn.constants import element_name
-from qdialect.dialects.onnx import ELEMENTS, FLOATS, is_tensor
+from qdialect.dialects.onnx import ELEMENTS, FLOATS, integer_width, is_tensor
 from qdialect.dialects.quant import DCastOp, QCastOp, UniformType, element_type, with_element
 from qdialect.errors import InputError
 from qdialect.frontends.onnx.node import Node
@@ -99,7 +99,7 @@ def _storage_name(element: Attribute) -> str | None:
     """`u8`, `i8` ... for a quantized or integer element type."""
     if isinstance(element, UniformType):
         return element.qparams.storage.spelling
-    if not isinstance(element, IntegerType) or element.width.data in (1, 64):
+    if integer_width(element) in (None, 1, 64):
         return None
     return element_name(element).replace("ui", "u")
 

@@ -9,14 +9,13 @@ from __future__ import annotations
 import mmap
 from math import prod
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from xdsl.dialects.builtin import (
     BytesAttr,
     ComplexType,
     DenseIntOrFPElementsAttr,
     FixedBitwidthType,
-    IntegerType,
     StringAttr,
     TensorType,
 )
@@ -24,7 +23,7 @@ from xdsl.ir import Attribute
 
 from qdialect.dialects.nn import BlobAttr, ConstantOp
 from qdialect.dialects.nn.constants import INLINE_LIMIT, Payload, element_name
-from qdialect.dialects.onnx import ELEMENTS, STRING, package
+from qdialect.dialects.onnx import ELEMENTS, STRING, integer_width, package
 from qdialect.dialects.quant import UniformType, storage_type
 from qdialect.errors import InputError, Where
 from qdialect.weights import DTYPES, Blob, BlobStore
@@ -84,10 +83,9 @@ class TensorReader:
                 return packed
             return _unpack(packed, bits, prod(tensor.dims), element)
         values: NDArray[Any] = package("onnx.numpy_helper").to_array(tensor)
-        if isinstance(element, IntegerType) and element.width.data < 8 and values.dtype != np.bool_:
+        if (integer_width(element) or 8) < 8 and values.dtype != np.bool_:
             values = values.astype(np.int8)
-        data = np.ascontiguousarray(values).reshape(-1).view(np.uint8)
-        return memoryview(data).toreadonly()
+        return np.ascontiguousarray(values).reshape(-1).view(np.uint8).data.toreadonly()
 
     def array(self, tensor: TensorProto) -> NDArray[Any] | None:
         """The value; None for types the weight store does not hold."""
@@ -102,8 +100,9 @@ class TensorReader:
         held = storage_type(element.qparams) if isinstance(element, UniformType) else element
         shape = tuple(tensor.dims)
         raw = self.raw(tensor)
-        if isinstance(held, IntegerType) and held.width.data in (2, 4):
-            raw = _sign_extended(raw, held.width.data)
+        width = integer_width(held)
+        if width in (2, 4):
+            raw = _sign_extended(raw, width)
         value = payload_of(raw, TensorType(held, shape), store)
         return ConstantOp(value, TensorType(element, shape))
 
@@ -175,10 +174,11 @@ def _is_finite(raw: memoryview, element: Attribute) -> bool:
 
 
 def _bits(element: Attribute) -> int:
-    if isinstance(element, IntegerType):
-        return max(8, element.width.data) if element.width.data == 1 else element.width.data
+    width = integer_width(element)
+    if width is not None:
+        return 8 if width == 1 else width
     if isinstance(element, ComplexType):
-        return 2 * _bits(element.element_type)
+        return 2 * _bits(cast("ComplexType[Any]", element).element_type)
     return element.bitwidth if isinstance(element, FixedBitwidthType) else 8
 
 
@@ -193,8 +193,8 @@ def _unpack(packed: memoryview, bits: int, count: int, element: Attribute) -> me
     data = np.frombuffer(packed, np.uint8)
     shifts = np.arange(0, 8, bits, dtype=np.uint8)
     values = ((data[:, None] >> shifts) & ((1 << bits) - 1)).reshape(-1)[:count]
-    signed = isinstance(element, IntegerType) and not element_name(element).startswith("u")
-    unpacked = memoryview(np.ascontiguousarray(values.astype(np.uint8))).toreadonly()
+    signed = integer_width(element) is not None and not element_name(element).startswith("u")
+    unpacked = np.ascontiguousarray(values.astype(np.uint8)).data.toreadonly()
     return _sign_extended(unpacked, bits) if signed else unpacked
 
 
@@ -204,4 +204,5 @@ def _sign_extended(raw: memoryview, bits: int) -> memoryview:
 
     values = np.frombuffer(raw, np.uint8)
     high = np.uint8(256 - (1 << bits))
-    return memoryview(np.where(values & (1 << (bits - 1)), values | high, values)).toreadonly()
+    extended = np.where(values & np.uint8(1 << (bits - 1)), values | high, values)
+    return extended.astype(np.uint8).data.toreadonly()

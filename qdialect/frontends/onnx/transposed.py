@@ -32,7 +32,7 @@ def transposed_constant(imp: Importer, name: str) -> SSAValue | None:
 
 def _transposed(imp: Importer, constant: ConstantOp) -> SSAValue:
     array = constant_array(constant, imp.ctx.blobs)
-    element = _swap(cast("TensorType[Attribute]", constant.result.type)).element_type
+    element = _swap(constant.result.type).element_type
     return _like(imp, constant, make_constant(array.T, element, imp.ctx.blobs))
 
 
