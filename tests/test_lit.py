@@ -16,10 +16,13 @@ def test_lit(path: Path, tmp_path: Path) -> None:
     missing = missing_features(path)
     if missing:
         pytest.skip(f"requires {', '.join(missing)}")
+    problem = ""
     try:
         run_file(path, tmp_path)
     except LitFailure as failure:
-        pytest.fail(str(failure), pytrace=False)
+        problem = str(failure)
+    if problem:
+        pytest.fail(problem, pytrace=False)
 
 
 def test_continued_run_lines() -> None:

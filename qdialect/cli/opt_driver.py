@@ -64,7 +64,8 @@ class OptDriver:
         self._write()
         if self.timing is not None:
             sys.stderr.write(self.timing.report())
-        if self.args.given("remarks"):
+        matched = self.args.switch("verify-diagnostics") and self.args.text("remarks") is None
+        if self.args.given("remarks") and not matched:
             remarks_output(self.sessions, self.args.text("remarks"))
         return self.code
 

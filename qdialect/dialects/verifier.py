@@ -64,7 +64,11 @@ def where_of(location: Attribute) -> Where | None:
     while pending:
         current = pending.pop()
         if isinstance(current, FileLineColLoc):
-            return Where(current.filename.data, current.line.data, current.column.data, node=name)
+            file = current.filename.data
+            if name and current.column.data == 0:
+                # An importer's location: the line is the number of a node.
+                return Where(file, node=name)
+            return Where(file, current.line.data, current.column.data)
         if isinstance(current, NameLoc):
             name = name or current.desc.data
             pending.append(current.location)

@@ -1,0 +1,236 @@
+"""`qopt`, `qopt-translate` and the Python API on a small ONNX model."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import onnx
+import pytest
+from commands import Result, call, qopt, qopt_translate
+from onnx import TensorProto, helper, numpy_helper
+
+import qdialect as qd
+from qdialect.backends.mlir import module_text
+
+
+def build() -> onnx.ModelProto:
+    """x -> Q -> DQ -> Relu -> Q -> DQ -> TopK values, and an op nobody knows."""
+    scale = numpy_helper.from_array(np.array(0.1, np.float32), "s")
+    zero = numpy_helper.from_array(np.array(3, np.uint8), "z")
+    k = numpy_helper.from_array(np.array([2], np.int64), "k")
+
+    def node(kind: str, inputs: list[str], outputs: list[str], **attributes: object):
+        return helper.make_node(kind, inputs, outputs, name=outputs[0], **attributes)
+
+    nodes = [
+        node("QuantizeLinear", ["x", "s", "z"], ["q0"]),
+        node("DequantizeLinear", ["q0", "s", "z"], ["d0"]),
+        node("Relu", ["d0"], ["r"]),
+        node("QuantizeLinear", ["r", "s", "z"], ["q1"]),
+        node("DequantizeLinear", ["q1", "s", "z"], ["y"]),
+        node("TopK", ["y", "k"], ["top", "index"]),
+    ]
+    graph = helper.make_graph(
+        nodes,
+        "small",
+        [helper.make_tensor_value_info("x", TensorProto.FLOAT, [1, 8])],
+        [
+            helper.make_tensor_value_info("y", TensorProto.FLOAT, [1, 8]),
+            helper.make_tensor_value_info("top", TensorProto.FLOAT, [1, 2]),
+        ],
+        [scale, zero, k],
+    )
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 13)])
+    model.ir_version = 8
+    return model
+
+
+@pytest.fixture
+def model(tmp_path: Path) -> Path:
+    path = tmp_path / "small.onnx"
+    onnx.save(build(), path)
+    return path
+
+
+def run(*argv: object) -> Result:
+    return call(qopt, *(str(a) for a in argv))
+
+
+@pytest.mark.parametrize("suffix", [".onnx", ".mlir"])
+def test_optimize_then_diff(model: Path, tmp_path: Path, suffix: str) -> None:
+    out = tmp_path / f"out{suffix}"
+    result = run("optimize", model, "-o", out, "--timing", "--verify-numerics=2")
+    assert result.code == 0, result.err
+    assert result.out == ""
+    assert "quantize" in result.err
+    assert "passes" in result.err
+    for engine in ("numpy", "onnxruntime"):
+        different = run("diff", model, out, "--engine", engine, "--samples=3")
+        assert different.code == 0, different.out + different.err
+        assert "0.0000%" in different.out
+
+
+def test_optimize_is_quiet_on_request(model: Path, tmp_path: Path) -> None:
+    assert run("optimize", model, "-o", tmp_path / "o.onnx", "-q").err == ""
+
+
+def test_optimize_writes_remarks(model: Path, tmp_path: Path) -> None:
+    path = tmp_path / "r.json"
+    assert run("optimize", model, "-o", tmp_path / "o.onnx", f"--remarks={path}").code == 0
+    assert json.loads(path.read_text())["version"] == 1
+
+
+@pytest.mark.parametrize(
+    ("argv", "code", "message"),
+    [
+        ((), 0, "usage: qopt COMMAND"),
+        (("optimise",), 2, "unknown command 'optimise'; did you mean 'optimize'?"),
+        (("optimize", "IN"), 2, "where to write the result is missing"),
+        (("optimize", "-o", "x.onnx"), 2, "IN is missing"),
+        (("optimize", "IN", "-o", "x.tflite"), 2, "must end in .onnx or .mlir"),
+        (("optimize", "IN", "-o", "no/x.onnx"), 1, "no: error: no such folder"),
+        (("optimize", "IN", "-o", "x.onnx", "--numerics=exat"), 2, "did you mean 'exact'?"),
+        (("optimize", "IN", "-o", "x.onnx", "--target=nope"), 2, "unknown target 'nope'"),
+        (("optimize", "none.onnx", "-o", "x.onnx"), 1, "none.onnx"),
+        (("inspect", "a.tflite"), 2, "use .onnx or .mlir"),
+        (("run", "IN", "--input=i.npz"), 2, "--output Y.npz is missing"),
+        (("run", "IN", "--input=none.npz", "--output=y.npz"), 1, "none.npz: error: cannot open"),
+        (("diff", "IN"), 2, "B is missing"),
+        (("diff", "IN", "IN", "--engine=iree"), 2, "--engine is one of numpy, onnxruntime"),
+        (("diff", "IN", "IN", "--samples=0"), 2, "an integer of at least 1"),
+    ],
+)
+def test_errors(
+    model: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    argv: tuple[str, ...],
+    code: int,
+    message: str,
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    result = run(*(str(model) if a == "IN" else a for a in argv))
+    assert result.code == code
+    assert message in (result.err if code else result.out)
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["small.onnx"]
+
+
+def test_truncated_model(model: Path, tmp_path: Path) -> None:
+    model.write_bytes(model.read_bytes()[:100])
+    result = run("optimize", model, "-o", tmp_path / "o.onnx")
+    assert result.code == 1
+    assert result.err.startswith(f"{model}")
+    assert "Traceback" not in result.err
+    assert not (tmp_path / "o.onnx").exists()
+
+
+def test_bad_scale_names_the_node(model: Path, tmp_path: Path) -> None:
+    proto = build()
+    bad = numpy_helper.from_array(np.array(float("nan"), np.float32), "s")
+    proto.graph.initializer[0].CopyFrom(bad)
+    onnx.save(proto, model)
+    result = run("optimize", model, "-o", tmp_path / "o.onnx")
+    assert result.code == 1
+    assert "node 'q0'" in result.err
+
+
+def test_inspect(model: Path) -> None:
+    result = run("inspect", model)
+    assert result.code == 0
+    assert "TopK" in result.out
+    assert "\033" not in result.out
+    data = json.loads(run("inspect", model, "--json").out)
+    assert data["quantize"] == 2
+    assert data["dequantize"] == 2
+    assert data["inputs"] == {"x": "tensor<1x8xf32>"}
+    assert data["outputs"] == {"y": "tensor<1x8xf32>", "top": "tensor<1x2xf32>"}
+    assert [(u["kind"], u["count"]) for u in data["unknown"]] == [("TopK", 1)]
+
+
+@pytest.mark.parametrize("engine", ["numpy", "onnxruntime"])
+def test_run(model: Path, tmp_path: Path, engine: str) -> None:
+    x = np.linspace(-1, 3, 8, dtype=np.float32).reshape(1, 8)
+    np.savez(tmp_path / "x.npz", x=x)
+    out = tmp_path / "y.npz"
+    result = run("run", model, "--input", tmp_path / "x.npz", "-o", out, f"--engine={engine}")
+    assert result.code == 0, result.err
+    with np.load(out) as arrays:
+        assert sorted(arrays) == ["top", "y"]
+        assert arrays["y"].max() == np.float32(np.float32(0.1) * np.float32(30))
+
+
+@pytest.mark.parametrize("engine", ["numpy", "onnxruntime"])
+def test_run_with_wrong_inputs(model: Path, tmp_path: Path, engine: str) -> None:
+    np.savez(tmp_path / "x.npz", y=np.zeros((1, 8), np.float32))
+    files = ("--input", tmp_path / "x.npz", "-o", tmp_path / "y.npz")
+    result = run("run", model, *files, f"--engine={engine}")
+    assert result.code == 1
+    assert "inputs" in result.err
+    assert not (tmp_path / "y.npz").exists()
+
+
+def test_diff_counts_steps_of_the_quantization_behind(model: Path, tmp_path: Path) -> None:
+    proto = build()
+    zero = numpy_helper.from_array(np.array(4, np.uint8), "z")
+    proto.graph.initializer[1].CopyFrom(zero)
+    other = tmp_path / "other.onnx"
+    onnx.save(proto, other)
+    data = {"x": np.full((1, 8), 50.0, np.float32)}
+    (y, _) = qd.diff(qd.load(model), qd.load(other), data)
+    assert y.unit == "steps"
+    assert y.max_steps == pytest.approx(1.0, rel=1e-4)
+    np.savez(tmp_path / "x.npz", **data)
+    flags = ("diff", model, other, "--input", tmp_path / "x.npz")
+    assert run(*flags).code == 1
+    assert json.loads(run(*flags, "--json").out)["outputs"][0]["name"] == "y"
+
+
+def test_translate_there_and_back(model: Path, tmp_path: Path) -> None:
+    text, back = tmp_path / "m.mlir", tmp_path / "m.onnx"
+    assert call(qopt_translate, "--import-onnx", str(model), "-o", str(text)).code == 0
+    assert call(qopt_translate, "--export-onnx", str(text), "-o", str(back)).code == 0
+    onnx.checker.check_model(str(back))
+    assert run("diff", model, back).code == 0
+    piped = call(qopt_translate, "--import-onnx", "-", stdin=model.read_bytes())
+    assert piped.code == 0
+    assert call(qopt_translate, "--export-onnx", "-", "-o", str(back), stdin=piped.out).code == 0
+
+
+def test_translate_needs_an_action(model: Path) -> None:
+    result = call(qopt_translate, str(model))
+    assert result.code == 2
+    assert "give one of --import-onnx, --export-onnx" in result.err
+
+
+def test_the_api_leaves_its_arguments_alone(
+    model: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    original = qd.load(model)
+    before = module_text(original.module, original.ctx)
+    optimized = qd.optimize(original, target="onnxruntime", numerics="exact")
+    assert module_text(original.module, original.ctx) == before
+    assert original.ctx.remarks.remarks == []
+    assert optimized.source is None
+    assert qd.inspect(optimized).quantize < qd.inspect(original).quantize
+    x = {"x": np.linspace(-1, 3, 8, dtype=np.float32).reshape(1, 8)}
+    np.testing.assert_array_equal(qd.run(original, x)["y"], qd.run(optimized, x)["y"])
+    assert capsys.readouterr() == ("", "")
+
+
+def test_the_api_raises_errors(model: Path, tmp_path: Path) -> None:
+    loaded = qd.load(model)
+    with pytest.raises(qd.UsageError):
+        qd.optimize(loaded, numerics="perfect")
+    with pytest.raises(qd.UsageError):
+        qd.run_passes(loaded, "no-such-pass")
+    with pytest.raises(qd.InputError):
+        qd.save(loaded, tmp_path / "no" / "x.onnx")
+    with pytest.raises(AttributeError):
+        _ = qd.no_such_name
+
+
+def test_all_public_names_exist() -> None:
+    assert all(getattr(qd, name) is not None for name in qd.__all__)
+    assert set(qd.__all__) == set(qd._WHERE)
