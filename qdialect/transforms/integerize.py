@@ -50,6 +50,7 @@ from qdialect.transforms.rule_pass import (
     keeps_order,
     only_quantized_alike,
     qparams_of,
+    refuse_growth,
     refuse_types,
     users,
     with_qparams,
@@ -332,7 +333,7 @@ class SinkDequantize(Rule[Operation]):
         refusal = refuse_types(
             self.session, behavior, match, kinds, [with_qparams(match.results[0], result)]
         )
-        return refusal or EXACT
+        return refusal or refuse_growth(known, result) or EXACT
 
     def _sources(self, op: Operation, behavior: Behavior) -> list[SSAValue]:
         casts = [dequantized(op.operands[i]) for i in tied_operands(op, behavior)]

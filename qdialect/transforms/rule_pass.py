@@ -128,6 +128,14 @@ def refuse_types(
     return Refusal("target", f"{ctx.target.name}: {reason}") if reason else None
 
 
+def refuse_growth(before: Sequence[QParams], after: QParams) -> Refusal | None:
+    """A run-time value must not get more parameters than it had (law 2.2: cost)."""
+    source = sum(q.count for q in before)
+    if after.count <= source:
+        return None
+    return Refusal("growth", f"{source} parameters would become {after.count}")
+
+
 def is_integer(params: QParams) -> bool:
     """Whether codes are integers (not floats, and no numbers of a table's entries)."""
     return not params.storage.is_float and params.storage.quantile is None

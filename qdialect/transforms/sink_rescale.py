@@ -30,6 +30,7 @@ from qdialect.transforms.rule_pass import (
     RulePass,
     keeps_order,
     qparams_of,
+    refuse_growth,
     refuse_types,
     rescaled,
     users,
@@ -87,7 +88,7 @@ class SinkThroughTied(Rule[_Tied]):
             [v.type for v in self._operands(match)],
             [with_qparams(match.op.results[0], source)],
         )
-        return refusal or EXACT
+        return refusal or refuse_growth([r.input_qparams for r in match.rescales], source) or EXACT
 
     def _result(self, match: _Tied) -> QParams:
         params = qparams_of(match.op.results[0])
