@@ -25,7 +25,8 @@ from typing import Any
 from xdsl.dialects.builtin import StringAttr
 from xdsl.ir import Operation, SSAValue
 
-from qdialect.behaviors import Behavior, BehaviorRegistry
+from qdialect.analysis.islands import Islands
+from qdialect.behaviors import Behavior
 from qdialect.behaviors import Rule as PortRule
 from qdialect.behaviors.flow import carry_down, carry_up, tied_operands
 from qdialect.context import QContext
@@ -52,66 +53,9 @@ from qdialect.transforms.rule_pass import (
     qparams_of,
     refuse_growth,
     refuse_types,
-    users,
     with_qparams,
 )
 from qdialect.transforms.scalars import exact_copy
-
-
-class Islands:
-    """One linear analysis of which float values lie inside closed islands.
-
-    `derived`: dequantized codes, possibly moved.  `lands`: pushing a quantize up
-    from here ends at codes.  `closes`: every path down ends in a quantize.
-    """
-
-    def __init__(self, module: Operation, behaviors: BehaviorRegistry) -> None:
-        self.derived: set[SSAValue] = set()
-        self.lands: set[SSAValue] = set()
-        self.closes: set[SSAValue] = set()
-        ops = [op for op in module.walk() if len(op.results) == 1]
-        for op in ops:
-            self._forward(op, behaviors.get(op))
-        for op in reversed(ops):
-            self._backward(op, behaviors)
-
-    def _forward(self, op: Operation, behavior: Behavior | None) -> None:
-        result = op.results[0]
-        if isinstance(op, DCastOp):
-            self.derived.add(result)
-            self.lands.add(result)
-        elif constant_of(result) is not None:
-            self.lands.add(result)
-        elif behavior is None:
-            return
-        elif behavior.is_tied:
-            tied = [op.operands[i] for i in tied_operands(op, behavior)]
-            if all(v in self.derived for v in tied):
-                self.derived.add(result)
-            if all(
-                v in self.lands and (v in self.derived or v.has_one_use()) for v in tied
-            ) and not all(constant_of(v) for v in tied):
-                self.lands.add(result)
-        elif all(
-            op.operands[i] in self.derived or constant_of(op.operands[i])
-            for i in range(len(op.operands))
-            if behavior.operand_port(i).rule is PortRule.REQUANT
-        ):
-            self.lands.add(result)
-
-    def _backward(self, op: Operation, behaviors: BehaviorRegistry) -> None:
-        result = op.results[0]
-        below = users(result)
-        if below and all(
-            isinstance(user, QCastOp)
-            or (
-                behaviors.get(user) is not None
-                and len(user.results) == 1
-                and user.results[0] in self.closes
-            )
-            for user in below
-        ):
-            self.closes.add(result)
 
 
 @dataclass(frozen=True)

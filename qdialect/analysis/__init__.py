@@ -1,0 +1,1 @@
+"""Facts about a module that passes and reports read; nothing here changes IR."""

@@ -1,0 +1,70 @@
+"""Which float values lie inside islands that a quantize closes.
+
+One forward and one backward sweep over a module, linear in ops and uses.
+"""
+
+from __future__ import annotations
+
+from xdsl.ir import Operation, SSAValue
+
+from qdialect.behaviors import Behavior, BehaviorRegistry
+from qdialect.behaviors import Rule as PortRule
+from qdialect.behaviors.flow import tied_operands
+from qdialect.dialects.nn.constants import constant_of
+from qdialect.dialects.quant import DCastOp, QCastOp
+
+
+class Islands:
+    """`derived`: dequantized codes, possibly moved.  `lands`: pushing a quantize up
+    from here ends at codes.  `closes`: every path down ends in a quantize."""
+
+    def __init__(self, module: Operation, behaviors: BehaviorRegistry) -> None:
+        self.derived: set[SSAValue] = set()
+        self.lands: set[SSAValue] = set()
+        self.closes: set[SSAValue] = set()
+        self._behaviors = behaviors
+        ops = list(module.walk())
+        for op in ops:
+            self._forward(op, behaviors.get(op))
+        for op in reversed(ops):
+            self._backward(op)
+
+    def _forward(self, op: Operation, behavior: Behavior | None) -> None:
+        if isinstance(op, DCastOp):
+            self.derived.add(op.result)
+            self.lands.add(op.result)
+        elif any(constant_of(result) for result in op.results):
+            self.lands.update(op.results)
+        elif behavior is None:
+            return
+        elif behavior.is_tied:
+            tied = [op.operands[i] for i in tied_operands(op, behavior)]
+            if all(v in self.derived for v in tied):
+                self.derived.update(op.results)
+            if all(
+                v in self.lands and (v in self.derived or v.has_one_use()) for v in tied
+            ) and not all(constant_of(v) for v in tied):
+                self.lands.update(op.results)
+        elif all(
+            op.operands[i] in self.derived or constant_of(op.operands[i])
+            for i in range(len(op.operands))
+            if behavior.operand_port(i).rule is PortRule.REQUANT
+        ):
+            self.lands.update(op.results)
+
+    def _backward(self, op: Operation) -> None:
+        for result in op.results:
+            if result.first_use is not None and all(
+                self._ends(use.operation) for use in result.uses
+            ):
+                self.closes.add(result)
+
+    def _ends(self, user: Operation) -> bool:
+        """Whether a path through `user` ends in a quantize."""
+        if isinstance(user, QCastOp):
+            return True
+        return (
+            self._behaviors.get(user) is not None
+            and bool(user.results)
+            and all(result in self.closes for result in user.results)
+        )

@@ -1,0 +1,42 @@
+"""List where integers become floats and back, as remarks; changes nothing.
+
+The codes B1 to B7 of `analysis.boundary`, each with its cost and its fix-it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from xdsl.context import Context
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.passes import ModulePass
+
+from qdialect.analysis.boundary import find_boundaries
+from qdialect.context import session
+from qdialect.rewrite.remarks import Remark, key_text, location_text
+
+
+@dataclass(frozen=True)
+class QuantizationBoundary(ModulePass):
+    """Remarks for every boundary break; see the module."""
+
+    name = "quantization-boundary"
+
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        qctx = session(ctx)
+        for finding in find_boundaries(op, qctx):
+            reason = finding.message
+            if finding.fix:
+                reason += f"; fix: {finding.fix}"
+            qctx.remarks.add(
+                Remark(
+                    "note",
+                    self.name,
+                    self.name,
+                    location_text(finding.op.location),
+                    finding.op.name,
+                    key_text(finding.op),
+                    code=finding.code,
+                    reason=reason,
+                )
+            )

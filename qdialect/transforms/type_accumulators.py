@@ -1,0 +1,164 @@
+"""Give contractions of codes with a float result their integer accumulator.
+
+    op(dequantize(x), dequantize(w), b)  ->  dequantize(op(x, w, b'))
+
+The accumulator sums integer products, so it is an i32 of scale s_x s_w, zero point
+0, per output channel where the weight is: nothing is calibrated and nothing is
+rounded. Exact in real arithmetic; refused unless the largest possible sum fits
+32 bits. A float bias stays a float addition.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from xdsl.ir import Operation, SSAValue
+
+from qdialect.behaviors import Accumulator, Behavior
+from qdialect.behaviors.shapes import DYNAMIC, shape_of
+from qdialect.context import QContext
+from qdialect.dialects.nn import AddOp, ReshapeOp
+from qdialect.dialects.nn.ports import bias_matches
+from qdialect.dialects.quant import DCastOp
+from qdialect.numerics.contract import Contract, Numerics
+from qdialect.qparams import QParams
+from qdialect.rewrite import Refusal, Rewriter, Rule, retyped
+from qdialect.transforms.rule_pass import (
+    RulePass,
+    dequantized,
+    only_quantized_alike,
+    qparams_of,
+    refuse_types,
+    with_qparams,
+)
+
+_MAX = 2**31 - 1
+
+
+@dataclass(frozen=True)
+class _Sum:
+    op: Operation
+    behavior: Behavior
+    acc: Accumulator
+    lhs: QParams
+    rhs: QParams
+
+    @property
+    def bias(self) -> SSAValue | None:
+        index = self.acc.bias
+        return (
+            self.op.operands[index] if index is not None and index < len(self.op.operands) else None
+        )
+
+
+class TypeAccumulator(Rule[_Sum]):
+    """op(dequantize(x), dequantize(w)) = dequantize(op(x, w)) with an i32 result."""
+
+    name = "type-accumulator"
+
+    def roots(self) -> Iterable[str]:
+        return self.session.behaviors.names_with(lambda b: b.accumulator is not None)
+
+    def match(self, op: Operation) -> _Sum | None:
+        behavior = self.session.behaviors.get(op)
+        if behavior is None or behavior.accumulator is None or len(op.results) != 1:
+            return None
+        acc = behavior.accumulator
+        sides = [dequantized(op.operands[n]) for n in (acc.lhs, acc.rhs)]
+        lhs, rhs = (qparams_of(side.input) if side else None for side in sides)
+        if lhs is None or rhs is None:
+            return None
+        return _Sum(op, behavior, acc, lhs, rhs)
+
+    def check(self, match: _Sum) -> Contract | Refusal:
+        if only_quantized_alike(match.op.results[0]) is not None:
+            return Refusal("quantized", "the result is quantized: integerize")
+        if not match.lhs.is_per_tensor:
+            return Refusal("axis", "the left side is not quantized per tensor")
+        if not (match.rhs.is_per_tensor or match.rhs.axis == match.acc.rhs_axis(match.op)):
+            return Refusal("axis", "the right side's scales vary along a summed dimension")
+        depth = match.acc.depth(match.op)
+        if depth == DYNAMIC:
+            return Refusal("overflow", "the number of products summed is not known")
+        if depth * _furthest(match.lhs) * _furthest(match.rhs) > _MAX:
+            return Refusal("overflow", f"a sum of {depth} products may leave 32 bits")
+        operands = self._operands(match)
+        refusal = refuse_types(
+            self.session,
+            match.behavior,
+            match.op,
+            [v.type for v in operands],
+            [with_qparams(match.op.results[0], self._result(match))],
+        )
+        return refusal or Contract(Numerics.EXACT, note="integer sums, in real arithmetic")
+
+    def _result(self, match: _Sum) -> QParams:
+        scales = [match.lhs.scale * s for s in match.rhs.scale_list()]
+        expressed = match.lhs.expressed
+        if len(scales) == 1:
+            return QParams.per_tensor("i32", scales[0], 0, expressed)
+        axis = match.acc.result_axis(match.op)
+        return QParams.per_axis("i32", axis, scales, None, expressed)
+
+    def _operands(self, match: _Sum) -> list[SSAValue]:
+        """Codes in place of floats; without the bias unless it is on the sum's scale."""
+        operands = list(match.op.operands)
+        for n in (match.acc.lhs, match.acc.rhs):
+            cast = dequantized(operands[n])
+            assert cast is not None
+            operands[n] = cast.input
+        codes = self._bias_codes(match)
+        if match.bias is not None:
+            assert match.acc.bias is not None
+            operands[match.acc.bias : match.acc.bias + 1] = [codes] if codes else []
+        return operands
+
+    def _bias_codes(self, match: _Sum) -> SSAValue | None:
+        cast = dequantized(match.bias) if match.bias is not None else None
+        params = qparams_of(cast.input) if cast else None
+        if cast is None or params is None or not bias_matches(match.lhs, match.rhs, params):
+            return None
+        return cast.input
+
+    def rewrite(self, match: _Sum, rewriter: Rewriter) -> None:
+        result = match.op.results[0]
+        operands = self._operands(match)
+        new = retyped(match.op, operands, [with_qparams(result, self._result(match))])
+        rewriter.insert(new, match.op, keep=match.op)
+        cast = DCastOp(new.results[0], result.type)
+        rewriter.insert(cast, match.op)
+        value: SSAValue = cast.result
+        if match.bias is not None and self._bias_codes(match) is None:
+            value = self._add(match, value, match.bias, rewriter)
+        rewriter.replace(match.op, [value])
+
+    def _add(self, match: _Sum, value: SSAValue, bias: SSAValue, rewriter: Rewriter) -> SSAValue:
+        """The float bias added along the result's channel dimension."""
+        below = len(shape_of(value)) - 1 - match.acc.result_axis(match.op)
+        if below:
+            column = ReshapeOp(bias, (*shape_of(bias), *(1,) * below))
+            rewriter.insert(column, match.op)
+            bias = column.result
+        total = AddOp(value, bias, result_types=[value.type])
+        rewriter.insert(total, match.op, keep=match.op)
+        return total.result
+
+
+def _furthest(params: QParams) -> int:
+    """Largest |code - zero point| that the storage bounds allow."""
+    storage = params.storage
+    return max(
+        max(abs(storage.min - z), abs(storage.max - z)) for z in set(params.zero_point_list())
+    )
+
+
+@dataclass(frozen=True)
+class TypeAccumulators(RulePass):
+    """Integer accumulators for contractions with a float result; see the module."""
+
+    name = "type-accumulators"
+
+    def rules(self, session: QContext) -> Sequence[Rule[Any]]:
+        return (TypeAccumulator(session),)
