@@ -72,25 +72,14 @@ DOC = "onnx.doc"
 GRAPH_NAME = "onnx.graph"
 MODEL = "onnx.model"
 
-RANDOM_OPS = frozenset(
-    {
-        "Bernoulli",
-        "BiasDropout",
-        "BitmaskBiasDropout",
-        "BitmaskDropout",
-        "Dropout",
-        "Multinomial",
-        "RandomNormal",
-        "RandomNormalLike",
-        "RandomUniform",
-        "RandomUniformLike",
-        "Sampling",
-    }
-)
-"""Ops that may answer differently when asked twice."""
-
 KNOWN_DOMAINS = frozenset({"", "ai.onnx", "ai.onnx.ml", "com.microsoft"})
 """Operator sets whose ops, random ones aside, are functions of their inputs."""
+
+
+def is_random(op_type: str) -> bool:
+    """Whether an op may answer differently when asked twice."""
+    named = op_type.startswith("Random") or "Dropout" in op_type
+    return named or op_type in ("Bernoulli", "Multinomial", "Sampling")
 
 
 def package(name: str) -> Any:
@@ -130,24 +119,15 @@ class OpaqueType(Data[str], TypeAttribute):
 STRING = OpaqueType("string")
 
 
-def _unsigned(width: int) -> IntegerType:
-    return IntegerType(width, Signedness.UNSIGNED)
-
-
+_SIGNED = {3: 8, 5: 16, 6: 32, 7: 64, 9: 1, 22: 4, 26: 2}
+_UNSIGNED = {2: 8, 4: 16, 12: 32, 13: 64, 21: 4, 25: 2}
 ELEMENTS: Mapping[int, Attribute] = {
+    **{code: IntegerType(width) for code, width in _SIGNED.items()},
+    **{code: IntegerType(width, Signedness.UNSIGNED) for code, width in _UNSIGNED.items()},
     1: builtin.f32,
-    2: _unsigned(8),
-    3: IntegerType(8),
-    4: _unsigned(16),
-    5: IntegerType(16),
-    6: IntegerType(32),
-    7: IntegerType(64),
     8: STRING,
-    9: IntegerType(1),
     10: builtin.f16,
     11: builtin.f64,
-    12: _unsigned(32),
-    13: _unsigned(64),
     14: ComplexType(builtin.f32),
     15: ComplexType(builtin.f64),
     16: builtin.bf16,
@@ -155,12 +135,8 @@ ELEMENTS: Mapping[int, Attribute] = {
     18: builtin.f8E4M3FNUZ,
     19: builtin.f8E5M2,
     20: builtin.f8E5M2FNUZ,
-    21: _unsigned(4),
-    22: IntegerType(4),
     23: builtin.f4E2M1FN,
     24: builtin.f8E8M0FNU,
-    25: _unsigned(2),
-    26: IntegerType(2),
 }
 """`TensorProto.DataType` -> element type: signed integers are signless in IR."""
 
@@ -311,11 +287,8 @@ class NodeOp(IRDLOperation):
     @property
     def is_deterministic(self) -> bool:
         """Asked twice, the node answers the same."""
-        return (
-            self.stateful is None
-            and self.op_type.data not in RANDOM_OPS
-            and self.domain.data in KNOWN_DOMAINS
-        )
+        random = self.stateful is not None or is_random(self.op_type.data)
+        return not random and self.domain.data in KNOWN_DOMAINS
 
     def node_inputs(self) -> list[SSAValue | None]:
         """The node's inputs in ONNX order, None where absent."""
@@ -351,13 +324,11 @@ class NodeOp(IRDLOperation):
     @override
     def parse(cls, parser: Parser) -> NodeOp:
         properties: dict[str, Attribute] = {
-            "op_type": StringAttr(parser.parse_str_literal()),
-            "domain": StringAttr(""),
-            "attributes": DictionaryAttr({}),
-            "absent": _NO_POSITIONS,
-            "absent_results": _NO_POSITIONS,
-            "captures": strings(()),
+            name: definition.default_value
+            for name, definition in cls.get_irdl_definition().properties.items()
+            if definition.default_value is not None
         }
+        properties["op_type"] = StringAttr(parser.parse_str_literal())
         if parser.parse_optional_keyword("domain"):
             properties["domain"] = StringAttr(parser.parse_str_literal())
         unresolved = parser.parse_comma_separated_list(

@@ -35,7 +35,6 @@ from xdsl.utils.exceptions import VerifyException
 from qdialect.context import QContext
 from qdialect.dialects.nn import KEY
 from qdialect.dialects.nn.base import ranked
-from qdialect.dialects.nn.constants import element_name
 from qdialect.dialects.nn.shapes import DYNAMIC
 from qdialect.dialects.onnx import (
     ALIASES,
@@ -47,10 +46,10 @@ from qdialect.dialects.onnx import (
     MODEL,
     OUTPUTS,
     PARAMS,
-    RANDOM_OPS,
     RESULT_NAMES,
     NodeOp,
     derived_outputs,
+    is_random,
     package,
     string_list,
     strings,
@@ -60,6 +59,7 @@ from qdialect.errors import InputError
 from qdialect.frontends.onnx.attributes import ir_attribute
 from qdialect.frontends.onnx.load import LoadedModel, captured_names, load_model, subgraphs
 from qdialect.frontends.onnx.node import Node, stable_keys
+from qdialect.frontends.onnx.tensors import ELEMENT_NAMES
 from qdialect.frontends.onnx.types import dim_names, extents, value_type
 from qdialect.weights import DTYPES
 
@@ -87,6 +87,10 @@ class Importer:
     block: Block = field(default_factory=Block)
     values: dict[str, SSAValue] = field(default_factory=dict[str, SSAValue])
     statics: dict[str, TensorProto] = field(default_factory=dict[str, "TensorProto"])
+    #: quantized types by the names of their parameters
+    encodings: dict[tuple[Any, ...], UniformType | None] = field(
+        default_factory=dict[tuple[Any, ...], "UniformType | None"]
+    )
     #: constants, and their dequantize ops, that were also built in another form
     replaced: list[Operation] = field(default_factory=list[Operation])
     _constants: dict[tuple[str, Attribute], SSAValue] = field(
@@ -126,7 +130,7 @@ class Importer:
         if name not in self.values:
             tensor = self.statics[name]
             element = self.loaded.tensors.element(tensor)
-            if element_name(element) not in DTYPES:
+            if ELEMENT_NAMES[element] not in DTYPES:
                 self.values[name] = self._constant_node(name, tensor, element)
             else:
                 self.values[name] = self.constant(name, element)
@@ -366,6 +370,6 @@ def _symbol(name: str) -> str:
 
 def _is_stateful(node: NodeProto) -> bool:
     """A node, or one in its subgraphs, may answer differently when asked twice."""
-    if node.op_type in RANDOM_OPS or node.domain not in KNOWN_DOMAINS:
+    if is_random(node.op_type) or node.domain not in KNOWN_DOMAINS:
         return True
     return any(_is_stateful(inner) for graph in subgraphs(node) for inner in graph.node)

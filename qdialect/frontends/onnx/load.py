@@ -20,8 +20,6 @@ from qdialect.frontends.onnx.tensors import TensorReader
 if TYPE_CHECKING:
     from onnx import GraphProto, ModelProto, NodeProto, TypeProto
 
-Source = "str | Path | bytes | ModelProto"
-
 #: initializers of at most this many elements take part in shape inference
 _INFERENCE_LIMIT = 1024
 

@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING, Any, cast
 from xdsl.dialects.builtin import TensorType
 from xdsl.ir import Attribute, SSAValue
 
-from qdialect.dialects.nn.constants import element_name
 from qdialect.dialects.onnx import ELEMENTS, FLOATS, integer_width, is_tensor
 from qdialect.dialects.quant import DCastOp, QCastOp, UniformType, element_type, with_element
 from qdialect.errors import InputError
 from qdialect.frontends.onnx.node import Node
+from qdialect.frontends.onnx.tensors import ELEMENT_NAMES
 from qdialect.frontends.onnx.types import extents, value_type
 from qdialect.qparams.encoding import QParams
 
@@ -36,7 +36,7 @@ def quantize(imp: Importer, node: Node) -> list[SSAValue] | None:
     if not is_tensor(source) or held not in FLOATS:
         return None
     element = _element(imp, node, _quantize_storage(imp, node), _shape(source))
-    if element is None or element.qparams.expressed != str(held):
+    if element is None or element.qparams.expressed != ELEMENT_NAMES[held]:
         return None
     return [imp.emit(QCastOp(imp.value(node.input(0)), with_element(source, element))).results[0]]
 
@@ -101,7 +101,7 @@ def _storage_name(element: Attribute) -> str | None:
         return element.qparams.storage.spelling
     if integer_width(element) in (None, 1, 64):
         return None
-    return element_name(element).replace("ui", "u")
+    return ELEMENT_NAMES[element].replace("ui", "u")
 
 
 def _quantize_storage(imp: Importer, node: Node) -> str | None:
@@ -123,6 +123,16 @@ def _element(
     imp: Importer, node: Node, storage: str | None, shape: tuple[int, ...] | None
 ) -> UniformType | None:
     """The quantized type a node's parameters describe; InputError if they cannot be."""
+    axis, block = int(node.get("axis", 1)), int(node.get("block_size", 0))
+    place = (node.input(1), node.input(2), storage, shape, axis, block)
+    if place not in imp.encodings:
+        imp.encodings[place] = _read_element(imp, node, storage, shape)
+    return imp.encodings[place]
+
+
+def _read_element(
+    imp: Importer, node: Node, storage: str | None, shape: tuple[int, ...] | None
+) -> UniformType | None:
     scale = imp.static(node.input(1))
     if storage is None or scale is None or int(node.get("block_size", 0)):
         return None
@@ -134,7 +144,7 @@ def _element(
     zeros = _zero_points(imp, node, storage, scale)
     scales = [float(value) for value in scale.reshape(-1)]
     _check_scales(node, scales)
-    kind = str(ELEMENTS[expressed])
+    kind = ELEMENT_NAMES[ELEMENTS[expressed]]
     if scale.ndim == 0 or (scale.ndim == 1 and len(scales) == 1):
         return UniformType(QParams.per_tensor(storage, scales[0], zeros[0], kind))
     if scale.ndim > 1:

@@ -33,6 +33,10 @@ if TYPE_CHECKING:
     from onnx import TensorProto
 
 
+ELEMENT_NAMES = {element: element_name(element) for element in ELEMENTS.values()}
+"""How the weight store spells the element types of `ELEMENTS`."""
+
+
 class TensorReader:
     """Gives the bytes of `TensorProto`s of one model file."""
 
@@ -89,7 +93,7 @@ class TensorReader:
 
     def array(self, tensor: TensorProto) -> NDArray[Any] | None:
         """The value; None for types the weight store does not hold."""
-        name = element_name(self.element(tensor))
+        name = ELEMENT_NAMES[self.element(tensor)]
         if name not in DTYPES:
             return None
         return Blob(name, tuple(tensor.dims), self.raw(tensor)).array()
@@ -168,7 +172,7 @@ def payload_of(raw: memoryview, held: TensorType[Any], store: BlobStore) -> Payl
 def _is_finite(raw: memoryview, element: Attribute) -> bool:
     import numpy as np
 
-    if str(element) not in ("f32", "f16", "f64"):
+    if ELEMENT_NAMES[element] not in ("f32", "f16", "f64"):
         return True
     return bool(np.isfinite(np.frombuffer(raw, f"<f{_bits(element) // 8}")).all())
 
@@ -193,7 +197,7 @@ def _unpack(packed: memoryview, bits: int, count: int, element: Attribute) -> me
     data = np.frombuffer(packed, np.uint8)
     shifts = np.arange(0, 8, bits, dtype=np.uint8)
     values = ((data[:, None] >> shifts) & ((1 << bits) - 1)).reshape(-1)[:count]
-    signed = integer_width(element) is not None and not element_name(element).startswith("u")
+    signed = integer_width(element) is not None and not ELEMENT_NAMES[element].startswith("u")
     unpacked = np.ascontiguousarray(values.astype(np.uint8)).data.toreadonly()
     return _sign_extended(unpacked, bits) if signed else unpacked
 

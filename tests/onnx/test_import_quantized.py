@@ -1,0 +1,233 @@
+"""Shape ops on floats and on stored integers, and quantization parameters, as imported."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import onnx
+import pytest
+from onnx_models import ModelBuilder, ops, roundtrip
+from xdsl.dialects.func import FuncOp
+
+from qdialect.dialects.quant import quant_element
+
+IMAGE = [2, 4, 8, 10]
+
+UNARY: list[tuple[str, str, list[int], dict[str, Any]]] = [
+    ("Relu", "nn.relu", IMAGE, {}),
+    ("LeakyRelu", "nn.leaky_relu", IMAGE, {"alpha": 0.3}),
+    ("LeakyRelu", "nn.leaky_relu", IMAGE, {}),
+    ("Sigmoid", "nn.sigmoid", [3, 5], {}),
+    ("Tanh", "nn.tanh", [3, 5], {}),
+    ("HardSigmoid", "nn.hard_sigmoid", [3, 5], {}),
+    ("HardSigmoid", "nn.hard_sigmoid", [3, 5], {"alpha": 1 / 6, "beta": 0.4}),
+    ("HardSwish", "nn.hard_swish", [3, 5], {}),
+    ("Softmax", "nn.softmax", [3, 5], {}),
+    ("Softmax", "nn.softmax", IMAGE, {"axis": 1}),
+    ("MaxPool", "nn.max_pool2d", IMAGE, {"kernel_shape": [3, 2], "strides": [2, 2]}),
+    ("MaxPool", "nn.max_pool2d", IMAGE, {"kernel_shape": [3, 3], "auto_pad": "SAME_UPPER"}),
+    (
+        "MaxPool",
+        "nn.max_pool2d",
+        IMAGE,
+        {"kernel_shape": [2, 2], "strides": [3, 3], "ceil_mode": 1, "dilations": [2, 1]},
+    ),
+    ("AveragePool", "nn.avg_pool2d", IMAGE, {"kernel_shape": [3, 3], "pads": [1, 1, 1, 1]}),
+    (
+        "AveragePool",
+        "nn.avg_pool2d",
+        IMAGE,
+        {
+            "kernel_shape": [3, 3],
+            "pads": [0, 1, 2, 1],
+            "strides": [2, 2],
+            "count_include_pad": 1,
+        },
+    ),
+    ("AveragePool", "nn.avg_pool2d", IMAGE, {"kernel_shape": [2, 2], "auto_pad": "SAME_LOWER"}),
+    ("GlobalAveragePool", "nn.global_avg_pool2d", IMAGE, {}),
+    ("Flatten", "nn.flatten", IMAGE, {}),
+    ("Flatten", "nn.flatten", IMAGE, {"axis": -1}),
+    ("Transpose", "nn.transpose", IMAGE, {}),
+    ("Transpose", "nn.transpose", IMAGE, {"perm": [0, 2, 3, 1]}),
+    # forms we do not map stay nodes
+    ("GlobalAveragePool", "onnx.node", [2, 4, 8], {}),
+    ("MaxPool", "onnx.node", [2, 4, 8], {"kernel_shape": [2]}),
+    ("Softplus", "onnx.node", [3, 5], {}),
+    ("ReduceMean", "onnx.node", [3, 5], {"axes": [1]}),
+]
+
+
+MOVES: list[tuple[str, str, list[tuple[str, Any]], dict[str, Any]]] = [
+    ("Reshape", "nn.reshape", [("shape", [2, -1])], {}),
+    ("Reshape", "nn.reshape", [("shape", [0, 4, -1])], {}),
+    ("Squeeze", "onnx.node", [], {}),
+    ("Unsqueeze", "nn.reshape", [("axes", [0, -1])], {}),
+    ("Slice", "nn.slice", [("starts", [1]), ("ends", [100]), ("axes", [2])], {}),
+    (
+        "Slice",
+        "nn.slice",
+        [("starts", [-1, 0]), ("ends", [-100, 7]), ("axes", [2, 3]), ("steps", [-2, 3])],
+        {},
+    ),
+    ("Pad", "nn.pad", [("pads", [0, 0, 1, 2, 0, 0, 3, 0])], {}),
+    ("Pad", "nn.pad", [("pads", [0, 0, 1, 2, 0, 0, 3, 0])], {"mode": "reflect"}),
+    ("Pad", "onnx.node", [("pads", [0, 0, -1, 0, 0, 0, 0, 0])], {}),
+]
+
+
+@pytest.mark.parametrize(("op", "name", "inputs", "attributes"), MOVES)
+@pytest.mark.parametrize("storage", [None, "u8", "i8"])
+def test_movement(
+    op: str,
+    name: str,
+    inputs: list[tuple[str, Any]],
+    attributes: dict[str, Any],
+    storage: str | None,
+) -> None:
+    """On floats, and on the integers between quantize and dequantize."""
+    shape = ["N", 1, 8, 10] if op == "Squeeze" else IMAGE
+    b = ModelBuilder(opset=19 if attributes.get("mode") else 17)
+    source = b.input("x", shape)
+    if storage:
+        source = b.quantize("x", 0.02, 3, storage)
+    names = [source, *(b.const(n, v, np.int64) for n, v in inputs)]
+    result = b.node(op, names, "y", **attributes)
+    if storage:
+        result = b.dequantize(result, "z", "x_s", "x_z", 0, 0.02)
+    b.output(result, shape=["A", "B", "C"] if op == "Squeeze" else None)
+    module, written = roundtrip(b.model(), N=2)
+    wanted = [name]
+    if storage:
+        bridge = ["quant.scast"] + ["builtin.unrealized_conversion_cast"] * (storage == "u8")
+        kept = [*bridge, name, *reversed(bridge)] if name == "onnx.node" else [name]
+        wanted = ["quant.qcast", *kept, "quant.dcast"]
+    assert ops(module) == wanted
+    types = [node.op_type for node in written.graph.node]
+    again = op if name == "onnx.node" or op in ("Slice", "Pad") else "Reshape"
+    middle = types[1:-1] if storage else types
+    assert middle == [again]
+
+
+def test_concat_of_one_encoding_stays_quantized() -> None:
+    b = ModelBuilder()
+    for name in ("x", "y"):
+        b.input(name, [2, 3])
+        b.quantize(name, 0.02, 3, "u8")
+    b.node("Concat", ["x_q", "y_q"], "c", axis=1)
+    b.output(b.dequantize("c", "z", "x_s", "x_z", 0, 0.02))
+    module, _ = roundtrip(b.model())
+    assert ops(module) == ["quant.qcast", "quant.qcast", "nn.concat", "quant.dcast"]
+
+
+def test_concat_of_two_encodings_is_on_integers() -> None:
+    """Integer concat does not requantize, so it is not `nn.concat`."""
+    b = ModelBuilder()
+    for name, scale in (("x", 0.02), ("y", 0.03)):
+        b.input(name, [2, 3])
+        b.quantize(name, scale, 3, "u8")
+    b.node("Concat", ["x_q", "y_q"], "c", axis=1)
+    b.output(b.dequantize("c", "z", "x_s", "x_z", 0, 0.02))
+    module, _ = roundtrip(b.model())
+    assert "nn.concat" not in ops(module)
+    assert "onnx.node" in ops(module)
+
+
+def test_dequantize_under_other_parameters_is_a_reinterpretation() -> None:
+    b = ModelBuilder()
+    b.input("x", [4])
+    b.quantize("x", 0.02, 3, "i8")
+    b.const("s", 0.5, np.float32)
+    b.const("z", -7, np.int8)
+    b.output(b.dequantize("x_q", "y", "s", "z", 0, 0.5))
+    module, _ = roundtrip(b.model())
+    assert ops(module) == ["quant.qcast", "quant.scast", "quant.scast", "quant.dcast"]
+
+
+@pytest.mark.parametrize("storage", ["u8", "i8"])
+def test_integer_input_read_by_dequantize_is_a_quantized_argument(storage: str) -> None:
+    b = ModelBuilder()
+    dtype = {"u8": np.uint8, "i8": np.int8}[storage]
+    b.input("x", ["batch", 4], dtype)
+    b.const("s", 0.5, np.float32)
+    b.const("z", 7, dtype)
+    b.node("Relu", [b.dequantize("x", "y", "s", "z", 0, 0.5)], "r")
+    b.output("r", shape=["batch", 4])
+    module, written = roundtrip(b.model(), batch=3)
+    function = next(op for op in module.ops if isinstance(op, FuncOp))
+    element = quant_element(function.args[0].type)
+    assert element is not None
+    assert element.qparams.zero_point == 7
+    assert written.graph.input[0].type.tensor_type.shape.dim[0].dim_param == "batch"
+    assert written.graph.output[0].type.tensor_type.shape.dim[0].dim_param == "batch"
+
+
+def test_integer_input_with_another_reader_stays_integer() -> None:
+    b = ModelBuilder()
+    b.input("x", [4], np.uint8)
+    b.const("s", 0.5, np.float32)
+    b.const("z", 7, np.uint8)
+    b.output(b.dequantize("x", "y", "s", "z", 0, 0.5))
+    b.node("Cast", ["x"], "c", to=onnx.TensorProto.FLOAT)
+    b.output("c")
+    module, _ = roundtrip(b.model())
+    names = ["builtin.unrealized_conversion_cast", "quant.scast", "quant.dcast", "onnx.node"]
+    assert ops(module) == names
+
+
+@pytest.mark.parametrize(
+    ("storage", "opset", "domain"),
+    [("u16", 21, ""), ("i16", 21, ""), ("u16", 17, "com.microsoft"), ("i16", 13, "com.microsoft")],
+)
+def test_sixteen_bits(storage: str, opset: int, domain: str) -> None:
+    b = ModelBuilder(opset)
+    b.input("x", [3, 4])
+    b.quantize("x", 0.001, 3, storage)
+    b.output(b.dequantize("x_q", "y", "x_s", "x_z", 0, 0.001), shape=[3, 4])
+    for node in b.nodes:
+        node.domain = domain
+    module, written = roundtrip(b.model(ir_version=10))
+    assert ops(module) == ["quant.qcast", "quant.dcast"]
+    assert {node.domain for node in written.graph.node} == {domain}
+
+
+@pytest.mark.parametrize("code", [onnx.TensorProto.INT4, onnx.TensorProto.UINT4])
+@pytest.mark.parametrize("axis", [None, 0, 1])
+def test_four_bit_weights(code: int, axis: int | None) -> None:
+    b = ModelBuilder(21)
+    low = -8 if code == onnx.TensorProto.INT4 else 0
+    values = (np.arange(15).reshape(3, 5) % 16 + low).tolist()
+    count = () if axis is None else ((3, 5)[axis],)
+    flat = [v for row in values for v in row]
+    b.initializers.append(onnx.helper.make_tensor("w_q", code, (3, 5), flat))
+    b.const("s", np.full(count, 0.25) if axis is None else np.arange(1, 1 + count[0]), np.float32)
+    zeros = [1] * (1 if axis is None else count[0])
+    b.initializers.append(onnx.helper.make_tensor("z", code, count, zeros))
+    b.dequantize("w_q", "w", "s", "z", axis or 0, 0.25 if axis is None else [0])
+    b.node("Mul", [b.input("x", [3, 5]), "w"], "y")
+    b.output("y")
+    module, written = roundtrip(b.model(ir_version=10))
+    assert ops(module) == ["quant.dcast", "nn.mul"]
+    assert {t.data_type for t in written.graph.initializer} == {1, code}
+
+
+def test_dynamic_parameters_stay_nodes() -> None:
+    b = ModelBuilder()
+    inputs = [b.input("x", [4]), b.input("s", []), b.const("z", 0, np.uint8)]
+    b.node("QuantizeLinear", inputs, "q")
+    b.node("DequantizeLinear", ["q", "s", "z"], "y")
+    b.output("y")
+    module, _ = roundtrip(b.model())
+    assert ops(module) == ["onnx.node", "onnx.node"]
+
+
+def test_blocked_quantization_stays_a_node() -> None:
+    b = ModelBuilder(21)
+    b.input("x", [4, 6])
+    b.const("s", np.full((2, 6), 0.1), np.float32)
+    b.const("z", np.zeros((2, 6)), np.int8)
+    b.node("QuantizeLinear", ["x", "s", "z"], "q", axis=0, block_size=2)
+    b.node("DequantizeLinear", ["q", "s", "z"], "y", axis=0, block_size=2)
+    b.output("y")
+    assert ops(roundtrip(b.model(ir_version=10))[0]) == ["onnx.node", "onnx.node"]
