@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from math import prod
 
 from xdsl.dialects.func import FuncOp, ReturnOp
-from xdsl.ir import Block, Operation, SSAValue
+from xdsl.ir import Operation, SSAValue
 
 from qdialect.analysis.islands import Islands
 from qdialect.behaviors import Behavior
@@ -196,6 +196,9 @@ class _Search:
         names = ", ".join(dict.fromkeys(op.name for op in group))
         total = sum(flops(op, self.session.behaviors.get(op)) for op in group)
         message = f"{len(group)} float op(s) between codes: {names}"
+        fix = "integerize"
+        if any(self._needs_accumulator(op) for op in group):
+            fix = "type-accumulators,integerize"
         if blocker:
             message += f"; kept float by {blocker}"
         return Finding(
@@ -204,7 +207,7 @@ class _Search:
             message,
             total,
             sum(size(op.results[0]) for op in group),
-            "" if blocker else "integerize",
+            "" if blocker else fix,
             blocker,
         )
 
@@ -214,13 +217,34 @@ class _Search:
         if behavior is None:
             return f"'{op.name}', which has no declared behavior"
         for index, operand in enumerate(op.operands):
-            rule = behavior.operand_port(index).rule
-            if rule is not PortRule.REQUANT or self._is_codes(operand) or constant_of(operand):
+            port = behavior.operand_port(index)
+            if port.rule is not PortRule.REQUANT or self._is_codes(operand):
                 continue
-            owner = operand.owner
-            if isinstance(owner, Block) or owner.name not in self.session.behaviors.names():
-                return f"the float {behavior.operand_port(index).role} of '{op.name}'"
+            if constant_of(operand):
+                continue
+            owner = self._source(operand).owner
+            source = self.session.behaviors.get(owner) if isinstance(owner, Operation) else None
+            if source is None or source.accumulator is None:
+                return f"the {port.role} of '{op.name}', which has no qparams"
         return ""
+
+    def _needs_accumulator(self, op: Operation) -> bool:
+        """Whether `op` is a contraction that another op of its island takes as float."""
+        behavior = self.session.behaviors.get(op)
+        return (
+            behavior is not None
+            and behavior.accumulator is not None
+            and not all(isinstance(use.operation, QCastOp) for use in op.results[0].uses)
+        )
+
+    def _source(self, value: SSAValue) -> SSAValue:
+        """`value` before the movements and clamps above it."""
+        while isinstance(value.owner, Operation):
+            behavior = self.session.behaviors.get(value.owner)
+            if behavior is None or not behavior.is_tied:
+                break
+            value = value.owner.operands[tied_operands(value.owner, behavior)[0]]
+        return value
 
     # -- B4, B6, B7 -------------------------------------------------------------
 
