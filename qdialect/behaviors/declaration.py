@@ -126,6 +126,9 @@ class Behavior:
     clamp: Callable[[Operation], tuple[float, float]] | None = None
     #: whether a movement op copies its one operand unchanged
     is_identity: Callable[[Operation], bool] | None = None
+    #: the op on its operands, written with + - * / and clip(low, high) only: on exact
+    #: rationals what it means on quantized tensors, on numpy floats what it computes
+    arithmetic: Callable[[Operation, Sequence[Any]], Any] | None = None
     #: f(x) elementwise on one operand, in real units: a lookup table for <= 16 bits
     pointwise: RealFunction | None = None
     #: for f(x) = clamp(slope * x + offset) on one operand, the others being real

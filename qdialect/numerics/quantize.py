@@ -34,10 +34,9 @@ def spread(values: Array, q: QParams, shape: tuple[int, ...]) -> Array:
     if q.layout is Layout.AXIS:
         axis = q.blocks[0][0]
         return values.reshape([-1 if d == axis else 1 for d in range(len(shape))])
-    for axis, extent in enumerate(shape):
-        cells = values.shape[axis]
-        if cells not in (1, extent):
-            values = np.repeat(values, -(-extent // cells), axis=axis)
+    for axis, block in q.blocks:
+        if values.shape[axis] != 1:
+            values = np.take(values, np.arange(shape[axis]) // block, axis)
     return values
 
 

@@ -42,6 +42,16 @@ def _entries() -> tuple[PassEntry, ...]:
             (_NUMERICS,),
         ),
         PassEntry(
+            "fold-constants",
+            "evaluate ops on constants, qparams, names and keys kept",
+            f"{here}.fold_constants:FoldConstants",
+            (
+                _NUMERICS,
+                ("max-growth", "float", "4.0", "largest growth in elements of a folded constant"),
+                ("dequantize", "bool", "false", "also fold dequantize of constants"),
+            ),
+        ),
+        PassEntry(
             "sink-rescale",
             "move rescales below movement and order-preserving ops",
             f"{here}.sink_rescale:SinkRescale",
@@ -58,6 +68,17 @@ def _entries() -> tuple[PassEntry, ...]:
             "fold multiplication, division and addition by constants into scales",
             f"{here}.fold_affine:FoldAffine",
             (_NUMERICS,),
+        ),
+        PassEntry(
+            "type-accumulators",
+            "give contractions of codes with a float result their integer accumulator",
+            f"{here}.type_accumulators:TypeAccumulators",
+            (_NUMERICS,),
+        ),
+        PassEntry(
+            "quantization-boundary",
+            "list where integers become floats and back, as remarks B1 to B7",
+            f"{here}.quantization_boundary:QuantizationBoundary",
         ),
         PassEntry(
             "reencode-storage",

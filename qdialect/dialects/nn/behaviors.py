@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable, Mapping, Sequence
 from fractions import Fraction
 from math import inf, isfinite, prod
@@ -112,12 +113,30 @@ def _hard_swish(op: Operation, x: NDArray[np.float64]) -> NDArray[np.float64]:
     return x * np.clip(x / 6.0 + 0.5, 0.0, 1.0)
 
 
+def _leaky_relu_arithmetic(op: Operation, x: Sequence[Any]) -> Any:
+    return x[0].clip(0.0, inf) + x[0].clip(-inf, 0.0) * values(op)["alpha"]
+
+
+def _hard_sigmoid_arithmetic(op: Operation, x: Sequence[Any]) -> Any:
+    v = values(op)
+    return (x[0] * v["alpha"] + v["beta"]).clip(0.0, 1.0)
+
+
+def _hard_swish_arithmetic(op: Operation, x: Sequence[Any]) -> Any:
+    return x[0] * (x[0] / 6.0 + 0.5).clip(0.0, 1.0)
+
+
+def _divide(lhs: Any, rhs: Any) -> Any:
+    return lhs / rhs
+
+
 def _pointwise(name: str, function: Any, **more: Any) -> Behavior:
     return Behavior(name, (Port("input"),), pointwise=function, **more)
 
 
 def _binary(
     name: str,
+    function: Callable[[Any, Any], Any],
     affine: AffineOf,
     gain: Callable[[Operation, int], float | None] | None = None,
     nonzero: tuple[int, ...] = (),
@@ -126,6 +145,7 @@ def _binary(
         name,
         (Port("lhs", axes=None), Port("rhs", axes=None)),
         (Port("result", axes=None),),
+        arithmetic=lambda op, x: function(x[0], x[1]),
         affine=affine,
         gain=gain,
         nonzero=nonzero,
@@ -211,19 +231,28 @@ BEHAVIORS: tuple[Behavior, ...] = (
             lambda op: shape_of(op.operands[0])[-1],
         ),
     ),
-    _binary("nn.add", _add_affine, _unit_gain),
-    _binary("nn.sub", _sub_affine, _unit_gain),
-    _binary("nn.mul", _mul_affine),
-    _binary("nn.div", _div_affine, nonzero=(1,)),
+    _binary("nn.add", operator.add, _add_affine, _unit_gain),
+    _binary("nn.sub", operator.sub, _sub_affine, _unit_gain),
+    _binary("nn.mul", operator.mul, _mul_affine),
+    _binary("nn.div", _divide, _div_affine, nonzero=(1,)),
     _tied("nn.relu", levels=lambda op: (0.0,), clamp=lambda op: (0.0, inf)),
     _tied("nn.clip", levels=_clip_levels, clamp=_clip_clamp),
-    _pointwise("nn.leaky_relu", _leaky_relu, gain=_alpha_gain),
+    _pointwise("nn.leaky_relu", _leaky_relu, arithmetic=_leaky_relu_arithmetic, gain=_alpha_gain),
     _pointwise("nn.sigmoid", _sigmoid, gain=lambda op, i: 0.25),
     _pointwise("nn.tanh", _tanh, gain=_unit_gain),
     _pointwise(
-        "nn.hard_sigmoid", _hard_sigmoid, affine=_hard_sigmoid_affine, gain=_hard_sigmoid_gain
+        "nn.hard_sigmoid",
+        _hard_sigmoid,
+        arithmetic=_hard_sigmoid_arithmetic,
+        affine=_hard_sigmoid_affine,
+        gain=_hard_sigmoid_gain,
     ),
-    _pointwise("nn.hard_swish", _hard_swish, gain=lambda op, i: 1.5),
+    _pointwise(
+        "nn.hard_swish",
+        _hard_swish,
+        arithmetic=_hard_swish_arithmetic,
+        gain=lambda op, i: 1.5,
+    ),
     Behavior(
         "nn.max_pool2d",
         (Port("input", Rule.TIED, axes=axes(0, 1)),),

@@ -1,0 +1,56 @@
+// RUN: qopt-opt %s --split-input-file --verify-diagnostics
+
+func.func @squeeze(%x: tensor<2x1xf32>) {
+  // expected-error @+1 {{cannot squeeze dimension 0 of extent 2}}
+  %0 = nn.squeeze %x axes [0] : (tensor<2x1xf32>) -> tensor<1xf32>
+  return
+}
+
+// -----
+
+func.func @split(%x: tensor<5xf32>) {
+  // expected-error @+1 {{sizes [2, 2] do not add up to extent 5}}
+  %0:2 = nn.split %x sizes [2, 2] : (tensor<5xf32>) -> (tensor<2xf32>, tensor<2xf32>)
+  return
+}
+
+// -----
+
+func.func @wrong_axis(%x: tensor<2x4x!quant.uniform<i8:f32:1, {1.0, 2.0, 3.0, 4.0}>>) {
+  // The dimension that has the same size is not the quantized one.
+  // expected-error @+1 {{cannot carry these qparams}}
+  %0 = nn.reshape %x : (tensor<2x4x!quant.uniform<i8:f32:1, {1.0, 2.0, 3.0, 4.0}>>) -> tensor<4x2x!quant.uniform<i8:f32:0, {1.0, 2.0, 3.0, 4.0}>>
+  return
+}
+
+// -----
+
+func.func @phases(%x: tensor<1x4x1x1x!quant.uniform<i8:f32:1, {1.0, 2.0, 3.0, 4.0}>>) {
+  // expected-error @+1 {{cannot carry these qparams}}
+  %0 = nn.depth_to_space %x block 2 : (tensor<1x4x1x1x!quant.uniform<i8:f32:1, {1.0, 2.0, 3.0, 4.0}>>) -> tensor<1x1x2x2x!quant.uniform<i8:f32, 1.0>>
+  return
+}
+
+// -----
+
+func.func @second_part(%x: tensor<2x!quant.uniform<i8:f32:0, {1.0, 2.0}>>) {
+  // expected-error @+1 {{result must be quantized as !quant.uniform<i8:f32, 2.000000e+00>}}
+  %0:2 = nn.split %x sizes [1, 1] : (tensor<2x!quant.uniform<i8:f32:0, {1.0, 2.0}>>) -> (tensor<1x!quant.uniform<i8:f32, 1.0>>, tensor<1x!quant.uniform<i8:f32, 1.0>>)
+  return
+}
+
+// -----
+
+func.func @dynamic(%x: tensor<2x!quant.uniform<i8:f32:0, {1.0, 2.0}>>, %i: tensor<2xi64>) {
+  // expected-error @+1 {{would depend on run-time indices}}
+  %0 = nn.gather %x, %i : (tensor<2x!quant.uniform<i8:f32:0, {1.0, 2.0}>>, tensor<2xi64>) -> tensor<2x!quant.uniform<i8:f32:0, {1.0, 2.0}>>
+  return
+}
+
+// -----
+
+func.func @condition(%c: tensor<2xi8>, %x: tensor<2xf32>) {
+  // expected-error @+1 {{expects an i1 condition}}
+  %0 = nn.select %c, %x, %x : (tensor<2xi8>, tensor<2xf32>, tensor<2xf32>) -> tensor<2xf32>
+  return
+}
