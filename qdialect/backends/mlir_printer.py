@@ -5,7 +5,8 @@ from __future__ import annotations
 import math
 from collections.abc import Container, Sequence
 from dataclasses import dataclass, field
-from typing import Any, cast
+from io import StringIO
+from typing import IO, Any, cast
 
 from typing_extensions import override
 from xdsl.dialects.builtin import (
@@ -37,9 +38,17 @@ class MLIRPrinter(Printer):
     ctx: QContext | None = field(default=None, kw_only=True)
     external: Container[str] | None = field(default=None, kw_only=True)
 
+    #: texts of types by identity of the type, which the entry keeps alive
+    _types: dict[int, tuple[Attribute, str]] = field(
+        default_factory=dict[int, "tuple[Attribute, str]"], init=False
+    )
+
     @override
     def print_attribute(self, attribute: Attribute) -> None:
-        if isinstance(attribute, DenseIntOrFPElementsAttr):
+        plain: Attribute = attribute
+        if self.stream is not None and isinstance(attribute, TensorType):
+            self._print_once(cast("TensorType[Any]", attribute), self.stream)
+        elif isinstance(attribute, DenseIntOrFPElementsAttr):
             self._print_dense(cast("DenseIntOrFPElementsAttr[Any]", attribute))
         elif isinstance(attribute, BlobAttr) and self._is_inline(attribute.key.data):
             assert self.ctx is not None
@@ -47,7 +56,20 @@ class MLIRPrinter(Printer):
             held = cast("TensorType[Any]", attribute.type)
             self._print_dense(DenseIntOrFPElementsAttr(held, BytesAttr(cast("bytes", data))))
         else:
-            super().print_attribute(attribute)
+            super().print_attribute(plain)
+
+    def _print_once(self, kind: Attribute, stream: IO[str]) -> None:
+        """Print a type; the second time from memory, as models repeat a few of them."""
+        known = self._types.get(id(kind))
+        if known is None:
+            self.stream = StringIO()
+            try:
+                super().print_attribute(kind)
+                known = kind, self.stream.getvalue()
+            finally:
+                self.stream = stream
+            self._types[id(kind)] = known
+        stream.write(known[1])
 
     @override
     def print_float(self, value: float, type: AnyFloat) -> None:

@@ -11,6 +11,7 @@ from qdialect.api import Model
 from qdialect.cli.files import remarks_output, writable
 from qdialect.cli.flags import Arguments
 from qdialect.cli.inspection import Inspection
+from qdialect.cli.instrumentation import Progress
 from qdialect.cli.reproducer import Reproducer
 from qdialect.cli.terminal import OK, OUR_BUG, report, table
 from qdialect.errors import UsageError
@@ -33,7 +34,7 @@ def run(args: Arguments) -> int:
     model = api.load(args.positional[0])
     imported = time.perf_counter()
     reproducer = Reproducer(model.ctx, None, verify_each=True)
-    watchers: list[Instrumentation] = [reproducer]
+    watchers: list[Instrumentation] = [reproducer, Progress()]
     if args.given("verify-numerics"):
         from qdialect.cli.numerics_check import NumericsCheck
 

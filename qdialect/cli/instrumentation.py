@@ -13,7 +13,7 @@ from xdsl.dialects.builtin import ModuleOp
 from qdialect.backends.mlir import module_text
 from qdialect.context import QContext
 from qdialect.errors import QError
-from qdialect.passes.manager import Instrumentation
+from qdialect.passes.manager import Instrumentation, Passes
 
 _RULE = "===" + "-" * 73 + "==="
 
@@ -125,6 +125,31 @@ class Timing(Instrumentation):
             share = 100 * seconds / total if total else 0.0
             lines.append(f"  {seconds:9.4f} ({share:5.1f}%)  {'  ' * depth}{name}")
         return "\n".join(lines) + "\n"
+
+
+class Progress(Instrumentation):
+    """Shows on a terminal which pass is running; silent elsewhere."""
+
+    def __init__(self) -> None:
+        self._index = self._total = 0
+
+    @override
+    def before_pipeline(self, passes: Passes, module: ModuleOp) -> None:
+        self._index, self._total = 0, len(passes)
+
+    @override
+    def before_pass(self, name: str, module: ModuleOp) -> None:
+        self._index += 1
+        self._show(f"\r\033[Kpass {self._index}/{self._total}: {name}")
+
+    @override
+    def after_pipeline(self) -> None:
+        self._show("\r\033[K")
+
+    def _show(self, text: str) -> None:
+        if sys.stderr.isatty():
+            sys.stderr.write(text)
+            sys.stderr.flush()
 
 
 class Statistics(Instrumentation):

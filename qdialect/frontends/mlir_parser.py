@@ -37,7 +37,7 @@ from xdsl.dialects.builtin import (
     NoneAttr,
     StringAttr,
 )
-from xdsl.ir import Attribute, BlockArgument, Dialect, Operation, SSAValue
+from xdsl.ir import Attribute, BlockArgument, Dialect, Operation, SSAValue, TypeAttribute
 from xdsl.parser import AttrParser, Parser
 from xdsl.parser.generic_parser import ParserState
 from xdsl.utils.lexer import Input, Span
@@ -58,6 +58,7 @@ OVERRIDDEN = (
     "_parse_location",
     "_parse_op_result_list",
     "_parse_optional_builtin_parametrized_attr",
+    "_parse_optional_builtin_type",
     "_parse_tensor_literal_element",
     "_register_ssa_definition",
     "_resume_from",
@@ -69,6 +70,9 @@ assert hasattr(MLIRLexer, "_unescaped_characters_regex")
 _NEWLINE = re.compile("\n")
 _ALIAS_DEFINITION = re.compile(r"^([#!][A-Za-z$._-][\w$.-]*|[#!][0-9]+)[ \t]*=", re.MULTILINE)
 _HEX_ARRAY = re.compile(r"<\s*(?:b?f[0-9]+|f[468]E\w+)\s*:[^>]*\b0[xX]")
+_TENSOR = re.compile(
+    r'tensor<(?:[^<>"-]|-(?!>))*(?:<(?:[^<>"-]|-(?!>))*(?:<[^<>"-]*>(?:[^<>"-]|-(?!>))*)*>)?>'
+)
 _Literal = AttrParser._TensorLiteralElement  # pyright: ignore[reportPrivateUsage]
 
 
@@ -105,6 +109,7 @@ class MLIRParser(Parser):
         self._file = StringAttr(places.name)
         self._name_positions: list[int] = []
         self._later = {m.group(1): m.start() for m in _ALIAS_DEFINITION.finditer(text)}
+        self._types: dict[str, TypeAttribute] = {}
         self._read_early: set[str] = set()
         self._handles: dict[tuple[str, str], str] = {}
         self.external_resources: dict[str, dict[str, str | bool]] = {}
@@ -142,6 +147,25 @@ class MLIRParser(Parser):
             if isinstance(value, BlockArgument) and value.location is UNKNOWN_LOC:
                 value.location = self._location(span.start)
         super()._register_ssa_definition(name, values, span)
+
+    # -- types -----------------------------------------------------------------
+
+    @override
+    def _parse_optional_builtin_type(self) -> TypeAttribute | None:
+        """A tensor type is parsed once for each way it is written: models repeat a few
+        types thousands of times, and they are most of the text."""
+        found = _TENSOR.match(self.lexer.input.content, self.pos)
+        if found is None:
+            return super()._parse_optional_builtin_type()
+        text = found.group()
+        kind = self._types.get(text)
+        if kind is None:
+            kind = super()._parse_optional_builtin_type()
+            if kind is not None and self.lexer.input.content[found.end() - 1] == ">":
+                self._types[text] = kind
+            return kind
+        self._resume_from(found.end())
+        return kind
 
     # -- aliases and `loc` ---------------------------------------------------
 
