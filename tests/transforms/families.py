@@ -46,7 +46,7 @@ def single(value: float) -> float:
 TENTH = single(0.1)
 
 #: powers of two, a scale no float holds, equal scales, ties (0.5 -> 1), zero points at
-#: the ends and outside, narrowed bounds, unsigned, four and sixteen bits
+#: the ends, narrowed bounds, unsigned, four and sixteen bits
 GRID = [
     quant("i8", 0.5, 3),
     quant("i8", 1.0, 0),
@@ -55,7 +55,7 @@ GRID = [
     quant("i8", TENTH, -128),
     quant("i8<-127:127>", 0.5, 0),
     quant("u8<0:100>", 0.5, 10),
-    quant("i8", 0.5, 200),
+    quant("i8<-128:100>", 0.25, -128),
     quant("i4", 1.5, -8),
     quant("u8", 2.0, 0),
 ]

@@ -67,13 +67,16 @@ def normalizations() -> Iterator[Program]:
 
 @family("integerize-op", pipeline=INTEGERIZE, floats="real")
 def arithmetic() -> Iterator[Program]:
-    nonzero = [quant("i8", 0.5, 200), quant("u8", TENTH, 300)]
     for n, (a, b) in enumerate(pairs(BYTES)):
         name, out = BINARY[n % 4], BYTES[n % len(BYTES)]
-        right = nonzero[n % 2] if name == "div" and n % 3 else b
-        p = Floats(f"{a} {name} {right} -> {out}")
+        p = Floats(f"{a} {name} {b} -> {out}")
         x = p.dequantized(a, all_codes(a).reshape(-1, 1))
-        y = p.dequantized(right, all_codes(right).reshape(1, -1))
+        if name == "div" and n % 3:
+            divisors = all_codes(BYTES[0]).reshape(1, -1)
+            divisors[divisors == 3] = 4
+            y = p.constant_codes(BYTES[0], divisors)
+        else:
+            y = p.dequantized(b, all_codes(b).reshape(1, -1))
         shape = (256, 256)
         r = p.nn(f"{name} {x}, {y}", [f32((256, 1)), f32((1, 256))], f32(shape))
         yield p.quantized(r, shape, out, ROUNDINGS[n // 4 % 3])
