@@ -95,14 +95,16 @@ stamp_key() {
     "$(version_of "$venv/bin/python")" "$root"
 }
 
+# install_extra EXTRA [PIP OPTION ...]
 install_extra() {
   local extra="$1" stamp="$venv/.qdialect-$1.stamp" key
+  shift
   key="$(stamp_key)"
   if [[ -f "$stamp" && "$(cat "$stamp")" == "$key" ]]; then
     return 0
   fi
   local started=$SECONDS
-  local options=(--disable-pip-version-check)
+  local options=(--disable-pip-version-check "$@")
   [[ -t 2 ]] || options+=(--quiet --quiet)
   say "installing qdialect[$extra]"
   "$venv/bin/python" -m pip install "${options[@]}" --editable "${root}[$extra]" >&2 || return 1
@@ -124,8 +126,13 @@ main() {
   for word in "${required[@]}"; do
     install_extra "$word" || die "could not install qdialect[$word]; pip's messages are above"
   done
-  for word in ${optional[@]+"${optional[@]}"}; do
-    install_extra "$word" || say "warning: no qdialect[$word]; the tests that need it will skip"
+  [[ ${#optional[@]} -gt 0 ]] || return 0
+  # What is optional must not change the versions of what is required.
+  local pinned="$venv/.qdialect-versions.txt"
+  "$venv/bin/python" -m pip freeze --exclude-editable >"$pinned"
+  for word in "${optional[@]}"; do
+    install_extra "$word" --constraint "$pinned" \
+      || say "warning: no qdialect[$word]; the tests that need it will skip"
   done
 }
 

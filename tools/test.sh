@@ -9,14 +9,14 @@ root="$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)"
 cd "$root"
 venv="${QDIALECT_VENV:-$root/.venv}"
 
-tools/setup.sh dev --try mlir iree tosa
+tools/setup.sh dev --try mlir iree
 bin="$venv/bin"
-PATH="$(cd "$bin" && pwd):$PATH"
-export PATH
 
-for mlir_opt in "$venv"/lib/python*/site-packages/mlir/bin/mlir-opt; do
-  [[ -x "$mlir_opt" ]] && export QDIALECT_MLIR_OPT="${QDIALECT_MLIR_OPT:-$mlir_opt}"
+# The environment's commands first; mlir-opt is in the wheel's own folder.
+for folder in "$venv"/lib/python*/site-packages/mlir/bin "$bin"; do
+  [[ -d "$folder" ]] && PATH="$(cd "$folder" && pwd):$PATH"
 done
+export PATH
 
 if [[ $# -gt 0 ]]; then
   exec "$bin/python" -m pytest "$@"
