@@ -16,7 +16,8 @@
 // -- rescale to the same type -------------------------------------------------------
 
 // CHECK-LABEL: func.func @identity(
-// CHECK-NEXT: func.return %x
+// CHECK-SAME: [[X:%[a-z0-9_]+]]:
+// CHECK-NEXT: return [[X]]
 func.func @identity(%x: !q) -> !q {
   // expected-remark@+1 {{identity-rescale fired, exact}}
   %0 = quant.rescale %x : !q to !q
@@ -24,7 +25,8 @@ func.func @identity(%x: !q) -> !q {
 }
 
 // CHECK-LABEL: func.func @identity_of_unknown_size(
-// CHECK-NEXT: func.return %x
+// CHECK-SAME: [[X:%[a-z0-9_]+]]:
+// CHECK-NEXT: return [[X]]
 func.func @identity_of_unknown_size(%x: tensor<?x!quant.uniform<i8:f32, 0.5>>) -> tensor<?x!quant.uniform<i8:f32, 0.5>> {
   // expected-remark@+1 {{identity-rescale fired, exact}}
   %0 = quant.rescale %x : tensor<?x!quant.uniform<i8:f32, 0.5>> to tensor<?x!quant.uniform<i8:f32, 0.5>>
@@ -32,7 +34,8 @@ func.func @identity_of_unknown_size(%x: tensor<?x!quant.uniform<i8:f32, 0.5>>) -
 }
 
 // CHECK-LABEL: func.func @identity_per_axis(
-// CHECK-NEXT: func.return %x
+// CHECK-SAME: [[X:%[a-z0-9_]+]]:
+// CHECK-NEXT: return [[X]]
 func.func @identity_per_axis(%x: !rows) -> !rows {
   // expected-remark@+1 {{identity-rescale fired, exact}}
   %0 = quant.rescale %x : !rows to !rows
@@ -40,8 +43,9 @@ func.func @identity_per_axis(%x: !rows) -> !rows {
 }
 
 // CHECK-LABEL: func.func @a_clamp_is_not_an_identity(
-// CHECK-NEXT: %0 = quant.rescale %x : {{.*}} to tensor<4x!quant.uniform<i8<-127:127>:f32, 5.000000e-01>>
-// CHECK-NEXT: func.return %0
+// CHECK-SAME: [[X:%[a-z0-9_]+]]:
+// CHECK-NEXT: [[V0:%[a-z0-9_]+]] = quant.rescale [[X]] : {{.*}} to tensor<4x!quant.uniform<i8<-127:127>:f32, 5.000000e-01>>
+// CHECK-NEXT: return [[V0]]
 func.func @a_clamp_is_not_an_identity(%x: !narrow) -> !narrow {
   // expected-remark@+1 {{identity-rescale refused [bounds]: codes may lie outside the narrowed bounds}}
   %0 = quant.rescale %x : !narrow to !narrow
@@ -49,8 +53,9 @@ func.func @a_clamp_is_not_an_identity(%x: !narrow) -> !narrow {
 }
 
 // CHECK-LABEL: func.func @clamped_before(
-// CHECK-NEXT: %0 = quant.qcast %x : {{.*}} to tensor<4x!quant.uniform<i8<-127:127>:f32, 5.000000e-01>>
-// CHECK-NEXT: func.return %0
+// CHECK-SAME: [[X:%[a-z0-9_]+]]:
+// CHECK-NEXT: [[V0:%[a-z0-9_]+]] = quant.qcast [[X]] : {{.*}} to tensor<4x!quant.uniform<i8<-127:127>:f32, 5.000000e-01>>
+// CHECK-NEXT: return [[V0]]
 func.func @clamped_before(%x: !f) -> !narrow {
   %0 = quant.qcast %x : !f to !narrow
   // expected-remark@+1 {{identity-rescale fired, exact}}
@@ -59,8 +64,9 @@ func.func @clamped_before(%x: !f) -> !narrow {
 }
 
 // CHECK-LABEL: func.func @fixed_point_is_no_identity(
-// CHECK-NEXT: %0 = quant.rescale %x multiplier [1073741824] shift [31] : {{.*}} to tensor<4x!quant.uniform<i8:f32, 5.000000e-01:3>>
-// CHECK-NEXT: func.return %0
+// CHECK-SAME: [[X:%[a-z0-9_]+]]:
+// CHECK-NEXT: [[V0:%[a-z0-9_]+]] = quant.rescale [[X]] multiplier [1073741824] shift [31] : {{.*}} to tensor<4x!quant.uniform<i8:f32, 5.000000e-01:3>>
+// CHECK-NEXT: return [[V0]]
 func.func @fixed_point_is_no_identity(%x: !q) -> !q {
   %0 = quant.rescale %x multiplier [1073741824] shift [31] : !q to !q
   func.return %0 : !q
@@ -69,8 +75,9 @@ func.func @fixed_point_is_no_identity(%x: !q) -> !q {
 // -- rescale of rescale ---------------------------------------------------------------
 
 // CHECK-LABEL: func.func @lossless_middle(
-// CHECK-NEXT: %0 = quant.rescale %x : {{.*}} to tensor<4x!quant.uniform<i8:f32, 1.000000e+00:3>>
-// CHECK-NEXT: func.return %0
+// CHECK-SAME: [[X:%[a-z0-9_]+]]:
+// CHECK-NEXT: [[V0:%[a-z0-9_]+]] = quant.rescale [[X]] : {{.*}} to tensor<4x!quant.uniform<i8:f32, 1.000000e+00:3>>
+// CHECK-NEXT: return [[V0]]
 func.func @lossless_middle(%x: !q) -> !double {
   // DOC-BEFORE
   %0 = quant.rescale %x : !q to !wide
@@ -83,9 +90,10 @@ func.func @lossless_middle(%x: !q) -> !double {
 }
 
 // CHECK-LABEL: func.func @lossless_middle_used_twice(
-// CHECK-NEXT: %0 = quant.rescale %x : {{.*}} to tensor<4x!quant.uniform<i16:f32, 2.500000e-01>>
-// CHECK-NEXT: %1 = quant.rescale %x rounding half_up : {{.*}} to tensor<4x!quant.uniform<i8:f32, 1.000000e+00:3>>
-// CHECK-NEXT: func.return %0, %1
+// CHECK-SAME: [[X:%[a-z0-9_]+]]:
+// CHECK-NEXT: [[V0:%[a-z0-9_]+]] = quant.rescale [[X]] : {{.*}} to tensor<4x!quant.uniform<i16:f32, 2.500000e-01>>
+// CHECK-NEXT: [[V1:%[a-z0-9_]+]] = quant.rescale [[X]] rounding half_up : {{.*}} to tensor<4x!quant.uniform<i8:f32, 1.000000e+00:3>>
+// CHECK-NEXT: return [[V0]], [[V1]]
 func.func @lossless_middle_used_twice(%x: !q) -> (!wide, !double) {
   %0 = quant.rescale %x : !q to !wide
   // expected-remark@+1 {{rescale-of-rescale fired, exact}}
@@ -94,7 +102,8 @@ func.func @lossless_middle_used_twice(%x: !q) -> (!wide, !double) {
 }
 
 // CHECK-LABEL: func.func @lossless_middle_per_axis(
-// CHECK-NEXT: func.return %x
+// CHECK-SAME: [[X:%[a-z0-9_]+]]:
+// CHECK-NEXT: return [[X]]
 func.func @lossless_middle_per_axis(%x: !rows) -> !rows {
   %0 = quant.rescale %x : !rows to !rows_wide
   // expected-remark@+1 {{rescale-of-rescale fired, exact}}
@@ -105,9 +114,10 @@ func.func @lossless_middle_per_axis(%x: !rows) -> !rows {
 }
 
 // CHECK-LABEL: func.func @lossy_middle(
-// CHECK-NEXT: %0 = quant.rescale %x : {{.*}} to tensor<4x!quant.uniform<i8:f32, 5.000000e-01:3>>
-// CHECK-NEXT: %1 = quant.rescale %0 : {{.*}} to tensor<4x!quant.uniform<i8:f32, 2.500000e-01:3>>
-// CHECK-NEXT: func.return %1
+// CHECK-SAME: [[X:%[a-z0-9_]+]]:
+// CHECK-NEXT: [[V0:%[a-z0-9_]+]] = quant.rescale [[X]] : {{.*}} to tensor<4x!quant.uniform<i8:f32, 5.000000e-01:3>>
+// CHECK-NEXT: [[V1:%[a-z0-9_]+]] = quant.rescale [[V0]] : {{.*}} to tensor<4x!quant.uniform<i8:f32, 2.500000e-01:3>>
+// CHECK-NEXT: return [[V1]]
 func.func @lossy_middle(%x: !half) -> !half {
   %0 = quant.rescale %x : !half to !q
   // expected-remark@+1 {{rescale-of-rescale refused [numerics]: would be bounded(2) (drops the middle's rounding), but only exact is allowed}}
@@ -116,9 +126,10 @@ func.func @lossy_middle(%x: !half) -> !half {
 }
 
 // CHECK-LABEL: func.func @clipping_middle(
-// CHECK-NEXT: %0 = quant.rescale %x : {{.*}} to tensor<4x!quant.uniform<i8:f32, 2.500000e-01:3>>
-// CHECK-NEXT: %1 = quant.rescale %0 : {{.*}} to tensor<4x!quant.uniform<i8:f32, 5.000000e-01:3>>
-// CHECK-NEXT: func.return %1
+// CHECK-SAME: [[X:%[a-z0-9_]+]]:
+// CHECK-NEXT: [[V0:%[a-z0-9_]+]] = quant.rescale [[X]] : {{.*}} to tensor<4x!quant.uniform<i8:f32, 2.500000e-01:3>>
+// CHECK-NEXT: [[V1:%[a-z0-9_]+]] = quant.rescale [[V0]] : {{.*}} to tensor<4x!quant.uniform<i8:f32, 5.000000e-01:3>>
+// CHECK-NEXT: return [[V1]]
 func.func @clipping_middle(%x: !q) -> !q {
   %0 = quant.rescale %x : !q to !half
   // expected-remark@+1 {{rescale-of-rescale refused [numerics]: would be saturation (the middle clips to [-32.75, 31]), but only exact is allowed}}
@@ -128,10 +139,11 @@ func.func @clipping_middle(%x: !q) -> !q {
 
 // Within the bounds the middle loses nothing, but -128 would no longer be clamped.
 // CHECK-LABEL: func.func @codes_outside_the_bounds(
-// CHECK-NEXT: %0 = quant.scast %x : {{.*}} to tensor<4x!quant.uniform<i8<-127:127>:f32, 5.000000e-01>>
-// CHECK-NEXT: %1 = quant.rescale %0 : {{.*}} to tensor<4x!quant.uniform<i8<-127:127>:f32, 5.000000e-01>>
-// CHECK-NEXT: %2 = quant.rescale %1 : {{.*}} to tensor<4x!quant.uniform<i8:f32, 5.000000e-01:3>>
-// CHECK-NEXT: func.return %2
+// CHECK-SAME: [[X:%[a-z0-9_]+]]:
+// CHECK-NEXT: [[V0:%[a-z0-9_]+]] = quant.scast [[X]] : {{.*}} to tensor<4x!quant.uniform<i8<-127:127>:f32, 5.000000e-01>>
+// CHECK-NEXT: [[V1:%[a-z0-9_]+]] = quant.rescale [[V0]] : {{.*}} to tensor<4x!quant.uniform<i8<-127:127>:f32, 5.000000e-01>>
+// CHECK-NEXT: [[V2:%[a-z0-9_]+]] = quant.rescale [[V1]] : {{.*}} to tensor<4x!quant.uniform<i8:f32, 5.000000e-01:3>>
+// CHECK-NEXT: return [[V2]]
 func.func @codes_outside_the_bounds(%x: tensor<4xi8>) -> !q {
   %0 = quant.scast %x : tensor<4xi8> to !narrow
   %1 = quant.rescale %0 : !narrow to !narrow
@@ -142,9 +154,10 @@ func.func @codes_outside_the_bounds(%x: tensor<4xi8>) -> !q {
 }
 
 // CHECK-LABEL: func.func @different_axes(
-// CHECK-NEXT: %0 = quant.rescale %x : {{.*}} to tensor<2x4x!quant.uniform<i16:f32, 1.250000e-01>>
-// CHECK-NEXT: %1 = quant.rescale %0 : {{.*}} to tensor<2x4x!quant.uniform<i8:f32:1, {5.000000e-01,2.500000e-01,1.000000e+00,2.000000e+00}>>
-// CHECK-NEXT: func.return %1
+// CHECK-SAME: [[X:%[a-z0-9_]+]]:
+// CHECK-NEXT: [[V0:%[a-z0-9_]+]] = quant.rescale [[X]] : {{.*}} to tensor<2x4x!quant.uniform<i16:f32, 1.250000e-01>>
+// CHECK-NEXT: [[V1:%[a-z0-9_]+]] = quant.rescale [[V0]] : {{.*}} to tensor<2x4x!quant.uniform<i8:f32:1, {5.000000e-01,2.500000e-01,1.000000e+00,2.000000e+00}>>
+// CHECK-NEXT: return [[V1]]
 func.func @different_axes(%x: !rows) -> !columns {
   %0 = quant.rescale %x : !rows to tensor<2x4x!quant.uniform<i16:f32, 0.125>>
   // expected-remark@+1 {{rescale-of-rescale refused [grid]: the encodings lie on different grids}}
@@ -153,9 +166,10 @@ func.func @different_axes(%x: !rows) -> !columns {
 }
 
 // CHECK-LABEL: func.func @fixed_point_is_left_alone(
-// CHECK-NEXT: %0 = quant.rescale %x rounding gemmlowp multiplier [1073741824] shift [30] : {{.*}} to tensor<4x!quant.uniform<i16:f32, 2.500000e-01>>
-// CHECK-NEXT: %1 = quant.rescale %0 : {{.*}} to tensor<4x!quant.uniform<i8:f32, 1.000000e+00:3>>
-// CHECK-NEXT: func.return %1
+// CHECK-SAME: [[X:%[a-z0-9_]+]]:
+// CHECK-NEXT: [[V0:%[a-z0-9_]+]] = quant.rescale [[X]] rounding gemmlowp multiplier [1073741824] shift [30] : {{.*}} to tensor<4x!quant.uniform<i16:f32, 2.500000e-01>>
+// CHECK-NEXT: [[V1:%[a-z0-9_]+]] = quant.rescale [[V0]] : {{.*}} to tensor<4x!quant.uniform<i8:f32, 1.000000e+00:3>>
+// CHECK-NEXT: return [[V1]]
 func.func @fixed_point_is_left_alone(%x: !q) -> !double {
   %0 = quant.rescale %x rounding gemmlowp multiplier [1073741824] shift [30] : !q to !wide
   %1 = quant.rescale %0 : !wide to !double
@@ -163,9 +177,10 @@ func.func @fixed_point_is_left_alone(%x: !q) -> !double {
 }
 
 // CHECK-LABEL: func.func @gemmlowp_of_reals(
-// CHECK-NEXT: %0 = quant.rescale %x rounding gemmlowp : {{.*}} to tensor<4x!quant.uniform<i16:f32, 2.500000e-01>>
-// CHECK-NEXT: %1 = quant.rescale %0 : {{.*}} to tensor<4x!quant.uniform<i8:f32, 1.000000e+00:3>>
-// CHECK-NEXT: func.return %1
+// CHECK-SAME: [[X:%[a-z0-9_]+]]:
+// CHECK-NEXT: [[V0:%[a-z0-9_]+]] = quant.rescale [[X]] rounding gemmlowp : {{.*}} to tensor<4x!quant.uniform<i16:f32, 2.500000e-01>>
+// CHECK-NEXT: [[V1:%[a-z0-9_]+]] = quant.rescale [[V0]] : {{.*}} to tensor<4x!quant.uniform<i8:f32, 1.000000e+00:3>>
+// CHECK-NEXT: return [[V1]]
 func.func @gemmlowp_of_reals(%x: !q) -> !double {
   %0 = quant.rescale %x rounding gemmlowp : !q to !wide
   // expected-remark@+1 {{rescale-of-rescale refused [rounding]: gemmlowp rounds multiplier and shift, no real numbers}}
@@ -176,9 +191,9 @@ func.func @gemmlowp_of_reals(%x: !q) -> !double {
 // -- constants --------------------------------------------------------------------------
 
 // CHECK-LABEL: func.func @rescaled_constant(
-// CHECK-NEXT: %0 = nn.constant dense<[-128, 0, 4, 127]> : tensor<4xi8> {nn.key = "table"} : tensor<4x!quant.uniform<i8:f32, 5.000000e-01:3>>
-// CHECK-NEXT: %1 = nn.constant dense<[-63, 1, 3, 65]> : tensor<4xi8> {nn.key = "table"} : tensor<4x!quant.uniform<i8:f32, 1.000000e+00:3>>
-// CHECK-NEXT: func.return %0, %1
+// CHECK-NEXT: [[V0:%[a-z0-9_]+]] = nn.constant dense<[-128, 0, 4, 127]> : tensor<4xi8> {nn.key = "table"} : tensor<4x!quant.uniform<i8:f32, 5.000000e-01:3>>
+// CHECK-NEXT: [[V1:%[a-z0-9_]+]] = nn.constant dense<[-63, 1, 3, 65]> : tensor<4xi8> {nn.key = "table"} : tensor<4x!quant.uniform<i8:f32, 1.000000e+00:3>>
+// CHECK-NEXT: return [[V0]], [[V1]]
 func.func @rescaled_constant() -> (!q, !double) {
   %0 = nn.constant dense<[-128, 0, 4, 127]> : tensor<4xi8> {nn.key = "table"} : !q
   // expected-remark@+1 {{rescale-of-constant fired, exact}}
@@ -187,8 +202,8 @@ func.func @rescaled_constant() -> (!q, !double) {
 }
 
 // CHECK-LABEL: func.func @rescaled_constant_per_axis(
-// CHECK-NEXT: %0 = nn.constant dense<{{\[\[}}-6, -4, -2, 0], [6, 8, 10, 12{{\]\]}}> : tensor<2x4xi16> : tensor<2x4x!quant.uniform<i16:f32:0, {2.500000e-01,1.250000e-01}>>
-// CHECK-NEXT: func.return %0
+// CHECK-NEXT: [[V0:%[a-z0-9_]+]] = nn.constant dense<{{\[\[}}-6, -4, -2, 0], [6, 8, 10, 12{{\]\]}}> : tensor<2x4xi16> : tensor<2x4x!quant.uniform<i16:f32:0, {2.500000e-01,1.250000e-01}>>
+// CHECK-NEXT: return [[V0]]
 func.func @rescaled_constant_per_axis() -> !rows_wide {
   %0 = nn.constant dense<[[0, 1, 2, 3], [4, 5, 6, 7]]> : tensor<2x4xi8> : !rows
   // expected-remark@+1 {{rescale-of-constant fired, exact}}
@@ -197,9 +212,9 @@ func.func @rescaled_constant_per_axis() -> !rows_wide {
 }
 
 // CHECK-LABEL: func.func @rescaled_constant_on_other_axis(
-// CHECK-NEXT: %0 = nn.constant dense<1> : tensor<2x4xi8> : tensor<2x4x!quant.uniform<i8:f32:0, {5.000000e-01:3,2.500000e-01:1}>>
-// CHECK-NEXT: %1 = quant.rescale %0 : {{.*}} to tensor<2x4x!quant.uniform<i8:f32:1, {5.000000e-01,2.500000e-01,1.000000e+00,2.000000e+00}>>
-// CHECK-NEXT: func.return %1
+// CHECK-NEXT: [[V0:%[a-z0-9_]+]] = nn.constant dense<1> : tensor<2x4xi8> : tensor<2x4x!quant.uniform<i8:f32:0, {5.000000e-01:3,2.500000e-01:1}>>
+// CHECK-NEXT: [[V1:%[a-z0-9_]+]] = quant.rescale [[V0]] : {{.*}} to tensor<2x4x!quant.uniform<i8:f32:1, {5.000000e-01,2.500000e-01,1.000000e+00,2.000000e+00}>>
+// CHECK-NEXT: return [[V1]]
 func.func @rescaled_constant_on_other_axis() -> !columns {
   %0 = nn.constant dense<1> : tensor<2x4xi8> : !rows
   // expected-remark@+1 {{rescale-of-constant refused [grid]: the two encodings lie on different grids}}
@@ -208,9 +223,9 @@ func.func @rescaled_constant_on_other_axis() -> !columns {
 }
 
 // CHECK-LABEL: func.func @quantized_constant(
-// CHECK-NEXT: %0 = nn.constant dense<[-128, 3, 5, 127]> : tensor<4xi8> : tensor<4x!quant.uniform<i8:f32, 5.000000e-01:3>>
-// CHECK-NEXT: %1 = nn.constant dense<[-127, 1, 2, 126]> : tensor<4xi8> : tensor<4x!quant.uniform<i8<-127:127>:f32, 5.000000e-01>>
-// CHECK-NEXT: func.return %0, %1
+// CHECK-NEXT: [[V0:%[a-z0-9_]+]] = nn.constant dense<[-128, 3, 5, 127]> : tensor<4xi8> : tensor<4x!quant.uniform<i8:f32, 5.000000e-01:3>>
+// CHECK-NEXT: [[V1:%[a-z0-9_]+]] = nn.constant dense<[-127, 1, 2, 126]> : tensor<4xi8> : tensor<4x!quant.uniform<i8<-127:127>:f32, 5.000000e-01>>
+// CHECK-NEXT: return [[V0]], [[V1]]
 func.func @quantized_constant() -> (!q, !narrow) {
   %0 = nn.constant dense<[-100.0, 0.25, 0.75, 63.0]> : !f : !f
   // expected-remark@+1 {{quantize-of-constant fired, exact}}
@@ -221,8 +236,8 @@ func.func @quantized_constant() -> (!q, !narrow) {
 }
 
 // CHECK-LABEL: func.func @quantized_splat(
-// CHECK-NEXT: %0 = nn.constant dense<10> : tensor<2x2xi8> : tensor<2x2x!quant.uniform<u8:f32, 5.000000e-01:7>>
-// CHECK-NEXT: func.return %0
+// CHECK-NEXT: [[V0:%[a-z0-9_]+]] = nn.constant dense<10> : tensor<2x2xi8> : tensor<2x2x!quant.uniform<u8:f32, 5.000000e-01:7>>
+// CHECK-NEXT: return [[V0]]
 func.func @quantized_splat() -> tensor<2x2x!quant.uniform<u8:f32, 0.5:7>> {
   %0 = nn.constant dense<1.5> : tensor<2x2xf32> : tensor<2x2xf32>
   // expected-remark@+1 {{quantize-of-constant fired, exact}}
@@ -233,8 +248,9 @@ func.func @quantized_splat() -> tensor<2x2x!quant.uniform<u8:f32, 0.5:7>> {
 // -- quantize of dequantize ---------------------------------------------------------------
 
 // CHECK-LABEL: func.func @back_to_the_same_codes(
-// CHECK-NEXT: %0 = quant.dcast %x : {{.*}} to tensor<4xf32>
-// CHECK-NEXT: func.return %0, %x
+// CHECK-SAME: [[X:%[a-z0-9_]+]]:
+// CHECK-NEXT: [[V0:%[a-z0-9_]+]] = quant.dcast [[X]] : {{.*}} to tensor<4xf32>
+// CHECK-NEXT: return [[V0]], [[X]]
 func.func @back_to_the_same_codes(%x: !q) -> (!f, !q) {
   %0 = quant.dcast %x : !q to !f
   // expected-remark@+1 {{quantize-of-dequantize fired, exact}}
@@ -243,8 +259,9 @@ func.func @back_to_the_same_codes(%x: !q) -> (!f, !q) {
 }
 
 // CHECK-LABEL: func.func @back_to_other_codes(
-// CHECK-NEXT: %0 = quant.rescale %x rounding half_away : {{.*}} to tensor<4x!quant.uniform<i8:f32, 1.000000e+00:3>>
-// CHECK-NEXT: func.return %0
+// CHECK-SAME: [[X:%[a-z0-9_]+]]:
+// CHECK-NEXT: [[V0:%[a-z0-9_]+]] = quant.rescale [[X]] rounding half_away : {{.*}} to tensor<4x!quant.uniform<i8:f32, 1.000000e+00:3>>
+// CHECK-NEXT: return [[V0]]
 func.func @back_to_other_codes(%x: !q) -> !double {
   %0 = quant.dcast %x : !q to !f
   // expected-remark@+1 {{quantize-of-dequantize fired, exact}}
@@ -253,9 +270,10 @@ func.func @back_to_other_codes(%x: !q) -> !double {
 }
 
 // CHECK-LABEL: func.func @back_to_bounds(
-// CHECK-NEXT: %0 = quant.dcast %x : {{.*}} to tensor<4xf32>
-// CHECK-NEXT: %1 = quant.qcast %0 : {{.*}} to tensor<4x!quant.uniform<i8<-127:127>:f32, 5.000000e-01>>
-// CHECK-NEXT: func.return %1
+// CHECK-SAME: [[X:%[a-z0-9_]+]]:
+// CHECK-NEXT: [[V0:%[a-z0-9_]+]] = quant.dcast [[X]] : {{.*}} to tensor<4xf32>
+// CHECK-NEXT: [[V1:%[a-z0-9_]+]] = quant.qcast [[V0]] : {{.*}} to tensor<4x!quant.uniform<i8<-127:127>:f32, 5.000000e-01>>
+// CHECK-NEXT: return [[V1]]
 func.func @back_to_bounds(%x: !narrow) -> !narrow {
   %0 = quant.dcast %x : !narrow to !f
   // expected-remark@+1 {{quantize-of-dequantize refused [bounds]: codes may lie outside the narrowed bounds}}
@@ -264,9 +282,10 @@ func.func @back_to_bounds(%x: !narrow) -> !narrow {
 }
 
 // CHECK-LABEL: func.func @floats_too_short(
-// CHECK-NEXT: %0 = quant.dcast %x : {{.*}} to tensor<4xf32>
-// CHECK-NEXT: %1 = quant.qcast %0 : {{.*}} to tensor<4x!quant.uniform<i32:f32, 5.000000e-01>>
-// CHECK-NEXT: func.return %1
+// CHECK-SAME: [[X:%[a-z0-9_]+]]:
+// CHECK-NEXT: [[V0:%[a-z0-9_]+]] = quant.dcast [[X]] : {{.*}} to tensor<4xf32>
+// CHECK-NEXT: [[V1:%[a-z0-9_]+]] = quant.qcast [[V0]] : {{.*}} to tensor<4x!quant.uniform<i32:f32, 5.000000e-01>>
+// CHECK-NEXT: return [[V1]]
 func.func @floats_too_short(%x: tensor<4x!quant.uniform<i32:f32, 0.5>>) -> tensor<4x!quant.uniform<i32:f32, 0.5>> {
   %0 = quant.dcast %x : tensor<4x!quant.uniform<i32:f32, 0.5>> to !f
   // expected-remark@+1 {{quantize-of-dequantize refused [float-path]: f32 cannot carry every code}}
@@ -275,9 +294,10 @@ func.func @floats_too_short(%x: tensor<4x!quant.uniform<i32:f32, 0.5>>) -> tenso
 }
 
 // CHECK-LABEL: func.func @bf16_too_short(
-// CHECK-NEXT: %0 = quant.dcast %x : {{.*}} to tensor<4xbf16>
-// CHECK-NEXT: %1 = quant.qcast %0 : {{.*}} to tensor<4x!quant.uniform<i8:bf16, 5.000000e-01>>
-// CHECK-NEXT: func.return %1
+// CHECK-SAME: [[X:%[a-z0-9_]+]]:
+// CHECK-NEXT: [[V0:%[a-z0-9_]+]] = quant.dcast [[X]] : {{.*}} to tensor<4xbf16>
+// CHECK-NEXT: [[V1:%[a-z0-9_]+]] = quant.qcast [[V0]] : {{.*}} to tensor<4x!quant.uniform<i8:bf16, 5.000000e-01>>
+// CHECK-NEXT: return [[V1]]
 func.func @bf16_too_short(%x: tensor<4x!quant.uniform<i8:bf16, 0.5>>) -> tensor<4x!quant.uniform<i8:bf16, 0.5>> {
   %0 = quant.dcast %x : tensor<4x!quant.uniform<i8:bf16, 0.5>> to tensor<4xbf16>
   // expected-remark@+1 {{quantize-of-dequantize refused [float-path]: bf16 cannot carry every code}}
@@ -286,9 +306,10 @@ func.func @bf16_too_short(%x: tensor<4x!quant.uniform<i8:bf16, 0.5>>) -> tensor<
 }
 
 // CHECK-LABEL: func.func @other_axis(
-// CHECK-NEXT: %0 = quant.dcast %x : {{.*}} to tensor<2x4xf32>
-// CHECK-NEXT: %1 = quant.qcast %0 : {{.*}} to tensor<2x4x!quant.uniform<i8:f32:1, {5.000000e-01,2.500000e-01,1.000000e+00,2.000000e+00}>>
-// CHECK-NEXT: func.return %1
+// CHECK-SAME: [[X:%[a-z0-9_]+]]:
+// CHECK-NEXT: [[V0:%[a-z0-9_]+]] = quant.dcast [[X]] : {{.*}} to tensor<2x4xf32>
+// CHECK-NEXT: [[V1:%[a-z0-9_]+]] = quant.qcast [[V0]] : {{.*}} to tensor<2x4x!quant.uniform<i8:f32:1, {5.000000e-01,2.500000e-01,1.000000e+00,2.000000e+00}>>
+// CHECK-NEXT: return [[V1]]
 func.func @other_axis(%x: !rows) -> !columns {
   %0 = quant.dcast %x : !rows to tensor<2x4xf32>
   // expected-remark@+1 {{quantize-of-dequantize refused [grid]: the two encodings lie on different grids}}
@@ -297,9 +318,10 @@ func.func @other_axis(%x: !rows) -> !columns {
 }
 
 // CHECK-LABEL: func.func @float_codes(
-// CHECK-NEXT: %0 = quant.dcast %x : {{.*}} to tensor<4xf32>
-// CHECK-NEXT: %1 = quant.qcast %0 : {{.*}} to tensor<4x!quant.uniform<i8:f32, 5.000000e-01:3>>
-// CHECK-NEXT: func.return %1
+// CHECK-SAME: [[X:%[a-z0-9_]+]]:
+// CHECK-NEXT: [[V0:%[a-z0-9_]+]] = quant.dcast [[X]] : {{.*}} to tensor<4xf32>
+// CHECK-NEXT: [[V1:%[a-z0-9_]+]] = quant.qcast [[V0]] : {{.*}} to tensor<4x!quant.uniform<i8:f32, 5.000000e-01:3>>
+// CHECK-NEXT: return [[V1]]
 func.func @float_codes(%x: tensor<4x!quant.uniform<f8E4M3FN:f32, 0.5>>) -> !q {
   %0 = quant.dcast %x : tensor<4x!quant.uniform<f8E4M3FN:f32, 0.5>> to !f
   // expected-remark@+1 {{quantize-of-dequantize refused [storage]: rescale is defined between integer storages}}
@@ -310,8 +332,9 @@ func.func @float_codes(%x: tensor<4x!quant.uniform<f8E4M3FN:f32, 0.5>>) -> !q {
 // -- rescale of quantize --------------------------------------------------------------------
 
 // CHECK-LABEL: func.func @quantized_and_renumbered(
-// CHECK-NEXT: %0 = quant.qcast %x {quant.rounding = "half_away", nn.key = "input"} : {{.*}} to tensor<4x!quant.uniform<u8:f32, 5.000000e-01:131>>
-// CHECK-NEXT: func.return %0
+// CHECK-SAME: [[X:%[a-z0-9_]+]]:
+// CHECK-NEXT: [[V0:%[a-z0-9_]+]] = quant.qcast [[X]] {nn.key = "input", quant.rounding = "half_away"} : {{.*}} to tensor<4x!quant.uniform<u8:f32, 5.000000e-01:131>>
+// CHECK-NEXT: return [[V0]]
 func.func @quantized_and_renumbered(%x: !f) -> !shifted {
   %0 = quant.qcast %x {quant.rounding = "half_away", nn.key = "input"} : !f to !q
   // expected-remark@+1 {{rescale-of-quantize fired, exact}}
@@ -320,9 +343,10 @@ func.func @quantized_and_renumbered(%x: !f) -> !shifted {
 }
 
 // CHECK-LABEL: func.func @quantized_and_rescaled(
-// CHECK-NEXT: %0 = quant.qcast %x : {{.*}} to tensor<4x!quant.uniform<i8:f32, 5.000000e-01:3>>
-// CHECK-NEXT: %1 = quant.rescale %0 : {{.*}} to tensor<4x!quant.uniform<i8:f32, 1.000000e+00:3>>
-// CHECK-NEXT: func.return %1
+// CHECK-SAME: [[X:%[a-z0-9_]+]]:
+// CHECK-NEXT: [[V0:%[a-z0-9_]+]] = quant.qcast [[X]] : {{.*}} to tensor<4x!quant.uniform<i8:f32, 5.000000e-01:3>>
+// CHECK-NEXT: [[V1:%[a-z0-9_]+]] = quant.rescale [[V0]] : {{.*}} to tensor<4x!quant.uniform<i8:f32, 1.000000e+00:3>>
+// CHECK-NEXT: return [[V1]]
 func.func @quantized_and_rescaled(%x: !f) -> !double {
   %0 = quant.qcast %x : !f to !q
   // expected-remark@+1 {{rescale-of-quantize refused [numerics]: would be saturation (the middle clips to [-65.5, 62])}}
@@ -331,9 +355,10 @@ func.func @quantized_and_rescaled(%x: !f) -> !double {
 }
 
 // CHECK-LABEL: func.func @quantized_and_used_twice(
-// CHECK-NEXT: %0 = quant.qcast %x : {{.*}} to tensor<4x!quant.uniform<i8:f32, 5.000000e-01:3>>
-// CHECK-NEXT: %1 = quant.rescale %0 : {{.*}} to tensor<4x!quant.uniform<u8:f32, 5.000000e-01:131>>
-// CHECK-NEXT: func.return %0, %1
+// CHECK-SAME: [[X:%[a-z0-9_]+]]:
+// CHECK-NEXT: [[V0:%[a-z0-9_]+]] = quant.qcast [[X]] : {{.*}} to tensor<4x!quant.uniform<i8:f32, 5.000000e-01:3>>
+// CHECK-NEXT: [[V1:%[a-z0-9_]+]] = quant.rescale [[V0]] : {{.*}} to tensor<4x!quant.uniform<u8:f32, 5.000000e-01:131>>
+// CHECK-NEXT: return [[V0]], [[V1]]
 func.func @quantized_and_used_twice(%x: !f) -> (!q, !shifted) {
   %0 = quant.qcast %x : !f to !q
   // expected-remark@+1 {{rescale-of-quantize refused [multi-use]: the quantized value is also used elsewhere}}
@@ -344,8 +369,9 @@ func.func @quantized_and_used_twice(%x: !f) -> (!q, !shifted) {
 // -- dequantize of rescale, of quantize: T5 and T4 of Glow's list ---------------------------
 
 // CHECK-LABEL: func.func @dequantized_renumbering(
-// CHECK-NEXT: %0 = quant.dcast %x : {{.*}} to tensor<4xf32>
-// CHECK-NEXT: func.return %0
+// CHECK-SAME: [[X:%[a-z0-9_]+]]:
+// CHECK-NEXT: [[V0:%[a-z0-9_]+]] = quant.dcast [[X]] : {{.*}} to tensor<4xf32>
+// CHECK-NEXT: return [[V0]]
 func.func @dequantized_renumbering(%x: !q) -> !f {
   %0 = quant.rescale %x : !q to !shifted
   // expected-remark@+1 {{dequantize-of-rescale fired, exact}}
@@ -354,9 +380,10 @@ func.func @dequantized_renumbering(%x: !q) -> !f {
 }
 
 // CHECK-LABEL: func.func @dequantized_rescale(
-// CHECK-NEXT: %0 = quant.rescale %x : {{.*}} to tensor<4x!quant.uniform<i8:f32, 5.000000e-01:3>>
-// CHECK-NEXT: %1 = quant.dcast %0 : {{.*}} to tensor<4xf32>
-// CHECK-NEXT: func.return %1
+// CHECK-SAME: [[X:%[a-z0-9_]+]]:
+// CHECK-NEXT: [[V0:%[a-z0-9_]+]] = quant.rescale [[X]] : {{.*}} to tensor<4x!quant.uniform<i8:f32, 5.000000e-01:3>>
+// CHECK-NEXT: [[V1:%[a-z0-9_]+]] = quant.dcast [[V0]] : {{.*}} to tensor<4xf32>
+// CHECK-NEXT: return [[V1]]
 func.func @dequantized_rescale(%x: !half) -> !f {
   %0 = quant.rescale %x : !half to !q
   // expected-remark@+1 {{dequantize-of-rescale refused [numerics]: would be relaxed (drops a rounding and a clip), but only exact is allowed}}
@@ -365,9 +392,10 @@ func.func @dequantized_rescale(%x: !half) -> !f {
 }
 
 // CHECK-LABEL: func.func @never_unasked(
-// CHECK-NEXT: %0 = quant.qcast %x : {{.*}} to tensor<4x!quant.uniform<i8:f32, 5.000000e-01:3>>
-// CHECK-NEXT: %1 = quant.dcast %0 : {{.*}} to tensor<4xf32>
-// CHECK-NEXT: func.return %1
+// CHECK-SAME: [[X:%[a-z0-9_]+]]:
+// CHECK-NEXT: [[V0:%[a-z0-9_]+]] = quant.qcast [[X]] : {{.*}} to tensor<4x!quant.uniform<i8:f32, 5.000000e-01:3>>
+// CHECK-NEXT: [[V1:%[a-z0-9_]+]] = quant.dcast [[V0]] : {{.*}} to tensor<4xf32>
+// CHECK-NEXT: return [[V1]]
 func.func @never_unasked(%x: !f) -> !f {
   %0 = quant.qcast %x : !f to !q
   // expected-remark@+1 {{dequantize-of-quantize refused [numerics]: would be relaxed (drops a rounding and a clip), but only exact is allowed}}

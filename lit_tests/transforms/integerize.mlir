@@ -13,8 +13,10 @@
 // -- ops that requantize ---------------------------------------------------------------
 
 // CHECK-LABEL: func.func @add(
-// CHECK-NEXT: %0 = nn.add %x, %y : {{.*}} -> tensor<4x!quant.uniform<i8:f32, 5.000000e-01:3>>
-// CHECK-NEXT: func.return %0
+// CHECK-SAME: [[X:%[a-z0-9_]+]]:
+// CHECK-SAME: [[Y:%[a-z0-9_]+]]:
+// CHECK-NEXT: [[V0:%[a-z0-9_]+]] = nn.add [[X]], [[Y]] : {{.*}} -> tensor<4x!quant.uniform<i8:f32, 5.000000e-01:3>>
+// CHECK-NEXT: return [[V0]]
 func.func @add(%x: !a, %y: !b) -> !a {
   // DOC-BEFORE
   %0 = quant.dcast %x : !a to !f
@@ -23,14 +25,15 @@ func.func @add(%x: !a, %y: !b) -> !a {
   // expected-remark@+1 {{integerize-op fired, exact}}
   %3 = quant.qcast %2 : !f to !a
   // DOC-AFTER
-  //   %2 = nn.add %x, %y : (!a, !b) -> !a
+  //   %3 = nn.add %x, %y : (!a, !b) -> !a
   // DOC-END
   func.return %3 : !a
 }
 
 // CHECK-LABEL: func.func @keeps_key_and_rounding(
-// CHECK-NEXT: %0 = nn.sigmoid %x rounding half_away {nn.key = "gate"} : {{.*}} -> tensor<4x!quant.uniform<u8:f32, 2.500000e-01:128>>
-// CHECK-NEXT: func.return %0
+// CHECK-SAME: [[X:%[a-z0-9_]+]]:
+// CHECK-NEXT: [[V0:%[a-z0-9_]+]] = nn.sigmoid [[X]] rounding half_away {nn.key = "gate"} : {{.*}} -> tensor<4x!quant.uniform<u8:f32, 2.500000e-01:128>>
+// CHECK-NEXT: return [[V0]]
 func.func @keeps_key_and_rounding(%x: !a) -> !b {
   %0 = quant.dcast %x : !a to !f
   %1 = nn.sigmoid %0 {nn.key = "gate"} : (!f) -> !f
@@ -40,8 +43,9 @@ func.func @keeps_key_and_rounding(%x: !a) -> !b {
 }
 
 // CHECK-LABEL: func.func @dynamic(
-// CHECK-NEXT: %0 = nn.softmax %x : {{.*}} -> tensor<?x4x!quant.uniform<i8:f32, 5.000000e-01:3>>
-// CHECK-NEXT: func.return %0
+// CHECK-SAME: [[X:%[a-z0-9_]+]]:
+// CHECK-NEXT: [[V0:%[a-z0-9_]+]] = nn.softmax [[X]] : {{.*}} -> tensor<?x4x!quant.uniform<i8:f32, 5.000000e-01:3>>
+// CHECK-NEXT: return [[V0]]
 func.func @dynamic(%x: !dynamic) -> !dynamic {
   %0 = quant.dcast %x : !dynamic to tensor<?x4xf32>
   %1 = nn.softmax %0 : (tensor<?x4xf32>) -> tensor<?x4xf32>
@@ -52,8 +56,11 @@ func.func @dynamic(%x: !dynamic) -> !dynamic {
 
 // Per-axis weights, and a bias on the product of the scales.
 // CHECK-LABEL: func.func @fully_connected(
-// CHECK-NEXT: %0 = nn.fully_connected %x, %w, %b : {{.*}} -> tensor<3x2x!quant.uniform<u8:f32, 1.000000e+00:9>>
-// CHECK-NEXT: func.return %0
+// CHECK-SAME: [[X:%[a-z0-9_]+]]:
+// CHECK-SAME: [[Y:%[a-z0-9_]+]]:
+// CHECK-SAME: [[Z:%[a-z0-9_]+]]:
+// CHECK-NEXT: [[V0:%[a-z0-9_]+]] = nn.fully_connected [[X]], [[Y]], [[Z]] : {{.*}} -> tensor<3x2x!quant.uniform<u8:f32, 1.000000e+00:9>>
+// CHECK-NEXT: return [[V0]]
 func.func @fully_connected(%x: tensor<3x4x!quant.uniform<i8:f32, 0.5:3>>, %w: !rows, %b: tensor<2x!quant.uniform<i32:f32:0, {0.25, 0.125}>>) -> tensor<3x2x!quant.uniform<u8:f32, 1.0:9>> {
   %0 = quant.dcast %x : tensor<3x4x!quant.uniform<i8:f32, 0.5:3>> to tensor<3x4xf32>
   %1 = quant.dcast %w : !rows to tensor<2x4xf32>
@@ -66,9 +73,12 @@ func.func @fully_connected(%x: tensor<3x4x!quant.uniform<i8:f32, 0.5:3>>, %w: !r
 
 // A bias on another scale stays a float operand.
 // CHECK-LABEL: func.func @foreign_bias(
-// CHECK-NEXT: %0 = quant.dcast %b : {{.*}} to tensor<2xf32>
-// CHECK-NEXT: %1 = nn.fully_connected %x, %w, %0 : {{.*}} -> tensor<3x2x!quant.uniform<u8:f32, 1.000000e+00:9>>
-// CHECK-NEXT: func.return %1
+// CHECK-SAME: [[X:%[a-z0-9_]+]]:
+// CHECK-SAME: [[Y:%[a-z0-9_]+]]:
+// CHECK-SAME: [[Z:%[a-z0-9_]+]]:
+// CHECK-NEXT: [[V0:%[a-z0-9_]+]] = quant.dcast [[Z]] : {{.*}} to tensor<2xf32>
+// CHECK-NEXT: [[V1:%[a-z0-9_]+]] = nn.fully_connected [[X]], [[Y]], [[V0]] : {{.*}} -> tensor<3x2x!quant.uniform<u8:f32, 1.000000e+00:9>>
+// CHECK-NEXT: return [[V1]]
 func.func @foreign_bias(%x: tensor<3x4x!quant.uniform<i8:f32, 0.5:3>>, %w: !rows, %b: tensor<2x!quant.uniform<i32:f32, 0.3>>) -> tensor<3x2x!quant.uniform<u8:f32, 1.0:9>> {
   %0 = quant.dcast %x : tensor<3x4x!quant.uniform<i8:f32, 0.5:3>> to tensor<3x4xf32>
   %1 = quant.dcast %w : !rows to tensor<2x4xf32>
@@ -80,11 +90,13 @@ func.func @foreign_bias(%x: tensor<3x4x!quant.uniform<i8:f32, 0.5:3>>, %w: !rows
 }
 
 // CHECK-LABEL: func.func @weights_per_input(
-// CHECK-NEXT: %0 = quant.dcast %x : {{.*}} to tensor<3x2xf32>
-// CHECK-NEXT: %1 = quant.dcast %w : {{.*}} to tensor<4x2xf32>
-// CHECK-NEXT: %2 = nn.fully_connected %0, %1 : {{.*}} -> tensor<3x4xf32>
-// CHECK-NEXT: %3 = quant.qcast %2 : {{.*}} to tensor<3x4x!quant.uniform<u8:f32, 1.000000e+00:9>>
-// CHECK-NEXT: func.return %3
+// CHECK-SAME: [[X:%[a-z0-9_]+]]:
+// CHECK-SAME: [[Y:%[a-z0-9_]+]]:
+// CHECK-NEXT: [[V0:%[a-z0-9_]+]] = quant.dcast [[X]] : {{.*}} to tensor<3x2xf32>
+// CHECK-NEXT: [[V1:%[a-z0-9_]+]] = quant.dcast [[Y]] : {{.*}} to tensor<4x2xf32>
+// CHECK-NEXT: [[V2:%[a-z0-9_]+]] = nn.fully_connected [[V0]], [[V1]] : {{.*}} -> tensor<3x4xf32>
+// CHECK-NEXT: [[V3:%[a-z0-9_]+]] = quant.qcast [[V2]] : {{.*}} to tensor<3x4x!quant.uniform<u8:f32, 1.000000e+00:9>>
+// CHECK-NEXT: return [[V3]]
 func.func @weights_per_input(%x: tensor<3x2x!quant.uniform<i8:f32, 0.5:3>>, %w: !columns) -> tensor<3x4x!quant.uniform<u8:f32, 1.0:9>> {
   %0 = quant.dcast %x : tensor<3x2x!quant.uniform<i8:f32, 0.5:3>> to tensor<3x2xf32>
   %1 = quant.dcast %w : !columns to tensor<4x2xf32>
@@ -95,10 +107,12 @@ func.func @weights_per_input(%x: tensor<3x2x!quant.uniform<i8:f32, 0.5:3>>, %w: 
 }
 
 // CHECK-LABEL: func.func @float_operand(
-// CHECK-NEXT: %0 = quant.dcast %x : {{.*}} to tensor<4xf32>
-// CHECK-NEXT: %1 = nn.add %0, %y : {{.*}} -> tensor<4xf32>
-// CHECK-NEXT: %2 = quant.qcast %1 : {{.*}} to tensor<4x!quant.uniform<i8:f32, 5.000000e-01:3>>
-// CHECK-NEXT: func.return %2
+// CHECK-SAME: [[X:%[a-z0-9_]+]]:
+// CHECK-SAME: [[Y:%[a-z0-9_]+]]:
+// CHECK-NEXT: [[V0:%[a-z0-9_]+]] = quant.dcast [[X]] : {{.*}} to tensor<4xf32>
+// CHECK-NEXT: [[V1:%[a-z0-9_]+]] = nn.add [[V0]], [[Y]] : {{.*}} -> tensor<4xf32>
+// CHECK-NEXT: [[V2:%[a-z0-9_]+]] = quant.qcast [[V1]] : {{.*}} to tensor<4x!quant.uniform<i8:f32, 5.000000e-01:3>>
+// CHECK-NEXT: return [[V2]]
 func.func @float_operand(%x: !a, %y: !f) -> !a {
   %0 = quant.dcast %x : !a to !f
   %1 = nn.add %0, %y : (!f, !f) -> !f
@@ -108,10 +122,11 @@ func.func @float_operand(%x: !a, %y: !f) -> !a {
 }
 
 // CHECK-LABEL: func.func @float_result_used(
-// CHECK-NEXT: %0 = quant.dcast %x : {{.*}} to tensor<4xf32>
-// CHECK-NEXT: %1 = nn.tanh %0 : {{.*}} -> tensor<4xf32>
-// CHECK-NEXT: %2 = quant.qcast %1 : {{.*}} to tensor<4x!quant.uniform<u8:f32, 2.500000e-01:128>>
-// CHECK-NEXT: func.return %2, %1
+// CHECK-SAME: [[X:%[a-z0-9_]+]]:
+// CHECK-NEXT: [[V0:%[a-z0-9_]+]] = quant.dcast [[X]] : {{.*}} to tensor<4xf32>
+// CHECK-NEXT: [[V1:%[a-z0-9_]+]] = nn.tanh [[V0]] : {{.*}} -> tensor<4xf32>
+// CHECK-NEXT: [[V2:%[a-z0-9_]+]] = quant.qcast [[V1]] : {{.*}} to tensor<4x!quant.uniform<u8:f32, 2.500000e-01:128>>
+// CHECK-NEXT: return [[V2]], [[V1]]
 func.func @float_result_used(%x: !a) -> (!b, !f) {
   %0 = quant.dcast %x : !a to !f
   %1 = nn.tanh %0 : (!f) -> !f
@@ -121,8 +136,9 @@ func.func @float_result_used(%x: !a) -> (!b, !f) {
 }
 
 // CHECK-LABEL: func.func @quantized_twice_alike(
-// CHECK-NEXT: %0 = nn.tanh %x : {{.*}} -> tensor<4x!quant.uniform<u8:f32, 2.500000e-01:128>>
-// CHECK-NEXT: func.return %0, %0
+// CHECK-SAME: [[X:%[a-z0-9_]+]]:
+// CHECK-NEXT: [[V0:%[a-z0-9_]+]] = nn.tanh [[X]] : {{.*}} -> tensor<4x!quant.uniform<u8:f32, 2.500000e-01:128>>
+// CHECK-NEXT: return [[V0]], [[V0]]
 func.func @quantized_twice_alike(%x: !a) -> (!b, !b) {
   %0 = quant.dcast %x : !a to !f
   %1 = nn.tanh %0 : (!f) -> !f
@@ -133,11 +149,12 @@ func.func @quantized_twice_alike(%x: !a) -> (!b, !b) {
 }
 
 // CHECK-LABEL: func.func @quantized_twice_differently(
-// CHECK-NEXT: %0 = quant.dcast %x : {{.*}} to tensor<4xf32>
-// CHECK-NEXT: %1 = nn.tanh %0 : {{.*}} -> tensor<4xf32>
-// CHECK-NEXT: %2 = quant.qcast %1 : {{.*}} to tensor<4x!quant.uniform<i8:f32, 5.000000e-01:3>>
-// CHECK-NEXT: %3 = quant.qcast %1 : {{.*}} to tensor<4x!quant.uniform<u8:f32, 2.500000e-01:128>>
-// CHECK-NEXT: func.return %2, %3
+// CHECK-SAME: [[X:%[a-z0-9_]+]]:
+// CHECK-NEXT: [[V0:%[a-z0-9_]+]] = quant.dcast [[X]] : {{.*}} to tensor<4xf32>
+// CHECK-NEXT: [[V1:%[a-z0-9_]+]] = nn.tanh [[V0]] : {{.*}} -> tensor<4xf32>
+// CHECK-NEXT: [[V2:%[a-z0-9_]+]] = quant.qcast [[V1]] : {{.*}} to tensor<4x!quant.uniform<i8:f32, 5.000000e-01:3>>
+// CHECK-NEXT: [[V3:%[a-z0-9_]+]] = quant.qcast [[V1]] : {{.*}} to tensor<4x!quant.uniform<u8:f32, 2.500000e-01:128>>
+// CHECK-NEXT: return [[V2]], [[V3]]
 func.func @quantized_twice_differently(%x: !a) -> (!a, !b) {
   %0 = quant.dcast %x : !a to !f
   %1 = nn.tanh %0 : (!f) -> !f
@@ -150,11 +167,13 @@ func.func @quantized_twice_differently(%x: !a) -> (!a, !b) {
 
 // 0 / 0 is no number.
 // CHECK-LABEL: func.func @divisor_may_be_zero(
-// CHECK-NEXT: %0 = quant.dcast %x : {{.*}} to tensor<4xf32>
-// CHECK-NEXT: %1 = quant.dcast %y : {{.*}} to tensor<4xf32>
-// CHECK-NEXT: %2 = nn.div %0, %1 : {{.*}} -> tensor<4xf32>
-// CHECK-NEXT: %3 = quant.qcast %2 : {{.*}} to tensor<4x!quant.uniform<u8:f32, 2.500000e-01:128>>
-// CHECK-NEXT: func.return %3
+// CHECK-SAME: [[X:%[a-z0-9_]+]]:
+// CHECK-SAME: [[Y:%[a-z0-9_]+]]:
+// CHECK-NEXT: [[V0:%[a-z0-9_]+]] = quant.dcast [[X]] : {{.*}} to tensor<4xf32>
+// CHECK-NEXT: [[V1:%[a-z0-9_]+]] = quant.dcast [[Y]] : {{.*}} to tensor<4xf32>
+// CHECK-NEXT: [[V2:%[a-z0-9_]+]] = nn.div [[V0]], [[V1]] : {{.*}} -> tensor<4xf32>
+// CHECK-NEXT: [[V3:%[a-z0-9_]+]] = quant.qcast [[V2]] : {{.*}} to tensor<4x!quant.uniform<u8:f32, 2.500000e-01:128>>
+// CHECK-NEXT: return [[V3]]
 func.func @divisor_may_be_zero(%x: !a, %y: !a) -> !b {
   %0 = quant.dcast %x : !a to !f
   %1 = quant.dcast %y : !a to !f
@@ -165,9 +184,10 @@ func.func @divisor_may_be_zero(%x: !a, %y: !a) -> !b {
 }
 
 // CHECK-LABEL: func.func @divisor_is_not_zero(
-// CHECK-NEXT: %y = nn.constant dense<[1, 2, 4, 5]> : tensor<4xi8> : tensor<4x!quant.uniform<i8:f32, 5.000000e-01:3>>
-// CHECK-NEXT: %0 = nn.div %x, %y : {{.*}} -> tensor<4x!quant.uniform<u8:f32, 2.500000e-01:128>>
-// CHECK-NEXT: func.return %0
+// CHECK-SAME: [[X:%[a-z0-9_]+]]:
+// CHECK-NEXT: [[V0:%[a-z0-9_]+]] = nn.constant dense<[1, 2, 4, 5]> : tensor<4xi8> : tensor<4x!quant.uniform<i8:f32, 5.000000e-01:3>>
+// CHECK-NEXT: [[V1:%[a-z0-9_]+]] = nn.div [[X]], [[V0]] : {{.*}} -> tensor<4x!quant.uniform<u8:f32, 2.500000e-01:128>>
+// CHECK-NEXT: return [[V1]]
 func.func @divisor_is_not_zero(%x: !a) -> !b {
   %y = nn.constant dense<[1, 2, 4, 5]> : tensor<4xi8> : !a
   %0 = quant.dcast %x : !a to !f
@@ -179,10 +199,11 @@ func.func @divisor_is_not_zero(%x: !a) -> !b {
 }
 
 // CHECK-LABEL: func.func @gemmlowp(
-// CHECK-NEXT: %0 = quant.dcast %x : {{.*}} to tensor<4xf32>
-// CHECK-NEXT: %1 = nn.tanh %0 : {{.*}} -> tensor<4xf32>
-// CHECK-NEXT: %2 = quant.qcast %1 {quant.rounding = "gemmlowp"} : {{.*}} to tensor<4x!quant.uniform<u8:f32, 2.500000e-01:128>>
-// CHECK-NEXT: func.return %2
+// CHECK-SAME: [[X:%[a-z0-9_]+]]:
+// CHECK-NEXT: [[V0:%[a-z0-9_]+]] = quant.dcast [[X]] : {{.*}} to tensor<4xf32>
+// CHECK-NEXT: [[V1:%[a-z0-9_]+]] = nn.tanh [[V0]] : {{.*}} -> tensor<4xf32>
+// CHECK-NEXT: [[V2:%[a-z0-9_]+]] = quant.qcast [[V1]] {quant.rounding = "gemmlowp"} : {{.*}} to tensor<4x!quant.uniform<u8:f32, 2.500000e-01:128>>
+// CHECK-NEXT: return [[V2]]
 func.func @gemmlowp(%x: !a) -> !b {
   %0 = quant.dcast %x : !a to !f
   %1 = nn.tanh %0 : (!f) -> !f
@@ -192,10 +213,11 @@ func.func @gemmlowp(%x: !a) -> !b {
 }
 
 // CHECK-LABEL: func.func @float_codes(
-// CHECK-NEXT: %0 = quant.dcast %x : {{.*}} to tensor<4xf32>
-// CHECK-NEXT: %1 = nn.tanh %0 : {{.*}} -> tensor<4xf32>
-// CHECK-NEXT: %2 = quant.qcast %1 : {{.*}} to tensor<4x!quant.uniform<u8:f32, 2.500000e-01:128>>
-// CHECK-NEXT: func.return %2
+// CHECK-SAME: [[X:%[a-z0-9_]+]]:
+// CHECK-NEXT: [[V0:%[a-z0-9_]+]] = quant.dcast [[X]] : {{.*}} to tensor<4xf32>
+// CHECK-NEXT: [[V1:%[a-z0-9_]+]] = nn.tanh [[V0]] : {{.*}} -> tensor<4xf32>
+// CHECK-NEXT: [[V2:%[a-z0-9_]+]] = quant.qcast [[V1]] : {{.*}} to tensor<4x!quant.uniform<u8:f32, 2.500000e-01:128>>
+// CHECK-NEXT: return [[V2]]
 func.func @float_codes(%x: tensor<4x!quant.uniform<f8E4M3FN:f32, 0.5>>) -> !b {
   %0 = quant.dcast %x : tensor<4x!quant.uniform<f8E4M3FN:f32, 0.5>> to !f
   %1 = nn.tanh %0 : (!f) -> !f
@@ -207,8 +229,9 @@ func.func @float_codes(%x: tensor<4x!quant.uniform<f8E4M3FN:f32, 0.5>>) -> !b {
 // -- movement between dequantize and quantize: T13, T14, T16, T17, T18 -------------------
 
 // CHECK-LABEL: func.func @transposed(
-// CHECK-NEXT: %0 = nn.transpose %x perm [1, 0] : {{.*}} -> tensor<4x2x!quant.uniform<i8:f32:1, {5.000000e-01,2.500000e-01}>>
-// CHECK-NEXT: func.return %0
+// CHECK-SAME: [[X:%[a-z0-9_]+]]:
+// CHECK-NEXT: [[V0:%[a-z0-9_]+]] = nn.transpose [[X]] perm [1, 0] : {{.*}} -> tensor<4x2x!quant.uniform<i8:f32:1, {5.000000e-01,2.500000e-01}>>
+// CHECK-NEXT: return [[V0]]
 func.func @transposed(%x: !rows) -> !columns {
   %0 = quant.dcast %x : !rows to tensor<2x4xf32>
   // expected-remark@+1 {{sink-dequantize fired, exact}}
@@ -220,9 +243,10 @@ func.func @transposed(%x: !rows) -> !columns {
 
 // An open island: moving the cast would make an op at a float interface run on integers.
 // CHECK-LABEL: func.func @open_below(
-// CHECK-NEXT: %0 = quant.dcast %x : {{.*}} to tensor<2x4xf32>
-// CHECK-NEXT: %1 = nn.transpose %0 perm [1, 0] : {{.*}} -> tensor<4x2xf32>
-// CHECK-NEXT: func.return %1
+// CHECK-SAME: [[X:%[a-z0-9_]+]]:
+// CHECK-NEXT: [[V0:%[a-z0-9_]+]] = quant.dcast [[X]] : {{.*}} to tensor<2x4xf32>
+// CHECK-NEXT: [[V1:%[a-z0-9_]+]] = nn.transpose [[V0]] perm [1, 0] : {{.*}} -> tensor<4x2xf32>
+// CHECK-NEXT: return [[V1]]
 func.func @open_below(%x: !rows) -> tensor<4x2xf32> {
   %0 = quant.dcast %x : !rows to tensor<2x4xf32>
   // expected-remark@+1 {{sink-dequantize refused [open-island]: the float result is not quantized again}}
@@ -231,9 +255,10 @@ func.func @open_below(%x: !rows) -> tensor<4x2xf32> {
 }
 
 // CHECK-LABEL: func.func @open_above(
-// CHECK-NEXT: %0 = nn.transpose %x perm [1, 0] : {{.*}} -> tensor<4x2xf32>
-// CHECK-NEXT: %1 = quant.qcast %0 : {{.*}} to tensor<4x2x!quant.uniform<i8:f32:1, {5.000000e-01,2.500000e-01}>>
-// CHECK-NEXT: func.return %1
+// CHECK-SAME: [[X:%[a-z0-9_]+]]:
+// CHECK-NEXT: [[V0:%[a-z0-9_]+]] = nn.transpose [[X]] perm [1, 0] : {{.*}} -> tensor<4x2xf32>
+// CHECK-NEXT: [[V1:%[a-z0-9_]+]] = quant.qcast [[V0]] : {{.*}} to tensor<4x2x!quant.uniform<i8:f32:1, {5.000000e-01,2.500000e-01}>>
+// CHECK-NEXT: return [[V1]]
 func.func @open_above(%x: tensor<2x4xf32>) -> !columns {
   %0 = nn.transpose %x perm [1, 0] : (tensor<2x4xf32>) -> tensor<4x2xf32>
   // expected-remark@+1 {{hoist-quantize refused [open-island]: the float values above are not dequantized codes}}
@@ -243,8 +268,10 @@ func.func @open_above(%x: tensor<2x4xf32>) -> !columns {
 
 // T16: one type all through.
 // CHECK-LABEL: func.func @concat_alike(
-// CHECK-NEXT: %0 = nn.concat %x, %y axis 1 : {{.*}} -> tensor<?x8x!quant.uniform<i8:f32, 5.000000e-01:3>>
-// CHECK-NEXT: func.return %0
+// CHECK-SAME: [[X:%[a-z0-9_]+]]:
+// CHECK-SAME: [[Y:%[a-z0-9_]+]]:
+// CHECK-NEXT: [[V0:%[a-z0-9_]+]] = nn.concat [[X]], [[Y]] axis 1 : {{.*}} -> tensor<?x8x!quant.uniform<i8:f32, 5.000000e-01:3>>
+// CHECK-NEXT: return [[V0]]
 func.func @concat_alike(%x: !dynamic, %y: !dynamic) -> tensor<?x8x!quant.uniform<i8:f32, 0.5:3>> {
   %0 = quant.dcast %x : !dynamic to tensor<?x4xf32>
   %1 = quant.dcast %y : !dynamic to tensor<?x4xf32>
@@ -257,9 +284,11 @@ func.func @concat_alike(%x: !dynamic, %y: !dynamic) -> tensor<?x8x!quant.uniform
 
 // T18: every operand gets its own rescale, or none.
 // CHECK-LABEL: func.func @concat_unequal(
-// CHECK-NEXT: %0 = quant.rescale %y : {{.*}} to tensor<4x!quant.uniform<i8:f32, 5.000000e-01:3>>
-// CHECK-NEXT: %1 = nn.concat %x, %0 axis 0 : {{.*}} -> tensor<8x!quant.uniform<i8:f32, 5.000000e-01:3>>
-// CHECK-NEXT: func.return %1
+// CHECK-SAME: [[X:%[a-z0-9_]+]]:
+// CHECK-SAME: [[Y:%[a-z0-9_]+]]:
+// CHECK-NEXT: [[V0:%[a-z0-9_]+]] = quant.rescale [[Y]] : {{.*}} to tensor<4x!quant.uniform<i8:f32, 5.000000e-01:3>>
+// CHECK-NEXT: [[V1:%[a-z0-9_]+]] = nn.concat [[X]], [[V0]] axis 0 : {{.*}} -> tensor<8x!quant.uniform<i8:f32, 5.000000e-01:3>>
+// CHECK-NEXT: return [[V1]]
 func.func @concat_unequal(%x: !a, %y: !b) -> tensor<8x!quant.uniform<i8:f32, 0.5:3>> {
   %0 = quant.dcast %x : !a to !f
   %1 = quant.dcast %y : !b to !f
@@ -273,10 +302,11 @@ func.func @concat_unequal(%x: !a, %y: !b) -> tensor<8x!quant.uniform<i8:f32, 0.5
 
 // T17: the quantize reaches the op above; a float constant is quantized on the way.
 // CHECK-LABEL: func.func @concat_computed(
-// CHECK-NEXT: %0 = nn.tanh %x : {{.*}} -> tensor<4x!quant.uniform<u8:f32, 2.500000e-01:128>>
-// CHECK-NEXT: %1 = nn.constant dense<[-126, 124]> : tensor<2xi8> : tensor<2x!quant.uniform<u8:f32, 2.500000e-01:128>>
-// CHECK-NEXT: %2 = nn.concat %0, %1 axis 0 : {{.*}} -> tensor<6x!quant.uniform<u8:f32, 2.500000e-01:128>>
-// CHECK-NEXT: func.return %2
+// CHECK-SAME: [[X:%[a-z0-9_]+]]:
+// CHECK-NEXT: [[V0:%[a-z0-9_]+]] = nn.tanh [[X]] : {{.*}} -> tensor<4x!quant.uniform<u8:f32, 2.500000e-01:128>>
+// CHECK-NEXT: [[V1:%[a-z0-9_]+]] = nn.constant dense<[-126, 124]> : tensor<2xi8> : tensor<2x!quant.uniform<u8:f32, 2.500000e-01:128>>
+// CHECK-NEXT: [[V2:%[a-z0-9_]+]] = nn.concat [[V0]], [[V1]] axis 0 : {{.*}} -> tensor<6x!quant.uniform<u8:f32, 2.500000e-01:128>>
+// CHECK-NEXT: return [[V2]]
 func.func @concat_computed(%x: !a) -> tensor<6x!quant.uniform<u8:f32, 0.25:128>> {
   %c = nn.constant dense<[0.5, -1.0]> : tensor<2xf32> : tensor<2xf32>
   %0 = quant.dcast %x : !a to !f
@@ -290,11 +320,12 @@ func.func @concat_computed(%x: !a) -> tensor<6x!quant.uniform<u8:f32, 0.25:128>>
 }
 
 // CHECK-LABEL: func.func @moved_value_used(
-// CHECK-NEXT: %0 = quant.dcast %x : {{.*}} to tensor<4xf32>
-// CHECK-NEXT: %1 = nn.tanh %0 : {{.*}} -> tensor<4xf32>
-// CHECK-NEXT: %2 = nn.relu %1 : {{.*}} -> tensor<4xf32>
-// CHECK-NEXT: %3 = quant.qcast %2 : {{.*}} to tensor<4x!quant.uniform<u8:f32, 2.500000e-01:128>>
-// CHECK-NEXT: func.return %3, %2
+// CHECK-SAME: [[X:%[a-z0-9_]+]]:
+// CHECK-NEXT: [[V0:%[a-z0-9_]+]] = quant.dcast [[X]] : {{.*}} to tensor<4xf32>
+// CHECK-NEXT: [[V1:%[a-z0-9_]+]] = nn.tanh [[V0]] : {{.*}} -> tensor<4xf32>
+// CHECK-NEXT: [[V2:%[a-z0-9_]+]] = nn.relu [[V1]] : {{.*}} -> tensor<4xf32>
+// CHECK-NEXT: [[V3:%[a-z0-9_]+]] = quant.qcast [[V2]] : {{.*}} to tensor<4x!quant.uniform<u8:f32, 2.500000e-01:128>>
+// CHECK-NEXT: return [[V3]], [[V2]]
 func.func @moved_value_used(%x: !a) -> (!b, !f) {
   %0 = quant.dcast %x : !a to !f
   %1 = nn.tanh %0 : (!f) -> !f
@@ -308,9 +339,10 @@ func.func @moved_value_used(%x: !a) -> (!b, !f) {
 
 // The float relu after a quantized conv is a relu of codes, in the output's own qparams.
 // CHECK-LABEL: func.func @relu(
-// CHECK-NEXT: %0 = nn.tanh %x : {{.*}} -> tensor<4x!quant.uniform<u8:f32, 2.500000e-01:128>>
-// CHECK-NEXT: %1 = nn.relu %0 : {{.*}} -> tensor<4x!quant.uniform<u8:f32, 2.500000e-01:128>>
-// CHECK-NEXT: func.return %1
+// CHECK-SAME: [[X:%[a-z0-9_]+]]:
+// CHECK-NEXT: [[V0:%[a-z0-9_]+]] = nn.tanh [[X]] : {{.*}} -> tensor<4x!quant.uniform<u8:f32, 2.500000e-01:128>>
+// CHECK-NEXT: [[V1:%[a-z0-9_]+]] = nn.relu [[V0]] : {{.*}} -> tensor<4x!quant.uniform<u8:f32, 2.500000e-01:128>>
+// CHECK-NEXT: return [[V1]]
 func.func @relu(%x: !a) -> !b {
   %0 = quant.dcast %x : !a to !f
   %1 = nn.tanh %0 : (!f) -> !f
@@ -322,9 +354,10 @@ func.func @relu(%x: !a) -> !b {
 }
 
 // CHECK-LABEL: func.func @clip_at_codes(
-// CHECK-NEXT: %0 = nn.clip %x min 0.0 max 6.0 : {{.*}} -> tensor<4x!quant.uniform<i8:f32, 5.000000e-01:3>>
-// CHECK-NEXT: %1 = quant.rescale %0 : {{.*}} to tensor<4x!quant.uniform<u8:f32, 2.500000e-01:128>>
-// CHECK-NEXT: func.return %1
+// CHECK-SAME: [[X:%[a-z0-9_]+]]:
+// CHECK-NEXT: [[V0:%[a-z0-9_]+]] = nn.clip [[X]] min 0.0 max 6.0 : {{.*}} -> tensor<4x!quant.uniform<i8:f32, 5.000000e-01:3>>
+// CHECK-NEXT: [[V1:%[a-z0-9_]+]] = quant.rescale [[V0]] : {{.*}} to tensor<4x!quant.uniform<u8:f32, 2.500000e-01:128>>
+// CHECK-NEXT: return [[V1]]
 func.func @clip_at_codes(%x: !a) -> !b {
   %0 = quant.dcast %x : !a to !f
   // expected-remark@+1 {{sink-dequantize fired, exact}}
@@ -336,9 +369,10 @@ func.func @clip_at_codes(%x: !a) -> !b {
 
 // No code of !a is 6.1: the clip moves to the other side of the rescale instead.
 // CHECK-LABEL: func.func @clip_between_codes(
-// CHECK-NEXT: %0 = quant.rescale %x : {{.*}} to tensor<4x!quant.uniform<u8:f32, 2.500000e-01:128>>
-// CHECK-NEXT: %1 = nn.clip %0 min 0.0 max 6.1 : {{.*}} -> tensor<4x!quant.uniform<u8:f32, 2.500000e-01:128>>
-// CHECK-NEXT: func.return %1
+// CHECK-SAME: [[X:%[a-z0-9_]+]]:
+// CHECK-NEXT: [[V0:%[a-z0-9_]+]] = quant.rescale [[X]] : {{.*}} to tensor<4x!quant.uniform<u8:f32, 2.500000e-01:128>>
+// CHECK-NEXT: [[V1:%[a-z0-9_]+]] = nn.clip [[V0]] min 0.0 max 6.1 : {{.*}} -> tensor<4x!quant.uniform<u8:f32, 2.500000e-01:128>>
+// CHECK-NEXT: return [[V1]]
 func.func @clip_between_codes(%x: !a) -> !b {
   %0 = quant.dcast %x : !a to !f
   %1 = nn.clip %0 min 0.0 max 6.1 : (!f) -> !f
@@ -350,10 +384,11 @@ func.func @clip_between_codes(%x: !a) -> !b {
 
 // The clip quantizes its bounds half even; the cast rounds ties up.
 // CHECK-LABEL: func.func @clip_rounded_otherwise(
-// CHECK-NEXT: %0 = quant.dcast %x : {{.*}} to tensor<4xf32>
-// CHECK-NEXT: %1 = nn.clip %0 max 6.125 : {{.*}} -> tensor<4xf32>
-// CHECK-NEXT: %2 = quant.qcast %1 {quant.rounding = "half_up"} : {{.*}} to tensor<4x!quant.uniform<u8:f32, 2.500000e-01:128>>
-// CHECK-NEXT: func.return %2
+// CHECK-SAME: [[X:%[a-z0-9_]+]]:
+// CHECK-NEXT: [[V0:%[a-z0-9_]+]] = quant.dcast [[X]] : {{.*}} to tensor<4xf32>
+// CHECK-NEXT: [[V1:%[a-z0-9_]+]] = nn.clip [[V0]] max 6.125 : {{.*}} -> tensor<4xf32>
+// CHECK-NEXT: [[V2:%[a-z0-9_]+]] = quant.qcast [[V1]] {quant.rounding = "half_up"} : {{.*}} to tensor<4x!quant.uniform<u8:f32, 2.500000e-01:128>>
+// CHECK-NEXT: return [[V2]]
 func.func @clip_rounded_otherwise(%x: !a) -> !b {
   %0 = quant.dcast %x : !a to !f
   // expected-remark@+1 {{sink-dequantize refused [levels]}}
@@ -365,9 +400,10 @@ func.func @clip_rounded_otherwise(%x: !a) -> !b {
 
 // A bound that never acts on codes within the bounds would clamp those outside.
 // CHECK-LABEL: func.func @clip_beyond_the_bounds(
-// CHECK-NEXT: %0 = quant.rescale %x : {{.*}} to tensor<4x!quant.uniform<u8:f32, 2.500000e-01:128>>
-// CHECK-NEXT: %1 = nn.clip %0 min -60.0 : {{.*}} -> tensor<4x!quant.uniform<u8:f32, 2.500000e-01:128>>
-// CHECK-NEXT: func.return %1
+// CHECK-SAME: [[X:%[a-z0-9_]+]]:
+// CHECK-NEXT: [[V0:%[a-z0-9_]+]] = quant.rescale [[X]] : {{.*}} to tensor<4x!quant.uniform<u8:f32, 2.500000e-01:128>>
+// CHECK-NEXT: [[V1:%[a-z0-9_]+]] = nn.clip [[V0]] min -60.0 : {{.*}} -> tensor<4x!quant.uniform<u8:f32, 2.500000e-01:128>>
+// CHECK-NEXT: return [[V1]]
 func.func @clip_beyond_the_bounds(%x: !narrow) -> !b {
   %0 = quant.dcast %x : !narrow to !f
   %1 = nn.clip %0 min -60.0 : (!f) -> !f

@@ -13,9 +13,10 @@
 // -- movement: T10, T15 and the openings --------------------------------------------
 
 // CHECK-LABEL: func.func @reshape(
-// CHECK-NEXT: %0 = nn.reshape %x : {{.*}} -> tensor<2x16x!quant.uniform<i8:f32, 5.000000e-01:3>>
-// CHECK-NEXT: %1 = quant.rescale %0 : {{.*}} to tensor<2x16x!quant.uniform<u8:f32, 7.500000e-01:128>>
-// CHECK-NEXT: func.return %1
+// CHECK-SAME: [[X:%[a-z0-9_]+]]:
+// CHECK-NEXT: [[V0:%[a-z0-9_]+]] = nn.reshape [[X]] : {{.*}} -> tensor<2x16x!quant.uniform<i8:f32, 5.000000e-01:3>>
+// CHECK-NEXT: [[V1:%[a-z0-9_]+]] = quant.rescale [[V0]] : {{.*}} to tensor<2x16x!quant.uniform<u8:f32, 7.500000e-01:128>>
+// CHECK-NEXT: return [[V1]]
 func.func @reshape(%x: !a) -> !b_out {
   // DOC-BEFORE
   %0 = quant.rescale %x : !a to !b
@@ -29,9 +30,10 @@ func.func @reshape(%x: !a) -> !b_out {
 }
 
 // CHECK-LABEL: func.func @transpose_per_axis(
-// CHECK-NEXT: %0 = nn.transpose %x perm [0, 2, 3, 1] {nn.key = "nhwc"} : {{.*}} -> tensor<1x4x4x2x!quant.uniform<i8:f32:3, {5.000000e-01:3,2.500000e-01:1}>>
-// CHECK-NEXT: %1 = quant.rescale %0 rounding half_away : {{.*}} to tensor<1x4x4x2x!quant.uniform<i8:f32:3, {1.000000e+00,2.000000e+00}>>
-// CHECK-NEXT: func.return %1
+// CHECK-SAME: [[X:%[a-z0-9_]+]]:
+// CHECK-NEXT: [[V0:%[a-z0-9_]+]] = nn.transpose [[X]] perm [0, 2, 3, 1] {nn.key = "nhwc"} : {{.*}} -> tensor<1x4x4x2x!quant.uniform<i8:f32:3, {5.000000e-01:3,2.500000e-01:1}>>
+// CHECK-NEXT: [[V1:%[a-z0-9_]+]] = quant.rescale [[V0]] rounding half_away : {{.*}} to tensor<1x4x4x2x!quant.uniform<i8:f32:3, {1.000000e+00,2.000000e+00}>>
+// CHECK-NEXT: return [[V1]]
 func.func @transpose_per_axis(%x: !channels) -> tensor<1x4x4x2x!quant.uniform<i8:f32:3, {1.0, 2.0}>> {
   %0 = quant.rescale %x rounding half_away : !channels to tensor<1x2x4x4x!quant.uniform<i8:f32:1, {1.0, 2.0}>>
   // expected-remark@+1 {{sink-through-tied fired, exact}}
@@ -40,9 +42,10 @@ func.func @transpose_per_axis(%x: !channels) -> tensor<1x4x4x2x!quant.uniform<i8
 }
 
 // CHECK-LABEL: func.func @merging_the_axis(
-// CHECK-NEXT: %0 = quant.rescale %x : {{.*}} to tensor<1x2x4x4x!quant.uniform<u8:f32, 7.500000e-01:128>>
-// CHECK-NEXT: %1 = nn.reshape %0 : {{.*}} -> tensor<32x!quant.uniform<u8:f32, 7.500000e-01:128>>
-// CHECK-NEXT: func.return %1
+// CHECK-SAME: [[X:%[a-z0-9_]+]]:
+// CHECK-NEXT: [[V0:%[a-z0-9_]+]] = quant.rescale [[X]] : {{.*}} to tensor<1x2x4x4x!quant.uniform<u8:f32, 7.500000e-01:128>>
+// CHECK-NEXT: [[V1:%[a-z0-9_]+]] = nn.reshape [[V0]] : {{.*}} -> tensor<32x!quant.uniform<u8:f32, 7.500000e-01:128>>
+// CHECK-NEXT: return [[V1]]
 func.func @merging_the_axis(%x: !channels) -> tensor<32x!quant.uniform<u8:f32, 0.75:128>> {
   %0 = quant.rescale %x : !channels to !b
   // expected-remark@+1 {{sink-through-tied refused [growth]: 2 parameters would become 32}}
@@ -51,9 +54,10 @@ func.func @merging_the_axis(%x: !channels) -> tensor<32x!quant.uniform<u8:f32, 0
 }
 
 // CHECK-LABEL: func.func @slice_of_unknown_size(
-// CHECK-NEXT: %0 = nn.slice %x starts [0, 0] stops [100, 4] steps [1, 2] : {{.*}} -> tensor<?x2x!quant.uniform<i8:f32, 5.000000e-01:3>>
-// CHECK-NEXT: %1 = quant.rescale %0 : {{.*}} to tensor<?x2x!quant.uniform<u8:f32, 7.500000e-01:128>>
-// CHECK-NEXT: func.return %1
+// CHECK-SAME: [[X:%[a-z0-9_]+]]:
+// CHECK-NEXT: [[V0:%[a-z0-9_]+]] = nn.slice [[X]] starts [0, 0] stops [100, 4] steps [1, 2] : {{.*}} -> tensor<?x2x!quant.uniform<i8:f32, 5.000000e-01:3>>
+// CHECK-NEXT: [[V1:%[a-z0-9_]+]] = quant.rescale [[V0]] : {{.*}} to tensor<?x2x!quant.uniform<u8:f32, 7.500000e-01:128>>
+// CHECK-NEXT: return [[V1]]
 func.func @slice_of_unknown_size(%x: !dynamic_a) -> tensor<?x2x!quant.uniform<u8:f32, 0.75:128>> {
   %0 = quant.rescale %x : !dynamic_a to !dynamic_b
   // expected-remark@+1 {{sink-through-tied fired, exact}}
@@ -62,9 +66,10 @@ func.func @slice_of_unknown_size(%x: !dynamic_a) -> tensor<?x2x!quant.uniform<u8
 }
 
 // CHECK-LABEL: func.func @slice_of_channels(
-// CHECK-NEXT: %0 = nn.slice %x starts [0, 1, 0, 0] stops [1, 2, 4, 4] steps [1, 1, 1, 1] : {{.*}} -> tensor<1x1x4x4x!quant.uniform<i8:f32, 2.500000e-01:1>>
-// CHECK-NEXT: %1 = quant.rescale %0 : {{.*}} to tensor<1x1x4x4x!quant.uniform<u8:f32, 7.500000e-01:128>>
-// CHECK-NEXT: func.return %1
+// CHECK-SAME: [[X:%[a-z0-9_]+]]:
+// CHECK-NEXT: [[V0:%[a-z0-9_]+]] = nn.slice [[X]] starts [0, 1, 0, 0] stops [1, 2, 4, 4] steps [1, 1, 1, 1] : {{.*}} -> tensor<1x1x4x4x!quant.uniform<i8:f32, 2.500000e-01:1>>
+// CHECK-NEXT: [[V1:%[a-z0-9_]+]] = quant.rescale [[V0]] : {{.*}} to tensor<1x1x4x4x!quant.uniform<u8:f32, 7.500000e-01:128>>
+// CHECK-NEXT: return [[V1]]
 func.func @slice_of_channels(%x: !channels) -> tensor<1x1x4x4x!quant.uniform<u8:f32, 0.75:128>> {
   %0 = quant.rescale %x : !channels to !b
   // expected-remark@+1 {{sink-through-tied fired, exact}}
@@ -73,9 +78,10 @@ func.func @slice_of_channels(%x: !channels) -> tensor<1x1x4x4x!quant.uniform<u8:
 }
 
 // CHECK-LABEL: func.func @pad(
-// CHECK-NEXT: %0 = nn.pad %x low [0, 1] high [0, 1] value 1.5 : {{.*}} -> tensor<?x6x!quant.uniform<i8:f32, 5.000000e-01:3>>
-// CHECK-NEXT: %1 = quant.rescale %0 : {{.*}} to tensor<?x6x!quant.uniform<u8:f32, 7.500000e-01:128>>
-// CHECK-NEXT: func.return %1
+// CHECK-SAME: [[X:%[a-z0-9_]+]]:
+// CHECK-NEXT: [[V0:%[a-z0-9_]+]] = nn.pad [[X]] low [0, 1] high [0, 1] value 1.5 : {{.*}} -> tensor<?x6x!quant.uniform<i8:f32, 5.000000e-01:3>>
+// CHECK-NEXT: [[V1:%[a-z0-9_]+]] = quant.rescale [[V0]] : {{.*}} to tensor<?x6x!quant.uniform<u8:f32, 7.500000e-01:128>>
+// CHECK-NEXT: return [[V1]]
 func.func @pad(%x: !dynamic_a) -> tensor<?x6x!quant.uniform<u8:f32, 0.75:128>> {
   %0 = quant.rescale %x : !dynamic_a to !dynamic_b
   // expected-remark@+1 {{sink-through-tied fired, exact}}
@@ -84,9 +90,10 @@ func.func @pad(%x: !dynamic_a) -> tensor<?x6x!quant.uniform<u8:f32, 0.75:128>> {
 }
 
 // CHECK-LABEL: func.func @pad_that_no_code_names(
-// CHECK-NEXT: %0 = quant.rescale %x : {{.*}} to tensor<?x4x!quant.uniform<u8:f32, 7.500000e-01:128>>
-// CHECK-NEXT: %1 = nn.pad %0 low [0, 1] high [0, 1] value 0.75 : {{.*}} -> tensor<?x6x!quant.uniform<u8:f32, 7.500000e-01:128>>
-// CHECK-NEXT: func.return %1
+// CHECK-SAME: [[X:%[a-z0-9_]+]]:
+// CHECK-NEXT: [[V0:%[a-z0-9_]+]] = quant.rescale [[X]] : {{.*}} to tensor<?x4x!quant.uniform<u8:f32, 7.500000e-01:128>>
+// CHECK-NEXT: [[V1:%[a-z0-9_]+]] = nn.pad [[V0]] low [0, 1] high [0, 1] value 0.75 : {{.*}} -> tensor<?x6x!quant.uniform<u8:f32, 7.500000e-01:128>>
+// CHECK-NEXT: return [[V1]]
 func.func @pad_that_no_code_names(%x: !dynamic_a) -> tensor<?x6x!quant.uniform<u8:f32, 0.75:128>> {
   %0 = quant.rescale %x : !dynamic_a to !dynamic_b
   // expected-remark@+1 {{sink-through-tied refused [pad-value]: no i8 integer stands for the border 0.75}}
@@ -95,9 +102,11 @@ func.func @pad_that_no_code_names(%x: !dynamic_a) -> tensor<?x6x!quant.uniform<u
 }
 
 // CHECK-LABEL: func.func @concat(
-// CHECK-NEXT: %0 = nn.concat %x, %y axis 1 : {{.*}} -> tensor<?x8x!quant.uniform<i8:f32, 5.000000e-01:3>>
-// CHECK-NEXT: %1 = quant.rescale %0 : {{.*}} to tensor<?x8x!quant.uniform<u8:f32, 7.500000e-01:128>>
-// CHECK-NEXT: func.return %1
+// CHECK-SAME: [[X:%[a-z0-9_]+]]:
+// CHECK-SAME: [[Y:%[a-z0-9_]+]]:
+// CHECK-NEXT: [[V0:%[a-z0-9_]+]] = nn.concat [[X]], [[Y]] axis 1 : {{.*}} -> tensor<?x8x!quant.uniform<i8:f32, 5.000000e-01:3>>
+// CHECK-NEXT: [[V1:%[a-z0-9_]+]] = quant.rescale [[V0]] : {{.*}} to tensor<?x8x!quant.uniform<u8:f32, 7.500000e-01:128>>
+// CHECK-NEXT: return [[V1]]
 func.func @concat(%x: !dynamic_a, %y: !dynamic_a) -> tensor<?x8x!quant.uniform<u8:f32, 0.75:128>> {
   %0 = quant.rescale %x : !dynamic_a to !dynamic_b
   %1 = quant.rescale %y : !dynamic_a to !dynamic_b
@@ -107,10 +116,12 @@ func.func @concat(%x: !dynamic_a, %y: !dynamic_a) -> tensor<?x8x!quant.uniform<u
 }
 
 // CHECK-LABEL: func.func @concat_from_unequal(
-// CHECK-NEXT: %0 = quant.rescale %x : {{.*}} to tensor<?x4x!quant.uniform<u8:f32, 7.500000e-01:128>>
-// CHECK-NEXT: %1 = quant.rescale %y : {{.*}} to tensor<?x4x!quant.uniform<u8:f32, 7.500000e-01:128>>
-// CHECK-NEXT: %2 = nn.concat %0, %1 axis 1 : {{.*}} -> tensor<?x8x!quant.uniform<u8:f32, 7.500000e-01:128>>
-// CHECK-NEXT: func.return %2
+// CHECK-SAME: [[X:%[a-z0-9_]+]]:
+// CHECK-SAME: [[Y:%[a-z0-9_]+]]:
+// CHECK-NEXT: [[V0:%[a-z0-9_]+]] = quant.rescale [[X]] : {{.*}} to tensor<?x4x!quant.uniform<u8:f32, 7.500000e-01:128>>
+// CHECK-NEXT: [[V1:%[a-z0-9_]+]] = quant.rescale [[Y]] : {{.*}} to tensor<?x4x!quant.uniform<u8:f32, 7.500000e-01:128>>
+// CHECK-NEXT: [[V2:%[a-z0-9_]+]] = nn.concat [[V0]], [[V1]] axis 1 : {{.*}} -> tensor<?x8x!quant.uniform<u8:f32, 7.500000e-01:128>>
+// CHECK-NEXT: return [[V2]]
 func.func @concat_from_unequal(%x: !dynamic_a, %y: tensor<?x4x!quant.uniform<i8:f32, 1.0>>) -> tensor<?x8x!quant.uniform<u8:f32, 0.75:128>> {
   %0 = quant.rescale %x : !dynamic_a to !dynamic_b
   %1 = quant.rescale %y : tensor<?x4x!quant.uniform<i8:f32, 1.0>> to !dynamic_b
@@ -120,10 +131,12 @@ func.func @concat_from_unequal(%x: !dynamic_a, %y: tensor<?x4x!quant.uniform<i8:
 }
 
 // CHECK-LABEL: func.func @concat_that_requantizes(
-// CHECK-NEXT: %0 = quant.rescale %x : {{.*}} to tensor<?x4x!quant.uniform<u8:f32, 7.500000e-01:128>>
-// CHECK-NEXT: %1 = quant.rescale %y : {{.*}} to tensor<?x4x!quant.uniform<u8:f32, 7.500000e-01:128>>
-// CHECK-NEXT: %2 = nn.concat %0, %1 axis 1 : {{.*}} -> tensor<?x8x!quant.uniform<i8:f32, 5.000000e-01:3>>
-// CHECK-NEXT: func.return %2
+// CHECK-SAME: [[X:%[a-z0-9_]+]]:
+// CHECK-SAME: [[Y:%[a-z0-9_]+]]:
+// CHECK-NEXT: [[V0:%[a-z0-9_]+]] = quant.rescale [[X]] : {{.*}} to tensor<?x4x!quant.uniform<u8:f32, 7.500000e-01:128>>
+// CHECK-NEXT: [[V1:%[a-z0-9_]+]] = quant.rescale [[Y]] : {{.*}} to tensor<?x4x!quant.uniform<u8:f32, 7.500000e-01:128>>
+// CHECK-NEXT: [[V2:%[a-z0-9_]+]] = nn.concat [[V0]], [[V1]] axis 1 : {{.*}} -> tensor<?x8x!quant.uniform<i8:f32, 5.000000e-01:3>>
+// CHECK-NEXT: return [[V2]]
 func.func @concat_that_requantizes(%x: !dynamic_a, %y: !dynamic_a) -> tensor<?x8x!quant.uniform<i8:f32, 0.5:3>> {
   %0 = quant.rescale %x : !dynamic_a to !dynamic_b
   %1 = quant.rescale %y : !dynamic_a to !dynamic_b
@@ -133,10 +146,12 @@ func.func @concat_that_requantizes(%x: !dynamic_a, %y: !dynamic_a) -> tensor<?x8
 }
 
 // CHECK-LABEL: func.func @concat_of_roundings(
-// CHECK-NEXT: %0 = quant.rescale %x : {{.*}} to tensor<?x4x!quant.uniform<u8:f32, 7.500000e-01:128>>
-// CHECK-NEXT: %1 = quant.rescale %y rounding half_up : {{.*}} to tensor<?x4x!quant.uniform<u8:f32, 7.500000e-01:128>>
-// CHECK-NEXT: %2 = nn.concat %0, %1 axis 1 : {{.*}} -> tensor<?x8x!quant.uniform<u8:f32, 7.500000e-01:128>>
-// CHECK-NEXT: func.return %2
+// CHECK-SAME: [[X:%[a-z0-9_]+]]:
+// CHECK-SAME: [[Y:%[a-z0-9_]+]]:
+// CHECK-NEXT: [[V0:%[a-z0-9_]+]] = quant.rescale [[X]] : {{.*}} to tensor<?x4x!quant.uniform<u8:f32, 7.500000e-01:128>>
+// CHECK-NEXT: [[V1:%[a-z0-9_]+]] = quant.rescale [[Y]] rounding half_up : {{.*}} to tensor<?x4x!quant.uniform<u8:f32, 7.500000e-01:128>>
+// CHECK-NEXT: [[V2:%[a-z0-9_]+]] = nn.concat [[V0]], [[V1]] axis 1 : {{.*}} -> tensor<?x8x!quant.uniform<u8:f32, 7.500000e-01:128>>
+// CHECK-NEXT: return [[V2]]
 func.func @concat_of_roundings(%x: !dynamic_a, %y: !dynamic_a) -> tensor<?x8x!quant.uniform<u8:f32, 0.75:128>> {
   %0 = quant.rescale %x : !dynamic_a to !dynamic_b
   %1 = quant.rescale %y rounding half_up : !dynamic_a to !dynamic_b
@@ -147,9 +162,11 @@ func.func @concat_of_roundings(%x: !dynamic_a, %y: !dynamic_a) -> tensor<?x8x!qu
 
 // One operand that is not rescaled: nothing to do.
 // CHECK-LABEL: func.func @concat_of_half(
-// CHECK-NEXT: %0 = quant.rescale %x : {{.*}} to tensor<?x4x!quant.uniform<u8:f32, 7.500000e-01:128>>
-// CHECK-NEXT: %1 = nn.concat %0, %y axis 1 : {{.*}} -> tensor<?x8x!quant.uniform<u8:f32, 7.500000e-01:128>>
-// CHECK-NEXT: func.return %1
+// CHECK-SAME: [[X:%[a-z0-9_]+]]:
+// CHECK-SAME: [[Y:%[a-z0-9_]+]]:
+// CHECK-NEXT: [[V0:%[a-z0-9_]+]] = quant.rescale [[X]] : {{.*}} to tensor<?x4x!quant.uniform<u8:f32, 7.500000e-01:128>>
+// CHECK-NEXT: [[V1:%[a-z0-9_]+]] = nn.concat [[V0]], [[Y]] axis 1 : {{.*}} -> tensor<?x8x!quant.uniform<u8:f32, 7.500000e-01:128>>
+// CHECK-NEXT: return [[V1]]
 func.func @concat_of_half(%x: !dynamic_a, %y: !dynamic_b) -> tensor<?x8x!quant.uniform<u8:f32, 0.75:128>> {
   %0 = quant.rescale %x : !dynamic_a to !dynamic_b
   %1 = nn.concat %0, %y axis 1 : (!dynamic_b, !dynamic_b) -> tensor<?x8x!quant.uniform<u8:f32, 0.75:128>>
@@ -159,9 +176,10 @@ func.func @concat_of_half(%x: !dynamic_a, %y: !dynamic_b) -> tensor<?x8x!quant.u
 // -- order-preserving ------------------------------------------------------------------
 
 // CHECK-LABEL: func.func @max_pool(
-// CHECK-NEXT: %0 = nn.max_pool2d %x kernel [3, 3] strides [2, 2] pads [1, 1, 1, 1] : {{.*}} -> tensor<1x2x2x2x!quant.uniform<i8:f32, 5.000000e-01:3>>
-// CHECK-NEXT: %1 = quant.rescale %0 : {{.*}} to tensor<1x2x2x2x!quant.uniform<u8:f32, 7.500000e-01:128>>
-// CHECK-NEXT: func.return %1
+// CHECK-SAME: [[X:%[a-z0-9_]+]]:
+// CHECK-NEXT: [[V0:%[a-z0-9_]+]] = nn.max_pool2d [[X]] kernel [3, 3] strides [2, 2] pads [1, 1, 1, 1] : {{.*}} -> tensor<1x2x2x2x!quant.uniform<i8:f32, 5.000000e-01:3>>
+// CHECK-NEXT: [[V1:%[a-z0-9_]+]] = quant.rescale [[V0]] : {{.*}} to tensor<1x2x2x2x!quant.uniform<u8:f32, 7.500000e-01:128>>
+// CHECK-NEXT: return [[V1]]
 func.func @max_pool(%x: !a) -> tensor<1x2x2x2x!quant.uniform<u8:f32, 0.75:128>> {
   %0 = quant.rescale %x : !a to !b
   // expected-remark@+1 {{sink-through-tied fired, exact}}
@@ -171,9 +189,10 @@ func.func @max_pool(%x: !a) -> tensor<1x2x2x2x!quant.uniform<u8:f32, 0.75:128>> 
 
 // The corner windows see no element: each type has its own lowest code.
 // CHECK-LABEL: func.func @max_pool_of_padding(
-// CHECK-NEXT: %0 = quant.rescale %x : {{.*}} to tensor<1x2x4x4x!quant.uniform<u8:f32, 7.500000e-01:128>>
-// CHECK-NEXT: %1 = nn.max_pool2d %0 kernel [1, 1] pads [1, 1, 1, 1] : {{.*}} -> tensor<1x2x6x6x!quant.uniform<u8:f32, 7.500000e-01:128>>
-// CHECK-NEXT: func.return %1
+// CHECK-SAME: [[X:%[a-z0-9_]+]]:
+// CHECK-NEXT: [[V0:%[a-z0-9_]+]] = quant.rescale [[X]] : {{.*}} to tensor<1x2x4x4x!quant.uniform<u8:f32, 7.500000e-01:128>>
+// CHECK-NEXT: [[V1:%[a-z0-9_]+]] = nn.max_pool2d [[V0]] kernel [1, 1] pads [1, 1, 1, 1] : {{.*}} -> tensor<1x2x6x6x!quant.uniform<u8:f32, 7.500000e-01:128>>
+// CHECK-NEXT: return [[V1]]
 func.func @max_pool_of_padding(%x: !a) -> tensor<1x2x6x6x!quant.uniform<u8:f32, 0.75:128>> {
   %0 = quant.rescale %x : !a to !b
   // expected-remark@+1 {{sink-through-tied refused [levels]: no code stands for a constant it compares with}}
@@ -182,9 +201,10 @@ func.func @max_pool_of_padding(%x: !a) -> tensor<1x2x6x6x!quant.uniform<u8:f32, 
 }
 
 // CHECK-LABEL: func.func @relu_per_axis(
-// CHECK-NEXT: %0 = nn.relu %x : {{.*}} -> tensor<1x2x4x4x!quant.uniform<i8:f32:1, {5.000000e-01:3,2.500000e-01:1}>>
-// CHECK-NEXT: %1 = quant.rescale %0 : {{.*}} to tensor<1x2x4x4x!quant.uniform<i8:f32:1, {1.000000e+00,2.000000e+00}>>
-// CHECK-NEXT: func.return %1
+// CHECK-SAME: [[X:%[a-z0-9_]+]]:
+// CHECK-NEXT: [[V0:%[a-z0-9_]+]] = nn.relu [[X]] : {{.*}} -> tensor<1x2x4x4x!quant.uniform<i8:f32:1, {5.000000e-01:3,2.500000e-01:1}>>
+// CHECK-NEXT: [[V1:%[a-z0-9_]+]] = quant.rescale [[V0]] : {{.*}} to tensor<1x2x4x4x!quant.uniform<i8:f32:1, {1.000000e+00,2.000000e+00}>>
+// CHECK-NEXT: return [[V1]]
 func.func @relu_per_axis(%x: !channels) -> tensor<1x2x4x4x!quant.uniform<i8:f32:1, {1.0, 2.0}>> {
   %0 = quant.rescale %x : !channels to tensor<1x2x4x4x!quant.uniform<i8:f32:1, {1.0, 2.0}>>
   // expected-remark@+1 {{sink-through-tied fired, exact}}
@@ -193,9 +213,10 @@ func.func @relu_per_axis(%x: !channels) -> tensor<1x2x4x4x!quant.uniform<i8:f32:
 }
 
 // CHECK-LABEL: func.func @clip_at_codes(
-// CHECK-NEXT: %0 = nn.clip %x min 0.0 max 6.0 : {{.*}} -> tensor<1x2x4x4x!quant.uniform<i8:f32, 5.000000e-01:3>>
-// CHECK-NEXT: %1 = quant.rescale %0 : {{.*}} to tensor<1x2x4x4x!quant.uniform<u8:f32, 7.500000e-01:128>>
-// CHECK-NEXT: func.return %1
+// CHECK-SAME: [[X:%[a-z0-9_]+]]:
+// CHECK-NEXT: [[V0:%[a-z0-9_]+]] = nn.clip [[X]] min 0.0 max 6.0 : {{.*}} -> tensor<1x2x4x4x!quant.uniform<i8:f32, 5.000000e-01:3>>
+// CHECK-NEXT: [[V1:%[a-z0-9_]+]] = quant.rescale [[V0]] : {{.*}} to tensor<1x2x4x4x!quant.uniform<u8:f32, 7.500000e-01:128>>
+// CHECK-NEXT: return [[V1]]
 func.func @clip_at_codes(%x: !a) -> !b {
   %0 = quant.rescale %x : !a to !b
   // expected-remark@+1 {{sink-through-tied fired, exact}}
@@ -204,9 +225,10 @@ func.func @clip_at_codes(%x: !a) -> !b {
 }
 
 // CHECK-LABEL: func.func @clip_between_codes(
-// CHECK-NEXT: %0 = quant.rescale %x : {{.*}} to tensor<1x2x4x4x!quant.uniform<u8:f32, 7.500000e-01:128>>
-// CHECK-NEXT: %1 = nn.clip %0 min 0.0 max 6.1 : {{.*}} -> tensor<1x2x4x4x!quant.uniform<u8:f32, 7.500000e-01:128>>
-// CHECK-NEXT: func.return %1
+// CHECK-SAME: [[X:%[a-z0-9_]+]]:
+// CHECK-NEXT: [[V0:%[a-z0-9_]+]] = quant.rescale [[X]] : {{.*}} to tensor<1x2x4x4x!quant.uniform<u8:f32, 7.500000e-01:128>>
+// CHECK-NEXT: [[V1:%[a-z0-9_]+]] = nn.clip [[V0]] min 0.0 max 6.1 : {{.*}} -> tensor<1x2x4x4x!quant.uniform<u8:f32, 7.500000e-01:128>>
+// CHECK-NEXT: return [[V1]]
 func.func @clip_between_codes(%x: !a) -> !b {
   %0 = quant.rescale %x : !a to !b
   // expected-remark@+1 {{sink-through-tied refused [levels]: no code stands for a constant it compares with}}
@@ -216,9 +238,10 @@ func.func @clip_between_codes(%x: !a) -> !b {
 
 // Everything is clipped to -80, which no code of the source names: -65.5 is its least.
 // CHECK-LABEL: func.func @clip_beyond_the_source(
-// CHECK-NEXT: %0 = quant.rescale %x : {{.*}} to tensor<1x2x4x4x!quant.uniform<u8:f32, 7.500000e-01:128>>
-// CHECK-NEXT: %1 = nn.clip %0 max -81.0 : {{.*}} -> tensor<1x2x4x4x!quant.uniform<u8:f32, 7.500000e-01:128>>
-// CHECK-NEXT: func.return %1
+// CHECK-SAME: [[X:%[a-z0-9_]+]]:
+// CHECK-NEXT: [[V0:%[a-z0-9_]+]] = quant.rescale [[X]] : {{.*}} to tensor<1x2x4x4x!quant.uniform<u8:f32, 7.500000e-01:128>>
+// CHECK-NEXT: [[V1:%[a-z0-9_]+]] = nn.clip [[V0]] max -81.0 : {{.*}} -> tensor<1x2x4x4x!quant.uniform<u8:f32, 7.500000e-01:128>>
+// CHECK-NEXT: return [[V1]]
 func.func @clip_beyond_the_source(%x: !a) -> !b {
   %0 = quant.rescale %x : !a to !b
   // expected-remark@+1 {{sink-through-tied refused [levels]: no code stands for a constant it compares with}}
@@ -228,9 +251,10 @@ func.func @clip_beyond_the_source(%x: !a) -> !b {
 
 // A lower bound there never acts.
 // CHECK-LABEL: func.func @clip_that_never_acts(
-// CHECK-NEXT: %0 = nn.clip %x min -96.0 : {{.*}} -> tensor<1x2x4x4x!quant.uniform<i8:f32, 5.000000e-01:3>>
-// CHECK-NEXT: %1 = quant.rescale %0 : {{.*}} to tensor<1x2x4x4x!quant.uniform<u8:f32, 7.500000e-01:128>>
-// CHECK-NEXT: func.return %1
+// CHECK-SAME: [[X:%[a-z0-9_]+]]:
+// CHECK-NEXT: [[V0:%[a-z0-9_]+]] = nn.clip [[X]] min -96.0 : {{.*}} -> tensor<1x2x4x4x!quant.uniform<i8:f32, 5.000000e-01:3>>
+// CHECK-NEXT: [[V1:%[a-z0-9_]+]] = quant.rescale [[V0]] : {{.*}} to tensor<1x2x4x4x!quant.uniform<u8:f32, 7.500000e-01:128>>
+// CHECK-NEXT: return [[V1]]
 func.func @clip_that_never_acts(%x: !a) -> !b {
   %0 = quant.rescale %x : !a to !b
   // expected-remark@+1 {{sink-through-tied fired, exact}}
@@ -242,11 +266,12 @@ func.func @clip_that_never_acts(%x: !a) -> !b {
 
 // Both users let it through: two rescales after, on what each has left.
 // CHECK-LABEL: func.func @two_movements(
-// CHECK-NEXT: %0 = nn.flatten %x axis 2 : {{.*}} -> tensor<2x16x!quant.uniform<i8:f32, 5.000000e-01:3>>
-// CHECK-NEXT: %1 = quant.rescale %0 : {{.*}} to tensor<2x16x!quant.uniform<u8:f32, 7.500000e-01:128>>
-// CHECK-NEXT: %2 = nn.relu %x : {{.*}} -> tensor<1x2x4x4x!quant.uniform<i8:f32, 5.000000e-01:3>>
-// CHECK-NEXT: %3 = quant.rescale %2 : {{.*}} to tensor<1x2x4x4x!quant.uniform<u8:f32, 7.500000e-01:128>>
-// CHECK-NEXT: func.return %1, %3
+// CHECK-SAME: [[X:%[a-z0-9_]+]]:
+// CHECK-NEXT: [[V0:%[a-z0-9_]+]] = nn.flatten [[X]] axis 2 : {{.*}} -> tensor<2x16x!quant.uniform<i8:f32, 5.000000e-01:3>>
+// CHECK-NEXT: [[V1:%[a-z0-9_]+]] = quant.rescale [[V0]] : {{.*}} to tensor<2x16x!quant.uniform<u8:f32, 7.500000e-01:128>>
+// CHECK-NEXT: [[V2:%[a-z0-9_]+]] = nn.relu [[X]] : {{.*}} -> tensor<1x2x4x4x!quant.uniform<i8:f32, 5.000000e-01:3>>
+// CHECK-NEXT: [[V3:%[a-z0-9_]+]] = quant.rescale [[V2]] : {{.*}} to tensor<1x2x4x4x!quant.uniform<u8:f32, 7.500000e-01:128>>
+// CHECK-NEXT: return [[V1]], [[V3]]
 func.func @two_movements(%x: !a) -> (!b_out, !b) {
   %0 = quant.rescale %x : !a to !b
   // expected-remark@+1 {{sink-through-tied fired, exact}}
@@ -257,9 +282,10 @@ func.func @two_movements(%x: !a) -> (!b_out, !b) {
 }
 
 // CHECK-LABEL: func.func @used_as_it_is(
-// CHECK-NEXT: %0 = quant.rescale %x : {{.*}} to tensor<1x2x4x4x!quant.uniform<u8:f32, 7.500000e-01:128>>
-// CHECK-NEXT: %1 = nn.reshape %0 : {{.*}} -> tensor<2x16x!quant.uniform<u8:f32, 7.500000e-01:128>>
-// CHECK-NEXT: func.return %1, %0
+// CHECK-SAME: [[X:%[a-z0-9_]+]]:
+// CHECK-NEXT: [[V0:%[a-z0-9_]+]] = quant.rescale [[X]] : {{.*}} to tensor<1x2x4x4x!quant.uniform<u8:f32, 7.500000e-01:128>>
+// CHECK-NEXT: [[V1:%[a-z0-9_]+]] = nn.reshape [[V0]] : {{.*}} -> tensor<2x16x!quant.uniform<u8:f32, 7.500000e-01:128>>
+// CHECK-NEXT: return [[V1]], [[V0]]
 func.func @used_as_it_is(%x: !a) -> (!b_out, !b) {
   %0 = quant.rescale %x : !a to !b
   // expected-remark@+1 {{sink-through-tied refused [multi-use]: 'func.return' needs the rescaled value}}
@@ -268,11 +294,12 @@ func.func @used_as_it_is(%x: !a) -> (!b_out, !b) {
 }
 
 // CHECK-LABEL: func.func @through_a_chain(
-// CHECK-NEXT: %0 = nn.relu %x : {{.*}} -> tensor<1x2x4x4x!quant.uniform<i8:f32, 5.000000e-01:3>>
-// CHECK-NEXT: %1 = nn.reshape %0 : {{.*}} -> tensor<2x16x!quant.uniform<i8:f32, 5.000000e-01:3>>
-// CHECK-NEXT: %2 = nn.transpose %1 perm [1, 0] : {{.*}} -> tensor<16x2x!quant.uniform<i8:f32, 5.000000e-01:3>>
-// CHECK-NEXT: %3 = quant.rescale %2 : {{.*}} to tensor<16x2x!quant.uniform<u8:f32, 7.500000e-01:128>>
-// CHECK-NEXT: func.return %3
+// CHECK-SAME: [[X:%[a-z0-9_]+]]:
+// CHECK-NEXT: [[V0:%[a-z0-9_]+]] = nn.relu [[X]] : {{.*}} -> tensor<1x2x4x4x!quant.uniform<i8:f32, 5.000000e-01:3>>
+// CHECK-NEXT: [[V1:%[a-z0-9_]+]] = nn.reshape [[V0]] : {{.*}} -> tensor<2x16x!quant.uniform<i8:f32, 5.000000e-01:3>>
+// CHECK-NEXT: [[V2:%[a-z0-9_]+]] = nn.transpose [[V1]] perm [1, 0] : {{.*}} -> tensor<16x2x!quant.uniform<i8:f32, 5.000000e-01:3>>
+// CHECK-NEXT: [[V3:%[a-z0-9_]+]] = quant.rescale [[V2]] : {{.*}} to tensor<16x2x!quant.uniform<u8:f32, 7.500000e-01:128>>
+// CHECK-NEXT: return [[V3]]
 func.func @through_a_chain(%x: !a) -> tensor<16x2x!quant.uniform<u8:f32, 0.75:128>> {
   %0 = quant.rescale %x : !a to !b
   // expected-remark@+1 {{sink-through-tied fired, exact}}
@@ -285,9 +312,10 @@ func.func @through_a_chain(%x: !a) -> tensor<16x2x!quant.uniform<u8:f32, 0.75:12
 }
 
 // CHECK-LABEL: func.func @fixed_point_stays(
-// CHECK-NEXT: %0 = quant.rescale %x multiplier [1431655765] shift [31] : {{.*}} to tensor<1x2x4x4x!quant.uniform<u8:f32, 7.500000e-01:128>>
-// CHECK-NEXT: %1 = nn.relu %0 : {{.*}} -> tensor<1x2x4x4x!quant.uniform<u8:f32, 7.500000e-01:128>>
-// CHECK-NEXT: func.return %1
+// CHECK-SAME: [[X:%[a-z0-9_]+]]:
+// CHECK-NEXT: [[V0:%[a-z0-9_]+]] = quant.rescale [[X]] multiplier [1431655765] shift [31] : {{.*}} to tensor<1x2x4x4x!quant.uniform<u8:f32, 7.500000e-01:128>>
+// CHECK-NEXT: [[V1:%[a-z0-9_]+]] = nn.relu [[V0]] : {{.*}} -> tensor<1x2x4x4x!quant.uniform<u8:f32, 7.500000e-01:128>>
+// CHECK-NEXT: return [[V1]]
 func.func @fixed_point_stays(%x: !a) -> !b {
   %0 = quant.rescale %x multiplier [1431655765] shift [31] : !a to !b
   %1 = nn.relu %0 : (!b) -> !b

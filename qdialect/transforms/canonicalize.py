@@ -7,6 +7,15 @@
     scast(scast(x)) back to the same type                       -> x
 
 All exact. Never dequantize(quantize(x)): that pair rounds and clips.
+
+For example
+
+    %0 = nn.relu %x : (!positive) -> !positive
+    func.return %0 : !positive
+
+becomes
+
+    func.return %x : !positive
 """
 
 from __future__ import annotations

@@ -13,6 +13,15 @@ perhaps a clip) less:
 
 and a weaker class when a clip disappears. A bias whose scale is the product of
 input and weight scales is re-derived.
+
+For example
+
+    %0 = nn.add %x, %y : (!a, !a) -> !a
+    %1 = quant.rescale %0 : !a to !u
+
+becomes
+
+    %1 = nn.add %x, %y : (!a, !a) -> !u
 """
 
 from __future__ import annotations

@@ -2,6 +2,17 @@
 
 The survivor keeps its place and gathers the stable keys of what it absorbs, so a
 profile entry of either name still finds it.
+
+For example
+
+    %0 = quant.qcast %x {nn.key = "a"} : !f to !q
+    %1 = quant.qcast %x {nn.key = "b"} : !f to !q
+    func.return %0, %1 : !q, !q
+
+becomes
+
+    %0 = quant.qcast %x {nn.key = ["a", "b"]} : !f to !q
+    func.return %0, %0 : !q, !q
 """
 
 from __future__ import annotations

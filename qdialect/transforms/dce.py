@@ -1,4 +1,15 @@
-"""Erase pure ops whose results are unused, in one backward sweep."""
+"""Erase pure ops whose results are unused, in one backward sweep.
+
+For example
+
+    %0 = quant.dcast %x : !q to !f
+    %1 = nn.relu %0 : (!f) -> !f
+    func.return %x : !q
+
+becomes
+
+    func.return %x : !q
+"""
 
 from __future__ import annotations
 

@@ -11,6 +11,15 @@ quantize(dequantize(q)), same type          -> q                      exact if c
 quantize(dequantize(q)), other type         -> rescale(q)             exact (reals)
 rescale(quantize(x))                        -> quantize(x)            as a pair
 dequantize(rescale(q)), dequantize(quantize(x))                       relaxed
+
+For example
+
+    %0 = quant.rescale %x : !q to !wide
+    %1 = quant.rescale %0 : !wide to !double
+
+becomes
+
+    %1 = quant.rescale %x : !q to !double
 """
 
 from __future__ import annotations

@@ -1,0 +1,242 @@
+// RUN: qopt-opt %s -p canonicalize --remarks --verify-diagnostics | filecheck %s
+
+!q = tensor<1x2x2x2x!quant.uniform<i8:f32, 0.5:3>>
+!positive = tensor<1x2x2x2x!quant.uniform<u8:f32, 0.5>>
+!narrow = tensor<1x2x2x2x!quant.uniform<i8<0:100>:f32, 0.5>>
+!f = tensor<1x2x2x2xf32>
+!channels = tensor<1x2x2x2x!quant.uniform<u8:f32:1, {0.5, 0.25}>>
+
+// -- clamps: T9, T19, T21 ---------------------------------------------------------------
+
+// CHECK-LABEL: func.func @relu_of_unsigned(
+// CHECK-SAME: [[X:%[a-z0-9_]+]]:
+// CHECK-NEXT: return [[X]]
+func.func @relu_of_unsigned(%x: !positive) -> !positive {
+  // DOC-BEFORE
+  // expected-remark@+1 {{redundant-clamp fired, exact}}
+  %0 = nn.relu %x : (!positive) -> !positive
+  func.return %0 : !positive
+  // DOC-AFTER
+  //   func.return %x : !positive
+  // DOC-END
+}
+
+// CHECK-LABEL: func.func @relu_per_axis(
+// CHECK-SAME: [[X:%[a-z0-9_]+]]:
+// CHECK-NEXT: return [[X]]
+func.func @relu_per_axis(%x: !channels) -> !channels {
+  // expected-remark@+1 {{redundant-clamp fired, exact}}
+  %0 = nn.relu %x : (!channels) -> !channels
+  func.return %0 : !channels
+}
+
+// CHECK-LABEL: func.func @relu_that_acts(
+// CHECK-SAME: [[X:%[a-z0-9_]+]]:
+// CHECK-NEXT: [[V0:%[a-z0-9_]+]] = nn.relu [[X]] : {{.*}} -> tensor<1x2x2x2x!quant.uniform<i8:f32, 5.000000e-01:3>>
+// CHECK-NEXT: return [[V0]]
+func.func @relu_that_acts(%x: !q) -> !q {
+  %0 = nn.relu %x : (!q) -> !q
+  func.return %0 : !q
+}
+
+// CHECK-LABEL: func.func @clip_wider_than_the_storage(
+// CHECK-SAME: [[X:%[a-z0-9_]+]]:
+// CHECK-NEXT: return [[X]]
+func.func @clip_wider_than_the_storage(%x: !q) -> !q {
+  // expected-remark@+1 {{redundant-clamp fired, exact}}
+  %0 = nn.clip %x min -65.5 max 100.0 : (!q) -> !q
+  func.return %0 : !q
+}
+
+// CHECK-LABEL: func.func @clip_of_one_code(
+// CHECK-SAME: [[X:%[a-z0-9_]+]]:
+// CHECK-NEXT: [[V0:%[a-z0-9_]+]] = nn.clip [[X]] min -65.0 max 100.0 : {{.*}} -> tensor<1x2x2x2x!quant.uniform<i8:f32, 5.000000e-01:3>>
+// CHECK-NEXT: return [[V0]]
+func.func @clip_of_one_code(%x: !q) -> !q {
+  %0 = nn.clip %x min -65.0 max 100.0 : (!q) -> !q
+  func.return %0 : !q
+}
+
+// CHECK-LABEL: func.func @codes_outside_the_bounds(
+// CHECK-SAME: [[X:%[a-z0-9_]+]]:
+// CHECK-NEXT: [[V0:%[a-z0-9_]+]] = nn.relu [[X]] : {{.*}} -> tensor<1x2x2x2x!quant.uniform<i8<0:100>:f32, 5.000000e-01>>
+// CHECK-NEXT: return [[V0]]
+func.func @codes_outside_the_bounds(%x: !narrow) -> !narrow {
+  // expected-remark@+1 {{redundant-clamp refused [bounds]: codes may lie outside the narrowed bounds}}
+  %0 = nn.relu %x : (!narrow) -> !narrow
+  func.return %0 : !narrow
+}
+
+// CHECK-LABEL: func.func @codes_inside_the_bounds(
+// CHECK-SAME: [[X:%[a-z0-9_]+]]:
+// CHECK-NEXT: [[V0:%[a-z0-9_]+]] = quant.qcast [[X]] : {{.*}} to tensor<1x2x2x2x!quant.uniform<i8<0:100>:f32, 5.000000e-01>>
+// CHECK-NEXT: return [[V0]]
+func.func @codes_inside_the_bounds(%x: !f) -> !narrow {
+  %0 = quant.qcast %x : !f to !narrow
+  // expected-remark@+1 {{redundant-clamp fired, exact}}
+  %1 = nn.relu %0 : (!narrow) -> !narrow
+  func.return %1 : !narrow
+}
+
+// CHECK-LABEL: func.func @other_shape(
+// CHECK-SAME: [[X:%[a-z0-9_]+]]:
+// CHECK-NEXT: [[V0:%[a-z0-9_]+]] = nn.relu [[X]] : {{.*}} -> tensor<4x!quant.uniform<u8:f32, 5.000000e-01>>
+// CHECK-NEXT: return [[V0]]
+func.func @other_shape(%x: tensor<?x!quant.uniform<u8:f32, 0.5>>) -> tensor<4x!quant.uniform<u8:f32, 0.5>> {
+  %0 = nn.relu %x : (tensor<?x!quant.uniform<u8:f32, 0.5>>) -> tensor<4x!quant.uniform<u8:f32, 0.5>>
+  func.return %0 : tensor<4x!quant.uniform<u8:f32, 0.5>>
+}
+
+// CHECK-LABEL: func.func @relu_of_relu(
+// CHECK-SAME: [[X:%[a-z0-9_]+]]:
+// CHECK-NEXT: [[V0:%[a-z0-9_]+]] = nn.relu [[X]] : {{.*}} -> tensor<1x2x2x2xf32>
+// CHECK-NEXT: return [[V0]], [[V0]]
+func.func @relu_of_relu(%x: !f) -> (!f, !f) {
+  %0 = nn.relu %x : (!f) -> !f
+  // expected-remark@+1 {{repeated-clamp fired, exact}}
+  %1 = nn.relu %0 : (!f) -> !f
+  func.return %0, %1 : !f, !f
+}
+
+// CHECK-LABEL: func.func @clip_within_clip(
+// CHECK-SAME: [[X:%[a-z0-9_]+]]:
+// CHECK-NEXT: [[V0:%[a-z0-9_]+]] = nn.clip [[X]] min 0.0 max 6.0 : {{.*}} -> tensor<1x2x2x2xf32>
+// CHECK-NEXT: return [[V0]]
+func.func @clip_within_clip(%x: !f) -> !f {
+  %0 = nn.clip %x min 0.0 max 6.0 : (!f) -> !f
+  // expected-remark@+1 {{repeated-clamp fired, exact}}
+  %1 = nn.clip %0 min -1.0 max 6.0 : (!f) -> !f
+  func.return %1 : !f
+}
+
+// CHECK-LABEL: func.func @clip_crosses_clip(
+// CHECK-SAME: [[X:%[a-z0-9_]+]]:
+// CHECK-NEXT: [[V0:%[a-z0-9_]+]] = nn.clip [[X]] min 0.0 max 6.0 : {{.*}} -> tensor<1x2x2x2xf32>
+// CHECK-NEXT: [[V1:%[a-z0-9_]+]] = nn.clip [[V0]] min 1.0 max 7.0 : {{.*}} -> tensor<1x2x2x2xf32>
+// CHECK-NEXT: return [[V1]]
+func.func @clip_crosses_clip(%x: !f) -> !f {
+  %0 = nn.clip %x min 0.0 max 6.0 : (!f) -> !f
+  %1 = nn.clip %0 min 1.0 max 7.0 : (!f) -> !f
+  func.return %1 : !f
+}
+
+// -- movement ----------------------------------------------------------------------------
+
+// CHECK-LABEL: func.func @nothing_moves(
+// CHECK-SAME: [[X:%[a-z0-9_]+]]:
+// CHECK-NEXT: return [[X]]
+func.func @nothing_moves(%x: !q) -> !q {
+  // expected-remark@+1 {{identity-movement fired, exact}}
+  %0 = nn.transpose %x perm [0, 1, 2, 3] : (!q) -> !q
+  // expected-remark@+1 {{identity-movement fired, exact}}
+  %1 = nn.slice %0 starts [0, 0, 0, 0] stops [9, 9, 9, 9] steps [1, 1, 1, 1] : (!q) -> !q
+  // expected-remark@+1 {{identity-movement fired, exact}}
+  %2 = nn.pad %1 low [0, 0, 0, 0] high [0, 0, 0, 0] : (!q) -> !q
+  // expected-remark@+1 {{identity-movement fired, exact}}
+  %3 = nn.reshape %2 : (!q) -> !q
+  // expected-remark@+1 {{identity-movement fired, exact}}
+  %4 = nn.concat %3 axis 1 : (!q) -> !q
+  func.return %4 : !q
+}
+
+// CHECK-LABEL: func.func @reversed(
+// CHECK-SAME: [[X:%[a-z0-9_]+]]:
+// CHECK-NEXT: [[V0:%[a-z0-9_]+]] = nn.slice [[X]] starts [0, 0, 0, 1] stops [9, 9, 9, -9] steps [1, 1, 1, -1] : {{.*}} -> tensor<1x2x2x2x!quant.uniform<i8:f32, 5.000000e-01:3>>
+// CHECK-NEXT: return [[V0]]
+func.func @reversed(%x: !q) -> !q {
+  %0 = nn.slice %x starts [0, 0, 0, 1] stops [9, 9, 9, -9] steps [1, 1, 1, -1] : (!q) -> !q
+  func.return %0 : !q
+}
+
+// CHECK-LABEL: func.func @slice_of_unknown_size(
+// CHECK-SAME: [[X:%[a-z0-9_]+]]:
+// CHECK-NEXT: [[V0:%[a-z0-9_]+]] = nn.slice [[X]] starts [0] stops [9] steps [1] : {{.*}} -> tensor<?xf32>
+// CHECK-NEXT: return [[V0]]
+func.func @slice_of_unknown_size(%x: tensor<?xf32>) -> tensor<?xf32> {
+  %0 = nn.slice %x starts [0] stops [9] steps [1] : (tensor<?xf32>) -> tensor<?xf32>
+  func.return %0 : tensor<?xf32>
+}
+
+// CHECK-LABEL: func.func @there_and_back(
+// CHECK-SAME: [[X:%[a-z0-9_]+]]:
+// CHECK-NEXT: return [[X]]
+func.func @there_and_back(%x: !q) -> !q {
+  %0 = nn.transpose %x perm [0, 2, 3, 1] : (!q) -> !q
+  // expected-remark@+2 {{compose-transpose fired, exact}}
+  // expected-remark@+1 {{identity-movement fired, exact}}
+  %1 = nn.transpose %0 perm [0, 3, 1, 2] : (!q) -> !q
+  func.return %1 : !q
+}
+
+// CHECK-LABEL: func.func @transposes_per_axis(
+// CHECK-SAME: [[X:%[a-z0-9_]+]]:
+// CHECK-NEXT: [[V0:%[a-z0-9_]+]] = nn.transpose [[X]] perm [1, 2, 3, 0] {nn.key = "outer"} : {{.*}} -> tensor<2x2x2x1x!quant.uniform<u8:f32:0, {5.000000e-01,2.500000e-01}>>
+// CHECK-NEXT: return [[V0]]
+func.func @transposes_per_axis(%x: !channels) -> tensor<2x2x2x1x!quant.uniform<u8:f32:0, {0.5, 0.25}>> {
+  %0 = nn.transpose %x perm [0, 2, 3, 1] {nn.key = "inner"} : (!channels) -> tensor<1x2x2x2x!quant.uniform<u8:f32:3, {0.5, 0.25}>>
+  // expected-remark@+1 {{compose-transpose fired, exact}}
+  %1 = nn.transpose %0 perm [3, 1, 2, 0] {nn.key = "outer"} : (tensor<1x2x2x2x!quant.uniform<u8:f32:3, {0.5, 0.25}>>) -> tensor<2x2x2x1x!quant.uniform<u8:f32:0, {0.5, 0.25}>>
+  func.return %1 : tensor<2x2x2x1x!quant.uniform<u8:f32:0, {0.5, 0.25}>>
+}
+
+// CHECK-LABEL: func.func @reshapes(
+// CHECK-SAME: [[X:%[a-z0-9_]+]]:
+// CHECK-NEXT: [[V0:%[a-z0-9_]+]] = nn.reshape [[X]] : {{.*}} -> tensor<8x!quant.uniform<i8:f32, 5.000000e-01:3>>
+// CHECK-NEXT: [[V1:%[a-z0-9_]+]] = nn.reshape [[X]] : {{.*}} -> tensor<1x8x!quant.uniform<i8:f32, 5.000000e-01:3>>
+// CHECK-NEXT: return [[V0]], [[V1]]
+func.func @reshapes(%x: !q) -> (tensor<8x!quant.uniform<i8:f32, 0.5:3>>, tensor<1x8x!quant.uniform<i8:f32, 0.5:3>>) {
+  %0 = nn.reshape %x : (!q) -> tensor<8x!quant.uniform<i8:f32, 0.5:3>>
+  // expected-remark@+1 {{compose-reshape fired, exact}}
+  %1 = nn.flatten %0 axis 0 : (tensor<8x!quant.uniform<i8:f32, 0.5:3>>) -> tensor<1x8x!quant.uniform<i8:f32, 0.5:3>>
+  func.return %0, %1 : tensor<8x!quant.uniform<i8:f32, 0.5:3>>, tensor<1x8x!quant.uniform<i8:f32, 0.5:3>>
+}
+
+// With two unknown extents the shape between is needed.
+// CHECK-LABEL: func.func @reshapes_of_unknown_size(
+// CHECK-SAME: [[X:%[a-z0-9_]+]]:
+// CHECK-NEXT: [[V0:%[a-z0-9_]+]] = nn.flatten [[X]] axis 0 : {{.*}} -> tensor<1x?xf32>
+// CHECK-NEXT: [[V1:%[a-z0-9_]+]] = nn.reshape [[X]] : {{.*}} -> tensor<?x2xf32>
+// CHECK-NEXT: [[V2:%[a-z0-9_]+]] = nn.reshape [[V0]] shape [-1, 0] : {{.*}} -> tensor<?x?xf32>
+// CHECK-NEXT: return [[V1]], [[V2]]
+func.func @reshapes_of_unknown_size(%x: tensor<?x?xf32>) -> (tensor<?x2xf32>, tensor<?x?xf32>) {
+  %0 = nn.flatten %x axis 0 : (tensor<?x?xf32>) -> tensor<1x?xf32>
+  // expected-remark@+1 {{compose-reshape fired, exact}}
+  %1 = nn.reshape %0 : (tensor<1x?xf32>) -> tensor<?x2xf32>
+  %2 = nn.reshape %0 shape [-1, 0] : (tensor<1x?xf32>) -> tensor<?x?xf32>
+  func.return %1, %2 : tensor<?x2xf32>, tensor<?x?xf32>
+}
+
+// -- casts -------------------------------------------------------------------------------
+
+// CHECK-LABEL: func.func @storage_and_back(
+// CHECK-SAME: [[X:%[a-z0-9_]+]]:
+// CHECK-NEXT: return [[X]]
+func.func @storage_and_back(%x: !narrow) -> !narrow {
+  %0 = quant.scast %x : !narrow to tensor<1x2x2x2xi8>
+  // expected-remark@+1 {{storage-cast-pair fired, exact}}
+  %1 = quant.scast %0 : tensor<1x2x2x2xi8> to !narrow
+  func.return %1 : !narrow
+}
+
+// CHECK-LABEL: func.func @read_on_other_qparams(
+// CHECK-SAME: [[X:%[a-z0-9_]+]]:
+// CHECK-NEXT: [[V0:%[a-z0-9_]+]] = quant.scast [[X]] : {{.*}} to tensor<1x2x2x2xi8>
+// CHECK-NEXT: [[V1:%[a-z0-9_]+]] = quant.scast [[V0]] : {{.*}} to tensor<1x2x2x2x!quant.uniform<i8:f32, 5.000000e-01:3>>
+// CHECK-NEXT: return [[V1]]
+func.func @read_on_other_qparams(%x: !narrow) -> !q {
+  %0 = quant.scast %x : !narrow to tensor<1x2x2x2xi8>
+  %1 = quant.scast %0 : tensor<1x2x2x2xi8> to !q
+  func.return %1 : !q
+}
+
+// Rounds and clips: not ours to remove.
+// CHECK-LABEL: func.func @quantize_and_dequantize(
+// CHECK-SAME: [[X:%[a-z0-9_]+]]:
+// CHECK-NEXT: [[V0:%[a-z0-9_]+]] = quant.qcast [[X]] : {{.*}} to tensor<1x2x2x2x!quant.uniform<i8:f32, 5.000000e-01:3>>
+// CHECK-NEXT: [[V1:%[a-z0-9_]+]] = quant.dcast [[V0]] : {{.*}} to tensor<1x2x2x2xf32>
+// CHECK-NEXT: return [[V1]]
+func.func @quantize_and_dequantize(%x: !f) -> !f {
+  %0 = quant.qcast %x : !f to !q
+  %1 = quant.dcast %0 : !q to !f
+  func.return %1 : !f
+}
