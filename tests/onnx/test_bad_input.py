@@ -98,6 +98,30 @@ def test_duplicate_names() -> None:
     assert "two graph inputs are named 'x'" in str(refused(model))
 
 
+def test_name_that_is_no_text() -> None:
+    data = unary("Relu", [3]).SerializeToString().replace(b"y_node", b"y_no\xffe")
+    assert "not UTF-8" in str(refused(data))
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_damaged_files_are_refused_or_read(seed: int) -> None:
+    """Nothing but our own errors comes out, whatever bytes come in."""
+    b = ModelBuilder()
+    b.weight("w", np.ones((6, 3), np.int8), [0.1] * 6)
+    b.node("Gemm", [b.qdq(b.input("x", [2, 3]), 0.1, 3), "w"], "g", transB=1)
+    b.node("Softmax", [b.qdq("g", 0.2, 0)], "y")
+    b.output("y")
+    data = bytearray(b.model().SerializeToString())
+    rng = np.random.default_rng(seed)
+    for position in rng.integers(0, len(data), 1 + seed % 5):
+        data[position] = rng.integers(0, 256)
+    ctx = new_context()
+    try:
+        export_model(import_model(bytes(data), ctx), ctx)
+    except QError:
+        return
+
+
 def test_missing_graph_output() -> None:
     model = unary("Relu", [3])
     model.graph.output[0].name = "other"

@@ -55,7 +55,7 @@ from qdialect.dialects.onnx import (
     strings,
 )
 from qdialect.dialects.quant import SCastOp, UniformType, element_type, storage_type, with_element
-from qdialect.errors import InputError
+from qdialect.errors import InputError, Where
 from qdialect.frontends.onnx.attributes import ir_attribute
 from qdialect.frontends.onnx.load import LoadedModel, captured_names, load_model, subgraphs
 from qdialect.frontends.onnx.node import Node, stable_keys
@@ -75,7 +75,15 @@ def import_model(source: str | Path | bytes | ModelProto, ctx: QContext) -> Modu
     Weights go to `ctx.blobs`.  Raises InputError (file and node) for a model that
     is broken, QError (`missing-package`) without the `onnx` package.
     """
-    return Importer(ctx, load_model(source)).run()
+    try:
+        return Importer(ctx, load_model(source)).run()
+    except UnicodeDecodeError:
+        # Raised by protobuf when a text field is read, and by the ONNX checker.
+        raise InputError(
+            "a name or text in the model is not UTF-8",
+            where=Where(file=str(source) if isinstance(source, str | Path) else None),
+            code="invalid-onnx",
+        ) from None
 
 
 @dataclass

@@ -7,7 +7,7 @@ the model without the data of large initializers.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from math import prod
 from pathlib import Path
@@ -46,6 +46,7 @@ def load_model(source: str | Path | bytes | ModelProto) -> LoadedModel:
         model = package("onnx.inliner").inline_local_functions(model)
     folder = Path(file).resolve().parent if file else None
     loaded = LoadedModel(model, file, TensorReader(file, folder))
+    _check_texts(loaded)
     _check_names(loaded)
     for tensor in model.graph.initializer:
         loaded.tensors.check(tensor)
@@ -115,6 +116,35 @@ def captured_names(node: NodeProto) -> list[str]:
     """The names a node's subgraphs read from the graph the node is in."""
     names = (name for graph in subgraphs(node) for name in free_names(graph))
     return list(dict.fromkeys(names))
+
+
+def _texts(graph: GraphProto) -> Iterator[object]:
+    """Every name and text of a graph; protobuf gives one that is not UTF-8 as bytes."""
+    yield from (graph.name, graph.doc_string)
+    yield from (t.name for t in graph.initializer)
+    for values in (graph.input, graph.output, graph.value_info):
+        for value in values:
+            yield value.name
+            yield from (d.dim_param for d in value.type.tensor_type.shape.dim)
+    for node in graph.node:
+        yield from (node.name, node.op_type, node.domain, node.doc_string)
+        yield from (*node.input, *node.output, *(a.name for a in node.attribute))
+        for inner in subgraphs(node):
+            yield from _texts(inner)
+
+
+def _check_texts(loaded: LoadedModel) -> None:
+    model = loaded.model
+    around: list[object] = [model.producer_name, model.producer_version, model.domain]
+    around += [model.doc_string, *(o.domain for o in model.opset_import)]
+    around += [text for p in model.metadata_props for text in (p.key, p.value)]
+    for text in (*around, *_texts(model.graph)):
+        if not isinstance(text, str):
+            raise InputError(
+                f"the name or text {text!r} is not UTF-8",
+                where=loaded.where(),
+                code="invalid-onnx",
+            )
 
 
 def _check_names(loaded: LoadedModel) -> None:
