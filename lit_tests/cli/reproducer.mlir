@@ -4,7 +4,7 @@
 // NONE: error: not a reproducer
 
 // CHECK: func.func @f
-// CHECK-NEXT: func.return
+// CHECK-NEXT: return
 func.func @f(%x: tensor<2xf32>) -> tensor<2xf32> {
   %0 = nn.relu %x : (tensor<2xf32>) -> tensor<2xf32>
   return %x : tensor<2xf32>

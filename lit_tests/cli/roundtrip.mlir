@@ -6,8 +6,8 @@
 // CHECK: func.func @main
 // GENERIC: "func.func"() <{
 func.func @main(%x: tensor<1x3x8x8xf32>) -> tensor<1x3x8x8xf32> {
-  // CHECK: quant.qcast %x
-  // GENERIC: "quant.qcast"(%x) :
+  // CHECK: quant.qcast %{{.*}}
+  // GENERIC: "quant.qcast"(%{{.*}}) :
   %0 = quant.qcast %x : tensor<1x3x8x8xf32> to tensor<1x3x8x8x!quant.uniform<i8:f32, 0.5:3>>
   // CHECK: nn.relu
   // GENERIC: "nn.relu"(%{{.*}}) :

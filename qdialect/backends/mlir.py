@@ -33,8 +33,11 @@ def print_module(
     debuginfo: bool = False,
     inline_weights: bool = False,
     external: Container[str] | None = None,
+    keep_names: bool = True,
 ) -> None:
     """Write `module` and a final newline.
+
+    Values keep their names, or with `keep_names=False` get those mlir-opt gives them.
 
     Weights are written as references into the store, or with `inline_weights` as
     `dense<"0x...">`, so that the text stands alone.  `external` names the keys a
@@ -52,6 +55,8 @@ def print_module(
     keys = blob_keys(module) if external is not None else set[str]()
     drop = external is not None and not any(key in external for key in keys)
     with _blobs_attribute(module, None if drop else module.attributes.get(BLOBS)):
+        if not keep_names:
+            printer.name_values(module)
         printer.print_op(module)
     printer.print_metadata(ctx.loaded_dialects)
     stream.write("\n")
@@ -72,6 +77,7 @@ def save_module(
     generic: bool = False,
     debuginfo: bool = False,
     inline_weights: bool = False,
+    keep_names: bool = True,
 ) -> None:
     """Write `x.mlir`, and its weights to `x.safetensors` unless they go inline.
 
@@ -86,7 +92,12 @@ def save_module(
     named = StringAttr(store.name) if keys else None
     with _blobs_attribute(module, named):
         text = module_text(
-            module, ctx, generic=generic, debuginfo=debuginfo, inline_weights=inline_weights
+            module,
+            ctx,
+            generic=generic,
+            debuginfo=debuginfo,
+            inline_weights=inline_weights,
+            keep_names=keep_names,
         )
     try:
         with replacing(target) as temporary:

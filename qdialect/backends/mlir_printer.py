@@ -18,8 +18,8 @@ from xdsl.dialects.builtin import (
     TensorType,
 )
 from xdsl.ir import Attribute, Operation
-from xdsl.printer import Printer
 
+from qdialect.backends.mlir_layout import LayoutPrinter
 from qdialect.context import QContext
 from qdialect.dialects.nn.constants import BlobAttr
 from qdialect.numerics.float_text import FORMATS, float_text
@@ -29,7 +29,7 @@ HEX_ABOVE = 100
 
 
 @dataclass(eq=False, repr=False)
-class MLIRPrinter(Printer):
+class MLIRPrinter(LayoutPrinter):
     """Float literals are exact; a dense attribute is a splat only if its bits are.
 
     With `external`, a weight whose key is not in it is written out as `dense`.

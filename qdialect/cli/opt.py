@@ -52,6 +52,10 @@ COMMAND = Command(
             "keep ops of unknown dialects",
         ),
         Flag(("mlir-print-op-generic", "print-op-generic"), "write ops in the generic form"),
+        Flag(
+            ("keep-value-names",),
+            "keep the names of values of the input (mlir-opt numbers them)",
+        ),
         Flag(("mlir-print-debuginfo", "print-debuginfo"), "write locations"),
         Flag(("mlir-print-ir-before",), "print the module before pass P", "value", "P"),
         Flag(("mlir-print-ir-after",), "print the module after pass P", "value", "P"),

@@ -240,6 +240,7 @@ class OptDriver:
                     generic=self.args.switch("mlir-print-op-generic"),
                     debuginfo=self.args.switch("mlir-print-debuginfo"),
                     inline_weights=self.args.switch("inline-weights"),
+                    keep_names=self.args.switch("keep-value-names"),
                 )
             else:
                 save_text(path, self._joined(None))
@@ -258,9 +259,12 @@ class OptDriver:
                     generic=self.args.switch("mlir-print-op-generic"),
                     debuginfo=self.args.switch("mlir-print-debuginfo"),
                     inline_weights=self.args.switch("inline-weights"),
+                    keep_names=self.args.switch("keep-value-names"),
                     external=_beside(module, ctx, folder),
                 )
             )
+            # mlir-opt ends a module with an empty line.
+            texts.write("\n")
         return texts.getvalue()
 
     def _phase(self, name: str):

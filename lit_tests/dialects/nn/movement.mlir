@@ -1,6 +1,6 @@
-// RUN: qopt-opt %s | filecheck %s
-// RUN: qopt-opt %s | qopt-opt | filecheck %s
-// RUN: qopt-opt --mlir-print-op-generic %s | qopt-opt - | filecheck %s
+// RUN: qopt-opt --keep-value-names %s | filecheck %s
+// RUN: qopt-opt --keep-value-names %s | qopt-opt --keep-value-names | filecheck %s
+// RUN: qopt-opt --keep-value-names --mlir-print-op-generic %s | qopt-opt --keep-value-names - | filecheck %s
 
 // CHECK-LABEL: @views
 func.func @views(%x: tensor<1x4x?xf32>) {

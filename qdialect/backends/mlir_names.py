@@ -1,0 +1,176 @@
+"""Names of values as mlir-opt gives them when it prints.
+
+Arguments of an entry block are `%arg0`, `%arg1`, ..; results of some ops have a name of
+their own (`%cst`, `%c3_i32`, `%expanded`), which is made unique with `_0`, `_1`, ..;
+everything else is numbered.  All ops of a region are numbered before the regions in
+them.  In the custom form numbers go on from those of the region around; in the generic
+form no number occurs twice, and regions are numbered last first.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from typing import NamedTuple, cast
+
+from xdsl.dialects.arith import ConstantOp
+from xdsl.dialects.builtin import IndexType, IntegerAttr
+from xdsl.dialects.linalg.ops import GenericOp
+from xdsl.ir import Operation, Region, SSAValue
+
+
+def _constant(op: Operation) -> str:
+    value = cast(ConstantOp, op).value
+    if not isinstance(value, IntegerAttr):
+        return "cst"
+    if isinstance(value.type, IndexType):
+        return f"c{value.value.data}"
+    if value.type.width.data == 1:
+        return "true" if value.value.data else "false"
+    return f"c{value.value.data}_{value.type}"
+
+
+def _fixed(name: str) -> Callable[[Operation], str]:
+    return lambda op: name
+
+
+RESULT_NAMES: Mapping[str, Callable[[Operation], str]] = {
+    "arith.constant": _constant,
+    "func.constant": _fixed("f"),
+    **{
+        f"tensor.{op}": _fixed(name)
+        for op, name in {
+            "cast": "cast",
+            "collapse_shape": "collapsed",
+            "concat": "concat",
+            "dim": "dim",
+            "expand_shape": "expanded",
+            "extract": "extracted",
+            "extract_slice": "extracted_slice",
+            "from_elements": "from_elements",
+            "gather": "gather",
+            "generate": "generated",
+            "insert": "inserted",
+            "insert_slice": "inserted_slice",
+            "pad": "padded",
+            "rank": "rank",
+            "reshape": "reshape",
+            "scatter": "scatter",
+            "splat": "splat",
+        }.items()
+    },
+    **{
+        f"memref.{op}": _fixed(name)
+        for op, name in {
+            "alloc": "alloc",
+            "alloca": "alloca",
+            "cast": "cast",
+            "collapse_shape": "collapse_shape",
+            "dim": "dim",
+            "expand_shape": "expand_shape",
+            "reinterpret_cast": "reinterpret_cast",
+            "reshape": "reshape",
+            "subview": "subview",
+        }.items()
+    },
+}
+"""What upstream calls the result of an op, where it does not number it."""
+
+
+class _Frame(NamedTuple):
+    """A region still to be numbered: the counters and names of the region around it."""
+
+    region: Region
+    values: int
+    arguments: int
+    conflicts: int
+    used: frozenset[str]
+
+
+def value_names(top: Operation, *, generic: bool) -> dict[SSAValue, str]:
+    """The name of every value in `top`, without the percent sign.
+
+    The second result of an op of two is `0#1`: a use, the definition being `%0:2`.
+    """
+    numbering = _Numbering(generic)
+    numbering.operation(top)
+    pending = numbering.inside(top)
+    while pending:
+        numbering.enter(pending.pop())
+        region = numbering.number()
+        for block in region.blocks:
+            for op in block.ops:
+                pending += numbering.inside(op)
+    return numbering.names
+
+
+class _Numbering:
+    def __init__(self, generic: bool) -> None:
+        self.generic = generic
+        self.names: dict[SSAValue, str] = {}
+        self.values = self.arguments = self.conflicts = 0
+        self.used: set[str] = set()
+        self.region: Region | None = None
+
+    def inside(self, op: Operation) -> list[_Frame]:
+        """The regions of `op`, to be numbered from here."""
+        if not op.regions:
+            return []
+        used = frozenset(self.used)
+        return [
+            _Frame(region, self.values, self.arguments, self.conflicts, used)
+            for region in op.regions
+        ]
+
+    def enter(self, frame: _Frame) -> None:
+        """Go on where the region around `frame` stopped."""
+        self.region = frame.region
+        self.used = set(frame.used)
+        if not self.generic:
+            self.values, self.arguments = frame.values, frame.arguments
+            self.conflicts = frame.conflicts
+
+    def number(self) -> Region:
+        """Name the arguments of all blocks, and the results of their ops."""
+        region = self.region
+        assert region is not None
+        parent = region.parent
+        if isinstance(parent, GenericOp) and not self.generic:
+            for index, argument in enumerate(region.block.args):
+                self._name(argument, "in" if index < len(parent.inputs) else "out")
+        for index, block in enumerate(region.blocks):
+            for argument in block.args:
+                if argument in self.names:
+                    continue
+                if index == 0:
+                    self._name(argument, f"arg{self.arguments}")
+                    self.arguments += 1
+                else:
+                    self._number([argument])
+            for op in block.ops:
+                self.operation(op)
+        return region
+
+    def operation(self, op: Operation) -> None:
+        """Name the results of `op`."""
+        if not op.results:
+            return
+        named = None if self.generic else RESULT_NAMES.get(op.name)
+        if named is not None:
+            self._name(op.results[0], named(op))
+        else:
+            self._number(op.results)
+
+    def _number(self, values: list[SSAValue] | tuple[SSAValue, ...]) -> None:
+        first = str(self.values)
+        self.values += 1
+        for index, value in enumerate(values):
+            self.names[value] = f"{first}#{index}" if len(values) > 1 else first
+
+    def _name(self, value: SSAValue, wanted: str) -> None:
+        name = re.sub(r"[^\w$.-]", "_", wanted)
+        while name in self.used:
+            name = f"{wanted}_{self.conflicts}"
+            self.conflicts += 1
+        self.used.add(name)
+        self.names[value] = name
