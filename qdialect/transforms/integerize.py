@@ -13,6 +13,17 @@ rewrite is exact (docs/design/001-architecture.md).  Three rules work together:
 
 and quantize(dequantize(a)) becomes nothing or a rescale.  Only islands closed by
 a quantize are touched: no op at a float interface changes.
+
+For example
+
+    %0 = quant.dcast %x : !a to !f
+    %1 = quant.dcast %y : !b to !f
+    %2 = nn.add %0, %1 : (!f, !f) -> !f
+    %3 = quant.qcast %2 : !f to !a
+
+becomes
+
+    %3 = nn.add %x, %y : (!a, !b) -> !a
 """
 
 from __future__ import annotations
@@ -28,7 +39,7 @@ from xdsl.ir import Operation, SSAValue
 from qdialect.analysis.islands import Islands
 from qdialect.behaviors import Behavior
 from qdialect.behaviors import Rule as PortRule
-from qdialect.behaviors.flow import carry_down, carry_up, tied_operands
+from qdialect.behaviors.flow import carry_all_down, carry_up, tied_operands
 from qdialect.context import QContext
 from qdialect.dialects.nn.constants import ConstantOp, constant_array, constant_of
 from qdialect.dialects.nn.ports import bias_matches
@@ -36,6 +47,7 @@ from qdialect.dialects.quant import DCastOp, QCastOp, cast_rounding
 from qdialect.numerics.contract import EXACT, Contract
 from qdialect.numerics.requantize import affines, on_grid, represents
 from qdialect.numerics.rounding import Rounding
+from qdialect.qparams import QParams
 from qdialect.qparams.legality import Illegal
 from qdialect.rewrite import Refusal, Rewriter, Rule, retyped
 from qdialect.transforms.fold_rescale import (
@@ -84,7 +96,7 @@ class _IslandRule(Rule[_Island]):
     def match(self, op: Operation) -> _Island | None:
         assert isinstance(op, QCastOp)
         owner = op.input.owner
-        if not isinstance(owner, Operation) or len(owner.results) != 1:
+        if not isinstance(owner, Operation) or (not self.tied and len(owner.results) != 1):
             return None
         behavior = self.session.behaviors.get(owner)
         if behavior is None or behavior.is_tied != self.tied or qparams_of(op.result) is None:
@@ -192,7 +204,8 @@ class HoistQuantize(_IslandRule):
     def check(self, match: _Island) -> Contract | Refusal:
         if match.op.results[0] not in self.islands.lands:
             return Refusal("open-island", "the float values above are not dequantized codes")
-        if not match.op.results[0].has_one_use():
+        casts = self._casts(match)
+        if casts is None:
             return Refusal("multi-use", "the float result is also used elsewhere")
         params = qparams_of(match.cast.result)
         assert params is not None
@@ -200,22 +213,35 @@ class HoistQuantize(_IslandRule):
         rounds = any(isfinite(v) and not on_grid(a, v) for v in levels for a in affines(params))
         if rounds and cast_rounding(match.cast) is not Rounding.HALF_EVEN:
             return Refusal("rounding", "constants it compares with are quantized half even")
-        operands = carry_up(match.op, match.behavior, [params])
+        operands = carry_up(match.op, match.behavior, self._params(casts))
         if isinstance(operands, Illegal):
             return Refusal(operands.code, operands.reason)
         tied = tied_operands(match.op, match.behavior)
         kinds = [v.type for v in match.op.operands]
         for index, qparams in zip(tied, operands, strict=True):
             kinds[index] = with_qparams(match.op.operands[index], qparams)
-        refusal = refuse_types(
-            self.session, match.behavior, match.op, kinds, [match.cast.result.type]
-        )
-        return refusal or EXACT
+        results = [cast.result.type for cast in casts]
+        return refuse_types(self.session, match.behavior, match.op, kinds, results) or EXACT
+
+    def _casts(self, match: _Island) -> list[QCastOp] | None:
+        """Per result the quantize that is its only use, all with one rounding; else None."""
+        casts: list[QCastOp] = []
+        for result in match.op.results:
+            use = result.first_use
+            cast = use.operation if use is not None and result.has_one_use() else None
+            if not isinstance(cast, QCastOp) or qparams_of(cast.result) is None:
+                return None
+            casts.append(cast)
+        same = all(cast_rounding(cast) is cast_rounding(match.cast) for cast in casts)
+        return casts if same else None
+
+    def _params(self, casts: Sequence[QCastOp]) -> list[QParams]:
+        return [params for cast in casts if (params := qparams_of(cast.result)) is not None]
 
     def rewrite(self, match: _Island, rewriter: Rewriter) -> None:
-        params = qparams_of(match.cast.result)
-        assert params is not None
-        above = carry_up(match.op, match.behavior, [params])
+        casts = self._casts(match)
+        assert casts is not None
+        above = carry_up(match.op, match.behavior, self._params(casts))
         assert not isinstance(above, Illegal)
         operands = list(match.op.operands)
         tied = tied_operands(match.op, match.behavior)
@@ -225,9 +251,10 @@ class HoistQuantize(_IslandRule):
                 cast.attributes["quant.rounding"] = match.cast.attributes["quant.rounding"]
             rewriter.insert(cast, match.op)
             operands[index] = cast.result
-        new = retyped(match.op, operands, [match.cast.result.type])
+        new = retyped(match.op, operands, [cast.result.type for cast in casts])
         rewriter.insert(new, match.op, keep=match.op)
-        rewriter.replace(match.cast, new.results)
+        for cast, result in zip(casts, new.results, strict=True):
+            rewriter.replace(cast, [result])
 
 
 class SinkDequantize(Rule[Operation]):
@@ -250,13 +277,13 @@ class SinkDequantize(Rule[Operation]):
         behavior = self.session.behaviors.get(op)
         assert behavior is not None
         tied = tied_operands(op, behavior)
-        if len(op.results) != 1 or not tied:
+        if not op.results or not tied:
             return None
         casts = [dequantized(op.operands[i]) for i in tied]
         return op if all(cast is not None for cast in casts) else None
 
     def check(self, match: Operation) -> Contract | Refusal:
-        if match.results[0] not in self._islands[0].closes:
+        if any(result not in self._islands[0].closes for result in match.results):
             return Refusal("open-island", "the float result is not quantized again")
         behavior = self.session.behaviors.get(match)
         assert behavior is not None
@@ -268,16 +295,16 @@ class SinkDequantize(Rule[Operation]):
         inside = all(inside_bounds(source, self.session.behaviors) for source in sources)
         if not keeps_order(behavior, match, known, inside=inside):
             return Refusal("levels", "no code stands for a constant it compares with")
-        result = carry_down(match, behavior, known)
-        if isinstance(result, Illegal):
-            return Refusal(result.code, result.reason)
+        carried = carry_all_down(match, behavior, known)
+        if isinstance(carried, Illegal):
+            return Refusal(carried.code, carried.reason)
         kinds = [v.type for v in match.operands]
         for index, source in zip(tied_operands(match, behavior), sources, strict=True):
             kinds[index] = source.type
-        refusal = refuse_types(
-            self.session, behavior, match, kinds, [with_qparams(match.results[0], result)]
-        )
-        return refusal or refuse_growth(known, result) or EXACT
+        results = [with_qparams(v, q) for v, q in zip(match.results, carried, strict=True)]
+        refusal = refuse_types(self.session, behavior, match, kinds, results)
+        growths = (refuse_growth(known, qparams) for qparams in carried)
+        return refusal or next(filter(None, growths), EXACT)
 
     def _sources(self, op: Operation, behavior: Behavior) -> list[SSAValue]:
         casts = [dequantized(op.operands[i]) for i in tied_operands(op, behavior)]
@@ -288,16 +315,20 @@ class SinkDequantize(Rule[Operation]):
         assert behavior is not None
         sources = self._sources(match, behavior)
         params = [qparams_of(source) for source in sources]
-        result = carry_down(match, behavior, [q for q in params if q is not None])
-        assert not isinstance(result, Illegal)
+        carried = carry_all_down(match, behavior, [q for q in params if q is not None])
+        assert not isinstance(carried, Illegal)
         operands = list(match.operands)
         for index, source in zip(tied_operands(match, behavior), sources, strict=True):
             operands[index] = source
-        moved = retyped(match, operands, [with_qparams(match.results[0], result)])
-        cast = DCastOp(moved.results[0], match.results[0].type)
+        kinds = [with_qparams(v, q) for v, q in zip(match.results, carried, strict=True)]
+        moved = retyped(match, operands, kinds)
         rewriter.insert(moved, match, keep=match)
-        rewriter.insert(cast, match)
-        rewriter.replace(match, [cast.result])
+        below: list[SSAValue] = []
+        for source, result in zip(moved.results, match.results, strict=True):
+            cast = DCastOp(source, result.type)
+            rewriter.insert(cast, match)
+            below.append(cast.result)
+        rewriter.replace(match, below)
 
 
 @dataclass(frozen=True)

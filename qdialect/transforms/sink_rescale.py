@@ -6,6 +6,16 @@ For a movement f this is law 2.2 (integers are copied, so an elementwise map
 commutes); for an order-preserving f it is monotonicity of the rescale. Exact on
 values either way. Operands of an op with several tied operands must all be
 rescaled from equal qparams.
+
+For example
+
+    %0 = quant.rescale %x : !a to !b
+    %1 = nn.reshape %0 : (!b) -> !b_out
+
+becomes
+
+    %0 = nn.reshape %x : (!a) -> !a_out
+    %1 = quant.rescale %0 : !a_out to !b_out
 """
 
 from __future__ import annotations
@@ -17,7 +27,7 @@ from typing import Any
 from xdsl.ir import Operation, SSAValue
 
 from qdialect.behaviors import Behavior
-from qdialect.behaviors.flow import carry_down, tied_operands
+from qdialect.behaviors.flow import carry_all_down, tied_operands
 from qdialect.context import QContext
 from qdialect.dialects.quant import RescaleOp
 from qdialect.numerics.contract import EXACT, Contract
@@ -61,7 +71,7 @@ class SinkThroughTied(Rule[_Tied]):
         behavior = self.session.behaviors.get(op)
         assert behavior is not None
         tied = tied_operands(op, behavior)
-        if len(op.results) != 1 or not tied:
+        if not op.results or not tied:
             return None
         above = [rescaled(op.operands[i]) for i in tied]
         rescales = tuple(r for r in above if r is not None)
@@ -72,9 +82,9 @@ class SinkThroughTied(Rule[_Tied]):
             return Refusal("rounding", "the operands are rescaled with different roundings")
         if match.behavior.mixes and not self._only_moves(match):
             return Refusal("mixed", f"'{match.op.name}' requantizes its operands")
-        source = self._source(match)
-        if isinstance(source, Illegal):
-            return Refusal(source.code, source.reason)
+        sources = self._sources(match)
+        if isinstance(sources, Illegal):
+            return Refusal(sources.code, sources.reason)
         for rescale in match.rescales:
             blocker = self._blocking_user(rescale)
             if blocker is not None:
@@ -86,34 +96,35 @@ class SinkThroughTied(Rule[_Tied]):
             match.behavior,
             match.op,
             [v.type for v in self._operands(match)],
-            [with_qparams(match.op.results[0], source)],
+            [with_qparams(v, q) for v, q in zip(match.op.results, sources, strict=True)],
         )
-        return refusal or refuse_growth([r.input_qparams for r in match.rescales], source) or EXACT
+        above = [r.input_qparams for r in match.rescales]
+        growths = (refuse_growth(above, qparams) for qparams in sources)
+        return refusal or next(filter(None, growths), EXACT)
 
-    def _result(self, match: _Tied) -> QParams:
-        params = qparams_of(match.op.results[0])
-        assert params is not None
-        return params
+    def _results(self, match: _Tied) -> list[QParams]:
+        known = [qparams_of(result) for result in match.op.results]
+        return [params for params in known if params is not None]
 
     def _only_moves(self, match: _Tied) -> bool:
         """Whether an op that may requantize its operands does not."""
         rescaled_to = [r.result_qparams for r in match.rescales]
-        return carry_down(match.op, match.behavior, rescaled_to) == self._result(match)
+        return carry_all_down(match.op, match.behavior, rescaled_to) == self._results(match)
 
     def _same_order(self, match: _Tied) -> bool:
         """Whether the op compares with the same constants before and after the rescale."""
         inside = all(inside_bounds(r.input, self.session.behaviors) for r in match.rescales)
         sources = [r.input_qparams for r in match.rescales]
         return keeps_order(match.behavior, match.op, sources, inside=inside) and keeps_order(
-            match.behavior, match.op, [self._result(match)], inside=True
+            match.behavior, match.op, self._results(match), inside=True
         )
 
-    def _source(self, match: _Tied) -> QParams | Illegal:
-        """Qparams of the result once the rescales are gone."""
+    def _sources(self, match: _Tied) -> list[QParams] | Illegal:
+        """Qparams of the results once the rescales are gone."""
         above = [r.input_qparams for r in match.rescales]
         if match.behavior.mixes and len(set(above)) > 1:
             return Illegal("concat-params", "the operands are rescaled from different qparams")
-        return carry_down(match.op, match.behavior, above)
+        return carry_all_down(match.op, match.behavior, above)
 
     def _blocking_user(self, rescale: RescaleOp) -> Operation | None:
         """A user that a sunk rescale would still have to serve, if there is one."""
@@ -133,14 +144,18 @@ class SinkThroughTied(Rule[_Tied]):
         return operands
 
     def rewrite(self, match: _Tied, rewriter: Rewriter) -> None:
-        source = self._source(match)
-        assert not isinstance(source, Illegal)
-        result = match.op.results[0]
-        moved = retyped(match.op, self._operands(match), [with_qparams(result, source)])
-        rescale = RescaleOp(moved.results[0], result.type, match.rounding)
+        sources = self._sources(match)
+        assert not isinstance(sources, Illegal)
+        results = match.op.results
+        kinds = [with_qparams(v, q) for v, q in zip(results, sources, strict=True)]
+        moved = retyped(match.op, self._operands(match), kinds)
         rewriter.insert(moved, match.op, keep=match.op)
-        rewriter.insert(rescale, match.op, keep=match.rescales[0])
-        rewriter.replace(match.op, rescale.results)
+        below: list[SSAValue] = []
+        for source, result in zip(moved.results, results, strict=True):
+            rescale = RescaleOp(source, result.type, match.rounding)
+            rewriter.insert(rescale, match.op, keep=match.rescales[0])
+            below.append(rescale.result)
+        rewriter.replace(match.op, below)
 
 
 @dataclass(frozen=True)
