@@ -47,7 +47,7 @@ def _entries() -> tuple[PassEntry, ...]:
             f"{here}.fold_constants:FoldConstants",
             (
                 _NUMERICS,
-                ("max-growth", "float", "4.0", "largest growth in elements of a folded constant"),
+                ("max_growth", "float", "4.0", "largest growth in elements of a folded constant"),
                 ("dequantize", "bool", "false", "also fold dequantize of constants"),
             ),
         ),
