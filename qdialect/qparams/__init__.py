@@ -1,10 +1,29 @@
-"""Quantization parameters and their algebra; no IR in here."""
+"""Quantization parameters and their algebra; no IR in here.
+
+The algebra needs numpy, the values do not: `Field` and `growth` are imported when
+they are first used.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
 
 from qdialect.qparams.encoding import Layout, QParams, Storage, full_range
-from qdialect.qparams.field import Field
-from qdialect.qparams.grid import DYNAMIC, Shape
-from qdialect.qparams.growth import growth, within_growth
 from qdialect.qparams.legality import Code, Illegal
+
+if TYPE_CHECKING:
+    from qdialect.qparams.field import Field
+    from qdialect.qparams.grid import DYNAMIC, Shape
+    from qdialect.qparams.growth import growth, within_growth
+
+_LAZY = {
+    "DYNAMIC": "qdialect.qparams.grid",
+    "Shape": "qdialect.qparams.grid",
+    "Field": "qdialect.qparams.field",
+    "growth": "qdialect.qparams.growth",
+    "within_growth": "qdialect.qparams.growth",
+}
 
 __all__ = [
     "DYNAMIC",
@@ -19,3 +38,9 @@ __all__ = [
     "growth",
     "within_growth",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    if name in _LAZY:
+        return getattr(import_module(_LAZY[name]), name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -9,13 +9,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from difflib import get_close_matches
-from importlib.metadata import EntryPoint, entry_points
 from typing import TYPE_CHECKING
 
 from qdialect.errors import QError, UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from importlib.metadata import EntryPoint
 
     from xdsl.ir import Attribute, Operation
 
@@ -59,14 +59,20 @@ class Target:
         return op.name not in self.keep_whole
 
 
+def _installed() -> dict[str, EntryPoint]:
+    from importlib.metadata import entry_points  # 10 ms, and most runs name no target
+
+    return {point.name: point for point in entry_points(group=GROUP)}
+
+
 def list_targets() -> list[str]:
     """Names of all installed targets."""
-    return sorted(point.name for point in entry_points(group=GROUP))
+    return sorted(_installed())
 
 
 def get_target(name: str) -> Target:
     """The installed target `name`; UsageError (`unknown-target`) if there is none."""
-    found: dict[str, EntryPoint] = {p.name: p for p in entry_points(group=GROUP)}
+    found = _installed()
     if name not in found:
         close = get_close_matches(name, found, 1)
         hint = f"; did you mean '{close[0]}'?" if close else ""
