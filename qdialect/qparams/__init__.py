@@ -1,7 +1,7 @@
 """Quantization parameters and their algebra; no IR in here.
 
-The algebra needs numpy, the values do not: `Field` and `growth` are imported when
-they are first used.
+The algebra needs numpy, the values do not: `Field` is imported when it is
+first used.
 """
 
 from __future__ import annotations
@@ -15,14 +15,11 @@ from qdialect.qparams.legality import Code, Illegal
 if TYPE_CHECKING:
     from qdialect.qparams.field import Field
     from qdialect.qparams.grid import DYNAMIC, Shape
-    from qdialect.qparams.growth import growth, within_growth
 
 _LAZY = {
     "DYNAMIC": "qdialect.qparams.grid",
     "Shape": "qdialect.qparams.grid",
     "Field": "qdialect.qparams.field",
-    "growth": "qdialect.qparams.growth",
-    "within_growth": "qdialect.qparams.growth",
 }
 
 __all__ = [
@@ -35,8 +32,6 @@ __all__ = [
     "Shape",
     "Storage",
     "full_range",
-    "growth",
-    "within_growth",
 ]
 
 

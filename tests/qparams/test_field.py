@@ -13,9 +13,8 @@ from qdialect.qparams import (
     Layout,
     QParams,
     Storage,
-    growth,
-    within_growth,
 )
+from qdialect.qparams.growth import growth, within_growth
 
 TENSOR = QParams.per_tensor("i8", 0.5, 3)
 
