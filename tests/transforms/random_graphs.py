@@ -1,0 +1,135 @@
+"""Random graphs of casts, rescales and ops, and comparisons that do not see op order."""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from collections.abc import Hashable
+
+import numpy as np
+from families import GRID, ROUNDINGS, cast_rounding, rounding
+from rewrite_support import Program, tensor
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.ir import Block, Operation, SSAValue
+
+SHAPE = (2, 2, 4, 4)
+FEW = GRID[:6]
+
+
+class GraphBuilder:
+    """Grows a program op by op; values are kept with their element type and shape."""
+
+    def __init__(self, seed: int) -> None:
+        self.random = random.Random(seed)
+        self.program = Program(f"graph {seed}")
+        self.values: list[tuple[str, str, tuple[int, ...]]] = []
+        generator = np.random.default_rng(seed)
+        for q in self.random.sample(FEW, 2):
+            codes = generator.integers(-128, 128, SHAPE)
+            self.values.append((self.program.codes(q, codes), q, SHAPE))
+
+    def grow(self, ops: int) -> Program:
+        for _ in range(ops):
+            value = self.random.choice(
+                self.values[-4:] if self.random.random() < 0.7 else self.values
+            )
+            self.values.append(self._op(*value))
+        used = self.values[-1:] + self.random.sample(self.values, 2)
+        for name, element, shape in used:
+            self.program.returns(name, tensor(shape, element))
+        return self.program
+
+    def _op(self, x: str, element: str, shape: tuple[int, ...]) -> tuple[str, str, tuple[int, ...]]:
+        p, pick = self.program, self.random.choice
+        kind = tensor(shape, element)
+        choice = self.random.random()
+        if choice < 0.35:
+            to = pick(FEW)
+            if element == "f32":
+                how = cast_rounding(pick(["half_even", *ROUNDINGS]))
+                return p.op(f"quant.qcast {x} {how}", kind, tensor(shape, to)), to, shape
+            if self.random.random() < 0.5:
+                return p.op(f"quant.dcast {x}", kind, tensor(shape, "f32")), "f32", shape
+            how = rounding(pick(["half_even", *ROUNDINGS]))
+            return p.op(f"quant.rescale {x} {how}", kind, tensor(shape, to)), to, shape
+        if choice < 0.6:
+            text, out = pick(
+                [
+                    ("relu %x", shape),
+                    ("clip %x min 0.0 max 6.0", shape),
+                    ("clip %x min -0.7", shape),
+                    ("transpose %x perm [0, 1, 3, 2]", (*shape[:2], shape[3], shape[2])),
+                    ("transpose %x perm [0, 1, 2, 3]", shape),
+                    ("reshape %x", (shape[1], shape[0], *shape[2:])),
+                ]
+            )
+            return p.nn(text.replace("%x", x), [kind], tensor(out, element)), element, out
+        result = element if element == "f32" else pick(FEW)
+        others = [v for v in self.values if v[2] == shape and (v[1] == "f32") == (element == "f32")]
+        y, other, _ = pick(others)
+        if choice < 0.7:
+            name = p.nn(f"{pick(['sigmoid', 'tanh'])} {x}", [kind], tensor(shape, result))
+            return name, result, shape
+        if choice < 0.8 and (other == element):
+            out = (shape[0], 2 * shape[1], *shape[2:])
+            kinds = [kind, tensor(shape, other)]
+            return p.nn(f"concat {x}, {y} axis 1", kinds, tensor(out, element)), element, out
+        kinds = [kind, tensor(shape, other)]
+        name = p.nn(f"{pick(['add', 'sub', 'mul'])} {x}, {y}", kinds, tensor(shape, result))
+        return name, result, shape
+
+
+def random_graph(seed: int, ops: int = 24) -> Program:
+    return GraphBuilder(seed).grow(ops)
+
+
+def shuffle(module: ModuleOp, seed: int) -> None:
+    """Put the ops of every function in another topological order."""
+    chooser = random.Random(seed)
+    for function in module.ops:
+        for block in function.regions[0].blocks:
+            _shuffle_block(block, chooser)
+
+
+def _shuffle_block(block: Block, chooser: random.Random) -> None:
+    *ops, last = block.ops
+    waiting = {op: len({v.owner for v in op.operands} & set(ops)) for op in ops}
+    ready = [op for op in ops if not waiting[op]]
+    order: list[Operation] = []
+    while ready:
+        op = ready.pop(chooser.randrange(len(ready)))
+        order.append(op)
+        users = {use.operation for result in op.results for use in result.uses}
+        for user in [other for other in ops if other in users]:
+            waiting[user] -= 1
+            if not waiting[user]:
+                ready.append(user)
+    assert len(order) == len(ops)
+    for op in order:
+        op.detach()
+        block.insert_op_before(op, last)
+
+
+def structure(module: ModuleOp, *, keys: bool = True) -> Counter[Hashable]:
+    """The ops of a module as a multiset that does not depend on their order."""
+    known: dict[SSAValue, int] = {}
+    found: Counter[Hashable] = Counter()
+    for function in module.ops:
+        for block in function.regions[0].blocks:
+            known.update((arg, -1 - arg.index) for arg in block.args)
+            for op in block.ops:
+                identity = hash(_identity(op, known, keys))
+                found[op.name, identity] += 1
+                known.update((r, hash((identity, r.index))) for r in op.results)
+    return found
+
+
+def _identity(op: Operation, known: dict[SSAValue, int], keys: bool) -> Hashable:
+    attributes = {n: a for n, a in op.attributes.items() if keys or n != "nn.key"}
+    return (
+        op.name,
+        tuple(known[v] for v in op.operands),
+        tuple(sorted(op.properties.items())),
+        tuple(sorted(attributes.items())),
+        tuple(r.type for r in op.results),
+    )
