@@ -76,7 +76,11 @@ def save(
     form: Form = "qdq",
     inline_weights: bool = False,
 ) -> None:
-    """Write the model as `.onnx` (in `form`) or as `.mlir` with its weights beside it."""
+    """Write the model as `.onnx` (in `form`) or as `.mlir` with its weights beside it.
+
+    "qdq", the default whatever the model was optimized for, means the same bit for bit
+    on any runtime; "qoperator" uses the integer kernels of ONNX Runtime.
+    """
     target = Path(path)
     if not target.parent.is_dir():
         raise InputError("no such folder", where=Where(str(target.parent)), code="unwritable-file")

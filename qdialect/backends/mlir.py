@@ -4,19 +4,19 @@ from __future__ import annotations
 
 import os
 from collections.abc import Container, Generator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from io import StringIO
 from pathlib import Path
 from typing import IO, Any, cast
-from uuid import uuid4
 
 from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, ModuleOp, StringAttr
-from xdsl.ir import Attribute
+from xdsl.ir import Attribute, ParametrizedAttribute
 
 from qdialect.backends.mlir_printer import MLIRPrinter
 from qdialect.context import QContext
 from qdialect.dialects.nn.constants import BlobAttr
 from qdialect.errors import InputError, Where
+from qdialect.weights import replacing
 
 #: module attribute that names the weight store beside the text
 BLOBS = "nn.blobs"
@@ -111,26 +111,6 @@ def save_module(
         ) from None
 
 
-@contextmanager
-def replacing(path: Path) -> Generator[Path]:
-    """A temporary path beside `path`; renamed to it at the end, removed on failure.
-
-    A device or a pipe is written directly; a link stays a link.
-    """
-    target = path.resolve()
-    if target.exists() and not target.is_file():
-        yield target
-        return
-    temporary = target.with_name(f".{target.name}.{uuid4().hex}.tmp")
-    try:
-        yield temporary
-        os.replace(temporary, target)
-    except BaseException:
-        with suppress(OSError):
-            temporary.unlink()
-        raise
-
-
 def blob_keys(module: ModuleOp) -> set[str]:
     """The keys of all weights the module refers to."""
     found: set[str] = set()
@@ -144,6 +124,8 @@ def blob_keys(module: ModuleOp) -> set[str]:
                 pending.extend(cast("ArrayAttr[Attribute]", attribute).data)
             elif isinstance(attribute, DictionaryAttr):
                 pending.extend(attribute.data.values())
+            elif isinstance(attribute, ParametrizedAttribute):
+                pending.extend(attribute.parameters)
     return found
 
 

@@ -8,9 +8,9 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from qdialect.backends.mlir import replacing
 from qdialect.cli.flags import did_you_mean
 from qdialect.errors import InputError, UsageError, Where
+from qdialect.weights import replacing
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -44,13 +44,6 @@ COMMANDS = {
                     choices=LEVELS,
                 ),
                 Flag(
-                    ("boundary",),
-                    "types at inputs and outputs",
-                    "value",
-                    "POLICY",
-                    choices=("preserve",),
-                ),
-                Flag(
                     ("form",),
                     "how an .onnx result writes quantized ops (default: qdq)",
                     "value",

@@ -9,11 +9,12 @@ from pathlib import Path
 
 from xdsl.dialects.builtin import ModuleOp
 
-from qdialect.backends.mlir import module_text, replacing
+from qdialect.backends.mlir import module_text
 from qdialect.context import QContext
 from qdialect.errors import QError
 from qdialect.passes.manager import Instrumentation, Passes, PassFailure
 from qdialect.passes.pipeline import PassSpec, parse_pipeline, pipeline_text
+from qdialect.weights import replacing
 
 #: name of the group in `{-# external_resources #-}`
 GROUP = "mlir_reproducer"

@@ -382,7 +382,7 @@ class NodeOp(IRDLOperation):
             printer.print_op_attributes(self.node_attributes.data)
         printer.print_op_attributes(self.attributes)
         printer.print_string(" : ")
-        printer.print_operation_type(self)
+        printer.print_function_type(self.operand_types, self.result_types)
 
 
 def _absent(entries: Sequence[object]) -> DenseArrayBase:

@@ -1,5 +1,6 @@
-"""Weights kept outside the IR text."""
+"""Weights kept outside the IR text, and files written whole or not at all."""
 
+from qdialect.weights.files import replacing
 from qdialect.weights.store import DTYPES, Blob, BlobStore, content_key
 
-__all__ = ["DTYPES", "Blob", "BlobStore", "content_key"]
+__all__ = ["DTYPES", "Blob", "BlobStore", "content_key", "replacing"]

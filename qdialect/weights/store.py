@@ -14,13 +14,13 @@ import json
 import mmap
 import os
 import struct
-import tempfile
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from qdialect.errors import InputError, Where
+from qdialect.weights.files import replacing
 
 if TYPE_CHECKING:
     import numpy as np
@@ -209,14 +209,8 @@ def _write(path: Path, blobs: Mapping[str, Blob]) -> None:
         offset = end
     text = json.dumps(header, separators=(",", ":")).encode()
     text += b" " * (-len(text) % 8)
-    with tempfile.NamedTemporaryFile(dir=path.parent or ".", delete=False) as file:
-        try:
-            file.write(struct.pack("<Q", len(text)))
-            file.write(text)
-            for blob in blobs.values():
-                file.write(blob.data)
-            file.close()
-            os.replace(file.name, path)
-        except BaseException:
-            os.unlink(file.name)
-            raise
+    with replacing(path) as temporary, temporary.open("wb") as file:
+        file.write(struct.pack("<Q", len(text)))
+        file.write(text)
+        for blob in blobs.values():
+            file.write(blob.data)

@@ -2,17 +2,31 @@
 
 from __future__ import annotations
 
+import os
+from io import StringIO
 from pathlib import Path
 
 import numpy as np
 import pytest
-from xdsl.dialects.builtin import ModuleOp, f32, i8
+from xdsl.dialects.builtin import (
+    ArrayAttr,
+    IntegerType,
+    ModuleOp,
+    Signedness,
+    StringAttr,
+    TensorType,
+    f32,
+    i8,
+)
+from xdsl.printer import Printer
 
 from qdialect.backends.mlir import blob_keys, module_text, save_module
 from qdialect.context import new_context
-from qdialect.dialects.nn import ConstantOp, constant_array, make_constant
+from qdialect.dialects.nn import BlobAttr, ConstantOp, constant_array, make_constant
+from qdialect.dialects.onnx import ProtoAttr
 from qdialect.errors import InputError
 from qdialect.frontends.mlir import load_module, read_module
+from qdialect.weights import replacing
 
 
 def module_with(array, element):
@@ -108,3 +122,47 @@ def test_keys_inside_other_attributes_are_found() -> None:
     key = f'#nn.blob<"{"0" * 32}" : tensor<2xf32>>'
     module = read_module(f"module attributes {{a = [{{b = {key}}}]}} {{}}", ctx)
     assert blob_keys(module) == {"0" * 32}
+
+
+def test_weights_inside_other_attributes_are_written(tmp_path: Path) -> None:
+    ctx = new_context()
+    data = np.arange(1000, dtype=np.uint8)
+    key = ctx.blobs.add(data, "ui8")
+    held = BlobAttr(StringAttr(key), TensorType(IntegerType(8, Signedness.UNSIGNED), [1000]))
+    module = ModuleOp([], {"test.kept": ArrayAttr([ProtoAttr(StringAttr("tensor"), held)])})
+    assert blob_keys(module) == {key}
+    save_module(module, ctx, tmp_path / "x.mlir")
+    again = new_context()
+    load_module(tmp_path / "x.mlir", again)
+    np.testing.assert_array_equal(again.blobs.get(key).array(), data)
+
+
+@pytest.mark.parametrize(("mask", "mode"), [(0o022, 0o644), (0o077, 0o600)])
+def test_files_have_the_permissions_of_any_new_file(tmp_path: Path, mask: int, mode: int) -> None:
+    module, ctx = module_with(np.arange(1000, dtype=np.float32), f32)
+    before = os.umask(mask)
+    try:
+        save_module(module, ctx, tmp_path / "x.mlir")
+    finally:
+        os.umask(before)
+    assert {p.name: p.stat().st_mode & 0o777 for p in tmp_path.iterdir()} == {
+        "x.mlir": mode,
+        "x.safetensors": mode,
+    }
+
+
+def test_a_device_is_written_to_and_not_replaced() -> None:
+    with replacing(Path("/dev/null")) as path:
+        path.write_text("x", encoding="utf-8")
+    assert Path("/dev/null").is_char_device()
+
+
+def test_stock_printer_writes_a_location_once() -> None:
+    text = "func.func @f(%x: tensor<2xf32>) -> tensor<2xf32> {\n"
+    text += "  %0 = nn.relu %x : (tensor<2xf32>) -> tensor<2xf32>\n"
+    text += '  %1 = onnx.node "Foo" (%0) : (tensor<2xf32>) -> tensor<2xf32>\n'
+    text += "  return %1 : tensor<2xf32>\n}\n"
+    stream = StringIO()
+    Printer(stream, print_debuginfo=True).print_op(read_module(text, new_context()))
+    lines = [line for line in stream.getvalue().splitlines() if "nn." in line or "onnx." in line]
+    assert [line.count("loc(") for line in lines] == [1, 1]

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import os
-import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from qdialect.errors import InputError, Where
+from qdialect.weights import replacing
 
 if TYPE_CHECKING:
     from onnx import ModelProto
@@ -25,22 +25,9 @@ def save_model(model: ModelProto, path: str | os.PathLike[str]) -> None:
     except ValueError as error:
         raise InputError(f"cannot write the model: {error}", where=Where(str(target))) from None
     try:
-        with tempfile.NamedTemporaryFile(dir=target.parent, delete=False) as file:
-            try:
-                file.write(data)
-                file.close()
-                os.chmod(file.name, 0o666 & ~_umask())
-                os.replace(file.name, target)
-            except BaseException:
-                os.unlink(file.name)
-                raise
+        with replacing(target) as temporary:
+            temporary.write_bytes(data)
     except OSError as error:
         raise InputError(
             f"cannot write the model: {error.strerror or error}", where=Where(str(target))
         ) from None
-
-
-def _umask() -> int:
-    mask = os.umask(0)
-    os.umask(mask)
-    return mask

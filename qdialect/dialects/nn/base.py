@@ -241,7 +241,7 @@ class NNOp(IRDLOperation, ABC):
                 _print_value(printer, attribute)
         printer.print_op_attributes(self.attributes)
         printer.print_string(" : ")
-        printer.print_operation_type(self)
+        printer.print_function_type(self.operand_types, self.result_types)
 
 
 def show(shape: Shape) -> str:
