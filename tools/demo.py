@@ -161,6 +161,7 @@ HEADER = (
     "float ops",
     "nodes run",
     "ms per image",
+    "ms of processor",
     "outputs that differ",
     "SQNR",
     "top-1 as float",
@@ -178,6 +179,7 @@ def cells(row: Row) -> tuple[str, ...]:
         str(counts.float_ops),
         str(row.nodes_run),
         str(row.latency),
+        f"{row.latency.processor:.2f}",
         "" if row.agreement is None else str(row.agreement),
         "" if math.isinf(row.sqnr) else f"{row.sqnr:.1f} dB",
         f"{100 * row.top1_as_float:.1f} %",
@@ -278,7 +280,8 @@ def _jobs_table(jobs: Sequence[Job], timings: Mapping[str, Timing]) -> str:
     )
 
     def gain(config: str, name: str) -> str:
-        return f"{timings[f'{config} {BEFORE}'].median / timings[f'{config} {name}'].median:.2f} x"
+        before, after = timings[f"{config} {BEFORE}"], timings[f"{config} {name}"]
+        return f"{before.processor / after.processor:.2f} x"
 
     rows = [
         (
