@@ -5,6 +5,7 @@
     transpose(transpose), reshape(reshape)                      -> one movement
     a movement that changes neither shape nor order             -> operand
     scast(scast(x)) back to the same type                       -> x
+    a pure op whose results are unused                          -> nothing
 
 All exact. Never dequantize(quantize(x)): that pair rounds and clips.
 
@@ -28,6 +29,7 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Operation
 from xdsl.passes import ModulePass
 
+from qdialect.analysis.codes import inside_bounds, is_integer, qparams_of
 from qdialect.context import session
 from qdialect.dialects.nn import FlattenOp, ReshapeOp, TransposeOp, shape_of
 from qdialect.dialects.nn.base import ints
@@ -36,8 +38,8 @@ from qdialect.dialects.quant import SCastOp
 from qdialect.numerics.contract import EXACT, Contract
 from qdialect.numerics.requantize import affines, real_range
 from qdialect.rewrite import Driver, Refusal, Rewriter, Rule
-from qdialect.transforms.fold_rescale import Pair, inside_bounds
-from qdialect.transforms.rule_pass import is_integer, qparams_of
+from qdialect.transforms.cast_rules import Pair
+from qdialect.transforms.dce import Dce
 
 
 class RedundantClamp(Rule[Operation]):
@@ -220,3 +222,4 @@ class Canonicalize(ModulePass):
             StorageCastPair(qctx),
         )
         Driver(qctx, rules, pass_name=self.name).run(op)
+        Dce().apply(ctx, op)

@@ -34,6 +34,7 @@ from typing import TYPE_CHECKING, Any
 from xdsl.dialects.builtin import StringAttr
 from xdsl.ir import Operation
 
+from qdialect.analysis.codes import qparams_of, seen_qparams
 from qdialect.behaviors import Behavior
 from qdialect.behaviors import Rule as PortRule
 from qdialect.context import QContext
@@ -45,14 +46,8 @@ from qdialect.numerics.contract import Contract, Numerics
 from qdialect.numerics.rounding import Rounding
 from qdialect.qparams import QParams
 from qdialect.rewrite import Refusal, Rewriter, Rule, retyped
-from qdialect.transforms.fold_rescale import NO_GEMMLOWP, pair_contract, renumbers, seen_qparams
-from qdialect.transforms.rule_pass import (
-    RulePass,
-    qparams_of,
-    refuse_types,
-    rescaled,
-    rounding_of,
-)
+from qdialect.transforms.pair_contract import NO_GEMMLOWP, pair_contract, renumbers
+from qdialect.transforms.rule_pass import RulePass, refuse_types, rescaled, rounding_of
 
 if TYPE_CHECKING:
     import numpy as np

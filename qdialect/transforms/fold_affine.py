@@ -22,6 +22,7 @@ from typing import Any
 import numpy as np
 from xdsl.ir import Operation, SSAValue
 
+from qdialect.analysis.codes import qparams_of
 from qdialect.behaviors import Affine, Behavior
 from qdialect.context import QContext
 from qdialect.dialects.nn import AddOp
@@ -31,12 +32,7 @@ from qdialect.numerics.contract import EXACT, Contract
 from qdialect.numerics.float_text import FORMATS, round_to_format
 from qdialect.qparams import QParams
 from qdialect.rewrite import Refusal, Rewriter, Rule
-from qdialect.transforms.rule_pass import (
-    RulePass,
-    qparams_of,
-    rounding_of,
-    with_qparams,
-)
+from qdialect.transforms.rule_pass import RulePass, rounding_of, with_qparams
 from qdialect.transforms.scalars import exact_scalar, scalar_of
 
 

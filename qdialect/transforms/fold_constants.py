@@ -26,6 +26,7 @@ from xdsl.dialects.builtin import StringAttr
 from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.traits import is_side_effect_free
 
+from qdialect.analysis.codes import qparams_of
 from qdialect.behaviors import Behavior
 from qdialect.behaviors.flow import carry_all_down, tied_operands
 from qdialect.context import QContext
@@ -41,9 +42,10 @@ from qdialect.qparams.legality import Illegal
 from qdialect.qparams.maps import IndexMap
 from qdialect.rewrite import Refusal, Rewriter, Rule
 from qdialect.transforms import constant_evaluation as evaluation
+from qdialect.transforms.cast_rules import QuantizeOfConstant
 from qdialect.transforms.constant_evaluation import Array
-from qdialect.transforms.fold_rescale import QuantizeOfConstant, RescaleOfConstant
-from qdialect.transforms.rule_pass import RulePass, dequantized, qparams_of, with_qparams
+from qdialect.transforms.fold_rescale import RescaleOfConstant
+from qdialect.transforms.rule_pass import RulePass, dequantized, with_qparams
 
 #: constants of at most this many elements are made whatever they grow from
 FLOOR = 1024

@@ -36,6 +36,7 @@ from typing import Any
 from xdsl.dialects.builtin import StringAttr
 from xdsl.ir import Operation, SSAValue
 
+from qdialect.analysis.codes import inside_bounds, qparams_of, seen_qparams
 from qdialect.analysis.islands import Islands
 from qdialect.behaviors import Behavior
 from qdialect.behaviors import Rule as PortRule
@@ -50,19 +51,13 @@ from qdialect.numerics.rounding import Rounding
 from qdialect.qparams import QParams
 from qdialect.qparams.legality import Illegal
 from qdialect.rewrite import Refusal, Rewriter, Rule, retyped
-from qdialect.transforms.fold_rescale import (
-    NO_GEMMLOWP,
-    QuantizeOfConstant,
-    QuantizeOfDequantize,
-    inside_bounds,
-    seen_qparams,
-)
+from qdialect.transforms.cast_rules import QuantizeOfConstant, QuantizeOfDequantize
+from qdialect.transforms.pair_contract import NO_GEMMLOWP
 from qdialect.transforms.rule_pass import (
     RulePass,
     dequantized,
     keeps_order,
     only_quantized_alike,
-    qparams_of,
     refuse_growth,
     refuse_types,
     with_qparams,

@@ -20,6 +20,7 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Block, Operation, SSAValue
 from xdsl.passes import ModulePass
 
+from qdialect.analysis.codes import qparams_of
 from qdialect.behaviors import Behavior
 from qdialect.behaviors import Rule as PortRule
 from qdialect.context import QContext, session
@@ -31,7 +32,7 @@ from qdialect.qparams import QParams, Storage
 from qdialect.qparams.encoding import pack_i64
 from qdialect.rewrite.driver import is_dead, set_type
 from qdialect.rewrite.remarks import Remark, key_text, location_text
-from qdialect.transforms.rule_pass import qparams_of, users, with_qparams
+from qdialect.transforms.rule_pass import users, with_qparams
 
 _ENCODINGS = ("i8", "u8", "keep")
 

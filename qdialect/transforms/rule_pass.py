@@ -14,6 +14,7 @@ from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.passes import ModulePass
 from xdsl.traits import is_side_effect_free
 
+from qdialect.analysis.codes import is_integer
 from qdialect.behaviors import Behavior
 from qdialect.behaviors import Rule as PortRule
 from qdialect.context import QContext, session
@@ -54,12 +55,6 @@ class RulePass(ModulePass, ABC):
             raise UsageError(str(error), code="unknown-level") from None
         qctx = session(ctx)
         Driver(qctx, self.rules(qctx), pass_name=self.name, numerics=level).run(op)
-
-
-def qparams_of(value: SSAValue) -> QParams | None:
-    """The qparams of a quantized value, else None."""
-    element = quant_element(value.type)
-    return None if element is None else element.qparams
 
 
 def with_qparams(value: SSAValue, qparams: QParams) -> Attribute:
@@ -134,11 +129,6 @@ def refuse_growth(before: Sequence[QParams], after: QParams) -> Refusal | None:
     if after.count <= source:
         return None
     return Refusal("growth", f"{source} parameters would become {after.count}")
-
-
-def is_integer(params: QParams) -> bool:
-    """Whether codes are integers (not floats, and no numbers of a table's entries)."""
-    return not params.storage.is_float and params.storage.quantile is None
 
 
 def keeps_order(

@@ -7,11 +7,11 @@ from fractions import Fraction
 import numpy as np
 from xdsl.ir import SSAValue
 
+from qdialect.analysis.codes import qparams_of
 from qdialect.context import QContext
 from qdialect.dialects.nn import ConstantOp, constant_array, constant_of, make_constant, shape_of
 from qdialect.dialects.quant import UniformType, element_type
 from qdialect.qparams import QParams, Storage
-from qdialect.transforms.rule_pass import qparams_of
 
 
 def scalar_of(value: SSAValue, session: QContext) -> Fraction | None:

@@ -26,6 +26,7 @@ from typing import Any
 
 from xdsl.ir import Operation, SSAValue
 
+from qdialect.analysis.codes import inside_bounds, qparams_of
 from qdialect.behaviors import Behavior
 from qdialect.behaviors.flow import carry_all_down, tied_operands
 from qdialect.context import QContext
@@ -35,11 +36,9 @@ from qdialect.numerics.rounding import Rounding
 from qdialect.qparams import QParams
 from qdialect.qparams.legality import Illegal
 from qdialect.rewrite import Refusal, Rewriter, Rule, retyped
-from qdialect.transforms.fold_rescale import inside_bounds
 from qdialect.transforms.rule_pass import (
     RulePass,
     keeps_order,
-    qparams_of,
     refuse_growth,
     refuse_types,
     rescaled,

@@ -16,6 +16,7 @@ from typing import Any
 
 from xdsl.ir import Operation, SSAValue
 
+from qdialect.analysis.codes import qparams_of
 from qdialect.behaviors import Accumulator, Behavior
 from qdialect.behaviors.shapes import DYNAMIC, shape_of
 from qdialect.context import QContext
@@ -29,7 +30,6 @@ from qdialect.transforms.rule_pass import (
     RulePass,
     dequantized,
     only_quantized_alike,
-    qparams_of,
     refuse_types,
     with_qparams,
 )

@@ -1,0 +1,184 @@
+"""Rules that fold the casts between floats and codes.
+
+quantize(dequantize(q)), same type          -> q                      exact if codes
+                   are inside the bounds and the float path is wide enough
+quantize(dequantize(q)), other type         -> rescale(q)             exact (reals)
+quantize(constant)                          -> constant               exact
+dequantize(rescale(q)), dequantize(quantize(x))                       relaxed
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+from xdsl.ir import Operation, SSAValue
+
+from qdialect.analysis.codes import (
+    inside_bounds,
+    is_integer,
+    qparams_of,
+    seen_qparams,
+    survives_float,
+)
+from qdialect.context import QContext
+from qdialect.dialects.nn import ConstantOp, constant_array, constant_of, make_constant
+from qdialect.dialects.nn.base import KEY
+from qdialect.dialects.quant import DCastOp, QCastOp, RescaleOp, cast_rounding, quant_element
+from qdialect.numerics import requantize as exact
+from qdialect.numerics.contract import EXACT, Contract, Numerics
+from qdialect.numerics.rounding import Rounding
+from qdialect.rewrite import Refusal, Rewriter, Rule
+from qdialect.transforms.pair_contract import NO_GEMMLOWP
+from qdialect.transforms.rule_pass import dequantized, rescaled
+
+
+@dataclass(frozen=True)
+class Pair:
+    """An op and the op that defines its operand."""
+
+    lower: Operation
+    upper: Operation
+
+    @property
+    def source(self) -> SSAValue:
+        return self.upper.operands[0]
+
+    @property
+    def result(self) -> SSAValue:
+        return self.lower.results[0]
+
+
+class QuantizeOfDequantize(Rule[Pair]):
+    """quantize_b(dequantize_a(q)) = q if a = b, else rescale_{a->b}(q)."""
+
+    name = "quantize-of-dequantize"
+
+    def roots(self) -> Iterable[str]:
+        return (QCastOp.name,)
+
+    def match(self, op: Operation) -> Pair | None:
+        upper = dequantized(op.operands[0])
+        if upper is None or qparams_of(op.results[0]) is None or qparams_of(upper.input) is None:
+            return None
+        return Pair(op, upper)
+
+    def check(self, match: Pair) -> Contract | Refusal:
+        a, b = qparams_of(match.source), qparams_of(match.result)
+        assert a is not None and b is not None
+        if not (is_integer(a) and is_integer(b)):
+            return Refusal("storage", "rescale is defined between integer storages")
+        if a == b:
+            if not inside_bounds(match.source, self.session.behaviors):
+                return Refusal("bounds", "codes may lie outside the narrowed bounds")
+            if not survives_float(a):
+                return Refusal("float-path", f"{a.expressed} cannot carry every code")
+            return EXACT
+        if exact.cells(a, b) is None:
+            return Refusal("grid", "the two encodings lie on different grids")
+        if cast_rounding(match.lower) is Rounding.GEMMLOWP:
+            return NO_GEMMLOWP
+        return EXACT
+
+    def rewrite(self, match: Pair, rewriter: Rewriter) -> None:
+        if match.source.type == match.result.type:
+            rewriter.replace(match.lower, [match.source])
+            return
+        new = RescaleOp(match.source, match.result.type, cast_rounding(match.lower))
+        rewriter.insert(new, match.lower, keep=match.lower)
+        rewriter.replace(match.lower, new.results)
+
+
+class QuantizeOfConstant(Rule[QCastOp]):
+    """A quantized constant is a constant, computed as ONNX QuantizeLinear does."""
+
+    name = "quantize-of-constant"
+
+    def roots(self) -> Iterable[str]:
+        return (QCastOp.name,)
+
+    def match(self, op: Operation) -> QCastOp | None:
+        assert isinstance(op, QCastOp)
+        known = constant_of(op.input) is not None and quant_element(op.result.type) is not None
+        return op if known else None
+
+    def check(self, match: QCastOp) -> Contract | Refusal:
+        from qdialect.numerics.quantize import can_quantize_floats
+
+        params = qparams_of(match.result)
+        assert params is not None
+        if not can_quantize_floats(params) or not is_integer(params):
+            return Refusal("expressed", f"cannot evaluate in {params.expressed}")
+        return NO_GEMMLOWP if cast_rounding(match) is Rounding.GEMMLOWP else EXACT
+
+    def rewrite(self, match: QCastOp, rewriter: Rewriter) -> None:
+        from qdialect.numerics.quantize import quantize_floats
+
+        constant, params = constant_of(match.input), qparams_of(match.result)
+        assert constant is not None and params is not None
+        floats = constant_array(constant, self.session.blobs)
+        codes = quantize_floats(floats, params, cast_rounding(match))
+        replace_by_constant(match, codes, constant, self.session, rewriter)
+
+
+def replace_by_constant(
+    op: Operation, codes: Any, source: ConstantOp, session: QContext, rewriter: Rewriter
+) -> None:
+    element = quant_element(op.results[0].type)
+    assert element is not None
+    kept = {KEY: source.attributes[KEY]} if KEY in source.attributes else None
+    new = make_constant(codes, element, session.blobs, kept)
+    rewriter.insert(new, op, keep=source)
+    rewriter.replace(op, new.results)
+
+
+class DequantizeOfRescale(Rule[Pair]):
+    """dequantize(rescale(q)) ~ dequantize(q): drops a rounding and a clip."""
+
+    name = "dequantize-of-rescale"
+
+    def roots(self) -> Iterable[str]:
+        return (DCastOp.name,)
+
+    def match(self, op: Operation) -> Pair | None:
+        upper = rescaled(op.operands[0])
+        return Pair(op, upper) if upper is not None else None
+
+    def check(self, match: Pair) -> Contract | Refusal:
+        upper = match.upper
+        assert isinstance(upper, RescaleOp)
+        source = seen_qparams(upper.input, self.session.behaviors) or upper.input_qparams
+        cells = exact.cells(source, upper.result_qparams)
+        if upper.input_qparams.expressed != upper.result_qparams.expressed:
+            return Refusal("expressed", "the expressed types differ")
+        lossless = cells and all(exact.is_lossless(a, b) and a.scale == b.scale for a, b in cells)
+        if lossless:
+            return Contract(Numerics.EXACT, note="the rescale renumbers codes")
+        return Contract(Numerics.RELAXED, note="drops a rounding and a clip")
+
+    def rewrite(self, match: Pair, rewriter: Rewriter) -> None:
+        new = DCastOp(match.source, match.result.type)
+        rewriter.insert(new, match.lower, keep=match.lower)
+        rewriter.replace(match.lower, new.results)
+
+
+class DequantizeOfQuantize(Rule[Pair]):
+    """dequantize(quantize(x)) ~ x: drops a rounding and a clip, so never unasked."""
+
+    name = "dequantize-of-quantize"
+
+    def roots(self) -> Iterable[str]:
+        return (DCastOp.name,)
+
+    def match(self, op: Operation) -> Pair | None:
+        upper = op.operands[0].owner
+        if not isinstance(upper, QCastOp) or upper.input.type != op.results[0].type:
+            return None
+        return Pair(op, upper)
+
+    def check(self, match: Pair) -> Contract | Refusal:
+        return Contract(Numerics.RELAXED, note="drops a rounding and a clip")
+
+    def rewrite(self, match: Pair, rewriter: Rewriter) -> None:
+        rewriter.replace(match.lower, [match.source])

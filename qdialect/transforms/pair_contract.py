@@ -1,0 +1,70 @@
+"""The contract of dropping the middle of a chain of two requantizations."""
+
+from __future__ import annotations
+
+from qdialect.numerics import requantize as exact
+from qdialect.numerics.contract import Contract, Numerics
+from qdialect.numerics.rounding import Rounding
+from qdialect.qparams import QParams
+from qdialect.rewrite import Refusal
+
+NO_GEMMLOWP = Refusal("rounding", "gemmlowp rounds multiplier and shift, no real numbers")
+
+
+def pair_contract(
+    a: QParams | None, b: QParams, c: QParams, first: Rounding, second: Rounding
+) -> Contract | Refusal:
+    """What replacing a -> b -> c by a -> c may change; `a` None means any real number.
+
+    Dropping the middle drops an error of half a middle step, so results differ by
+    at most s_b / (2 s_c) + 1 steps, if the middle clips nothing that c would not.
+    The new a -> c rounds like the second; of a real number, if b and c have equal
+    scales (`renumbers`), like the first.
+    """
+    if Rounding.GEMMLOWP in (first, second):
+        return NO_GEMMLOWP
+    quads = _triples(a, b, c)
+    if quads is None:
+        return Refusal("grid", "the encodings lie on different grids")
+    if a is None:
+        if renumbers(b, c) and all(exact.covers(mid, out) for _, mid, out in quads):
+            return Contract(Numerics.EXACT, note="equal scales")
+    elif all(exact.is_lossless(_set(src), mid) for src, mid, _ in quads):
+        return Contract(Numerics.EXACT, note="the middle loses nothing")
+    elif max(a.storage.width, b.storage.width) <= exact.TABLE_WIDTH and all(
+        exact.composes(_set(src), mid, out, first, second) for src, mid, out in quads
+    ):
+        return Contract(Numerics.EXACT, note="equal on all codes")
+    steps = max(mid.scale / (2 * out.scale) for _, mid, out in quads) + 1
+    clips = [
+        mid
+        for src, mid, out in quads
+        if not exact.covers(mid, out) and (src is None or not exact.covers(mid, src))
+    ]
+    if clips:
+        low, high = exact.real_range(clips[0])
+        note = f"the middle clips to [{float(low):g}, {float(high):g}]"
+        return Contract(Numerics.SATURATION, steps, note)
+    return Contract(Numerics.BOUNDED, steps, "drops the middle's rounding")
+
+
+def renumbers(b: QParams, c: QParams) -> bool:
+    """Whether b -> c has equal scales everywhere: then it never rounds."""
+    return all(exact.is_pure_shift(mid, out) for mid, out in exact.cells(b, c) or ())
+
+
+def _set(affine: exact.Affine | None) -> exact.Affine:
+    assert affine is not None
+    return affine
+
+
+def _triples(
+    a: QParams | None, b: QParams, c: QParams
+) -> list[tuple[exact.Affine | None, exact.Affine, exact.Affine]] | None:
+    if exact.cells(b, c) is None or (a is not None and exact.cells(a, b) is None):
+        return None
+    if a is not None and exact.cells(a, c) is None:
+        return None
+    if a is None:
+        return [(None, mid, out) for mid, out in exact.cells(b, c) or ()]
+    return [(src, mid, out) for src, mid, out in exact.triples(a, b, c)]
