@@ -8,7 +8,7 @@ remark log.
 
 from __future__ import annotations
 
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -181,6 +181,9 @@ class Driver:
         for op in module.walk():
             self._push(op)
         budget = 64 * len(self._queue) + 4096
+        # Many rescales may each move through many ops: no op sees more of them than
+        # there are ops, while rules in a circle come back to one place for ever.
+        here: Counter[Attribute] = Counter()
         rewriter = Rewriter(self._push)
         fired = 0
         while self._queue:
@@ -188,9 +191,11 @@ class Driver:
             self._queued.discard(op)
             if op.parent is None and op is not module:
                 continue
+            place = op.location
             if self._visit(op, rewriter):
                 fired += 1
-                if fired > budget:
+                here[place] += 1
+                if here[place] > budget:
                     raise QError(
                         f"pass '{self.pass_name}' does not terminate on this module",
                         code="no-termination",

@@ -168,7 +168,6 @@ def visits(program: Program, pipeline: str, monkeypatch: pytest.MonkeyPatch) -> 
     [
         (residual, "integerize"),
         (residual, "fold-rescale{numerics=relaxed}"),
-        (rescales, "sink-rescale"),
         (rescales, "fold-rescale"),
         (rescales, "canonicalize"),
     ],
@@ -177,6 +176,14 @@ def test_work_grows_with_the_graph(chain, pipeline: str, monkeypatch: pytest.Mon
     small = visits(chain(50), pipeline, monkeypatch)
     large = visits(chain(500), pipeline, monkeypatch)
     assert 0 < large <= 11 * small, f"{small} visits became {large} on ten times the ops"
+
+
+def test_many_rescales_sink_through_many_movements() -> None:
+    module, ctx = parse(rescales(40).text)
+    done = fired(apply(module, ctx, "sink-rescale"))
+    assert len(done) == 40 * 41 // 2  # each through all movements below it
+    names = [op.name for op in module.walk() if op.name.startswith(("nn.", "quant."))]
+    assert names == ["nn.relu"] * 40 + ["quant.rescale"] * 40
 
 
 class Undoing(Rule[Operation]):
