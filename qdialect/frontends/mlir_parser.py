@@ -40,8 +40,8 @@ from xdsl.dialects.builtin import (
 from xdsl.ir import Attribute, BlockArgument, Dialect, Operation, SSAValue, TypeAttribute
 from xdsl.parser import AttrParser, Parser
 from xdsl.parser.generic_parser import ParserState
-from xdsl.utils.lexer import Input, Span
-from xdsl.utils.mlir_lexer import MLIRLexer
+from xdsl.utils.lexer import Input, Position, Span, Token
+from xdsl.utils.mlir_lexer import MLIRLexer, MLIRToken, MLIRTokenKind, StringLiteral
 
 from qdialect.errors import Where
 
@@ -66,6 +66,7 @@ OVERRIDDEN = (
 for _name in OVERRIDDEN:
     getattr(Parser, _name)
 assert hasattr(MLIRLexer, "_unescaped_characters_regex")
+assert hasattr(MLIRLexer, "_lex_string_literal")
 
 _NEWLINE = re.compile("\n")
 _ALIAS_DEFINITION = re.compile(r"^([#!][A-Za-z$._-][\w$.-]*|[#!][0-9]+)[ \t]*=", re.MULTILINE)
@@ -94,11 +95,24 @@ class Places:
 
 
 class _Lexer(MLIRLexer):
-    """The stock lexer's pattern of a string takes exponential time on an open quote."""
+    """The stock lexer's pattern of a string takes exponential time on an open quote, and
+    text with escapes beyond ASCII is a string of bytes to it."""
 
     _unescaped_characters_regex = re.compile(
         r'"[^"\\\n\v\f]*(?:\\(?:["nt\\]|[0-9A-Fa-f]{2})[^"\\\n\v\f]*)*"'
     )
+
+    @override
+    def _lex_string_literal(self, start_pos: Position) -> MLIRToken:
+        token = super()._lex_string_literal(start_pos)
+        if token.kind is not MLIRTokenKind.BYTES_LIT:
+            return token
+        literal = StringLiteral.from_span(token.span)
+        try:
+            literal.bytes_contents.decode()
+        except UnicodeDecodeError:
+            return token
+        return Token(MLIRTokenKind.STRING_LIT, literal)
 
 
 class MLIRParser(Parser):

@@ -89,4 +89,4 @@ def key_text(op: Operation) -> str:
     if isinstance(attribute, StringAttr):
         return attribute.data
     entries: Any = getattr(attribute, "data", ())
-    return ",".join(str(entry.data) for entry in entries)
+    return ",".join(entry.data for entry in entries if isinstance(entry, StringAttr))

@@ -6,7 +6,14 @@ import time
 from pathlib import Path
 
 import pytest
-from xdsl.dialects.builtin import DenseArrayBase, DenseIntOrFPElementsAttr, FileLineColLoc
+from xdsl.dialects.builtin import (
+    ArrayAttr,
+    DenseArrayBase,
+    DenseIntOrFPElementsAttr,
+    FileLineColLoc,
+    ModuleOp,
+    StringAttr,
+)
 from xdsl.parser import Parser
 
 from qdialect.backends.mlir import module_text
@@ -215,3 +222,11 @@ def test_a_link_out_of_the_folder_is_outside(tmp_path: Path) -> None:
     (inner / "x.mlir").write_text('module attributes {nn.blobs = "w.safetensors"} {}')
     with pytest.raises(InputError, match="outside the folder"):
         read_module(inner / "x.mlir", new_context())
+
+
+@pytest.mark.parametrize("key", ["日本", 'ü"q\\', "tab\there", "a\nb", "\u00e9" * 3])
+def test_text_beyond_ascii_is_read_as_text(key: str) -> None:
+    ctx = new_context()
+    module = ModuleOp([], {"test.key": StringAttr(key), "test.keys": ArrayAttr([StringAttr(key)])})
+    again = read_module(module_text(module, ctx), new_context())
+    assert again.attributes == module.attributes
