@@ -22,7 +22,7 @@ from typing import Any
 import numpy as np
 from xdsl.ir import Operation, SSAValue
 
-from qdialect.analysis.codes import qparams_of
+from qdialect.analysis.codes import qparams_of, seen_qparams
 from qdialect.behaviors import Affine, Behavior
 from qdialect.context import QContext
 from qdialect.dialects.nn import AddOp
@@ -91,7 +91,9 @@ class AffineOfCodes(Rule[_Function]):
         source, result = qparams_of(match.x), qparams_of(match.op.results[0])
         assert source is not None and result is not None
         rounding, f = rounding_of(match.op), match.affine
-        a, b = exact.affines(source)[0], exact.affines(result)[0]
+        # All codes that may occur, also those outside narrowed bounds.
+        seen = seen_qparams(match.x, self.session.behaviors) or source
+        a, b = exact.affines(seen)[0], exact.affines(result)[0]
         table = exact.linear_table(a, b, f.slope, f.offset, rounding)
         low, high = (exact.quantize_real(v, b, rounding) for v in (f.low, f.high))
         table = np.clip(table, low, high)
@@ -102,7 +104,7 @@ class AffineOfCodes(Rule[_Function]):
             return None
         middle = QParams.per_tensor(source.storage, scale, a.zero, source.expressed)
         offset = Fraction(round_to_format(float(f.offset), source.expressed))
-        shifted = exact.linear_table(exact.affines(middle)[0], b, Fraction(1), offset, rounding)
+        shifted = exact.linear_table(a._replace(scale=scale), b, Fraction(1), offset, rounding)
         return _Plan(middle, offset or None) if np.array_equal(shifted, table) else None
 
     def rewrite(self, match: _Function, rewriter: Rewriter) -> None:

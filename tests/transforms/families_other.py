@@ -1,0 +1,74 @@
+"""Families of fold-affine, type-accumulators, convert-rescale and expand-rescale."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import product
+
+import numpy as np
+from families import GRID, ROUNDINGS, WIDE, family, pairs, rounding
+from families_combine import CONTRACTIONS, RANDOM, samples
+from families_integerize import Floats, f32
+from rewrite_support import Program, all_codes, per_axis, quant, tensor
+
+
+@family("affine-of-codes", pipeline="fold-affine{numerics=relaxed}")
+def affine_functions() -> Iterator[Program]:
+    one = quant("i8", 1.0)
+    for n, (a, b) in enumerate(pairs(GRID)):
+        for name, code in product(("add", "sub", "mul", "div"), (1, 2, -3)):
+            p = Program(f"{a} {name} {code} -> {b}")
+            codes = all_codes(a)
+            x, y = p.codes(a, codes), p.constant(np.array(code), one, "i8")
+            kind, result = (tensor(codes.shape, q) for q in (a, b))
+            operands, kinds = [x, y], [kind, tensor((), one)]
+            if n % 4 == 3 and name != "div":
+                operands.reverse(), kinds.reverse()
+            text = f"{name} {', '.join(operands)} {rounding(ROUNDINGS[n % 3])}"
+            yield p.returns(p.nn(text, kinds, result), result)
+        p = Program(f"hard_sigmoid {a} -> {b}")
+        kind, result = (tensor(all_codes(a).shape, q) for q in (a, b))
+        x = p.codes(a, all_codes(a))
+        yield p.returns(p.nn(f"hard_sigmoid {x} alpha 0.5 beta 2.0", [kind], result), result)
+
+
+@family("type-accumulator", pipeline="type-accumulators", floats="real")
+def float_results() -> Iterator[Program]:
+    # `real` is float64: with scales that are powers of two its sums are exact.
+    inputs = [quant("i8", 0.5, 3), quant("u8", 0.25, 255), quant("i8<-100:100>", 1.0, 5)]
+    weights = [quant("i8", 0.5, 2), per_axis("i8", 0, [(s, 0) for s in (0.5, 2.0, 1.0, 0.25)])]
+    for n, (a, number) in enumerate(product(inputs, range(len(CONTRACTIONS)))):
+        text, source, shape, result = CONTRACTIONS[number]
+        for weight in weights if number in (0, 2) else weights[:1]:
+            p = Floats(f"{text} of {a}, {weight}")
+            operands = [p.dequantized(a, samples(a, source))]
+            operands.append(p.constant_codes(weight, RANDOM.integers(-127, 128, shape)))
+            kinds = [f32(source), f32(shape)]
+            if number < 3 and n % 2:
+                values = RANDOM.integers(-99, 99, shape[0]).astype(np.float32)
+                operands.append(p.constant(values, "f32", "f32"))
+                kinds.append(f32((shape[0],)))
+            y = p.nn(text.format(", ".join(operands)), kinds, f32(result))
+            yield p.returns(y, f32(result))
+
+
+def _rescaled(a: str, b: str, how: str) -> Program:
+    p = Program(f"{a} -> {b} {how}")
+    codes = all_codes(a)
+    kinds = [tensor(codes.shape, q) for q in (a, b)]
+    return p.returns(p.op(f"quant.rescale {p.codes(a, codes)} {how}", *kinds), kinds[1])
+
+
+@family("fix-rescale", pipeline="convert-rescale{bits=16 numerics=relaxed}")
+@family("fix-rescale", pipeline="convert-rescale{numerics=relaxed}")
+@family("rescale-to-casts", pipeline="expand-rescale{to=casts numerics=relaxed}")
+def real_rescales() -> Iterator[Program]:
+    for n, (a, b) in enumerate([*pairs(GRID), *product(WIDE, GRID[:3])]):
+        yield _rescaled(a, b, rounding(ROUNDINGS[n % 3]))
+
+
+@family("unfix-rescale", pipeline="convert-rescale{form=real numerics=relaxed}")
+def fixed_rescales() -> Iterator[Program]:
+    for n, (a, b) in enumerate(pairs(GRID)):
+        how = rounding([*ROUNDINGS, "gemmlowp"][n % 4])
+        yield _rescaled(a, b, f"{how}multiplier [{1073741824 + 12345 * n}] shift [{30 + n % 3}] ")
