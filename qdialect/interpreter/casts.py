@@ -14,10 +14,11 @@ infinities saturate, as in ONNX Runtime. `quant.rescale` is exact.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import cast
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
+from xdsl.dialects.builtin import IntegerType, UnrealizedConversionCastOp
 from xdsl.ir import Attribute, Operation
 
 from qdialect.dialects.quant import (
@@ -85,11 +86,28 @@ def scast(op: Operation, operands: Sequence[Array], evaluation: Evaluation) -> l
     """The same `width` bits under the result's signedness."""
     source, target = op.operands[0].type, op.results[0].type
     width = _qparams(op, source if quant_element(source) else target).storage.width
-    dtype = evaluation.dtype(target)
-    bits = operands[0].astype(np.int64) & ((1 << width) - 1)
+    return [_same_bits(operands[0], width, evaluation.dtype(target))]
+
+
+def conversion(op: Operation, operands: Sequence[Array], evaluation: Evaluation) -> list[Array]:
+    """The same bits under another signedness: how importers write `i8` for `ui8`."""
+    types = [element_type(value.type) for value in (*op.operands, *op.results)]
+    widths = {cast(IntegerType, t).width.data if isinstance(t, IntegerType) else 0 for t in types}
+    width = widths.pop()
+    if len(types) != 2 or widths or not width:
+        shown = ", ".join(map(str, types))
+        raise UnsupportedError(f"'{op.name}' between {shown} has no meaning", where=place(op))
+    return [_same_bits(operands[0], width, evaluation.dtype(op.results[0].type))]
+
+
+def _same_bits(stored: Array, width: int, dtype: np.dtype[Any]) -> Array:
+    """Integers of `width` bits as a dtype that may have another signedness."""
+    if stored.dtype == dtype or width >= 64:
+        return stored.astype(dtype)
+    bits = stored.astype(np.int64) & ((1 << width) - 1)
     if dtype.kind == "i":
         bits = (bits ^ (1 << (width - 1))) - (1 << (width - 1))
-    return [bits.astype(dtype)]
+    return bits.astype(dtype)
 
 
 def rescale(op: Operation, operands: Sequence[Array], evaluation: Evaluation) -> list[Array]:
@@ -146,4 +164,5 @@ KERNELS: Mapping[str, Kernel] = {
     DCastOp.name: dcast,
     SCastOp.name: scast,
     RescaleOp.name: rescale,
+    UnrealizedConversionCastOp.name: conversion,
 }

@@ -17,7 +17,19 @@ from scalar_oracle import (
     random_stored,
     round_fraction,
 )
-from xdsl.dialects.builtin import StringAttr, TensorType, bf16, f16, f32, f64, i8
+from xdsl.dialects.builtin import (
+    IntegerType,
+    Signedness,
+    StringAttr,
+    TensorType,
+    UnrealizedConversionCastOp,
+    bf16,
+    f16,
+    f32,
+    f64,
+    i8,
+    i32,
+)
 from xdsl.ir import Attribute
 from xdsl.utils.test_value import create_ssa_value
 
@@ -268,6 +280,21 @@ def test_scast_keeps_bits() -> None:
     four = cast(SCastOp, np.arange(16).astype(np.uint8), nibbles, IntegerType(4))
     assert list(four) == [*range(8), *range(-8, 0)]
     assert np.array_equal(cast(SCastOp, four, IntegerType(4), nibbles), np.arange(16))
+
+
+def test_conversions_between_signless_and_unsigned_keep_bits() -> None:
+    ui8 = IntegerType(8, Signedness.UNSIGNED)
+    for source, target, dtype in ((i8, ui8, np.uint8), (ui8, i8, np.int8)):
+        value = create_ssa_value(TensorType(source, [256]))
+        op = UnrealizedConversionCastOp.get([value], [TensorType(target, [256])])
+        stored = INT8 if source == i8 else INT8.view(np.uint8)
+        found = evaluate_op(op, [stored], CONTEXT)[0]
+        assert found.dtype == dtype
+        np.testing.assert_array_equal(found, INT8.view(dtype))
+    value = create_ssa_value(TensorType(f32, [2]))
+    op = UnrealizedConversionCastOp.get([value], [TensorType(i32, [2])])
+    with pytest.raises(UnsupportedError, match="has no meaning"):
+        evaluate_op(op, [np.zeros(2, np.float32)], CONTEXT)
 
 
 def test_storage_that_is_no_integer_is_refused() -> None:
