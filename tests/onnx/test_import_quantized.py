@@ -63,7 +63,7 @@ MOVES: list[tuple[str, str, list[tuple[str, Any]], dict[str, Any]]] = [
     ("Reshape", "nn.reshape", [("shape", [2, -1])], {}),
     ("Reshape", "nn.reshape", [("shape", [0, 4, -1])], {}),
     ("Squeeze", "onnx.node", [], {}),
-    ("Unsqueeze", "nn.reshape", [("axes", [0, -1])], {}),
+    ("Unsqueeze", "nn.unsqueeze", [("axes", [0, -1])], {}),
     ("Slice", "nn.slice", [("starts", [1]), ("ends", [100]), ("axes", [2])], {}),
     (
         "Slice",
@@ -105,7 +105,7 @@ def test_movement(
         wanted = ["quant.qcast", *kept, "quant.dcast"]
     assert ops(module) == wanted
     types = [node.op_type for node in written.graph.node]
-    again = op if name == "onnx.node" or op in ("Slice", "Pad") else "Reshape"
+    again = op
     middle = types[1:-1] if storage else types
     assert middle == [again]
 

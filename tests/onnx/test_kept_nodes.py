@@ -62,12 +62,12 @@ def test_unknown_op_stays_with_the_same_result() -> None:
     b.input("x", [4, 5])
     b.node("Relu", ["x"], "r")
     b.node("TopK", ["r", b.const("k", [2], np.int64)], ["v", "i"], axis=1)
-    b.node("Gather", ["v", b.const("one", [1], np.int64)], "g", axis=1)
+    b.node("GatherElements", ["v", b.const("one", [[1]] * 4, np.int64)], "g", axis=1)
     b.output("g")
     b.output("i", np.int64)
     module, written = roundtrip(b.model())
     assert ops(module) == ["nn.relu", "onnx.node", "onnx.node"]
-    assert [n.op_type for n in written.graph.node] == ["Relu", "TopK", "Gather"]
+    assert [n.op_type for n in written.graph.node] == ["Relu", "TopK", "GatherElements"]
 
 
 def test_absent_inputs_and_outputs() -> None:
@@ -190,12 +190,12 @@ def test_quantized_value_read_by_a_node_comes_as_integers() -> None:
     b = ModelBuilder()
     b.input("x", [4, 6])
     b.quantize("x", 0.05, 100, "u8")
-    b.node("Gather", ["x_q", b.const("i", [1, 3], np.int64)], "g", axis=1)
+    b.node("GatherElements", ["x_q", b.const("i", [[1, 3]] * 4, np.int64)], "g", axis=1)
     b.output(b.dequantize("g", "y", "x_s", "x_z", 0, 0.05))
     module, written = roundtrip(b.model())
     assert "onnx.node" in ops(module)
     types = [n.op_type for n in written.graph.node]
-    assert types == ["QuantizeLinear", "Gather", "DequantizeLinear"]
+    assert types == ["QuantizeLinear", "GatherElements", "DequantizeLinear"]
 
 
 def test_strings_and_sequences() -> None:

@@ -27,6 +27,18 @@ DIRECT: Mapping[str, frozenset[str]] = {
     "nn.concat": _ANY,
     "nn.pad": _BYTES,
     "nn.max_pool2d": _BYTES,
+    "nn.squeeze": _ANY,
+    "nn.unsqueeze": _ANY,
+    "nn.expand": _ANY,
+    "nn.tile": _ANY,
+    "nn.repeat": _ANY,
+    "nn.flip": _ANY,
+    "nn.split": _ANY,
+    "nn.gather": _ANY,
+    "nn.select": frozenset({"u8", "i8", "i32"}),
+    "nn.depth_to_space": _BYTES,
+    "nn.space_to_depth": _BYTES,
+    "nn.resize_nearest": frozenset({"u8", "i8", "i32"}),
 }
 """Ops whose meaning on stored integers is the same ONNX op: storages it runs on."""
 

@@ -228,4 +228,4 @@ PLAIN: dict[str, Writer] = {
     "nn.slice": slice_,
     "nn.pad": pad,
 }
-"""How each float op is written; `nn.fully_connected` is in `fully_connected.py`."""
+"""How each of these ops is written; `indexing.py` has more."""

@@ -9,10 +9,13 @@ from xdsl.ir import Operation
 
 from qdialect.backends.onnx import nodes
 from qdialect.backends.onnx.fully_connected import fully_connected, is_transposed_weight
+from qdialect.backends.onnx.indexing import INDEXING
 from qdialect.backends.onnx.kernels import DIRECT
-from qdialect.backends.onnx.plain import PLAIN, Call
+from qdialect.backends.onnx.plain import PLAIN, Call, Writer
 from qdialect.backends.onnx.qoperator import is_absorbed, write_kernel
+from qdialect.behaviors import Rule
 from qdialect.dialects.nn import FullyConnectedOp, NNOp
+from qdialect.dialects.nn.behaviors import BY_NAME
 from qdialect.dialects.quant import DCastOp, RescaleOp, quant_element
 
 if TYPE_CHECKING:
@@ -27,6 +30,9 @@ OTHERS: Mapping[str, Callable[[Any, Any], None]] = {
     "onnx.node": nodes.write_node,
     "builtin.unrealized_conversion_cast": nodes.write_conversion,
 }
+
+FLOAT: Mapping[str, Writer] = {**PLAIN, **INDEXING}
+"""How each float op is written; `nn.fully_connected` is in `fully_connected.py`."""
 
 RENAMES = frozenset({"nn.constant", "quant.scast", "builtin.unrealized_conversion_cast"})
 """Ops that give a tensor another type or name, but write no node."""
@@ -44,7 +50,7 @@ def write(exporter: Exporter, op: Operation) -> None:
     """Write one op; UnsupportedError if there is no way to."""
     if op.name in OTHERS:
         OTHERS[op.name](exporter, op)
-    elif op.name in PLAIN or isinstance(op, FullyConnectedOp):
+    elif op.name in FLOAT or isinstance(op, FullyConnectedOp):
         _write_nn(exporter, op)
     else:
         raise exporter.unsupported(op, "has no ONNX form")
@@ -62,7 +68,7 @@ def _write_nn(exporter: Exporter, op: Operation) -> None:
         return
     if direct:
         inputs = [exporter.tensor(v) for v in op.operands]
-        PLAIN[op.name](Call(exporter, op, key, inputs, exporter.claim(op.results[0], wanted)))
+        FLOAT[op.name](Call(exporter, op, key, inputs, exporter.claim(op.results[0], wanted)))
         return
     _write_dequantized(exporter, op, key, wanted)
 
@@ -74,6 +80,8 @@ def _write_dequantized(exporter: Exporter, op: Operation, key: str, wanted: str)
     if quant_element(result.type) is None:
         _write_float(exporter, op, key, exporter.claim(result, wanted))
         return
+    if len(op.results) != 1:
+        raise exporter.unsupported(op, "gives several quantized results")
     if rounding != "half_even":
         raise exporter.unsupported(op, f"rounds {rounding}; ONNX rounds half even")
     real = exporter.graph.tensor(wanted)
@@ -86,13 +94,19 @@ def _write_float(exporter: Exporter, op: Operation, key: str, output: str) -> No
         fully_connected(exporter, op, key, output)
         return
     inputs = [exporter.floats(v) for v in op.operands]
-    PLAIN[op.name](Call(exporter, op, key, inputs, output))
+    FLOAT[op.name](Call(exporter, op, key, inputs, output))
 
 
 def _is_direct(op: Operation) -> bool:
     """A movement op, or a max pool, between equal qparams of a storage it runs on."""
     storages = DIRECT.get(op.name)
-    elements = [quant_element(v.type) for v in (*op.operands, *op.results)]
+    behavior = BY_NAME.get(op.name)
+    data = [
+        v
+        for i, v in enumerate(op.operands)
+        if behavior is None or behavior.operand_port(i).rule is not Rule.PLAIN
+    ]
+    elements = [quant_element(v.type) for v in (*data, *op.results)]
     if storages is None or any(element is None for element in elements):
         return False
     known = [element.qparams for element in elements if element is not None]

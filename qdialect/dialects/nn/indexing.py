@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import cast
 
 from xdsl.dialects.builtin import IndexType, IntegerAttr, IntegerType, i64
+from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.irdl import (
     irdl_op_definition,
     operand_def,
@@ -107,6 +108,25 @@ class SelectOp(NNOp):
     rhs = operand_def(TENSOR)
     result = result_def(TENSOR)
     traits = traits_def(Pure())
+
+    def __init__(
+        self,
+        condition: SSAValue | Operation,
+        lhs: SSAValue | Operation,
+        rhs: SSAValue | Operation,
+        *,
+        result_types: Sequence[Attribute] | None = None,
+        attributes: Mapping[str, Attribute] | None = None,
+    ):
+        element = tensor_type(SSAValue.get(lhs)).element_type
+        super().__init__(
+            condition,
+            lhs,
+            rhs,
+            element=element,
+            result_types=result_types,
+            attributes=attributes,
+        )
 
     @classmethod
     def infer(cls, operands: Sequence[Shape], values: Values) -> list[Shape]:

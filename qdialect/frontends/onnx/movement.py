@@ -74,43 +74,6 @@ def reshape(imp: Importer, node: Node) -> Results:
     return _reshaped(imp, node, target)
 
 
-def squeeze(imp: Importer, node: Node) -> Results:
-    """`Squeeze` as a reshape."""
-    shape = movable(imp, node.input(0))
-    axes = axes_of(imp, node, 1)
-    if shape is None or axes is None or (not axes and DYNAMIC in shape):
-        return None
-    dropped = {a % len(shape) for a in axes} or {d for d, n in enumerate(shape) if n == 1}
-    return _regrouped(imp, node, shape, [d for d in range(len(shape)) if d not in dropped])
-
-
-def unsqueeze(imp: Importer, node: Node) -> Results:
-    """`Unsqueeze` as a reshape."""
-    shape = movable(imp, node.input(0))
-    axes = axes_of(imp, node, 1)
-    if shape is None or axes is None:
-        return None
-    rank = len(shape) + len(axes)
-    added = {a % rank for a in axes}
-    remaining = iter(range(len(shape)))
-    kept = [None if d in added else next(remaining, None) for d in range(rank)]
-    return _regrouped(imp, node, shape, kept)
-
-
-def _regrouped(
-    imp: Importer, node: Node, shape: Sequence[int], kept: Sequence[int | None]
-) -> Results:
-    """Result dimension k is source dimension `kept[k]`, or 1."""
-    target = [1 if d is None else shape[d] for d in kept]
-    dynamic = [k for k, extent in enumerate(target) if extent == DYNAMIC]
-    if len(dynamic) > 1:
-        for k in dynamic[:-1]:
-            if kept[k] != k:
-                return None
-            target[k] = 0
-    return None if 0 in shape else _reshaped(imp, node, target)
-
-
 def _reshaped(imp: Importer, node: Node, target: Sequence[int]) -> Results:
     x = imp.value(node.input(0))
     return [imp.emit(nn.ReshapeOp(x, target)).results[0]]

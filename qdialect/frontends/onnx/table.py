@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from qdialect.dialects import nn
-from qdialect.frontends.onnx import compute, constants, movement, quantization
+from qdialect.frontends.onnx import compute, constants, indexing, movement, quantization
 from qdialect.frontends.onnx.compute import Rule, same
 
 RULES: Mapping[tuple[str, str], Rule] = {
@@ -43,9 +43,17 @@ RULES: Mapping[tuple[str, str], Rule] = {
     ("", "Concat"): movement.concat,
     ("", "Reshape"): movement.reshape,
     ("", "Flatten"): movement.flatten,
-    ("", "Squeeze"): movement.squeeze,
-    ("", "Unsqueeze"): movement.unsqueeze,
+    ("", "Squeeze"): indexing.squeeze,
+    ("", "Unsqueeze"): indexing.unsqueeze,
     ("", "Transpose"): movement.transpose,
+    ("", "Expand"): indexing.expand,
+    ("", "Tile"): indexing.tile,
+    ("", "Split"): indexing.split,
+    ("", "Gather"): indexing.gather,
+    ("", "Where"): indexing.where,
+    ("", "DepthToSpace"): indexing.depth_to_space,
+    ("", "SpaceToDepth"): indexing.space_to_depth,
+    ("", "Resize"): indexing.resize,
     ("", "Slice"): movement.slice_,
     ("", "Pad"): movement.pad,
 }

@@ -1,0 +1,152 @@
+"""Ops that pick, repeat and rearrange elements as ONNX nodes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from qdialect.backends.onnx.plain import Call, Writer
+from qdialect.dialects.nn import shape_of
+from qdialect.dialects.nn.shapes import DYNAMIC
+
+
+def axes(op_type: str) -> Writer:
+    """Squeeze and Unsqueeze: axes are an input from opset 13 on."""
+
+    def write(call: Call) -> None:
+        listed = list(call.values["axes"])
+        if call.exporter.opset >= 13:
+            call.node(op_type, call.inputs[0], call.ints(1, "axes", listed))
+        else:
+            call.node(op_type, axes=listed)
+
+    return write
+
+
+def expand(call: Call) -> None:
+    """`nn.expand` as Expand."""
+    call.node("Expand", call.inputs[0], call.ints(1, "shape", list(call.values["shape"])))
+
+
+def tile(call: Call) -> None:
+    """`nn.tile` as Tile."""
+    call.node("Tile", call.inputs[0], call.ints(1, "repeats", list(call.values["repeats"])))
+
+
+def repeat(call: Call) -> None:
+    """`nn.repeat` as one Gather per repeated dimension."""
+    shape = shape_of(call.op.operands[0])
+    repeated = [(d, n) for d, n in enumerate(call.values["repeats"]) if n != 1]
+    source = call.inputs[0]
+    for number, (axis, count) in enumerate(repeated, 1):
+        if shape[axis] == DYNAMIC:
+            raise call.exporter.unsupported(call.op, "repeats a dimension of unknown extent")
+        last = number == len(repeated)
+        target = call.output if last else call.exporter.graph.tensor(f"{call.output}_axis{axis}")
+        indices = [i for i in range(shape[axis]) for _ in range(count)]
+        named = call.exporter.graph.ints(f"{call.key}_indices{axis}", indices)
+        name = call.key if last else f"{call.key}_axis{axis}"
+        call.exporter.graph.node("Gather", [source, named], [target], name, axis=axis)
+        source = target
+    if not repeated:
+        call.node("Identity")
+
+
+def flip(call: Call) -> None:
+    """`nn.flip` as a Slice that steps backwards."""
+    listed = list(call.values["axes"])
+    if not listed:
+        call.node("Identity")
+        return
+    inputs = [
+        call.ints(1, "starts", [-1] * len(listed)),
+        call.ints(2, "ends", [-(2**63)] * len(listed)),
+        call.ints(3, "axes", listed),
+        call.ints(4, "steps", [-1] * len(listed)),
+    ]
+    call.node("Slice", call.inputs[0], *inputs)
+
+
+def split(call: Call) -> None:
+    """`nn.split` as Split: sizes are an input from opset 13 on."""
+    exporter, v = call.exporter, call.values
+    names = exporter.output_names(call.op, call.key)
+    rest = [
+        exporter.claim(result, name)
+        for result, name in zip(call.op.results[1:], names[1:], strict=True)
+    ]
+    inputs, attributes = [call.inputs[0]], dict[str, Any](axis=v["axis"])
+    if exporter.opset >= 13:
+        inputs.append(call.ints(1, "split", list(v["sizes"])))
+    else:
+        attributes["split"] = v["sizes"]
+    exporter.graph.node("Split", inputs, [call.output, *rest], call.key, **attributes)
+
+
+def depth_to_space(call: Call) -> None:
+    """`nn.depth_to_space` as DepthToSpace; the mode exists from opset 11 on."""
+    v = call.values
+    if v["mode"] != "DCR" and call.exporter.opset < 11:
+        raise call.exporter.unsupported(call.op, "in mode CRD needs opset 11")
+    mode = v["mode"] if call.exporter.opset >= 11 else None
+    call.node("DepthToSpace", blocksize=v["block"], mode=mode)
+
+
+def space_to_depth(call: Call) -> None:
+    """`nn.space_to_depth` as SpaceToDepth, which is DCR."""
+    v = call.values
+    if v["mode"] != "DCR":
+        raise call.exporter.unsupported(call.op, "in mode CRD has no ONNX form")
+    call.node("SpaceToDepth", blocksize=v["block"])
+
+
+def resize_nearest(call: Call) -> None:
+    """`nn.resize_nearest` as Resize."""
+    import numpy as np
+
+    v, exporter = call.values, call.exporter
+    if exporter.opset < 11:
+        raise exporter.unsupported(call.op, "needs opset 11")
+    absent = ""
+    if exporter.opset < 13:
+        absent = exporter.graph.array(f"{call.key}_roi", np.zeros(0, np.float32))
+    if v.get("sizes") is not None:
+        inputs = [absent, absent, call.ints(3, "sizes", list(v["sizes"]))]
+    else:
+        factors = np.array(v["scales"], np.float32)
+        inputs = [absent, exporter.graph.array(call.param(2, "scales"), factors)]
+    call.node(
+        "Resize",
+        call.inputs[0],
+        *inputs,
+        coordinate_transformation_mode=v["coordinates"],
+        mode="nearest",
+        nearest_mode=v["nearest"],
+    )
+
+
+def gather(call: Call) -> None:
+    """`nn.gather` as Gather."""
+    call.node("Gather", axis=call.values["axis"])
+
+
+def select(call: Call) -> None:
+    """`nn.select` as Where."""
+    call.node("Where")
+
+
+INDEXING: Mapping[str, Writer] = {
+    "nn.squeeze": axes("Squeeze"),
+    "nn.unsqueeze": axes("Unsqueeze"),
+    "nn.expand": expand,
+    "nn.tile": tile,
+    "nn.repeat": repeat,
+    "nn.flip": flip,
+    "nn.split": split,
+    "nn.gather": gather,
+    "nn.select": select,
+    "nn.depth_to_space": depth_to_space,
+    "nn.space_to_depth": space_to_depth,
+    "nn.resize_nearest": resize_nearest,
+}
+"""How each op is written (an `nn.im2col` has no ONNX form)."""
