@@ -1,6 +1,6 @@
 // RUN: qopt-opt %s --keep-value-names --mlir-print-debuginfo | filecheck %s
-// RUN: qopt-opt %s --keep-value-names --mlir-print-debuginfo | qopt-opt --mlir-print-debuginfo | filecheck %s
-// RUN: qopt-opt %s --keep-value-names --mlir-print-debuginfo --mlir-print-op-generic | qopt-opt --mlir-print-debuginfo | filecheck %s
+// RUN: qopt-opt %s --keep-value-names --mlir-print-debuginfo | qopt-opt --keep-value-names --mlir-print-debuginfo | filecheck %s
+// RUN: qopt-opt %s --keep-value-names --mlir-print-debuginfo --mlir-print-op-generic | qopt-opt --keep-value-names --mlir-print-debuginfo | filecheck %s
 
 // CHECK: func.func @f(%x: tensor<2xf32> loc("x.py":3:4))
 func.func @f(%x: tensor<2xf32> loc("x.py":3:4)) -> tensor<2xf32> {

@@ -94,3 +94,10 @@ def find_mlir_opt() -> str | None:
         return chosen
     bundled = glob.glob(f"{sysconfig.get_path('purelib')}/mlir/bin/mlir-opt")
     return shutil.which("mlir-opt") or (bundled[0] if bundled else None)
+
+
+def find_iree_opt() -> str | None:
+    """iree-opt: $QDIALECT_IREE_OPT, else the PATH, else beside this interpreter."""
+    chosen = os.environ.get("QDIALECT_IREE_OPT")
+    beside = Path(sysconfig.get_path("scripts"), "iree-opt")
+    return chosen or shutil.which("iree-opt") or (str(beside) if beside.exists() else None)

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 import numpy as np
 import pytest
+from mlir_runner import Call, run_calls
 from numpy.typing import NDArray
-from runner import Call, run_calls
 
 from qdialect.backends.mlir import module_text
 from qdialect.context import new_context
