@@ -37,7 +37,7 @@ class Islands:
             self.lands.update(op.results)
         elif behavior is None:
             return
-        elif behavior.is_tied:
+        elif behavior.commutes:
             tied = [op.operands[i] for i in tied_operands(op, behavior)]
             if all(v in self.derived for v in tied):
                 self.derived.update(op.results)
@@ -45,7 +45,7 @@ class Islands:
                 v in self.lands and (v in self.derived or v.has_one_use()) for v in tied
             ) and not all(constant_of(v) for v in tied):
                 self.lands.update(op.results)
-        elif all(
+        elif not behavior.is_tied and all(
             op.operands[i] in self.derived or constant_of(op.operands[i])
             for i in range(len(op.operands))
             if behavior.operand_port(i).rule is PortRule.REQUANT

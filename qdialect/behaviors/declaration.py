@@ -153,10 +153,15 @@ class Behavior:
     def _contradiction(self) -> str | None:
         tied = [p for p in (*self.operands, *self.results) if p.rule is Rule.TIED]
         roles = [p.role for p in self.operands]
+        if not self.results:
+            return "there is no result port"
         if len(set(roles)) != len(roles):
             return "two operands have the same role"
         if self.movement and not (tied and any(p.rule is Rule.TIED for p in self.results)):
             return "a movement op needs a tied operand and a tied result"
+        sides = (self.operands, self.results)
+        if len({any(p.rule is Rule.TIED for p in side) for side in sides}) > 1:
+            return "tied ports need an operand and a result"
         if self.order_preserving and not tied:
             return "an order-preserving op needs tied ports"
         if self.order_preserving and any(p.rule is Rule.REQUANT for p in self.results):
@@ -165,6 +170,10 @@ class Behavior:
             return "levels are for order-preserving ops"
         if self.clamp and not self.order_preserving:
             return "a clamp is order-preserving"
+        if self.mixes and not self.movement:
+            return "mixes is for movement ops"
+        if any(not 0 <= n < len(self.operands) for n in self.nonzero):
+            return "nonzero names operands the op does not have"
         if (self.is_identity or self.movement_given or self.joins) and not self.movement:
             return "is_identity, movement_given and joins are for movement ops"
         if self.variadic and not self.operands:
@@ -198,6 +207,13 @@ class Behavior:
     def is_tied(self) -> bool:
         """The result carries the qparams of the tied operands."""
         return self.results[0].rule is Rule.TIED
+
+    @property
+    def commutes(self) -> bool:
+        """Quantizing, dequantizing and rescaling may pass the op: it copies elements, or
+        commutes with monotone maps.  Tied ports alone (an average pool that wants one
+        scale on both sides) do not say so."""
+        return self.is_tied and (self.movement is not None or self.order_preserving)
 
 
 class BehaviorRegistry:

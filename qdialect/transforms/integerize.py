@@ -94,7 +94,9 @@ class _IslandRule(Rule[_Island]):
         if not isinstance(owner, Operation) or (not self.tied and len(owner.results) != 1):
             return None
         behavior = self.session.behaviors.get(owner)
-        if behavior is None or behavior.is_tied != self.tied or qparams_of(op.result) is None:
+        if behavior is None or qparams_of(op.result) is None:
+            return None
+        if not (behavior.commutes if self.tied else not behavior.is_tied):
             return None
         return _Island(op, owner, behavior)
 
@@ -266,7 +268,7 @@ class SinkDequantize(Rule[Operation]):
         self._islands[:] = [Islands(module, self.session.behaviors)]
 
     def roots(self) -> Iterable[str]:
-        return self.session.behaviors.names_with(lambda b: b.is_tied)
+        return self.session.behaviors.names_with(lambda b: b.commutes)
 
     def match(self, op: Operation) -> Operation | None:
         behavior = self.session.behaviors.get(op)

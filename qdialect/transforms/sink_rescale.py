@@ -64,7 +64,7 @@ class SinkThroughTied(Rule[_Tied]):
     name = "sink-through-tied"
 
     def roots(self) -> Iterable[str]:
-        return self.session.behaviors.names_with(lambda b: b.is_tied)
+        return self.session.behaviors.names_with(lambda b: b.commutes)
 
     def match(self, op: Operation) -> _Tied | None:
         behavior = self.session.behaviors.get(op)
@@ -131,7 +131,7 @@ class SinkThroughTied(Rule[_Tied]):
             return None
         for user in users(rescale.result):
             behavior = self.session.behaviors.get(user)
-            if behavior is None or not behavior.is_tied:
+            if behavior is None or not behavior.commutes:
                 return user
         return None
 

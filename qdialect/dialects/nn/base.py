@@ -37,12 +37,14 @@ from xdsl.utils.exceptions import VerifyException
 
 from qdialect.behaviors.shapes import shape_of, tensor_type
 from qdialect.dialects.nn.shapes import DYNAMIC, Shape, ShapeError, compatible
+from qdialect.numerics.rounding import Rounding
 
 Values = Mapping[str, Any]
 
 INTS = DenseArrayBase.constr(i64)
 TENSOR = TensorType.constr()
 KEY = "nn.key"
+_ROUNDINGS = [mode.value for mode in Rounding]
 
 
 def ints(*values: int) -> DenseArrayBase:
@@ -194,6 +196,12 @@ class NNOp(IRDLOperation, ABC):
                     f"'{self.name}' op result #{index} has shape {show(shape_of(result))}, "
                     f"but the operands give {show(shape)}"
                 )
+        rounding = self.properties.get("rounding")
+        if isinstance(rounding, StringAttr) and rounding.data not in _ROUNDINGS:
+            raise VerifyException(
+                f"'{self.name}' op rounding must be one of {', '.join(_ROUNDINGS)}, "
+                f"but is '{rounding.data}'"
+            )
         verify_ports(self)
 
     # -- assembly ----------------------------------------------------------
