@@ -11,12 +11,14 @@ f16 and bf16 values are computed in f32 and x is stored in the expressed type.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from fractions import Fraction
 
 import numpy as np
 
 from qdialect.numerics.contract import Contract, Numerics
 from qdialect.numerics.fixed_point import Form
+from qdialect.numerics.float_text import round_to_format
 from qdialect.numerics.quantize import round_floats
 from qdialect.numerics.requantize import TABLE_WIDTH, Affine, Codes, codes_of
 from qdialect.numerics.rounding import Rounding
@@ -24,6 +26,7 @@ from qdialect.numerics.rounding import Rounding
 _COMPUTED_IN = {"f64": np.float64, "f32": np.float32, "f16": np.float32}
 _STORED_IN = {"f64": np.float64, "f32": np.float32, "f16": np.float16}
 _UNIT = {"f64": Fraction(1, 1 << 53), "f32": Fraction(1, 1 << 24)}
+_PRECISION = {"f64": 53, "f32": 24, "f16": 11, "bf16": 8}
 _RANGE = {"f64": (2.0**-1022, 1.7976931348623157e308), "f32": (2.0**-126, 3.4028234663852886e38)}
 
 
@@ -78,3 +81,23 @@ def _by_table(a: Affine, b: Affine, old: Form, expressed: str) -> Contract:
     tied = all(((int(codes[i]) - a.zero) * factor).denominator == 2 for i in different.tolist())
     level = Numerics.TIES if steps == 1 and tied else Numerics.BOUNDED
     return Contract(level, steps, note)
+
+
+def near_tie(
+    steps: Sequence[Fraction], b: Affine, expressed: str, computed: Sequence[Fraction] = ()
+) -> bool:
+    """Whether floats may put `steps[0]`, a real number of steps of `b`, on the other side
+    of a tie.
+
+    `steps` are the number and the terms it is the sum of: eight roundings move it by at
+    most 8 * u * their magnitude.  Not if all numbers that are `computed` on the way are
+    floats, so that nothing is rounded.
+    """
+    value = steps[0]
+    if not b.low - b.zero - 1 <= value <= b.high - b.zero + 1:
+        return False
+    distance = abs(value - math.floor(value) - Fraction(1, 2))
+    unit = Fraction(1, 1 << _PRECISION.get(expressed, 8))
+    if distance > 8 * unit * max(map(abs, steps)):
+        return False
+    return not computed or any(round_to_format(float(v), expressed) != v for v in computed)

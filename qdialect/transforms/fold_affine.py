@@ -9,7 +9,8 @@ of 256 entries. With x' the same codes read on the scale |m| s_x:
 
 Reading codes on other qparams is a pair of `quant.scast`, which costs nothing.
 m s_x is rounded to the expressed type, so that files can hold it; the rewrite is
-done only if all 256 results stay the same: exact.
+done only if all 256 results stay the same: exact.  Where m x + c comes so close to a
+tie that float arithmetic, before or after, may end on its other side: ties.
 """
 
 from __future__ import annotations
@@ -28,7 +29,8 @@ from qdialect.context import QContext
 from qdialect.dialects.nn import AddOp
 from qdialect.dialects.quant import RescaleOp, SCastOp, UniformType, storage_type, with_element
 from qdialect.numerics import requantize as exact
-from qdialect.numerics.contract import EXACT, Contract
+from qdialect.numerics.contract import EXACT, Contract, Numerics
+from qdialect.numerics.float_path import near_tie
 from qdialect.numerics.float_text import FORMATS, round_to_format
 from qdialect.qparams import QParams
 from qdialect.rewrite import Refusal, Rewriter, Rule
@@ -85,7 +87,28 @@ class AffineOfCodes(Rule[_Function]):
             return Refusal("table", "no scale gives the same result on every code")
         if plan.offset is not None and match.op.name == AddOp.name:
             return Refusal("already", "it is an addition of a constant already")
+        undecided = self._undecided(match)
+        if undecided:
+            return Contract(Numerics.TIES, note=f"{undecided} results are ties in floats")
         return EXACT
+
+    def _undecided(self, match: _Function) -> int:
+        """How many codes runtimes that compute in floats may round either way."""
+        source, result = qparams_of(match.x), qparams_of(match.op.results[0])
+        assert source is not None and result is not None
+        seen = seen_qparams(match.x, self.session.behaviors) or source
+        (a,), (b,), f = exact.affines(seen), exact.affines(result), match.affine
+        step = Fraction(b.scale)
+        bounds = [Fraction(v) for v in (f.low, f.high) if abs(v) != float("inf")]
+        count = sum(near_tie([v / step], b, source.expressed) for v in bounds)
+        for code in range(a.low, a.high + 1):
+            x = (code - a.zero) * Fraction(a.scale)
+            scaled = f.slope * x
+            value = scaled + f.offset
+            if f.low <= value <= f.high:
+                steps = [value / step, scaled / step, f.offset / step]
+                count += near_tie(steps, b, source.expressed, (x, scaled, value, value / step))
+        return count
 
     def _plan(self, match: _Function) -> _Plan | None:
         source, result = qparams_of(match.x), qparams_of(match.op.results[0])
@@ -119,7 +142,14 @@ class AffineOfCodes(Rule[_Function]):
         if plan.offset is None:
             new = RescaleOp(x, result_type, rounding_of(match.op))
         else:
-            constant = exact_scalar(plan.offset, plan.middle.expressed, (), self.session)
+            # In the storage of x, so that no later re-encoding finds it different.
+            constant = exact_scalar(
+                plan.offset,
+                plan.middle.expressed,
+                (),
+                self.session,
+                signed=plan.middle.storage.signed,
+            )
             rewriter.insert(constant, match.op)
             new = AddOp.create(
                 operands=[x, constant.result],

@@ -32,13 +32,20 @@ def scalar_of(value: SSAValue, session: QContext) -> Fraction | None:
 
 
 def exact_scalar(
-    number: Fraction, expressed: str, shape: tuple[int, ...], session: QContext
+    number: Fraction,
+    expressed: str,
+    shape: tuple[int, ...],
+    session: QContext,
+    *,
+    signed: bool = True,
 ) -> ConstantOp:
-    """A quantized constant that is exactly `number` everywhere: code 0, 1 or -1 on
-    the scale |number|, which must be a number of the expressed type."""
-    params = QParams.per_tensor(Storage.of("i8"), abs(float(number)) or 1.0, 0, expressed)
-    code = (number > 0) - (number < 0)
-    return make_constant(np.full(shape, code, np.int8), UniformType(params), session.blobs)
+    """A quantized constant that is exactly `number` everywhere: zero point or a step
+    beside it on the scale |number|, which must be a number of the expressed type."""
+    storage, zero = ("i8", 0) if signed else ("u8", 128)
+    params = QParams.per_tensor(Storage.of(storage), abs(float(number)) or 1.0, zero, expressed)
+    code = zero + (number > 0) - (number < 0)
+    array = np.full(shape, code, np.int8 if signed else np.uint8)
+    return make_constant(array, UniformType(params), session.blobs)
 
 
 def exact_copy(value: SSAValue, session: QContext) -> ConstantOp | None:

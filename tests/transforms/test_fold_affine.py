@@ -1,0 +1,86 @@
+"""fold-affine: what floats decide, and what it leaves for the next run."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+
+import pytest
+
+from qdialect.backends.mlir import module_text
+from qdialect.context import new_context
+from qdialect.frontends.mlir import read_module
+from qdialect.numerics.float_path import near_tie
+from qdialect.numerics.requantize import Affine
+from qdialect.passes.manager import PassManager
+from qdialect.passes.pipeline import parse_pipeline
+from qdialect.passes.registry import PassRegistry
+
+
+def after(text: str, pipeline: str) -> str:
+    ctx = new_context()
+    module = read_module(text, ctx)
+    PassManager(ctx, PassRegistry().build(parse_pipeline(pipeline))).run(module)
+    return module_text(module, ctx)
+
+
+def division(a: float, by: float, b: float) -> str:
+    x, d, y = (f"!quant.uniform<u8:f32, {scale!r}:128>" for scale in (a, by, b))
+    return (
+        f"func.func @f(%x: tensor<4x{x}>) -> tensor<4x{y}> {{\n"
+        f"  %d = nn.constant dense<-127> : tensor<i8> : tensor<{d}>\n"
+        f"  %0 = nn.div %x, %d : (tensor<4x{x}>, tensor<{d}>) -> tensor<4x{y}>\n"
+        f"  return %0 : tensor<4x{y}>\n}}\n"
+    )
+
+
+@pytest.mark.parametrize(
+    ("scales", "exact"),
+    [
+        # 5/6 of a step, up to the rounding of the scales: every third code is a tie that
+        # float division and float multiplication by the folded scale decide differently.
+        ((0.24803149700164795, 6.0, 0.04960630089044571), False),
+        ((0.11574803292751312, 6.0, 0.023149605840444565), False),
+        # Ties that floats compute without rounding.
+        ((0.25, 2.0, 0.25), True),
+        # No ties.
+        ((0.1, 6.0, 0.013), True),
+    ],
+)
+def test_ties_in_floats(scales: tuple[float, float, float], exact: bool) -> None:
+    text = division(*scales)
+    assert ("nn.div" not in after(text, "fold-affine{numerics=exact}")) is exact
+    assert "nn.div" not in after(text, "fold-affine{numerics=ties}")
+
+
+@pytest.mark.parametrize(
+    ("value", "computed", "near"),
+    [
+        (Fraction(5, 2), (), True),
+        (Fraction(5, 2), (Fraction(5, 2),), False),
+        (Fraction(5, 2), (Fraction(1, 3),), True),
+        (Fraction(5, 2) + Fraction(1, 1 << 22), (), True),
+        (Fraction(5, 2) - Fraction(1, 1 << 18), (), False),
+        (Fraction(2), (), False),
+        (Fraction(601, 2), (), False),
+    ],
+)
+def test_near_tie(value: Fraction, computed: tuple[Fraction, ...], near: bool) -> None:
+    assert near_tie([value], Affine(1.0, 0, -128, 127), "f32", computed) is near
+
+
+@pytest.mark.parametrize("storage", ["i8", "u8"])
+def test_the_constant_has_the_storage_of_the_operand(storage: str) -> None:
+    zero = 0 if storage == "i8" else 128
+    x, y = (f"!quant.uniform<{storage}:f32, {scale}:{zero}>" for scale in (0.03, 0.01))
+    text = (
+        f"func.func @f(%x: tensor<4x{x}>) -> tensor<4x{y}> {{\n"
+        "  %c = nn.constant dense<3> : tensor<i8> : tensor<!quant.uniform<i8:f32, 0.1>>\n"
+        f"  %0 = nn.sub %x, %c : (tensor<4x{x}>, tensor<!quant.uniform<i8:f32, 0.1>>)"
+        f" -> tensor<4x{y}>\n"
+        f"  return %0 : tensor<4x{y}>\n}}\n"
+    )
+    once = after(text, "fold-affine")
+    assert "nn.add" in once
+    if storage == "u8":
+        assert "quant.uniform<i8" not in once
+        assert after(once, "reencode-storage,fold-affine") == once
