@@ -16,9 +16,10 @@ DYNAMIC = -1
 
 def tensor_type(value: SSAValue) -> TensorType[Any]:
     """The type of a value that must be a ranked tensor."""
-    if not isinstance(value.type, TensorType):
-        raise VerifyException(f"expected a ranked tensor, but got {value.type}")
-    return cast("TensorType[Any]", value.type)
+    kind = value.type
+    if not isinstance(kind, TensorType):
+        raise VerifyException(f"expected a ranked tensor, but got {kind}")
+    return cast("TensorType[Any]", kind)
 
 
 def shape_of(value: SSAValue) -> Shape:

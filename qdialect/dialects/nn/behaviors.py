@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from xdsl.ir import Operation
 
 from qdialect.behaviors import Accumulator, Affine, Behavior, Port, Rule, axes, no_axes
+from qdialect.behaviors.declaration import RealFunction
 from qdialect.dialects.nn.base import shape_of
 from qdialect.dialects.nn.behaviors_movement import MOVEMENT, values
 
@@ -34,13 +35,18 @@ def _clip_levels(op: Operation) -> list[float]:
     return [bound for bound in _clip_clamp(op) if isfinite(bound)]
 
 
-def _tied(name: str, **more: Any) -> Behavior:
+def _clamp(
+    name: str,
+    levels: Callable[[Operation], Sequence[float]],
+    clamp: Callable[[Operation], tuple[float, float]],
+) -> Behavior:
     return Behavior(
         name,
         (Port("input", Rule.TIED, axes=None),),
         (Port("result", Rule.TIED, axes=None),),
         order_preserving=True,
-        **more,
+        levels=levels,
+        clamp=clamp,
     )
 
 
@@ -130,8 +136,21 @@ def _divide(lhs: Any, rhs: Any) -> Any:
     return lhs / rhs
 
 
-def _pointwise(name: str, function: Any, **more: Any) -> Behavior:
-    return Behavior(name, (Port("input"),), pointwise=function, **more)
+def _pointwise(
+    name: str,
+    function: RealFunction,
+    gain: Callable[[Operation, int], float | None],
+    arithmetic: Callable[[Operation, Sequence[Any]], Any] | None = None,
+    affine: AffineOf | None = None,
+) -> Behavior:
+    return Behavior(
+        name,
+        (Port("input"),),
+        pointwise=function,
+        gain=gain,
+        arithmetic=arithmetic,
+        affine=affine,
+    )
 
 
 def _binary(
@@ -235,8 +254,8 @@ BEHAVIORS: tuple[Behavior, ...] = (
     _binary("nn.sub", operator.sub, _sub_affine, _unit_gain),
     _binary("nn.mul", operator.mul, _mul_affine),
     _binary("nn.div", _divide, _div_affine, nonzero=(1,)),
-    _tied("nn.relu", levels=lambda op: (0.0,), clamp=lambda op: (0.0, inf)),
-    _tied("nn.clip", levels=_clip_levels, clamp=_clip_clamp),
+    _clamp("nn.relu", levels=lambda op: (0.0,), clamp=lambda op: (0.0, inf)),
+    _clamp("nn.clip", levels=_clip_levels, clamp=_clip_clamp),
     _pointwise("nn.leaky_relu", _leaky_relu, arithmetic=_leaky_relu_arithmetic, gain=_alpha_gain),
     _pointwise("nn.sigmoid", _sigmoid, gain=lambda op, i: 0.25),
     _pointwise("nn.tanh", _tanh, gain=_unit_gain),
