@@ -13,13 +13,13 @@ Generator = Callable[[], Iterator[Program]]
 
 @dataclass(frozen=True)
 class Family:
-    """Programs on which the rule `rule` of `pipeline` acts, or should refuse to.
+    """Programs on which `rules` of `pipeline` act, or should refuse to.
 
     `floats`: how the interpreter evaluates float ops on both sides; "real" judges
     rewrites that are exact in the reals.
     """
 
-    rule: str
+    rules: tuple[str, ...]
     pipeline: str
     generate: Generator
     floats: str = "ieee"
@@ -29,10 +29,10 @@ FAMILIES: list[Family] = []
 
 
 def family(*rules: str, pipeline: str, floats: str = "ieee") -> Callable[[Generator], Generator]:
-    """Register a generator of programs for these rules."""
+    """Register a generator of programs in which each of these rules must fire."""
 
     def register(generate: Generator) -> Generator:
-        FAMILIES.extend(Family(rule, pipeline, generate, floats) for rule in rules)
+        FAMILIES.append(Family(rules, pipeline, generate, floats))
         return generate
 
     return register
