@@ -122,6 +122,12 @@ def _entries() -> tuple[PassEntry, ...]:
             f"{here}.normalize_quant_types:NormalizeQuantTypes",
         ),
         PassEntry(
+            "preflight",
+            "list what an upstream tool would change, reject or crash on (with --remarks)",
+            f"{here}.preflight:Preflight",
+            (("tool", "str", "all", "mlir-opt-22, iree-3.13 or all"),),
+        ),
+        PassEntry(
             "canonicalize",
             "remove what does nothing: redundant clamps, identity and paired movements",
             f"{here}.canonicalize:Canonicalize",
