@@ -15,7 +15,7 @@ from rewrite_support import Program, all_codes, per_axis, quant, tensor
 @family("affine-of-codes", pipeline="fold-affine{numerics=relaxed}")
 def affine_functions() -> Iterator[Program]:
     one = quant("i8", 1.0)
-    for n, (a, b) in enumerate([*pairs(GRID)][::3]):
+    for n, (a, b) in enumerate([*pairs(GRID)][1::3]):
         for name, code in product(("add", "sub", "mul", "div"), (1, 2, -3)):
             p = Program(f"{a} {name} {code} -> {b}")
             codes = all_codes(a)
