@@ -9,15 +9,26 @@ from __future__ import annotations
 
 import math
 import sys
+from typing import Any
 
+from numpy.typing import NDArray
 from typing_extensions import override
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.dialects.func import FuncOp
+from xdsl.ir import Attribute, Operation, SSAValue
+from xdsl.utils.test_value import create_ssa_value
 
 from qdialect.context import QContext
+from qdialect.dialects.quant import DCastOp, QCastOp, quant_element
 from qdialect.dialects.verifier import op_where
 from qdialect.errors import InputError, QError, UnsupportedError
-from qdialect.interpreter import Difference, Interpreter, compare_all, random_inputs
+from qdialect.interpreter import (
+    Difference,
+    Interpreter,
+    compare_all,
+    evaluate_op,
+    random_inputs,
+)
 from qdialect.passes.manager import Instrumentation
 from qdialect.rewrite.remarks import Remark
 
@@ -96,12 +107,35 @@ def worst_difference(
     """The largest difference of any result of `function` over random inputs."""
     symbol = function.sym_name.data
     first, second = Interpreter(ctx, before), Interpreter(ctx, after)
-    types = function.function_type.outputs.data
+    old, new = first.function(symbol).function_type, function.function_type
+    takes = list(zip(old.inputs.data, new.inputs.data, strict=True))
+    gives = list(zip(old.outputs.data, new.outputs.data, strict=True))
     worst = Difference(0.0, 0.0, 0.0, math.inf, None)
     for seed in range(samples):
-        inputs = random_inputs(function, seed, boundary=seed % 2 == 1)
+        inputs = random_inputs(first.function(symbol), seed, boundary=seed % 2 == 1)
         reference = first.run(inputs, symbol)
-        for found in compare_all(reference, second.run(inputs, symbol), types):
+        results = second.run(
+            [converted(ctx, x, *types) for x, types in zip(inputs, takes, strict=True)], symbol
+        )
+        # Judged as the interface was; the types come the other way round.
+        results = [converted(ctx, y, b, a) for y, (a, b) in zip(results, gives, strict=True)]
+        for found in compare_all(reference, results, old.outputs.data):
             if found.max_steps > worst.max_steps or (worst.is_equal and not found.is_equal):
                 worst = found
     return worst
+
+
+def converted(
+    ctx: QContext, array: NDArray[Any], source: Attribute, target: Attribute
+) -> NDArray[Any]:
+    """A value across an interface that a pass changed between floats and codes."""
+    if source == target:
+        return array
+    value: SSAValue = create_ssa_value(source)
+    if quant_element(source) is None and quant_element(target) is not None:
+        cast: Operation = QCastOp(value, target)
+    elif quant_element(source) is not None and quant_element(target) is None:
+        cast = DCastOp(value, target)
+    else:
+        raise UnsupportedError(f"the pass changed {source} to {target} at the interface")
+    return evaluate_op(cast, [array], ctx)[0]

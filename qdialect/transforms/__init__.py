@@ -58,6 +58,35 @@ def _entries() -> tuple[PassEntry, ...]:
             (_NUMERICS,),
         ),
         PassEntry(
+            "hoist-rescale",
+            "move rescales above movement and order-preserving ops",
+            f"{here}.hoist_rescale:HoistRescale",
+            (_NUMERICS,),
+        ),
+        PassEntry(
+            "move-casts",
+            "choose where quantize and dequantize stand among movement ops",
+            f"{here}.move_casts:MoveCasts",
+            (
+                _NUMERICS,
+                (
+                    "boundary",
+                    "str",
+                    "preserve",
+                    "preserve, maximize-integer or minimize-conversions",
+                ),
+            ),
+        ),
+        PassEntry(
+            "fold-interface",
+            "let functions take and give codes where they quantize and dequantize",
+            f"{here}.fold_interface:FoldInterface",
+            (
+                ("arguments", "bool", "true", "change float arguments"),
+                ("results", "bool", "true", "change float results"),
+            ),
+        ),
+        PassEntry(
             "combine-rescale",
             "absorb rescales into the requantizing ops next to them",
             f"{here}.combine_rescale:CombineRescale",

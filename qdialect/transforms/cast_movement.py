@@ -1,0 +1,226 @@
+"""Rules that carry quantize and dequantize past movement and order-preserving ops.
+
+    quantize(f(x))     <->  f(quantize(x))
+    f(dequantize(q))   <->  dequantize(f(q))
+
+Quantize and dequantize are elementwise and monotone, so they commute with an op f
+that copies elements (qparams follow its index map, law 2.2) or preserves order:
+exact either way. Which way is worth going is a `Policy`, asked op by op.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from math import isfinite
+
+from xdsl.ir import Operation, SSAValue
+
+from qdialect.analysis.codes import inside_bounds, qparams_of
+from qdialect.behaviors import Behavior
+from qdialect.behaviors.flow import carry_all_down, carry_up, tied_operands
+from qdialect.context import QContext
+from qdialect.dialects.quant import DCastOp, QCastOp, cast_rounding
+from qdialect.numerics.contract import EXACT, Contract
+from qdialect.numerics.requantize import affines, on_grid
+from qdialect.numerics.rounding import Rounding
+from qdialect.qparams import QParams
+from qdialect.qparams.legality import Illegal
+from qdialect.rewrite import Refusal, Rewriter, Rule, retyped
+from qdialect.transforms.rule_pass import (
+    dequantized,
+    keeps_order,
+    refuse_growth,
+    refuse_types,
+    with_qparams,
+)
+
+
+class Policy:
+    """Which casts may pass an op; this one lets every cast sink into integers.
+
+    Each method answers for the op that is passed: None, or why not.
+    """
+
+    def prepare(self, module: Operation) -> None:
+        """Called before a run, once per rule: the place for a linear analysis."""
+
+    def hoist_quantize(self, op: Operation) -> Refusal | None:
+        return None
+
+    def sink_dequantize(self, op: Operation) -> Refusal | None:
+        return None
+
+    def sink_quantize(self, op: Operation) -> Refusal | None:
+        return Refusal("policy", "the op would leave integers")
+
+    def hoist_dequantize(self, op: Operation) -> Refusal | None:
+        return Refusal("policy", "the op would leave integers")
+
+
+@dataclass(frozen=True)
+class Quantized:
+    """A quantize and the commuting op that computes its operand."""
+
+    cast: QCastOp
+    op: Operation
+    behavior: Behavior
+
+
+class HoistQuantize(Rule[Quantized]):
+    """quantize(f(x)) = f(quantize(x)) for f a movement or order-preserving.
+
+    A movement needs operand qparams that the index map carries to the result's;
+    constants that f compares with (relu, clip) are quantized alike on both sides.
+    """
+
+    name = "hoist-quantize"
+
+    def __init__(self, session: QContext, policy: Policy) -> None:
+        super().__init__(session)
+        self.policy = policy
+
+    def prepare(self, module: Operation) -> None:
+        self.policy.prepare(module)
+
+    def roots(self) -> Iterable[str]:
+        return (QCastOp.name,)
+
+    def match(self, op: Operation) -> Quantized | None:
+        assert isinstance(op, QCastOp)
+        owner = op.input.owner
+        if not isinstance(owner, Operation) or qparams_of(op.result) is None:
+            return None
+        behavior = self.session.behaviors.get(owner)
+        return Quantized(op, owner, behavior) if behavior and behavior.commutes else None
+
+    def check(self, match: Quantized) -> Contract | Refusal:
+        refusal = self.policy.hoist_quantize(match.op)
+        if refusal:
+            return refusal
+        casts = self._casts(match)
+        if casts is None:
+            return Refusal("multi-use", "the float result is also used elsewhere")
+        params = qparams_of(match.cast.result)
+        assert params is not None
+        levels = match.behavior.levels(match.op) if match.behavior.levels else ()
+        rounds = any(isfinite(v) and not on_grid(a, v) for v in levels for a in affines(params))
+        if rounds and cast_rounding(match.cast) is not Rounding.HALF_EVEN:
+            return Refusal("rounding", "constants it compares with are quantized half even")
+        operands = carry_up(match.op, match.behavior, self._params(casts))
+        if isinstance(operands, Illegal):
+            return Refusal(operands.code, operands.reason)
+        tied = tied_operands(match.op, match.behavior)
+        kinds = [v.type for v in match.op.operands]
+        for index, qparams in zip(tied, operands, strict=True):
+            kinds[index] = with_qparams(match.op.operands[index], qparams)
+        results = [cast.result.type for cast in casts]
+        return refuse_types(self.session, match.behavior, match.op, kinds, results) or EXACT
+
+    def _casts(self, match: Quantized) -> list[QCastOp] | None:
+        """Per result the quantize that is its only use, all with one rounding; else None."""
+        casts: list[QCastOp] = []
+        for result in match.op.results:
+            use = result.first_use
+            cast = use.operation if use is not None and result.has_one_use() else None
+            if not isinstance(cast, QCastOp) or qparams_of(cast.result) is None:
+                return None
+            casts.append(cast)
+        same = all(cast_rounding(cast) is cast_rounding(match.cast) for cast in casts)
+        return casts if same else None
+
+    def _params(self, casts: Sequence[QCastOp]) -> list[QParams]:
+        return [params for cast in casts if (params := qparams_of(cast.result)) is not None]
+
+    def rewrite(self, match: Quantized, rewriter: Rewriter) -> None:
+        casts = self._casts(match)
+        assert casts is not None
+        above = carry_up(match.op, match.behavior, self._params(casts))
+        assert not isinstance(above, Illegal)
+        operands = list(match.op.operands)
+        tied = tied_operands(match.op, match.behavior)
+        for index, qparams in zip(tied, above, strict=True):
+            cast = QCastOp(operands[index], with_qparams(operands[index], qparams))
+            if "quant.rounding" in match.cast.attributes:
+                cast.attributes["quant.rounding"] = match.cast.attributes["quant.rounding"]
+            rewriter.insert(cast, match.op)
+            operands[index] = cast.result
+        new = retyped(match.op, operands, [cast.result.type for cast in casts])
+        rewriter.insert(new, match.op, keep=match.op)
+        for cast, result in zip(casts, new.results, strict=True):
+            rewriter.replace(cast, [result])
+
+
+class SinkDequantize(Rule[Operation]):
+    """f(dequantize(a)) = dequantize(f(a)): law 2.2 for a movement; dequantize is
+    monotone for an order-preserving f at bounds that the codes represent."""
+
+    name = "sink-dequantize"
+
+    def __init__(self, session: QContext, policy: Policy) -> None:
+        super().__init__(session)
+        self.policy = policy
+
+    def prepare(self, module: Operation) -> None:
+        self.policy.prepare(module)
+
+    def roots(self) -> Iterable[str]:
+        return self.session.behaviors.names_with(lambda b: b.commutes)
+
+    def match(self, op: Operation) -> Operation | None:
+        behavior = self.session.behaviors.get(op)
+        assert behavior is not None
+        tied = tied_operands(op, behavior)
+        if not op.results or not tied:
+            return None
+        casts = [dequantized(op.operands[i]) for i in tied]
+        return op if all(cast is not None for cast in casts) else None
+
+    def check(self, match: Operation) -> Contract | Refusal:
+        refusal = self.policy.sink_dequantize(match)
+        if refusal:
+            return refusal
+        behavior = self.session.behaviors.get(match)
+        assert behavior is not None
+        sources = self._sources(match, behavior)
+        params = [qparams_of(source) for source in sources]
+        known = [q for q in params if q is not None]
+        if len(known) != len(params) or (behavior.mixes and len(set(known)) > 1):
+            return Refusal("tied", "the operands have different qparams")
+        inside = all(inside_bounds(source, self.session.behaviors) for source in sources)
+        if not keeps_order(behavior, match, known, inside=inside):
+            return Refusal("levels", "no code stands for a constant it compares with")
+        carried = carry_all_down(match, behavior, known)
+        if isinstance(carried, Illegal):
+            return Refusal(carried.code, carried.reason)
+        kinds = [v.type for v in match.operands]
+        for index, source in zip(tied_operands(match, behavior), sources, strict=True):
+            kinds[index] = source.type
+        results = [with_qparams(v, q) for v, q in zip(match.results, carried, strict=True)]
+        refusal = refuse_types(self.session, behavior, match, kinds, results)
+        growths = (refuse_growth(known, qparams) for qparams in carried)
+        return refusal or next(filter(None, growths), EXACT)
+
+    def _sources(self, op: Operation, behavior: Behavior) -> list[SSAValue]:
+        casts = [dequantized(op.operands[i]) for i in tied_operands(op, behavior)]
+        return [cast.input for cast in casts if cast is not None]
+
+    def rewrite(self, match: Operation, rewriter: Rewriter) -> None:
+        behavior = self.session.behaviors.get(match)
+        assert behavior is not None
+        sources = self._sources(match, behavior)
+        params = [qparams_of(source) for source in sources]
+        carried = carry_all_down(match, behavior, [q for q in params if q is not None])
+        assert not isinstance(carried, Illegal)
+        operands = list(match.operands)
+        for index, source in zip(tied_operands(match, behavior), sources, strict=True):
+            operands[index] = source
+        kinds = [with_qparams(v, q) for v, q in zip(match.results, carried, strict=True)]
+        moved = retyped(match, operands, kinds)
+        rewriter.insert(moved, match, keep=match)
+        below: list[SSAValue] = []
+        for source, result in zip(moved.results, match.results, strict=True):
+            cast = DCastOp(source, result.type)
+            rewriter.insert(cast, match)
+            below.append(cast.result)
+        rewriter.replace(match, below)

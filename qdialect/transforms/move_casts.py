@@ -1,0 +1,276 @@
+"""Choose where quantize and dequantize stand among movement ops.
+
+    boundary=preserve               integers wherever the interface does not say float:
+                                    a movement op right at a float argument or result
+                                    keeps the integer-ness of the interface it touches
+    boundary=maximize-integer       quantize up, dequantize down, as far as they go
+    boundary=minimize-conversions   each cast where the fewest elements cross
+
+Every move is exact (`cast_movement`); a tie moves nothing. The interface itself is
+`fold-interface`'s business.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from math import prod
+from typing import Any
+
+from xdsl.dialects.func import FuncOp, ReturnOp
+from xdsl.ir import Operation, SSAValue
+
+from qdialect.analysis.codes import qparams_of
+from qdialect.behaviors import Behavior
+from qdialect.behaviors.flow import carry_all_down, tied_operands
+from qdialect.behaviors.shapes import DYNAMIC, shape_of
+from qdialect.context import QContext
+from qdialect.dialects.quant import DCastOp, QCastOp, cast_rounding, element_type, with_element
+from qdialect.errors import UsageError
+from qdialect.numerics.contract import EXACT, Contract
+from qdialect.qparams.legality import Illegal
+from qdialect.rewrite import Refusal, Rewriter, Rule, retyped
+from qdialect.transforms.cast_movement import HoistQuantize, Policy, SinkDequantize
+from qdialect.transforms.rule_pass import RulePass, refuse_types
+
+
+class Preserve(Policy):
+    """More integers, but no op next to a float interface changes."""
+
+    def __init__(self, session: QContext) -> None:
+        self._session = session
+        self._from_float: set[SSAValue] | None = None
+        self._to_float: set[SSAValue] = set()
+
+    def prepare(self, module: Operation) -> None:
+        if self._from_float is not None:
+            return
+        self._from_float = set()
+        ops = list(module.walk())
+        for op in ops:
+            if isinstance(op, FuncOp) and not op.is_declaration:
+                self._from_float.update(op.body.block.args)
+            elif self._commutes(op) and any(v in self._from_float for v in op.operands):
+                self._from_float.update(op.results)
+        for op in reversed(ops):
+            if isinstance(op, ReturnOp) or (
+                self._commutes(op) and any(v in self._to_float for v in op.results)
+            ):
+                self._to_float.update(op.operands)
+
+    def _commutes(self, op: Operation) -> bool:
+        behavior = self._session.behaviors.get(op)
+        return behavior is not None and behavior.commutes
+
+    def hoist_quantize(self, op: Operation) -> Refusal | None:
+        if self._from_float is not None and any(v in self._from_float for v in op.operands):
+            return Refusal("interface", "the op moves a float argument")
+        return None
+
+    def sink_dequantize(self, op: Operation) -> Refusal | None:
+        if any(result in self._to_float for result in op.results):
+            return Refusal("interface", "the op makes a float result")
+        return None
+
+
+class Minimize(Policy):
+    """A cast passes an op if fewer elements cross on the other side."""
+
+    def __init__(self, session: QContext) -> None:
+        self._session = session
+
+    def hoist_quantize(self, op: Operation) -> Refusal | None:
+        return self._fewer(op, above=True)
+
+    def hoist_dequantize(self, op: Operation) -> Refusal | None:
+        return self._fewer(op, above=True)
+
+    def sink_quantize(self, op: Operation) -> Refusal | None:
+        return self._fewer(op, above=False)
+
+    def sink_dequantize(self, op: Operation) -> Refusal | None:
+        behavior = self._session.behaviors.get(op)
+        assert behavior is not None
+        if not all(op.operands[i].has_one_use() for i in tied_operands(op, behavior)):
+            return Refusal("multi-use", "the dequantized value is also used elsewhere")
+        return self._fewer(op, above=False)
+
+    def _fewer(self, op: Operation, *, above: bool) -> Refusal | None:
+        behavior = self._session.behaviors.get(op)
+        assert behavior is not None
+        before = _elements([op.operands[i] for i in tied_operands(op, behavior)])
+        after = _elements(op.results)
+        if before is None or after is None:
+            return Refusal("dynamic-shape", "the number of elements is not known")
+        here, there = (after, before) if above else (before, after)
+        if there < here:
+            return None
+        return Refusal("cost", f"{there} elements would cross instead of {here}")
+
+
+def _elements(values: Sequence[SSAValue]) -> int | None:
+    shapes = [shape_of(v) for v in values]
+    return None if any(DYNAMIC in s for s in shapes) else sum(map(prod, shapes))
+
+
+@dataclass(frozen=True)
+class _Moved:
+    """A movement op and the casts around it, on its operands or on its results."""
+
+    op: Operation
+    behavior: Behavior
+    casts: tuple[QCastOp | DCastOp, ...]
+
+
+class SinkQuantize(Rule[_Moved]):
+    """f(quantize(x)) = quantize(f(x)) for a movement f: law 2.2 read backwards.
+
+    A border that f adds is a number that a code names, so quantizing it gives that
+    code again.
+    """
+
+    name = "sink-quantize"
+
+    def __init__(self, session: QContext, policy: Policy) -> None:
+        super().__init__(session)
+        self.policy = policy
+
+    def roots(self) -> Iterable[str]:
+        return self.session.behaviors.names_with(lambda b: b.movement is not None and b.commutes)
+
+    def match(self, op: Operation) -> _Moved | None:
+        behavior = self.session.behaviors.get(op)
+        assert behavior is not None
+        owners = [op.operands[i].owner for i in tied_operands(op, behavior)]
+        casts = tuple(owner for owner in owners if isinstance(owner, QCastOp))
+        if not casts or len(casts) != len(owners) or qparams_of(op.results[0]) is None:
+            return None
+        return _Moved(op, behavior, casts)
+
+    def check(self, match: _Moved) -> Contract | Refusal:
+        refusal = self.policy.sink_quantize(match.op)
+        if refusal:
+            return refusal
+        if not all(cast.result.has_one_use() for cast in match.casts):
+            return Refusal("multi-use", "the quantized value is also used elsewhere")
+        if len({cast_rounding(cast) for cast in match.casts}) > 1:
+            return Refusal("rounding", "the operands are quantized with different roundings")
+        params = [q for cast in match.casts if (q := qparams_of(cast.result))]
+        carried = carry_all_down(match.op, match.behavior, params)
+        if isinstance(carried, Illegal):
+            return Refusal(carried.code, carried.reason)
+        if carried != [qparams_of(result) for result in match.op.results]:
+            return Refusal("mixed", f"'{match.op.name}' requantizes its operands")
+        return _accepts(self.session, match, self._floats(match), self._results(match)) or EXACT
+
+    def _floats(self, match: _Moved) -> list[SSAValue]:
+        operands = list(match.op.operands)
+        tied = tied_operands(match.op, match.behavior)
+        for index, cast in zip(tied, match.casts, strict=True):
+            operands[index] = cast.input
+        return operands
+
+    def _results(self, match: _Moved) -> list[Any]:
+        kind = element_type(match.casts[0].input.type)
+        return [with_element(result.type, kind) for result in match.op.results]
+
+    def rewrite(self, match: _Moved, rewriter: Rewriter) -> None:
+        moved = retyped(match.op, self._floats(match), self._results(match))
+        rewriter.insert(moved, match.op, keep=match.op)
+        below: list[SSAValue] = []
+        for source, result in zip(moved.results, match.op.results, strict=True):
+            cast = QCastOp(source, result.type)
+            first = match.casts[0]
+            if "quant.rounding" in first.attributes:
+                cast.attributes["quant.rounding"] = first.attributes["quant.rounding"]
+            rewriter.insert(cast, match.op, keep=first)
+            below.append(cast.result)
+        rewriter.replace(match.op, below)
+
+
+class HoistDequantize(Rule[_Moved]):
+    """dequantize(f(q)) = f(dequantize(q)) for a movement f: law 2.2."""
+
+    name = "hoist-dequantize"
+
+    def __init__(self, session: QContext, policy: Policy) -> None:
+        super().__init__(session)
+        self.policy = policy
+
+    def roots(self) -> Iterable[str]:
+        return (DCastOp.name,)
+
+    def match(self, op: Operation) -> _Moved | None:
+        assert isinstance(op, DCastOp)
+        owner = op.input.owner
+        behavior = self.session.behaviors.get(owner) if isinstance(owner, Operation) else None
+        if behavior is None or behavior.movement is None or not isinstance(owner, Operation):
+            return None
+        return _Moved(owner, behavior, (op,)) if len(owner.results) == 1 else None
+
+    def check(self, match: _Moved) -> Contract | Refusal:
+        refusal = self.policy.hoist_dequantize(match.op)
+        if refusal:
+            return refusal
+        if not match.op.results[0].has_one_use():
+            return Refusal("multi-use", "the codes are also used elsewhere")
+        params = qparams_of(match.op.results[0])
+        tied = tied_operands(match.op, match.behavior)
+        above = [qparams_of(match.op.operands[i]) for i in tied]
+        known = [q for q in above if q is not None]
+        if params is None or carry_all_down(match.op, match.behavior, known) != [params]:
+            return Refusal("mixed", f"'{match.op.name}' requantizes its operands")
+        kinds = [v.type for v in match.op.operands]
+        float_kind = element_type(match.casts[0].result.type)
+        for index in tied:
+            kinds[index] = with_element(kinds[index], float_kind)
+        results = [match.casts[0].result.type]
+        return refuse_types(self.session, match.behavior, match.op, kinds, results) or EXACT
+
+    def rewrite(self, match: _Moved, rewriter: Rewriter) -> None:
+        lower = match.casts[0]
+        float_kind = element_type(lower.result.type)
+        operands = list(match.op.operands)
+        for index in tied_operands(match.op, match.behavior):
+            cast = DCastOp(operands[index], with_element(operands[index].type, float_kind))
+            rewriter.insert(cast, match.op)
+            operands[index] = cast.result
+        moved = retyped(match.op, operands, [lower.result.type])
+        rewriter.insert(moved, match.op, keep=match.op)
+        rewriter.replace(lower, moved.results)
+
+
+def _accepts(
+    session: QContext, match: _Moved, operands: Sequence[SSAValue], results: Sequence[Any]
+) -> Refusal | None:
+    return refuse_types(session, match.behavior, match.op, [v.type for v in operands], results)
+
+
+@dataclass(frozen=True)
+class MoveCasts(RulePass):
+    """Choose where quantize and dequantize stand among movement ops; see the module."""
+
+    name = "move-casts"
+
+    boundary: str = "preserve"
+
+    def rules(self, session: QContext) -> Sequence[Rule[Any]]:
+        if self.boundary == "minimize-conversions":
+            policy = Minimize(session)
+            return (
+                HoistQuantize(session, policy),
+                SinkDequantize(session, policy),
+                SinkQuantize(session, policy),
+                HoistDequantize(session, policy),
+            )
+        if self.boundary == "preserve":
+            wanted: Policy = Preserve(session)
+        elif self.boundary == "maximize-integer":
+            wanted = Policy()
+        else:
+            raise UsageError(
+                f"move-casts: unknown boundary '{self.boundary}' (preserve, maximize-integer "
+                "or minimize-conversions)",
+                code="bad-option",
+            )
+        return (HoistQuantize(session, wanted), SinkDequantize(session, wanted))
