@@ -160,6 +160,10 @@ def _located(op: Operation) -> Generator[None]:
         yield
     except ShapeError as error:
         raise InputError(f"'{op.name}' op {error}", where=place(op), code="bad-shape") from None
+    except (MemoryError, OverflowError):
+        raise QError(
+            f"'{op_name(op)}' op is too large to be computed", where=place(op), code="too-large"
+        ) from None
     except QError as error:
         error.where = error.where or place(op)
         raise

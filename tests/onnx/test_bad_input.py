@@ -17,6 +17,7 @@ from qdialect.backends.onnx import OrtEngine, export_model, save_model
 from qdialect.context import new_context
 from qdialect.errors import InputError, QError, UnsupportedError
 from qdialect.frontends.onnx import import_model
+from qdialect.interpreter import Interpreter
 
 
 def refused(source: Any) -> InputError:
@@ -126,6 +127,60 @@ def test_missing_graph_output() -> None:
     model = unary("Relu", [3])
     model.graph.output[0].name = "other"
     assert "graph output 'other' is never computed" in str(refused(model))
+
+
+def test_two_graph_outputs_of_one_name_and_none() -> None:
+    model = unary("Relu", [3])
+    model.graph.output.append(model.graph.output[0])
+    assert "two graph outputs are named 'y'" in str(refused(model))
+    del model.graph.output[:]
+    assert "the graph has no output" in str(refused(model))
+
+
+def test_graph_output_declared_with_another_element_type() -> None:
+    model = unary("Relu", [3])
+    model.graph.output[0].type.tensor_type.elem_type = TensorProto.INT8
+    assert "'y' is declared i8, but is computed as f32" in str(refused(model))
+
+
+def test_opset_of_the_future() -> None:
+    model = unary("Relu", [3])
+    model.opset_import[0].version = 99
+    assert "opset 99" in str(refused(model))
+
+
+def test_unknown_automatic_padding() -> None:
+    b = ModelBuilder()
+    b.const("w", np.ones((1, 1, 1, 1)), np.float32)
+    b.node("Conv", [b.input("x", [1, 1, 3, 3]), "w"], "y", auto_pad="SOMEHOW")
+    b.output("y", shape=[1, 1, 3, 3])
+    error = refused(b.model(check=False))
+    assert "node 'y_node'" in str(error)
+    assert "auto_pad is 'SOMEHOW'" in str(error)
+
+
+def test_window_wider_than_the_input_counts_with_ceil_mode() -> None:
+    b = ModelBuilder()
+    x = b.input("x", [1, 1, 1, 4])
+    b.node("MaxPool", [x], "y", kernel_shape=[2, 2], strides=[2, 2], ceil_mode=1)
+    b.output("y", shape=[1, 1, 1, 2])
+    model = b.model()
+    ctx = new_context()
+    module = import_model(model, ctx)
+    array = np.array([[[[1.0, 3.0, 2.0, -5.0]]]], np.float32)
+    expected = OrtEngine(model, optimize=False).run({"x": array})["y"]
+    np.testing.assert_array_equal(Interpreter(ctx, module).run([array])[0], expected)
+
+
+def test_attributes_too_large_to_compute_with() -> None:
+    b = ModelBuilder()
+    b.const("w", np.ones((1, 1, 1, 1)), np.float32)
+    b.node("Conv", [b.input("x", [1, 1, 3, 3]), "w"], "y", dilations=[2**62, 2**62])
+    b.output("y", shape=[1, 1, 3, 3])
+    ctx = new_context()
+    module = import_model(b.model(), ctx)
+    with pytest.raises(QError, match="too large to be computed"):
+        Interpreter(ctx, module).run([np.ones((1, 1, 3, 3), np.float32)])
 
 
 def test_checker_failures_name_the_node() -> None:

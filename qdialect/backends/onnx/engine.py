@@ -38,7 +38,8 @@ class OrtEngine:
         options = ort.SessionOptions()
         options.intra_op_num_threads = threads
         options.inter_op_num_threads = 1
-        options.log_severity_level = 3
+        # What goes wrong is in the exceptions; standard error is not the runtime's.
+        options.log_severity_level = 4
         levels = ort.GraphOptimizationLevel
         options.graph_optimization_level = (
             levels.ORT_ENABLE_ALL if optimize else levels.ORT_DISABLE_ALL

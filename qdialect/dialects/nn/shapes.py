@@ -57,12 +57,12 @@ def window_extent(
 
     floor or ceil of (size + before + after - dilation*(kernel-1) - 1) / stride,
     plus 1; with `ceil`, a last window that would start in the trailing padding
-    is dropped (ONNX, PyTorch).
+    is dropped, and one that is wider than the input counts (ONNX, PyTorch).
     """
     if size == DYNAMIC:
         return DYNAMIC
     span = size + before + after - dilation * (kernel - 1) - 1
-    if span < 0:
+    if span <= (-stride if ceil else -1):
         raise ShapeError(
             f"window of {dilation * (kernel - 1) + 1} does not fit an extent of "
             f"{size} padded by {before} and {after}"

@@ -142,7 +142,9 @@ def window_properties(
     mode = node.get("auto_pad", "NOTSET")
     if mode == "VALID":
         pads = (0, 0, 0, 0)
-    elif mode in ("SAME_UPPER", "SAME_LOWER"):
+    elif mode not in ("NOTSET", "SAME_UPPER", "SAME_LOWER"):
+        raise InputError(f"auto_pad is '{mode}'", where=node.where, code="invalid-node")
+    elif mode != "NOTSET":
         if DYNAMIC in spatial:
             return None
         low: list[int] = []

@@ -39,6 +39,7 @@ from qdialect.dialects.nn.shapes import DYNAMIC
 from qdialect.dialects.onnx import (
     ALIASES,
     ARG_NAME,
+    DATA_TYPES,
     DIMS,
     DOC,
     GRAPH_NAME,
@@ -50,6 +51,7 @@ from qdialect.dialects.onnx import (
     NodeOp,
     derived_outputs,
     is_random,
+    is_tensor,
     package,
     string_list,
     strings,
@@ -65,7 +67,7 @@ from qdialect.weights import DTYPES
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
-    from onnx import ModelProto, NodeProto, TensorProto, TypeProto
+    from onnx import ModelProto, NodeProto, TensorProto, TypeProto, ValueInfoProto
 
 
 def import_model(source: str | Path | bytes | ModelProto, ctx: QContext) -> ModuleOp:
@@ -244,10 +246,27 @@ class Importer:
             )
         for index, (proto, key) in enumerate(zip(graph.node, stable_keys(graph.node), strict=True)):
             self._import_node(self._node(proto, key, index))
-        results = [self.value(v.name) for v in graph.output]
+        results = [self._output(info) for info in graph.output]
         self._drop_replaced(results)
         self.block.add_op(ReturnOp(*results))
         return self._module([v.type for v in arguments], [v.name for v in arguments], results)
+
+    def _output(self, info: ValueInfoProto) -> SSAValue:
+        """The value of a graph output, which must have the element type it declares."""
+        value = self.value(info.name)
+        declared, found = (element_type(t) for t in (value_type(info.type), value.type))
+        if isinstance(found, UniformType):
+            storage = found.qparams.storage
+            sign = Signedness.SIGNLESS if storage.signed else Signedness.UNSIGNED
+            found = IntegerType(storage.width, sign) if not storage.is_float else declared
+        known = declared in DATA_TYPES and found in DATA_TYPES
+        if known and is_tensor(value.type) and declared != found:
+            raise InputError(
+                f"graph output '{info.name}' is declared {declared}, but is computed as {found}",
+                where=self.loaded.where(),
+                code="invalid-onnx",
+            )
+        return value
 
     def _drop_replaced(self, results: Sequence[SSAValue]) -> None:
         """Erase weights only read in their transposed form."""

@@ -156,6 +156,9 @@ def _check_names(loaded: LoadedModel) -> None:
         [t.name for t in graph.initializer] + [t.values.name for t in graph.sparse_initializer],
         "initializer",
     )
+    _unique(loaded, (v.name for v in graph.output), "graph output")
+    if not graph.output:
+        raise InputError("the graph has no output", where=loaded.where(), code="invalid-onnx")
     produced = {name for node in graph.node for name in node.output}
     for node in graph.node:
         for name in (*node.input, *captured_names(node)):
@@ -210,6 +213,7 @@ def _unique(loaded: LoadedModel, names: Iterable[str], what: str) -> set[str]:
 
 def _check_and_infer(loaded: LoadedModel) -> None:
     onnx = package("onnx")
+    _check_opset(loaded)
     light = _without_weights(loaded.model)
     checker = package("onnx.checker")
     try:
@@ -225,6 +229,19 @@ def _check_and_infer(loaded: LoadedModel) -> None:
     graph = inferred.graph
     for infos in (graph.value_info, graph.output, graph.input):
         loaded.types.update((v.name, v.type) for v in infos if v.HasField("type"))
+
+
+def _check_opset(loaded: LoadedModel) -> None:
+    """The checker takes a version it does not know for the newest it knows."""
+    newest: int = package("onnx").defs.onnx_opset_version()
+    for entry in loaded.model.opset_import:
+        if entry.domain in ("", "ai.onnx") and entry.version > newest:
+            raise InputError(
+                f"the model is of opset {entry.version}, but the installed onnx package "
+                f"knows only up to {newest}",
+                where=loaded.where(),
+                code="invalid-onnx",
+            )
 
 
 def _without_weights(model: ModelProto) -> ModelProto:
