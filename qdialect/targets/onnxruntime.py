@@ -14,5 +14,10 @@ TARGET = Target(
     "ONNX Runtime, CPU execution provider",
     # Its fast x64 kernels take u8 activations with i8 weights; i8 activations are
     # 2 to 14 times slower, u8 weights about twice.
-    extensions={"integers": ("reencode-storage{activations=u8 weights=i8}",)},
+    extensions={
+        "end": (
+            "reencode-storage{activations=u8 weights=i8}",
+            "fold-rescale",
+        )
+    },
 )

@@ -28,6 +28,7 @@ PIPELINES = [
     "canonicalize",
     "cse",
     "dce",
+    *(optimize_pipeline("generic", level) for level in ("exact", "bounded")),
 ]
 SEEDS = range(24)
 
