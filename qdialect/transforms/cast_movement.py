@@ -21,7 +21,7 @@ from qdialect.behaviors import Behavior
 from qdialect.behaviors.flow import carry_all_down, carry_up, tied_operands
 from qdialect.context import QContext
 from qdialect.dialects.quant import DCastOp, QCastOp, cast_rounding
-from qdialect.numerics.contract import EXACT, Contract
+from qdialect.numerics.contract import EXACT, Contract, Numerics
 from qdialect.numerics.requantize import affines, on_grid
 from qdialect.numerics.rounding import Rounding
 from qdialect.qparams import QParams
@@ -72,6 +72,7 @@ class HoistQuantize(Rule[Quantized]):
 
     A movement needs operand qparams that the index map carries to the result's;
     constants that f compares with (relu, clip) are quantized alike on both sides.
+    NaN has no place in an order: f may clamp the code it is stored as.
     """
 
     name = "hoist-quantize"
@@ -115,7 +116,9 @@ class HoistQuantize(Rule[Quantized]):
         for index, qparams in zip(tied, operands, strict=True):
             kinds[index] = with_qparams(match.op.operands[index], qparams)
         results = [cast.result.type for cast in casts]
-        return refuse_types(self.session, match.behavior, match.op, kinds, results) or EXACT
+        compares = match.behavior.movement is None
+        contract = Contract(Numerics.EXACT, note="NaN aside") if compares else EXACT
+        return refuse_types(self.session, match.behavior, match.op, kinds, results) or contract
 
     def _casts(self, match: Quantized) -> list[QCastOp] | None:
         """Per result the quantize that is its only use, all with one rounding; else None."""

@@ -5,7 +5,8 @@
 The accumulator sums integer products, so it is an i32 of scale s_x s_w, zero point
 0, per output channel where the weight is: nothing is calibrated and nothing is
 rounded. Exact in real arithmetic; refused unless the largest possible sum fits
-32 bits. A float bias stays a float addition.
+32 bits. A bias on exactly this scale is summed too, if it is constant and 32 bits
+hold the sum; any other stays a float addition.
 """
 
 from __future__ import annotations
@@ -16,12 +17,11 @@ from typing import Any
 
 from xdsl.ir import Operation, SSAValue
 
-from qdialect.analysis.codes import qparams_of
+from qdialect.analysis.codes import qparams_of, seen_qparams
 from qdialect.behaviors import Accumulator, Behavior
 from qdialect.behaviors.shapes import DYNAMIC, shape_of
 from qdialect.context import QContext
-from qdialect.dialects.nn import AddOp, ReshapeOp
-from qdialect.dialects.nn.ports import bias_matches
+from qdialect.dialects.nn import AddOp, ReshapeOp, constant_array, constant_of
 from qdialect.dialects.quant import DCastOp
 from qdialect.numerics.contract import Contract, Numerics
 from qdialect.qparams import QParams
@@ -67,7 +67,9 @@ class TypeAccumulator(Rule[_Sum]):
             return None
         acc = behavior.accumulator
         sides = [dequantized(op.operands[n]) for n in (acc.lhs, acc.rhs)]
-        lhs, rhs = (qparams_of(side.input) if side else None for side in sides)
+        lhs, rhs = (
+            seen_qparams(side.input, self.session.behaviors) if side else None for side in sides
+        )
         if lhs is None or rhs is None:
             return None
         return _Sum(op, behavior, acc, lhs, rhs)
@@ -82,7 +84,7 @@ class TypeAccumulator(Rule[_Sum]):
         depth = match.acc.depth(match.op)
         if depth == DYNAMIC:
             return Refusal("overflow", "the number of products summed is not known")
-        if depth * _furthest(match.lhs) * _furthest(match.rhs) > _MAX:
+        if _largest(match) > _MAX:
             return Refusal("overflow", f"a sum of {depth} products may leave 32 bits")
         operands = self._operands(match)
         refusal = refuse_types(
@@ -118,9 +120,19 @@ class TypeAccumulator(Rule[_Sum]):
     def _bias_codes(self, match: _Sum) -> SSAValue | None:
         cast = dequantized(match.bias) if match.bias is not None else None
         params = qparams_of(cast.input) if cast else None
-        if cast is None or params is None or not bias_matches(match.lhs, match.rhs, params):
+        constant = constant_of(cast.input) if cast else None
+        if cast is None or params is None or constant is None or params.storage.width != 32:
             return None
-        return cast.input
+        sums, scales = self._result(match).scale_list(), params.scale_list()
+        count = max(len(sums), len(scales))
+        on_sums = len(scales) == 1 or params.axis == 0
+        if not on_sums or [*sums] * (count // len(sums)) != [*scales] * (count // len(scales)):
+            return None
+        if any(params.zero_point_list()):
+            return None
+        codes = constant_array(constant, self.session.blobs)
+        furthest = max(abs(int(codes.min(initial=0))), abs(int(codes.max(initial=0))))
+        return cast.input if _largest(match) + furthest <= _MAX else None
 
     def rewrite(self, match: _Sum, rewriter: Rewriter) -> None:
         result = match.op.results[0]
@@ -146,8 +158,13 @@ class TypeAccumulator(Rule[_Sum]):
         return total.result
 
 
+def _largest(match: _Sum) -> int:
+    """Largest |sum| that codes can give."""
+    return match.acc.depth(match.op) * _furthest(match.lhs) * _furthest(match.rhs)
+
+
 def _furthest(params: QParams) -> int:
-    """Largest |code - zero point| that the storage bounds allow."""
+    """Largest |code - zero point| within the storage bounds."""
     storage = params.storage
     return max(
         max(abs(storage.min - z), abs(storage.max - z)) for z in set(params.zero_point_list())
