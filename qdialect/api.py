@@ -75,11 +75,13 @@ def save(
     *,
     form: Form = "qdq",
     inline_weights: bool = False,
+    runtime: str | None = None,
 ) -> None:
     """Write the model as `.onnx` (in `form`) or as `.mlir` with its weights beside it.
 
     "qdq", the default whatever the model was optimized for, means the same bit for bit
-    on any runtime; "qoperator" uses the integer kernels of ONNX Runtime.
+    on any runtime; "qoperator" uses the integer kernels of ONNX Runtime.  `runtime` is
+    the oldest version of it that the file is for ("1.23"; default: the installed one).
     """
     target = Path(path)
     if not target.parent.is_dir():
@@ -87,7 +89,7 @@ def save(
     if target.suffix == ".onnx":
         from qdialect.backends.onnx import export_model, save_model
 
-        save_model(export_model(model.module, model.ctx, form=form), target)
+        save_model(export_model(model.module, model.ctx, form=form, runtime=runtime), target)
     elif target.suffix == ".mlir":
         from qdialect.backends.mlir import save_module
 

@@ -17,6 +17,7 @@ from qdialect.qparams import QParams
 
 onnx = pytest.importorskip("onnx")
 ort = pytest.importorskip("onnxruntime")
+RUNTIME = tuple(int(part) for part in ort.__version__.split(".")[:2])
 
 
 def runtime(
@@ -107,6 +108,7 @@ def test_casts_of_what_is_no_number() -> None:
         assert np.array_equal(stored, runtime("QuantizeLinear", [x, *arrays], arrays[1].dtype))
 
 
+@pytest.mark.skipif(RUNTIME < (1, 30), reason="ONNX Runtime before 1.30 quantizes f16 otherwise")
 def test_f16_casts_are_bit_equal() -> None:
     q = QParams.per_tensor("i16", float(np.float16(0.0337)), 5, "f16")
     x = (RNG.normal(size=20000) * 5).astype(np.float16)
@@ -205,6 +207,10 @@ def test_float_ops(
     case: tuple[type, str, list[np.ndarray], dict[str, Any], dict[str, Any]],
 ) -> None:
     op, name, inputs, properties, attributes = case
+    if attributes.get("ceil_mode"):
+        fixed = (1, 25) if attributes.get("count_include_pad") else (1, 21)
+        if fixed > RUNTIME:
+            pytest.skip("this ONNX Runtime gets ceil_mode wrong")
     got = run(op, [(x, f32) for x in inputs], f32, **properties)
     expected = runtime(name, inputs, np.float32, **attributes)
     assert got.dtype == np.float32

@@ -63,11 +63,9 @@ class Graph:
         module.verify()
         return module
 
-    def run(
-        self, result: SSAValue, inputs: list[Array], want: list[str], numerics: Any = "ties"
-    ) -> Array:
+    def run(self, result: SSAValue, inputs: list[Array], want: list[str], **options: Any) -> Array:
         """The one result, from ONNX Runtime; `want` are the op types of the model."""
-        model = export(self.ctx, self.module(result), "qoperator", numerics=numerics)
+        model = export(self.ctx, self.module(result), "qoperator", **options)
         assert [node.op_type for node in model.graph.node] == want
         engine = OrtEngine(model, optimize=False)
         feeds = dict(zip(engine.inputs, inputs, strict=True))

@@ -7,12 +7,14 @@ from typing import Any
 
 import numpy as np
 import onnx
+import pytest
 from numpy.typing import NDArray
 from onnx import helper, numpy_helper
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.parser import Parser
 
 from qdialect.backends.onnx import OrtEngine, export_model
+from qdialect.backends.onnx.kernels import NEWEST, Version, installed_runtime
 from qdialect.context import QContext, new_context
 from qdialect.frontends.onnx import import_model
 from qdialect.transforms.dce import Dce
@@ -22,6 +24,14 @@ Array = NDArray[Any]
 
 STORAGE_DTYPES = {"u8": np.uint8, "i8": np.int8, "u16": np.uint16, "i16": np.int16}
 BOUNDS = {name: np.iinfo(dtype) for name, dtype in STORAGE_DTYPES.items()}
+
+RUNTIME = installed_runtime() or NEWEST
+
+
+def needs_runtime(version: Version, fact: str) -> None:
+    """Skip the test if the installed ONNX Runtime is older."""
+    if version > RUNTIME:
+        pytest.skip(f"ONNX Runtime before {version[0]}.{version[1]} {fact}")
 
 
 class ModelBuilder:

@@ -13,12 +13,21 @@ from typing import Any
 import numpy as np
 import pytest
 from kernel_graphs import BYTES, SHAPE, Graph, check, encoding, real, stored
-from onnx_models import Array, steps
-from xdsl.dialects.builtin import TensorType
+from onnx_models import RUNTIME, STORAGE_DTYPES, Array, export, needs_runtime, steps
+from xdsl.dialects.builtin import TensorType, i1, i64
 
-from qdialect.backends.onnx.kernels import KERNELS
+from qdialect.backends.onnx import OrtEngine
+from qdialect.backends.onnx.kernels import (
+    DIRECT,
+    KERNELS,
+    SINCE,
+    Version,
+    parse_version,
+    runs_on,
+)
 from qdialect.dialects import nn
 from qdialect.dialects.quant import RescaleOp, UniformType
+from qdialect.errors import UsageError
 from qdialect.qparams.encoding import QParams
 
 UNARY: dict[str, tuple[Any, dict[str, Any], Callable[[Array], Array]]] = {
@@ -56,6 +65,8 @@ def softmax(x: Array) -> Array:
 @pytest.mark.parametrize("seed", range(4))
 def test_softmax_is_one_step_low(storage: str, seed: int) -> None:
     """Far from ties too, so that it is only used where that is allowed."""
+    if storage == "i8":
+        needs_runtime(SINCE["nn.softmax", "i8"], "gets a softmax of i8 wrong")
     rng = np.random.default_rng(seed)
     x = encoding(storage, 0.01 + 0.05 * rng.random(), int(rng.integers(-60, 60)))
     y = encoding(storage, 0.004 + 0.01 * rng.random(), int(rng.integers(-128, 60)))
@@ -153,12 +164,28 @@ def bias_encoding(x: UniformType, w: UniformType, axis: int = 0) -> UniformType:
 
 PAIRS = [("u8", "i8"), ("u8", "u8"), ("i8", "i8")]
 CHANNELS = ["tensor", "channel", "different"]
+MIXED = KERNELS["nn.conv2d"].mixed_zero_points
 
 
 @pytest.mark.parametrize("storages", PAIRS)
 @pytest.mark.parametrize("channels", CHANNELS)
 @pytest.mark.parametrize("depthwise", [False, True])
 def test_conv(storages: tuple[str, str], channels: str, depthwise: bool) -> None:
+    if channels == "different":
+        needs_runtime(MIXED, "takes one zero point for all channels")
+    run_conv(storages, channels, depthwise, ["QLinearConv"])
+
+
+@pytest.mark.parametrize("storages", PAIRS)
+def test_conv_for_an_older_runtime(storages: tuple[str, str]) -> None:
+    types = ["DequantizeLinear"] * 3 + ["Conv", "QuantizeLinear"]
+    run_conv(storages, "different", False, types, runtime="1.26")
+    run_conv(storages, "channel", False, ["QLinearConv"], runtime="1.26")
+
+
+def run_conv(
+    storages: tuple[str, str], channels: str, depthwise: bool, types: list[str], **options: Any
+) -> None:
     rng = np.random.default_rng(2)
     storage, weights = storages
     x, y = encoding(storage, 0.02, 11), encoding(storage, 0.25, -20)
@@ -176,7 +203,7 @@ def test_conv(storages: tuple[str, str], channels: str, depthwise: bool) -> None
         groups=6 if depthwise else 1,
     )
     q = stored(rng, SHAPE, storage)
-    got = g.run(g.add(op), [q], ["QLinearConv"])
+    got = g.run(g.add(op), [q], types, **options)
     padded = np.pad(real(q, x), ((0, 0), (0, 0), (1, 1), (1, 1)))
     rw = real(qw, w)
     exact = np.zeros(SHAPE)
@@ -241,3 +268,104 @@ def test_concat(storage: str, absorbed: bool) -> None:
     qa, qb = stored(rng, (2, 3, 8), storage), stored(rng, (2, 5, 8), storage)
     got = g.run(result, [qa, qb], ["QLinearConcat"])
     check(got, np.concatenate([real(qa, a), real(qb, b)], 1), y)
+
+
+# -- ops on stored integers ---------------------------------------------------------------
+
+MOVES: dict[str, tuple[Any, dict[str, Any], Callable[[Array], Array]]] = {
+    "nn.reshape": (nn.ReshapeOp, {"shape": (4, 16)}, lambda x: x.reshape(4, 16)),
+    "nn.flatten": (nn.FlattenOp, {"axis": 1}, lambda x: x.reshape(1, 64)),
+    "nn.transpose": (nn.TransposeOp, {"perm": (0, 2, 1, 3)}, lambda x: x.transpose(0, 2, 1, 3)),
+    "nn.slice": (
+        nn.SliceOp,
+        {"starts": (0, 1, 0, 0), "stops": (1, 4, 4, 4), "steps": (1, 2, 1, 1)},
+        lambda x: x[:, 1:4:2],
+    ),
+    "nn.concat": (nn.ConcatOp, {"axis": 1}, lambda x: np.concatenate([x, x], 1)),
+    "nn.pad": (
+        nn.PadOp,
+        {"low": (0, 0, 1, 0), "high": (0, 0, 0, 2), "mode": "edge", "value": 0.0},
+        lambda x: np.pad(x, ((0, 0), (0, 0), (1, 0), (0, 2)), "edge"),
+    ),
+    "nn.max_pool2d": (
+        nn.MaxPool2DOp,
+        {"kernel": (2, 2), "strides": (2, 2)},
+        lambda x: x.reshape(1, 4, 2, 2, 2, 2).max((3, 5)),
+    ),
+    "nn.squeeze": (nn.SqueezeOp, {"axes": (0,)}, lambda x: x[0]),
+    "nn.unsqueeze": (nn.UnsqueezeOp, {"axes": (1,)}, lambda x: x[:, None]),
+    "nn.expand": (nn.ExpandOp, {"shape": (2, 4, 4, 4)}, lambda x: np.concatenate([x, x])),
+    "nn.tile": (nn.TileOp, {"repeats": (1, 2, 1, 1)}, lambda x: np.tile(x, (1, 2, 1, 1))),
+    "nn.repeat": (nn.RepeatOp, {"repeats": (1, 2, 1, 1)}, lambda x: x.repeat(2, 1)),
+    "nn.flip": (nn.FlipOp, {"axes": (2,)}, lambda x: x[:, :, ::-1]),
+    "nn.split": (nn.SplitOp, {"axis": 1, "sizes": (1, 3)}, lambda x: x[:, :1]),
+    "nn.gather": (nn.GatherOp, {"axis": 1}, lambda x: x[:, [2, 0]]),
+    "nn.select": (nn.SelectOp, {}, lambda x: x),
+    "nn.depth_to_space": (
+        nn.DepthToSpaceOp,
+        {"block": 2, "mode": "DCR"},
+        lambda x: x.reshape(1, 2, 2, 1, 4, 4).transpose(0, 3, 4, 1, 5, 2).reshape(1, 1, 8, 8),
+    ),
+    "nn.space_to_depth": (
+        nn.SpaceToDepthOp,
+        {"block": 2, "mode": "DCR"},
+        lambda x: x.reshape(1, 4, 2, 2, 2, 2).transpose(0, 3, 5, 1, 2, 4).reshape(1, 16, 2, 2),
+    ),
+    "nn.resize_nearest": (
+        nn.ResizeNearestOp,
+        {"sizes": (1, 4, 8, 8), "coordinates": "asymmetric", "nearest": "floor"},
+        lambda x: x.repeat(2, 2).repeat(2, 3),
+    ),
+}
+
+
+def move(name: str, storage: str, runtime: Version) -> list[str]:
+    """Run the op on integers in a model for `runtime`; the op types of that model."""
+    kind, properties, function = MOVES[name]
+    element = UniformType(QParams.per_tensor(storage, 0.03125, 0 if storage == "i32" else 3))
+    g = Graph((element, (1, 4, 4, 4)))
+    x = g.block.args[0]
+    operands = [x, x] if name == "nn.concat" else [x]
+    if name == "nn.gather":
+        operands.append(g.add(nn.make_constant(np.array([2, 0]), i64, g.ctx.blobs)))
+    if name == "nn.select":
+        mask = np.ones((4, 1), np.bool_)
+        operands = [g.add(nn.make_constant(mask, i1, g.ctx.blobs)), x, x]
+    result = g.add(kind(*operands, **properties))
+    version = f"{runtime[0]}.{runtime[1]}"
+    model = export(g.ctx, g.module(result), runtime=version)
+    q = np.arange(64).reshape(1, 4, 4, 4).astype({**STORAGE_DTYPES, "i32": np.int32}[storage])
+    engine = OrtEngine(model, optimize=False)
+    got = engine.run({engine.inputs[0]: q})[engine.outputs[0]]
+    np.testing.assert_array_equal(got, function(q))
+    return [node.op_type for node in model.graph.node]
+
+
+@pytest.mark.parametrize(("name", "storage"), [(n, s) for n in DIRECT for s in sorted(DIRECT[n])])
+def test_moves_on_integers(name: str, storage: str) -> None:
+    """Directly where the runtime can, and else dequantized: right in any case."""
+    types = move(name, storage, RUNTIME)
+    assert ("QuantizeLinear" not in types) == runs_on(name, storage, RUNTIME)
+
+
+@pytest.mark.parametrize(("name", "storage"), [key for key in SINCE if key[0] in DIRECT])
+def test_moves_for_an_older_runtime(name: str, storage: str) -> None:
+    major, minor = SINCE[name, storage]
+    assert "QuantizeLinear" in move(name, storage, (major, minor - 1))
+
+
+def test_softmax_for_an_older_runtime() -> None:
+    x, y = encoding("i8", 0.02, 3), encoding("i8", 1 / 256, -128)
+    g = Graph((x, (4, 5)))
+    result = g.add(nn.SoftmaxOp(g.block.args[0], element=y, axis=1))
+    q = stored(np.random.default_rng(0), (4, 5), "i8")
+    types = ["DequantizeLinear", "Softmax", "QuantizeLinear"]
+    got = g.run(result, [q], types, numerics="bounded", runtime="1.28")
+    check(got, softmax(real(q, x)), y)
+
+
+def test_versions_are_read() -> None:
+    assert parse_version("1.23.2") == (1, 23)
+    assert parse_version("1.32.0.dev20260101") == (1, 32)
+    with pytest.raises(UsageError, match="no version of ONNX Runtime: 'new'"):
+        parse_version("new")

@@ -12,10 +12,13 @@ from typing import Any
 import numpy as np
 import onnx
 import pytest
-from onnx_models import export, load
+from onnx_models import RUNTIME, export, load
 
 from qdialect.backends.onnx import OrtEngine
 from qdialect.errors import InputError
+
+#: cases with random results before a version of the runtime
+RANDOM = {"test_reversesequence_batch": (1, 28)}
 
 
 def lowered(model: onnx.ModelProto) -> onnx.ModelProto | None:
@@ -77,5 +80,6 @@ def test_node_suite(part: int) -> None:
 
         cases = [c for c in load_model_tests(kind="node") if c.model is not None]
         mine = [c for c in cases if not c.name.endswith("_expanded")][part::8]
+        mine = [case for case in mine if RANDOM.get(case.name, RUNTIME) <= RUNTIME]
         compared = sum(check(case) for case in mine)
     assert compared > len(mine) // 2

@@ -19,7 +19,13 @@ from xdsl.ir import Operation, SSAValue
 
 from qdialect.backends.onnx.graph import GraphWriter
 from qdialect.backends.onnx.header import ModelHeader, inner_names, value_info
-from qdialect.backends.onnx.kernels import Numerics
+from qdialect.backends.onnx.kernels import (
+    NEWEST,
+    Numerics,
+    Version,
+    installed_runtime,
+    parse_version,
+)
 from qdialect.backends.onnx.quantization import (
     packed,
     storage_code,
@@ -60,14 +66,17 @@ def export_model(
     opset: int | None = None,
     *,
     numerics: Numerics = "ties",
+    runtime: str | None = None,
 ) -> ModelProto:
     """The module's function as an ONNX model.
 
     `form` "qdq" writes every quantized op as dequantize, float op, quantize (movement
     ops directly on integers where the runtime has them); "qoperator" uses the integer
     kernels that keep to `numerics` (see `kernels.py`).  `opset` is kept from the
-    imported model, or raised where needed, unless given.  UnsupportedError for what
-    ONNX cannot express, InputError for a module without a function or with several.
+    imported model, or raised where needed, unless given.  `runtime` is the oldest
+    version of ONNX Runtime whose kernels must take the model ("1.23"; the installed
+    one unless given, the newest known if none is).  UnsupportedError for what ONNX
+    cannot express, InputError for a module without a function or with several.
     """
     if form not in ("qdq", "qoperator"):
         raise UsageError(f"no ONNX form '{form}' (qdq, qoperator)")
@@ -78,7 +87,8 @@ def export_model(
             code="not-a-model",
         )
     header = ModelHeader.of(module, functions[0], opset)
-    exporter = Exporter(functions[0], ctx, form, header.opset, numerics)
+    version = parse_version(runtime) if runtime else installed_runtime() or NEWEST
+    exporter = Exporter(functions[0], ctx, form, header.opset, numerics, version)
     return header.model(exporter.run())
 
 
@@ -91,6 +101,7 @@ class Exporter:
     form: Form
     opset: int
     numerics: Numerics
+    runtime: Version
     graph: GraphWriter = field(init=False)
     tensors: dict[SSAValue, str] = field(default_factory=dict[SSAValue, str])
     #: ops left out because a reader has another form of them; written if one has not

@@ -1,4 +1,4 @@
-"""What ONNX Runtime's CPU kernels take, found by probing ONNX Runtime 1.31.1.
+"""What ONNX Runtime's CPU kernels take, found by probing ONNX Runtime 1.20 to 1.31.
 
 `tests/onnx/test_kernels.py` holds every line of these tables against the runtime
 that is installed.
@@ -6,6 +6,7 @@ that is installed.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal, cast
@@ -14,7 +15,14 @@ from xdsl.ir import Operation
 
 from qdialect.dialects.nn import NNOp, shape_of
 from qdialect.dialects.quant import quant_element
+from qdialect.errors import UsageError
 from qdialect.qparams.encoding import QParams
+
+Version = tuple[int, int]
+"""Major and minor version of ONNX Runtime."""
+
+NEWEST: Version = (1, 31)
+"""The newest runtime that was probed."""
 
 _ANY = frozenset({"u8", "i8", "u16", "i16", "i32"})
 _BYTES = frozenset({"u8", "i8"})
@@ -45,6 +53,16 @@ DIRECT: Mapping[str, frozenset[str]] = {
 #: weights go with activations: unsigned ones only with unsigned activations
 WEIGHTS: Mapping[str, frozenset[str]] = {"u8": _BYTES, "i8": frozenset({"i8"})}
 
+SINCE: Mapping[tuple[str, str], Version] = {
+    ("nn.depth_to_space", "u8"): (1, 21),
+    ("nn.depth_to_space", "i8"): (1, 28),
+    ("nn.space_to_depth", "u8"): (1, 28),
+    ("nn.space_to_depth", "i8"): (1, 28),
+    ("nn.softmax", "i8"): (1, 29),  # before, results are wrong
+    ("nn.select", "i8"): (1, 31),
+}
+"""The first runtime that takes an op on a storage, where 1.20 does not."""
+
 
 @dataclass(frozen=True)
 class Kernel:
@@ -55,7 +73,8 @@ class Kernel:
     scale is the product of the others'.  Results are the exact ones rounded to
     nearest, where float32 evaluation may move a value within 1e-4 of a tie; halves go
     to even, but away from zero for a storage in `moves_ties`.  Not so with
-    `off_by_one`: results may be a step low anywhere.
+    `off_by_one`: results may be a step low anywhere.  Zero points may differ between
+    the channels of a weight from the runtime `mixed_zero_points` on.
     """
 
     op_type: str
@@ -65,10 +84,11 @@ class Kernel:
     bias: int | None = None
     moves_ties: frozenset[str] = field(default_factory=frozenset[str])
     off_by_one: bool = False
+    mixed_zero_points: Version = (1, 20)
 
 
 KERNELS: Mapping[str, Kernel] = {
-    "nn.conv2d": Kernel("QLinearConv", "", weight=1, bias=2),
+    "nn.conv2d": Kernel("QLinearConv", "", weight=1, bias=2, mixed_zero_points=(1, 27)),
     "nn.fully_connected": Kernel("QGemm", weight=1, bias=2),
     "nn.matmul": Kernel("QLinearMatMul", "", weight=1, channel=-1),
     "nn.add": Kernel("QLinearAdd"),
@@ -83,15 +103,41 @@ KERNELS: Mapping[str, Kernel] = {
 """The integer kernel of an op."""
 
 CLAMPS: Mapping[str, frozenset[str]] = {"nn.relu": _BYTES, "nn.clip": _BYTES}
-"""Ops that become a bound on stored integers (Max and Min; Relu does not take u8)."""
+"""Ops that become a Clip of stored integers (Relu does not take u8; Max and Min take
+bytes since 1.24 and are no faster)."""
 
 
 Numerics = Literal["ties", "bounded"]
 """Results may differ from the exact ones at ties only, or by a step anywhere."""
 
 
-def refusal(op: Operation, numerics: Numerics = "ties") -> str | None:
-    """Why no kernel runs `op` that well, or None if one does."""
+def installed_runtime() -> Version | None:
+    """The version of the ONNX Runtime that is installed, without importing it."""
+    from importlib.metadata import PackageNotFoundError, version
+
+    for package in ("onnxruntime", "onnxruntime-gpu"):
+        try:
+            return parse_version(version(package))
+        except PackageNotFoundError:
+            continue
+    return None
+
+
+def parse_version(text: str) -> Version:
+    """Major and minor version; UsageError (`bad-version`) if `text` is none."""
+    found = re.match(r"(\d+)\.(\d+)", text)
+    if found is None:
+        raise UsageError(f"no version of ONNX Runtime: '{text}'", code="bad-version")
+    return int(found[1]), int(found[2])
+
+
+def runs_on(name: str, storage: str, runtime: Version) -> bool:
+    """Whether `runtime` is new enough to take op `name` on `storage`."""
+    return runtime >= SINCE.get((name, storage), runtime)
+
+
+def refusal(op: Operation, numerics: Numerics = "ties", runtime: Version = NEWEST) -> str | None:
+    """Why no kernel of `runtime` runs `op` that well, or None if one does."""
     kernel = KERNELS.get(op.name)
     if kernel is None:
         return "there is no integer kernel"
@@ -110,7 +156,8 @@ def refusal(op: Operation, numerics: Numerics = "ties") -> str | None:
     activations = [q for i, q in enumerate(qparams) if i not in (kernel.weight, bias)]
     return (
         _activations(activations)
-        or _weight(op, kernel, qparams)
+        or _too_old(op, activations[0], runtime)
+        or _weight(op, kernel, qparams, runtime)
         or ("the bias is not stored as i32" if bias and _is_not_i32(qparams[bias]) else None)
     )
 
@@ -126,7 +173,13 @@ def _activations(qparams: list[QParams]) -> str | None:
     return None
 
 
-def _weight(op: Operation, kernel: Kernel, qparams: list[QParams]) -> str | None:
+def _too_old(op: Operation, qparams: QParams, runtime: Version) -> str | None:
+    if runs_on(op.name, qparams.storage.spelling, runtime):
+        return None
+    return f"the kernel of this runtime does not take {qparams.storage}"
+
+
+def _weight(op: Operation, kernel: Kernel, qparams: list[QParams], runtime: Version) -> str | None:
     if kernel.weight is None:
         return None
     weight, shape = qparams[kernel.weight], shape_of(op.operands[kernel.weight])
@@ -139,6 +192,8 @@ def _weight(op: Operation, kernel: Kernel, qparams: list[QParams]) -> str | None
         return None
     if weight.axis != kernel.channel % len(shape) or (op.name == "nn.matmul" and len(shape) != 2):
         return "the kernel takes no weight with these channels"
+    if runtime < kernel.mixed_zero_points and len(set(weight.zero_point_list())) > 1:
+        return "the kernel of this runtime takes one zero point for all channels"
     return None
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from xdsl.ir import Operation, SSAValue
 
-from qdialect.backends.onnx.kernels import CLAMPS, KERNELS, Kernel, refusal
+from qdialect.backends.onnx.kernels import CLAMPS, KERNELS, Kernel, Version, refusal
 from qdialect.backends.onnx.quantization import (
     packed,
     parameters,
@@ -76,7 +76,7 @@ def write_kernel(exporter: Exporter, op: Operation, key: str, wanted: str) -> bo
     """Write `op` on stored integers; False if no kernel runs it."""
     if op.name in CLAMPS:
         return _write_clamp(exporter, op, key, wanted)
-    if op.name not in WRITERS or refusal(op, exporter.numerics) is not None:
+    if op.name not in WRITERS or refusal(op, exporter.numerics, exporter.runtime):
         return False
     output = exporter.claim(op.results[0], wanted)
     qparams = qparams_of(op.results[0])
@@ -155,10 +155,10 @@ def _concat(call: KernelCall) -> None:
     call.node(inputs, axis=call.values["axis"])
 
 
-def is_absorbed(op: RescaleOp) -> bool:
+def is_absorbed(op: RescaleOp, runtime: Version) -> bool:
     """A rescale that the QLinearConcat it feeds performs."""
     use = op.result.get_user_of_unique_use()
-    if use is None or use.name != "nn.concat" or refusal(use) is not None:
+    if use is None or use.name != "nn.concat" or refusal(use, runtime=runtime):
         return False
     source = quant_element(op.input.type)
     if source is None or op.rounding is not Rounding.HALF_EVEN:
@@ -191,8 +191,8 @@ WRITERS: Mapping[str, Callable[[KernelCall], None]] = {
 
 
 def _write_clamp(exporter: Exporter, op: Operation, key: str, wanted: str) -> bool:
-    """`nn.relu` and `nn.clip` as Max and Min on stored integers; nothing at all where
-    the storage bounds do it already."""
+    """`nn.relu` and `nn.clip` as Clip on stored integers; nothing at all where the
+    storage bounds do it already."""
     source, result = quant_element(op.operands[0].type), quant_element(op.results[0].type)
     if source is None or source != result or not source.qparams.is_per_tensor:
         return False
@@ -200,28 +200,27 @@ def _write_clamp(exporter: Exporter, op: Operation, key: str, wanted: str) -> bo
     if qparams.storage.spelling not in CLAMPS[op.name]:
         return False
     low, high = stored_bounds(op, qparams)
-    steps = [
-        (kind, bound)
-        for kind, bound, end in (
-            ("Max", low, qparams.storage.min),
-            ("Min", high, qparams.storage.max),
-        )
-        if bound is not None and bound != end
+    bounds = [
+        ("min", None if low == qparams.storage.min else low),
+        ("max", None if high == qparams.storage.max else high),
     ]
-    if not steps:
+    while bounds and bounds[-1][1] is None:
+        bounds.pop()
+    if not bounds:
         exporter.alias(op.results[0], op.operands[0])
         return True
     import numpy as np
 
-    tensor = exporter.tensor(op.operands[0])
+    code = storage_code(qparams)
+    inputs = [
+        ""
+        if bound is None
+        else exporter.graph.initializer(f"{key}_{name}", code, (), packed(np.array(bound), 8))
+        for name, bound in bounds
+    ]
+    source_tensor = exporter.tensor(op.operands[0])
     output = exporter.claim(op.results[0], wanted)
-    for number, (kind, bound) in enumerate(steps, 1):
-        target = output if number == len(steps) else exporter.graph.tensor(f"{output}_low")
-        limit = exporter.graph.initializer(
-            f"{key}_{kind.lower()}", storage_code(qparams), (), packed(np.array(bound), 8)
-        )
-        exporter.graph.node(kind, [tensor, limit], [target], key)
-        tensor = target
+    exporter.graph.node("Clip", [source_tensor, *inputs], [output], key)
     return True
 
 

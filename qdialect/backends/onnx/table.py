@@ -10,7 +10,7 @@ from xdsl.ir import Operation
 from qdialect.backends.onnx import nodes
 from qdialect.backends.onnx.fully_connected import fully_connected, is_transposed_weight
 from qdialect.backends.onnx.indexing import INDEXING
-from qdialect.backends.onnx.kernels import DIRECT
+from qdialect.backends.onnx.kernels import DIRECT, Version, runs_on
 from qdialect.backends.onnx.plain import PLAIN, Call, Writer
 from qdialect.backends.onnx.qoperator import is_absorbed, write_kernel
 from qdialect.behaviors import Rule
@@ -42,7 +42,7 @@ def may_defer(exporter: Exporter, op: Operation) -> bool:
     """Whether the readers of `op` have a form of their own for it, so that it is only
     written if one of them asks for its tensor after all."""
     if isinstance(op, RescaleOp):
-        return exporter.form == "qoperator" and is_absorbed(op)
+        return exporter.form == "qoperator" and is_absorbed(op, exporter.runtime)
     return isinstance(op, DCastOp) and is_transposed_weight(op)
 
 
@@ -63,7 +63,9 @@ def _write_nn(exporter: Exporter, op: Operation) -> None:
     if not any(elements):
         _write_float(exporter, op, key, exporter.claim(op.results[0], wanted))
         return
-    direct = _is_direct(op) and not any(v.owner in exporter.deferred for v in op.operands)
+    direct = _is_direct(op, exporter.runtime) and not any(
+        v.owner in exporter.deferred for v in op.operands
+    )
     if exporter.form == "qoperator" and not direct and write_kernel(exporter, op, key, wanted):
         return
     if direct:
@@ -97,7 +99,7 @@ def _write_float(exporter: Exporter, op: Operation, key: str, output: str) -> No
     FLOAT[op.name](Call(exporter, op, key, inputs, output))
 
 
-def _is_direct(op: Operation) -> bool:
+def _is_direct(op: Operation, runtime: Version) -> bool:
     """A movement op, or a max pool, between equal qparams of a storage it runs on."""
     storages = DIRECT.get(op.name)
     behavior = BY_NAME.get(op.name)
@@ -110,7 +112,8 @@ def _is_direct(op: Operation) -> bool:
     if storages is None or any(element is None for element in elements):
         return False
     known = [element.qparams for element in elements if element is not None]
-    if any(q.storage.spelling not in storages for q in known):
+    names = {q.storage.spelling for q in known}
+    if not names <= storages or not all(runs_on(op.name, n, runtime) for n in names):
         return False
     if op.name == "nn.concat":
         return all(q == known[0] and q.is_per_tensor for q in known)
