@@ -15,7 +15,8 @@ from xdsl.ir import Attribute, ParametrizedAttribute
 from qdialect.backends.mlir_printer import MLIRPrinter
 from qdialect.context import QContext
 from qdialect.dialects.nn.constants import BlobAttr
-from qdialect.errors import InputError, Where
+from qdialect.dialects.verifier import op_where
+from qdialect.errors import InputError, QError, Where
 from qdialect.weights import replacing
 
 #: module attribute that names the weight store beside the text
@@ -57,7 +58,11 @@ def print_module(
     with _blobs_attribute(module, None if drop else module.attributes.get(BLOBS)):
         if not keep_names:
             printer.name_values(module)
-        printer.print_op(module)
+        try:
+            printer.print_op(module)
+        except QError as error:
+            error.where = error.where or op_where(module)
+            raise
     printer.print_metadata(ctx.loaded_dialects)
     stream.write("\n")
 
@@ -104,6 +109,9 @@ def save_module(
             temporary.write_text(text, encoding="utf-8")
             if keys:
                 ctx.blobs.save(store, keys)
+    except QError as error:
+        error.where = error.where or op_where(module)
+        raise
     except OSError as error:
         reason = error.strerror or str(error)
         raise InputError(

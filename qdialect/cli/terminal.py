@@ -118,7 +118,7 @@ def progress(items: Iterable[T], total: int, label: str) -> Iterator[T]:
 
 def table(rows: Sequence[Sequence[str]], right: Mapping[int, bool] | None = None) -> str:
     """Rows as aligned columns; the columns in `right` are right-aligned."""
-    widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
+    widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))] if rows else []
     lines: list[str] = []
     for row in rows:
         cells = [
@@ -126,4 +126,4 @@ def table(rows: Sequence[Sequence[str]], right: Mapping[int, bool] | None = None
             for i, (cell, width) in enumerate(zip(row, widths, strict=True))
         ]
         lines.append("  ".join(cells).rstrip())
-    return "\n".join(lines) + "\n"
+    return "".join(f"{line}\n" for line in lines)

@@ -21,6 +21,7 @@ from xdsl.ir.core import ErasedSSAValue
 from xdsl.traits import IsolatedFromAbove, IsTerminator, NoTerminator
 from xdsl.utils.exceptions import VerifyException
 
+from qdialect.dialects.nn.base import keys_of
 from qdialect.dialects.nn.constants import BlobAttr, ConstantOp
 from qdialect.dialects.quant import BareVerifyException
 from qdialect.dialects.quant.strict import QuantChecker
@@ -68,7 +69,9 @@ def where_of(location: Attribute) -> Where | None:
             if name and current.column.data == 0:
                 # An importer's location: the line is the number of a node.
                 return Where(file, node=name)
-            return Where(file, current.line.data, current.column.data)
+            # A module that no text spells out is at line 0 of its file, as in mlir-opt.
+            line = current.line.data
+            return Where(file, line, current.column.data) if line else Where(file)
         if isinstance(current, NameLoc):
             name = name or current.desc.data
             pending.append(current.location)
@@ -80,14 +83,17 @@ def where_of(location: Attribute) -> Where | None:
 
 
 def op_where(op: Operation) -> Where | None:
-    """The place of `op`, or of the nearest op around it that has one."""
+    """The place of `op`, or of the nearest op around it that has one; an op without a
+    place of its own is named by its key."""
     current: Operation | None = op
     while current is not None:
         where = where_of(current.location)
         if where is not None:
-            return where
+            keys = keys_of(op) if current is not op else ()
+            return Where(where.file, node=keys[0]) if keys else where
         current = current.parent_op()
-    return None
+    keys = keys_of(op)
+    return Where(node=keys[0]) if keys else None
 
 
 def invalid(op: Operation, message: str, *, bare: bool = False) -> InputError:

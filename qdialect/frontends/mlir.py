@@ -6,7 +6,7 @@ import os
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
-from xdsl.dialects.builtin import ModuleOp, StringAttr
+from xdsl.dialects.builtin import UNKNOWN_LOC, FileLineColLoc, IntAttr, ModuleOp, StringAttr
 from xdsl.utils.exceptions import DiagnosticException, MultipleSpansParseError, ParseError
 
 from qdialect.context import QContext
@@ -120,6 +120,9 @@ def parse_text(
         if not isinstance(error, DiagnosticException):
             told = f"invalid syntax ({told})"
         raise _unreadable(told, parser, places) from None
+    if module.location is UNKNOWN_LOC:
+        # Not in the text: as in mlir-opt it is at line 0.
+        module.location = FileLineColLoc(StringAttr(name), IntAttr(0), IntAttr(0))
     if folder is not None:
         _open_weights(module, ctx, folder)
     return Parsed(module, parser.external_resources)

@@ -36,6 +36,7 @@ from xdsl.dialects.builtin import (
     LocationAttr,
     NoneAttr,
     StringAttr,
+    TensorType,
 )
 from xdsl.ir import Attribute, BlockArgument, Dialect, Operation, SSAValue, TypeAttribute
 from xdsl.parser import AttrParser, Parser
@@ -174,7 +175,10 @@ class MLIRParser(Parser):
         text = found.group()
         kind = self._types.get(text)
         if kind is None:
+            start = self.pos
             kind = super()._parse_optional_builtin_type()
+            if _largest_extent(kind) >= 1 << 63:
+                self.raise_error("invalid dimension", start, self.pos)
             if kind is not None and self.lexer.input.content[found.end() - 1] == ">":
                 self._types[text] = kind
             return kind
@@ -317,6 +321,11 @@ class MLIRParser(Parser):
             entries[key] = self.parse_str_literal() if flag is None else flag
 
         self.parse_comma_separated_list(self.Delimiter.BRACES, entry)
+
+
+def _largest_extent(kind: Attribute | None) -> int:
+    shape = cast("TensorType[Any]", kind).get_shape() if isinstance(kind, TensorType) else ()
+    return max(shape, default=0)
 
 
 class _Bits(_Literal):

@@ -11,6 +11,8 @@ from xdsl.ir import Attribute
 
 from qdialect.dialects.nn.shapes import DYNAMIC
 from qdialect.dialects.quant import quant_element
+from qdialect.dialects.verifier import op_where
+from qdialect.errors import InputError
 from qdialect.interpreter.quantize import field
 from qdialect.interpreter.values import Array, Floats, as_float, declared_shape, runtime_dtype
 
@@ -34,7 +36,15 @@ def random_inputs(
     0, -0 and values from 1e-3 to 1e6. Dynamic extents become `dynamic`.
     """
     rng = np.random.default_rng(seed)
-    return [_draw(rng, kind, boundary, floats, dynamic) for kind in func.function_type.inputs.data]
+    try:
+        kinds = func.function_type.inputs.data
+        return [_draw(rng, kind, boundary, floats, dynamic) for kind in kinds]
+    except (MemoryError, OverflowError, ValueError):
+        raise InputError(
+            f"the arguments of '{func.sym_name.data}' are too large to be made up",
+            where=op_where(func),
+            code="too-large",
+        ) from None
 
 
 def _draw(

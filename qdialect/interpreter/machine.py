@@ -17,6 +17,7 @@ from xdsl.ir import Block, Operation, SSAValue
 from qdialect.context import QContext
 from qdialect.dialects.nn import NNOp, ReshapeOp
 from qdialect.dialects.nn.shapes import ShapeError
+from qdialect.dialects.verifier import op_where
 from qdialect.errors import InputError, QError, UnsupportedError, UsageError
 from qdialect.interpreter.kernels import DEFAULT_KERNELS
 from qdialect.interpreter.values import (
@@ -75,19 +76,29 @@ class Interpreter:
     def function(self, name: str | None = None) -> FuncOp:
         """A function of the module by name; `main` or the only one without a name."""
         functions = {f.sym_name.data: f for f in self.module.ops if isinstance(f, FuncOp)}
+        known = ", ".join(functions) or "none"
         if name is None:
-            name = "main" if "main" in functions or len(functions) != 1 else next(iter(functions))
+            chosen = functions.get("main") or next(iter(functions.values()), None)
+            if chosen is None or (len(functions) > 1 and "main" not in functions):
+                raise InputError(
+                    f"no function 'main' and not just one (functions: {known})",
+                    where=op_where(self.module),
+                    code="no-function",
+                )
+            return chosen
         if name not in functions:
-            known = ", ".join(functions) or "none"
             raise UsageError(f"no function '{name}' (functions: {known})", code="no-function")
         return functions[name]
 
     def _call(self, func: FuncOp, arguments: list[Array]) -> list[Array]:
         name = func.sym_name.data
         if name in self._active:
-            raise UnsupportedError(f"function '{name}' calls itself")
+            raise UnsupportedError(f"function '{name}' calls itself", where=op_where(func))
         if len(func.body.blocks) != 1:
-            raise UnsupportedError(f"function '{name}' has {len(func.body.blocks)} blocks, not one")
+            raise UnsupportedError(
+                f"function '{name}' has {len(func.body.blocks)} blocks, not one",
+                where=op_where(func),
+            )
         block = func.body.block
         dead_after = _dead_after(block)
         values: dict[SSAValue, Array] = dict(zip(block.args, arguments, strict=True))

@@ -30,9 +30,10 @@ from xdsl.dialects.builtin import (
 )
 from xdsl.ir import Attribute, Operation
 
-from qdialect.dialects.nn import ConstantOp, constant_array, keys_of
+from qdialect.dialects.nn import ConstantOp, constant_array
 from qdialect.dialects.nn.shapes import DYNAMIC, Shape, compatible
 from qdialect.dialects.quant import UniformType, element_type
+from qdialect.dialects.verifier import op_where
 from qdialect.errors import InputError, UnsupportedError, Where
 from qdialect.qparams import Storage
 
@@ -177,6 +178,5 @@ def op_name(op: Operation) -> str:
 
 
 def place(op: Operation) -> Where:
-    """Where an op is, for errors: its name and its stable key if it has one."""
-    keys = keys_of(op)
-    return Where(node=keys[0] if keys else op_name(op))
+    """Where an op is, for errors: in its file, or its stable key or name."""
+    return op_where(op) or Where(node=op_name(op))

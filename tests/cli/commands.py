@@ -11,7 +11,7 @@ from qdialect.cli.opt import main as qopt_opt
 from qdialect.cli.qopt import main as qopt
 from qdialect.cli.translate import main as qopt_translate
 
-__all__ = ["Result", "call", "qopt", "qopt_opt", "qopt_translate"]
+__all__ = ["Main", "Result", "call", "qopt", "qopt_opt", "qopt_translate"]
 
 Main = Callable[[Sequence[str]], int]
 

@@ -15,7 +15,7 @@ from xdsl.parser import Parser
 
 from qdialect.context import QContext, new_context
 from qdialect.dialects.nn import AddOp
-from qdialect.errors import InputError, QError, UnsupportedError, UsageError
+from qdialect.errors import InputError, QError, UnsupportedError
 from qdialect.interpreter import Interpreter, argument_names
 
 Q = "!quant.uniform<i8:f32, 0.5:3>"
@@ -129,7 +129,7 @@ def test_calls_and_the_choice_of_a_function() -> None:
     ctx, module = parse(text)
     interpreter = Interpreter(ctx, module)
     assert interpreter.run([np.float32([1, 2])], "four")[0].tolist() == [4, 8]
-    with pytest.raises(UsageError, match="no function 'main'"):
+    with pytest.raises(InputError, match="no function 'main'"):
         interpreter.run([np.float32([1, 2])])
     with pytest.raises(UnsupportedError, match="calls itself"):
         interpreter.run([np.float32([1, 2])], "forever")

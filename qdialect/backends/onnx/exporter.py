@@ -49,7 +49,8 @@ from qdialect.dialects.onnx import (
     string_list,
 )
 from qdialect.dialects.quant import DCastOp, element_type, quant_element
-from qdialect.errors import InputError, UnsupportedError, UsageError, Where
+from qdialect.dialects.verifier import op_where
+from qdialect.errors import InputError, QError, UnsupportedError, UsageError
 from qdialect.qparams.encoding import QParams
 
 if TYPE_CHECKING:
@@ -80,16 +81,30 @@ def export_model(
     """
     if form not in ("qdq", "qoperator"):
         raise UsageError(f"no ONNX form '{form}' (qdq, qoperator)")
+    try:
+        function = _only_function(module)
+        header = ModelHeader.of(module, function, opset)
+        version = parse_version(runtime) if runtime else installed_runtime() or NEWEST
+        exporter = Exporter(function, ctx, form, header.opset, numerics, version)
+        return header.model(exporter.run())
+    except QError as error:
+        error.where = error.where or op_where(module)
+        raise
+
+
+def _only_function(module: ModuleOp) -> FuncOp:
     functions = [op for op in module.body.ops if isinstance(op, FuncOp)]
-    if len(functions) != 1 or functions[0].is_declaration:
+    bodies = [f for f in functions if not f.is_declaration]
+    if len(functions) != 1 or len(bodies) != 1:
+        held = f"{len(functions)}" if len(bodies) == len(functions) else "one without a body"
         raise InputError(
-            f"an ONNX model is one function, but the module has {len(functions)}",
-            code="not-a-model",
+            f"an ONNX model is one function, but the module has {held}", code="not-a-model"
         )
-    header = ModelHeader.of(module, functions[0], opset)
-    version = parse_version(runtime) if runtime else installed_runtime() or NEWEST
-    exporter = Exporter(functions[0], ctx, form, header.opset, numerics, version)
-    return header.model(exporter.run())
+    if len(bodies[0].body.blocks) != 1:
+        raise UnsupportedError(
+            f"function '{bodies[0].sym_name.data}' has several blocks", where=op_where(bodies[0])
+        )
+    return bodies[0]
 
 
 @dataclass
@@ -302,10 +317,7 @@ class Exporter:
 
     def unsupported(self, op: Operation, reason: str) -> UnsupportedError:
         """An error at `op`."""
-        keys = keys_of(op)
-        return UnsupportedError(
-            f"'{op.name}' {reason}", where=Where(node=keys[0]) if keys else None
-        )
+        return UnsupportedError(f"'{op.name}' {reason}", where=op_where(op))
 
 
 def _at(entries: Sequence[DictionaryAttr], index: int, name: str) -> Any:

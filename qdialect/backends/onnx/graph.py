@@ -18,6 +18,7 @@ from xdsl.ir import Attribute
 
 from qdialect.dialects.nn import BlobAttr
 from qdialect.dialects.onnx import ProtoAttr, package, string_list
+from qdialect.errors import InputError
 from qdialect.weights import BlobStore
 
 if TYPE_CHECKING:
@@ -112,7 +113,12 @@ def node_attribute(name: str, attribute: Attribute, store: BlobStore) -> Attribu
     kinds = package("onnx").AttributeProto
     made: AttributeProto = kinds()
     if isinstance(attribute, ProtoAttr):
-        made.ParseFromString(_serialized(attribute.bytes, store))
+        try:
+            made.ParseFromString(_serialized(attribute.bytes, store))
+        except package("google.protobuf.message").DecodeError:
+            raise InputError(
+                f"attribute '{name}' is no serialized AttributeProto", code="bad-attribute"
+            ) from None
         made.name = name
         return made
     made.name = name

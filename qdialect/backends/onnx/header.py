@@ -69,6 +69,11 @@ class ModelHeader:
         need, narrow = _needs(function)
         source = imports.get("")
         wanted = opset or max(source or DEFAULT_OPSET, need)
+        newest: int = package("onnx").defs.onnx_opset_version()
+        if wanted > newest:
+            raise UnsupportedError(
+                f"opset {wanted} is not known to the installed onnx package (up to {newest})"
+            )
         if wanted < need:
             raise UnsupportedError(f"the model needs opset {need}, but {wanted} was asked for")
         if source is not None and wanted != source:

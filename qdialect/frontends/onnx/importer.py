@@ -367,7 +367,11 @@ class Importer:
         ]
         if any(dims is not None for dims in result_dims):
             function.attributes[DIMS] = ArrayAttr(dims or ArrayAttr(()) for dims in result_dims)
-        return ModuleOp([function], {MODEL: _metadata(model)})
+        module = ModuleOp([function], {MODEL: _metadata(model)})
+        if self.loaded.file:
+            file = StringAttr(self.loaded.file)
+            module.location = FileLineColLoc(file, IntAttr(0), IntAttr(0))
+        return module
 
 
 def _metadata(model: ModelProto) -> DictionaryAttr:
