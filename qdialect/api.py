@@ -48,12 +48,13 @@ class Model:
 def load(path: str | os.PathLike[str], ctx: QContext | None = None) -> Model:
     """The model in a `.onnx` or `.mlir` file, verified.
 
-    `ctx` is a session of your own, with your dialects and behaviors registered.
+    `ctx` is a session of your own, with your dialects and behaviors registered; without
+    one, a new session that installed plug-ins extend.
     """
-    from qdialect.context import new_context
+    from qdialect.passes.plugins import Plugins
 
     source = Path(path)
-    session = new_context() if ctx is None else ctx
+    session = Plugins().session() if ctx is None else ctx
     if source.suffix == ".onnx":
         from qdialect.frontends.mlir import verify_module
         from qdialect.frontends.onnx import import_model
@@ -112,9 +113,9 @@ def run_passes(
     """
     from qdialect.passes.manager import PassManager
     from qdialect.passes.pipeline import parse_pipeline
-    from qdialect.passes.registry import PassRegistry
+    from qdialect.passes.plugins import Plugins
 
-    passes = PassRegistry().build(parse_pipeline(pipeline))
+    passes = Plugins().registry().build(parse_pipeline(pipeline))
     ctx = model.ctx.clone()
     if target is not None:
         ctx.target = _target(target)

@@ -129,12 +129,9 @@ def _pass_list(args: Arguments) -> str:
 
     entries = list(PASSES.values())
     if args.given("load-plugin"):
-        from qdialect.passes.registry import PassRegistry, load_plugin
+        from qdialect.passes.plugins import Plugins
 
-        registry = PassRegistry()
-        for name in args.texts("load-plugin"):
-            load_plugin(name, registry)
-        entries = registry.entries()
+        entries = Plugins(args.texts("load-plugin")).registry().entries()
     rows: list[tuple[str, str]] = []
     for entry in entries:
         rows.append((entry.name, entry.summary))

@@ -17,13 +17,13 @@ from qdialect.cli.flags import Arguments, write
 from qdialect.cli.instrumentation import IRDumps, Statistics, Timing
 from qdialect.cli.reproducer import Reproducer, pipeline_of
 from qdialect.cli.terminal import OK, OUR_BUG, WRONG_INPUT, Sources, report
-from qdialect.context import QContext, new_context
+from qdialect.context import QContext
 from qdialect.dialects.verifier import BLOBS, verification_errors
 from qdialect.errors import InputError, QError, UsageError, Where
 from qdialect.frontends.mlir import Parsed, decode, parse_text, read_text, weight_path
 from qdialect.passes.manager import Instrumentation, PassFailure, PassManager
 from qdialect.passes.pipeline import PassSpec, parse_pipeline, pipeline_text
-from qdialect.passes.registry import PassRegistry, load_plugin
+from qdialect.passes.plugins import Plugins
 from qdialect.weights import BlobStore
 
 if TYPE_CHECKING:
@@ -37,8 +37,8 @@ class OptDriver:
 
     def __init__(self, args: Arguments) -> None:
         self.args = args
-        self.registry = PassRegistry()
-        self.plugins = [load_plugin(name, self.registry) for name in args.texts("load-plugin")]
+        self.plugins = Plugins(args.texts("load-plugin"))
+        self.registry = self.plugins.registry()
         self.specs = [s for text in args.texts("pass-pipeline") for s in parse_pipeline(text)]
         self.registry.build(self.specs)  # a bad pipeline is reported before the input is read
         self.target = _target(args.text("target"))
@@ -209,16 +209,11 @@ class OptDriver:
     # -- sessions, output --------------------------------------------------------
 
     def _session(self) -> QContext:
-        ctx = new_context(allow_unregistered=self.args.switch("allow-unregistered-dialect"))
+        ctx = self.plugins.session(
+            allow_unregistered=self.args.switch("allow-unregistered-dialect")
+        )
         if self.target is not None:
             ctx.target = self.target
-        for plugin in self.plugins:
-            universe = getattr(plugin, "UNIVERSE", None)
-            for name, factory in getattr(universe, "all_dialects", {}).items():
-                ctx.register_dialect(name, factory)
-            register = getattr(plugin, "register", None)
-            if register is not None:
-                register(ctx)
         return ctx
 
     def _write(self) -> None:

@@ -72,9 +72,9 @@ def _run(argv: Sequence[str]) -> int:
     opset = args.integer("opset", 0, minimum=1) or None
     output = args.text("o")
     path = None if output in (None, "-") else Path(output)
-    from qdialect.context import new_context
+    from qdialect.passes.plugins import Plugins
 
-    ctx = new_context(allow_unregistered=args.switch("allow-unregistered-dialect"))
+    ctx = Plugins().session(allow_unregistered=args.switch("allow-unregistered-dialect"))
     if actions == ["import-onnx"]:
         _write_mlir(_read_onnx(args, ctx), ctx, path, args)
     else:

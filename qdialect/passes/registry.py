@@ -7,7 +7,7 @@ from difflib import get_close_matches
 from importlib import import_module
 from typing import TYPE_CHECKING
 
-from qdialect.errors import QError, UsageError
+from qdialect.errors import UsageError
 from qdialect.passes.options import instantiate
 from qdialect.transforms import PASSES, PassEntry
 
@@ -59,31 +59,3 @@ class PassRegistry:
     def build(self, specs: Iterable[PassSpec]) -> list[tuple[PassSpec, ModulePass]]:
         """The passes of a pipeline, ready to run; UsageError for a bad one."""
         return [(spec, instantiate(self.load(spec.name), spec)) for spec in specs]
-
-
-def load_plugin(module_name: str, registry: PassRegistry) -> object:
-    """Import a plug-in and add the passes of its `UNIVERSE`; returns the module.
-
-    A plug-in is a module with any of `UNIVERSE` (an `xdsl.universe.Universe`: dialects
-    and passes) and `register(session)`, a function that gets every new session.
-    """
-    try:
-        plugin = import_module(module_name)
-    except ImportError as error:
-        raise UsageError(
-            f"cannot load plug-in '{module_name}': {error}", code="bad-plugin"
-        ) from None
-    except Exception as error:
-        raise QError(
-            f"plug-in '{module_name}' failed to load: {type(error).__name__}: {error}",
-            code="bad-plugin",
-        ) from error
-    universe = getattr(plugin, "UNIVERSE", None)
-    if universe is None and not hasattr(plugin, "register"):
-        raise UsageError(
-            f"'{module_name}' is not a plug-in: it has neither UNIVERSE nor register(session)",
-            code="bad-plugin",
-        )
-    for name, factory in getattr(universe, "all_passes", {}).items():
-        registry.add(name, factory)
-    return plugin
