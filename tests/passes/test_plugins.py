@@ -35,7 +35,7 @@ def install(folder: Path, name: str, source: str, monkeypatch: pytest.MonkeyPatc
     (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: 1.0\n")
     (info / "entry_points.txt").write_text(f"[qdialect.plugins]\n{name} = {name}\n")
     monkeypatch.syspath_prepend(str(folder))
-    monkeypatch.setattr(sys, "modules", dict(sys.modules))
+    monkeypatch.delitem(sys.modules, name, raising=False)
 
 
 def test_an_installed_plug_in_takes_part(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
