@@ -5,34 +5,57 @@ The codes of the qparams law, section 2.8, found in one pass over a module:
 | code | pattern | fix-it |
 |---|---|---|
 | B1 | all data operands are codes, the result is float | `type-accumulators`, or quantize |
-| B2 | some operands are codes, others float constants | quantize the constant |
+| B2 | some operands are codes, others float | quantize the constant |
 | B3 | float ops between dequantize and quantize | `integerize`, unless something blocks |
 | B4 | codes read on other qparams without a rescale | insert a rescale, or mean it |
 | B5 | qparams that cannot follow a movement, or sit on a summed dimension | |
 | B6 | quantize(dequantize(q)), dequantize(quantize(x)) | `fold-rescale`, or why not |
 | B7 | a float interface right at a quantize or dequantize | `fold-interface` |
+
+Every op that computes on codes and has a float result is named by B1, B2, B3 or B5.
+A fix-it names the pass to try; what it refuses, it says in its remarks.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from math import prod
 
-from xdsl.dialects.func import FuncOp, ReturnOp
+from xdsl.dialects.func import CallOp, FuncOp, ReturnOp
 from xdsl.ir import Operation, SSAValue
 
 from qdialect.analysis.islands import Islands
-from qdialect.behaviors import Behavior
+from qdialect.behaviors import Behavior, Port
 from qdialect.behaviors import Rule as PortRule
-from qdialect.behaviors.flow import carry_down, tied_operands
+from qdialect.behaviors.flow import carry_all_down, tied_operands
 from qdialect.behaviors.shapes import DYNAMIC, shape_of
 from qdialect.context import QContext
 from qdialect.dialects.nn import ConstantOp, constant_of
 from qdialect.dialects.nn.ports import port_refusal
-from qdialect.dialects.quant import DCastOp, QCastOp, SCastOp, quant_element
+from qdialect.dialects.quant import (
+    DCastOp,
+    QCastOp,
+    RescaleOp,
+    SCastOp,
+    UniformType,
+    cast_rounding,
+    quant_element,
+)
 from qdialect.qparams import QParams
 from qdialect.qparams.legality import Illegal
+
+#: what each code stands for
+CODES = {
+    "B1": "codes in, float out",
+    "B2": "codes and floats in",
+    "B3": "float ops between codes",
+    "B4": "codes read on other qparams",
+    "B5": "qparams on a wrong dimension",
+    "B6": "cast of a cast",
+    "B7": "float interface at a cast",
+}
+_MOVE = "move-casts{boundary=maximize-integer}"
 
 
 @dataclass(frozen=True)
@@ -58,11 +81,21 @@ def find_boundaries(module: Operation, session: QContext) -> list[Finding]:
     return _Search(module, session).run()
 
 
+def called_functions(module: Operation) -> set[str]:
+    """Names of the functions that the module itself calls."""
+    callees = [op.callee for op in module.walk() if isinstance(op, CallOp)]
+    return {name.data for c in callees for name in (c.root_reference, *c.nested_references.data)}
+
+
 class _Search:
     def __init__(self, module: Operation, session: QContext) -> None:
         self.session = session
         self.islands = Islands(module, session.behaviors)
         self.order = {op: n for n, op in enumerate(module.walk())}
+        self.called = called_functions(module)
+        self.moved_to_quantize = self._only_moved_and_quantized()
+        #: plain integers that are codes: of which qparams
+        self.bits: dict[SSAValue, QParams] = {}
 
     def run(self) -> list[Finding]:
         findings = [finding for op in self.order for finding in self._at(op)]
@@ -70,15 +103,17 @@ class _Search:
         return sorted(findings, key=lambda f: (self.order[f.op], f.code))
 
     def _at(self, op: Operation) -> Iterator[Finding]:
+        behavior = self.session.behaviors.get(op)
         if isinstance(op, QCastOp | DCastOp):
             yield from self._casts(op)
         elif isinstance(op, SCastOp):
             yield from self._reading(op)
         elif isinstance(op, FuncOp):
             yield from self._interface(op)
-        behavior = self.session.behaviors.get(op)
-        if behavior is not None and op.results:
-            if behavior.is_tied:
+        elif behavior is None:
+            yield from self._unknown(op)
+        elif op.results:
+            if behavior.movement is not None:
                 yield from self._movement(op, behavior)
             else:
                 yield from self._computation(op, behavior)
@@ -86,38 +121,73 @@ class _Search:
     # -- B1, B2, B5 on computing ops ------------------------------------------
 
     def _computation(self, op: Operation, behavior: Behavior) -> Iterator[Finding]:
-        if quant_element(op.results[0].type) is not None:
-            return
-        ports = [
-            v
-            for i, v in enumerate(op.operands)
-            if behavior.operand_port(i).rule is PortRule.REQUANT
-        ]
-        codes = [v for v in ports if self._is_codes(v)]
-        constants = [v for v in ports if v not in codes and constant_of(v)]
+        codes = [v for v in op.operands if self._is_codes(v)]
         if not codes:
             return
+        ports = [behavior.operand_port(i) for i in range(len(op.operands))]
+        floats = [
+            (port, v)
+            for port, v in zip(ports, op.operands, strict=True)
+            if port.rule is not PortRule.PLAIN and v not in codes
+        ]
+        if quant_element(op.results[0].type) is not None:
+            if floats:
+                yield self._mixed(op, behavior, floats, "")
+            return
         reason = self._bad_axis(op, behavior)
+        closed = op.results[0] in self.islands.closes
+        data = [port for port, _ in floats if port.rule is not PortRule.BIAS]
         if reason:
             yield Finding("B5", op, reason, flops(op, behavior))
-        elif len(codes) == len(ports) and op.results[0] not in self.islands.closes:
-            fix = "type-accumulators" if behavior.accumulator else ""
+        elif not data and len(codes) > sum(p.rule is PortRule.BIAS for p in ports):
+            if not closed:
+                yield self._float_result(op, behavior)
+        elif all(constant_of(v) for _, v in floats):
+            yield self._mixed(op, behavior, floats, "integerize" if closed else "")
+        elif not closed:
+            yield self._mixed(op, behavior, floats, "")
+
+    def _float_result(self, op: Operation, behavior: Behavior) -> Finding:
+        fix = "type-accumulators" if behavior.accumulator else _MOVE if behavior.commutes else ""
+        return Finding(
+            "B1",
+            op,
+            f"'{op.name}' takes codes only, but its result stays float",
+            flops(op, behavior),
+            sum(map(size, op.results)),
+            fix,
+        )
+
+    def _mixed(
+        self,
+        op: Operation,
+        behavior: Behavior,
+        floats: Sequence[tuple[Port, SSAValue]],
+        fix: str,
+    ) -> Finding:
+        roles = ", ".join(
+            f"{port.role} (a constant)" if constant_of(v) else port.role for port, v in floats
+        )
+        return Finding(
+            "B2",
+            op,
+            f"'{op.name}' takes codes, but float {roles or 'data'}",
+            flops(op, behavior),
+            sum(size(v) for _, v in floats),
+            fix,
+        )
+
+    def _unknown(self, op: Operation) -> Iterator[Finding]:
+        """An op that nobody declared computes on floats."""
+        if isinstance(op, RescaleOp) or not any(v in self.islands.derived for v in op.operands):
+            return
+        if any(quant_element(result.type) is None for result in op.results):
             yield Finding(
                 "B1",
                 op,
-                f"'{op.name}' takes codes only, but its result stays float",
-                flops(op, behavior),
-                size(op.results[0]),
-                fix,
-            )
-        elif constants and len(codes) + len(constants) == len(ports):
-            yield Finding(
-                "B2",
-                op,
-                f"'{op.name}' takes codes, but {len(constants)} of its constants are float",
-                flops(op, behavior),
-                sum(size(v) for v in constants),
-                "integerize" if op.results[0] in self.islands.closes else "",
+                f"'{op.name}' takes dequantized codes; it has no declared behavior",
+                bytes=sum(size(v) for v in op.operands if v in self.islands.derived),
+                blocked_by=f"'{op.name}'",
             )
 
     def _is_codes(self, value: SSAValue) -> bool:
@@ -143,20 +213,27 @@ class _Search:
     # -- B5 on movements -------------------------------------------------------
 
     def _movement(self, op: Operation, behavior: Behavior) -> Iterator[Finding]:
-        if behavior.movement is None or quant_element(op.results[0].type) is not None:
+        if quant_element(op.results[0].type) is not None:
             return
+        self._move_bits(op, behavior)
         tied = [op.operands[i] for i in tied_operands(op, behavior)]
         params = [self._params(v) for v in tied]
         known = [q for q in params if q is not None]
         if not known or len(known) != len(params) or (behavior.mixes and len(set(known)) > 1):
             return
-        carried = carry_down(op, behavior, known)
+        carried = carry_all_down(op, behavior, known)
         if isinstance(carried, Illegal):
+            why, refusal = carried.reason, carried.code
+        else:
+            before, after = sum(q.count for q in known), max(q.count for q in carried)
+            why = f"{before} parameters would become {after}" if after > before else ""
+            refusal = "growth"
+        if why:
             yield Finding(
                 "B5",
                 op,
-                f"qparams cannot follow '{op.name}': {carried.reason} [{carried.code}]",
-                bytes=size(op.results[0]),
+                f"qparams cannot follow '{op.name}': {why} [{refusal}]",
+                bytes=sum(map(size, op.results)),
             )
 
     # -- B3 ---------------------------------------------------------------------
@@ -183,13 +260,16 @@ class _Search:
         for op in root:
             groups.setdefault(find(op), []).append(op)
         for group in groups.values():
-            yield self._island(group)
+            if any(self._is_codes(v) for op in group for v in op.operands):
+                yield self._island(group)
 
     def _in_island(self, op: Operation) -> bool:
-        if isinstance(op, DCastOp | QCastOp | ConstantOp) or len(op.results) != 1:
+        if isinstance(op, DCastOp | QCastOp | ConstantOp) or not op.results:
             return False
-        result = op.results[0]
-        return result in self.islands.closes and quant_element(result.type) is None
+        return all(
+            result in self.islands.closes and quant_element(result.type) is None
+            for result in op.results
+        )
 
     def _island(self, group: list[Operation]) -> Finding:
         blocker = next(filter(None, (self._blocks(op) for op in group)), "")
@@ -206,7 +286,7 @@ class _Search:
             group[0],
             message,
             total,
-            sum(size(op.results[0]) for op in group),
+            sum(size(result) for op in group for result in op.results),
             "" if blocker else fix,
             blocker,
         )
@@ -218,12 +298,14 @@ class _Search:
             return f"'{op.name}', which has no declared behavior"
         for index, operand in enumerate(op.operands):
             port = behavior.operand_port(index)
-            if port.rule is not PortRule.REQUANT or self._is_codes(operand):
+            if port.rule not in (PortRule.REQUANT, PortRule.TIED) or self._is_codes(operand):
                 continue
             if constant_of(operand):
                 continue
             owner = self._source(operand).owner
             source = self.session.behaviors.get(owner) if isinstance(owner, Operation) else None
+            if port.rule is PortRule.TIED and source is not None:
+                continue
             if source is None or source.accumulator is None:
                 return f"the {port.role} of '{op.name}', which has no qparams"
         return ""
@@ -269,44 +351,79 @@ class _Search:
             )
 
     def _reading(self, op: SCastOp) -> Iterator[Finding]:
-        above = op.input.owner
-        element = quant_element(op.result.type)
-        if element is None or not isinstance(above, SCastOp):
-            return
-        source = quant_element(above.input.type)
-        if source is not None and source != element:
+        source, result = quant_element(op.input.type), quant_element(op.result.type)
+        if source is not None:
+            self.bits[op.result] = source.qparams
+        read = self.bits.get(op.input)
+        if result is not None and read is not None and read != result.qparams:
             yield Finding(
                 "B4",
                 op,
-                f"codes of {source} are read as {element} without a rescale",
+                f"codes of {UniformType(read)} are read as {result} without a rescale",
                 bytes=size(op.result),
             )
+
+    def _move_bits(self, op: Operation, behavior: Behavior) -> None:
+        """Codes stay codes when a movement op sees plain integers."""
+        tied = [self.bits.get(op.operands[i]) for i in tied_operands(op, behavior)]
+        known = [q for q in tied if q is not None]
+        if known and len(known) == len(tied):
+            carried = carry_all_down(op, behavior, known)
+            if not isinstance(carried, Illegal):
+                self.bits.update(zip(op.results, carried, strict=True))
+
+    def _only_moved_and_quantized(self) -> set[SSAValue]:
+        found: set[SSAValue] = set()
+        for op in reversed(self.order):
+            blocks = [block for region in op.regions for block in region.blocks]
+            for value in (*op.results, *(a for block in blocks for a in block.args)):
+                if value.first_use is not None and all(
+                    isinstance(use.operation, QCastOp)
+                    or (self._commutes(use.operation) and found.issuperset(use.operation.results))
+                    for use in value.uses
+                ):
+                    found.add(value)
+        return found
+
+    def _commutes(self, op: Operation) -> bool:
+        behavior = self.session.behaviors.get(op)
+        return behavior is not None and behavior.commutes
 
     def _interface(self, function: FuncOp) -> Iterator[Finding]:
         if function.is_declaration:
             return
-        entry = function.body.block
-        for argument in entry.args:
-            uses = [use.operation for use in argument.uses]
-            if uses and all(isinstance(user, QCastOp) for user in uses):
+        fold = "" if function.sym_name.data in self.called else "fold-interface"
+        move = f"{_MOVE},{fold}" if fold else ""
+        for argument in function.body.blocks[0].args:
+            if argument not in self.moved_to_quantize:
+                continue
+            casts = [use.operation for use in argument.uses if isinstance(use.operation, QCastOp)]
+            kinds = {(c.result.type, cast_rounding(c)) for c in casts}
+            message, fix = "only quantized", fold
+            if len(casts) != sum(1 for _ in argument.uses):
+                message, fix = "only moved and quantized", move
+            elif len(kinds) > 1:
+                message, fix = f"only quantized, in {len(kinds)} ways", ""
+            yield Finding(
+                "B7",
+                function,
+                f"argument #{argument.index} is float and {message}",
+                bytes=size(argument),
+                fix=fix,
+            )
+        for last in (block.last_op for block in function.body.blocks):
+            for number, value in enumerate(last.operands if isinstance(last, ReturnOp) else ()):
+                if value not in self.islands.derived:
+                    continue
+                direct = isinstance(value.owner, DCastOp)
                 yield Finding(
                     "B7",
                     function,
-                    f"argument #{argument.index} is float and only quantized",
-                    bytes=size(argument),
-                    fix="fold-interface",
+                    f"result #{number} is float, dequantized "
+                    + ("at the end" if direct else "and moved"),
+                    bytes=size(value),
+                    fix=fold if direct else move,
                 )
-        last = entry.last_op
-        if isinstance(last, ReturnOp):
-            for number, value in enumerate(last.operands):
-                if isinstance(value.owner, DCastOp):
-                    yield Finding(
-                        "B7",
-                        function,
-                        f"result #{number} is float, dequantized at the end",
-                        bytes=size(value),
-                        fix="fold-interface",
-                    )
 
 
 def elements(value: SSAValue) -> int:

@@ -15,10 +15,11 @@ from dataclasses import dataclass
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, ModuleOp, StringAttr
-from xdsl.dialects.func import CallOp, FuncOp, ReturnOp
+from xdsl.dialects.func import FuncOp, ReturnOp
 from xdsl.ir import Attribute, SSAValue
 from xdsl.passes import ModulePass
 
+from qdialect.analysis.boundary import called_functions
 from qdialect.context import QContext, session
 from qdialect.dialects.quant import DCastOp, cast_rounding
 from qdialect.numerics.rounding import Rounding
@@ -44,12 +45,15 @@ class FoldInterface(ModulePass):
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         qctx = session(ctx)
-        called = {c.callee.root_reference.data for c in op.walk() if isinstance(c, CallOp)}
+        called = called_functions(op)
         for function in [f for f in op.walk() if isinstance(f, FuncOp)]:
-            if function.is_declaration or not function.body.block.ops:
+            if function.is_declaration:
                 continue
             if function.sym_name.data in called:
                 _remark(qctx, function, "refused", "called", "the module calls this function")
+                continue
+            if len(function.body.blocks) > 1:
+                _remark(qctx, function, "refused", "control-flow", "several blocks")
                 continue
             if self.arguments:
                 _fold_arguments(qctx, function)

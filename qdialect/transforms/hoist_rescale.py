@@ -3,8 +3,18 @@
     rescale_{a->b}(f(x, ...))  ->  f(rescale_{a'->b'}(x), ...)
 
 where f carries a' to a and b' to b. Exact on values, by law 2.2 for a movement and
-by monotonicity for an order-preserving f. For example to where a producer can
+by monotonicity for an order-preserving f. Useful where a producer above can
 absorb it, or above an op that multiplies elements.
+
+For example
+
+    %0 = nn.transpose %x perm [1, 0] : (!a) -> !a_out
+    %1 = quant.rescale %0 : !a_out to !b_out
+
+becomes
+
+    %0 = quant.rescale %x : !a to !b
+    %1 = nn.transpose %0 perm [1, 0] : (!b) -> !b_out
 """
 
 from __future__ import annotations
@@ -57,11 +67,12 @@ class HoistThroughTied(Rule[_Rescaled]):
         behavior = self.session.behaviors.get(owner) if isinstance(owner, Operation) else None
         if behavior is None or not behavior.commutes or not isinstance(owner, Operation):
             return None
-        below = [self._only_use(result) for result in owner.results]
-        rescales = tuple(r for r in below if r is not None)
-        return _Rescaled(owner, behavior, rescales) if op in rescales else None
+        if op.fixed_point is not None:
+            return None
+        below = [op if r is op.input else self._rescale(r) for r in owner.results]
+        return _Rescaled(owner, behavior, tuple(r for r in below if r is not None))
 
-    def _only_use(self, result: Any) -> RescaleOp | None:
+    def _rescale(self, result: SSAValue) -> RescaleOp | None:
         use = result.first_use
         user = use.operation if use is not None else None
         if not isinstance(user, RescaleOp):

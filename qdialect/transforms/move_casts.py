@@ -8,6 +8,18 @@
 
 Every move is exact (`cast_movement`); a tie moves nothing. The interface itself is
 `fold-interface`'s business.
+
+For example
+
+    %0 = quant.dcast %x : !q to !f
+    %1 = nn.transpose %0 perm [1, 0] : (!f) -> !f_out
+
+becomes
+
+    %0 = nn.transpose %x perm [1, 0] : (!q) -> !q_out
+    %1 = quant.dcast %0 : !q_out to !f_out
+
+if an op other than a movement takes the result.
 """
 
 from __future__ import annotations
@@ -49,21 +61,25 @@ class Preserve(Policy):
         ops = list(module.walk())
         for op in ops:
             if isinstance(op, FuncOp) and not op.is_declaration:
-                self._from_float.update(op.body.block.args)
-            elif self._commutes(op) and any(v in self._from_float for v in op.operands):
+                self._from_float.update(op.body.blocks[0].args)
+            elif any(v in self._from_float for v in self._carried(op)):
                 self._from_float.update(op.results)
         for op in reversed(ops):
-            if isinstance(op, ReturnOp) or (
-                self._commutes(op) and any(v in self._to_float for v in op.results)
-            ):
+            if isinstance(op, ReturnOp):
                 self._to_float.update(op.operands)
+            elif any(v in self._to_float for v in op.results):
+                self._to_float.update(self._carried(op))
 
-    def _commutes(self, op: Operation) -> bool:
+    def _carried(self, op: Operation) -> list[SSAValue]:
+        """The operands whose elements a commuting op moves or compares."""
         behavior = self._session.behaviors.get(op)
-        return behavior is not None and behavior.commutes
+        if behavior is None or not behavior.commutes:
+            return []
+        return [op.operands[i] for i in tied_operands(op, behavior)]
 
     def hoist_quantize(self, op: Operation) -> Refusal | None:
-        if self._from_float is not None and any(v in self._from_float for v in op.operands):
+        assert self._from_float is not None
+        if any(v in self._from_float for v in self._carried(op)):
             return Refusal("interface", "the op moves a float argument")
         return None
 

@@ -7,6 +7,18 @@ all its producers and users agree: exact. Constants are re-encoded per use (a
 shared one is cloned); at the interface, and where an op cannot take the new
 storage, a `quant.rescale` that only renumbers codes is left.
 
+For example
+
+    %0 = quant.qcast %x : !f to !q
+    %1 = nn.relu %0 : (!q) -> !q
+    %2 = quant.dcast %1 : !q to !f
+
+becomes
+
+    %0 = quant.qcast %x : !f to !u
+    %1 = nn.relu %0 : (!u) -> !u
+    %2 = quant.dcast %1 : !u to !f
+
 The pass exists because targets have fast kernels for one encoding only: ONNX
 Runtime on x64 wants u8 activations with i8 weights.
 """

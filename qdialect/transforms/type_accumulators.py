@@ -7,6 +7,17 @@ The accumulator sums integer products, so it is an i32 of scale s_x s_w, zero po
 rounded. Exact in real arithmetic; refused unless the largest possible sum fits
 32 bits. A bias on exactly this scale is summed too, if it is constant and 32 bits
 hold the sum; any other stays a float addition.
+
+For example
+
+    %0 = quant.dcast %x : !x to !fx
+    %1 = quant.dcast %w : !w to !fw
+    %2 = nn.fully_connected %0, %1 : (!fx, !fw) -> !fy
+
+becomes
+
+    %0 = nn.fully_connected %x, %w : (!x, !w) -> !sums
+    %2 = quant.dcast %0 : !sums to !fy
 """
 
 from __future__ import annotations

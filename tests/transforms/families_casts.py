@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from itertools import product
 
 import numpy as np
-from families import GRID, ROUNDINGS, TENTH, WIDE, cast_rounding, family, pairs, rounding
+from families import GRID, ROUNDINGS, WIDE, cast_rounding, family, pairs, rounding
 from families_combine import CONTRACTIONS, RANDOM, biases, samples
 from families_integerize import Floats, f32
 from families_move import CHANNELS, CLIPS, MOVEMENTS, SHAPE, Movement, shaped
@@ -190,7 +190,7 @@ def selected() -> Iterator[Program]:
         kind = tensor(SHAPE, q)
         names: list[str] = []
         for way in ("half_even", "half_away" if n % 4 == 1 else "half_even"):
-            x = p.argument(f32(SHAPE), floats(q) + np.float32(way == "half_away"))
+            x = p.argument(f32(SHAPE), np.negative(floats(q)) if len(names) else floats(q))
             names.append(p.op(f"quant.qcast {x} {cast_rounding(way)}", f32(SHAPE), kind))
         text = f"select {condition}, {', '.join(names)}"
         yield p.returns(p.nn(text, [tensor(SHAPE, "i1"), kind, kind], kind), kind)

@@ -31,6 +31,10 @@ DOCUMENTED = [
     "canonicalize",
     "cse",
     "dce",
+    "hoist-rescale",
+    "move-casts",
+    "type-accumulators",
+    "reencode-storage",
 ]
 
 
