@@ -53,7 +53,7 @@ def _split(op: Operation, operands: Sequence[Array], evaluation: Evaluation) -> 
 def _gather(op: Operation, operands: Sequence[Array], evaluation: Evaluation) -> list[Array]:
     """Indices outside [-extent, extent) are an InputError (`index-range`)."""
     x, indices = operands
-    axis = properties(op)["axis"]
+    axis: int = properties(op)["axis"]
     extent = x.shape[axis]
     if indices.size and not -extent <= int(indices.min()) <= int(indices.max()) < extent:
         raise InputError(

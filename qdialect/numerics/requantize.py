@@ -100,7 +100,7 @@ def round_ratio(n: Codes, ratio: Fraction, rounding: Rounding) -> Codes:
     near = np.abs(np.abs(value - nearest) - 0.5) <= np.abs(value) * 2.0**-50 + 2.0**-1000
     near = np.asarray(near & (n != 0) & (np.abs(value) < limit))
     result = np.asarray(nearest, np.int64)
-    for index in np.flatnonzero(near):
+    for index in map(int, np.flatnonzero(near)):
         result.flat[index] = round_fraction(int(n.flat[index]) * ratio, rounding)
     return result
 

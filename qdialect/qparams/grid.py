@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from math import gcd, prod
+from typing import cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -96,7 +97,7 @@ def cell_count(size: int, block: int) -> int:
 def slab_changes(params: Cells, axis: int) -> NDArray[np.bool_]:
     """For each cell index m >= 1 along `axis`: does slab m differ from slab m - 1?"""
     rows = np.reshape(np.moveaxis(params, axis, 0), (params.shape[axis], -1))
-    differ: NDArray[np.bool_] = np.asarray(rows[1:] != rows[:-1])
+    differ = cast("NDArray[np.bool_]", rows[1:] != rows[:-1])
     return np.any(differ, axis=1)
 
 

@@ -253,7 +253,9 @@ class _Bias:
     error: Fraction
 
 
-def derive_bias(codes: Any, params: QParams, lhs: QParams, rhs: QParams) -> _Bias | Refusal:
+def derive_bias(
+    codes: NDArray[Any], params: QParams, lhs: QParams, rhs: QParams
+) -> _Bias | Refusal:
     """A bias on the accumulator scale of new operands: s = s_lhs * s_rhs, zero point 0.
 
     `error` is the largest change in real units.  Refused when a code leaves i32.
