@@ -28,7 +28,9 @@ def run(args: Arguments) -> int:
     path = writable(output, (".onnx", ".mlir"))
     target = get_target(args.text("target") or "onnxruntime")
     numerics = api.check_numerics(args.text("numerics") or "exact")
-    pipeline = args.text("pass-pipeline") or optimize_pipeline(target, numerics)
+    pipeline = args.text("pass-pipeline")
+    if pipeline is None:
+        pipeline = optimize_pipeline(target, numerics)
 
     began = time.perf_counter()
     model = api.load(args.positional[0])

@@ -198,6 +198,29 @@ def test_translate_there_and_back(model: Path, tmp_path: Path) -> None:
     assert call(qopt_translate, "--export-onnx", "-", "-o", str(back), stdin=piped.out).code == 0
 
 
+def test_text_in_between_changes_no_byte(model: Path, tmp_path: Path) -> None:
+    proto = onnx.load(model)
+    top = proto.graph.node[-1]
+    for name, value in (("sorted", 1), ("largest", 1), ("axis", -1)):
+        top.attribute.append(helper.make_attribute(name, value))
+    for domain in ("com.microsoft", "ai.onnx.ml"):
+        proto.opset_import.append(helper.make_opsetid(domain, 1))
+    helper.set_model_props(proto, {"b": "1", "a": "日本"})
+    onnx.save(proto, model)
+    text, direct, through = (tmp_path / name for name in ("t.mlir", "d.onnx", "t.onnx"))
+    assert call(qopt_translate, "--import-onnx", str(model), "-o", str(text)).code == 0
+    for source, output in ((model, direct), (text, through)):
+        assert run("optimize", source, "-o", output).code == 0
+    assert direct.read_bytes() == through.read_bytes()
+
+
+def test_an_empty_pipeline_changes_nothing(model: Path, tmp_path: Path) -> None:
+    output = tmp_path / "out.onnx"
+    assert run("optimize", model, "-o", output, "--pass-pipeline", "").code == 0
+    kinds = [node.op_type for node in onnx.load(output).graph.node]
+    assert kinds == [node.op_type for node in build().graph.node]
+
+
 def test_translate_needs_an_action(model: Path) -> None:
     result = call(qopt_translate, str(model))
     assert result.code == 2

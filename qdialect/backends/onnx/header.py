@@ -87,7 +87,8 @@ class ModelHeader:
         helper = package("onnx.helper")
         for domain in domains:
             self.imports.setdefault(domain, 1)
-        opsets = [helper.make_opsetid(name, version) for name, version in self.imports.items()]
+        # Sorted, as MLIR text holds no order of attributes.
+        opsets = [helper.make_opsetid(*entry) for entry in sorted(self.imports.items())]
         model: ModelProto = helper.make_model(graph, opset_imports=opsets)
         known = {name: version for name, version in self.imports.items() if name in ("",)}
         least = helper.find_min_ir_version_for([helper.make_opsetid(*e) for e in known.items()])
@@ -108,7 +109,7 @@ class ModelHeader:
         metadata = self.attributes.get("metadata")
         if isinstance(metadata, DictionaryAttr):
             texts = {k: v.data for k, v in metadata.data.items() if isinstance(v, StringAttr)}
-            package("onnx.helper").set_model_props(model, texts)
+            package("onnx.helper").set_model_props(model, dict(sorted(texts.items())))
 
 
 def opset_imports(attribute: Attribute | None) -> dict[str, int]:

@@ -33,7 +33,7 @@ def write_node(exporter: Exporter, op: NodeOp) -> None:
     names = iter(exporter.output_names(op, key))
     outputs = [exporter.claim(v, next(names)) if v is not None else "" for v in op.node_results()]
     made = exporter.graph.node(op.op_type.data, inputs, outputs, key, op.domain.data)
-    for name, attribute in op.node_attributes.data.items():
+    for name, attribute in sorted(op.node_attributes.data.items()):
         written = node_attribute(name, attribute, exporter.ctx.blobs)
         for graph in (*written.graphs, *((written.g,) if written.HasField("g") else ())):
             rename(graph, renamed)
