@@ -9,6 +9,9 @@ f32, as ONNX Runtime does).
 
 R is `quant.rounding` (half even without one). NaN gives the lowest integer and
 infinities saturate, as in ONNX Runtime. `quant.rescale` is exact.
+
+Float storage and look-up tables: q is the number a code stands for, q - z is taken in
+float64 first, and R(x / s) + z the number nearest to x / s + z (see `codes`).
 """
 
 from __future__ import annotations
@@ -31,7 +34,9 @@ from qdialect.dialects.quant import (
     quant_element,
 )
 from qdialect.errors import UnsupportedError
+from qdialect.interpreter.codes import is_coded
 from qdialect.interpreter.quantize import (
+    code_offsets,
     field,
     load,
     offsets,
@@ -39,8 +44,10 @@ from qdialect.interpreter.quantize import (
     real_rounding,
     round_floats,
     spread,
+    store_codes,
 )
 from qdialect.interpreter.ratio import round_division
+from qdialect.interpreter.real import Real
 from qdialect.interpreter.values import Array, Evaluation, Kernel, place, storage_dtype
 from qdialect.numerics.rounding import Rounding
 from qdialect.qparams import QParams
@@ -67,6 +74,9 @@ def qcast(op: Operation, operands: Sequence[Array], evaluation: Evaluation) -> l
     dtype = _working_dtype(qparams, evaluation)
     scales, zero_points = field(qparams, operands[0].shape)
     quotient = operands[0].astype(dtype) / scales.astype(dtype)
+    if is_coded(qparams.storage):
+        steps = Real.floats(np.atleast_1d(quotient))
+        return [store_codes(steps, zero_points, qparams.storage, rounding).reshape(quotient.shape)]
     low, high = qparams.storage.min - zero_points, qparams.storage.max - zero_points
     rounded = np.clip(round_floats(np.asarray(quotient, np.float64), rounding), low, high)
     steps = np.where(np.isnan(rounded), low, rounded).astype(np.int64)
@@ -78,15 +88,23 @@ def dcast(op: Operation, operands: Sequence[Array], evaluation: Evaluation) -> l
     qparams = _qparams(op, op.operands[0].type)
     dtype = _working_dtype(qparams, evaluation)
     scales = field(qparams, operands[0].shape)[0].astype(dtype)
-    product = offsets(operands[0], qparams).astype(dtype) * scales
+    if is_coded(qparams.storage):
+        product = code_offsets(operands[0], qparams).approx.astype(dtype) * scales
+    else:
+        product = offsets(operands[0], qparams).astype(dtype) * scales
     return [evaluation.as_float(product, op.results[0].type)]
 
 
 def scast(op: Operation, operands: Sequence[Array], evaluation: Evaluation) -> list[Array]:
     """The same `width` bits under the result's signedness."""
     source, target = op.operands[0].type, op.results[0].type
-    width = _qparams(op, source if quant_element(source) else target).storage.width
-    return [_same_bits(operands[0], width, evaluation.dtype(target))]
+    storage = _qparams(op, source if quant_element(source) else target).storage
+    if is_coded(storage):
+        raise UnsupportedError(
+            f"'{op.name}' has no meaning for storage {storage} of floats or with a table",
+            where=place(op),
+        )
+    return [_same_bits(operands[0], storage.width, evaluation.dtype(target))]
 
 
 def conversion(op: Operation, operands: Sequence[Array], evaluation: Evaluation) -> list[Array]:

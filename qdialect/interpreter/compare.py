@@ -13,6 +13,7 @@ from xdsl.ir import Attribute
 
 from qdialect.dialects.quant import element_type, quant_element
 from qdialect.errors import InputError
+from qdialect.interpreter.codes import codes_of, is_coded
 from qdialect.interpreter.quantize import load
 from qdialect.interpreter.values import Array
 
@@ -21,9 +22,11 @@ from qdialect.interpreter.values import Array
 class Difference:
     """Two tensors of one type, the first being the reference.
 
-    `max_steps`: largest distance in quantization steps for a quantized type, in
-    units in the last place for a float type, in units for integers (infinite when
-    one is NaN or infinite and the other is not). `max_abs`: the same in real units.
+    `max_steps`: largest distance in quantization steps for a quantized type (in places
+    among the different numbers, ascending, for storage of floats and with a table, where
+    codes of one number are equal), in units in the last place for a float type, in units
+    for integers (infinite when one is NaN or infinite and the other is not).
+    `max_abs`: the same in real units.
     `share_differing`: of elements that are not equal. `sqnr_db`: 10 log10 of
     reference power over power of the difference in real units (infinite when equal).
     `first_index`: of the first differing element in row-major order.
@@ -47,7 +50,8 @@ def compare(a: Array, b: Array, type: Attribute) -> Difference:
     """
     if a.shape != b.shape:
         raise InputError(f"cannot compare shapes {list(a.shape)} and {list(b.shape)}")
-    differing = (a != b) & ~((a != a) & (b != b))
+    places = _places(a, type), _places(b, type)
+    differing = (places[0] != places[1]) & ~((places[0] != places[0]) & (places[1] != places[1]))
     if not differing.any():
         return Difference(0.0, 0.0, 0.0, math.inf, None)
     first = tuple(int(i) for i in np.argwhere(differing)[0])
@@ -55,7 +59,8 @@ def compare(a: Array, b: Array, type: Attribute) -> Difference:
     with np.errstate(all="ignore"):
         distance = np.where(differing, np.abs(real_a - real_b), 0.0)
         distance = np.where(np.isnan(distance), np.inf, distance)
-        steps = np.where(differing, _steps(a, b, type), 0.0)
+        steps = np.where(differing, _steps(*places, type), 0.0)
+        steps = np.where(np.isnan(steps), np.inf, steps)
         sqnr = 10 * np.log10(np.sum(np.square(real_a)) / np.sum(np.square(distance)))
     return Difference(
         float(steps.max()),
@@ -73,6 +78,14 @@ def compare_all(
     if not len(a) == len(b) == len(types):
         raise InputError(f"cannot compare {len(a)} and {len(b)} results of {len(types)} types")
     return [compare(x, y, kind) for x, y, kind in zip(a, b, types, strict=True)]
+
+
+def _places(values: Array, type: Attribute) -> Array:
+    """Stored codes that are not integers as their places in the order of numbers."""
+    element = quant_element(type)
+    if element is None or not is_coded(element.qparams.storage):
+        return values
+    return codes_of(element.qparams.storage).steps(values)
 
 
 def _steps(a: Array, b: Array, type: Attribute) -> NDArray[np.float64]:

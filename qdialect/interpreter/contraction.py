@@ -20,6 +20,7 @@ from xdsl.ir import Operation
 from qdialect.dialects import nn
 from qdialect.dialects.quant import quant_element
 from qdialect.errors import UnsupportedError
+from qdialect.interpreter.codes import is_coded
 from qdialect.interpreter.elementwise import plain, properties, stored, widened
 from qdialect.interpreter.quantize import field, is_quantized, load, offsets
 from qdialect.interpreter.real import Doubles, Real, matrix_product
@@ -42,10 +43,14 @@ def factor(
     scales = field(element.qparams, value.shape)[0]
     if all(scales.shape[d] == 1 for d in summed):
         return steps, scales
-    if np.any(scales != scales.astype(np.float32)) or np.abs(steps).max(initial=0) >= _SINGLE:
+    if is_coded(element.qparams.storage):
+        wide = bool(np.any(steps != steps.astype(np.float32)))
+    else:
+        wide = np.abs(steps).max(initial=0) >= _SINGLE
+    if np.any(scales != scales.astype(np.float32)) or wide:
         raise UnsupportedError(
             f"'{op.name}' cannot sum exactly over a dimension along which operand #{number} "
-            "has 64-bit scales or 32-bit storage",
+            "has 64-bit scales, 32-bit storage or a table of doubles",
             where=place(op),
         )
     return steps * scales, np.ones((1,) * value.ndim)

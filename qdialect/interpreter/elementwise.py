@@ -17,6 +17,7 @@ from xdsl.ir import Operation
 
 from qdialect.dialects import nn
 from qdialect.dialects.quant import quant_element
+from qdialect.interpreter.codes import ordered, unordered
 from qdialect.interpreter.quantize import field, is_quantized, load, quantize, rounding_of, store
 from qdialect.interpreter.real import Real
 from qdialect.interpreter.values import Array, Evaluation, Kernel
@@ -131,17 +132,29 @@ def _exact_hard_swish(op: Operation, x: Real) -> Real:
 
 def _relu(op: Operation, operands: Sequence[Array], evaluation: Evaluation) -> list[Array]:
     """max(x, 0); on stored integers max(q, zero point)."""
-    return [np.maximum(operands[0], _level(op, operands[0], 0.0))]
+    return [_chosen(np.maximum, op, operands[0], 0.0)]
 
 
 def _clip(op: Operation, operands: Sequence[Array], evaluation: Evaluation) -> list[Array]:
     """min(max(x, min), max); on stored integers with the bounds quantized half even."""
     value, limits = operands[0], properties(op)
     if limits.get("min") is not None:
-        value = np.maximum(value, _level(op, value, limits["min"]))
+        value = _chosen(np.maximum, op, value, limits["min"])
     if limits.get("max") is not None:
-        value = np.minimum(value, _level(op, value, limits["max"]))
+        value = _chosen(np.minimum, op, value, limits["max"])
     return plain(op, value, evaluation)
+
+
+def _chosen(
+    choose: Callable[[Array, Array], Array], op: Operation, value: Array, level: float
+) -> Array:
+    """The larger or smaller of `value` and a real constant, as represented."""
+    element, other = quant_element(op.operands[0].type), _level(op, value, level)
+    if element is None:
+        return choose(value, other)
+    storage = element.qparams.storage
+    ranks = choose(ordered(value, storage), ordered(other, storage))
+    return unordered(ranks, storage, value.dtype)
 
 
 def _level(op: Operation, value: Array, level: float) -> Array:

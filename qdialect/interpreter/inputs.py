@@ -13,8 +13,10 @@ from qdialect.dialects.nn.shapes import DYNAMIC
 from qdialect.dialects.quant import quant_element
 from qdialect.dialects.verifier import op_where
 from qdialect.errors import InputError
+from qdialect.interpreter.codes import codes_of, is_coded
 from qdialect.interpreter.quantize import field
 from qdialect.interpreter.values import Array, Floats, as_float, declared_shape, runtime_dtype
+from qdialect.qparams import QParams
 
 _SHARE = 0.5
 """Share of elements that `boundary` draws from the special values."""
@@ -30,7 +32,8 @@ def random_inputs(
 ) -> list[Array]:
     """One array per argument, in order; the same for the same seed and signature.
 
-    Stored integers are uniform in the storage bounds, floats normal, integers
+    Stored integers are uniform in the storage bounds, codes among those that may be
+    stored (none is NaN), floats normal, integers
     uniform in [-8, 8] (or [0, 8] without sign). With `boundary` half of the elements
     are special instead: storage bounds, zero point and their neighbours; for floats
     0, -0 and values from 1e-3 to 1e6. Dynamic extents become `dynamic`.
@@ -58,6 +61,8 @@ def _draw(
     dtype, element = runtime_dtype(kind, floats), quant_element(kind)
     if element is not None:
         storage = element.qparams.storage
+        if is_coded(storage):
+            return _draw_codes(rng, element.qparams, shape, boundary).astype(dtype)
         values = rng.integers(storage.min, storage.max, shape, np.int64, endpoint=True)
         if boundary:
             zero = np.broadcast_to(field(element.qparams, shape)[1], shape)
@@ -78,3 +83,19 @@ def _draw(
         return as_float(reals, kind, floats)
     low = -8 if dtype.kind == "i" else 0
     return rng.integers(low, 8 if dtype.kind != "b" else 1, shape, endpoint=True).astype(dtype)
+
+
+def _draw_codes(
+    rng: np.random.Generator, qparams: QParams, shape: tuple[int, ...], boundary: bool
+) -> Array:
+    codes = codes_of(qparams.storage)
+    values = rng.choice(codes.valid, shape)
+    if not boundary:
+        return values
+    numbers, lowest = codes.levels
+    zero = np.searchsorted(numbers, np.broadcast_to(field(qparams, shape)[1], shape))
+    which = rng.integers(0, 7, shape)
+    ends = np.array([0, 1, numbers.size - 2, numbers.size - 1, 0, 0, 0])[which]
+    level = np.where(which < 4, ends, zero + np.array([0, 0, 0, 0, -1, 0, 1])[which])
+    chosen = lowest[np.clip(level, 0, numbers.size - 1)]
+    return np.where(rng.random(shape) < _SHARE, chosen, values)

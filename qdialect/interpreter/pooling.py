@@ -16,6 +16,7 @@ from xdsl.ir import Operation
 
 from qdialect.dialects import nn
 from qdialect.dialects.quant import quant_element
+from qdialect.interpreter.codes import is_coded, ordered, unordered
 from qdialect.interpreter.contraction import factor
 from qdialect.interpreter.elementwise import plain, properties, stored, widened
 from qdialect.interpreter.quantize import is_quantized
@@ -35,9 +36,11 @@ def _max_pool2d(op: Operation, operands: Sequence[Array], evaluation: Evaluation
     x = operands[0]
     element = quant_element(op.operands[0].type)
     if element is not None:
-        lowest = element.qparams.storage.min
-    else:
-        lowest = -np.inf if x.dtype.kind == "f" else np.iinfo(x.dtype).min
+        storage = element.qparams.storage
+        lowest = -1 if is_coded(storage) else storage.min
+        largest = _windows(op, ordered(x, storage), lowest).max(axis=(2, 3))
+        return [unordered(largest, storage, x.dtype)]
+    lowest = -np.inf if x.dtype.kind == "f" else np.iinfo(x.dtype).min
     return [_windows(op, x, lowest).max(axis=(2, 3))]
 
 

@@ -5,7 +5,7 @@ double in the type). Storing rounds once: q = clamp(R(x / scale) + zero point),
 R the declared rounding, ties decided exactly.
 
 NaN, which only float operands can bring in, is stored as the lowest integer, as
-ONNX Runtime does; infinities saturate.
+ONNX Runtime does; infinities saturate. Float storage and tables: see `codes`.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from xdsl.ir import Attribute, Operation
 
 from qdialect.dialects.quant import element_type, quant_element
 from qdialect.errors import UnsupportedError
+from qdialect.interpreter.codes import codes_of, is_coded
 from qdialect.interpreter.real import SLACK, Real
 from qdialect.interpreter.values import Array, Evaluation, place, round_to_bf16, storage_dtype
 from qdialect.numerics.rounding import Rounding
@@ -81,9 +82,28 @@ def field(
     return scales, zero_points
 
 
-def offsets(stored: Array, qparams: QParams) -> NDArray[np.int64]:
-    """q - zero point, exactly."""
-    return stored.astype(np.int64) - field(qparams, stored.shape)[1]
+def offsets(stored: Array, qparams: QParams) -> NDArray[Any]:
+    """q - zero point, exactly: int64, or float64 where codes stand for other numbers."""
+    zero_points = field(qparams, stored.shape)[1]
+    if not is_coded(qparams.storage):
+        return stored.astype(np.int64) - zero_points
+    steps = code_offsets(stored, qparams)
+    if np.any(steps.error):
+        raise UnsupportedError(
+            f"numbers of {qparams.storage} less their zero points are not exact in float64"
+        )
+    return steps.approx
+
+
+def code_offsets(stored: Array, qparams: QParams) -> Real:
+    """v - zero point, v the number that a code stands for."""
+    zero_points = field(qparams, stored.shape)[1]
+    return Real.floats(codes_of(qparams.storage).read(stored)) + _minus(zero_points)
+
+
+def _minus(zero_points: NDArray[np.int64]) -> Real:
+    """Zero points to be added; none is -0, which leaves the sign of zeros alone."""
+    return Real.floats(-zero_points.astype(np.float64))
 
 
 def load(value: Array, type: Attribute) -> Real:
@@ -92,6 +112,8 @@ def load(value: Array, type: Attribute) -> Real:
     if element is None:
         return Real.floats(value) if value.dtype.kind == "f" else Real.integers(value)
     scales = field(element.qparams, value.shape)[0]
+    if is_coded(element.qparams.storage):
+        return code_offsets(value, element.qparams) * Real.floats(scales)
     return Real.integers(offsets(value, element.qparams)) * Real.floats(scales)
 
 
@@ -121,8 +143,10 @@ def quantize_on(
     rounding: Rounding,
 ) -> Array:
     """As `quantize`, on parameters that broadcast to the value."""
-    low, high = storage.min - zero_points, storage.max - zero_points
     steps = value / Real.floats(scales)
+    if is_coded(storage):
+        return store_codes(steps, zero_points, storage, rounding)
+    low, high = storage.min - zero_points, storage.max - zero_points
     approx, bound = steps.approx, steps.error * SLACK
     rounded = np.clip(round_floats(approx, rounding), low, high)
     # Elements whose bound reaches a tie, unless they saturate all the same.
@@ -138,6 +162,31 @@ def quantize_on(
         limits = (np.broadcast_to(b, result.shape)[index] for b in (low, high))
         result[index] = np.clip(exact, *(limit.astype(object) for limit in limits))
     return (result + zero_points).astype(storage_dtype(storage))
+
+
+def store_codes(
+    steps: Real, zero_points: NDArray[np.int64], storage: Storage, rounding: Rounding
+) -> Array:
+    """The codes nearest to `steps` + zero point, at rank 1 or more."""
+    if rounding is not Rounding.HALF_EVEN:
+        raise UnsupportedError(
+            f"storage {storage} of floats or with a table knows no rounding {rounding.value}"
+        )
+    shifted = steps + _minus(-zero_points)
+    return codes_of(storage).nearest(shifted).astype(storage_dtype(storage))
+
+
+def real_zeros(qparams: QParams, shape: tuple[int, ...]) -> Array:
+    """What stands for real 0 in each cell, broadcastable to `shape` (of rank 1 or more):
+    the zero point; UnsupportedError where no code stands for it."""
+    zero_points = field(qparams, shape)[1]
+    if not is_coded(qparams.storage):
+        return zero_points
+    codes = codes_of(qparams.storage)
+    zeros = codes.nearest(Real.integers(zero_points))
+    if np.any(codes.read(zeros) != zero_points):
+        raise UnsupportedError(f"no code of storage {qparams.storage} stands for real 0")
+    return zeros
 
 
 def round_floats(values: NDArray[np.float64], rounding: Rounding) -> NDArray[np.float64]:

@@ -11,7 +11,7 @@ from xdsl.ir import Operation
 from qdialect.dialects import nn
 from qdialect.dialects.quant import quant_element
 from qdialect.interpreter.elementwise import properties
-from qdialect.interpreter.quantize import field
+from qdialect.interpreter.quantize import real_zeros
 from qdialect.interpreter.values import Array, Evaluation, Kernel
 from qdialect.interpreter.windows import windows
 
@@ -62,7 +62,7 @@ def _im2col(op: Operation, operands: Sequence[Array], evaluation: Evaluation) ->
     top, left, bottom, right = v["pads"]
     element = quant_element(op.operands[0].type)
     if element is not None:
-        zeros = np.broadcast_to(field(element.qparams, x.shape)[1], x.shape)
+        zeros = np.broadcast_to(real_zeros(element.qparams, x.shape), x.shape)
         filled = np.pad(zeros, ((0, 0), (0, 0), (top, bottom), (left, right)), "edge")
         filled = filled.astype(x.dtype)
         filled[:, :, top : top + x.shape[2], left : left + x.shape[3]] = x

@@ -8,6 +8,7 @@
 | i1 | bool |
 | iN, uiN, index | the smallest int / uint dtype of N bits or more |
 | `!quant.uniform` | its stored integers, signed or unsigned as its storage, likewise |
+| `!quant.uniform` of floats or a table | codes, see `codes` |
 """
 
 from __future__ import annotations
@@ -35,6 +36,7 @@ from qdialect.dialects.nn.shapes import DYNAMIC, Shape, compatible
 from qdialect.dialects.quant import UniformType, element_type
 from qdialect.dialects.verifier import op_where
 from qdialect.errors import InputError, UnsupportedError, Where
+from qdialect.interpreter.codes import codes_of, is_coded
 from qdialect.qparams import Storage
 
 if TYPE_CHECKING:
@@ -105,12 +107,9 @@ def integer_dtype(width: int, signed: bool) -> np.dtype[Any]:
 
 
 def storage_dtype(storage: Storage) -> np.dtype[Any]:
-    """The dtype of stored integers; UnsupportedError for float storage and code tables."""
-    if storage.is_float or storage.quantile is not None:
-        raise UnsupportedError(
-            f"storage {storage} cannot be interpreted: only integers without a table can",
-            code="unsupported-storage",
-        )
+    """The dtype of stored integers; of bit patterns for float storage."""
+    if storage.is_float:
+        return np.dtype(np.uint8)
     prefix = "i" if storage.signed else "u"
     return np.dtype(f"{prefix}{integer_dtype(max(storage.width, 2), True).itemsize}")
 
@@ -136,8 +135,8 @@ def check_input(array: Array, type: Attribute, name: str, evaluation: Evaluation
     """A caller's array as the runtime value of an argument; InputError (`bad-input`).
 
     Rank and static extents must fit. Floats and integers must come in their dtype
-    (floats of any precision with `floats="real"`); stored integers in any integer
-    dtype, within the storage bounds.
+    (floats of any precision with `floats="real"`); stored integers and codes in any
+    integer dtype, within the storage bounds.
     """
 
     def bad(reason: str) -> InputError:
@@ -150,7 +149,12 @@ def check_input(array: Array, type: Attribute, name: str, evaluation: Evaluation
         storage = element.qparams.storage
         if array.dtype.kind not in "iu":
             raise bad(f"has dtype {array.dtype}, but takes stored integers ({storage})")
-        if array.size and not (storage.min <= int(array.min()) and int(array.max()) <= storage.max):
+        if is_coded(storage):
+            if not codes_of(storage).holds(array):
+                raise bad(f"holds codes that storage {storage} does not have")
+        elif array.size and not (
+            storage.min <= int(array.min()) and int(array.max()) <= storage.max
+        ):
             raise bad(f"holds integers outside the storage bounds [{storage.min}, {storage.max}]")
         return array.astype(dtype, copy=False)
     accepted = array.dtype == dtype or (evaluation.floats == "real" and array.dtype.kind == "f")

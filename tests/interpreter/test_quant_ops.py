@@ -43,7 +43,7 @@ from qdialect.dialects.quant import (
 )
 from qdialect.errors import UnsupportedError
 from qdialect.interpreter import evaluate_op
-from qdialect.interpreter.values import round_to_bf16, storage_dtype
+from qdialect.interpreter.values import round_to_bf16
 from qdialect.numerics.rounding import Rounding
 from qdialect.qparams import QParams, Storage
 
@@ -295,8 +295,3 @@ def test_conversions_between_signless_and_unsigned_keep_bits() -> None:
     op = UnrealizedConversionCastOp.get([value], [TensorType(i32, [2])])
     with pytest.raises(UnsupportedError, match="has no meaning"):
         evaluate_op(op, [np.zeros(2, np.float32)], CONTEXT)
-
-
-def test_storage_that_is_no_integer_is_refused() -> None:
-    with pytest.raises(UnsupportedError, match="f8E4M3FN"):
-        storage_dtype(Storage.of("f8E4M3FN"))
