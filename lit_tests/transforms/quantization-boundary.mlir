@@ -51,7 +51,7 @@ func.func @b1_through_movement(%x: !q, %y: !r) -> (!f, !q) {
 
 func.func @b1_unknown_op(%x: !q, %y: !f) -> (!f, !f) {
   %0 = quant.dcast %x : !q to !f
-  // expected-remark@+1 {{[B1] 'onnx.node' takes dequantized codes; it has no declared behavior}}
+  // expected-remark@+1 {{[B1] 'Elu' takes dequantized codes; it has no declared behavior}}
   %1 = onnx.node "Elu" (%0) : (!f) -> !f
   %2 = onnx.node "Elu" (%y) : (!f) -> !f
   func.return %1, %2 : !f, !f

@@ -33,6 +33,7 @@ from qdialect.behaviors.shapes import DYNAMIC, shape_of
 from qdialect.context import QContext
 from qdialect.dialects.nn import ConstantOp, constant_of
 from qdialect.dialects.nn.ports import port_refusal
+from qdialect.dialects.onnx import NodeOp
 from qdialect.dialects.quant import (
     DCastOp,
     QCastOp,
@@ -182,12 +183,13 @@ class _Search:
         if isinstance(op, RescaleOp) or not any(v in self.islands.derived for v in op.operands):
             return
         if any(quant_element(result.type) is None for result in op.results):
+            name = op.op_type.data if isinstance(op, NodeOp) else op.name
             yield Finding(
                 "B1",
                 op,
-                f"'{op.name}' takes dequantized codes; it has no declared behavior",
+                f"'{name}' takes dequantized codes; it has no declared behavior",
                 bytes=sum(size(v) for v in op.operands if v in self.islands.derived),
-                blocked_by=f"'{op.name}'",
+                blocked_by=f"'{name}'",
             )
 
     def _is_codes(self, value: SSAValue) -> bool:

@@ -4,20 +4,40 @@ from __future__ import annotations
 
 import json
 import sys
+from collections import Counter
 
 from qdialect import api
-from qdialect.cli.flags import Arguments, write
-from qdialect.cli.inspection import Inspection, type_text
-from qdialect.cli.terminal import OK, paint, table
+from qdialect.analysis.boundary import CODES
+from qdialect.cli.flags import Arguments, did_you_mean, write
+from qdialect.cli.inspection import Boundary, Inspection, type_text
+from qdialect.cli.terminal import OK, WRONG_INPUT, paint, table
+from qdialect.errors import UsageError
 
 _KEYS_SHOWN = 4
+_BOUNDARIES_SHOWN = 40
 
 
 def run(args: Arguments) -> int:
     """The command; returns the exit code."""
+    unwanted = _codes(args.texts("fail-on"))
     found = api.inspect(api.load(args.positional[0]))
     write(json.dumps(found.to_json(), indent=1) + "\n" if args.switch("json") else _text(found))
-    return OK
+    failing = sorted({b.code for b in found.boundaries} & unwanted)
+    if failing:
+        print(f"found {', '.join(failing)}", file=sys.stderr)
+    return WRONG_INPUT if failing else OK
+
+
+def _codes(given: list[str]) -> set[str]:
+    """The boundary codes of `--fail-on`, which may be given more than once."""
+    codes = [code.strip() for text in given for code in text.split(",")]
+    for code in codes:
+        if code not in CODES:
+            hint = did_you_mean(code.upper(), CODES)
+            raise UsageError(
+                f"--fail-on takes boundary codes ({', '.join(CODES)}), not '{code}'{hint}"
+            )
+    return set(codes)
 
 
 def _text(found: Inspection) -> str:
@@ -46,7 +66,26 @@ def _text(found: Inspection) -> str:
         rows = [(u.kind, str(u.count), _some(u.keys)) for u in found.unknown]
         title = paint("kept as they are", "warning", sys.stdout)
         sections.append(f"{title}\n{_indented(table(rows, {1: True}))}")
+    if found.boundaries:
+        sections.append(_boundaries(found.boundaries))
     return "\n".join(sections)
+
+
+def _boundaries(found: list[Boundary]) -> str:
+    """How often each code occurs, and where."""
+    counts = Counter(b.code for b in found)
+    totals = [(code, str(counts[code]), CODES[code]) for code in CODES if counts[code]]
+    rows = [("code", "op", "float ops", "bytes", "what, and a fix")]
+    for b in found[:_BOUNDARIES_SHOWN]:
+        what = f"{b.message}; fix: {b.fix}" if b.fix else b.message
+        place = f"{b.op} {b.key or b.location}".rstrip()
+        rows.append((b.code, place, f"{b.flops:,}", f"{b.bytes:,}", what))
+    title = paint(f"quantization boundaries ({len(found)})", "bold", sys.stdout)
+    text = f"{title}\n{_indented(table(totals, {1: True}))}\n"
+    text += _indented(table(rows, {2: True, 3: True}))
+    if len(found) > _BOUNDARIES_SHOWN:
+        text += f"  and {len(found) - _BOUNDARIES_SHOWN} more: --json lists all\n"
+    return text
 
 
 def _typed(values: dict[str, str]) -> list[tuple[str, str]]:

@@ -9,10 +9,12 @@ from xdsl.dialects.builtin import DenseIntOrFPElementsAttr, ModuleOp, Unregister
 from xdsl.dialects.func import FuncOp, ReturnOp
 from xdsl.ir import Operation
 
+from qdialect.analysis.boundary import Finding, find_boundaries
 from qdialect.context import QContext
 from qdialect.dialects.nn import BlobAttr, ConstantOp, keys_of
 from qdialect.dialects.onnx import NodeOp
 from qdialect.dialects.quant import DCastOp, QCastOp, RescaleOp, SCastOp, quant_element
+from qdialect.rewrite.remarks import key_text, location_text
 
 
 @dataclass
@@ -22,6 +24,21 @@ class Unknown:
     kind: str
     count: int = 0
     keys: list[str] = field(default_factory=list[str])
+
+
+@dataclass
+class Boundary:
+    """One place where integers become floats or back (`analysis.boundary.Finding`)."""
+
+    code: str
+    op: str
+    key: str
+    location: str
+    message: str
+    flops: int
+    bytes: int
+    fix: str
+    blocked_by: str
 
 
 @dataclass
@@ -47,6 +64,7 @@ class Inspection:
     constants: int = 0
     weight_bytes: int = 0
     unknown: list[Unknown] = field(default_factory=list[Unknown])
+    boundaries: list[Boundary] = field(default_factory=list[Boundary])
 
     def to_json(self) -> dict[str, Any]:
         """As plain data."""
@@ -79,8 +97,24 @@ def inspect_module(module: ModuleOp, ctx: QContext) -> Inspection:
             _weigh(op, ctx, blobs, result)
     result.ops = dict(sorted(result.ops.items(), key=lambda item: (-item[1], item[0])))
     result.weight_bytes += sum(blobs.values())
+    result.boundaries = [_boundary(finding) for finding in find_boundaries(module, ctx)]
     result.unknown = sorted(unknown.values(), key=lambda u: (-u.count, u.kind))
     return result
+
+
+def _boundary(finding: Finding) -> Boundary:
+    op = finding.op
+    return Boundary(
+        finding.code,
+        _kind(op) if isinstance(op, NodeOp | UnregisteredOp) else op.name,
+        op.sym_name.data if isinstance(op, FuncOp) else key_text(op),
+        location_text(op.location),
+        finding.message,
+        finding.flops,
+        finding.bytes,
+        finding.fix,
+        finding.blocked_by,
+    )
 
 
 def _name(op: Operation) -> str:

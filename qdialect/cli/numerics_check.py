@@ -19,7 +19,7 @@ from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.utils.test_value import create_ssa_value
 
 from qdialect.context import QContext
-from qdialect.dialects.quant import DCastOp, QCastOp, quant_element
+from qdialect.dialects.quant import ROUNDING_KEY, DCastOp, QCastOp, quant_element
 from qdialect.dialects.verifier import op_where
 from qdialect.errors import InputError, QError, UnsupportedError
 from qdialect.interpreter import (
@@ -31,6 +31,7 @@ from qdialect.interpreter import (
 )
 from qdialect.passes.manager import Instrumentation
 from qdialect.rewrite.remarks import Remark
+from qdialect.transforms.fold_interface import ROUNDING
 
 
 class NumericsCheck(Instrumentation):
@@ -110,13 +111,17 @@ def worst_difference(
     old, new = first.function(symbol).function_type, function.function_type
     takes = list(zip(old.inputs.data, new.inputs.data, strict=True))
     gives = list(zip(old.outputs.data, new.outputs.data, strict=True))
+    notes = function.arg_attrs or [None] * len(takes)
+    roundings = [note.data.get(ROUNDING) if note else None for note in notes]
     worst = Difference(0.0, 0.0, 0.0, math.inf, None)
     for seed in range(samples):
         inputs = random_inputs(first.function(symbol), seed, boundary=seed % 2 == 1)
         reference = first.run(inputs, symbol)
-        results = second.run(
-            [converted(ctx, x, *types) for x, types in zip(inputs, takes, strict=True)], symbol
-        )
+        given = [
+            converted(ctx, x, *types, rounding=how)
+            for x, types, how in zip(inputs, takes, roundings, strict=True)
+        ]
+        results = second.run(given, symbol)
         # Judged as the interface was; the types come the other way round.
         results = [converted(ctx, y, b, a) for y, (a, b) in zip(results, gives, strict=True)]
         for found in compare_all(reference, results, old.outputs.data):
@@ -126,14 +131,22 @@ def worst_difference(
 
 
 def converted(
-    ctx: QContext, array: NDArray[Any], source: Attribute, target: Attribute
+    ctx: QContext,
+    array: NDArray[Any],
+    source: Attribute,
+    target: Attribute,
+    *,
+    rounding: Attribute | None = None,
 ) -> NDArray[Any]:
-    """A value across an interface that a pass changed between floats and codes."""
+    """A value across an interface that a pass changed between floats and codes, with
+    the rounding it recorded (default: half to even)."""
     if source == target:
         return array
     value: SSAValue = create_ssa_value(source)
     if quant_element(source) is None and quant_element(target) is not None:
         cast: Operation = QCastOp(value, target)
+        if rounding is not None:
+            cast.attributes[ROUNDING_KEY] = rounding
     elif quant_element(source) is not None and quant_element(target) is None:
         cast = DCastOp(value, target)
     else:

@@ -77,8 +77,15 @@ COMMANDS = {
         ),
         Command(
             "qopt inspect",
-            "Says what is in a model: ops, quantization, interface, weights.",
-            (Flag(("json",), "as JSON"), HELP),
+            "Says what is in a model: ops, quantization, interface, weights, and where integers\n"
+            "become floats and back; exit code 1 if that finds a code of --fail-on.",
+            (
+                Flag(("json",), "as JSON"),
+                Flag(
+                    ("fail-on",), "boundary codes that must not occur, B1 to B7", "value", "B1,B6"
+                ),
+                HELP,
+            ),
             ("IN",),
         ),
         Command(

@@ -95,6 +95,13 @@ def test_optimize_writes_remarks(model: Path, tmp_path: Path) -> None:
         (("optimize", "IN", "-o", "x.onnx", "--target=nope"), 2, "unknown target 'nope'"),
         (("optimize", "none.onnx", "-o", "x.onnx"), 1, "none.onnx"),
         (("inspect", "a.tflite"), 2, "use .onnx or .mlir"),
+        (("inspect", "IN", "--fail-on=b1"), 2, "not 'b1'; did you mean 'B1'?"),
+        (
+            ("inspect", "IN", "--fail-on", "B1,B9"),
+            2,
+            "codes (B1, B2, B3, B4, B5, B6, B7), not 'B9'",
+        ),
+        (("inspect", "IN", "--fail-on="), 2, "not ''"),
         (("run", "IN", "--input=i.npz"), 2, "--output Y.npz is missing"),
         (("run", "IN", "--input=none.npz", "--output=y.npz"), 1, "none.npz: error: cannot open"),
         (("diff", "IN"), 2, "B is missing"),
@@ -147,6 +154,33 @@ def test_inspect(model: Path) -> None:
     assert data["inputs"] == {"x": "tensor<1x8xf32>"}
     assert data["outputs"] == {"y": "tensor<1x8xf32>", "top": "tensor<1x2xf32>"}
     assert [(u["kind"], u["count"]) for u in data["unknown"]] == [("TopK", 1)]
+
+
+def test_inspect_tells_boundaries(model: Path) -> None:
+    result = run("inspect", model)
+    assert "quantization boundaries (6)" in result.out
+    assert "nn.relu r" in result.out
+    found = json.loads(run("inspect", model, "--json").out)["boundaries"]
+    assert [(b["code"], b["op"], b["key"]) for b in found] == [
+        ("B7", "func.func", "small"),
+        ("B7", "func.func", "small"),
+        ("B6", "quant.dcast", "d0"),
+        ("B3", "nn.relu", "r"),
+        ("B6", "quant.dcast", "y"),
+        ("B1", "TopK", "top"),
+    ]
+    assert (found[3]["flops"], found[3]["bytes"], found[3]["fix"]) == (8, 32, "integerize")
+    assert found[5]["blocked_by"]
+
+
+def test_inspect_fails_on_what_must_not_be(model: Path, tmp_path: Path) -> None:
+    assert run("inspect", model, "--fail-on", "B4,B5").code == 0
+    result = run("inspect", model, "--fail-on=B4, B3", "--fail-on=B1", "--json")
+    assert (result.code, result.err) == (1, "found B1, B3\n")
+    assert json.loads(result.out)["total"] > 0
+    out = tmp_path / "o.mlir"
+    assert run("optimize", model, "-o", out, "-q").code == 0
+    assert run("inspect", out, "--fail-on=B3").code == 0
 
 
 @pytest.mark.parametrize("engine", ["numpy", "onnxruntime"])
