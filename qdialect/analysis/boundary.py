@@ -65,7 +65,8 @@ class Finding:
 
     `flops` are float operations done there, `bytes` what crosses the boundary as
     float (both 0 where unknown or none); `fix` is a pass that mends it, if one
-    does; `blocked_by` names the first op of an island that keeps it float.
+    does; `blocked_by` names the first op of an island that keeps it float, `island`
+    are its ops (B3).
     """
 
     code: str
@@ -75,6 +76,7 @@ class Finding:
     bytes: int = 0
     fix: str = ""
     blocked_by: str = ""
+    island: tuple[Operation, ...] = ()
 
 
 def find_boundaries(module: Operation, session: QContext) -> list[Finding]:
@@ -291,6 +293,7 @@ class _Search:
             sum(size(result) for op in group for result in op.results),
             "" if blocker else fix,
             blocker,
+            tuple(group),
         )
 
     def _blocks(self, op: Operation) -> str:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from xdsl.dialects.builtin import UnknownLoc
 from xdsl.ir import Attribute, Operation, SSAValue
-from xdsl.traits import is_side_effect_free
+from xdsl.traits import get_effects, is_side_effect_free
 
 from qdialect.dialects.nn.base import KEY
 from qdialect.errors import QError
@@ -23,6 +23,7 @@ from qdialect.rewrite.remarks import Remark, key_text, location_text
 from qdialect.rewrite.rule import Refusal, Rule
 
 if TYPE_CHECKING:
+    from qdialect.behaviors import BehaviorRegistry
     from qdialect.context import QContext
 
 
@@ -33,8 +34,9 @@ class Rewriter:
     whose value they now compute (`keep`).
     """
 
-    def __init__(self, push: Any) -> None:
+    def __init__(self, push: Any, behaviors: BehaviorRegistry) -> None:
         self._push = push
+        self._behaviors = behaviors
         self.root: Operation | None = None
 
     def insert(self, op: Operation, before: Operation, keep: Operation | None = None) -> None:
@@ -98,7 +100,7 @@ class Rewriter:
     def drop(self, value: SSAValue) -> None:
         """Erase the definition of `value` if nothing uses it (and so on upwards)."""
         owner = value.owner
-        if isinstance(owner, Operation) and is_dead(owner):
+        if isinstance(owner, Operation) and is_dead(owner, self._behaviors):
             self._erase_all([owner])
         elif isinstance(owner, Operation):
             self._push(owner)
@@ -116,7 +118,7 @@ class Rewriter:
                 owner = value.owner
                 if not isinstance(owner, Operation):
                     continue
-                if is_dead(owner):
+                if is_dead(owner, self._behaviors):
                     pending.append(owner)
                 else:
                     self._push(owner)
@@ -129,14 +131,22 @@ class Rewriter:
             self._push(use.operation)
 
 
-def is_dead(op: Operation) -> bool:
-    """No result is used and erasing the op changes nothing else."""
+def is_dead(op: Operation, behaviors: BehaviorRegistry | None = None) -> bool:
+    """No result is used and erasing the op changes nothing else.
+
+    An op that is in `behaviors` is a function, unless its traits say that it does more.
+    """
     return (
         bool(op.results)
         and all(result.first_use is None for result in op.results)
         and op.parent is not None
-        and is_side_effect_free(op)
+        and (is_side_effect_free(op) or _is_declared(op, behaviors))
     )
+
+
+def _is_declared(op: Operation, behaviors: BehaviorRegistry | None) -> bool:
+    declared = behaviors is not None and behaviors.get(op) is not None
+    return declared and not op.regions and get_effects(op) is None
 
 
 def set_type(value: SSAValue, type: Attribute) -> None:
@@ -178,13 +188,15 @@ class Driver:
         """
         for rule in self._all:
             rule.prepare(module)
+        ops = 0
         for op in module.walk():
             self._push(op)
-        budget = 64 * len(self._queue) + 4096
+            ops += 1
+        budget = 64 * ops + 4096
         # Many rescales may each move through many ops: no op sees more of them than
         # there are ops, while rules in a circle come back to one place for ever.
         here: Counter[Attribute] = Counter()
-        rewriter = Rewriter(self._push)
+        rewriter = Rewriter(self._push, self.session.behaviors)
         fired = 0
         while self._queue:
             op = self._queue.popleft()

@@ -171,6 +171,9 @@ def visits(program: Program, pipeline: str, monkeypatch: pytest.MonkeyPatch) -> 
         (residual, "fold-rescale{numerics=relaxed}"),
         (rescales, "fold-rescale"),
         (rescales, "canonicalize"),
+        (residual, "move-casts"),
+        (residual, "move-casts{boundary=maximize-integer}"),
+        (residual, "move-casts{boundary=minimize-conversions}"),
     ],
 )
 def test_work_grows_with_the_graph(chain, pipeline: str, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -185,6 +188,19 @@ def test_many_rescales_sink_through_many_movements() -> None:
     assert len(done) == 40 * 41 // 2  # each through all movements below it
     names = [op.name for op in module.walk() if op.name.startswith(("nn.", "quant."))]
     assert names == ["nn.relu"] * 40 + ["quant.rescale"] * 40
+
+
+def test_one_rescale_moves_through_very_many_movements() -> None:
+    kinds = [tensor((4,), q) for q in (GRID[0], GRID[2])]
+    p = Program("a rescale below 4 500 movements")
+    x = p.argument(kinds[0], None)  # type: ignore[arg-type]
+    for _ in range(4500):
+        x = p.nn(f"flip {x} axes [0]", [kinds[0]], kinds[0])
+    p.returns(p.op(f"quant.rescale {x}", *kinds), kinds[1])
+    module, ctx = parse(p.text)
+    assert len(fired(apply(module, ctx, "hoist-rescale"))) == 4500
+    names = [op.name for op in module.walk() if op.name.startswith(("nn.", "quant."))]
+    assert names[0] == "quant.rescale"
 
 
 class Undoing(Rule[Operation]):
