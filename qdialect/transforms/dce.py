@@ -19,19 +19,22 @@ from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.passes import ModulePass
 
+from qdialect.context import session
 from qdialect.rewrite.driver import is_dead
 
 
 @dataclass(frozen=True)
 class Dce(ModulePass):
-    """Dead code elimination; keeps anything with an effect or of unknown effect."""
+    """Dead code elimination; keeps anything with an effect, and of unknown effect
+    if nothing is declared of it."""
 
     name = "dce"
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
+        behaviors = session(ctx).behaviors
         # Users come after definitions, so one backward sweep sees every op after
         # all of its users are gone.
         for inner in reversed(list(op.walk())):
-            if is_dead(inner):
+            if is_dead(inner, behaviors):
                 inner.detach()
                 inner.erase()

@@ -12,7 +12,7 @@ from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp, StringAttr
 from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.passes import ModulePass
-from xdsl.traits import is_side_effect_free
+from xdsl.traits import get_effects
 
 from qdialect.analysis.codes import is_integer
 from qdialect.behaviors import Behavior
@@ -103,8 +103,11 @@ def refuse_types(
     operands: Sequence[Attribute],
     results: Sequence[Attribute],
 ) -> Refusal | None:
-    """Why `op` must not take these types: its declaration, or the target."""
-    if op.regions or not is_side_effect_free(op):
+    """Why `op` must not take these types: its declaration, or the target.
+
+    A declaration says that an op is a function; traits may say that it does more.
+    """
+    if op.regions or get_effects(op):
         return Refusal("effects", f"'{op.name}' may do more than compute its results")
     ports = [(behavior.operand_port(i), t, op.operands[i]) for i, t in enumerate(operands)]
     ports += [(behavior.result_port(i), t, op.results[i]) for i, t in enumerate(results)]

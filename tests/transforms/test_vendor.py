@@ -16,7 +16,7 @@ from xdsl.irdl import (
     result_def,
     traits_def,
 )
-from xdsl.traits import Pure
+from xdsl.traits import MemoryWriteEffect, Pure
 
 from qdialect.backends.mlir import module_text
 from qdialect.behaviors import Accumulator, Behavior, Port, Rule, axes
@@ -132,15 +132,32 @@ class Log(Vendor):
     """x, and a line in somebody's log."""
 
     name = "acme.log"
+    traits = traits_def(MemoryWriteEffect())
 
 
-ACME = Dialect("acme", [Mirror, Floor, Square, Negate, Log])
+@irdl_op_definition
+class Round(Vendor):
+    """An op whose class says nothing about effects."""
+
+    name = "acme.round"
+
+
+@irdl_op_definition
+class Ceil(Vendor):
+    """min(x, 1), and nothing about effects."""
+
+    name = "acme.ceil"
+
+
+ACME = Dialect("acme", [Mirror, Floor, Square, Negate, Log, Round, Ceil])
 BEHAVIORS = [
     Behavior("acme.mirror", (TIED,), (RESULT,), movement=lambda op: Flip((0,))),
     Behavior("acme.floor", (TIED,), (RESULT,), order_preserving=True, levels=lambda op: (-1.0,)),
     Behavior("acme.square", (INPUT,)),
     Behavior("acme.negate", (TIED,), (RESULT,)),
     Behavior("acme.log", (INPUT,)),
+    Behavior("acme.round", (INPUT,)),
+    Behavior("acme.ceil", (TIED,), (RESULT,), order_preserving=True, levels=lambda op: (1.0,)),
 ]
 
 
@@ -209,6 +226,11 @@ def test_an_op_with_effects_is_left_alone() -> None:
     module, ctx = parse(PROGRAM.format(body=ISLAND.format(op="log")), session())
     remarks = apply(module, ctx, "integerize,cse,dce")
     assert [(r.rule, r.code) for r in remarks] == [("integerize-op", "effects")]
+
+
+def test_a_declaration_is_enough_without_traits() -> None:
+    assert run(ISLAND, "round", "integerize") == (["integerize-op"], "acme.round")
+    assert run(SUNK, "ceil", "sink-rescale") == (["sink-through-tied"], "acme.ceil quant.rescale")
 
 
 def test_without_a_declaration_nothing_is_assumed() -> None:
