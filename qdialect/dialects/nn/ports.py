@@ -126,29 +126,38 @@ def _verify_bias(op: Operation, acc: Accumulator) -> None:
     rhs = quant_element(op.operands[acc.rhs].type)
     if lhs is None or rhs is None:
         raise VerifyException(f"'{op.name}' op has a quantized bias on float operands")
-    if not bias_matches(lhs.qparams, rhs.qparams, bias.qparams):
-        raise VerifyException(
-            f"'{op.name}' op bias must be stored as i32 with zero point 0 and scale "
-            "(input scale * weight scale)"
-        )
+    reason = bias_refusal(lhs.qparams, rhs.qparams, bias.qparams)
+    if reason:
+        raise VerifyException(f"'{op.name}' op bias {reason}")
 
 
 def bias_matches(lhs: QParams, rhs: QParams, bias: QParams) -> bool:
-    """The bias invariant: i32, zero points 0, scale = product, to within the
-    rounding of the product to the expressed type (files store it rounded)."""
-    if bias.storage.width != 32 or any(bias.zero_point_list()):
-        return False
+    """Whether the bias invariant holds (`bias_refusal`)."""
+    return bias_refusal(lhs, rhs, bias) is None
+
+
+def bias_refusal(lhs: QParams, rhs: QParams, bias: QParams) -> str | None:
+    """Why the bias invariant does not hold, or None: i32, zero points 0, scale = product,
+    to within the rounding of the product to the expressed type (files store it rounded)."""
+    storage = bias.storage
+    if storage.width != 32 or not storage.signed or storage.is_float or storage.quantile:
+        return f"must be stored as i32, not {storage}"
+    zero = next((z for z in bias.zero_point_list() if z), 0)
+    if zero:
+        return f"must have zero point 0, not {zero}"
     if not lhs.is_per_tensor:
-        return False
+        return "has no scale where the input is not quantized per tensor"
     products = [lhs.scale * scale for scale in rhs.scale_list()]
     scales = bias.scale_list()
     if len(scales) not in (1, len(products)) and len(products) != 1:
-        return False
+        return f"has {len(scales)} scales for {len(products)} of the weight"
     count = max(len(scales), len(products))
-    return all(
-        _single(scales[i % len(scales)]) == _single(products[i % len(products)])
-        for i in range(count)
-    )
+    for i in range(count):
+        scale, product = scales[i % len(scales)], products[i % len(products)]
+        if _single(scale) != _single(product):
+            place = f" in channel {i}" if count > 1 else ""
+            return f"must have the scale input scale * weight scale = {product}{place}, not {scale}"
+    return None
 
 
 def _single(value: float) -> float:
