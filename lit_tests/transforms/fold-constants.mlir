@@ -35,6 +35,20 @@ func.func @add() -> tensor<2x!quant.uniform<u8:f32, 0.1>> {
   return %c : tensor<2x!quant.uniform<u8:f32, 0.1>>
 }
 
+// (1 * 0.5) * 2 + (2 * 0.5) * -1 + (0 * 0.5) * 4 = 0 ; 0.5 * 3 = 1.5 = 2 * 1.0, half even
+// CHECK-LABEL: @product
+// CHECK-NEXT:  nn.constant dense<{{\[\[}}0, 2]]> : tensor<1x2xi8> {nn.key = "y"}
+!row = tensor<1x3x!quant.uniform<i8:f32, 0.5:1>>
+!columns = tensor<2x3x!quant.uniform<i8:f32, 1.0>>
+!product = tensor<1x2x!quant.uniform<i8:f32, 1.0>>
+func.func @product() -> !product {
+  %a = nn.constant dense<[[2, 3, 1]]> : tensor<1x3xi8> : !row
+  %b = nn.constant dense<[[2, -1, 4], [3, 0, 0]]> : tensor<2x3xi8> : !columns
+  // expected-remark @+1 {{fold-arithmetic fired, exact}}
+  %y = nn.fully_connected %a, %b {nn.key = "y"} : (!row, !columns) -> !product
+  return %y : !product
+}
+
 // Both users get their own constant; the shared one keeps its key and value.
 // CHECK-LABEL: @shared
 // CHECK-DAG:   nn.constant dense<[1, 2]> : tensor<2xi8> {nn.key = "w"}
@@ -100,7 +114,7 @@ func.func @left(%x: tensor<2xf32>) -> (tensor<2xf32>, tensor<?xf32>, tensor<1x1x
   %m = nn.constant dense<[[1.0, 2.0]]> : tensor<1x2xf32> : tensor<1x2xf32>
   %n = nn.constant dense<[[1.0], [2.0]]> : tensor<2x1xf32> : tensor<2x1xf32>
   // CHECK: nn.matmul
-  // expected-remark @+1 {{fold-arithmetic refused [unsupported]}}
+  // expected-remark @+1 {{fold-arithmetic refused [numerics]: would be ties}}
   %2 = nn.matmul %m, %n : (tensor<1x2xf32>, tensor<2x1xf32>) -> tensor<1x1xf32>
   return %0, %1, %2 : tensor<2xf32>, tensor<?xf32>, tensor<1x1xf32>
 }

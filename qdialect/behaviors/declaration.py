@@ -126,9 +126,21 @@ class Behavior:
     clamp: Callable[[Operation], tuple[float, float]] | None = None
     #: whether a movement op copies its one operand unchanged
     is_identity: Callable[[Operation], bool] | None = None
-    #: the op on its operands, written with + - * / and clip(low, high) only: on exact
-    #: rationals what it means on quantized tensors, on numpy floats what it computes
+    #: the op on its operands, written with + - * / @, clip(low, high), reshape, swapaxes
+    #: and indexing only: on exact rationals what it means on quantized tensors, on numpy
+    #: floats what it computes; ValueError where it means nothing
     arithmetic: Callable[[Operation, Sequence[Any]], Any] | None = None
+    #: whether `arithmetic` also takes square roots, in which it is monotone
+    roots: bool = False
+    #: how many numbers `arithmetic` multiplies or sums where that is several for one
+    #: element of the result (on floats it then rounds several times)
+    work: Callable[[Operation], int] | None = None
+    #: the op on one operand in real units, evaluated in float64, where `arithmetic` cannot
+    #: say it and elements of the result depend on several of the operand
+    transcendental: RealFunction | None = None
+    #: for an op that picks elements by order: its result on the numbers of the operand in
+    #: any representation that keeps the order (codes, floats), given the lowest one
+    picks: Callable[[Operation, NDArray[Any], Any], NDArray[Any]] | None = None
     #: f(x) elementwise on one operand, in real units: a lookup table for <= 16 bits
     pointwise: RealFunction | None = None
     #: for f(x) = clamp(slope * x + offset) on one operand, the others being real
@@ -168,8 +180,8 @@ class Behavior:
             return "an order-preserving op cannot have a requantizing result"
         if self.levels and not self.order_preserving:
             return "levels are for order-preserving ops"
-        if self.clamp and not self.order_preserving:
-            return "a clamp is order-preserving"
+        if (self.clamp or self.picks) and not self.order_preserving:
+            return "a clamp is order-preserving, and so is picking by order"
         if self.mixes and not self.movement:
             return "mixes is for movement ops"
         if any(not 0 <= n < len(self.operands) for n in self.nonzero):

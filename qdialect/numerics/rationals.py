@@ -8,11 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from fractions import Fraction
-from math import inf
+from math import inf, isqrt
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from typing_extensions import Self
 
 from qdialect.numerics.quantize import spread, storage_dtype
 from qdialect.numerics.rounding import Rounding
@@ -20,9 +21,14 @@ from qdialect.qparams import QParams
 
 Array = NDArray[Any]
 
+_ROOT_BITS = 256
+"""Relative precision of square roots that are not rational."""
+
 
 class Rationals:
     """`num / den` elementwise, broadcasting as numpy does; at least one dimension."""
+
+    _excess = 0
 
     def __init__(self, num: Array, den: Array) -> None:
         self.num = num
@@ -77,27 +83,27 @@ class Rationals:
 
     # -- arithmetic ---------------------------------------------------------
 
-    def __add__(self, other: Rationals | float) -> Rationals:
+    def __add__(self, other: Rationals | Array | float) -> Self:
         o = _number(other)
-        return Rationals(self.num * o.den + o.num * self.den, self.den * o.den)
+        return self._new(self.num * o.den + o.num * self.den, self.den * o.den)
 
-    def __sub__(self, other: Rationals | float) -> Rationals:
+    def __sub__(self, other: Rationals | Array | float) -> Self:
         o = _number(other)
-        return Rationals(self.num * o.den - o.num * self.den, self.den * o.den)
+        return self._new(self.num * o.den - o.num * self.den, self.den * o.den)
 
-    def __mul__(self, other: Rationals | float) -> Rationals:
+    def __mul__(self, other: Rationals | Array | float) -> Self:
         o = _number(other)
-        return Rationals(self.num * o.num, self.den * o.den)
+        return self._new(self.num * o.num, self.den * o.den)
 
-    def __truediv__(self, other: Rationals | float) -> Rationals:
+    def __truediv__(self, other: Rationals | Array | float) -> Self:
         """x / 0 is an infinity of the sign of x, and 0 / 0 is 0."""
         o = _number(other)
         sign = np.where(o.num < 0, -1, 1)
         num: Array = self.num * o.den * sign
         den: Array = self.den * np.abs(o.num)
-        return Rationals(num, np.where((num == 0) & (den == 0), 1, den).astype(object))
+        return self._new(num, np.where((num == 0) & (den == 0), 1, den).astype(object))
 
-    def clip(self, low: float, high: float) -> Rationals:
+    def clip(self, low: float, high: float) -> Self:
         """min(max(x, low), high); bounds may be infinite."""
         num, den = self.num, self.den
         for bound, keeps in ((low, np.greater_equal), (high, np.less_equal)):
@@ -106,18 +112,72 @@ class Rationals:
             top, bottom = Fraction(bound).as_integer_ratio()
             kept = keeps(num * bottom, top * den)
             num, den = np.where(kept, num, top), np.where(kept, den, bottom)
-        return Rationals(num, den)
+        return self._new(num, den)
 
-    def sum(self, axis: int) -> Rationals:
+    def __matmul__(self, other: Rationals | Array) -> Self:
+        """Matrix product over the last two dimensions, broadcasting the others."""
+        rows, row_num, row_den = self._integers(-1)
+        columns, num, den = _number(other)._integers(-2)
+        product = _integer_product(rows, columns)
+        return self._new(product * (row_num * num), np.broadcast_to(row_den * den, product.shape))
+
+    def sqrt(self) -> Self:
+        """Square root of positive numbers (ValueError for others); one that is not
+        rational is rounded down, with `RootsUp` up."""
+        pairs = zip(self.num.flat, np.broadcast_to(self.den, self.shape).flat, strict=True)
+        roots = [self._root(int(num), int(den)) for num, den in pairs]
+        num, den = (np.array([root[side] for root in roots], object) for side in (0, 1))
+        return self._new(num.reshape(self.shape), den.reshape(self.shape))
+
+    def _root(self, num: int, den: int) -> tuple[int, int]:
+        if num <= 0 or den <= 0:
+            raise ValueError("square root of a number that is not positive")
+        root = isqrt(num * den)
+        if root * root == num * den:
+            return root, den
+        return isqrt((num * den) << 2 * _ROOT_BITS) + self._excess, den << _ROOT_BITS
+
+    def sum(self, axis: int) -> Self:
         """Sum along one dimension, which stays with extent 1."""
         common = np.lcm.reduce(self.den, axis, keepdims=True, initial=1)
         num = (self.num * (common // self.den)).sum(axis, keepdims=True)
-        return Rationals(num, common)
+        return self._new(num, common)
 
-    def reshape(self, *shape: int) -> Rationals:
+    def reshape(self, *shape: int) -> Self:
         """The same elements in row-major order under another shape."""
         den = np.broadcast_to(self.den, self.shape)
-        return Rationals(self.num.reshape(shape), den.reshape(shape))
+        return self._new(self.num.reshape(shape), den.reshape(shape))
+
+    def swapaxes(self, first: int, second: int) -> Self:
+        """With two dimensions exchanged."""
+        den = np.broadcast_to(self.den, self.shape)
+        return self._new(self.num.swapaxes(first, second), den.swapaxes(first, second))
+
+    def __getitem__(self, index: Any) -> Self:
+        """Elements by numpy indexing that leaves at least one dimension."""
+        return self._new(self.num[index], np.broadcast_to(self.den, self.shape)[index])
+
+    def _integers(self, axis: int) -> tuple[Array, Array, Array]:
+        """These numbers as integers * num / den, num and den constant along `axis`."""
+        if self.shape[axis] == 0:
+            one = np.ones((1,) * self.num.ndim, object)
+            return self.num, one, one
+        den = np.broadcast_to(self.den, self.shape)
+        common = np.lcm.reduce(den, axis, keepdims=True)
+        num = self.num if np.all(den == common) else self.num * (common // den)
+        shared = np.gcd.reduce(num, axis, keepdims=True)
+        shared = np.where(shared == 0, 1, shared).astype(object)
+        return num // shared, shared, common
+
+    def _new(self, num: Array, den: Array) -> Self:
+        return type(self)(num, den)
+
+
+class RootsUp(Rationals):
+    """The same with square roots rounded up: with `Rationals`, whose are rounded down, an
+    interval that holds any function that is monotone in its roots."""
+
+    _excess = 1
 
 
 def round_ratio(num: Array, den: Array, rounding: Rounding) -> Array:
@@ -136,9 +196,21 @@ def round_ratio(num: Array, den: Array, rounding: Rounding) -> Array:
     return np.where((twice > safe) | ((twice == safe) & up), below + 1, below)
 
 
-def _number(value: Rationals | float) -> Rationals:
+def _integer_product(a: Array, b: Array) -> Array:
+    """Exact `a @ b` of Python integers; by BLAS where float64 holds every sum."""
+    largest = np.abs(a).max(initial=0) * np.abs(b).max(initial=0) * a.shape[-1]
+    if largest >= 1 << 53:
+        return a @ b
+    return (a.astype(np.float64) @ b.astype(np.float64)).astype(np.int64).astype(object)
+
+
+def _number(value: Rationals | Array | float) -> Rationals:
     if isinstance(value, Rationals):
         return value
+    if isinstance(value, np.ndarray):
+        if value.dtype.kind == "f":
+            return Rationals.of_floats(value)
+        return Rationals.of_integers(value.astype(np.int64))
     top, bottom = Fraction(value).as_integer_ratio()
     return Rationals(np.array([top], object), np.array([bottom], object))
 

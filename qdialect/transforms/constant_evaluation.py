@@ -3,7 +3,8 @@
 A movement op copies: `IndexMap.apply` on stored values, qparams checked with the law
 (sigma o phi, law 2.2). An op with `arithmetic` means dequantize exactly, compute,
 quantize once; on floats it is evaluated in their own type (f16 and bf16 in f32, rounded
-once). Nothing here is shared with the interpreter, which judges it.
+once; left where that sums non-finite numbers). What takes more than `WORK` products is
+left. Nothing here is shared with the interpreter, which judges it.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ from qdialect.dialects.nn.constants import element_name
 from qdialect.dialects.nn.ports import canonical
 from qdialect.dialects.quant import UniformType, element_type, storage_type
 from qdialect.numerics.quantize import round_floats, spread
-from qdialect.numerics.rationals import Rationals
+from qdialect.numerics.rationals import Rationals, RootsUp
 from qdialect.numerics.rounding import Rounding
 from qdialect.qparams.field import Field
 from qdialect.qparams.legality import Illegal
@@ -156,16 +157,26 @@ def mix(op: Operation, behavior: Behavior, arrays: Sequence[Array]) -> list[Arra
 # -- arithmetic -------------------------------------------------------------------
 
 
+WORK = 1 << 22
+"""Exact sums of more numbers than this are left to run time."""
+
+
 def compute(op: Operation, behavior: Behavior, arrays: Sequence[Array]) -> Array | Refusal:
     """The single result of `op`, which computes, on constants that hold `arrays`."""
     shape = shape_of(op.results[0])
     solid = [array.reshape(array.shape or (1,)) for array in arrays]
-    if any(qparams_of(v) is not None for v in (*op.operands, *op.results)):
-        result = _on_codes(op, behavior, solid)
-    elif isinstance(element_type(op.results[0].type), IntegerType):
-        result = _on_integers(op, behavior, solid)
-    else:
-        result = _on_floats(op, behavior, solid)
+    work = behavior.work(op) if behavior.work is not None else 0
+    if work > WORK:
+        return Refusal("work", f"{work} numbers to multiply or sum, the cap is {WORK}")
+    try:
+        if any(qparams_of(v) is not None for v in (*op.operands, *op.results)):
+            result = _on_codes(op, behavior, solid)
+        elif isinstance(element_type(op.results[0].type), IntegerType):
+            result = _on_integers(op, behavior, solid)
+        else:
+            result = _on_floats(op, behavior, solid)
+    except ValueError as error:
+        return Refusal("unsupported", str(error))
     return result if isinstance(result, Refusal) else result.reshape(shape)
 
 
@@ -203,14 +214,22 @@ def _on_codes(op: Operation, behavior: Behavior, arrays: Sequence[Array]) -> Arr
         bounds = behavior.clamp(op)
         low, high = (_bound(bound, op.operands[0], arrays[0]) for bound in bounds)
         return np.minimum(np.maximum(arrays[0], low), high)
-    if behavior.arithmetic is None and behavior.pointwise is None:
+    if behavior.picks is not None:
+        return behavior.picks(op, arrays[0], declared.storage.min)
+    function = behavior.pointwise or behavior.transcendental
+    if behavior.arithmetic is None and function is None:
         return _unsupported(op)
     reals = _exact(op.operands, arrays)
     if isinstance(reals, Refusal):
         return reals
     if behavior.arithmetic is not None:
         exact: Rationals = behavior.arithmetic(op, reals)
-        return exact.quantize(declared, rounding)
+        codes = exact.quantize(declared, rounding)
+        if behavior.roots:
+            upper = behavior.arithmetic(op, [RootsUp(x.num, x.den) for x in reals])
+            if np.any(upper.quantize(declared, rounding) != codes):
+                return Refusal("tie", "a square root does not decide which code is nearest")
+        return codes
     return _on_table(op, behavior, reals[0])
 
 
@@ -232,16 +251,21 @@ _LIBRARY_ERROR = 2.0**-48
 def _on_table(op: Operation, behavior: Behavior, x: Rationals) -> Array | Refusal:
     """A transcendental function of exact operands, where no result is near a tie."""
     declared = qparams_of(op.results[0])
-    assert declared is not None and behavior.pointwise is not None
+    function = behavior.pointwise or behavior.transcendental
+    assert declared is not None and function is not None
     try:
         operand = (x.num / x.den).astype(np.float64)
     except OverflowError:
         return Refusal("not-finite", "an operand is beyond float64")
     scale = spread(declared.scale_array(), declared, x.shape)
     zero = spread(declared.zero_point_array(), declared, x.shape)
-    steps = behavior.pointwise(op, operand) / scale
+    steps = function(op, operand) / scale
     distance = np.abs(np.abs(steps - np.floor(steps)) - 0.5)
-    if np.any(distance <= np.abs(steps) * _LIBRARY_ERROR):
+    error = _LIBRARY_ERROR
+    if behavior.transcendental is not None:
+        # Exponentials of operands that were rounded, and sums of them.
+        error += (4 * np.abs(operand).max(initial=0.0) + operand.size) * 2.0**-52
+    if np.any(distance <= np.abs(steps) * error):
         return Refusal("tie", "a result is too close to a rounding boundary to be decided")
     codes = round_floats(steps, Rounding.HALF_EVEN) + zero
     stored = np.clip(codes, declared.storage.min, declared.storage.max)
@@ -251,12 +275,15 @@ def _on_table(op: Operation, behavior: Behavior, x: Rationals) -> Array | Refusa
 def _on_integers(op: Operation, behavior: Behavior, arrays: Sequence[Array]) -> Array | Refusal:
     """Plain integers: exact; quotients towards zero, as ONNX has them."""
     dtype = arrays[0].dtype
-    if behavior.arithmetic is None:
+    if behavior.arithmetic is None and behavior.picks is None:
         return _unsupported(op)
     if dtype.kind not in "iu" or any(array.dtype != dtype for array in arrays):
         return Refusal(
             "dtype", f"no arithmetic on constants of {element_type(op.operands[0].type)}"
         )
+    if behavior.picks is not None:
+        return behavior.picks(op, arrays[0], np.iinfo(dtype).min)
+    assert behavior.arithmetic is not None
     exact: Rationals = behavior.arithmetic(op, [Rationals.of_integers(a) for a in arrays])
     try:
         whole = exact.truncate()
@@ -267,17 +294,26 @@ def _on_integers(op: Operation, behavior: Behavior, arrays: Sequence[Array]) -> 
 
 def _on_floats(op: Operation, behavior: Behavior, arrays: Sequence[Array]) -> Array | Refusal:
     name = str(element_type(op.results[0].type))
-    if name not in _FLOATS:
-        return Refusal("dtype", f"no arithmetic on constants of {name}")
-    widened = [_widened(array, name) for array in arrays]
+    names = [str(element_type(operand.type)) for operand in op.operands]
+    for each in (name, *names):
+        if each not in _FLOATS:
+            return Refusal("dtype", f"no arithmetic on constants of {each}")
+    widened = [_widened(array, each) for array, each in zip(arrays, names, strict=True)]
+    sums = behavior.work is not None and behavior.picks is None
+    if sums and not all(np.isfinite(array).all() for array in widened):
+        return Refusal("not-finite", "a constant holds NaN or infinity")
     with np.errstate(all="ignore"):
         if behavior.clamp is not None:
             low, high = behavior.clamp(op)
             return _narrowed(np.clip(widened[0], low, high), name)
+        if behavior.picks is not None:
+            return _narrowed(behavior.picks(op, widened[0], -np.inf), name)
         if behavior.arithmetic is not None:
-            return _narrowed(behavior.arithmetic(op, widened), name)
-        if behavior.pointwise is not None:
-            exact = behavior.pointwise(op, widened[0].astype(np.float64))
+            result: Array = behavior.arithmetic(op, widened)
+            return _narrowed(result.astype(_FLOATS[name], copy=False), name)
+        function = behavior.pointwise or behavior.transcendental
+        if function is not None:
+            exact = function(op, widened[0].astype(np.float64))
             return _narrowed(exact.astype(_FLOATS[name]), name)
     return _unsupported(op)
 

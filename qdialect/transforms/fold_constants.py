@@ -189,7 +189,9 @@ class FoldArithmetic(_FoldRule):
 
     def contract(self, match: _Fold) -> Contract:
         floats = all(quant_element(v.type) is None for v in match.op.results)
-        if floats and match.behavior.pointwise is not None:
+        behavior = match.behavior
+        several = behavior.pointwise or behavior.transcendental or behavior.work
+        if floats and several and not behavior.picks:
             note = "a float function of several roundings"
             return Contract(Numerics.TIES, note=note)
         return EXACT

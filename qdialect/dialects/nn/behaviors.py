@@ -12,6 +12,7 @@ from xdsl.ir import Operation
 
 from qdialect.behaviors import Accumulator, Affine, Behavior, Port, Rule, axes, no_axes
 from qdialect.behaviors.declaration import RealFunction
+from qdialect.dialects.nn import behaviors_sums as sums
 from qdialect.dialects.nn.base import shape_of
 from qdialect.dialects.nn.behaviors_movement import MOVEMENT, values
 
@@ -82,6 +83,10 @@ def _result_last_axis(op: Operation) -> frozenset[int]:
 def _depth(op: Operation) -> int:
     weight = shape_of(op.operands[1])
     return prod(weight[1:])
+
+
+def _row(op: Operation) -> int:
+    return shape_of(op.operands[0])[-1]
 
 
 # -- elementwise functions (real units) -----------------------------------
@@ -226,6 +231,8 @@ BEHAVIORS: tuple[Behavior, ...] = (
         ),
         (Port("result", axes=axes(1)),),
         accumulator=Accumulator(0, 1, 2, lambda op: 0, lambda op: 1, _depth),
+        arithmetic=sums.conv2d,
+        work=sums.products(_depth),
     ),
     Behavior(
         "nn.fully_connected",
@@ -236,6 +243,8 @@ BEHAVIORS: tuple[Behavior, ...] = (
         ),
         (Port("result", axes=axes(1)),),
         accumulator=Accumulator(0, 1, 2, lambda op: 0, lambda op: 1, _depth),
+        arithmetic=sums.fully_connected,
+        work=sums.products(_depth),
     ),
     Behavior(
         "nn.matmul",
@@ -247,8 +256,10 @@ BEHAVIORS: tuple[Behavior, ...] = (
             None,
             lambda op: len(shape_of(op.operands[1])) - 1,
             lambda op: len(shape_of(op.results[0])) - 1,
-            lambda op: shape_of(op.operands[0])[-1],
+            _row,
         ),
+        arithmetic=sums.matmul,
+        work=sums.products(_row),
     ),
     _binary("nn.add", operator.add, _add_affine, _unit_gain),
     _binary("nn.sub", operator.sub, _sub_affine, _unit_gain),
@@ -278,17 +289,23 @@ BEHAVIORS: tuple[Behavior, ...] = (
         (Port("result", Rule.TIED, axes=axes(0, 1)),),
         order_preserving=True,
         levels=_padding_level,
+        picks=sums.max_pool2d,
+        work=sums.products(sums.window),
     ),
     Behavior(
         "nn.avg_pool2d",
         (Port("input", axes=axes(0, 1)),),
         (Port("result", axes=axes(0, 1)),),
+        arithmetic=sums.avg_pool2d,
+        work=sums.products(sums.window),
         gain=_unit_gain,
     ),
     Behavior(
         "nn.global_avg_pool2d",
         (Port("input", axes=axes(0, 1)),),
         (Port("result", axes=axes(0, 1)),),
+        arithmetic=sums.global_avg_pool2d,
+        work=sums.products(sums.area),
         gain=_unit_gain,
     ),
     Behavior(
@@ -298,8 +315,11 @@ BEHAVIORS: tuple[Behavior, ...] = (
             *(Port(role, Rule.PLAIN, axes=no_axes) for role in _STATISTIC),
         ),
         (Port("result", axes=None),),
+        arithmetic=sums.batch_norm,
+        roots=True,
+        work=sums.products(lambda op: 1),
     ),
-    Behavior("nn.softmax", (Port("input"),), gain=_unit_gain),
+    Behavior("nn.softmax", (Port("input"),), gain=_unit_gain, transcendental=sums.softmax),
     *MOVEMENT,
 )
 
