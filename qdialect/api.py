@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 
 Engine = Literal["numpy", "onnxruntime"]
 Form = Literal["qdq", "qoperator"]
+TextVersion = Literal["v22", "v24"]
+"""The MLIR release whose spelling of quant types is written; see docs/howto."""
 
 
 @dataclass
@@ -43,6 +45,12 @@ class Model:
         from qdialect.backends.mlir import module_text
 
         return module_text(self.module, self.ctx)
+
+    def text(self, text_version: TextVersion | None = None) -> str:
+        """The MLIR text, with quant types spelled for a release (see `save`)."""
+        from qdialect.backends.mlir import module_text
+
+        return module_text(self.module, self.ctx, text_version=_known_version(text_version))
 
 
 def load(path: str | os.PathLike[str], ctx: QContext | None = None) -> Model:
@@ -77,12 +85,15 @@ def save(
     form: Form = "qdq",
     inline_weights: bool = False,
     runtime: str | None = None,
+    text_version: TextVersion | None = None,
 ) -> None:
     """Write the model as `.onnx` (in `form`) or as `.mlir` with its weights beside it.
 
     "qdq", the default whatever the model was optimized for, means the same bit for bit
     on any runtime; "qoperator" uses the integer kernels of ONNX Runtime.  `runtime` is
     the oldest version of it that the file is for ("1.23"; default: the installed one).
+    `text_version` is the MLIR release whose spelling of quant types `.mlir` gets: "v22"
+    refuses types it does not know; by default those are spelled as in "v24".
     """
     target = Path(path)
     if not target.parent.is_dir():
@@ -94,7 +105,13 @@ def save(
     elif target.suffix == ".mlir":
         from qdialect.backends.mlir import save_module
 
-        save_module(model.module, model.ctx, target, inline_weights=inline_weights)
+        save_module(
+            model.module,
+            model.ctx,
+            target,
+            inline_weights=inline_weights,
+            text_version=_known_version(text_version),
+        )
     else:
         raise UsageError(f"cannot tell the kind of '{target}': use .onnx or .mlir")
 
@@ -186,6 +203,12 @@ def check_numerics(level: str) -> str:
         return str(Numerics.parse(level))
     except ValueError as error:
         raise UsageError(str(error), code="unknown-level") from None
+
+
+def _known_version(version: str | None) -> str | None:
+    if version not in (None, "v22", "v24"):
+        raise UsageError(f"text_version is v22 or v24, not '{version}'", code="unknown-version")
+    return version
 
 
 def _target(target: str | Target) -> Target:

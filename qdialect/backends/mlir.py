@@ -15,6 +15,7 @@ from xdsl.ir import Attribute, ParametrizedAttribute
 from qdialect.backends.mlir_printer import MLIRPrinter
 from qdialect.context import QContext
 from qdialect.dialects.nn.constants import BlobAttr
+from qdialect.dialects.quant import TextVersion, printing_for
 from qdialect.dialects.verifier import op_where
 from qdialect.errors import InputError, QError, Where
 from qdialect.weights import replacing
@@ -35,8 +36,12 @@ def print_module(
     inline_weights: bool = False,
     external: Container[str] | None = None,
     keep_names: bool = True,
+    text_version: TextVersion | str | None = None,
 ) -> None:
     """Write `module` and a final newline.
+
+    `text_version`: whose spelling quant types get, "v22" or "v24"; "v22" is an InputError
+    where a type has none. Default: as "v22", with types it does not know as "v24".
 
     Values keep their names, or with `keep_names=False` get those mlir-opt gives them.
 
@@ -59,7 +64,8 @@ def print_module(
         if not keep_names:
             printer.name_values(module)
         try:
-            printer.print_op(module)
+            with printing_for(TextVersion(text_version) if text_version else None):
+                printer.print_op(module)
         except QError as error:
             error.where = error.where or op_where(module)
             raise
@@ -83,6 +89,7 @@ def save_module(
     debuginfo: bool = False,
     inline_weights: bool = False,
     keep_names: bool = True,
+    text_version: TextVersion | str | None = None,
 ) -> None:
     """Write `x.mlir`, and its weights to `x.safetensors` unless they go inline.
 
@@ -103,6 +110,7 @@ def save_module(
             debuginfo=debuginfo,
             inline_weights=inline_weights,
             keep_names=keep_names,
+            text_version=text_version,
         )
     try:
         with replacing(target) as temporary:

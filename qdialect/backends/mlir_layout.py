@@ -29,6 +29,8 @@ from xdsl.printer import Printer
 from xdsl.traits import IsolatedFromAbove, IsTerminator
 
 from qdialect.backends.mlir_names import value_names
+from qdialect.dialects.verifier import op_where
+from qdialect.errors import QError
 
 _FUNC_PROPERTIES = ("sym_name", "function_type", "sym_visibility", "arg_attrs", "res_attrs")
 
@@ -46,6 +48,13 @@ class LayoutPrinter(Printer):
 
     @override
     def print_op(self, op: Operation) -> None:
+        try:
+            self._print_op(op)
+        except QError as error:
+            error.where = error.where or op_where(op)
+            raise
+
+    def _print_op(self, op: Operation) -> None:
         self._print_results(op)
         scope = op.has_trait(IsolatedFromAbove)
         if scope:

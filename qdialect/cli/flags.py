@@ -200,6 +200,13 @@ def _check_count(command: Command, positional: Sequence[str]) -> None:
         raise UsageError(f"unexpected argument '{extra}'", notes=(command.usage(),))
 
 
+QUANT_TEXT = Flag(
+    ("quant-text",),
+    "MLIR release that quant types are spelled for (default: v22, or v24 for what v22 lacks)",
+    "value",
+    "VERSION",
+    choices=("v22", "v24"),
+)
 HELP = Flag(("help", "h"), "show this help and exit")
 VERSION = Flag(("version", "v"), "show the version and exit")
 

@@ -6,6 +6,7 @@ import sys
 import time
 from collections.abc import Generator, Sequence
 from contextlib import contextmanager
+from typing import Any
 
 from typing_extensions import override
 from xdsl.dialects.builtin import ModuleOp
@@ -31,11 +32,16 @@ class IRDumps(Instrumentation):
         after_failure: bool,
         generic: bool,
         debuginfo: bool,
+        text_version: str | None = None,
     ) -> None:
         self._ctx = ctx
         self._before, self._after = before, after
         self._after_change, self._after_failure = after_change, after_failure
-        self._options = {"generic": generic, "debuginfo": debuginfo}
+        self._options: dict[str, Any] = {
+            "generic": generic,
+            "debuginfo": debuginfo,
+            "text_version": text_version,
+        }
         self._previous = ""
 
     @property

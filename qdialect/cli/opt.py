@@ -9,7 +9,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 
-from qdialect.cli.flags import HELP, VERSION, Arguments, Command, Flag, parse, write
+from qdialect.cli.flags import HELP, QUANT_TEXT, VERSION, Arguments, Command, Flag, parse, write
 from qdialect.cli.terminal import OK, guarded, table
 
 COMMAND = Command(
@@ -57,6 +57,7 @@ COMMAND = Command(
             "keep the names of values of the input (mlir-opt numbers them)",
         ),
         Flag(("mlir-print-debuginfo", "print-debuginfo"), "write locations"),
+        QUANT_TEXT,
         Flag(("mlir-print-ir-before",), "print the module before pass P", "value", "P"),
         Flag(("mlir-print-ir-after",), "print the module after pass P", "value", "P"),
         Flag(("mlir-print-ir-before-all",), "print the module before each pass"),

@@ -196,6 +196,7 @@ class OptDriver:
             after_failure=args.switch("mlir-print-ir-after-failure"),
             generic=args.switch("mlir-print-op-generic"),
             debuginfo=args.switch("mlir-print-debuginfo"),
+            text_version="v24" if args.text("quant-text") == "v24" else None,
         )
         return [dumps] if dumps.wanted else []
 
@@ -236,6 +237,7 @@ class OptDriver:
                     debuginfo=self.args.switch("mlir-print-debuginfo"),
                     inline_weights=self.args.switch("inline-weights"),
                     keep_names=self.args.switch("keep-value-names"),
+                    text_version=self.args.text("quant-text"),
                 )
             else:
                 save_text(path, self._joined(None))
@@ -255,6 +257,7 @@ class OptDriver:
                     debuginfo=self.args.switch("mlir-print-debuginfo"),
                     inline_weights=self.args.switch("inline-weights"),
                     keep_names=self.args.switch("keep-value-names"),
+                    text_version=self.args.text("quant-text"),
                     external=_beside(module, ctx, folder),
                 )
             )

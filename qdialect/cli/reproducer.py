@@ -57,7 +57,7 @@ class Reproducer(Instrumentation):
         quoted = pipeline.replace("\\", "\\\\").replace('"', '\\"')
         return (
             f"// qopt-opt --run-reproducer runs this file again; it failed with:\n{comment}\n"
-            f"{module_text(module, self.ctx, inline_weights=True)}\n"
+            f"{module_text(module, self.ctx, inline_weights=True, text_version='v24')}\n"
             "{-#\n  external_resources: {\n"
             f"    {GROUP}: {{\n"
             f'      pipeline: "{quoted}",\n'

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from qdialect.cli.flags import HELP, VERSION, Arguments, Command, Flag, parse, write
+from qdialect.cli.flags import HELP, QUANT_TEXT, VERSION, Arguments, Command, Flag, parse, write
 from qdialect.cli.opt import version_line
 from qdialect.cli.terminal import OK, guarded
 from qdialect.errors import UsageError
@@ -44,6 +44,7 @@ COMMAND = Command(
         ),
         Flag(("mlir-print-op-generic", "print-op-generic"), "write ops in the generic form"),
         Flag(("mlir-print-debuginfo", "print-debuginfo"), "write locations"),
+        QUANT_TEXT,
         HELP,
         VERSION,
     ),
@@ -109,17 +110,32 @@ def _read_mlir(args: Arguments, ctx: QContext) -> ModuleOp:
 
 
 def _write_mlir(module: ModuleOp, ctx: QContext, path: Path | None, args: Arguments) -> None:
-    from qdialect.backends.mlir import print_module, save_module
+    from qdialect.backends.mlir import module_text, save_module
 
+    version = args.text("quant-text")
     generic = args.switch("mlir-print-op-generic")
     debuginfo = args.switch("mlir-print-debuginfo")
     inline = args.switch("inline-weights")
     if path is None:
-        print_module(
-            module, ctx, sys.stdout, generic=generic, debuginfo=debuginfo, inline_weights=True
+        text = module_text(
+            module,
+            ctx,
+            generic=generic,
+            debuginfo=debuginfo,
+            inline_weights=True,
+            text_version=version,
         )
+        write(text)
     else:
-        save_module(module, ctx, path, generic=generic, debuginfo=debuginfo, inline_weights=inline)
+        save_module(
+            module,
+            ctx,
+            path,
+            generic=generic,
+            debuginfo=debuginfo,
+            inline_weights=inline,
+            text_version=version,
+        )
 
 
 def _write_onnx(

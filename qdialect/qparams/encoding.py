@@ -29,7 +29,7 @@ FLOAT_STORAGE = {"f8E4M3FN": (8, 448), "f8E5M2": (8, 57344), "f4E2M1FN": (4, 6)}
 
 @dataclass(frozen=True)
 class Quantile:
-    """A look-up table of storage codes: code number k, from the smallest, means table[k].
+    """A look-up table of storage codes: code number k, from the lower bound, means table[k].
 
     `value_type` is the MLIR type of the entries (`f16`, `i8`); `table` holds them
     as packed doubles (see `pack_f64`).

@@ -124,11 +124,16 @@ class TypeGenerator:
             return name + bounds, width, True
         if self.features.v24 and tables and roll < 0.2:
             width = self.random.choice([1, 2, 4])
-            table = ", ".join(self._float(self._real()) for _ in range(1 << width))
             bounds = ", <0:1>" if width > 1 and self.random.random() < 0.5 else ""
-            kind = self.random.choice(["ui", "u"])
+            count = 2 if bounds else 1 << width
+            table = ", ".join(self._float(self._real()) for _ in range(count))
+            kind = self.random.choice(["i", "si", "ui"])
             value = self.random.choice(["f16", "f32", "i8"])
-            return f"!quant.quantile<{kind}{width}:{value}, {{{table}}}{bounds}>", width, False
+            return (
+                f"!quant.quantile<{kind}{width}:{value}, {{{table}}}{bounds}>",
+                width,
+                kind != "ui",
+            )
         keyword = self.random.choice(["i", "u", "si", "ui"] if self.features.v24 else ["i", "u"])
         width = self.random.choice([1, 2, 3, 4, 5, 8, 8, 8, 12, 16, 24, 31, 32])
         signed = keyword in ("i", "si")

@@ -86,9 +86,9 @@ def test_versions_differ_in_signed_keywords():
         "!quant.uniform<f8E4M3FN:f32, 2.000000e+00>",
         "!quant.uniform<f4E2M1FN<-4:4>:f32, 2.000000e+00>",
         "!quant.quantile<ui1:f16, {-1.000000e+00,1.000000e+00}>",
-        "!quant.uniform<!quant.quantile<u1:f16, {-1.000000e+00,1.000000e+00}>:f32, 2.000000e+00>",
-        "!quant.uniform<!quant.quantile<i2:f16, {0.000000e+00,1.000000e+00,2.000000e+00,"
-        "3.000000e+00}, <0:1>>:f32:0, {2.000000e+00}>",
+        "!quant.uniform<!quant.quantile<ui1:f16, {-1.000000e+00,1.000000e+00}>:f32, 2.000000e+00>",
+        "!quant.uniform<!quant.quantile<i2:f16, {0.000000e+00,1.000000e+00}, <0:1>>"
+        ":f32:0, {2.000000e+00}>",
         "!quant.uniform<i8:f80, 1.000000e-01>",
     ],
 )

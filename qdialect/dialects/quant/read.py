@@ -8,7 +8,8 @@
     params     ::= `{` (param | params) (`,` (param | params))* `}`
     any        ::= `<` storage (`:` float-type)? `>`
     calibrated ::= `<` float-type `<` float `:` float `>` `>`
-    quantile   ::= `<` storage `:` type `,` `{` float (`,` float)* `}` (`,` bounds)? `>`
+    quantile   ::= `<` (`i`N | `si`N | `ui`N | float-storage) `:` type `,`
+                   `{` float (`,` float)* `}` (`,` bounds)? `>`
     storage    ::= (`i`N | `u`N | `si`N | `ui`N | float-storage) bounds?
                  | `!quant.quantile` quantile
     bounds     ::= `<` int64 `:` int64 `>`
@@ -138,7 +139,10 @@ def read_quantile(content: str, position: int, aliases: Aliases) -> tuple[Storag
 def _read_quantile(scan: Scanner, aliases: Aliases) -> Storage:
     start = scan.here()
     scan.expect("<")
+    base_start = scan.here()
     base = _read_storage_name(scan, aliases)
+    if base.keyword == "u":  # here, and only here, it is a builtin type
+        raise QuantSyntaxError("expected non-function type", base_start)
     scan.expect(":")
     value_type = scan.accept_identifier() or ""
     if value_type not in FORMATS and not _INTEGER_TYPE.fullmatch(value_type):
@@ -151,14 +155,19 @@ def _read_quantile(scan: Scanner, aliases: Aliases) -> Storage:
     scan.expect("}")
     low, high = _read_bounds(scan, base) if scan.accept(",") else (None, None)
     scan.expect(">")
-    codes = 1 << base.width
+    storage = Storage.of(base.spelling, low, high, Quantile(value_type, pack_f64(table)))
+    if storage.min >= storage.max:
+        raise QuantSyntaxError("storage min must be less than storage max", start)
+    if not all(map(math.isfinite, table)):
+        raise QuantSyntaxError("quantile values must be finite (no NaN or infinity)", start)
+    codes = 1 << base.width if storage.is_full_range else storage.max - storage.min + 1
     if len(table) != codes:
         raise QuantSyntaxError(
             f"quantile LUT size ({len(table)}) must equal the number of representable "
             f"storage values ({codes})",
             start,
         )
-    return Storage.of(base.spelling, low, high, Quantile(value_type, pack_f64(table)))
+    return storage
 
 
 def _read_storage(scan: Scanner, aliases: Aliases) -> Storage:

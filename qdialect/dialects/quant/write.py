@@ -1,8 +1,10 @@
 """The text of quant types: `<...>` after `!quant.uniform` and its sisters.
 
 Which release of MLIR the text is for is a `TextVersion`: passed as an argument,
-or set for a dynamic extent with `printing_for`.  Text for the default, LLVM 22,
-spells `si`/`ui` storage as `i`/`u`, as that release does itself.
+or set for a dynamic extent with `printing_for`.  Text for LLVM 22 spells `si`/`ui`
+storage as `i`/`u`, as that release does itself, and there is none for float storage
+and tables: InputError.  Without a version the text is that for LLVM 22, but for types
+that release does not know that for LLVM 24.
 """
 
 from __future__ import annotations
@@ -16,6 +18,7 @@ from functools import lru_cache
 from typing_extensions import assert_never
 
 from qdialect.dialects.quant.values import AnyParams, CalibratedRange
+from qdialect.errors import InputError
 from qdialect.numerics.float_text import FORMATS, float_text
 from qdialect.qparams.encoding import Layout, QParams, Storage
 
@@ -27,11 +30,11 @@ class TextVersion(Enum):
     V24 = "v24"
 
 
-_version: ContextVar[TextVersion] = ContextVar("quant_text_version", default=TextVersion.V22)
+_version: ContextVar[TextVersion | None] = ContextVar("quant_text_version", default=None)
 
 
 @contextmanager
-def printing_for(version: TextVersion) -> Generator[None, None, None]:
+def printing_for(version: TextVersion | None) -> Generator[None, None, None]:
     """Print quant types for `version` within the `with` block."""
     token = _version.set(version)
     try:
@@ -56,11 +59,13 @@ def calibrated_text(params: CalibratedRange) -> str:
     return f"<{params.expressed}<{float_text(params.min)}:{float_text(params.max)}>>"
 
 
-def quantile_text(storage: Storage) -> str:
+def quantile_text(storage: Storage, version: TextVersion | None = None) -> str:
     """`<ui1:f16, {-1.000000e+00,1.000000e+00}>`; `storage` must have a quantile table.
 
     LLVM 24 introduced it: there is no older spelling.
     """
+    if (version or _version.get()) is TextVersion.V22:
+        raise _unknown_to_v22(storage)
     if storage.quantile is None:
         raise ValueError("quantile_text of a storage without a table")
     table = ",".join(map(float_text, storage.quantile.values()))
@@ -68,21 +73,32 @@ def quantile_text(storage: Storage) -> str:
     return f"<{storage.spelling}:{storage.quantile.value_type}, {{{table}}}{bounds}>"
 
 
-def _spelling(storage: Storage, version: TextVersion) -> str:
-    if version is TextVersion.V22 and storage.keyword in ("si", "ui"):
+def _unknown_to_v22(storage: Storage) -> InputError:
+    what = "a look-up table" if storage.quantile is not None else f"{storage.spelling} storage"
+    return InputError(
+        f"text of MLIR 22 cannot express {what}",
+        code="unknown-to-version",
+        notes=("text of MLIR 24 can: --quant-text=v24",),
+    )
+
+
+def _spelling(storage: Storage, version: TextVersion | None) -> str:
+    if version is not TextVersion.V24 and storage.keyword in ("si", "ui"):
         return f"{'i' if storage.signed else 'u'}{storage.width}"
     return storage.spelling
 
 
-def _storage_text(storage: Storage, version: TextVersion) -> str:
+def _storage_text(storage: Storage, version: TextVersion | None) -> str:
+    if version is TextVersion.V22 and (storage.is_float or storage.quantile is not None):
+        raise _unknown_to_v22(storage)
     if storage.quantile is not None:
-        return f"!quant.quantile{quantile_text(storage)}"
+        return f"!quant.quantile{quantile_text(storage, version)}"
     bounds = "" if storage.is_full_range else f"<{storage.min}:{storage.max}>"
     return _spelling(storage, version) + bounds
 
 
 @lru_cache(maxsize=256)
-def _uniform_text(qparams: QParams, version: TextVersion) -> str:
+def _uniform_text(qparams: QParams, version: TextVersion | None) -> str:
     head = f"<{_storage_text(qparams.storage, version)}:{qparams.expressed}"
     scales = qparams.scale_list()
     if qparams.layout is Layout.BLOCK:
