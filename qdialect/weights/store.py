@@ -132,9 +132,22 @@ class BlobStore:
         """Map a safetensors file and add its tensors under the names in it.
 
         InputError (`bad-weight-store`) when the file is not a sound store: the
-        header is checked against the file size before anything is believed.
+        header is checked against the file size before anything is believed.  A name
+        that already stands for another weight is an error: nothing may change what
+        modules of this session refer to.
         """
-        self._blobs.update(_read(Path(path)))
+        read = _read(Path(path))
+        for key, blob in read.items():
+            known = self._blobs.get(key, blob)
+            same = (known.element, known.shape) == (blob.element, blob.shape)
+            if not same or known.data != blob.data:
+                raise InputError(
+                    f"tensor '{key}' is not the one that is open under this name",
+                    where=Where(file=str(path)),
+                    code="bad-weight-store",
+                    notes=("load the modules in sessions of their own",),
+                )
+        self._blobs.update(read)
 
     def save(self, path: str | os.PathLike[str], keys: Iterable[str]) -> None:
         """Write the blobs named `keys` as a safetensors file, atomically."""

@@ -26,7 +26,7 @@ from qdialect.dialects.nn import BlobAttr, ConstantOp, constant_array, make_cons
 from qdialect.dialects.onnx import ProtoAttr
 from qdialect.errors import InputError
 from qdialect.frontends.mlir import load_module, read_module
-from qdialect.weights import replacing
+from qdialect.weights import Blob, BlobStore, replacing
 
 
 def module_with(array, element):
@@ -149,6 +149,21 @@ def test_files_have_the_permissions_of_any_new_file(tmp_path: Path, mask: int, m
         "x.mlir": mode,
         "x.safetensors": mode,
     }
+
+
+def test_stores_of_one_session_do_not_change_each_others_weights(tmp_path: Path) -> None:
+    for name, value in (("a", 1), ("b", 2), ("c", 1)):
+        store = BlobStore()
+        raw = np.full(100, value, np.uint8).data
+        store._blobs["w"] = Blob("ui8", (100,), memoryview(raw))
+        store.save(tmp_path / f"{name}.safetensors", ["w"])
+    session = BlobStore()
+    session.open(tmp_path / "a.safetensors")
+    session.open(tmp_path / "c.safetensors")
+    with pytest.raises(InputError, match="'w' is not the one that is open") as caught:
+        session.open(tmp_path / "b.safetensors")
+    assert caught.value.code == "bad-weight-store"
+    assert session.get("w").array()[0] == 1
 
 
 def test_a_device_is_written_to_and_not_replaced() -> None:
