@@ -29,22 +29,13 @@ FLOATS = {
     "f4E2M1FN": "float4_e2m1fn",
 }
 NF4 = [
-    -1.0,
-    -0.6961928009986877,
-    -0.5250730514526367,
-    -0.39491748809814453,
-    -0.28444138169288635,
-    -0.18477343022823334,
-    -0.09105003625154495,
-    0.0,
-    0.07958029955625534,
-    0.16093020141124725,
-    0.24611230194568634,
-    0.33791524171829224,
-    0.44070982933044434,
-    0.5626170039176941,
-    0.7229568362236023,
-    1.0,
+    float(text)
+    for text in (
+        "-1.0 -0.6961928009986877 -0.5250730514526367 -0.39491748809814453 "
+        "-0.28444138169288635 -0.18477343022823334 -0.09105003625154495 0.0 "
+        "0.07958029955625534 0.16093020141124725 0.24611230194568634 0.33791524171829224 "
+        "0.44070982933044434 0.5626170039176941 0.7229568362236023 1.0 "
+    ).split()
 ]
 
 
@@ -334,6 +325,16 @@ def test_maxima_are_of_numbers_and_not_of_codes() -> None:
     floats = UniformType(F8)
     found = run(nn.ReluOp, [(u8([0x80, 0x81, 0x01, 0x7F]), floats)], floats)
     assert found.tolist() == [0, 0, 1, 0x7F]
+
+
+@pytest.mark.parametrize("q", [NF, F8, F4], ids=lambda q: str(q.storage))
+def test_constants_hold_codes(q: QParams) -> None:
+    codes = np.arange(1 << q.storage.width, dtype=np.uint8).reshape(2, -1)
+    op = nn.make_constant(codes, UniformType(q), CONTEXT.blobs)
+    op.verify()
+    found = evaluate_op(op, [], CONTEXT)[0]
+    assert found.dtype == np.uint8
+    np.testing.assert_array_equal(found, codes)
 
 
 def test_movement_copies_codes() -> None:

@@ -30,7 +30,7 @@ from xdsl.traits import ConstantLike, Pure
 from xdsl.utils.exceptions import VerifyException
 
 from qdialect.dialects.nn.base import TENSOR
-from qdialect.dialects.quant import UniformType, storage_type
+from qdialect.dialects.quant import UniformType
 from qdialect.weights import DTYPES, Blob, BlobStore
 
 if TYPE_CHECKING:
@@ -102,7 +102,7 @@ class ConstantOp(IRDLOperation):
         held = cast("TensorType[Any]", self.value.get_type())
         declared = cast("TensorType[Any]", self.result.type)
         element = declared.element_type
-        expected = storage_type(element.qparams) if isinstance(element, UniformType) else element
+        expected = _held(element) if isinstance(element, UniformType) else element
         if held.get_shape() != declared.get_shape() or held.element_type != expected:
             raise VerifyException(
                 f"'{self.name}' op holds a value of type {held}, which cannot stand for {declared}"
@@ -136,13 +136,20 @@ def element_name(element: Attribute) -> str:
     return str(element)
 
 
+def _held(element: UniformType) -> IntegerType:
+    """The integers that hold stored values; bits, for float storage."""
+    return IntegerType(element.qparams.storage.width)
+
+
 def _numpy_view(array: NDArray[Any], element: Attribute) -> NDArray[Any]:
-    """Reinterpret signless storage as unsigned where the quantized type says so."""
-    if isinstance(element, UniformType) and not element.qparams.storage.signed:
+    """Reinterpret signless storage as unsigned where the quantized type says so, or holds
+    the bits of floats."""
+    storage = element.qparams.storage if isinstance(element, UniformType) else None
+    if storage is not None and (storage.is_float or not storage.signed):
         import numpy as np
 
         unsigned = array.view(np.dtype(f"u{array.dtype.itemsize}"))
-        width = element.qparams.storage.width
+        width = storage.width
         # Elements narrower than a byte may come sign extended.
         return unsigned & ((1 << width) - 1) if width < 8 else unsigned
     return array
@@ -190,7 +197,7 @@ def make_constant(
     import numpy as np
 
     shape = array.shape
-    held = storage_type(element.qparams) if isinstance(element, UniformType) else element
+    held = _held(element) if isinstance(element, UniformType) else element
     if isinstance(element, UniformType) and array.dtype.kind == "u":
         array = array.view(np.dtype(f"i{array.dtype.itemsize}"))
     value = payload(array, TensorType(held, shape), store)
