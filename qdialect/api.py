@@ -57,12 +57,12 @@ def load(path: str | os.PathLike[str], ctx: QContext | None = None) -> Model:
     """The model in a `.onnx` or `.mlir` file, verified.
 
     `ctx` is a session of your own, with your dialects and behaviors registered; without
-    one, a new session that installed plug-ins extend.
+    one, a new session that installed plug-ins extend, and that keeps ops it does not know.
     """
     from qdialect.passes.plugins import Plugins
 
     source = Path(path)
-    session = Plugins().session() if ctx is None else ctx
+    session = Plugins().session(allow_unregistered=True) if ctx is None else ctx
     if source.suffix == ".onnx":
         from qdialect.frontends.mlir import verify_module
         from qdialect.frontends.onnx import import_model

@@ -37,6 +37,7 @@ from xdsl.dialects.builtin import (
     NoneAttr,
     StringAttr,
     TensorType,
+    UnregisteredOp,
 )
 from xdsl.ir import Attribute, BlockArgument, Dialect, Operation, SSAValue, TypeAttribute
 from xdsl.parser import AttrParser, Parser
@@ -69,6 +70,8 @@ for _name in OVERRIDDEN:
 assert hasattr(MLIRLexer, "_unescaped_characters_regex")
 assert hasattr(MLIRLexer, "_lex_string_literal")
 
+#: dialects of which every op is known
+_CLOSED = frozenset(("quant", "nn", "onnx"))
 _NEWLINE = re.compile("\n")
 _ALIAS_DEFINITION = re.compile(r"^([#!][A-Za-z$._-][\w$.-]*|[#!][0-9]+)[ \t]*=", re.MULTILINE)
 _HEX_ARRAY = re.compile(r"<\s*(?:b?f[0-9]+|f[468]E\w+)\s*:[^>]*\b0[xX]")
@@ -249,13 +252,16 @@ class MLIRParser(Parser):
 
     @override
     def _get_op_by_name(self, name: str) -> type[Operation]:
-        if name.startswith("quant.") and self.ctx.get_optional_op(name) is None:
-            # As in mlir-opt, whatever the options: the dialect allows no unknown ops.
+        found = self.ctx.get_optional_op(name, dialect_stack=self._parser_state.dialect_stack)
+        dialect = name.partition(".")[0]
+        if dialect in _CLOSED and (found is None or issubclass(found, UnregisteredOp)):
+            # As in mlir-opt, whatever the options: such a dialect allows no unknown ops.
+            found = None
+        if found is None and dialect == "quant":
             self.raise_error(
                 f"unregistered operation '{name}' found in dialect ('quant') that does not "
                 "allow unknown operations"
             )
-        found = self.ctx.get_optional_op(name, dialect_stack=self._parser_state.dialect_stack)
         if found is None:
             start = self._name_positions[-1]
             close = get_close_matches(name, [op.name for op in self.ctx.loaded_ops], 1, 0.8)

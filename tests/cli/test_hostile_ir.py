@@ -79,3 +79,40 @@ def test_weights_that_are_nowhere(tmp_path: Path) -> None:
     assert found.code == 1
     assert f"{source}: error: weight 'abc' is in no open weight store" in found.err
     assert not output.exists()
+
+
+UNKNOWN = """
+!q = !quant.uniform<u8:f32, 0.5:3>
+func.func @f(%x: tensor<4x!q>) -> tensor<4x!q> {
+  %0 = quant.dcast %x : tensor<4x!q> to tensor<4xf32>
+  %1 = nn.relu %0 : (tensor<4xf32>) -> tensor<4xf32>
+  %2 = quant.qcast %1 : tensor<4xf32> to tensor<4x!q>
+  %3 = "acme.magic"(%2) {nn.key = "m"} : (tensor<4x!q>) -> tensor<4x!q>
+  return %3 : tensor<4x!q>
+}
+"""
+
+
+def test_an_op_nobody_knows_stays_and_the_rest_is_optimized(tmp_path: Path) -> None:
+    source, output = tmp_path / "in.mlir", tmp_path / "out.mlir"
+    source.write_text(UNKNOWN)
+    assert call(qopt, "optimize", str(source), "-o", str(output)).code == 0
+    text = output.read_text()
+    assert '"acme.magic"' in text
+    assert "quant.qcast" not in text
+    inspected = call(qopt, "inspect", str(source))
+    assert "acme.magic  1  m" in inspected.out
+    found = call(qopt, "optimize", str(source), "-o", str(tmp_path / "out.onnx"))
+    assert found.code == 1
+    assert "'acme.magic' has no ONNX form" in found.err
+
+
+@pytest.mark.parametrize("name", ["nn.magic", "quant.magic", "onnx.magic"])
+def test_our_dialects_have_no_unknown_ops(tmp_path: Path, name: str) -> None:
+    source = tmp_path / "in.mlir"
+    source.write_text(UNKNOWN.replace("acme.magic", name))
+    for main, argv in ((qopt, ("inspect",)), (qopt_opt, ("--allow-unregistered-dialect",))):
+        found = call(main, *argv, str(source))
+        assert found.code == 1
+        assert f"{source}:7:" in found.err
+        assert name in found.err

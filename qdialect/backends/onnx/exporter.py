@@ -13,7 +13,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, cast
 
-from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, ModuleOp, StringAttr, TensorType
+from xdsl.dialects.builtin import (
+    ArrayAttr,
+    DictionaryAttr,
+    ModuleOp,
+    StringAttr,
+    TensorType,
+    UnregisteredOp,
+)
 from xdsl.dialects.func import FuncOp, ReturnOp
 from xdsl.ir import Operation, SSAValue
 
@@ -317,7 +324,8 @@ class Exporter:
 
     def unsupported(self, op: Operation, reason: str) -> UnsupportedError:
         """An error at `op`."""
-        return UnsupportedError(f"'{op.name}' {reason}", where=op_where(op))
+        name = op.op_name.data if isinstance(op, UnregisteredOp) else op.name
+        return UnsupportedError(f"'{name}' {reason}", where=op_where(op))
 
 
 def _at(entries: Sequence[DictionaryAttr], index: int, name: str) -> Any:
