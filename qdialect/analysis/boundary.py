@@ -20,16 +20,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from math import prod
 
 from xdsl.dialects.func import CallOp, FuncOp, ReturnOp
 from xdsl.ir import Operation, SSAValue
 
+from qdialect.analysis.cost import flops, size
 from qdialect.analysis.islands import Islands
 from qdialect.behaviors import Behavior, Port
 from qdialect.behaviors import Rule as PortRule
 from qdialect.behaviors.flow import carry_all_down, tied_operands
-from qdialect.behaviors.shapes import DYNAMIC, shape_of
+from qdialect.behaviors.shapes import shape_of
 from qdialect.context import QContext
 from qdialect.dialects.nn import ConstantOp, constant_of
 from qdialect.dialects.nn.ports import port_refusal
@@ -429,23 +429,3 @@ class _Search:
                     bytes=size(value),
                     fix=fold if direct else move,
                 )
-
-
-def elements(value: SSAValue) -> int:
-    """Number of elements, unknown extents counted as 1."""
-    return prod(1 if n == DYNAMIC else n for n in shape_of(value))
-
-
-def size(value: SSAValue) -> int:
-    """Bytes of a value as float32."""
-    return 4 * elements(value)
-
-
-def flops(op: Operation, behavior: Behavior | None) -> int:
-    """Float operations of `op`: two per product summed, one per element otherwise."""
-    if not op.results:
-        return 0
-    per_element = 1
-    if behavior is not None and behavior.accumulator is not None:
-        per_element = 2 * max(behavior.accumulator.depth(op), 1)
-    return per_element * elements(op.results[0])

@@ -1,0 +1,30 @@
+"""What values and ops cost, in elements, bytes and float operations."""
+
+from __future__ import annotations
+
+from math import prod
+
+from xdsl.ir import Operation, SSAValue
+
+from qdialect.behaviors import Behavior
+from qdialect.behaviors.shapes import DYNAMIC, shape_of
+
+
+def elements(value: SSAValue) -> int:
+    """Number of elements, unknown extents counted as 1."""
+    return prod(1 if n == DYNAMIC else n for n in shape_of(value))
+
+
+def size(value: SSAValue) -> int:
+    """Bytes of a value as float32."""
+    return 4 * elements(value)
+
+
+def flops(op: Operation, behavior: Behavior | None) -> int:
+    """Float operations of `op`: two per product summed, one per element otherwise."""
+    if not op.results:
+        return 0
+    per_element = 1
+    if behavior is not None and behavior.accumulator is not None:
+        per_element = 2 * max(behavior.accumulator.depth(op), 1)
+    return per_element * elements(op.results[0])
