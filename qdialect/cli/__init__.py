@@ -1,1 +1,1 @@
-"""TODO"""
+"""The commands people type; see docs/howto."""

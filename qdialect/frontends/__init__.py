@@ -1,1 +1,1 @@
-"""TODO"""
+"""Ways in: model formats read into our dialects."""
