@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from math import prod
 
+from xdsl.dialects.builtin import TensorType
 from xdsl.ir import Operation, SSAValue
 
 from qdialect.behaviors import Behavior
@@ -11,7 +12,9 @@ from qdialect.behaviors.shapes import DYNAMIC, shape_of
 
 
 def elements(value: SSAValue) -> int:
-    """Number of elements, unknown extents counted as 1."""
+    """Number of elements, unknown extents and an unknown rank counted as 1."""
+    if not isinstance(value.type, TensorType):
+        return 1
     return prod(1 if n == DYNAMIC else n for n in shape_of(value))
 
 

@@ -122,7 +122,9 @@ def _one_node(op: NodeOp, operands: Sequence[NDArray[Any]], store: BlobStore) ->
         helper.make_tensor_value_info(
             name, helper.np_dtype_to_tensor_dtype(array.dtype), array.shape
         )
-        for name, array in zip((*plain, *captured), operands, strict=True)
+        if hasattr(array, "dtype")
+        else value_info(name, value.type, None, None)  # a sequence
+        for name, array, value in zip((*plain, *captured), operands, op.operands, strict=True)
     ]
     results = [_result(f"output{i}", v) for i, v in enumerate(op.node_results()) if v is not None]
     graph = helper.make_graph([node], "node", typed, results)

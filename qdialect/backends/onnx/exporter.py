@@ -52,6 +52,7 @@ from qdialect.dialects.onnx import (
     PARAMS,
     RESULT_NAMES,
     derived_outputs,
+    integer_width,
     package,
     string_list,
 )
@@ -196,9 +197,9 @@ class Exporter:
         array = array.T if transposed else array
         code = self.code(op.result)
         quantized = quant_element(op.result.type)
-        narrow = quantized is not None and quantized.qparams.storage.width < 8
-        width = quantized.qparams.storage.width if narrow and quantized else 8
-        raw = packed(array, width) if narrow else array.tobytes()
+        width = integer_width(element_type(op.result.type)) or 8
+        width = quantized.qparams.storage.width if quantized is not None else width
+        raw = packed(array, width) if 1 < width < 8 else array.tobytes()
         return self.graph.initializer(self.key(op), code, array.shape, raw)
 
     def floats(self, value: SSAValue) -> str:
@@ -278,9 +279,17 @@ class Exporter:
 
     def _reserve(self, terminator: ReturnOp, names: list[str], results: list[str]) -> None:
         """Results that an op computes are written under the graph output's name."""
-        if len({*names, *results}) != len(names) + len(results):
-            duplicates = [n for n, count in Counter([*names, *results]).items() if count > 1]
-            raise InputError(f"two graph inputs or outputs are named '{duplicates[0]}'")
+        given = dict(zip(names, self.function.body.block.args, strict=False))
+        own = [
+            name
+            for value, name in zip(terminator.operands, results, strict=True)
+            if given.get(name) is not value  # an input that is given back under its name
+        ]
+        counts = Counter([*names, *own])
+        duplicates = [name for name, count in counts.items() if count > 1]
+        if duplicates or len(set(results)) != len(results):
+            twice = [name for name, count in Counter(results).items() if count > 1]
+            raise InputError(f"two graph inputs or outputs are named '{(duplicates + twice)[0]}'")
         for value, name in zip(terminator.operands, results, strict=True):
             owner = value.owner
             if isinstance(owner, Operation) and owner.name not in RENAMES:
