@@ -160,6 +160,7 @@ def _entries() -> tuple[PassEntry, ...]:
             "canonicalize",
             "remove what does nothing: redundant clamps, identity and paired movements",
             f"{here}.canonicalize:Canonicalize",
+            (_NUMERICS,),
         ),
         PassEntry("cse", "merge equal pure ops", f"{here}.cse:Cse"),
         PassEntry("dce", "erase pure ops whose results are unused", f"{here}.dce:Dce"),

@@ -21,25 +21,26 @@ becomes
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Operation
-from xdsl.passes import ModulePass
 
 from qdialect.analysis.codes import inside_bounds, is_integer, qparams_of
-from qdialect.context import session
+from qdialect.context import QContext
 from qdialect.dialects.nn import FlattenOp, ReshapeOp, TransposeOp, shape_of
 from qdialect.dialects.nn.base import ints
 from qdialect.dialects.nn.shapes import DYNAMIC
 from qdialect.dialects.quant import SCastOp
 from qdialect.numerics.contract import EXACT, Contract
 from qdialect.numerics.requantize import affines, real_range
-from qdialect.rewrite import Driver, Refusal, Rewriter, Rule
+from qdialect.rewrite import Refusal, Rewriter, Rule
 from qdialect.transforms.cast_rules import Pair
 from qdialect.transforms.dce import Dce
+from qdialect.transforms.rule_pass import RulePass
 
 
 class RedundantClamp(Rule[Operation]):
@@ -206,20 +207,21 @@ class StorageCastPair(Rule[Pair]):
 
 
 @dataclass(frozen=True)
-class Canonicalize(ModulePass):
-    """Remove what does nothing; see the module."""
+class Canonicalize(RulePass):
+    """Remove what does nothing; see the module. All its rules are exact."""
 
     name = "canonicalize"
 
-    def apply(self, ctx: Context, op: ModuleOp) -> None:
-        qctx = session(ctx)
-        rules = (
-            RedundantClamp(qctx),
-            RepeatedClamp(qctx),
-            IdentityMovement(qctx),
-            ComposeTranspose(qctx),
-            ComposeReshape(qctx),
-            StorageCastPair(qctx),
+    def rules(self, session: QContext) -> Sequence[Rule[Any]]:
+        return (
+            RedundantClamp(session),
+            RepeatedClamp(session),
+            IdentityMovement(session),
+            ComposeTranspose(session),
+            ComposeReshape(session),
+            StorageCastPair(session),
         )
-        Driver(qctx, rules, pass_name=self.name).run(op)
+
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        super().apply(ctx, op)
         Dce().apply(ctx, op)
