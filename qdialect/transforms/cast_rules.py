@@ -159,6 +159,7 @@ class DequantizeOfRescale(Rule[Pair]):
 
     def rewrite(self, match: Pair, rewriter: Rewriter) -> None:
         new = DCastOp(match.source, match.result.type)
+        new.attributes.update(match.lower.attributes)
         rewriter.insert(new, match.lower, keep=match.lower)
         rewriter.replace(match.lower, new.results)
 
