@@ -401,3 +401,80 @@ def test_missing_package(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(QError, match=r'pip install "qdialect\[onnx\]"') as caught:
         import_model("net.onnx", new_context())
     assert caught.value.code == "missing-package"
+
+
+def then_sliced(b: ModelBuilder) -> onnx.ModelProto:
+    """The model, its last node now a slice of dimension 2; shape inference of the onnx
+    package ends the process on it, so the builder must not see it."""
+    for name, value in (("start", 0), ("end", 5), ("axis", 2)):
+        b.const(name, [value], np.int64)
+    b.node("Identity", ["c"], "y")
+    b.output("y", shape=["a", "b", "c", "d"])
+    model = b.model(check=False)
+    model.graph.node[-1].op_type = "Slice"
+    model.graph.node[-1].input.extend(["start", "end", "axis"])
+    return model
+
+
+@pytest.mark.parametrize(
+    ("kind", "attributes", "more"),
+    [("MaxPool", {"kernel_shape": [9, 9]}, []), ("Conv", {}, ["w"]), ("Pad", {}, ["pads"])],
+)
+def test_negative_extents_before_a_slice(
+    kind: str, attributes: dict[str, Any], more: list[str]
+) -> None:
+    b = ModelBuilder()
+    b.const("w", np.ones((1, 1, 5, 5)), np.float32)
+    b.const("pads", [0, 0, -9, -9, 0, 0, 0, 0], np.int64)
+    b.node(kind, [b.input("x", [1, 1, 3, 3]), *more], "c", **attributes)
+    error = refused(then_sliced(b))
+    assert "node 'c_node'" in str(error)
+    assert "negative extent" in str(error)
+
+
+def test_negative_extent_of_an_input_is_unknown() -> None:
+    b = ModelBuilder()
+    b.node("Relu", [b.input("x", [2, 1, -1, 3])], "c")
+    import_model(then_sliced(b), new_context())
+
+
+@pytest.mark.parametrize("strides", [[0, 1], [1]])
+def test_strides_that_no_automatic_padding_fits(strides: list[int]) -> None:
+    b = ModelBuilder()
+    b.const("w", np.ones((1, 1, 1, 1)), np.float32)
+    x = b.input("x", [1, 1, 3, 3])
+    b.node("Conv", [x, "w"], "y", auto_pad="SAME_UPPER", strides=strides)
+    b.output("y", shape=[1, 1, 3, 3])
+    assert "node 'y_node'" in str(refused(b.model(check=False)))
+
+
+def test_graph_input_of_no_type() -> None:
+    model = unary("Relu", [3])
+    model.graph.input[0].type.tensor_type.elem_type = 0
+    assert refused(model).code == "invalid-onnx"
+
+
+def test_slice_of_axes_that_are_not_there() -> None:
+    b = ModelBuilder()
+    for name, value in (("start", 0), ("end", 5), ("axis", 0)):
+        b.const(name, [value], np.int64)
+    b.node("Slice", [b.input("x", []), "start", "end", "axis"], "y")
+    b.output("y", shape=[])
+    assert refused(b.model(check=False)).where is not None
+
+
+def test_resize_to_more_than_can_be_listed() -> None:
+    b = ModelBuilder()
+    b.const("scales", [1.0, 1.0, 2.0**31, 1.0], np.float32)
+    b.node(
+        "Resize",
+        [b.input("x", [1, 1, 2, 2]), "", "scales"],
+        "y",
+        mode="nearest",
+        nearest_mode="floor",
+        coordinate_transformation_mode="asymmetric",
+    )
+    b.output("y", shape=["a", "b", "c", "d"])
+    error = refused(b.model(check=False))
+    assert "node 'y_node'" in str(error)
+    assert "16777216" in str(error)

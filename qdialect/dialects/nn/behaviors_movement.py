@@ -206,7 +206,10 @@ def _flips_nothing(op: Operation) -> bool:
 
 
 def _keeps_coordinates(op: Operation) -> bool:
-    found = nearest_indices(shape_of(op.operands[0]), values(op))
+    shape = shape_of(op.operands[0])
+    if shape_of(op.results[0]) != shape:
+        return False
+    found = nearest_indices(shape, values(op))
     return all(index is None for index in found.indices)
 
 

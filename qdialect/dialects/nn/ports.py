@@ -99,7 +99,10 @@ def _verify_tied(op: Operation, behavior: Behavior) -> None:
             raise VerifyException(
                 f"'{op.name}' op must have the same qparams on operand and result"
             )
-        expected = carry_down(op, behavior, operands, index)
+        try:
+            expected = carry_down(op, behavior, operands, index)
+        except ValueError as error:
+            raise VerifyException(f"'{op.name}' op fits no such shapes: {error}") from None
         if isinstance(expected, Illegal):
             raise VerifyException(f"'{op.name}' op cannot carry these qparams: {expected.reason}")
         if expected not in (result.qparams, canonical(result.qparams, value)):

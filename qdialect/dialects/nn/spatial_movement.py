@@ -42,6 +42,9 @@ class _PhaseOp(UnaryOp):
         return values["block"]
 
 
+_LARGEST_RESIZED = 1 << 24
+
+
 @irdl_op_definition
 class DepthToSpaceOp(_PhaseOp):
     """[N, C * block^2, H, W] -> [N, C, H * block, W * block]"""
@@ -132,10 +135,17 @@ class ResizeNearestOp(UnaryOp):
                 n == 0 != size for n, size in zip(x, sizes, strict=True)
             ):
                 raise ShapeError(f"cannot resize {list(x)} to {list(sizes)}")
-            return [sizes]
+            return [_bounded(sizes)]
         if any(not 0.0 < scale < inf for scale in given):
             raise ShapeError(f"scales must be positive, but are {list(given)}")
-        return [tuple(_scaled(n, scale) for n, scale in zip(x, given, strict=True))]
+        return [_bounded(tuple(_scaled(n, scale) for n, scale in zip(x, given, strict=True)))]
+
+
+def _bounded(shape: Shape) -> Shape:
+    """The shape, if the indices along each dimension can be listed."""
+    if max((0, *shape)) > _LARGEST_RESIZED:
+        raise ShapeError(f"resizes to {list(shape)}, but dimensions end at {_LARGEST_RESIZED}")
+    return shape
 
 
 def _scaled(size: int, scale: float) -> int:

@@ -147,6 +147,13 @@ def window_properties(
     elif mode != "NOTSET":
         if DYNAMIC in spatial:
             return None
+        if len({len(strides), len(dilations), len(kernel), len(spatial)}) != 1 or min(strides) < 1:
+            raise InputError(
+                f"strides {list(strides)} and dilations {list(dilations)} fit no "
+                f"{len(spatial)} dimensions",
+                where=node.where,
+                code="invalid-node",
+            )
         low: list[int] = []
         high: list[int] = []
         for n, k, s, d in zip(spatial, kernel, strides, dilations, strict=True):

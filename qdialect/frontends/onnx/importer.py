@@ -62,7 +62,7 @@ from qdialect.frontends.onnx.attributes import ir_attribute
 from qdialect.frontends.onnx.load import LoadedModel, captured_names, load_model, subgraphs
 from qdialect.frontends.onnx.node import Node, stable_keys
 from qdialect.frontends.onnx.tensors import ELEMENT_NAMES
-from qdialect.frontends.onnx.types import dim_names, extents, value_type
+from qdialect.frontends.onnx.types import UNKNOWN, dim_names, extents, value_type
 from qdialect.weights import DTYPES
 
 if TYPE_CHECKING:
@@ -234,6 +234,12 @@ class Importer:
         quantized = quantized_inputs(self)
         for info in arguments:
             kind = value_type(info.type)
+            if kind == UNKNOWN:
+                raise InputError(
+                    f"graph input '{info.name}' has no type",
+                    where=self.loaded.where(),
+                    code="invalid-onnx",
+                )
             if info.name in quantized:
                 kind = with_element(kind, quantized[info.name])
             argument = self.block.insert_arg(kind, len(self.block.args))

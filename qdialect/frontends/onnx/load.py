@@ -215,11 +215,13 @@ def _check_and_infer(loaded: LoadedModel) -> None:
     onnx = package("onnx")
     _check_opset(loaded)
     light = _without_weights(loaded.model)
+    _forget_negative_extents(light.graph)
     checker = package("onnx.checker")
     try:
         checker.check_model(light)
     except checker.ValidationError as error:
         raise _rejected(loaded, str(error)) from None
+    _check_windows(loaded, light)
     try:
         inferred: ModelProto = package("onnx.shape_inference").infer_shapes(
             light, check_type=False, strict_mode=False, data_prop=True
@@ -229,6 +231,42 @@ def _check_and_infer(loaded: LoadedModel) -> None:
     graph = inferred.graph
     for infos in (graph.value_info, graph.output, graph.input):
         loaded.types.update((v.name, v.type) for v in infos if v.HasField("type"))
+
+
+def _forget_negative_extents(graph: GraphProto) -> None:
+    """They mean unknown ones, and shape inference ends the process on some."""
+    for value in (*graph.input, *graph.output, *graph.value_info):
+        for dim in value.type.tensor_type.shape.dim:
+            if dim.dim_value < 0:
+                dim.Clear()
+
+
+def _check_windows(loaded: LoadedModel, light: ModelProto) -> None:
+    """InputError if a node gives a negative extent.
+
+    Inference of `Slice` ends the process on one, so it is left out here.
+    """
+    onnx = package("onnx")
+    if not any(node.op_type == "Slice" for node in light.graph.node):
+        return
+    probe: ModelProto = onnx.ModelProto()
+    probe.CopyFrom(light)
+    probe.opset_import.append(onnx.helper.make_opsetid("qdialect.unknown", 1))
+    for node in probe.graph.node:
+        if node.op_type == "Slice":
+            node.domain = "qdialect.unknown"
+    try:
+        inferred = onnx.shape_inference.infer_shapes(probe, data_prop=True)
+    except (onnx.shape_inference.InferenceError, RuntimeError):
+        return  # the inference proper says it better
+    makers = {name: label(node) for node in light.graph.node for name in node.output}
+    for value in inferred.graph.value_info:
+        if any(dim.dim_value < 0 for dim in value.type.tensor_type.shape.dim):
+            raise InputError(
+                f"tensor '{value.name}' would have a negative extent",
+                where=loaded.where(makers.get(value.name)),
+                code="invalid-node",
+            )
 
 
 def _check_opset(loaded: LoadedModel) -> None:

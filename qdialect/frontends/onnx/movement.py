@@ -12,6 +12,7 @@ from qdialect.dialects import nn
 from qdialect.dialects.nn.shapes import DYNAMIC
 from qdialect.dialects.onnx import FLOATS
 from qdialect.dialects.quant import UniformType, element_type
+from qdialect.errors import InputError
 from qdialect.frontends.onnx.node import Node
 from qdialect.frontends.onnx.types import extents, value_type
 
@@ -105,6 +106,13 @@ def slice_(imp: Importer, node: Node) -> Results:
     axes = tuple(range(len(starts))) if axes is None else axes
     steps = (1,) * len(starts) if steps is None else steps
     full = [[0, 2**63 - 1, 1] for _ in range(rank)]
+    lengths = {len(starts), len(ends), len(axes), len(steps)}
+    if len(lengths) != 1 or not all(-rank <= axis < rank for axis in axes):
+        raise InputError(
+            f"slices axes {list(axes)} of a value of rank {rank}",
+            where=node.where,
+            code="invalid-node",
+        )
     for axis, *bounds in zip(axes, starts, ends, steps, strict=True):
         full[axis % rank] = bounds
     names = ("starts", "stops", "steps")
