@@ -1,0 +1,248 @@
+"""What it means for a requantizing port to take other qparams than it has.
+
+    up     a result written as b and then rescaled to c is written as c at once
+    down   an operand read as b, rescaled from a, is read as a
+
+Dropping the rescale drops one rounding, and perhaps a clip; `combine_rescale` has the
+algebra.  Both are asked before anything is built: rules ask about rescales that stand
+there, placement about rescales that could.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import TYPE_CHECKING, Any
+
+from xdsl.dialects.builtin import StringAttr
+from xdsl.ir import Attribute, Operation, SSAValue
+
+from qdialect.analysis.codes import qparams_of
+from qdialect.behaviors import Behavior
+from qdialect.context import QContext
+from qdialect.dialects.nn import constant_array, constant_of, make_constant
+from qdialect.dialects.nn.ports import bias_matches
+from qdialect.dialects.quant import UniformType
+from qdialect.numerics import requantize as exact
+from qdialect.numerics.contract import Contract, Numerics
+from qdialect.numerics.rounding import Rounding
+from qdialect.qparams import QParams
+from qdialect.rewrite import Refusal, Rewriter, retyped
+from qdialect.transforms.pair_contract import NO_GEMMLOWP, pair_contract, renumbers
+from qdialect.transforms.rule_pass import refuse_types, rounding_of, with_qparams
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+
+@dataclass(frozen=True)
+class Up:
+    """The result of `op`, of qparams `source`, rescaled to `target`."""
+
+    op: Operation
+    behavior: Behavior
+    source: QParams
+    target: QParams
+    rounding: Rounding
+
+    @property
+    def new_rounding(self) -> Rounding:
+        """How the new op rounds: as the rescale, unless that never rounds."""
+        same_scale = renumbers(self.source, self.target)
+        return rounding_of(self.op) if same_scale else self.rounding
+
+
+def up_contract(session: QContext, match: Up) -> Contract | Refusal:
+    """What writing the result as `target` at once may change."""
+    op = match.op
+    refusal = refuse_types(
+        session,
+        match.behavior,
+        op,
+        [v.type for v in op.operands],
+        [with_qparams(op.results[0], match.target)],
+    )
+    if refusal:
+        return refusal
+    if match.new_rounding is not rounding_of(op) and "rounding" not in op.properties:
+        return Refusal("rounding", f"'{op.name}' has no declared rounding")
+    return pair_contract(None, match.source, match.target, rounding_of(op), match.rounding)
+
+
+def absorb_up(match: Up, rewriter: Rewriter) -> Operation:
+    """The op with its result written as `target`, inserted before the old one."""
+    op = match.op
+    new = retyped(op, op.operands, [with_qparams(op.results[0], match.target)])
+    if "rounding" in new.properties:
+        new.properties["rounding"] = StringAttr(match.new_rounding.value)
+    rewriter.insert(new, op, keep=op)
+    return new
+
+
+@dataclass(frozen=True)
+class Down:
+    """Operand `index` of `op`, of qparams `middle`, rescaled from `source`; `seen` is
+    `source` with the bounds that its codes are known to keep."""
+
+    op: Operation
+    behavior: Behavior
+    index: int
+    source: QParams
+    seen: QParams
+    middle: QParams
+    rounding: Rounding
+
+    @property
+    def operand_types(self) -> list[Attribute]:
+        kinds = [v.type for v in self.op.operands]
+        kinds[self.index] = with_qparams(self.op.operands[self.index], self.source)
+        return kinds
+
+
+def down_contract(session: QContext, match: Down) -> Contract | Refusal:
+    """What reading the operand as `source` may change."""
+    refusal = refuse_types(
+        session,
+        match.behavior,
+        match.op,
+        match.operand_types,
+        [v.type for v in match.op.results],
+    )
+    if refusal:
+        return refusal
+    if match.rounding is Rounding.GEMMLOWP:
+        return NO_GEMMLOWP
+    cells = exact.cells(match.seen, match.middle)
+    if cells is None:
+        return Refusal("grid", "the two encodings lie on different grids")
+    bias = _new_bias(session, match)
+    if isinstance(bias, Refusal):
+        return bias
+    bias_error = bias.error if bias else Fraction(0)
+    if all(exact.is_lossless(src, mid) for src, mid in cells) and not bias_error:
+        return Contract(Numerics.EXACT, note="the rescale loses nothing")
+    gain = _gain(session, match)
+    out = qparams_of(match.op.results[0])
+    if gain is None or out is None:
+        return Refusal("unbounded", "no bound on what a change of this operand does")
+    step = min(out.scale_list())
+    change = gain * max(mid.scale for _, mid in cells) / 2 + float(bias_error)
+    steps = change / step + 1
+    if not all(exact.covers(mid, src) for src, mid in cells):
+        low, high = exact.real_range(cells[0][1])
+        note = f"the rescale clips to [{float(low):g}, {float(high):g}]"
+        return Contract(Numerics.SATURATION, steps, note)
+    return Contract(Numerics.BOUNDED, steps, "drops the rescale's rounding")
+
+
+def _gain(session: QContext, match: Down) -> float | None:
+    """Largest output change, in real units, per unit of change of the operand."""
+    if match.behavior.gain is not None:
+        return match.behavior.gain(match.op, match.index)
+    acc = match.behavior.accumulator
+    if acc is None or match.index != acc.lhs:
+        return None
+    weight = constant_of(match.op.operands[acc.rhs])
+    params = qparams_of(match.op.operands[acc.rhs])
+    if weight is None or params is None:
+        return None
+    real = np_abs_real(constant_array(weight, session.blobs), params)
+    axis, allowed = acc.rhs_axis(match.op), match.behavior.operand_port(acc.rhs).axes
+    # A vector on the right has no output dimension of its own: all of it is summed.
+    kept = {axis} if allowed is None or axis in allowed(match.op) else set[int]()
+    other = tuple(d for d in range(real.ndim) if d not in kept)
+    return float(real.sum(axis=other).max(initial=0.0))
+
+
+def absorb_down(session: QContext, match: Down, value: SSAValue, rewriter: Rewriter) -> Operation:
+    """The op reading `value`, of qparams `source`, inserted before the old one; its bias
+    is re-derived."""
+    operands = list(match.op.operands)
+    operands[match.index] = value
+    bias = _new_bias(session, match)
+    if isinstance(bias, _Bias):
+        acc = match.behavior.accumulator
+        assert acc is not None and acc.bias is not None
+        old = constant_of(operands[acc.bias])
+        assert old is not None
+        new_bias = make_constant(bias.codes, UniformType(bias.params), session.blobs)
+        rewriter.insert(new_bias, match.op, keep=old)
+        operands[acc.bias] = new_bias.result
+    new = retyped(match.op, operands, [v.type for v in match.op.results])
+    rewriter.insert(new, match.op, keep=match.op)
+    return new
+
+
+def _new_bias(session: QContext, match: Down) -> _Bias | Refusal | None:
+    """The re-derived bias, or None if the op has no quantized bias on this input."""
+    acc = match.behavior.accumulator
+    if acc is None or match.index not in (acc.lhs, acc.rhs) or acc.bias is None:
+        return None
+    if acc.bias >= len(match.op.operands):
+        return None
+    value = match.op.operands[acc.bias]
+    params = qparams_of(value)
+    if params is None:
+        return None
+    constant = constant_of(value)
+    if constant is None:
+        return Refusal("bias", "the bias is not a constant, so it cannot be re-derived")
+    sides = [qparams_of(match.op.operands[n]) for n in (acc.lhs, acc.rhs)]
+    sides[0 if match.index == acc.lhs else 1] = match.source
+    lhs, rhs = sides
+    if lhs is None or rhs is None or not lhs.is_per_tensor:
+        return Refusal("bias", "no scale to derive the bias from")
+    if bias_matches(lhs, rhs, params):
+        return None  # as when only the zero point changes
+    return derive_bias(constant_array(constant, session.blobs), params, lhs, rhs)
+
+
+@dataclass(frozen=True)
+class _Bias:
+    codes: NDArray[np.int32]
+    params: QParams
+    error: Fraction
+
+
+def derive_bias(
+    codes: NDArray[Any], params: QParams, lhs: QParams, rhs: QParams
+) -> _Bias | Refusal:
+    """A bias on the accumulator scale of new operands: s = s_lhs * s_rhs, zero point 0.
+
+    `error` is the largest change in real units.  Refused when a code leaves i32.
+    """
+    import numpy as np
+
+    scales: list[float] = [lhs.scale * s for s in rhs.scale_list()]
+    old = params.scale_list()
+    count = max(len(scales), len(old))
+    result = np.empty(codes.shape, np.int64)
+    error = Fraction(0)
+    for index in np.ndindex(codes.shape):
+        channel = int(index[0])
+        source = Fraction(old[channel % len(old)])
+        target = Fraction(scales[channel % len(scales)])
+        value = int(codes[index]) * source
+        code = exact.round_fraction(value / target, Rounding.HALF_EVEN)
+        if abs(code) > 2**31 - 1:
+            return Refusal("bias", "the re-derived bias does not fit 32 bits")
+        result[index] = code
+        error = max(error, abs(value - code * target))
+    if count == 1:
+        derived = QParams.per_tensor(params.storage, scales[0], 0, params.expressed)
+    else:
+        vector = [scales[c % len(scales)] for c in range(codes.shape[0])]
+        derived = QParams.per_axis(params.storage, 0, vector, None, params.expressed)
+    return _Bias(result.astype(np.int32), derived, error)
+
+
+def np_abs_real(codes: NDArray[Any], params: QParams) -> NDArray[np.float64]:
+    """|real value| of each code, in float64."""
+    import numpy as np
+
+    from qdialect.numerics.quantize import spread
+
+    zero = spread(params.zero_point_array(), params, codes.shape)
+    scale = spread(params.scale_array(), params, codes.shape)
+    return np.abs((codes.astype(np.float64) - zero) * scale)
