@@ -95,6 +95,9 @@ class Affine:
     high: float = inf
 
 
+Bounds = tuple[Fraction | None, Fraction | None]
+"""Low and high; None where there is no bound."""
+
 RealFunction = Callable[[Operation, "NDArray[np.float64]"], "NDArray[np.float64]"]
 
 
@@ -118,6 +121,10 @@ class Behavior:
     movement_given: Callable[[Operation, Sequence[NDArray[Any]]], IndexMap] | None = None
     #: for a movement op with several results: the map from them back to its operand
     joins: Callable[[Operation], IndexMap] | None = None
+    #: where the parameters of each tied operand are along the result of an op that
+    #: computes, if it broadcasts or reduces: one index map per tied operand, from which
+    #: elements it need not say
+    carries: Callable[[Operation], Sequence[IndexMap]] | None = None
     #: commutes with every monotone map of values (max pool, relu, clip ...)
     order_preserving: bool = False
     #: the real constants an order-preserving op compares with (relu: 0)
@@ -141,6 +148,12 @@ class Behavior:
     #: for an op that picks elements by order: its result on the numbers of the operand in
     #: any representation that keeps the order (codes, floats), given the lowest one
     picks: Callable[[Operation, NDArray[Any], Any], NDArray[Any]] | None = None
+    #: for an op that picks, element by element with broadcasting, one of its tied
+    #: operands by order: the same on numbers in any representation that keeps the order
+    chooses: Callable[[Operation, Sequence[NDArray[Any]]], NDArray[Any]] | None = None
+    #: for an op that is a clamp of one operand where the others are real constants: its
+    #: bounds in real units, given the constants (None for x), or None if it is none
+    as_clamp: Callable[[Operation, Sequence[Fraction | None]], Bounds | None] | None = None
     #: f(x) elementwise on one operand, in real units: a lookup table for <= 16 bits
     pointwise: RealFunction | None = None
     #: for f(x) = clamp(slope * x + offset) on one operand, the others being real
@@ -180,8 +193,11 @@ class Behavior:
             return "an order-preserving op cannot have a requantizing result"
         if self.levels and not self.order_preserving:
             return "levels are for order-preserving ops"
-        if (self.clamp or self.picks) and not self.order_preserving:
+        picks = self.clamp or self.picks or self.chooses or self.as_clamp
+        if picks and not self.order_preserving:
             return "a clamp is order-preserving, and so is picking by order"
+        if self.carries and (self.movement or not tied):
+            return "carries is for tied ports of an op that computes"
         if self.mixes and not self.movement:
             return "mixes is for movement ops"
         if any(not 0 <= n < len(self.operands) for n in self.nonzero):

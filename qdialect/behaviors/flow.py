@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from xdsl.ir import Operation
 
@@ -22,15 +22,11 @@ def carry_down(
 ) -> QParams | Illegal:
     """Qparams of result number `result` of `op` when its tied operands have `operands`.
 
-    Law 2.2: the field pulled back along the index map; elementwise tied ops need
-    equal operands and keep them.
+    Law 2.2: the field pulled back along the index map; other tied ops need operands
+    that give equal fields along the result, and keep them.
     """
-    first = operands[0]
-    equal = all(q == first for q in operands)
     if behavior.movement is None:
-        if equal:
-            return first
-        return Illegal("storage-mismatch", "operands have different qparams")
+        return _common(op, behavior, dict(zip(tied_operands(op, behavior), operands, strict=True)))
     from qdialect.qparams.field import Field
 
     fields = [
@@ -38,6 +34,43 @@ def carry_down(
         for i, q in zip(tied_operands(op, behavior), operands, strict=True)
     ]
     pulled = behavior.maps(op)[result].pull(fields)
+    return pulled if isinstance(pulled, Illegal) else pulled.to_qparams()
+
+
+def carry_some_down(
+    op: Operation, behavior: Behavior, operands: Mapping[int, QParams]
+) -> list[QParams] | Illegal:
+    """Qparams of all operands and then of the result of an `op` that computes, when only
+    those of some tied operands (by number) are known."""
+    result = _common(op, behavior, operands)
+    if isinstance(result, Illegal):
+        return result
+    above = carry_up(op, behavior, [result])
+    return above if isinstance(above, Illegal) else [*above, result]
+
+
+def _common(
+    op: Operation, behavior: Behavior, operands: Mapping[int, QParams]
+) -> QParams | Illegal:
+    """The field along the result that all these operands of an `op` that computes have."""
+    found: list[QParams] = []
+    for index, qparams in operands.items():
+        carried = _along(op, behavior, index, qparams)
+        if isinstance(carried, Illegal):
+            return carried
+        found.append(carried)
+    if all(q == found[0] for q in found):
+        return found[0]
+    return Illegal("storage-mismatch", "operands have different qparams")
+
+
+def _along(op: Operation, behavior: Behavior, index: int, qparams: QParams) -> QParams | Illegal:
+    if behavior.carries is None or qparams.is_per_tensor:
+        return qparams
+    from qdialect.qparams.field import Field
+
+    which = tied_operands(op, behavior).index(index)
+    pulled = behavior.carries(op)[which].pull([Field.of(qparams, shape_of(op.operands[index]))])
     return pulled if isinstance(pulled, Illegal) else pulled.to_qparams()
 
 
@@ -58,7 +91,8 @@ def carry_up(
     op: Operation, behavior: Behavior, results: Sequence[QParams]
 ) -> list[QParams] | Illegal:
     """Qparams for the tied operands of `op` that make its results have `results`."""
-    if behavior.movement is None:
+    everywhere = behavior.carries is None or results[0].is_per_tensor
+    if behavior.movement is None and everywhere:
         return [results[0]] * len(tied_operands(op, behavior))
     above = _pushed(op, behavior, results)
     if isinstance(above, Illegal):
@@ -77,6 +111,14 @@ def _pushed(
     from qdialect.qparams.field import Field
 
     fields = [Field.of(q, shape_of(v)) for q, v in zip(results, op.results, strict=True)]
+    if behavior.carries is not None:
+        found: list[QParams] = []
+        for index, along in zip(tied_operands(op, behavior), behavior.carries(op), strict=True):
+            above = along.push(fields[0], [shape_of(op.operands[index])])
+            if isinstance(above, Illegal):
+                return above
+            found.append(above[0].to_qparams())
+        return found
     if behavior.joins is not None:
         joined = behavior.joins(op).pull(fields)
         return joined if isinstance(joined, Illegal) else [joined.to_qparams()]

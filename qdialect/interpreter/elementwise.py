@@ -63,6 +63,20 @@ def _binary(function: Callable[[Array, Array], Array], exact: Exact) -> Kernel:
     return kernel
 
 
+def _extremum(choose: Callable[[Array, Array], Array]) -> Kernel:
+    """One of two operands by order; of codes on the same qparams, the code."""
+
+    def kernel(op: Operation, operands: Sequence[Array], evaluation: Evaluation) -> list[Array]:
+        a, b = operands
+        element = quant_element(op.operands[0].type)
+        if element is None:
+            return plain(op, choose(a, b), evaluation)
+        storage = element.qparams.storage
+        return [unordered(choose(ordered(a, storage), ordered(b, storage)), storage, a.dtype)]
+
+    return kernel
+
+
 def _divide(a: Real, b: Real) -> Real:
     """a / b; a zero divisor gives an infinity of the sign of a, and 0/0 gives 0."""
     quotient = a / b
@@ -174,6 +188,8 @@ KERNELS: Mapping[str, Kernel] = {
     nn.SubOp.name: _binary(operator.sub, operator.sub),
     nn.MulOp.name: _binary(operator.mul, operator.mul),
     nn.DivOp.name: _binary(_float_divide, _divide),
+    nn.MaximumOp.name: _extremum(np.maximum),
+    nn.MinimumOp.name: _extremum(np.minimum),
     nn.ReluOp.name: _relu,
     nn.ClipOp.name: _clip,
     nn.LeakyReluOp.name: _function(_leaky_relu, _exact_leaky_relu),

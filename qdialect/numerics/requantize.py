@@ -8,6 +8,7 @@ table, and every question about it is answered by looking at all its entries.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from fractions import Fraction
 from functools import lru_cache
 from math import isfinite
@@ -167,6 +168,44 @@ def composes(a: Affine, b: Affine, c: Affine, first: Rounding, second: Rounding)
     """Whether a -> b -> c equals a -> c (rounding `second`) on every code of `a`."""
     middle = table(a, b, first)
     return np.array_equal(table(b, c, second)[middle - b.low], table(a, c, second))
+
+
+Choose = Callable[[Codes, Codes], Codes]
+"""The larger, or the smaller, of two codes."""
+
+_MISSING = 256
+
+
+def counterparts(
+    wanted: Codes, a: Affine, seen: Affine, b: Affine, rounding: Rounding, choose: Choose
+) -> Codes | None:
+    """Per code c in `wanted` (of b, distinct) a code c' of a such that
+
+        choose(rescale(x), c) = rescale(choose(x, c'))    for every code x of `seen`
+
+    (a, perhaps with wider bounds); None if one has none. A code that c is rescaled from
+    will do, since a rescale is monotone; else c can only be one that is never, or always
+    chosen, and the ends of a are tried on all codes.
+    """
+    values, x = table(seen, b, rounding), codes_of(seen)
+    start = a.low - seen.low
+    inside = values[start : start + a.high - a.low + 1]
+    position = np.searchsorted(inside, wanted)
+    hit = inside[np.minimum(position, inside.size - 1)] == wanted
+    result = a.low + np.minimum(position, inside.size - 1)
+    missing = np.flatnonzero(~hit)
+    if missing.size > _MISSING:
+        return None
+    for index in map(int, missing):
+        code = wanted[index : index + 1]
+        for end in (a.low, a.high):
+            chosen = choose(x, np.array([end])) - seen.low
+            if np.array_equal(choose(values, code), values[chosen]):
+                result[index] = end
+                break
+        else:
+            return None
+    return result
 
 
 def real_range(a: Affine) -> tuple[Fraction, Fraction]:

@@ -2,6 +2,7 @@
 
     relu, clip on codes that the storage bounds already clamp   -> operand
     relu(relu), clip(clip) with wider bounds outside            -> the inner one
+    maximum(x, c), minimum(x, c) with one number c everywhere   -> clip(x)
     transpose(transpose), reshape(reshape)                      -> one movement
     a movement that changes neither shape nor order             -> operand
     scast(scast(x)) back to the same type                       -> x
@@ -23,16 +24,18 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from fractions import Fraction
 from typing import Any
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
-from xdsl.ir import Operation
+from xdsl.ir import Operation, SSAValue
 
 from qdialect.analysis.codes import inside_bounds, is_integer, qparams_of
+from qdialect.behaviors.declaration import Bounds
 from qdialect.context import QContext
-from qdialect.dialects.nn import FlattenOp, ReshapeOp, TransposeOp, shape_of
-from qdialect.dialects.nn.base import ints
+from qdialect.dialects.nn import ClipOp, FlattenOp, ReshapeOp, TransposeOp, shape_of
+from qdialect.dialects.nn.base import ints, real
 from qdialect.dialects.nn.shapes import DYNAMIC
 from qdialect.dialects.quant import SCastOp
 from qdialect.numerics.contract import EXACT, Contract
@@ -41,6 +44,16 @@ from qdialect.rewrite import Refusal, Rewriter, Rule
 from qdialect.transforms.cast_rules import Pair
 from qdialect.transforms.dce import Dce
 from qdialect.transforms.rule_pass import RulePass
+from qdialect.transforms.scalars import scalar_of
+
+
+@dataclass(frozen=True)
+class _Clamped:
+    """`op` clamps `x` to `bounds`."""
+
+    op: Operation
+    x: SSAValue
+    bounds: Bounds
 
 
 class RedundantClamp(Rule[Operation]):
@@ -101,6 +114,45 @@ class RepeatedClamp(Rule[Pair]):
 
     def rewrite(self, match: Pair, rewriter: Rewriter) -> None:
         rewriter.replace(match.lower, [match.upper.results[0]])
+
+
+class ClampByConstant(Rule[_Clamped]):
+    """max(x, c) = clip(x, min = c) for a constant that is one number everywhere; which
+    zero max(-0, 0) is, is left open."""
+
+    name = "clamp-by-constant"
+
+    def roots(self) -> Iterable[str]:
+        return self.session.behaviors.names_with(lambda b: b.as_clamp is not None)
+
+    def match(self, op: Operation) -> _Clamped | None:
+        behavior = self.session.behaviors.get(op)
+        assert behavior is not None and behavior.as_clamp is not None
+        constants = [scalar_of(v, self.session) for v in op.operands]
+        data = [v for v, c in zip(op.operands, constants, strict=True) if c is None]
+        if len(data) != 1 or data[0].type != op.results[0].type:
+            return None  # folded, or the constant broadcasts x
+        bounds = behavior.as_clamp(op, constants)
+        return _Clamped(op, data[0], bounds) if bounds is not None else None
+
+    def check(self, match: _Clamped) -> Contract | Refusal:
+        if any(b is not None and Fraction(float(b)) != b for b in match.bounds):
+            return Refusal("bound", "the constant is no number of 64 bits")
+        params = qparams_of(match.x)
+        if params is not None and not is_integer(params):
+            return Refusal("storage", f"no clamp of codes stored as {params.storage}")
+        return EXACT
+
+    def rewrite(self, match: _Clamped, rewriter: Rewriter) -> None:
+        named = zip(("min", "max"), match.bounds, strict=True)
+        new = ClipOp.create(
+            operands=[match.x],
+            result_types=[match.op.results[0].type],
+            properties={name: real(float(bound)) for name, bound in named if bound is not None},
+            attributes=match.op.attributes,
+        )
+        rewriter.insert(new, match.op, keep=match.op)
+        rewriter.replace(match.op, new.results)
 
 
 class IdentityMovement(Rule[Operation]):
@@ -216,6 +268,7 @@ class Canonicalize(RulePass):
         return (
             RedundantClamp(session),
             RepeatedClamp(session),
+            ClampByConstant(session),
             IdentityMovement(session),
             ComposeTranspose(session),
             ComposeReshape(session),

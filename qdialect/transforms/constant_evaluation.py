@@ -216,6 +216,8 @@ def _on_codes(op: Operation, behavior: Behavior, arrays: Sequence[Array]) -> Arr
         return np.minimum(np.maximum(arrays[0], low), high)
     if behavior.picks is not None:
         return behavior.picks(op, arrays[0], declared.storage.min)
+    if behavior.chooses is not None:
+        return behavior.chooses(op, arrays)
     function = behavior.pointwise or behavior.transcendental
     if behavior.arithmetic is None and function is None:
         return _unsupported(op)
@@ -275,7 +277,7 @@ def _on_table(op: Operation, behavior: Behavior, x: Rationals) -> Array | Refusa
 def _on_integers(op: Operation, behavior: Behavior, arrays: Sequence[Array]) -> Array | Refusal:
     """Plain integers: exact; quotients towards zero, as ONNX has them."""
     dtype = arrays[0].dtype
-    if behavior.arithmetic is None and behavior.picks is None:
+    if behavior.arithmetic is None and behavior.picks is None and behavior.chooses is None:
         return _unsupported(op)
     if dtype.kind not in "iu" or any(array.dtype != dtype for array in arrays):
         return Refusal(
@@ -283,6 +285,8 @@ def _on_integers(op: Operation, behavior: Behavior, arrays: Sequence[Array]) -> 
         )
     if behavior.picks is not None:
         return behavior.picks(op, arrays[0], np.iinfo(dtype).min)
+    if behavior.chooses is not None:
+        return behavior.chooses(op, arrays)
     assert behavior.arithmetic is not None
     exact: Rationals = behavior.arithmetic(op, [Rationals.of_integers(a) for a in arrays])
     try:
@@ -308,6 +312,8 @@ def _on_floats(op: Operation, behavior: Behavior, arrays: Sequence[Array]) -> Ar
             return _narrowed(np.clip(widened[0], low, high), name)
         if behavior.picks is not None:
             return _narrowed(behavior.picks(op, widened[0], -np.inf), name)
+        if behavior.chooses is not None:
+            return _narrowed(behavior.chooses(op, widened), name)
         if behavior.arithmetic is not None:
             result: Array = behavior.arithmetic(op, widened)
             return _narrowed(result.astype(_FLOATS[name], copy=False), name)

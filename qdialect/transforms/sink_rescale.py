@@ -5,7 +5,12 @@
 For a movement f this is law 2.2 (integers are copied, so an elementwise map
 commutes); for an order-preserving f it is monotonicity of the rescale. Exact on
 values either way. Operands of an op with several tied operands must all be
-rescaled from equal qparams.
+rescaled from equal qparams; for a maximum or minimum a constant will do,
+
+    max(rescale_{a->b}(x), c)  ->  rescale_{a->b}(max(x, c'))
+
+if on all codes some c' gives the same: one that is rescaled to c, or, where c is never
+the result, one that never is.
 
 For example
 
@@ -24,18 +29,20 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from xdsl.ir import Operation, SSAValue
+from xdsl.ir import Attribute, Operation, SSAValue
 
 from qdialect.analysis.codes import inside_bounds, qparams_of
 from qdialect.behaviors import Behavior
-from qdialect.behaviors.flow import carry_all_down, tied_operands
+from qdialect.behaviors.flow import carry_all_down, carry_some_down, tied_operands
 from qdialect.context import QContext
-from qdialect.dialects.quant import RescaleOp
+from qdialect.dialects.nn import constant_of, make_constant
+from qdialect.dialects.quant import RescaleOp, UniformType
 from qdialect.numerics.contract import EXACT, Contract
 from qdialect.numerics.rounding import Rounding
 from qdialect.qparams import QParams
 from qdialect.qparams.legality import Illegal
 from qdialect.rewrite import Refusal, Rewriter, Rule, retyped
+from qdialect.transforms.choice_constants import Counterpart, counterpart
 from qdialect.transforms.rule_pass import (
     RulePass,
     keeps_order,
@@ -49,9 +56,13 @@ from qdialect.transforms.rule_pass import (
 
 @dataclass(frozen=True)
 class _Tied:
+    """An op, the rescales above it, and the numbers of the operands they are; its other
+    tied operands are constants."""
+
     op: Operation
     behavior: Behavior
     rescales: tuple[RescaleOp, ...]
+    at: tuple[int, ...]
 
     @property
     def rounding(self) -> Rounding:
@@ -72,9 +83,12 @@ class SinkThroughTied(Rule[_Tied]):
         tied = tied_operands(op, behavior)
         if not op.results or not tied:
             return None
-        above = [rescaled(op.operands[i]) for i in tied]
-        rescales = tuple(r for r in above if r is not None)
-        return _Tied(op, behavior, rescales) if len(rescales) == len(tied) else None
+        above = {i: r for i in tied if (r := rescaled(op.operands[i])) is not None}
+        rest = [op.operands[i] for i in tied if i not in above]
+        constants = behavior.chooses is not None and all(map(constant_of, rest))
+        if not above or (rest and not constants):
+            return None
+        return _Tied(op, behavior, tuple(above.values()), tuple(above))
 
     def check(self, match: _Tied) -> Contract | Refusal:
         if len({r.rounding for r in match.rescales}) > 1:
@@ -90,11 +104,14 @@ class SinkThroughTied(Rule[_Tied]):
                 return Refusal("multi-use", f"'{blocker.name}' needs the rescaled value")
         if not self._same_order(match):
             return Refusal("levels", "no code stands for a constant it compares with")
+        constants = self._constants(match)
+        if isinstance(constants, Refusal):
+            return constants
         refusal = refuse_types(
             self.session,
             match.behavior,
             match.op,
-            [v.type for v in self._operands(match)],
+            self._kinds(match, constants),
             [with_qparams(v, q) for v, q in zip(match.op.results, sources, strict=True)],
         )
         above = [r.input_qparams for r in match.rescales]
@@ -123,7 +140,46 @@ class SinkThroughTied(Rule[_Tied]):
         above = [r.input_qparams for r in match.rescales]
         if match.behavior.mixes and len(set(above)) > 1:
             return Illegal("concat-params", "the operands are rescaled from different qparams")
-        return carry_all_down(match.op, match.behavior, above)
+        if match.behavior.movement is not None:
+            return carry_all_down(match.op, match.behavior, above)
+        carried = self._carried(match)
+        return carried if isinstance(carried, Illegal) else carried[-1:]
+
+    def _carried(self, match: _Tied) -> list[QParams] | Illegal:
+        """Qparams of the tied operands, and then of the result, without the rescales."""
+        above = [r.input_qparams for r in match.rescales]
+        known = dict(zip(match.at, above, strict=True))
+        if len(known) < len(tied_operands(match.op, match.behavior)):
+            return carry_some_down(match.op, match.behavior, known)
+        below = carry_all_down(match.op, match.behavior, above)
+        return below if isinstance(below, Illegal) else [*above, *below]
+
+    def _constants(self, match: _Tied) -> list[Counterpart] | Refusal:
+        """What stands for the constant operands when the rescales are gone."""
+        tied = tied_operands(match.op, match.behavior)
+        if len(match.at) == len(tied):
+            return []
+        params = self._carried(match)
+        if isinstance(params, Illegal):
+            return Refusal(params.code, params.reason)
+        found: list[Counterpart] = []
+        for index, after in zip(tied, params, strict=False):
+            if index not in match.at:
+                one = counterpart(
+                    self.session, match.op, match.behavior, index, match.rescales, after
+                )
+                if isinstance(one, Refusal):
+                    return one
+                found.append(one)
+        return found
+
+    def _kinds(self, match: _Tied, constants: Sequence[Counterpart]) -> list[Attribute]:
+        kinds = [v.type for v in match.op.operands]
+        for index, rescale in zip(match.at, match.rescales, strict=True):
+            kinds[index] = rescale.input.type
+        for one in constants:
+            kinds[one.index] = with_qparams(match.op.operands[one.index], one.params)
+        return kinds
 
     def _blocking_user(self, rescale: RescaleOp) -> Operation | None:
         """A user that a sunk rescale would still have to serve, if there is one."""
@@ -135,11 +191,17 @@ class SinkThroughTied(Rule[_Tied]):
                 return user
         return None
 
-    def _operands(self, match: _Tied) -> list[SSAValue]:
+    def _operands(self, match: _Tied, rewriter: Rewriter) -> list[SSAValue]:
         operands = list(match.op.operands)
-        tied = tied_operands(match.op, match.behavior)
-        for index, rescale in zip(tied, match.rescales, strict=True):
+        for index, rescale in zip(match.at, match.rescales, strict=True):
             operands[index] = rescale.input
+        constants = self._constants(match)
+        assert not isinstance(constants, Refusal)
+        for one in constants:
+            element = UniformType(one.params)
+            new = make_constant(one.codes, element, self.session.blobs)
+            rewriter.insert(new, match.op, keep=constant_of(operands[one.index]))
+            operands[one.index] = new.result
         return operands
 
     def rewrite(self, match: _Tied, rewriter: Rewriter) -> None:
@@ -147,7 +209,7 @@ class SinkThroughTied(Rule[_Tied]):
         assert not isinstance(sources, Illegal)
         results = match.op.results
         kinds = [with_qparams(v, q) for v, q in zip(results, sources, strict=True)]
-        moved = retyped(match.op, self._operands(match), kinds)
+        moved = retyped(match.op, self._operands(match, rewriter), kinds)
         rewriter.insert(moved, match.op, keep=match.op)
         below: list[SSAValue] = []
         for source, result in zip(moved.results, results, strict=True):

@@ -142,6 +142,8 @@ FLOAT_OPS: list[tuple[type, str, list[np.ndarray], dict[str, Any], dict[str, Any
     (nn.SubOp, "Sub", [normal(2, 3, 4), normal(3, 1)], {}, {}),
     (nn.MulOp, "Mul", [normal(2, 3, 4), normal(3, 1)], {}, {}),
     (nn.DivOp, "Div", [normal(2, 3, 4), normal(3, 1)], {}, {}),
+    (nn.MaximumOp, "Max", [normal(2, 3, 4), normal(3, 1)], {}, {}),
+    (nn.MinimumOp, "Min", [normal(2, 3, 4), normal(3, 1)], {}, {}),
     (nn.ReluOp, "Relu", [normal(2, 3, 4)], {}, {}),
     (nn.SigmoidOp, "Sigmoid", [normal(200) * 8], {}, {}),
     (nn.TanhOp, "Tanh", [normal(200) * 4], {}, {}),

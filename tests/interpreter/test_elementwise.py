@@ -203,3 +203,22 @@ def test_rounding_of_doubles(mode: str) -> None:
     unit = QParams.per_tensor("i32", 1.0)
     expected = quantized(np.array(reals, object), unit, mode)
     assert np.array_equal(round_floats(values, Rounding(mode)), expected)
+
+
+@pytest.mark.parametrize("op", [nn.MaximumOp, nn.MinimumOp])
+@pytest.mark.parametrize("kind", ["nice", "wild"])
+def test_extrema_are_those_of_the_reals(op: type, kind: str) -> None:
+    rng = np.random.default_rng(21)
+    choose = {nn.MaximumOp: max, nn.MinimumOp: min}[op]
+    for storage in ("i8", "u8", "i16"):
+        a = random_per_tensor(rng, storage, kind)
+        lhs, rhs = (random_stored(rng, shape, a) for shape in ((3, 1, 5), (4, 5)))
+        expected = quantized(mapped(choose, dequantized(lhs, a), dequantized(rhs, a)), a)
+        got = run(op, [(lhs, uniform(a)), (rhs, uniform(a))], uniform(a))
+        assert np.array_equal(got, expected)
+
+
+def test_extrema_of_what_is_no_number() -> None:
+    x, y = np.array([np.nan, 1, np.inf], np.float32), np.array([1, np.nan, 2], np.float32)
+    assert np.isnan(run(nn.MaximumOp, [(x, f32), (y, f32)], f32)[:2]).all()
+    assert np.isnan(run(nn.MinimumOp, [(x, f32), (y, f32)], f32)[:2]).all()

@@ -66,7 +66,16 @@ def test_unary(op: str, name: str, shape: list[int], attributes: dict[str, Any])
     assert written.graph.node[0].name == "y_node"
 
 
-@pytest.mark.parametrize(("op", "name"), [("Add", "add"), ("Sub", "sub"), ("Mul", "mul")])
+BINARY = [
+    ("Add", "add"),
+    ("Sub", "sub"),
+    ("Mul", "mul"),
+    ("Max", "maximum"),
+    ("Min", "minimum"),
+]
+
+
+@pytest.mark.parametrize(("op", "name"), BINARY)
 @pytest.mark.parametrize("other", [[2, 4, 8, 10], [1, 4, 1, 1], [10], []])
 def test_binary(op: str, name: str, other: list[int]) -> None:
     b = ModelBuilder()
@@ -85,6 +94,18 @@ def test_sum_of_two_is_an_add_and_of_three_a_node() -> None:
         b.output("z")
         module, _ = roundtrip(b.model())
         assert ops(module) == [want]
+
+
+def test_extremum_of_one_is_itself_and_of_three_a_node() -> None:
+    for count, want in ((1, []), (2, ["nn.maximum"]), (3, ["onnx.node"])):
+        b = ModelBuilder()
+        names = [b.input(f"x{i}", [3, 4]) for i in range(count)]
+        b.node("Max", names, "y")
+        b.output("y")
+        model = b.model()
+        assert ops(load(model)[1]) == want
+        if count > 1:
+            roundtrip(model)
 
 
 def test_integer_arithmetic_stays_a_node() -> None:

@@ -75,6 +75,8 @@ class GraphBuilder:
             kinds = [kind, tensor(shape, other)]
             return p.nn(f"concat {x}, {y} axis 1", kinds, tensor(out, element)), element, out
         kinds = [kind, tensor(shape, other)]
+        if choice < 0.87 and other == element:
+            return p.nn(f"{pick(['maximum', 'minimum'])} {x}, {y}", kinds, kind), element, shape
         name = p.nn(f"{pick(['add', 'sub', 'mul'])} {x}, {y}", kinds, tensor(shape, result))
         return name, result, shape
 

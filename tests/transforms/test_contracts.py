@@ -11,6 +11,7 @@ from collections import Counter
 from pathlib import Path
 
 import families_casts  # noqa: F401
+import families_choices  # noqa: F401
 import families_combine  # noqa: F401
 import families_fold  # noqa: F401
 import families_integerize  # noqa: F401

@@ -209,6 +209,8 @@ PLAIN: dict[str, Writer] = {
     "nn.sub": same("Sub"),
     "nn.mul": same("Mul"),
     "nn.div": same("Div"),
+    "nn.maximum": same("Max"),
+    "nn.minimum": same("Min"),
     "nn.relu": same("Relu"),
     "nn.clip": clip,
     "nn.leaky_relu": same("LeakyRelu", "alpha"),

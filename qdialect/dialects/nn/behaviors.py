@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from xdsl.ir import Operation
 
 from qdialect.behaviors import Accumulator, Affine, Behavior, Port, Rule, axes, no_axes
-from qdialect.behaviors.declaration import RealFunction
+from qdialect.behaviors.declaration import Bounds, RealFunction
 from qdialect.dialects.nn import behaviors_sums as sums
 from qdialect.dialects.nn.base import shape_of
 from qdialect.dialects.nn.behaviors_movement import MOVEMENT, values
@@ -19,6 +19,8 @@ from qdialect.dialects.nn.behaviors_movement import MOVEMENT, values
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
+
+    from qdialect.qparams.maps import IndexMap
 
 
 AffineOf = Callable[[Operation, Sequence[Fraction | None]], Affine | None]
@@ -62,6 +64,49 @@ def _padding_level(op: Operation) -> list[float]:
         if padding and (padding > (kernel - 1) * dilation or dilation > max(size, 1)):
             return [-inf]
     return []
+
+
+def _broadcasts(op: Operation) -> list[IndexMap]:
+    """How the parameters of each operand lie along the result: numpy broadcasting."""
+    from qdialect.qparams.maps import Broadcast
+
+    return [Broadcast(shape_of(op.results[0]))] * len(op.operands)
+
+
+def _at_least(op: Operation, constants: Sequence[Fraction | None]) -> Bounds:
+    return next(c for c in constants if c is not None), None
+
+
+def _at_most(op: Operation, constants: Sequence[Fraction | None]) -> Bounds:
+    return None, next(c for c in constants if c is not None)
+
+
+def _larger(op: Operation, x: Sequence[NDArray[Any]]) -> NDArray[Any]:
+    import numpy as np
+
+    return np.maximum(x[0], x[1])
+
+
+def _smaller(op: Operation, x: Sequence[NDArray[Any]]) -> NDArray[Any]:
+    import numpy as np
+
+    return np.minimum(x[0], x[1])
+
+
+def _extremum(
+    name: str,
+    chooses: Callable[[Operation, Sequence[NDArray[Any]]], NDArray[Any]],
+    as_clamp: Callable[[Operation, Sequence[Fraction | None]], Bounds],
+) -> Behavior:
+    return Behavior(
+        name,
+        (Port("lhs", Rule.TIED, axes=None), Port("rhs", Rule.TIED, axes=None)),
+        (Port("result", Rule.TIED, axes=None),),
+        carries=_broadcasts,
+        order_preserving=True,
+        chooses=chooses,
+        as_clamp=as_clamp,
+    )
 
 
 # -- contractions ---------------------------------------------------------
@@ -265,6 +310,8 @@ BEHAVIORS: tuple[Behavior, ...] = (
     _binary("nn.sub", operator.sub, _sub_affine, _unit_gain),
     _binary("nn.mul", operator.mul, _mul_affine),
     _binary("nn.div", _divide, _div_affine, nonzero=(1,)),
+    _extremum("nn.maximum", _larger, _at_least),
+    _extremum("nn.minimum", _smaller, _at_most),
     _clamp("nn.relu", levels=lambda op: (0.0,), clamp=lambda op: (0.0, inf)),
     _clamp("nn.clip", levels=_clip_levels, clamp=_clip_clamp),
     _pointwise("nn.leaky_relu", _leaky_relu, arithmetic=_leaky_relu_arithmetic, gain=_alpha_gain),

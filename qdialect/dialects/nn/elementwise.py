@@ -66,6 +66,37 @@ class DivOp(BinaryOp):
     name = "nn.div"
 
 
+class ExtremumOp(NNOp):
+    """One of two operands, broadcast as in numpy, by their order; NaN if either is.
+
+    On quantized tensors operands and result have the same qparams, each along its own
+    dimensions, and codes are compared.
+    """
+
+    lhs = operand_def(TENSOR)
+    rhs = operand_def(TENSOR)
+    result = result_def(TENSOR)
+    traits = traits_def(Pure())
+
+    @classmethod
+    def infer(cls, operands: Sequence[Shape], values: Values) -> list[Shape]:
+        return [broadcast(operands)]
+
+
+@irdl_op_definition
+class MaximumOp(ExtremumOp):
+    """The larger of lhs and rhs."""
+
+    name = "nn.maximum"
+
+
+@irdl_op_definition
+class MinimumOp(ExtremumOp):
+    """The smaller of lhs and rhs."""
+
+    name = "nn.minimum"
+
+
 class UnaryOp(NNOp):
     """One operand, result of the same shape."""
 
@@ -155,6 +186,8 @@ OPS = [
     SubOp,
     MulOp,
     DivOp,
+    MaximumOp,
+    MinimumOp,
     ReluOp,
     ClipOp,
     LeakyReluOp,

@@ -11,8 +11,9 @@ from xdsl.ir import Attribute, SSAValue
 from qdialect.dialects import nn
 from qdialect.dialects.nn.shapes import DYNAMIC
 from qdialect.dialects.onnx import FLOATS, STORED_TRANSPOSED
-from qdialect.dialects.quant import UniformType
+from qdialect.dialects.quant import UniformType, element_type
 from qdialect.errors import InputError
+from qdialect.frontends.onnx.movement import movable
 from qdialect.frontends.onnx.node import Node
 from qdialect.frontends.onnx.types import extents
 
@@ -54,6 +55,22 @@ def same(kind: type[Any], operands: int = 1, **defaults: float) -> Rule:
         properties = {name: node.get(name, value) for name, value in defaults.items()}
         values = [imp.value(name) for name in node.inputs]
         return [imp.build(kind, *values, output=node.output(0), **properties)]
+
+    return rule
+
+
+def extremum(kind: type[Any]) -> Rule:
+    """`Max` or `Min` of one or two values: floats, or quantized values of one encoding."""
+
+    def rule(imp: Importer, node: Node) -> Results:
+        if not 1 <= len(node.inputs) <= 2 or any(movable(imp, n) is None for n in node.inputs):
+            return None
+        if len({element_type(imp.type_of(name)) for name in node.inputs}) != 1:
+            return None
+        values = [imp.value(name) for name in node.inputs]
+        if len(values) == 1:
+            return values
+        return [imp.build(kind, *values, output=node.output(0))]
 
     return rule
 

@@ -28,6 +28,8 @@ RULES: Mapping[tuple[str, str], Rule] = {
     ("", "Sub"): same(nn.SubOp, 2),
     ("", "Mul"): same(nn.MulOp, 2),
     ("", "Div"): same(nn.DivOp, 2),
+    ("", "Max"): compute.extremum(nn.MaximumOp),
+    ("", "Min"): compute.extremum(nn.MinimumOp),
     ("", "Relu"): same(nn.ReluOp),
     ("", "LeakyRelu"): same(nn.LeakyReluOp, alpha=0.009999999776482582),
     ("", "Sigmoid"): same(nn.SigmoidOp),
