@@ -1,0 +1,376 @@
+"""The profile file: JSON, the same text for the same profile. See docs/design/006.
+
+The reader is strict: a file that was cut off, edited by hand or written for another
+schema is one error that names the key.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any, NoReturn, cast, get_args
+
+import numpy as np
+
+from qdialect.errors import InputError, Where
+from qdialect.profile.record import LAST_SAMPLES, SCHEMA, Channels, Entry, Profile, Settings
+from qdialect.profile.sketch import (
+    HUGE,
+    PER_OCTAVE,
+    ZERO,
+    Sketch,
+    bin_code,
+    bin_parts,
+    empty,
+    global_codes,
+)
+from qdialect.weights import replacing
+
+FORMAT = "qdialect-profile"
+_TOP = ("format", "version", "model", "settings", "samples", "entries")
+_ROW = ("count", "nan", "-inf", "+inf", "min", "max")
+_BINS = ("zero", "negative", "positive")
+_LARGEST = (1 << 63) - 1
+
+Json = dict[str, Any]
+
+
+def save_profile(profile: Profile, path: Path) -> None:
+    """Write a profile, whole or not at all."""
+    try:
+        with replacing(path) as temporary:
+            temporary.write_text(profile_text(profile), encoding="utf-8")
+    except OSError as error:
+        raise InputError(
+            f"cannot write: {error.strerror or error}",
+            where=Where(str(path)),
+            code="unwritable-file",
+        ) from None
+
+
+def load_profile(path: Path, digest: str | None = None) -> Profile:
+    """Read a profile; InputError (file and key) if it is not exactly one of ours, or
+    not one of the model with `digest`."""
+    try:
+        text = path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        reason = error.strerror if isinstance(error, OSError) else "it is not text in UTF-8"
+        raise InputError(
+            f"cannot read: {reason}", where=Where(str(path)), code="unreadable-file"
+        ) from None
+    profile = parse_profile(text, str(path))
+    if digest is not None and profile.digest != digest:
+        raise InputError(
+            f"the profile is of another model ({profile.digest}, not {digest})",
+            where=Where(str(path)),
+            code="profile-of-another-model",
+        )
+    return profile
+
+
+# -- writing ----------------------------------------------------------------------------
+
+
+def profile_text(profile: Profile) -> str:
+    """The file: keys sorted, one line for each octave of bins."""
+    settings = {"channels": profile.settings.channels, "engine": profile.settings.engine}
+    lines = [
+        "{",
+        f' "format": {_json(FORMAT)},',
+        f' "version": {SCHEMA},',
+        f' "model": {_json({"digest": profile.digest})},',
+        f' "settings": {_json(settings)},',
+        f' "samples": {_json([list(pair) for pair in profile.samples])},',
+    ]
+    entries = ",".join(
+        f"\n  {_json(key)}: {_entry_text(profile.entries[key], profile.settings.channels)}"
+        for key in sorted(profile.entries)
+    )
+    return "\n".join(lines) + f'\n "entries": {{{entries}\n }}\n}}\n'
+
+
+def _entry_text(entry: Entry, channels: Channels) -> str:
+    parts = [f'\n   "tensor": {_row_text(entry.tensor, 0, True)}']
+    if entry.channels is not None:
+        bins = channels == "bins"
+        rows = (_row_text(entry.channels, row, bins) for row in range(entry.channels.rows))
+        parts.append('\n   "channels": [' + ",".join(f"\n    {row}" for row in rows) + "\n   ]")
+    if entry.samples:
+        extremes = ", ".join(
+            f"[{i}, {_number(low)}, {_number(high)}]"
+            for i, (low, high) in sorted(entry.samples.items())
+        )
+        parts.append(f'\n   "samples": [{extremes}]')
+    return "{" + ",".join(parts) + "\n  }"
+
+
+def _row_text(sketch: Sketch, row: int, bins: bool) -> str:
+    numbers = {
+        "count": int(sketch.count[row]),
+        "nan": int(sketch.nan[row]),
+        "-inf": int(sketch.low[row]),
+        "+inf": int(sketch.high[row]),
+    }
+    parts = [f"{_json(name)}: {value}" for name, value in numbers.items()]
+    low, high = sketch.minimum[row], sketch.maximum[row]
+    parts += [f'"min": {_number(low)}', f'"max": {_number(high)}']
+    text = ", ".join(parts)
+    if bins:
+        codes, counts = sketch.row_bins(row)
+        zero = codes == ZERO
+        text += f', "zero": {int(counts[zero].sum())}'
+        for name, sign in (("negative", -1), ("positive", 1)):
+            text += f', "{name}": {{{_octaves(codes[~zero], counts[~zero], sign)}}}'
+    return "{" + text + "}"
+
+
+def _octaves(codes: Any, counts: Any, sign: int) -> str:
+    """By exponent: the counts of its bins up to the last that is not empty."""
+    signs, exponents, steps = bin_parts(codes)
+    lines: list[str] = []
+    for exponent in np.unique(exponents[signs == sign]):
+        chosen = (signs == sign) & (exponents == exponent)
+        octave = np.zeros(int(steps[chosen].max()) + 1, np.int64)
+        octave[steps[chosen]] = counts[chosen]
+        lines.append(f'\n    "{exponent}": {_json(octave.tolist())}')
+    return ",".join(lines)
+
+
+def _number(value: Any) -> str:
+    """The shortest text that reads back as the same float32; null where there is none."""
+    return str(np.float32(value)) if math.isfinite(value) else "null"
+
+
+def _json(value: Any) -> str:
+    return json.dumps(value, ensure_ascii=False, separators=(",", ": "), sort_keys=True)
+
+
+# -- reading ----------------------------------------------------------------------------
+
+
+def parse_profile(text: str, file: str = "<profile>") -> Profile:
+    """A profile from the text of a file; `file` is its name, for errors."""
+    return _Reader(file).profile(text)
+
+
+class _Reader:
+    """Checks everything it takes; `at` is where it is, for errors."""
+
+    def __init__(self, file: str) -> None:
+        self.file = file
+        self.at: list[str] = []
+
+    def fail(self, message: str, code: str = "bad-profile") -> NoReturn:
+        place = f"{': '.join(self.at)}: " if self.at else ""
+        raise InputError(f"{place}{message}", where=Where(self.file), code=code)
+
+    def profile(self, text: str) -> Profile:
+        try:
+            data: Any = json.loads(
+                text, object_pairs_hook=self._object, parse_constant=self._constant
+            )
+        except json.JSONDecodeError as error:
+            raise InputError(
+                f"not a whole JSON file: {error.msg}",
+                where=Where(self.file, error.lineno, error.colno),
+                code="bad-profile",
+            ) from None
+        except (RecursionError, ValueError):
+            self.fail("not a profile")
+        if not isinstance(data, dict) or cast(Json, data).get("format") != FORMAT:
+            self.fail(f'not a profile (no "format": "{FORMAT}")')
+        top = cast(Json, data)
+        version = top.get("version")
+        if type(version) is not int or version != SCHEMA:
+            age = "older" if isinstance(version, int) and version < SCHEMA else "unknown"
+            self.fail(
+                f"the schema is {version}, which is {age} (this reads {SCHEMA}); profile again",
+                "profile-schema",
+            )
+        self.fields(top, _TOP)
+        model = self.mapping("model", top["model"], ("digest",))
+        digest = model["digest"]
+        if not isinstance(digest, str) or not digest:
+            self.fail("model: digest: is not a text")
+        profile = Profile(digest, self._settings(top["settings"]), self._samples(top["samples"]))
+        entries = self.mapping("entries", top["entries"])
+        read: dict[str, Entry] = {}
+        for key, value in entries.items():
+            self.at = ["entries", f"'{key}'"]
+            read[key] = self._entry(value, profile)
+        self.at = []
+        return Profile(profile.digest, profile.settings, profile.samples, read)
+
+    def _object(self, pairs: list[tuple[str, Any]]) -> Json:
+        found = dict(pairs)
+        if len(found) != len(pairs):
+            names = [name for name, _ in pairs]
+            twice = next(name for name in names if names.count(name) > 1)
+            self.fail(f"'{twice}' is there twice", "duplicate-key")
+        return found
+
+    def _constant(self, name: str) -> NoReturn:
+        self.fail(f"{name} is not a number here")
+
+    def mapping(self, name: str, value: Any, fields: tuple[str, ...] | None = None) -> Json:
+        if not isinstance(value, dict):
+            self.fail(f"{name}: is not an object")
+        found = cast(Json, value)
+        if fields is not None:
+            self.fields(found, fields, f"{name}: ")
+        return found
+
+    def fields(self, value: Json, fields: tuple[str, ...], prefix: str = "") -> None:
+        for name in fields:
+            if name not in value:
+                self.fail(f"{prefix}'{name}' is missing")
+        for name in value:
+            if name not in fields:
+                self.fail(f"{prefix}'{name}' is not known")
+
+    def integer(self, name: str, value: Any, least: int = 0) -> int:
+        if not isinstance(value, int) or isinstance(value, bool) or not least <= value <= _LARGEST:
+            self.fail(f"{name}: {_shown(value)} is not a count")
+        return value
+
+    def array(self, name: str, value: Any, length: int | None = None) -> list[Any]:
+        if not isinstance(value, list) or length not in (None, len(cast("list[Any]", value))):
+            of = "" if length is None else f" of {length}"
+            self.fail(f"{name}: {_shown(value)} is not a list{of}")
+        return cast("list[Any]", value)
+
+    def _settings(self, value: Any) -> Settings:
+        settings = self.mapping("settings", value, ("channels", "engine"))
+        if settings["channels"] not in get_args(Channels):
+            self.fail(f"settings: channels: {_shown(settings['channels'])} is not known")
+        if not isinstance(settings["engine"], str):
+            self.fail(f"settings: engine: {_shown(settings['engine'])} is not a text")
+        return Settings(settings["engine"], settings["channels"])
+
+    def _samples(self, value: Any) -> tuple[tuple[int, int], ...]:
+        intervals: list[tuple[int, int]] = []
+        for pair in self.array("samples", value):
+            start, end = (self.integer("samples", n) for n in self.array("samples", pair, 2))
+            if start >= end or (intervals and start <= intervals[-1][1]):
+                self.fail(f"samples: {_shown(pair)} does not ascend")
+            intervals.append((start, end))
+        return tuple(intervals)
+
+    def _entry(self, value: Any, profile: Profile) -> Entry:
+        entry = self.mapping("entry", value)
+        channels = ("channels",) if "channels" in entry else ()
+        samples = ("samples",) if "samples" in entry else ()
+        self.fields(entry, ("tensor", *channels, *samples))
+        tensor = self._rows("tensor", [entry["tensor"]], bins=True)
+        rows = None
+        if channels:
+            if profile.settings.channels == "none":
+                self.fail("channels: the settings say that there are none")
+            given = self.array("channels", entry["channels"])
+            rows = self._rows("channels", given, bins=profile.settings.channels == "bins")
+        return Entry(tensor, rows, dict(self._extremes(entry.get("samples", []), profile)))
+
+    def _extremes(self, value: Any, profile: Profile) -> Iterator[tuple[int, tuple[float, float]]]:
+        last = -1
+        found = self.array("samples", value)
+        if len(found) > LAST_SAMPLES:
+            self.fail(f"samples: more than {LAST_SAMPLES}")
+        for item in found:
+            index, low, high = self.array("samples", item, 3)
+            index = self.integer("samples", index)
+            if index <= last or not any(a <= index < b for a, b in profile.samples):
+                self.fail(f"samples: sample {index} is out of order or not of this profile")
+            last = index
+            yield index, self._ordered("samples", low, high)
+
+    def _ordered(self, name: str, low: Any, high: Any) -> tuple[float, float]:
+        least, most = (self._float(name, value) for value in (low, high))
+        if least > most:
+            self.fail(f"{name}: minimum {least} is above maximum {most}")
+        return least, most
+
+    def _float(self, name: str, value: Any) -> float:
+        if not isinstance(value, int | float) or isinstance(value, bool):
+            self.fail(f"{name}: {_shown(value)} is not a number")
+        try:
+            with np.errstate(over="ignore"):
+                number = float(np.float32(value))
+        except OverflowError:
+            number = math.inf
+        if not math.isfinite(number):
+            self.fail(f"{name}: {_shown(value)} is not a finite float32")
+        return number
+
+    def _rows(self, name: str, values: list[Any], *, bins: bool) -> Sketch:
+        sketch = empty(len(values))
+        codes: list[np.ndarray[Any, Any]] = []
+        counts: list[np.ndarray[Any, Any]] = []
+        for row, value in enumerate(values):
+            given = self.mapping(name, value, (*_ROW, *_BINS) if bins else _ROW)
+            total, nan, low, high = (self.integer(f, given[f]) for f in _ROW[:4])
+            for array, number in zip(
+                (sketch.count, sketch.nan, sketch.low, sketch.high),
+                (total, nan, low, high),
+                strict=True,
+            ):
+                array[row] = number
+            if (given["min"], given["max"]) != (None, None):
+                extremes = self._ordered("min, max", given["min"], given["max"])
+                sketch.minimum[row], sketch.maximum[row] = extremes
+            if bins:
+                found = self._bins(given)
+                if sum(found.values()) + nan + low + high != total:
+                    self.fail(f"{name}: the bins, NaN and infinities are not {total} values")
+                ordered = np.array(sorted(found), np.int64)
+                self._extremes_in_bins(name, ordered, sketch.minimum[row], sketch.maximum[row])
+                codes.append(global_codes(row, ordered))
+                counts.append(np.array([found[int(code)] for code in ordered], np.int64))
+        return Sketch(
+            sketch.count,
+            sketch.nan,
+            sketch.low,
+            sketch.high,
+            sketch.minimum,
+            sketch.maximum,
+            np.concatenate(codes) if codes else sketch.codes,
+            np.concatenate(counts) if counts else sketch.counts,
+        )
+
+    def _extremes_in_bins(self, name: str, codes: Any, minimum: Any, maximum: Any) -> None:
+        """The extremes are in the outermost bins that they are kept for."""
+        signs, exponents, steps = bin_parts(codes[codes != ZERO])
+        edges = np.ldexp(1.0 + steps / PER_OCTAVE, exponents)
+        widths = np.ldexp(1.0 / PER_OCTAVE, exponents)
+        for sign, extreme, which in ((-1, minimum, "min"), (1, maximum, "max")):
+            ours = (signs == sign) & (edges < HUGE)
+            if ours.any():
+                edge, width = edges[ours].max(), widths[ours][edges[ours].argmax()]
+                if not edge <= sign * float(extreme) < edge + width:
+                    self.fail(f"{name}: {which} {extreme} is not in the outermost bin")
+
+    def _bins(self, row: Mapping[str, Any]) -> dict[int, int]:
+        zero = self.integer("zero", row["zero"])
+        found = {ZERO: zero} if zero else {}
+        for name, sign in (("negative", -1), ("positive", 1)):
+            for text, octave in self.mapping(name, row[name]).items():
+                place = f"{name} '{text}'"
+                try:
+                    exponent = int(text)
+                except ValueError:
+                    exponent = None
+                if exponent is None or str(exponent) != text or not -126 <= exponent <= 127:
+                    self.fail(f"{place}: is not an exponent of float32")
+                counts = self.array(place, octave)
+                if len(counts) > PER_OCTAVE:
+                    self.fail(f"{place}: more than {PER_OCTAVE} bins")
+                for step, count in enumerate(counts):
+                    if self.integer(place, count):
+                        found[bin_code(sign, exponent, step)] = count
+        return found
+
+
+def _shown(value: Any) -> str:
+    text = json.dumps(value)
+    return text if len(text) < 40 else text[:36] + " ..."

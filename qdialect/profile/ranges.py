@@ -1,0 +1,267 @@
+"""Choosing a range from statistics.
+
+| method | range |
+|---|---|
+| `minmax` | all the data |
+| `percentile` | all but a share of the data, cut evenly from both ends, at outer edges of bins |
+| `average` | moving average of the extremes of single samples, in sample order |
+| `mse` | least mean squared error of the quantized data |
+| `entropy` | least Kullback-Leibler divergence of the quantized data |
+
+Zero is inside every range. `mse` and `entropy` search the same candidates, the whole
+range among them, so neither is worse in its own measure than `minmax`.
+
+The divergence is that of the calibration papers, on densities: P is the data inside the
+range with what lies outside moved into its outermost bins, Q the data inside spread
+evenly, within the cell of each quantization level, over what is occupied. The cells are
+those of the type chosen for, whatever it is, zero keeps its place (zeros are exact under
+every range, and take no part), and bins are finer than cells wherever cells lose anything.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Literal
+
+import numpy as np
+
+from qdialect.profile.distribution import Distribution
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+Method = Literal["minmax", "percentile", "average", "mse", "entropy"]
+METHODS: tuple[Method, ...] = ("minmax", "percentile", "average", "mse", "entropy")
+
+NO_DATA = "no-data"
+ALL_ZERO = "all-zero"
+ONLY_MASKS = "only-masks"
+HAS_NAN = "nan"
+HAS_MASKS = "masked"
+CONSTANT = "constant"
+
+_POINTS = (np.arange(4) + 0.5) / 4
+_SHRINK_STEPS, _SHRINK_PER_OCTAVE = 97, 16
+
+
+@dataclass(frozen=True)
+class Range:
+    """An interval around zero and, as codes, what is to be known about the data."""
+
+    low: float
+    high: float
+    reasons: tuple[str, ...] = ()
+
+    @property
+    def degenerate(self) -> bool:
+        """Whether there is nothing to quantize: the range is the point zero."""
+        return self.low == self.high
+
+
+@dataclass(frozen=True)
+class Levels:
+    """The grid a range is chosen for: how many levels, and whether zero is in the middle.
+    With `one_sided` it is at the low end for data without negative values."""
+
+    count: int = 256
+    symmetric: bool = False
+    one_sided: bool = False
+
+
+@dataclass(frozen=True)
+class RangeChoice:
+    """A method and its settings. `percentile` is the share of the data kept, in percent;
+    `momentum` the weight of the past in the moving average."""
+
+    method: Method = "minmax"
+    percentile: float = 99.99
+    momentum: float = 0.9
+    levels: Levels = field(default_factory=Levels)
+
+    def __post_init__(self) -> None:
+        if self.method not in METHODS:
+            raise ValueError(f"no method '{self.method}' ({', '.join(METHODS)})")
+        if not 0 < self.percentile <= 100:
+            raise ValueError(f"percentile must be in (0, 100], but is {self.percentile}")
+        if not 0 <= self.momentum < 1:
+            raise ValueError(f"momentum must be in [0, 1), but is {self.momentum}")
+
+
+def choose_range(
+    data: Distribution,
+    choice: RangeChoice,
+    samples: Mapping[int, tuple[float, float]] | None = None,
+) -> Range:
+    """The range of some data; `samples` are the extremes of single samples by index."""
+    reasons = _reasons(data)
+    whole = _whole(data)
+    if whole == (0.0, 0.0):
+        return Range(0.0, 0.0, reasons)
+    if choice.method == "percentile":
+        chosen = percentile_range(data, choice.percentile)
+    elif choice.method == "average":
+        chosen = average_range(samples or {}, choice.momentum, whole)
+    elif choice.method == "mse":
+        chosen = _search(data, choice.levels, mean_squared_error)
+    elif choice.method == "entropy":
+        chosen = _search(data, choice.levels, divergence)
+    else:
+        chosen = whole
+    return Range(*chosen, reasons)
+
+
+def max_of_channels(ranges: Sequence[Range]) -> Range:
+    """The smallest range that holds those of all channels."""
+    reasons = dict.fromkeys(reason for r in ranges for reason in r.reasons)
+    return Range(
+        min((r.low for r in ranges), default=0.0),
+        max((r.high for r in ranges), default=0.0),
+        tuple(reasons),
+    )
+
+
+def percentile_range(data: Distribution, percentile: float) -> tuple[float, float]:
+    """The range that leaves out at most half of (100 - percentile) % at either end."""
+    allowed = data.size * (1 - percentile / 100) / 2
+    below, above = np.cumsum(data.counts), np.cumsum(data.counts[::-1])[::-1]
+    negative, positive = data.right <= 0, data.left >= 0
+    # The first bin that may not be left out; zero if every one on its side may.
+    kept = negative & (below > allowed)
+    low = float(data.left[kept][0]) if kept.any() else 0.0
+    kept = positive & (above > allowed)
+    high = float(data.right[kept][-1]) if kept.any() else 0.0
+    return (low, high) if low < high else _whole(data)
+
+
+def average_range(
+    samples: Mapping[int, tuple[float, float]], momentum: float, whole: tuple[float, float]
+) -> tuple[float, float]:
+    """a[0] = x[0], a[i] = momentum·a[i-1] + (1 - momentum)·x[i] over ascending samples,
+    for both extremes, inside the whole range (which masks do not stretch)."""
+    low = high = None
+    for index in sorted(samples):
+        least, most = (min(max(x, whole[0]), whole[1]) for x in samples[index])
+        low = least if low is None else momentum * low + (1 - momentum) * least
+        high = most if high is None else momentum * high + (1 - momentum) * most
+    if low is None or high is None:
+        return whole
+    chosen = min(low, 0.0), max(high, 0.0)
+    return whole if chosen == (0.0, 0.0) else chosen
+
+
+def mean_squared_error(data: Distribution, low: float, high: float, levels: Levels) -> float:
+    """Mean squared error of quantizing the data to [low, high]; zeros cost nothing."""
+    low, high, count = _grid(low, high, levels)
+    step = (high - low) / (count - 1)
+    zero = round(-low / step)
+    points = data.left[:, None] + (data.right - data.left)[:, None] * _POINTS
+    level = np.clip(np.rint(points / step) + zero, 0, count - 1) - zero
+    error = np.square(points - level * step).mean(axis=1)
+    return float(error @ data.counts) / max(data.size, 1)
+
+
+def divergence(data: Distribution, low: float, high: float, levels: Levels) -> float:
+    """KL(P || Q) of the data clipped to [low, high] and of what quantizing leaves of it."""
+    low, high, count = _grid(low, high, levels)
+    step = (high - low) / (count - 1)
+    left, right = np.clip(data.left, low, high), np.clip(data.right, low, high)
+    width = data.right - data.left
+    # Counts are spread evenly over their bins; a bin of one value is in or out.
+    share = np.where(width > 0, (right - left) / np.where(width > 0, width, 1), 1.0)
+    share = np.where((width == 0) & ((data.left < low) | (data.left > high)), 0.0, share)
+    inside = data.counts * share
+    kept = inside > 0
+    if not kept.any():
+        return float("inf")
+    clipped = inside[kept]
+    lost_low = float((data.counts * (1 - share))[data.left < low].sum())
+    lost_high = float((data.counts * (1 - share))[data.right > high].sum())
+    clipped[0] += lost_low
+    clipped[-1] += lost_high
+    mass = inside[kept].astype(np.float64)
+    spread = _spread(left[kept], right[kept], mass, low - step / 2, step, count)
+    p, q = clipped / clipped.sum(), spread / spread.sum()
+    return float(np.sum(p * np.log(p / np.maximum(q, np.finfo(np.float64).tiny))))
+
+
+def _spread(
+    left: NDArray[np.float64],
+    right: NDArray[np.float64],
+    mass: NDArray[np.float64],
+    start: float,
+    step: float,
+    count: int,
+) -> NDArray[np.float64]:
+    """The mass of each bin after that of every cell was spread over the bins in it.
+
+    `total` is the mass up to an edge and `occupied` the length of the bins up to it. What
+    is spread evenly over the occupied part of each cell is, as a function of `occupied`,
+    the straight line between the totals at the borders of cells.
+    """
+    edges = np.ravel(np.column_stack((left, right)))
+    total = np.ravel(np.column_stack((np.cumsum(mass) - mass, np.cumsum(mass))))
+    # A point has no length: it is given one, small against every cell.
+    lengths = np.maximum(right - left, step * 1e-9)
+    occupied = np.ravel(np.column_stack((np.cumsum(lengths) - lengths, np.cumsum(lengths))))
+    edges = np.maximum.accumulate(edges)
+    first = max(int((edges[0] - start) / step), 0)
+    last = min(int((edges[-1] - start) / step) + 1, count)
+    borders = start + step * np.arange(first, last + 1)
+    at_borders = np.interp(borders, edges, occupied)
+    after = np.interp(occupied, at_borders, np.interp(borders, edges, total))
+    return np.maximum(after[1::2] - after[::2], 0.0)
+
+
+def _search(
+    data: Distribution,
+    levels: Levels,
+    measure: Callable[[Distribution, float, float, Levels], float],
+) -> tuple[float, float]:
+    """The candidate of least measure: both ends drawn in together, then each by itself."""
+    low, high = _whole(data)
+    if levels.symmetric and not (levels.one_sided and low == 0):
+        low, high = -max(-low, high), max(-low, high)
+    factors = [2.0 ** (-k / _SHRINK_PER_OCTAVE) for k in range(_SHRINK_STEPS)]
+    known: dict[tuple[float, float], float] = {}
+
+    def best(candidates: Sequence[tuple[float, float]]) -> tuple[float, float]:
+        for candidate in candidates:
+            if candidate not in known:
+                known[candidate] = measure(data, *candidate, levels)
+        return min(candidates, key=lambda c: (known[c], c[0] - c[1]))
+
+    chosen = best([(low * f, high * f) for f in factors])
+    if levels.symmetric or low == 0 or high == 0:
+        return chosen
+    for _ in range(2):
+        chosen = best([chosen, *((low * f, chosen[1]) for f in factors)])
+        chosen = best([chosen, *((chosen[0], high * f) for f in factors)])
+    return chosen
+
+
+def _grid(low: float, high: float, levels: Levels) -> tuple[float, float, int]:
+    """The range and its number of levels, of a symmetric grid if asked for."""
+    if not levels.symmetric or (levels.one_sided and low == 0):
+        return low, high, levels.count
+    reach = max(-low, high)
+    return -reach, reach, levels.count - 1 if levels.count % 2 == 0 else levels.count
+
+
+def _whole(data: Distribution) -> tuple[float, float]:
+    return min(data.minimum, 0.0), max(data.maximum, 0.0)
+
+
+def _reasons(data: Distribution) -> tuple[str, ...]:
+    reasons: list[str] = []
+    if data.size == 0:
+        reasons.append(ONLY_MASKS if data.masked else NO_DATA)
+    elif data.minimum == data.maximum == 0:
+        reasons.append(ONLY_MASKS if data.masked and not len(data.counts) else ALL_ZERO)
+    elif data.minimum == data.maximum:
+        reasons.append(CONSTANT)
+    if data.nan:
+        reasons.append(HAS_NAN)
+    if data.masked and ONLY_MASKS not in reasons:
+        reasons.append(HAS_MASKS)
+    return tuple(reasons)

@@ -1,0 +1,126 @@
+"""A profile: statistics by key, the model they belong to, and how they were gathered."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Literal
+
+from qdialect.errors import InputError
+from qdialect.profile.sketch import Sketch
+
+SCHEMA = 1
+LAST_SAMPLES = 256
+"""Of how many samples, those of the highest index, the extremes are kept one by one."""
+
+Channels = Literal["none", "range", "bins"]
+CHANNELS: tuple[Channels, ...] = ("none", "range", "bins")
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What must be the same for profiles to be merged: the engine, and what is kept of
+    channels (dimension 1; `range` their extremes, `bins` everything)."""
+
+    engine: str = "numpy"
+    channels: Channels = "none"
+
+
+@dataclass(frozen=True)
+class Entry:
+    """Statistics of one value: of the tensor, of its channels, and the extremes of its
+    last samples by sample index."""
+
+    tensor: Sketch
+    channels: Sketch | None = None
+    samples: Mapping[int, tuple[float, float]] = field(
+        default_factory=dict[int, tuple[float, float]]
+    )
+
+    def merge(self, other: Entry, key: str) -> Entry:
+        """The statistics of the samples of both."""
+        if (self.channels is None) != (other.channels is None):
+            raise _unmergeable(key, "only one of the profiles has channels")
+        channels = self.channels
+        if channels is not None and other.channels is not None:
+            if channels.rows != other.channels.rows:
+                raise _unmergeable(
+                    key, f"{channels.rows} channels in one, {other.channels.rows} in another"
+                )
+            channels = channels.merge(other.channels)
+        samples = {**self.samples, **other.samples}
+        last = sorted(samples)[-LAST_SAMPLES:]
+        return Entry(
+            self.tensor.merge(other.tensor), channels, {index: samples[index] for index in last}
+        )
+
+
+@dataclass(frozen=True)
+class Profile:
+    """Statistics by key over the samples in `samples`: disjoint, ascending half-open
+    intervals of indices into the whole data set. `digest` names the model."""
+
+    digest: str
+    settings: Settings = field(default_factory=Settings)
+    samples: tuple[tuple[int, int], ...] = ()
+    entries: Mapping[str, Entry] = field(default_factory=dict[str, Entry])
+
+    @property
+    def sample_count(self) -> int:
+        return sum(end - start for start, end in self.samples)
+
+    def merge(self, other: Profile) -> Profile:
+        """The profile of all samples of both; associative and commutative.
+
+        InputError if they are not of one model, were gathered differently, or share a
+        sample (which would then count twice).
+        """
+        if self.digest != other.digest:
+            raise InputError(
+                f"the profiles are of different models ({self.digest} and {other.digest})",
+                code="profile-of-another-model",
+            )
+        if self.settings != other.settings:
+            raise InputError(
+                f"the profiles were gathered differently ({_show(self.settings)} and "
+                f"{_show(other.settings)})",
+                code="profile-settings-differ",
+            )
+        samples = join_intervals((*self.samples, *other.samples))
+        entries = dict(self.entries)
+        for key, entry in other.entries.items():
+            entries[key] = entries[key].merge(entry, key) if key in entries else entry
+        return Profile(self.digest, self.settings, samples, entries)
+
+
+def merge_all(profiles: Sequence[Profile]) -> Profile:
+    """All profiles as one."""
+    merged = profiles[0]
+    for profile in profiles[1:]:
+        merged = merged.merge(profile)
+    return merged
+
+
+def join_intervals(intervals: Iterable[tuple[int, int]]) -> tuple[tuple[int, int], ...]:
+    """Intervals as ascending ones that do not touch; InputError where they overlap."""
+    joined: list[tuple[int, int]] = []
+    for start, end in sorted(intervals):
+        if joined and start < joined[-1][1]:
+            raise InputError(
+                f"sample {start} is in both profiles, and would count twice",
+                code="samples-overlap",
+                notes=("say which part of the data each run sees: --samples and --first",),
+            )
+        if joined and start == joined[-1][1]:
+            joined[-1] = (joined[-1][0], end)
+        else:
+            joined.append((start, end))
+    return tuple(joined)
+
+
+def _unmergeable(key: str, reason: str) -> InputError:
+    return InputError(f"entry '{key}' cannot be merged: {reason}", code="profile-shape-differs")
+
+
+def _show(settings: Settings) -> str:
+    return f"engine {settings.engine}, channels {settings.channels}"
