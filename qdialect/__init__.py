@@ -30,9 +30,9 @@ _WHERE = {
     "UnsupportedError": "qdialect.errors",
     "UsageError": "qdialect.errors",
     "diff": "qdialect.api",
-    "get_target": "qdialect.targets.base",
+    "get_target": "qdialect.targets.installed",
     "inspect": "qdialect.api",
-    "list_targets": "qdialect.targets.base",
+    "list_targets": "qdialect.targets.installed",
     "load": "qdialect.api",
     "new_context": "qdialect.context",
     "optimize": "qdialect.api",
@@ -78,7 +78,8 @@ if TYPE_CHECKING:
     from qdialect.passes.manager import PassManager
     from qdialect.passes.pipeline import parse_pipeline
     from qdialect.passes.registry import PassRegistry
-    from qdialect.targets.base import Target, get_target, list_targets
+    from qdialect.targets.base import Target
+    from qdialect.targets.installed import get_target, list_targets
 
 
 def __getattr__(name: str) -> Any:

@@ -214,6 +214,6 @@ def _known_version(version: str | None) -> str | None:
 def _target(target: str | Target) -> Target:
     if not isinstance(target, str):
         return target
-    from qdialect.targets.base import get_target
+    from qdialect.targets.installed import get_target
 
     return get_target(target)

@@ -10,7 +10,9 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from xdsl.context import Context
+from xdsl.dialects.builtin import UnregisteredOp
 
+from qdialect.errors import QError
 from qdialect.weights import BlobStore
 
 if TYPE_CHECKING:
@@ -43,8 +45,43 @@ class QContext(Context):
 
     blobs: BlobStore = field(default_factory=BlobStore)
     behaviors: BehaviorRegistry = field(default_factory=_default_behaviors)
-    target: Target = field(default_factory=_default_target)
     remarks: RemarkLog = field(default_factory=_new_log)
+    _target: Target = field(default_factory=_default_target)
+
+    @property
+    def target(self) -> Target:
+        """What the session compiles for."""
+        return self._target
+
+    @target.setter
+    def target(self, target: Target) -> None:
+        """Compile for `target`; QError when what it declares cannot be.
+
+        What it declares holds in place of ours, and of what a target before it declared.
+        """
+        before = self.behaviors
+        self.behaviors = before.with_overrides(target.behaviors)
+        try:
+            self.check_behaviors()
+        except QError as error:
+            self.behaviors = before
+            raise QError(f"target '{target.name}': {error.message}", code=error.code) from error
+        self._target = target
+
+    def check_behaviors(self) -> None:
+        """Hold declarations from outside against the ops of the dialects that are known;
+        QError (`bad-behavior`).  Those of other ops are checked at the first op."""
+        for name in self.behaviors.unchecked():
+            dialect = name.partition(".")[0]
+            if dialect not in self.registered_dialect_names:
+                continue
+            definition = self.get_optional_op(name)
+            if definition is None or issubclass(definition, UnregisteredOp):
+                raise QError(
+                    f"behavior of '{name}': dialect '{dialect}' has no such op",
+                    code="bad-behavior",
+                )
+            self.behaviors.check(definition)
 
     def clone(self) -> QContext:
         """Same registrations, weights, behaviors and target; a fresh remark log."""
@@ -52,7 +89,7 @@ class QContext(Context):
             **vars(super().clone()),
             blobs=self.blobs,
             behaviors=self.behaviors,
-            target=self.target,
+            _target=self._target,
         )
 
 

@@ -8,6 +8,7 @@ a defect of ours.
 
 from __future__ import annotations
 
+import sys
 from dataclasses import dataclass
 
 
@@ -76,3 +77,30 @@ class UnsupportedError(QError):
 
 class UsageError(QError):
     """An option, pass, target or level that does not exist (exit code 2)."""
+
+
+def culprit(error: BaseException) -> str:
+    """`ValueError: what it said`, on one line."""
+    text = str(error).strip().partition("\n")[0]
+    return f"{type(error).__name__}: {text}" if text else type(error).__name__
+
+
+_OURS = frozenset({"qdialect", "xdsl", "numpy", "onnx", "onnxruntime", "__main__"})
+
+
+def foreign_module(name: str) -> bool:
+    """Whether the module `name` is a plug-in's: neither ours nor what ours is built on."""
+    package = name.partition(".")[0]
+    return package not in _OURS and package not in sys.stdlib_module_names
+
+
+def foreign_frame(error: BaseException) -> str | None:
+    """Where a plug-in's code took part in raising `error` (`package.module.function,
+    line n`), or None if only ours did."""
+    frame = error.__traceback__
+    while frame is not None:
+        module = str(frame.tb_frame.f_globals.get("__name__", ""))
+        if foreign_module(module):
+            return f"{module}.{frame.tb_frame.f_code.co_name}, line {frame.tb_lineno}"
+        frame = frame.tb_next
+    return None

@@ -4,12 +4,12 @@ from qdialect.behaviors.declaration import (
     Accumulator,
     Affine,
     Behavior,
-    BehaviorRegistry,
     Port,
     Rule,
     axes,
     no_axes,
 )
+from qdialect.behaviors.registry import BehaviorRegistry
 
 __all__ = [
     "Accumulator",

@@ -189,8 +189,11 @@ class Behavior:
             return "tied ports need an operand and a result"
         if self.order_preserving and not tied:
             return "an order-preserving op needs tied ports"
-        if self.order_preserving and any(p.rule is Rule.REQUANT for p in self.results):
-            return "an order-preserving op cannot have a requantizing result"
+        if any(p.rule is Rule.REQUANT for p in (*self.operands, *self.results)):
+            if self.movement:
+                return "a movement op cannot have a requantizing port"
+            if self.order_preserving:
+                return "an order-preserving op cannot have a requantizing port"
         if self.levels and not self.order_preserving:
             return "levels are for order-preserving ops"
         picks = self.clamp or self.picks or self.chooses or self.as_clamp
@@ -208,6 +211,8 @@ class Behavior:
             return "variadic without an operand port"
         acc = self.accumulator
         if acc:
+            if self.movement or self.order_preserving:
+                return "an accumulator computes: the op neither moves nor picks"
             used = [n for n in (acc.lhs, acc.rhs, acc.bias) if n is not None]
             if len(set(used)) != len(used) or max(used) >= len(self.operands):
                 return "the accumulator names operands the op does not have"
@@ -242,32 +247,3 @@ class Behavior:
         commutes with monotone maps.  Tied ports alone (an average pool that wants one
         scale on both sides) do not say so."""
         return self.is_tied and (self.movement is not None or self.order_preserving)
-
-
-class BehaviorRegistry:
-    """Behaviors by op name; one per session, extended by plug-ins and targets."""
-
-    def __init__(self, behaviors: Sequence[Behavior] = ()) -> None:
-        self._table: dict[str, Behavior] = {b.op: b for b in behaviors}
-
-    def get(self, op: Operation) -> Behavior | None:
-        """The declaration for `op`, or None: passes then leave it alone."""
-        return self._table.get(op.name)
-
-    def named(self, name: str) -> Behavior | None:
-        return self._table.get(name)
-
-    def register(self, behavior: Behavior) -> None:
-        """Add a declaration, or override ours for this session."""
-        self._table[behavior.op] = behavior
-
-    def names(self) -> list[str]:
-        return sorted(self._table)
-
-    def names_with(self, wanted: Callable[[Behavior], bool]) -> list[str]:
-        """Names of the ops whose declaration satisfies `wanted`, sorted."""
-        return [name for name in self.names() if wanted(self._table[name])]
-
-    def with_overrides(self, behaviors: Sequence[Behavior]) -> BehaviorRegistry:
-        """A copy in which `behaviors` replace or extend the declarations."""
-        return BehaviorRegistry([*self._table.values(), *behaviors])

@@ -16,7 +16,7 @@ from qdialect.cli.reproducer import Reproducer
 from qdialect.cli.terminal import OK, OUR_BUG, report, table
 from qdialect.errors import UsageError
 from qdialect.passes.manager import Instrumentation, PassFailure
-from qdialect.targets.base import get_target
+from qdialect.targets.installed import get_target
 from qdialect.transforms.pipelines import optimize_pipeline
 
 

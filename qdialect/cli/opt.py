@@ -84,6 +84,7 @@ COMMAND = Command(
         Flag(("show-dialects",), "list the dialects and exit"),
         Flag(("list-passes",), "list the passes and their options and exit"),
         Flag(("list-targets",), "list the targets and exit"),
+        Flag(("show-target",), "say what target NAME can do and exit", "value", "NAME"),
         HELP,
         VERSION,
     ),
@@ -107,9 +108,14 @@ def _run(argv: Sequence[str]) -> int:
     elif args.switch("list-passes"):
         write(_pass_list(args))
     elif args.switch("list-targets"):
-        from qdialect.targets.base import list_targets
+        from qdialect.targets.installed import summaries
 
-        write("".join(f"{name}\n" for name in list_targets()))
+        write(table(summaries()))
+    elif args.given("show-target"):
+        from qdialect.targets.describe import description
+        from qdialect.targets.installed import get_target
+
+        write(table(description(get_target(args.text("show-target") or ""))))
     else:
         from qdialect.cli.opt_driver import OptDriver
 

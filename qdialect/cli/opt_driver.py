@@ -272,7 +272,7 @@ class OptDriver:
 def _target(name: str | None) -> Target | None:
     if name is None:
         return None
-    from qdialect.targets.base import get_target
+    from qdialect.targets.installed import get_target
 
     return get_target(name)
 

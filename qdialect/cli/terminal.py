@@ -8,7 +8,7 @@ import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import IO, TypeVar
 
-from qdialect.errors import QError, UsageError
+from qdialect.errors import QError, UsageError, culprit, foreign_frame
 
 OK, WRONG_INPUT, WRONG_USAGE, OUR_BUG = 0, 1, 2, 70
 
@@ -78,7 +78,11 @@ def guarded(run: Callable[[Sequence[str]], int], argv: Sequence[str] | None) -> 
     except KeyboardInterrupt:
         return 130
     except Exception as error:
-        return crashed(error)
+        theirs = foreign_frame(error)
+        if theirs is None:
+            return crashed(error)
+        report(QError(f"plug-in code failed in {theirs}: {culprit(error)}", code="bad-plugin"))
+        return WRONG_INPUT
 
 
 def crashed(error: BaseException) -> int:

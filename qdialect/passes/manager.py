@@ -11,7 +11,7 @@ from xdsl.utils.exceptions import DiagnosticException
 
 from qdialect.context import QContext
 from qdialect.dialects.verifier import op_where, verify_module
-from qdialect.errors import InputError, QError
+from qdialect.errors import InputError, QError, culprit, foreign_frame, foreign_module
 from qdialect.passes.pipeline import PassSpec
 
 Passes = Sequence[tuple[PassSpec, ModulePass]]
@@ -40,7 +40,7 @@ class Instrumentation:
 
 
 class PassFailure(QError):
-    """A pass did something it must not: our defect, or a plug-in's (exit code 70)."""
+    """A pass of ours did something it must not: a defect (exit code 70)."""
 
 
 class PassManager:
@@ -68,8 +68,9 @@ class PassManager:
     def run(self, module: ModuleOp) -> None:
         """Apply all passes to `module`, in place.
 
-        Raises QError when a pass cannot do its work on this input, and PassFailure
-        when a pass crashed or left invalid IR.
+        Raises QError when a pass cannot do its work on this input or a plug-in fails, and
+        PassFailure when a pass of ours crashed or left invalid IR.  Either leaves `module`
+        as the failing pass did: who needs the old one runs on a clone, as `api` does.
         """
         self._tell(lambda watcher: watcher.before_pipeline(self.passes, module))
         try:
@@ -85,40 +86,42 @@ class PassManager:
             instance.apply(self.ctx, module)
             if verify:
                 self._tell(lambda watcher: watcher.before_verify(name, module))
-                self._verify(name, module)
+                self._verify(name, instance, module)
             self._tell(lambda watcher: watcher.after_pass(name, module))
-        except Exception as error:
+        except (Exception, SystemExit) as error:
             failure = self._described(name, module, error)
             self._tell(lambda watcher: watcher.after_failure(name, module, failure))
             if failure is error:
                 raise
             raise failure from error
 
-    def _verify(self, name: str, module: ModuleOp) -> None:
+    def _verify(self, name: str, instance: ModulePass, module: ModuleOp) -> None:
         try:
             verify_module(module, self.ctx.blobs, strict=self.strict)
         except QError as error:
-            raise PassFailure(
-                f"pass '{name}' left invalid IR: {error.message}",
+            theirs = foreign_module(type(instance).__module__)
+            kind, code = (QError, "bad-plugin") if theirs else (PassFailure, "internal-error")
+            whose = f" (plug-in {type(instance).__module__})" if theirs else ""
+            raise kind(
+                f"pass '{name}'{whose} left invalid IR: {error.message}",
                 where=error.where,
-                code="internal-error",
+                code=code,
                 notes=error.notes,
             ) from error
 
-    def _described(self, name: str, module: ModuleOp, error: Exception) -> QError:
+    def _described(self, name: str, module: ModuleOp, error: Exception | SystemExit) -> QError:
         if isinstance(error, QError):
             return error
         if isinstance(error, DiagnosticException):
             told = str(error).strip().split("\n")[0] or type(error).__name__
             message = f"pass '{name}' failed: {told}"
             return InputError(message, where=op_where(module), code="pass-failed")
-        return PassFailure(f"pass '{name}' crashed: {_brief(error)}", code="internal-error")
+        theirs = foreign_frame(error)
+        if theirs is not None:
+            message = f"pass '{name}': plug-in code failed in {theirs}: {culprit(error)}"
+            return QError(message, code="bad-plugin")
+        return PassFailure(f"pass '{name}' crashed: {culprit(error)}", code="internal-error")
 
     def _tell(self, call: Callable[[Instrumentation], Any]) -> None:
         for watcher in self.watchers:
             call(watcher)
-
-
-def _brief(error: Exception) -> str:
-    text = str(error).strip().split("\n")[0]
-    return f"{type(error).__name__}: {text}" if text else type(error).__name__

@@ -13,7 +13,7 @@ from importlib import import_module
 from types import ModuleType
 
 from qdialect.context import QContext, new_context
-from qdialect.errors import QError, UsageError
+from qdialect.errors import QError, UsageError, culprit
 from qdialect.passes.registry import PassRegistry
 
 GROUP = "qdialect.plugins"
@@ -43,15 +43,15 @@ class Plugins:
             register = getattr(plugin, "register", None)
             if register is None:
                 continue
+            whose = f"plug-in '{plugin.__name__}'"
             try:
                 register(ctx)
-            except QError:
-                raise
-            except Exception as error:
+                ctx.check_behaviors()
+            except QError as error:
+                raise QError(f"{whose}: {error.message}", code=error.code) from error
+            except (Exception, SystemExit) as error:
                 raise QError(
-                    f"plug-in '{plugin.__name__}' failed to register: "
-                    f"{type(error).__name__}: {error}",
-                    code="bad-plugin",
+                    f"{whose} failed to register: {culprit(error)}", code="bad-plugin"
                 ) from error
         return ctx
 
@@ -68,10 +68,9 @@ def _load(name: str) -> ModuleType:
         plugin = import_module(name)
     except ImportError as error:
         raise UsageError(f"cannot load plug-in '{name}': {error}", code="bad-plugin") from None
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         raise QError(
-            f"plug-in '{name}' failed to load: {type(error).__name__}: {error}",
-            code="bad-plugin",
+            f"plug-in '{name}' failed to load: {culprit(error)}", code="bad-plugin"
         ) from error
     if _universe(plugin) is None and not hasattr(plugin, "register"):
         raise UsageError(

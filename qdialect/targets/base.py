@@ -1,33 +1,50 @@
 """What a compilation target can do, as data plus hooks.
 
 A vendor ships an object of this class (or of a subclass that overrides the
-hooks) under the entry-point group `qdialect.targets`.
+hooks) under the entry-point group `qdialect.targets`.  The fields say what most
+targets have to say; a hook is for what no field can.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from difflib import get_close_matches
-from typing import TYPE_CHECKING
+from enum import Enum
+from math import inf
+from typing import TYPE_CHECKING, Any, ClassVar, cast
 
-from qdialect.errors import QError, UsageError
+from qdialect.behaviors.shield import Hook, of_type, shielded_method
+from qdialect.numerics.rounding import Rounding
+from qdialect.targets.kernels import Kernel, shown
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from importlib.metadata import EntryPoint
-
     from xdsl.ir import Attribute, Operation
 
     from qdialect.behaviors import Behavior
     from qdialect.qparams import QParams
 
-GROUP = "qdialect.targets"
+RESCALE = "quant.rescale"
+_CASTS = ("quant.qcast", "quant.dcast", "quant.scast")
+
+
+class Interface(Enum):
+    """What the functions of a module for a target take and give."""
+
+    #: what they took and gave before
+    KEEP = "keep"
+    #: floats: casts stay inside the function
+    FLOAT = "float"
+    #: codes: the caller quantizes and dequantizes
+    INTEGER = "integer"
+
+
+def _is_price(price: Any) -> bool:
+    return isinstance(price, int | float) and price >= 0
 
 
 @dataclass(frozen=True)
 class Target:
-    """A target: name, what it runs, what things cost.
+    """A target: what it runs on which types, and what things cost.
 
     `behaviors` override or extend the op declarations for this target.
     """
@@ -39,6 +56,42 @@ class Target:
     keep_whole: frozenset[str] = frozenset()
     #: extra passes at the named points of a pipeline (see `transforms.pipelines`)
     extensions: Mapping[str, tuple[str, ...]] = field(default_factory=dict[str, tuple[str, ...]])
+    #: storages that quantized tensors may have (`i8`, `u16`); None: all
+    storages: frozenset[str] | None = None
+    #: storages whose zero points must be 0
+    symmetric: frozenset[str] = frozenset()
+    #: whether parameters may differ along a dimension, and in blocks, on any tensor;
+    #: where only some ports allow it, the kernels say so
+    per_axis: bool = True
+    per_block: bool = True
+    #: whether zero points may differ along a dimension
+    per_axis_zero_points: bool = True
+    #: whether there is float arithmetic; without it only casts touch floats
+    floats: bool = True
+    #: by op, the types it runs on: one of the rows must fit; `quant.rescale` too
+    kernels: Mapping[str, tuple[Kernel, ...]] = field(default_factory=dict[str, tuple[Kernel, ...]])
+    #: whether an op that is not in `kernels` runs on quantized tensors nevertheless
+    runs_others: bool = True
+    #: how its rescales and requantizing ops round, the preferred way first; empty: any
+    roundings: tuple[Rounding, ...] = ()
+    #: price per element of a rescale, and of one by a power of two where that is a shift
+    price: float = 1.0
+    shift_price: float | None = None
+    interface: Interface = Interface.KEEP
+
+    #: what a subclass may override, and what each returns
+    HOOKS: ClassVar[tuple[Hook, ...]] = (
+        Hook("refuses", "a string or None", of_type(str, type(None))),
+        Hook("rescale_price", "a number >= 0", _is_price),
+        Hook("should_lower", "a bool", of_type(bool)),
+        Hook("rounding", "a Rounding", of_type(Rounding)),
+    )
+
+    def __init_subclass__(cls) -> None:
+        # Whatever a vendor's hook does, the user learns whose it was.
+        for hook in cls.HOOKS:
+            if hook.name in cls.__dict__:
+                setattr(cls, hook.name, shielded_method(cls, hook))
 
     def refuses(
         self, op: Operation, operands: Sequence[Attribute], results: Sequence[Attribute]
@@ -48,46 +101,83 @@ class Target:
         Passes ask before they commit: `op` gives name and properties, and the types
         are those it would have.
         """
+        from qdialect.dialects.quant import quant_element
+
+        takes, gives = ([quant_element(t) for t in types] for types in (operands, results))
+        given = [None if e is None else e.qparams for e in takes]
+        made = [None if e is None else e.qparams for e in gives]
+        for params in (*given, *made):
+            reason = None if params is None else self.refuses_qparams(params)
+            if reason:
+                return reason
+        if op.name in _CASTS:
+            return None
+        if not self.floats and any(map(_is_float, (*operands, *results))):
+            return "no float arithmetic"
+        return self._refuses_kernel(op.name, given, made)
+
+    def _refuses_kernel(
+        self, name: str, operands: Sequence[QParams | None], results: Sequence[QParams | None]
+    ) -> str | None:
+        if not any((*operands, *results)):
+            return None
+        rows = self.kernels.get(name)
+        if rows is None:
+            return None if self.runs_others else f"nothing runs '{name}' on integers"
+        reasons = [row.refuses(operands, results) for row in rows]
+        if None in reasons:
+            return None
+        if len(rows) == 1:
+            return reasons[0]
+        types = ", ".join(shown(q) for q in (*operands, *results) if q is not None)
+        return f"none of its {len(rows)} kernels for '{name}' takes {types}"
+
+    def refuses_qparams(self, params: QParams) -> str | None:
+        """Why no tensor on the target can have these qparams, or None."""
+        storage = params.storage.spelling
+        if self.storages is not None and storage not in self.storages:
+            return f"has no {storage} tensors"
+        if params.layout.value == "axis" and not self.per_axis:
+            return "all of a tensor has one scale"
+        if params.layout.value == "block" and not self.per_block:
+            return "no parameters in blocks"
+        zeros = set(params.zero_point_list())
+        if storage in self.symmetric and zeros != {0}:
+            return f"the zero point of {storage} is 0"
+        if len(zeros) > 1 and not self.per_axis_zero_points:
+            return "a tensor has one zero point"
         return None
 
     def rescale_price(self, source: QParams, result: QParams) -> float:
         """Relative cost per element of one rescale; infinity if impossible."""
-        return 1.0
+        if any(map(self.refuses_qparams, (source, result))):
+            return inf
+        if self._refuses_kernel(RESCALE, [source], [result]):
+            return inf
+        if self.shift_price is not None and _is_shift(source, result):
+            return self.shift_price
+        return self.price
 
     def should_lower(self, op: Operation) -> bool:
         """Whether a composite op is to be lowered into its components."""
         return op.name not in self.keep_whole
 
-
-def _installed() -> dict[str, EntryPoint]:
-    from importlib.metadata import entry_points  # 10 ms, and most runs name no target
-
-    return {point.name: point for point in entry_points(group=GROUP)}
+    def rounding(self, wanted: Rounding) -> Rounding:
+        """How the target rounds where `wanted` is asked for: so, if it can."""
+        return wanted if not self.roundings or wanted in self.roundings else self.roundings[0]
 
 
-def list_targets() -> list[str]:
-    """Names of all installed targets."""
-    return sorted(_installed())
+def _is_float(kind: Attribute) -> bool:
+    from xdsl.dialects.builtin import AnyFloat, TensorType
+
+    if not isinstance(kind, TensorType):
+        return False
+    return isinstance(cast("TensorType[Attribute]", kind).element_type, AnyFloat)
 
 
-def get_target(name: str) -> Target:
-    """The installed target `name`; UsageError (`unknown-target`) if there is none."""
-    found = _installed()
-    if name not in found:
-        close = get_close_matches(name, found, 1)
-        hint = f"; did you mean '{close[0]}'?" if close else ""
-        raise UsageError(
-            f"unknown target '{name}'{hint}",
-            code="unknown-target",
-            notes=(f"installed targets: {', '.join(sorted(found))}",),
-        )
-    try:
-        target = found[name].load()
-    except Exception as error:
-        raise QError(
-            f"target '{name}' ({found[name].value}) cannot be loaded: {error}",
-            code="bad-plugin",
-        ) from error
-    if not isinstance(target, Target):
-        raise QError(f"'{found[name].value}' is not a qdialect Target", code="bad-plugin")
-    return target
+def _is_shift(source: QParams, result: QParams) -> bool:
+    """Whether every scale ratio is a power of two."""
+    above, below = source.scale_list(), result.scale_list()
+    count = max(len(above), len(below))
+    pairs = ((above[i % len(above)], below[i % len(below)]) for i in range(count))
+    return all((a / b).hex().lstrip("-").startswith("0x1.0000000000000p") for a, b in pairs)

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from math import inf
 from typing import Any
 
 from xdsl.ir import Operation, SSAValue
@@ -30,7 +31,7 @@ from qdialect.numerics import requantize as exact
 from qdialect.numerics.contract import EXACT, Contract, Numerics
 from qdialect.numerics.rounding import Rounding
 from qdialect.rewrite import Refusal, Rewriter, Rule
-from qdialect.transforms.pair_contract import NO_GEMMLOWP
+from qdialect.transforms.pair_contract import NO_GEMMLOWP, target_rounding
 from qdialect.transforms.rule_pass import dequantized, rescaled
 
 
@@ -77,15 +78,17 @@ class QuantizeOfDequantize(Rule[Pair]):
             return EXACT
         if exact.cells(a, b) is None:
             return Refusal("grid", "the two encodings lie on different grids")
-        if cast_rounding(match.lower) is Rounding.GEMMLOWP:
-            return NO_GEMMLOWP
-        return EXACT
+        if self.session.target.rescale_price(a, b) == inf:
+            return Refusal("target", f"{self.session.target.name}: no such rescale")
+        seen = seen_qparams(match.source, self.session.behaviors) or a
+        return target_rounding(self.session.target, cast_rounding(match.lower), seen, b)[1]
 
     def rewrite(self, match: Pair, rewriter: Rewriter) -> None:
         if match.source.type == match.result.type:
             rewriter.replace(match.lower, [match.source])
             return
-        new = RescaleOp(match.source, match.result.type, cast_rounding(match.lower))
+        rounding = self.session.target.rounding(cast_rounding(match.lower))
+        new = RescaleOp(match.source, match.result.type, rounding)
         rewriter.insert(new, match.lower, keep=match.lower)
         rewriter.replace(match.lower, new.results)
 

@@ -42,13 +42,13 @@ from qdialect.context import QContext
 from qdialect.dialects.nn.constants import ConstantOp, constant_array, constant_of
 from qdialect.dialects.nn.ports import bias_matches
 from qdialect.dialects.quant import DCastOp, QCastOp, cast_rounding
-from qdialect.numerics.contract import EXACT, Contract
+from qdialect.numerics.contract import Contract
 from qdialect.numerics.requantize import affines, represents
 from qdialect.numerics.rounding import Rounding
 from qdialect.rewrite import Refusal, Rewriter, Rule, retyped
 from qdialect.transforms.cast_movement import HoistQuantize, Policy, Quantized, SinkDequantize
 from qdialect.transforms.cast_rules import QuantizeOfConstant, QuantizeOfDequantize
-from qdialect.transforms.pair_contract import NO_GEMMLOWP
+from qdialect.transforms.pair_contract import target_rounding
 from qdialect.transforms.rule_pass import (
     RulePass,
     dequantized,
@@ -108,9 +108,13 @@ class IntegerizeOp(Rule[Quantized]):
         casts = only_quantized_alike(match.op.results[0])
         if casts is None:
             return Refusal("multi-use", "the float result is also used elsewhere")
-        rounding = cast_rounding(match.cast)
-        if rounding is Rounding.GEMMLOWP:
-            return NO_GEMMLOWP
+        result = qparams_of(match.cast.result)
+        assert result is not None
+        rounding, contract = target_rounding(
+            self.session.target, cast_rounding(match.cast), None, result
+        )
+        if isinstance(contract, Refusal):
+            return contract
         if "rounding" not in match.op.properties and rounding is not Rounding.HALF_EVEN:
             return Refusal("rounding", f"'{match.op.name}' cannot round {rounding.value}")
         operands: list[SSAValue] = []
@@ -129,7 +133,7 @@ class IntegerizeOp(Rule[Quantized]):
             [v.type for v in operands],
             [match.cast.result.type],
         )
-        return refusal or EXACT
+        return refusal or contract
 
     def _may_be_zero(self, codes: SSAValue) -> bool:
         params, constant = seen_qparams(codes, self.session.behaviors), constant_of(codes)
@@ -178,7 +182,9 @@ class IntegerizeOp(Rule[Quantized]):
             operands.append(codes)
         new = retyped(match.op, operands, [match.cast.result.type])
         if "rounding" in new.properties:
-            new.properties["rounding"] = StringAttr(cast_rounding(match.cast).value)
+            new.properties["rounding"] = StringAttr(
+                self.session.target.rounding(cast_rounding(match.cast)).value
+            )
         rewriter.insert(new, match.op, keep=match.op)
         for cast in casts:
             rewriter.replace(cast, new.results)

@@ -1,12 +1,16 @@
-"""The contract of dropping the middle of a chain of two requantizations."""
+"""The contracts of dropping the middle of a chain of two requantizations, and of rounding
+another way."""
 
 from __future__ import annotations
 
+import numpy as np
+
 from qdialect.numerics import requantize as exact
-from qdialect.numerics.contract import Contract, Numerics
+from qdialect.numerics.contract import EXACT, Contract, Numerics
 from qdialect.numerics.rounding import Rounding
 from qdialect.qparams import QParams
 from qdialect.rewrite import Refusal
+from qdialect.targets.base import Target
 
 NO_GEMMLOWP = Refusal("rounding", "gemmlowp rounds multiplier and shift, no real numbers")
 
@@ -46,6 +50,27 @@ def pair_contract(
         note = f"the middle clips to [{float(low):g}, {float(high):g}]"
         return Contract(Numerics.SATURATION, steps, note)
     return Contract(Numerics.BOUNDED, steps, "drops the middle's rounding")
+
+
+def target_rounding(
+    target: Target, wanted: Rounding, a: QParams | None, b: QParams
+) -> tuple[Rounding, Contract | Refusal]:
+    """How a new requantization a -> b rounds on `target` where `wanted` is asked for, and
+    what that changes; `a` None means any real number.
+
+    Two ways to round to nearest differ in ties only.
+    """
+    chosen = target.rounding(wanted)
+    if Rounding.GEMMLOWP in (wanted, chosen):
+        return chosen, NO_GEMMLOWP
+    if chosen is wanted:
+        return chosen, EXACT
+    pairs = None if a is None or not exact.tabulated(a) else exact.cells(a, b)
+    if pairs and all(
+        np.array_equal(exact.table(x, y, wanted), exact.table(x, y, chosen)) for x, y in pairs
+    ):
+        return chosen, Contract(Numerics.EXACT, note="no code is a tie")
+    return chosen, Contract(Numerics.TIES, note=f"{target.name} rounds {chosen.value}")
 
 
 def renumbers(b: QParams, c: QParams) -> bool:

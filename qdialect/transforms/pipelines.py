@@ -2,13 +2,15 @@
 
 A target adds passes at named points (`Target.extensions`):
 
+    start       before anything that asks the target what it runs
     integers    everything the model spells out in integers is in integers
     end         all rescales are where they stay; before the final clean-up
 """
 
 from __future__ import annotations
 
-from qdialect.targets.base import Target, get_target
+from qdialect.targets.base import Interface, Target
+from qdialect.targets.installed import get_target
 
 
 def optimize_pipeline(target: Target | str, numerics: str) -> str:
@@ -17,14 +19,17 @@ def optimize_pipeline(target: Target | str, numerics: str) -> str:
     First everything that the model spells out in integers becomes integers, twice,
     since what the first round leaves dead may have stood in the way; then affine
     functions go into scales; then, twice for the same reason, rescales sink to where
-    requantizing ops absorb them, as far as `numerics` allows.
+    requantizing ops absorb them, as far as `numerics` allows.  For a target whose interface
+    is codes, functions take and give those in the end.
     """
     chosen = get_target(target) if isinstance(target, str) else target
     level = f"{{numerics={numerics}}}"
     clean = ("canonicalize", "cse", "dce")
     settle = (f"sink-rescale{level}", f"combine-rescale{level}", f"fold-rescale{level}", *clean)
+    interface = ("fold-interface",) if chosen.interface is Interface.INTEGER else ()
     steps = (
         *clean,
+        *chosen.extensions.get("start", ()),
         f"integerize{level}",
         *clean,
         f"integerize{level}",
@@ -35,6 +40,7 @@ def optimize_pipeline(target: Target | str, numerics: str) -> str:
         *settle,
         *settle,
         *chosen.extensions.get("end", ()),
+        *interface,
         *clean,
     )
     return ",".join(steps)

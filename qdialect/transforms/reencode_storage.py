@@ -40,6 +40,7 @@ from qdialect.dialects.nn import ConstantOp, constant_array, constant_of, make_c
 from qdialect.dialects.nn.base import KEY
 from qdialect.dialects.quant import DCastOp, QCastOp, RescaleOp, SCastOp, UniformType
 from qdialect.errors import UsageError
+from qdialect.numerics.rounding import Rounding
 from qdialect.qparams import QParams, Storage
 from qdialect.qparams.encoding import pack_i64
 from qdialect.rewrite.driver import is_dead, set_type
@@ -197,7 +198,8 @@ class _Reencoding:
         if constant is not None:
             made: ConstantOp | RescaleOp = self._constant(constant, new)
         else:
-            made = RescaleOp(value, with_qparams(value, new))
+            rounding = self.ctx.target.rounding(Rounding.HALF_EVEN)
+            made = RescaleOp(value, with_qparams(value, new), rounding)
         owner = value.owner
         if isinstance(owner, Block):
             assert owner.first_op is not None

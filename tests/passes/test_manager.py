@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 
 import pytest
@@ -110,11 +111,27 @@ def test_without_verify_each_the_end_is_verified() -> None:
 def test_invalid_ir_is_a_failure_of_the_pass(verify_each: bool) -> None:
     events = run(Break(), verify_each=verify_each)
     assert events[-3:-1] == ["failed break", "end"]
-    assert "pass 'break' left invalid IR: 'nn.relu' op operand #0 is not defined" in events[-1]
-    assert events[-1].startswith(PassFailure.__name__)
+    assert "left invalid IR: 'nn.relu' op operand #0 is not defined" in events[-1]
+    assert events[-1].startswith("QError: pass 'break' (plug-in test_manager) left")
 
 
-def test_a_crash_is_our_failure() -> None:
+def test_invalid_ir_from_our_pass_is_our_failure(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Break, "__module__", "qdialect.transforms.broken")
+    assert run(Break())[-1].startswith(f"{PassFailure.__name__}: pass 'break' left invalid IR")
+
+
+def test_a_crash_of_a_plug_in_names_it() -> None:
+    events = run(Mark(), Crash(), Mark())
+    assert events[-3:-1] == ["failed crash", "end"]
+    assert re.fullmatch(
+        r"QError: pass 'crash': plug-in code failed in test_manager.apply, line \d+: "
+        r"KeyError: 'oops'",
+        events[-1],
+    )
+
+
+def test_a_crash_is_our_failure(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(Crash.apply.__globals__, "__name__", "qdialect.transforms.broken")
     events = run(Mark(), Crash(), Mark())
     assert events[-3:] == [
         "failed crash",

@@ -1,0 +1,194 @@
+"""Calling what a vendor wrote: whatever goes wrong there is reported as theirs.
+
+A hook is a function that a plug-in or a target brings: a field of a declaration, a
+method of a target.  One that raises, or returns something of the wrong kind, becomes
+one error that names the owner, the hook and what happened.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from collections.abc import Set as AbstractSet
+from dataclasses import replace
+from functools import wraps
+from numbers import Real
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
+
+from qdialect.behaviors.declaration import Affine, Behavior, Port
+from qdialect.behaviors.flow import tied_operands
+from qdialect.behaviors.shapes import DYNAMIC, shape_of
+from qdialect.errors import QError, culprit
+
+if TYPE_CHECKING:
+    from xdsl.ir import Operation
+
+
+def of_type(*types: type) -> Callable[[Any], bool]:
+    """Accepts instances of `types`."""
+
+    def accepts(result: Any) -> bool:
+        return isinstance(result, types)
+
+    return accepts
+
+
+class Hook(NamedTuple):
+    """Name of a hook, what it returns in words, and whether a result is that."""
+
+    name: str
+    returns: str
+    accepts: Callable[[Any], bool]
+
+
+def shielded(
+    function: Callable[..., Any],
+    owner: str,
+    hook: Hook,
+    allowed: tuple[type[Exception], ...] = (),
+) -> Callable[..., Any]:
+    """`function`, with its failures as QErrors (`bad-hook`); those in `allowed` mean
+    something to the caller and pass."""
+
+    @wraps(function)
+    def call(*args: Any, **kwargs: Any) -> Any:
+        try:
+            result = function(*args, **kwargs)
+        except (QError, *allowed):
+            raise
+        except (Exception, SystemExit) as error:
+            raise _failed(owner, hook, f"raised {culprit(error)}") from error
+        if not hook.accepts(result):
+            text = f"returned {type(result).__name__} {result!r:.60}, not {hook.returns}"
+            raise _failed(owner, hook, text)
+        return result
+
+    return call
+
+
+def shielded_method(cls: type, hook: Hook) -> Callable[..., Any]:
+    """The method `hook` that `cls` defines, shielded; its owner is the `name` of self."""
+    method = cls.__dict__[hook.name]
+    where = f"{cls.__module__}.{cls.__qualname__}"
+
+    @wraps(method)
+    def call(self: Any, *args: Any, **kwargs: Any) -> Any:
+        guarded = shielded(method, f"target '{self.name}' ({where})", hook)
+        return guarded(self, *args, **kwargs)
+
+    return call
+
+
+def _failed(owner: str, hook: Hook, what: str) -> QError:
+    return QError(f"{owner}: {hook.name} {what}", code="bad-hook")
+
+
+def with_shields(behavior: Behavior) -> Behavior:
+    """`behavior`, with each of its functions shielded."""
+    owner = f"behavior of '{behavior.op}'"
+    changed: dict[str, Any] = {}
+    for hook in _HOOKS:
+        function = getattr(behavior, hook.name)
+        if function is not None:
+            changed[hook.name] = shielded(function, owner, hook, _ALLOWED.get(hook.name, ()))
+    if behavior.movement is not None:
+        changed["movement"] = _fitting(changed["movement"], behavior, owner)
+    if behavior.accumulator is not None:
+        depths = {
+            name: shielded(
+                getattr(behavior.accumulator, name), owner, Hook(name, "an int", of_type(int))
+            )
+            for name in ("rhs_axis", "result_axis", "depth")
+        }
+        changed["accumulator"] = replace(behavior.accumulator, **depths)
+    for side in ("operands", "results"):
+        changed[side] = tuple(_shielded_port(port, owner) for port in getattr(behavior, side))
+    return replace(behavior, **changed)
+
+
+def _shielded_port(port: Port, owner: str) -> Port:
+    if port.axes is None:
+        return port
+    hook = Hook(f"axes of '{port.role}'", "a set of dimensions", of_type(AbstractSet))
+    return replace(port, axes=shielded(port.axes, owner, hook))
+
+
+def _fitting(movement: Callable[..., Any], behavior: Behavior, owner: str) -> Callable[..., Any]:
+    """`movement`, also held against the shapes of the op it is asked about."""
+    hook = Hook("movement", "", _is_map)
+
+    def call(op: Operation) -> Any:
+        maps = movement(op)
+        several = _parts(maps)
+        if len(several) != len(op.results):
+            text = f"returned {len(several)} maps for {len(op.results)} results"
+            raise _failed(owner, hook, text)
+        taken = [shape_of(op.operands[i]) for i in tied_operands(op, behavior)]
+        for one, result in zip(several, op.results, strict=True):
+            try:
+                given = one.output_shape(taken)
+            except Exception as error:
+                text = f"returned {type(one).__name__}, which does not fit: {culprit(error)}"
+                raise _failed(owner, hook, text) from error
+            if not _agree(given, shape_of(result)):
+                text = f"returned a map to {list(given)}, but the result is {result.type}"
+                raise _failed(owner, hook, text)
+        return maps
+
+    return call
+
+
+def _agree(given: Sequence[int], declared: Sequence[int]) -> bool:
+    if len(given) != len(declared):
+        return False
+    return all(DYNAMIC in (a, b) or a == b for a, b in zip(given, declared, strict=True))
+
+
+def _parts(result: Any) -> list[Any]:
+    return list(cast("Sequence[Any]", result)) if isinstance(result, Sequence) else [result]
+
+
+def _is_map(result: Any) -> bool:
+    from qdialect.qparams.maps import IndexMap
+
+    return all(isinstance(part, IndexMap) for part in _parts(result))
+
+
+def _are_numbers(result: Any) -> bool:
+    return isinstance(result, Sequence) and all(isinstance(x, Real) for x in _parts(result))
+
+
+def _are_bounds(result: Any) -> bool:
+    return _are_numbers(result) and len(result) == 2
+
+
+def _is_number(result: Any) -> bool:
+    return result is None or (isinstance(result, Real) and result == result)
+
+
+def _is_array(result: Any) -> bool:
+    return hasattr(result, "shape") and hasattr(result, "dtype")
+
+
+def _is_anything(result: Any) -> bool:
+    return result is not None
+
+
+#: the functions of a declaration, and what they return
+_HOOKS = (
+    Hook("movement", "an index map, or one per result", _is_map),
+    Hook("movement_given", "an index map", _is_map),
+    Hook("joins", "an index map", _is_map),
+    Hook("levels", "a sequence of numbers", _are_numbers),
+    Hook("clamp", "two numbers", _are_bounds),
+    Hook("is_identity", "a bool", of_type(bool)),
+    Hook("arithmetic", "a value", _is_anything),
+    Hook("work", "an int", of_type(int)),
+    Hook("transcendental", "an array", _is_array),
+    Hook("picks", "an array", _is_array),
+    Hook("pointwise", "an array", _is_array),
+    Hook("affine", "an Affine or None", of_type(Affine, type(None))),
+    Hook("gain", "a number or None", _is_number),
+)
+
+#: what a hook may raise to say something
+_ALLOWED: dict[str, tuple[type[Exception], ...]] = {"arithmetic": (ValueError,)}

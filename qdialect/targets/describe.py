@@ -1,0 +1,44 @@
+"""A target in words, from its data."""
+
+from __future__ import annotations
+
+from qdialect.targets.base import Target
+
+
+def description(target: Target) -> list[tuple[str, str]]:
+    """What a target can do, as rows of (what, how)."""
+    storages = "any" if target.storages is None else ", ".join(sorted(target.storages))
+    others = "any types" if target.runs_others else "not on integers"
+    rows = [
+        ("name", target.name),
+        ("summary", target.summary),
+        ("storages", storages),
+        ("zero point 0 for", ", ".join(sorted(target.symmetric)) or "none"),
+        ("parameters", _parameters(target)),
+        ("float arithmetic", "yes" if target.floats else "no"),
+        ("rounding", ", ".join(r.value for r in target.roundings) or "any"),
+        ("price of a rescale", _prices(target)),
+        ("interface", target.interface.value),
+        ("kept whole", ", ".join(sorted(target.keep_whole)) or "none"),
+        *((f"passes at '{p}'", ", ".join(names)) for p, names in sorted(target.extensions.items())),
+        *((f"declares {b.op}", "for this target") for b in target.behaviors),
+    ]
+    for name, kernels in sorted(target.kernels.items()):
+        rows += [(name if not n else "", str(kernel)) for n, kernel in enumerate(kernels)]
+    return [*rows, ("other ops" if target.kernels else "ops", others)]
+
+
+def _parameters(target: Target) -> str:
+    words = ["per tensor"]
+    if target.per_axis:
+        zeros = "" if target.per_axis_zero_points else " (one zero point)"
+        words.append(f"per axis{zeros}")
+    if target.per_block:
+        words.append("in blocks")
+    return ", ".join(words)
+
+
+def _prices(target: Target) -> str:
+    if target.shift_price is None:
+        return f"{target.price:g} per element"
+    return f"{target.price:g} per element, by a power of two {target.shift_price:g}"

@@ -1,0 +1,121 @@
+"""TOSA 1.0, integer profile with the extensions for 16-bit activations and 4-bit weights.
+
+A quantized op here is what TOSA spells as RESCALE, an operator on plain integers, and
+RESCALE: an addition of i8 codes is two rescales to i32, ADD, and one back; a sigmoid is a
+TABLE.  So an operand may have any type that a rescale in front of the operator takes.
+Unsigned codes exist at RESCALE only, i32 and i16 have zero point 0, and a channel has
+scales of its own in weights only (one multiplier per channel in the RESCALE behind).
+
+A RESCALE rounds half up (SINGLE_ROUND) or twice, as gemmlowp does (DOUBLE_ROUND), never
+half to even: making one from an ONNX model is `ties` at best.
+"""
+
+from __future__ import annotations
+
+from qdialect.numerics.rounding import Rounding
+from qdialect.targets.base import Interface, Target
+from qdialect.targets.kernels import Kernel
+
+_OUT = "i8|i16|i32"
+
+#: CONV2D, CONV3D, DEPTHWISE_CONV2D, TRANSPOSE_CONV2D: accumulators of i32, and of i48
+#: for i16 (no bias of ours is that wide)
+_CONVOLUTION = (
+    Kernel(("i8", "i8|i4 per-axis", "i32 per-axis"), (_OUT,)),
+    Kernel(("i16", "i8 per-axis", "i32 per-axis"), (_OUT,)),
+)
+_MATMUL = (Kernel(("i8", "i8"), (_OUT,)), Kernel(("i16", "i16"), (_OUT,)))
+#: ADD, SUB, MUL, MAXIMUM, MINIMUM, REDUCE_SUM on i32, between rescales
+_ARITHMETIC = (Kernel((_OUT,), (_OUT,)),)
+_WINDOW = (Kernel(("i8",), (_OUT,)), Kernel(("i16",), (_OUT,)))
+_TIED = (Kernel(("i8",), ("i8",)), Kernel(("i16",), ("i16",)))
+_COPY = (*_TIED, Kernel(("i32",), ("i32",)))
+_COPY_SMALL = (Kernel(("i4",), ("i4",)), *_COPY)
+#: TABLE: 256 codes, or 513 points of i16 with interpolation (an approximation of its own)
+_TABLE = (Kernel(("i8",), (_OUT,)),)
+_RESCALE = (
+    Kernel(("i8",), ("i8|i16|i32|u8",)),
+    Kernel(("i16",), ("i8|i16|i32|u8|u16",)),
+    Kernel(("i32",), ("i8|i16|i32|u8|u16",)),
+    Kernel(("u8",), ("i8|i16",)),
+    Kernel(("u16",), ("i16",)),
+)
+
+_KERNELS = {
+    "quant.rescale": _RESCALE,
+    **dict.fromkeys(
+        (
+            "nn.conv1d",
+            "nn.conv2d",
+            "nn.conv3d",
+            "nn.conv_transpose1d",
+            "nn.conv_transpose2d",
+            "nn.conv_transpose3d",
+            "nn.fully_connected",
+        ),
+        _CONVOLUTION,
+    ),
+    "nn.matmul": _MATMUL,
+    **dict.fromkeys(("nn.add", "nn.sub", "nn.mul", "nn.reduce_sum"), _ARITHMETIC),
+    **dict.fromkeys(("nn.maximum", "nn.minimum", "nn.reduce_max", "nn.reduce_min"), _COPY),
+    **dict.fromkeys(
+        ("nn.avg_pool2d", "nn.global_avg_pool2d", "nn.reduce_mean", "nn.resize_linear"), _WINDOW
+    ),
+    **dict.fromkeys(("nn.max_pool2d", "nn.global_max_pool2d", "nn.relu", "nn.clip"), _TIED),
+    **dict.fromkeys(("nn.resize_nearest",), _TIED),
+    **dict.fromkeys(
+        (
+            "nn.sigmoid",
+            "nn.tanh",
+            "nn.hard_sigmoid",
+            "nn.hard_swish",
+            "nn.leaky_relu",
+            "nn.table",
+        ),
+        _TABLE,
+    ),
+    **dict.fromkeys(
+        (
+            "nn.concat",
+            "nn.flatten",
+            "nn.reshape",
+            "nn.slice",
+            "nn.split",
+            "nn.squeeze",
+            "nn.transpose",
+            "nn.unsqueeze",
+        ),
+        _COPY_SMALL,
+    ),
+    **dict.fromkeys(
+        (
+            "nn.depth_to_space",
+            "nn.expand",
+            "nn.flip",
+            "nn.gather",
+            "nn.pad",
+            "nn.repeat",
+            "nn.select",
+            "nn.space_to_depth",
+            "nn.tile",
+        ),
+        _COPY,
+    ),
+    # Weights and biases are constants of any type; so are values of kept types.
+    "nn.constant": (Kernel(),),
+}
+
+TARGET = Target(
+    "tosa",
+    "TOSA 1.0, integer profile (PRO-INT with EXT-INT16 and EXT-INT4)",
+    extensions={"start": ("reencode-storage{activations=i8 weights=i8}",)},
+    storages=frozenset({"i4", "i8", "u8", "i16", "u16", "i32"}),
+    symmetric=frozenset({"i4", "i16", "i32"}),
+    per_block=False,
+    per_axis_zero_points=False,
+    floats=False,
+    kernels=_KERNELS,
+    runs_others=False,
+    roundings=(Rounding.HALF_UP, Rounding.GEMMLOWP),
+    interface=Interface.KEEP,
+)
