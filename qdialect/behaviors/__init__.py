@@ -6,6 +6,8 @@ from qdialect.behaviors.declaration import (
     Behavior,
     Port,
     Rule,
+    Size,
+    Sizes,
     axes,
     no_axes,
 )
@@ -18,6 +20,8 @@ __all__ = [
     "BehaviorRegistry",
     "Port",
     "Rule",
+    "Size",
+    "Sizes",
     "axes",
     "no_axes",
 ]

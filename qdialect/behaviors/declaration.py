@@ -74,7 +74,8 @@ class Accumulator:
     `lhs` and `rhs` are operand numbers, `bias` that of the optional bias.  The
     accumulator is i32 with scale `scale_lhs * scale_rhs` and zero point 0; a
     per-axis vector on dimension `rhs_axis(op)` of rhs lands on `result_axis(op)`
-    of the result.  `depth(op)` is the number of products summed per element.
+    of the result, `repeats(op)` times over (groups that share it).  `depth(op)` is the
+    number of products summed per element.
     """
 
     lhs: int
@@ -83,6 +84,7 @@ class Accumulator:
     rhs_axis: Callable[[Operation], int]
     result_axis: Callable[[Operation], int]
     depth: Callable[[Operation], int]
+    repeats: Callable[[Operation], int] = lambda op: 1
 
 
 @dataclass(frozen=True)
@@ -97,6 +99,22 @@ class Affine:
 
 Bounds = tuple[Fraction | None, Fraction | None]
 """Low and high; None where there is no bound."""
+
+
+@dataclass(frozen=True)
+class Size:
+    """What |x| is known to be for every element x of a tensor, in real units: bounds, and
+    of a constant each element's."""
+
+    low: float = 0.0
+    high: float = inf
+    elements: NDArray[np.float64] | None = None
+
+
+Sizes = Callable[[int], Size]
+"""The size of an operand, by number; of the one that changes, before and after."""
+
+Gain = Callable[[Operation, int, Sizes], "float | None"]
 
 RealFunction = Callable[[Operation, "NDArray[np.float64]"], "NDArray[np.float64]"]
 
@@ -161,8 +179,8 @@ class Behavior:
     affine: Callable[[Operation, Sequence[Fraction | None]], Affine | None] | None = None
     accumulator: Accumulator | None = None
     #: largest output change in real units per unit of input change, operand by
-    #: operand (None: unbounded or depends on data); used for `bounded(k)`
-    gain: Callable[[Operation, int], float | None] | None = None
+    #: operand, given the sizes of all (None or infinite: no bound); used for `bounded(k)`
+    gain: Gain | None = None
     #: operands that must not be zero for the real function to be defined
     nonzero: tuple[int, ...] = ()
     #: a movement op whose meaning is also defined on operands of unequal qparams

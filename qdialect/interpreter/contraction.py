@@ -25,7 +25,7 @@ from qdialect.interpreter.elementwise import plain, properties, stored, widened
 from qdialect.interpreter.quantize import field, is_quantized, load, offsets
 from qdialect.interpreter.real import Doubles, Real, matrix_product
 from qdialect.interpreter.values import Array, Evaluation, Kernel, place
-from qdialect.interpreter.windows import windows
+from qdialect.interpreter.windows import stretched, windows
 
 _SINGLE = 2.0**29
 """Integers below this times a float32 are exact in float64."""
@@ -56,29 +56,67 @@ def factor(
     return steps * scales, np.ones((1,) * value.ndim)
 
 
-def _patches(x: Array, weight: Array, op: Operation) -> tuple[Array, tuple[int, int]]:
-    """Windows of x as matrices [N, groups, K, out H * out W], and (out H, out W)."""
+Contracted = tuple[Array, Array, tuple[int, ...]]
+"""Rows [groups, out / groups, depth], columns [N, groups, depth, out...], extents of out."""
+
+
+def _conv_matrices(op: Operation, x: Array, w: Array) -> Contracted:
+    """Rows of the weight, and windows of x as columns."""
     v = properties(op)
-    view = windows(x, weight.shape[2:], v["strides"], v["pads"], v["dilations"], 0)
-    n, groups, (height, width) = x.shape[0], v["groups"], view.shape[4:]
-    depth = weight.shape[1] * weight.shape[2] * weight.shape[3]
-    return view.reshape(n, groups, depth, height * width), (height, width)
+    groups, kernel = v["groups"], w.shape[2:]
+    rows = w.reshape(groups, w.shape[0] // groups, -1)
+    view = windows(x, kernel, v["strides"], v["pads"], v["dilations"], 0)
+    return rows, *_columns(view, groups, len(kernel))
 
 
-def _conv2d(op: Operation, operands: Sequence[Array], evaluation: Evaluation) -> list[Array]:
+def _transposed_matrices(op: Operation, x: Array, w: Array) -> Contracted:
+    """Mirrored rows of the weight, and windows of x with zeros between its elements."""
+    v = properties(op)
+    groups, kernel = v["groups"], w.shape[2:]
+    ones = (1,) * len(kernel)
+    mirrored = np.flip(w, tuple(range(2, w.ndim))).reshape(
+        groups, w.shape[0] // groups, w.shape[1], -1
+    )
+    rows = mirrored.swapaxes(1, 2).reshape(groups, w.shape[1], -1)
+    wide = stretched(x, kernel, v["strides"], v["pads"], v["dilations"], v["output_padding"])
+    view = windows(wide, kernel, ones, (0, 0) * len(kernel), v["dilations"], 0)
+    return rows, *_columns(view, groups, len(kernel))
+
+
+def _columns(view: Array, groups: int, rank: int) -> tuple[Array, tuple[int, ...]]:
+    n, channels, out = view.shape[0], view.shape[1], view.shape[2 + rank :]
+    depth = channels // groups * int(np.prod(view.shape[2 : 2 + rank]))
+    return view.reshape(n, groups, depth, int(np.prod(out))), out
+
+
+def _convolution(
+    op: Operation, operands: Sequence[Array], evaluation: Evaluation, transposed: bool = False
+) -> list[Array]:
     x, w = operands[:2]
-    groups, channels = properties(op)["groups"], w.shape[0]
-    rows = (groups, channels // groups, int(np.prod(w.shape[1:])))
+    matrices = _transposed_matrices if transposed else _conv_matrices
+    ones = (1,) * (x.ndim - 2)
     if not is_quantized(op):
-        columns, out = _patches(widened(x), w, op)
-        y = (widened(w).reshape(rows) @ columns).reshape(x.shape[0], channels, *out)
-        return plain(op, _plus_bias(y, operands, (1, -1, 1, 1)), evaluation)
-    steps, x_scale = factor(op, 0, x, (1, 2, 3))
-    weights, w_scale = factor(op, 1, w, (1, 2, 3))
-    columns, out = _patches(steps, w, op)
-    y = matrix_product(weights.reshape(rows), columns).reshape((x.shape[0], channels, *out))
-    scales = Real.floats(x_scale) * Real.floats(w_scale.reshape(1, -1, 1, 1))
-    return stored(op, _plus_real_bias(y * scales, op, operands, (1, -1, 1, 1)), evaluation)
+        rows, columns, out = matrices(op, widened(x), widened(w))
+        y = (rows @ columns).reshape(x.shape[0], rows.shape[0] * rows.shape[1], *out)
+        return plain(op, _plus_bias(y, operands, (1, -1, *ones)), evaluation)
+    spatial = range(2, x.ndim)
+    depthwise = properties(op)["groups"] == w.shape[0]
+    summed = (1, *spatial) if not transposed else spatial if depthwise else (0, *spatial)
+    steps, x_scale = factor(op, 0, x, (1, *spatial))
+    weights, w_scale = factor(op, 1, w, summed)
+    rows, columns, out = matrices(op, steps, weights)
+    groups, per_group = rows.shape[:2]
+    y = matrix_product(rows, columns).reshape((x.shape[0], groups * per_group, *out))
+    if transposed:
+        w_scale = np.broadcast_to(w_scale.reshape(w_scale.shape[:2]), (groups, per_group))
+    scales = Real.floats(x_scale) * Real.floats(w_scale.reshape(1, -1, *ones))
+    return stored(op, _plus_real_bias(y * scales, op, operands, (1, -1, *ones)), evaluation)
+
+
+def _conv_transpose(
+    op: Operation, operands: Sequence[Array], evaluation: Evaluation
+) -> list[Array]:
+    return _convolution(op, operands, evaluation, transposed=True)
 
 
 def _fully_connected(
@@ -129,7 +167,8 @@ def _plus_real_bias(
 
 
 KERNELS: Mapping[str, Kernel] = {
-    nn.Conv2DOp.name: _conv2d,
+    **{kind.name: _convolution for kind in nn.CONVOLUTIONS},
+    **{kind.name: _conv_transpose for kind in nn.TRANSPOSED},
     nn.FullyConnectedOp.name: _fully_connected,
     nn.MatMulOp.name: _matmul,
 }

@@ -26,69 +26,75 @@ from qdialect.interpreter.windows import windows
 
 
 def _windows(op: Operation, x: Array, fill: float) -> Array:
-    """The op's windows [N, C, kernel H, kernel W, out H, out W] over x."""
+    """The op's windows [N, C, kernel..., out...] over x."""
     v = properties(op)
     return windows(x, v["kernel"], v["strides"], v["pads"], v["dilations"], fill, v["ceil_mode"])
 
 
-def _max_pool2d(op: Operation, operands: Sequence[Array], evaluation: Evaluation) -> list[Array]:
+def _max_pool(op: Operation, operands: Sequence[Array], evaluation: Evaluation) -> list[Array]:
     """Largest element of each window inside the input."""
     x = operands[0]
+    taps = tuple(range(2, x.ndim))
     element = quant_element(op.operands[0].type)
     if element is not None:
         storage = element.qparams.storage
         lowest = -1 if is_coded(storage) else storage.min
-        largest = _windows(op, ordered(x, storage), lowest).max(axis=(2, 3))
+        largest = _windows(op, ordered(x, storage), lowest).max(axis=taps)
         return [unordered(largest, storage, x.dtype)]
     lowest = -np.inf if x.dtype.kind == "f" else np.iinfo(x.dtype).min
-    return [_windows(op, x, lowest).max(axis=(2, 3))]
+    return [_windows(op, x, lowest).max(axis=taps)]
 
 
-def _avg_pool2d(op: Operation, operands: Sequence[Array], evaluation: Evaluation) -> list[Array]:
+def _avg_pool(op: Operation, operands: Sequence[Array], evaluation: Evaluation) -> list[Array]:
     """Mean over the elements inside the input, or inside the padded input; 0 of none."""
     x = operands[0]
+    spatial = tuple(range(2, x.ndim))
     if not is_quantized(op):
         view = _windows(op, widened(x), 0)
-        counts = np.maximum(_counts(op, x.shape[2:], view.shape[4:]), 1)
-        return plain(op, view.sum(axis=(2, 3)) / counts.astype(view.dtype), evaluation)
-    steps, scales = factor(op, 0, x, (2, 3))
-    columns = np.moveaxis(_windows(op, steps, 0), (2, 3), (-2, -1))
-    counts = np.maximum(_counts(op, x.shape[2:], columns.shape[2:4]), 1)
-    sums = total(columns.reshape(*columns.shape[:4], -1))
+        counts = np.maximum(_counts(op, x.shape[2:], view.shape[x.ndim :]), 1)
+        return plain(op, view.sum(axis=spatial) / counts.astype(view.dtype), evaluation)
+    steps, scales = factor(op, 0, x, spatial)
+    view = _windows(op, steps, 0)
+    out = view.shape[x.ndim :]
+    counts = np.maximum(_counts(op, x.shape[2:], out), 1)
+    columns = np.moveaxis(view, spatial, range(-len(spatial), 0))
+    sums = total(columns.reshape(*x.shape[:2], *out, -1))
     return stored(op, sums * Real.floats(scales) / Real.integers(counts), evaluation)
 
 
 def _counts(op: Operation, size: Sequence[int], out: Sequence[int]) -> Array:
-    """Number of elements each window averages over, [out H, out W]."""
+    """Number of elements each window averages over, [out...]."""
     v = properties(op)
     names = ("kernel", "strides", "pads", "dilations")
     kernel, strides, pads, dilations = (cast("tuple[int, ...]", v[name]) for name in names)
-    counts: list[Array] = []
-    for d in range(2):
+    counts: Array = np.array(1)
+    for d in range(len(size)):
         # Positions in the padded input.
         places = np.arange(out[d])[:, None] * strides[d] + np.arange(kernel[d]) * dilations[d]
         low, high = pads[d], pads[d] + size[d]
         if v["count_include_pad"]:
-            low, high = 0, high + pads[d + 2]
-        counts.append(np.count_nonzero((places >= low) & (places < high), axis=1))
-    return np.outer(*counts)
+            low, high = 0, high + pads[d + len(size)]
+        inside = np.count_nonzero((places >= low) & (places < high), axis=1)
+        counts = np.multiply.outer(counts, inside)
+    return counts
 
 
-def _global_avg_pool2d(
+def _global_avg_pool(
     op: Operation, operands: Sequence[Array], evaluation: Evaluation
 ) -> list[Array]:
-    """Mean over H and W."""
+    """Mean over the spatial dimensions."""
     x = operands[0]
+    spatial = tuple(range(2, x.ndim))
     if not is_quantized(op):
-        return plain(op, widened(x).mean(axis=(2, 3), keepdims=True), evaluation)
-    steps, scales = factor(op, 0, x, (2, 3))
-    sums = total(steps.reshape(*x.shape[:2], 1, 1, -1))
-    count = Real.integers(np.array(x.shape[2] * x.shape[3]))
+        return plain(op, widened(x).mean(axis=spatial, keepdims=True), evaluation)
+    steps, scales = factor(op, 0, x, spatial)
+    sums = total(steps.reshape(*x.shape[:2], *(1 for _ in spatial), -1))
+    count = Real.integers(np.array(int(np.prod(x.shape[2:]))))
     return stored(op, sums * Real.floats(scales) / count, evaluation)
 
 
 KERNELS: Mapping[str, Kernel] = {
-    nn.MaxPool2DOp.name: _max_pool2d,
-    nn.AvgPool2DOp.name: _avg_pool2d,
-    nn.GlobalAvgPool2DOp.name: _global_avg_pool2d,
+    **{kind.name: _max_pool for kind in nn.MAX_POOLS},
+    **{kind.name: _avg_pool for kind in nn.AVERAGE_POOLS},
+    **{kind.name: _global_avg_pool for kind in nn.GLOBAL_AVERAGE_POOLS},
 }

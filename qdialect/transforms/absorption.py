@@ -18,6 +18,7 @@ from xdsl.dialects.builtin import StringAttr
 from xdsl.ir import Attribute, Operation, SSAValue
 
 from qdialect.analysis.codes import qparams_of
+from qdialect.analysis.gain import gain_of
 from qdialect.behaviors import Behavior
 from qdialect.context import QContext
 from qdialect.dialects.nn import constant_array, constant_of, make_constant
@@ -122,7 +123,7 @@ def down_contract(session: QContext, match: Down) -> Contract | Refusal:
     bias_error = bias.error if bias else Fraction(0)
     if all(exact.is_lossless(src, mid) for src, mid in cells) and not bias_error:
         return Contract(Numerics.EXACT, note="the rescale loses nothing")
-    gain = _gain(session, match)
+    gain = gain_of(session, match.op, match.behavior, match.index, (match.seen, match.middle))
     out = qparams_of(match.op.results[0])
     if gain is None or out is None:
         return Refusal("unbounded", "no bound on what a change of this operand does")
@@ -134,25 +135,6 @@ def down_contract(session: QContext, match: Down) -> Contract | Refusal:
         note = f"the rescale clips to [{float(low):g}, {float(high):g}]"
         return Contract(Numerics.SATURATION, steps, note)
     return Contract(Numerics.BOUNDED, steps, "drops the rescale's rounding")
-
-
-def _gain(session: QContext, match: Down) -> float | None:
-    """Largest output change, in real units, per unit of change of the operand."""
-    if match.behavior.gain is not None:
-        return match.behavior.gain(match.op, match.index)
-    acc = match.behavior.accumulator
-    if acc is None or match.index != acc.lhs:
-        return None
-    weight = constant_of(match.op.operands[acc.rhs])
-    params = qparams_of(match.op.operands[acc.rhs])
-    if weight is None or params is None:
-        return None
-    real = np_abs_real(constant_array(weight, session.blobs), params)
-    axis, allowed = acc.rhs_axis(match.op), match.behavior.operand_port(acc.rhs).axes
-    # A vector on the right has no output dimension of its own: all of it is summed.
-    kept = {axis} if allowed is None or axis in allowed(match.op) else set[int]()
-    other = tuple(d for d in range(real.ndim) if d not in kept)
-    return float(real.sum(axis=other).max(initial=0.0))
 
 
 def absorb_down(session: QContext, match: Down, value: SSAValue, rewriter: Rewriter) -> Operation:
@@ -193,7 +175,7 @@ def _new_bias(session: QContext, match: Down) -> _Bias | Refusal | None:
     lhs, rhs = sides
     if lhs is None or rhs is None or not lhs.is_per_tensor:
         return Refusal("bias", "no scale to derive the bias from")
-    if bias_matches(lhs, rhs, params):
+    if bias_matches(lhs, rhs, params, acc.repeats(match.op)):
         return None  # as when only the zero point changes
     return derive_bias(constant_array(constant, session.blobs), params, lhs, rhs)
 
@@ -235,14 +217,3 @@ def derive_bias(
         vector = [scales[c % len(scales)] for c in range(codes.shape[0])]
         derived = QParams.per_axis(params.storage, 0, vector, None, params.expressed)
     return _Bias(result.astype(np.int32), derived, error)
-
-
-def np_abs_real(codes: NDArray[Any], params: QParams) -> NDArray[np.float64]:
-    """|real value| of each code, in float64."""
-    import numpy as np
-
-    from qdialect.numerics.quantize import spread
-
-    zero = spread(params.zero_point_array(), params, codes.shape)
-    scale = spread(params.scale_array(), params, codes.shape)
-    return np.abs((codes.astype(np.float64) - zero) * scale)

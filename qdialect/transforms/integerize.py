@@ -166,9 +166,9 @@ class IntegerizeOp(Rule[Quantized]):
         sides = [dequantized(match.op.operands[n]) for n in (acc.lhs, acc.rhs)]
         params = [qparams_of(side.input) if side else None for side in (*sides, bias)]
         lhs, rhs, own = params
-        return (
-            lhs is not None and rhs is not None and own is not None and bias_matches(lhs, rhs, own)
-        )
+        if lhs is None or rhs is None or own is None:
+            return False
+        return bias_matches(lhs, rhs, own, acc.repeats(match.op))
 
     def rewrite(self, match: Quantized, rewriter: Rewriter) -> None:
         casts = only_quantized_alike(match.op.results[0])

@@ -3,7 +3,8 @@
     op(dequantize(x), dequantize(w), b)  ->  dequantize(op(x, w, b'))
 
 The accumulator sums integer products, so it is an i32 of scale s_x s_w, zero point
-0, per output channel where the weight is: nothing is calibrated and nothing is
+0, per output channel where the weight is (the groups of a transposed convolution
+share theirs): nothing is calibrated and nothing is
 rounded. Exact in real arithmetic; refused unless the largest possible sum fits
 32 bits. A bias on exactly this scale is summed too, if it is constant and 32 bits
 hold the sum; any other stays a float addition.
@@ -112,8 +113,8 @@ class TypeAccumulator(Rule[_Sum]):
         expressed = match.lhs.expressed
         if len(scales) == 1:
             return QParams.per_tensor("i32", scales[0], 0, expressed)
-        axis = match.acc.result_axis(match.op)
-        return QParams.per_axis("i32", axis, scales, None, expressed)
+        axis, repeats = match.acc.result_axis(match.op), match.acc.repeats(match.op)
+        return QParams.per_axis("i32", axis, scales * repeats, None, expressed)
 
     def _operands(self, match: _Sum) -> list[SSAValue]:
         """Codes in place of floats; without the bias unless it is on the sum's scale."""

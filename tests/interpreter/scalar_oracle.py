@@ -87,20 +87,55 @@ def naive_conv(
     groups: int,
 ) -> np.ndarray:
     """Convolution by its formula, on object arrays; padding is 0."""
-    n, _, height, width = x.shape
-    o, per_group, kh, kw = w.shape
-    oh = (height + pads[0] + pads[2] - dilations[0] * (kh - 1) - 1) // strides[0] + 1
-    ow = (width + pads[1] + pads[3] - dilations[1] * (kw - 1) - 1) // strides[1] + 1
-    y = np.empty((n, o, oh, ow), object)
-    for b, f, i, j in np.ndindex(y.shape):
-        group = f // (o // groups)
+    per_group, kernel, size = w.shape[1], w.shape[2:], x.shape[2:]
+    rank = len(kernel)
+    out = [
+        (size[d] + pads[d] + pads[d + rank] - dilations[d] * (kernel[d] - 1) - 1) // strides[d] + 1
+        for d in range(rank)
+    ]
+    y = np.empty((x.shape[0], w.shape[0], *out), object)
+    for b, f, *place in np.ndindex(y.shape):
+        group = f // (w.shape[0] // groups)
         total = Fraction(0) if bias is None else bias[f]
-        for c, h, v in np.ndindex(per_group, kh, kw):
-            row = i * strides[0] + h * dilations[0] - pads[0]
-            column = j * strides[1] + v * dilations[1] - pads[1]
-            if 0 <= row < height and 0 <= column < width:
-                total += x[b, group * per_group + c, row, column] * w[f, c, h, v]
-        y[b, f, i, j] = total
+        for c, *tap in np.ndindex(per_group, *kernel):
+            at = [place[d] * strides[d] + tap[d] * dilations[d] - pads[d] for d in range(rank)]
+            if all(0 <= i < n for i, n in zip(at, size, strict=True)):
+                total += x[(b, group * per_group + c, *at)] * w[(f, c, *tap)]
+        y[(b, f, *place)] = total
+    return y
+
+
+def naive_conv_transpose(
+    x: np.ndarray,
+    w: np.ndarray,
+    bias: np.ndarray | None,
+    strides: Sequence[int],
+    pads: Sequence[int],
+    dilations: Sequence[int],
+    output_padding: Sequence[int],
+    groups: int,
+) -> np.ndarray:
+    """Transposed convolution by its definition: every element adds its kernel."""
+    per_group, kernel, size = w.shape[1], w.shape[2:], x.shape[2:]
+    rank = len(kernel)
+    out = [
+        (size[d] - 1) * strides[d]
+        + (kernel[d] - 1) * dilations[d]
+        + 1
+        + output_padding[d]
+        - pads[d]
+        - pads[d + rank]
+        for d in range(rank)
+    ]
+    y = np.full((x.shape[0], per_group * groups, *out), Fraction(0), object)
+    if bias is not None:
+        y = y + bias.reshape(-1, *(1,) * rank)
+    for b, c, *place in np.ndindex(x.shape):
+        group = c // (x.shape[1] // groups)
+        for f, *tap in np.ndindex(per_group, *kernel):
+            at = [place[d] * strides[d] + tap[d] * dilations[d] - pads[d] for d in range(rank)]
+            if all(0 <= i < n for i, n in zip(at, out, strict=True)):
+                y[(b, group * per_group + f, *at)] += x[(b, c, *place)] * w[(c, f, *tap)]
     return y
 
 

@@ -201,6 +201,36 @@ for _case in (
         )
     )
 
+for _rank, _size in ((1, (9,)), (3, (5, 6, 4))):
+    _case = {"strides": [2] * _rank, "pads": [1, 0, 1, 0, 1, 1][: 2 * _rank]}
+    _kernel = [3, 2, 2][:_rank]
+    _inputs = [normal(2, 4, *_size), normal(6, 2, *_kernel), normal(6)]
+    FLOAT_OPS.append(
+        (nn.CONVOLUTIONS[_rank - 1], "Conv", _inputs, {**_case, "groups": 2}, {**_case, "group": 2})
+    )
+    for _kinds, _name in ((nn.MAX_POOLS, "MaxPool"), (nn.AVERAGE_POOLS, "AveragePool")):
+        _inputs = [normal(2, 3, *_size)]
+        _given = {"kernel": _kernel, **_case}
+        FLOAT_OPS.append(
+            (_kinds[_rank - 1], _name, _inputs, _given, {"kernel_shape": _kernel, **_case})
+        )
+    FLOAT_OPS.append(
+        (nn.GLOBAL_AVERAGE_POOLS[_rank - 1], "GlobalAveragePool", [normal(2, 3, *_size)], {}, {})
+    )
+for _rank, _size in ((1, (9,)), (2, (5, 4)), (3, (3, 4, 2))):
+    for _case in (
+        {},
+        {"strides": [2, 3, 2][:_rank], "output_padding": [1, 2, 0][:_rank]},
+        {"dilations": [2, 1, 2][:_rank], "pads": [2, 0, 1, 1, 0, 1][: 2 * _rank]},
+        {"groups": 2, "strides": [2] * _rank, "pads": [1] * 2 * _rank},
+        {"groups": 4},
+    ):
+        _onnx = {("group" if k == "groups" else k): v for k, v in _case.items()}
+        _channels = 1 if _case.get("groups") == 4 else 3
+        _weight = normal(4, _channels, *[3, 2, 2][:_rank])
+        _inputs = [normal(2, 4, *_size), _weight, normal(_channels * _case.get("groups", 1))]
+        FLOAT_OPS.append((nn.TRANSPOSED[_rank - 1], "ConvTranspose", _inputs, _case, _onnx))
+
 
 @pytest.mark.parametrize(
     "case", FLOAT_OPS, ids=[f"{i}-{case[1]}" for i, case in enumerate(FLOAT_OPS)]

@@ -12,6 +12,7 @@ from scalar_oracle import (
     build,
     dequantized,
     naive_conv,
+    naive_conv_transpose,
     quantized,
     random_per_axis,
     random_per_tensor,
@@ -78,6 +79,91 @@ def test_conv2d(case: int, mode: str) -> None:
                 operands += [(bias, uniform(b_q))] if with_bias else []
                 got = run(nn.Conv2DOp, operands, uniform(y_q), rounding=mode, **p)
                 assert np.array_equal(got, quantized(real, y_q, mode))
+
+
+OTHER_RANKS: list[dict[str, Any]] = [
+    {"strides": [1], "pads": [0, 0], "dilations": [1], "groups": 1},
+    {"strides": [2], "pads": [3, 1], "dilations": [2], "groups": 2},
+    {"strides": [1, 2, 1], "pads": [0, 1, 0, 1, 0, 0], "dilations": [1, 1, 2], "groups": 1},
+    {"strides": [2, 1, 1], "pads": [1] * 6, "dilations": [1, 2, 1], "groups": 4},
+]
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("case", range(len(OTHER_RANKS)))
+def test_conv_of_other_ranks(case: int, mode: str) -> None:
+    rng = np.random.default_rng(120 + case)
+    p = OTHER_RANKS[case]
+    rank = len(p["strides"])
+    for kind in ("nice", "wild"):
+        x_q = random_per_tensor(rng, "u8", kind)
+        w_q = random_per_axis(rng, "i8", 0, 4, kind, zeros=True)
+        y_q = random_per_axis(rng, "i8", 1, 4, kind, zeros=True)
+        x = random_stored(rng, (2, 4, *(9, 4, 5)[:rank]), x_q)
+        w = random_stored(rng, (4, 4 // p["groups"], *(3, 2, 2)[:rank]), w_q)
+        b_q = product_scales(x_q, w_q)
+        bias = rng.integers(-500, 500, 4).astype(np.int32)
+        real = naive_conv(dequantized(x, x_q), dequantized(w, w_q), dequantized(bias, b_q), **p)
+        operands = [(x, uniform(x_q)), (w, uniform(w_q)), (bias, uniform(b_q))]
+        got = run(nn.CONVOLUTIONS[rank - 1], operands, uniform(y_q), rounding=mode, **p)
+        assert np.array_equal(got, quantized(real, y_q, mode))
+
+
+TRANSPOSED: list[dict[str, Any]] = [
+    {"strides": [1], "pads": [0, 0], "dilations": [1], "output_padding": [0], "groups": 1},
+    {"strides": [3], "pads": [4, 1], "dilations": [2], "output_padding": [2], "groups": 2},
+    {
+        "strides": [2, 1],
+        "pads": [0, 1, 2, 0],
+        "dilations": [1, 2],
+        "output_padding": [1, 0],
+        "groups": 1,
+    },
+    {
+        "strides": [2, 2],
+        "pads": [1] * 4,
+        "dilations": [1, 1],
+        "output_padding": [0, 1],
+        "groups": 4,
+    },
+    {
+        "strides": [2, 1, 3],
+        "pads": [0, 1, 0, 1, 0, 2],
+        "dilations": [1, 2, 1],
+        "output_padding": [1, 0, 2],
+        "groups": 2,
+    },
+]
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("case", range(len(TRANSPOSED)))
+@pytest.mark.parametrize("weights", ["tensor", "channel"])
+def test_conv_transpose(case: int, weights: str, mode: str) -> None:
+    rng = np.random.default_rng(140 + case)
+    p = TRANSPOSED[case]
+    rank, groups = len(p["strides"]), p["groups"]
+    channels = 1 if groups == 4 else 3
+    for kind in ("nice", "wild"):
+        x_q, y_q = random_per_tensor(rng, "i8", kind), random_per_tensor(rng, "i16", kind)
+        w_q = random_per_tensor(rng, "i8", kind)
+        if weights == "channel":
+            axis = 0 if groups == 4 else 1
+            w_q = random_per_axis(rng, "i8", axis, 4 if axis == 0 else channels, kind, zeros=True)
+        x = random_stored(rng, (2, 4, *(5, 4, 2)[:rank]), x_q)
+        w = random_stored(rng, (4, channels, *(3, 2, 2)[:rank]), w_q)
+        products = product_scales(x_q, w_q).scale_list()
+        repeats = groups * channels // len(products) if len(products) > 1 else 1
+        b_q = QParams.per_tensor("i32", products[0])
+        if len(products) > 1:
+            b_q = QParams.per_axis("i32", 0, products * repeats)
+        bias = rng.integers(-500, 500, groups * channels).astype(np.int32)
+        real = naive_conv_transpose(
+            dequantized(x, x_q), dequantized(w, w_q), dequantized(bias, b_q), **p
+        )
+        operands = [(x, uniform(x_q)), (w, uniform(w_q)), (bias, uniform(b_q))]
+        got = run(nn.TRANSPOSED[rank - 1], operands, uniform(y_q), rounding=mode, **p)
+        assert np.array_equal(got, quantized(real, y_q, mode))
 
 
 def test_conv2d_with_ties_by_construction() -> None:

@@ -34,60 +34,76 @@ POOLS: list[dict[str, Any]] = [
 ]
 
 
+OTHER_RANKS: list[dict[str, Any]] = [
+    {"kernel": [3], "strides": [2], "pads": [1, 2]},
+    {"kernel": [2], "dilations": [3], "ceil_mode": True},
+    {"kernel": [2, 3, 1], "strides": [1, 2, 2], "pads": [1, 0, 0, 0, 2, 0]},
+    {"kernel": [2, 2, 2], "strides": [3, 1, 2], "dilations": [1, 2, 1], "ceil_mode": True},
+]
+ALL = [*POOLS, *OTHER_RANKS]
+
+
+def size_of(p: dict[str, Any]) -> tuple[int, ...]:
+    """Extents of the input that a pool is tried on."""
+    return {1: (9,), 2: (7, 6), 3: (5, 4, 5)}[len(p["kernel"])]
+
+
 def windows_of(x: np.ndarray, p: dict[str, Any]) -> Iterator[tuple[Any, list[Any], int]]:
     """Output index, the elements inside the input, and the number inside the padded input."""
-    kernel, strides = p["kernel"], p.get("strides", [1, 1])
-    pads, dilations = p.get("pads", [0] * 4), p.get("dilations", [1, 1])
-    height, width = x.shape[2:]
-    out = window_shape(x.shape[2:], kernel, strides, pads, dilations, p.get("ceil_mode", False))
-    for n, c, i, j in np.ndindex(*x.shape[:2], *out):
+    kernel, size, rank = p["kernel"], x.shape[2:], x.ndim - 2
+    strides, pads = p.get("strides", [1] * rank), p.get("pads", [0] * 2 * rank)
+    dilations = p.get("dilations", [1] * rank)
+    out = window_shape(size, kernel, strides, pads, dilations, p.get("ceil_mode", False))
+    for n, c, *place in np.ndindex(*x.shape[:2], *out):
         inside, padded = [], 0
-        for h, v in np.ndindex(*kernel):
-            row = i * strides[0] + h * dilations[0] - pads[0]
-            column = j * strides[1] + v * dilations[1] - pads[1]
-            if 0 <= row < height and 0 <= column < width:
-                inside.append(x[n, c, row, column])
-            padded += row < height + pads[2] and column < width + pads[3]
-        yield (n, c, i, j), inside, padded
+        for tap in np.ndindex(*kernel):
+            at = [place[d] * strides[d] + tap[d] * dilations[d] - pads[d] for d in range(rank)]
+            if all(0 <= i < extent for i, extent in zip(at, size, strict=True)):
+                inside.append(x[(n, c, *at)])
+            padded += all(at[d] < size[d] + pads[d + rank] for d in range(rank))
+        yield (n, c, *place), inside, padded
 
 
-@pytest.mark.parametrize("case", range(len(POOLS)))
+@pytest.mark.parametrize("case", range(len(ALL)))
 def test_max_pool(case: int) -> None:
     rng = np.random.default_rng(30 + case)
     q = random_per_axis(rng, "i8", 1, 3, "wild", zeros=True)
-    x = random_stored(rng, (2, 3, 7, 6), q)
+    x = random_stored(rng, (2, 3, *size_of(ALL[case])), q)
     x[0, 0] = -128
-    got = run(nn.MaxPool2DOp, [(x, uniform(q))], uniform(q), **POOLS[case])
-    for index, inside, _ in windows_of(x, POOLS[case]):
+    got = run(nn.MAX_POOLS[x.ndim - 3], [(x, uniform(q))], uniform(q), **ALL[case])
+    for index, inside, _ in windows_of(x, ALL[case]):
         assert got[index] == max(inside)
-    real = run(nn.MaxPool2DOp, [(x.astype(np.float32), f32)], f32, **POOLS[case])
+    real = run(nn.MAX_POOLS[x.ndim - 3], [(x.astype(np.float32), f32)], f32, **ALL[case])
     assert np.array_equal(real, got)
 
 
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("include", [False, True])
-@pytest.mark.parametrize("case", range(len(POOLS)))
+@pytest.mark.parametrize("case", range(len(ALL)))
 def test_avg_pool(case: int, include: bool, mode: str) -> None:
     rng = np.random.default_rng(40 + case)
-    p = POOLS[case] | {"count_include_pad": include}
+    p = ALL[case] | {"count_include_pad": include}
     for kind in ("nice", "wild"):
         a, b = random_per_axis(rng, "u8", 1, 3, kind, True), random_per_tensor(rng, "i8", kind)
-        x = random_stored(rng, (2, 3, 7, 6), a)
-        got = run(nn.AvgPool2DOp, [(x, uniform(a))], uniform(b), rounding=mode, **p)
+        x = random_stored(rng, (2, 3, *size_of(ALL[case])), a)
+        got = run(nn.AVERAGE_POOLS[x.ndim - 3], [(x, uniform(a))], uniform(b), rounding=mode, **p)
         real = np.empty(got.shape, object)
-        for index, inside, padded in windows_of(dequantized(x, a), POOLS[case]):
+        for index, inside, padded in windows_of(dequantized(x, a), ALL[case]):
             real[index] = sum(inside, Fraction(0)) / (padded if include else len(inside))
         assert np.array_equal(got, quantized(real, b, mode))
 
 
 @pytest.mark.parametrize("mode", MODES)
-def test_global_avg_pool(mode: str) -> None:
+@pytest.mark.parametrize("size", [(8,), (2, 4), (2, 1, 4)])
+def test_global_avg_pool(size: tuple[int, ...], mode: str) -> None:
     rng = np.random.default_rng(50)
+    spatial = tuple(range(2, 2 + len(size)))
     for kind in ("nice", "wild"):
         a, b = random_per_tensor(rng, "i16", kind), random_per_tensor(rng, "i16", kind)
-        x = random_stored(rng, (2, 3, 2, 4), a)
-        real = dequantized(x, a).sum(axis=(2, 3), keepdims=True) / Fraction(8)
-        got = run(nn.GlobalAvgPool2DOp, [(x, uniform(a))], uniform(b), rounding=mode)
+        x = random_stored(rng, (2, 3, *size), a)
+        real = dequantized(x, a).sum(axis=spatial, keepdims=True) / Fraction(8)
+        op = nn.GLOBAL_AVERAGE_POOLS[len(size) - 1]
+        got = run(op, [(x, uniform(a))], uniform(b), rounding=mode)
         assert np.array_equal(got, quantized(real, b, mode))
 
 

@@ -12,6 +12,8 @@ from onnx_models import ModelBuilder, assert_same, export, load, ops, roundtrip,
 from qdialect.dialects.onnx import ALIASES, OUTPUTS, string_list
 
 IMAGE = [2, 4, 8, 10]
+SIGNAL = [2, 4, 9]
+VOLUME = [1, 4, 5, 6, 4]
 
 UNARY: list[tuple[str, str, list[int], dict[str, Any]]] = [
     ("Relu", "nn.relu", IMAGE, {}),
@@ -50,9 +52,26 @@ UNARY: list[tuple[str, str, list[int], dict[str, Any]]] = [
     ("Flatten", "nn.flatten", IMAGE, {"axis": -1}),
     ("Transpose", "nn.transpose", IMAGE, {}),
     ("Transpose", "nn.transpose", IMAGE, {"perm": [0, 2, 3, 1]}),
+    ("MaxPool", "nn.max_pool1d", SIGNAL, {"kernel_shape": [3], "strides": [2], "pads": [1, 0]}),
+    ("MaxPool", "nn.max_pool1d", SIGNAL, {"kernel_shape": [2], "dilations": [3], "ceil_mode": 1}),
+    ("MaxPool", "nn.max_pool3d", VOLUME, {"kernel_shape": [3, 2, 1], "strides": [2, 1, 2]}),
+    ("MaxPool", "nn.max_pool3d", VOLUME, {"kernel_shape": [2, 3, 2], "auto_pad": "SAME_LOWER"}),
+    ("AveragePool", "nn.avg_pool1d", SIGNAL, {"kernel_shape": [3], "auto_pad": "SAME_UPPER"}),
+    (
+        "AveragePool",
+        "nn.avg_pool1d",
+        SIGNAL,
+        {"kernel_shape": [3], "pads": [2, 1], "strides": [2], "count_include_pad": 1},
+    ),
+    (
+        "AveragePool",
+        "nn.avg_pool3d",
+        VOLUME,
+        {"kernel_shape": [3, 3, 2], "pads": [1, 0, 0, 1, 2, 1], "strides": [1, 2, 1]},
+    ),
+    ("GlobalAveragePool", "nn.global_avg_pool1d", SIGNAL, {}),
+    ("GlobalAveragePool", "nn.global_avg_pool3d", VOLUME, {}),
     # forms we do not map stay nodes
-    ("GlobalAveragePool", "onnx.node", [2, 4, 8], {}),
-    ("MaxPool", "onnx.node", [2, 4, 8], {"kernel_shape": [2]}),
     ("Softplus", "onnx.node", [3, 5], {}),
     ("ReduceMean", "onnx.node", [3, 5], {"axes": [1]}),
 ]
@@ -140,6 +159,76 @@ def test_conv(attributes: dict[str, Any], bias: bool) -> None:
     module, written = roundtrip(b.model())
     assert ops(module) == ["nn.conv2d"]
     assert [t.name for t in written.graph.initializer] == ["w", "b"][: 1 + bias]
+
+
+SPATIAL = {"1d": SIGNAL, "2d": IMAGE, "3d": VOLUME}
+
+
+def convolution(op: str, shape: list[int], weight: list[int], bias: bool, **attributes: Any) -> Any:
+    """A model of one convolution of constant weights, and what it became."""
+    rng = np.random.default_rng(0)
+    b = ModelBuilder()
+    inputs = [b.input("x", shape), b.const("w", rng.standard_normal(weight), np.float32)]
+    if bias:
+        groups = attributes.get("group", 1)
+        channels = weight[0] if op == "Conv" else weight[1] * groups
+        inputs.append(b.const("b", rng.standard_normal(channels), np.float32))
+    b.node(op, inputs, "y", **attributes)
+    b.output("y")
+    return roundtrip(b.model())
+
+
+@pytest.mark.parametrize("bias", [False, True])
+@pytest.mark.parametrize("rank", ["1d", "3d"])
+@pytest.mark.parametrize(
+    "attributes", [{}, {"group": 2, "strides": 2, "pads": 1}, {"auto_pad": "SAME_UPPER"}]
+)
+def test_conv_of_other_ranks(rank: str, attributes: dict[str, Any], bias: bool) -> None:
+    spatial = len(SPATIAL[rank]) - 2
+    given = dict(attributes)
+    if "strides" in given:
+        given |= {"strides": [2] * spatial, "pads": [1] * 2 * spatial}
+    weight = [6, 4 // given.get("group", 1), *[3, 2, 2][:spatial]]
+    module, _ = convolution("Conv", SPATIAL[rank], weight, bias, **given)
+    assert ops(module) == [f"nn.conv{rank}"]
+
+
+@pytest.mark.parametrize("bias", [False, True])
+@pytest.mark.parametrize("rank", SPATIAL)
+@pytest.mark.parametrize(
+    "case",
+    ["plain", "strided", "grouped", "depthwise", "dilated", "upper", "lower", "shaped", "valid"],
+)
+def test_conv_transpose(rank: str, case: str, bias: bool) -> None:
+    shape, spatial = SPATIAL[rank], len(SPATIAL[rank]) - 2
+    kernel, strides = [3, 2, 4][:spatial], [2, 3, 1][:spatial]
+    groups = {"grouped": 2, "depthwise": 4}.get(case, 1)
+    attributes: dict[str, Any] = {"group": groups, "strides": strides}
+    if case == "plain":
+        attributes = {}
+    elif case == "strided":
+        attributes |= {"pads": [1, 0, 2][:spatial] * 2, "output_padding": [1, 2, 0][:spatial]}
+    elif case == "dilated":
+        attributes |= {"dilations": [2, 1, 3][:spatial], "pads": [1] * 2 * spatial}
+    elif case == "shaped":
+        attributes["output_shape"] = [n * s - 1 for n, s in zip(shape[2:], strides, strict=True)]
+        kernel = [4] * spatial
+    elif case in ("upper", "lower"):
+        attributes["auto_pad"] = f"SAME_{case.upper()}"
+        kernel = [4] * spatial
+    elif case == "valid":
+        attributes["auto_pad"] = "VALID"
+    weight = [4, 1 if case == "depthwise" else 3, *kernel]
+    module, _ = convolution("ConvTranspose", shape, weight, bias, **attributes)
+    assert ops(module) == [f"nn.conv_transpose{rank}"]
+
+
+def test_conv_transpose_below_its_kernel_stays_a_node() -> None:
+    """`SAME` of strides wider than the kernel would need pads below 0."""
+    module, _ = convolution(
+        "ConvTranspose", SIGNAL, [4, 2, 1], False, strides=[3], auto_pad="SAME_UPPER"
+    )
+    assert ops(module) == ["onnx.node"]
 
 
 @pytest.mark.parametrize("trans", [0, 1])

@@ -217,6 +217,68 @@ def run_conv(
     check(got, exact + real(qb, b)[None, :, None, None], y)
 
 
+SIGNALS = {1: (2, 6, 17), 3: (1, 6, 4, 3, 5)}
+"""Inputs of one and three spatial dimensions."""
+
+
+@pytest.mark.parametrize("storages", PAIRS)
+@pytest.mark.parametrize("rank", SIGNALS)
+@pytest.mark.parametrize("depthwise", [False, True])
+def test_conv_of_other_ranks(storages: tuple[str, str], rank: int, depthwise: bool) -> None:
+    rng = np.random.default_rng(6)
+    storage, weights = storages
+    shape, kernel = SIGNALS[rank], (3, 2, 3)[:rank]
+    x, y = encoding(storage, 0.02, 11), encoding(storage, 0.25, -20)
+    w = weight_encoding(weights, 6, 0, "channel")
+    g = Graph((x, shape))
+    qw = stored(rng, (6, 1 if depthwise else 6, *kernel), weights)
+    qb = rng.integers(-3000, 3000, 6).astype(np.int32)
+    b = bias_encoding(x, w)
+    op = nn.CONVOLUTIONS[rank - 1](
+        g.block.args[0],
+        g.constant(qw, w),
+        g.constant(qb, b),
+        element=y,
+        pads=(1,) * 2 * rank,
+        dilations=(2,) * rank if rank == 1 else None,
+        groups=6 if depthwise else 1,
+    )
+    q = stored(rng, shape, storage)
+    got = g.run(g.add(op), [q], ["QLinearConv"])
+    padded = np.pad(real(q, x), ((0, 0), (0, 0), *[(1, 1)] * rank))
+    rw, step = real(qw, w), 2 if rank == 1 else 1
+    exact = np.zeros(got.shape)
+    for tap in np.ndindex(*kernel):
+        places = [slice(i * step, i * step + n) for i, n in zip(tap, got.shape[2:], strict=True)]
+        part, taps = padded[(..., *places)], rw[(..., *tap)]
+        if depthwise:
+            exact += part * taps[:, 0].reshape(-1, *(1,) * rank)
+        else:
+            exact += np.einsum("nc...,oc->no...", part, taps)
+    check(got, exact + real(qb, b).reshape(-1, *(1,) * rank), y)
+
+
+@pytest.mark.parametrize("storage", BYTES)
+@pytest.mark.parametrize("rank", SIGNALS)
+def test_average_pools_of_other_ranks(storage: str, rank: int) -> None:
+    rng = np.random.default_rng(7)
+    shape = SIGNALS[rank]
+    x, y = encoding(storage, 0.03, 10), encoding(storage, 0.02, -5)
+    q = stored(rng, shape, storage)
+    values = real(q, x)
+    g = Graph((x, shape))
+    result = g.add(nn.AVERAGE_POOLS[rank - 1](g.block.args[0], element=y, kernel=(2,) * rank))
+    exact = sum(
+        values[(..., *[slice(i, n - 1 + i) for i, n in zip(tap, shape[2:], strict=True)])]
+        for tap in np.ndindex(*(2,) * rank)
+    )
+    check(g.run(result, [q], ["QLinearAveragePool"]), exact / 2**rank, y)
+    g = Graph((x, shape))
+    result = g.add(nn.GLOBAL_AVERAGE_POOLS[rank - 1](g.block.args[0], element=y))
+    exact = values.mean(tuple(range(2, 2 + rank)), keepdims=True)
+    check(g.run(result, [q], ["QLinearGlobalAveragePool"]), exact, y)
+
+
 @pytest.mark.parametrize("storages", PAIRS)
 @pytest.mark.parametrize("channels", CHANNELS)
 @pytest.mark.parametrize("bias", [False, True])
@@ -292,6 +354,16 @@ MOVES: dict[str, tuple[Any, dict[str, Any], Callable[[Array], Array]]] = {
         {"kernel": (2, 2), "strides": (2, 2)},
         lambda x: x.reshape(1, 4, 2, 2, 2, 2).max((3, 5)),
     ),
+    "nn.max_pool1d": (
+        nn.MaxPool1DOp,
+        {"kernel": (2,), "strides": (2,)},
+        lambda x: x.reshape(1, 4, 8, 2).max(3),
+    ),
+    "nn.max_pool3d": (
+        nn.MaxPool3DOp,
+        {"kernel": (2, 1, 2), "strides": (2, 1, 2)},
+        lambda x: x.reshape(1, 4, 2, 2, 2, 1, 2).max((3, 6)),
+    ),
     "nn.squeeze": (nn.SqueezeOp, {"axes": (0,)}, lambda x: x[0]),
     "nn.unsqueeze": (nn.UnsqueezeOp, {"axes": (1,)}, lambda x: x[:, None]),
     "nn.expand": (nn.ExpandOp, {"shape": (2, 4, 4, 4)}, lambda x: np.concatenate([x, x])),
@@ -319,11 +391,16 @@ MOVES: dict[str, tuple[Any, dict[str, Any], Callable[[Array], Array]]] = {
 }
 
 
+MOVED = {"nn.max_pool1d": (1, 4, 16), "nn.max_pool3d": (1, 4, 4, 2, 2)}
+"""What is moved, where it is not an image."""
+
+
 def move(name: str, storage: str, runtime: Version) -> list[str]:
     """Run the op on integers in a model for `runtime`; the op types of that model."""
     kind, properties, function = MOVES[name]
     element = UniformType(QParams.per_tensor(storage, 0.03125, 0 if storage == "i32" else 3))
-    g = Graph((element, (1, 4, 4, 4)))
+    shape = MOVED.get(name, (1, 4, 4, 4))
+    g = Graph((element, shape))
     x = g.block.args[0]
     operands = [x, x] if name == "nn.concat" else [x]
     if name == "nn.gather":
@@ -334,7 +411,7 @@ def move(name: str, storage: str, runtime: Version) -> list[str]:
     result = g.add(kind(*operands, **properties))
     version = f"{runtime[0]}.{runtime[1]}"
     model = export(g.ctx, g.module(result), runtime=version)
-    q = np.arange(64).reshape(1, 4, 4, 4).astype({**STORAGE_DTYPES, "i32": np.int32}[storage])
+    q = np.arange(64).reshape(shape).astype({**STORAGE_DTYPES, "i32": np.int32}[storage])
     engine = OrtEngine(model, optimize=False)
     got = engine.run({engine.inputs[0]: q})[engine.outputs[0]]
     np.testing.assert_array_equal(got, function(q))

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Sequence
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -26,6 +27,8 @@ SCALES = (0.5, 0.25, 1.0, 0.1, 1.0 / 3.0, 2.0**-30, 7.0)
 NARROW = (Storage.of("i8", -127, 127), Storage.of("u8", 0, 200), Storage.of("i16", -5, 5))
 STORAGES = (*map(Storage.of, ("i8", "u8", "i16", "i4")), *NARROW)
 WIDE = (Storage.of("i32"), Storage.of("i16"))
+#: elements of a result; folding has a cap
+LARGEST = 1024
 TOLERANCE = {"f64": 1e-13, "f32": 1e-5, "f16": 2e-3, "bf16": 2e-2}
 ROUNDINGS = ("half_even", "half_away", "half_up")
 
@@ -33,21 +36,42 @@ ROUNDINGS = ("half_even", "half_away", "half_up")
 Case = tuple[type[nn.NNOp], list[tuple[int, ...]], dict[str, Any], list["int | None"]]
 
 
-def conv2d(rng: random.Random) -> Case:
-    groups = rng.choice((1, 1, 2, 3))
-    inner, outer = rng.randint(1, 2), rng.randint(1, 2) * groups
-    kernel = (rng.randint(1, 3), rng.randint(1, 3))
-    shapes = [
-        (rng.randint(1, 2), inner * groups, rng.randint(1, 6), rng.randint(1, 6)),
-        (outer, inner, *kernel),
-    ]
-    properties = {
-        "groups": groups,
-        "strides": [rng.randint(1, 2) for _ in range(2)],
-        "pads": [rng.randint(0, 3) for _ in range(4)],
-        "dilations": [rng.randint(1, 2) for _ in range(2)],
+def conv(rank: int) -> Callable[[random.Random], Case]:
+    def make(rng: random.Random) -> Case:
+        groups = rng.choice((1, 1, 2, 3))
+        inner, outer = rng.randint(1, 2), rng.randint(1, 2) * groups
+        shapes = [
+            (rng.randint(1, 2), inner * groups, *(rng.randint(1, 8 - rank) for _ in range(rank))),
+            (outer, inner, *(rng.randint(1, 3) for _ in range(rank))),
+        ]
+        properties = {"groups": groups, **steps(rng, rank)}
+        return nn.CONVOLUTIONS[rank - 1], shapes, properties, [None, 0]
+
+    return make
+
+
+def conv_transpose(rank: int) -> Callable[[random.Random], Case]:
+    def make(rng: random.Random) -> Case:
+        groups = rng.choice((1, 1, 2, 3))
+        inner, outer = rng.randint(1, 2), rng.randint(1, 2)
+        shapes = [
+            (rng.randint(1, 2), inner * groups, *(rng.randint(1, 6 - rank) for _ in range(rank))),
+            (inner * groups, outer, *(rng.randint(1, 3) for _ in range(rank))),
+        ]
+        properties = {"groups": groups, **steps(rng, rank)}
+        properties["output_padding"] = [rng.randint(0, 2) for _ in range(rank)]
+        depthwise = inner == outer == 1
+        return nn.TRANSPOSED[rank - 1], shapes, properties, [None, 0 if depthwise else 1]
+
+    return make
+
+
+def steps(rng: random.Random, rank: int) -> dict[str, Any]:
+    return {
+        "strides": [rng.randint(1, 3) for _ in range(rank)],
+        "pads": [rng.randint(0, 3) for _ in range(2 * rank)],
+        "dilations": [rng.randint(1, 2) for _ in range(rank)],
     }
-    return nn.Conv2DOp, shapes, properties, [None, 0]
 
 
 def fully_connected(rng: random.Random) -> Case:
@@ -65,36 +89,42 @@ def matmul(rng: random.Random) -> Case:
     return nn.MatMulOp, [lhs, rhs], {}, [None, len(rhs) - 1 if len(rhs) > 1 else None]
 
 
-def pool(kind: type[nn.NNOp]) -> Callable[[random.Random], Case]:
+def image(rng: random.Random, rank: int) -> tuple[int, ...]:
+    extents = (rng.randint(1, 9 - rank) for _ in range(rank))
+    return (rng.randint(1, 2), rng.randint(1, 3), *extents)
+
+
+def pool(kind: Any) -> Callable[[random.Random], Case]:
     def make(rng: random.Random) -> Case:
-        shape = (rng.randint(1, 2), rng.randint(1, 3), rng.randint(1, 7), rng.randint(1, 7))
+        shape = image(rng, kind.SPATIAL)
         properties: dict[str, Any] = {
-            "kernel": [rng.randint(1, 3) for _ in range(2)],
-            "strides": [rng.randint(1, 3) for _ in range(2)],
-            "pads": [rng.randint(0, 3) for _ in range(4)],
-            "dilations": [rng.randint(1, 2) for _ in range(2)],
+            "kernel": [rng.randint(1, 3) for _ in range(kind.SPATIAL)],
             "ceil_mode": rng.random() < 0.5,
+            **steps(rng, kind.SPATIAL),
         }
-        if kind is nn.AvgPool2DOp:
+        if kind in nn.AVERAGE_POOLS:
             properties["count_include_pad"] = rng.random() < 0.5
         return kind, [shape], properties, [rng.choice((0, 1))]
 
     return make
 
 
-def global_avg_pool2d(rng: random.Random) -> Case:
-    shape = (rng.randint(1, 2), rng.randint(1, 3), rng.randint(1, 7), rng.randint(1, 7))
-    return nn.GlobalAvgPool2DOp, [shape], {}, [rng.choice((0, 1))]
+def global_pool(kind: Any) -> Callable[[random.Random], Case]:
+    return lambda rng: (kind, [image(rng, kind.SPATIAL)], {}, [rng.choice((0, 1))])
 
 
+RANKS = (1, 2, 3)
 CASES = {
-    "conv2d": conv2d,
+    **{f"conv{rank}d": conv(rank) for rank in RANKS},
+    **{f"conv_transpose{rank}d": conv_transpose(rank) for rank in RANKS},
     "fully_connected": fully_connected,
     "matmul": matmul,
-    "avg_pool2d": pool(nn.AvgPool2DOp),
-    "global_avg_pool2d": global_avg_pool2d,
-    "max_pool2d": pool(nn.MaxPool2DOp),
+    **{f"avg_pool{rank}d": pool(nn.AVERAGE_POOLS[rank - 1]) for rank in RANKS},
+    **{f"global_avg_pool{rank}d": global_pool(nn.GLOBAL_AVERAGE_POOLS[rank - 1]) for rank in RANKS},
+    **{f"max_pool{rank}d": pool(nn.MAX_POOLS[rank - 1]) for rank in RANKS},
 }
+CONVOLUTIONS = (*nn.CONVOLUTIONS, *nn.TRANSPOSED)
+BIASED = (*CONVOLUTIONS, nn.FullyConnectedOp)
 
 
 def qparams_for(
@@ -122,7 +152,7 @@ def extents_of(sources: Sequence[nn.ConstantOp], kind: Any, properties: dict[str
 @pytest.mark.parametrize("storages", [STORAGES, WIDE], ids=["narrow", "wide"])
 def test_codes(name: str, storages: Sequence[Storage]) -> None:
     rng, ctx, fired = random.Random(name), new_context(), 0
-    for _ in range(120):
+    for _ in range(180):
         kind, shapes, properties, axes = CASES[name](rng)
         params = [qparams_for(rng, s, a, storages) for s, a in zip(shapes, axes, strict=True)]
         sources = [
@@ -130,17 +160,18 @@ def test_codes(name: str, storages: Sequence[Storage]) -> None:
             for s, q in zip(shapes, params, strict=True)
         ]
         shape = extents_of(sources, kind, properties)
-        if shape is None:
+        if shape is None or prod(shape) > LARGEST:
             continue
-        if kind is nn.MaxPool2DOp:
+        if kind in nn.MAX_POOLS:
             element = UniformType(params[0])
         else:
-            tail = {"conv2d": 1, "fully_connected": 1, "matmul": len(shape) - 1}.get(name, 0)
+            tail = len(shape) - 1 if name == "matmul" else int(kind in BIASED)
             along = tail if len(shape) > 1 else None
             element = UniformType(qparams_for(rng, shape, along, storages))
             properties["rounding"] = rng.choice(ROUNDINGS)
-        if kind in (nn.Conv2DOp, nn.FullyConnectedOp) and rng.random() < 0.7:
-            sources.append(bias(rng, ctx, params, shapes[1][0]))
+        if kind in BIASED and rng.random() < 0.7:
+            groups = properties.get("groups", 1) if params[1].axis == 1 else 1
+            sources.append(bias(rng, ctx, params, shape[1], groups))
         op = kind(*(s.result for s in sources), element=element, **properties)
         assert folded(ctx, module_of([*sources, op], op.results)), ctx.remarks.remarks[-1]
         fired += 1
@@ -148,12 +179,12 @@ def test_codes(name: str, storages: Sequence[Storage]) -> None:
 
 
 def bias(
-    rng: random.Random, ctx: QContext, params: Sequence[QParams], channels: int
+    rng: random.Random, ctx: QContext, params: Sequence[QParams], channels: int, groups: int
 ) -> nn.ConstantOp:
     """A bias of `channels`, float or on the scale of the accumulator."""
     if rng.random() < 0.4:
         return constant(ctx, raw(rng, (channels,), f32) * 10, f32)
-    scales = [params[0].scale_list()[0] * scale for scale in params[1].scale_list()]
+    scales = [params[0].scale_list()[0] * scale for scale in params[1].scale_list()] * groups
     if params[1].axis is None:
         kind = QParams.per_tensor("i32", scales[0])
     else:
@@ -192,15 +223,16 @@ def test_floats(name: str, element: Attribute) -> None:
     for _ in range(30):
         kind, shapes, properties, _ = CASES[name](rng)
         sources = [constant(ctx, raw(rng, s, element), element) for s in shapes]
-        if extents_of(sources, kind, properties) is None:
+        shape = extents_of(sources, kind, properties)
+        if shape is None or prod(shape) > LARGEST:
             continue
-        if kind in (nn.Conv2DOp, nn.FullyConnectedOp):
-            sources.append(constant(ctx, raw(rng, (shapes[1][0],), element), element))
+        if kind in BIASED:
+            sources.append(constant(ctx, raw(rng, (shape[1],), element), element))
         op = kind(*(s.result for s in sources), **properties)
         module = module_of([*sources, op], op.results)
         (before,) = Interpreter(ctx, module).run([])
         FoldConstants().apply(ctx, module)
-        assert (op.name not in str(module)) == (kind is nn.MaxPool2DOp)
+        assert (op.name not in str(module)) == (kind in nn.MAX_POOLS)
         FoldConstants(numerics="ties").apply(ctx, module)
         module.verify()
         assert op.name not in str(module)
@@ -311,6 +343,9 @@ ELEMENTS: list[Attribute] = [f32, f16, bf16, f64, i64, i32, i1]
 QUANTIZED = ("i8", "u8", "i16", "u16", "i4", "u4", "i32")
 KINDS: dict[type[nn.NNOp], tuple[list[tuple[int, ...]], dict[str, Any]]] = {
     nn.Conv2DOp: ([(1, 1, 2, 2), (1, 1, 1, 1)], {"pads": [1, 1, 1, 1]}),
+    nn.ConvTranspose2DOp: ([(1, 1, 2, 2), (1, 1, 2, 2)], {"pads": [1, 1, 1, 1]}),
+    nn.MaxPool1DOp: ([(1, 1, 2)], {"kernel": [2]}),
+    nn.AvgPool3DOp: ([(1, 1, 2, 2, 2)], {"kernel": [2, 2, 2]}),
     nn.FullyConnectedOp: ([(2, 2), (2, 2)], {}),
     nn.MatMulOp: ([(2,), (2,)], {}),
     nn.AvgPool2DOp: ([(1, 1, 2, 2)], {"kernel": [2, 2]}),

@@ -20,7 +20,7 @@ from xdsl.ir import Attribute, Operation
 
 from qdialect.backends.onnx.graph import node_attribute
 from qdialect.backends.onnx.quantization import required_opset
-from qdialect.dialects.nn import NNOp, shape_of
+from qdialect.dialects.nn import MAX_POOLS, AveragePoolOp, NNOp, WindowOp, shape_of
 from qdialect.dialects.onnx import MODEL, NodeOp, OpaqueType, ProtoAttr, package
 from qdialect.dialects.quant import quant_element
 from qdialect.errors import UnsupportedError, Where
@@ -44,7 +44,7 @@ OP_OPSETS = {
 #: ops that broadcast as numpy does since opset 7
 BROADCASTING = frozenset({"nn.add", "nn.sub", "nn.mul", "nn.div"})
 #: ops that are written on 8-bit integers since this opset
-INTEGER_OPSETS = {"nn.relu": 12, "nn.clip": 12, "nn.max_pool2d": 12}
+INTEGER_OPSETS = {"nn.relu": 12, "nn.clip": 12, **{kind.name: 12 for kind in MAX_POOLS}}
 
 
 @dataclass
@@ -150,8 +150,8 @@ def _op_opset(op: Operation) -> int:
         least = 7
     if values.get("ceil_mode"):
         least = max(least, 10)
-    if op.name.endswith("_pool2d") and any(d != 1 for d in values.get("dilations", ())):
-        least = max(least, 19 if op.name == "nn.avg_pool2d" else 10)
+    if isinstance(op, WindowOp) and any(d != 1 for d in values["dilations"]):
+        least = max(least, 19 if isinstance(op, AveragePoolOp) else 10)
     if op.name in INTEGER_OPSETS and quant_element(op.operands[0].type) is not None:
         least = max(least, INTEGER_OPSETS[op.name])
     return least

@@ -13,6 +13,7 @@ from typing import Literal, cast
 
 from xdsl.ir import Operation
 
+from qdialect.dialects import nn
 from qdialect.dialects.nn import NNOp, shape_of
 from qdialect.dialects.quant import quant_element
 from qdialect.errors import UsageError
@@ -34,7 +35,7 @@ DIRECT: Mapping[str, frozenset[str]] = {
     "nn.slice": _ANY,
     "nn.concat": _ANY,
     "nn.pad": _BYTES,
-    "nn.max_pool2d": _BYTES,
+    **{kind.name: _BYTES for kind in nn.MAX_POOLS},
     "nn.squeeze": _ANY,
     "nn.unsqueeze": _ANY,
     "nn.expand": _ANY,
@@ -88,14 +89,20 @@ class Kernel:
 
 
 KERNELS: Mapping[str, Kernel] = {
-    "nn.conv2d": Kernel("QLinearConv", "", weight=1, bias=2, mixed_zero_points=(1, 27)),
+    **{
+        kind.name: Kernel("QLinearConv", "", weight=1, bias=2, mixed_zero_points=(1, 27))
+        for kind in nn.CONVOLUTIONS
+    },
     "nn.fully_connected": Kernel("QGemm", weight=1, bias=2),
     "nn.matmul": Kernel("QLinearMatMul", "", weight=1, channel=-1),
     "nn.add": Kernel("QLinearAdd"),
     "nn.mul": Kernel("QLinearMul"),
     "nn.concat": Kernel("QLinearConcat"),
-    "nn.avg_pool2d": Kernel("QLinearAveragePool", moves_ties=frozenset({"i8"})),
-    "nn.global_avg_pool2d": Kernel("QLinearGlobalAveragePool"),
+    **{
+        kind.name: Kernel("QLinearAveragePool", moves_ties=frozenset({"i8"}))
+        for kind in nn.AVERAGE_POOLS
+    },
+    **{kind.name: Kernel("QLinearGlobalAveragePool") for kind in nn.GLOBAL_AVERAGE_POOLS},
     "nn.sigmoid": Kernel("QLinearSigmoid"),
     "nn.leaky_relu": Kernel("QLinearLeakyRelu"),
     "nn.softmax": Kernel("QLinearSoftmax", off_by_one=True),
@@ -146,7 +153,7 @@ def refusal(op: Operation, numerics: Numerics = "ties", runtime: Version = NEWES
     values = cast("NNOp", op).values
     if values.get("rounding", "half_even") != "half_even":
         return f"the kernel does not round {values['rounding']}"
-    if any(d != 1 for d in values.get("dilations", ())) and op.name != "nn.conv2d":
+    if isinstance(op, nn.WindowOp) and any(d != 1 for d in op.values["dilations"]):
         return "the kernel has no dilation"
     elements = [quant_element(v.type) for v in (*op.operands, *op.results)]
     if any(element is None for element in elements):

@@ -80,17 +80,22 @@ def same(op_type: str, *names: str) -> Writer:
     return write
 
 
-def conv(call: Call) -> None:
-    """`nn.conv2d` as Conv."""
-    v = call.values
-    call.node(
-        "Conv",
-        dilations=v["dilations"],
-        group=v["groups"],
-        kernel_shape=shape_of(call.op.operands[1])[2:],
-        pads=v["pads"],
-        strides=v["strides"],
-    )
+def conv(op_type: str) -> Writer:
+    """A convolution or its transpose."""
+
+    def write(call: Call) -> None:
+        v = call.values
+        call.node(
+            op_type,
+            dilations=v["dilations"],
+            group=v["groups"],
+            kernel_shape=shape_of(call.op.operands[1])[2:],
+            output_padding=v["output_padding"] if any(v.get("output_padding", ())) else None,
+            pads=v["pads"],
+            strides=v["strides"],
+        )
+
+    return write
 
 
 def clip(call: Call) -> None:
@@ -203,7 +208,8 @@ def _pad_value(call: Call, value: float) -> str:
 
 
 PLAIN: dict[str, Writer] = {
-    "nn.conv2d": conv,
+    **{kind.name: conv("Conv") for kind in nn.CONVOLUTIONS},
+    **{kind.name: conv("ConvTranspose") for kind in nn.TRANSPOSED},
     "nn.matmul": same("MatMul"),
     "nn.add": same("Add"),
     "nn.sub": same("Sub"),
@@ -218,9 +224,9 @@ PLAIN: dict[str, Writer] = {
     "nn.tanh": same("Tanh"),
     "nn.hard_sigmoid": same("HardSigmoid", "alpha", "beta"),
     "nn.hard_swish": hard_swish,
-    "nn.max_pool2d": pool("MaxPool"),
-    "nn.avg_pool2d": pool("AveragePool"),
-    "nn.global_avg_pool2d": same("GlobalAveragePool"),
+    **{kind.name: pool("MaxPool") for kind in nn.MAX_POOLS},
+    **{kind.name: pool("AveragePool") for kind in nn.AVERAGE_POOLS},
+    **{kind.name: same("GlobalAveragePool") for kind in nn.GLOBAL_AVERAGE_POOLS},
     "nn.batch_norm": same("BatchNormalization", "epsilon"),
     "nn.softmax": same("Softmax", "axis"),
     "nn.concat": same("Concat", "axis"),

@@ -15,6 +15,7 @@ from qdialect.backends.onnx.quantization import (
     storage_code,
     write_bounds,
 )
+from qdialect.dialects import nn
 from qdialect.dialects.nn import ConstantOp, NNOp, shape_of
 from qdialect.dialects.onnx import STORED_TRANSPOSED
 from qdialect.dialects.quant import RescaleOp, quant_element
@@ -173,14 +174,14 @@ def is_absorbed(op: RescaleOp, runtime: Version) -> bool:
 
 
 WRITERS: Mapping[str, Callable[[KernelCall], None]] = {
-    "nn.conv2d": _conv,
+    **{kind.name: _conv for kind in nn.CONVOLUTIONS},
     "nn.fully_connected": _fully_connected,
     "nn.matmul": _binary,
     "nn.add": _binary,
     "nn.mul": _binary,
     "nn.concat": _concat,
-    "nn.avg_pool2d": _average_pool,
-    "nn.global_avg_pool2d": _unary(channels_last=0),
+    **{kind.name: _average_pool for kind in nn.AVERAGE_POOLS},
+    **{kind.name: _unary(channels_last=0) for kind in nn.GLOBAL_AVERAGE_POOLS},
     "nn.sigmoid": _unary(),
     "nn.leaky_relu": _unary("alpha"),
     "nn.softmax": _unary("axis", opset=13),

@@ -14,7 +14,7 @@ from qdialect.backends.onnx.kernels import DIRECT, Version, runs_on
 from qdialect.backends.onnx.plain import PLAIN, Call, Writer
 from qdialect.backends.onnx.qoperator import is_absorbed, write_kernel
 from qdialect.behaviors import Rule
-from qdialect.dialects.nn import FullyConnectedOp, NNOp
+from qdialect.dialects.nn import FullyConnectedOp, NNOp, PadOp, WindowOp
 from qdialect.dialects.nn.behaviors import BY_NAME
 from qdialect.dialects.quant import DCastOp, RescaleOp, quant_element
 
@@ -117,4 +117,4 @@ def _is_direct(op: Operation, runtime: Version) -> bool:
         return False
     if op.name == "nn.concat":
         return all(q == known[0] and q.is_per_tensor for q in known)
-    return op.name not in ("nn.pad", "nn.max_pool2d") or known[0].is_per_tensor
+    return not isinstance(op, PadOp | WindowOp) or known[0].is_per_tensor

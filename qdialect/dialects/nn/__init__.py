@@ -1,6 +1,6 @@
 """The `nn` dialect: networks as compiler and ONNX people both read them.
 
-NCHW activations, OIHW weights, tensors of floats or of quantized types.
+Activations [N, C, spatial...], weights OIHW, tensors of floats or of quantized types.
 """
 
 from xdsl.ir import Dialect
@@ -24,7 +24,18 @@ from qdialect.dialects.nn.constants import (
     constant_of,
     make_constant,
 )
-from qdialect.dialects.nn.contraction import Conv2DOp, FullyConnectedOp, MatMulOp
+from qdialect.dialects.nn.contraction import (
+    CONVOLUTIONS,
+    TRANSPOSED,
+    Conv1DOp,
+    Conv2DOp,
+    Conv3DOp,
+    ConvTranspose1DOp,
+    ConvTranspose2DOp,
+    ConvTranspose3DOp,
+    FullyConnectedOp,
+    MatMulOp,
+)
 from qdialect.dialects.nn.elementwise import (
     AddOp,
     ClipOp,
@@ -50,7 +61,22 @@ from qdialect.dialects.nn.movement import (
     TransposeOp,
 )
 from qdialect.dialects.nn.normalization import BatchNormOp, SoftmaxOp
-from qdialect.dialects.nn.pooling import AvgPool2DOp, GlobalAvgPool2DOp, MaxPool2DOp
+from qdialect.dialects.nn.pooling import (
+    AVERAGE_POOLS,
+    GLOBAL_AVERAGE_POOLS,
+    MAX_POOLS,
+    AveragePoolOp,
+    AvgPool1DOp,
+    AvgPool2DOp,
+    AvgPool3DOp,
+    GlobalAvgPool1DOp,
+    GlobalAvgPool2DOp,
+    GlobalAvgPool3DOp,
+    MaxPool1DOp,
+    MaxPool2DOp,
+    MaxPool3DOp,
+    WindowOp,
+)
 from qdialect.dialects.nn.spatial_movement import (
     DepthToSpaceOp,
     Im2colOp,
@@ -83,16 +109,29 @@ NN = Dialect(
 )
 
 __all__ = [
+    "AVERAGE_POOLS",
+    "CONVOLUTIONS",
+    "GLOBAL_AVERAGE_POOLS",
     "KEY",
+    "MAX_POOLS",
     "NN",
+    "TRANSPOSED",
     "AddOp",
+    "AveragePoolOp",
+    "AvgPool1DOp",
     "AvgPool2DOp",
+    "AvgPool3DOp",
     "BatchNormOp",
     "BlobAttr",
     "ClipOp",
     "ConcatOp",
     "ConstantOp",
+    "Conv1DOp",
     "Conv2DOp",
+    "Conv3DOp",
+    "ConvTranspose1DOp",
+    "ConvTranspose2DOp",
+    "ConvTranspose3DOp",
     "DepthToSpaceOp",
     "DivOp",
     "ExpandOp",
@@ -100,13 +139,17 @@ __all__ = [
     "FlipOp",
     "FullyConnectedOp",
     "GatherOp",
+    "GlobalAvgPool1DOp",
     "GlobalAvgPool2DOp",
+    "GlobalAvgPool3DOp",
     "HardSigmoidOp",
     "HardSwishOp",
     "Im2colOp",
     "LeakyReluOp",
     "MatMulOp",
+    "MaxPool1DOp",
     "MaxPool2DOp",
+    "MaxPool3DOp",
     "MaximumOp",
     "MinimumOp",
     "MulOp",
@@ -128,6 +171,7 @@ __all__ = [
     "TileOp",
     "TransposeOp",
     "UnsqueezeOp",
+    "WindowOp",
     "constant_array",
     "constant_of",
     "keys_of",

@@ -5,13 +5,15 @@ from __future__ import annotations
 import operator
 from collections.abc import Callable, Mapping, Sequence
 from fractions import Fraction
-from math import inf, isfinite, prod
+from math import gcd, inf, isfinite, prod
 from typing import TYPE_CHECKING, Any
 
 from xdsl.ir import Operation
 
 from qdialect.behaviors import Accumulator, Affine, Behavior, Port, Rule, axes, no_axes
-from qdialect.behaviors.declaration import Bounds, RealFunction
+from qdialect.behaviors.declaration import Bounds, Gain, RealFunction
+from qdialect.behaviors.shapes import DYNAMIC
+from qdialect.dialects.nn import behaviors_gains as gains
 from qdialect.dialects.nn import behaviors_sums as sums
 from qdialect.dialects.nn.base import shape_of
 from qdialect.dialects.nn.behaviors_movement import MOVEMENT, values
@@ -59,7 +61,7 @@ def _padding_level(op: Operation) -> list[float]:
     for d, (kernel, dilation, size) in enumerate(
         zip(v["kernel"], v["dilations"], spatial, strict=True)
     ):
-        padding = max(v["pads"][d], v["pads"][d + 2])
+        padding = max(v["pads"][d], v["pads"][d + len(spatial)])
         # Taps reach from inside one end to inside the other, no further apart than the input.
         if padding and (padding > (kernel - 1) * dilation or dilation > max(size, 1)):
             return [-inf]
@@ -131,7 +133,103 @@ def _depth(op: Operation) -> int:
 
 
 def _row(op: Operation) -> int:
-    return shape_of(op.operands[0])[-1]
+    lhs, rhs = (shape_of(operand) for operand in op.operands)
+    return rhs[max(len(rhs) - 2, 0)] if lhs[-1] == DYNAMIC else lhs[-1]
+
+
+def _is_depthwise(op: Operation) -> bool:
+    """Each input channel of a transposed convolution has output channels of its own."""
+    return values(op)["groups"] == shape_of(op.operands[1])[0]
+
+
+def _transposed_axis(op: Operation) -> int:
+    """The dimension of the weight that is an output channel of its own: of [in, out /
+    groups, ...] the second, of a depthwise [channels, 1, ...] the first."""
+    return 0 if _is_depthwise(op) and shape_of(op.operands[1])[1] == 1 else 1
+
+
+def _repeats(op: Operation) -> int:
+    """Output channels that share a scale of the weight: one in each group."""
+    return values(op)["groups"] if _transposed_axis(op) else 1
+
+
+def _transposed_depth(op: Operation) -> int:
+    """Products that meet in one element: taps whose distance is a multiple of the stride."""
+    v, weight = values(op), shape_of(op.operands[1])
+    taps = [
+        -(-k // (stride // gcd(stride, dilation)))
+        for k, stride, dilation in zip(weight[2:], v["strides"], v["dilations"], strict=True)
+    ]
+    return weight[0] // v["groups"] * prod(taps)
+
+
+def _transposed_terms(op: Operation) -> int:
+    weight = shape_of(op.operands[1])
+    return weight[0] // values(op)["groups"] * prod(weight[2:])
+
+
+def _convolutions(rank: int) -> tuple[Behavior, ...]:
+    """Convolution and its transpose over `rank` spatial dimensions."""
+    bias, result = Port("bias", Rule.BIAS, axes=axes(0)), Port("result", axes=axes(1))
+    return (
+        Behavior(
+            f"nn.conv{rank}d",
+            (Port("input"), Port("weight", axes=axes(0)), bias),
+            (result,),
+            accumulator=Accumulator(0, 1, 2, lambda op: 0, lambda op: 1, _depth),
+            arithmetic=sums.conv,
+            work=sums.products(_depth),
+        ),
+        Behavior(
+            f"nn.conv_transpose{rank}d",
+            (
+                Port("input"),
+                Port("weight", axes=lambda op: frozenset({_transposed_axis(op)})),
+                bias,
+            ),
+            (result,),
+            accumulator=Accumulator(
+                0, 1, 2, _transposed_axis, lambda op: 1, _transposed_depth, _repeats
+            ),
+            arithmetic=sums.conv_transpose,
+            work=sums.products(_transposed_terms),
+        ),
+    )
+
+
+# -- pools ----------------------------------------------------------------
+
+
+def _pools(rank: int) -> tuple[Behavior, ...]:
+    """Pools over `rank` spatial dimensions; none crosses batch or channels."""
+    kept = axes(0, 1)
+    return (
+        Behavior(
+            f"nn.max_pool{rank}d",
+            (Port("input", Rule.TIED, axes=kept),),
+            (Port("result", Rule.TIED, axes=kept),),
+            order_preserving=True,
+            levels=_padding_level,
+            picks=sums.max_pool,
+            work=sums.products(sums.window),
+        ),
+        Behavior(
+            f"nn.avg_pool{rank}d",
+            (Port("input", axes=kept),),
+            (Port("result", axes=kept),),
+            arithmetic=sums.avg_pool,
+            work=sums.products(sums.window),
+            gain=gains.unit,
+        ),
+        Behavior(
+            f"nn.global_avg_pool{rank}d",
+            (Port("input", axes=kept),),
+            (Port("result", axes=kept),),
+            arithmetic=sums.global_avg_pool,
+            work=sums.products(sums.area),
+            gain=gains.unit,
+        ),
+    )
 
 
 # -- elementwise functions (real units) -----------------------------------
@@ -189,7 +287,7 @@ def _divide(lhs: Any, rhs: Any) -> Any:
 def _pointwise(
     name: str,
     function: RealFunction,
-    gain: Callable[[Operation, int], float | None],
+    gain: Gain,
     arithmetic: Callable[[Operation, Sequence[Any]], Any] | None = None,
     affine: AffineOf | None = None,
 ) -> Behavior:
@@ -207,7 +305,7 @@ def _binary(
     name: str,
     function: Callable[[Any, Any], Any],
     affine: AffineOf,
-    gain: Callable[[Operation, int], float | None] | None = None,
+    gain: Gain,
     nonzero: tuple[int, ...] = (),
 ) -> Behavior:
     return Behavior(
@@ -252,33 +350,10 @@ def _known(value: Fraction | None) -> Fraction:
     return value
 
 
-def _unit_gain(op: Operation, operand: int) -> float | None:
-    return 1.0
-
-
-def _alpha_gain(op: Operation, operand: int) -> float | None:
-    return max(1.0, abs(values(op)["alpha"]))
-
-
-def _hard_sigmoid_gain(op: Operation, operand: int) -> float | None:
-    return abs(values(op)["alpha"])
-
-
 _STATISTIC = ("scale", "bias", "mean", "variance")
 
 BEHAVIORS: tuple[Behavior, ...] = (
-    Behavior(
-        "nn.conv2d",
-        (
-            Port("input"),
-            Port("weight", axes=axes(0)),
-            Port("bias", Rule.BIAS, axes=axes(0)),
-        ),
-        (Port("result", axes=axes(1)),),
-        accumulator=Accumulator(0, 1, 2, lambda op: 0, lambda op: 1, _depth),
-        arithmetic=sums.conv2d,
-        work=sums.products(_depth),
-    ),
+    *(behavior for rank in (1, 2, 3) for behavior in _convolutions(rank)),
     Behavior(
         "nn.fully_connected",
         (
@@ -306,55 +381,33 @@ BEHAVIORS: tuple[Behavior, ...] = (
         arithmetic=sums.matmul,
         work=sums.products(_row),
     ),
-    _binary("nn.add", operator.add, _add_affine, _unit_gain),
-    _binary("nn.sub", operator.sub, _sub_affine, _unit_gain),
-    _binary("nn.mul", operator.mul, _mul_affine),
-    _binary("nn.div", _divide, _div_affine, nonzero=(1,)),
+    _binary("nn.add", operator.add, _add_affine, gains.unit),
+    _binary("nn.sub", operator.sub, _sub_affine, gains.unit),
+    _binary("nn.mul", operator.mul, _mul_affine, gains.mul),
+    _binary("nn.div", _divide, _div_affine, gains.div, nonzero=(1,)),
     _extremum("nn.maximum", _larger, _at_least),
     _extremum("nn.minimum", _smaller, _at_most),
     _clamp("nn.relu", levels=lambda op: (0.0,), clamp=lambda op: (0.0, inf)),
     _clamp("nn.clip", levels=_clip_levels, clamp=_clip_clamp),
-    _pointwise("nn.leaky_relu", _leaky_relu, arithmetic=_leaky_relu_arithmetic, gain=_alpha_gain),
-    _pointwise("nn.sigmoid", _sigmoid, gain=lambda op, i: 0.25),
-    _pointwise("nn.tanh", _tanh, gain=_unit_gain),
+    _pointwise(
+        "nn.leaky_relu", _leaky_relu, arithmetic=_leaky_relu_arithmetic, gain=gains.leaky_relu
+    ),
+    _pointwise("nn.sigmoid", _sigmoid, gain=gains.at_most(0.25)),
+    _pointwise("nn.tanh", _tanh, gain=gains.unit),
     _pointwise(
         "nn.hard_sigmoid",
         _hard_sigmoid,
         arithmetic=_hard_sigmoid_arithmetic,
         affine=_hard_sigmoid_affine,
-        gain=_hard_sigmoid_gain,
+        gain=gains.hard_sigmoid,
     ),
     _pointwise(
         "nn.hard_swish",
         _hard_swish,
         arithmetic=_hard_swish_arithmetic,
-        gain=lambda op, i: 1.5,
+        gain=gains.at_most(1.5),
     ),
-    Behavior(
-        "nn.max_pool2d",
-        (Port("input", Rule.TIED, axes=axes(0, 1)),),
-        (Port("result", Rule.TIED, axes=axes(0, 1)),),
-        order_preserving=True,
-        levels=_padding_level,
-        picks=sums.max_pool2d,
-        work=sums.products(sums.window),
-    ),
-    Behavior(
-        "nn.avg_pool2d",
-        (Port("input", axes=axes(0, 1)),),
-        (Port("result", axes=axes(0, 1)),),
-        arithmetic=sums.avg_pool2d,
-        work=sums.products(sums.window),
-        gain=_unit_gain,
-    ),
-    Behavior(
-        "nn.global_avg_pool2d",
-        (Port("input", axes=axes(0, 1)),),
-        (Port("result", axes=axes(0, 1)),),
-        arithmetic=sums.global_avg_pool2d,
-        work=sums.products(sums.area),
-        gain=_unit_gain,
-    ),
+    *(behavior for rank in (1, 2, 3) for behavior in _pools(rank)),
     Behavior(
         "nn.batch_norm",
         (
@@ -366,7 +419,7 @@ BEHAVIORS: tuple[Behavior, ...] = (
         roots=True,
         work=sums.products(lambda op: 1),
     ),
-    Behavior("nn.softmax", (Port("input"),), gain=_unit_gain, transcendental=sums.softmax),
+    Behavior("nn.softmax", (Port("input"),), gain=gains.at_most(0.5), transcendental=sums.softmax),
     *MOVEMENT,
 )
 

@@ -8,6 +8,7 @@ which change the type of neither.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import reduce
 from math import prod
 from typing import TYPE_CHECKING, Any
 
@@ -41,42 +42,76 @@ def area(op: Operation) -> int:
 # -- windows ----------------------------------------------------------------------
 
 
-def _taps(op: Operation, kernel: Sequence[int], d: int) -> Places:
-    """Where each tap of each window along spatial dimension `d` reads, [kernel, out]."""
+def _taps(op: Operation, kernel: Sequence[int]) -> list[Places]:
+    """Where each tap of each window reads, [kernel, out] along each spatial dimension."""
     import numpy as np
 
-    v, out = values(op), shape_of(op.results[0])[2 + d]
-    starts = np.arange(out) * v["strides"][d] - v["pads"][d]
-    return np.arange(kernel[d])[:, None] * v["dilations"][d] + starts
+    v, out = values(op), shape_of(op.results[0])[2:]
+    return [
+        np.arange(k)[:, None] * dilation + np.arange(n) * stride - pad
+        for k, n, stride, dilation, pad in zip(
+            kernel, out, v["strides"], v["dilations"], v["pads"][: len(out)], strict=True
+        )
+    ]
 
 
-def _windows(op: Operation, x: Any, kernel: Sequence[int]) -> tuple[Any, NDArray[np.bool_]]:
-    """Windows [N, C, kernel, kernel, out, out] over x, and which of their elements are
-    inside it ([kernel, kernel, out, out]; the others hold anything)."""
+def _transposed_taps(op: Operation, kernel: Sequence[int]) -> list[Places]:
+    """The same for a transposed convolution; -1 where a tap meets no input element."""
+    import numpy as np
+
+    v, out = values(op), shape_of(op.results[0])[2:]
+    result: list[Places] = []
+    for d, (k, n) in enumerate(zip(kernel, out, strict=True)):
+        places = np.arange(n) + v["pads"][d] - np.arange(k)[:, None] * v["dilations"][d]
+        stride = v["strides"][d]
+        result.append(np.where(places % stride == 0, places // stride, -1))
+    return result
+
+
+def _windows(op: Operation, x: Any, taps: Sequence[Places]) -> tuple[Any, NDArray[np.bool_]]:
+    """Windows [N, C, kernel..., out...] over x, and which of their elements are inside
+    it ([kernel..., out...]; the others hold anything)."""
     import numpy as np
 
     size = shape_of(op.operands[0])[2:]
     if 0 in size:
         raise ValueError("windows over an empty input")
-    rows, columns = (_taps(op, kernel, d) for d in (0, 1))
-    inside = [(t >= 0) & (t < n) for t, n in zip((rows, columns), size, strict=True)]
-    rows, columns = (np.clip(t, 0, n - 1) for t, n in zip((rows, columns), size, strict=True))
-    mask = inside[0][:, None, :, None] & inside[1][None, :, None, :]
-    return x[:, :, rows[:, None, :, None], columns[None, :, None, :]], mask
+    rank = len(size)
+    mask: NDArray[np.bool_] = np.ones((1,) * (2 * rank), np.bool_)
+    index: list[Places] = []
+    for d, (places, extent) in enumerate(zip(taps, size, strict=True)):
+        shape = [1] * (2 * rank)
+        shape[d], shape[rank + d] = places.shape
+        mask = mask & ((places >= 0) & (places < extent)).reshape(shape)
+        index.append(np.clip(places, 0, extent - 1).reshape(shape))
+    return x[(slice(None), slice(None), *index)], mask
 
 
 # -- contractions -----------------------------------------------------------------
 
 
-def conv2d(op: Operation, x: Sequence[Any]) -> Any:
+def conv(op: Operation, x: Sequence[Any]) -> Any:
     """Rows of the weight times windows of the input, group by group."""
-    weight, result = shape_of(op.operands[1]), shape_of(op.results[0])
-    groups, depth = values(op)["groups"], prod(weight[1:])
-    view, inside = _windows(op, x[0], weight[2:])
+    weight, groups = shape_of(op.operands[1]), values(op)["groups"]
+    rows = x[1].reshape(1, groups, weight[0] // groups, prod(weight[1:]))
+    return _grouped(op, x, rows, _taps(op, weight[2:]))
+
+
+def conv_transpose(op: Operation, x: Sequence[Any]) -> Any:
+    """The same, a window being what an element of the result is summed from."""
+    weight, groups = shape_of(op.operands[1]), values(op)["groups"]
+    inner, kernel = weight[0] // groups, prod(weight[2:])
+    rows = x[1].reshape(groups, inner, weight[1], kernel).swapaxes(1, 2)
+    rows = rows.reshape(1, groups, weight[1], inner * kernel)
+    return _grouped(op, x, rows, _transposed_taps(op, weight[2:]))
+
+
+def _grouped(op: Operation, x: Sequence[Any], rows: Any, taps: Sequence[Places]) -> Any:
+    result, (_, groups, _, depth) = shape_of(op.results[0]), rows.shape
+    view, inside = _windows(op, x[0], taps)
     columns = (view * inside).reshape(result[0], groups, depth, prod(result[2:]))
-    rows = x[1].reshape(1, groups, weight[0] // groups, depth)
     y = (rows @ columns).reshape(*result)
-    return y + x[2].reshape(1, weight[0], 1, 1) if len(x) > 2 else y
+    return y + x[2].reshape(1, result[1], *(1 for _ in result[2:])) if len(x) > 2 else y
 
 
 def fully_connected(op: Operation, x: Sequence[Any]) -> Any:
@@ -96,42 +131,44 @@ def matmul(op: Operation, x: Sequence[Any]) -> Any:
 # -- pools ------------------------------------------------------------------------
 
 
-def avg_pool2d(op: Operation, x: Sequence[Any]) -> Any:
+def avg_pool(op: Operation, x: Sequence[Any]) -> Any:
     """Sums of windows, by the number of elements inside the input, or the padded input."""
     import numpy as np
 
     v, size, result = values(op), shape_of(op.operands[0])[2:], shape_of(op.results[0])
-    kernel = v["kernel"]
+    kernel, rank = v["kernel"], len(size)
+    taps = _taps(op, kernel)
     counts: list[NDArray[np.int64]] = []
-    for d in (0, 1):
-        taps = _taps(op, kernel, d)
-        before, after = (v["pads"][d], v["pads"][d + 2]) if v["count_include_pad"] else (0, 0)
-        counts.append(((taps >= -before) & (taps < size[d] + after)).sum(0))
-    count = np.maximum(np.outer(*counts), 1).astype(np.float32)
-    view, inside = _windows(op, x[0], kernel)
+    for d in range(rank):
+        before, after = (v["pads"][d], v["pads"][d + rank]) if v["count_include_pad"] else (0, 0)
+        counts.append(((taps[d] >= -before) & (taps[d] < size[d] + after)).sum(0))
+    count = np.maximum(reduce(np.multiply.outer, counts), 1).astype(np.float32)
+    view, inside = _windows(op, x[0], taps)
     taken = (view * inside).reshape(*result[:2], prod(kernel), prod(result[2:]))
     ones = np.ones((1, 1, prod(kernel), 1), np.bool_)
     return (taken.swapaxes(2, 3) @ ones).reshape(*result) / count
 
 
-def global_avg_pool2d(op: Operation, x: Sequence[Any]) -> Any:
+def global_avg_pool(op: Operation, x: Sequence[Any]) -> Any:
     """Sums of channels by their area."""
     import numpy as np
 
-    n, c = shape_of(op.results[0])[:2]
+    result = shape_of(op.results[0])
     if area(op) == 0:
         raise ValueError("a mean of nothing")
-    sums = x[0].reshape(n, c, 1, area(op)) @ np.ones((1, 1, area(op), 1), np.bool_)
+    ones = np.ones((1, 1, area(op), 1), np.bool_)
+    sums = (x[0].reshape(*result[:2], 1, area(op)) @ ones).reshape(*result)
     return sums / np.array([area(op)], np.float32)
 
 
-def max_pool2d(op: Operation, x: NDArray[Any], lowest: Any) -> NDArray[Any]:
+def max_pool(op: Operation, x: NDArray[Any], lowest: Any) -> NDArray[Any]:
     """The largest element of each window; of nothing but padding, the lowest number."""
     import numpy as np
 
-    view, inside = _windows(op, x, values(op)["kernel"])
+    kernel = values(op)["kernel"]
+    view, inside = _windows(op, x, _taps(op, kernel))
     filled: NDArray[Any] = np.where(inside, view, np.array(lowest, x.dtype))
-    return np.maximum.reduce(filled, axis=(2, 3))
+    return np.maximum.reduce(filled, axis=tuple(range(2, 2 + len(kernel))))
 
 
 # -- normalizations -----------------------------------------------------------------

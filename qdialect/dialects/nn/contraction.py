@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import ClassVar
 
 from xdsl.dialects.builtin import IntegerAttr, StringAttr, i64
 from xdsl.irdl import (
@@ -22,43 +23,54 @@ from qdialect.dialects.nn.shapes import (
     ShapeError,
     broadcast,
     require_rank,
+    transposed_shape,
     window_shape,
 )
 
 HALF_EVEN = StringAttr("half_even")
 
 
-@irdl_op_definition
-class Conv2DOp(NNOp):
-    """2-D convolution (cross-correlation), `input` NCHW, `weight` OIHW, `bias` O.
+class _GroupedOp(NNOp):
+    """Windows of `input` [N, C, spatial...] and a weight, in `groups` groups of channels.
 
-    y[n,o,i,j] = sum_{c,h,w} x[n,c,i*s0+h*d0-p0,j*s1+w*d1-p1] * w[o,c,h,w] + b[o],
-    channels in `groups` groups; `pads` are top, left, bottom, right. On quantized
-    operands: dequantize exactly, convolve, quantize with `rounding`.
+    `pads` lists all begins, then all ends. On quantized operands: dequantize exactly,
+    sum, quantize with `rounding`.
     """
 
-    name = "nn.conv2d"
+    SPATIAL: ClassVar[int]
     input = operand_def(TENSOR)
     weight = operand_def(TENSOR)
     bias = opt_operand_def(TENSOR)
     result = result_def(TENSOR)
-    strides = prop_def(INTS, ints(1, 1))
-    pads = prop_def(INTS, ints(0, 0, 0, 0))
-    dilations = prop_def(INTS, ints(1, 1))
     groups = prop_def(IntegerAttr.constr(i64), integer(1))
     rounding = prop_def(StringAttr, HALF_EVEN)
     traits = traits_def(Pure())
 
     @classmethod
-    def infer(cls, operands: Sequence[Shape], values: Values) -> list[Shape]:
+    def check(cls, operands: Sequence[Shape], values: Values) -> int:
+        """The number of groups of operands that fit; ShapeError for others."""
         x, w = operands[0], operands[1]
-        require_rank(x, 4, "an input")
-        require_rank(w, 4, "a weight")
+        require_rank(x, cls.SPATIAL + 2, "an input")
+        require_rank(w, cls.SPATIAL + 2, "a weight")
         groups = values["groups"]
         if groups < 1:
             raise ShapeError(f"groups must be at least 1, but is {groups}")
         if DYNAMIC in w:
             raise ShapeError("expects a weight of static shape")
+        return groups
+
+
+class ConvolutionOp(_GroupedOp):
+    """Convolution (cross-correlation), `weight` [out, in / groups, kernel...], `bias` [out].
+
+    In two dimensions, with pads from the top, left, bottom and right:
+    y[n,o,i,j] = sum_{c,h,w} x[n,c,i*s0+h*d0-p0,j*s1+w*d1-p1] * w[o,c,h,w] + b[o].
+    """
+
+    @classmethod
+    def infer(cls, operands: Sequence[Shape], values: Values) -> list[Shape]:
+        groups = cls.check(operands, values)
+        x, w = operands[0], operands[1]
         if x[1] not in (DYNAMIC, w[1] * groups):
             raise ShapeError(
                 f"input has {x[1]} channels, but the weight takes {w[1]} in {groups} groups"
@@ -68,6 +80,104 @@ class Conv2DOp(NNOp):
         check_bias(operands, w[0])
         spatial = window_shape(x[2:], w[2:], values["strides"], values["pads"], values["dilations"])
         return [(x[0], w[0], *spatial)]
+
+
+@irdl_op_definition
+class Conv1DOp(ConvolutionOp):
+    """1-D convolution, `input` [N, C, W]."""
+
+    name = "nn.conv1d"
+    SPATIAL: ClassVar[int] = 1
+    strides = prop_def(INTS, ints(1))
+    pads = prop_def(INTS, ints(0, 0))
+    dilations = prop_def(INTS, ints(1))
+
+
+@irdl_op_definition
+class Conv2DOp(ConvolutionOp):
+    """2-D convolution, `input` NCHW, `weight` OIHW."""
+
+    name = "nn.conv2d"
+    SPATIAL: ClassVar[int] = 2
+    strides = prop_def(INTS, ints(1, 1))
+    pads = prop_def(INTS, ints(0, 0, 0, 0))
+    dilations = prop_def(INTS, ints(1, 1))
+
+
+@irdl_op_definition
+class Conv3DOp(ConvolutionOp):
+    """3-D convolution, `input` [N, C, D, H, W]."""
+
+    name = "nn.conv3d"
+    SPATIAL: ClassVar[int] = 3
+    strides = prop_def(INTS, ints(1, 1, 1))
+    pads = prop_def(INTS, ints(0, 0, 0, 0, 0, 0))
+    dilations = prop_def(INTS, ints(1, 1, 1))
+
+
+class TransposedConvolutionOp(_GroupedOp):
+    """Transposed convolution, `weight` [in, out / groups, kernel...], `bias` [out].
+
+    Each input element adds its multiple of the kernel to the result: in one dimension
+    y[n,o,i*s+h*d-p] += x[n,c,i] * w[c,o,h]. `output_padding` extends the end of the
+    result. A scale per index of the weight's dimension 1 is that of the same output
+    channel of every group; of a depthwise weight [C, 1, ...] dimension 0 is the channel.
+    """
+
+    @classmethod
+    def infer(cls, operands: Sequence[Shape], values: Values) -> list[Shape]:
+        groups = cls.check(operands, values)
+        x, w = operands[0], operands[1]
+        if x[1] not in (DYNAMIC, w[0]):
+            raise ShapeError(f"input has {x[1]} channels, but the weight takes {w[0]}")
+        if w[0] % groups:
+            raise ShapeError(f"{w[0]} input channels do not divide into {groups} groups")
+        check_bias(operands, w[1] * groups)
+        spatial = transposed_shape(
+            x[2:],
+            w[2:],
+            values["strides"],
+            values["pads"],
+            values["dilations"],
+            values["output_padding"],
+        )
+        return [(x[0], w[1] * groups, *spatial)]
+
+
+@irdl_op_definition
+class ConvTranspose1DOp(TransposedConvolutionOp):
+    """1-D transposed convolution, `input` [N, C, W]."""
+
+    name = "nn.conv_transpose1d"
+    SPATIAL: ClassVar[int] = 1
+    strides = prop_def(INTS, ints(1))
+    pads = prop_def(INTS, ints(0, 0))
+    dilations = prop_def(INTS, ints(1))
+    output_padding = prop_def(INTS, ints(0))
+
+
+@irdl_op_definition
+class ConvTranspose2DOp(TransposedConvolutionOp):
+    """2-D transposed convolution, `input` NCHW."""
+
+    name = "nn.conv_transpose2d"
+    SPATIAL: ClassVar[int] = 2
+    strides = prop_def(INTS, ints(1, 1))
+    pads = prop_def(INTS, ints(0, 0, 0, 0))
+    dilations = prop_def(INTS, ints(1, 1))
+    output_padding = prop_def(INTS, ints(0, 0))
+
+
+@irdl_op_definition
+class ConvTranspose3DOp(TransposedConvolutionOp):
+    """3-D transposed convolution, `input` [N, C, D, H, W]."""
+
+    name = "nn.conv_transpose3d"
+    SPATIAL: ClassVar[int] = 3
+    strides = prop_def(INTS, ints(1, 1, 1))
+    pads = prop_def(INTS, ints(0, 0, 0, 0, 0, 0))
+    dilations = prop_def(INTS, ints(1, 1, 1))
+    output_padding = prop_def(INTS, ints(0, 0, 0))
 
 
 @irdl_op_definition
@@ -133,4 +243,10 @@ def check_depth(lhs: int, rhs: int) -> None:
         raise ShapeError(f"summed dimensions differ: {lhs} against {rhs}")
 
 
-OPS = [Conv2DOp, FullyConnectedOp, MatMulOp]
+CONVOLUTIONS = (Conv1DOp, Conv2DOp, Conv3DOp)
+"""By the number of spatial dimensions."""
+
+TRANSPOSED = (ConvTranspose1DOp, ConvTranspose2DOp, ConvTranspose3DOp)
+"""By the number of spatial dimensions."""
+
+OPS = [*CONVOLUTIONS, *TRANSPOSED, FullyConnectedOp, MatMulOp]

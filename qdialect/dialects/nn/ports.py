@@ -129,19 +129,20 @@ def _verify_bias(op: Operation, acc: Accumulator) -> None:
     rhs = quant_element(op.operands[acc.rhs].type)
     if lhs is None or rhs is None:
         raise VerifyException(f"'{op.name}' op has a quantized bias on float operands")
-    reason = bias_refusal(lhs.qparams, rhs.qparams, bias.qparams)
+    reason = bias_refusal(lhs.qparams, rhs.qparams, bias.qparams, acc.repeats(op))
     if reason:
         raise VerifyException(f"'{op.name}' op bias {reason}")
 
 
-def bias_matches(lhs: QParams, rhs: QParams, bias: QParams) -> bool:
+def bias_matches(lhs: QParams, rhs: QParams, bias: QParams, repeats: int = 1) -> bool:
     """Whether the bias invariant holds (`bias_refusal`)."""
-    return bias_refusal(lhs, rhs, bias) is None
+    return bias_refusal(lhs, rhs, bias, repeats) is None
 
 
-def bias_refusal(lhs: QParams, rhs: QParams, bias: QParams) -> str | None:
+def bias_refusal(lhs: QParams, rhs: QParams, bias: QParams, repeats: int = 1) -> str | None:
     """Why the bias invariant does not hold, or None: i32, zero points 0, scale = product,
-    to within the rounding of the product to the expressed type (files store it rounded)."""
+    to within the rounding of the product to the expressed type (files store it rounded);
+    scales of the weight `repeats` times over."""
     storage = bias.storage
     if storage.width != 32 or not storage.signed or storage.is_float or storage.quantile:
         return f"must be stored as i32, not {storage}"
@@ -151,6 +152,8 @@ def bias_refusal(lhs: QParams, rhs: QParams, bias: QParams) -> str | None:
     if not lhs.is_per_tensor:
         return "has no scale where the input is not quantized per tensor"
     products = [lhs.scale * scale for scale in rhs.scale_list()]
+    if not rhs.is_per_tensor:
+        products *= repeats
     scales = bias.scale_list()
     if len(scales) not in (1, len(products)) and len(products) != 1:
         return f"has {len(scales)} scales for {len(products)} of the weight"

@@ -83,23 +83,52 @@ def window_shape(
 ) -> Shape:
     """`window_extent` per spatial dimension; `pads` lists all begins, then all ends."""
     rank = len(spatial)
-    for what, values, count in (
-        ("kernel", kernel, rank),
-        ("strides", strides, rank),
-        ("pads", pads, 2 * rank),
-        ("dilations", dilations, rank),
-    ):
-        if len(values) != count:
-            raise ShapeError(f"{what} must list {count} integers, but lists {len(values)}")
-        floor = 0 if what == "pads" else 1
-        if min(values) < floor:
-            raise ShapeError(f"{what} must be at least {floor}, but are {list(values)}")
+    _check_lists(rank, kernel=kernel, strides=strides, pads=pads, dilations=dilations)
     return tuple(
         window_extent(
             spatial[d], kernel[d], strides[d], pads[d], pads[d + rank], dilations[d], ceil
         )
         for d in range(rank)
     )
+
+
+def transposed_shape(
+    spatial: Shape,
+    kernel: Sequence[int],
+    strides: Sequence[int],
+    pads: Sequence[int],
+    dilations: Sequence[int],
+    output_padding: Sequence[int],
+) -> Shape:
+    """Extents of which a window with these properties would take every step of `spatial`,
+    `output_padding` added."""
+    rank = len(spatial)
+    _check_lists(rank, kernel=kernel, strides=strides, pads=pads, dilations=dilations)
+    _check_lists(rank, output_padding=output_padding)
+    result: list[int] = []
+    for d in range(rank):
+        if spatial[d] == DYNAMIC:
+            result.append(DYNAMIC)
+            continue
+        reach = (spatial[d] - 1) * strides[d] + dilations[d] * (kernel[d] - 1) + 1
+        extent = reach + output_padding[d] - pads[d] - pads[d + rank]
+        if spatial[d] == 0 or extent < 1:
+            raise ShapeError(
+                f"pads {pads[d]} and {pads[d + rank]} leave nothing of an extent of {spatial[d]}"
+            )
+        result.append(extent)
+    return tuple(result)
+
+
+def _check_lists(rank: int, **lists: Sequence[int]) -> None:
+    """Lists of a window op have the length and the least values they must have."""
+    for name, values in lists.items():
+        count = 2 * rank if name == "pads" else rank
+        if len(values) != count:
+            raise ShapeError(f"{name} must list {count} integers, but lists {len(values)}")
+        floor = 0 if "pad" in name else 1
+        if min(values) < floor:
+            raise ShapeError(f"{name} must be at least {floor}, but are {list(values)}")
 
 
 def reshape(shape: Shape, target: Sequence[int]) -> Shape:

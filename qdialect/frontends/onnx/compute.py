@@ -22,6 +22,13 @@ if TYPE_CHECKING:
 
 Results = list[SSAValue] | None
 Rule = Callable[["Importer", Node], Results]
+Extents = tuple[int, ...]
+Window = dict[str, Extents]
+
+_RANKS = range(3, 6)
+"""Ranks of tensors with one to three spatial dimensions."""
+
+_SAME = ("SAME_UPPER", "SAME_LOWER")
 
 
 def float_shapes(imp: Importer, names: Sequence[str]) -> list[tuple[int, ...]] | None:
@@ -128,10 +135,36 @@ def _single(value: float) -> float:
 
 
 def conv(imp: Importer, node: Node) -> Results:
-    """`Conv` with two spatial dimensions; automatic padding becomes explicit."""
+    """`Conv` with one to three spatial dimensions; automatic padding becomes explicit."""
+    found = _convolution(imp, node)
+    if found is None:
+        return None
+    names, spatial, kernel = found
+    window = window_properties(node, spatial, kernel)
+    if window is None:
+        return None
+    return _build_convolution(imp, node, nn.CONVOLUTIONS[len(kernel) - 1], names, window)
+
+
+def conv_transpose(imp: Importer, node: Node) -> Results:
+    """`ConvTranspose` likewise; a wanted output shape becomes explicit padding."""
+    found = _convolution(imp, node)
+    if found is None:
+        return None
+    names, spatial, kernel = found
+    window = transposed_properties(node, spatial, kernel)
+    if window is None:
+        return None
+    return _build_convolution(imp, node, nn.TRANSPOSED[len(kernel) - 1], names, window)
+
+
+def _convolution(imp: Importer, node: Node) -> tuple[list[str], Extents, Extents] | None:
+    """Operands, spatial extents and kernel; None if we have no op of this form."""
     names = _present(node)
     shapes = float_shapes(imp, names)
-    if shapes is None or len(shapes[0]) != 4 or len(shapes[1]) != 4 or DYNAMIC in shapes[1]:
+    if shapes is None or len(shapes) < 2 or DYNAMIC in shapes[1]:
+        return None
+    if len(shapes[0]) not in _RANKS or len(shapes[1]) != len(shapes[0]):
         return None
     kernel = shapes[1][2:]
     if node.get("kernel_shape", kernel) != kernel:
@@ -140,46 +173,81 @@ def conv(imp: Importer, node: Node) -> Results:
             where=node.where,
             code="invalid-node",
         )
-    window = window_properties(node, shapes[0][2:], kernel)
-    if window is None:
-        return None
+    return names, shapes[0][2:], kernel
+
+
+def _build_convolution(
+    imp: Importer, node: Node, kind: type[Any], names: Sequence[str], window: Window
+) -> Results:
     values = [imp.value(name) for name in names]
     groups = int(node.get("group", 1))
-    return [imp.build(nn.Conv2DOp, *values, output=node.output(0), groups=groups, **window)]
+    return [imp.build(kind, *values, output=node.output(0), groups=groups, **window)]
 
 
-def window_properties(
-    node: Node, spatial: Sequence[int], kernel: Sequence[int]
-) -> dict[str, tuple[int, ...]] | None:
+def window_properties(node: Node, spatial: Sequence[int], kernel: Sequence[int]) -> Window | None:
     """Strides, dilations and explicit pads of a window op; None if `auto_pad` cannot
     be resolved because an extent is dynamic."""
-    strides = node.get("strides", (1, 1))
-    dilations = node.get("dilations", (1, 1))
-    pads = node.get("pads", (0, 0, 0, 0))
+    window, mode = _window(node, spatial, kernel)
+    if mode not in _SAME:
+        return window
+    if DYNAMIC in spatial:
+        return None
+    steps = zip(spatial, kernel, window["strides"], window["dilations"], strict=True)
+    totals = [max((-(-n // s) - 1) * s + (k - 1) * d + 1 - n, 0) for n, k, s, d in steps]
+    return window | {"pads": _halves(totals, mode)}
+
+
+def transposed_properties(
+    node: Node, spatial: Sequence[int], kernel: Sequence[int]
+) -> Window | None:
+    """The same of a transposed convolution, whose `auto_pad` and `output_shape` say what
+    its result is; None if that cannot be resolved, or needs pads below 0."""
+    window, mode = _window(node, spatial, kernel)
+    rank = len(spatial)
+    added = node.get("output_padding", (0,) * rank)
+    wanted = node.get("output_shape", ())
+    window = window | {"output_padding": added}
+    if not wanted and mode not in _SAME:
+        return window
+    if DYNAMIC in spatial:
+        return None
+    strides, dilations = window["strides"], window["dilations"]
+    sizes = wanted[-rank:] or tuple(n * s for n, s in zip(spatial, strides, strict=True))
+    if {len(sizes), len(added), len(strides), len(dilations)} != {rank}:
+        raise _no_fit(node, rank, output_shape=wanted, output_padding=added)
+    steps = zip(spatial, kernel, strides, dilations, added, sizes, strict=True)
+    totals = [(n - 1) * s + (k - 1) * d + 1 + more - size for n, k, s, d, more, size in steps]
+    return None if min(totals) < 0 else window | {"pads": _halves(totals, mode)}
+
+
+def _window(node: Node, spatial: Sequence[int], kernel: Sequence[int]) -> tuple[Window, str]:
+    """Strides, dilations and pads as written, and `auto_pad`."""
+    rank = len(spatial)
+    strides = node.get("strides", (1,) * rank)
+    dilations = node.get("dilations", (1,) * rank)
+    pads = node.get("pads", (0,) * (2 * rank))
     mode = node.get("auto_pad", "NOTSET")
     if mode == "VALID":
-        pads = (0, 0, 0, 0)
-    elif mode not in ("NOTSET", "SAME_UPPER", "SAME_LOWER"):
+        pads = (0,) * (2 * rank)
+    elif mode not in ("NOTSET", *_SAME):
         raise InputError(f"auto_pad is '{mode}'", where=node.where, code="invalid-node")
-    elif mode != "NOTSET":
-        if DYNAMIC in spatial:
-            return None
-        if len({len(strides), len(dilations), len(kernel), len(spatial)}) != 1 or min(strides) < 1:
-            raise InputError(
-                f"strides {list(strides)} and dilations {list(dilations)} fit no "
-                f"{len(spatial)} dimensions",
-                where=node.where,
-                code="invalid-node",
-            )
-        low: list[int] = []
-        high: list[int] = []
-        for n, k, s, d in zip(spatial, kernel, strides, dilations, strict=True):
-            total = max((-(-n // s) - 1) * s + (k - 1) * d + 1 - n, 0)
-            small, large = total // 2, total - total // 2
-            low.append(small if mode == "SAME_UPPER" else large)
-            high.append(large if mode == "SAME_UPPER" else small)
-        pads = (*low, *high)
-    return {"strides": strides, "dilations": dilations, "pads": pads}
+    elif mode in _SAME and (
+        {len(strides), len(dilations), len(kernel)} != {rank} or min(strides) < 1
+    ):
+        raise _no_fit(node, rank, strides=strides, dilations=dilations)
+    return {"strides": strides, "dilations": dilations, "pads": pads}, mode
+
+
+def _no_fit(node: Node, rank: int, **lists: Sequence[int]) -> InputError:
+    shown = " and ".join(f"{name} {list(values)}" for name, values in lists.items())
+    return InputError(f"{shown} fit no {rank} dimensions", where=node.where, code="invalid-node")
+
+
+def _halves(totals: Sequence[int], mode: str) -> tuple[int, ...]:
+    """Pads of these sums, the larger half at the end with `SAME_UPPER`."""
+    small = [total // 2 for total in totals]
+    large = [total - half for total, half in zip(totals, small, strict=True)]
+    return (*small, *large) if mode == "SAME_UPPER" else (*large, *small)
 
 
 def gemm(imp: Importer, node: Node) -> Results:
@@ -220,7 +288,7 @@ def _stored_transposed(
 
 
 def max_pool(imp: Importer, node: Node) -> Results:
-    """`MaxPool` over two spatial dimensions, on floats or stored integers."""
+    """`MaxPool` over spatial dimensions, on floats or stored integers."""
     kind = imp.type_of(node.input(0))
     if not isinstance(kind, TensorType):
         return None
@@ -231,24 +299,25 @@ def max_pool(imp: Importer, node: Node) -> Results:
         return None
     if len(node.outputs) != 1 or node.get("storage_order", 0):
         return None
-    return _pool(imp, node, extents(ranked), nn.MaxPool2DOp)
+    return _pool(imp, node, extents(ranked), nn.MAX_POOLS)
 
 
 def average_pool(imp: Importer, node: Node) -> Results:
-    """`AveragePool` over two spatial dimensions."""
+    """`AveragePool` over spatial dimensions."""
     shapes = float_shapes(imp, node.inputs)
     if shapes is None:
         return None
     include = bool(node.get("count_include_pad", 0))
-    return _pool(imp, node, shapes[0], nn.AvgPool2DOp, count_include_pad=include)
+    return _pool(imp, node, shapes[0], nn.AVERAGE_POOLS, count_include_pad=include)
 
 
 def _pool(
-    imp: Importer, node: Node, shape: tuple[int, ...], kind: type[Any], **more: Any
+    imp: Importer, node: Node, shape: tuple[int, ...], kinds: Sequence[type[Any]], **more: Any
 ) -> Results:
     kernel = node.get("kernel_shape", ())
-    if len(shape) != 4 or len(kernel) != 2:
+    if len(shape) not in _RANKS or len(kernel) != len(shape) - 2:
         return None
+    kind = kinds[len(kernel) - 1]
     window = window_properties(node, shape[2:], kernel)
     if window is None:
         return None
@@ -260,8 +329,9 @@ def _pool(
 
 
 def global_average_pool(imp: Importer, node: Node) -> Results:
-    """`GlobalAveragePool` over two spatial dimensions."""
+    """`GlobalAveragePool` over spatial dimensions."""
     shapes = float_shapes(imp, node.inputs)
-    if shapes is None or len(shapes[0]) != 4:
+    if shapes is None or len(shapes[0]) not in _RANKS:
         return None
-    return [imp.build(nn.GlobalAvgPool2DOp, imp.value(node.input(0)), output=node.output(0))]
+    kind = nn.GLOBAL_AVERAGE_POOLS[len(shapes[0]) - 3]
+    return [imp.build(kind, imp.value(node.input(0)), output=node.output(0))]

@@ -21,6 +21,7 @@ RULES: Mapping[tuple[str, str], Rule] = {
     ("", "Identity"): movement.alias,
     ("", "Dropout"): movement.alias,
     ("", "Conv"): compute.conv,
+    ("", "ConvTranspose"): compute.conv_transpose,
     ("", "Gemm"): compute.gemm,
     ("", "MatMul"): same(nn.MatMulOp, 2),
     ("", "Add"): same(nn.AddOp, 2),
