@@ -172,8 +172,14 @@ class Behavior:
     #: for an op that is a clamp of one operand where the others are real constants: its
     #: bounds in real units, given the constants (None for x), or None if it is none
     as_clamp: Callable[[Operation, Sequence[Fraction | None]], Bounds | None] | None = None
-    #: f(x) elementwise on one operand, in real units: a lookup table for <= 16 bits
+    #: each element of the result depends on the elements of the operands at its place
+    #: alone (which broadcast as in numpy)
+    elementwise: bool = False
+    #: f(x) elementwise on one operand, in real units, evaluated in float64
     pointwise: RealFunction | None = None
+    #: the op written with `numerics.words` besides those of `arithmetic`, which cannot say
+    #: it: on enclosures of real numbers it decides which code is nearest
+    analytic: Callable[[Operation, Sequence[Any]], Any] | None = None
     #: for f(x) = clamp(slope * x + offset) on one operand, the others being real
     #: constants: what f is, given the constants (None for x), or None if it is not
     affine: Callable[[Operation, Sequence[Fraction | None]], Affine | None] | None = None

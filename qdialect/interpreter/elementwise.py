@@ -1,8 +1,7 @@
 """Kernels of elementwise `nn` ops.
 
 Without quantized types: numpy in the type of the operands (f16 and bf16 in f32,
-rounded once). With them: exact reals, stored once with the declared rounding,
-except sigmoid and tanh, which are float64 functions of the exact operand.
+rounded once). With them: exact reals, stored once with the declared rounding.
 """
 
 from __future__ import annotations
@@ -95,18 +94,15 @@ def _float_divide(a: Array, b: Array) -> Array:
     return np.sign(a) * np.sign(b) * (np.abs(a) // np.abs(b))
 
 
-def _function(function: FloatUnary, exact: RealUnary) -> Kernel:
+def function(of_floats: FloatUnary, exact: RealUnary) -> Kernel:
+    """The kernel of a function of one operand, from what it is on floats and on reals."""
+
     def kernel(op: Operation, operands: Sequence[Array], evaluation: Evaluation) -> list[Array]:
         if is_quantized(op):
             return stored(op, exact(op, load(operands[0], op.operands[0].type)), evaluation)
-        return plain(op, function(op, widened(operands[0])), evaluation)
+        return plain(op, of_floats(op, widened(operands[0])), evaluation)
 
     return kernel
-
-
-def _in_float64(function: FloatUnary) -> RealUnary:
-    """A transcendental function of the (correctly rounded) exact operand."""
-    return lambda op, x: Real.floats(function(op, x.approx))
 
 
 def _leaky_relu(op: Operation, x: Array) -> Array:
@@ -115,15 +111,6 @@ def _leaky_relu(op: Operation, x: Array) -> Array:
 
 def _exact_leaky_relu(op: Operation, x: Real) -> Real:
     return x * Real.floats(np.where(x.approx >= 0, 1.0, properties(op)["alpha"]))
-
-
-def _sigmoid(op: Operation, x: Array) -> Array:
-    e = np.exp(-np.abs(x))
-    return np.where(x >= 0, 1, e) / (1 + e)
-
-
-def _tanh(op: Operation, x: Array) -> Array:
-    return np.tanh(x)
 
 
 def _hard_sigmoid(op: Operation, x: Array) -> Array:
@@ -192,9 +179,7 @@ KERNELS: Mapping[str, Kernel] = {
     nn.MinimumOp.name: _extremum(np.minimum),
     nn.ReluOp.name: _relu,
     nn.ClipOp.name: _clip,
-    nn.LeakyReluOp.name: _function(_leaky_relu, _exact_leaky_relu),
-    nn.SigmoidOp.name: _function(_sigmoid, _in_float64(_sigmoid)),
-    nn.TanhOp.name: _function(_tanh, _in_float64(_tanh)),
-    nn.HardSigmoidOp.name: _function(_hard_sigmoid, _exact_hard_sigmoid),
-    nn.HardSwishOp.name: _function(_hard_swish, _exact_hard_swish),
+    nn.LeakyReluOp.name: function(_leaky_relu, _exact_leaky_relu),
+    nn.HardSigmoidOp.name: function(_hard_sigmoid, _exact_hard_sigmoid),
+    nn.HardSwishOp.name: function(_hard_swish, _exact_hard_swish),
 }

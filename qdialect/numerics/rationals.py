@@ -81,6 +81,15 @@ class Rationals:
         whole: Array = np.abs(self.num) // self.den
         return np.where(self.num < 0, -whole, whole)
 
+    def fractions(self, shape: tuple[int, ...]) -> list[Fraction]:
+        """Broadcast to `shape`, in row-major order; ValueError for infinities."""
+        sides = (np.broadcast_to(side, shape).ravel().tolist() for side in (self.num, self.den))
+        pairs = zip(*sides, strict=True)
+        try:
+            return [Fraction(int(num), int(den)) for num, den in pairs]
+        except ZeroDivisionError:
+            raise ValueError("division by zero") from None
+
     # -- arithmetic ---------------------------------------------------------
 
     def __add__(self, other: Rationals | Array | float) -> Self:
@@ -102,6 +111,10 @@ class Rationals:
         num: Array = self.num * o.den * sign
         den: Array = self.den * np.abs(o.num)
         return self._new(num, np.where((num == 0) & (den == 0), 1, den).astype(object))
+
+    def __rtruediv__(self, other: float) -> Self:
+        quotient = _number(other) / self
+        return self._new(quotient.num, quotient.den)
 
     def clip(self, low: float, high: float) -> Self:
         """min(max(x, low), high); bounds may be infinite."""

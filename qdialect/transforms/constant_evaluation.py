@@ -9,7 +9,7 @@ left. Nothing here is shared with the interpreter, which judges it.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -26,9 +26,11 @@ from qdialect.dialects.nn import BlobAttr, constant_array, constant_of, shape_of
 from qdialect.dialects.nn.constants import element_name
 from qdialect.dialects.nn.ports import canonical
 from qdialect.dialects.quant import UniformType, element_type, storage_type
-from qdialect.numerics.quantize import round_floats, spread
+from qdialect.numerics.decide import Reals, UndecidedError, decide
+from qdialect.numerics.quantize import round_floats, spread, storage_dtype
 from qdialect.numerics.rationals import Rationals, RootsUp
 from qdialect.numerics.rounding import Rounding
+from qdialect.qparams import QParams
 from qdialect.qparams.field import Field
 from qdialect.qparams.legality import Illegal
 from qdialect.qparams.maps import IndexMap
@@ -37,6 +39,7 @@ from qdialect.transforms.rule_pass import rounding_of
 from qdialect.weights import DTYPES
 
 Array = NDArray[Any]
+Words = Callable[[Operation, Sequence[Any]], Any]
 
 _FLOATS = {"f16": np.float32, "bf16": np.float32, "f32": np.float32, "f64": np.float64}
 
@@ -218,7 +221,7 @@ def _on_codes(op: Operation, behavior: Behavior, arrays: Sequence[Array]) -> Arr
         return behavior.picks(op, arrays[0], declared.storage.min)
     if behavior.chooses is not None:
         return behavior.chooses(op, arrays)
-    function = behavior.pointwise or behavior.transcendental
+    function = behavior.analytic or behavior.pointwise or behavior.transcendental
     if behavior.arithmetic is None and function is None:
         return _unsupported(op)
     reals = _exact(op.operands, arrays)
@@ -232,7 +235,24 @@ def _on_codes(op: Operation, behavior: Behavior, arrays: Sequence[Array]) -> Arr
             if np.any(upper.quantize(declared, rounding) != codes):
                 return Refusal("tie", "a square root does not decide which code is nearest")
         return codes
+    if behavior.analytic is not None and declared.is_per_tensor:
+        return _decided(op, behavior.analytic, reals, declared)
     return _on_table(op, behavior, reals[0])
+
+
+def _decided(
+    op: Operation, words: Words, reals: Sequence[Rationals], to: QParams
+) -> Array | Refusal:
+    """A function that is not rational, of exact operands: the nearest codes for certain."""
+    shape = np.broadcast_shapes(*(x.shape for x in reals))
+    operands = [Reals.exact(x.fractions(shape)) for x in reals]
+    bounds = to.storage.min, to.storage.max
+    try:
+        result = Reals.apply(lambda x: words(op, x), *operands)
+        codes = decide(result, to.scale, to.zero_point, bounds, rounding_of(op))
+    except UndecidedError as error:
+        return Refusal("tie", str(error))
+    return codes.reshape(shape).astype(storage_dtype(to))
 
 
 def _bound(bound: float, value: SSAValue, codes: Array) -> Array:

@@ -7,7 +7,17 @@ from typing import Any
 import numpy as np
 import onnx
 import pytest
-from onnx_models import ModelBuilder, assert_same, export, load, ops, roundtrip, unary
+from onnx_models import (
+    ModelBuilder,
+    OrtEngine,
+    assert_same,
+    export,
+    load,
+    ops,
+    random_feeds,
+    roundtrip,
+    unary,
+)
 
 from qdialect.dialects.onnx import ALIASES, OUTPUTS, string_list
 
@@ -24,6 +34,19 @@ UNARY: list[tuple[str, str, list[int], dict[str, Any]]] = [
     ("HardSigmoid", "nn.hard_sigmoid", [3, 5], {}),
     ("HardSigmoid", "nn.hard_sigmoid", [3, 5], {"alpha": 1 / 6, "beta": 0.4}),
     ("HardSwish", "nn.hard_swish", [3, 5], {}),
+    ("Neg", "nn.neg", [3, 5], {}),
+    ("Abs", "nn.abs", [3, 5], {}),
+    ("Exp", "nn.exp", [3, 5], {}),
+    ("Log", "nn.log", [3, 5], {}),
+    ("Sqrt", "nn.sqrt", [3, 5], {}),
+    ("Reciprocal", "nn.reciprocal", [3, 5], {}),
+    ("Erf", "nn.erf", [3, 5], {}),
+    ("Softplus", "nn.softplus", [3, 5], {}),
+    ("Elu", "nn.elu", [3, 5], {}),
+    ("Elu", "nn.elu", [3, 5], {"alpha": 0.7}),
+    ("Floor", "nn.floor", [3, 5], {}),
+    ("Ceil", "nn.ceil", [3, 5], {}),
+    ("Round", "nn.round", [3, 5], {}),
     ("Softmax", "nn.softmax", [3, 5], {}),
     ("Softmax", "nn.softmax", IMAGE, {"axis": 1}),
     ("MaxPool", "nn.max_pool2d", IMAGE, {"kernel_shape": [3, 2], "strides": [2, 2]}),
@@ -72,7 +95,7 @@ UNARY: list[tuple[str, str, list[int], dict[str, Any]]] = [
     ("GlobalAveragePool", "nn.global_avg_pool1d", SIGNAL, {}),
     ("GlobalAveragePool", "nn.global_avg_pool3d", VOLUME, {}),
     # forms we do not map stay nodes
-    ("Softplus", "onnx.node", [3, 5], {}),
+    ("Softsign", "onnx.node", [3, 5], {}),
     ("ReduceMean", "onnx.node", [3, 5], {"axes": [1]}),
 ]
 
@@ -102,6 +125,60 @@ def test_binary(op: str, name: str, other: list[int]) -> None:
     b.output("z")
     module, _ = roundtrip(b.model())
     assert ops(module) == [f"nn.{name}"]
+
+
+@pytest.mark.parametrize("opset", [17, 20, 24])
+@pytest.mark.parametrize("approximate", ["none", "tanh"])
+def test_gelu(opset: int, approximate: str) -> None:
+    model = unary("Gelu", [3, 5], max(opset, 20), approximate=approximate)
+    ctx, module = load(model)
+    assert ops(module) == ["nn.gelu"]
+    written = export(ctx, module, opset=opset)
+    if opset >= 20:
+        assert_same(model, written)
+    else:
+        engines = [OrtEngine(each, optimize=False) for each in (model, written)]
+        want, got = (engine.run(random_feeds(model, 0))["y"] for engine in engines)
+        np.testing.assert_allclose(got, want, atol=1e-6)
+    assert (len(written.graph.node) == 1) == (opset >= 20)
+
+
+@pytest.mark.parametrize("opset", [17, 24])
+@pytest.mark.parametrize("alpha", [1.0, 1.702])
+def test_swish(opset: int, alpha: float) -> None:
+    """Imported from Swish (opset 24), which no runtime at hand need know; written in steps."""
+    ctx, module = load(unary("Swish", [3, 5], 24, alpha=alpha))
+    assert ops(module) == ["nn.swish"]
+    b = ModelBuilder()
+    b.const("alpha", alpha, np.float32)
+    scaled = b.node("Mul", [b.input("x", [3, 5]), "alpha"], "s")
+    b.node("Mul", ["x", b.node("Sigmoid", [scaled], "g")], "y")
+    b.output("y")
+    written = export(ctx, module, opset=opset)
+    assert [node.op_type for node in written.graph.node][-1] == ("Swish" if opset == 24 else "Mul")
+    if opset == 17:
+        assert_same(b.model(), written)
+
+
+@pytest.mark.parametrize("exponent", [2.0, 0.5, -1.5, 3])
+def test_pow(exponent: float) -> None:
+    for name, dtype in (("nn.pow", np.float32), ("onnx.node", np.float32)):
+        b = ModelBuilder()
+        value = exponent if name == "nn.pow" else [exponent, 1.0]
+        x = b.node("Abs", [b.input("x", [3, 2])], "a")
+        b.node("Pow", [x, b.const("e", value, dtype)], "y")
+        b.output("y")
+        module, _ = roundtrip(b.model())
+        assert ops(module) == ["nn.abs", name]
+
+
+@pytest.mark.parametrize("slope", [[4, 1, 1], [1], [2, 4, 8, 10]])
+def test_prelu(slope: list[int]) -> None:
+    b = ModelBuilder()
+    b.node("PRelu", [b.input("x", IMAGE), b.input("s", slope)], "y")
+    b.output("y")
+    module, _ = roundtrip(b.model())
+    assert ops(module) == ["nn.prelu"]
 
 
 def test_sum_of_two_is_an_add_and_of_three_a_node() -> None:
@@ -398,7 +475,7 @@ def test_local_functions_are_inlined() -> None:
     model = b.model(check=False)
     model.functions.append(function)
     module, _ = roundtrip(model)
-    assert ops(module) == ["nn.relu", "onnx.node"]
+    assert ops(module) == ["nn.relu", "nn.neg"]
 
 
 def test_old_opset_attributes() -> None:

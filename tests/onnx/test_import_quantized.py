@@ -23,6 +23,19 @@ UNARY: list[tuple[str, str, list[int], dict[str, Any]]] = [
     ("HardSigmoid", "nn.hard_sigmoid", [3, 5], {}),
     ("HardSigmoid", "nn.hard_sigmoid", [3, 5], {"alpha": 1 / 6, "beta": 0.4}),
     ("HardSwish", "nn.hard_swish", [3, 5], {}),
+    ("Neg", "nn.neg", [3, 5], {}),
+    ("Abs", "nn.abs", [3, 5], {}),
+    ("Exp", "nn.exp", [3, 5], {}),
+    ("Log", "nn.log", [3, 5], {}),
+    ("Sqrt", "nn.sqrt", [3, 5], {}),
+    ("Reciprocal", "nn.reciprocal", [3, 5], {}),
+    ("Erf", "nn.erf", [3, 5], {}),
+    ("Softplus", "nn.softplus", [3, 5], {}),
+    ("Elu", "nn.elu", [3, 5], {}),
+    ("Elu", "nn.elu", [3, 5], {"alpha": 0.7}),
+    ("Floor", "nn.floor", [3, 5], {}),
+    ("Ceil", "nn.ceil", [3, 5], {}),
+    ("Round", "nn.round", [3, 5], {}),
     ("Softmax", "nn.softmax", [3, 5], {}),
     ("Softmax", "nn.softmax", IMAGE, {"axis": 1}),
     ("MaxPool", "nn.max_pool2d", IMAGE, {"kernel_shape": [3, 2], "strides": [2, 2]}),
@@ -54,7 +67,7 @@ UNARY: list[tuple[str, str, list[int], dict[str, Any]]] = [
     # forms we do not map stay nodes
     ("GlobalAveragePool", "onnx.node", [2, 4, 8], {}),
     ("MaxPool", "onnx.node", [2, 4, 8], {"kernel_shape": [2]}),
-    ("Softplus", "onnx.node", [3, 5], {}),
+    ("Softsign", "onnx.node", [3, 5], {}),
     ("ReduceMean", "onnx.node", [3, 5], {"axes": [1]}),
 ]
 

@@ -180,7 +180,13 @@ def test_functions_on_codes(kind: type[nn.NNOp], properties: dict[str, Any]) -> 
         assert folded(ctx, module_of([source, op], op.results))
 
 
-@pytest.mark.parametrize("kind", [nn.SigmoidOp, nn.TanhOp])
+@pytest.mark.parametrize(
+    "kind",
+    [
+        *(nn.SigmoidOp, nn.TanhOp, nn.ExpOp, nn.LogOp, nn.SqrtOp, nn.ErfOp, nn.GeluOp),
+        *(nn.SwishOp, nn.SoftplusOp, nn.EluOp, nn.FloorOp, nn.NegOp, nn.AbsOp),
+    ],
+)
 def test_transcendental_functions_on_codes(kind: type[nn.NNOp]) -> None:
     ctx = new_context()
     every = np.arange(-128, 128, dtype=np.int8)
@@ -191,8 +197,11 @@ def test_transcendental_functions_on_codes(kind: type[nn.NNOp]) -> None:
 
 def test_a_result_on_a_tie_is_left() -> None:
     ctx = new_context()
-    source = constant(ctx, np.zeros(1, np.int8), UniformType.per_tensor("i8", 0.05))
+    source = constant(ctx, np.zeros(2, np.int8), UniformType.per_tensor("i8", 0.05))
     op = nn.SigmoidOp(source.result, element=UniformType.per_tensor("i8", 1.0))
+    assert folded(ctx, module_of([source, op], op.results))  # sigmoid(0) is 1/2, exactly
+    source = constant(ctx, np.zeros(2, np.int8), UniformType.per_tensor("i8", 0.05))
+    op = nn.SoftmaxOp(source.result, element=UniformType.per_tensor("i8", 1.0))
     assert not folded(ctx, module_of([source, op], op.results))
     assert [r.code for r in ctx.remarks.remarks if r.kind == "refused"][-1] == "tie"
 

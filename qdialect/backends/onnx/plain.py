@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, cast
@@ -62,6 +63,17 @@ class Call:
                 return np.array(value, dtype)
         return np.array(value, np.float32)
 
+    def number(self, suffix: str, value: float) -> str:
+        """A number of the operand's type that the op does not have as an input."""
+        return self.exporter.graph.array(f"{self.key}_{suffix}", self.float_scalar(value))
+
+    def step(self, op_type: str, suffix: str, *inputs: str, **attributes: Any) -> str:
+        """A node on the way to the result; the tensor it gives."""
+        made = self.exporter.graph.tensor(f"{self.output}_{suffix}")
+        key = f"{self.key}_{suffix}"
+        self.exporter.graph.node(op_type, list(inputs), [made], key, **attributes)
+        return made
+
     def ints(self, position: int, suffix: str, values: list[int]) -> str:
         """A list of integers as an initializer."""
         return self.exporter.graph.ints(self.param(position, suffix), values)
@@ -115,11 +127,45 @@ def hard_swish(call: Call) -> None:
     if call.exporter.opset >= 14:
         call.node("HardSwish")
         return
-    gate = call.exporter.graph.tensor(f"{call.output}_gate")
-    call.exporter.graph.node(
-        "HardSigmoid", call.inputs, [gate], f"{call.key}_gate", alpha=1 / 6, beta=0.5
-    )
+    gate = call.step("HardSigmoid", "gate", call.inputs[0], alpha=1 / 6, beta=0.5)
     call.node("Mul", call.inputs[0], gate)
+
+
+def gelu(call: Call) -> None:
+    """`nn.gelu` as Gelu, before opset 20 in steps."""
+    form = call.values["approximate"]
+    if call.exporter.opset >= 20:
+        call.node("Gelu", approximate=None if form == "none" else form)
+        return
+    x = call.inputs[0]
+    if form == "none":
+        inner = call.step("Div", "scaled", x, call.number("root", math.sqrt(2.0)))
+        bent = call.step("Erf", "bent", inner)
+    else:
+        cube = call.step("Mul", "cube", call.step("Mul", "square", x, x), x)
+        part = call.step("Mul", "part", cube, call.number("cubic", 0.044715))
+        total = call.step("Add", "total", x, part)
+        inner = call.step("Mul", "scaled", total, call.number("root", math.sqrt(2.0 / math.pi)))
+        bent = call.step("Tanh", "bent", inner)
+    gate = call.step("Add", "gate", bent, call.number("one", 1.0))
+    half = call.step("Mul", "half", x, call.number("halved", 0.5))
+    call.node("Mul", half, gate)
+
+
+def swish(call: Call) -> None:
+    """`nn.swish` as Swish, before opset 24 as a product."""
+    alpha = call.values["alpha"]
+    if call.exporter.opset >= 24:
+        call.node("Swish", alpha=alpha)
+        return
+    x = call.inputs[0]
+    inner = x if alpha == 1.0 else call.step("Mul", "scaled", x, call.number("alpha", alpha))
+    call.node("Mul", x, call.step("Sigmoid", "gate", inner))
+
+
+def power(call: Call) -> None:
+    """`nn.pow` as Pow with a constant exponent."""
+    call.node("Pow", call.inputs[0], call.scalar(1, "exponent", call.values["exponent"]))
 
 
 def pool(op_type: str) -> Writer:
@@ -224,6 +270,22 @@ PLAIN: dict[str, Writer] = {
     "nn.tanh": same("Tanh"),
     "nn.hard_sigmoid": same("HardSigmoid", "alpha", "beta"),
     "nn.hard_swish": hard_swish,
+    "nn.neg": same("Neg"),
+    "nn.abs": same("Abs"),
+    "nn.exp": same("Exp"),
+    "nn.log": same("Log"),
+    "nn.sqrt": same("Sqrt"),
+    "nn.reciprocal": same("Reciprocal"),
+    "nn.erf": same("Erf"),
+    "nn.gelu": gelu,
+    "nn.swish": swish,
+    "nn.softplus": same("Softplus"),
+    "nn.elu": same("Elu", "alpha"),
+    "nn.prelu": same("PRelu"),
+    "nn.pow": power,
+    "nn.floor": same("Floor"),
+    "nn.ceil": same("Ceil"),
+    "nn.round": same("Round"),
     **{kind.name: pool("MaxPool") for kind in nn.MAX_POOLS},
     **{kind.name: pool("AveragePool") for kind in nn.AVERAGE_POOLS},
     **{kind.name: same("GlobalAveragePool") for kind in nn.GLOBAL_AVERAGE_POOLS},

@@ -11,21 +11,18 @@ from typing import TYPE_CHECKING, Any
 from xdsl.ir import Operation
 
 from qdialect.behaviors import Accumulator, Affine, Behavior, Port, Rule, axes, no_axes
-from qdialect.behaviors.declaration import Bounds, Gain, RealFunction
+from qdialect.behaviors.declaration import Bounds, Gain
 from qdialect.behaviors.shapes import DYNAMIC
 from qdialect.dialects.nn import behaviors_gains as gains
 from qdialect.dialects.nn import behaviors_sums as sums
 from qdialect.dialects.nn.base import shape_of
+from qdialect.dialects.nn.behaviors_functions import FUNCTIONS, AffineOf, prelu
 from qdialect.dialects.nn.behaviors_movement import MOVEMENT, values
 
 if TYPE_CHECKING:
-    import numpy as np
     from numpy.typing import NDArray
 
     from qdialect.qparams.maps import IndexMap
-
-
-AffineOf = Callable[[Operation, Sequence[Fraction | None]], Affine | None]
 
 
 # -- order-preserving -----------------------------------------------------
@@ -52,6 +49,7 @@ def _clamp(
         order_preserving=True,
         levels=levels,
         clamp=clamp,
+        elementwise=True,
     )
 
 
@@ -107,6 +105,7 @@ def _extremum(
         carries=_broadcasts,
         order_preserving=True,
         chooses=chooses,
+        elementwise=True,
         as_clamp=as_clamp,
     )
 
@@ -232,52 +231,7 @@ def _pools(rank: int) -> tuple[Behavior, ...]:
     )
 
 
-# -- elementwise functions (real units) -----------------------------------
-
-
-def _sigmoid(op: Operation, x: NDArray[np.float64]) -> NDArray[np.float64]:
-    import numpy as np
-
-    e = np.exp(-np.abs(x))
-    return np.where(x >= 0, 1.0 / (1.0 + e), e / (1.0 + e))
-
-
-def _tanh(op: Operation, x: NDArray[np.float64]) -> NDArray[np.float64]:
-    import numpy as np
-
-    return np.tanh(x)
-
-
-def _leaky_relu(op: Operation, x: NDArray[np.float64]) -> NDArray[np.float64]:
-    import numpy as np
-
-    return np.where(x >= 0, x, values(op)["alpha"] * x)
-
-
-def _hard_sigmoid(op: Operation, x: NDArray[np.float64]) -> NDArray[np.float64]:
-    import numpy as np
-
-    v = values(op)
-    return np.clip(v["alpha"] * x + v["beta"], 0.0, 1.0)
-
-
-def _hard_swish(op: Operation, x: NDArray[np.float64]) -> NDArray[np.float64]:
-    import numpy as np
-
-    return x * np.clip(x / 6.0 + 0.5, 0.0, 1.0)
-
-
-def _leaky_relu_arithmetic(op: Operation, x: Sequence[Any]) -> Any:
-    return x[0].clip(0.0, inf) + x[0].clip(-inf, 0.0) * values(op)["alpha"]
-
-
-def _hard_sigmoid_arithmetic(op: Operation, x: Sequence[Any]) -> Any:
-    v = values(op)
-    return (x[0] * v["alpha"] + v["beta"]).clip(0.0, 1.0)
-
-
-def _hard_swish_arithmetic(op: Operation, x: Sequence[Any]) -> Any:
-    return x[0] * (x[0] / 6.0 + 0.5).clip(0.0, 1.0)
+# -- elementwise ---------------------------------------------------------------
 
 
 def _divide(lhs: Any, rhs: Any) -> Any:
@@ -316,6 +270,7 @@ def _binary(
         affine=affine,
         gain=gain,
         nonzero=nonzero,
+        elementwise=True,
     )
 
 
@@ -338,11 +293,6 @@ def _mul_affine(op: Operation, constants: Sequence[Fraction | None]) -> Affine |
 def _div_affine(op: Operation, constants: Sequence[Fraction | None]) -> Affine | None:
     divisor = constants[1]
     return Affine(1 / divisor, Fraction(0)) if divisor else None
-
-
-def _hard_sigmoid_affine(op: Operation, constants: Sequence[Fraction | None]) -> Affine | None:
-    v = values(op)
-    return Affine(Fraction(v["alpha"]), Fraction(v["beta"]), 0.0, 1.0)
 
 
 def _known(value: Fraction | None) -> Fraction:
@@ -389,24 +339,14 @@ BEHAVIORS: tuple[Behavior, ...] = (
     _extremum("nn.minimum", _smaller, _at_most),
     _clamp("nn.relu", levels=lambda op: (0.0,), clamp=lambda op: (0.0, inf)),
     _clamp("nn.clip", levels=_clip_levels, clamp=_clip_clamp),
-    _pointwise(
-        "nn.leaky_relu", _leaky_relu, arithmetic=_leaky_relu_arithmetic, gain=gains.leaky_relu
+    Behavior(
+        "nn.prelu",
+        (Port("input", axes=None), Port("slope", axes=None)),
+        (Port("result", axes=None),),
+        arithmetic=prelu,
+        elementwise=True,
     ),
-    _pointwise("nn.sigmoid", _sigmoid, gain=gains.at_most(0.25)),
-    _pointwise("nn.tanh", _tanh, gain=gains.unit),
-    _pointwise(
-        "nn.hard_sigmoid",
-        _hard_sigmoid,
-        arithmetic=_hard_sigmoid_arithmetic,
-        affine=_hard_sigmoid_affine,
-        gain=gains.hard_sigmoid,
-    ),
-    _pointwise(
-        "nn.hard_swish",
-        _hard_swish,
-        arithmetic=_hard_swish_arithmetic,
-        gain=gains.at_most(1.5),
-    ),
+    *FUNCTIONS,
     *(behavior for rank in (1, 2, 3) for behavior in _pools(rank)),
     Behavior(
         "nn.batch_norm",

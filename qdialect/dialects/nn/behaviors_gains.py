@@ -19,7 +19,7 @@ def at_most(slope: float) -> Gain:
 unit = at_most(1.0)
 
 
-def leaky_relu(op: Operation, operand: int, sizes: Sizes) -> float | None:
+def alpha(op: Operation, operand: int, sizes: Sizes) -> float | None:
     return max(1.0, abs(values(op)["alpha"]))
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from math import isfinite
 from typing import TYPE_CHECKING, Any, cast
 
 from xdsl.dialects.builtin import TensorType, UnitAttr
@@ -99,6 +100,39 @@ def clip(imp: Importer, node: Node) -> Results:
                 return None
             bounds[name] = given
     return [imp.build(nn.ClipOp, imp.value(node.input(0)), output=node.output(0), **bounds)]
+
+
+def gelu(imp: Importer, node: Node) -> Results:
+    """`Gelu`, exact or with tanh."""
+    form = node.get("approximate", "none")
+    if float_shapes(imp, node.inputs) is None or form not in ("none", "tanh"):
+        return None
+    x = imp.value(node.input(0))
+    return [imp.build(nn.GeluOp, x, output=node.output(0), approximate=form)]
+
+
+def prelu(imp: Importer, node: Node) -> Results:
+    """`PRelu`; its slope broadcasts to the input."""
+    shapes = float_shapes(imp, node.inputs)
+    if shapes is None or imp.opset < 7 or len(shapes[1]) > len(shapes[0]):
+        return None
+    values = [imp.value(name) for name in node.inputs]
+    return [imp.build(nn.PReluOp, *values, output=node.output(0))]
+
+
+def power(imp: Importer, node: Node) -> Results:
+    """`Pow` with one constant exponent for all elements."""
+    if float_shapes(imp, node.inputs[:1]) is None or imp.opset < 7:
+        return None
+    array = imp.static(node.input(1))
+    rank = len(extents(cast("TensorType[Attribute]", imp.type_of(node.input(0)))))
+    if array is None or array.size != 1 or array.dtype.kind not in "fiu" or array.ndim > rank:
+        return None
+    exponent = float(array.reshape(-1)[0])
+    if not isfinite(exponent):
+        return None
+    x = imp.value(node.input(0))
+    return [imp.build(nn.PowOp, x, output=node.output(0), exponent=exponent)]
 
 
 def softmax(imp: Importer, node: Node) -> Results:
