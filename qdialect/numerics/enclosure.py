@@ -209,7 +209,7 @@ def _exp(end: End, digits: int) -> tuple[End, End]:
 def _log(end: End, digits: int) -> tuple[End, End]:
     if end == 0:
         return -math.inf, -math.inf
-    if isinstance(end, float):
+    if not isinstance(end, Fraction):
         return math.inf, math.inf
     low, high = _decimals(end, digits)
     context = _context(digits, ROUND_FLOOR)
@@ -236,7 +236,7 @@ def _gauss(end: End, digits: int) -> tuple[End, End]:
         return -high, -low
     if end == 0:
         return Fraction(0), Fraction(0)
-    if isinstance(end, float) or end * end > 3 * digits:
+    if not isinstance(end, Fraction) or end * end > 3 * digits:
         square = end * end if isinstance(end, Fraction) else math.inf
         rest = _exp(-square, digits)[1]
         return Fraction(1) - rest, Fraction(1)
