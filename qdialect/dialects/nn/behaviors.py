@@ -238,23 +238,6 @@ def _divide(lhs: Any, rhs: Any) -> Any:
     return lhs / rhs
 
 
-def _pointwise(
-    name: str,
-    function: RealFunction,
-    gain: Gain,
-    arithmetic: Callable[[Operation, Sequence[Any]], Any] | None = None,
-    affine: AffineOf | None = None,
-) -> Behavior:
-    return Behavior(
-        name,
-        (Port("input"),),
-        pointwise=function,
-        gain=gain,
-        arithmetic=arithmetic,
-        affine=affine,
-    )
-
-
 def _binary(
     name: str,
     function: Callable[[Any, Any], Any],
