@@ -29,6 +29,7 @@ _WHERE = {
     "Target": "qdialect.targets.base",
     "UnsupportedError": "qdialect.errors",
     "UsageError": "qdialect.errors",
+    "calibrate": "qdialect.api",
     "diff": "qdialect.api",
     "get_target": "qdialect.targets.installed",
     "inspect": "qdialect.api",
@@ -55,6 +56,7 @@ __all__ = [
     "Target",
     "UnsupportedError",
     "UsageError",
+    "calibrate",
     "diff",
     "get_target",
     "inspect",
@@ -69,7 +71,7 @@ __all__ = [
 ]
 
 if TYPE_CHECKING:
-    from qdialect.api import Model, diff, inspect, load, optimize, run, run_passes, save
+    from qdialect.api import Model, calibrate, diff, inspect, load, optimize, run, run_passes, save
     from qdialect.cli.execution import OutputDifference
     from qdialect.cli.inspection import Inspection
     from qdialect.context import QContext, new_context

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from qdialect.cli.inspection import Inspection
     from qdialect.context import QContext
     from qdialect.passes.manager import Instrumentation
+    from qdialect.profile.record import Channels, Profile
     from qdialect.targets.base import Target
 
 Engine = Literal["numpy", "onnxruntime"]
@@ -169,6 +170,29 @@ def run(
     from qdialect.cli.execution import open_engine
 
     return open_engine(model, engine)(inputs)
+
+
+def calibrate(
+    model: Model,
+    data: str | os.PathLike[str],
+    *,
+    engine: Engine = "numpy",
+    channels: Channels = "none",
+    components: bool = True,
+    whole_files: bool = False,
+) -> Profile:
+    """What the values of a float model are on a data set: an .npz or .npy file or a folder
+    of them (see `qdialect.profile.data`), for `qdialect.profile.file` to save.
+
+    `channels` says what is kept of single channels; with `components` the pieces that
+    composite ops would be lowered to are observed too.
+    """
+    from qdialect.cli.calibration import calibrate, new_profile, open_data
+    from qdialect.profile.record import Settings
+
+    samples = open_data(model, Path(data), whole_files)
+    start = new_profile(model, Settings(engine, channels, components))
+    return calibrate(model, samples, start, range(len(samples)))
 
 
 def diff(

@@ -17,6 +17,7 @@ from qdialect.weights import BlobStore
 
 if TYPE_CHECKING:
     from qdialect.behaviors import BehaviorRegistry
+    from qdialect.dialects.nn.components import Components
     from qdialect.rewrite.remarks import RemarkLog
     from qdialect.targets.base import Target
 
@@ -25,6 +26,12 @@ def _default_behaviors() -> BehaviorRegistry:
     from qdialect.dialects.behaviors import default_registry
 
     return default_registry()
+
+
+def _default_components() -> dict[str, Components]:
+    from qdialect.dialects.nn.components import COMPONENTS
+
+    return dict(COMPONENTS)
 
 
 def _default_target() -> Target:
@@ -45,6 +52,7 @@ class QContext(Context):
 
     blobs: BlobStore = field(default_factory=BlobStore)
     behaviors: BehaviorRegistry = field(default_factory=_default_behaviors)
+    components: dict[str, Components] = field(default_factory=_default_components)
     remarks: RemarkLog = field(default_factory=_new_log)
     _target: Target = field(default_factory=_default_target)
 
@@ -84,11 +92,12 @@ class QContext(Context):
             self.behaviors.check(definition)
 
     def clone(self) -> QContext:
-        """Same registrations, weights, behaviors and target; a fresh remark log."""
+        """Same registrations, weights, behaviors, components and target; a fresh remark log."""
         return QContext(
             **vars(super().clone()),
             blobs=self.blobs,
             behaviors=self.behaviors,
+            components=self.components,
             _target=self._target,
         )
 

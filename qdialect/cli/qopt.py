@@ -12,6 +12,7 @@ from importlib import import_module
 
 from qdialect.cli.flags import HELP, Command, Flag, did_you_mean, parse, write
 from qdialect.cli.opt import version_line
+from qdialect.cli.profile_flags import PROFILE_COMMANDS
 from qdialect.cli.terminal import OK, guarded, table
 from qdialect.errors import UsageError
 
@@ -120,6 +121,7 @@ COMMANDS = {
             ),
             ("A", "B"),
         ),
+        *PROFILE_COMMANDS,
     )
 }
 
@@ -137,15 +139,18 @@ def _run(argv: Sequence[str]) -> int:
     if name in ("-v", "--version"):
         write(version_line("qopt"))
         return OK
+    rest = argv[1:]
+    if rest and f"{name} {rest[0]}" in COMMANDS:
+        name, rest = f"{name} {rest[0]}", rest[1:]
     if name not in COMMANDS:
         hint = did_you_mean(name, COMMANDS)
         raise UsageError(f"unknown command '{name}'{hint}", notes=("see qopt --help",))
     command = COMMANDS[name]
-    args = parse(command, argv[1:])
+    args = parse(command, rest)
     if args.switch("help"):
         write(command.help())
         return OK
-    return import_module(f"qdialect.cli.command_{name}").run(args)
+    return import_module(f"qdialect.cli.command_{name.replace(' ', '_')}").run(args)
 
 
 def _overview() -> str:
@@ -155,7 +160,7 @@ def _overview() -> str:
     ]
     return (
         "usage: qopt COMMAND ...\n\n"
-        "Quantized models, .onnx or .mlir: optimize, inspect, run, compare.\n\n"
+        "Quantized models, .onnx or .mlir: optimize, inspect, run, compare, calibrate.\n\n"
         f"{table(rows)}\nqopt COMMAND --help tells the flags of a command.\n"
         "Exit codes: 0 done, 1 wrong input or failed check, 2 wrong command line, 70 our bug.\n"
     )

@@ -102,22 +102,37 @@ def crashed(error: BaseException) -> int:
 
 
 def progress(items: Iterable[T], total: int, label: str) -> Iterator[T]:
-    """The items; on a terminal with a bar, elsewhere silently."""
+    """The items; on a terminal with a bar, the rate and the time left, elsewhere silently."""
+    from time import monotonic
+
     stream = sys.stderr
     if not stream.isatty() or total <= 1:
         yield from items
         return
     width = 30
+    started = monotonic()
     try:
         for index, item in enumerate(items):
             done = index * width // total
             bar = "#" * done + "." * (width - done)
-            stream.write(f"\r{label} [{bar}] {index}/{total}")
+            stream.write(f"\r\033[K{label} [{bar}] {index}/{total}")
+            if index:
+                rate = index / max(monotonic() - started, 1e-9)
+                stream.write(f" {rate:.3g}/s, {duration((total - index) / rate)} left")
             stream.flush()
             yield item
     finally:
         stream.write("\r\033[K")
         stream.flush()
+
+
+def duration(seconds: float) -> str:
+    """A time for people: `7 s`, `3:05`, `1:02:03`."""
+    whole = round(seconds)
+    if whole < 60:
+        return f"{whole} s"
+    minutes = f"{whole // 60 % 60}:{whole % 60:02}"
+    return minutes if whole < 3600 else f"{whole // 3600}:{minutes:0>5}"
 
 
 def table(rows: Sequence[Sequence[str]], right: Mapping[int, bool] | None = None) -> str:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Iterator, Mapping
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any, NoReturn, cast, get_args
 
@@ -75,7 +76,7 @@ def load_profile(path: Path, digest: str | None = None) -> Profile:
 
 def profile_text(profile: Profile) -> str:
     """The file: keys sorted, one line for each octave of bins."""
-    settings = {"channels": profile.settings.channels, "engine": profile.settings.engine}
+    settings = asdict(profile.settings)
     lines = [
         "{",
         f' "format": {_json(FORMAT)},',
@@ -242,12 +243,14 @@ class _Reader:
         return cast("list[Any]", value)
 
     def _settings(self, value: Any) -> Settings:
-        settings = self.mapping("settings", value, ("channels", "engine"))
+        settings = self.mapping("settings", value, ("channels", "components", "engine"))
         if settings["channels"] not in get_args(Channels):
             self.fail(f"settings: channels: {_shown(settings['channels'])} is not known")
         if not isinstance(settings["engine"], str):
             self.fail(f"settings: engine: {_shown(settings['engine'])} is not a text")
-        return Settings(settings["engine"], settings["channels"])
+        if not isinstance(settings["components"], bool):
+            self.fail(f"settings: components: {_shown(settings['components'])} is not known")
+        return Settings(settings["engine"], settings["channels"], settings["components"])
 
     def _samples(self, value: Any) -> tuple[tuple[int, int], ...]:
         intervals: list[tuple[int, int]] = []

@@ -19,11 +19,13 @@ CHANNELS: tuple[Channels, ...] = ("none", "range", "bins")
 
 @dataclass(frozen=True)
 class Settings:
-    """What must be the same for profiles to be merged: the engine, and what is kept of
-    channels (dimension 1; `range` their extremes, `bins` everything)."""
+    """What must be the same for profiles to be merged: the engine, what is kept of
+    channels (dimension 1; `range` their extremes, `bins` everything), and whether the
+    pieces of composite ops were observed."""
 
     engine: str = "numpy"
     channels: Channels = "none"
+    components: bool = True
 
 
 @dataclass(frozen=True)
@@ -123,4 +125,5 @@ def _unmergeable(key: str, reason: str) -> InputError:
 
 
 def _show(settings: Settings) -> str:
-    return f"engine {settings.engine}, channels {settings.channels}"
+    pieces = "" if settings.components else ", no components"
+    return f"engine {settings.engine}, channels {settings.channels}{pieces}"

@@ -72,9 +72,7 @@ class Sketch:
         """The statistics of the values of both."""
         if self.rows != other.rows:
             raise ValueError(f"{self.rows} rows against {other.rows}")
-        codes, counts = _fold(
-            np.concatenate((self.codes, other.codes)), np.concatenate((self.counts, other.counts))
-        )
+        codes, counts = _fold(*_union(self, other))
         return Sketch(
             self.count + other.count,
             self.nan + other.nan,
@@ -166,29 +164,44 @@ def global_codes(row: int, codes: NDArray[np.int64]) -> NDArray[np.int64]:
 def _row_codes(line: NDArray[np.float32], row: int) -> tuple[NDArray[Any], NDArray[Any]]:
     """Codes and counts of the finite values of one row, by chunks that stay in the cache."""
     bits = line.view(np.uint32)
-    totals = np.zeros(_CODES, np.int64)
+    totals = np.zeros(0, np.int64)
     for start in range(0, len(bits), _CHUNK):
-        found = np.bincount((bits[start : start + _CHUNK] >> _SHIFT).astype(np.intp))
+        found = np.bincount(np.right_shift(bits[start : start + _CHUNK], _SHIFT, dtype=np.int64))
+        if len(found) > len(totals):
+            totals, found = found, totals
         totals[: len(found)] += found
     codes = np.flatnonzero(totals)
     codes = codes[(codes >> MANTISSA_BITS) & 0xFF != _NOT_FINITE]
     return global_codes(row, codes), totals[codes]
 
 
+def _union(a: Sketch, b: Sketch) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """The bins of both, ascending, each once."""
+    codes = np.concatenate((a.codes, b.codes))
+    if not len(codes):
+        return codes, codes
+    # Stable sorting of two ascending runs is one pass.
+    order = np.argsort(codes, kind="stable")
+    codes = codes[order]
+    starts = np.flatnonzero(np.diff(codes, prepend=-1))
+    return codes[starts], np.add.reduceat(np.concatenate((a.counts, b.counts))[order], starts)
+
+
 def _fold(
     codes: NDArray[np.int64], counts: NDArray[np.int64]
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Equal codes as one, and what lies too far below the top of its row as zero."""
+    """What lies too far below the top of its row counted as zero; `codes` ascend."""
     if not len(codes):
         return codes, counts
     rows = codes // _CODES
     exponents = (codes >> MANTISSA_BITS) & 0xFF
     ordinary = np.where(exponents < HUGE_EXPONENT + _BIAS, exponents, 0)
-    top = np.zeros(int(rows.max()) + 1, np.int64)
-    np.maximum.at(top, rows, ordinary)
-    vanishes = (exponents == 0) | (exponents < top[rows] - OCTAVES)
-    folded = np.where(vanishes, rows * _CODES, codes)
-    unique, where = np.unique(folded, return_inverse=True)
-    total = np.zeros(len(unique), np.int64)
-    np.add.at(total, where, counts)
-    return unique, total
+    starts = np.flatnonzero(np.diff(rows, prepend=-1))
+    top = np.repeat(np.maximum.reduceat(ordinary, starts), np.diff(starts, append=len(rows)))
+    vanishes = (exponents == 0) | (exponents < top - OCTAVES)
+    lost = np.add.reduceat(np.where(vanishes, counts, 0), starts)
+    zeros = np.flatnonzero(lost)
+    all_codes = np.concatenate((rows[starts][zeros] * _CODES, codes[~vanishes]))
+    all_counts = np.concatenate((lost[zeros], counts[~vanishes]))
+    order = np.argsort(all_codes, kind="stable") if len(starts) > 1 else slice(None)
+    return all_codes[order], all_counts[order]

@@ -151,3 +151,37 @@ def _module_opsets(op: Operation) -> dict[str, int]:
             return opset_imports(model.data.get("opset"))
         parent = parent.parent_op()
     return {}
+
+
+def first_part(model: ModelProto, outputs: Sequence[str]) -> ModelProto:
+    """`model` as far as it is needed for some of its graph outputs: the nodes up to the
+    last that computes one, and the initializers they read.  The weights are shared with
+    `model` where Python can."""
+    wanted = set(outputs)
+    nodes = list(model.graph.node)
+    last = max((i for i, node in enumerate(nodes) if wanted & set(node.output)), default=-1)
+    if last == len(nodes) - 1 and len(wanted) == len(model.graph.output):
+        return model
+    kept = nodes[: last + 1]
+    read = {name for node in kept for name in _names_read(node)}
+    helper = package("onnx.helper")
+    graph = helper.make_graph(
+        kept,
+        model.graph.name,
+        list(model.graph.input),
+        [entry for entry in model.graph.output if entry.name in wanted],
+        [tensor for tensor in model.graph.initializer if tensor.name in read | wanted],
+    )
+    part: ModelProto = helper.make_model(graph, opset_imports=list(model.opset_import))
+    part.ir_version = model.ir_version
+    return part
+
+
+def _names_read(node: Any) -> set[str]:
+    """What a node reads, bodies of its subgraphs included."""
+    names = set(node.input)
+    for attribute in node.attribute:
+        for graph in (attribute.g, *attribute.graphs):
+            names.update(entry.name for entry in graph.output)
+            names.update(name for inner in graph.node for name in _names_read(inner))
+    return names

@@ -1,0 +1,126 @@
+"""`qopt profile`: calibrate a float model."""
+
+from __future__ import annotations
+
+import sys
+from contextlib import suppress
+from functools import partial
+from pathlib import Path
+from typing import cast
+
+from qdialect import api
+from qdialect.cli.calibration import (
+    Interrupted,
+    calibrate,
+    chosen_samples,
+    new_profile,
+    open_data,
+    still_to_do,
+)
+from qdialect.cli.files import writable
+from qdialect.cli.flags import Arguments
+from qdialect.cli.terminal import OK, paint, progress
+from qdialect.errors import InputError, UsageError, Where
+from qdialect.profile.file import load_profile, save_profile
+from qdialect.profile.record import Channels, Profile, Settings
+
+INTERRUPTED = 130
+
+
+def run(args: Arguments) -> int:
+    """The command; returns the exit code."""
+    source = args.text("data")
+    if source is None:
+        raise UsageError("--data DIR|NPZ is missing")
+    model_path = Path(args.positional[0])
+    output = writable(args.text("o") or f"{model_path.stem}.profile.json", (".json",))
+    partial_path = output.with_name(f"{output.name}.partial")
+    engine = args.text("engine") or "numpy"
+    if engine != "dask" and (args.given("workers") or args.given("worker-engine")):
+        raise UsageError("--workers and --worker-engine are for --engine dask")
+    inner = (args.text("worker-engine") or "numpy") if engine == "dask" else engine
+    channels = cast("Channels", args.text("channels") or "none")
+    settings = Settings(inner, channels, not args.switch("no-components"))
+
+    model = api.load(model_path)
+    whole = args.switch("whole-files")
+    data = open_data(model, Path(source), whole)
+    start = new_profile(model, settings)
+    if args.switch("resume") and partial_path.exists():
+        start = _resumed(partial_path, start)
+    first = args.integer("first", 0)
+    wanted = chosen_samples(args.text("samples"), len(data))
+    numbers = still_to_do(start, wanted, first)
+    watch = partial(progress, label="profiling")
+    try:
+        if engine == "dask":
+            from qdialect.cli.calibration_dask import calibrate_on_workers
+
+            profile = calibrate_on_workers(
+                model_path,
+                Path(source),
+                whole,
+                start,
+                numbers,
+                first,
+                workers=args.text("workers") or "2",
+                watch=watch,
+            )
+        else:
+            profile = calibrate(
+                model,
+                data,
+                start,
+                numbers,
+                first,
+                watch=watch,
+                save=lambda so_far: save_profile(so_far, partial_path),
+            )
+    except Interrupted as stop:
+        return _interrupted(stop.profile, partial_path, len(wanted))
+    save_profile(profile, output)
+    with suppress(OSError):
+        partial_path.unlink()
+    if not args.switch("quiet"):
+        _summary(profile, output)
+    return OK
+
+
+def _resumed(path: Path, fresh: Profile) -> Profile:
+    """The profile a run left when it was interrupted; of this model and these settings."""
+    found = load_profile(path, fresh.digest)
+    if found.settings != fresh.settings:
+        raise InputError(
+            "was gathered with other settings; use them again, or delete it",
+            where=Where(str(path)),
+            code="profile-settings-differ",
+        )
+    return found
+
+
+def _interrupted(profile: Profile, path: Path, wanted: int) -> int:
+    if profile.sample_count:
+        save_profile(profile, path)
+        print(
+            f"interrupted after {profile.sample_count} of {wanted} samples; kept in {path}, "
+            "go on with --resume",
+            file=sys.stderr,
+        )
+    return INTERRUPTED
+
+
+def _summary(profile: Profile, output: Path) -> None:
+    """What was seen, and the keys where something is wrong, on standard error."""
+    stream = sys.stderr
+    print(f"{profile.sample_count} samples, {len(profile.entries)} values: {output}", file=stream)
+    for words, keys in (
+        ("NaN", [k for k, e in profile.entries.items() if e.tensor.nan[0]]),
+        (
+            "infinity",
+            [k for k, e in profile.entries.items() if e.tensor.low[0] + e.tensor.high[0]],
+        ),
+    ):
+        if keys:
+            shown = ", ".join(f"'{key}'" for key in keys[:5])
+            more = f" and {len(keys) - 5} more" if len(keys) > 5 else ""
+            print(f"{paint('warning', 'warning', stream)}: {words} in {shown}{more}", file=stream)

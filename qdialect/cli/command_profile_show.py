@@ -1,0 +1,79 @@
+"""`qopt profile show`: what is in a profile, for people or as JSON."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any, cast
+
+from qdialect.cli.flags import Arguments, did_you_mean, write
+from qdialect.cli.terminal import OK, table
+from qdialect.errors import InputError, UsageError, Where
+from qdialect.profile.distribution import distribution
+from qdialect.profile.file import load_profile
+from qdialect.profile.ranges import Method, RangeChoice, choose_range
+from qdialect.profile.record import Entry, Profile
+
+
+def run(args: Arguments) -> int:
+    """The command; returns the exit code."""
+    path = Path(args.positional[0])
+    profile = load_profile(path)
+    method = cast("Method", args.text("method") or "minmax")
+    try:
+        choice = RangeChoice(method, percentile=args.number("percentile", 99.99))
+    except ValueError as error:
+        raise UsageError(str(error)) from None
+    keys = args.texts("key") or sorted(profile.entries)
+    for key in keys:
+        if key not in profile.entries:
+            hint = did_you_mean(key, list(profile.entries))
+            raise InputError(f"no entry '{key}'{hint}", where=Where(str(path)), code="no-entry")
+    rows = [_row(key, profile.entries[key], choice) for key in keys]
+    if args.switch("json"):
+        write(json.dumps(_as_json(profile, rows), indent=1, ensure_ascii=False) + "\n")
+        return OK
+    write(
+        f"model    {profile.digest}\n"
+        f"samples  {profile.sample_count} {[list(pair) for pair in profile.samples]}\n"
+        f"engine   {profile.settings.engine}, channels {profile.settings.channels}\n\n"
+    )
+    shown = [("key", "low", "high", "zeros", "masked", "NaN", "notes")]
+    shown += [
+        (
+            row["key"],
+            f"{row['low']:.6g}",
+            f"{row['high']:.6g}",
+            f"{row['zeros']:.1%}",
+            str(row["masked"]),
+            str(row["nan"]),
+            ", ".join(row["reasons"]),
+        )
+        for row in rows
+    ]
+    write(table(shown, dict.fromkeys((1, 2, 3, 4, 5), True)))
+    return OK
+
+
+def _row(key: str, entry: Entry, choice: RangeChoice) -> dict[str, Any]:
+    data = distribution(entry.tensor)
+    chosen = choose_range(data, choice, entry.samples)
+    return {
+        "key": key,
+        "low": chosen.low,
+        "high": chosen.high,
+        "zeros": data.zeros / max(data.size, 1),
+        "masked": data.masked,
+        "nan": data.nan,
+        "count": int(entry.tensor.count[0]),
+        "reasons": list(chosen.reasons),
+    }
+
+
+def _as_json(profile: Profile, rows: list[dict[str, Any]]) -> dict[str, Any]:
+    return {
+        "version": 1,
+        "digest": profile.digest,
+        "samples": [list(pair) for pair in profile.samples],
+        "values": rows,
+    }

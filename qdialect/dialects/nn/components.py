@@ -1,0 +1,219 @@
+"""What composite ops are made of: each as a small float program with named pieces.
+
+A target may keep a composite op whole or lower it to other ops. Calibration must know
+the ranges of those other ops before anybody has decided, so each composite declares its
+pieces here once, by role:
+
+    Components(roles=("matmul", "bias_add"), build=...)
+
+`build` writes the pieces of one op and gives the value that stands for its result. The
+key of a piece is the key of the op, a slash and the role (`fc1/matmul`). The last role is
+the result of the composite itself. What is declared for an op with some of its pieces
+missing (no bias) has only the roles that are there.
+
+A session holds the table (`ctx.components`), so that a backend adds its own ops.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, cast
+
+from xdsl.dialects.builtin import ArrayAttr, StringAttr
+from xdsl.ir import Operation, SSAValue
+
+from qdialect.behaviors.shapes import shape_of, tensor_type
+from qdialect.dialects.nn.base import KEY, NNOp, keys_of
+from qdialect.dialects.nn.constants import constant_array, constant_of, make_constant
+from qdialect.dialects.nn.contraction import (
+    Conv1DOp,
+    Conv2DOp,
+    Conv3DOp,
+    ConvTranspose1DOp,
+    ConvTranspose2DOp,
+    ConvTranspose3DOp,
+    FullyConnectedOp,
+)
+from qdialect.dialects.nn.elementwise import (
+    AddOp,
+    ClipOp,
+    HardSigmoidOp,
+    HardSwishOp,
+    MulOp,
+    SigmoidOp,
+    SubOp,
+    TanhOp,
+)
+from qdialect.dialects.nn.functions import ErfOp, GeluOp, SwishOp
+from qdialect.dialects.nn.normalization import BatchNormOp
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from qdialect.weights import BlobStore
+
+
+@dataclass
+class Pieces:
+    """Where the pieces of one op are written: before the op, with keys by role."""
+
+    op: Operation
+    store: BlobStore
+    values: dict[str, SSAValue] = field(default_factory=dict[str, SSAValue])
+
+    def add(self, role: str, piece: NNOp) -> SSAValue:
+        """A piece; its result by `role`."""
+        if keys := role_keys(self.op, role):
+            names = [StringAttr(key) for key in keys]
+            piece.attributes[KEY] = names[0] if len(names) == 1 else ArrayAttr(names)
+        self.values[role] = self.emit(piece)
+        return self.values[role]
+
+    def emit(self, op: Operation) -> SSAValue:
+        """An op that is no piece by itself, such as a constant; its result."""
+        block = self.op.parent
+        assert block is not None
+        op.location = self.op.location
+        block.insert_op_before(op, self.op)
+        return op.results[0]
+
+    def constant(self, array: NDArray[np.float64]) -> SSAValue:
+        """A constant of the element type of the op's first operand."""
+        element = tensor_type(self.op.operands[0]).element_type
+        dtype = {"f16": "f2", "f64": "f8"}.get(str(element), "f4")
+        return self.emit(make_constant(array.astype(dtype), element, self.store))
+
+    def number(self, value: float) -> SSAValue:
+        """A scalar, see `constant`."""
+        import numpy as np
+
+        return self.constant(np.array(value))
+
+    def array(self, value: SSAValue) -> NDArray[np.float64] | None:
+        """A constant operand as float64, else None."""
+        op = constant_of(value)
+        return None if op is None else constant_array(op, self.store).astype("f8")
+
+
+Build = Callable[[Operation, Pieces], "SSAValue | None"]
+
+
+@dataclass(frozen=True)
+class Components:
+    """The roles of a composite op, in order, and the program of its pieces.
+
+    `build` returns the result, or None before it has written anything if the pieces of
+    this op cannot be told (weights that are no constants).
+    """
+
+    roles: tuple[str, ...]
+    build: Build
+
+
+def role_keys(op: Operation, role: str) -> tuple[str, ...]:
+    """The keys of a piece of `op`."""
+    return tuple(f"{key}/{role}" for key in keys_of(op))
+
+
+def _fully_connected(op: Operation, pieces: Pieces) -> SSAValue:
+    x, weight, *bias = op.operands
+    product = pieces.add("matmul", FullyConnectedOp(x, weight))
+    return pieces.add("bias_add", AddOp(product, bias[0])) if bias else product
+
+
+def _convolution(op: Operation, pieces: Pieces) -> SSAValue:
+    from qdialect.dialects.nn.views import UnsqueezeOp
+
+    x, weight, *bias = op.operands
+    kind = cast("type[NNOp]", type(op))
+    product = pieces.add("conv", kind(x, weight, **cast("NNOp", op).values))
+    if not bias:
+        return product
+    column = pieces.emit(UnsqueezeOp(bias[0], axes=range(1, len(shape_of(x)) - 1)))
+    return pieces.add("bias_add", AddOp(product, column))
+
+
+def _batch_norm(op: Operation, pieces: Pieces) -> SSAValue | None:
+    """(x - mean) * factor + bias, where factor = scale / sqrt(variance + epsilon)."""
+    import numpy as np
+
+    x, *vectors = op.operands
+    arrays = [pieces.array(vector) for vector in vectors]
+    if any(array is None for array in arrays):
+        return None
+    scale, bias, mean, variance = cast("list[NDArray[np.float64]]", arrays)
+    epsilon: float = cast("NNOp", op).values["epsilon"]
+    with np.errstate(all="ignore"):
+        factor = scale / np.sqrt(variance + epsilon)
+    column = (-1, *(1,) * (len(shape_of(x)) - 2))
+    centered = pieces.add("sub_mean", SubOp(x, pieces.constant(mean.reshape(column))))
+    scaled = pieces.add("scaled", MulOp(centered, pieces.constant(factor.reshape(column))))
+    return pieces.add("result", AddOp(scaled, pieces.constant(bias.reshape(column))))
+
+
+def _hard_sigmoid(op: Operation, pieces: Pieces) -> SSAValue:
+    values = cast("NNOp", op).values
+    gate = _line(pieces, op.operands[0], values["alpha"], values["beta"])
+    return pieces.add("result", ClipOp(gate, min=0.0, max=1.0))
+
+
+def _hard_swish(op: Operation, pieces: Pieces) -> SSAValue:
+    x = op.operands[0]
+    gate = pieces.add("gate", ClipOp(_line(pieces, x, 1 / 6, 0.5), min=0.0, max=1.0))
+    return pieces.add("result", MulOp(x, gate))
+
+
+def _swish(op: Operation, pieces: Pieces) -> SSAValue:
+    x, alpha = op.operands[0], cast("NNOp", op).values["alpha"]
+    scaled = x if alpha == 1.0 else pieces.add("scaled", MulOp(x, pieces.number(alpha)))
+    return pieces.add("result", MulOp(x, pieces.add("sigmoid", SigmoidOp(scaled))))
+
+
+def _gelu(op: Operation, pieces: Pieces) -> SSAValue:
+    x = op.operands[0]
+    if cast("NNOp", op).values["approximate"] == "none":
+        scaled = pieces.add("scaled", MulOp(x, pieces.number(math.sqrt(0.5))))
+        gate = pieces.add("erf", ErfOp(scaled))
+    else:
+        square = pieces.add("square", MulOp(x, x))
+        cube = pieces.add("cube", MulOp(square, x))
+        weighted = pieces.add("weighted", MulOp(cube, pieces.number(0.044715)))
+        inner = pieces.add("inner", AddOp(x, weighted))
+        scaled = pieces.add("scaled", MulOp(inner, pieces.number(math.sqrt(2 / math.pi))))
+        gate = pieces.add("tanh", TanhOp(scaled))
+    shifted = pieces.add("shifted", AddOp(gate, pieces.number(1.0)))
+    halved = pieces.add("halved", MulOp(x, pieces.number(0.5)))
+    return pieces.add("result", MulOp(halved, shifted))
+
+
+def _line(pieces: Pieces, x: SSAValue, slope: float, offset: float) -> SSAValue:
+    """slope * x + offset, as the pieces `scaled` and `shifted`."""
+    scaled = pieces.add("scaled", MulOp(x, pieces.number(slope)))
+    return pieces.add("shifted", AddOp(scaled, pieces.number(offset)))
+
+
+_GELU_TANH = ("square", "cube", "weighted", "inner", "tanh")
+
+COMPONENTS: Mapping[str, Components] = {
+    FullyConnectedOp.name: Components(("matmul", "bias_add"), _fully_connected),
+    **{
+        kind.name: Components(("conv", "bias_add"), _convolution)
+        for kind in (
+            Conv1DOp,
+            Conv2DOp,
+            Conv3DOp,
+            ConvTranspose1DOp,
+            ConvTranspose2DOp,
+            ConvTranspose3DOp,
+        )
+    },
+    BatchNormOp.name: Components(("sub_mean", "scaled", "result"), _batch_norm),
+    HardSigmoidOp.name: Components(("scaled", "shifted", "result"), _hard_sigmoid),
+    HardSwishOp.name: Components(("scaled", "shifted", "gate", "result"), _hard_swish),
+    SwishOp.name: Components(("scaled", "sigmoid", "result"), _swish),
+    GeluOp.name: Components((*_GELU_TANH, "scaled", "erf", "shifted", "halved", "result"), _gelu),
+}
+"""The composite ops of the `nn` dialect."""

@@ -1,0 +1,163 @@
+"""What to observe in a float module: every float value, and what composites are made of.
+
+The module that is compiled is not touched. Its clone has each composite op replaced by
+its pieces (`qdialect.dialects.nn.components`), the last of which is the composite's own
+result; so one run sees both, and nothing is computed twice.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass, field
+
+from xdsl.dialects.builtin import FunctionType, ModuleOp
+from xdsl.dialects.func import FuncOp, ReturnOp
+from xdsl.ir import Attribute, Operation, SSAValue
+from xdsl.traits import ConstantLike
+
+from qdialect.context import QContext
+from qdialect.dialects.nn import keys_of
+from qdialect.dialects.nn.components import Pieces, role_keys
+from qdialect.dialects.onnx import DIMS, RESULT_NAMES, is_tensor, strings
+from qdialect.dialects.quant import element_type
+from qdialect.dialects.verifier import op_where
+from qdialect.errors import InputError
+from qdialect.interpreter import Interpreter, argument_names
+
+FLOATS = frozenset({"f64", "f32", "f16", "bf16"})
+INPUT_PREFIX = "input:"
+
+
+@dataclass(frozen=True)
+class Observed:
+    """A value of the instrumented function and the keys it goes under."""
+
+    keys: tuple[str, ...]
+    value: SSAValue
+
+
+@dataclass
+class Instrumented:
+    """The clone, what to observe in it, and its arguments that are observed too."""
+
+    module: ModuleOp
+    function: FuncOp
+    arguments: dict[str, tuple[str, ...]] = field(default_factory=dict[str, tuple[str, ...]])
+    observed: list[Observed] = field(default_factory=list[Observed])
+
+    def all_keys(self) -> list[str]:
+        """All keys, inputs first, then in program order."""
+        groups = [*self.arguments.values(), *(entry.keys for entry in self.observed)]
+        return [key for group in groups for key in group]
+
+    def return_observed(self) -> list[str]:
+        """Make the function return the observed values; the names they get."""
+        block = self.function.body.block
+        old = block.last_op
+        assert isinstance(old, ReturnOp)
+        values = [entry.value for entry in self.observed]
+        block.insert_op_before(ReturnOp(*values), old)
+        old.detach()
+        old.erase()
+        inputs = self.function.function_type.inputs.data
+        self.function.function_type = FunctionType.from_lists(
+            list(inputs), [value.type for value in values]
+        )
+        names = [f"observed value {index}" for index in range(len(values))]
+        self.function.attributes[RESULT_NAMES] = strings(names)
+        self.function.attributes.pop(DIMS, None)
+        self.function.res_attrs = None
+        return names
+
+
+def model_digest(module: ModuleOp, ctx: QContext) -> str:
+    """What names a float model in its profile: a hash of its text, weights included.
+
+    Locations and the model's metadata do not count.
+    """
+    from qdialect.backends.mlir import module_text
+
+    plain = module.clone()
+    for name in list(plain.attributes):
+        del plain.attributes[name]
+    text = module_text(plain, ctx)
+    return f"sha256:{hashlib.sha256(text.encode()).hexdigest()}"
+
+
+def instrument(module: ModuleOp, ctx: QContext, components: bool = True) -> Instrumented:
+    """A clone of `module` to observe, composites in pieces if `components`; InputError
+    when a key is there twice or nothing has one."""
+    clone = module.clone()
+    function = Interpreter(ctx, clone).function()
+    block = function.body.block
+    result = Instrumented(clone, function)
+    taken: set[str] = set()
+    for name, argument in zip(argument_names(function), block.args, strict=True):
+        if is_float(argument.type):
+            result.arguments[name] = (INPUT_PREFIX + name,)
+            taken.add(INPUT_PREFIX + name)
+    ops = [op for op in block.ops if not op.has_trait(ConstantLike)]
+    own = [_own_keys(op) for op in ops]
+    for op, groups in zip(ops, own, strict=True):
+        for key in (key for group in groups.values() for key in group):
+            if key in taken:
+                raise InputError(
+                    f"two values have the key '{key}'", where=op_where(op), code="duplicate-key"
+                )
+            taken.add(key)
+    for op, groups in zip(ops, own, strict=True):
+        if not groups:
+            continue
+        entries = _decomposed(op, ctx, groups, taken) if components else []
+        result.observed += entries or [Observed(keys, op.results[i]) for i, keys in groups.items()]
+    if not result.observed:
+        raise InputError(
+            "the model has no float values with a key (nn.key) to observe",
+            where=op_where(function),
+            code="nothing-to-observe",
+        )
+    return result
+
+
+def is_float(type: Attribute) -> bool:
+    """Whether values of a type are observed."""
+    return is_tensor(type) and str(element_type(type)) in FLOATS
+
+
+def _own_keys(op: Operation) -> dict[int, tuple[str, ...]]:
+    """The keys of the float results of an op, by result."""
+    keys = keys_of(op)
+    return {
+        index: tuple(f"{key}#{index}" if index else key for key in keys)
+        for index, result in enumerate(op.results)
+        if keys and is_float(result.type)
+    }
+
+
+def _decomposed(
+    op: Operation, ctx: QContext, groups: dict[int, tuple[str, ...]], taken: set[str]
+) -> list[Observed]:
+    """The op replaced by its pieces, and those to observe; nothing for another op.
+
+    A composite with a piece whose key names something else in the model stays whole.
+    """
+    components = ctx.components.get(op.name)
+    if components is None or len(op.results) != 1:
+        return []
+    if not all(is_float(operand.type) for operand in op.operands):
+        return []
+    if any(key in taken for role in components.roles for key in role_keys(op, role)):
+        return []
+    pieces = Pieces(op, ctx.blobs)
+    final = components.build(op, pieces)
+    if final is None:
+        return []
+    entries: list[Observed] = []
+    for role, value in pieces.values.items():
+        keys = role_keys(op, role)
+        entries.append(Observed((*groups[0], *keys) if value is final else keys, value))
+        taken.update(keys)
+    op.results[0].replace_all_uses_with(final)
+    op.detach()
+    op.erase()
+    return entries

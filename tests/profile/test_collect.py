@@ -1,0 +1,246 @@
+"""Engines, components and the samples of a data set."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from profile_models import data_file, images, network
+from xdsl.dialects.builtin import StringAttr
+
+from qdialect import api
+from qdialect.cli.calibration import calibrate, new_profile, open_data
+from qdialect.dialects import nn
+from qdialect.dialects.nn.components import COMPONENTS, Components
+from qdialect.errors import InputError
+from qdialect.frontends.mlir import verify_module
+from qdialect.interpreter import Interpreter
+from qdialect.profile.collector import Collector
+from qdialect.profile.data import DataSet
+from qdialect.profile.engines import RuntimeEngine, open_engine, slices
+from qdialect.profile.file import profile_text
+from qdialect.profile.instrument import instrument, model_digest
+from qdialect.profile.record import CHANNELS, Channels, Profile, Settings
+
+ENGINES = ["numpy", "onnxruntime"]
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_composites_and_components_in_one_run(engine: str) -> None:
+    model = network()
+    before = str(model)
+    plan = instrument(model.module, model.ctx)
+    verify_module(plan.module, model.ctx)
+    x = images(1)
+    plain: dict[str, Any] = {}
+    Interpreter(
+        model.ctx,
+        model.module,
+        listeners=[lambda op, results: plain.update((k, results[0]) for k in nn.keys_of(op))],
+    ).run({"x": x})
+    found: dict[str, Any] = {}
+    for keys, array in open_engine(engine, plan, model.ctx).run({"x": x}):
+        assert not found.keys() & set(keys)
+        found.update(dict.fromkeys(keys, np.array(array)))
+    assert str(model) == before
+    assert plain.keys() <= found.keys()
+    for key, array in plain.items():
+        np.testing.assert_allclose(found[key], array, rtol=1e-4, atol=1e-5)
+    assert found["input:x"] is not None
+    np.testing.assert_allclose(found["fc/bias_add"], plain["fc"], rtol=1e-4)
+    bias = found["fc"] - found["fc/matmul"]
+    np.testing.assert_allclose(bias, np.broadcast_to(bias[0], bias.shape), atol=1e-5)
+    np.testing.assert_allclose(
+        found["norm"] - found["norm/scaled"],
+        np.broadcast_to((found["norm"] - found["norm/scaled"])[:, :, :1, :1], found["norm"].shape),
+        atol=1e-5,
+    )
+    for op in model.module.walk():
+        if op.name in COMPONENTS:
+            (key,) = nn.keys_of(op)
+            roles = {k.partition("/")[2] for k in found if k.startswith(f"{key}/")}
+            assert roles
+            assert roles <= set(COMPONENTS[op.name].roles)
+            assert COMPONENTS[op.name].roles[-1] in roles
+
+
+def test_without_components() -> None:
+    model = network()
+    assert not any("/" in key for key in instrument(model.module, model.ctx, False).all_keys())
+
+
+def test_a_backend_declares_its_own_components() -> None:
+    model = network()
+
+    def build(op: Any, pieces: Any) -> Any:
+        shifted = pieces.add("shifted", nn.AddOp(op.operands[0], pieces.number(1.0)))
+        return pieces.add("result", nn.SoftmaxOp(shifted))
+
+    model.ctx.components[nn.SoftmaxOp.name] = Components(("shifted", "result"), build)
+    keys = instrument(model.module, model.ctx).all_keys()
+    assert "probabilities/shifted" in keys
+    assert keys.count("probabilities") == 1
+
+
+def test_a_key_taken_by_another_op_leaves_the_composite_whole() -> None:
+    model = network()
+    flat = next(op for op in model.module.walk() if op.name == "nn.flatten")
+    flat.attributes[nn.KEY] = StringAttr("fc/matmul")
+    keys = instrument(model.module, model.ctx).all_keys()
+    assert keys.count("fc/matmul") == 1
+    assert "fc/bias_add" not in keys
+
+
+def test_keys_that_are_there_twice() -> None:
+    model = network()
+    flat = next(op for op in model.module.walk() if op.name == "nn.flatten")
+    flat.attributes[nn.KEY] = StringAttr("fc")
+    with pytest.raises(InputError, match="two values have the key 'fc'"):
+        instrument(model.module, model.ctx)
+
+
+def test_nothing_to_observe() -> None:
+    model = network()
+    for op in model.module.walk():
+        op.attributes.pop(nn.KEY, None)
+    with pytest.raises(InputError, match="no float values with a key"):
+        instrument(model.module, model.ctx)
+
+
+def test_slices_bound_the_memory() -> None:
+    assert list(slices([3, 3, 9, 1, 1, 1], 6)) == [(0, 2), (2, 3), (3, 6)]
+    assert list(slices([], 6)) == []
+    model = network()
+    whole = RuntimeEngine(instrument(model.module, model.ctx), model.ctx)
+    cut = RuntimeEngine(instrument(model.module, model.ctx), model.ctx, slice_bytes=1000)
+    for (a, x), (b, y) in zip(whole.run({"x": images(1)}), cut.run({"x": images(1)}), strict=True):
+        assert a == b
+        np.testing.assert_array_equal(x, y)
+
+
+def test_digest_is_of_the_model(tmp_path: Path) -> None:
+    model = network()
+    digest = model_digest(model.module, model.ctx)
+    assert model_digest(network().module, model.ctx) == digest
+    api.save(model, tmp_path / "net.mlir")
+    again = api.load(tmp_path / "net.mlir")
+    assert model_digest(again.module, again.ctx) == digest
+    fc = next(op for op in model.module.walk() if op.name == "nn.flatten")
+    fc.attributes[nn.KEY] = StringAttr("other")
+    assert model_digest(model.module, model.ctx) != digest
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize("channels", CHANNELS)
+def test_same_bytes_however_split(engine: str, channels: Channels, tmp_path: Path) -> None:
+    model, source = network(), data_file(tmp_path)
+    data = open_data(model, source, False)
+    start = new_profile(model, Settings(engine, channels))
+    whole = profile_text(calibrate(model, data, start, range(6)))
+    parts = [calibrate(model, data, start, part) for part in ([0], [3, 4], [1, 2], [5])]
+    merged = parts[0]
+    for part in parts[1:]:
+        merged = part.merge(merged)
+    assert profile_text(merged) == whole
+    assert profile_text(calibrate(model, data, parts[1], [0, 1, 2, 5])) == whole
+    batches = tmp_path / "batches"
+    batches.mkdir()
+    np.save(batches / "a.npy", images()[:1])
+    np.savez(batches / "b.npz", x=images()[1:])
+    assert (
+        profile_text(calibrate(model, open_data(model, batches, False), start, range(6))) == whole
+    )
+    assert profile_text(calibrate(model, data, start, [4], first=3)) != whole
+
+
+def test_interface_for_programs(tmp_path: Path) -> None:
+    profile = api.calibrate(network(), data_file(tmp_path), engine="onnxruntime")
+    assert profile.samples == ((0, 6),)
+    assert profile.entries["conv"].tensor.count[0] == 6 * 4 * 36
+    assert sorted(profile.entries["conv"].samples) == list(range(6))
+
+
+def test_a_sample_counts_as_a_whole_or_not_at_all() -> None:
+    collector = Collector(Profile("d"))
+
+    def broken() -> Any:
+        yield ("a",), np.ones(3)
+        raise KeyboardInterrupt
+
+    collector.add(0, [(("a",), np.ones(3, np.float32))])
+    with pytest.raises(KeyboardInterrupt):
+        collector.add(1, broken())
+    assert collector.profile().samples == ((0, 1),)
+    with pytest.raises(InputError, match="would count twice"):
+        collector.add(0, [])
+
+
+# -- data -------------------------------------------------------------------------------
+
+
+def dataset(path: Path, **more: Any) -> DataSet:
+    model = network()
+    return open_data(model, path, more.get("whole", False))
+
+
+@pytest.mark.parametrize(
+    ("shape", "count", "first"),
+    [((4, 3, 6, 6), 4, (1, 3, 6, 6)), ((4, 2, 3, 6, 6), 4, (2, 3, 6, 6))],
+)
+def test_sample_axis(tmp_path: Path, shape: Any, count: int, first: Any) -> None:
+    np.save(tmp_path / "x.npy", np.zeros(shape, np.float32))
+    data = dataset(tmp_path / "x.npy")
+    assert len(data) == count
+    assert next(data.read([1]))["x"].shape == first
+
+
+def test_whole_files(tmp_path: Path) -> None:
+    np.savez(tmp_path / "a.npz", x=images(2))
+    np.savez(tmp_path / "b.npz", x=images(3))
+    assert len(dataset(tmp_path)) == 5
+    data = dataset(tmp_path, whole=True)
+    assert [s["x"].shape[0] for s in data.read([0, 1])] == [2, 3]
+
+
+BAD = {
+    "wrong shape": ({"x": np.zeros((2, 3, 6, 7), np.float32)}, "has shape [2, 3, 6, 7]"),
+    "wrong type": ({"x": np.zeros((2, 3, 6, 6))}, "has dtype float64"),
+    "missing": ({"y": np.zeros((2, 3, 6, 6), np.float32)}, "missing: x"),
+    "unknown": ({"x": images(1), "y": images(1)}, "unknown: y"),
+    "empty": ({"x": images(0)}, "there are no samples"),
+    "objects": ({"x": np.array([None, 1])}, "has dtype object"),
+}
+
+
+@pytest.mark.parametrize("name", BAD)
+def test_bad_data(name: str, tmp_path: Path) -> None:
+    arrays, words = BAD[name]
+    np.savez(tmp_path / "x.npz", **arrays)
+    with pytest.raises(InputError) as error:
+        dataset(tmp_path / "x.npz")
+    assert words in error.value.message
+    assert "x.npz" in str(error.value)
+
+
+def test_bad_files(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=r"no \.npz or \.npy files"):
+        dataset(tmp_path)
+    with pytest.raises(InputError, match="no such file"):
+        dataset(tmp_path / "none.npz")
+    for name in ("a.npz", "a.npy"):
+        (tmp_path / name).write_bytes(b"nonsense")
+        with pytest.raises(InputError, match="cannot read"):
+            dataset(tmp_path / name)
+    (tmp_path / "a.txt").write_text("1")
+    with pytest.raises(InputError, match="calibration data is"):
+        dataset(tmp_path / "a.txt")
+
+
+def test_nan_in_data(tmp_path: Path) -> None:
+    array = images(3)
+    array[2, 0, 0, 0] = np.nan
+    np.savez(tmp_path / "x.npz", x=array)
+    with pytest.raises(InputError, match="input 'x' has NaN in sample 2"):
+        list(dataset(tmp_path / "x.npz").read(range(3)))

@@ -1,0 +1,152 @@
+"""`qopt profile`, `qopt profile merge` and `qopt profile show`."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from profile_models import data_file, images, saved
+
+from qdialect.cli import calibration, terminal
+from qdialect.cli.qopt import main
+from qdialect.profile.collector import Collector
+from qdialect.profile.file import load_profile
+
+
+@pytest.fixture
+def net(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    data_file(tmp_path)
+    return saved(tmp_path)
+
+
+def test_profile_merge_show(net: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["profile", "net.mlir", "--data", "data.npz", "--engine", "onnxruntime"]) == 0
+    assert "6 samples" in capsys.readouterr().err
+    whole = Path("net.profile.json").read_bytes()
+    flags = ["profile", "net.mlir", "--data=data.npz", "--engine=onnxruntime", "-q"]
+    assert main([*flags, "--samples=:2", "-o", "a.json"]) == 0
+    np.savez("rest.npz", x=images()[2:])
+    flags[2] = "--data=rest.npz"
+    assert main([*flags, "--first=2", "-o", "b.json"]) == 0
+    assert main(["profile", "merge", "b.json", "a.json", "-o", "m.json"]) == 0
+    assert Path("m.json").read_bytes() == whole
+    assert capsys.readouterr() == ("", "")
+    assert main(["profile", "show", "m.json", "--key=fc/matmul", "--key=fc"]) == 0
+    shown = capsys.readouterr().out
+    assert "fc/matmul" in shown
+    assert "conv" not in shown
+    assert main(["profile", "show", "m.json", "--method=entropy", "--json"]) == 0
+    values = {row["key"]: row for row in json.loads(capsys.readouterr().out)["values"]}
+    assert values["conv"]["low"] <= 0 <= values["conv"]["high"]
+
+
+def test_dask_gives_the_same_bytes(net: Path) -> None:
+    pytest.importorskip("distributed", reason="dask.distributed is not installed")
+    assert main(["profile", "net.mlir", "--data", "data.npz", "-q", "-o", "one.json"]) == 0
+    flags = ["profile", "net.mlir", "--data", "data.npz", "-q", "--engine=dask"]
+    assert main([*flags, "--workers=2", "-o", "many.json"]) == 0
+    assert Path("many.json").read_bytes() == Path("one.json").read_bytes()
+    array = images()
+    array[3, 0, 0, 0] = np.nan
+    np.savez("data.npz", x=array)
+    assert main([*flags, "--workers=1", "-o", "bad.json"]) == 1
+    assert not Path("bad.json").exists()
+
+
+def test_dask_that_is_not_there(
+    net: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setitem(sys.modules, "distributed", None)
+    assert main(["profile", "net.mlir", "--data=data.npz", "--engine=dask"]) == 2
+    assert "pip install 'qdialect[dask]'" in capsys.readouterr().err
+
+
+def test_interrupted_and_resumed(
+    net: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    flags = ["profile", "net.mlir", "--data", "data.npz", "-q", "-o"]
+    assert main([*flags, "whole.json"]) == 0
+    add = Collector.add
+
+    def stopped(self: Collector, index: int, observations: Any) -> None:
+        if index == 4:
+            raise KeyboardInterrupt
+        add(self, index, observations)
+
+    monkeypatch.setattr(Collector, "add", stopped)
+    assert main([*flags, "p.json"]) == 130
+    assert "interrupted after 4 of 6 samples" in capsys.readouterr().err
+    assert not Path("p.json").exists()
+    assert load_profile(Path("p.json.partial")).samples == ((0, 4),)
+    monkeypatch.undo()
+    monkeypatch.chdir(net.parent)
+    assert main([*flags, "p.json", "--resume", "--channels=range"]) == 1
+    assert "other settings" in capsys.readouterr().err
+    assert main([*flags, "p.json", "--resume"]) == 0
+    assert Path("p.json").read_bytes() == Path("whole.json").read_bytes()
+    assert not Path("p.json.partial").exists()
+
+
+def test_saved_once_in_a_while(net: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(calibration, "SAVE_SECONDS", -1.0)
+    np.savez("bad.npz", x=np.concatenate((images(3), np.full((1, 3, 6, 6), np.nan, np.float32))))
+    assert main(["profile", "net.mlir", "--data=bad.npz", "-q", "-o", "p.json"]) == 1
+    assert not Path("p.json").exists()
+    assert load_profile(Path("p.json.partial")).samples == ((0, 3),)
+
+
+WRONG: dict[str, tuple[list[str], int, str]] = {
+    "no data": (["profile", "net.mlir"], 2, "--data DIR|NPZ is missing"),
+    "engine": (["profile", "net.mlir", "--data=data.npz", "--engine=x"], 2, "--engine is one of"),
+    "workers": (["profile", "net.mlir", "--data=data.npz", "--workers=2"], 2, "are for --engine"),
+    "suffix": (["profile", "net.mlir", "--data=data.npz", "-o", "p.txt"], 2, "must end in .json"),
+    "samples": (["profile", "net.mlir", "--data=data.npz", "--samples=9:"], 1, "the data has 6"),
+    "samples text": (["profile", "net.mlir", "--data=data.npz", "--samples=x"], 2, "takes A:B"),
+    "merge": (["profile", "merge", "p.json", "p.json", "-o", "m.json"], 1, "sample 0 is in both"),
+    "merge output": (["profile", "merge", "p.json"], 2, "-o P.json is missing"),
+    "merge model": (
+        ["profile", "merge", "p.json", "q.json", "-o", "m.json"],
+        1,
+        "different models",
+    ),
+    "show key": (["profile", "show", "p.json", "--key=swich"], 1, "did you mean 'swish'"),
+    "show percent": (["profile", "show", "p.json", "--percentile=0"], 2, "percentile must be in"),
+    "show file": (["profile", "show", "data.npz"], 1, "not text in UTF-8"),
+}
+
+
+@pytest.mark.parametrize("name", WRONG)
+def test_what_is_wrong_is_said(name: str, net: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["profile", "net.mlir", "--data=data.npz", "-q", "-o", "p.json"]) == 0
+    text = Path("p.json").read_text()
+    digest = json.loads(text)["model"]["digest"]
+    Path("q.json").write_text(text.replace(digest, "sha256:0").replace("[[0, 6]]", "[[10, 16]]"))
+    argv, code, words = WRONG[name]
+    capsys.readouterr()
+    if name == "merge model":
+        Path("q.json").write_text(text.replace(digest, "sha256:0"))
+    assert main(argv) == code
+    error = capsys.readouterr().err
+    assert words in error
+    assert "Traceback" not in error
+    assert not Path("m.json").exists()
+
+
+def test_infinities_and_nan_inside_are_told(net: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    array = images()
+    array[2] = 3e38
+    np.savez("data.npz", x=array)
+    assert main(["profile", "net.mlir", "--data=data.npz"]) == 0
+    told = capsys.readouterr().err
+    assert "warning: infinity in" in told
+    assert "warning: NaN in" in told
+
+
+def test_times_for_people() -> None:
+    shown = [terminal.duration(s) for s in (0.4, 59, 60, 185, 3599, 3723)]
+    assert shown == ["0 s", "59 s", "1:00", "3:05", "59:59", "1:02:03"]
