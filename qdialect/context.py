@@ -54,6 +54,8 @@ class QContext(Context):
     behaviors: BehaviorRegistry = field(default_factory=_default_behaviors)
     components: dict[str, Components] = field(default_factory=_default_components)
     remarks: RemarkLog = field(default_factory=_new_log)
+    #: what analyses found out about the module that is being rewritten, by their class
+    analyses: dict[type, object] = field(default_factory=dict[type, object], compare=False)
     _target: Target = field(default_factory=_default_target)
 
     @property

@@ -1,16 +1,23 @@
-"""What is known of the codes a quantized value can hold."""
+"""Reading the codes of quantized values: qparams, constants, roundings."""
 
 from __future__ import annotations
 
-from dataclasses import replace
+from typing import TYPE_CHECKING, Any
 
+from xdsl.dialects.builtin import StringAttr
 from xdsl.ir import Operation, SSAValue
 
-from qdialect.behaviors import BehaviorRegistry
-from qdialect.behaviors import Rule as PortRule
-from qdialect.dialects.quant import QCastOp, RescaleOp, quant_element
+from qdialect.context import QContext
+from qdialect.dialects.nn import constant_array, constant_of
+from qdialect.dialects.nn.constants import BlobAttr, element_name
+from qdialect.dialects.quant import element_type, quant_element
 from qdialect.numerics import requantize as exact
+from qdialect.numerics.rounding import Rounding
 from qdialect.qparams import QParams
+from qdialect.weights import DTYPES
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
 
 #: expressed type -> (significand bits, largest finite, smallest normal)
 _FLOATS = {
@@ -32,39 +39,25 @@ def is_integer(params: QParams) -> bool:
     return not params.storage.is_float and params.storage.quantile is None
 
 
-def inside_bounds(value: SSAValue, behaviors: BehaviorRegistry) -> bool:
-    """Whether every code of `value` is provably within its storage bounds: the
-    bounds are the storage's own, or the value was clamped when it was made."""
-    pending, seen = [value], set[SSAValue]()
-    while pending:
-        current = pending.pop()
-        params = qparams_of(current)
-        if params is None or params.storage.is_full_range or current in seen:
-            continue
-        seen.add(current)
-        owner = current.owner
-        if isinstance(owner, QCastOp | RescaleOp):
-            continue
-        behavior = behaviors.get(owner) if isinstance(owner, Operation) else None
-        if behavior is None or not isinstance(owner, Operation):
-            return False
-        if behavior.is_tied:
-            pending += [
-                v
-                for i, v in enumerate(owner.operands)
-                if behavior.operand_port(i).rule is PortRule.TIED
-            ]
-    return True
+def rounding_of(op: Operation) -> Rounding:
+    """The declared rounding of a requantizing op (half even if it declares none)."""
+    attribute = op.properties.get("rounding")
+    return Rounding(attribute.data) if isinstance(attribute, StringAttr) else Rounding.HALF_EVEN
 
 
-def seen_qparams(value: SSAValue, behaviors: BehaviorRegistry) -> QParams | None:
-    """The qparams of `value`, with the storage's own bounds unless every code is
-    provably within the declared ones: what a decision over all codes must look at."""
-    params = qparams_of(value)
-    if params is None or not is_integer(params) or inside_bounds(value, behaviors):
-        return params
-    low, high = params.storage.full_range
-    return params.with_storage(replace(params.storage, min=low, max=high))
+def constant_values(value: SSAValue, session: QContext) -> NDArray[Any] | None:
+    """What a constant holds (see `constant_array`), if `value` is one and the session
+    has its weights."""
+    constant = constant_of(value)
+    if constant is None:
+        return None
+    held = constant.value.get_type()
+    if isinstance(constant.value, BlobAttr):
+        if constant.value.key.data not in session.blobs:
+            return None
+    elif element_name(element_type(held)) not in DTYPES:
+        return None
+    return constant_array(constant, session.blobs)
 
 
 def survives_float(params: QParams) -> bool:

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 from xdsl.ir import Operation, SSAValue
 
-from qdialect.analysis.codes import qparams_of, seen_qparams
+from qdialect.analysis.codes import qparams_of
+from qdialect.analysis.ranges import seen_qparams
 from qdialect.behaviors import Accumulator, Behavior, Size, Sizes
 from qdialect.behaviors.shapes import DYNAMIC
 from qdialect.context import QContext
@@ -55,7 +56,7 @@ def size_of(value: SSAValue, session: QContext) -> Size:
         if not elements.size:
             return Size(inf, 0.0, elements)
         return Size(float(elements.min()), float(elements.max()), elements)
-    seen = seen_qparams(value, session.behaviors)
+    seen = seen_qparams(value, session)
     return Size() if seen is None else size_of_codes(seen)
 
 

@@ -85,6 +85,8 @@ class Accumulator:
     result_axis: Callable[[Operation], int]
     depth: Callable[[Operation], int]
     repeats: Callable[[Operation], int] = lambda op: 1
+    #: whether fewer products may meet: others are of padding, which is real 0
+    pads: Callable[[Operation], bool] | None = None
 
 
 @dataclass(frozen=True)
@@ -187,6 +189,10 @@ class Behavior:
     #: largest output change in real units per unit of input change, operand by
     #: operand, given the sizes of all (None or infinite: no bound); used for `bounded(k)`
     gain: Gain | None = None
+    #: bounds of the result in real units, given those of the operands, for an op whose
+    #: `arithmetic` cannot be run on intervals or gives wide ones (`qdialect.numerics.ranges`);
+    #: ValueError where there is no bound
+    interval: Callable[[Operation, Sequence[Any]], Any] | None = None
     #: operands that must not be zero for the real function to be defined
     nonzero: tuple[int, ...] = ()
     #: a movement op whose meaning is also defined on operands of unequal qparams

@@ -164,10 +164,15 @@ def is_lossless(a: Affine, b: Affine) -> bool:
     return all(end.denominator == 1 and b.low <= end <= b.high for end in ends)
 
 
+def divides(b: Affine, a: Affine) -> bool:
+    """Whether a step of `a` is a whole number of steps of `b`: a -> b then never rounds."""
+    return (Fraction(a.scale) / Fraction(b.scale)).denominator == 1
+
+
 def composes(a: Affine, b: Affine, c: Affine, first: Rounding, second: Rounding) -> bool:
     """Whether a -> b -> c equals a -> c (rounding `second`) on every code of `a`."""
     middle = table(a, b, first)
-    return np.array_equal(table(b, c, second)[middle - b.low], table(a, c, second))
+    return np.array_equal(requantize(middle, b, c, second), table(a, c, second))
 
 
 Choose = Callable[[Codes, Codes], Codes]

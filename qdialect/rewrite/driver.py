@@ -9,13 +9,15 @@ remark log.
 from __future__ import annotations
 
 from collections import Counter, deque
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from xdsl.dialects.builtin import UnknownLoc
 from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.traits import get_effects, is_side_effect_free
 
+from qdialect.analysis.ranges import ranges
 from qdialect.dialects.nn.base import KEY
 from qdialect.errors import QError
 from qdialect.numerics.contract import Contract, Numerics
@@ -34,9 +36,12 @@ class Rewriter:
     whose value they now compute (`keep`).
     """
 
-    def __init__(self, push: Any, behaviors: BehaviorRegistry) -> None:
+    def __init__(
+        self, push: Any, behaviors: BehaviorRegistry, changed: Callable[[Operation], None]
+    ) -> None:
         self._push = push
         self._behaviors = behaviors
+        self._changed = changed
         self.root: Operation | None = None
 
     def insert(self, op: Operation, before: Operation, keep: Operation | None = None) -> None:
@@ -78,13 +83,13 @@ class Rewriter:
                 for index in indices:
                     operands[index] = new
                 user.operands = operands
-            self._push(user)
+            self._changed(user)
 
     def set_operand(self, op: Operation, index: int, value: SSAValue) -> None:
         """Send one use to `value`; erases the old definition if that was its last."""
         old = op.operands[index]
         op.operands[index] = value
-        self._push(op)
+        self._changed(op)
         self.drop(old)
 
     def replace(self, op: Operation, values: Sequence[SSAValue]) -> None:
@@ -168,10 +173,12 @@ class Driver:
         *,
         pass_name: str,
         numerics: Numerics = Numerics.EXACT,
+        assume: bool = False,
     ) -> None:
         self.session = session
         self.pass_name = pass_name
         self.numerics = numerics
+        self.assume = assume
         self._all = rules
         self._rules: dict[str, list[Rule[Any]]] = {}
         for rule in rules:
@@ -186,6 +193,8 @@ class Driver:
 
         Raises QError (`no-termination`) if rules undo one another.
         """
+        self.session.analyses.clear()
+        ranges(self.session).trusts = self.assume
         for rule in self._all:
             rule.prepare(module)
         ops = 0
@@ -196,7 +205,7 @@ class Driver:
         # Many rescales may each move through many ops: no op sees more of them than
         # there are ops, while rules in a circle come back to one place for ever.
         here: Counter[Attribute] = Counter()
-        rewriter = Rewriter(self._push, self.session.behaviors)
+        rewriter = Rewriter(self._push, self.session.behaviors, self._operand_changed)
         fired = 0
         while self._queue:
             op = self._queue.popleft()
@@ -213,7 +222,14 @@ class Driver:
                         code="no-termination",
                     )
         self._report_refusals()
+        self.session.analyses.clear()
         return fired
+
+    def _operand_changed(self, op: Operation) -> None:
+        """Look at `op` again, and at whatever looked at the range of its results."""
+        self._push(op)
+        for user in ranges(self.session).forget(op):
+            self._push(user)
 
     def _push(self, op: Operation) -> None:
         if op.name in self._rules and op not in self._queued:
@@ -222,11 +238,16 @@ class Driver:
 
     def _visit(self, op: Operation, rewriter: Rewriter) -> bool:
         for rule in self._rules[op.name]:
+            assumed = ranges(self.session).assumed
+            assumed.clear()
             match = rule.match(op)
             if match is None:
                 self._refusals.pop((op, rule.name), None)
                 continue
             verdict = rule.check(match)
+            if isinstance(verdict, Contract) and assumed:
+                noted = [*([verdict.note] if verdict.note else []), f"assuming {min(assumed)}"]
+                verdict = replace(verdict, note=", ".join(noted))
             if isinstance(verdict, Contract) and verdict.level > self.numerics:
                 why = f" ({verdict.note})" if verdict.note else ""
                 verdict = Refusal(

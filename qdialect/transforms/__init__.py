@@ -23,7 +23,10 @@ class PassEntry(NamedTuple):
     options: tuple[tuple[str, str, str, str], ...] = ()
 
 
-_NUMERICS = ("numerics", "str", "exact", "weakest contract class that may fire")
+_RULES = (
+    ("numerics", "str", "exact", "weakest contract class that may fire"),
+    ("assume", "str", "nothing", "believe ranges stated on the IR: nothing or profile"),
+)
 
 
 def _entries() -> tuple[PassEntry, ...]:
@@ -33,20 +36,20 @@ def _entries() -> tuple[PassEntry, ...]:
             "integerize",
             "turn dequantize -> op -> quantize into the quantized op",
             f"{here}.integerize:Integerize",
-            (_NUMERICS,),
+            _RULES,
         ),
         PassEntry(
             "fold-rescale",
             "fold rescales: identity, pairs, constants, quantize of dequantize",
             f"{here}.fold_rescale:FoldRescale",
-            (_NUMERICS,),
+            _RULES,
         ),
         PassEntry(
             "fold-constants",
             "evaluate ops on constants, qparams, names and keys kept",
             f"{here}.fold_constants:FoldConstants",
             (
-                _NUMERICS,
+                *_RULES,
                 ("max_growth", "float", "4.0", "largest growth in elements of a folded constant"),
                 ("dequantize", "bool", "false", "also fold dequantize of constants"),
             ),
@@ -55,20 +58,20 @@ def _entries() -> tuple[PassEntry, ...]:
             "sink-rescale",
             "move rescales below movement and order-preserving ops",
             f"{here}.sink_rescale:SinkRescale",
-            (_NUMERICS,),
+            _RULES,
         ),
         PassEntry(
             "hoist-rescale",
             "move rescales above movement and order-preserving ops",
             f"{here}.hoist_rescale:HoistRescale",
-            (_NUMERICS,),
+            _RULES,
         ),
         PassEntry(
             "move-casts",
             "choose where quantize and dequantize stand among movement ops",
             f"{here}.move_casts:MoveCasts",
             (
-                _NUMERICS,
+                *_RULES,
                 (
                     "boundary",
                     "str",
@@ -90,19 +93,19 @@ def _entries() -> tuple[PassEntry, ...]:
             "combine-rescale",
             "absorb rescales into the requantizing ops next to them",
             f"{here}.combine_rescale:CombineRescale",
-            (_NUMERICS,),
+            _RULES,
         ),
         PassEntry(
             "fold-affine",
             "fold multiplication, division and addition by constants into scales",
             f"{here}.fold_affine:FoldAffine",
-            (_NUMERICS,),
+            _RULES,
         ),
         PassEntry(
             "type-accumulators",
             "give contractions of codes with a float result their integer accumulator",
             f"{here}.type_accumulators:TypeAccumulators",
-            (_NUMERICS,),
+            _RULES,
         ),
         PassEntry(
             "quantization-boundary",
@@ -126,14 +129,14 @@ def _entries() -> tuple[PassEntry, ...]:
                 ("form", "str", "fixed", "fixed or real"),
                 ("bits", "int", "32", "integer type of the multiplier: 32 or 16"),
                 ("rounding", "str", "keep", "rounding of the result"),
-                _NUMERICS,
+                *_RULES,
             ),
         ),
         PassEntry(
             "expand-rescale",
             "write rescales in upstream's ops, so that nothing of ours is left",
             f"{here}.expand_rescale:ExpandRescale",
-            (("to", "str", "arith", "arith (integers) or casts (dcast, qcast)"), _NUMERICS),
+            (("to", "str", "arith", "arith (integers) or casts (dcast, qcast)"), *_RULES),
         ),
         PassEntry(
             "lower-quant-ops",
@@ -160,7 +163,7 @@ def _entries() -> tuple[PassEntry, ...]:
             "canonicalize",
             "remove what does nothing: redundant clamps, identity and paired movements",
             f"{here}.canonicalize:Canonicalize",
-            (_NUMERICS,),
+            _RULES,
         ),
         PassEntry("cse", "merge equal pure ops", f"{here}.cse:Cse"),
         PassEntry("dce", "erase pure ops whose results are unused", f"{here}.dce:Dce"),

@@ -17,8 +17,9 @@ from typing import TYPE_CHECKING, Any
 from xdsl.dialects.builtin import StringAttr
 from xdsl.ir import Attribute, Operation, SSAValue
 
-from qdialect.analysis.codes import qparams_of
+from qdialect.analysis.codes import qparams_of, rounding_of
 from qdialect.analysis.gain import gain_of
+from qdialect.analysis.ranges import ranges
 from qdialect.behaviors import Behavior
 from qdialect.context import QContext
 from qdialect.dialects.nn import constant_array, constant_of, make_constant
@@ -30,7 +31,7 @@ from qdialect.numerics.rounding import Rounding
 from qdialect.qparams import QParams
 from qdialect.rewrite import Refusal, Rewriter, retyped
 from qdialect.transforms.pair_contract import NO_GEMMLOWP, pair_contract, renumbers
-from qdialect.transforms.rule_pass import refuse_types, rounding_of, with_qparams
+from qdialect.transforms.rule_pass import refuse_types, with_qparams
 
 if TYPE_CHECKING:
     import numpy as np
@@ -68,7 +69,8 @@ def up_contract(session: QContext, match: Up) -> Contract | Refusal:
         return refusal
     if match.new_rounding is not rounding_of(op) and "rounding" not in op.properties:
         return Refusal("rounding", f"'{op.name}' has no declared rounding")
-    return pair_contract(None, match.source, match.target, rounding_of(op), match.rounding)
+    reach = ranges(session).before_rounding(op.results[0])
+    return pair_contract(None, match.source, match.target, rounding_of(op), match.rounding, reach)
 
 
 def absorb_up(match: Up, rewriter: Rewriter) -> Operation:

@@ -25,13 +25,15 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from math import inf
 from typing import Any
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Operation, SSAValue
 
-from qdialect.analysis.codes import inside_bounds, is_integer, qparams_of
+from qdialect.analysis.codes import is_integer, qparams_of
+from qdialect.analysis.ranges import ranges
 from qdialect.behaviors.declaration import Bounds
 from qdialect.context import QContext
 from qdialect.dialects.nn import ClipOp, FlattenOp, ReshapeOp, TransposeOp, shape_of
@@ -39,7 +41,8 @@ from qdialect.dialects.nn.base import ints, real
 from qdialect.dialects.nn.shapes import DYNAMIC
 from qdialect.dialects.quant import SCastOp
 from qdialect.numerics.contract import EXACT, Contract
-from qdialect.numerics.requantize import affines, real_range
+from qdialect.numerics.requantize import affines, quantize_real, real_range
+from qdialect.numerics.rounding import Rounding
 from qdialect.rewrite import Refusal, Rewriter, Rule
 from qdialect.transforms.cast_rules import Pair
 from qdialect.transforms.dce import Dce
@@ -57,7 +60,8 @@ class _Clamped:
 
 
 class RedundantClamp(Rule[Operation]):
-    """max(q, lo) = q when no code names less than lo, and so for an upper bound.
+    """max(q, lo) = q when no code that occurs names less than lo, and so for an upper
+    bound.
 
     For relu, lo is real 0, the zero point's code.
     """
@@ -74,16 +78,29 @@ class RedundantClamp(Rule[Operation]):
         if op.operands[0].type != op.results[0].type or not is_integer(params):
             return None
         low, high = behavior.clamp(op)
-        for a in affines(params):
-            smallest, largest = real_range(a)
-            if smallest < low or largest > high:
-                return None
-        return op
+        named = [real_range(a) for a in affines(params)]
+        idle = all(low <= smallest and largest <= high for smallest, largest in named)
+        return op if idle or self._proved(op) else None
 
     def check(self, match: Operation) -> Contract | Refusal:
-        if inside_bounds(match.operands[0], self.session.behaviors):
+        if self._proved(match):
             return EXACT
         return Refusal("bounds", "codes may lie outside the narrowed bounds")
+
+    def _proved(self, op: Operation) -> bool:
+        """Whether no code that occurs is clamped."""
+        behavior, codes = self.session.behaviors.get(op), ranges(self.session).of(op.operands[0])
+        params = qparams_of(op.operands[0])
+        assert behavior is not None and behavior.clamp is not None and params is not None
+        if codes is None:
+            return False
+        low, high = behavior.clamp(op)
+        for a in affines(params):
+            if low != -inf and codes.low < quantize_real(low, a, Rounding.HALF_EVEN):
+                return False
+            if high != inf and codes.high > quantize_real(high, a, Rounding.HALF_EVEN):
+                return False
+        return True
 
     def rewrite(self, match: Operation, rewriter: Rewriter) -> None:
         rewriter.replace(match, [match.operands[0]])

@@ -16,7 +16,8 @@ from math import isfinite
 
 from xdsl.ir import Operation, SSAValue
 
-from qdialect.analysis.codes import inside_bounds, qparams_of
+from qdialect.analysis.codes import qparams_of
+from qdialect.analysis.ranges import inside_bounds
 from qdialect.behaviors import Behavior
 from qdialect.behaviors.flow import carry_all_down, carry_up, tied_operands
 from qdialect.context import QContext
@@ -190,7 +191,7 @@ class SinkDequantize(Rule[Operation]):
         known = [q for q in params if q is not None]
         if len(known) != len(params) or (behavior.mixes and len(set(known)) > 1):
             return Refusal("tied", "the operands have different qparams")
-        inside = all(inside_bounds(source, self.session.behaviors) for source in sources)
+        inside = all(inside_bounds(source, self.session) for source in sources)
         if not keeps_order(behavior, match, known, inside=inside):
             return Refusal("levels", "no code stands for a constant it compares with")
         carried = carry_all_down(match, behavior, known)

@@ -16,13 +16,8 @@ from typing import Any
 
 from xdsl.ir import Operation, SSAValue
 
-from qdialect.analysis.codes import (
-    inside_bounds,
-    is_integer,
-    qparams_of,
-    seen_qparams,
-    survives_float,
-)
+from qdialect.analysis.codes import is_integer, qparams_of, survives_float
+from qdialect.analysis.ranges import inside_bounds, seen_qparams
 from qdialect.context import QContext
 from qdialect.dialects.nn import ConstantOp, constant_array, constant_of, make_constant
 from qdialect.dialects.nn.base import KEY
@@ -71,7 +66,7 @@ class QuantizeOfDequantize(Rule[Pair]):
         if not (is_integer(a) and is_integer(b)):
             return Refusal("storage", "rescale is defined between integer storages")
         if a == b:
-            if not inside_bounds(match.source, self.session.behaviors):
+            if not inside_bounds(match.source, self.session):
                 return Refusal("bounds", "codes may lie outside the narrowed bounds")
             if not survives_float(a):
                 return Refusal("float-path", f"{a.expressed} cannot carry every code")
@@ -80,7 +75,7 @@ class QuantizeOfDequantize(Rule[Pair]):
             return Refusal("grid", "the two encodings lie on different grids")
         if self.session.target.rescale_price(a, b) == inf:
             return Refusal("target", f"{self.session.target.name}: no such rescale")
-        seen = seen_qparams(match.source, self.session.behaviors) or a
+        seen = seen_qparams(match.source, self.session) or a
         return target_rounding(self.session.target, cast_rounding(match.lower), seen, b)[1]
 
     def rewrite(self, match: Pair, rewriter: Rewriter) -> None:
@@ -151,7 +146,7 @@ class DequantizeOfRescale(Rule[Pair]):
     def check(self, match: Pair) -> Contract | Refusal:
         upper = match.upper
         assert isinstance(upper, RescaleOp)
-        source = seen_qparams(upper.input, self.session.behaviors) or upper.input_qparams
+        source = seen_qparams(upper.input, self.session) or upper.input_qparams
         cells = exact.cells(source, upper.result_qparams)
         if upper.input_qparams.expressed != upper.result_qparams.expressed:
             return Refusal("expressed", "the expressed types differ")

@@ -8,12 +8,13 @@ per element of the constant, decided on tables.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from xdsl.ir import Operation
 
-from qdialect.analysis.codes import is_integer, qparams_of, seen_qparams
+from qdialect.analysis.codes import is_integer, qparams_of
+from qdialect.analysis.ranges import inside_bounds
 from qdialect.behaviors import Behavior
 from qdialect.behaviors.shapes import shape_of
 from qdialect.context import QContext
@@ -58,10 +59,9 @@ def counterpart(
     if not all(exact.tabulated(q) and is_integer(q) for q in (before, params)):
         return Refusal("table", "too many codes to decide on a constant")
     seen = params
-    for rescale in rescales:
-        wide = seen_qparams(rescale.input, session.behaviors)
-        if wide is not None and wide.storage != params.storage:
-            seen = params.with_storage(wide.storage)
+    if not all(inside_bounds(rescale.input, session) for rescale in rescales):
+        low, high = params.storage.full_range
+        seen = params.with_storage(replace(params.storage, min=low, max=high))
     codes = constant_array(constant, session.blobs)
     found = _per_cell(op, behavior, codes, shape_of(value), (params, seen, before), rounding)
     if found is None:

@@ -32,7 +32,7 @@ from typing import Any
 
 from xdsl.ir import Operation
 
-from qdialect.analysis.codes import seen_qparams
+from qdialect.analysis.ranges import seen_qparams
 from qdialect.behaviors import Rule as PortRule
 from qdialect.context import QContext
 from qdialect.dialects.quant import RescaleOp
@@ -115,7 +115,7 @@ class CombineDown(Rule[_Down]):
         if behavior.operand_port(index).rule is not PortRule.REQUANT:
             return []
         a, b = rescale.input_qparams, rescale.result_qparams
-        seen = seen_qparams(rescale.input, self.session.behaviors) or a
+        seen = seen_qparams(rescale.input, self.session) or a
         return [_Down(op, behavior, index, a, seen, b, rescale.rounding, rescale)]
 
     def _weakness(self, match: _Down) -> int:

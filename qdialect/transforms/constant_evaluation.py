@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from xdsl.dialects.builtin import IntegerType
 from xdsl.ir import Attribute, Operation, SSAValue
 
-from qdialect.analysis.codes import is_integer, qparams_of
+from qdialect.analysis.codes import is_integer, qparams_of, rounding_of
 from qdialect.behaviors import Behavior
 from qdialect.behaviors import Rule as PortRule
 from qdialect.behaviors.flow import tied_operands
@@ -35,7 +35,6 @@ from qdialect.qparams.field import Field
 from qdialect.qparams.legality import Illegal
 from qdialect.qparams.maps import IndexMap
 from qdialect.rewrite import Refusal
-from qdialect.transforms.rule_pass import rounding_of
 from qdialect.weights import DTYPES
 
 Array = NDArray[Any]

@@ -23,7 +23,8 @@ from typing import Any
 import numpy as np
 from xdsl.ir import Operation, SSAValue
 
-from qdialect.analysis.codes import qparams_of, seen_qparams
+from qdialect.analysis.codes import qparams_of, rounding_of
+from qdialect.analysis.ranges import seen_qparams
 from qdialect.behaviors import Affine, Behavior
 from qdialect.context import QContext
 from qdialect.dialects.nn import AddOp
@@ -34,7 +35,7 @@ from qdialect.numerics.float_path import near_tie
 from qdialect.numerics.float_text import FORMATS, round_to_format
 from qdialect.qparams import QParams
 from qdialect.rewrite import Refusal, Rewriter, Rule
-from qdialect.transforms.rule_pass import RulePass, rounding_of, with_qparams
+from qdialect.transforms.rule_pass import RulePass, with_qparams
 from qdialect.transforms.scalars import exact_scalar, scalar_of
 
 
@@ -96,7 +97,7 @@ class AffineOfCodes(Rule[_Function]):
         """How many codes runtimes that compute in floats may round either way."""
         source, result = qparams_of(match.x), qparams_of(match.op.results[0])
         assert source is not None and result is not None
-        seen = seen_qparams(match.x, self.session.behaviors) or source
+        seen = seen_qparams(match.x, self.session) or source
         (a,), (b,), f = exact.affines(seen), exact.affines(result), match.affine
         step = Fraction(b.scale)
         bounds = [Fraction(v) for v in (f.low, f.high) if abs(v) != float("inf")]
@@ -115,7 +116,7 @@ class AffineOfCodes(Rule[_Function]):
         assert source is not None and result is not None
         rounding, f = rounding_of(match.op), match.affine
         # All codes that may occur, also those outside narrowed bounds.
-        seen = seen_qparams(match.x, self.session.behaviors) or source
+        seen = seen_qparams(match.x, self.session) or source
         a, b = exact.affines(seen)[0], exact.affines(result)[0]
         table = exact.linear_table(a, b, f.slope, f.offset, rounding)
         low, high = (exact.quantize_real(v, b, rounding) for v in (f.low, f.high))

@@ -30,7 +30,7 @@ from typing import Any
 
 from xdsl.ir import Operation
 
-from qdialect.analysis.codes import inside_bounds, seen_qparams
+from qdialect.analysis.ranges import inside_bounds, ranges, seen_qparams
 from qdialect.context import QContext
 from qdialect.dialects.nn import constant_array, constant_of
 from qdialect.dialects.quant import QCastOp, RescaleOp, cast_rounding
@@ -64,7 +64,7 @@ class IdentityRescale(Rule[RescaleOp]):
         return op if same else None
 
     def check(self, match: RescaleOp) -> Contract | Refusal:
-        if inside_bounds(match.input, self.session.behaviors):
+        if inside_bounds(match.input, self.session):
             return EXACT
         return Refusal("bounds", "codes may lie outside the narrowed bounds")
 
@@ -89,7 +89,7 @@ class RescaleOfRescale(Rule[Pair]):
         lower, upper = match.lower, match.upper
         assert isinstance(lower, RescaleOp) and isinstance(upper, RescaleOp)
         return pair_contract(
-            seen_qparams(upper.input, self.session.behaviors),
+            seen_qparams(upper.input, self.session),
             upper.result_qparams,
             lower.result_qparams,
             upper.rounding,
@@ -122,7 +122,14 @@ class RescaleOfQuantize(Rule[Pair]):
         if not lower.input.has_one_use():
             return Refusal("multi-use", "the quantized value is also used elsewhere")
         first = cast_rounding(match.upper)
-        return pair_contract(None, lower.input_qparams, lower.result_qparams, first, lower.rounding)
+        return pair_contract(
+            None,
+            lower.input_qparams,
+            lower.result_qparams,
+            first,
+            lower.rounding,
+            ranges(self.session).before_rounding(lower.input),
+        )
 
     def rewrite(self, match: Pair, rewriter: Rewriter) -> None:
         assert isinstance(match.lower, RescaleOp)

@@ -25,7 +25,8 @@ from typing import Any
 
 from xdsl.ir import Operation, SSAValue
 
-from qdialect.analysis.codes import inside_bounds, qparams_of
+from qdialect.analysis.codes import qparams_of
+from qdialect.analysis.ranges import inside_bounds
 from qdialect.behaviors import Behavior
 from qdialect.behaviors.flow import carry_all_down, carry_up, tied_operands
 from qdialect.context import QContext
@@ -94,7 +95,7 @@ class HoistThroughTied(Rule[_Rescaled]):
         above = self._above(match)
         if isinstance(above, Illegal):
             return Refusal(above.code, above.reason)
-        inside = all(inside_bounds(v, self.session.behaviors) for v in tied)
+        inside = all(inside_bounds(v, self.session) for v in tied)
         if not (
             keeps_order(match.behavior, match.op, sources, inside=inside)
             and keeps_order(match.behavior, match.op, above, inside=True)

@@ -35,8 +35,9 @@ from typing import Any
 from xdsl.dialects.builtin import StringAttr
 from xdsl.ir import Operation, SSAValue
 
-from qdialect.analysis.codes import qparams_of, seen_qparams
+from qdialect.analysis.codes import qparams_of
 from qdialect.analysis.islands import Islands
+from qdialect.analysis.ranges import seen_qparams
 from qdialect.behaviors import Rule as PortRule
 from qdialect.context import QContext
 from qdialect.dialects.nn.constants import ConstantOp, constant_array, constant_of
@@ -136,7 +137,7 @@ class IntegerizeOp(Rule[Quantized]):
         return refusal or contract
 
     def _may_be_zero(self, codes: SSAValue) -> bool:
-        params, constant = seen_qparams(codes, self.session.behaviors), constant_of(codes)
+        params, constant = seen_qparams(codes, self.session), constant_of(codes)
         if params is None:
             return True
         if constant is None or not params.is_per_tensor:

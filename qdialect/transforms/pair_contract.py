@@ -3,10 +3,13 @@ another way."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from qdialect.numerics import requantize as exact
 from qdialect.numerics.contract import EXACT, Contract, Numerics
+from qdialect.numerics.ranges import Interval, unclamped
 from qdialect.numerics.rounding import Rounding
 from qdialect.qparams import QParams
 from qdialect.rewrite import Refusal
@@ -16,9 +19,17 @@ NO_GEMMLOWP = Refusal("rounding", "gemmlowp rounds multiplier and shift, no real
 
 
 def pair_contract(
-    a: QParams | None, b: QParams, c: QParams, first: Rounding, second: Rounding
+    a: QParams | None,
+    b: QParams,
+    c: QParams,
+    first: Rounding,
+    second: Rounding,
+    reach: Sequence[Interval] | None = None,
 ) -> Contract | Refusal:
-    """What replacing a -> b -> c by a -> c may change; `a` None means any real number.
+    """What replacing a -> b -> c by a -> c may change; `a` None means any real number,
+    or one in `reach` (one interval for all, or one per cell of b).
+
+    The bounds of `a` are the smallest and the largest code that occurs.
 
     Dropping the middle drops an error of half a middle step, so results differ by
     at most s_b / (2 s_c) + 1 steps, if the middle clips nothing that c would not.
@@ -30,12 +41,20 @@ def pair_contract(
     quads = _triples(a, b, c)
     if quads is None:
         return Refusal("grid", "the encodings lie on different grids")
+    unclipped = _stays_inside(reach, b, first)
     if a is None:
-        if renumbers(b, c) and all(exact.covers(mid, out) for _, mid, out in quads):
-            return Contract(Numerics.EXACT, note="equal scales")
-    elif all(exact.is_lossless(_set(src), mid) for src, mid, _ in quads):
+        if renumbers(b, c):
+            if all(exact.covers(mid, out) for _, mid, out in quads):
+                return Contract(Numerics.EXACT, note="equal scales")
+            if unclipped:
+                return Contract(Numerics.EXACT, note="equal scales, and nothing is clipped")
+    elif all(
+        exact.is_lossless(_set(src), mid)
+        or (exact.divides(mid, _set(src)) and exact.covers(mid, out))
+        for src, mid, out in quads
+    ):
         return Contract(Numerics.EXACT, note="the middle loses nothing")
-    elif max(a.storage.width, b.storage.width) <= exact.TABLE_WIDTH and all(
+    elif a.storage.max - a.storage.min < 1 << exact.TABLE_WIDTH and all(
         exact.composes(_set(src), mid, out, first, second) for src, mid, out in quads
     ):
         return Contract(Numerics.EXACT, note="equal on all codes")
@@ -45,11 +64,22 @@ def pair_contract(
         for src, mid, out in quads
         if not exact.covers(mid, out) and (src is None or not exact.covers(mid, src))
     ]
-    if clips:
+    if clips and not unclipped:
         low, high = exact.real_range(clips[0])
         note = f"the middle clips to [{float(low):g}, {float(high):g}]"
         return Contract(Numerics.SATURATION, steps, note)
     return Contract(Numerics.BOUNDED, steps, "drops the middle's rounding")
+
+
+def _stays_inside(reach: Sequence[Interval] | None, b: QParams, rounding: Rounding) -> bool:
+    """Whether no real number in `reach` is clipped by b."""
+    if reach is None:
+        return False
+    cells = [mid for mid, _ in exact.meetings(b, b) or ()]
+    pairs = [(x, mid) for x in reach for mid in cells]
+    if len(reach) == len(cells):
+        pairs = list(zip(reach, cells, strict=True))
+    return all(unclamped(x, mid, rounding).inside(Interval(mid.low, mid.high)) for x, mid in pairs)
 
 
 def target_rounding(

@@ -36,6 +36,7 @@ class Preflight(ModulePass):
                 code="bad-option",
             )
         qctx = session(ctx)
+        qctx.analyses.clear()
         tools = TOOLS if self.tool == "all" else (self.tool,)
         wanted = [f for f in FINDINGS if any(tool in f.tools for tool in tools)]
         for inner in op.walk():

@@ -15,7 +15,8 @@ from xdsl.dialects.func import FuncOp
 from xdsl.ir import Attribute, Operation
 from xdsl.traits import ConstantLike
 
-from qdialect.analysis.codes import inside_bounds, survives_float
+from qdialect.analysis.codes import survives_float
+from qdialect.analysis.ranges import inside_bounds
 from qdialect.context import QContext
 from qdialect.dialects.quant import (
     AnyType,
@@ -116,7 +117,7 @@ def _quantize_of_dequantize(op: Operation, ctx: QContext) -> Iterator[str]:
         return
     if not survives_float(params):
         yield f"{params.expressed} does not carry every code of {params.storage}"
-    elif not inside_bounds(codes, ctx.behaviors):
+    elif not inside_bounds(codes, ctx):
         yield f"codes outside {params.storage} would be clamped"
 
 

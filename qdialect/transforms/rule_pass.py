@@ -9,7 +9,7 @@ from math import inf
 from typing import Any, ClassVar
 
 from xdsl.context import Context
-from xdsl.dialects.builtin import ModuleOp, StringAttr
+from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.passes import ModulePass
 from xdsl.traits import get_effects
@@ -31,18 +31,21 @@ from qdialect.dialects.quant import (
 from qdialect.errors import UsageError
 from qdialect.numerics import requantize as exact
 from qdialect.numerics.contract import Numerics
-from qdialect.numerics.rounding import Rounding
 from qdialect.qparams import QParams
 from qdialect.rewrite import Driver, Refusal, Rule
 
 
 @dataclass(frozen=True)
 class RulePass(ModulePass, ABC):
-    """A pass that applies `rules` with the driver, up to `numerics`."""
+    """A pass that applies `rules` with the driver, up to `numerics`.
+
+    `assume`: `nothing`, or `profile` to believe the ranges stated on the IR.
+    """
 
     name: ClassVar[str]
 
     numerics: str = "exact"
+    assume: str = "nothing"
 
     @abstractmethod
     def rules(self, session: QContext) -> Sequence[Rule[Any]]:
@@ -53,8 +56,13 @@ class RulePass(ModulePass, ABC):
             level = Numerics.parse(self.numerics)
         except ValueError as error:
             raise UsageError(str(error), code="unknown-level") from None
-        qctx = session(ctx)
-        Driver(qctx, self.rules(qctx), pass_name=self.name, numerics=level).run(op)
+        if self.assume not in ("nothing", "profile"):
+            raise UsageError(
+                f"unknown value '{self.assume}' of assume (nothing or profile)", code="bad-option"
+            )
+        qctx, believes = session(ctx), self.assume == "profile"
+        rules = self.rules(qctx)
+        Driver(qctx, rules, pass_name=self.name, numerics=level, assume=believes).run(op)
 
 
 def with_qparams(value: SSAValue, qparams: QParams) -> Attribute:
@@ -159,9 +167,3 @@ def keeps_order(
         if not (idle_high or exact.represents(a, high)):
             return False
     return True
-
-
-def rounding_of(op: Operation) -> Rounding:
-    """The declared rounding of a requantizing op (half even if it declares none)."""
-    attribute = op.properties.get("rounding")
-    return Rounding(attribute.data) if isinstance(attribute, StringAttr) else Rounding.HALF_EVEN

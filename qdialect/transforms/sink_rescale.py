@@ -31,7 +31,8 @@ from typing import Any
 
 from xdsl.ir import Attribute, Operation, SSAValue
 
-from qdialect.analysis.codes import inside_bounds, qparams_of
+from qdialect.analysis.codes import qparams_of
+from qdialect.analysis.ranges import inside_bounds
 from qdialect.behaviors import Behavior
 from qdialect.behaviors.flow import carry_all_down, carry_some_down, tied_operands
 from qdialect.context import QContext
@@ -129,7 +130,7 @@ class SinkThroughTied(Rule[_Tied]):
 
     def _same_order(self, match: _Tied) -> bool:
         """Whether the op compares with the same constants before and after the rescale."""
-        inside = all(inside_bounds(r.input, self.session.behaviors) for r in match.rescales)
+        inside = all(inside_bounds(r.input, self.session) for r in match.rescales)
         sources = [r.input_qparams for r in match.rescales]
         return keeps_order(match.behavior, match.op, sources, inside=inside) and keeps_order(
             match.behavior, match.op, self._results(match), inside=True

@@ -29,7 +29,9 @@ from typing import Any
 
 from xdsl.ir import Operation, SSAValue
 
-from qdialect.analysis.codes import qparams_of, seen_qparams
+from qdialect.analysis.codes import qparams_of
+from qdialect.analysis.contractions import sums_of
+from qdialect.analysis.ranges import ranges, seen_qparams
 from qdialect.behaviors import Accumulator, Behavior
 from qdialect.behaviors.shapes import DYNAMIC, shape_of
 from qdialect.context import QContext
@@ -79,9 +81,7 @@ class TypeAccumulator(Rule[_Sum]):
             return None
         acc = behavior.accumulator
         sides = [dequantized(op.operands[n]) for n in (acc.lhs, acc.rhs)]
-        lhs, rhs = (
-            seen_qparams(side.input, self.session.behaviors) if side else None for side in sides
-        )
+        lhs, rhs = (seen_qparams(side.input, self.session) if side else None for side in sides)
         if lhs is None or rhs is None:
             return None
         return _Sum(op, behavior, acc, lhs, rhs)
@@ -96,7 +96,7 @@ class TypeAccumulator(Rule[_Sum]):
         depth = match.acc.depth(match.op)
         if depth == DYNAMIC:
             return Refusal("overflow", "the number of products summed is not known")
-        if _largest(match) > _MAX:
+        if self._largest(match) > _MAX:
             return Refusal("overflow", f"a sum of {depth} products may leave 32 bits")
         operands = self._operands(match)
         refusal = refuse_types(
@@ -107,6 +107,24 @@ class TypeAccumulator(Rule[_Sum]):
             [with_qparams(match.op.results[0], self._result(match))],
         )
         return refusal or Contract(Numerics.EXACT, note="integer sums, in real arithmetic")
+
+    def _largest(self, match: _Sum) -> int:
+        """Largest |sum| of products, of any number of them in any order."""
+        acc = match.acc
+        lhs, rhs = (dequantized(match.op.operands[n]) for n in (acc.lhs, acc.rhs))
+        assert lhs is not None and rhs is not None
+        found = sums_of(
+            self.session,
+            match.op,
+            acc,
+            match.behavior.operand_port(acc.rhs),
+            (lhs.input, rhs.input),
+            ranges(self.session).of,
+            partial=True,
+        )
+        if found is None:
+            return _MAX + 1
+        return max((int(each.largest) for each in found.channels), default=0)
 
     def _result(self, match: _Sum) -> QParams:
         scales = [match.lhs.scale * s for s in match.rhs.scale_list()]
@@ -144,7 +162,7 @@ class TypeAccumulator(Rule[_Sum]):
             return None
         codes = constant_array(constant, self.session.blobs)
         furthest = max(abs(int(codes.min(initial=0))), abs(int(codes.max(initial=0))))
-        return cast.input if _largest(match) + furthest <= _MAX else None
+        return cast.input if self._largest(match) + furthest <= _MAX else None
 
     def rewrite(self, match: _Sum, rewriter: Rewriter) -> None:
         result = match.op.results[0]
@@ -168,19 +186,6 @@ class TypeAccumulator(Rule[_Sum]):
         total = AddOp(value, bias, result_types=[value.type])
         rewriter.insert(total, match.op, keep=match.op)
         return total.result
-
-
-def _largest(match: _Sum) -> int:
-    """Largest |sum| that codes can give."""
-    return match.acc.depth(match.op) * _furthest(match.lhs) * _furthest(match.rhs)
-
-
-def _furthest(params: QParams) -> int:
-    """Largest |code - zero point| within the storage bounds."""
-    storage = params.storage
-    return max(
-        max(abs(storage.min - z), abs(storage.max - z)) for z in set(params.zero_point_list())
-    )
 
 
 @dataclass(frozen=True)

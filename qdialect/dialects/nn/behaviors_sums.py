@@ -39,6 +39,30 @@ def area(op: Operation) -> int:
     return prod(shape_of(op.operands[0])[2:])
 
 
+def pads(op: Operation) -> bool:
+    """Whether windows reach outside the input."""
+    return any(values(op)["pads"])
+
+
+def mean_interval(op: Operation, x: Sequence[Any]) -> Any:
+    """A mean of elements, and of zeros where windows reach outside."""
+    from qdialect.numerics.ranges import Interval
+
+    outside = pads(op) or values(op)["ceil_mode"]
+    return x[0].join(Interval(0, 0)) if outside else x[0]
+
+
+def between(low: int, high: int) -> Callable[[Operation, Sequence[Any]], Any]:
+    """`Behavior.interval` of a function whose values lie between two numbers."""
+
+    def interval(op: Operation, x: Sequence[Any]) -> Any:
+        from qdialect.numerics.ranges import Interval
+
+        return Interval(low, high)
+
+    return interval
+
+
 # -- windows ----------------------------------------------------------------------
 
 

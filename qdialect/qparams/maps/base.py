@@ -127,6 +127,11 @@ class IndexMap(ABC):
         return operand, np.where(index < 0, -1, index - np.array(starts)[operand])
 
     @property
+    def has_border(self) -> bool:
+        """Whether phi may be undefined somewhere, so that results are not all copies."""
+        return False
+
+    @property
     def border_value(self) -> float:
         """The real number that `fill` stands for, where phi is undefined."""
         return 0.0

@@ -93,7 +93,7 @@ class Pad(InPlace):
         return out if isinstance(out, Illegal) else self.fill_integers(out)
 
     def checked(self, out: Field) -> Field | Illegal:
-        if not self._has_border():
+        if not self.has_border:
             return out
         (scale,), (zero_point,) = unpack("d", out.scales), unpack("q", out.zero_points)
         if self._fill(scale, zero_point, out.storage) is None:
@@ -102,7 +102,7 @@ class Pad(InPlace):
 
     def pull_grid(self, grids: Sequence[Grid], layout: Layout) -> Grid | Illegal:
         copied = super().pull_grid(grids, layout)
-        if isinstance(copied, Illegal) or not self._has_border():
+        if isinstance(copied, Illegal) or not self.has_border:
             return copied
         if not self._fills(copied)[1].any():
             return copied
@@ -117,7 +117,8 @@ class Pad(InPlace):
             return self._unrepresentable(grid.storage)
         return grid.on(grid.shape, grid.blocks, np.where(bad, _UNIT_PAIR, grid.cells))
 
-    def _has_border(self) -> bool:
+    @property
+    def has_border(self) -> bool:
         return self.mode == "constant" and (any(self.low) or any(self.high))
 
     def _fills(self, grid: Grid) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:

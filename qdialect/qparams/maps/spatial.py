@@ -101,6 +101,10 @@ class Im2col(Composite):
         return Pad((0, 0, *self.low), (0, 0, *self.high), value=self.value)
 
     @property
+    def has_border(self) -> bool:
+        return self.border.has_border
+
+    @property
     def border_value(self) -> float:
         return self.value
 

@@ -1,0 +1,361 @@
+"""What integers a quantized value can hold, whatever the inputs are.
+
+One interval of codes per value (of real numbers, for floats that only casts, movements
+and clamps made): from storage bounds, constants, saturation, clamps, and what the ops
+in between declare. Nothing is assumed of arguments, plain integers read as codes, and
+ops nobody declared: these hold anything their storage can.
+
+Computed on demand, each value once, without recursion. A value keeps its interval as
+long as nothing above it is replaced; then `forget` drops what depends on it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from xdsl.dialects.builtin import Float32Type, Float64Type
+from xdsl.ir import Operation, SSAValue
+
+from qdialect.analysis.assumptions import assumption
+from qdialect.analysis.codes import is_integer, qparams_of, rounding_of
+from qdialect.analysis.contractions import result_range
+from qdialect.analysis.intervals import (
+    anything,
+    bounds_of,
+    clamped_by,
+    constant_range,
+    in_floats,
+    is_decidable,
+    level_of,
+    reals_of,
+    same_codes,
+    stored_anew,
+    union,
+)
+from qdialect.behaviors import Behavior
+from qdialect.behaviors.flow import tied_operands
+from qdialect.behaviors.shapes import shape_of
+from qdialect.context import QContext
+from qdialect.dialects.nn import ConstantOp
+from qdialect.dialects.quant import (
+    DCastOp,
+    QCastOp,
+    RescaleOp,
+    SCastOp,
+    cast_rounding,
+    element_type,
+)
+from qdialect.numerics import requantize as exact
+from qdialect.numerics.fixed_point import FixedPoint, requantize_fixed
+from qdialect.numerics.ranges import Interval, quantized, reals
+from qdialect.numerics.rounding import Rounding
+from qdialect.qparams import QParams
+
+
+class CodeRanges:
+    """The intervals of one module while its rewrites go on (`ranges`)."""
+
+    def __init__(self, session: QContext) -> None:
+        self._session = session
+        self._known: dict[SSAValue, Interval | None] = {}
+        #: whether ranges stated on the IR (`assumptions`) are believed
+        self.trusts = False
+        #: what the intervals asked for since somebody emptied it assume
+        self.assumed: set[str] = set()
+
+    # -- asking ---------------------------------------------------------------
+
+    def of(self, value: SSAValue) -> Interval | None:
+        """The numbers in which `value` is stored (reals for a float), if there is a bound."""
+        pending, opened = [value], set[Operation]()
+        while pending:
+            current = pending[-1]
+            owner = current.owner
+            if current in self._known:
+                pending.pop()
+                continue
+            if not isinstance(owner, Operation):
+                self._known[pending.pop()] = self._assumed(current, anything(current))
+                continue
+            above = [v for v in self._reads(owner) if v not in self._known]
+            if above and owner not in opened:
+                opened.add(owner)
+                pending += above
+                continue
+            pending.pop()
+            for result, interval in zip(owner.results, self._results(owner), strict=True):
+                self._known[result] = self._assumed(result, interval)
+        return self._noted(self._known[value])
+
+    def real(self, value: SSAValue) -> Interval | None:
+        """The same in real units."""
+        interval, params = self.of(value), qparams_of(value)
+        return interval if params is None or interval is None else reals_of(interval, params)
+
+    def before_rounding(self, value: SSAValue) -> list[Interval] | None:
+        """The real numbers that a requantizing op rounds and saturates to make `value`:
+        for all of it, or one interval per index of its quantized axis."""
+        owner = value.owner
+        if not isinstance(owner, Operation) or qparams_of(value) is None:
+            return None
+        for operand in self._reads(owner):
+            self.of(operand)
+            self._noted(self._known[operand])
+        if isinstance(owner, QCastOp | RescaleOp):
+            found = self._real(owner.input)
+            return None if found is None else [found]
+        behavior = self._session.behaviors.get(owner)
+        if behavior is None or behavior.is_tied or len(owner.results) != 1:
+            return None
+        return self._computed(owner, behavior)
+
+    def forget(self, op: Operation) -> list[Operation]:
+        """Drop what was found for the results of `op` and everything computed from
+        them; returns the ops that used one of them."""
+        affected: dict[Operation, None] = {}
+        pending = [op]
+        while pending:
+            for result in pending.pop().results:
+                if self._known.pop(result, self) is self:
+                    continue
+                for use in result.uses:
+                    if use.operation not in affected:
+                        affected[use.operation] = None
+                        pending.append(use.operation)
+        return list(affected)
+
+    def _noted(self, found: Interval | None) -> Interval | None:
+        if found is not None and found.assuming:
+            self.assumed.add(found.assuming)
+        return found
+
+    def _assumed(self, value: SSAValue, found: Interval | None) -> Interval | None:
+        """`found` cut to the real range that the IR states for `value`, if that is trusted."""
+        stated, params = assumption(value) if self.trusts else None, qparams_of(value)
+        if stated is None or found is None or params is None or not is_integer(params):
+            return found
+        return found.cut(
+            union(quantized(stated, b, Rounding.HALF_EVEN) for b in exact.affines(params))
+        )
+
+    # -- one op ---------------------------------------------------------------
+
+    def _reads(self, op: Operation) -> Sequence[SSAValue]:
+        if isinstance(op, SCastOp):
+            source = same_codes(op)
+            return [] if source is None else [source]
+        if isinstance(op, DCastOp | QCastOp | RescaleOp) or self._session.behaviors.get(op):
+            return op.operands
+        return []
+
+    def _known_or_anything(self, value: SSAValue) -> Interval | None:
+        return self._known[value] if value in self._known else anything(value)
+
+    def _real(self, value: SSAValue) -> Interval | None:
+        interval, params = self._known_or_anything(value), qparams_of(value)
+        if params is None or interval is None:
+            return interval
+        return reals_of(interval, params) if is_integer(params) else None
+
+    def _results(self, op: Operation) -> list[Interval | None]:
+        if len(op.results) == 1:
+            result = op.results[0]
+            if isinstance(op, ConstantOp):
+                return [constant_range(op, self._session)]
+            if isinstance(op, SCastOp):
+                source = same_codes(op)
+                return [self._known_or_anything(source) if source else anything(result)]
+            if isinstance(op, RescaleOp):
+                return [self._rescaled(op)]
+            if isinstance(op, QCastOp):
+                values = self._real(op.input)
+                return [self._stored([values] if values else None, result, cast_rounding(op))]
+            if isinstance(op, DCastOp):
+                return [self._dequantized(op)]
+        behavior = self._session.behaviors.get(op)
+        if behavior is None:
+            return [anything(result) for result in op.results]
+        if behavior.is_tied:
+            return self._tied(op, behavior)
+        if len(op.results) > 1 or qparams_of(op.results[0]) is None:
+            return [bounds_of(result) for result in op.results]
+        found = self._computed(op, behavior)
+        return [self._stored(found, op.results[0], rounding_of(op))]
+
+    def _stored(
+        self, values: list[Interval] | None, result: SSAValue, rounding: Rounding
+    ) -> Interval | None:
+        """Codes of `result` for real numbers (all of it, or one interval per cell)."""
+        params = qparams_of(result)
+        if values is None or params is None or not is_decidable(params, rounding):
+            return bounds_of(result)
+        if len(values) == 1:
+            return union(quantized(values[0], b, rounding) for b in exact.affines(params))
+        cells = zip(values, exact.meetings(params, params) or (), strict=True)
+        return union(quantized(each, b, rounding) for each, (b, _) in cells)
+
+    def _rescaled(self, op: RescaleOp) -> Interval | None:
+        codes = self._known_or_anything(op.input)
+        a, b, pairs = op.input_qparams, op.result_qparams, op.fixed_point
+        cells = exact.meetings(a, b)
+        if codes is None or cells is None or not (is_integer(a) and is_integer(b)):
+            return bounds_of(op.result)
+        if pairs is None:
+            if op.rounding is Rounding.GEMMLOWP:
+                return bounds_of(op.result)
+            distinct = dict.fromkeys(cells)
+            return union(quantized(reals(codes, x), y, op.rounding) for x, y in distinct)
+        if len(pairs) not in (1, len(cells)):
+            return bounds_of(op.result)
+        import numpy as np
+
+        ends = np.array([codes.low, codes.high], np.int64)
+        stretched = pairs * len(cells) if len(pairs) == 1 else pairs
+        found: list[Interval] = []
+        for (x, y), pair in dict.fromkeys(zip(cells, stretched, strict=True)):
+            low, high = requantize_fixed(ends, x, y, FixedPoint(*pair), op.rounding).tolist()
+            found.append(Interval(low, high, codes.assuming))
+        return union(found)
+
+    def _dequantized(self, op: DCastOp) -> Interval | None:
+        if not isinstance(element_type(op.result.type), Float32Type | Float64Type):
+            return None
+        values = self._real(op.input)
+        return None if values is None else in_floats(values)
+
+    def _tied(self, op: Operation, behavior: Behavior) -> list[Interval | None]:
+        operands = [op.operands[i] for i in tied_operands(op, behavior)]
+        found = [self._known_or_anything(v) for v in operands]
+        known = [interval for interval in found if interval is not None]
+        if len(known) != len(found) or not known:
+            return [anything(result) for result in op.results]
+        joined = union(known)
+        results: list[Interval | None] = []
+        for index, result in enumerate(op.results):
+            params = qparams_of(result)
+            if params is not None and behavior.mixes:
+                results.append(stored_anew(list(zip(operands, known, strict=True)), params))
+            elif params is None or is_integer(params):
+                results.append(self._among(op, behavior, joined, result, index))
+            else:
+                results.append(joined)
+        return results
+
+    def _among(
+        self, op: Operation, behavior: Behavior, joined: Interval, result: SSAValue, index: int
+    ) -> Interval | None:
+        """Elements of the operands, real constants of the op, or elements clamped by them."""
+        if behavior.chooses is not None:
+            return self._chosen(op, behavior) or joined
+        if behavior.clamp is not None:
+            low, high = behavior.clamp(op)
+            return clamped_by(joined, low, high, result)
+        levels = [*behavior.levels(op)] if behavior.levels else []
+        if behavior.movement is not None:
+            movement = behavior.maps(op)[index]
+            levels += [movement.border_value] if movement.has_border else []
+        for level in levels:
+            code = level_of(level, result)
+            if code is None:
+                return anything(result)
+            joined = joined.join(code)
+        return joined
+
+    def _chosen(self, op: Operation, behavior: Behavior) -> Interval | None:
+        """Monotone in every operand, so its ends come from theirs."""
+        assert behavior.chooses is not None
+        found = [self._known_or_anything(v) for v in op.operands]
+        known = [interval for interval in found if interval is not None]
+        if len(known) != len(found):
+            return None
+        import numpy as np
+
+        ends = (
+            [np.array([v], object) for v in side]
+            for side in zip(*((k.low, k.high) for k in known), strict=True)
+        )
+        low, high = (behavior.chooses(op, side)[0] for side in ends)
+        return Interval(low, high, next((k.assuming for k in known if k.assuming), ""))
+
+    def _computed(self, op: Operation, behavior: Behavior) -> list[Interval] | None:
+        """The real numbers a declared op gives, before they are stored."""
+        result, acc = op.results[0], behavior.accumulator
+        if acc is not None:
+            port = behavior.operand_port(acc.rhs)
+            sums = result_range(self._session, op, acc, port, self._known_or_anything)
+            params = qparams_of(result)
+            if sums is None or params is None:
+                return None
+            alike = params.axis == acc.result_axis(op) and len(sums) == params.count
+            return sums if alike else [union(sums)]
+        operands = [self._real(v) for v in op.operands]
+        if behavior.elementwise and len(operands) == 1:
+            found = self._by_table(op, behavior)
+            if found is not None:
+                return [found]
+        known = [interval for interval in operands if interval is not None]
+        given = behavior.interval or behavior.arithmetic
+        if given is None or len(known) != len(operands) or 0 in shape_of(result):
+            return None
+        try:
+            return [Interval.exactly(given(op, known))]
+        except ValueError:
+            return None
+
+    def _by_table(self, op: Operation, behavior: Behavior) -> Interval | None:
+        """f(x) on every code that can occur, every step rounded outwards."""
+        words = behavior.arithmetic or behavior.analytic
+        codes, params = self._known_or_anything(op.operands[0]), qparams_of(op.operands[0])
+        if words is None or codes is None or params is None or not is_integer(params):
+            return None
+        if codes.high - codes.low >= 1 << exact.TABLE_WIDTH:
+            return None
+        import numpy as np
+
+        from qdialect.numerics.spans import Spans
+
+        found: list[Interval] = []
+        every = np.arange(int(codes.low), int(codes.high) + 1)
+        for a in exact.affines(params):
+            try:
+                with np.errstate(all="ignore"):
+                    values: Spans = words(op, [Spans.of(np.float64(a.scale) * (every - a.zero))])
+                ends = Interval.exactly(np.stack([values.low, values.high]))
+            except ValueError:
+                return None
+            found.append(Interval(ends.low, ends.high, codes.assuming))
+        return union(found)
+
+
+def ranges(session: QContext) -> CodeRanges:
+    """The ranges of the module that is being rewritten in `session`."""
+    found = session.analyses.get(CodeRanges)
+    if not isinstance(found, CodeRanges):
+        found = session.analyses[CodeRanges] = CodeRanges(session)
+    return found
+
+
+def inside_bounds(value: SSAValue, session: QContext) -> bool:
+    """Whether every code of `value` is provably within its storage bounds: the
+    bounds are the storage's own, or no code it can hold is outside."""
+    params = qparams_of(value)
+    if params is None or params.storage.is_full_range:
+        return True
+    codes = ranges(session).of(value)
+    bounds = Interval(params.storage.min, params.storage.max)
+    return codes is not None and codes.inside(bounds)
+
+
+def seen_qparams(value: SSAValue, session: QContext) -> QParams | None:
+    """The qparams of `value` with the smallest and largest code it can hold as bounds:
+    what a decision over all codes must look at."""
+    params = qparams_of(value)
+    if params is None or not is_integer(params):
+        return params
+    codes = ranges(session).of(value)
+    if codes is None:
+        low, high = params.storage.full_range
+    else:
+        low, high = int(codes.low), int(codes.high)
+    return params.with_storage(replace(params.storage, min=low, max=high))
