@@ -32,6 +32,7 @@ class Remark:
         name = f"'{self.op}'" + (f" ({self.key})" if self.key else "")
         if self.kind == "fired":
             tail = f"{self.rule} fired, {self.contract}"
+            tail += f" ({self.reason})" if "assuming" in self.reason else ""
         elif self.kind == "refused":
             tail = f"{self.rule} refused [{self.code}]: {self.reason}"
         else:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from itertools import islice
 
 import families_casts  # noqa: F401
@@ -73,4 +74,4 @@ def test_families_stay_inside(family: Family) -> None:
         except InputError:
             continue
         check(program, ctx, module)
-        EXECUTED.setdefault("(ranges)", __import__("collections").Counter())["programs"] += 1
+        EXECUTED.setdefault("(ranges)", Counter())["programs"] += 1
