@@ -18,6 +18,7 @@ from qdialect.weights import BlobStore
 if TYPE_CHECKING:
     from qdialect.behaviors import BehaviorRegistry
     from qdialect.dialects.nn.components import Components
+    from qdialect.interpreter.values import Kernel
     from qdialect.rewrite.remarks import RemarkLog
     from qdialect.targets.base import Target
 
@@ -53,6 +54,8 @@ class QContext(Context):
     blobs: BlobStore = field(default_factory=BlobStore)
     behaviors: BehaviorRegistry = field(default_factory=_default_behaviors)
     components: dict[str, Components] = field(default_factory=_default_components)
+    #: how the interpreter runs ops that are not ours, by name
+    kernels: dict[str, Kernel] = field(default_factory=dict[str, "Kernel"])
     remarks: RemarkLog = field(default_factory=_new_log)
     #: what analyses found out about the module that is being rewritten, by their class
     analyses: dict[type, object] = field(default_factory=dict[type, object], compare=False)
@@ -100,6 +103,7 @@ class QContext(Context):
             blobs=self.blobs,
             behaviors=self.behaviors,
             components=self.components,
+            kernels=self.kernels,
             _target=self._target,
         )
 

@@ -55,7 +55,9 @@ LEAVES = ("qdialect.numerics.float_text", "qdialect.numerics.rounding")
 """Modules that import nothing of ours."""
 
 ONLY_LAZILY: dict[str, frozenset[str]] = {
-    "context": frozenset({"qdialect.rewrite.remarks", "qdialect.targets"}),
+    "context": frozenset(
+        {"qdialect.rewrite.remarks", "qdialect.targets", "qdialect.interpreter.values"}
+    ),
 }
 """Modules a part may import inside a function or for type checking only: a session makes
 its default target and its remark log when somebody asks for them."""

@@ -161,6 +161,10 @@ def _are_bounds(result: Any) -> bool:
     return _are_numbers(result) and len(result) == 2
 
 
+def _are_bounds_or_none(result: Any) -> bool:
+    return result is None or _are_bounds(result)
+
+
 def _is_number(result: Any) -> bool:
     return result is None or (isinstance(result, Real) and result == result)
 
@@ -178,6 +182,7 @@ _HOOKS = (
     Hook("movement", "an index map, or one per result", _is_map),
     Hook("movement_given", "an index map", _is_map),
     Hook("joins", "an index map", _is_map),
+    Hook("carries", "index maps", _is_map),
     Hook("levels", "a sequence of numbers", _are_numbers),
     Hook("clamp", "two numbers", _are_bounds),
     Hook("is_identity", "a bool", of_type(bool)),
@@ -185,6 +190,8 @@ _HOOKS = (
     Hook("work", "an int", of_type(int)),
     Hook("transcendental", "an array", _is_array),
     Hook("picks", "an array", _is_array),
+    Hook("chooses", "an array", _is_array),
+    Hook("as_clamp", "bounds or None", _are_bounds_or_none),
     Hook("pointwise", "an array", _is_array),
     Hook("affine", "an Affine or None", of_type(Affine, type(None))),
     Hook("gain", "a number or None", _is_number),

@@ -131,7 +131,11 @@ class OptDriver:
             parsed = parse_text(text, ctx, self._name, folder=self._folder, line_offset=offset)
         if not self.args.switch("disable-verify"):
             with self._phase("Verifier"):
-                errors.extend(verification_errors(parsed.module, ctx.blobs, strict=self.strict))
+                errors.extend(
+                    verification_errors(
+                        parsed.module, ctx.blobs, behaviors=ctx.behaviors, strict=self.strict
+                    )
+                )
             if errors:
                 return None
         specs, verify_each = self._pipeline(parsed)

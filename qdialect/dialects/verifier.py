@@ -21,8 +21,10 @@ from xdsl.ir.core import ErasedSSAValue
 from xdsl.traits import IsolatedFromAbove, IsTerminator, NoTerminator
 from xdsl.utils.exceptions import VerifyException
 
-from qdialect.dialects.nn.base import keys_of
+from qdialect.behaviors import BehaviorRegistry
+from qdialect.dialects.nn.base import NNOp, keys_of
 from qdialect.dialects.nn.constants import BlobAttr, ConstantOp
+from qdialect.dialects.nn.ports import verify_declared
 from qdialect.dialects.quant import BareVerifyException
 from qdialect.dialects.quant.strict import QuantChecker
 from qdialect.errors import InputError, QError, Where
@@ -32,24 +34,35 @@ from qdialect.weights import BlobStore
 BLOBS = "nn.blobs"
 
 
-def verify_module(module: ModuleOp, store: BlobStore | None = None, *, strict: bool = True) -> None:
+def verify_module(
+    module: ModuleOp,
+    store: BlobStore | None = None,
+    *,
+    behaviors: BehaviorRegistry | None = None,
+    strict: bool = True,
+) -> None:
     """Raise InputError (`invalid-ir`) for the first op that breaks a rule.
 
-    With `store`, the weights of a module that names a weight store must be in it.
+    With `store`, the weights of a module that names a weight store must be in it.  With
+    `behaviors`, quantized types must be what the declarations of ops from outside allow.
     `strict` adds rules on quantized types that upstream does not have (see
     `quant.strict`).
     """
-    error = next(verification_errors(module, store, strict=strict), None)
+    error = next(verification_errors(module, store, behaviors=behaviors, strict=strict), None)
     if error is not None:
         raise error
 
 
 def verification_errors(
-    module: ModuleOp, store: BlobStore | None = None, *, strict: bool = True
+    module: ModuleOp,
+    store: BlobStore | None = None,
+    *,
+    behaviors: BehaviorRegistry | None = None,
+    strict: bool = True,
 ) -> Iterator[InputError]:
     """At most one error for each isolated op (module, function), in program order."""
     sound = True
-    for error in _rule_errors(module, QuantChecker(strict=strict)):
+    for error in _rule_errors(module, QuantChecker(strict=strict), behaviors):
         sound = False
         yield error
     if sound:
@@ -115,19 +128,24 @@ def _missing_weights(module: ModuleOp, store: BlobStore) -> Iterator[InputError]
                 return
 
 
-def _rule_errors(module: ModuleOp, checker: QuantChecker) -> Iterator[InputError]:
+def _rule_errors(
+    module: ModuleOp, checker: QuantChecker, behaviors: BehaviorRegistry | None
+) -> Iterator[InputError]:
     pending: list[Operation] = [module]
     while pending:
         top = pending.pop()
         inner: list[Operation] = []
-        error = _first_error_in(top, inner, checker)
+        error = _first_error_in(top, inner, checker, behaviors)
         if error is not None:
             yield error
         pending.extend(reversed(inner))
 
 
 def _first_error_in(
-    top: Operation, isolated: list[Operation], checker: QuantChecker
+    top: Operation,
+    isolated: list[Operation],
+    checker: QuantChecker,
+    behaviors: BehaviorRegistry | None,
 ) -> InputError | None:
     """Check `top` and what it holds, up to isolated ops, which are collected.
 
@@ -143,6 +161,9 @@ def _first_error_in(
         try:
             _check_structure(op)
             op.verify_()
+            behavior = None if behaviors is None or isinstance(op, NNOp) else behaviors.get(op)
+            if behavior is not None:
+                verify_declared(op, behavior)
         except QError as error:
             return invalid(op, error.message)
         except VerifyException as error:

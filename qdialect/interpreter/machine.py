@@ -42,8 +42,9 @@ ARGUMENT_NAME = "nn.name"
 class Interpreter:
     """Runs the functions of a module.
 
-    `floats`: see `Floats`. `listeners` are called after every op. `functions` adds
-    or replaces kernels by op name. The module may change between runs.
+    `floats`: see `Floats`. `listeners` are called after every op. The session's
+    `kernels` run ops that are not ours; `functions` adds or replaces kernels. The
+    module may change between runs.
     """
 
     def __init__(
@@ -57,7 +58,7 @@ class Interpreter:
         self.module = module
         self.evaluation = Evaluation(ctx, floats)
         self.listeners = tuple(listeners)
-        self.kernels = {**DEFAULT_KERNELS, **(functions or {})}
+        self.kernels = {**ctx.kernels, **DEFAULT_KERNELS, **(functions or {})}
         self._active: list[str] = []
 
     def run(
@@ -140,7 +141,7 @@ def evaluate_op(
     functions: Mapping[str, Kernel] | None = None,
 ) -> list[Array]:
     """The results of one op on runtime values of its operands; errors as `Interpreter.run`."""
-    kernels = {**DEFAULT_KERNELS, **(functions or {})}
+    kernels = {**ctx.kernels, **DEFAULT_KERNELS, **(functions or {})}
     with np.errstate(all="ignore"):
         return list(evaluate(op, operands, Evaluation(ctx, floats), kernels))
 
@@ -155,7 +156,7 @@ def evaluate(
         raise UnsupportedError(
             f"the interpreter has no function for '{name}'",
             where=place(op),
-            notes=("give one: Interpreter(..., functions={'" + name + "': fn})",),
+            notes=(f"a plug-in gives one as session.kernels['{name}']",),
         )
     with _located(op):
         if isinstance(op, NNOp) and not isinstance(op, ReshapeOp):

@@ -97,7 +97,7 @@ class PassManager:
 
     def _verify(self, name: str, instance: ModulePass, module: ModuleOp) -> None:
         try:
-            verify_module(module, self.ctx.blobs, strict=self.strict)
+            verify_module(module, self.ctx.blobs, behaviors=self.ctx.behaviors, strict=self.strict)
         except QError as error:
             theirs = foreign_module(type(instance).__module__)
             kind, code = (QError, "bad-plugin") if theirs else (PassFailure, "internal-error")

@@ -34,6 +34,13 @@ def verify_ports(op: Operation) -> None:
     if not any(quant_element(v.type) for v in (*op.operands, *op.results)):
         _verify_float(op, behavior)
         return
+    verify_declared(op, behavior)
+
+
+def verify_declared(op: Operation, behavior: Behavior) -> None:
+    """Check quantized types, if there are any, against a declaration."""
+    if not any(quant_element(v.type) for v in (*op.operands, *op.results)):
+        return
     expressed: set[str] = set()
     for index, operand in enumerate(op.operands):
         _verify_port(op, behavior.operand_port(index), operand, expressed)

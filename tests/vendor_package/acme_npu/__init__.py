@@ -1,0 +1,1 @@
+"""An accelerator's side of the compiler: nothing of qdialect is edited for it."""
