@@ -9,12 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from collections.abc import Set as AbstractSet
+from dataclasses import fields as dataclass_fields
 from dataclasses import replace
 from functools import wraps
 from numbers import Real
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
-from qdialect.behaviors.declaration import Affine, Behavior, Port
+from qdialect.behaviors.declaration import Accumulator, Affine, Behavior, Port
 from qdialect.behaviors.flow import tied_operands
 from qdialect.behaviors.shapes import DYNAMIC, shape_of
 from qdialect.errors import QError, culprit
@@ -85,24 +86,27 @@ def _failed(owner: str, hook: Hook, what: str) -> QError:
 def with_shields(behavior: Behavior) -> Behavior:
     """`behavior`, with each of its functions shielded."""
     owner = f"behavior of '{behavior.op}'"
-    changed: dict[str, Any] = {}
-    for hook in _HOOKS:
-        function = getattr(behavior, hook.name)
-        if function is not None:
-            changed[hook.name] = shielded(function, owner, hook, _ALLOWED.get(hook.name, ()))
+    changed = _shielded_fields(behavior, owner, lambda name: _ANSWERS.get(name, _ANYTHING))
     if behavior.movement is not None:
         changed["movement"] = _fitting(changed["movement"], behavior, owner)
     if behavior.accumulator is not None:
-        depths = {
-            name: shielded(
-                getattr(behavior.accumulator, name), owner, Hook(name, "an int", of_type(int))
-            )
-            for name in ("rhs_axis", "result_axis", "depth")
-        }
-        changed["accumulator"] = replace(behavior.accumulator, **depths)
+        fields = _shielded_fields(behavior.accumulator, owner, lambda name: _INT)
+        changed["accumulator"] = replace(behavior.accumulator, **fields)
     for side in ("operands", "results"):
         changed[side] = tuple(_shielded_port(port, owner) for port in getattr(behavior, side))
     return replace(behavior, **changed)
+
+
+def _shielded_fields(
+    declared: Behavior | Accumulator, owner: str, answer: Callable[[str], Answer]
+) -> dict[str, Any]:
+    """The fields of `declared` that are functions, shielded."""
+    functions = {f.name: getattr(declared, f.name) for f in dataclass_fields(declared)}
+    return {
+        name: shielded(function, owner, Hook(name, *answer(name)), _ALLOWED.get(name, ()))
+        for name, function in functions.items()
+        if callable(function)
+    }
 
 
 def _shielded_port(port: Port, owner: str) -> Port:
@@ -161,10 +165,6 @@ def _are_bounds(result: Any) -> bool:
     return _are_numbers(result) and len(result) == 2
 
 
-def _are_bounds_or_none(result: Any) -> bool:
-    return result is None or _are_bounds(result)
-
-
 def _is_number(result: Any) -> bool:
     return result is None or (isinstance(result, Real) and result == result)
 
@@ -174,28 +174,36 @@ def _is_array(result: Any) -> bool:
 
 
 def _is_anything(result: Any) -> bool:
-    return result is not None
+    return True
 
 
-#: the functions of a declaration, and what they return
-_HOOKS = (
-    Hook("movement", "an index map, or one per result", _is_map),
-    Hook("movement_given", "an index map", _is_map),
-    Hook("joins", "an index map", _is_map),
-    Hook("carries", "index maps", _is_map),
-    Hook("levels", "a sequence of numbers", _are_numbers),
-    Hook("clamp", "two numbers", _are_bounds),
-    Hook("is_identity", "a bool", of_type(bool)),
-    Hook("arithmetic", "a value", _is_anything),
-    Hook("work", "an int", of_type(int)),
-    Hook("transcendental", "an array", _is_array),
-    Hook("picks", "an array", _is_array),
-    Hook("chooses", "an array", _is_array),
-    Hook("as_clamp", "bounds or None", _are_bounds_or_none),
-    Hook("pointwise", "an array", _is_array),
-    Hook("affine", "an Affine or None", of_type(Affine, type(None))),
-    Hook("gain", "a number or None", _is_number),
-)
+Answer = tuple[str, Callable[[Any], bool]]
+"""What a function returns, in words, and whether a result is that."""
+
+_ANYTHING: Answer = ("a value", _is_anything)
+_INT: Answer = ("an int", of_type(int))
+
+#: what functions of a declaration return, where that can be checked
+_ANSWERS: dict[str, Answer] = {
+    "movement": ("an index map, or one per result", _is_map),
+    "movement_given": ("an index map", _is_map),
+    "joins": ("an index map", _is_map),
+    "carries": ("index maps", _is_map),
+    "levels": ("a sequence of numbers", _are_numbers),
+    "clamp": ("two numbers", _are_bounds),
+    "is_identity": ("a bool", of_type(bool)),
+    "work": _INT,
+    "transcendental": ("an array", _is_array),
+    "picks": ("an array", _is_array),
+    "chooses": ("an array", _is_array),
+    "as_clamp": ("bounds or None", of_type(tuple, type(None))),
+    "pointwise": ("an array", _is_array),
+    "affine": ("an Affine or None", of_type(Affine, type(None))),
+    "gain": ("a number or None", _is_number),
+}
 
 #: what a hook may raise to say something
-_ALLOWED: dict[str, tuple[type[Exception], ...]] = {"arithmetic": (ValueError,)}
+_ALLOWED: dict[str, tuple[type[Exception], ...]] = {
+    "arithmetic": (ValueError,),
+    "analytic": (ValueError,),
+}
