@@ -17,7 +17,7 @@ from xdsl.traits import ConstantLike
 
 from qdialect.context import QContext
 from qdialect.dialects.nn import keys_of
-from qdialect.dialects.nn.components import Pieces, role_keys
+from qdialect.dialects.nn.components import Pieces
 from qdialect.dialects.onnx import DIMS, RESULT_NAMES, is_tensor, strings
 from qdialect.dialects.quant import element_type
 from qdialect.dialects.verifier import op_where
@@ -108,7 +108,7 @@ def instrument(module: ModuleOp, ctx: QContext, components: bool = True) -> Inst
     for op, groups in zip(ops, own, strict=True):
         if not groups:
             continue
-        entries = _decomposed(op, ctx, groups, taken) if components else []
+        entries = _decomposed(op, ctx, taken) if components else []
         result.observed += entries or [Observed(keys, op.results[i]) for i, keys in groups.items()]
     if not result.observed:
         raise InputError(
@@ -134,9 +134,7 @@ def _own_keys(op: Operation) -> dict[int, tuple[str, ...]]:
     }
 
 
-def _decomposed(
-    op: Operation, ctx: QContext, groups: dict[int, tuple[str, ...]], taken: set[str]
-) -> list[Observed]:
+def _decomposed(op: Operation, ctx: QContext, taken: set[str]) -> list[Observed]:
     """The op replaced by its pieces, and those to observe; nothing for another op.
 
     A composite with a piece whose key names something else in the model stays whole.
@@ -146,17 +144,16 @@ def _decomposed(
         return []
     if not all(is_float(operand.type) for operand in op.operands):
         return []
-    if any(key in taken for role in components.roles for key in role_keys(op, role)):
+    keys = components.keys_of(op)
+    parts = [key for group in list(keys.values())[:-1] for key in group]
+    if not parts or any(key in taken for key in parts):
         return []
-    pieces = Pieces(op, ctx.blobs)
+    pieces = Pieces(op, ctx.blobs, keys)
     final = components.build(op, pieces)
     if final is None:
         return []
-    entries: list[Observed] = []
-    for role, value in pieces.values.items():
-        keys = role_keys(op, role)
-        entries.append(Observed((*groups[0], *keys) if value is final else keys, value))
-        taken.update(keys)
+    taken.update(parts)
+    entries = [Observed(keys[role], value) for role, value in pieces.values.items()]
     op.results[0].replace_all_uses_with(final)
     op.detach()
     op.erase()

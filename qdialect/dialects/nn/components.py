@@ -8,8 +8,8 @@ pieces here once, by role:
 
 `build` writes the pieces of one op and gives the value that stands for its result. The
 key of a piece is the key of the op, a slash and the role (`fc1/matmul`). The last role is
-the result of the composite itself. What is declared for an op with some of its pieces
-missing (no bias) has only the roles that are there.
+the result of the composite itself and goes under the key of the op (`fc1`). An op need
+not have all roles: without a bias a convolution is one piece, and no composite.
 
 A session holds the table (`ctx.components`), so that a backend adds its own ops.
 """
@@ -62,11 +62,12 @@ class Pieces:
 
     op: Operation
     store: BlobStore
+    keys: Mapping[str, tuple[str, ...]]
     values: dict[str, SSAValue] = field(default_factory=dict[str, SSAValue])
 
     def add(self, role: str, piece: NNOp) -> SSAValue:
         """A piece; its result by `role`."""
-        if keys := role_keys(self.op, role):
+        if keys := self.keys.get(role, ()):
             names = [StringAttr(key) for key in keys]
             piece.attributes[KEY] = names[0] if len(names) == 1 else ArrayAttr(names)
         self.values[role] = self.emit(piece)
@@ -105,23 +106,35 @@ Build = Callable[[Operation, Pieces], "SSAValue | None"]
 class Components:
     """The roles of a composite op, in order, and the program of its pieces.
 
-    `build` returns the result, or None before it has written anything if the pieces of
-    this op cannot be told (weights that are no constants).
+    `present` says which of them an op has (all, unless given); one is none. `build`
+    writes these, or gives None before it has written anything if it cannot tell their
+    values (weights that are no constants).
     """
 
     roles: tuple[str, ...]
     build: Build
+    present: Callable[[Operation], tuple[str, ...]] | None = None
+
+    def roles_of(self, op: Operation) -> tuple[str, ...]:
+        """The roles that `op` has, in order; none if it is one piece."""
+        found = self.roles if self.present is None else self.present(op)
+        return found if len(found) > 1 else ()
+
+    def keys_of(self, op: Operation) -> dict[str, tuple[str, ...]]:
+        """The keys of every piece of `op`, by role."""
+        roles = self.roles_of(op)
+        return {role: keys_of(op) if role == roles[-1] else role_keys(op, role) for role in roles}
 
 
 def role_keys(op: Operation, role: str) -> tuple[str, ...]:
-    """The keys of a piece of `op`."""
+    """The keys of a piece of `op` that is not its result."""
     return tuple(f"{key}/{role}" for key in keys_of(op))
 
 
 def _fully_connected(op: Operation, pieces: Pieces) -> SSAValue:
     x, weight, *bias = op.operands
     product = pieces.add("matmul", FullyConnectedOp(x, weight))
-    return pieces.add("bias_add", AddOp(product, bias[0])) if bias else product
+    return pieces.add("bias_add", AddOp(product, bias[0]))
 
 
 def _convolution(op: Operation, pieces: Pieces) -> SSAValue:
@@ -130,8 +143,6 @@ def _convolution(op: Operation, pieces: Pieces) -> SSAValue:
     x, weight, *bias = op.operands
     kind = cast("type[NNOp]", type(op))
     product = pieces.add("conv", kind(x, weight, **cast("NNOp", op).values))
-    if not bias:
-        return product
     column = pieces.emit(UnsqueezeOp(bias[0], axes=range(1, len(shape_of(x)) - 1)))
     return pieces.add("bias_add", AddOp(product, column))
 
@@ -195,12 +206,29 @@ def _line(pieces: Pieces, x: SSAValue, slope: float, offset: float) -> SSAValue:
     return pieces.add("shifted", AddOp(scaled, pieces.number(offset)))
 
 
-_GELU_TANH = ("square", "cube", "weighted", "inner", "tanh")
+def _with_bias(product: str) -> Callable[[Operation], tuple[str, ...]]:
+    return lambda op: (product, "bias_add") if len(op.operands) > 2 else (product,)
+
+
+def _swish_roles(op: Operation) -> tuple[str, ...]:
+    rest = ("sigmoid", "result")
+    return rest if cast("NNOp", op).values["alpha"] == 1.0 else ("scaled", *rest)
+
+
+_GELU = ("scaled", "erf", "shifted", "halved", "result")
+_GELU_TANH = ("square", "cube", "weighted", "inner", "scaled", "tanh", *_GELU[2:])
+
+
+def _gelu_roles(op: Operation) -> tuple[str, ...]:
+    return _GELU if cast("NNOp", op).values["approximate"] == "none" else _GELU_TANH
+
 
 COMPONENTS: Mapping[str, Components] = {
-    FullyConnectedOp.name: Components(("matmul", "bias_add"), _fully_connected),
+    FullyConnectedOp.name: Components(
+        ("matmul", "bias_add"), _fully_connected, _with_bias("matmul")
+    ),
     **{
-        kind.name: Components(("conv", "bias_add"), _convolution)
+        kind.name: Components(("conv", "bias_add"), _convolution, _with_bias("conv"))
         for kind in (
             Conv1DOp,
             Conv2DOp,
@@ -213,7 +241,7 @@ COMPONENTS: Mapping[str, Components] = {
     BatchNormOp.name: Components(("sub_mean", "scaled", "result"), _batch_norm),
     HardSigmoidOp.name: Components(("scaled", "shifted", "result"), _hard_sigmoid),
     HardSwishOp.name: Components(("scaled", "shifted", "gate", "result"), _hard_swish),
-    SwishOp.name: Components(("scaled", "sigmoid", "result"), _swish),
-    GeluOp.name: Components((*_GELU_TANH, "scaled", "erf", "shifted", "halved", "result"), _gelu),
+    SwishOp.name: Components(("scaled", "sigmoid", "result"), _swish, _swish_roles),
+    GeluOp.name: Components((*_GELU_TANH[:-3], "erf", *_GELU[2:]), _gelu, _gelu_roles),
 }
 """The composite ops of the `nn` dialect."""
