@@ -67,6 +67,15 @@ def _entries() -> tuple[PassEntry, ...]:
             _RULES,
         ),
         PassEntry(
+            "place-rescales",
+            "put every rescale where it costs least, with a lower bound",
+            f"{here}.place_rescales:PlaceRescales",
+            (
+                _NUMERICS,
+                ("solver", "bool", "true", "use HiGHS, where installed, on hard components"),
+            ),
+        ),
+        PassEntry(
             "move-casts",
             "choose where quantize and dequantize stand among movement ops",
             f"{here}.move_casts:MoveCasts",

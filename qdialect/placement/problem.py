@@ -1,0 +1,87 @@
+"""The problem: variables with states, costs of states and of pairs of states."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+#: the cost of what must not be; any sum with one in it is above every sum without
+INFINITE = 1 << 160
+
+Table = list[list[int]]
+
+
+@dataclass
+class Problem:
+    """Minimize sum_v unary[v][x_v] + sum_{(u, v)} pairs[u, v][x_u][x_v] over states x.
+
+    Costs are integers, at most `INFINITE` in size; negative ones are allowed.
+    """
+
+    unary: list[list[int]] = field(default_factory=list[list[int]])
+    #: (u, v) with u < v -> table indexed by [state of u][state of v]
+    pairs: dict[tuple[int, int], Table] = field(default_factory=dict[tuple[int, int], Table])
+
+    def variable(self, costs: Sequence[int]) -> int:
+        """A new variable with a state per cost; its number."""
+        self.unary.append(list(costs))
+        return len(self.unary) - 1
+
+    def add(self, u: int, v: int, table: Sequence[Sequence[int]]) -> None:
+        """Add `table[state of u][state of v]`; u and v differ."""
+        if u > v:
+            u, v = v, u
+            table = list(zip(*table, strict=True))
+        known = self.pairs.get((u, v))
+        if known is None:
+            self.pairs[u, v] = [list(row) for row in table]
+            return
+        for row, extra in zip(known, table, strict=True):
+            for j, cost in enumerate(extra):
+                row[j] += cost
+
+    def cost(self, states: Sequence[int]) -> int:
+        """What the assignment costs."""
+        total = sum(costs[state] for costs, state in zip(self.unary, states, strict=True))
+        return total + sum(t[states[u]][states[v]] for (u, v), t in self.pairs.items())
+
+    def components(self) -> list[list[int]]:
+        """The variables, split where no table connects them; each list is sorted."""
+        root = list(range(len(self.unary)))
+
+        def find(x: int) -> int:
+            while root[x] != x:
+                root[x] = root[root[x]]
+                x = root[x]
+            return x
+
+        for u, v in self.pairs:
+            a, b = find(u), find(v)
+            root[max(a, b)] = min(a, b)
+        groups: dict[int, list[int]] = {}
+        for x in range(len(root)):
+            groups.setdefault(find(x), []).append(x)
+        return list(groups.values())
+
+    def restricted(self, variables: Sequence[int], inside: Sequence[tuple[int, int]]) -> Problem:
+        """The problem on `variables` (renumbered in that order) with the pairs `inside`."""
+        number = {v: i for i, v in enumerate(variables)}
+        part = Problem([self.unary[v] for v in variables])
+        part.pairs = {(number[u], number[v]): self.pairs[u, v] for u, v in inside}
+        return part
+
+
+@dataclass(frozen=True)
+class Solution:
+    """States, what they cost, and a lower bound on what any states cost.
+
+    `methods` counts the components by how they were solved; `exact` those whose cost is
+    proved least.
+    """
+
+    states: tuple[int, ...]
+    cost: int
+    bound: int
+    components: int
+    exact: int
+    methods: tuple[tuple[str, int], ...] = ()

@@ -1,0 +1,124 @@
+"""Put every rescale where it costs least, all of them at once.
+
+Rescales may stand anywhere along the movement and order-preserving ops around them, and
+requantizing ops may absorb them; where one goes decides what another costs. `sink-rescale`
+and `combine-rescale` decide one by one. This pass states the whole choice as one problem
+(`placing.model`) and solves it (`qdialect.placement`): least elements rescaled times the
+target's price, nothing that the target refuses, contracts no weaker than `numerics`. Of
+equally cheap placements the one with the strongest contracts and the fewest changes is
+taken, so a module that is placed best stays as it is, and the result does not depend on
+the order of ops.
+
+The remark `placement` gives the cost before and after, a lower bound on what any
+placement costs, and how many components are proved least.
+
+For example
+
+    %0 = quant.rescale %x : !large_a to !large_b
+    %1 = nn.slice %0 starts [0, 0] stops [1, 4] steps [1, 1] : (!large_b) -> !small_b
+    %2 = nn.tile %1 repeats [8, 8] : (!small_b) -> !large_b
+
+becomes
+
+    %0 = nn.slice %x starts [0, 0] stops [1, 4] steps [1, 1] : (!large_a) -> !small_a
+    %1 = quant.rescale %0 : !small_a to !small_b
+    %2 = nn.tile %1 repeats [8, 8] : (!small_b) -> !large_b
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from xdsl.context import Context
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.ir import Operation
+from xdsl.passes import ModulePass
+
+from qdialect.context import QContext, session
+from qdialect.errors import UsageError
+from qdialect.numerics.contract import EXACT, Contract, Numerics
+from qdialect.placement import Solution, solve
+from qdialect.rewrite import Remark
+from qdialect.rewrite.remarks import key_text, location_text
+from qdialect.transforms.placing.commit import Commit
+from qdialect.transforms.placing.model import Model
+from qdialect.transforms.placing.prices import elements_cost
+
+
+@dataclass(frozen=True)
+class PlaceRescales(ModulePass):
+    """Put every rescale where it costs least; see the module."""
+
+    name = "place-rescales"
+
+    numerics: str = "exact"
+    solver: bool = True
+
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        try:
+            level = Numerics.parse(self.numerics)
+        except ValueError as error:
+            raise UsageError(str(error), code="unknown-level") from None
+        qctx = session(ctx)
+        model = Model(qctx, op, level)
+        before = model.problem.cost(model.start)
+        while True:
+            start = model.start
+            solution = solve(model.problem, start, use_solver=self.solver)
+            if list(solution.states) == start and not model.folds:
+                break
+            self._commit(qctx, model, solution)
+            # Rescales that have become one may now pass what neither could.
+            model = Model(qctx, op, level)
+        self._report(qctx, op, model, before, solution)
+
+    def _commit(self, session: QContext, model: Model, solution: Solution) -> None:
+        commit = Commit(session, model, solution.states)
+        commit.run()
+        for rescale in commit.moved:
+            self._fired(session, rescale, "place-rescale", EXACT)
+        for absorbing, rule, contract in commit.absorbed:
+            self._fired(session, absorbing, rule, contract)
+
+    def _fired(self, session: QContext, op: Operation, rule: str, contract: Contract) -> None:
+        session.remarks.add(
+            Remark(
+                "fired",
+                self.name,
+                rule,
+                location_text(op.location),
+                op.name,
+                key_text(op),
+                contract=str(contract),
+                steps=contract.steps,
+                reason=contract.note,
+            )
+        )
+
+    def _report(
+        self, session: QContext, op: ModuleOp, model: Model, before: int, solution: Solution
+    ) -> None:
+        if not before and not model.variables:
+            return
+        cost, least = elements_cost(solution.cost), elements_cost(solution.bound)
+        methods = ", ".join(f"{count} by {name}" for name, count in solution.methods)
+        bound = f"lower bound {least:g}, gap {_gap(cost, least):.1%}"
+        if model.estimated:
+            bound = f"no lower bound ({model.estimated} values only estimated)"
+        session.remarks.add(
+            Remark(
+                "note",
+                self.name,
+                "placement",
+                location_text(op.location),
+                op.name,
+                "",
+                code="placement",
+                reason=f"cost {elements_cost(before):g} -> {cost:g} elements x price, {bound}; "
+                f"{solution.exact} of {solution.components} components exact ({methods})",
+            )
+        )
+
+
+def _gap(cost: float, least: float) -> float:
+    return (cost - least) / cost if cost else 0.0

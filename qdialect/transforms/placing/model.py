@@ -1,0 +1,279 @@
+"""The placement problem of a module: variables, what their states cost, what goes together.
+
+Every commuting op and every movable rescale is a variable over its states (see `states`);
+so is every requantizing result that could take the qparams of a rescale below it, and
+every requantizing operand that could take those of a rescale above it, as far as the
+level of numerics allows: such a port absorbs a rescale at no cost.  A value used in
+another state than it is made in needs rescales, each as many elements times the target's
+price; uses in the same state share them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from xdsl.ir import Operation, SSAValue
+
+from qdialect.analysis.codes import inside_bounds, qparams_of
+from qdialect.context import QContext
+from qdialect.dialects.nn import constant_of
+from qdialect.numerics import requantize as exact
+from qdialect.numerics.contract import Numerics
+from qdialect.placement import INFINITE, Problem
+from qdialect.qparams import QParams
+from qdialect.transforms.placing.ports import Absorptions, Ports, absorption_costs
+from qdialect.transforms.placing.prices import MOVE, Ladder, Prices, Rung, Use
+from qdialect.transforms.placing.states import States, Step, movable
+
+Place = tuple[Operation, int]
+
+#: states of one value that can be told apart before costs are only estimated
+_TARGETS = 7
+
+
+class Model:
+    """The problem, and which variable stands for what."""
+
+    def __init__(self, session: QContext, module: Operation, level: Numerics) -> None:
+        self.session = session
+        self.level = level
+        self.states = States(session, module)
+        self.problem = Problem()
+        #: variable and its lowest state, by op (commuting, rescale, source) or use (sink)
+        self.variables: dict[Operation | Place, tuple[int, int]] = {}
+        self.prices = Prices(session, level)
+        self.ports = Ports(session, level, self.prices)
+        self.up: dict[Operation, Absorptions] = {}
+        self.down: dict[Place, Absorptions] = {}
+        #: values for which costs are only known from above: no bound is proved then
+        self.estimated = 0
+        #: constants: their rescales cost nothing
+        self.free: set[SSAValue] = set()
+        self._auxiliary: dict[int, int] = {}
+        for op in self.states.ops:
+            self._declare(op)
+        for op in self.states.ops:
+            for result in op.results:
+                self._connect(result)
+            for region in op.regions:
+                for block in region.blocks:
+                    for argument in block.args:
+                        self._connect(argument)
+
+    @property
+    def folds(self) -> bool:
+        """Whether a rescale of a constant stands there to be computed."""
+        return any(movable(use.operation) for value in self.free for use in value.uses)
+
+    @property
+    def start(self) -> list[int]:
+        """The states as the module has them."""
+        start = [0] * len(self.problem.unary)
+        for variable, lowest in self.variables.values():
+            start[variable] = -lowest
+        for variable, state in self._auxiliary.items():
+            start[variable] = state
+        return start
+
+    # -- variables --------------------------------------------------------------------
+
+    def _declare(self, op: Operation) -> None:
+        rescale = movable(op)
+        if rescale is not None:
+            above = len(self.states.above.get(rescale.result, ()))
+            below = len(self.states.use_below(op, 0)) - 1
+            self._variable(op, -above, [MOVE * abs(s) for s in range(-above, below + 1)])
+            return
+        node = self.states.commuting.get(op)
+        if node is not None:
+            states = range(node.lowest, node.highest + 1)
+            moves = [MOVE * abs(s) if node.labels[s].legal else INFINITE for s in states]
+            self._variable(op, node.lowest, moves)
+            return
+        self._declare_source(op)
+        for index, operand in enumerate(op.operands):
+            if operand in self.states.above:
+                self._declare_sink(op, index)
+
+    def _variable(self, what: Operation | Place, lowest: int, costs: list[int]) -> None:
+        if len(costs) > 1:
+            self.variables[what] = self.problem.variable(costs), lowest
+
+    def _declare_source(self, op: Operation) -> None:
+        if len(op.results) != 1 or op.results[0] not in self.states.below:
+            return
+        result = op.results[0]
+        qparams = qparams_of(result)
+        if qparams is None or constant_of(result) is not None:
+            return  # each use of a constant has its own
+        ladder = self.ladder(result, qparams)
+        self.up[op] = self.ports.up(op, ladder, self.states.below[result])
+        self._variable(op, 0, absorption_costs(self.up[op], INFINITE))
+
+    def _declare_sink(self, op: Operation, index: int) -> None:
+        value = op.operands[index]
+        qparams = qparams_of(value)
+        if qparams is None:
+            return
+        found = self.ports.down(op, index, self.ladder(value, qparams))
+        self.down[op, index] = found
+        self._variable((op, index), 1 - len(found), absorption_costs(found, INFINITE)[::-1])
+
+    # -- costs ------------------------------------------------------------------------
+
+    def _connect(self, value: SSAValue) -> None:
+        """What the states of a value and of its uses cost together."""
+        qparams = qparams_of(value)
+        if qparams is None:
+            return
+        if self._is_free(value, qparams):
+            self.free.add(value)
+            return
+        uses, maker = self._uses(value), self.maker(value)
+        if maker.variable is None and all(use.variable is None for use in uses):
+            return
+        ladder = self.ladder(value, qparams)
+        for use in uses:
+            self._order(maker, use)
+        if self.prices.add_up(ladder, maker.lowest, uses):
+            self._connect_by_steps(ladder, maker, uses)
+        else:
+            self._connect_by_targets(ladder, maker, uses)
+
+    def _is_free(self, value: SSAValue, qparams: QParams) -> bool:
+        """Whether every rescale of `value` is a constant that can be computed."""
+        if constant_of(value) is None:
+            return False
+        for use in value.uses:
+            before = qparams
+            for step in self.states.use_below(use.operation, use.index):
+                if exact.cells(before, step.qparams) is None:
+                    return False
+                before = step.qparams
+        return True
+
+    def ladder(self, value: SSAValue, qparams: QParams) -> Ladder:
+        """The states of `value`, whose qparams now are `qparams`."""
+        inside = inside_bounds(value, self.session.behaviors)
+        return Ladder(value, qparams, inside, self.states.above.get(value, ()))
+
+    def maker(self, value: SSAValue) -> Use:
+        """The op that makes `value`, seen as the use that is made of it first."""
+        owner = value.owner
+        known = self.variables.get(owner) if isinstance(owner, Operation) else None
+        if known is None:
+            return Use(None, 0, 0, 0, ())
+        variable, lowest = known
+        return Use(variable, lowest, lowest + len(self.problem.unary[variable]) - 1, 0, ())
+
+    def _uses(self, value: SSAValue) -> list[Use]:
+        found: dict[tuple[int | None, int], Use] = {}
+        for use in value.uses:
+            op, index = use.operation, use.index
+            shift = 1 if movable(op) else 0
+            known = self.variables.get(op) if shift or op in self.states.commuting else None
+            known = known or self.variables.get((op, index))
+            if known is None:
+                found[None, 0] = Use(None, 0, 0, 0, ())
+                continue
+            variable, lowest = known
+            highest = lowest + len(self.problem.unary[variable]) - 1
+            steps = tuple(self.states.use_below(op, index))
+            found[variable, 0] = Use(variable, lowest + shift, highest + shift, shift, steps)
+        return list(found.values())
+
+    def _order(self, maker: Use, use: Use) -> None:
+        """What has been applied cannot be taken back: the use is at least where it is made."""
+        self._pair(maker, use, lambda i, j: INFINITE * max(i - j, 0))
+
+    def _pair(self, a: Use, b: Use, cost: Callable[[int, int], int]) -> None:
+        """Add `cost(state of a, state of b)`, where either may be fixed."""
+        rows = [
+            [cost(i, j) for j in range(b.lowest, b.highest + 1)]
+            for i in range(a.lowest, a.highest + 1)
+        ]
+        if not any(any(row) for row in rows):
+            return
+        if a.variable is not None and b.variable is not None:
+            self.problem.add(a.variable, b.variable, rows)
+        elif a.variable is not None:
+            _add(self.problem.unary[a.variable], [row[0] for row in rows])
+        elif b.variable is not None:
+            _add(self.problem.unary[b.variable], rows[0])
+
+    def _helper(self, states: int, start: int) -> Use:
+        """A variable that several uses share."""
+        variable = self.problem.variable([0] * states)
+        self._auxiliary[variable] = start
+        return Use(variable, 0, states - 1, start, ())
+
+    def _connect_by_steps(self, ladder: Ladder, maker: Use, uses: list[Use]) -> None:
+        """Every step costs its price if any use is past it and the maker is not."""
+        crossing: dict[Rung, list[Use]] = {}
+        for use in uses:
+            for k in range(maker.lowest, use.highest):
+                crossing.setdefault(ladder.rung(k, use.steps), []).append(use)
+        for (k, _), users in crossing.items():
+            price = self.prices.step(ladder, k, users[0].steps)
+
+            def pays(i: int, j: int, k: int = k, price: int = price) -> int:
+                return price if i <= k < j else 0
+
+            always = [use for use in users if use.variable is None or use.lowest > k]
+            if always or len(users) == 1:
+                self._pair(maker, (always or users)[0], pays)
+                continue
+            past = self._helper(2, int(any(use.now > k for use in users)))
+            self._pair(maker, past, lambda i, z, pays=pays, k=k: pays(i, k + z))
+            for use in users:
+                self._pair(past, use, lambda z, j, k=k: INFINITE if j > k and not z else 0)
+
+    def _connect_by_targets(self, ladder: Ladder, maker: Use, uses: list[Use]) -> None:
+        """Several steps may fold into one or none: price each set of states used."""
+        if len(uses) == 1:
+            use = uses[0]
+            reach = self.prices.chain
+            self._pair(maker, use, lambda i, j: reach(ladder, i, j, use.steps)[0] if i < j else 0)
+            return
+        targets = {
+            ladder.rung(j - 1, use.steps): use.steps
+            for use in uses
+            for j in range(use.lowest, use.highest + 1)
+        }
+        if len(targets) > _TARGETS:
+            self.estimated += 1
+            self._connect_by_steps(ladder, maker, uses)
+            return
+        number = {rung: n for n, rung in enumerate(targets)}
+
+        def price(i: int, mask: int) -> int:
+            taken = [rung for rung, n in number.items() if mask >> n & 1]
+            return sum(self._reach(ladder, i, rung, taken, targets[rung]) for rung in taken)
+
+        now = {number[ladder.rung(use.now - 1, use.steps)] for use in uses}
+        taken = self._helper(1 << len(targets), sum(1 << n for n in now))
+        self._pair(maker, taken, price)
+        for use in uses:
+            bit = {j: number[ladder.rung(j - 1, use.steps)] for j in _range(use)}
+            self._pair(taken, use, lambda t, j, bit=bit: 0 if t >> bit[j] & 1 else INFINITE)
+
+    def _reach(
+        self, ladder: Ladder, i: int, rung: Rung, taken: list[Rung], steps: tuple[Step, ...]
+    ) -> int:
+        """Least cost of one state, from the maker's or another that is there anyway."""
+        state = rung[0] + 1
+        if state <= i:
+            return 0  # there, or out of order and forbidden elsewhere
+        starts = [i] + [
+            k + 1 for k, path in taken if i <= k + 1 < state and path == rung[1][: len(path)]
+        ]
+        return min(self.prices.chain(ladder, start, state, steps)[0] for start in starts)
+
+
+def _range(use: Use) -> range:
+    return range(use.lowest, use.highest + 1)
+
+
+def _add(costs: list[int], extra: Sequence[int]) -> None:
+    for n, cost in enumerate(extra):
+        costs[n] += cost

@@ -1,0 +1,133 @@
+"""What requantizing ports may absorb: rescales below a result, rescales above an operand.
+
+Absorbing several at once may go step by step, or some may first fold into one: the path
+with the strongest contract is taken.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+from xdsl.ir import Operation
+
+from qdialect.behaviors import Rule as PortRule
+from qdialect.context import QContext
+from qdialect.dialects.quant import DCastOp, QCastOp, cast_rounding
+from qdialect.numerics import requantize as exact
+from qdialect.numerics.contract import EXACT, Contract, Numerics
+from qdialect.qparams import QParams
+from qdialect.transforms.absorption import Down, Up, down_contract, up_contract
+from qdialect.transforms.pair_contract import pair_contract
+from qdialect.transforms.placing.prices import CLASS, MOVE, Ladder, Prices
+from qdialect.transforms.placing.states import Step
+
+
+class Absorption(NamedTuple):
+    """A state that a port may take: the states on the way there, and what that changes."""
+
+    path: tuple[int, ...]
+    contract: Contract
+
+
+#: by number of rescales absorbed, from 0; None where that is not allowed
+Absorptions = list[Absorption | None]
+
+
+def absorption_costs(absorptions: Absorptions, infinite: int) -> list[int]:
+    """What each costs: a move, and the class if it is weaker than exact."""
+    return [
+        infinite if a is None else MOVE * count + CLASS * int(a.contract.level)
+        for count, a in enumerate(absorptions)
+    ]
+
+
+class Ports:
+    """Asks declarations and target what ports may absorb under a level of numerics."""
+
+    def __init__(self, session: QContext, level: Numerics, prices: Prices) -> None:
+        self._session = session
+        self._level = level
+        self._prices = prices
+
+    def up(self, op: Operation, ladder: Ladder, steps: list[Step]) -> Absorptions:
+        """For the one result of `op`, which all users rescale by `steps`."""
+
+        def absorb(start: int, end: int) -> Contract | None:
+            source = ladder.qparams(start, steps)
+            return self._up(op, source, steps[end - 1])
+
+        return self._best(len(steps), absorb, lambda a, b: self._prices.fold(ladder, a, b, steps))
+
+    def down(self, op: Operation, index: int, ladder: Ladder) -> Absorptions:
+        """For operand `index` of `op`, whose value is `ladder`'s."""
+
+        def absorb(start: int, end: int) -> Contract | None:
+            return self._down(op, index, ladder.above[end - 1], ladder.qparams(-start, ()))
+
+        def fold(start: int, end: int) -> Contract | None:
+            return self._prices.fold(ladder, -end, -start, ())
+
+        return self._best(len(ladder.above), absorb, fold)
+
+    def _best(
+        self,
+        count: int,
+        absorb: Callable[[int, int], Contract | None],
+        fold: Callable[[int, int], Contract | None],
+    ) -> Absorptions:
+        """The strongest way to absorb each number of rescales."""
+        best: Absorptions = [Absorption((0,), EXACT)]
+        for end in range(1, count + 1):
+            options: list[Absorption] = []
+            for start in range(end):
+                before = best[start]
+                if before is None:
+                    continue
+                folded = fold(start, end)
+                absorbed = absorb(start, end) if folded is not None else None
+                if folded is None or absorbed is None or absorbed.level > self._level:
+                    continue
+                parts = (before.contract, folded, absorbed)
+                weakest = max(parts, key=lambda contract: contract.level)
+                steps = sum(contract.steps for contract in parts)
+                contract = Contract(weakest.level, steps, weakest.note)
+                options.append(Absorption((*before.path, end), contract))
+            strength = min(options, key=_strength) if options else None
+            best.append(strength)
+        while best[-1] is None:
+            best.pop()
+        return best
+
+    def _up(self, op: Operation, source: QParams, step: Step) -> Contract | None:
+        """What it changes that a result written as `source` takes the step at once."""
+        target, rounding = step.qparams, step.rounding
+        if isinstance(op, QCastOp):
+            found = pair_contract(None, source, target, cast_rounding(op), rounding)
+            return found if isinstance(found, Contract) else None
+        behavior = self._session.behaviors.get(op)
+        if behavior is None or behavior.results[0].rule is not PortRule.REQUANT:
+            return None
+        found = up_contract(self._session, Up(op, behavior, source, target, rounding))
+        return found if isinstance(found, Contract) else None
+
+    def _down(self, op: Operation, index: int, step: Step, middle: QParams) -> Contract | None:
+        """What it changes that an operand read as `middle` is read before the step."""
+        if isinstance(op, DCastOp):
+            cells = exact.cells(step.seen, middle)
+            if cells is None or middle.expressed != step.qparams.expressed:
+                return None
+            if all(exact.is_lossless(a, b) and a.scale == b.scale for a, b in cells):
+                return EXACT
+            return Contract(Numerics.RELAXED, note="drops a rounding and a clip")
+        behavior = self._session.behaviors.get(op)
+        if behavior is None or behavior.operand_port(index).rule is not PortRule.REQUANT:
+            return None
+        match = Down(op, behavior, index, step.qparams, step.seen, middle, step.rounding)
+        found = down_contract(self._session, match)
+        return found if isinstance(found, Contract) else None
+
+
+def _strength(absorption: Absorption) -> tuple[int, float, int]:
+    contract = absorption.contract
+    return contract.level, contract.steps, len(absorption.path)

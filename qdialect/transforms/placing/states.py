@@ -1,0 +1,252 @@
+"""The states of values and ops: how many of the rescales around them they have behind them.
+
+A rescale may stand anywhere along the commuting ops (movement, order-preserving) around
+it.  Number the qparams of a value v by what has been applied to it: state 0 is what it
+has now; state -1 what it has once the rescale above it (or above the commuting ops above
+it) has moved below v; state +1 what it has once the rescale that all its users apply has
+moved above.  A commuting op has the states for which its operands, its results, its
+declaration and the target agree (law 2.2; the levels of order-preserving ops need a code
+in every state on the way).
+
+One forward sweep finds the states below 0, one backward sweep those above: linear.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from typing import NamedTuple
+
+from xdsl.ir import Attribute, Operation, SSAValue
+
+from qdialect.analysis.codes import inside_bounds, is_integer, qparams_of
+from qdialect.behaviors import Behavior
+from qdialect.behaviors.flow import carry_all_down, carry_up, tied_operands
+from qdialect.context import QContext
+from qdialect.dialects.quant import RescaleOp
+from qdialect.numerics.rounding import Rounding
+from qdialect.qparams import QParams
+from qdialect.qparams.legality import Illegal
+from qdialect.transforms.rule_pass import keeps_order, refuse_growth, refuse_types, with_qparams
+
+#: how many rescales may move past one place, each way
+DEPTH = 3
+
+
+def unbounded(qparams: QParams) -> QParams:
+    """The same scales with the bounds of the storage itself."""
+    low, high = qparams.storage.full_range
+    return qparams.with_storage(replace(qparams.storage, min=low, max=high))
+
+
+class Step(NamedTuple):
+    """A rescale as seen from a value: the qparams on its far side, and how it rounds.
+
+    `inside`: codes on the far side are known to keep their bounds.  `origin` is the
+    rescale as it stands, which gives a moved one its key and location.
+    """
+
+    qparams: QParams
+    rounding: Rounding
+    inside: bool
+    origin: RescaleOp
+
+    @property
+    def seen(self) -> QParams:
+        """The qparams with the bounds that codes on the far side are known to keep."""
+        return self.qparams if self.inside else unbounded(self.qparams)
+
+
+@dataclass
+class Labels:
+    """The qparams of a commuting op in one state; `legal` unless it cannot have it."""
+
+    operands: list[QParams]
+    results: list[QParams]
+    legal: bool = True
+
+
+@dataclass
+class Commuting:
+    """A commuting op: `labels[k]` for its states k, state 0 included."""
+
+    op: Operation
+    behavior: Behavior
+    tied: list[int]
+    labels: dict[int, Labels] = field(default_factory=dict[int, Labels])
+
+    @property
+    def lowest(self) -> int:
+        return min(self.labels)
+
+    @property
+    def highest(self) -> int:
+        return max(self.labels)
+
+
+class States:
+    """`above[v]`: steps to the states -1, -2 ... of v; `below[v]`: to +1, +2 ...;
+    `commuting[op]`: the ops that have several states.  Absent means none."""
+
+    def __init__(self, session: QContext, module: Operation) -> None:
+        self.session = session
+        self.above: dict[SSAValue, list[Step]] = {}
+        self.below: dict[SSAValue, list[Step]] = {}
+        self.commuting: dict[Operation, Commuting] = {}
+        self._operands_below: dict[tuple[Operation, int], list[Step]] = {}
+        self.ops = list(module.walk())
+        for op in self.ops:
+            self._look_up(op)
+        for op in reversed(self.ops):
+            self._look_down(op)
+
+    def use_below(self, user: Operation, index: int) -> list[Step]:
+        """The steps that operand `index` of `user` can have behind it."""
+        rescale = movable(user)
+        if rescale is not None:
+            step = Step(rescale.result_qparams, rescale.rounding, True, rescale)
+            return [step, *self.below.get(rescale.result, ())][:DEPTH]
+        return self._operands_below.get((user, index), [])
+
+    # -- forward: states below 0 ------------------------------------------------------
+
+    def _look_up(self, op: Operation) -> None:
+        rescale = movable(op)
+        if rescale is not None:
+            inside = inside_bounds(rescale.input, self.session.behaviors)
+            step = Step(rescale.input_qparams, rescale.rounding, inside, rescale)
+            self.above[rescale.result] = [step, *self.above.get(rescale.input, ())][:DEPTH]
+            return
+        if not any(operand in self.above for operand in op.operands):
+            return
+        node = self._node(op)
+        if node is None:
+            return
+        stacks = [self.above.get(op.operands[i], []) for i in node.tied]
+        ends: list[list[Step]] = [[] for _ in op.results]
+        for depth, steps in enumerate(zip(*stacks, strict=False), 1):
+            labels = self._sunk(node, steps)
+            if labels is None:
+                break
+            node.labels[-depth] = labels
+            inside = all(step.inside for step in steps)
+            for end, qparams in zip(ends, labels.results, strict=True):
+                end.append(Step(qparams, steps[0].rounding, inside, steps[0].origin))
+        if node.labels.keys() > {0}:
+            self.commuting[op] = node
+            self.above.update(zip(op.results, ends, strict=True))
+
+    def _node(self, op: Operation) -> Commuting | None:
+        """The op in its present state, if rescales may pass it at all."""
+        behavior = self.session.behaviors.get(op)
+        if behavior is None or not behavior.commutes or not op.results or op.regions:
+            return None
+        tied = tied_operands(op, behavior)
+        operands = [qparams_of(op.operands[i]) for i in tied]
+        results = [qparams_of(result) for result in op.results]
+        known = [q for q in (*operands, *results) if q is not None and is_integer(q)]
+        if not tied or len(known) != len(operands) + len(results):
+            return None
+        now = Labels(known[: len(tied)], known[len(tied) :])
+        if carry_all_down(op, behavior, now.operands) != now.results:
+            return None  # it requantizes its operands
+        inside = all(inside_bounds(op.operands[i], self.session.behaviors) for i in tied)
+        if not (
+            keeps_order(behavior, op, now.operands, inside=inside)
+            and keeps_order(behavior, op, now.results, inside=True)
+        ):
+            return None
+        return Commuting(op, behavior, tied, {0: now})
+
+    def _sunk(self, node: Commuting, steps: Sequence[Step]) -> Labels | None:
+        """The op before `steps`; None where no state further below can be either."""
+        if len({step.rounding for step in steps}) > 1:
+            return None
+        operands = [step.qparams for step in steps]
+        if node.behavior.mixes and len(set(operands)) > 1:
+            return None
+        results = carry_all_down(node.op, node.behavior, operands)
+        if isinstance(results, Illegal):
+            return None
+        inside = all(step.inside for step in steps)
+        if not keeps_order(node.behavior, node.op, operands, inside=inside):
+            return None
+        return self._checked(node, operands, results)
+
+    # -- backward: states above 0 -----------------------------------------------------
+
+    def _look_down(self, op: Operation) -> None:
+        for result in op.results:
+            steps = self._common(result)
+            if steps:
+                self.below[result] = steps
+        if movable(op) or not op.results or not all(r in self.below for r in op.results):
+            return
+        node = self.commuting.get(op) or self._node(op)
+        if node is None:
+            return
+        ends: list[list[Step]] = [[] for _ in node.tied]
+        stacks = [self.below[result] for result in op.results]
+        for depth, steps in enumerate(zip(*stacks, strict=False), 1):
+            labels = self._hoisted(node, steps)
+            if labels is None:
+                break
+            node.labels[depth] = labels
+            for end, qparams in zip(ends, labels.operands, strict=True):
+                end.append(Step(qparams, steps[0].rounding, True, steps[0].origin))
+        if node.highest > 0:
+            self.commuting[op] = node
+            for index, end in zip(node.tied, ends, strict=True):
+                self._operands_below[op, index] = end
+        # What the op cannot have, it cannot offer to those above either.
+        for result, stack in zip(op.results, stacks, strict=True):
+            self.below[result] = stack[: max(node.highest, 0)]
+
+    def _common(self, value: SSAValue) -> list[Step]:
+        """The steps that all users of `value` can take, in the same order."""
+        common: list[Step] | None = None
+        for use in value.uses:
+            steps = self.use_below(use.operation, use.index)
+            if common is None:
+                common = list(steps)
+            else:
+                same = 0
+                for a, b in zip(common, steps, strict=False):
+                    if (a.qparams, a.rounding) != (b.qparams, b.rounding):
+                        break
+                    same += 1
+                del common[same:]
+            if not common:
+                return []
+        return common or []
+
+    def _hoisted(self, node: Commuting, steps: Sequence[Step]) -> Labels | None:
+        if len({step.rounding for step in steps}) > 1:
+            return None
+        results = [step.qparams for step in steps]
+        operands = carry_up(node.op, node.behavior, results)
+        if isinstance(operands, Illegal):
+            return None
+        if not keeps_order(node.behavior, node.op, operands, inside=True):
+            return None
+        return self._checked(node, operands, results)
+
+    # -- both -------------------------------------------------------------------------
+
+    def _checked(self, node: Commuting, operands: list[QParams], results: list[QParams]) -> Labels:
+        op, now = node.op, node.labels[0]
+        grown = any(refuse_growth(operands, q) for q in results if q not in now.results)
+        grown = grown or any(refuse_growth(results, q) for q in operands if q not in now.operands)
+        kinds: list[Attribute] = [v.type for v in op.operands]
+        for index, qparams in zip(node.tied, operands, strict=True):
+            kinds[index] = with_qparams(op.operands[index], qparams)
+        made = [with_qparams(v, q) for v, q in zip(op.results, results, strict=True)]
+        refusal = refuse_types(self.session, node.behavior, op, kinds, made)
+        return Labels(operands, results, legal=refusal is None and not grown)
+
+
+def movable(op: Operation) -> RescaleOp | None:
+    """`op` if it is a rescale whose place may be chosen."""
+    if isinstance(op, RescaleOp) and op.fixed_point is None:
+        return op if op.rounding is not Rounding.GEMMLOWP else None
+    return None
