@@ -268,32 +268,31 @@ def dequantized_below(move: Movement, q: str, below: str) -> Program:
 
 @family("type-accumulator", pipeline="type-accumulators", floats="real")
 def accumulated() -> Iterator[Program]:
-    weights = [quant("i8", 0.375), per_axis("i8", 0, [(s, 0) for s in (0.5, 0.375, 1.0, 0.25)])]
-    shifted = [
-        quant("u8", 0.5, 77),
-        per_axis("i8", 0, [(0.5, 3), (0.375, -9), (1.0, 0), (0.25, 1)]),
-    ]
-    columns = [quant("i8", 0.375), per_axis("i8", 1, [(s, 0) for s in (0.5, 0.375, 1.0, 0.25)])]
-    for n, a in enumerate([*GRID, quant("i16", 0.375, 100)] * 5):
-        number = n % len(CONTRACTIONS)
-        text, source, shape, result = CONTRACTIONS[number]
-        some = columns if number == 3 else shifted if n % 7 == 0 else weights
-        weight = some[n % 2] if number in (0, 2, 3) else some[0]
-        p = Floats(f"{text} of {a} by {weight}")
-        operands = [p.dequantized(a, samples(a, source))]
-        codes = RANDOM.integers(0 if "u8" in weight else -127, 128, shape)
+    scales = [(s, 0) for s in (0.5, 0.375, 1.0, 0.25)]
+    shifted = [(0.5, 3), (0.375, -9), (1.0, 0), (0.25, 1)]
+    for n, a in enumerate([*GRID, quant("i16", 0.375, 100)] * 12):
+        c = CONTRACTIONS[n % len(CONTRACTIONS)]
+        weight = [
+            quant("i8", 0.375),
+            quant("u8", 0.5, 77),
+            c.per_channel("i8", scales),
+            c.per_channel("i8", shifted),
+        ][n // len(CONTRACTIONS) % 4]
+        p = Floats(f"{c.text} of {a} by {weight}")
+        operands = [p.dequantized(a, samples(a, c.source))]
+        codes = RANDOM.integers(0 if "u8" in weight else -127, 128, c.weight)
         operands.append(p.constant_codes(weight, codes, "i8"))
-        kinds = [f32(source), f32(shape)]
-        bias = biases(a, 0.375)[n % 4] if number < 3 else ""
+        kinds = [f32(c.source), f32(c.weight)]
+        bias = biases(c, a, 0.375)[n % 4]
         if bias == "f32":
-            values = RANDOM.integers(-99, 99, shape[0]).astype(np.float32)
+            values = RANDOM.integers(-99, 99, c.channels).astype(np.float32)
             operands.append(p.constant(values, "f32", "f32"))
         elif bias:
-            codes = RANDOM.integers(-300, 300, shape[0])
+            codes = RANDOM.integers(-300, 300, c.channels)
             operands.append(p.constant_codes(bias, codes, "i32"))
-        kinds += [f32((shape[0],))] * bool(bias)
-        y = p.nn(text.format(", ".join(operands)), kinds, f32(result))
-        yield p.returns(y, f32(result))
+        kinds += [f32((c.channels,))] * bool(bias)
+        y = p.nn(c.text.format(", ".join(operands)), kinds, f32(c.result))
+        yield p.returns(y, f32(c.result))
 
 
 @family("type-accumulator", pipeline="type-accumulators", floats="real")

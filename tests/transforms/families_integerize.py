@@ -90,26 +90,26 @@ def arithmetic() -> Iterator[Program]:
 
 @family("integerize-op", pipeline=INTEGERIZE, floats="real")
 def contractions() -> Iterator[Program]:
-    weights = [quant("i8", TENTH), per_axis("i8", 0, [(s, 0) for s in (0.5, TENTH, 1.0, 0.25)])]
     outs = [quant("i8", 4.0, 3), quant("u8", 30.0, 128), quant("i8", TENTH, 0)]
-    for n, a in enumerate(GRID * 4):
-        number = n % len(CONTRACTIONS)
-        text, source, shape, result = CONTRACTIONS[number]
-        weight = weights[n % 2] if number in (0, 2) else weights[0]
-        p = Floats(f"{text} of {a}")
-        operands = [p.dequantized(a, samples(a, source))]
-        operands.append(p.constant_codes(weight, RANDOM.integers(-127, 128, shape)))
-        kinds = [f32(source), f32(shape)]
-        bias = biases(a, TENTH)[n % 4] if number < 3 else ""
+    for n, a in enumerate(GRID * 8):
+        c = CONTRACTIONS[n % len(CONTRACTIONS)]
+        weight = quant("i8", TENTH)
+        if n // len(CONTRACTIONS) % 2:
+            weight = c.per_channel("i8", [(s, 0) for s in (0.5, TENTH, 1.0, 0.25)])
+        p = Floats(f"{c.text} of {a}, {weight}")
+        operands = [p.dequantized(a, samples(a, c.source))]
+        operands.append(p.constant_codes(weight, RANDOM.integers(-127, 128, c.weight)))
+        kinds = [f32(c.source), f32(c.weight)]
+        bias = biases(c, a, TENTH)[n % 4]
         if bias == "f32":
-            values = RANDOM.integers(-99, 99, shape[0]).astype(np.float32)
+            values = RANDOM.integers(-99, 99, c.channels).astype(np.float32)
             operands.append(p.constant(values, "f32", "f32"))
         elif bias:
-            codes = RANDOM.integers(-300, 300, shape[0])
+            codes = RANDOM.integers(-300, 300, c.channels)
             operands.append(p.constant_codes(bias, codes, "i32"))
-        kinds += [f32((shape[0],))] * bool(bias)
-        y = p.nn(text.format(", ".join(operands)), kinds, f32(result))
-        yield p.quantized(y, result, outs[n % 3], ROUNDINGS[n % 3])
+        kinds += [f32((c.channels,))] * bool(bias)
+        y = p.nn(c.text.format(", ".join(operands)), kinds, f32(c.result))
+        yield p.quantized(y, c.result, outs[n % 3], ROUNDINGS[n % 3])
 
 
 @family("sink-dequantize", "quantize-of-dequantize", pipeline=INTEGERIZE, floats="real")

@@ -9,7 +9,7 @@ import numpy as np
 from families import GRID, ROUNDINGS, WIDE, family, pairs, rounding
 from families_combine import CONTRACTIONS, RANDOM, samples
 from families_integerize import Floats, f32
-from rewrite_support import Program, all_codes, per_axis, quant, tensor
+from rewrite_support import Program, all_codes, quant, tensor
 
 
 @family("affine-of-codes", pipeline="fold-affine{numerics=relaxed}")
@@ -36,20 +36,19 @@ def affine_functions() -> Iterator[Program]:
 def float_results() -> Iterator[Program]:
     # `real` is float64: with scales that are powers of two its sums are exact.
     inputs = [quant("i8", 0.5, 3), quant("u8", 0.25, 255), quant("i8<-100:100>", 1.0, 5)]
-    weights = [quant("i8", 0.5, 2), per_axis("i8", 0, [(s, 0) for s in (0.5, 2.0, 1.0, 0.25)])]
-    for n, (a, number) in enumerate(product(inputs, range(len(CONTRACTIONS)))):
-        text, source, shape, result = CONTRACTIONS[number]
-        for weight in weights if number in (0, 2) else weights[:1]:
-            p = Floats(f"{text} of {a}, {weight}")
-            operands = [p.dequantized(a, samples(a, source))]
-            operands.append(p.constant_codes(weight, RANDOM.integers(-127, 128, shape)))
-            kinds = [f32(source), f32(shape)]
-            if number < 3 and n % 2:
-                values = RANDOM.integers(-99, 99, shape[0]).astype(np.float32)
+    scales = [(s, 0) for s in (0.5, 2.0, 1.0, 0.25)]
+    for n, (a, c) in enumerate(product(inputs, CONTRACTIONS)):
+        for weight in dict.fromkeys([quant("i8", 0.5, 2), c.per_channel("i8", scales)]):
+            p = Floats(f"{c.text} of {a}, {weight}")
+            operands = [p.dequantized(a, samples(a, c.source))]
+            operands.append(p.constant_codes(weight, RANDOM.integers(-127, 128, c.weight)))
+            kinds = [f32(c.source), f32(c.weight)]
+            if c.channels and n % 2:
+                values = RANDOM.integers(-99, 99, c.channels).astype(np.float32)
                 operands.append(p.constant(values, "f32", "f32"))
-                kinds.append(f32((shape[0],)))
-            y = p.nn(text.format(", ".join(operands)), kinds, f32(result))
-            yield p.returns(y, f32(result))
+                kinds.append(f32((c.channels,)))
+            y = p.nn(c.text.format(", ".join(operands)), kinds, f32(c.result))
+            yield p.returns(y, f32(c.result))
 
 
 def _rescaled(a: str, b: str, how: str) -> Program:
