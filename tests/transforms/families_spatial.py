@@ -1,0 +1,101 @@
+"""Families of pools over one and three dimensions: what their 2-D forms do, they do."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from families import GRID, ROUNDINGS, family, pairs, rounding
+from families_combine import COMBINE, samples
+from families_integerize import INTEGERIZE, Floats, f32
+from rewrite_support import Program, per_axis, quant, tensor
+
+
+class Pool(NamedTuple):
+    """An op on %x and the shapes of operand and result."""
+
+    text: str
+    source: tuple[int, ...]
+    result: tuple[int, ...]
+
+
+MAXIMA = [
+    Pool("max_pool1d %x kernel [3] strides [2] pads [1, 1]", (1, 2, 128), (1, 2, 64)),
+    Pool("max_pool1d %x kernel [2] pads [2, 0]", (1, 2, 128), (1, 2, 129)),
+    Pool("max_pool1d %x kernel [2] dilations [3] ceil_mode true", (1, 2, 128), (1, 2, 125)),
+    Pool("max_pool3d %x kernel [2, 1, 3] strides [1, 2, 1]", (1, 2, 4, 8, 8), (1, 2, 3, 4, 6)),
+    Pool(
+        "max_pool3d %x kernel [1, 1, 1] pads [0, 0, 1, 0, 0, 0]", (1, 2, 4, 8, 8), (1, 2, 4, 8, 9)
+    ),
+]
+MEANS = [
+    Pool("avg_pool1d %x kernel [3] pads [1, 1] count_include_pad true", (1, 2, 128), (1, 2, 128)),
+    Pool("avg_pool1d %x kernel [4] strides [4]", (1, 2, 128), (1, 2, 32)),
+    Pool(
+        "avg_pool3d %x kernel [2, 2, 3] pads [0, 0, 1, 0, 0, 1]", (1, 2, 4, 8, 8), (1, 2, 3, 7, 8)
+    ),
+    Pool("global_avg_pool1d %x", (1, 2, 128), (1, 2, 1)),
+    Pool("global_avg_pool3d %x", (1, 2, 4, 8, 8), (1, 2, 1, 1, 1)),
+]
+#: the channels' parameters: as given, rescaled
+CHANNELS = (
+    per_axis("i8", 1, [(0.5, 3), (0.1, -128)]),
+    per_axis("i8", 1, [(0.25, 3), (0.5, 0)]),
+)
+
+
+@family("sink-through-tied", pipeline="sink-rescale")
+def through_maxima() -> Iterator[Program]:
+    for n, (a, b) in enumerate([*pairs(GRID), CHANNELS]):
+        pool, how = MAXIMA[n % len(MAXIMA)], rounding(ROUNDINGS[n % 3])
+        p = Program(f"{pool.text} of {a} -> {b}")
+        x = p.codes(a, samples(GRID[0] if a in CHANNELS else a, pool.source))
+        y = p.op(f"quant.rescale {x} {how}", tensor(pool.source, a), tensor(pool.source, b))
+        kind = tensor(pool.result, b)
+        yield p.returns(p.nn(pool.text.replace("%x", y), [tensor(pool.source, b)], kind), kind)
+
+
+@family("hoist-through-tied", pipeline="hoist-rescale")
+def above_maxima() -> Iterator[Program]:
+    for n, (a, b) in enumerate([*pairs(GRID), CHANNELS]):
+        pool, how = MAXIMA[n % len(MAXIMA)], rounding(ROUNDINGS[n % 3])
+        p = Program(f"rescale {a} -> {b} of {pool.text}")
+        x = p.codes(a, samples(GRID[0] if a in CHANNELS else a, pool.source))
+        kind, result = tensor(pool.result, a), tensor(pool.result, b)
+        y = p.nn(pool.text.replace("%x", x), [tensor(pool.source, a)], kind)
+        yield p.returns(p.op(f"quant.rescale {y} {how}", kind, result), result)
+
+
+@family("combine-down", pipeline=COMBINE)
+def means_of_rescaled() -> Iterator[Program]:
+    wide = [quant("i16", 0.03), *GRID]
+    for n, (a, b) in enumerate([*pairs(GRID), CHANNELS]):
+        pool = MEANS[n % len(MEANS)]
+        p = Program(f"{pool.text} of rescale {a} -> {b}")
+        x = p.codes(a, samples(GRID[0] if a in CHANNELS else a, pool.source))
+        x = p.op(f"quant.rescale {x}", tensor(pool.source, a), tensor(pool.source, b))
+        text = f"{pool.text.replace('%x', x)} {rounding(ROUNDINGS[n % 3])}"
+        kind = tensor(pool.result, wide[n % len(wide)])
+        yield p.returns(p.nn(text, [tensor(pool.source, b)], kind), kind)
+
+
+@family("combine-up", pipeline=COMBINE)
+def means_then_rescale() -> Iterator[Program]:
+    for n, (b, c) in enumerate(pairs(GRID)):
+        pool, a = MEANS[n % len(MEANS)], GRID[n % len(GRID)]
+        p = Program(f"rescale {b} -> {c} of {pool.text}")
+        x = p.codes(a, samples(a, pool.source))
+        kind, result = tensor(pool.result, b), tensor(pool.result, c)
+        y = p.nn(pool.text.replace("%x", x), [tensor(pool.source, a)], kind)
+        how = rounding(ROUNDINGS[n % 3])
+        yield p.returns(p.op(f"quant.rescale {y} {how}", kind, result), result)
+
+
+@family("integerize-op", "sink-dequantize", pipeline=INTEGERIZE, floats="real")
+def pools_of_codes() -> Iterator[Program]:
+    for n, (a, b) in enumerate([*pairs(GRID), CHANNELS]):
+        for pool in (MEANS[n % len(MEANS)], MAXIMA[n % len(MAXIMA)]):
+            p = Floats(f"{pool.text}, {a} -> {b}")
+            x = p.dequantized(a, samples(GRID[0] if a in CHANNELS else a, pool.source))
+            y = p.nn(pool.text.replace("%x", x), [f32(pool.source)], f32(pool.result))
+            yield p.quantized(y, pool.result, b, ROUNDINGS[n % 3])
