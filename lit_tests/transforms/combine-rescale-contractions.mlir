@@ -119,15 +119,15 @@ func.func @run_time_weight(%x: tensor<1x2x4x!a>, %w: tensor<3x2x1x!w>) -> tensor
 
 // -- matrix products -----------------------------------------------------------------------
 
-// Both operands, in batches: 4 products of at most 64 each way; the second rescale
-// then meets the first operand as it was.
+// Both operands, in batches: 4 products of at most 63.75, as rescaled; the other rescale
+// then meets the operand as it was, at most 64.
 // CHECK-LABEL: func.func @matmul_both(
 // CHECK-NOT: quant.rescale
 // CHECK: nn.matmul {{.*}} : (tensor<2x?x4x!quant.uniform<i8:f32, 5.000000e-01>>, tensor<2x4x3x!quant.uniform<i8:f32, 5.000000e-01>>)
 func.func @matmul_both(%x: tensor<2x?x4x!a>, %y: tensor<2x4x3x!a>) -> tensor<2x?x3x!out> {
   %0 = quant.rescale %x : tensor<2x?x4x!a> to tensor<2x?x4x!b>
   %1 = quant.rescale %y : tensor<2x4x3x!a> to tensor<2x4x3x!b>
-  // expected-remark@+2 {{combine-down fired, bounded(289)}}
+  // expected-remark@+2 {{combine-down fired, bounded(192.25)}}
   // expected-remark@+1 {{combine-down fired, bounded(193)}}
   %2 = nn.matmul %0, %1 : (tensor<2x?x4x!b>, tensor<2x4x3x!b>) -> tensor<2x?x3x!out>
   func.return %2 : tensor<2x?x3x!out>
