@@ -15,6 +15,7 @@ from typing import Any, get_type_hints
 import pytest
 
 import qdialect
+from qdialect.cli.qopt import COMMANDS
 from qdialect.transforms import PASSES, PassEntry, load
 
 ROOT = Path(__file__).parents[1]
@@ -88,8 +89,10 @@ def console_lines() -> list[tuple[str, str]]:
 
 
 def help_of(command: list[str]) -> str:
-    """The help of a command; `qopt` has one for each word that may follow it."""
+    """The help of a command; `qopt` has one for each word, or two, that may follow it."""
     name, words = command[0], command[1:2] if command[0] == "qopt" else []
+    if " ".join(command[1:3]) in COMMANDS:
+        words = command[1:3]
     program = Path(sys.executable).with_name(name)
     done = subprocess.run(
         [program, *words, "--help"], capture_output=True, text=True, check=True, timeout=60

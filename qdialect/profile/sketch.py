@@ -72,7 +72,7 @@ class Sketch:
         """The statistics of the values of both."""
         if self.rows != other.rows:
             raise ValueError(f"{self.rows} rows against {other.rows}")
-        codes, counts = _fold(*_union(self, other))
+        codes, counts = _fold(*_union(self, other), self.rows)
         return Sketch(
             self.count + other.count,
             self.nan + other.nan,
@@ -122,10 +122,7 @@ def observe_rows(values: NDArray[Any], bins: bool = True) -> Sketch:
     codes: NDArray[np.int64] = np.zeros(0, np.int64)
     counts: NDArray[np.int64] = codes
     if bins and matrix.size:
-        parts = [_row_codes(line, row) for row, line in enumerate(matrix)]
-        codes, counts = _fold(
-            np.concatenate([part[0] for part in parts]), np.concatenate([part[1] for part in parts])
-        )
+        codes, counts = _joined([_row_codes(line, row) for row, line in enumerate(matrix)])
     # Adding zero makes -0 the zero it equals: which of them comes first must not matter.
     return Sketch(
         np.array([length] * rows, np.int64),
@@ -172,7 +169,7 @@ def _row_codes(line: NDArray[np.float32], row: int) -> tuple[NDArray[Any], NDArr
         totals[: len(found)] += found
     codes = np.flatnonzero(totals)
     codes = codes[(codes >> MANTISSA_BITS) & 0xFF != _NOT_FINITE]
-    return global_codes(row, codes), totals[codes]
+    return _fold_row(global_codes(row, codes), totals[codes])
 
 
 def _union(a: Sketch, b: Sketch) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
@@ -183,25 +180,38 @@ def _union(a: Sketch, b: Sketch) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     # Stable sorting of two ascending runs is one pass.
     order = np.argsort(codes, kind="stable")
     codes = codes[order]
-    starts = np.flatnonzero(np.diff(codes, prepend=-1))
+    fresh = np.empty(len(codes), np.bool_)
+    fresh[0] = True
+    np.not_equal(codes[1:], codes[:-1], out=fresh[1:])
+    starts = np.flatnonzero(fresh)
     return codes[starts], np.add.reduceat(np.concatenate((a.counts, b.counts))[order], starts)
 
 
 def _fold(
-    codes: NDArray[np.int64], counts: NDArray[np.int64]
+    codes: NDArray[np.int64], counts: NDArray[np.int64], rows: int
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """What lies too far below the top of its row counted as zero; `codes` ascend."""
-    if not len(codes):
-        return codes, counts
-    rows = codes // _CODES
+    if rows == 1:
+        return _fold_row(codes, counts)
+    ends = np.searchsorted(codes, np.arange(1, rows) * _CODES)
+    split = zip(np.split(codes, ends), np.split(counts, ends), strict=True)
+    return _joined([_fold_row(*part) for part in split])
+
+
+def _fold_row(
+    codes: NDArray[np.int64], counts: NDArray[np.int64]
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     exponents = (codes >> MANTISSA_BITS) & 0xFF
-    ordinary = np.where(exponents < HUGE_EXPONENT + _BIAS, exponents, 0)
-    starts = np.flatnonzero(np.diff(rows, prepend=-1))
-    top = np.repeat(np.maximum.reduceat(ordinary, starts), np.diff(starts, append=len(rows)))
-    vanishes = (exponents == 0) | (exponents < top - OCTAVES)
-    lost = np.add.reduceat(np.where(vanishes, counts, 0), starts)
-    zeros = np.flatnonzero(lost)
-    all_codes = np.concatenate((rows[starts][zeros] * _CODES, codes[~vanishes]))
-    all_counts = np.concatenate((lost[zeros], counts[~vanishes]))
-    order = np.argsort(all_codes, kind="stable") if len(starts) > 1 else slice(None)
-    return all_codes[order], all_counts[order]
+    top = exponents[exponents < HUGE_EXPONENT + _BIAS].max(initial=0)
+    vanishes = exponents < max(top - OCTAVES, 1)
+    lost = np.count_nonzero(vanishes)
+    if not lost or (lost == 1 and codes[0] % _CODES == ZERO):
+        return codes, counts
+    zero = codes[:1] // _CODES * _CODES
+    kept = ~vanishes
+    total = counts[vanishes].sum(keepdims=True)
+    return np.concatenate((zero, codes[kept])), np.concatenate((total, counts[kept]))
+
+
+def _joined(parts: list[tuple[NDArray[Any], NDArray[Any]]]) -> tuple[NDArray[Any], NDArray[Any]]:
+    return np.concatenate([part[0] for part in parts]), np.concatenate([part[1] for part in parts])
