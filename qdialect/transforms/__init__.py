@@ -23,8 +23,9 @@ class PassEntry(NamedTuple):
     options: tuple[tuple[str, str, str, str], ...] = ()
 
 
+_NUMERICS = ("numerics", "str", "exact", "weakest contract class that may fire")
 _RULES = (
-    ("numerics", "str", "exact", "weakest contract class that may fire"),
+    _NUMERICS,
     ("assume", "str", "nothing", "believe ranges stated on the IR: nothing or profile"),
 )
 
