@@ -185,6 +185,9 @@ class Behavior:
     #: for f(x) = clamp(slope * x + offset) on one operand, the others being real
     #: constants: what f is, given the constants (None for x), or None if it is not
     affine: Callable[[Operation, Sequence[Fraction | None]], Affine | None] | None = None
+    #: for an op that is defined on codes (a lookup) and not on the reals they name: the
+    #: stored result, given the stored operands
+    on_codes: Callable[[Operation, Sequence[NDArray[Any]]], NDArray[Any]] | None = None
     accumulator: Accumulator | None = None
     #: largest output change in real units per unit of input change, operand by
     #: operand, given the sizes of all (None or infinite: no bound); used for `bounded(k)`

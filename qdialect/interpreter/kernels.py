@@ -14,6 +14,7 @@ from qdialect.interpreter import (
     normalization,
     pooling,
     spatial,
+    tables,
 )
 from qdialect.interpreter.values import Kernel
 
@@ -27,4 +28,5 @@ DEFAULT_KERNELS: Mapping[str, Kernel] = {
     **normalization.KERNELS,
     **pooling.KERNELS,
     **spatial.KERNELS,
+    **tables.KERNELS,
 }

@@ -55,11 +55,22 @@ class Reals:
         return Reals(Spans.of(near), lambda i, digits: Enclosure.of(values[i], digits))
 
     @staticmethod
-    def apply(words: Callable[[list[Any]], Any], *operands: Reals) -> Reals:
-        """A function written in words, of operands of one length (or one element)."""
+    def apply(words: Callable[[list[Any]], Any], *operands: Reals, defined: bool = False) -> Reals:
+        """A function written in words, of operands of one length; if `defined`, elements
+        that are no numbers raise UndecidedError."""
         with np.errstate(all="ignore"):
             spans: Spans = words([x.spans for x in operands])
-        return Reals(spans, lambda i, digits: words([x.at(i, digits) for x in operands]))
+
+        def at(element: int, digits: int) -> Enclosure:
+            value: Enclosure = words([x.at(element, digits) for x in operands])
+            if defined and not value.is_number:
+                raise UndecidedError("a result is not a number")
+            return value
+
+        return Reals(spans, at)
+
+    def __len__(self) -> int:
+        return self.spans.low.size
 
 
 def _double(value: Fraction) -> float:

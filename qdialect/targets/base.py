@@ -77,12 +77,16 @@ class Target:
     #: price per element of a rescale, and of one by a power of two where that is a shift
     price: float = 1.0
     shift_price: float | None = None
+    #: price per element of other elementwise ops and casts, `nn.table` among them, by op;
+    #: 1 where not given, and nothing for reading bits in another way
+    prices: Mapping[str, float] = field(default_factory=dict[str, float])
     interface: Interface = Interface.KEEP
 
     #: what a subclass may override, and what each returns
     HOOKS: ClassVar[tuple[Hook, ...]] = (
         Hook("refuses", "a string or None", of_type(str, type(None))),
         Hook("rescale_price", "a number >= 0", _is_price),
+        Hook("op_price", "a number >= 0", _is_price),
         Hook("should_lower", "a bool", of_type(bool)),
         Hook("rounding", "a Rounding", of_type(Rounding)),
     )
@@ -157,6 +161,10 @@ class Target:
         if self.shift_price is not None and _is_shift(source, result):
             return self.shift_price
         return self.price
+
+    def op_price(self, op: Operation) -> float:
+        """Relative cost per element of an elementwise op or cast, or of one like it."""
+        return self.prices.get(op.name, 0.0 if op.name == "quant.scast" else 1.0)
 
     def should_lower(self, op: Operation) -> bool:
         """Whether a composite op is to be lowered into its components."""

@@ -7,9 +7,77 @@ costs two kernels over the tensor.
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
+from qdialect.dialects.quant import quant_element
 from qdialect.targets.base import Target
 
-TARGET = Target(
+if TYPE_CHECKING:
+    from xdsl.ir import Operation
+
+# Measured with 1.31 on one x64 core over 73 728 elements, in units of a rescale
+# (DequantizeLinear, QuantizeLinear): 0.37 ns per element.
+
+_ON_CODES = {
+    "quant.rescale": 1.0,
+    "quant.scast": 0.0,
+    "quant.dcast": 0.5,
+    "quant.qcast": 0.5,
+    "nn.table": 1.9,
+    "nn.add": 0.4,
+    "nn.mul": 0.8,
+    "nn.sigmoid": 0.8,
+    "nn.leaky_relu": 0.8,
+    "nn.relu": 0.2,
+    "nn.clip": 0.2,
+    "nn.maximum": 0.2,
+    "nn.minimum": 0.2,
+}
+"""Ops that run on codes; any other one is a rescale with the float op in the middle."""
+
+_ON_FLOATS = {
+    "nn.add": 0.3,
+    "nn.sub": 0.3,
+    "nn.mul": 0.3,
+    "nn.div": 0.7,
+    "nn.relu": 0.2,
+    "nn.clip": 0.2,
+    "nn.maximum": 0.3,
+    "nn.minimum": 0.3,
+    "nn.neg": 0.4,
+    "nn.abs": 0.3,
+    "nn.exp": 0.4,
+    "nn.log": 4.2,
+    "nn.sqrt": 0.6,
+    "nn.reciprocal": 0.7,
+    "nn.erf": 1.1,
+    "nn.gelu": 1.4,
+    "nn.swish": 1.5,
+    "nn.softplus": 26.0,
+    "nn.elu": 4.4,
+    "nn.pow": 5.9,
+    "nn.floor": 0.8,
+    "nn.ceil": 0.8,
+    "nn.round": 0.6,
+    "nn.sigmoid": 0.8,  # half as much again unless it is alone between the casts
+    "nn.tanh": 0.8,
+    "nn.hard_sigmoid": 0.3,
+    "nn.hard_swish": 0.7,
+    "nn.leaky_relu": 0.5,
+    "nn.prelu": 0.5,
+}
+
+
+class _OnnxRuntime(Target):
+    def op_price(self, op: Operation) -> float:
+        """What was measured, on codes or on floats."""
+        on_codes = quant_element(op.results[0].type) is not None
+        if op.name in _ON_CODES and (on_codes or op.name not in _ON_FLOATS):
+            return _ON_CODES[op.name]
+        return _ON_FLOATS.get(op.name, 0.5) + on_codes
+
+
+TARGET = _OnnxRuntime(
     "onnxruntime",
     "ONNX Runtime, CPU execution provider",
     # Its fast x64 kernels take u8 activations with i8 weights; i8 activations are

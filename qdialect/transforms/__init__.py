@@ -112,6 +112,12 @@ def _entries() -> tuple[PassEntry, ...]:
             _RULES,
         ),
         PassEntry(
+            "form-tables",
+            "turn elementwise chains on codes of at most 8 bits into lookup tables",
+            f"{here}.form_tables:FormTables",
+            (_NUMERICS,),
+        ),
+        PassEntry(
             "type-accumulators",
             "give contractions of codes with a float result their integer accumulator",
             f"{here}.type_accumulators:TypeAccumulators",

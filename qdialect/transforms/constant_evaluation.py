@@ -172,7 +172,7 @@ def compute(op: Operation, behavior: Behavior, arrays: Sequence[Array]) -> Array
         return Refusal("work", f"{work} numbers to multiply or sum, the cap is {WORK}")
     try:
         if any(qparams_of(v) is not None for v in (*op.operands, *op.results)):
-            result = _on_codes(op, behavior, solid)
+            result = compute_codes(op, behavior, solid)
         elif isinstance(element_type(op.results[0].type), IntegerType):
             result = _on_integers(op, behavior, solid)
         else:
@@ -205,7 +205,11 @@ def _exact(values: Sequence[SSAValue], arrays: Sequence[Array]) -> list[Rational
     return reals
 
 
-def _on_codes(op: Operation, behavior: Behavior, arrays: Sequence[Array]) -> Array | Refusal:
+def compute_codes(op: Operation, behavior: Behavior, arrays: Sequence[Array]) -> Array | Refusal:
+    """The codes that `op` gives for arrays of at least one dimension, which broadcast where
+    the op is elementwise."""
+    if behavior.on_codes is not None:
+        return behavior.on_codes(op, arrays)
     declared = qparams_of(op.results[0])
     if declared is None or not is_integer(declared):
         return Refusal("float-result", f"'{op.name}' on codes does not give integer codes")

@@ -18,6 +18,7 @@ import families_integerize  # noqa: F401
 import families_move  # noqa: F401
 import families_other  # noqa: F401
 import families_spatial  # noqa: F401
+import families_tables  # noqa: F401
 import numpy as np
 import pytest
 from families import FAMILIES, Family

@@ -33,6 +33,7 @@ DOCUMENTED = [
     "dce",
     "hoist-rescale",
     "move-casts",
+    "form-tables",
     "type-accumulators",
     "reencode-storage",
 ]

@@ -25,6 +25,7 @@ PIPELINES = [
     *(f"{n}{{numerics={level}}}" for n in ("fold-rescale", "combine-rescale") for level in LEVELS),
     "integerize",
     "sink-rescale",
+    "form-tables",
     "canonicalize",
     "cse",
     "dce",

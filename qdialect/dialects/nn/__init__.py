@@ -15,6 +15,7 @@ from qdialect.dialects.nn import (
     normalization,
     pooling,
     spatial_movement,
+    tables,
     views,
 )
 from qdialect.dialects.nn.base import KEY, NNOp, keys_of, shape_of, tensor_type
@@ -102,6 +103,7 @@ from qdialect.dialects.nn.spatial_movement import (
     ResizeNearestOp,
     SpaceToDepthOp,
 )
+from qdialect.dialects.nn.tables import TableOp
 from qdialect.dialects.nn.views import (
     ExpandOp,
     FlipOp,
@@ -123,6 +125,7 @@ NN = Dialect(
         *normalization.OPS,
         *pooling.OPS,
         *spatial_movement.OPS,
+        *tables.OPS,
         *views.OPS,
     ],
     [BlobAttr],
@@ -203,6 +206,7 @@ __all__ = [
     "SqueezeOp",
     "SubOp",
     "SwishOp",
+    "TableOp",
     "TanhOp",
     "TileOp",
     "TransposeOp",

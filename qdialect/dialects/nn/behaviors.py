@@ -18,6 +18,7 @@ from qdialect.dialects.nn import behaviors_sums as sums
 from qdialect.dialects.nn.base import shape_of
 from qdialect.dialects.nn.behaviors_functions import FUNCTIONS, AffineOf, prelu
 from qdialect.dialects.nn.behaviors_movement import MOVEMENT, values
+from qdialect.dialects.quant import quant_element
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -266,6 +267,13 @@ def _binary(
     )
 
 
+def _look_up(op: Operation, arrays: Sequence[NDArray[Any]]) -> NDArray[Any]:
+    element = quant_element(op.operands[0].type)
+    assert element is not None
+    codes, table = arrays
+    return table[codes.astype("int64") - element.qparams.storage.full_range[0]]
+
+
 # -- affine functions of one operand, the other a constant ---------------------
 
 
@@ -339,6 +347,13 @@ BEHAVIORS: tuple[Behavior, ...] = (
         elementwise=True,
     ),
     *FUNCTIONS,
+    Behavior(
+        "nn.table",
+        (Port("input", Rule.FIXED), Port("table", Rule.TIED)),
+        (Port("result", Rule.TIED),),
+        on_codes=_look_up,
+        elementwise=True,
+    ),
     *(behavior for rank in (1, 2, 3) for behavior in _pools(rank)),
     Behavior(
         "nn.batch_norm",
