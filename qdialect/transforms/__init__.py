@@ -115,7 +115,7 @@ def _entries() -> tuple[PassEntry, ...]:
             "form-tables",
             "turn elementwise chains on codes of at most 8 bits into lookup tables",
             f"{here}.form_tables:FormTables",
-            (_NUMERICS,),
+            _RULES,
         ),
         PassEntry(
             "type-accumulators",
