@@ -72,7 +72,7 @@ def _entries() -> tuple[PassEntry, ...]:
             "put every rescale where it costs least, with a lower bound",
             f"{here}.place_rescales:PlaceRescales",
             (
-                _NUMERICS,
+                ("numerics", "str", "exact", "weakest contract class that may fire"),
                 ("solver", "bool", "true", "use HiGHS, where installed, on hard components"),
             ),
         ),

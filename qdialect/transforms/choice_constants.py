@@ -7,19 +7,16 @@ per element of the constant, decided on tables.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from xdsl.ir import Operation
 
 from qdialect.analysis.codes import is_integer, qparams_of
-from qdialect.analysis.ranges import inside_bounds
 from qdialect.behaviors import Behavior
 from qdialect.behaviors.shapes import shape_of
 from qdialect.context import QContext
 from qdialect.dialects.nn import constant_array, constant_of
-from qdialect.dialects.quant import RescaleOp
 from qdialect.numerics import requantize as exact
 from qdialect.numerics.rounding import Rounding
 from qdialect.qparams import QParams
@@ -40,35 +37,41 @@ class Counterpart:
     params: QParams
 
 
+def constant_operand(session: QContext, op: Operation, index: int) -> Counterpart:
+    """Constant operand `index` of `op` as it is."""
+    value = op.operands[index]
+    constant, params = constant_of(value), qparams_of(value)
+    assert constant is not None and params is not None
+    return Counterpart(index, constant_array(constant, session.blobs), params)
+
+
 def counterpart(
-    session: QContext,
     op: Operation,
     behavior: Behavior,
-    index: int,
-    rescales: Sequence[RescaleOp],
+    held: Counterpart,
     params: QParams,
+    rounding: Rounding,
+    *,
+    inside: bool,
 ) -> Counterpart | Refusal:
-    """What constant operand `index` of `op` becomes on `params` once `rescales`, on all
-    of its other tied operands, stand below it."""
-    value = op.operands[index]
-    constant, before = constant_of(value), qparams_of(value)
-    assert constant is not None and before is not None and behavior.chooses is not None
-    rounding = rescales[0].rounding
+    """What the constant operand `held` of `op` becomes on `params` once the rescales on
+    all of its other tied operands stand below it; `inside`: their codes keep the bounds."""
+    before = held.params
     if rounding is Rounding.GEMMLOWP:
         return NO_GEMMLOWP
     if not all(exact.tabulated(q) and is_integer(q) for q in (before, params)):
         return Refusal("table", "too many codes to decide on a constant")
     seen = params
-    if not all(inside_bounds(rescale.input, session) for rescale in rescales):
+    if not inside:
         low, high = params.storage.full_range
         seen = params.with_storage(replace(params.storage, min=low, max=high))
-    codes = constant_array(constant, session.blobs)
-    found = _per_cell(op, behavior, codes, shape_of(value), (params, seen, before), rounding)
+    shape = shape_of(op.operands[held.index])
+    found = _per_cell(op, behavior, held.codes, shape, (params, seen, before), rounding)
     if found is None:
         return Refusal("levels", "no code stands for a constant it compares with")
     from qdialect.numerics.quantize import storage_dtype
 
-    return Counterpart(index, found.astype(storage_dtype(params)), params)
+    return Counterpart(held.index, found.astype(storage_dtype(params)), params)
 
 
 def _per_cell(

@@ -60,6 +60,7 @@ class PlaceRescales(ModulePass):
         except ValueError as error:
             raise UsageError(str(error), code="unknown-level") from None
         qctx = session(ctx)
+        qctx.analyses.clear()
         model = Model(qctx, op, level)
         before = model.problem.cost(model.start)
         while True:
@@ -68,8 +69,10 @@ class PlaceRescales(ModulePass):
             if list(solution.states) == start and not model.folds:
                 break
             self._commit(qctx, model, solution)
+            qctx.analyses.clear()
             # Rescales that have become one may now pass what neither could.
             model = Model(qctx, op, level)
+        qctx.analyses.clear()
         self._report(qctx, op, model, before, solution)
 
     def _commit(self, session: QContext, model: Model, solution: Solution) -> None:

@@ -43,7 +43,7 @@ from qdialect.numerics.rounding import Rounding
 from qdialect.qparams import QParams
 from qdialect.qparams.legality import Illegal
 from qdialect.rewrite import Refusal, Rewriter, Rule, retyped
-from qdialect.transforms.choice_constants import Counterpart, counterpart
+from qdialect.transforms.choice_constants import Counterpart, constant_operand, counterpart
 from qdialect.transforms.rule_pass import (
     RulePass,
     keeps_order,
@@ -167,7 +167,12 @@ class SinkThroughTied(Rule[_Tied]):
         for index, after in zip(tied, params, strict=False):
             if index not in match.at:
                 one = counterpart(
-                    self.session, match.op, match.behavior, index, match.rescales, after
+                    match.op,
+                    match.behavior,
+                    constant_operand(self.session, match.op, index),
+                    after,
+                    match.rounding,
+                    inside=all(inside_bounds(r.input, self.session) for r in match.rescales),
                 )
                 if isinstance(one, Refusal):
                     return one

@@ -16,6 +16,7 @@ from qdialect.numerics.contract import Contract
 from qdialect.qparams import QParams
 from qdialect.rewrite import Rewriter, retyped
 from qdialect.transforms.absorption import Down, Up, absorb_down, absorb_up
+from qdialect.transforms.choice_constants import Counterpart
 from qdialect.transforms.placing.model import Model, Place
 from qdialect.transforms.placing.ports import Absorption
 from qdialect.transforms.placing.prices import Ladder, Rung
@@ -35,14 +36,13 @@ class Commit:
         self.model = model
         self.moved: list[RescaleOp] = []
         self.absorbed: list[tuple[Operation, str, Contract]] = []
-        self._rewriter = Rewriter(_ignore, session.behaviors)
+        self._rewriter = Rewriter(_ignore, session.behaviors, _ignore)
         self._states = {
             what: states[variable] + lowest for what, (variable, lowest) in model.variables.items()
         }
         #: what an old value has become, and in which of its states that is
         self._new: dict[SSAValue, SSAValue] = {}
         self._made: dict[tuple[SSAValue, Rung], SSAValue] = {}
-        self._ladders: dict[SSAValue, Ladder] = {}
         self._dead: list[Operation] = []
 
     def run(self) -> None:
@@ -85,7 +85,11 @@ class Commit:
     def _commuting(self, node: Commuting) -> None:
         op, state = node.op, self.state(node.op)
         operands = list(op.operands)
+        constants = node.labels[state].constants if state < 0 else {}
         for index in node.tied:
+            if index in constants:
+                operands[index] = self._counterpart(op, constants[index])
+                continue
             operands[index] = self._value(operands[index], state, op, index)
         if state == 0:
             self._set_operands(op, operands)
@@ -201,11 +205,9 @@ class Commit:
         return found
 
     def _ladder(self, value: SSAValue) -> Ladder:
-        if value not in self._ladders:
-            qparams = qparams_of(value)
-            assert qparams is not None
-            self._ladders[value] = self.model.ladder(value, qparams)
-        return self._ladders[value]
+        qparams = qparams_of(value)
+        assert qparams is not None
+        return self.model.ladder(value, qparams)
 
     def _chain(
         self,
@@ -244,6 +246,13 @@ class Commit:
 
     def _kind(self, ladder: Ladder, state: int, steps: Sequence[Step]) -> Attribute:
         return with_qparams(ladder.value, ladder.qparams(state, steps))
+
+    def _counterpart(self, op: Operation, held: Counterpart) -> SSAValue:
+        """The constant that stands for operand `held` in a lower state."""
+        old = constant_of(op.operands[held.index])
+        new = make_constant(held.codes, UniformType(held.params), self.session.blobs)
+        self._rewriter.insert(new, op, keep=old)
+        return new.result
 
     def _constant(
         self,

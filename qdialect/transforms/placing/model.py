@@ -14,7 +14,8 @@ from collections.abc import Callable, Sequence
 
 from xdsl.ir import Operation, SSAValue
 
-from qdialect.analysis.codes import inside_bounds, qparams_of
+from qdialect.analysis.codes import qparams_of
+from qdialect.analysis.ranges import seen_qparams
 from qdialect.context import QContext
 from qdialect.dialects.nn import constant_of
 from qdialect.numerics import requantize as exact
@@ -50,6 +51,7 @@ class Model:
         #: constants: their rescales cost nothing
         self.free: set[SSAValue] = set()
         self._auxiliary: dict[int, int] = {}
+        self._ladders: dict[SSAValue, Ladder] = {}
         for op in self.states.ops:
             self._declare(op)
         for op in self.states.ops:
@@ -154,8 +156,10 @@ class Model:
 
     def ladder(self, value: SSAValue, qparams: QParams) -> Ladder:
         """The states of `value`, whose qparams now are `qparams`."""
-        inside = inside_bounds(value, self.session.behaviors)
-        return Ladder(value, qparams, inside, self.states.above.get(value, ()))
+        if value not in self._ladders:
+            seen = seen_qparams(value, self.session) or qparams
+            self._ladders[value] = Ladder(value, qparams, seen, self.states.above.get(value, ()))
+        return self._ladders[value]
 
     def maker(self, value: SSAValue) -> Use:
         """The op that makes `value`, seen as the use that is made of it first."""

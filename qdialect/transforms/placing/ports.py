@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 from xdsl.ir import Operation
 
+from qdialect.analysis.ranges import ranges
 from qdialect.behaviors import Rule as PortRule
 from qdialect.context import QContext
 from qdialect.dialects.quant import DCastOp, QCastOp, cast_rounding
@@ -103,7 +104,8 @@ class Ports:
         """What it changes that a result written as `source` takes the step at once."""
         target, rounding = step.qparams, step.rounding
         if isinstance(op, QCastOp):
-            found = pair_contract(None, source, target, cast_rounding(op), rounding)
+            reach = ranges(self._session).before_rounding(op.result)
+            found = pair_contract(None, source, target, cast_rounding(op), rounding, reach)
             return found if isinstance(found, Contract) else None
         behavior = self._session.behaviors.get(op)
         if behavior is None or behavior.results[0].rule is not PortRule.REQUANT:

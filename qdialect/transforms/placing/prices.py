@@ -16,7 +16,7 @@ from qdialect.numerics.rounding import Rounding
 from qdialect.placement import INFINITE
 from qdialect.qparams import QParams
 from qdialect.transforms.pair_contract import pair_contract
-from qdialect.transforms.placing.states import Step, unbounded
+from qdialect.transforms.placing.states import Step
 
 #: a cost is elements x price in 1/64, then contract classes weaker than exact, then moves
 COST, CLASS, MOVE = 1 << 48, 1 << 24, 1
@@ -62,7 +62,8 @@ class Ladder:
 
     value: SSAValue
     now: QParams
-    inside: bool
+    #: `now` with the bounds that codes are known to keep
+    seen_now: QParams
     above: Sequence[Step]
 
     def qparams(self, state: int, steps: Sequence[Step]) -> QParams:
@@ -78,13 +79,14 @@ class Ladder:
         """The qparams with the bounds that codes in that state are known to keep."""
         if state < 0:
             return self.above[-state - 1].seen
-        if state == 0 and not self.inside:
-            return unbounded(self.now)
-        return self.qparams(state, steps)
+        return self.seen_now if state == 0 else self.qparams(state, steps)
 
     def is_inside(self, state: int) -> bool:
         """Whether the codes in that state are known to keep their bounds."""
-        return self.inside if state == 0 else state > 0 or self.above[-state - 1].inside
+        if state < 0:
+            return self.above[-state - 1].inside
+        own, seen = self.now.storage, self.seen_now.storage
+        return state > 0 or (own.min <= seen.min and seen.max <= own.max)
 
     def rung(self, k: int, steps: Sequence[Step]) -> Rung:
         return k, tuple((s.qparams, s.rounding) for s in steps[: max(k + 1, 0)])

@@ -19,14 +19,18 @@ from typing import NamedTuple
 
 from xdsl.ir import Attribute, Operation, SSAValue
 
-from qdialect.analysis.codes import inside_bounds, is_integer, qparams_of
+from qdialect.analysis.codes import is_integer, qparams_of
+from qdialect.analysis.ranges import inside_bounds, seen_qparams
 from qdialect.behaviors import Behavior
-from qdialect.behaviors.flow import carry_all_down, carry_up, tied_operands
+from qdialect.behaviors.flow import carry_all_down, carry_some_down, carry_up, tied_operands
 from qdialect.context import QContext
+from qdialect.dialects.nn import constant_of
 from qdialect.dialects.quant import RescaleOp
 from qdialect.numerics.rounding import Rounding
 from qdialect.qparams import QParams
 from qdialect.qparams.legality import Illegal
+from qdialect.rewrite import Refusal
+from qdialect.transforms.choice_constants import Counterpart, constant_operand, counterpart
 from qdialect.transforms.rule_pass import keeps_order, refuse_growth, refuse_types, with_qparams
 
 #: how many rescales may move past one place, each way
@@ -42,19 +46,20 @@ def unbounded(qparams: QParams) -> QParams:
 class Step(NamedTuple):
     """A rescale as seen from a value: the qparams on its far side, and how it rounds.
 
-    `inside`: codes on the far side are known to keep their bounds.  `origin` is the
-    rescale as it stands, which gives a moved one its key and location.
+    `seen` are these qparams with the bounds that codes there are known to keep.  `origin`
+    is the rescale as it stands, which gives a moved one its key and location.
     """
 
     qparams: QParams
     rounding: Rounding
-    inside: bool
+    seen: QParams
     origin: RescaleOp
 
     @property
-    def seen(self) -> QParams:
-        """The qparams with the bounds that codes on the far side are known to keep."""
-        return self.qparams if self.inside else unbounded(self.qparams)
+    def inside(self) -> bool:
+        """Whether codes on the far side are known to keep their bounds."""
+        seen, own = self.seen.storage, self.qparams.storage
+        return own.min <= seen.min and seen.max <= own.max
 
 
 @dataclass
@@ -64,6 +69,8 @@ class Labels:
     operands: list[QParams]
     results: list[QParams]
     legal: bool = True
+    #: for an op that chooses: its constant operands, by number
+    constants: dict[int, Counterpart] = field(default_factory=dict[int, Counterpart])
 
 
 @dataclass
@@ -104,7 +111,8 @@ class States:
         """The steps that operand `index` of `user` can have behind it."""
         rescale = movable(user)
         if rescale is not None:
-            step = Step(rescale.result_qparams, rescale.rounding, True, rescale)
+            result = rescale.result_qparams
+            step = Step(result, rescale.rounding, result, rescale)
             return [step, *self.below.get(rescale.result, ())][:DEPTH]
         return self._operands_below.get((user, index), [])
 
@@ -113,8 +121,9 @@ class States:
     def _look_up(self, op: Operation) -> None:
         rescale = movable(op)
         if rescale is not None:
-            inside = inside_bounds(rescale.input, self.session.behaviors)
-            step = Step(rescale.input_qparams, rescale.rounding, inside, rescale)
+            source = rescale.input_qparams
+            seen = seen_qparams(rescale.input, self.session) or source
+            step = Step(source, rescale.rounding, seen, rescale)
             self.above[rescale.result] = [step, *self.above.get(rescale.input, ())][:DEPTH]
             return
         if not any(operand in self.above for operand in op.operands):
@@ -122,16 +131,18 @@ class States:
         node = self._node(op)
         if node is None:
             return
-        stacks = [self.above.get(op.operands[i], []) for i in node.tied]
+        moving = [i for i in node.tied if i not in node.labels[0].constants]
+        stacks = [self.above.get(op.operands[i], []) for i in moving]
         ends: list[list[Step]] = [[] for _ in op.results]
         for depth, steps in enumerate(zip(*stacks, strict=False), 1):
-            labels = self._sunk(node, steps)
+            labels = self._sunk(node, dict(zip(moving, steps, strict=True)), node.labels[1 - depth])
             if labels is None:
                 break
             node.labels[-depth] = labels
             inside = all(step.inside for step in steps)
             for end, qparams in zip(ends, labels.results, strict=True):
-                end.append(Step(qparams, steps[0].rounding, inside, steps[0].origin))
+                seen = qparams if inside else unbounded(qparams)
+                end.append(Step(qparams, steps[0].rounding, seen, steps[0].origin))
         if node.labels.keys() > {0}:
             self.commuting[op] = node
             self.above.update(zip(op.results, ends, strict=True))
@@ -150,28 +161,55 @@ class States:
         now = Labels(known[: len(tied)], known[len(tied) :])
         if carry_all_down(op, behavior, now.operands) != now.results:
             return None  # it requantizes its operands
-        inside = all(inside_bounds(op.operands[i], self.session.behaviors) for i in tied)
+        inside = all(inside_bounds(op.operands[i], self.session) for i in tied)
         if not (
             keeps_order(behavior, op, now.operands, inside=inside)
             and keeps_order(behavior, op, now.results, inside=True)
         ):
             return None
+        if behavior.chooses is not None:
+            constants = [i for i in tied if constant_of(op.operands[i]) is not None]
+            if len(constants) < len(tied):
+                now.constants = {i: constant_operand(self.session, op, i) for i in constants}
         return Commuting(op, behavior, tied, {0: now})
 
-    def _sunk(self, node: Commuting, steps: Sequence[Step]) -> Labels | None:
-        """The op before `steps`; None where no state further below can be either."""
-        if len({step.rounding for step in steps}) > 1:
+    def _sunk(self, node: Commuting, steps: dict[int, Step], next: Labels) -> Labels | None:
+        """The op before `steps` (by operand), which lead to `next`; None where no state
+        further below can be either."""
+        some = list(steps.values())
+        if len({step.rounding for step in some}) > 1:
             return None
-        operands = [step.qparams for step in steps]
+        operands = [step.qparams for step in some]
         if node.behavior.mixes and len(set(operands)) > 1:
             return None
-        results = carry_all_down(node.op, node.behavior, operands)
-        if isinstance(results, Illegal):
+        carried = self._carried(node, {i: step.qparams for i, step in steps.items()})
+        if isinstance(carried, Illegal):
             return None
-        inside = all(step.inside for step in steps)
+        operands, results = carried
+        inside = all(step.inside for step in some)
         if not keeps_order(node.behavior, node.op, operands, inside=inside):
             return None
-        return self._checked(node, operands, results)
+        labels = self._checked(node, operands, results)
+        for index, held in next.constants.items():
+            params = operands[node.tied.index(index)]
+            found = counterpart(
+                node.op, node.behavior, held, params, some[0].rounding, inside=inside
+            )
+            if isinstance(found, Refusal):
+                return None
+            labels.constants[index] = found
+        return labels
+
+    def _carried(
+        self, node: Commuting, known: dict[int, QParams]
+    ) -> tuple[list[QParams], list[QParams]] | Illegal:
+        """Qparams of the tied operands and of the results, given those of some operands."""
+        if len(known) == len(node.tied):
+            operands = list(known.values())
+            results = carry_all_down(node.op, node.behavior, operands)
+            return results if isinstance(results, Illegal) else (operands, results)
+        carried = carry_some_down(node.op, node.behavior, known)
+        return carried if isinstance(carried, Illegal) else (carried[:-1], carried[-1:])
 
     # -- backward: states above 0 -----------------------------------------------------
 
@@ -193,7 +231,7 @@ class States:
                 break
             node.labels[depth] = labels
             for end, qparams in zip(ends, labels.operands, strict=True):
-                end.append(Step(qparams, steps[0].rounding, True, steps[0].origin))
+                end.append(Step(qparams, steps[0].rounding, qparams, steps[0].origin))
         if node.highest > 0:
             self.commuting[op] = node
             for index, end in zip(node.tied, ends, strict=True):
