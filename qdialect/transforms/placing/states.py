@@ -14,7 +14,7 @@ One forward sweep finds the states below 0, one backward sweep those above: line
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from xdsl.ir import Attribute, Operation, SSAValue
@@ -24,23 +24,17 @@ from qdialect.analysis.ranges import inside_bounds, seen_qparams
 from qdialect.behaviors import Behavior
 from qdialect.behaviors.flow import carry_all_down, carry_some_down, carry_up, tied_operands
 from qdialect.context import QContext
-from qdialect.dialects.nn import constant_of
-from qdialect.dialects.quant import RescaleOp
+from qdialect.dialects.nn import constant_of, make_constant
+from qdialect.dialects.quant import RescaleOp, UniformType
 from qdialect.numerics.rounding import Rounding
 from qdialect.qparams import QParams
 from qdialect.qparams.legality import Illegal
-from qdialect.rewrite import Refusal
+from qdialect.rewrite import Refusal, retyped
 from qdialect.transforms.choice_constants import Counterpart, constant_operand, counterpart
 from qdialect.transforms.rule_pass import keeps_order, refuse_growth, refuse_types, with_qparams
 
 #: how many rescales may move past one place, each way
 DEPTH = 3
-
-
-def unbounded(qparams: QParams) -> QParams:
-    """The same scales with the bounds of the storage itself."""
-    low, high = qparams.storage.full_range
-    return qparams.with_storage(replace(qparams.storage, min=low, max=high))
 
 
 class Step(NamedTuple):
@@ -54,6 +48,8 @@ class Step(NamedTuple):
     rounding: Rounding
     seen: QParams
     origin: RescaleOp
+    #: below state 0, while these are found: the value as it would be there
+    value: SSAValue | None = None
 
     @property
     def inside(self) -> bool:
@@ -101,9 +97,11 @@ class States:
         self.below: dict[SSAValue, list[Step]] = {}
         self.commuting: dict[Operation, Commuting] = {}
         self._operands_below: dict[tuple[Operation, int], list[Step]] = {}
+        self._shadows: list[Operation] = []
         self.ops = list(module.walk())
         for op in self.ops:
             self._look_up(op)
+        self._drop_shadows()
         for op in reversed(self.ops):
             self._look_down(op)
 
@@ -123,7 +121,7 @@ class States:
         if rescale is not None:
             source = rescale.input_qparams
             seen = seen_qparams(rescale.input, self.session) or source
-            step = Step(source, rescale.rounding, seen, rescale)
+            step = Step(source, rescale.rounding, seen, rescale, rescale.input)
             self.above[rescale.result] = [step, *self.above.get(rescale.input, ())][:DEPTH]
             return
         if not any(operand in self.above for operand in op.operands):
@@ -139,10 +137,10 @@ class States:
             if labels is None:
                 break
             node.labels[-depth] = labels
-            inside = all(step.inside for step in steps)
-            for end, qparams in zip(ends, labels.results, strict=True):
-                seen = qparams if inside else unbounded(qparams)
-                end.append(Step(qparams, steps[0].rounding, seen, steps[0].origin))
+            shadow = self._shadow(node, labels, dict(zip(moving, steps, strict=True)))
+            for end, qparams, value in zip(ends, labels.results, shadow.results, strict=True):
+                seen = seen_qparams(value, self.session) or qparams
+                end.append(Step(qparams, steps[0].rounding, seen, steps[0].origin, value))
         if node.labels.keys() > {0}:
             self.commuting[op] = node
             self.above.update(zip(op.results, ends, strict=True))
@@ -210,6 +208,27 @@ class States:
             return results if isinstance(results, Illegal) else (operands, results)
         carried = carry_some_down(node.op, node.behavior, known)
         return carried if isinstance(carried, Illegal) else (carried[:-1], carried[-1:])
+
+    def _shadow(self, node: Commuting, labels: Labels, steps: dict[int, Step]) -> Operation:
+        """The op in a state below 0, beside the module: what is known of its codes is what
+        will be known once it is there."""
+        operands = list(node.op.operands)
+        for index, step in steps.items():
+            assert step.value is not None
+            operands[index] = step.value
+        for index, held in labels.constants.items():
+            constant = make_constant(held.codes, UniformType(held.params), self.session.blobs)
+            self._shadows.append(constant)
+            operands[index] = constant.result
+        kinds = [with_qparams(v, q) for v, q in zip(node.op.results, labels.results, strict=True)]
+        shadow = retyped(node.op, operands, kinds)
+        self._shadows.append(shadow)
+        return shadow
+
+    def _drop_shadows(self) -> None:
+        for shadow in reversed(self._shadows):
+            shadow.erase()
+        self._shadows.clear()
 
     # -- backward: states above 0 -----------------------------------------------------
 
