@@ -8,10 +8,11 @@ from typing import Any, cast
 
 from qdialect.cli.flags import Arguments, did_you_mean, write
 from qdialect.cli.terminal import OK, table
-from qdialect.errors import InputError, UsageError, Where
+from qdialect.errors import InputError, QError, UsageError, Where
 from qdialect.profile.distribution import distribution
+from qdialect.profile.entries import tensor_range
 from qdialect.profile.file import load_profile
-from qdialect.profile.ranges import Method, RangeChoice, choose_range
+from qdialect.profile.ranges import Method, RangeChoice
 from qdialect.profile.record import Entry, Profile
 
 
@@ -29,7 +30,8 @@ def run(args: Arguments) -> int:
         if key not in profile.entries:
             hint = did_you_mean(key, list(profile.entries))
             raise InputError(f"no entry '{key}'{hint}", where=Where(str(path)), code="no-entry")
-    rows = [_row(key, profile.entries[key], choice) for key in keys]
+    by_channel = args.switch("max-of-channel")
+    rows = [_row(key, profile.entries[key], choice, by_channel, path) for key in keys]
     if args.switch("json"):
         write(json.dumps(_as_json(profile, rows), indent=1, ensure_ascii=False) + "\n")
         return OK
@@ -55,9 +57,15 @@ def run(args: Arguments) -> int:
     return OK
 
 
-def _row(key: str, entry: Entry, choice: RangeChoice) -> dict[str, Any]:
+def _row(
+    key: str, entry: Entry, choice: RangeChoice, by_channel: bool, path: Path
+) -> dict[str, Any]:
     data = distribution(entry.tensor)
-    chosen = choose_range(data, choice, entry.samples)
+    try:
+        chosen = tensor_range(entry, choice, by_channel)
+    except QError as error:
+        error.where = Where(str(path), node=key)
+        raise
     return {
         "key": key,
         "low": chosen.low,

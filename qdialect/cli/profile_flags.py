@@ -81,6 +81,7 @@ PROFILE_COMMANDS = (
                 choices=("minmax", "percentile", "average", "mse", "entropy"),
             ),
             Flag(("percentile",), "share of the data to keep, in percent", "value", "PERCENT"),
+            Flag(("max-of-channel",), "the largest range of a channel (takes --channels)"),
             Flag(("json",), "as JSON"),
             HELP,
         ),

@@ -15,6 +15,7 @@ from qdialect.context import QContext
 from qdialect.dialects.onnx import NodeOp
 from qdialect.errors import UsageError
 from qdialect.interpreter import Evaluation, Interpreter
+from qdialect.interpreter.values import declared_shape
 from qdialect.profile.collector import Observation
 from qdialect.profile.instrument import Instrumented
 
@@ -112,10 +113,8 @@ def slices(sizes: Sequence[int], limit: int) -> Iterator[tuple[int, int]]:
 
 
 def _bytes(value: SSAValue) -> int:
-    """The size of a value, as if unknown extents were 1."""
-    from qdialect.dialects.nn import shape_of
-
-    return 4 * math.prod(max(extent, 1) for extent in shape_of(value))
+    """The size of a value, as if unknown extents were 1 and unknown ranks 0."""
+    return 4 * math.prod(max(extent, 1) for extent in declared_shape(value.type))
 
 
 def _kept_node(

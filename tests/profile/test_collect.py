@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import onnx
 import pytest
 from profile_models import data_file, images, network
 from xdsl.dialects.builtin import StringAttr, TensorType, f32
@@ -13,10 +14,12 @@ from xdsl.utils.test_value import create_ssa_value
 
 from qdialect import api
 from qdialect.cli.calibration import calibrate, new_profile, open_data
+from qdialect.context import new_context
 from qdialect.dialects import nn
 from qdialect.dialects.nn.components import COMPONENTS, Components
 from qdialect.errors import InputError
 from qdialect.frontends.mlir import verify_module
+from qdialect.frontends.onnx import import_model
 from qdialect.interpreter import Interpreter
 from qdialect.profile.collector import Collector
 from qdialect.profile.data import DataSet
@@ -129,6 +132,31 @@ def test_slices_bound_the_memory() -> None:
     for (a, x), (b, y) in zip(whole.run({"x": images(1)}), cut.run({"x": images(1)}), strict=True):
         assert a == b
         np.testing.assert_array_equal(x, y)
+
+
+def test_values_of_unknown_rank() -> None:
+    """What ONNX shape inference cannot tell; it is observed like anything else."""
+    helper = onnx.helper
+    nodes = [
+        helper.make_node("Reshape", ["x", "shape"], ["y"], name="reshape"),
+        helper.make_node("Relu", ["y"], ["z"], name="relu"),
+    ]
+    inputs = [
+        helper.make_tensor_value_info("x", onnx.TensorProto.FLOAT, [6]),
+        helper.make_tensor_value_info("shape", onnx.TensorProto.INT64, ["n"]),
+    ]
+    output = helper.make_tensor_value_info("z", onnx.TensorProto.FLOAT, ["a", "b"])
+    graph = helper.make_graph(nodes, "net", inputs, [output])
+    ctx = new_context()
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=10)
+    module = import_model(model, ctx)
+    feeds = {"x": np.arange(6, dtype=np.float32) - 3, "shape": np.array([2, 3])}
+    for name in ENGINES:
+        found = dict[str, Any]()
+        for keys, array in open_engine(name, instrument(module, ctx), ctx).run(feeds):
+            found.update(dict.fromkeys(keys, array.tolist()))
+        assert found["relu"] == [[0, 0, 0], [0, 1, 2]]
+        assert found["reshape"] == [[-3, -2, -1], [0, 1, 2]]
 
 
 def test_digest_is_of_the_model(tmp_path: Path) -> None:

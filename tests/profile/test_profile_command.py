@@ -116,6 +116,7 @@ WRONG: dict[str, tuple[list[str], int, str]] = {
     ),
     "show key": (["profile", "show", "p.json", "--key=swich"], 1, "did you mean 'swish'"),
     "show percent": (["profile", "show", "p.json", "--percentile=0"], 2, "percentile must be in"),
+    "show channels": (["profile", "show", "p.json", "--max-of-channel"], 1, "has no channels"),
     "show file": (["profile", "show", "data.npz"], 1, "not text in UTF-8"),
 }
 

@@ -1,0 +1,68 @@
+"""Ranges of tensors and channels from the entries of a profile."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from qdialect.errors import InputError
+from qdialect.profile.collector import observe_sample
+from qdialect.profile.entries import channel_ranges, tensor_range
+from qdialect.profile.ranges import Range, RangeChoice
+from qdialect.profile.record import Channels, Entry, Settings
+
+
+def entry(channels: Channels) -> Entry:
+    rng = np.random.default_rng(0)
+    values = rng.normal(size=(2, 3, 50)).astype(np.float32) * np.float32([[[1], [5], [0]]])
+    values[0, 0, 0] = -np.inf
+    return observe_sample(0, values, Settings("numpy", channels))
+
+
+@pytest.mark.parametrize("channels", ["range", "bins"])
+def test_channels(channels: Channels) -> None:
+    found = entry(channels)
+    ranges = channel_ranges(found, RangeChoice())
+    whole = tensor_range(found, RangeChoice())
+    assert tensor_range(found, RangeChoice(), by_channel=True) == Range(
+        whole.low, whole.high, tuple(dict.fromkeys(r for c in ranges for r in c.reasons))
+    )
+    assert (ranges[1].low, ranges[1].high) == (whole.low, whole.high)
+    assert ranges[0].high < ranges[1].high
+    assert ranges[0].reasons == ("masked",)
+    assert ranges[2].degenerate
+
+
+def test_max_of_channel_keeps_what_a_percentile_of_the_tensor_cuts() -> None:
+    values = np.zeros((1, 10, 1000), np.float32)
+    values[0, 0] = np.linspace(-1, 9, 1000)
+    values[0, 1:] = np.linspace(-1, 1, 1000)
+    found = observe_sample(0, values, Settings("numpy", "bins"))
+    choice = RangeChoice("percentile", percentile=90)
+    assert tensor_range(found, choice).high < 5
+    assert tensor_range(found, choice, by_channel=True).high > 8
+
+
+@pytest.mark.parametrize(
+    ("channels", "choice", "words"),
+    [
+        ("none", RangeChoice(), "has no channels"),
+        ("range", RangeChoice("mse"), "no bins of channels"),
+        ("bins", RangeChoice("average"), "no moving average"),
+    ],
+)
+def test_what_a_profile_lacks(channels: Channels, choice: RangeChoice, words: str) -> None:
+    with pytest.raises(InputError, match=words):
+        channel_ranges(entry(channels), choice)
+
+
+def test_channels_with_nothing_in_them() -> None:
+    values = np.full((1, 2, 3), np.nan, np.float32)
+    for channels in ("range", "bins"):
+        found = observe_sample(0, values, Settings("numpy", channels))
+        assert all("no-data" in r.reasons for r in channel_ranges(found, RangeChoice()))
+    assert tensor_range(found, RangeChoice()).reasons == ("no-data", "nan")
+    scalar = observe_sample(0, np.float32(2.0).reshape(()), Settings("numpy", "bins"))
+    assert scalar.channels is None
+    vector = observe_sample(0, np.float32([1, 2]), Settings("numpy", "bins"))
+    assert len(channel_ranges(vector, RangeChoice())) == 2
