@@ -111,12 +111,38 @@ func.func @clip_within_clip(%x: !f) -> !f {
 
 // CHECK-LABEL: func.func @clip_crosses_clip(
 // CHECK-SAME: [[X:%[a-z0-9_]+]]:
-// CHECK-NEXT: [[V0:%[a-z0-9_]+]] = nn.clip [[X]] min 0.0 max 6.0 : {{.*}} -> tensor<1x2x2x2xf32>
-// CHECK-NEXT: [[V1:%[a-z0-9_]+]] = nn.clip [[V0]] min 1.0 max 7.0 : {{.*}} -> tensor<1x2x2x2xf32>
-// CHECK-NEXT: return [[V1]]
+// CHECK-NEXT: [[V0:%[a-z0-9_]+]] = nn.clip [[X]] min 1.0 max 6.0 : {{.*}} -> tensor<1x2x2x2xf32>
+// CHECK-NEXT: return [[V0]]
 func.func @clip_crosses_clip(%x: !f) -> !f {
   %0 = nn.clip %x min 0.0 max 6.0 : (!f) -> !f
+  // expected-remark@+1 {{repeated-clamp fired, exact}}
   %1 = nn.clip %0 min 1.0 max 7.0 : (!f) -> !f
+  func.return %1 : !f
+}
+
+// The inner one stays for who else uses it.
+// CHECK-LABEL: func.func @clip_within_relu(
+// CHECK-SAME: [[X:%[a-z0-9_]+]]:
+// CHECK-NEXT: [[V0:%[a-z0-9_]+]] = nn.relu [[X]]
+// CHECK-NEXT: [[V1:%[a-z0-9_]+]] = nn.clip [[X]] min 0.0 max 6.0 {nn.key = "six"}
+// CHECK-NEXT: [[V2:%[a-z0-9_]+]] = nn.clip [[X]] min 0.0 max 4.0 :
+// CHECK-NEXT: return [[V0]], [[V1]], [[V2]]
+func.func @clip_within_relu(%x: !f) -> (!f, !f, !f) {
+  %0 = nn.relu %x : (!f) -> !f
+  // expected-remark@+1 {{repeated-clamp fired, exact}}
+  %1 = nn.clip %0 min 0.0 max 6.0 {nn.key = "six"} : (!f) -> !f
+  // expected-remark@+1 {{repeated-clamp fired, exact}}
+  %2 = nn.clip %0 max 4.0 : (!f) -> !f
+  func.return %0, %1, %2 : !f, !f, !f
+}
+
+// Bounds that do not meet leave one number: which, the order of the two says.
+// CHECK-LABEL: func.func @apart(
+// CHECK: nn.clip
+// CHECK: nn.clip
+func.func @apart(%x: !f) -> !f {
+  %0 = nn.clip %x min 0.0 max 1.0 : (!f) -> !f
+  %1 = nn.clip %0 min 2.0 max 3.0 : (!f) -> !f
   func.return %1 : !f
 }
 

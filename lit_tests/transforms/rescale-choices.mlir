@@ -137,8 +137,7 @@ func.func @not_hoisted_into_a_broadcast(%x: !a, %y: tensor<1x1x4x4x!quant.unifor
 }
 
 // CANON-LABEL: func.func @splats(
-// CANON-NEXT: [[V0:%[a-z0-9_]+]] = nn.clip {{.*}} min -0.4000000059604645 {nn.key = "m"}
-// CANON-NEXT: nn.clip [[V0]] max 6.0
+// CANON-NEXT: nn.clip {{.*}} min -0.4000000059604645 max 6.0
 // CANON-NEXT: return
 func.func @splats(%x: tensor<?x4xf32>) -> tensor<?x4xf32> {
   %0 = nn.constant dense<-0.4> : tensor<1x1xf32> : tensor<1x1xf32>

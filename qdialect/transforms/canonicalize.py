@@ -1,7 +1,7 @@
 """Remove what does nothing.
 
     relu, clip on codes that the storage bounds already clamp   -> operand
-    relu(relu), clip(clip) with wider bounds outside            -> the inner one
+    relu(relu), clip(clip), clip(relu), relu(clip)              -> one clamp
     maximum(x, c), minimum(x, c) with one number c everywhere   -> clip(x)
     transpose(transpose), reshape(reshape)                      -> one movement
     a movement that changes neither shape nor order             -> operand
@@ -25,7 +25,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from math import inf
+from math import inf, isfinite
 from typing import Any
 
 from xdsl.context import Context
@@ -43,7 +43,7 @@ from qdialect.dialects.quant import SCastOp
 from qdialect.numerics.contract import EXACT, Contract
 from qdialect.numerics.requantize import affines, quantize_real, real_range
 from qdialect.numerics.rounding import Rounding
-from qdialect.rewrite import Refusal, Rewriter, Rule
+from qdialect.rewrite import Refusal, Rewriter, Rule, retyped
 from qdialect.transforms.cast_rules import Pair
 from qdialect.transforms.dce import Dce
 from qdialect.transforms.rule_pass import RulePass
@@ -57,6 +57,13 @@ class _Clamped:
     op: Operation
     x: SSAValue
     bounds: Bounds
+
+
+@dataclass(frozen=True)
+class _Repeated(Pair):
+    """Two clamps; together they clamp to `bounds`."""
+
+    bounds: tuple[float, float]
 
 
 class RedundantClamp(Rule[Operation]):
@@ -106,31 +113,62 @@ class RedundantClamp(Rule[Operation]):
         rewriter.replace(match, [match.operands[0]])
 
 
-class RepeatedClamp(Rule[Pair]):
-    """clamp_outer(clamp_inner(x)) = clamp_inner(x) when the inner bounds lie within."""
+class RepeatedClamp(Rule[_Repeated]):
+    """clamp_outer(clamp_inner(x)) is the inner one when its bounds lie within the others,
+    the outer one of x when those lie within, and where they cross one `nn.clip` to what
+    both let through.  Quantized bounds are monotone in the real ones: so too on codes."""
 
     name = "repeated-clamp"
 
     def roots(self) -> Iterable[str]:
         return self.session.behaviors.names_with(lambda b: b.clamp is not None)
 
-    def match(self, op: Operation) -> Pair | None:
+    def match(self, op: Operation) -> _Repeated | None:
         owner = op.operands[0].owner
-        if not isinstance(owner, Operation) or owner.name != op.name:
+        if not isinstance(owner, Operation):
             return None
+        outer, inner = (self.session.behaviors.get(each) for each in (op, owner))
+        if inner is None or inner.clamp is None or owner.operands[0].type != op.results[0].type:
+            return None
+        assert outer is not None and outer.clamp is not None
         if op.operands[0].type != op.results[0].type:
             return None
-        behavior = self.session.behaviors.get(op)
-        assert behavior is not None and behavior.clamp is not None
-        (low, high), (inner_low, inner_high) = behavior.clamp(op), behavior.clamp(owner)
-        within = low <= inner_low <= high and low <= inner_high <= high
-        return Pair(op, owner) if within else None
+        (low, high), (inner_low, inner_high) = outer.clamp(op), inner.clamp(owner)
+        if not (low <= high and inner_low <= inner_high):
+            return None
+        shared = max(low, inner_low), min(high, inner_high)
+        if shared == (inner_low, inner_high) or shared == (low, high):
+            return _Repeated(op, owner, shared)
+        crossing = shared[0] < shared[1] and ClipOp.name in (op.name, owner.name)
+        return _Repeated(op, owner, shared) if crossing else None
 
-    def check(self, match: Pair) -> Contract | Refusal:
+    def check(self, match: _Repeated) -> Contract | Refusal:
         return EXACT
 
-    def rewrite(self, match: Pair, rewriter: Rewriter) -> None:
-        rewriter.replace(match.lower, [match.upper.results[0]])
+    def rewrite(self, match: _Repeated, rewriter: Rewriter) -> None:
+        outer, inner = match.lower, match.upper
+        low, high = match.bounds
+        behaviors = [self.session.behaviors.get(each) for each in (outer, inner)]
+        bounds = [
+            behavior.clamp(each)
+            for behavior, each in zip(behaviors, (outer, inner), strict=True)
+            if behavior is not None and behavior.clamp is not None
+        ]
+        if bounds[1] == match.bounds:
+            rewriter.replace(outer, [inner.results[0]])
+            return
+        if bounds[0] == match.bounds:
+            made = retyped(outer, [match.source], [match.result.type])
+        else:
+            kept = [("min", low), ("max", high)]
+            made = ClipOp.create(
+                operands=[match.source],
+                result_types=[match.result.type],
+                properties={name: real(bound) for name, bound in kept if isfinite(bound)},
+                attributes=outer.attributes,
+            )
+        rewriter.insert(made, outer, keep=outer)
+        rewriter.replace(outer, made.results)
 
 
 class ClampByConstant(Rule[_Clamped]):

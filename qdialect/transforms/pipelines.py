@@ -19,13 +19,16 @@ def optimize_pipeline(target: Target | str, numerics: str) -> str:
     First everything that the model spells out in integers becomes integers, twice,
     since what the first round leaves dead may have stood in the way; then affine
     functions go into scales; then, twice for the same reason, rescales sink to where
-    requantizing ops absorb them, as far as `numerics` allows.  For a target whose interface
-    is codes, functions take and give those in the end.
+    requantizing ops absorb them, as far as `numerics` allows.  What is left of elementwise
+    chains becomes lookups where that pays; not at `exact`, at which a model that a runtime
+    evaluates in floats keeps its bits there too.  For a target whose interface is codes,
+    functions take and give those in the end.
     """
     chosen = get_target(target) if isinstance(target, str) else target
     level = f"{{numerics={numerics}}}"
     clean = ("canonicalize", "cse", "dce")
     settle = (f"sink-rescale{level}", f"combine-rescale{level}", f"fold-rescale{level}", *clean)
+    tables = () if numerics == "exact" else (f"form-tables{level}", *clean)
     interface = ("fold-interface",) if chosen.interface is Interface.INTEGER else ()
     steps = (
         *clean,
@@ -39,6 +42,9 @@ def optimize_pipeline(target: Target | str, numerics: str) -> str:
         f"fold-rescale{level}",
         *settle,
         *settle,
+        *tables,
+        *(settle if tables else ()),
+        *tables,
         *chosen.extensions.get("end", ()),
         *interface,
         *clean,

@@ -201,7 +201,8 @@ def test_an_unsigned_model_for_a_signed_target(target: Target) -> None:
     text = QDQ.format(s="u8", z=131, op="tanh", step="0.25")
     module, _ = run(text, target, optimize_pipeline(target, "ties"))
     casts = [] if target.interface is Interface.INTEGER else ["quant.qcast", "quant.dcast"]
-    assert ops(module) == [*casts[:1], "nn.tanh", *casts[1:]]
+    # Such targets run a function of codes as a lookup.
+    assert sorted(ops(module)) == sorted([*casts, "nn.constant", "nn.table"])
     assert "u8" not in str(module)
 
 

@@ -151,7 +151,9 @@ def clamps_of_clamps() -> Iterator[Program]:
         for first, second in [
             *[*pairs(CLIPS)][:: 1 if q is None else 3],
             ("relu %x", "relu %x"),
-            ("relu %x", CLIPS[0]),
+            *[("relu %x", text) for text in CLIPS],
+            *[(text, "relu %x") for text in CLIPS],
+            ("clip %x min 0.3 max 1.1", "clip %x min 0.31 max 1.12"),
         ]:
             p = Program(f"{second} of {first} on {element}")
             kind = tensor(floats.shape if q is None else SHAPE, element)
