@@ -67,6 +67,8 @@ PARAMS = "onnx.params"
 DIMS = "onnx.dims"
 #: a fully connected op whose weight the file stores as [K, N]
 STORED_TRANSPOSED = "onnx.stored_transposed"
+#: a maximum over all spatial dimensions that the file has as GlobalMaxPool
+GLOBAL_POOL = "onnx.global_pool"
 #: documentation text of a model, graph or node
 DOC = "onnx.doc"
 GRAPH_NAME = "onnx.graph"

@@ -13,6 +13,7 @@ from qdialect.interpreter import (
     movement,
     normalization,
     pooling,
+    reduction,
     spatial,
     tables,
 )
@@ -27,6 +28,7 @@ DEFAULT_KERNELS: Mapping[str, Kernel] = {
     **movement.KERNELS,
     **normalization.KERNELS,
     **pooling.KERNELS,
+    **reduction.KERNELS,
     **spatial.KERNELS,
     **tables.KERNELS,
 }

@@ -96,7 +96,13 @@ UNARY: list[tuple[str, str, list[int], dict[str, Any]]] = [
     ("GlobalAveragePool", "nn.global_avg_pool3d", VOLUME, {}),
     # forms we do not map stay nodes
     ("Softsign", "onnx.node", [3, 5], {}),
-    ("ReduceMean", "onnx.node", [3, 5], {"axes": [1]}),
+    ("ReduceMean", "nn.reduce_mean", [3, 5], {"axes": [1]}),
+    ("ReduceMax", "nn.reduce_max", IMAGE, {"axes": [-1, 1], "keepdims": 0}),
+    ("ReduceMin", "nn.reduce_min", IMAGE, {}),
+    ("ReduceMean", "nn.reduce_mean", IMAGE, {"keepdims": 0}),
+    ("GlobalMaxPool", "nn.reduce_max", IMAGE, {}),
+    ("GlobalMaxPool", "nn.reduce_max", [2, 4, 8], {}),
+    ("ReduceL2", "onnx.node", [3, 5], {"axes": [1]}),
 ]
 
 
@@ -179,6 +185,35 @@ def test_prelu(slope: list[int]) -> None:
     b.output("y")
     module, _ = roundtrip(b.model())
     assert ops(module) == ["nn.prelu"]
+
+
+@pytest.mark.parametrize("opset", [13, 18])
+@pytest.mark.parametrize("op", ["ReduceSum", "ReduceMax", "ReduceMin", "ReduceMean"])
+@pytest.mark.parametrize("axes", [None, (), (1,), (0, -1)])
+@pytest.mark.parametrize("noop", [0, 1])
+def test_reductions(op: str, opset: int, axes: tuple[int, ...] | None, noop: int) -> None:
+    b = ModelBuilder(opset=opset)
+    x, attributes = b.input("x", [2, 3, 4]), dict[str, Any](keepdims=0)
+    inputs = [x]
+    if op == "ReduceSum" or opset == 18:
+        attributes["noop_with_empty_axes"] = noop
+        if axes is not None:
+            inputs.append(b.const("axes", list(axes), np.int64))
+    elif axes:
+        attributes["axes"] = axes
+    b.node(op, inputs, "y", **attributes)
+    b.output("y")
+    module, _ = roundtrip(b.model())
+    nothing = not axes and attributes.get("noop_with_empty_axes")
+    assert ops(module) == ([] if nothing else [f"nn.reduce_{op[6:].lower()}"])
+
+
+def test_reductions_whose_axes_are_computed_stay_nodes() -> None:
+    b = ModelBuilder(opset=18)
+    inputs = [b.input("x", [2, 3]), b.input("axes", [1], np.int64)]
+    b.node("ReduceMax", inputs, "y", keepdims=1)
+    b.output("y", shape=["n", "m"])
+    assert ops(load(b.model())[1]) == ["onnx.node"]
 
 
 def test_sum_of_two_is_an_add_and_of_three_a_node() -> None:

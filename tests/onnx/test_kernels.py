@@ -364,6 +364,8 @@ MOVES: dict[str, tuple[Any, dict[str, Any], Callable[[Array], Array]]] = {
         {"kernel": (2, 1, 2), "strides": (2, 1, 2)},
         lambda x: x.reshape(1, 4, 2, 2, 2, 1, 2).max((3, 6)),
     ),
+    "nn.reduce_max": (nn.ReduceMaxOp, {"axes": (1, -1)}, lambda x: x.max((1, 3), keepdims=True)),
+    "nn.reduce_min": (nn.ReduceMinOp, {"axes": (2,), "keepdims": False}, lambda x: x.min(2)),
     "nn.squeeze": (nn.SqueezeOp, {"axes": (0,)}, lambda x: x[0]),
     "nn.unsqueeze": (nn.UnsqueezeOp, {"axes": (1,)}, lambda x: x[:, None]),
     "nn.expand": (nn.ExpandOp, {"shape": (2, 4, 4, 4)}, lambda x: np.concatenate([x, x])),

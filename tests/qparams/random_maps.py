@@ -11,6 +11,7 @@ from qdialect.qparams.maps import (
     Broadcast,
     Concat,
     DepthToSpace,
+    First,
     Flatten,
     Flip,
     Gather,
@@ -222,6 +223,12 @@ def select(rng: random.Random) -> Case:
     return Select(shape, mask), shapes
 
 
+def first(rng: random.Random) -> Case:
+    shape = random_shape(rng)
+    dims = tuple(k for k in range(len(shape)) if rng.random() < 0.4)
+    return First(dims, rng.random() < 0.5), [shape]
+
+
 def _borders(rng: random.Random, shape: Shape, most: int) -> tuple[Shape, Shape]:
     def side() -> Shape:
         return tuple(rng.choice((0, 0, *range(1, most + 1))) for _ in shape)
@@ -254,6 +261,7 @@ GENERATORS: dict[str, Callable[[random.Random], Case]] = {
         space_to_depth,
         im2col,
         select,
+        first,
     )
 }
 BIJECTIVE = (

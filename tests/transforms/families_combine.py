@@ -21,6 +21,8 @@ UNARY = [
     "softmax",
     "global_avg_pool2d",
     "avg_pool2d",
+    "reduce_mean",
+    "reduce_sum",
 ]
 BINARY = ["add", "sub", "mul", "div"]
 RANDOM = np.random.default_rng(7)
@@ -110,6 +112,8 @@ def unary(p: Program, name: str, x: str, source: str, target: str) -> tuple[str,
         out = (1, 1, 1, 1)
     if name == "avg_pool2d":
         text, out = f"{text} kernel [3, 3] strides [2, 1] pads [1, 1, 1, 1]", (1, 1, 8, 16)
+    if name.startswith("reduce"):
+        text, out = f"{text} axes [-1, 0] keepdims false", (1, 16)
     kind = tensor(out, target)
     return p.nn(text, [tensor(shape, source)], kind), kind
 

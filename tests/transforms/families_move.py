@@ -41,6 +41,9 @@ MOVEMENTS = [
     Movement("max_pool2d %x kernel [1, 1] pads [1, 1, 1, 1]", (1, 2, 18, 18)),
     Movement("max_pool2d %x kernel [2, 2] pads [1, 1, 1, 1] dilations [15, 3]", (1, 2, 3, 15)),
     Movement("relu %x", SHAPE),
+    Movement("reduce_max %x axes [2]", (1, 2, 1, 16)),
+    Movement("reduce_min %x axes [3, 0] keepdims false", (2, 16), 0),
+    Movement("reduce_max %x axes [0, 1, 2, 3] keepdims false", (), None),
 ]
 CLIPS = [
     "clip %x min 0.0 max 6.0",

@@ -60,6 +60,7 @@ class GraphBuilder:
                     ("clip %x min -0.7", shape),
                     ("transpose %x perm [0, 1, 3, 2]", (*shape[:2], shape[3], shape[2])),
                     ("transpose %x perm [0, 1, 2, 3]", shape),
+                    ("reduce_max %x axes [3]", (*shape[:3], 1)),
                     ("reshape %x", (shape[1], shape[0], *shape[2:])),
                 ]
             )

@@ -113,6 +113,20 @@ def global_pool(kind: Any) -> Callable[[random.Random], Case]:
     return lambda rng: (kind, [image(rng, kind.SPATIAL)], {}, [rng.choice((0, 1))])
 
 
+def reduction(kind: type[nn.NNOp]) -> Callable[[random.Random], Case]:
+    def make(rng: random.Random) -> Case:
+        shape = tuple(rng.randint(1, 5) for _ in range(rng.randint(1, 4)))
+        axes = sorted(rng.sample(range(len(shape)), rng.randint(0, len(shape))))
+        keep = kind in PICKING or rng.random() < 0.5
+        others = [d for d in range(len(shape)) if d not in axes]
+        properties = {"axes": [a - rng.choice((0, len(shape))) for a in axes], "keepdims": keep}
+        return kind, [shape], properties, [rng.choice(others) if others else None]
+
+    return make
+
+
+PICKING = (*nn.MAX_POOLS, nn.ReduceMaxOp, nn.ReduceMinOp)
+
 RANKS = (1, 2, 3)
 CASES = {
     **{f"conv{rank}d": conv(rank) for rank in RANKS},
@@ -122,6 +136,10 @@ CASES = {
     **{f"avg_pool{rank}d": pool(nn.AVERAGE_POOLS[rank - 1]) for rank in RANKS},
     **{f"global_avg_pool{rank}d": global_pool(nn.GLOBAL_AVERAGE_POOLS[rank - 1]) for rank in RANKS},
     **{f"max_pool{rank}d": pool(nn.MAX_POOLS[rank - 1]) for rank in RANKS},
+    "reduce_max": reduction(nn.ReduceMaxOp),
+    "reduce_min": reduction(nn.ReduceMinOp),
+    "reduce_mean": reduction(nn.ReduceMeanOp),
+    "reduce_sum": reduction(nn.ReduceSumOp),
 }
 CONVOLUTIONS = (*nn.CONVOLUTIONS, *nn.TRANSPOSED)
 BIASED = (*CONVOLUTIONS, nn.FullyConnectedOp)
@@ -162,7 +180,7 @@ def test_codes(name: str, storages: Sequence[Storage]) -> None:
         shape = extents_of(sources, kind, properties)
         if shape is None or prod(shape) > LARGEST:
             continue
-        if kind in nn.MAX_POOLS:
+        if kind in PICKING:
             element = UniformType(params[0])
         else:
             tail = len(shape) - 1 if name == "matmul" else int(kind in BIASED)
@@ -232,7 +250,7 @@ def test_floats(name: str, element: Attribute) -> None:
         module = module_of([*sources, op], op.results)
         (before,) = Interpreter(ctx, module).run([])
         FoldConstants().apply(ctx, module)
-        assert (op.name not in str(module)) == (kind in nn.MAX_POOLS)
+        assert (op.name not in str(module)) == (kind in PICKING)
         FoldConstants(numerics="ties").apply(ctx, module)
         module.verify()
         assert op.name not in str(module)

@@ -41,10 +41,23 @@ OP_OPSETS = {
     "nn.clip": 11,
     "nn.pad": 11,
 }
-#: ops that broadcast as numpy does since opset 7
-BROADCASTING = frozenset({"nn.add", "nn.sub", "nn.mul", "nn.div"})
+#: ops that broadcast as numpy does since this opset
+BROADCASTING = {
+    "nn.add": 7,
+    "nn.sub": 7,
+    "nn.mul": 7,
+    "nn.div": 7,
+    "nn.maximum": 8,
+    "nn.minimum": 8,
+}
 #: ops that are written on 8-bit integers since this opset
-INTEGER_OPSETS = {"nn.relu": 12, "nn.clip": 12, **{kind.name: 12 for kind in MAX_POOLS}}
+INTEGER_OPSETS = {
+    "nn.relu": 12,
+    "nn.clip": 12,
+    "nn.reduce_max": 12,
+    "nn.reduce_min": 12,
+    **{kind.name: 12 for kind in MAX_POOLS},
+}
 
 
 @dataclass
@@ -147,7 +160,7 @@ def _op_opset(op: Operation) -> int:
     if op.name == "nn.softmax" and values["axis"] not in (-1, len(shape_of(op.results[0])) - 1):
         least = 13
     if len({shape_of(v) for v in op.operands}) > 1 and op.name in BROADCASTING:
-        least = 7
+        least = BROADCASTING[op.name]
     if values.get("ceil_mode"):
         least = max(least, 10)
     if isinstance(op, WindowOp) and any(d != 1 for d in values["dilations"]):

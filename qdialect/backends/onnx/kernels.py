@@ -36,6 +36,8 @@ DIRECT: Mapping[str, frozenset[str]] = {
     "nn.concat": _ANY,
     "nn.pad": _BYTES,
     **{kind.name: _BYTES for kind in nn.MAX_POOLS},
+    "nn.reduce_max": _BYTES,
+    "nn.reduce_min": _BYTES,
     "nn.squeeze": _ANY,
     "nn.unsqueeze": _ANY,
     "nn.expand": _ANY,

@@ -13,6 +13,7 @@ from qdialect.backends.onnx.indexing import INDEXING
 from qdialect.backends.onnx.kernels import DIRECT, Version, runs_on
 from qdialect.backends.onnx.plain import PLAIN, Call, Writer
 from qdialect.backends.onnx.qoperator import is_absorbed, write_kernel
+from qdialect.backends.onnx.reduction import REDUCTIONS
 from qdialect.behaviors import Rule
 from qdialect.dialects.nn import FullyConnectedOp, NNOp, PadOp, WindowOp
 from qdialect.dialects.nn.behaviors import BY_NAME
@@ -32,7 +33,7 @@ OTHERS: Mapping[str, Callable[[Any, Any], None]] = {
     "builtin.unrealized_conversion_cast": nodes.write_conversion,
 }
 
-FLOAT: Mapping[str, Writer] = {**PLAIN, **INDEXING}
+FLOAT: Mapping[str, Writer] = {**PLAIN, **INDEXING, **REDUCTIONS}
 """How each float op is written; `nn.fully_connected` is in `fully_connected.py`."""
 
 RENAMES = frozenset({"nn.constant", "quant.scast", "builtin.unrealized_conversion_cast"})

@@ -14,6 +14,7 @@ from qdialect.dialects.nn import (
     movement,
     normalization,
     pooling,
+    reduction,
     spatial_movement,
     tables,
     views,
@@ -97,6 +98,7 @@ from qdialect.dialects.nn.pooling import (
     MaxPool3DOp,
     WindowOp,
 )
+from qdialect.dialects.nn.reduction import ReduceMaxOp, ReduceMeanOp, ReduceMinOp, ReduceSumOp
 from qdialect.dialects.nn.spatial_movement import (
     DepthToSpaceOp,
     Im2colOp,
@@ -124,6 +126,7 @@ NN = Dialect(
         *movement.OPS,
         *normalization.OPS,
         *pooling.OPS,
+        *reduction.OPS,
         *spatial_movement.OPS,
         *tables.OPS,
         *views.OPS,
@@ -190,6 +193,10 @@ __all__ = [
     "PadOp",
     "PowOp",
     "ReciprocalOp",
+    "ReduceMaxOp",
+    "ReduceMeanOp",
+    "ReduceMinOp",
+    "ReduceSumOp",
     "ReluOp",
     "RepeatOp",
     "ReshapeOp",

@@ -18,6 +18,7 @@ from qdialect.dialects.nn import behaviors_sums as sums
 from qdialect.dialects.nn.base import shape_of
 from qdialect.dialects.nn.behaviors_functions import FUNCTIONS, AffineOf, prelu
 from qdialect.dialects.nn.behaviors_movement import MOVEMENT, values
+from qdialect.dialects.nn.behaviors_reduction import REDUCTIONS
 from qdialect.dialects.quant import quant_element
 
 if TYPE_CHECKING:
@@ -373,6 +374,7 @@ BEHAVIORS: tuple[Behavior, ...] = (
         transcendental=sums.softmax,
         interval=sums.between(0, 1),
     ),
+    *REDUCTIONS,
     *MOVEMENT,
 )
 

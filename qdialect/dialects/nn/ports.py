@@ -108,11 +108,12 @@ def _verify_tied(op: Operation, behavior: Behavior) -> None:
             )
         try:
             expected = carry_down(op, behavior, operands, index)
+            given = (result.qparams, canonical(result.qparams, value))
         except ValueError as error:
             raise VerifyException(f"'{op.name}' op fits no such shapes: {error}") from None
         if isinstance(expected, Illegal):
             raise VerifyException(f"'{op.name}' op cannot carry these qparams: {expected.reason}")
-        if expected not in (result.qparams, canonical(result.qparams, value)):
+        if expected not in given:
             raise VerifyException(
                 f"'{op.name}' op result must be quantized as {UniformType(expected)}, "
                 f"but is {result}"

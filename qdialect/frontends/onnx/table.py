@@ -8,7 +8,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from qdialect.dialects import nn
-from qdialect.frontends.onnx import compute, constants, indexing, movement, quantization
+from qdialect.frontends.onnx import (
+    compute,
+    constants,
+    indexing,
+    movement,
+    quantization,
+    reduction,
+)
 from qdialect.frontends.onnx.compute import Rule, same
 
 RULES: Mapping[tuple[str, str], Rule] = {
@@ -59,6 +66,11 @@ RULES: Mapping[tuple[str, str], Rule] = {
     ("", "MaxPool"): compute.max_pool,
     ("", "AveragePool"): compute.average_pool,
     ("", "GlobalAveragePool"): compute.global_average_pool,
+    ("", "GlobalMaxPool"): reduction.global_max_pool,
+    ("", "ReduceMax"): reduction.reduce(nn.ReduceMaxOp, axes_since=18, moves=True),
+    ("", "ReduceMin"): reduction.reduce(nn.ReduceMinOp, axes_since=18, moves=True),
+    ("", "ReduceMean"): reduction.reduce(nn.ReduceMeanOp, axes_since=18),
+    ("", "ReduceSum"): reduction.reduce(nn.ReduceSumOp, axes_since=13),
     ("", "Concat"): movement.concat,
     ("", "Reshape"): movement.reshape,
     ("", "Flatten"): movement.flatten,

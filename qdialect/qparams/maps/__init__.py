@@ -16,12 +16,13 @@ from qdialect.qparams.maps.join import Concat, Select
 from qdialect.qparams.maps.pad import Pad
 from qdialect.qparams.maps.reshape import Reshape
 from qdialect.qparams.maps.spatial import DepthToSpace, Im2col, SpaceToDepth
-from qdialect.qparams.maps.views import Flatten, Squeeze, Unsqueeze
+from qdialect.qparams.maps.views import First, Flatten, Squeeze, Unsqueeze
 
 __all__ = [
     "Broadcast",
     "Concat",
     "DepthToSpace",
+    "First",
     "Flatten",
     "Flip",
     "Gather",

@@ -11,6 +11,7 @@ from qdialect.qparams.grid import DYNAMIC, Shape
 from qdialect.qparams.legality import Code
 from qdialect.qparams.maps.base import IndexMap
 from qdialect.qparams.maps.composite import Composite
+from qdialect.qparams.maps.dims import ResizeNearest
 from qdialect.qparams.maps.reshape import Reshape
 
 
@@ -42,6 +43,21 @@ class Unsqueeze(Composite):
         target = tuple(1 if k in self.dims else next(sizes) for k in range(rank))
         groups = tuple((0 if k in self.dims else 1, 1) for k in range(rank))
         return (Reshape(target, groups),)
+
+
+@dataclass(frozen=True)
+class First(Composite):
+    """Index 0 of dimensions `dims`, which stay with size 1 (`keep`) or are removed: where
+    parameters that do not vary there are after a reduction."""
+
+    dims: tuple[int, ...]
+    keep: bool = True
+
+    def steps(self, shape: Shape) -> Sequence[IndexMap]:
+        if any(not 0 <= dim < len(shape) for dim in self.dims):
+            raise ValueError(f"cannot reduce dimensions {self.dims} of {shape}")
+        taken = ResizeNearest(tuple((0,) if k in self.dims else None for k in range(len(shape))))
+        return (taken,) if self.keep else (taken, Squeeze(self.dims))
 
 
 @dataclass(frozen=True)
