@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from qdialect.behaviors import BehaviorRegistry
     from qdialect.dialects.nn.components import Components
     from qdialect.interpreter.values import Kernel
+    from qdialect.rewrite.drift import Drift
     from qdialect.rewrite.remarks import RemarkLog
     from qdialect.targets.base import Target
 
@@ -47,6 +48,12 @@ def _new_log() -> RemarkLog:
     return RemarkLog()
 
 
+def _no_drift() -> Drift:
+    from qdialect.rewrite.drift import Drift
+
+    return Drift()
+
+
 @dataclass
 class QContext(Context):
     """An xDSL context plus what belongs to one qdialect session."""
@@ -57,6 +64,7 @@ class QContext(Context):
     #: how the interpreter runs ops that are not ours, by name
     kernels: dict[str, Kernel] = field(default_factory=dict[str, "Kernel"])
     remarks: RemarkLog = field(default_factory=_new_log)
+    drift: Drift = field(default_factory=_no_drift, compare=False)
     #: what analyses found out about the module that is being rewritten, by their class
     analyses: dict[type, object] = field(default_factory=dict[type, object], compare=False)
     _target: Target = field(default_factory=_default_target)

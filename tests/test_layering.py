@@ -57,7 +57,12 @@ LEAVES = ("qdialect.numerics.float_text", "qdialect.numerics.rounding")
 
 ONLY_LAZILY: dict[str, frozenset[str]] = {
     "context": frozenset(
-        {"qdialect.rewrite.remarks", "qdialect.targets", "qdialect.interpreter.values"}
+        {
+            "qdialect.interpreter.values",
+            "qdialect.rewrite.drift",
+            "qdialect.rewrite.remarks",
+            "qdialect.targets",
+        }
     ),
 }
 """Modules a part may import inside a function or for type checking only: a session makes

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from math import ceil, isfinite
 
 from xdsl.dialects.builtin import Float32Type, Float64Type
 from xdsl.ir import Operation, SSAValue
@@ -85,7 +86,7 @@ class CodeRanges:
                 continue
             pending.pop()
             for result, interval in zip(owner.results, self._results(owner), strict=True):
-                self._known[result] = self._assumed(result, interval)
+                self._known[result] = self._drifted(result, self._assumed(result, interval))
         return self._noted(self._known[value])
 
     def real(self, value: SSAValue) -> Interval | None:
@@ -129,6 +130,17 @@ class CodeRanges:
         if found is not None and found.assuming:
             self.assumed.add(found.assuming)
         return found
+
+    def _drifted(self, value: SSAValue, found: Interval | None) -> Interval | None:
+        """With what `value` was before rewrites that were not exact: a proof holds for the
+        program as it was as well, so that bounds add up."""
+        moved, params = self._session.drift.of(value), qparams_of(value)
+        if not moved or found is None:
+            return found
+        if params is None or not isfinite(moved):
+            return anything(value)
+        whole = Interval(*params.storage.full_range)
+        return found.widened(ceil(moved / min(params.scale_list()))).cut(whole)
 
     def _assumed(self, value: SSAValue, found: Interval | None) -> Interval | None:
         """`found` cut to the real range that the IR states for `value`, if that is trusted."""

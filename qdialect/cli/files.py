@@ -83,10 +83,11 @@ def save_arrays(path: Path, arrays: Arrays) -> None:
 def remarks_output(sessions: Sequence[QContext], name: str | None) -> None:
     """The remarks of sessions: JSON to the file `name`, or lines to standard error."""
     remarks = [remark for ctx in sessions for remark in ctx.remarks.remarks]
+    outputs = [bound for ctx in sessions for bound in ctx.remarks.outputs]
     if name is None:
-        for remark in remarks:
-            print(remark, file=sys.stderr)
+        for line in (*remarks, *(bound for bound in outputs if bound.real)):
+            print(line, file=sys.stderr)
         return
     from qdialect.rewrite.remarks import RemarkLog
 
-    save_text(Path(name), RemarkLog(remarks).to_json() + "\n")
+    save_text(Path(name), RemarkLog(remarks, outputs).to_json() + "\n")

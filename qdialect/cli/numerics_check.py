@@ -1,14 +1,15 @@
 """`--verify-numerics`: after each pass, the interpreter before against after.
 
-A pass whose rewrites all were exact must not change one bit.  Rewrites with a weaker
-contract add up to a budget of quantization steps; one that may remove a clip or
-choose other qparams lifts the limit, and then the difference is only told.
+A pass whose rewrites all were exact must not change one bit.  What rewrites with a
+weaker contract do to each result is bounded by the ops below them (`rewrite.summary`);
+where there is no bound, because a clip may be gone or qparams are others, the difference
+is only told.
 """
 
 from __future__ import annotations
 
-import math
 import sys
+from math import inf, isinf
 from typing import Any
 
 from numpy.typing import NDArray
@@ -30,7 +31,8 @@ from qdialect.interpreter import (
     random_inputs,
 )
 from qdialect.passes.manager import Instrumentation
-from qdialect.rewrite.remarks import Remark
+from qdialect.rewrite.remarks import OutputBound
+from qdialect.rewrite.summary import summarize
 from qdialect.transforms.fold_interface import ROUNDING
 
 
@@ -51,17 +53,23 @@ class NumericsCheck(Instrumentation):
     @override
     def after_pass(self, name: str, module: ModuleOp) -> None:
         assert self._before is not None
-        allowed = allowed_steps(self._ctx.remarks.remarks[self._seen :])
+        bounds = summarize(self._ctx, module, self._seen)
         for op in module.ops:
             if isinstance(op, FuncOp) and not op.is_declaration:
-                self._check_function(name, self._before, module, op, allowed)
+                own = [bound for bound in bounds if bound.function == op.sym_name.data]
+                self._check_function(name, self._before, module, op, own)
 
     def _check_function(
-        self, name: str, before: ModuleOp, after: ModuleOp, function: FuncOp, allowed: float
+        self,
+        name: str,
+        before: ModuleOp,
+        after: ModuleOp,
+        function: FuncOp,
+        bounds: list[OutputBound],
     ) -> None:
         symbol = function.sym_name.data
         try:
-            worst = worst_difference(self._ctx, before, after, function, self._samples)
+            found = differences(self._ctx, before, after, function, self._samples)
         except UnsupportedError as error:
             print(
                 f"note: numerics of @{symbol} not compared after {name}: {error.message}",
@@ -74,7 +82,13 @@ class NumericsCheck(Instrumentation):
                 where=error.where or op_where(function),
                 code="numerics",
             ) from None
-        if worst.max_steps > allowed:
+        for bound, worst in zip(bounds, found, strict=True):
+            self._judge(name, function, bound, worst)
+
+    def _judge(self, name: str, function: FuncOp, bound: OutputBound, worst: Difference) -> None:
+        symbol, floats = function.sym_name.data, isinf(bound.steps)
+        allowed = bound.real if floats else bound.steps
+        if (worst.max_abs if floats else worst.max_steps) > allowed * (1 + 2.0**-20):
             raise InputError(
                 f"pass '{name}' changed the results of @{symbol} by up to {worst.max_steps:g} "
                 f"steps in {worst.share_differing:.2%} of the elements; "
@@ -90,22 +104,10 @@ class NumericsCheck(Instrumentation):
             )
 
 
-def allowed_steps(remarks: list[Remark]) -> float:
-    """How far results may move after the rewrites these remarks tell of."""
-    total = 0.0
-    for remark in remarks:
-        if remark.kind != "fired" or remark.contract == "exact":
-            continue
-        if remark.contract in ("saturation", "relaxed"):
-            return math.inf
-        total += max(remark.steps, 1.0)
-    return total
-
-
-def worst_difference(
+def differences(
     ctx: QContext, before: ModuleOp, after: ModuleOp, function: FuncOp, samples: int
-) -> Difference:
-    """The largest difference of any result of `function` over random inputs."""
+) -> list[Difference]:
+    """The largest difference of each result of `function` over random inputs."""
     symbol = function.sym_name.data
     first, second = Interpreter(ctx, before), Interpreter(ctx, after)
     old, new = first.function(symbol).function_type, function.function_type
@@ -113,7 +115,7 @@ def worst_difference(
     gives = list(zip(old.outputs.data, new.outputs.data, strict=True))
     notes = function.arg_attrs or [None] * len(takes)
     roundings = [note.data.get(ROUNDING) if note else None for note in notes]
-    worst = Difference(0.0, 0.0, 0.0, math.inf, None)
+    worst = [Difference(0.0, 0.0, 0.0, inf, None)] * len(gives)
     for seed in range(samples):
         inputs = random_inputs(first.function(symbol), seed, boundary=seed % 2 == 1)
         reference = first.run(inputs, symbol)
@@ -124,9 +126,10 @@ def worst_difference(
         results = second.run(given, symbol)
         # Judged as the interface was; the types come the other way round.
         results = [converted(ctx, y, b, a) for y, (a, b) in zip(results, gives, strict=True)]
-        for found in compare_all(reference, results, old.outputs.data):
-            if found.max_steps > worst.max_steps or (worst.is_equal and not found.is_equal):
-                worst = found
+        for index, found in enumerate(compare_all(reference, results, old.outputs.data)):
+            known = worst[index]
+            if found.max_steps > known.max_steps or (known.is_equal and not found.is_equal):
+                worst[index] = found
     return worst
 
 

@@ -13,6 +13,7 @@ from qdialect.context import QContext
 from qdialect.dialects.verifier import op_where, verify_module
 from qdialect.errors import InputError, QError, culprit, foreign_frame, foreign_module
 from qdialect.passes.pipeline import PassSpec
+from qdialect.rewrite.summary import summarize
 
 Passes = Sequence[tuple[PassSpec, ModulePass]]
 
@@ -77,6 +78,7 @@ class PassManager:
             last = len(self.passes) - 1
             for index, (spec, instance) in enumerate(self.passes):
                 self._run_pass(spec.name, instance, module, self.verify_each or index == last)
+            self.ctx.remarks.outputs = summarize(self.ctx, module)
         finally:
             self._tell(lambda watcher: watcher.after_pipeline())
 

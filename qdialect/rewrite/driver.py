@@ -21,6 +21,7 @@ from qdialect.analysis.ranges import ranges
 from qdialect.dialects.nn.base import KEY
 from qdialect.errors import QError
 from qdialect.numerics.contract import Contract, Numerics
+from qdialect.rewrite.provenance import Provenance
 from qdialect.rewrite.remarks import Remark, key_text, location_text
 from qdialect.rewrite.rule import Refusal, Rule
 
@@ -37,12 +38,17 @@ class Rewriter:
     """
 
     def __init__(
-        self, push: Any, behaviors: BehaviorRegistry, changed: Callable[[Operation], None]
+        self,
+        push: Any,
+        behaviors: BehaviorRegistry,
+        changed: Callable[[Operation], None],
+        provenance: Provenance,
     ) -> None:
         self._push = push
         self._behaviors = behaviors
         self._changed = changed
         self.root: Operation | None = None
+        self._provenance = provenance
 
     def insert(self, op: Operation, before: Operation, keep: Operation | None = None) -> None:
         """Insert `op` before `before`, as the successor of `keep` (default: the root)."""
@@ -70,6 +76,9 @@ class Rewriter:
         """Send every use of `old` to `new`; the name hint goes along."""
         if old is new:
             return
+        self._provenance.replaced(old, new)
+        if isinstance(new.owner, Operation):
+            self._changed(new.owner)
         if new.name_hint is None:
             new.name_hint = old.name_hint
         users: dict[Operation, list[int]] = {}
@@ -88,6 +97,7 @@ class Rewriter:
     def set_operand(self, op: Operation, index: int, value: SSAValue) -> None:
         """Send one use to `value`; erases the old definition if that was its last."""
         old = op.operands[index]
+        self._provenance.bypassed(op, index)
         op.operands[index] = value
         self._changed(op)
         self.drop(old)
@@ -117,6 +127,7 @@ class Rewriter:
             if op.parent is None:
                 continue
             operands = list(dict.fromkeys(op.operands))
+            self._provenance.erased(op)
             op.detach()
             op.erase()
             for value in operands:
@@ -187,6 +198,7 @@ class Driver:
         self._queue: deque[Operation] = deque()
         self._queued: set[Operation] = set()
         self._refusals: dict[tuple[Operation, str], Refusal] = {}
+        self._provenance = Provenance(session)
 
     def run(self, module: Operation) -> int:
         """Rewrite until nothing fires; returns how many rewrites fired.
@@ -205,7 +217,9 @@ class Driver:
         # Many rescales may each move through many ops: no op sees more of them than
         # there are ops, while rules in a circle come back to one place for ever.
         here: Counter[Attribute] = Counter()
-        rewriter = Rewriter(self._push, self.session.behaviors, self._operand_changed)
+        rewriter = Rewriter(
+            self._push, self.session.behaviors, self._operand_changed, self._provenance
+        )
         fired = 0
         while self._queue:
             op = self._queue.popleft()
@@ -259,6 +273,7 @@ class Driver:
             self._log(op, rule, verdict)
             self._push(op)
             rewriter.root = op
+            self._provenance.begin(verdict)
             rule.rewrite(match, rewriter)
             return True
         return False

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import asdict, dataclass, field
+from math import isfinite
 from typing import Any, Literal
 
 from xdsl.dialects.builtin import FileLineColLoc, FusedLoc, NameLoc, StringAttr
@@ -40,11 +41,52 @@ class Remark:
         return f"{place}remark: {name} {tail}"
 
 
+@dataclass(frozen=True)
+class OutputBound:
+    """How far one result of a function may be from what it first was.
+
+    `contract` is the weakest class of `causes`, the rewrites above it; `steps` and `real`
+    (its quantization steps, real units) are infinite where there is no bound, and
+    `blocked` names the ops whose results move without one.
+    """
+
+    function: str
+    result: int
+    contract: str
+    steps: float
+    real: float
+    causes: list[Remark]
+    blocked: list[str]
+
+    def __str__(self) -> str:
+        text = f"@{self.function} result #{self.result}: {self.contract}"
+        if self.real:
+            known = f"at most {self.steps:g} steps" if isfinite(self.steps) else "no bound"
+            text += f", {known} off after {len(self.causes)} rewrites"
+        return text + (f", none through {', '.join(self.blocked)}" if self.blocked else "")
+
+    def as_json(self) -> dict[str, Any]:
+        """Plain values; null for no bound, causes by rule, key and location."""
+        return {
+            "function": self.function,
+            "result": self.result,
+            "contract": self.contract,
+            "steps": self.steps if isfinite(self.steps) else None,
+            "real": self.real if isfinite(self.real) else None,
+            "causes": [
+                {"rule": c.rule, "key": c.key, "location": c.location, "contract": c.contract}
+                for c in self.causes
+            ],
+            "blocked": self.blocked,
+        }
+
+
 @dataclass
 class RemarkLog:
-    """The remarks of a session, in the order they were made."""
+    """The remarks of a session, in the order they were made, and what they add up to."""
 
     remarks: list[Remark] = field(default_factory=list["Remark"])
+    outputs: list[OutputBound] = field(default_factory=list["OutputBound"])
 
     def add(self, remark: Remark) -> None:
         self.remarks.append(remark)
@@ -66,7 +108,8 @@ class RemarkLog:
 
     def to_json(self) -> str:
         entries: list[dict[str, Any]] = [asdict(remark) for remark in self.remarks]
-        return json.dumps({"version": 1, "remarks": entries}, indent=1)
+        outputs = [bound.as_json() for bound in self.outputs]
+        return json.dumps({"version": 1, "remarks": entries, "outputs": outputs}, indent=1)
 
 
 def location_text(location: Attribute) -> str:

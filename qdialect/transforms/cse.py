@@ -26,8 +26,10 @@ from xdsl.ir import Block, Operation, SSAValue
 from xdsl.passes import ModulePass
 from xdsl.traits import is_side_effect_free
 
+from qdialect.context import session
 from qdialect.dialects.nn import keys_of
 from qdialect.dialects.nn.base import KEY
+from qdialect.rewrite.drift import Drift
 
 
 @dataclass(frozen=True)
@@ -37,13 +39,14 @@ class Cse(ModulePass):
     name = "cse"
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
+        drift = session(ctx).drift
         for inner in list(op.walk()):
             for region in inner.regions:
                 for block in region.blocks:
-                    _merge(block)
+                    _merge(block, drift)
 
 
-def _merge(block: Block) -> None:
+def _merge(block: Block, drift: Drift) -> None:
     survivor: dict[SSAValue, SSAValue] = {}
     known: dict[Hashable, Operation] = {}
     dead: list[Operation] = []
@@ -58,6 +61,7 @@ def _merge(block: Block) -> None:
             continue
         for old, new in zip(op.results, earlier.results, strict=True):
             survivor[old] = new
+            drift.carry(old, new)
             if new.name_hint is None:
                 new.name_hint = old.name_hint
         _gather_keys(earlier, op)

@@ -75,6 +75,7 @@ def _fold_arguments(ctx: QContext, function: FuncOp) -> None:
             notes[index][ROUNDING] = StringAttr(rounding.value)
         set_type(argument, casts[0].result.type)
         for cast in casts:
+            ctx.drift.carry(cast.result, argument)
             cast.result.replace_all_uses_with(argument)
             cast.detach()
             cast.erase()
