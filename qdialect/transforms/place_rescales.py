@@ -97,6 +97,9 @@ class PlaceRescales(ModulePass):
                 reason=contract.note,
             )
         )
+        if contract.level is not Numerics.EXACT:
+            for result in op.results:
+                session.drift.record(result, len(session.remarks.remarks) - 1, contract)
 
     def _report(
         self, session: QContext, op: ModuleOp, model: Model, before: int, solution: Solution

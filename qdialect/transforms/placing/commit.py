@@ -15,6 +15,7 @@ from qdialect.dialects.quant import DCastOp, QCastOp, RescaleOp, UniformType
 from qdialect.numerics.contract import Contract
 from qdialect.qparams import QParams
 from qdialect.rewrite import Rewriter, retyped
+from qdialect.rewrite.provenance import Provenance
 from qdialect.transforms.absorption import Down, Up, absorb_down, absorb_up
 from qdialect.transforms.choice_constants import Counterpart
 from qdialect.transforms.placing.model import Model, Place
@@ -36,7 +37,7 @@ class Commit:
         self.model = model
         self.moved: list[RescaleOp] = []
         self.absorbed: list[tuple[Operation, str, Contract]] = []
-        self._rewriter = Rewriter(_ignore, session.behaviors, _ignore)
+        self._rewriter = Rewriter(_ignore, session.behaviors, _ignore, Provenance(session))
         self._states = {
             what: states[variable] + lowest for what, (variable, lowest) in model.variables.items()
         }
@@ -46,6 +47,7 @@ class Commit:
         self._dead: list[Operation] = []
 
     def run(self) -> None:
+        uses = self._uses_of_moved()
         for op in self.model.states.ops:
             rescale = movable(op)
             node = self.model.states.commuting.get(op)
@@ -55,9 +57,34 @@ class Commit:
                 self._commuting(node)
             else:
                 self._other(op)
+        self._hand_on(uses)
         for op in reversed(self._dead):
             op.detach()
             op.erase()
+
+    def _uses_of_moved(self) -> dict[SSAValue, list[tuple[Operation, int]]]:
+        """Who uses what earlier rewrites have moved, as long as uses are the old ones."""
+        if not self.session.drift.own:
+            return {}
+        results = (value for op in self.model.states.ops for value in op.results)
+        return {value: [(u.operation, u.index) for u in value.uses] for value in results}
+
+    def _hand_on(self, uses: dict[SSAValue, list[tuple[Operation, int]]]) -> None:
+        """Let what was known of a value that is gone hold of what is used in its place."""
+        drift, dead = self.session.drift, set(self._dead)
+        for value, old_uses in uses.items():
+            if value.owner not in dead or value not in drift.own:
+                continue
+            heirs: list[tuple[SSAValue, float, float]] = []
+            for user, index in old_uses:
+                if user in dead and isinstance(user, RescaleOp):
+                    heirs.append((user.result, 1.0, max(user.result_qparams.scale_list())))
+                    continue
+                new = self._new.get(user.results[0]) if user.results else None
+                now = new.owner if new is not None else user
+                assert isinstance(now, Operation)
+                heirs.append((now.operands[index], 1.0, 0.0))
+            drift.hand_on(value, heirs)
 
     def state(self, what: Operation | Place) -> int:
         return self._states.get(what, 0)
