@@ -45,10 +45,10 @@ class Islands:
                 v in self.lands and (v in self.derived or v.has_one_use()) for v in tied
             ) and not all(constant_of(v) for v in tied):
                 self.lands.update(op.results)
-        elif not behavior.is_tied and all(
+        elif all(
             op.operands[i] in self.derived or constant_of(op.operands[i])
             for i in range(len(op.operands))
-            if behavior.operand_port(i).rule is PortRule.REQUANT
+            if behavior.operand_port(i).rule in (PortRule.REQUANT, PortRule.TIED)
         ):
             self.lands.update(op.results)
 

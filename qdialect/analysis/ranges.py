@@ -188,7 +188,7 @@ class CodeRanges:
         behavior = self._session.behaviors.get(op)
         if behavior is None:
             return [anything(result) for result in op.results]
-        if behavior.is_tied:
+        if behavior.commutes:
             return self._tied(op, behavior)
         if len(op.results) > 1 or qparams_of(op.results[0]) is None:
             return [bounds_of(result) for result in op.results]

@@ -1,4 +1,4 @@
-"""Kernels of batch normalization and softmax."""
+"""Kernels of batch normalization, local response normalization and softmax."""
 
 from __future__ import annotations
 
@@ -46,4 +46,27 @@ def _normalized(x: Array, axis: int) -> Array:
     return e / e.sum(axis=axis, keepdims=True)
 
 
-KERNELS: Mapping[str, Kernel] = {nn.BatchNormOp.name: _batch_norm, nn.SoftmaxOp.name: _softmax}
+def _lrn(op: Operation, operands: Sequence[Array], evaluation: Evaluation) -> list[Array]:
+    """x / (bias + alpha / size * sum of squares)^beta; in float64 with quantized types."""
+    if is_quantized(op):
+        real = _responses(op, load(operands[0], op.operands[0].type).approx)
+        return stored(op, Real.floats(real), evaluation)
+    return plain(op, _responses(op, widened(operands[0])), evaluation)
+
+
+def _responses(op: Operation, x: Array) -> Array:
+    v, kind = properties(op), x.dtype.type
+    before = (v["size"] - 1) // 2
+    widths = [(0, 0)] * x.ndim
+    widths[1] = (before, v["size"] - 1 - before)
+    padded = np.pad(x * x, widths)
+    windows = np.lib.stride_tricks.sliding_window_view(padded, v["size"], axis=1)
+    scaled = kind(v["bias"]) + kind(v["alpha"] / v["size"]) * windows.sum(axis=-1, dtype=x.dtype)
+    return x * scaled ** kind(-v["beta"])
+
+
+KERNELS: Mapping[str, Kernel] = {
+    nn.BatchNormOp.name: _batch_norm,
+    nn.LrnOp.name: _lrn,
+    nn.SoftmaxOp.name: _softmax,
+}

@@ -35,6 +35,7 @@ from qdialect.numerics.contract import EXACT, Contract
 from qdialect.qparams import QParams
 from qdialect.qparams.legality import Illegal
 from qdialect.rewrite import Refusal, Rewriter, Rule, retyped
+from qdialect.transforms.passage import is_passable, passage
 from qdialect.transforms.rule_pass import (
     RulePass,
     keeps_order,
@@ -62,11 +63,15 @@ class HoistThroughTied(Rule[_Rescaled]):
     def roots(self) -> Iterable[str]:
         return (RescaleOp.name,)
 
+    def accepts(self, behavior: Behavior) -> bool:
+        """Whether the rule is about ops with this declaration."""
+        return behavior.commutes
+
     def match(self, op: Operation) -> _Rescaled | None:
         assert isinstance(op, RescaleOp)
         owner = op.input.owner
         behavior = self.session.behaviors.get(owner) if isinstance(owner, Operation) else None
-        if behavior is None or not behavior.commutes or not isinstance(owner, Operation):
+        if behavior is None or not isinstance(owner, Operation) or not self.accepts(behavior):
             return None
         if op.fixed_point is not None:
             return None
@@ -95,12 +100,9 @@ class HoistThroughTied(Rule[_Rescaled]):
         above = self._above(match)
         if isinstance(above, Illegal):
             return Refusal(above.code, above.reason)
-        inside = all(inside_bounds(v, self.session) for v in tied)
-        if not (
-            keeps_order(match.behavior, match.op, sources, inside=inside)
-            and keeps_order(match.behavior, match.op, above, inside=True)
-        ):
-            return Refusal("levels", "no code stands for a constant it compares with")
+        contract = self.contract(match, above)
+        if isinstance(contract, Refusal):
+            return contract
         kinds = [v.type for v in match.op.operands]
         for index, params in zip(tied_operands(match.op, match.behavior), above, strict=True):
             kinds[index] = with_qparams(match.op.operands[index], params)
@@ -108,7 +110,18 @@ class HoistThroughTied(Rule[_Rescaled]):
         refusal = refuse_types(self.session, match.behavior, match.op, kinds, results)
         below = [r.result_qparams for r in match.rescales]
         growths = (refuse_growth(below, params) for params in above)
-        return refusal or next(filter(None, growths), EXACT)
+        return refusal or next(filter(None, growths), contract)
+
+    def contract(self, match: _Rescaled, above: Sequence[QParams]) -> Contract | Refusal:
+        """What an op whose tied operands get the qparams `above` may change."""
+        tied = [match.op.operands[i] for i in tied_operands(match.op, match.behavior)]
+        sources = [q for v in tied if (q := qparams_of(v)) is not None]
+        inside = all(inside_bounds(v, self.session) for v in tied)
+        if keeps_order(match.behavior, match.op, sources, inside=inside) and keeps_order(
+            match.behavior, match.op, above, inside=True
+        ):
+            return EXACT
+        return Refusal("levels", "no code stands for a constant it compares with")
 
     def _above(self, match: _Rescaled) -> list[QParams] | Illegal:
         return carry_up(match.op, match.behavior, [r.result_qparams for r in match.rescales])
@@ -132,6 +145,20 @@ class HoistThroughTied(Rule[_Rescaled]):
             rewriter.replace(rescale, [result])
 
 
+class HoistThroughBounded(HoistThroughTied):
+    """rescale(f(x)) ~ f(rescale(x)) for tied ports of an op that computes; see `passage`."""
+
+    name = "hoist-through-bounded"
+
+    def accepts(self, behavior: Behavior) -> bool:
+        return is_passable(behavior)
+
+    def contract(self, match: _Rescaled, above: Sequence[QParams]) -> Contract | Refusal:
+        tied = [match.op.operands[i] for i in tied_operands(match.op, match.behavior)]
+        pairs = list(zip(tied, above, strict=True))
+        return passage(self.session, match.op, match.behavior, pairs, match.rescales[0].rounding)
+
+
 @dataclass(frozen=True)
 class HoistRescale(RulePass):
     """Move rescales above movement and order-preserving ops; see the module."""
@@ -139,4 +166,4 @@ class HoistRescale(RulePass):
     name = "hoist-rescale"
 
     def rules(self, session: QContext) -> Sequence[Rule[Any]]:
-        return (HoistThroughTied(session),)
+        return (HoistThroughTied(session), HoistThroughBounded(session))

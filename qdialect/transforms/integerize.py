@@ -39,6 +39,7 @@ from qdialect.analysis.codes import qparams_of
 from qdialect.analysis.islands import Islands
 from qdialect.analysis.ranges import seen_qparams
 from qdialect.behaviors import Rule as PortRule
+from qdialect.behaviors.flow import carry_all_down, tied_operands
 from qdialect.context import QContext
 from qdialect.dialects.nn.constants import ConstantOp, constant_array, constant_of
 from qdialect.dialects.nn.ports import bias_matches
@@ -101,7 +102,7 @@ class IntegerizeOp(Rule[Quantized]):
         if not isinstance(owner, Operation) or len(owner.results) != 1:
             return None
         behavior = self.session.behaviors.get(owner)
-        if behavior is None or behavior.is_tied or qparams_of(op.result) is None:
+        if behavior is None or behavior.commutes or qparams_of(op.result) is None:
             return None
         return Quantized(op, owner, behavior)
 
@@ -124,6 +125,8 @@ class IntegerizeOp(Rule[Quantized]):
             if isinstance(codes, Refusal):
                 return codes
             operands.append(codes)
+        if match.behavior.is_tied and not self._keeps_qparams(match, operands):
+            return Refusal("tied", f"'{match.op.name}' gives the qparams it takes, not others")
             if index in match.behavior.nonzero and self._may_be_zero(codes):
                 role = match.behavior.operand_port(index).role
                 return Refusal("undefined", f"the {role} may be 0")
@@ -135,6 +138,13 @@ class IntegerizeOp(Rule[Quantized]):
             [match.cast.result.type],
         )
         return refusal or contract
+
+    def _keeps_qparams(self, match: Quantized, operands: Sequence[SSAValue]) -> bool:
+        """Whether an op with tied ports takes what it is to give."""
+        tied = [operands[i] for i in tied_operands(match.op, match.behavior)]
+        params = [q for v in tied if (q := qparams_of(v)) is not None]
+        carried = carry_all_down(match.op, match.behavior, params)
+        return carried == [qparams_of(match.cast.result)]
 
     def _may_be_zero(self, codes: SSAValue) -> bool:
         params, constant = seen_qparams(codes, self.session), constant_of(codes)
@@ -155,6 +165,8 @@ class IntegerizeOp(Rule[Quantized]):
             return cast.input if cast and self._is_bias(match, cast) else operand
         if cast is not None and qparams_of(cast.input) is not None:
             return cast.input
+        if port.rule is PortRule.TIED:
+            return Refusal("float-operand", f"the {port.role} is not dequantized")
         scalar = exact_copy(operand, self.session)
         if scalar is None:
             return Refusal("float-operand", f"the {port.role} is not dequantized")

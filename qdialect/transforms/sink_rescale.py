@@ -10,7 +10,8 @@ rescaled from equal qparams; for a maximum or minimum a constant will do,
     max(rescale_{a->b}(x), c)  ->  rescale_{a->b}(max(x, c'))
 
 if on all codes some c' gives the same: one that is rescaled to c, or, where c is never
-the result, one that never is.
+the result, one that never is. An op with tied ports that does not commute (an average on
+one scale, a local response normalization) lets a rescale pass within a bound.
 
 For example
 
@@ -44,6 +45,7 @@ from qdialect.qparams import QParams
 from qdialect.qparams.legality import Illegal
 from qdialect.rewrite import Refusal, Rewriter, Rule, retyped
 from qdialect.transforms.choice_constants import Counterpart, constant_operand, counterpart
+from qdialect.transforms.passage import is_passable, passage
 from qdialect.transforms.rule_pass import (
     RulePass,
     keeps_order,
@@ -100,11 +102,12 @@ class SinkThroughTied(Rule[_Tied]):
         if isinstance(sources, Illegal):
             return Refusal(sources.code, sources.reason)
         for rescale in match.rescales:
-            blocker = self._blocking_user(rescale)
+            blocker = self._blocking_user(match.op, rescale)
             if blocker is not None:
                 return Refusal("multi-use", f"'{blocker.name}' needs the rescaled value")
-        if not self._same_order(match):
-            return Refusal("levels", "no code stands for a constant it compares with")
+        contract = self.contract(match, sources)
+        if isinstance(contract, Refusal):
+            return contract
         constants = self._constants(match)
         if isinstance(constants, Refusal):
             return constants
@@ -117,7 +120,17 @@ class SinkThroughTied(Rule[_Tied]):
         )
         above = [r.input_qparams for r in match.rescales]
         growths = (refuse_growth(above, qparams) for qparams in sources)
-        return refusal or next(filter(None, growths), EXACT)
+        return refusal or next(filter(None, growths), contract)
+
+    def contract(self, match: _Tied, sources: Sequence[QParams]) -> Contract | Refusal:
+        """What an op whose results get the qparams `sources` may change."""
+        if not self._same_order(match):
+            return Refusal("levels", "no code stands for a constant it compares with")
+        return EXACT
+
+    def lets_pass(self, user: Operation, behavior: Behavior) -> bool:
+        """Whether another user of the rescaled value may take it below itself."""
+        return behavior.commutes
 
     def _results(self, match: _Tied) -> list[QParams]:
         known = [qparams_of(result) for result in match.op.results]
@@ -187,13 +200,13 @@ class SinkThroughTied(Rule[_Tied]):
             kinds[one.index] = with_qparams(match.op.operands[one.index], one.params)
         return kinds
 
-    def _blocking_user(self, rescale: RescaleOp) -> Operation | None:
+    def _blocking_user(self, op: Operation, rescale: RescaleOp) -> Operation | None:
         """A user that a sunk rescale would still have to serve, if there is one."""
         if rescale.result.has_one_use():
             return None
         for user in users(rescale.result):
             behavior = self.session.behaviors.get(user)
-            if behavior is None or not behavior.commutes:
+            if user is not op and (behavior is None or not self.lets_pass(user, behavior)):
                 return user
         return None
 
@@ -225,6 +238,23 @@ class SinkThroughTied(Rule[_Tied]):
         rewriter.replace(match.op, below)
 
 
+class SinkThroughBounded(SinkThroughTied):
+    """f(rescale(x), ...) ~ rescale(f(x, ...)) for tied ports of an op that computes; see
+    `passage`."""
+
+    name = "sink-through-bounded"
+
+    def roots(self) -> Iterable[str]:
+        return self.session.behaviors.names_with(is_passable)
+
+    def contract(self, match: _Tied, sources: Sequence[QParams]) -> Contract | Refusal:
+        pairs = [(r.input, r.result_qparams) for r in match.rescales]
+        return passage(self.session, match.op, match.behavior, pairs, match.rounding)
+
+    def lets_pass(self, user: Operation, behavior: Behavior) -> bool:
+        return False
+
+
 @dataclass(frozen=True)
 class SinkRescale(RulePass):
     """Move rescales below movement and order-preserving ops; see the module."""
@@ -232,4 +262,4 @@ class SinkRescale(RulePass):
     name = "sink-rescale"
 
     def rules(self, session: QContext) -> Sequence[Rule[Any]]:
-        return (SinkThroughTied(session),)
+        return (SinkThroughTied(session), SinkThroughBounded(session))

@@ -156,6 +156,14 @@ FLOAT_OPS: list[tuple[type, str, list[np.ndarray], dict[str, Any], dict[str, Any
         {"alpha": 0.125, "beta": 0.5},
     ),
     (nn.HardSwishOp, "HardSwish", [normal(200) * 4], {}, {}),
+    (nn.LrnOp, "LRN", [normal(2, 7, 3, 4)], {"size": 3, "alpha": 0.5}, {"size": 3, "alpha": 0.5}),
+    (
+        nn.LrnOp,
+        "LRN",
+        [normal(2, 9, 5, 2)],
+        {"size": 5, "alpha": 0.25, "beta": 0.5, "bias": 2.0},
+        {"size": 5, "alpha": 0.25, "beta": 0.5, "bias": 2.0},
+    ),
     (nn.SoftmaxOp, "Softmax", [normal(3, 40, 2)], {"axis": 1}, {"axis": 1}),
     (
         nn.BatchNormOp,

@@ -162,6 +162,22 @@ def test_batch_norm_with_irrational_roots() -> None:
     assert np.array_equal(run(nn.BatchNormOp, operands, uniform(b)), quantized(real, b))
 
 
+@pytest.mark.parametrize("size", [1, 2, 3, 9])
+def test_lrn(size: int) -> None:
+    rng = np.random.default_rng(55)
+    a = QParams.per_tensor("i8", 0.05, 3)
+    x = random_stored(rng, (2, 5, 3), a)
+    real = (x.astype(np.float64) - 3) * 0.05
+    steps = np.empty(x.shape)
+    for n, c, i in np.ndindex(x.shape):
+        near = real[n, max(0, c - (size - 1) // 2) : c + size // 2 + 1, i]
+        steps[n, c, i] = real[n, c, i] / (1.5 + 0.5 / size * (near**2).sum()) ** 0.75 / 0.05
+    assert np.abs(steps % 1 - 0.5).min() > 1e-9, "a tie would decide by luck"
+    p = {"size": size, "alpha": 0.5, "bias": 1.5}
+    got = run(nn.LrnOp, [(x, uniform(a))], uniform(a), **p)
+    assert np.array_equal(got, np.clip(np.rint(steps) + 3, -128, 127))
+
+
 def test_softmax() -> None:
     rng = np.random.default_rng(54)
     a, b = QParams.per_tensor("i8", 0.05, 3), QParams.per_tensor("u8", 1 / 256)

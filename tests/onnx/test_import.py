@@ -96,6 +96,8 @@ UNARY: list[tuple[str, str, list[int], dict[str, Any]]] = [
     ("GlobalAveragePool", "nn.global_avg_pool3d", VOLUME, {}),
     # forms we do not map stay nodes
     ("Softsign", "onnx.node", [3, 5], {}),
+    ("LRN", "nn.lrn", IMAGE, {"size": 3}),
+    ("LRN", "nn.lrn", IMAGE, {"size": 5, "alpha": 0.5, "beta": 0.5, "bias": 2.0}),
     ("ReduceMean", "nn.reduce_mean", [3, 5], {"axes": [1]}),
     ("ReduceMax", "nn.reduce_max", IMAGE, {"axes": [-1, 1], "keepdims": 0}),
     ("ReduceMin", "nn.reduce_min", IMAGE, {}),

@@ -81,7 +81,7 @@ from qdialect.dialects.nn.movement import (
     SliceOp,
     TransposeOp,
 )
-from qdialect.dialects.nn.normalization import BatchNormOp, SoftmaxOp
+from qdialect.dialects.nn.normalization import BatchNormOp, LrnOp, SoftmaxOp
 from qdialect.dialects.nn.pooling import (
     AVERAGE_POOLS,
     GLOBAL_AVERAGE_POOLS,
@@ -180,6 +180,7 @@ __all__ = [
     "Im2colOp",
     "LeakyReluOp",
     "LogOp",
+    "LrnOp",
     "MatMulOp",
     "MaxPool1DOp",
     "MaxPool2DOp",

@@ -374,6 +374,14 @@ BEHAVIORS: tuple[Behavior, ...] = (
         transcendental=sums.softmax,
         interval=sums.between(0, 1),
     ),
+    Behavior(
+        "nn.lrn",
+        (Port("input", Rule.TIED),),
+        (Port("result", Rule.TIED),),
+        gain=gains.lrn,
+        interval=sums.lrn_interval,
+        transcendental=sums.lrn,
+    ),
     *REDUCTIONS,
     *MOVEMENT,
 )

@@ -5,6 +5,8 @@ Contractions need none: theirs follows from the accumulator (`analysis/gain.py`)
 
 from __future__ import annotations
 
+from math import sqrt
+
 from xdsl.ir import Operation
 
 from qdialect.behaviors.declaration import Gain, Sizes
@@ -25,6 +27,21 @@ def alpha(op: Operation, operand: int, sizes: Sizes) -> float | None:
 
 def hard_sigmoid(op: Operation, operand: int, sizes: Sizes) -> float | None:
     return abs(values(op)["alpha"])
+
+
+def lrn(op: Operation, operand: int, sizes: Sizes) -> float | None:
+    """y_i = x_i u^-beta with u = bias + alpha / n * sum x_j^2 over n elements around i, so
+
+        sum_j |dy_i / dx_j| <= u^-beta (1 + 2 beta alpha / n * |x_i| sum |x_j| / u)
+
+    |x_i| sum |x_j| <= (1 + sqrt n) / 2 * sum x_j^2 (the largest eigenvalue of the form on
+    the left), alpha / n * sum x_j^2 <= u, and u >= bias.
+    """
+    v = values(op)
+    alpha, beta, bias = v["alpha"], v["beta"], v["bias"]
+    if alpha < 0 or beta < 0 or bias <= 0:
+        return None
+    return bias**-beta * (1 + beta * (1 + sqrt(v["size"])))
 
 
 def mul(op: Operation, operand: int, sizes: Sizes) -> float | None:

@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Any
 from xdsl.ir import Operation
 
 from qdialect.behaviors import Behavior, Port, Rule
+from qdialect.behaviors.declaration import Gain, Sizes
+from qdialect.dialects.nn import behaviors_gains as gains
 from qdialect.dialects.nn.base import shape_of
 from qdialect.dialects.nn.behaviors_movement import values
 from qdialect.dialects.nn.shapes import DYNAMIC
@@ -44,7 +46,7 @@ def _elements(op: Operation) -> int:
     return prod(shape_of(op.operands[0]))
 
 
-def _size_gain(op: Operation, operand: int) -> float | None:
+def _size_gain(op: Operation, operand: int, sizes: Sizes) -> float | None:
     depth = _depth(op)
     return None if depth == DYNAMIC else float(depth)
 
@@ -87,6 +89,13 @@ def _min(op: Operation, x: NDArray[Any], lowest: Any) -> NDArray[Any]:
     return _rows(op, x).min(axis=1)
 
 
+def _sum_interval(op: Operation, x: Sequence[Any]) -> Any:
+    depth = _depth(op)
+    if depth == DYNAMIC:
+        raise ValueError("the number of elements is not known")
+    return x[0] * depth
+
+
 # -- declarations -------------------------------------------------------------------
 
 
@@ -105,13 +114,15 @@ def _picking(name: str, picks: Callable[[Operation, NDArray[Any], Any], NDArray[
 def _summing(
     name: str,
     arithmetic: Callable[[Operation, Sequence[Any]], Any],
-    gain: Callable[[Operation, int], float | None],
+    interval: Callable[[Operation, Sequence[Any]], Any],
+    gain: Gain,
 ) -> Behavior:
     return Behavior(
         name,
         (Port("input", axes=_kept),),
         (Port("result", axes=None),),
         arithmetic=arithmetic,
+        interval=interval,
         work=_elements,
         gain=gain,
     )
@@ -120,6 +131,6 @@ def _summing(
 REDUCTIONS: tuple[Behavior, ...] = (
     _picking("nn.reduce_max", _max),
     _picking("nn.reduce_min", _min),
-    _summing("nn.reduce_mean", _mean, lambda op, operand: 1.0),
-    _summing("nn.reduce_sum", _sum, _size_gain),
+    _summing("nn.reduce_mean", _mean, lambda op, x: x[0], gains.unit),
+    _summing("nn.reduce_sum", _sum, _sum_interval, _size_gain),
 )

@@ -210,6 +210,30 @@ def batch_norm(op: Operation, x: Sequence[Any]) -> Any:
     return (x[0] - mean) / root * scale + bias
 
 
+def lrn(op: Operation, x: NDArray[np.float64]) -> NDArray[np.float64]:
+    """x / (bias + alpha / size * sum of squares)^beta over the channels around each."""
+    import numpy as np
+
+    v = values(op)
+    size, channels = v["size"], x.shape[1]
+    sums = np.zeros_like(x)
+    for shift in range(-((size - 1) // 2), size // 2 + 1):
+        low, high = max(0, -shift), min(channels, channels - shift)
+        if low < high:
+            sums[:, low:high] += np.square(x[:, low + shift : high + shift])
+    return x / np.power(v["bias"] + v["alpha"] / size * sums, v["beta"])
+
+
+def lrn_interval(op: Operation, x: Sequence[Any]) -> Any:
+    """Each element is at most as far from 0 as it was, if the divisor is at least 1."""
+    from qdialect.numerics.ranges import Interval
+
+    v = values(op)
+    if v["alpha"] < 0 or v["beta"] < 0 or v["bias"] < 1:
+        raise ValueError("an element may become larger")
+    return x[0].join(Interval(0, 0))
+
+
 def softmax(op: Operation, x: NDArray[np.float64]) -> NDArray[np.float64]:
     """exp(x) / sum(exp(x)) along the axis."""
     import numpy as np

@@ -1,4 +1,4 @@
-"""Batch normalization and softmax."""
+"""Batch normalization, local response normalization and softmax."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from xdsl.traits import Pure
 
 from qdialect.dialects.nn.base import TENSOR, NNOp, Values, integer, real
 from qdialect.dialects.nn.contraction import HALF_EVEN
-from qdialect.dialects.nn.elementwise import REAL, FunctionOp
+from qdialect.dialects.nn.elementwise import REAL, FunctionOp, UnaryOp
 from qdialect.dialects.nn.shapes import DYNAMIC, Shape, ShapeError, normalize_axis
 
 
@@ -56,4 +56,28 @@ class SoftmaxOp(FunctionOp):
         return [operands[0]]
 
 
-OPS = [BatchNormOp, SoftmaxOp]
+@irdl_op_definition
+class LrnOp(UnaryOp):
+    """x / (bias + alpha / size * sum of squares)^beta, summed over the `size` channels
+    around each (dimension 1), (size - 1) // 2 of them before it.
+
+    On quantized tensors the result has the qparams of the input.
+    """
+
+    name = "nn.lrn"
+    size = prop_def(IntegerAttr.constr(i64))
+    alpha = prop_def(REAL, real(1e-4))
+    beta = prop_def(REAL, real(0.75))
+    bias = prop_def(REAL, real(1.0))
+    rounding = prop_def(StringAttr, HALF_EVEN)
+
+    @classmethod
+    def infer(cls, operands: Sequence[Shape], values: Values) -> list[Shape]:
+        if len(operands[0]) < 2:
+            raise ShapeError("expects an input of rank 2 or more")
+        if values["size"] < 1:
+            raise ShapeError(f"size must be at least 1, but is {values['size']}")
+        return [operands[0]]
+
+
+OPS = [BatchNormOp, SoftmaxOp, LrnOp]

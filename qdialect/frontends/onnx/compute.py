@@ -146,6 +146,20 @@ def softmax(imp: Importer, node: Node) -> Results:
     return [imp.build(nn.SoftmaxOp, imp.value(node.input(0)), output=node.output(0), axis=axis)]
 
 
+def lrn(imp: Importer, node: Node) -> Results:
+    """`LRN` over channels."""
+    shapes = float_shapes(imp, node.inputs)
+    size = int(node.get("size", 0))
+    if shapes is None or len(shapes[0]) < 2 or size < 1:
+        return None
+    properties = {
+        name: float(node.get(name, _single(default)))
+        for name, default in (("alpha", 1e-4), ("beta", 0.75), ("bias", 1.0))
+    }
+    x = imp.value(node.input(0))
+    return [imp.build(nn.LrnOp, x, output=node.output(0), size=size, **properties)]
+
+
 def batch_norm(imp: Importer, node: Node) -> Results:
     """`BatchNormalization` with stored statistics."""
     training = node.get("training_mode", 0) or not node.get("spatial", 1)

@@ -62,6 +62,7 @@ RULES: Mapping[tuple[str, str], Rule] = {
     ("", "Round"): same(nn.RoundOp),
     ("", "Clip"): compute.clip,
     ("", "Softmax"): compute.softmax,
+    ("", "LRN"): compute.lrn,
     ("", "BatchNormalization"): compute.batch_norm,
     ("", "MaxPool"): compute.max_pool,
     ("", "AveragePool"): compute.average_pool,
