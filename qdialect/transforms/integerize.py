@@ -125,11 +125,11 @@ class IntegerizeOp(Rule[Quantized]):
             if isinstance(codes, Refusal):
                 return codes
             operands.append(codes)
-        if match.behavior.is_tied and not self._keeps_qparams(match, operands):
-            return Refusal("tied", f"'{match.op.name}' gives the qparams it takes, not others")
             if index in match.behavior.nonzero and self._may_be_zero(codes):
                 role = match.behavior.operand_port(index).role
                 return Refusal("undefined", f"the {role} may be 0")
+        if match.behavior.is_tied and not self._keeps_qparams(match, operands):
+            return Refusal("tied", f"'{match.op.name}' gives the qparams it takes, not others")
         refusal = refuse_types(
             self.session,
             match.behavior,

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from onnx_models import ModelBuilder, needs_runtime, ops, roundtrip
+from onnx_models import ModelBuilder, load, needs_runtime, ops, roundtrip
 from xdsl.dialects.builtin import FunctionType, ModuleOp, TensorType, f32
 from xdsl.dialects.func import FuncOp, ReturnOp
 from xdsl.ir import Block, Region
@@ -119,6 +119,39 @@ def test_resize(coordinates: str, nearest: str) -> None:
         assert ops(module) == ["nn.resize_nearest"]
 
 
+@pytest.mark.parametrize(
+    "coordinates", ["asymmetric", "half_pixel", "pytorch_half_pixel", "align_corners"]
+)
+def test_resize_linear(coordinates: str) -> None:
+    rng = np.random.default_rng(2)
+    for number in range(40):
+        b = ModelBuilder(opset=13 if number % 2 else 11)
+        shape = [2, 3, *(int(n) for n in rng.integers(1, 9, 2))]
+        b.input("x", shape)
+        roi = b.const("roi", np.zeros(0, np.float32))
+        if number % 3:
+            scales = [1.0, 1.0, *rng.choice([0.5, 0.6, 0.7, 1.0, 1.3, 1.5, 2.0, 3.3], 2)]
+            if any(int(n * s) == 0 for n, s in zip(shape, scales, strict=True)):
+                continue
+            names = [roi, b.const("s", np.array(scales, np.float32))]
+        else:
+            sizes = [2, 3, *(int(n) for n in rng.integers(1, 12, 2))]
+            empty = b.const("e", np.zeros(0, np.float32)) if b.opset < 13 else ""
+            names = [roi, empty, b.const("n", sizes, np.int64)]
+        mode = {"mode": "linear", "coordinate_transformation_mode": coordinates}
+        b.node("Resize", ["x", *names], "y", **mode)
+        b.output("y")
+        model = b.model()
+        module, _ = roundtrip(model)
+        assert ops(module) == ["nn.resize_linear"]
+        ctx, module = load(model)
+        x = rng.normal(size=shape).astype(np.float32)
+        (mine,) = Interpreter(ctx, module).run([x])
+        (theirs,) = OrtEngine(model, optimize=False).run({"x": x}).values()
+        assert mine.shape == theirs.shape
+        np.testing.assert_allclose(mine, theirs, rtol=2e-5, atol=2e-6)
+
+
 def test_where() -> None:
     b = ModelBuilder()
     b.input("x", [2, 3])
@@ -156,7 +189,17 @@ def test_forms_that_stay_nodes() -> None:
     b = ModelBuilder()
     b.input("x", [1, 1, 4, 4])
     names = ["x", "", b.const("s", np.array([1, 1, 2, 2], np.float32))]
-    b.node("Resize", names, "y", mode="linear")
+    b.node("Resize", names, "y", mode="cubic")
     b.output("y")
     module, _ = roundtrip(b.model())
     assert ops(module) == ["onnx.node"]
+
+
+@pytest.mark.parametrize("scales", [[1, 2, 2, 2], [2, 2]])
+def test_linear_resizes_of_other_dimensions_stay_nodes(scales: list[float]) -> None:
+    b = ModelBuilder()
+    b.input("x", [1, 1, 4, 4][: len(scales)])
+    names = ["x", "", b.const("s", np.array(scales, np.float32))]
+    b.node("Resize", names, "y", mode="linear")
+    b.output("y")
+    assert ops(load(b.model())[1]) == ["onnx.node"]

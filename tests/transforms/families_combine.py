@@ -23,6 +23,7 @@ UNARY = [
     "avg_pool2d",
     "reduce_mean",
     "reduce_sum",
+    "resize_linear",
 ]
 BINARY = ["add", "sub", "mul", "div"]
 RANDOM = np.random.default_rng(7)
@@ -112,6 +113,8 @@ def unary(p: Program, name: str, x: str, source: str, target: str) -> tuple[str,
         out = (1, 1, 1, 1)
     if name == "avg_pool2d":
         text, out = f"{text} kernel [3, 3] strides [2, 1] pads [1, 1, 1, 1]", (1, 1, 8, 16)
+    if name == "resize_linear":
+        text, out = f"{text} sizes [1, 1, 23, 9]", (1, 1, 23, 9)
     if name.startswith("reduce"):
         text, out = f"{text} axes [-1, 0] keepdims false", (1, 16)
     kind = tensor(out, target)

@@ -48,6 +48,9 @@ def functions() -> Iterator[Program]:
         if name == "avg_pool2d":
             text = "avg_pool2d %x kernel [3, 3] pads [1, 1, 1, 1] strides [2, 1]"
             text, out = text + (" count_include_pad true" if n % 2 else ""), (1, 1, 8, 16)
+        if name == "resize_linear":
+            text = f"{text} scales [1.0, 1.0, 2.0, 0.5] coordinates align_corners"
+            out = (1, 1, 32, 8)
         if name.startswith("reduce"):
             text, out = f"{text} axes [1, 2] keepdims false", (1, 16)
         x = p.dequantized(a, square(a))

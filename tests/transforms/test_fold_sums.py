@@ -125,6 +125,18 @@ def reduction(kind: type[nn.NNOp]) -> Callable[[random.Random], Case]:
     return make
 
 
+def resize_linear(rng: random.Random) -> Case:
+    shape = (rng.randint(1, 2), rng.randint(1, 3), rng.randint(1, 6), rng.randint(1, 6))
+    modes = ("asymmetric", "half_pixel", "pytorch_half_pixel", "align_corners")
+    properties: dict[str, Any] = {"coordinates": rng.choice(modes)}
+    if rng.random() < 0.5:
+        properties["sizes"] = [*shape[:2], rng.randint(1, 8), rng.randint(1, 8)]
+    else:
+        scales = [rng.choice((1.0, 1.3, 2.0, 3.3)) for _ in range(2)]
+        properties["scales"] = [1.0, 1.0, *scales]
+    return nn.ResizeLinearOp, [shape], properties, [rng.choice((0, 1))]
+
+
 PICKING = (*nn.MAX_POOLS, nn.ReduceMaxOp, nn.ReduceMinOp)
 
 RANKS = (1, 2, 3)
@@ -136,6 +148,7 @@ CASES = {
     **{f"avg_pool{rank}d": pool(nn.AVERAGE_POOLS[rank - 1]) for rank in RANKS},
     **{f"global_avg_pool{rank}d": global_pool(nn.GLOBAL_AVERAGE_POOLS[rank - 1]) for rank in RANKS},
     **{f"max_pool{rank}d": pool(nn.MAX_POOLS[rank - 1]) for rank in RANKS},
+    "resize_linear": resize_linear,
     "reduce_max": reduction(nn.ReduceMaxOp),
     "reduce_min": reduction(nn.ReduceMinOp),
     "reduce_mean": reduction(nn.ReduceMeanOp),

@@ -100,8 +100,8 @@ def space_to_depth(call: Call) -> None:
     call.node("SpaceToDepth", blocksize=v["block"])
 
 
-def resize_nearest(call: Call) -> None:
-    """`nn.resize_nearest` as Resize."""
+def resize(call: Call) -> None:
+    """`nn.resize_nearest` and `nn.resize_linear` as Resize."""
     import numpy as np
 
     v, exporter = call.values, call.exporter
@@ -120,8 +120,8 @@ def resize_nearest(call: Call) -> None:
         call.inputs[0],
         *inputs,
         coordinate_transformation_mode=v["coordinates"],
-        mode="nearest",
-        nearest_mode=v["nearest"],
+        mode="nearest" if "nearest" in v else "linear",
+        nearest_mode=v.get("nearest"),
     )
 
 
@@ -147,6 +147,7 @@ INDEXING: Mapping[str, Writer] = {
     "nn.select": select,
     "nn.depth_to_space": depth_to_space,
     "nn.space_to_depth": space_to_depth,
-    "nn.resize_nearest": resize_nearest,
+    "nn.resize_nearest": resize,
+    "nn.resize_linear": resize,
 }
 """How each op is written (an `nn.im2col` has no ONNX form)."""

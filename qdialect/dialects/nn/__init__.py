@@ -11,6 +11,7 @@ from qdialect.dialects.nn import (
     elementwise,
     functions,
     indexing,
+    interpolation,
     movement,
     normalization,
     pooling,
@@ -73,6 +74,7 @@ from qdialect.dialects.nn.functions import (
     SwishOp,
 )
 from qdialect.dialects.nn.indexing import GatherOp, SelectOp, SplitOp
+from qdialect.dialects.nn.interpolation import ResizeLinearOp
 from qdialect.dialects.nn.movement import (
     ConcatOp,
     FlattenOp,
@@ -123,6 +125,7 @@ NN = Dialect(
         *elementwise.OPS,
         *functions.OPS,
         *indexing.OPS,
+        *interpolation.OPS,
         *movement.OPS,
         *normalization.OPS,
         *pooling.OPS,
@@ -201,6 +204,7 @@ __all__ = [
     "ReluOp",
     "RepeatOp",
     "ReshapeOp",
+    "ResizeLinearOp",
     "ResizeNearestOp",
     "RoundOp",
     "SelectOp",

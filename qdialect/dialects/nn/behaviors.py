@@ -19,6 +19,7 @@ from qdialect.dialects.nn.base import shape_of
 from qdialect.dialects.nn.behaviors_functions import FUNCTIONS, AffineOf, prelu
 from qdialect.dialects.nn.behaviors_movement import MOVEMENT, values
 from qdialect.dialects.nn.behaviors_reduction import REDUCTIONS
+from qdialect.dialects.nn.behaviors_resize import RESIZE_LINEAR
 from qdialect.dialects.quant import quant_element
 
 if TYPE_CHECKING:
@@ -383,6 +384,7 @@ BEHAVIORS: tuple[Behavior, ...] = (
         transcendental=sums.lrn,
     ),
     *REDUCTIONS,
+    RESIZE_LINEAR,
     *MOVEMENT,
 )
 

@@ -121,24 +121,26 @@ class ResizeNearestOp(UnaryOp):
 
     @classmethod
     def infer(cls, operands: Sequence[Shape], values: Values) -> list[Shape]:
-        x = operands[0]
-        sizes: tuple[int, ...] | None = values.get("sizes")
-        scales: tuple[float, ...] | None = values.get("scales")
         for what, known in (("coordinates", COORDINATES), ("nearest", NEAREST)):
             if values[what] not in known:
                 raise ShapeError(f"unknown {what} '{values[what]}' (one of {', '.join(known)})")
-        given = sizes or scales or ()
-        if (sizes is None) == (scales is None) or len(given) != len(x):
-            raise ShapeError(f"expects either {len(x)} sizes or {len(x)} scales")
-        if sizes is not None:
-            if min((0, *sizes)) < 0 or any(
-                n == 0 != size for n, size in zip(x, sizes, strict=True)
-            ):
-                raise ShapeError(f"cannot resize {list(x)} to {list(sizes)}")
-            return [_bounded(sizes)]
-        if any(not 0.0 < scale < inf for scale in given):
-            raise ShapeError(f"scales must be positive, but are {list(given)}")
-        return [_bounded(tuple(_scaled(n, scale) for n, scale in zip(x, given, strict=True)))]
+        return [resized(operands[0], values)]
+
+
+def resized(x: Shape, values: Values) -> Shape:
+    """The shape that `sizes` or `scales`, one per dimension, give."""
+    sizes: tuple[int, ...] | None = values.get("sizes")
+    scales: tuple[float, ...] | None = values.get("scales")
+    given = sizes or scales or ()
+    if (sizes is None) == (scales is None) or len(given) != len(x):
+        raise ShapeError(f"expects either {len(x)} sizes or {len(x)} scales")
+    if sizes is not None:
+        if min((0, *sizes)) < 0 or any(n == 0 != size for n, size in zip(x, sizes, strict=True)):
+            raise ShapeError(f"cannot resize {list(x)} to {list(sizes)}")
+        return _bounded(sizes)
+    if any(not 0.0 < scale < inf for scale in given):
+        raise ShapeError(f"scales must be positive, but are {list(given)}")
+    return _bounded(tuple(_scaled(n, scale) for n, scale in zip(x, given, strict=True)))
 
 
 def _bounded(shape: Shape) -> Shape:

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, cast
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, cast
 
 from xdsl.dialects.builtin import IntegerType, TensorType
 from xdsl.ir import Attribute, SSAValue
 
 from qdialect.dialects import nn
+from qdialect.dialects.nn.interpolation import COORDINATES as LINEAR_COORDINATES
 from qdialect.dialects.nn.shapes import DYNAMIC
 from qdialect.dialects.nn.spatial_movement import COORDINATES, NEAREST
+from qdialect.dialects.quant import UniformType, element_type
 from qdialect.frontends.onnx.movement import axes_of, movable
 from qdialect.frontends.onnx.node import Node
 
@@ -123,25 +126,50 @@ def space_to_depth(imp: Importer, node: Node) -> Results:
 
 
 def resize(imp: Importer, node: Node) -> Results:
-    """`Resize` by nearest neighbours, with constant scales or sizes for all dimensions."""
-    shape = movable(imp, node.input(0))
+    """`Resize` by nearest neighbours, or bilinear over height and width, with constant
+    scales or sizes for all dimensions."""
+    kind = _RESIZES.get(node.get("mode", "nearest"))
+    shape = movable(imp, node.input(0)) if kind is not None else None
     coordinates = node.get("coordinate_transformation_mode", "half_pixel")
     nearest = node.get("nearest_mode", "round_prefer_floor")
     others = node.get("antialias", 0) or node.get("axes", None) is not None
     stretched = node.get("keep_aspect_ratio_policy", "stretch") == "stretch"
-    if node.get("mode", "nearest") != "nearest" or others or not stretched or imp.opset < 11:
+    if kind is None or others or not stretched or imp.opset < 11 or not shape:
         return None
-    if not shape or coordinates not in COORDINATES or nearest not in NEAREST:
+    modes: dict[str, Any] = {"coordinates": coordinates}
+    if kind is nn.ResizeNearestOp:
+        modes["nearest"] = nearest
+        if coordinates not in COORDINATES or nearest not in NEAREST:
+            return None
+    elif coordinates not in LINEAR_COORDINATES or not _over_images(imp, node, shape):
         return None
     scales = imp.static(node.input(2)) if node.input(2) else None
     sizes = imp.static_ints(node.input(3)) if node.input(3) else None
-    x, modes = imp.value(node.input(0)), {"coordinates": coordinates, "nearest": nearest}
+    x = imp.value(node.input(0))
     if sizes is not None and len(sizes) == len(shape):
-        return [imp.build(nn.ResizeNearestOp, x, output=node.output(0), sizes=sizes, **modes)]
+        return [imp.build(kind, x, output=node.output(0), sizes=sizes, **modes)]
     if scales is None or scales.size != len(shape) or node.input(3):
         return None
     factors = [float(v) for v in scales.reshape(-1)]
-    return [imp.build(nn.ResizeNearestOp, x, output=node.output(0), scales=factors, **modes)]
+    return [imp.build(kind, x, output=node.output(0), scales=factors, **modes)]
+
+
+_RESIZES: Mapping[str, type[nn.ResizeNearestOp | nn.ResizeLinearOp]] = {
+    "nearest": nn.ResizeNearestOp,
+    "linear": nn.ResizeLinearOp,
+}
+
+
+def _over_images(imp: Importer, node: Node, shape: tuple[int, ...]) -> bool:
+    """Whether a bilinear `Resize` of floats leaves batch and channels alone."""
+    if len(shape) != 4 or isinstance(element_type(imp.type_of(node.input(0))), UniformType):
+        return False
+    scales = imp.static(node.input(2)) if node.input(2) else None
+    sizes = imp.static_ints(node.input(3)) if node.input(3) else None
+    if sizes is not None:
+        known = zip(sizes[:2], shape[:2], strict=False)
+        return 0 not in sizes and all(n in (DYNAMIC, size) for size, n in known)
+    return scales is not None and scales.reshape(-1)[:2].tolist() == [1.0, 1.0]
 
 
 def _integers(imp: Importer, name: str) -> IntegerType | None:
