@@ -1,0 +1,36 @@
+// RUN: qopt-opt %s -p "integerize,fold-rescale,place-rescales,dce" --verify-numerics=6 | filecheck %s
+//
+// There: not handled
+// Here: alike
+
+!a_1x2x2x2 = tensor<1x2x2x2x!quant.uniform<i8:f32, 0.5:3>>
+!a_1x4x2x2 = tensor<1x4x2x2x!quant.uniform<i8:f32, 0.5:3>>
+!l_2x4x1x1 = tensor<2x4x1x1x!quant.uniform<i8:f32, 0.125>>
+!u_1x4x2x2 = tensor<1x4x2x2x!quant.uniform<u8:f32, 0.5:131>>
+!w_1x2x2x2 = tensor<1x2x2x2x!quant.uniform<i16:f32, 0.25>>
+
+// CHECK-LABEL: func.func @once(
+// CHECK-SAME: [[X:%[a-z0-9_]+]]:
+// CHECK-SAME: [[Y:%[a-z0-9_]+]]:
+// CHECK-NEXT: [[V0:%[a-z0-9_]+]] = nn.conv_transpose2d [[X]], [[Y]] : {{.*}} -> tensor<1x4x2x2x!quant.uniform<u8:f32, 5.000000e-01:131>>
+// CHECK-NEXT: return [[V0]]
+func.func @once(%x: !a_1x2x2x2, %w: !l_2x4x1x1) -> !u_1x4x2x2 {
+  %0 = quant.rescale %x : !a_1x2x2x2 to !w_1x2x2x2
+  %1 = nn.conv_transpose2d %0, %w : (!w_1x2x2x2, !l_2x4x1x1) -> !a_1x4x2x2
+  %2 = quant.rescale %1 : !a_1x4x2x2 to !u_1x4x2x2
+  return %2 : !u_1x4x2x2
+}
+
+// CHECK-LABEL: func.func @multi_use(
+// CHECK-SAME: [[X:%[a-z0-9_]+]]:
+// CHECK-SAME: [[Y:%[a-z0-9_]+]]:
+// CHECK-NEXT: [[V0:%[a-z0-9_]+]] = quant.rescale [[X]] : {{.*}} to tensor<1x2x2x2x!quant.uniform<i16:f32, 2.500000e-01>>
+// CHECK-NEXT: [[V1:%[a-z0-9_]+]] = nn.conv_transpose2d [[V0]], [[Y]] : {{.*}} -> tensor<1x4x2x2x!quant.uniform<i8:f32, 5.000000e-01:3>>
+// CHECK-NEXT: [[V2:%[a-z0-9_]+]] = quant.rescale [[V1]] : {{.*}} to tensor<1x4x2x2x!quant.uniform<u8:f32, 5.000000e-01:131>>
+// CHECK-NEXT: return [[V1]], [[V2]], [[V0]]
+func.func @multi_use(%x: !a_1x2x2x2, %w: !l_2x4x1x1) -> (!a_1x4x2x2, !u_1x4x2x2, !w_1x2x2x2) {
+  %0 = quant.rescale %x : !a_1x2x2x2 to !w_1x2x2x2
+  %1 = nn.conv_transpose2d %0, %w : (!w_1x2x2x2, !l_2x4x1x1) -> !a_1x4x2x2
+  %2 = quant.rescale %1 : !a_1x4x2x2 to !u_1x4x2x2
+  return %1, %2, %0 : !a_1x4x2x2, !u_1x4x2x2, !w_1x2x2x2
+}
