@@ -29,9 +29,8 @@ func.func @in_an_island(%x: !a_4) -> !e_4 {
 
 // CHECK-LABEL: func.func @two_clips(
 // CHECK-SAME: [[X:%[a-z0-9_]+]]:
-// CHECK-NEXT: [[V0:%[a-z0-9_]+]] = nn.clip [[X]] min 0.0 max 6.0 : {{.*}} -> tensor<4x!quant.uniform<i8:f32, 5.000000e-01:3>>
-// CHECK-NEXT: [[V1:%[a-z0-9_]+]] = nn.clip [[V0]] min -1.0 max 5.0 : {{.*}} -> tensor<4x!quant.uniform<i8:f32, 5.000000e-01:3>>
-// CHECK-NEXT: return [[V1]]
+// CHECK-NEXT: [[V0:%[a-z0-9_]+]] = nn.clip [[X]] min 0.0 max 5.0 : {{.*}} -> tensor<4x!quant.uniform<i8:f32, 5.000000e-01:3>>
+// CHECK-NEXT: return [[V0]]
 func.func @two_clips(%x: !a_4) -> !a_4 {
   %0 = nn.clip %x min 0.0 max 6.0 : (!a_4) -> !a_4
   %1 = nn.clip %0 min -1.0 max 5.0 : (!a_4) -> !a_4
