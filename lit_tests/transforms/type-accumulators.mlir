@@ -142,3 +142,48 @@ func.func @quantized_below(%x: !x, %w: !w) -> tensor<3x2x!quant.uniform<i8:f32, 
   %3 = quant.qcast %2 : !fy to tensor<3x2x!quant.uniform<i8:f32, 1.0>>
   func.return %3 : tensor<3x2x!quant.uniform<i8:f32, 1.0>>
 }
+
+// The groups of a transposed convolution share the scales of its weight.
+// CHECK-LABEL: func.func @transposed(
+// CHECK-NEXT: nn.conv_transpose1d {{.*}} strides [2] groups 2 : {{.*}} -> tensor<?x4x9x!quant.uniform<i32:f32:1, {2.500000e-01,5.000000e-01,2.500000e-01,5.000000e-01}>>
+// CHECK-NEXT: quant.dcast
+// CHECK-NEXT: nn.reshape {{.*}} -> tensor<4x1xf32>
+// CHECK-NEXT: nn.add
+func.func @transposed(%x: tensor<?x4x4x!quant.uniform<u8:f32, 0.5:128>>, %w: tensor<4x2x3x!quant.uniform<i8:f32:1, {0.5, 1.0}>>, %b: tensor<4xf32>) -> tensor<?x4x9xf32> {
+  %0 = quant.dcast %x : tensor<?x4x4x!quant.uniform<u8:f32, 0.5:128>> to tensor<?x4x4xf32>
+  %1 = quant.dcast %w : tensor<4x2x3x!quant.uniform<i8:f32:1, {0.5, 1.0}>> to tensor<4x2x3xf32>
+  // expected-remark@+1 {{type-accumulator fired, exact}}
+  %2 = nn.conv_transpose1d %0, %1, %b strides [2] groups 2 : (tensor<?x4x4xf32>, tensor<4x2x3xf32>, tensor<4xf32>) -> tensor<?x4x9xf32>
+  func.return %2 : tensor<?x4x9xf32>
+}
+
+// CHECK-LABEL: func.func @depthwise_transposed(
+// CHECK-NEXT: nn.conv_transpose2d {{.*}} -> tensor<1x2x4x4x!quant.uniform<i32:f32:1, {2.500000e-01,5.000000e-01}>>
+func.func @depthwise_transposed(%x: tensor<1x2x4x4x!quant.uniform<u8:f32, 0.5:128>>, %w: tensor<2x1x1x1x!quant.uniform<i8:f32:0, {0.5, 1.0}>>) -> tensor<1x2x4x4xf32> {
+  %0 = quant.dcast %x : tensor<1x2x4x4x!quant.uniform<u8:f32, 0.5:128>> to tensor<1x2x4x4xf32>
+  %1 = quant.dcast %w : tensor<2x1x1x1x!quant.uniform<i8:f32:0, {0.5, 1.0}>> to tensor<2x1x1x1xf32>
+  // expected-remark@+1 {{type-accumulator fired, exact}}
+  %2 = nn.conv_transpose2d %0, %1 groups 2 : (tensor<1x2x4x4xf32>, tensor<2x1x1x1xf32>) -> tensor<1x2x4x4xf32>
+  func.return %2 : tensor<1x2x4x4xf32>
+}
+
+// Two of the four taps meet in an element, so 2 products at most: not in 32 bits at 16.
+// CHECK-LABEL: func.func @overlapping_taps(
+// CHECK: nn.conv_transpose1d {{.*}} -> tensor<1x1x6xf32>
+func.func @overlapping_taps(%x: tensor<1x1x2x!quant.uniform<i16:f32, 0.5:1>>, %w: tensor<1x1x4x!quant.uniform<i16:f32, 0.5>>) -> tensor<1x1x6xf32> {
+  %0 = quant.dcast %x : tensor<1x1x2x!quant.uniform<i16:f32, 0.5:1>> to tensor<1x1x2xf32>
+  %1 = quant.dcast %w : tensor<1x1x4x!quant.uniform<i16:f32, 0.5>> to tensor<1x1x4xf32>
+  // expected-remark@+1 {{type-accumulator refused [overflow]: a sum of 2 products may leave 32 bits}}
+  %2 = nn.conv_transpose1d %0, %1 strides [2] : (tensor<1x1x2xf32>, tensor<1x1x4xf32>) -> tensor<1x1x6xf32>
+  func.return %2 : tensor<1x1x6xf32>
+}
+
+// CHECK-LABEL: func.func @volume(
+// CHECK-NEXT: nn.conv3d {{.*}} -> tensor<1x2x2x?x2x!quant.uniform<i32:f32, 2.500000e-01>>
+func.func @volume(%x: tensor<1x3x2x?x2x!quant.uniform<i8:f32, 0.5>>, %w: tensor<2x3x1x1x1x!quant.uniform<i8:f32, 0.5>>) -> tensor<1x2x2x?x2xf32> {
+  %0 = quant.dcast %x : tensor<1x3x2x?x2x!quant.uniform<i8:f32, 0.5>> to tensor<1x3x2x?x2xf32>
+  %1 = quant.dcast %w : tensor<2x3x1x1x1x!quant.uniform<i8:f32, 0.5>> to tensor<2x3x1x1x1xf32>
+  // expected-remark@+1 {{type-accumulator fired, exact}}
+  %2 = nn.conv3d %0, %1 : (tensor<1x3x2x?x2xf32>, tensor<2x3x1x1x1xf32>) -> tensor<1x2x2x?x2xf32>
+  func.return %2 : tensor<1x2x2x?x2xf32>
+}

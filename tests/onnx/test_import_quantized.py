@@ -14,64 +14,6 @@ from qdialect.dialects.quant import quant_element
 
 IMAGE = [2, 4, 8, 10]
 
-UNARY: list[tuple[str, str, list[int], dict[str, Any]]] = [
-    ("Relu", "nn.relu", IMAGE, {}),
-    ("LeakyRelu", "nn.leaky_relu", IMAGE, {"alpha": 0.3}),
-    ("LeakyRelu", "nn.leaky_relu", IMAGE, {}),
-    ("Sigmoid", "nn.sigmoid", [3, 5], {}),
-    ("Tanh", "nn.tanh", [3, 5], {}),
-    ("HardSigmoid", "nn.hard_sigmoid", [3, 5], {}),
-    ("HardSigmoid", "nn.hard_sigmoid", [3, 5], {"alpha": 1 / 6, "beta": 0.4}),
-    ("HardSwish", "nn.hard_swish", [3, 5], {}),
-    ("Neg", "nn.neg", [3, 5], {}),
-    ("Abs", "nn.abs", [3, 5], {}),
-    ("Exp", "nn.exp", [3, 5], {}),
-    ("Log", "nn.log", [3, 5], {}),
-    ("Sqrt", "nn.sqrt", [3, 5], {}),
-    ("Reciprocal", "nn.reciprocal", [3, 5], {}),
-    ("Erf", "nn.erf", [3, 5], {}),
-    ("Softplus", "nn.softplus", [3, 5], {}),
-    ("Elu", "nn.elu", [3, 5], {}),
-    ("Elu", "nn.elu", [3, 5], {"alpha": 0.7}),
-    ("Floor", "nn.floor", [3, 5], {}),
-    ("Ceil", "nn.ceil", [3, 5], {}),
-    ("Round", "nn.round", [3, 5], {}),
-    ("Softmax", "nn.softmax", [3, 5], {}),
-    ("Softmax", "nn.softmax", IMAGE, {"axis": 1}),
-    ("MaxPool", "nn.max_pool2d", IMAGE, {"kernel_shape": [3, 2], "strides": [2, 2]}),
-    ("MaxPool", "nn.max_pool2d", IMAGE, {"kernel_shape": [3, 3], "auto_pad": "SAME_UPPER"}),
-    (
-        "MaxPool",
-        "nn.max_pool2d",
-        IMAGE,
-        {"kernel_shape": [2, 2], "strides": [3, 3], "ceil_mode": 1, "dilations": [2, 1]},
-    ),
-    ("AveragePool", "nn.avg_pool2d", IMAGE, {"kernel_shape": [3, 3], "pads": [1, 1, 1, 1]}),
-    (
-        "AveragePool",
-        "nn.avg_pool2d",
-        IMAGE,
-        {
-            "kernel_shape": [3, 3],
-            "pads": [0, 1, 2, 1],
-            "strides": [2, 2],
-            "count_include_pad": 1,
-        },
-    ),
-    ("AveragePool", "nn.avg_pool2d", IMAGE, {"kernel_shape": [2, 2], "auto_pad": "SAME_LOWER"}),
-    ("GlobalAveragePool", "nn.global_avg_pool2d", IMAGE, {}),
-    ("Flatten", "nn.flatten", IMAGE, {}),
-    ("Flatten", "nn.flatten", IMAGE, {"axis": -1}),
-    ("Transpose", "nn.transpose", IMAGE, {}),
-    ("Transpose", "nn.transpose", IMAGE, {"perm": [0, 2, 3, 1]}),
-    # forms we do not map stay nodes
-    ("GlobalAveragePool", "onnx.node", [2, 4, 8], {}),
-    ("MaxPool", "onnx.node", [2, 4, 8], {"kernel_shape": [2]}),
-    ("Softsign", "onnx.node", [3, 5], {}),
-    ("ReduceMean", "onnx.node", [3, 5], {"axes": [1]}),
-]
-
-
 MOVES: list[tuple[str, str, list[tuple[str, Any]], dict[str, Any]]] = [
     ("Reshape", "nn.reshape", [("shape", [2, -1])], {}),
     ("Reshape", "nn.reshape", [("shape", [0, 4, -1])], {}),

@@ -15,11 +15,13 @@ from onnx_models import (
     export,
     integerized,
     load,
+    ops,
     random_feeds,
     roundtrip,
 )
 
 from qdialect.backends.onnx import OrtEngine
+from qdialect.interpreter import Interpreter
 
 quantization = pytest.importorskip("onnxruntime.quantization")
 
@@ -99,7 +101,34 @@ def mixed_net() -> onnx.ModelProto:
     return n.b.model()
 
 
-NETS = {"residual": residual_net, "mixed": mixed_net}
+def ranks_net() -> onnx.ModelProto:
+    """Signals, volumes, and transposed convolutions of both."""
+    n = Layers(2)
+
+    def filtered(op: str, x: str, *shape: int, bias: int, **attributes: Any) -> str:
+        name = n.name(op)
+        w = n.b.const(f"{name}_w", n.rng.standard_normal(shape) * 0.3, np.float32)
+        c = n.b.const(f"{name}_b", n.rng.standard_normal(bias) * 0.1, np.float32)
+        return n.b.node(op, [x, w, c], name, **attributes)
+
+    x = n.b.input("x", [1, 4, 24])
+    y = n.op("Relu", filtered("Conv", x, 6, 2, 3, bias=6, group=2, pads=[1, 1]))
+    y = n.op("MaxPool", y, kernel_shape=[3], strides=[2], pads=[1, 0])
+    y = filtered("ConvTranspose", y, 6, 4, 4, bias=4, strides=[2], output_padding=[1])
+    y = n.op("AveragePool", y, kernel_shape=[4])
+    y = n.op("Reshape", y, n.b.const("shape", [1, 4, 2, 3, 4], np.int64))
+    y = filtered("Conv", y, 4, 4, 1, 2, 3, bias=4, pads=[0, 1, 1, 0, 0, 1])
+    y = filtered(
+        "ConvTranspose", y, 4, 3, 2, 1, 2, bias=3, strides=[2, 1, 2], auto_pad="SAME_UPPER"
+    )
+    y = n.op("MaxPool", y, kernel_shape=[2, 2, 2])
+    y = n.op("AveragePool", y, kernel_shape=[1, 2, 2], strides=[1, 1, 2])
+    n.b.node("GlobalAveragePool", [y], "y")
+    n.b.output("y")
+    return n.b.model()
+
+
+NETS = {"residual": residual_net, "mixed": mixed_net, "ranks": ranks_net}
 
 
 def quantize(model: onnx.ModelProto, folder: Path, configuration: str) -> onnx.ModelProto:
@@ -165,6 +194,32 @@ def test_qoperator_is_close(quantized: onnx.ModelProto) -> None:
         want, got = before.run(feeds)["y"], after.run(feeds)["y"]
         step = float(np.diff(np.unique(want)).min(initial=1.0))
         assert np.abs(want - got).max() <= 4 * step + 1e-6
+
+
+@pytest.mark.parametrize("groups", [1, 2, 4])
+def test_transposed_weight_per_channel(groups: int) -> None:
+    """The groups share the scales of dimension 1, and the bias repeats them; a depthwise
+    weight has a scale per group. (The quantizer has neither.)"""
+    rng = np.random.default_rng(3)
+    channels, axis = (1, 0) if groups == 4 else (2, 1)
+    scales = np.float32([0.02, 0.03, 0.01, 0.05][: 4 if groups == 4 else channels])
+    b = ModelBuilder()
+    x = b.dequantize(b.quantize(b.input("x", [2, 4, 5]), 0.04, 3, "i8"), "d", "x_s", "x_z", 0, 0.04)
+    codes = rng.integers(-127, 128, (4, channels, 3)).astype(np.int8)
+    w = b.weight("w", codes, scales, axis=axis)
+    products = np.tile(np.float32(0.04) * scales, 1 if groups == 4 else groups)
+    c = b.weight("c", rng.integers(-900, 900, groups * channels).astype(np.int32), products)
+    b.node("ConvTranspose", [x, w, c], "y", group=groups, strides=[2], pads=[1, 0])
+    b.output(b.qdq("y", 0.05, -7, "i8"))
+    model = b.model()
+    ctx, module = integerized(model)
+    assert ops(module) == ["quant.qcast", "nn.conv_transpose1d", "quant.dcast"]
+    assert_same(model, export(ctx, module))
+    feeds = random_feeds(model, 5)
+    want = OrtEngine(model, optimize=False).run(feeds)["y_dq"]
+    (got,) = Interpreter(ctx, module).run([feeds["x"]])
+    assert np.abs(got - want).max() <= 0.0501
+    assert (got == want).mean() > 0.99
 
 
 def test_float_net_round_trips() -> None:
