@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -446,6 +447,42 @@ def test_strides_that_no_automatic_padding_fits(strides: list[int]) -> None:
     b.node("Conv", [x, "w"], "y", auto_pad="SAME_UPPER", strides=strides)
     b.output("y", shape=[1, 1, 3, 3])
     assert "node 'y_node'" in str(refused(b.model(check=False)))
+
+
+@pytest.mark.parametrize(
+    ("attributes", "message"),
+    [
+        ({"output_shape": [4, 4]}, r"output_shape \[4, 4\] and output_padding \[0\] fit no 1 dim"),
+        ({"output_padding": [1, 2], "auto_pad": "SAME_UPPER"}, "fit no 1 dimensions"),
+        ({"output_padding": [-1]}, "output_padding must be at least 0"),
+        ({"kernel_shape": [2]}, r"kernel_shape \[2\] is not the weight's \[3\]"),
+        ({"strides": [1, 1]}, "strides must list 1 integers"),
+        ({"strides": [0], "auto_pad": "SAME_LOWER"}, "fit no 1 dimensions"),
+        ({"auto_pad": "SOMEHOW"}, "auto_pad is 'SOMEHOW'"),
+        ({"group": 3}, "4 input channels do not divide into 3 groups"),
+        ({"pads": [9, 9]}, "pads 9 and 9 leave nothing of an extent of 5"),
+        ({"dilations": [2**62]}, "needs more than 64 bits"),
+    ],
+)
+def test_transposed_convolution_that_fits_nothing(attributes: dict[str, Any], message: str) -> None:
+    b = ModelBuilder()
+    b.const("w", np.ones((4, 2, 3)), np.float32)
+    b.node("ConvTranspose", [b.input("x", [1, 4, 5]), "w"], "y", **attributes)
+    b.output("y", shape=["a", "b", "c"])
+    error = refused(b.model(check=False))
+    assert "node 'y_node'" in str(error)
+    assert re.search(message, str(error)), str(error)
+
+
+def test_transposed_convolution_too_large_to_compute() -> None:
+    b = ModelBuilder()
+    b.const("w", np.ones((1, 1, 1)), np.float32)
+    b.node("ConvTranspose", [b.input("x", [1, 1, 5]), "w"], "y", strides=[2**50])
+    b.output("y", shape=["a", "b", "c"])
+    ctx = new_context()
+    module = import_model(b.model(), ctx)
+    with pytest.raises(QError, match="too large to be computed"):
+        Interpreter(ctx, module).run([np.ones((1, 1, 5), np.float32)])
 
 
 def test_graph_input_of_no_type() -> None:

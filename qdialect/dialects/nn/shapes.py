@@ -116,6 +116,8 @@ def transposed_shape(
             raise ShapeError(
                 f"pads {pads[d]} and {pads[d + rank]} leave nothing of an extent of {spatial[d]}"
             )
+        if extent >= 2**63:
+            raise ShapeError(f"gives an extent of {extent}, which needs more than 64 bits")
         result.append(extent)
     return tuple(result)
 

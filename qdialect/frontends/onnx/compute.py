@@ -260,9 +260,11 @@ def transposed_properties(
     if DYNAMIC in spatial:
         return None
     strides, dilations = window["strides"], window["dilations"]
-    sizes = wanted[-rank:] or tuple(n * s for n, s in zip(spatial, strides, strict=True))
-    if {len(sizes), len(added), len(strides), len(dilations)} != {rank}:
+    if len(wanted) == rank + 2:  # ONNX Runtime also takes batch and channels
+        return None
+    if {len(added), len(strides), len(dilations)} != {rank} or len(wanted) not in (0, rank):
         raise _no_fit(node, rank, output_shape=wanted, output_padding=added)
+    sizes = wanted or tuple(n * s for n, s in zip(spatial, strides, strict=True))
     steps = zip(spatial, kernel, strides, dilations, added, sizes, strict=True)
     totals = [(n - 1) * s + (k - 1) * d + 1 + more - size for n, k, s, d, more, size in steps]
     return None if min(totals) < 0 else window | {"pads": _halves(totals, mode)}
