@@ -55,6 +55,14 @@ class Reals:
         return Reals(Spans.of(near), lambda i, digits: Enclosure.of(values[i], digits))
 
     @staticmethod
+    def of_codes(codes: NDArray[Any], scale: float, zero: int) -> Reals:
+        """(code - zero) * scale"""
+        steps = codes.astype(np.int64) - zero
+        factor = Fraction(scale)
+        spans = Spans.of(steps.astype(np.float64) * scale)
+        return Reals(spans, lambda i, digits: Enclosure.of(int(steps[i]) * factor, digits))
+
+    @staticmethod
     def apply(words: Callable[[list[Any]], Any], *operands: Reals, defined: bool = False) -> Reals:
         """A function written in words, of operands of one length; if `defined`, elements
         that are no numbers raise UndecidedError."""

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from qdialect.dialects.quant import quant_element
 from qdialect.targets.base import Target
+from qdialect.targets.kernels import Kernel
 
 if TYPE_CHECKING:
     from xdsl.ir import Operation
@@ -68,6 +69,9 @@ _ON_FLOATS = {
 }
 
 
+_ENTRIES = "u8|i8|u16|i16|i32"
+
+
 class _OnnxRuntime(Target):
     def op_price(self, op: Operation) -> float:
         """What was measured, on codes or on floats."""
@@ -80,6 +84,8 @@ class _OnnxRuntime(Target):
 TARGET = _OnnxRuntime(
     "onnxruntime",
     "ONNX Runtime, CPU execution provider",
+    # GatherElements: indices are read from whole bytes.
+    kernels={"nn.table": (Kernel(("u8|i8|u16|i16", _ENTRIES), (_ENTRIES,)),)},
     # Its fast x64 kernels take u8 activations with i8 weights; i8 activations are
     # 2 to 14 times slower, u8 weights about twice.
     extensions={

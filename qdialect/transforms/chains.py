@@ -281,8 +281,7 @@ def _cast(op: DCastOp | QCastOp | RescaleOp | SCastOp, held: Any) -> Held:
         return held if result is None else _read(held, result)
     if isinstance(op, DCastOp):
         assert source is not None
-        scale, zero = Fraction(source.scale), source.zero_point
-        return Reals.exact([(code - zero) * scale for code in held.tolist()])
+        return Reals.of_codes(held, source.scale, source.zero_point)
     assert result is not None
     if isinstance(op, RescaleOp):
         assert source is not None
