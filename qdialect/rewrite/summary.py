@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from math import inf
 
 from xdsl.dialects.func import FuncOp, ReturnOp
-from xdsl.ir import Operation, SSAValue
+from xdsl.ir import Block, Operation, SSAValue
 
 from qdialect.analysis.codes import qparams_of
 from qdialect.analysis.influence import moved
@@ -32,6 +32,13 @@ class _Sweep:
         changes = self.session.drift.own.get(value, ())
         return [change.remark for change in changes if change.remark >= self.since]
 
+    def arguments(self) -> None:
+        """Arguments that stand for values which were something else."""
+        for value, changes in self.session.drift.own.items():
+            total = sum(c.real for c in changes if c.remark >= self.since)
+            if total and isinstance(value.owner, Block):
+                self.moves[value] = total
+
     def visit(self, op: Operation) -> None:
         known = [self.moves.get(v, 0.0) for v in op.operands]
         by = moved(self.session, op, lambda v: self.moves.get(v, 0.0)) if any(known) else 0.0
@@ -50,6 +57,7 @@ def summarize(session: QContext, module: Operation, since: int = 0) -> list[Outp
         sweep = None
     else:
         sweep = _Sweep(session, since)
+        sweep.arguments()
         for op in module.walk():
             sweep.visit(op)
     bounds: list[OutputBound] = []
