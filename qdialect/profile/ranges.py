@@ -11,22 +11,27 @@
 Zero is inside every range. `mse` and `entropy` search the same candidates, the whole
 range among them, so neither is worse in its own measure than `minmax`.
 
-The divergence is that of the calibration papers, on densities: P is the data inside the
-range with what lies outside moved into its outermost bins, Q the data inside spread
-evenly, within the cell of each quantization level, over what is occupied. The cells are
-those of the type chosen for, whatever it is, zero keeps its place (zeros are exact under
-every range, and take no part), and bins are finer than cells wherever cells lose anything.
+The divergence is KL(P || Q) of the data as it is, P, and as the codes tell it, Q: the mass
+of each code spread evenly over what is occupied of all the values it stands for. For the
+first and the last code these include everything that is clipped, so a range pays for what
+it cuts off in the same coin as for coarse steps inside, and cannot win by cutting off
+everything. The cells are those of the type that the range is chosen for, and bins are finer
+than cells wherever cells lose anything. Zeros are exact in every range and take no part.
+A divergence knows nothing of magnitudes, and would give up a few large values for detail
+around zero: a range that clips more than `MOST_CLIPPED` of the data is no candidate.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
 from qdialect.profile.distribution import Distribution
+from qdialect.profile.sketch import PER_OCTAVE
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -41,8 +46,10 @@ HAS_NAN = "nan"
 HAS_MASKS = "masked"
 CONSTANT = "constant"
 
+MOST_CLIPPED = 0.02
+
 _POINTS = (np.arange(4) + 0.5) / 4
-_SHRINK_STEPS, _SHRINK_PER_OCTAVE = 97, 16
+_SHRINK_STEPS, _SHRINK_PER_OCTAVE, _COARSE = 97, 16, 4
 
 
 @dataclass(frozen=True)
@@ -162,55 +169,38 @@ def mean_squared_error(data: Distribution, low: float, high: float, levels: Leve
 
 
 def divergence(data: Distribution, low: float, high: float, levels: Levels) -> float:
-    """KL(P || Q) of the data clipped to [low, high] and of what quantizing leaves of it."""
+    """KL(P || Q) of the data and of what its codes in [low, high] tell; see the module.
+
+    `total` is the mass up to an edge of a bin and `occupied` the length of bins up to it.
+    What is spread evenly over the occupied part of each cell is, as a function of
+    `occupied`, the straight line between the totals at the borders of cells.
+    """
+    if not len(data.counts):
+        return 0.0
     low, high, count = _grid(low, high, levels)
     step = (high - low) / (count - 1)
-    left, right = np.clip(data.left, low, high), np.clip(data.right, low, high)
-    width = data.right - data.left
-    # Counts are spread evenly over their bins; a bin of one value is in or out.
-    share = np.where(width > 0, (right - left) / np.where(width > 0, width, 1), 1.0)
-    share = np.where((width == 0) & ((data.left < low) | (data.left > high)), 0.0, share)
-    inside = data.counts * share
-    kept = inside > 0
-    if not kept.any():
-        return float("inf")
-    clipped = inside[kept]
-    lost_low = float((data.counts * (1 - share))[data.left < low].sum())
-    lost_high = float((data.counts * (1 - share))[data.right > high].sum())
-    clipped[0] += lost_low
-    clipped[-1] += lost_high
-    mass = inside[kept].astype(np.float64)
-    spread = _spread(left[kept], right[kept], mass, low - step / 2, step, count)
-    p, q = clipped / clipped.sum(), spread / spread.sum()
+    outside = (data.right < low) | (data.left > high)
+    if data.counts[outside].sum() > MOST_CLIPPED * data.counts.sum():
+        return math.inf
+    # A bin cut to a point at an extreme keeps some length.
+    reach = np.maximum(np.abs(data.left), np.abs(data.right))
+    lengths = np.maximum(data.right - data.left, reach / (2 * PER_OCTAVE))
+    occupied, total = _edges(lengths), _edges(data.counts)
+    edges = np.ravel(np.column_stack((data.left, data.right)))
+    first = max(int((edges[0] - low) / step - 0.5), 0)
+    last = min(int((edges[-1] - low) / step + 0.5), count - 1)
+    inner = low + step * (np.arange(first, last) + 0.5)
+    borders = np.concatenate(([0.0], np.interp(inner, edges, occupied), occupied[-1:]))
+    masses = np.concatenate(([0.0], np.interp(inner, edges, total), total[-1:]))
+    after = np.interp(occupied, borders, masses)
+    p, q = data.counts / total[-1], (after[1::2] - after[::2]) / total[-1]
     return float(np.sum(p * np.log(p / np.maximum(q, np.finfo(np.float64).tiny))))
 
 
-def _spread(
-    left: NDArray[np.float64],
-    right: NDArray[np.float64],
-    mass: NDArray[np.float64],
-    start: float,
-    step: float,
-    count: int,
-) -> NDArray[np.float64]:
-    """The mass of each bin after that of every cell was spread over the bins in it.
-
-    `total` is the mass up to an edge and `occupied` the length of the bins up to it. What
-    is spread evenly over the occupied part of each cell is, as a function of `occupied`,
-    the straight line between the totals at the borders of cells.
-    """
-    edges = np.ravel(np.column_stack((left, right)))
-    total = np.ravel(np.column_stack((np.cumsum(mass) - mass, np.cumsum(mass))))
-    # A point has no length: it is given one, small against every cell.
-    lengths = np.maximum(right - left, step * 1e-9)
-    occupied = np.ravel(np.column_stack((np.cumsum(lengths) - lengths, np.cumsum(lengths))))
-    edges = np.maximum.accumulate(edges)
-    first = max(int((edges[0] - start) / step), 0)
-    last = min(int((edges[-1] - start) / step) + 1, count)
-    borders = start + step * np.arange(first, last + 1)
-    at_borders = np.interp(borders, edges, occupied)
-    after = np.interp(occupied, at_borders, np.interp(borders, edges, total))
-    return np.maximum(after[1::2] - after[::2], 0.0)
+def _edges(amounts: NDArray[Any]) -> NDArray[np.float64]:
+    """The sum of amounts up to the left and the right edge of each bin."""
+    right = np.cumsum(amounts, dtype=np.float64)
+    return np.ravel(np.column_stack((right - amounts, right)))
 
 
 def _search(
@@ -222,7 +212,6 @@ def _search(
     low, high = _whole(data)
     if levels.symmetric and not (levels.one_sided and low == 0):
         low, high = -max(-low, high), max(-low, high)
-    factors = [2.0 ** (-k / _SHRINK_PER_OCTAVE) for k in range(_SHRINK_STEPS)]
     known: dict[tuple[float, float], float] = {}
 
     def best(candidates: Sequence[tuple[float, float]]) -> tuple[float, float]:
@@ -231,12 +220,24 @@ def _search(
                 known[candidate] = measure(data, *candidate, levels)
         return min(candidates, key=lambda c: (known[c], c[0] - c[1]))
 
-    chosen = best([(low * f, high * f) for f in factors])
+    def scan(start: tuple[float, float], lows: bool, highs: bool) -> tuple[float, float]:
+        """The best of a coarse scan, then of its finer neighbours."""
+
+        def at(step: int) -> tuple[float, float]:
+            factor = 2.0 ** (-step / _SHRINK_PER_OCTAVE)
+            return (low * factor if lows else start[0], high * factor if highs else start[1])
+
+        coarse = {at(step): step for step in range(0, _SHRINK_STEPS, _COARSE)}
+        found = best([start, *coarse])
+        near = coarse.get(found, 0)
+        fine = range(max(near - _COARSE + 1, 0), near + _COARSE)
+        return best([found, *(at(step) for step in fine)])
+
+    chosen = scan((low, high), True, True)
     if levels.symmetric or low == 0 or high == 0:
         return chosen
     for _ in range(2):
-        chosen = best([chosen, *((low * f, chosen[1]) for f in factors)])
-        chosen = best([chosen, *((chosen[0], high * f) for f in factors)])
+        chosen = scan(scan(chosen, True, False), False, True)
     return chosen
 
 

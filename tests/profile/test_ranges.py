@@ -13,6 +13,7 @@ from hypothesis.extra import numpy as hnp
 from qdialect.profile.distribution import distribution
 from qdialect.profile.ranges import (
     METHODS,
+    MOST_CLIPPED,
     Levels,
     Method,
     Range,
@@ -90,6 +91,22 @@ def test_outliers_are_cut(method: Method, symmetric: bool) -> None:
 def test_entropy_depends_on_the_number_of_levels() -> None:
     few, many = (chosen(heavy(), "entropy", levels=Levels(n, True)).high for n in (16, 65536))
     assert few < many
+
+
+@pytest.mark.parametrize("size", [1, 2, 10, 100, 600])
+def test_entropy_gives_up_no_data_however_little_there_is(size: int) -> None:
+    for seed in range(10):
+        rng = np.random.default_rng(seed)
+        values = rng.normal(size=size) * np.exp(rng.normal(size=size) * 2)
+        found = chosen(values, "entropy", levels=Levels(256, seed % 2 == 1))
+        lost = (values < found.low * (1 + 1 / 64)) | (values > found.high * (1 + 1 / 64))
+        assert lost.sum() <= MOST_CLIPPED * size
+
+
+def test_entropy_of_what_saturates() -> None:
+    """Half of the data is the upper end of a clip; KL on clipped histograms cuts it off."""
+    values = np.minimum(np.abs(np.random.default_rng(0).normal(size=5000)) * 9, 6)
+    assert chosen(values, "entropy").high == 6
 
 
 def test_entropy_keeps_data_far_from_zero() -> None:
