@@ -14,12 +14,12 @@ from qdialect.api import Model, save
 from qdialect.context import new_context
 from qdialect.dialects import nn
 from qdialect.dialects.nn.functions import GeluOp, SwishOp
-
-COMPOSITES = ("conv", "norm", "swish", "gelu", "sigmoid", "hard", "fc")
+from qdialect.dialects.nn.reduction import ReduceMeanOp
 
 
 def network() -> Model:
-    """x -> conv (bias) -> norm -> swish -> gelu -> hard_swish -> hard_sigmoid -> fc -> softmax."""
+    """x -> conv (bias) -> norm -> swish -> gelu -> hard_swish -> hard_sigmoid -> fc -> softmax
+    -> mean."""
     from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, ModuleOp
 
     ctx, rng = new_context(), np.random.default_rng(0)
@@ -48,6 +48,7 @@ def network() -> Model:
     x = add(nn.FlattenOp(x), "flat")
     x = add(nn.FullyConnectedOp(x, const(5, 144), const(5)), "fc")
     x = add(nn.SoftmaxOp(x), "probabilities")
+    x = add(ReduceMeanOp(x, axes=(1,), keepdims=False), "mean")
     block.add_op(ReturnOp(x))
     func = FuncOp("main", ((kind,), (x.type,)), Region(block))
     func.arg_attrs = ArrayAttr([DictionaryAttr({"nn.name": StringAttr("x")})])

@@ -60,6 +60,8 @@ def test_composites_and_components_in_one_run(engine: str) -> None:
         np.broadcast_to((found["norm"] - found["norm/scaled"])[:, :, :1, :1], found["norm"].shape),
         atol=1e-5,
     )
+    np.testing.assert_allclose(found["probabilities/exp"].sum(1), found["probabilities/sum"][:, 0])
+    assert found["probabilities/sub_max"].max() == 0
     for op in model.module.walk():
         if op.name in COMPONENTS:
             components = COMPONENTS[op.name]

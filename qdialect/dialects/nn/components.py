@@ -39,6 +39,7 @@ from qdialect.dialects.nn.contraction import (
 from qdialect.dialects.nn.elementwise import (
     AddOp,
     ClipOp,
+    DivOp,
     HardSigmoidOp,
     HardSwishOp,
     MulOp,
@@ -46,8 +47,9 @@ from qdialect.dialects.nn.elementwise import (
     SubOp,
     TanhOp,
 )
-from qdialect.dialects.nn.functions import ErfOp, GeluOp, SwishOp
-from qdialect.dialects.nn.normalization import BatchNormOp
+from qdialect.dialects.nn.functions import ErfOp, ExpOp, GeluOp, SwishOp
+from qdialect.dialects.nn.normalization import BatchNormOp, SoftmaxOp
+from qdialect.dialects.nn.reduction import ReduceMaxOp, ReduceMeanOp, ReduceSumOp
 
 if TYPE_CHECKING:
     import numpy as np
@@ -200,6 +202,21 @@ def _gelu(op: Operation, pieces: Pieces) -> SSAValue:
     return pieces.add("result", MulOp(halved, shifted))
 
 
+def _softmax(op: Operation, pieces: Pieces) -> SSAValue:
+    """exp(x - max x) / sum of it."""
+    x, axes = op.operands[0], (cast("NNOp", op).values["axis"],)
+    largest = pieces.emit(ReduceMaxOp(x, axes=axes))
+    powers = pieces.add("exp", ExpOp(pieces.add("sub_max", SubOp(x, largest))))
+    return pieces.add("result", DivOp(powers, pieces.add("sum", ReduceSumOp(powers, axes=axes))))
+
+
+def _reduce_mean(op: Operation, pieces: Pieces) -> SSAValue:
+    x, values = op.operands[0], cast("NNOp", op).values
+    pieces.add("sum", ReduceSumOp(x, axes=values["axes"], keepdims=values["keepdims"]))
+    # The sum over a count that is known only when the model runs.
+    return pieces.add("result", ReduceMeanOp(x, **values))
+
+
 def _line(pieces: Pieces, x: SSAValue, slope: float, offset: float) -> SSAValue:
     """slope * x + offset, as the pieces `scaled` and `shifted`."""
     scaled = pieces.add("scaled", MulOp(x, pieces.number(slope)))
@@ -241,6 +258,8 @@ COMPONENTS: Mapping[str, Components] = {
     BatchNormOp.name: Components(("sub_mean", "scaled", "result"), _batch_norm),
     HardSigmoidOp.name: Components(("scaled", "shifted", "result"), _hard_sigmoid),
     HardSwishOp.name: Components(("scaled", "shifted", "gate", "result"), _hard_swish),
+    SoftmaxOp.name: Components(("sub_max", "exp", "sum", "result"), _softmax),
+    ReduceMeanOp.name: Components(("sum", "result"), _reduce_mean),
     SwishOp.name: Components(("scaled", "sigmoid", "result"), _swish, _swish_roles),
     GeluOp.name: Components((*_GELU_TANH[:-3], "erf", *_GELU[2:]), _gelu, _gelu_roles),
 }
