@@ -113,12 +113,12 @@ def _summary(profile: Profile, output: Path) -> None:
     """What was seen, and the keys where something is wrong, on standard error."""
     stream = sys.stderr
     print(f"{profile.sample_count} samples, {len(profile.entries)} values: {output}", file=stream)
+    rows = [(key, entry.tensor) for key, entry in profile.entries.items()]
     for words, keys in (
-        ("NaN", [k for k, e in profile.entries.items() if e.tensor.nan[0]]),
-        (
-            "infinity",
-            [k for k, e in profile.entries.items() if e.tensor.low[0] + e.tensor.high[0]],
-        ),
+        ("NaN", [key for key, row in rows if row.nan[0]]),
+        ("infinity", [key for key, row in rows if row.low[0] + row.high[0]]),
+        ("nothing but zeros", [key for key, row in rows if row.minimum[0] == row.maximum[0] == 0]),
+        ("no numbers", [key for key, row in rows if not len(row.codes)]),
     ):
         if keys:
             shown = ", ".join(f"'{key}'" for key in keys[:5])

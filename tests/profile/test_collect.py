@@ -109,6 +109,13 @@ def test_a_key_taken_by_another_op_leaves_the_composite_whole() -> None:
     assert keys.count("fc") == 1
 
 
+def test_keys_survive_passes() -> None:
+    model = network()
+    before = instrument(model.module, model.ctx).all_keys()
+    done = api.run_passes(model, "fold-constants,canonicalize,cse,dce")
+    assert instrument(done.module, done.ctx).all_keys() == before
+
+
 def test_keys_that_are_there_twice() -> None:
     model = network()
     flat = next(op for op in model.module.walk() if op.name == "nn.flatten")

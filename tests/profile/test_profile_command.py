@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import sys
 from pathlib import Path
@@ -146,6 +147,28 @@ def test_infinities_and_nan_inside_are_told(net: Path, capsys: pytest.CaptureFix
     told = capsys.readouterr().err
     assert "warning: infinity in" in told
     assert "warning: NaN in" in told
+
+
+def test_degenerate_values_are_told(net: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    np.savez("data.npz", x=np.zeros((1, 3, 6, 6), np.float32))
+    assert main(["profile", "net.mlir", "--data=data.npz"]) == 0
+    told = capsys.readouterr().err
+    assert "warning: nothing but zeros in 'input:x', 'conv/conv'" in told
+
+
+def test_progress_on_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Terminal(io.StringIO):
+        def isatty(self) -> bool:
+            return True
+
+    times = iter((0.0, 2.0, 4.0, 6.0))
+    monkeypatch.setattr("time.monotonic", lambda: next(times))
+    monkeypatch.setattr(sys, "stderr", Terminal())
+    assert list(terminal.progress(range(3), 3, "profiling")) == [0, 1, 2]
+    shown = sys.stderr.getvalue()
+    assert "profiling" in shown
+    assert "1/3 0.5/s, 4 s left" in shown
+    assert shown.endswith("\r\033[K")
 
 
 def test_times_for_people() -> None:
