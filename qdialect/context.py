@@ -16,6 +16,8 @@ from qdialect.errors import QError
 from qdialect.weights import BlobStore
 
 if TYPE_CHECKING:
+    from xdsl.ir import Operation
+
     from qdialect.behaviors import BehaviorRegistry
     from qdialect.dialects.nn.components import Components
     from qdialect.interpreter.values import Kernel
@@ -80,6 +82,14 @@ class QContext(Context):
 
         What it declares holds in place of ours, and of what a target before it declared.
         """
+        for name in sorted((*target.kernels, *target.keep_whole)):
+            if self._is_missing(name):
+                dialect = name.partition(".")[0]
+                raise QError(
+                    f"target '{target.name}' names '{name}', but dialect '{dialect}' "
+                    "has no such op",
+                    code="unknown-op",
+                )
         before = self.behaviors
         self.behaviors = before.with_overrides(target.behaviors)
         try:
@@ -93,16 +103,26 @@ class QContext(Context):
         """Hold declarations from outside against the ops of the dialects that are known;
         QError (`bad-behavior`).  Those of other ops are checked at the first op."""
         for name in self.behaviors.unchecked():
-            dialect = name.partition(".")[0]
-            if dialect not in self.registered_dialect_names:
-                continue
-            definition = self.get_optional_op(name)
-            if definition is None or issubclass(definition, UnregisteredOp):
+            if self._is_missing(name):
+                dialect = name.partition(".")[0]
                 raise QError(
                     f"behavior of '{name}': dialect '{dialect}' has no such op",
                     code="bad-behavior",
                 )
-            self.behaviors.check(definition)
+            definition = self._definition(name)
+            if definition is not None:
+                self.behaviors.check(definition)
+
+    def _definition(self, name: str) -> type[Operation] | None:
+        if name.partition(".")[0] not in self.registered_dialect_names:
+            return None
+        found = self.get_optional_op(name)
+        return None if found is None or issubclass(found, UnregisteredOp) else found
+
+    def _is_missing(self, name: str) -> bool:
+        """Whether the dialect of op `name` is known and has no such op."""
+        known = name.partition(".")[0] in self.registered_dialect_names
+        return known and self._definition(name) is None
 
     def clone(self) -> QContext:
         """Same registrations, weights, behaviors, components and target; a fresh remark log."""

@@ -50,7 +50,6 @@ _KERNELS = {
             "nn.conv3d",
             "nn.conv_transpose1d",
             "nn.conv_transpose2d",
-            "nn.conv_transpose3d",
             "nn.fully_connected",
         ),
         _CONVOLUTION,
@@ -59,9 +58,17 @@ _KERNELS = {
     **dict.fromkeys(("nn.add", "nn.sub", "nn.mul", "nn.reduce_sum"), _ARITHMETIC),
     **dict.fromkeys(("nn.maximum", "nn.minimum", "nn.reduce_max", "nn.reduce_min"), _COPY),
     **dict.fromkeys(
-        ("nn.avg_pool2d", "nn.global_avg_pool2d", "nn.reduce_mean", "nn.resize_linear"), _WINDOW
+        (
+            "nn.avg_pool1d",
+            "nn.avg_pool2d",
+            "nn.global_avg_pool1d",
+            "nn.global_avg_pool2d",
+            "nn.reduce_mean",
+            "nn.resize_linear",
+        ),
+        _WINDOW,
     ),
-    **dict.fromkeys(("nn.max_pool2d", "nn.global_max_pool2d", "nn.relu", "nn.clip"), _TIED),
+    **dict.fromkeys(("nn.max_pool1d", "nn.max_pool2d", "nn.relu", "nn.clip"), _TIED),
     **dict.fromkeys(("nn.resize_nearest",), _TIED),
     **dict.fromkeys(
         (

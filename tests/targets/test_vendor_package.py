@@ -106,6 +106,27 @@ def test_rescales_sink_and_hoist_through_its_ops(site: Path, op: str, floor: str
     assert hoisted == f"quant.rescale acme.{op}"
 
 
+def test_placement_prices_its_ops(site: Path) -> None:
+    body = """
+func.func @main(%x: !a) -> tensor<1x2x1x1x!quant.uniform<i8:f32, 0.25:-5>> {
+  %0 = quant.rescale %x : !a to !b
+  %1 = acme.rotate %0 : (!b) -> !b
+  %2 = acme.splat_max %1 floor -1.5 : f32 : (!b) -> !b
+  %3 = nn.max_pool2d %2 kernel [2, 2] : (!b) -> tensor<1x2x1x1x!quant.uniform<i8:f32, 0.25:-5>>
+  func.return %3 : tensor<1x2x1x1x!quant.uniform<i8:f32, 0.25:-5>>
+}"""
+    left, _ = opt(site, body, "place-rescales")
+    assert left == "acme.rotate acme.splat_max nn.max_pool2d quant.rescale"
+    above = (
+        ABOVE.format(op="rotate", floor="")
+        .replace("!b", "!u")
+        .replace("@main(%x: !a)", "@main(%x: !a, %w: !w)")
+    )
+    above = above.replace("acme.rotate %x : (!a) -> !a", "acme.conv_relu %x, %w : (!a, !w) -> !a")
+    left, _ = opt(site, above, "place-rescales")
+    assert left == "acme.conv_relu"
+
+
 def test_a_floor_without_a_code_lets_nothing_pass(site: Path) -> None:
     body = BELOW.format(op="splat_max", floor="floor -1.1 : f32 ")
     left, told = opt(site, body, "sink-rescale")

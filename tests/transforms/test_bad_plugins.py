@@ -28,6 +28,7 @@ from qdialect.passes.manager import PassManager
 from qdialect.passes.pipeline import PassSpec
 from qdialect.qparams.maps import Flip
 from qdialect.targets.base import Target
+from qdialect.targets.kernels import Kernel
 
 A = "!quant.uniform<i8:f32, 0.5:3>"
 B = "!quant.uniform<i8:f32, 1.0:0>"
@@ -232,6 +233,20 @@ def test_a_declaration_of_an_op_that_does_not_exist() -> None:
     assert ctx.target.name == "generic" and ctx.behaviors.named("nn.rleu") is None
     ctx.target = Target("npu", "", behaviors=(Behavior("other.op", (Port("a"),)),))
     assert ctx.behaviors.named("other.op") is not None
+
+
+def test_a_target_that_names_an_op_that_does_not_exist() -> None:
+    for target in (
+        Target("npu", "", keep_whole=frozenset({"nn.hard_swich"})),
+        Target("npu", "", kernels={"nn.hard_swich": (Kernel(),)}),
+    ):
+        with pytest.raises(
+            QError, match=r"target 'npu' names 'nn\.hard_swich', but dialect 'nn'"
+        ) as e:
+            new_context().target = target
+        assert e.value.code == "unknown-op"
+    for name in ("generic", "integer", "onnxruntime", "tosa"):
+        new_context().target = qd.get_target(name)
 
 
 # -- targets --------------------------------------------------------------------------------
