@@ -7,11 +7,15 @@ the text of its profile.
 
 from __future__ import annotations
 
+import logging
+import signal
 import sys
-from collections.abc import Sequence
+from collections.abc import Generator, Sequence
+from contextlib import contextmanager
 from functools import lru_cache
 from importlib import import_module
 from pathlib import Path
+from threading import current_thread, main_thread
 from typing import TYPE_CHECKING, Any
 
 from qdialect.cli.calibration import Interrupted, calibrate, open_data
@@ -42,39 +46,64 @@ def calibrate_on_workers(
     `workers` is how many local processes to start, or the address of a scheduler.
     UsageError (`missing-package`) without dask.distributed; Interrupted on Ctrl-C.
     """
+    profile = start
+    with _client(workers) as (client, as_completed):
+        count = max(len(client.scheduler_info()["workers"]), 1)
+        parts = _parts(numbers, count * _TASKS_PER_WORKER)
+        plan = str(model_path.resolve()), str(data_path.resolve()), whole
+        futures = [
+            client.submit(
+                _profile_part, *plan, part, first, start.digest, start.settings, pure=False
+            )
+            for part in parts
+        ]
+        done = as_completed(futures)
+        try:
+            for _ in watch(range(len(parts)), len(parts)):
+                profile = profile.merge(_result(next(done)))
+        except KeyboardInterrupt:
+            client.cancel(futures, force=True)
+            raise Interrupted(profile) from None
+    return profile
+
+
+@contextmanager
+def _client(workers: str) -> Generator[tuple[Any, Any]]:
+    """A client of a local cluster or of a scheduler, and `as_completed`."""
     distributed = _distributed()
-    cluster: Any = None
     if workers.isdecimal():
         if int(workers) < 1:
             raise UsageError("--workers takes a number of processes or an address")
-        cluster = distributed.LocalCluster(
-            n_workers=int(workers), threads_per_worker=1, dashboard_address=None
-        )
-    profile = start
+        with _no_interrupts():
+            cluster = distributed.LocalCluster(
+                n_workers=int(workers),
+                threads_per_worker=1,
+                dashboard_address=None,
+                silence_logs=logging.CRITICAL,
+            )
+        with cluster, distributed.Client(cluster) as client:
+            yield client, distributed.as_completed
+        return
     try:
-        with distributed.Client(cluster or workers, timeout=20) as client:
-            count = max(len(client.scheduler_info()["workers"]), 1)
-            parts = _parts(numbers, count * _TASKS_PER_WORKER)
-            plan = str(model_path.resolve()), str(data_path.resolve()), whole
-            futures = [
-                client.submit(
-                    _profile_part, *plan, part, first, start.digest, start.settings, pure=False
-                )
-                for part in parts
-            ]
-            done = distributed.as_completed(futures)
-            try:
-                for _ in watch(range(len(parts)), len(parts)):
-                    profile = profile.merge(_result(next(done)))
-            except KeyboardInterrupt:
-                client.cancel(futures, force=True)
-                raise Interrupted(profile) from None
-    except (OSError, TimeoutError) as error:
+        client = distributed.Client(workers, timeout=20)
+    except (OSError, TimeoutError, ValueError) as error:
         raise InputError(f"no scheduler at '{workers}': {error}", code="no-scheduler") from None
+    with client:
+        yield client, distributed.as_completed
+
+
+@contextmanager
+def _no_interrupts() -> Generator[None]:
+    """Processes started here do not see Ctrl-C, which the terminal sends to all of them:
+    stopping is for the one that started them."""
+    if current_thread() is not main_thread():
+        yield
+        return
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        yield
     finally:
-        if cluster is not None:
-            cluster.close()
-    return profile
+        signal.signal(signal.SIGINT, before)
 
 
 def _parts(numbers: Sequence[int], count: int) -> list[list[int]]:

@@ -52,6 +52,8 @@ def test_dask_gives_the_same_bytes(net: Path) -> None:
     flags = ["profile", "net.mlir", "--data", "data.npz", "-q", "--engine=dask"]
     assert main([*flags, "--workers=2", "-o", "many.json"]) == 0
     assert Path("many.json").read_bytes() == Path("one.json").read_bytes()
+    assert main([*flags, "--workers=nowhere:x", "-o", "bad.json"]) == 1
+    assert main([*flags, "--workers=0", "-o", "bad.json"]) == 2
     array = images()
     array[3, 0, 0, 0] = np.nan
     np.savez("data.npz", x=array)
