@@ -1,6 +1,8 @@
 // RUN: qopt-opt %s -p place-rescales --remarks=%t.json --split-input-file | filecheck %s
 // RUN: filecheck %s --check-prefix=NOTE --input-file %t.json
 // RUN: qopt-opt %s -p place-rescales{numerics=bounded} --split-input-file | filecheck %s --check-prefix=BOUNDED
+// RUN: qopt-opt %s -p place-rescales{numerics=relaxed} --split-input-file | filecheck %s --check-prefix=RELAXED
+// RUN: qopt-opt %s -p "place-rescales{numerics=relaxed accuracy=4.0}" --split-input-file | filecheck %s --check-prefix=PRECISE
 // RUN: qopt-opt %s -p place-rescales,place-rescales --split-input-file > %t.twice
 // RUN: qopt-opt %s -p place-rescales --split-input-file | diff %t.twice -
 
@@ -173,4 +175,33 @@ func.func @unknown(%x: !a) -> !b {
   %0 = quant.rescale %x : !a to !b
   %1 = "onnx.node"(%0) {op_type = "Mystery", domain = "vendor"} : (!b) -> !b
   func.return %1 : !b
+}
+
+// -----
+
+// Regridding, under relaxed only: the convolution's other user is given what the concat
+// wants, since that loses less than half a bit.
+
+!x = tensor<1x2x4x4x!quant.uniform<i8:f32, 0.5>>
+!w = tensor<2x2x1x1x!quant.uniform<i8:f32, 0.25>>
+!fine = tensor<1x2x4x4x!quant.uniform<i8:f32, 0.5:3>>
+!wide = tensor<1x2x4x4x!quant.uniform<i8:f32, 0.625>>
+!both = tensor<1x4x4x4x!quant.uniform<i8:f32, 0.625>>
+
+// NOTE: cost 32 -> 32
+// CHECK-LABEL: func.func @regrid(
+// CHECK: quant.rescale
+// RELAXED-LABEL: func.func @regrid(
+// RELAXED: nn.conv2d {{.*}} -> tensor<1x2x4x4x!quant.uniform<i8:f32, 6.250000e-01>>
+// RELAXED: nn.sigmoid {{.*}} : (tensor<1x2x4x4x!quant.uniform<i8:f32, 6.250000e-01>>) -> tensor<1x2x4x4x!quant.uniform<i8:f32, 5.000000e-01:3>>
+// RELAXED-NOT: quant.rescale
+// PRECISE-LABEL: func.func @regrid(
+// PRECISE: quant.rescale
+func.func @regrid(%x: !x, %y: !wide) -> (!both, !fine) {
+  %w = nn.constant dense<1> : tensor<2x2x1x1xi8> : !w
+  %0 = nn.conv2d %x, %w : (!x, !w) -> !fine
+  %1 = quant.rescale %0 : !fine to !wide
+  %2 = nn.concat %1, %y axis 1 : (!wide, !wide) -> !both
+  %3 = nn.sigmoid %0 : (!fine) -> !fine
+  func.return %2, %3 : !both, !fine
 }

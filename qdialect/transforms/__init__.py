@@ -74,6 +74,7 @@ def _entries() -> tuple[PassEntry, ...]:
             (
                 ("numerics", "str", "exact", "weakest contract class that may fire"),
                 ("solver", "bool", "true", "use HiGHS, where installed, on hard components"),
+                ("accuracy", "float", "1.0", "price of a bit lost per element, under relaxed"),
             ),
         ),
         PassEntry(

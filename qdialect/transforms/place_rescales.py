@@ -9,6 +9,10 @@ equally cheap placements the one with the strongest contracts and the fewest cha
 taken, so a module that is placed best stays as it is, and the result does not depend on
 the order of ops.
 
+Under `relaxed` a requantizing operand may also be given what other users of its value
+rescale that to, so that one type serves all of them (both sides of an add, the inputs of a
+concat). Every bit of precision this loses costs as much per element as `accuracy` rescales.
+
 The remark `placement` gives the cost before and after, a lower bound on what any
 placement costs, and how many components are proved least.
 
@@ -53,6 +57,7 @@ class PlaceRescales(ModulePass):
 
     numerics: str = "exact"
     solver: bool = True
+    accuracy: float = 1.0
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         try:
@@ -61,7 +66,7 @@ class PlaceRescales(ModulePass):
             raise UsageError(str(error), code="unknown-level") from None
         qctx = session(ctx)
         qctx.analyses.clear()
-        model = Model(qctx, op, level)
+        model = Model(qctx, op, level, self.accuracy)
         before = model.problem.cost(model.start)
         while True:
             start = model.start
@@ -71,7 +76,7 @@ class PlaceRescales(ModulePass):
             self._commit(qctx, model, solution)
             qctx.analyses.clear()
             # Rescales that have become one may now pass what neither could.
-            model = Model(qctx, op, level)
+            model = Model(qctx, op, level, self.accuracy)
         qctx.analyses.clear()
         self._report(qctx, op, model, before, solution)
 

@@ -12,7 +12,7 @@ from qdialect.context import QContext
 from qdialect.dialects.nn import ConstantOp, constant_array, constant_of, make_constant
 from qdialect.dialects.nn.base import KEY
 from qdialect.dialects.quant import DCastOp, QCastOp, RescaleOp, UniformType
-from qdialect.numerics.contract import Contract
+from qdialect.numerics.contract import Contract, Numerics
 from qdialect.qparams import QParams
 from qdialect.rewrite import Rewriter, retyped
 from qdialect.rewrite.provenance import Provenance
@@ -23,6 +23,8 @@ from qdialect.transforms.placing.ports import Absorption
 from qdialect.transforms.placing.prices import Ladder, Rung
 from qdialect.transforms.placing.states import Commuting, Step, movable
 from qdialect.transforms.rule_pass import with_qparams
+
+REGRIDDED = Contract(Numerics.RELAXED, note="other qparams than were chosen for it")
 
 
 class Commit:
@@ -151,13 +153,18 @@ class Commit:
         else:
             middle = qparams_of(value)
             assert middle is not None
-            step = self.model.states.above[value][-state - 1]
+            steps = self.model.states.use_below(op, index)
+            above = self.model.states.above.get(value, [])
+            step = above[-state - 1] if state < 0 else steps[state - 1]
             match = Down(
                 current, self._behavior(op), index, step.qparams, step.seen, middle, step.rounding
             )
             new = absorb_down(self.session, match, new_value, self._rewriter)
         self._drop_if_ours(current, op)
-        self._absorbed(new, "absorb-down", self.model.down[op, index][-state])
+        if state < 0:
+            self._absorbed(new, "absorb-down", self.model.down[op, index][-state])
+        else:
+            self.absorbed.append((new, "regrid", REGRIDDED))
         return new
 
     def _absorb_up(self, op: Operation, current: Operation) -> Operation:

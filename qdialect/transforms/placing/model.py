@@ -35,10 +35,14 @@ _TARGETS = 7
 class Model:
     """The problem, and which variable stands for what."""
 
-    def __init__(self, session: QContext, module: Operation, level: Numerics) -> None:
+    def __init__(
+        self, session: QContext, module: Operation, level: Numerics, accuracy: float = 1.0
+    ) -> None:
         self.session = session
         self.level = level
-        self.states = States(session, module)
+        #: what a bit lost by regridding costs per element, in prices of a rescale
+        self.accuracy = accuracy
+        self.states = States(session, module, regrid=level is Numerics.RELAXED)
         self.problem = Problem()
         #: variable and its lowest state, by op (commuting, rescale, source) or use (sink)
         self.variables: dict[Operation | Place, tuple[int, int]] = {}
@@ -94,7 +98,7 @@ class Model:
             return
         self._declare_source(op)
         for index, operand in enumerate(op.operands):
-            if operand in self.states.above:
+            if operand in self.states.above or (op, index) in self.states.regridded:
                 self._declare_sink(op, index)
 
     def _variable(self, what: Operation | Place, lowest: int, costs: list[int]) -> None:
@@ -117,9 +121,17 @@ class Model:
         qparams = qparams_of(value)
         if qparams is None:
             return
-        found = self.ports.down(op, index, self.ladder(value, qparams))
+        ladder = self.ladder(value, qparams)
+        found = self.ports.down(op, index, ladder)
         self.down[op, index] = found
-        self._variable((op, index), 1 - len(found), absorption_costs(found, INFINITE)[::-1])
+        costs = absorption_costs(found, INFINITE)[::-1]
+        if (op, index) in self.states.regridded:
+            steps = self.states.use_below(op, index)
+            count = self.ports.regridded(op, index, qparams, steps)
+            costs += [
+                self.prices.accuracy(ladder, k, steps, self.accuracy) for k in range(1, count + 1)
+            ]
+        self._variable((op, index), 1 - len(found), costs)
 
     # -- costs ------------------------------------------------------------------------
 

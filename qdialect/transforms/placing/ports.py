@@ -18,6 +18,7 @@ from qdialect.dialects.quant import DCastOp, QCastOp, cast_rounding
 from qdialect.numerics import requantize as exact
 from qdialect.numerics.contract import EXACT, Contract, Numerics
 from qdialect.qparams import QParams
+from qdialect.rewrite import Refusal
 from qdialect.transforms.absorption import Down, Up, down_contract, up_contract
 from qdialect.transforms.pair_contract import pair_contract
 from qdialect.transforms.placing.prices import CLASS, MOVE, Ladder, Prices
@@ -70,6 +71,16 @@ class Ports:
             return self._prices.fold(ladder, -end, -start, ())
 
         return self._best(len(ladder.above), absorb, fold)
+
+    def regridded(self, op: Operation, index: int, now: QParams, steps: list[Step]) -> int:
+        """How many of `steps`, which others take, operand `index` may be given as well."""
+        behavior = self._session.behaviors.get(op)
+        assert behavior is not None
+        for count, step in enumerate(steps):
+            match = Down(op, behavior, index, step.qparams, step.seen, now, step.rounding)
+            if isinstance(down_contract(self._session, match), Refusal):
+                return count
+        return len(steps)
 
     def _best(
         self,

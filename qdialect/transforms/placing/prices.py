@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from math import isinf
+from fractions import Fraction
+from math import isinf, log2
 from typing import NamedTuple
 
 from xdsl.ir import SSAValue
 
 from qdialect.analysis.cost import elements
 from qdialect.context import QContext
+from qdialect.numerics import requantize as exact
 from qdialect.numerics.contract import EXACT, Contract, Numerics
 from qdialect.numerics.rounding import Rounding
 from qdialect.placement import INFINITE
@@ -92,6 +94,19 @@ class Ladder:
         return k, tuple((s.qparams, s.rounding) for s in steps[: max(k + 1, 0)])
 
 
+def bits_lost(a: QParams, b: QParams) -> float:
+    """What a value on `b` says less than on `a`, in bits: coarser steps, and what of the
+    range is missing (all of it would be all bits)."""
+    lost = 0.0
+    for source, target in exact.cells(a, b) or ():
+        (low, high), (start, end) = exact.real_range(source), exact.real_range(target)
+        kept = max(min(high, end) - max(low, start), Fraction(0))
+        missing = 1 - float(kept / (high - low)) if high > low else 0.0
+        coarser = max(log2(target.scale / source.scale), 0.0)
+        lost = max(lost, coarser + missing * a.storage.width)
+    return lost
+
+
 class Prices:
     """Prices of chains of rescales under a level of numerics, remembered."""
 
@@ -132,6 +147,11 @@ class Prices:
                 options.append((cost, [*links, Link(start, end, contract)]))
             best[end] = min(options, key=lambda option: (option[0], len(option[1])))
         return best[j]
+
+    def accuracy(self, ladder: Ladder, k: int, steps: Sequence[Step], weight: float) -> int:
+        """The cost of a use in state k > 0 that nobody asked for: bits lost, per element."""
+        lost = bits_lost(ladder.now, steps[k - 1].qparams) * elements(ladder.value)
+        return round(lost * weight * _UNIT) * COST + CLASS * int(Numerics.RELAXED)
 
     def _link(self, ladder: Ladder, i: int, j: int, steps: Sequence[Step]) -> int:
         a, b = ladder.qparams(i, steps), ladder.qparams(j, steps)

@@ -22,6 +22,7 @@ from xdsl.ir import Attribute, Operation, SSAValue
 from qdialect.analysis.codes import is_integer, qparams_of
 from qdialect.analysis.ranges import inside_bounds, seen_qparams
 from qdialect.behaviors import Behavior
+from qdialect.behaviors import Rule as PortRule
 from qdialect.behaviors.flow import carry_all_down, carry_some_down, carry_up, tied_operands
 from qdialect.context import QContext
 from qdialect.dialects.nn import constant_of, make_constant
@@ -89,10 +90,16 @@ class Commuting:
 
 class States:
     """`above[v]`: steps to the states -1, -2 ... of v; `below[v]`: to +1, +2 ...;
-    `commuting[op]`: the ops that have several states.  Absent means none."""
+    `commuting[op]`: the ops that have several states.  Absent means none.
 
-    def __init__(self, session: QContext, module: Operation) -> None:
+    With `regrid`, a requantizing operand may be given what the other users of its value
+    rescale that to (`regridded`), which no rescale does: a new choice of qparams.
+    """
+
+    def __init__(self, session: QContext, module: Operation, *, regrid: bool = False) -> None:
         self.session = session
+        self.regrid = regrid
+        self.regridded: set[tuple[Operation, int]] = set()
         self.above: dict[SSAValue, list[Step]] = {}
         self.below: dict[SSAValue, list[Step]] = {}
         self.commuting: dict[Operation, Commuting] = {}
@@ -262,8 +269,12 @@ class States:
     def _common(self, value: SSAValue) -> list[Step]:
         """The steps that all users of `value` can take, in the same order."""
         common: list[Step] | None = None
+        flexible: list[tuple[Operation, int]] = []
         for use in value.uses:
             steps = self.use_below(use.operation, use.index)
+            if not steps and self._is_flexible(use.operation, use.index):
+                flexible.append((use.operation, use.index))
+                continue
             if common is None:
                 common = list(steps)
             else:
@@ -275,7 +286,18 @@ class States:
                 del common[same:]
             if not common:
                 return []
-        return common or []
+        if not common:
+            return []
+        for place in flexible:
+            self.regridded.add(place)
+            self._operands_below[place] = common
+        return common
+
+    def _is_flexible(self, user: Operation, index: int) -> bool:
+        if not self.regrid:
+            return False
+        behavior = self.session.behaviors.get(user)
+        return behavior is not None and behavior.operand_port(index).rule is PortRule.REQUANT
 
     def _hoisted(self, node: Commuting, steps: Sequence[Step]) -> Labels | None:
         if len({step.rounding for step in steps}) > 1:
