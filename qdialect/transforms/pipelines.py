@@ -18,8 +18,8 @@ def optimize_pipeline(target: Target | str, numerics: str) -> str:
 
     First everything that the model spells out in integers becomes integers, twice,
     since what the first round leaves dead may have stood in the way; then affine
-    functions go into scales; then, twice for the same reason, rescales sink to where
-    requantizing ops absorb them, as far as `numerics` allows.  What is left of elementwise
+    functions go into scales; then, twice for the same reason, rescales go where they cost
+    least, into requantizing ops as far as `numerics` allows.  What is left of elementwise
     chains becomes lookups where that pays; not at `exact`, at which a model that a runtime
     evaluates in floats keeps its bits there too.  For a target whose interface is codes,
     functions take and give those in the end.
@@ -27,7 +27,7 @@ def optimize_pipeline(target: Target | str, numerics: str) -> str:
     chosen = get_target(target) if isinstance(target, str) else target
     level = f"{{numerics={numerics}}}"
     clean = ("canonicalize", "cse", "dce")
-    settle = (f"sink-rescale{level}", f"combine-rescale{level}", f"fold-rescale{level}", *clean)
+    settle = (f"place-rescales{level}", f"fold-rescale{level}", *clean)
     tables = () if numerics == "exact" else (f"form-tables{level}", *clean)
     interface = ("fold-interface",) if chosen.interface is Interface.INTEGER else ()
     steps = (
