@@ -42,8 +42,6 @@ def optimize_pipeline(target: Target | str, numerics: str) -> str:
         f"fold-rescale{level}",
         *settle,
         *settle,
-        # What was absorbed last may have been the other use of a rescale.
-        f"sink-rescale{level}",
         *tables,
         *(settle if tables else ()),
         *tables,
