@@ -87,6 +87,10 @@ class PlaceRescales(ModulePass):
             self._fired(session, rescale, "place-rescale", EXACT)
         for absorbing, rule, contract in commit.absorbed:
             self._fired(session, absorbing, rule, contract)
+            if contract.level is not Numerics.EXACT:
+                for result in absorbing.results:
+                    number = len(session.remarks.remarks) - 1
+                    session.drift.record(commit.now(result), number, contract)
 
     def _fired(self, session: QContext, op: Operation, rule: str, contract: Contract) -> None:
         session.remarks.add(
@@ -102,9 +106,6 @@ class PlaceRescales(ModulePass):
                 reason=contract.note,
             )
         )
-        if contract.level is not Numerics.EXACT:
-            for result in op.results:
-                session.drift.record(result, len(session.remarks.remarks) - 1, contract)
 
     def _report(
         self, session: QContext, op: ModuleOp, model: Model, before: int, solution: Solution

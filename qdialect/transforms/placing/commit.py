@@ -88,6 +88,11 @@ class Commit:
                 heirs.append((now.operands[index], 1.0, 0.0))
             drift.hand_on(value, heirs)
 
+    def now(self, value: SSAValue) -> SSAValue:
+        """What `value` has become; a chain that is an identity as one rescale is what it
+        was made from."""
+        return self._new.get(value, value)
+
     def state(self, what: Operation | Place) -> int:
         return self._states.get(what, 0)
 
