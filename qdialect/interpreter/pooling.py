@@ -1,7 +1,7 @@
 """Kernels of pooling.
 
 Max pool takes maxima of floats or stored integers; a window of nothing but
-padding gives -infinity, or the lowest integer of the storage. Average pools
+padding gives -infinity, or the lowest integer within the storage bounds. Average pools
 without quantized types sum in the type of the operand (f16 and bf16 in f32,
 rounded once); with them the mean is exact and stored once.
 """
@@ -38,9 +38,14 @@ def _max_pool(op: Operation, operands: Sequence[Array], evaluation: Evaluation) 
     element = quant_element(op.operands[0].type)
     if element is not None:
         storage = element.qparams.storage
-        lowest = -1 if is_coded(storage) else storage.min
-        largest = _windows(op, ordered(x, storage), lowest).max(axis=taps)
-        return [unordered(largest, storage, x.dtype)]
+        # Below every code, also those outside narrowed bounds: padding is never chosen.
+        padding, lowest = (
+            (-1, -1) if is_coded(storage) else (storage.full_range[0] - 1, storage.min)
+        )
+        numbers = ordered(x, storage).astype(np.int64)
+        largest = _windows(op, numbers, padding).max(axis=taps)
+        largest = np.where(largest == padding, lowest, largest)
+        return [unordered(largest, storage, x.dtype).astype(x.dtype)]
     lowest = -np.inf if x.dtype.kind == "f" else np.iinfo(x.dtype).min
     return [_windows(op, x, lowest).max(axis=taps)]
 

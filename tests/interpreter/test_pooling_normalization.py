@@ -23,7 +23,7 @@ from xdsl.dialects.builtin import f32
 
 from qdialect.dialects import nn
 from qdialect.dialects.nn.shapes import window_shape
-from qdialect.qparams import QParams
+from qdialect.qparams import QParams, Storage
 
 POOLS: list[dict[str, Any]] = [
     {"kernel": [2, 3]},
@@ -75,6 +75,16 @@ def test_max_pool(case: int) -> None:
         assert got[index] == max(inside)
     real = run(nn.MAX_POOLS[x.ndim - 3], [(x.astype(np.float32), f32)], f32, **ALL[case])
     assert np.array_equal(real, got)
+
+
+def test_padding_is_below_codes_outside_narrowed_bounds() -> None:
+    q = QParams.per_tensor(Storage.of("i8", -100, 100), 0.5, 3)
+    x = np.full((1, 1, 4), -128, np.int8)
+    got = run(nn.MAX_POOLS[0], [(x, uniform(q))], uniform(q), kernel=[2], pads=[1, 1])
+    assert (got == -128).all()
+    # Windows of nothing but padding: the lowest number a code within the bounds names.
+    got = run(nn.MAX_POOLS[0], [(x, uniform(q))], uniform(q), kernel=[1], pads=[1, 0])
+    assert got.tolist() == [[[-100, -128, -128, -128, -128]]]
 
 
 @pytest.mark.parametrize("mode", MODES)

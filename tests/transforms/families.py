@@ -16,23 +16,27 @@ class Family:
     """Programs on which `rules` of `pipeline` act, or should refuse to.
 
     `floats`: how the interpreter evaluates float ops on both sides; "real" judges
-    rewrites that are exact in the reals.
+    rewrites that are exact in the reals. `invalid`: what the verifier says of those
+    combinations that are no programs; any other invalid program is a failure.
     """
 
     rules: tuple[str, ...]
     pipeline: str
     generate: Generator
     floats: str = "ieee"
+    invalid: str = ""
 
 
 FAMILIES: list[Family] = []
 
 
-def family(*rules: str, pipeline: str, floats: str = "ieee") -> Callable[[Generator], Generator]:
+def family(
+    *rules: str, pipeline: str, floats: str = "ieee", invalid: str = ""
+) -> Callable[[Generator], Generator]:
     """Register a generator of programs in which each of these rules must fire."""
 
     def register(generate: Generator) -> Generator:
-        FAMILIES.append(Family(rules, pipeline, generate, floats))
+        FAMILIES.append(Family(rules, pipeline, generate, floats, invalid))
         return generate
 
     return register

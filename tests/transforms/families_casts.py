@@ -7,10 +7,10 @@ from itertools import product
 
 import numpy as np
 from families import GRID, ROUNDINGS, WIDE, cast_rounding, family, pairs, rounding
-from families_combine import CONTRACTIONS, RANDOM, biases, samples
+from families_combine import CONTRACTIONS, biases, samples
 from families_integerize import Floats, f32
-from families_move import CHANNELS, CLIPS, MOVEMENTS, SHAPE, Movement, shaped
-from rewrite_support import Array, Program, all_codes, per_axis, quant, tensor
+from families_move import BORDER, CHANNELS, CLIPS, MOVEMENTS, SHAPE, Movement, shaped
+from rewrite_support import RANDOM, Array, Program, all_codes, per_axis, quant, tensor
 
 HOIST = "hoist-rescale"
 INTEGER = "move-casts{boundary=maximize-integer}"
@@ -58,7 +58,7 @@ def floats(q: str, move: Movement | None = None) -> Array:
 # -- hoist-rescale ----------------------------------------------------------------
 
 
-@family("hoist-through-tied", pipeline=HOIST)
+@family("hoist-through-tied", pipeline=HOIST, invalid=BORDER)
 def rescaled_below() -> Iterator[Program]:
     moves = [*MOVEMENTS, *GROWING, *PICKING]
     for n, (a, b) in enumerate(pairs(GRID)):
@@ -161,7 +161,7 @@ def quantized_inside() -> Iterator[Program]:
             yield p.quantized(y, move.shape, q, ROUNDINGS[n % 3])
 
 
-@family("sink-quantize", pipeline=FEWEST)
+@family("sink-quantize", pipeline=FEWEST, invalid=BORDER)
 def fewer_quantized_below() -> Iterator[Program]:
     for n, q in enumerate(GRID):
         for move in [*PICKING, *MOVEMENTS, *GROWING]:
@@ -237,7 +237,7 @@ def dequantized_inside() -> Iterator[Program]:
             yield p.returns(p.nn(f"mul {y}, {y}", [kind] * 2, kind), kind)
 
 
-@family("hoist-dequantize", pipeline=FEWEST)
+@family("hoist-dequantize", pipeline=FEWEST, invalid=BORDER)
 def fewer_dequantized_above() -> Iterator[Program]:
     for q, move in product(GRID, [*GROWING, *MOVEMENTS, *PICKING]):
         yield dequantized_below(move, q, q)

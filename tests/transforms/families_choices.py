@@ -8,18 +8,17 @@ from itertools import product
 import numpy as np
 from families import GRID, ROUNDINGS, TENTH, WIDE, cast_rounding, family, pairs, rounding
 from families_move import CANON, CHANNELS, SHAPE, SINK, shaped
-from rewrite_support import Array, Program, all_codes, per_axis, quant, storage_of, tensor
+from rewrite_support import RANDOM, Array, Program, all_codes, per_axis, quant, storage_of, tensor
 
 HOIST = "hoist-rescale{numerics=exact}"
 OPS = ("maximum", "minimum")
-GENERATOR = np.random.default_rng(20)
 
 
 def some_codes(q: str, shape: tuple[int, ...], outside: bool = False) -> Array:
     """Random codes of `q`, its ends among them, inside its bounds or not."""
     storage = storage_of(q)
     low, high = storage.full_range if outside else (storage.min, storage.max)
-    codes = GENERATOR.integers(low, high, shape, endpoint=True)
+    codes = RANDOM.integers(low, high, shape, endpoint=True)
     flat = codes.reshape(-1)
     flat[: min(2, flat.size)] = [low, high][: flat.size]
     return codes
@@ -132,7 +131,7 @@ def choices_of_dequantized() -> Iterator[Program]:
             p = Program(f"{OPS[n % 2]} of {a}, {other} to {b}")
             parts: list[str] = []
             for q in (a, other):
-                codes = GENERATOR.permutation(np.resize(all_codes(q), 256)).reshape(2, 128)
+                codes = RANDOM.permutation(np.resize(all_codes(q), 256)).reshape(2, 128)
                 parts.append(p.op(f"quant.dcast {p.codes(q, codes)}", tensor((2, 128), q), FLOAT))
             z = p.nn(f"{OPS[n % 2]} {', '.join(parts)}", [FLOAT, FLOAT], FLOAT)
             how, kind = cast_rounding(ROUNDINGS[n % 3]), tensor((2, 128), b)

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import numpy as np
 from families import GRID, ROUNDINGS, TENTH, WIDE, family, pairs, rounding
-from rewrite_support import Array, Program, all_codes, per_axis, quant, tensor
+from rewrite_support import RANDOM, Array, Program, all_codes, per_axis, quant, tensor
 
 COMBINE = "combine-rescale{numerics=relaxed}"
 
@@ -26,7 +26,6 @@ UNARY = [
     "resize_linear",
 ]
 BINARY = ["add", "sub", "mul", "div"]
-RANDOM = np.random.default_rng(7)
 
 
 class Contraction(NamedTuple):

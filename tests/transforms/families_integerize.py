@@ -7,9 +7,9 @@ from itertools import product
 
 import numpy as np
 from families import GRID, ROUNDINGS, TENTH, WIDE, cast_rounding, family, pairs
-from families_combine import BINARY, BYTES, CONTRACTIONS, RANDOM, UNARY, biases, samples, square
+from families_combine import BINARY, BYTES, CONTRACTIONS, UNARY, biases, samples, square
 from families_move import CHANNELS, CLIPS, MOVEMENTS, SHAPE, shaped
-from rewrite_support import Array, Program, all_codes, per_axis, quant, tensor
+from rewrite_support import RANDOM, Array, Program, all_codes, per_axis, quant, tensor
 
 INTEGERIZE = "integerize"
 

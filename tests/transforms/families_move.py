@@ -11,6 +11,9 @@ from families import GRID, ROUNDINGS, TENTH, WIDE, family, pairs, rounding
 from rewrite_support import Array, Program, all_codes, per_axis, quant, storage_of, tensor
 
 SINK = "sink-rescale{numerics=exact}"
+#: of constant borders between the codes
+BORDER = "stands for the border"
+
 CANON = "canonicalize"
 
 SHAPE = (1, 2, 16, 16)
@@ -73,7 +76,7 @@ def shaped(q: str) -> tuple[Array, tuple[int, ...]]:
     return np.stack(planes).reshape(1, 2, side, side), (1, 2, side, side)
 
 
-@family("sink-through-tied", pipeline=SINK)
+@family("sink-through-tied", pipeline=SINK, invalid=BORDER)
 def through_movements() -> Iterator[Program]:
     for n, (a, b) in enumerate(pairs(GRID)):
         how = rounding(ROUNDINGS[n % 3])

@@ -7,9 +7,9 @@ from itertools import product
 
 import numpy as np
 from families import GRID, ROUNDINGS, WIDE, family, pairs, rounding
-from families_combine import CONTRACTIONS, RANDOM, samples
+from families_combine import CONTRACTIONS, samples
 from families_integerize import Floats, f32
-from rewrite_support import Program, all_codes, quant, tensor
+from rewrite_support import RANDOM, Program, all_codes, quant, tensor
 
 
 @family("affine-of-codes", pipeline="fold-affine{numerics=relaxed}")

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from zlib import crc32
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,6 +27,9 @@ from qdialect.qparams import Storage
 from qdialect.rewrite import Remark
 
 Array = NDArray[np.generic]
+
+#: what families draw from; every program begins its own stream
+RANDOM = np.random.default_rng()
 
 #: rule -> (programs, elements compared, elements that differ in IEEE floats)
 EXECUTED: dict[str, Counter[str]] = {}
@@ -96,6 +100,10 @@ class Program:
     arguments: list[str] = field(default_factory=list)
     lines: list[str] = field(default_factory=list)
     results: list[tuple[str, str]] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        # So what a program holds depends neither on others nor on their order.
+        RANDOM.bit_generator.state = np.random.PCG64(crc32(self.label.encode())).state
 
     def argument(self, kind: str, value: Array) -> str:
         name = f"%a{len(self.arguments)}"

@@ -191,8 +191,13 @@ def max_pool(op: Operation, x: NDArray[Any], lowest: Any) -> NDArray[Any]:
 
     kernel = values(op)["kernel"]
     view, inside = _windows(op, x, _taps(op, kernel))
-    filled: NDArray[Any] = np.where(inside, view, np.array(lowest, x.dtype))
-    return np.maximum.reduce(filled, axis=tuple(range(2, 2 + len(kernel))))
+    taps = tuple(range(2, 2 + len(kernel)))
+    # Codes may lie below `lowest`, outside narrowed bounds; padding is never chosen.
+    floor = np.array(-np.inf if x.dtype.kind == "f" else np.iinfo(x.dtype).min, x.dtype)
+    filled: NDArray[Any] = np.where(inside, view, floor)
+    largest: NDArray[Any] = np.maximum.reduce(filled, axis=taps)
+    some = np.logical_or.reduce(np.broadcast_to(inside, view.shape), axis=taps)
+    return np.where(some, largest, np.array(lowest, x.dtype))
 
 
 # -- normalizations -----------------------------------------------------------------
