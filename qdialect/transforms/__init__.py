@@ -125,6 +125,12 @@ def _entries() -> tuple[PassEntry, ...]:
             _RULES,
         ),
         PassEntry(
+            "lower-composites",
+            "write composite ops as their pieces, which get the component qparams",
+            f"{here}.lower_composites:LowerComposites",
+            (*_RULES, ("ops", "str", "all", "which composites, joined by +; default all")),
+        ),
+        PassEntry(
             "quantization-boundary",
             "list where integers become floats and back, as remarks B1 to B7",
             f"{here}.quantization_boundary:QuantizationBoundary",

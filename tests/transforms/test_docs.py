@@ -35,6 +35,7 @@ DOCUMENTED = [
     "move-casts",
     "form-tables",
     "type-accumulators",
+    "lower-composites",
     "reencode-storage",
 ]
 

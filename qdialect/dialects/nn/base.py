@@ -44,6 +44,7 @@ Values = Mapping[str, Any]
 INTS = DenseArrayBase.constr(i64)
 TENSOR = TensorType.constr()
 KEY = "nn.key"
+QPARAMS = "nn.qparams"
 _ROUNDINGS = [mode.value for mode in Rounding]
 
 
@@ -203,6 +204,10 @@ class NNOp(IRDLOperation, ABC):
                 f"but is '{rounding.data}'"
             )
         verify_ports(self)
+        if QPARAMS in self.attributes:
+            from qdialect.dialects.nn.component_qparams import verify_qparams
+
+            verify_qparams(self)
 
     # -- assembly ----------------------------------------------------------
 

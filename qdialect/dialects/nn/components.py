@@ -50,6 +50,8 @@ from qdialect.dialects.nn.elementwise import (
 from qdialect.dialects.nn.functions import ErfOp, ExpOp, GeluOp, SwishOp
 from qdialect.dialects.nn.normalization import BatchNormOp, SoftmaxOp
 from qdialect.dialects.nn.reduction import ReduceMaxOp, ReduceMeanOp, ReduceSumOp
+from qdialect.dialects.nn.shapes import DYNAMIC
+from qdialect.dialects.nn.views import normalize_axes
 
 if TYPE_CHECKING:
     import numpy as np
@@ -69,11 +71,15 @@ class Pieces:
 
     def add(self, role: str, piece: NNOp) -> SSAValue:
         """A piece; its result by `role`."""
+        self.put_keys(role, piece)
+        self.values[role] = self.emit(piece)
+        return self.values[role]
+
+    def put_keys(self, role: str, piece: Operation) -> None:
+        """The keys of a role, on the op that makes its value."""
         if keys := self.keys.get(role, ()):
             names = [StringAttr(key) for key in keys]
             piece.attributes[KEY] = names[0] if len(names) == 1 else ArrayAttr(names)
-        self.values[role] = self.emit(piece)
-        return self.values[role]
 
     def emit(self, op: Operation) -> SSAValue:
         """An op that is no piece by itself, such as a constant; its result."""
@@ -110,12 +116,16 @@ class Components:
 
     `present` says which of them an op has (all, unless given); one is none. `build`
     writes these, or gives None before it has written anything if it cannot tell their
-    values (weights that are no constants).
+    values (weights that are no constants). `sums` are roles of products that are only
+    being added to: on quantized operands they stay accumulators. `inner` names the op of
+    a piece that is a composite itself.
     """
 
     roles: tuple[str, ...]
     build: Build
     present: Callable[[Operation], tuple[str, ...]] | None = None
+    sums: frozenset[str] = frozenset()
+    inner: Mapping[str, str] = field(default_factory=dict[str, str])
 
     def roles_of(self, op: Operation) -> tuple[str, ...]:
         """The roles that `op` has, in order; none if it is one piece."""
@@ -212,9 +222,13 @@ def _softmax(op: Operation, pieces: Pieces) -> SSAValue:
 
 def _reduce_mean(op: Operation, pieces: Pieces) -> SSAValue:
     x, values = op.operands[0], cast("NNOp", op).values
-    pieces.add("sum", ReduceSumOp(x, axes=values["axes"], keepdims=values["keepdims"]))
-    # The sum over a count that is known only when the model runs.
-    return pieces.add("result", ReduceMeanOp(x, **values))
+    total = pieces.add("sum", ReduceSumOp(x, axes=values["axes"], keepdims=values["keepdims"]))
+    shape = shape_of(x)
+    counted = [shape[axis] for axis in normalize_axes(values["axes"], len(shape))]
+    if DYNAMIC in counted:
+        # The sum over a count that is known only when the model runs.
+        return pieces.add("result", ReduceMeanOp(x, **values))
+    return pieces.add("result", DivOp(total, pieces.number(float(math.prod(counted)))))
 
 
 def _line(pieces: Pieces, x: SSAValue, slope: float, offset: float) -> SSAValue:
@@ -242,10 +256,15 @@ def _gelu_roles(op: Operation) -> tuple[str, ...]:
 
 COMPONENTS: Mapping[str, Components] = {
     FullyConnectedOp.name: Components(
-        ("matmul", "bias_add"), _fully_connected, _with_bias("matmul")
+        ("matmul", "bias_add"),
+        _fully_connected,
+        _with_bias("matmul"),
+        sums=frozenset({"matmul"}),
     ),
     **{
-        kind.name: Components(("conv", "bias_add"), _convolution, _with_bias("conv"))
+        kind.name: Components(
+            ("conv", "bias_add"), _convolution, _with_bias("conv"), sums=frozenset({"conv"})
+        )
         for kind in (
             Conv1DOp,
             Conv2DOp,

@@ -1,0 +1,282 @@
+"""The pieces of a composite op, typed and kept aside until somebody wants them.
+
+On floats the pieces are as the declaration writes them, each with the component qparams
+that are its own. On quantized operands each piece is a quantized op:
+
+    a product that is still being summed   i32, scale = product of the scales, zero point 0
+    the sum with a bias on that scale      the same, then one rescale
+    any other piece                        its component qparams, the last: the result's
+
+Constants become quantized constants that are exactly the same numbers, with a scale per
+number where there are several.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from fractions import Fraction
+from typing import TYPE_CHECKING, cast
+
+from xdsl.dialects.builtin import StringAttr
+from xdsl.ir import Attribute, Operation, SSAValue
+from xdsl.traits import ConstantLike
+
+from qdialect.analysis.codes import qparams_of, rounding_of
+from qdialect.analysis.contractions import sums_of
+from qdialect.analysis.ranges import ranges
+from qdialect.behaviors import Accumulator, Behavior
+from qdialect.behaviors.flow import carry_down, tied_operands
+from qdialect.context import QContext
+from qdialect.dialects.nn import AddOp, NNOp, make_constant
+from qdialect.dialects.nn.component_qparams import component_types, hold_types, result_role
+from qdialect.dialects.nn.components import Components, Pieces
+from qdialect.dialects.quant import (
+    RescaleOp,
+    UniformType,
+    element_type,
+    quant_element,
+    with_element,
+)
+from qdialect.numerics.rounding import Rounding
+from qdialect.qparams import QParams
+from qdialect.qparams.legality import Illegal
+from qdialect.rewrite.driver import set_type
+from qdialect.transforms.scalars import exact_scalar
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+_MAX = 2**31 - 1
+_DTYPES = {"f16": "f2", "f64": "f8"}
+
+
+class Unplannable(Exception):
+    """The pieces cannot be written: `code` for programs, the message for people."""
+
+    def __init__(self, code: str, reason: str) -> None:
+        super().__init__(reason)
+        self.code = code
+
+
+@dataclass(kw_only=True)
+class Plan(Pieces):
+    """The pieces of `op`, in order, and the value that stands for its result."""
+
+    session: QContext
+    components: Components
+    rounding: Rounding
+    ops: list[Operation] = field(default_factory=list[Operation])
+    result: SSAValue | None = None
+    #: whether the float type lacks a number that the declaration asks for
+    rounds_constants: bool = False
+    #: values that are accumulators, and what bounds their codes
+    sums: dict[SSAValue, int] = field(default_factory=dict[SSAValue, int])
+
+    def __post_init__(self) -> None:
+        self.quantized = qparams_of(self.op.results[0]) is not None
+        self.types = component_types(self.op)
+        self.roles = self.components.roles_of(self.op)
+        element = quant_element(self.op.results[0].type)
+        if element is not None:
+            self.types[self.roles[-1]] = element
+
+    def erase(self) -> None:
+        """Take back what was made."""
+        for op in reversed(self.ops):
+            op.erase()
+
+    # -- what a declaration calls ---------------------------------------------
+
+    def add(self, role: str, piece: NNOp) -> SSAValue:
+        if self.quantized:
+            self._append(piece)
+            self._hand_on(role, piece, own=False)
+            return self._quantized(role, piece)
+        self._hand_on(role, piece, own=True)
+        return super().add(role, piece)
+
+    def emit(self, op: Operation) -> SSAValue:
+        value = self._append(op)
+        if self.quantized and not op.has_trait(ConstantLike):
+            self._set_element(op, self._carried(op))
+        return value
+
+    def constant(self, array: NDArray[np.float64]) -> SSAValue:
+        numbers = array.astype(_DTYPES.get(self._expressed(), "f4")).astype("f8")
+        self.rounds_constants |= bool((numbers != array).any())
+        if not self.quantized:
+            return super().constant(array)
+        return self.emit(_exact_constant(numbers, self._expressed(), self.session))
+
+    # -- quantized pieces --------------------------------------------------------
+
+    def _quantized(self, role: str, piece: NNOp) -> SSAValue:
+        if role in self.components.sums:
+            self.put_keys(role, piece)
+            self.values[role] = self._accumulated(piece)
+            return self.values[role]
+        wanted = self.types.get(role)
+        if wanted is None:
+            raise Unplannable("component-qparams", f"nn.qparams says nothing of '{role}'")
+        total = self._sum_type(piece)
+        if total is None and "rounding" in piece.properties:
+            piece.properties["rounding"] = StringAttr(self.rounding.value)
+        behavior = self.session.behaviors.get(piece)
+        tied = behavior is not None and behavior.is_tied
+        self._set_element(piece, total or (self._carried(piece) if tied else wanted))
+        value = piece.results[0]
+        if quant_element(value.type) != wanted:
+            rescale = RescaleOp(value, with_element(value.type, wanted), self.rounding)
+            value = self._append(rescale)
+        self.put_keys(role, cast("Operation", value.owner))
+        self.values[role] = value
+        return value
+
+    def _append(self, op: Operation) -> SSAValue:
+        op.location = self.op.location
+        self.ops.append(op)
+        return op.results[0]
+
+    def _accumulated(self, piece: NNOp) -> SSAValue:
+        """Integer products summed without rounding, if 32 bits hold them."""
+        behavior = self.session.behaviors.get(piece)
+        acc = None if behavior is None else behavior.accumulator
+        if behavior is None or acc is None:
+            raise Unplannable("accumulator", f"'{piece.name}' sums no products")
+        largest = _largest_sum(self.session, piece, behavior, acc)
+        if largest > _MAX:
+            raise Unplannable("overflow", "a sum of products may leave 32 bits")
+        self._set_element(piece, UniformType(_sum_qparams(piece, acc)))
+        value = piece.results[0]
+        self.sums[value] = largest
+        return value
+
+    def _sum_type(self, piece: NNOp) -> UniformType | None:
+        """What an accumulator and something on its scales add up to, in 32 bits."""
+        if not isinstance(piece, AddOp) or piece.operands[0] not in self.sums:
+            return None
+        total, other = (qparams_of(v) for v in piece.operands)
+        if total is None or other is None or other.storage != total.storage:
+            return None
+        if any(other.zero_point_list()) or other.scale_list() != total.scale_list():
+            return None
+        codes = ranges(self.session).of(_source(piece.operands[1]))
+        if codes is None:
+            return None
+        largest = self.sums[piece.operands[0]] + max(abs(int(codes.low)), abs(int(codes.high)))
+        return UniformType(total) if largest <= _MAX else None
+
+    def _carried(self, op: Operation) -> UniformType:
+        """What an op with tied ports makes of its operands."""
+        behavior = self.session.behaviors.get(op)
+        if behavior is None or not behavior.is_tied:
+            raise Unplannable("component-qparams", f"nothing says how '{op.name}' is quantized")
+        params = [qparams_of(op.operands[i]) for i in tied_operands(op, behavior)]
+        if None in params:
+            raise Unplannable("float-operand", f"'{op.name}' takes no floats here")
+        carried = carry_down(op, behavior, cast("list[QParams]", params))
+        if isinstance(carried, Illegal):
+            raise Unplannable("tied", carried.reason)
+        return UniformType(carried)
+
+    # -- what goes along ------------------------------------------------------------
+
+    def _hand_on(self, role: str, piece: Operation, *, own: bool) -> None:
+        """To a piece the qparams of its own pieces and, if `own`, of its result."""
+        prefix = f"{role}/"
+        held = {
+            name.removeprefix(prefix): kind
+            for name, kind in self.types.items()
+            if name.startswith(prefix)
+        }
+        if own and role in self.types:
+            held[result_role(piece, self.session.components.get(piece.name))] = self.types[role]
+        hold_types(piece, held)
+
+    def _set_element(self, op: Operation, element: Attribute) -> None:
+        set_type(op.results[0], with_element(op.results[0].type, element))
+
+    def _expressed(self) -> str:
+        params = qparams_of(self.op.results[0])
+        return params.expressed if params else str(element_type(self.op.results[0].type))
+
+
+def plan_pieces(
+    op: Operation, components: Components, session: QContext, keys: Mapping[str, tuple[str, ...]]
+) -> Plan:
+    """The pieces of a composite op; Unplannable if there are none."""
+    plan = Plan(
+        op=op,
+        store=session.blobs,
+        keys=keys,
+        session=session,
+        components=components,
+        rounding=session.target.rounding(rounding_of(op)),
+    )
+    try:
+        plan.result = components.build(op, plan)
+        if plan.result is None:
+            raise Unplannable("constants", "its pieces need constant operands or static shapes")
+        if any(_is_like(piece, op, session) for piece in plan.ops):
+            raise Unplannable("shape", "its pieces need static shapes")
+    except Unplannable:
+        plan.erase()
+        raise
+    return plan
+
+
+def _is_like(piece: Operation, op: Operation, session: QContext) -> bool:
+    """Whether a piece would be lowered to itself for ever."""
+    components = session.components.get(piece.name)
+    return piece.name == op.name and components is not None and bool(components.roles_of(piece))
+
+
+def _source(value: SSAValue) -> SSAValue:
+    """The value of which `value` is a copy under another shape, by ops not in the module."""
+    owner = value.owner
+    while isinstance(owner, Operation) and owner.parent is None and len(owner.operands) == 1:
+        value = owner.operands[0]
+        owner = value.owner
+    return value
+
+
+def _largest_sum(session: QContext, op: Operation, behavior: Behavior, acc: Accumulator) -> int:
+    """The largest |sum| of any number of the products, in any order."""
+    found = sums_of(
+        session,
+        op,
+        acc,
+        behavior.operand_port(acc.rhs),
+        (op.operands[acc.lhs], op.operands[acc.rhs]),
+        ranges(session).of,
+        partial=True,
+    )
+    if found is None:
+        return _MAX + 1
+    return max((int(each.largest) for each in found.channels), default=0)
+
+
+def _sum_qparams(op: Operation, acc: Accumulator) -> QParams:
+    lhs, rhs = (qparams_of(op.operands[n]) for n in (acc.lhs, acc.rhs))
+    assert lhs is not None and rhs is not None
+    scales = [lhs.scale * s for s in rhs.scale_list()]
+    if len(scales) == 1:
+        return QParams.per_tensor("i32", scales[0], 0, lhs.expressed)
+    axis, repeats = acc.result_axis(op), acc.repeats(op)
+    return QParams.per_axis("i32", axis, scales * repeats, None, lhs.expressed)
+
+
+def _exact_constant(numbers: NDArray[np.float64], expressed: str, session: QContext) -> Operation:
+    """Codes -1, 0, 1 on the magnitudes of the numbers."""
+    import numpy as np
+
+    if numbers.size == 1 or (numbers == numbers.flat[0]).all():
+        return exact_scalar(Fraction(float(numbers.flat[0])), expressed, numbers.shape, session)
+    long = [d for d, n in enumerate(numbers.shape) if n > 1]
+    if len(long) > 1 or not np.isfinite(numbers).all():
+        raise Unplannable("constants", "a constant has numbers that no codes stand for")
+    scales = np.where(numbers == 0, 1.0, np.abs(numbers)).reshape(-1).tolist()
+    params = QParams.per_axis("i8", long[0], scales, None, expressed)
+    return make_constant(np.sign(numbers).astype(np.int8), UniformType(params), session.blobs)
