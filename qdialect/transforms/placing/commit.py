@@ -131,7 +131,11 @@ class Commit:
         kinds = [
             with_qparams(v, q) for v, q in zip(op.results, node.labels[state].results, strict=True)
         ]
-        self._replace(op, retyped(op, operands, kinds))
+        new = retyped(op, operands, kinds)
+        self._replace(op, new)
+        contract = node.labels[state].contract
+        if contract.level is not Numerics.EXACT:
+            self.absorbed.append((new, "pass", contract))
 
     def _other(self, op: Operation) -> None:
         sinks = [i for i in range(len(op.operands)) if self.state((op, i))]

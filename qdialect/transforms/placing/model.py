@@ -23,7 +23,7 @@ from qdialect.numerics.contract import Numerics
 from qdialect.placement import INFINITE, Problem
 from qdialect.qparams import QParams
 from qdialect.transforms.placing.ports import Absorptions, Ports, absorption_costs
-from qdialect.transforms.placing.prices import MOVE, Ladder, Prices, Rung, Use
+from qdialect.transforms.placing.prices import CLASS, MOVE, Ladder, Prices, Rung, Use
 from qdialect.transforms.placing.states import States, Step, movable
 
 Place = tuple[Operation, int]
@@ -42,7 +42,7 @@ class Model:
         self.level = level
         #: what a bit lost by regridding costs per element, in prices of a rescale
         self.accuracy = accuracy
-        self.states = States(session, module, regrid=level is Numerics.RELAXED)
+        self.states = States(session, module, level)
         self.problem = Problem()
         #: variable and its lowest state, by op (commuting, rescale, source) or use (sink)
         self.variables: dict[Operation | Place, tuple[int, int]] = {}
@@ -93,8 +93,13 @@ class Model:
         node = self.states.commuting.get(op)
         if node is not None:
             states = range(node.lowest, node.highest + 1)
-            moves = [MOVE * abs(s) if node.labels[s].legal else INFINITE for s in states]
-            self._variable(op, node.lowest, moves)
+            costs = [
+                MOVE * abs(s) + CLASS * int(node.labels[s].contract.level)
+                if node.labels[s].legal
+                else INFINITE
+                for s in states
+            ]
+            self._variable(op, node.lowest, costs)
             return
         self._declare_source(op)
         for index, operand in enumerate(op.operands):

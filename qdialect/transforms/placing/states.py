@@ -6,7 +6,8 @@ has now; state -1 what it has once the rescale above it (or above the commuting 
 it) has moved below v; state +1 what it has once the rescale that all its users apply has
 moved above.  A commuting op has the states for which its operands, its results, its
 declaration and the target agree (law 2.2; the levels of order-preserving ops need a code
-in every state on the way).
+in every state on the way).  An op with tied ports that computes (`passage`) has them at
+the price of what passing it changes.
 
 One forward sweep finds the states below 0, one backward sweep those above: linear.
 """
@@ -27,11 +28,13 @@ from qdialect.behaviors.flow import carry_all_down, carry_some_down, carry_up, t
 from qdialect.context import QContext
 from qdialect.dialects.nn import constant_of, make_constant
 from qdialect.dialects.quant import RescaleOp, UniformType
+from qdialect.numerics.contract import EXACT, Contract, Numerics
 from qdialect.numerics.rounding import Rounding
 from qdialect.qparams import QParams
 from qdialect.qparams.legality import Illegal
 from qdialect.rewrite import Refusal, retyped
 from qdialect.transforms.choice_constants import Counterpart, constant_operand, counterpart
+from qdialect.transforms.passage import is_passable, passage
 from qdialect.transforms.rule_pass import keeps_order, refuse_growth, refuse_types, with_qparams
 
 #: how many rescales may move past one place, each way
@@ -68,6 +71,8 @@ class Labels:
     legal: bool = True
     #: for an op that chooses: its constant operands, by number
     constants: dict[int, Counterpart] = field(default_factory=dict[int, Counterpart])
+    #: what being in this state rather than in state 0 changes
+    contract: Contract = EXACT
 
 
 @dataclass
@@ -92,13 +97,13 @@ class States:
     """`above[v]`: steps to the states -1, -2 ... of v; `below[v]`: to +1, +2 ...;
     `commuting[op]`: the ops that have several states.  Absent means none.
 
-    With `regrid`, a requantizing operand may be given what the other users of its value
+    At level `relaxed` a requantizing operand may be given what the other users of its value
     rescale that to (`regridded`), which no rescale does: a new choice of qparams.
     """
 
-    def __init__(self, session: QContext, module: Operation, *, regrid: bool = False) -> None:
+    def __init__(self, session: QContext, module: Operation, level: Numerics) -> None:
         self.session = session
-        self.regrid = regrid
+        self.level = level
         self.regridded: set[tuple[Operation, int]] = set()
         self.above: dict[SSAValue, list[Step]] = {}
         self.below: dict[SSAValue, list[Step]] = {}
@@ -155,7 +160,9 @@ class States:
     def _node(self, op: Operation) -> Commuting | None:
         """The op in its present state, if rescales may pass it at all."""
         behavior = self.session.behaviors.get(op)
-        if behavior is None or not behavior.commutes or not op.results or op.regions:
+        if behavior is None or not op.results or op.regions:
+            return None
+        if not behavior.commutes and not is_passable(behavior):
             return None
         tied = tied_operands(op, behavior)
         operands = [qparams_of(op.operands[i]) for i in tied]
@@ -195,6 +202,12 @@ class States:
         if not keeps_order(node.behavior, node.op, operands, inside=inside):
             return None
         labels = self._checked(node, operands, results)
+        if not node.behavior.commutes:
+            values = [step.value for step in some if step.value is not None]
+            contract = self._passing(node, values, next.operands, some[0].rounding, next.contract)
+            if contract is None:
+                return None
+            labels.contract = contract
         for index, held in next.constants.items():
             params = operands[node.tied.index(index)]
             found = counterpart(
@@ -294,7 +307,7 @@ class States:
         return common
 
     def _is_flexible(self, user: Operation, index: int) -> bool:
-        if not self.regrid:
+        if self.level is not Numerics.RELAXED:
             return False
         behavior = self.session.behaviors.get(user)
         return behavior is not None and behavior.operand_port(index).rule is PortRule.REQUANT
@@ -308,9 +321,33 @@ class States:
             return None
         if not keeps_order(node.behavior, node.op, operands, inside=True):
             return None
-        return self._checked(node, operands, results)
+        labels = self._checked(node, operands, results)
+        if not node.behavior.commutes:
+            values = [node.op.operands[index] for index in node.tied]
+            contract = self._passing(node, values, operands, steps[0].rounding, EXACT)
+            if contract is None or 1 in node.labels:
+                return None  # the values further above are not there to be asked about
+            labels.contract = contract
+        return labels
 
     # -- both -------------------------------------------------------------------------
+
+    def _passing(
+        self,
+        node: Commuting,
+        values: Sequence[SSAValue],
+        targets: Sequence[QParams],
+        rounding: Rounding,
+        further: Contract,
+    ) -> Contract | None:
+        """What it changes that rescales of `values` pass an op that does not commute, and
+        then what `further` says; None if the level does not allow it."""
+        pairs = list(zip(values, targets, strict=True))
+        found = passage(self.session, node.op, node.behavior, pairs, rounding)
+        if isinstance(found, Refusal) or found.level > self.level:
+            return None
+        level = max(found.level, further.level)
+        return Contract(level, found.steps + further.steps, found.note)
 
     def _checked(self, node: Commuting, operands: list[QParams], results: list[QParams]) -> Labels:
         op, now = node.op, node.labels[0]
