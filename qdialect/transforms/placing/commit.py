@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from xdsl.ir import Attribute, Block, Operation, SSAValue
 
@@ -135,7 +136,9 @@ class Commit:
         self._replace(op, new)
         contract = node.labels[state].contract
         if contract.level is not Numerics.EXACT:
-            self.absorbed.append((new, "pass", contract))
+            # Below state 0 it was counted in the steps of what comes after.
+            steps = contract.steps * (_coarsening(node, state) if state < 0 else 1.0)
+            self.absorbed.append((new, "pass", replace(contract, steps=steps)))
 
     def _other(self, op: Operation) -> None:
         sinks = [i for i in range(len(op.operands)) if self.state((op, i))]
@@ -316,6 +319,13 @@ class Commit:
         new = make_constant(codes, UniformType(source), self.session.blobs, kept)
         self._rewriter.insert(new, _in_block_of(ladder.value, user), keep=constant)
         return new.result
+
+
+def _coarsening(node: Commuting, state: int) -> float:
+    """How many steps of the results in `state` one step in a state up to 0 is at most."""
+    scales = (q.scale_list() for k in range(state + 1, 1) for q in node.labels[k].results)
+    own = (q.scale_list() for q in node.labels[state].results)
+    return max(map(max, scales)) / min(map(min, own))
 
 
 def _in_block_of(value: SSAValue, user: Operation) -> Operation:
