@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 import bench
+import bench_placement
 from gen_graph import FORMS, GRAPHS
 from progress import table
 from qdialect.backends.mlir import module_text
@@ -42,6 +43,31 @@ def test_bench_writes_every_figure(tmp_path: Path, capsys: pytest.CaptureFixture
     assert {"build", "parse", "verify", "dce"} <= {result["work"] for result in results}
     assert all(result["ms_per_1000_ops"] > 0 for result in results)
     assert bench.YARDSTICK in capsys.readouterr().out
+
+
+def test_placement_is_never_costlier_than_greedy(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    figures = tmp_path / "placement.json"
+    options = ["--sizes", "60", "--numerics", "exact", "saturation", "--json", str(figures)]
+    assert bench_placement.main(options) == 0
+    said = json.loads(figures.read_text())
+    assert len(said["results"]) == 2 * len(GRAPHS) and said["worse"] == []
+    for result in said["results"]:
+        before, greedy, placed = (result[key] for key in ("before", "greedy", "placed"))
+        assert result["bound"] <= placed["elements"] <= greedy["elements"]
+        assert placed["elements"] <= before["elements"]
+        assert result["exact"] == result["components"] == sum(result["methods"].values())
+    assert "more than greedy in 0 of 12 cases" in capsys.readouterr().out
+
+
+def test_placement_that_is_costlier_is_told(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    nothing = bench_placement.Count(0, 0), 0.0
+    monkeypatch.setattr(bench_placement, "greedy", lambda case: nothing)
+    assert bench_placement.main(["--graphs", "residual", "--sizes", "60"]) == 1
+    assert "more than greedy in 2 of 4 cases" in capsys.readouterr().out
 
 
 def test_table_is_markdown() -> None:

@@ -32,6 +32,7 @@ becomes
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
@@ -49,6 +50,18 @@ from qdialect.transforms.placing.model import Model
 from qdialect.transforms.placing.prices import elements_cost
 
 
+class Placement(NamedTuple):
+    """A placement: what the module cost before, and how good it is now.
+
+    The costs are those of `placing.prices`; `estimated` counts the values whose costs are
+    only known from above, which leaves the bound of the solution unproved.
+    """
+
+    before: int
+    solution: Solution
+    estimated: int
+
+
 @dataclass(frozen=True)
 class PlaceRescales(ModulePass):
     """Put every rescale where it costs least; see the module."""
@@ -60,25 +73,31 @@ class PlaceRescales(ModulePass):
     accuracy: float = 1.0
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
+        self.place(session(ctx), op)
+
+    def place(self, session: QContext, op: ModuleOp) -> Placement:
+        """Put the rescales of `op` where they cost least, and say what that is worth."""
         try:
             level = Numerics.parse(self.numerics)
         except ValueError as error:
             raise UsageError(str(error), code="unknown-level") from None
-        qctx = session(ctx)
-        qctx.analyses.clear()
-        model = Model(qctx, op, level, self.accuracy)
+        session.analyses.clear()
+        model = Model(session, op, level, self.accuracy)
         before = model.problem.cost(model.start)
         while True:
             start = model.start
             solution = solve(model.problem, start, use_solver=self.solver)
             if list(solution.states) == start and not model.folds:
                 break
-            self._commit(qctx, model, solution)
-            qctx.analyses.clear()
+            self._commit(session, model, solution)
+            session.analyses.clear()
             # Rescales that have become one may now pass what neither could.
-            model = Model(qctx, op, level, self.accuracy)
-        qctx.analyses.clear()
-        self._report(qctx, op, model, before, solution)
+            model = Model(session, op, level, self.accuracy)
+        session.analyses.clear()
+        placement = Placement(before, solution, model.estimated)
+        if before or model.variables:
+            self._report(session, op, placement)
+        return placement
 
     def _commit(self, session: QContext, model: Model, solution: Solution) -> None:
         commit = Commit(session, model, solution.states)
@@ -107,16 +126,13 @@ class PlaceRescales(ModulePass):
             )
         )
 
-    def _report(
-        self, session: QContext, op: ModuleOp, model: Model, before: int, solution: Solution
-    ) -> None:
-        if not before and not model.variables:
-            return
+    def _report(self, session: QContext, op: ModuleOp, placement: Placement) -> None:
+        solution = placement.solution
         cost, least = elements_cost(solution.cost), elements_cost(solution.bound)
         methods = ", ".join(f"{count} by {name}" for name, count in solution.methods)
         bound = f"lower bound {least:g}, gap {_gap(cost, least):.1%}"
-        if model.estimated:
-            bound = f"no lower bound ({model.estimated} values only estimated)"
+        if placement.estimated:
+            bound = f"no lower bound ({placement.estimated} values only estimated)"
         session.remarks.add(
             Remark(
                 "note",
@@ -126,8 +142,8 @@ class PlaceRescales(ModulePass):
                 op.name,
                 "",
                 code="placement",
-                reason=f"cost {elements_cost(before):g} -> {cost:g} elements x price, {bound}; "
-                f"{solution.exact} of {solution.components} components exact ({methods})",
+                reason=f"cost {elements_cost(placement.before):g} -> {cost:g} elements x price, "
+                f"{bound}; {solution.exact} of {solution.components} components exact ({methods})",
             )
         )
 
