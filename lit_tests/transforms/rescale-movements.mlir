@@ -143,6 +143,35 @@ func.func @select_rows(%c: tensor<2x4xi1>, %x: !rows_a, %y: !rows_a) -> !rows_b 
   func.return %2 : !rows_b
 }
 
+// SINK-LABEL: func.func @insert(
+// SINK-NEXT: nn.insert
+// SINK-NEXT: quant.rescale
+// SINK-NEXT: return
+// HOIST-LABEL: func.func @insert(
+// HOIST-NEXT: quant.rescale
+// HOIST-NEXT: quant.rescale
+// HOIST-NEXT: nn.insert
+func.func @insert(%x: !a, %y: tensor<?x2x!quant.uniform<i8:f32, 0.5:3>>) -> !b {
+  %0 = quant.rescale %x : !a to !b
+  %1 = quant.rescale %y : tensor<?x2x!quant.uniform<i8:f32, 0.5:3>> to tensor<?x2x!quant.uniform<u8:f32, 0.75:128>>
+  %2 = nn.insert %0, %1 starts [0, 1] steps [1, 2] : (!b, tensor<?x2x!quant.uniform<u8:f32, 0.75:128>>) -> !b
+  func.return %2 : !b
+}
+
+// SINK-LABEL: func.func @insert_rows(
+// SINK-NEXT: nn.insert {{.*}} -> tensor<2x4x!quant.uniform<i8:f32:0, {5.000000e-01:3,2.500000e-01:1}>>
+// SINK-NEXT: quant.rescale
+// HOIST-LABEL: func.func @insert_rows(
+// HOIST-NEXT: quant.rescale
+// HOIST-NEXT: quant.rescale
+// HOIST-NEXT: nn.insert
+func.func @insert_rows(%x: !rows_a, %y: tensor<1x4x!quant.uniform<i8:f32, 0.25:1>>) -> !rows_b {
+  %0 = quant.rescale %x : !rows_a to !rows_b
+  %1 = quant.rescale %y : tensor<1x4x!quant.uniform<i8:f32, 0.25:1>> to tensor<1x4x!quant.uniform<i8:f32, 2.0>>
+  %2 = nn.insert %0, %1 starts [1, 0] steps [1, 1] : (!rows_b, tensor<1x4x!quant.uniform<i8:f32, 2.0>>) -> !rows_b
+  func.return %2 : !rows_b
+}
+
 // SINK-LABEL: func.func @split(
 // SINK-NEXT: nn.split
 // SINK-NEXT: quant.rescale

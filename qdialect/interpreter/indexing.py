@@ -66,6 +66,27 @@ def _select(op: Operation, operands: Sequence[Array], evaluation: Evaluation) ->
     return [np.where(*operands)]
 
 
+def _insert(op: Operation, operands: Sequence[Array], evaluation: Evaluation) -> list[Array]:
+    """An update that does not fit is an InputError (`index-range`)."""
+    x, update = operands
+    v = properties(op)
+    result = x.copy()
+    where: list[Array] = []
+    for extent, count, start, step in zip(
+        x.shape, update.shape, v["starts"], v["steps"], strict=True
+    ):
+        indices = start + step * np.arange(count)
+        if count and int(indices[-1]) >= extent:
+            raise InputError(
+                f"'{op.name}' writes outside an extent of {extent}",
+                where=place(op),
+                code="index-range",
+            )
+        where.append(indices)
+    result[np.ix_(*where)] = update
+    return [result]
+
+
 KERNELS: Mapping[str, Kernel] = {
     nn.SqueezeOp.name: _squeeze,
     nn.UnsqueezeOp.name: _unsqueeze,
@@ -76,4 +97,5 @@ KERNELS: Mapping[str, Kernel] = {
     nn.SplitOp.name: _split,
     nn.GatherOp.name: _gather,
     nn.SelectOp.name: _select,
+    nn.InsertOp.name: _insert,
 }

@@ -63,6 +63,7 @@ TARGET = Target(
                 "nn.global_avg_pool2d",
                 "nn.hard_sigmoid",
                 "nn.hard_swish",
+                "nn.insert",
                 "nn.leaky_relu",
                 "nn.log",
                 "nn.max_pool1d",

@@ -100,6 +100,7 @@ _KERNELS = {
         (
             "nn.concat",
             "nn.flatten",
+            "nn.insert",
             "nn.reshape",
             "nn.slice",
             "nn.split",

@@ -375,6 +375,11 @@ MOVES: dict[str, tuple[Any, dict[str, Any], Callable[[Array], Array]]] = {
     "nn.split": (nn.SplitOp, {"axis": 1, "sizes": (1, 3)}, lambda x: x[:, :1]),
     "nn.gather": (nn.GatherOp, {"axis": 1}, lambda x: x[:, [2, 0]]),
     "nn.select": (nn.SelectOp, {}, lambda x: x),
+    "nn.insert": (
+        nn.InsertOp,
+        {"starts": (0, 0, 0, 0), "steps": (1, 1, 1, 1)},
+        lambda x: x,
+    ),
     "nn.depth_to_space": (
         nn.DepthToSpaceOp,
         {"block": 2, "mode": "DCR"},
@@ -407,6 +412,10 @@ def move(name: str, storage: str, runtime: Version) -> list[str]:
     operands = [x, x] if name == "nn.concat" else [x]
     if name == "nn.gather":
         operands.append(g.add(nn.make_constant(np.array([2, 0]), i64, g.ctx.blobs)))
+    if name == "nn.insert":
+        part = {"starts": (0, 1, 0, 0), "stops": (1, 3, 4, 4), "steps": (1, 1, 1, 1)}
+        operands.append(g.add(nn.SliceOp(x, **part)))
+        properties = {**properties, "starts": (0, 1, 0, 0)}
     if name == "nn.select":
         mask = np.ones((4, 1), np.bool_)
         operands = [g.add(nn.make_constant(mask, i1, g.ctx.blobs)), x, x]

@@ -17,6 +17,7 @@ from qdialect.qparams.maps import (
     Gather,
     Im2col,
     IndexMap,
+    Insert,
     Pad,
     RepeatInterleave,
     Reshape,
@@ -223,6 +224,19 @@ def select(rng: random.Random) -> Case:
     return Select(shape, mask), shapes
 
 
+def insert(rng: random.Random) -> Case:
+    shape = random_shape(rng, 1, 3, 36)
+    starts, steps, update = list[int](), list[int](), list[int]()
+    for size in shape:
+        start = rng.choice((0, rng.randrange(size)))
+        step = rng.choice((1, 1, 2))
+        room = (size - start - 1) // step + 1
+        starts.append(start)
+        steps.append(step)
+        update.append(rng.choice((room, rng.randint(0 if rng.random() < 0.1 else 1, room))))
+    return Insert(tuple(starts), tuple(steps)), [shape, tuple(update)]
+
+
 def first(rng: random.Random) -> Case:
     shape = random_shape(rng)
     dims = tuple(k for k in range(len(shape)) if rng.random() < 0.4)
@@ -261,6 +275,7 @@ GENERATORS: dict[str, Callable[[random.Random], Case]] = {
         space_to_depth,
         im2col,
         select,
+        insert,
         first,
     )
 }

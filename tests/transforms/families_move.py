@@ -136,6 +136,42 @@ def _concatenated(sources: list[str], to: list[str], result: str, *ways: str) ->
     return p.returns(p.nn(f"concat {', '.join(parts)} axis 1", operands, kind), kind)
 
 
+@family("sink-through-tied", pipeline=SINK)
+def through_inserts() -> Iterator[Program]:
+    """Of a column in two rows, and of a row with parameters of its own."""
+    rows = [[(0.5, 3), (TENTH, -128)], [(0.25, 3), (0.5, 0)]]
+    for n, (a, b) in enumerate(pairs(GRID)):
+        how = rounding(ROUNDINGS[n % 3])
+        other = a if n % 5 else GRID[(n + 1) % len(GRID)]
+        yield _inserted((a, b), (other, b), b, (2, 1), "starts [0, 7] steps [1, 1]", how)
+        yield _inserted((a, b), (a, b), b, (1, 8), "starts [1, 1] steps [1, 2]", how)
+    whole = [per_axis("i8", 0, pairs) for pairs in rows]
+    for row, place in ((1, "starts [1, 0]"), (0, "starts [1, 0]"), (1, "starts [0, 0]")):
+        part = [quant("i8", *pairs[row]) for pairs in rows]
+        ends = (whole[0], whole[1]), (part[0], part[1])
+        yield _inserted(*ends, whole[1], (1, 8), f"{place} steps [1, 1]", "")
+
+
+def _inserted(
+    into: tuple[str, str],
+    of: tuple[str, str],
+    result: str,
+    shape: tuple[int, int],
+    place: str,
+    how: str,
+) -> Program:
+    p = Program(f"insert of {of} into {into} at {place}")
+    names, kinds = list[str](), list[str]()
+    codes = np.stack([all_codes(into[0])] * 2)
+    for (a, b), extents in ((into, codes.shape), (of, shape)):
+        values = codes if extents == codes.shape else np.resize(all_codes(a)[::-1], extents)
+        ends = tensor(extents, a), tensor(extents, b)
+        names.append(p.op(f"quant.rescale {p.codes(a, values)} {how}", *ends))
+        kinds.append(ends[1])
+    kind = tensor(codes.shape, result)
+    return p.returns(p.nn(f"insert {', '.join(names)} {place}", kinds, kind), kind)
+
+
 @family("redundant-clamp", pipeline=CANON)
 def clamps_of_codes() -> Iterator[Program]:
     grid = [*GRID, quant("u8", 0.5, 0), quant("i8<0:127>", 0.5, 0), quant("i8", 4.0, -128)]

@@ -20,13 +20,15 @@ func.func @views(%x: tensor<1x4x?xf32>) {
 }
 
 // CHECK-LABEL: @picks
-func.func @picks(%x: tensor<2x5xf32>, %i: tensor<3x?xi64>, %c: tensor<2x1xi1>) {
+func.func @picks(%x: tensor<2x5xf32>, %i: tensor<3x?xi64>, %c: tensor<2x1xi1>, %u: tensor<?x2xf32>) {
   // CHECK: %{{.*}}, %{{.*}} = nn.split %x axis 1 sizes [2, 3] {nn.key = "s"} : (tensor<2x5xf32>) -> (tensor<2x2xf32>, tensor<2x3xf32>)
   %0:2 = nn.split %x axis 1 sizes [2, 3] {nn.key = "s"} : (tensor<2x5xf32>) -> (tensor<2x2xf32>, tensor<2x3xf32>)
   // CHECK: nn.gather %x, %i axis -1 : (tensor<2x5xf32>, tensor<3x?xi64>) -> tensor<2x3x?xf32>
   %1 = nn.gather %x, %i axis -1 : (tensor<2x5xf32>, tensor<3x?xi64>) -> tensor<2x3x?xf32>
   // CHECK: nn.select %c, %x, %x : (tensor<2x1xi1>, tensor<2x5xf32>, tensor<2x5xf32>) -> tensor<2x5xf32>
   %2 = nn.select %c, %x, %x : (tensor<2x1xi1>, tensor<2x5xf32>, tensor<2x5xf32>) -> tensor<2x5xf32>
+  // CHECK: nn.insert %x, %u starts [0, 1] steps [1, 2] : (tensor<2x5xf32>, tensor<?x2xf32>) -> tensor<2x5xf32>
+  %3 = nn.insert %x, %u starts [0, 1] steps [1, 2] : (tensor<2x5xf32>, tensor<?x2xf32>) -> tensor<2x5xf32>
   return
 }
 

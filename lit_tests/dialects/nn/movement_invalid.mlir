@@ -54,3 +54,27 @@ func.func @condition(%c: tensor<2xi8>, %x: tensor<2xf32>) {
   %0 = nn.select %c, %x, %x : (tensor<2xi8>, tensor<2xf32>, tensor<2xf32>) -> tensor<2xf32>
   return
 }
+
+// -----
+
+func.func @outside(%x: tensor<2x5xf32>, %u: tensor<1x3xf32>) {
+  // expected-error @+1 {{the update ends at 6 of dimension 1 of extent 5}}
+  %0 = nn.insert %x, %u starts [0, 1] steps [1, 2] : (tensor<2x5xf32>, tensor<1x3xf32>) -> tensor<2x5xf32>
+  return
+}
+
+// -----
+
+func.func @from_the_end(%x: tensor<2x5xf32>, %u: tensor<1x3xf32>) {
+  // expected-error @+1 {{expects starts from 0 and steps from 1}}
+  %0 = nn.insert %x, %u starts [-1, 1] steps [1, 1] : (tensor<2x5xf32>, tensor<1x3xf32>) -> tensor<2x5xf32>
+  return
+}
+
+// -----
+
+func.func @update_of_another_scale(%x: tensor<2x5x!quant.uniform<i8:f32, 0.5>>, %u: tensor<1x5x!quant.uniform<i8:f32, 0.25>>) {
+  // expected-error @+1 {{result must be quantized as !quant.uniform<i8:f32:0,}}
+  %0 = nn.insert %x, %u starts [1, 0] steps [1, 1] : (tensor<2x5x!quant.uniform<i8:f32, 0.5>>, tensor<1x5x!quant.uniform<i8:f32, 0.25>>) -> tensor<2x5x!quant.uniform<i8:f32, 0.5>>
+  return
+}

@@ -135,6 +135,50 @@ def select(call: Call) -> None:
     call.node("Where")
 
 
+def insert(call: Call) -> None:
+    """`nn.insert` as ScatterND over the leading dimensions up to the last it does not fill,
+    or as a Concat of what is before, the update and what is after. An unknown extent that
+    both have is taken for one: a Concat fails where it is not."""
+    import numpy as np
+
+    v, exporter = call.values, call.exporter
+    shape, update = (shape_of(operand) for operand in call.op.operands)
+    whole = [
+        n == m and start == 0 and step == 1
+        for n, m, start, step in zip(shape, update, v["starts"], v["steps"], strict=True)
+    ]
+    if all(whole) and DYNAMIC not in update:
+        call.node("Identity", call.inputs[1])
+        return
+    numbered = max((d + 1 for d, fills in enumerate(whole) if not fills), default=len(whole))
+    if DYNAMIC not in update[:numbered] and exporter.opset >= 11:
+        stretches = list(zip(update, v["starts"], v["steps"], strict=True))[:numbered]
+        places = [start + step * np.arange(count) for count, start, step in stretches]
+        indices = np.stack(np.meshgrid(*places, indexing="ij"), -1).astype(np.int64)
+        named = exporter.graph.array(call.param(1, "indices"), indices)
+        call.node("ScatterND", call.inputs[0], named, call.inputs[1])
+        return
+    axis = numbered - 1
+    if not all(whole[:axis]) or v["steps"][axis] != 1 or update[axis] == DYNAMIC:
+        raise exporter.unsupported(call.op, "inserts an update of unknown extent")
+    end = v["starts"][axis] + update[axis]
+    parts = [
+        _part(call, "before", axis, 0, v["starts"][axis]),
+        call.inputs[1],
+        _part(call, "after", axis, end, 2**63 - 1),
+    ]
+    call.node("Concat", *parts, axis=axis)
+
+
+def _part(call: Call, name: str, axis: int, start: int, stop: int) -> str:
+    ints = call.exporter.graph.ints
+    lists = (("starts", start), ("ends", stop), ("axes", axis))
+    named = [ints(f"{call.key}_{name}_{what}", [value]) for what, value in lists]
+    if call.exporter.opset < 10:
+        raise call.exporter.unsupported(call.op, "needs opset 10")
+    return call.step("Slice", name, call.inputs[0], *named)
+
+
 INDEXING: Mapping[str, Writer] = {
     "nn.squeeze": axes("Squeeze"),
     "nn.unsqueeze": axes("Unsqueeze"),
@@ -145,6 +189,7 @@ INDEXING: Mapping[str, Writer] = {
     "nn.split": split,
     "nn.gather": gather,
     "nn.select": select,
+    "nn.insert": insert,
     "nn.depth_to_space": depth_to_space,
     "nn.space_to_depth": space_to_depth,
     "nn.resize_nearest": resize,

@@ -46,6 +46,7 @@ DIRECT: Mapping[str, frozenset[str]] = {
     "nn.flip": _ANY,
     "nn.split": _ANY,
     "nn.gather": _ANY,
+    "nn.insert": _ANY,
     "nn.select": frozenset({"u8", "i8", "i32"}),
     "nn.depth_to_space": _BYTES,
     "nn.space_to_depth": _BYTES,

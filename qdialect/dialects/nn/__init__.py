@@ -73,7 +73,7 @@ from qdialect.dialects.nn.functions import (
     SqrtOp,
     SwishOp,
 )
-from qdialect.dialects.nn.indexing import GatherOp, SelectOp, SplitOp
+from qdialect.dialects.nn.indexing import GatherOp, InsertOp, SelectOp, SplitOp
 from qdialect.dialects.nn.interpolation import ResizeLinearOp
 from qdialect.dialects.nn.movement import (
     ConcatOp,
@@ -181,6 +181,7 @@ __all__ = [
     "HardSigmoidOp",
     "HardSwishOp",
     "Im2colOp",
+    "InsertOp",
     "LeakyReluOp",
     "LogOp",
     "LrnOp",

@@ -115,6 +115,13 @@ def _select_given(op: Operation, plain: Sequence[NDArray[Any]]) -> IndexMap:
     return Select(shape, tuple(np.broadcast_to(plain[0], shape).reshape(-1).tolist()))
 
 
+def _insert(op: Operation) -> IndexMap:
+    from qdialect.qparams.maps import Insert
+
+    v = values(op)
+    return Insert(v["starts"], v["steps"])
+
+
 def _expand(op: Operation) -> IndexMap:
     from qdialect.qparams.maps import Broadcast
 
@@ -269,6 +276,12 @@ MOVEMENT: tuple[Behavior, ...] = (
         (_RESULT,),
         movement=_select,
         movement_given=_select_given,
+    ),
+    Behavior(
+        "nn.insert",
+        (_INPUT, Port("update", Rule.TIED, axes=None)),
+        (_RESULT,),
+        movement=_insert,
     ),
     Behavior(
         "nn.concat",

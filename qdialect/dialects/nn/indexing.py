@@ -1,4 +1,4 @@
-"""Movement ops that pick elements: split, gather, select."""
+"""Movement ops that pick elements: split, gather, select, insert."""
 
 from __future__ import annotations
 
@@ -140,4 +140,32 @@ class SelectOp(NNOp):
         super().verify_()
 
 
-OPS = [SplitOp, GatherOp, SelectOp]
+@irdl_op_definition
+class InsertOp(NNOp):
+    """`input` with `update` in place of input[starts + k * steps] (k < extent of `update`)
+    in every dimension. Starts count from the front, steps are 1 or more."""
+
+    name = "nn.insert"
+    input = operand_def(TENSOR)
+    update = operand_def(TENSOR)
+    result = result_def(TENSOR)
+    starts = prop_def(INTS)
+    steps = prop_def(INTS)
+    traits = traits_def(Pure())
+
+    @classmethod
+    def infer(cls, operands: Sequence[Shape], values: Values) -> list[Shape]:
+        x, update = operands
+        starts, steps = values["starts"], values["steps"]
+        if not len(x) == len(update) == len(starts) == len(steps):
+            raise ShapeError(f"expects an update of rank {len(x)}, and as many starts and steps")
+        if min((0, *starts)) < 0 or min((1, *steps)) < 1:
+            raise ShapeError("expects starts from 0 and steps from 1")
+        for d, (size, count, start, step) in enumerate(zip(x, update, starts, steps, strict=True)):
+            end = start + (max(count, 1) - 1) * step + (count != 0)
+            if size != DYNAMIC and end > size:
+                raise ShapeError(f"the update ends at {end} of dimension {d} of extent {size}")
+        return [x]
+
+
+OPS = [SplitOp, GatherOp, SelectOp, InsertOp]

@@ -15,6 +15,7 @@ from qdialect.frontends.onnx import (
     movement,
     quantization,
     reduction,
+    scatter,
 )
 from qdialect.frontends.onnx.compute import Rule, same
 
@@ -83,6 +84,8 @@ RULES: Mapping[tuple[str, str], Rule] = {
     ("", "Split"): indexing.split,
     ("", "Gather"): indexing.gather,
     ("", "Where"): indexing.where,
+    ("", "ScatterND"): scatter.scatter_nd,
+    ("", "ScatterElements"): scatter.scatter_elements,
     ("", "DepthToSpace"): indexing.depth_to_space,
     ("", "SpaceToDepth"): indexing.space_to_depth,
     ("", "Resize"): indexing.resize,

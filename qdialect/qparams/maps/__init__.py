@@ -12,6 +12,7 @@ from qdialect.qparams.maps.dims import (
     split,
 )
 from qdialect.qparams.maps.gather import Gather, GatherDynamic, Take
+from qdialect.qparams.maps.insert import Insert
 from qdialect.qparams.maps.join import Concat, Select
 from qdialect.qparams.maps.pad import Pad
 from qdialect.qparams.maps.reshape import Reshape
@@ -29,6 +30,7 @@ __all__ = [
     "GatherDynamic",
     "Im2col",
     "IndexMap",
+    "Insert",
     "Pad",
     "RepeatInterleave",
     "Reshape",
