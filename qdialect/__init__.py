@@ -26,6 +26,7 @@ _WHERE = {
     "PassRegistry": "qdialect.passes.registry",
     "QContext": "qdialect.context",
     "QError": "qdialect.errors",
+    "Recipe": "qdialect.quantize.recipe",
     "Target": "qdialect.targets.base",
     "UnsupportedError": "qdialect.errors",
     "UsageError": "qdialect.errors",
@@ -38,6 +39,7 @@ _WHERE = {
     "new_context": "qdialect.context",
     "optimize": "qdialect.api",
     "parse_pipeline": "qdialect.passes.pipeline",
+    "quantize": "qdialect.api",
     "run": "qdialect.api",
     "run_passes": "qdialect.api",
     "save": "qdialect.api",
@@ -53,6 +55,7 @@ __all__ = [
     "PassRegistry",
     "QContext",
     "QError",
+    "Recipe",
     "Target",
     "UnsupportedError",
     "UsageError",
@@ -65,13 +68,25 @@ __all__ = [
     "new_context",
     "optimize",
     "parse_pipeline",
+    "quantize",
     "run",
     "run_passes",
     "save",
 ]
 
 if TYPE_CHECKING:
-    from qdialect.api import Model, calibrate, diff, inspect, load, optimize, run, run_passes, save
+    from qdialect.api import (
+        Model,
+        calibrate,
+        diff,
+        inspect,
+        load,
+        optimize,
+        quantize,
+        run,
+        run_passes,
+        save,
+    )
     from qdialect.cli.execution import OutputDifference
     from qdialect.cli.inspection import Inspection
     from qdialect.context import QContext, new_context
@@ -80,6 +95,7 @@ if TYPE_CHECKING:
     from qdialect.passes.manager import PassManager
     from qdialect.passes.pipeline import parse_pipeline
     from qdialect.passes.registry import PassRegistry
+    from qdialect.quantize.recipe import Recipe
     from qdialect.targets.base import Target
     from qdialect.targets.installed import get_target, list_targets
 

@@ -20,9 +20,11 @@ if TYPE_CHECKING:
 
     from qdialect.cli.execution import OutputDifference
     from qdialect.cli.inspection import Inspection
+    from qdialect.cli.quantization import Quantized
     from qdialect.context import QContext
     from qdialect.passes.manager import Instrumentation
     from qdialect.profile.record import Channels, Profile
+    from qdialect.quantize.recipe import Recipe
     from qdialect.targets.base import Target
 
 Engine = Literal["numpy", "onnxruntime"]
@@ -193,6 +195,42 @@ def calibrate(
     samples = open_data(model, Path(data), whole_files)
     start = new_profile(model, Settings(engine, channels, components))
     return calibrate(model, samples, start, range(len(samples)))
+
+
+def quantize(
+    model: Model,
+    data: str | os.PathLike[str] | None = None,
+    *,
+    profile: Profile | None = None,
+    recipe: Recipe | None = None,
+    target: str | Target = "onnxruntime",
+    numerics: str = "exact",
+    engine: Engine | None = None,
+    keep_sensitive: int = 0,
+    require_all: bool = False,
+    whole_files: bool = False,
+) -> Quantized:
+    """A float model as a quantized one for `target`, calibrated on `data` (as `calibrate`
+    takes it) or by a profile of the model, and what was left float and why.
+
+    `keep_sensitive` leaves that many ops float, those whose quantization alone costs most
+    (it takes `data`); `engine` runs the model (default: ONNX Runtime where installed).
+    """
+    from qdialect.cli.quantization import Quantization
+    from qdialect.quantize.recipe import Recipe
+
+    work = Quantization(
+        model,
+        recipe or Recipe(),
+        _target(target),
+        check_numerics(numerics),
+        data=None if data is None else Path(data),
+        profile=profile,
+        engine=engine,
+        whole_files=whole_files,
+        require_all=require_all,
+    )
+    return work.run(keep_sensitive)
 
 
 def diff(

@@ -13,6 +13,7 @@ from importlib import import_module
 from qdialect.cli.flags import HELP, Command, Flag, did_you_mean, parse, write
 from qdialect.cli.opt import version_line
 from qdialect.cli.profile_flags import PROFILE_COMMANDS
+from qdialect.cli.quantize_flags import QUANTIZE_COMMAND
 from qdialect.cli.terminal import OK, guarded, table
 from qdialect.errors import UsageError
 
@@ -122,6 +123,7 @@ COMMANDS = {
             ("A", "B"),
         ),
         *PROFILE_COMMANDS,
+        QUANTIZE_COMMAND,
     )
 }
 
@@ -160,7 +162,7 @@ def _overview() -> str:
     ]
     return (
         "usage: qopt COMMAND ...\n\n"
-        "Quantized models, .onnx or .mlir: optimize, inspect, run, compare, calibrate.\n\n"
+        "Models, .onnx or .mlir: quantize, optimize, inspect, run, compare, calibrate.\n\n"
         f"{table(rows)}\nqopt COMMAND --help tells the flags of a command.\n"
         "Exit codes: 0 done, 1 wrong input or failed check, 2 wrong command line, 70 our bug.\n"
     )

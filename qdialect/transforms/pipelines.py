@@ -12,6 +12,9 @@ from __future__ import annotations
 from qdialect.targets.base import Interface, Target
 from qdialect.targets.installed import get_target
 
+PREPARATION = "canonicalize,fold-constants,canonicalize,cse,dce"
+"""What a float model goes through before it is quantized."""
+
 
 def optimize_pipeline(target: Target | str, numerics: str) -> str:
     """The pipeline of `qopt optimize`.

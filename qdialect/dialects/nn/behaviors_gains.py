@@ -55,3 +55,14 @@ def div(op: Operation, operand: int, sizes: Sizes) -> float | None:
     if not least:
         return None
     return 1 / least if operand == 0 else sizes(0).high / least / least
+
+
+def prelu(op: Operation, operand: int, sizes: Sizes) -> float | None:
+    """x or a x: no steeper than 1 or |a|, and a moves it by |x|."""
+    return max(1.0, sizes(1).high) if operand == 0 else sizes(0).high
+
+
+def batch_norm(op: Operation, operand: int, sizes: Sizes) -> float | None:
+    """(x - mean) * scale / sqrt(variance + epsilon) + bias, of which only x has a bound."""
+    least = sizes(4).low + values(op)["epsilon"]
+    return sizes(1).high / sqrt(least) if operand == 0 and least > 0 else None

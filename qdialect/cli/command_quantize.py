@@ -1,0 +1,127 @@
+"""`qopt quantize`: a float model and data or a profile to a quantized model."""
+
+from __future__ import annotations
+
+import sys
+from functools import partial
+from pathlib import Path
+from typing import cast
+
+from qdialect import api
+from qdialect.api import Engine
+from qdialect.cli.calibration import Interrupted
+from qdialect.cli.files import remarks_output, writable
+from qdialect.cli.flags import Arguments
+from qdialect.cli.quantization import Quantization, Quantized
+from qdialect.cli.terminal import OK, progress, table
+from qdialect.errors import UsageError
+from qdialect.profile.file import load_profile
+from qdialect.profile.instrument import model_digest
+from qdialect.profile.ranges import Method
+from qdialect.profile.scheme import Symmetry
+from qdialect.quantize.recipe import Recipe
+from qdialect.targets.installed import get_target
+
+INTERRUPTED = 130
+
+
+def run(args: Arguments) -> int:
+    """The command; returns the exit code."""
+    output = args.text("o")
+    if output is None:
+        raise UsageError("where to write the result is missing: -o OUT")
+    path = writable(output, (".onnx", ".mlir"))
+    given = args.text("profile")
+    source = args.text("data")
+    if (source is None) == (given is None) and not _is_auto(args):
+        raise UsageError("give --data DIR|NPZ or --profile P.json, one of them")
+    keys, sensitive = _kept(args)
+    recipe = _recipe(args, keys)
+    target = get_target(args.text("target") or "onnxruntime")
+    numerics = api.check_numerics(args.text("numerics") or "exact")
+    model = api.load(args.positional[0])
+    profile = None
+    if given is not None:
+        profile = load_profile(Path(given), model_digest(model.module, model.ctx))
+    work = Quantization(
+        model,
+        recipe,
+        target,
+        numerics,
+        data=None if source is None else Path(source),
+        profile=profile,
+        engine=cast("Engine | None", args.text("engine")),
+        whole_files=args.switch("whole-files"),
+        require_all=args.switch("require-all"),
+        watch=partial(progress, label="running the float model"),
+    )
+    try:
+        result = work.run(sensitive)
+    except Interrupted:
+        print("interrupted; nothing was written", file=sys.stderr)
+        return INTERRUPTED
+    form = "qoperator" if args.text("form") == "qoperator" else "qdq"
+    api.save(result.model, path, form=form, inline_weights=args.switch("inline-weights"))
+    if args.given("remarks"):
+        remarks_output([result.model.ctx], args.text("remarks"))
+    if not args.switch("quiet"):
+        sys.stderr.write(_summary(result, sensitive))
+        print(f"{args.positional[0]} -> {path}", file=sys.stderr)
+    return OK
+
+
+def _is_auto(args: Arguments) -> bool:
+    return (args.text("keep-float") or "").startswith("auto=")
+
+
+def _kept(args: Arguments) -> tuple[frozenset[str], int]:
+    """The keys to leave float, and how many more by sensitivity."""
+    keys: set[str] = set()
+    sensitive = 0
+    for text in args.texts("keep-float"):
+        name, equals, number = text.partition("=")
+        if name == "auto" and equals:
+            if not number.isdecimal() or not int(number):
+                raise UsageError(f"--keep-float=auto=N takes a number above 0, not '{number}'")
+            sensitive = int(number)
+        else:
+            keys.update(key for key in text.split(",") if key)
+    return frozenset(keys), sensitive
+
+
+def _recipe(args: Arguments, keys: frozenset[str]) -> Recipe:
+    if args.switch("per-tensor") and args.switch("per-channel"):
+        raise UsageError("--per-tensor and --per-channel exclude each other")
+    try:
+        return Recipe(
+            activations=args.text("activations") or "u8",
+            weights=args.text("weights") or "i8",
+            scheme=cast("Symmetry", args.text("scheme") or "asymmetric"),
+            per_channel=not args.switch("per-tensor"),
+            calibration=cast("Method", args.text("calibration") or "mse"),
+            percentile=_number(args, "percentile", 99.99),
+            max_steps=_number(args, "max-steps", 16.0),
+            keep_float=keys,
+        )
+    except ValueError as error:
+        raise UsageError(str(error)) from None
+
+
+def _number(args: Arguments, name: str, default: float) -> float:
+    text = args.text(name)
+    try:
+        value = default if text is None else float(text)
+    except ValueError:
+        raise UsageError(f"--{name} takes a number, not '{text}'") from None
+    if not value > 0 or (name == "percentile" and value > 100):
+        raise UsageError(f"--{name} is out of range: {text}")
+    return value
+
+
+def _summary(result: Quantized, sensitive: int) -> str:
+    text = result.coverage.summary()
+    if result.ranking:
+        rows = [("quantized alone", "SQNR")]
+        rows += [(entry.key, f"{entry.sqnr:.1f} dB") for entry in result.ranking[: sensitive + 5]]
+        text += table(rows, {1: True})
+    return text

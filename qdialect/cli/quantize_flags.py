@@ -1,0 +1,98 @@
+"""The flags of `qopt quantize`."""
+
+from __future__ import annotations
+
+from qdialect.cli.flags import HELP, Command, Flag
+
+QUANTIZE_COMMAND = Command(
+    "qopt quantize",
+    "Makes a quantized model of a float one, calibrated on data or by a profile.",
+    (
+        Flag(("data", "d"), ".npz or .npy file, or a folder of them", "value", "DIR|NPZ"),
+        Flag(("profile",), "a profile of the model (see qopt profile)", "value", "P.json"),
+        Flag(("o", "output-file"), "where to write the result", "value", "OUT"),
+        Flag(("target",), "what it will run on (default: onnxruntime)", "value", "NAME"),
+        Flag(
+            ("form",),
+            "how an .onnx result writes quantized ops (default: qdq)",
+            "value",
+            "FORM",
+            choices=("qdq", "qoperator"),
+        ),
+        Flag(
+            ("scheme",),
+            "zero points of values (default: asymmetric)",
+            "value",
+            "SCHEME",
+            choices=("asymmetric", "symmetric", "power-of-two"),
+        ),
+        Flag(
+            ("activations",),
+            "integers of values (default: u8)",
+            "value",
+            "TYPE",
+            choices=("u8", "i8", "u16", "i16"),
+        ),
+        Flag(
+            ("weights",),
+            "integers of weights (default: i8)",
+            "value",
+            "TYPE",
+            choices=("i8", "i4", "u8"),
+        ),
+        Flag(("per-tensor",), "one scale for all channels of a weight"),
+        Flag(("per-channel",), "a scale for each channel of a weight (the default)"),
+        Flag(
+            ("calibration",),
+            "how to choose ranges of values (default: mse)",
+            "value",
+            "METHOD",
+            choices=("minmax", "percentile", "average", "mse", "entropy"),
+        ),
+        Flag(
+            ("percentile",),
+            "share of the data to keep, in percent (default: 99.99)",
+            "value",
+            "PERCENT",
+        ),
+        Flag(
+            ("keep-float",),
+            "leave these ops float, by key, or the N whose quantization costs most",
+            "value",
+            "KEYS|auto=N",
+        ),
+        Flag(
+            ("max-steps",),
+            "leave ops float that may turn one step into more than K (default: 16)",
+            "value",
+            "K",
+        ),
+        Flag(("require-all",), "an op left float is an error"),
+        Flag(
+            ("numerics",),
+            "how much the optimizer may change (default: exact)",
+            "value",
+            "LEVEL",
+            choices=("exact", "ties", "bounded", "saturation", "relaxed"),
+        ),
+        Flag(
+            ("engine",),
+            "what runs the float model (default: onnxruntime where installed)",
+            "value",
+            "ENGINE",
+            choices=("numpy", "onnxruntime"),
+        ),
+        Flag(("whole-files",), "each file of the data is one sample, not a batch"),
+        Flag(("inline-weights",), "write the weights of an .mlir result into the text"),
+        Flag(
+            ("remarks",),
+            "say what was left float and what fired, and why (to FILE: as JSON)",
+            "optional",
+            "FILE.json",
+        ),
+        Flag(("quiet", "q"), "no summary"),
+        HELP,
+    ),
+    ("IN",),
+    notes="Give --data or --profile; --keep-float=auto=N takes --data.",
+)

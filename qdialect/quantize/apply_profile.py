@@ -1,0 +1,184 @@
+"""Quantize a float module from a profile.
+
+Every op that is worth it (`selection`) gets its operands through a dequantize and its
+result into a quantize, with qparams from the profile (`grids`); integerize and the rest of
+the optimizing pipeline make integer ops of that.
+
+For example
+
+    %0 = nn.conv2d %x, %w {nn.key = "conv"} : (!f, !w) -> !f
+
+becomes
+
+    %0 = quant.qcast %x : !f to !qx
+    %1 = quant.dcast %0 : !qx to !f
+    %2 = nn.constant ... : !qw
+    %3 = quant.dcast %2 : !qw to !w
+    %4 = nn.conv2d %1, %3 {nn.key = "conv"} : (!f, !w) -> !f
+    %5 = quant.qcast %4 : !f to !q
+    %6 = quant.dcast %5 : !q to !f
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, cast
+
+from xdsl.context import Context
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.dialects.func import FuncOp
+from xdsl.passes import ModulePass
+
+from qdialect.context import QContext, session
+from qdialect.dialects.verifier import op_where
+from qdialect.errors import InputError, UsageError
+from qdialect.interpreter import Interpreter
+from qdialect.profile.file import load_profile
+from qdialect.profile.instrument import model_digest
+from qdialect.profile.record import Profile
+from qdialect.quantize.coverage import Coverage, left_float
+from qdialect.quantize.emission import emit
+from qdialect.quantize.grids import assign
+from qdialect.quantize.recipe import Recipe
+from qdialect.quantize.selection import Selection, select
+from qdialect.quantize.values import Values, op_keys
+from qdialect.rewrite.remarks import Remark, key_text, location_text
+
+if TYPE_CHECKING:
+    from qdialect.profile.ranges import Method
+    from qdialect.profile.scheme import Symmetry
+
+
+@dataclass(frozen=True)
+class ApplyProfile(ModulePass):
+    """Quantizes a float module; see the module.
+
+    `check-digest=false` where other passes have run since the model was loaded.
+    """
+
+    name = "apply-profile"
+
+    file: str = ""
+    activations: str = "u8"
+    weights: str = "i8"
+    scheme: str = "asymmetric"
+    per_channel: bool = True
+    calibration: str = "mse"
+    percentile: float = 99.99
+    weight_ranges: str = "mse"
+    max_steps: float = 16.0
+    keep_float: tuple[str, ...] = ()
+    require_all: bool = False
+    check_digest: bool = True
+
+    def __post_init__(self) -> None:
+        self.recipe()
+
+    def recipe(self) -> Recipe:
+        """The options as a recipe; ValueError."""
+        return Recipe(
+            self.activations,
+            self.weights,
+            cast("Symmetry", self.scheme),
+            self.per_channel,
+            cast("Method", self.calibration),
+            self.percentile,
+            self.weight_ranges,
+            self.max_steps,
+            frozenset(self.keep_float),
+        )
+
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        if not self.file:
+            raise UsageError(f"pass '{self.name}' needs option 'file'", code="bad-option")
+        qctx = session(ctx)
+        digest = model_digest(op, qctx) if self.check_digest else None
+        profile = load_profile(Path(self.file), digest)
+        apply_profile(op, qctx, profile, self.recipe(), require_all=self.require_all)
+
+
+def apply_profile(
+    module: ModuleOp,
+    ctx: QContext,
+    profile: Profile,
+    recipe: Recipe,
+    *,
+    require_all: bool = False,
+) -> Coverage:
+    """Quantize `module` in place; what was left float, and why, is in the remarks too.
+
+    InputError (`not-all-quantized`) for an op left float with `require_all`, and for a
+    key to keep float that the model does not have.
+    """
+    function = Interpreter(ctx, module).function()
+    values = Values(function, ctx, profile, recipe)
+    known = _known_keys(values)
+    unknown = sorted(recipe.keep_float - known)
+    if unknown:
+        raise InputError(
+            f"no op has the key '{unknown[0]}', which is to stay float", code="unknown-key"
+        )
+    selection = select(values)
+    grids = assign(selection)
+    left = [left_float(op, why.code, why.reason) for op, why in selection.left.items()]
+    stale = sorted(set(profile.entries) - known)
+    coverage = Coverage(Counter(op.name for op in selection.ops), left, stale)
+    if require_all and (left or stale):
+        raise not_all_quantized(coverage, function)
+    _remark(selection, ctx, coverage)
+    emit(selection, grids)
+    return coverage
+
+
+def not_all_quantized(coverage: Coverage, function: FuncOp) -> InputError:
+    """The error that lists what is float."""
+    notes = [str(left) for left in coverage.left]
+    notes += [f"the profile has '{key}', which the model has not" for key in coverage.stale]
+    return InputError(
+        f"{len(coverage.left)} ops are left float",
+        where=op_where(function),
+        code="not-all-quantized",
+        notes=tuple(notes),
+    )
+
+
+def _known_keys(values: Values) -> set[str]:
+    known = {key for value in values.all_values() for key in values.keys(value)}
+    for op in values.block.ops:
+        known.update(op_keys(op))
+        composite = values.ctx.components.get(op.name)
+        if composite is not None:
+            known.update(key for keys in composite.keys_of(op).values() for key in keys)
+    return known
+
+
+def _remark(selection: Selection, ctx: QContext, coverage: Coverage) -> None:
+    for op, why in selection.left.items():
+        ctx.remarks.add(
+            Remark(
+                "note",
+                ApplyProfile.name,
+                ApplyProfile.name,
+                location_text(op.location),
+                op.name,
+                key_text(op),
+                code=why.code,
+                reason=f"left float: {why.reason}",
+            )
+        )
+    for key in coverage.stale:
+        reason = "the profile has an entry that names nothing in the model"
+        ctx.remarks.add(
+            Remark(
+                "note",
+                ApplyProfile.name,
+                ApplyProfile.name,
+                "",
+                "module",
+                key,
+                code="stale-entry",
+                reason=reason,
+            )
+        )

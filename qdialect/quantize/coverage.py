@@ -1,0 +1,50 @@
+"""What is quantized in a module, what is float, and why."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from xdsl.ir import Operation
+
+from qdialect.rewrite.remarks import key_text
+
+
+@dataclass(frozen=True)
+class Left:
+    """An op that stays float."""
+
+    op: str
+    key: str
+    code: str
+    reason: str
+
+    def __str__(self) -> str:
+        name = f"'{self.key}' ({self.op})" if self.key else f"'{self.op}'"
+        return f"{name} [{self.code}]: {self.reason}"
+
+
+@dataclass(frozen=True)
+class Coverage:
+    """The ops that were quantized, by name, those left float, and entries of the profile
+    that name nothing in the model."""
+
+    quantized: Counter[str] = field(default_factory=Counter[str])
+    left: Sequence[Left] = ()
+    stale: Sequence[str] = ()
+
+    def summary(self) -> str:
+        """Lines for people."""
+        total = self.quantized.total()
+        lines = [f"{total} of {total + len(self.left)} float ops quantized"]
+        for code, count in Counter(left.code for left in self.left).most_common():
+            shown = [str(left).replace(f" [{code}]", "") for left in self.left if left.code == code]
+            lines.append(f"  {count} float [{code}]: {shown[0]}" + (", ..." if count > 1 else ""))
+        if self.stale:
+            lines.append(f"  {len(self.stale)} stale entries: '{self.stale[0]}', ...")
+        return "\n".join(lines) + "\n"
+
+
+def left_float(op: Operation, code: str, reason: str) -> Left:
+    return Left(op.name, key_text(op), code, reason)

@@ -1,0 +1,78 @@
+"""Writes a plan into the module: casts on values, constants in codes, qparams of pieces."""
+
+from __future__ import annotations
+
+from xdsl.dialects.builtin import DictionaryAttr
+from xdsl.ir import Attribute, Operation, SSAValue
+
+from qdialect.dialects.nn import make_constant
+from qdialect.dialects.nn.base import KEY
+from qdialect.dialects.nn.constants import constant_of
+from qdialect.dialects.quant import DCastOp, QCastOp, UniformType, element_type, with_element
+from qdialect.profile.scheme import tensor_qparams
+from qdialect.quantize.grids import Grids
+from qdialect.quantize.selection import Selection
+
+QPARAMS = "nn.qparams"
+"""Discardable attribute: role of a piece of a composite op -> quantized element type."""
+
+
+def emit(selection: Selection, grids: Grids) -> None:
+    """Every selected op between dequantize and quantize, as `grids` says."""
+    for value in grids.pairs:
+        _pair(value, selection, grids)
+    for (op, index), constant in grids.constants.items():
+        element = UniformType(constant.qparams)
+        made = make_constant(constant.codes, element, selection.values.ctx.blobs)
+        old = constant_of(op.operands[index])
+        assert old is not None
+        if KEY in old.attributes:
+            made.attributes[KEY] = old.attributes[KEY]
+        _before(op, made, old)
+        cast = DCastOp(made.result, op.operands[index].type)
+        _before(op, cast, old)
+        op.operands[index] = cast.result
+    for op in selection.ops:
+        _components(op, selection)
+
+
+def _pair(value: SSAValue, selection: Selection, grids: Grids) -> None:
+    owner = value.owner
+    made = isinstance(owner, Operation) and owner in selection.ops
+    uses = [use for use in value.uses if made or use.operation in selection.ops]
+    codes = QCastOp(value, with_element(value.type, UniformType(grids.qparams[value])))
+    real = DCastOp(codes.result, value.type)
+    block = selection.values.block
+    if isinstance(owner, Operation):
+        codes.location = real.location = owner.location
+        block.insert_ops_after([codes, real], owner)
+    else:
+        assert block.first_op is not None
+        block.insert_ops_before([codes, real], block.first_op)
+    for use in uses:
+        use.operation.operands[use.index] = real.result
+
+
+def _before(op: Operation, new: Operation, old: Operation) -> None:
+    new.location = old.location
+    block = op.parent
+    assert block is not None
+    block.insert_op_before(new, op)
+
+
+def _components(op: Operation, selection: Selection) -> None:
+    """The qparams of the pieces that the op may be lowered to; its result has its own."""
+    values = selection.values
+    composite = values.ctx.components.get(op.name)
+    if composite is None or len(op.results) != 1:
+        return
+    expressed = str(element_type(op.results[0].type))
+    scheme = values.recipe.activation_scheme(expressed)
+    found: dict[str, Attribute] = {}
+    for role, keys in list(composite.keys_of(op).items())[:-1]:
+        key = next((key for key in keys if key in values.profile.entries), None)
+        if key is not None:
+            qparams = tensor_qparams(values.chosen(key, expressed), scheme)[0]
+            found[role] = UniformType(qparams)
+    if found:
+        op.attributes[QPARAMS] = DictionaryAttr(found)

@@ -1,0 +1,304 @@
+"""Which qparams the values and constants of the selected ops get.
+
+Values have one scale. Each falls into one of three cases:
+
+    own      qparams of its range in the profile; a quantize, dequantize pair stands on it
+    lifted   its one user moves or picks elements (relu, concat): what that makes of it is
+             quantized, and quantizing commutes with the op.  So a convolution rounds to
+             the range behind its relu, and all parts of a concat to the range of the whole
+    carried  the result of such an op on codes: it has the qparams of the operands
+
+The weights of a contraction are symmetric, per channel where the port allows it, and its
+bias is i32 on the scale of the products (`weights`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from xdsl.ir import Attribute, Operation, SSAValue
+
+from qdialect.behaviors import Accumulator, Behavior, Rule
+from qdialect.behaviors.flow import carry_all_down, tied_operands
+from qdialect.dialects.nn import constant_array, constant_of, shape_of
+from qdialect.dialects.nn.ports import port_refusal
+from qdialect.dialects.nn.shapes import DYNAMIC
+from qdialect.dialects.quant import UniformType, element_type, with_element
+from qdialect.numerics.float_text import round_to_format
+from qdialect.profile.scheme import Scheme, array_qparams, tensor_qparams
+from qdialect.qparams import QParams, Storage
+from qdialect.qparams.legality import Illegal
+from qdialect.quantize.selection import Selection, runtime_tied
+from qdialect.quantize.values import only_user, users
+from qdialect.quantize.weights import Overflow, Sums, quantized, weight_scales
+from qdialect.rewrite import Refusal
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+_ACCUMULATOR = 2**31 - 1
+
+
+@dataclass(frozen=True)
+class Constant:
+    """A constant operand in codes."""
+
+    codes: NDArray[Any]
+    qparams: QParams
+
+
+@dataclass
+class Grids:
+    """Qparams by value, the values with a pair of casts, constants by op and operand."""
+
+    qparams: dict[SSAValue, QParams] = field(default_factory=dict[SSAValue, QParams])
+    pairs: dict[SSAValue, None] = field(default_factory=dict[SSAValue, None])
+    constants: dict[tuple[Operation, int], Constant] = field(
+        default_factory=dict["tuple[Operation, int]", Constant]
+    )
+
+
+def assign(selection: Selection) -> Grids:
+    """The grids of a selection; ops that no grid fits are dropped from it."""
+    while True:
+        found = _Assignment(selection).run()
+        if isinstance(found, Grids):
+            return found
+        for op, refusal in found.items():
+            selection.drop(op, refusal)
+        selection.settle()
+
+
+class _Assignment:
+    def __init__(self, selection: Selection) -> None:
+        self.selection = selection
+        self.values = selection.values
+        self.recipe = selection.values.recipe
+        self.session = selection.values.ctx
+        self.grids = Grids()
+        self.refused: dict[Operation, Refusal] = {}
+
+    def run(self) -> Grids | dict[Operation, Refusal]:
+        """The grids, or the ops that have none."""
+        ops = self.selection.ops
+        for value in self.values.all_values():
+            owner = value.owner
+            if isinstance(owner, Operation) and owner in ops:
+                self._result(value, owner, ops[owner])
+            elif any(user in ops for user in users(value)):
+                self._own(value)
+        for op in reversed(ops):
+            if len(op.results) == 1 and (q := self.grids.qparams.get(op.results[0])):
+                for value in runtime_tied(op, ops[op]):
+                    self.grids.qparams.setdefault(value, q)
+        for op, behavior in ops.items():
+            refusal = self._constants(op, behavior) or self._types(op, behavior)
+            if refusal is not None:
+                self.refused[op] = refusal
+        return self.refused or self.grids
+
+    def _own(self, value: SSAValue) -> None:
+        found = self.values.range(value)
+        assert found is not None
+        self.grids.qparams[value] = tensor_qparams(found, self._scheme(value))[0]
+        self.grids.pairs[value] = None
+
+    def _scheme(self, value: SSAValue) -> Scheme:
+        return self.recipe.activation_scheme(str(element_type(value.type)))
+
+    def _result(self, value: SSAValue, op: Operation, behavior: Behavior) -> None:
+        if behavior.is_tied:
+            carried = self._carried(value, op, behavior)
+            if carried is not None:
+                self.grids.qparams[value] = carried
+                ops = self.selection.ops
+                if not behavior.commutes or any(user not in ops for user in users(value)):
+                    self.grids.pairs[value] = None
+                return
+        if not self._lifted(value):
+            self._own(value)
+
+    def _lifted(self, value: SSAValue) -> bool:
+        user = only_user(value)
+        behavior = None if user is None else self.selection.ops.get(user)
+        if user is None or behavior is None or not behavior.commutes or len(user.results) > 1:
+            return False
+        return value in runtime_tied(user, behavior)
+
+    def _carried(self, value: SSAValue, op: Operation, behavior: Behavior) -> QParams | None:
+        above = [self.grids.qparams.get(v) for v in runtime_tied(op, behavior)]
+        first = above[0] if above else None
+        if first is None or any(q != first for q in above):
+            return None
+        carried = carry_all_down(op, behavior, [first] * len(tied_operands(op, behavior)))
+        return None if isinstance(carried, Illegal) else carried[op.results.index(value)]
+
+    # -- constants -----------------------------------------------------------
+
+    def _constants(self, op: Operation, behavior: Behavior) -> Refusal | None:
+        if behavior.accumulator is not None:
+            return self._contraction(op, behavior, behavior.accumulator)
+        for index, operand in enumerate(op.operands):
+            port, array = behavior.operand_port(index), self._array(operand)
+            if array is None or port.rule is Rule.PLAIN:
+                continue
+            if not np.isfinite(array).all():
+                return Refusal("grid", f"the {port.role} is not finite")
+            if port.rule is Rule.TIED:
+                params = self.grids.qparams[op.results[0]]
+            elif array.size and (array == array.flat[0]).all():
+                # One number has exact codes; whoever makes the op an integer op writes them.
+                continue
+            else:
+                params = array_qparams(array, self._scheme(operand))[0]
+            codes = np.rint(array / params.scale) + params.zero_point
+            codes = np.clip(codes, params.storage.min, params.storage.max)
+            self.grids.constants[op, index] = Constant(_stored(codes, params), params)
+        return None
+
+    def _array(self, value: SSAValue) -> NDArray[np.float64] | None:
+        constant = constant_of(value)
+        if constant is None:
+            return None
+        return constant_array(constant, self.session.blobs).astype(np.float64)
+
+    def _contraction(self, op: Operation, behavior: Behavior, acc: Accumulator) -> Refusal | None:
+        array = self._array(op.operands[acc.rhs])
+        if array is not None:
+            return self._weights(op, behavior, acc, array)
+        array = self._array(op.operands[acc.lhs])
+        if array is not None:
+            return self._left(op, acc, array)
+        reach = [_reach(self.grids.qparams[op.operands[n]]) for n in (acc.lhs, acc.rhs)]
+        depth = acc.depth(op)
+        if depth != DYNAMIC and depth * reach[0] * reach[1] > _ACCUMULATOR:
+            return Refusal("grid", f"{depth} products of {reach[0]} * {reach[1]} exceed 32 bits")
+        return None
+
+    def _weights(
+        self, op: Operation, behavior: Behavior, acc: Accumulator, array: NDArray[np.float64]
+    ) -> Refusal | None:
+        if not np.isfinite(array).all():
+            return Refusal("grid", "the weights are not finite")
+        axis = acc.rhs_axis(op)
+        allowed = behavior.operand_port(acc.rhs).axes
+        per_axis = (
+            self.recipe.per_channel
+            and array.ndim > 0
+            and (allowed is None or axis in allowed(op))
+            and self.session.target.per_axis
+        )
+        rows = (
+            np.moveaxis(array, axis, 0).reshape(array.shape[axis], -1)
+            if per_axis
+            else (array.reshape(1, -1))
+        )
+        runtime = self.grids.qparams[op.operands[acc.lhs]]
+        bias = None
+        if acc.bias is not None and acc.bias < len(op.operands):
+            bias = self._array(op.operands[acc.bias])
+        if bias is not None and not np.isfinite(bias).all():
+            return Refusal("grid", "the bias is not finite")
+        expressed, storage = runtime.expressed, Storage.of(self.recipe.weights)
+        sums = Sums(runtime.scale, _reach(runtime), bias)
+        try:
+            found = weight_scales(
+                rows, storage, sums, self.recipe.weight_ranges == "mse", expressed
+            )
+        except Overflow as error:
+            return Refusal("grid", str(error))
+        scales = [round_to_format(scale, expressed) for scale in found.scales]
+        zero = 0 if storage.signed else (storage.min + storage.max + 1) // 2
+        codes = quantized(rows, scales, storage) + zero
+        if per_axis:
+            params = QParams.per_axis(storage, axis, scales, [zero] * len(scales), expressed)
+            moved = codes.reshape(np.moveaxis(array, axis, 0).shape)
+            codes = np.moveaxis(moved, 0, axis)
+        else:
+            params = QParams.per_tensor(storage, scales[0], zero, expressed)
+            codes = codes.reshape(array.shape)
+        self.grids.constants[op, acc.rhs] = Constant(_stored(codes, params), params)
+        if bias is not None:
+            assert acc.bias is not None
+            self._bias(op, acc, bias, runtime.scale, scales, expressed)
+        return None
+
+    def _bias(
+        self,
+        op: Operation,
+        acc: Accumulator,
+        bias: NDArray[np.float64],
+        step: float,
+        scales: Sequence[float],
+        expressed: str,
+    ) -> None:
+        assert acc.bias is not None
+        products = [round_to_format(step * scale, expressed) for scale in scales]
+        if len(products) == 1:
+            params = QParams.per_tensor(Storage.of("i32"), products[0], 0, expressed)
+        else:
+            products *= acc.repeats(op)
+            params = QParams.per_axis(Storage.of("i32"), 0, products, None, expressed)
+        codes = np.clip(np.rint(bias / np.array(products)), -_ACCUMULATOR, _ACCUMULATOR)
+        self.grids.constants[op, acc.bias] = Constant(_stored(codes, params), params)
+
+    def _left(self, op: Operation, acc: Accumulator, array: NDArray[np.float64]) -> Refusal | None:
+        """A constant on the left side has one scale."""
+        if not np.isfinite(array).all():
+            return Refusal("grid", "the left side is not finite")
+        runtime = self.grids.qparams[op.operands[acc.rhs]]
+        storage = Storage.of(self.recipe.weights)
+        rows = array.reshape(1, -1)
+        depth = max(acc.depth(op), 1)
+        largest = (storage.max - storage.min) // 2
+        if depth * largest * _reach(runtime) > _ACCUMULATOR:
+            return Refusal("grid", f"{depth} products exceed 32 bits")
+        found = weight_scales(rows, storage, Sums(runtime.scale, 0), True, runtime.expressed)
+        scale = round_to_format(found.scales[0], runtime.expressed)
+        zero = 0 if storage.signed else (storage.min + storage.max + 1) // 2
+        params = QParams.per_tensor(storage, scale, zero, runtime.expressed)
+        codes = quantized(rows, [scale], storage).reshape(array.shape) + zero
+        self.grids.constants[op, acc.lhs] = Constant(_stored(codes, params), params)
+        return None
+
+    # -- legality ------------------------------------------------------------
+
+    def _types(self, op: Operation, behavior: Behavior) -> Refusal | None:
+        """Why the op cannot have the types it would have, on its ports or on the target."""
+        operands: list[Attribute] = []
+        for index, operand in enumerate(op.operands):
+            constant = self.grids.constants.get((op, index))
+            known = self.grids.qparams.get(operand) if constant is None else constant.qparams
+            port = behavior.operand_port(index)
+            if port.rule is Rule.PLAIN or known is None:
+                operands.append(operand.type)
+                continue
+            reason = port_refusal(op, port, known, shape_of(operand))
+            if reason is not None:
+                return Refusal("grid", reason)
+            operands.append(with_element(operand.type, UniformType(known)))
+        results: list[Attribute] = []
+        for index, result in enumerate(op.results):
+            reason = port_refusal(
+                op, behavior.result_port(index), self.grids.qparams[result], shape_of(result)
+            )
+            if reason is not None:
+                return Refusal("grid", reason)
+            results.append(with_element(result.type, UniformType(self.grids.qparams[result])))
+        reason = self.session.target.refuses(op, operands, results)
+        return Refusal("target", f"{self.session.target.name}: {reason}") if reason else None
+
+
+def _reach(params: QParams) -> int:
+    """The largest |q - z|."""
+    zero = params.zero_point
+    return max(params.storage.max - zero, zero - params.storage.min)
+
+
+def _stored(codes: NDArray[Any], params: QParams) -> NDArray[Any]:
+    """Codes in the integer type that constants hold them in."""
+    width = max(8, params.storage.width)
+    return codes.astype(np.dtype(f"{'i' if params.storage.signed else 'u'}{width // 8}"))

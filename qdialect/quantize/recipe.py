@@ -1,0 +1,51 @@
+"""How a model is to be quantized: storages, symmetry, range methods, what stays float."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from qdialect.profile.ranges import METHODS, Method, RangeChoice
+from qdialect.profile.scheme import SYMMETRIES, Scheme, Symmetry
+
+ACTIVATIONS = ("u8", "i8", "i16", "u16")
+WEIGHTS = ("i8", "i4", "u8")
+WEIGHT_METHODS = ("mse", "minmax")
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """The choices of `qopt quantize`; the defaults are meant to need no changes.
+
+    `max_steps`: an op that may turn one step of an operand into more steps of its result
+    than this amplifies errors, and stays float (log, sqrt, a division, a steep softmax).
+    """
+
+    activations: str = "u8"
+    weights: str = "i8"
+    scheme: Symmetry = "asymmetric"
+    per_channel: bool = True
+    calibration: Method = "mse"
+    percentile: float = 99.99
+    weight_ranges: str = "mse"
+    max_steps: float = 16.0
+    keep_float: frozenset[str] = field(default_factory=frozenset[str])
+
+    def __post_init__(self) -> None:
+        for what, value, known in (
+            ("activations", self.activations, ACTIVATIONS),
+            ("weights", self.weights, WEIGHTS),
+            ("scheme", self.scheme, SYMMETRIES),
+            ("calibration", self.calibration, METHODS),
+            ("weight ranges", self.weight_ranges, WEIGHT_METHODS),
+        ):
+            if value not in known:
+                raise ValueError(f"{what}: one of {', '.join(known)}, not '{value}'")
+        if not self.max_steps > 0:
+            raise ValueError(f"max steps must be above 0, but is {self.max_steps}")
+
+    def activation_scheme(self, expressed: str) -> Scheme:
+        return Scheme.of(self.activations, self.scheme, expressed)
+
+    def choice(self, scheme: Scheme) -> RangeChoice:
+        """How ranges of values are chosen for a scheme."""
+        return RangeChoice(self.calibration, self.percentile, levels=scheme.levels)

@@ -1,0 +1,219 @@
+"""Which ops of a float module are quantized, and why the others stay float.
+
+An op is quantized if its declaration says what it means on codes, the profile knows its
+values, and none of these holds:
+
+| code | meaning |
+|---|---|
+| `kept` | it was asked for by key |
+| `unknown-op` | nothing is declared of the op |
+| `unsuitable` | it works on something else than float tensors, or declares a fixed port |
+| `no-entry` | the profile has no range for an operand or result |
+| `amplifies` | one step of an operand may be more than `max_steps` steps of the result |
+| `float-operand` | an operand comes from a float op, and no contraction needs it in integers |
+| `float-result` | every user is a float op, which amplifies or saves no conversion |
+| `moves-floats` | it moves or picks elements, between float ops only |
+| `grid` | no qparams fit: the reason tells |
+| `target` | the target does not run it on such types |
+
+Contractions (ops with an accumulator) are what quantization is for: the other ops are
+quantized along with them, where integers are at hand.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from math import inf, isfinite, prod
+
+import numpy as np
+from xdsl.dialects.func import ReturnOp
+from xdsl.ir import Operation, SSAValue
+from xdsl.traits import ConstantLike
+
+from qdialect.behaviors import Behavior, Rule, Size
+from qdialect.behaviors.flow import tied_operands
+from qdialect.dialects.nn import constant_array, constant_of, keys_of, shape_of
+from qdialect.dialects.nn.shapes import DYNAMIC
+from qdialect.dialects.quant import DCastOp, QCastOp
+from qdialect.profile.ranges import Range
+from qdialect.quantize.values import Values, float_value, users
+from qdialect.rewrite import Refusal
+
+_STEEP = ("amplifies", "float-result")
+
+
+@dataclass
+class Selection:
+    """The ops to quantize, in program order, and the reasons of the others."""
+
+    values: Values
+    ops: dict[Operation, Behavior] = field(default_factory=dict[Operation, Behavior])
+    left: dict[Operation, Refusal] = field(default_factory=dict[Operation, Refusal])
+
+    def drop(self, op: Operation, refusal: Refusal) -> None:
+        """Leave an op float after all, and those that were quantized on its account."""
+        pending = deque([(op, refusal)])
+        while pending:
+            current, reason = pending.popleft()
+            if self.ops.pop(current, None) is None:
+                continue
+            self.left[current] = reason
+            near = [v.owner for v in current.operands if isinstance(v.owner, Operation)]
+            near += [user for v in (*current.results, *current.operands) for user in users(v)]
+            for other in dict.fromkeys(near):
+                found = self._unprofitable(other) if other in self.ops else None
+                if found is not None:
+                    pending.append((other, found))
+
+    def settle(self) -> None:
+        """Drop what is not worth it, given the others."""
+        for op in list(self.ops):
+            refusal = self._unprofitable(op) if op in self.ops else None
+            if refusal is not None:
+                self.drop(op, refusal)
+        self._drop_islands()
+
+    def integers(self, value: SSAValue) -> bool:
+        """Whether codes of a value exist anyway."""
+        owner = value.owner
+        if not isinstance(owner, Operation) or owner in self.ops:
+            return True
+        return any(self._is_contraction(user) for user in users(value))
+
+    def _is_contraction(self, op: Operation) -> bool:
+        behavior = self.ops.get(op)
+        return behavior is not None and behavior.accumulator is not None
+
+    def _unprofitable(self, op: Operation) -> Refusal | None:
+        behavior = self.ops[op]
+        if behavior.accumulator is not None or behavior.commutes:
+            return None
+        for operand in op.operands:
+            if float_value(operand) and not self.integers(operand):
+                return Refusal("float-operand", "an operand comes from a float op")
+        below = [user for result in op.results for user in users(result)]
+        if any(user in self.ops or isinstance(user, ReturnOp) for user in below):
+            return None
+        if any(user in self.left and self.left[user].code in _STEEP for user in below):
+            return Refusal("float-result", "what it feeds stays float for the sake of accuracy")
+        above = [operand for operand in op.operands if float_value(operand)]
+        shared = any(user not in self.ops for operand in above for user in users(operand))
+        if not shared and _elements(op.results) < _elements(above):
+            return None
+        return Refusal("float-result", "all users are float ops")
+
+    def _drop_islands(self) -> None:
+        """Movement and picking that is not beside an op that computes on codes."""
+        movers = {op for op, behavior in self.ops.items() if behavior.commutes}
+        reached = deque(op for op in self.ops if op not in movers)
+        beside: set[Operation] = set()
+        while reached:
+            op = reached.popleft()
+            near = [v.owner for v in op.operands if isinstance(v.owner, Operation)]
+            near += [user for result in op.results for user in users(result)]
+            for other in near:
+                if other in movers and other not in beside:
+                    beside.add(other)
+                    reached.append(other)
+        for op in movers - beside:
+            del self.ops[op]
+            self.left[op] = Refusal("moves-floats", "it moves elements between float ops")
+
+
+def select(values: Values) -> Selection:
+    """The selection for a function."""
+    selection = Selection(values)
+    for op in values.block.ops:
+        if not concerns(op):
+            continue
+        behavior = values.ctx.behaviors.get(op)
+        refusal = _refusal(values, op, behavior)
+        if refusal is None:
+            assert behavior is not None
+            selection.ops[op] = behavior
+        else:
+            selection.left[op] = refusal
+    selection.settle()
+    return selection
+
+
+def concerns(op: Operation) -> bool:
+    """Whether an op computes floats, so that it could be asked for in integers."""
+    if op.has_trait(ConstantLike) or isinstance(op, QCastOp | DCastOp):
+        return False
+    return any(float_value(result) for result in op.results)
+
+
+def _refusal(values: Values, op: Operation, behavior: Behavior | None) -> Refusal | None:
+    kept = next((key for key in keys_of(op) if key in values.recipe.keep_float), None)
+    if kept is not None:
+        return Refusal("kept", "asked for")
+    if behavior is None:
+        return Refusal("unknown-op", f"nothing is declared of '{op.name}'")
+    ports = [(behavior.operand_port(i), v) for i, v in enumerate(op.operands)]
+    ports += [(behavior.result_port(i), v) for i, v in enumerate(op.results)]
+    real = [(port, value) for port, value in ports if port.rule is not Rule.PLAIN]
+    for port, value in real:
+        if port.rule is Rule.FIXED:
+            return Refusal("unsuitable", f"the {port.role} has qparams of its own")
+        if not float_value(value) and constant_of(value) is None:
+            return Refusal("unsuitable", f"the {port.role} is no float tensor")
+    runtime = [value for _, value in real if float_value(value)]
+    if not any(float_value(value) for value in op.operands):
+        return Refusal("unsuitable", "it takes no float tensors")
+    for value in runtime:
+        if values.range(value) is None:
+            return Refusal("no-entry", f"the profile does not have {_name(values, value)}")
+    if not behavior.is_tied and behavior.accumulator is None:
+        return _amplification(values, op, behavior)
+    return None
+
+
+def _name(values: Values, value: SSAValue) -> str:
+    keys = values.keys(value)
+    return f"'{keys[0]}'" if keys else "a value without a key"
+
+
+def _amplification(values: Values, op: Operation, behavior: Behavior) -> Refusal | None:
+    """How many steps of the result one step of an operand may be: gain * range / range,
+    all values having the same number of steps."""
+
+    def sizes(number: int) -> Size:
+        constant = constant_of(op.operands[number])
+        if constant is None:
+            return Size(0.0, _reach(values.range(op.operands[number])))
+        elements = np.abs(constant_array(constant, values.ctx.blobs).astype(np.float64))
+        least, most = elements.min(initial=inf), elements.max(initial=0.0)
+        return Size(float(least), float(most), elements)
+
+    result = _width(values.range(op.results[0]))
+    for index, operand in enumerate(op.operands):
+        if not float_value(operand):
+            continue
+        gain = None if behavior.gain is None else behavior.gain(op, index, sizes)
+        role = behavior.operand_port(index).role
+        if gain is None or not isfinite(gain):
+            return Refusal("amplifies", f"no bound for what a step of the {role} does")
+        steps = gain * _width(values.range(operand)) / result if result else 0.0
+        if steps > values.recipe.max_steps:
+            return Refusal("amplifies", f"a step of the {role} may be {steps:.3g} of the result")
+    return None
+
+
+def _width(found: Range | None) -> float:
+    return 0.0 if found is None else found.high - found.low
+
+
+def _reach(found: Range | None) -> float:
+    return 0.0 if found is None else max(-found.low, found.high)
+
+
+def _elements(values: Sequence[SSAValue]) -> int:
+    return sum(prod(1 if n == DYNAMIC else n for n in shape_of(value)) for value in values)
+
+
+def runtime_tied(op: Operation, behavior: Behavior) -> list[SSAValue]:
+    """The operands that share qparams with the result and are no constants."""
+    return [op.operands[i] for i in tied_operands(op, behavior) if float_value(op.operands[i])]

@@ -1,0 +1,84 @@
+"""Which ops lose most: the model with one op quantized at a time, against the float model.
+
+    sensitivity of an op = SQNR of the model's float outputs, only that op quantized
+
+Ops that move elements or pick them lose nothing by themselves and are not ranked.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from xdsl.dialects.builtin import ModuleOp
+
+from qdialect.context import QContext
+from qdialect.dialects.nn import keys_of
+from qdialect.interpreter import Interpreter
+from qdialect.profile.record import Profile
+from qdialect.quantize.emission import emit
+from qdialect.quantize.grids import assign
+from qdialect.quantize.recipe import Recipe
+from qdialect.quantize.selection import Selection, select
+from qdialect.quantize.values import Values
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    Arrays = Mapping[str, NDArray[Any]]
+    Run = Callable[[Arrays], Mapping[str, NDArray[Any]]]
+
+
+@dataclass(frozen=True)
+class Sensitivity:
+    """An op by key and the SQNR of the model, in dB, when only that op is quantized."""
+
+    key: str
+    op: str
+    sqnr: float
+
+
+def rank(
+    module: ModuleOp,
+    ctx: QContext,
+    profile: Profile,
+    recipe: Recipe,
+    samples: Sequence[Arrays],
+    open_run: Callable[[ModuleOp], Run],
+    watch: Callable[[Iterable[int]], Iterable[int]] = lambda numbers: numbers,
+) -> list[Sensitivity]:
+    """The ops that would be quantized, the most sensitive first; ties in program order."""
+    whole = select(Values(Interpreter(ctx, module).function(), ctx, profile, recipe))
+    assign(whole)
+    places = {op: number for number, op in enumerate(whole.values.block.ops)}
+    chosen = [op for op, behavior in whole.ops.items() if not behavior.commutes and keys_of(op)]
+    if not chosen:
+        return []
+    run = open_run(module)
+    wanted = [run(sample) for sample in samples]
+    found: list[Sensitivity] = []
+    for number in watch(range(len(chosen))):
+        op = chosen[number]
+        clone = module.clone()
+        values = Values(Interpreter(ctx, clone).function(), ctx, profile, recipe, whole.values)
+        twin = list(values.block.ops)[places[op]]
+        alone = Selection(values)
+        alone.ops[twin] = whole.ops[op]
+        emit(alone, assign(alone))
+        quantized = open_run(clone)
+        got = [quantized(sample) for sample in samples]
+        found.append(Sensitivity(keys_of(op)[0], op.name, _sqnr(wanted, got)))
+    return sorted(found, key=lambda entry: entry.sqnr)
+
+
+def _sqnr(wanted: Sequence[Arrays], got: Sequence[Arrays]) -> float:
+    signal = noise = 0.0
+    for a, b in zip(wanted, got, strict=True):
+        for name, array in a.items():
+            if array.dtype.kind == "f":
+                real = array.astype("f8")
+                signal += float((real**2).sum())
+                noise += float(((real - b[name]) ** 2).sum())
+    return 10 * math.log10(signal / noise) if signal and noise else math.inf

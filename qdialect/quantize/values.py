@@ -1,0 +1,143 @@
+"""What a profile knows of the values of a module, by key.
+
+The key of a result is that of its op (`key#1` for the second), of an argument
+`input:name`.  A value without an entry of its own has the range of the values it is made
+of or made into by ops that only move elements or pick them by order; nothing is guessed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from xdsl.dialects.func import FuncOp, ReturnOp
+from xdsl.ir import Block, Operation, SSAValue
+
+from qdialect.behaviors.flow import tied_operands
+from qdialect.context import QContext
+from qdialect.dialects.nn import constant_of, keys_of
+from qdialect.dialects.quant import element_type
+from qdialect.interpreter import argument_names
+from qdialect.profile.entries import tensor_range
+from qdialect.profile.instrument import INPUT_PREFIX, is_float
+from qdialect.profile.ranges import Range, max_of_channels
+from qdialect.profile.record import Entry, Profile
+from qdialect.quantize.recipe import Recipe
+
+
+def float_value(value: SSAValue) -> bool:
+    """Whether a value is a float tensor that is computed or given, no constant."""
+    return is_float(value.type) and constant_of(value) is None
+
+
+def op_keys(op: Operation) -> tuple[str, ...]:
+    """The keys of an op, and of its other results."""
+    keys = keys_of(op)
+    more = (f"{key}#{index}" for key in keys for index in range(1, len(op.results)))
+    return (*keys, *more)
+
+
+@dataclass
+class Values:
+    """The float values of a function: their keys, entries and ranges."""
+
+    function: FuncOp
+    ctx: QContext
+    profile: Profile
+    recipe: Recipe
+    #: the same of a clone, whose ranges have been chosen already
+    like: Values | None = None
+    _ranges: dict[SSAValue, Range | None] = field(default_factory=dict[SSAValue, "Range | None"])
+    _chosen: dict[str, Range] = field(default_factory=dict[str, Range])
+
+    def __post_init__(self) -> None:
+        if self.like is not None:
+            self._chosen = self.like._chosen
+        block = self.block
+        self._arguments: Mapping[SSAValue, str] = dict(
+            zip(block.args, argument_names(self.function), strict=True)
+        )
+        for value in self.all_values():
+            self._ranges[value] = self._own(value)
+        for op in block.ops:
+            self._derive_down(op)
+        for op in reversed(list(block.ops)):
+            self._derive_up(op)
+
+    @property
+    def block(self) -> Block:
+        return self.function.body.block
+
+    def all_values(self) -> Iterator[SSAValue]:
+        """The float values in program order, constants left out."""
+        yield from (value for value in self.block.args if float_value(value))
+        for op in self.block.ops:
+            yield from (value for value in op.results if float_value(value))
+
+    def keys(self, value: SSAValue) -> tuple[str, ...]:
+        """The keys a value has entries under."""
+        if value in self._arguments:
+            return (INPUT_PREFIX + self._arguments[value],)
+        owner = value.owner
+        assert isinstance(owner, Operation)
+        index = owner.results.index(value) if len(owner.results) > 1 else 0
+        return tuple(f"{key}#{index}" if index else key for key in keys_of(owner))
+
+    def range(self, value: SSAValue) -> Range | None:
+        """The range of a value, or None: nothing is known of it."""
+        return self._ranges.get(value)
+
+    def chosen(self, key: str, expressed: str) -> Range:
+        """The range of an entry of the profile."""
+        if key not in self._chosen:
+            scheme = self.recipe.activation_scheme(expressed)
+            entry: Entry = self.profile.entries[key]
+            self._chosen[key] = tensor_range(entry, self.recipe.choice(scheme))
+        return self._chosen[key]
+
+    def _own(self, value: SSAValue) -> Range | None:
+        for key in self.keys(value):
+            if key in self.profile.entries:
+                return self.chosen(key, str(element_type(value.type)))
+        return None
+
+    def _derive_down(self, op: Operation) -> None:
+        behavior = self.ctx.behaviors.get(op)
+        if behavior is None or not behavior.commutes:
+            return
+        if all(self._ranges.get(result) is not None for result in op.results):
+            return
+        above = [op.operands[index] for index in tied_operands(op, behavior)]
+        joined = _joined([self._ranges.get(value) for value in above])
+        for result in op.results:
+            if self._ranges.get(result) is None and joined is not None:
+                self._ranges[result] = joined
+
+    def _derive_up(self, op: Operation) -> None:
+        """An operand that goes nowhere else has the range of what it is made into."""
+        behavior = self.ctx.behaviors.get(op)
+        if behavior is None or not behavior.commutes:
+            return
+        joined = _joined([self._ranges.get(result) for result in op.results])
+        if joined is None:
+            return
+        for index in tied_operands(op, behavior):
+            value = op.operands[index]
+            if float_value(value) and self._ranges.get(value) is None and only_user(value):
+                self._ranges[value] = joined
+
+
+def only_user(value: SSAValue) -> Operation | None:
+    """The one op that uses a value, if it is one and not the end of the function."""
+    users = list(dict.fromkeys(use.operation for use in value.uses))
+    return users[0] if len(users) == 1 and not isinstance(users[0], ReturnOp) else None
+
+
+def users(value: SSAValue) -> Iterable[Operation]:
+    """The ops that use a value, each once."""
+    return dict.fromkeys(use.operation for use in value.uses)
+
+
+def _joined(ranges: Sequence[Range | None]) -> Range | None:
+    known = [found for found in ranges if found is not None]
+    return max_of_channels(known) if known and len(known) == len(ranges) else None
