@@ -87,7 +87,7 @@ func.func @floats_meet_codes(%x: !x, %w: !w, %b: tensor<2xf32>) -> tensor<3x2xf3
 // CHECK-NEXT: nn.fully_connected
 // CHECK-NEXT: return
 func.func @overflow(%x: tensor<1x70000x!quant.uniform<u8:f32, 0.5:255>>, %w: tensor<2x70000x!quant.uniform<u8:f32, 0.25:255>>, %b: !b) -> tensor<1x2x!i8> {
-  // expected-remark@+1 {{[overflow]: a sum of products may leave 32 bits}}
+  // expected-remark@+1 {{[overflow]: a sum may leave 32 bits}}
   %0 = nn.fully_connected %x, %w, %b : (tensor<1x70000x!quant.uniform<u8:f32, 0.5:255>>, tensor<2x70000x!quant.uniform<u8:f32, 0.25:255>>, !b) -> tensor<1x2x!i8>
   func.return %0 : tensor<1x2x!i8>
 }

@@ -1,4 +1,4 @@
-"""Kernels of batch normalization, local response normalization and softmax."""
+"""Kernels of batch, layer and local response normalization, and softmax."""
 
 from __future__ import annotations
 
@@ -30,6 +30,25 @@ def _batch_norm(op: Operation, operands: Sequence[Array], evaluation: Evaluation
     scale, bias, mean, variance = (Real.floats(v.reshape(shape)) for v in operands[1:])
     slope = scale / (variance + Real.floats(epsilon)).sqrt()
     return stored(op, (load(x, op.operands[0].type) - mean) * slope + bias, evaluation)
+
+
+def _layer_norm(op: Operation, operands: Sequence[Array], evaluation: Evaluation) -> list[Array]:
+    """(x - mean) / sqrt(variance + epsilon) * scale + bias; in float64 with quantized types."""
+    plains = [np.asarray(widened(v)) for v in operands[1:]]
+    if is_quantized(op):
+        x = load(operands[0], op.operands[0].type).approx
+        real = _standardized(op, x, [v.astype(np.float64) for v in plains])
+        return stored(op, Real.floats(real), evaluation)
+    return plain(op, _standardized(op, widened(operands[0]), plains), evaluation)
+
+
+def _standardized(op: Operation, x: Array, plains: Sequence[Array]) -> Array:
+    v = properties(op)
+    axes = tuple(range(v["axis"] % x.ndim, x.ndim))
+    centered = x - x.mean(axis=axes, keepdims=True, dtype=x.dtype)
+    variance = (centered * centered).mean(axis=axes, keepdims=True, dtype=x.dtype)
+    y = centered / np.sqrt(variance + x.dtype.type(v["epsilon"])) * plains[0]
+    return y + plains[1] if len(plains) > 1 else y
 
 
 def _softmax(op: Operation, operands: Sequence[Array], evaluation: Evaluation) -> list[Array]:
@@ -67,6 +86,7 @@ def _responses(op: Operation, x: Array) -> Array:
 
 KERNELS: Mapping[str, Kernel] = {
     nn.BatchNormOp.name: _batch_norm,
+    nn.LayerNormOp.name: _layer_norm,
     nn.LrnOp.name: _lrn,
     nn.SoftmaxOp.name: _softmax,
 }

@@ -26,6 +26,7 @@ from qdialect.analysis.codes import qparams_of, rounding_of
 from qdialect.analysis.contractions import sums_of
 from qdialect.analysis.ranges import ranges
 from qdialect.behaviors import Accumulator, Behavior
+from qdialect.behaviors.declaration import Size
 from qdialect.behaviors.flow import carry_down, tied_operands
 from qdialect.context import QContext
 from qdialect.dialects.nn import AddOp, NNOp, make_constant
@@ -110,6 +111,14 @@ class Plan(Pieces):
             return super().constant(array)
         return self.emit(_exact_constant(numbers, self._expressed(), self.session))
 
+    def plain(self, value: SSAValue) -> SSAValue:
+        if not self.quantized:
+            return value
+        array = self.array(value)
+        if array is None:
+            raise Unplannable("constants", "an operand that is not constant has no codes")
+        return self.constant(array)
+
     # -- quantized pieces --------------------------------------------------------
 
     def _quantized(self, role: str, piece: NNOp) -> SSAValue:
@@ -143,12 +152,16 @@ class Plan(Pieces):
         """Integer products summed without rounding, if 32 bits hold them."""
         behavior = self.session.behaviors.get(piece)
         acc = None if behavior is None else behavior.accumulator
-        if behavior is None or acc is None:
-            raise Unplannable("accumulator", f"'{piece.name}' sums no products")
-        largest = _largest_sum(self.session, piece, behavior, acc)
+        if behavior is None:
+            raise Unplannable("accumulator", f"nothing says what '{piece.name}' sums")
+        if acc is None:
+            largest, params = _sum_of_elements(self.session, piece, behavior)
+        else:
+            largest = _largest_sum(self.session, piece, behavior, acc)
+            params = _sum_qparams(piece, acc)
         if largest > _MAX:
-            raise Unplannable("overflow", "a sum of products may leave 32 bits")
-        self._set_element(piece, UniformType(_sum_qparams(piece, acc)))
+            raise Unplannable("overflow", "a sum may leave 32 bits")
+        self._set_element(piece, UniformType(params))
         value = piece.results[0]
         self.sums[value] = largest
         return value
@@ -256,6 +269,18 @@ def _largest_sum(session: QContext, op: Operation, behavior: Behavior, acc: Accu
     if found is None:
         return _MAX + 1
     return max((int(each.largest) for each in found.channels), default=0)
+
+
+def _sum_of_elements(session: QContext, op: Operation, behavior: Behavior) -> tuple[int, QParams]:
+    """The largest |sum| of codes (zero points taken off) of one operand, and its qparams."""
+    params = qparams_of(op.operands[0])
+    gain = None if behavior.gain is None else behavior.gain(op, 0, lambda operand: Size())
+    codes = ranges(session).of(op.operands[0])
+    if params is None or codes is None or not params.is_per_tensor or gain is None:
+        raise Unplannable("accumulator", f"no bound on what '{op.name}' sums")
+    furthest = max(abs(int(code) - params.zero_point) for code in (codes.low, codes.high))
+    sums = QParams.per_tensor("i32", params.scale, 0, params.expressed)
+    return int(gain) * furthest, sums
 
 
 def _sum_qparams(op: Operation, acc: Accumulator) -> QParams:

@@ -164,6 +164,14 @@ FLOAT_OPS: list[tuple[type, str, list[np.ndarray], dict[str, Any], dict[str, Any
         {"size": 5, "alpha": 0.25, "beta": 0.5, "bias": 2.0},
         {"size": 5, "alpha": 0.25, "beta": 0.5, "bias": 2.0},
     ),
+    (nn.LayerNormOp, "LayerNormalization", [normal(3, 4, 5), normal(5), normal(5)], {}, {}),
+    (
+        nn.LayerNormOp,
+        "LayerNormalization",
+        [normal(3, 4, 5), normal(4, 5)],
+        {"axis": 1, "epsilon": 0.5},
+        {"axis": 1, "epsilon": 0.5},
+    ),
     (nn.SoftmaxOp, "Softmax", [normal(3, 40, 2)], {"axis": 1}, {"axis": 1}),
     (
         nn.BatchNormOp,

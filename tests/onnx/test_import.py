@@ -380,6 +380,19 @@ def test_matmul(shapes: tuple[list[int], list[int]]) -> None:
     assert ops(roundtrip(b.model())[0]) == ["nn.matmul"]
 
 
+@pytest.mark.parametrize("outputs", [["y"], ["y", "mean"]])
+@pytest.mark.parametrize("bias", [True, False])
+def test_layer_norm(bias: bool, outputs: list[str]) -> None:
+    b = ModelBuilder()
+    b.input("x", [2, 3, 4])
+    names = [b.const(n, np.ones(4), np.float32) for n in ("s", "b")[: 1 + bias]]
+    b.node("LayerNormalization", ["x", *names], outputs, axis=-1, epsilon=1e-3)
+    for name in outputs:
+        b.output(name)
+    kept = "nn.layer_norm" if len(outputs) == 1 else "onnx.node"
+    assert ops(roundtrip(b.model())[0]) == [kept]
+
+
 def test_batch_norm() -> None:
     rng = np.random.default_rng(0)
     b = ModelBuilder()

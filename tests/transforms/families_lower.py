@@ -44,6 +44,18 @@ def contractions() -> Iterator[Program]:
         yield p.returns(p.nn(text, kinds, out), out)
 
 
+@family("lower-composite", pipeline=LOWER)
+def means() -> Iterator[Program]:
+    """Means of codes are sums of integers and one division."""
+    for n, (a, axes) in enumerate(product(GRID, ([1], [0, 2], [3]))):
+        p = Program(f"reduce_mean of {a}")
+        x = p.codes(a, shaped(a)[0])
+        shape = tuple(1 if d in axes else extent for d, extent in enumerate(SHAPE))
+        out = tensor(shape, OUTS[n % 3])
+        text = f"reduce_mean {x} axes {axes} {rounding(ROUNDINGS[n % 3])}"
+        yield p.returns(p.nn(text, [tensor(SHAPE, a)], out), out)
+
+
 @family("lower-composite", pipeline=LOWER, floats="real")
 def floats() -> Iterator[Program]:
     """On floats, judged on codes: float64 is not the reals, and ties may round otherwise."""
@@ -57,6 +69,7 @@ def floats() -> Iterator[Program]:
         "hard_swish %x",
         "hard_sigmoid %x alpha 0.25",
         "reduce_mean %x axes [1, 2]",
+        "lrn %x size 3 alpha 0.5",
     ]
     for n, (text, a) in enumerate(product(texts, GRID[:4])):
         p = Floats(f"{text} of {a}")
@@ -64,6 +77,14 @@ def floats() -> Iterator[Program]:
         shape = (SHAPE[0], 1, 1, *SHAPE[3:]) if "reduce" in text else SHAPE
         y = p.nn(text.replace("%x", x), [f32(SHAPE)], f32(shape))
         yield p.quantized(y, shape, quant("i8", (TENTH, 0.01)[n % 2], 3))
+    for a, bias in product(GRID, (True, False)):
+        p = Floats(f"layer_norm of {a}")
+        x = p.dequantized(a, shaped(a)[0])
+        rows = RANDOM.normal(size=(2, SHAPE[-1])).astype(np.float32)[: 1 + bias]
+        names = [p.constant(v, "f32", "f32") for v in rows]
+        kinds = [f32(SHAPE), *[f32(SHAPE[-1:])] * len(names)]
+        y = p.nn(f"layer_norm {x}, {', '.join(names)} epsilon 0.125", kinds, f32(SHAPE))
+        yield p.quantized(y, SHAPE, quant("i8", 0.03, 3))
     for n, a in enumerate(GRID):
         p = Floats(f"batch_norm of {a}")
         x = p.dequantized(a, shaped(a)[0])

@@ -40,6 +40,7 @@ OP_OPSETS = {
     "nn.slice": 10,
     "nn.clip": 11,
     "nn.pad": 11,
+    "nn.layer_norm": 17,
 }
 #: ops that broadcast as numpy does since this opset
 BROADCASTING = {

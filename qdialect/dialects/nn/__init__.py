@@ -83,7 +83,7 @@ from qdialect.dialects.nn.movement import (
     SliceOp,
     TransposeOp,
 )
-from qdialect.dialects.nn.normalization import BatchNormOp, LrnOp, SoftmaxOp
+from qdialect.dialects.nn.normalization import BatchNormOp, LayerNormOp, LrnOp, SoftmaxOp
 from qdialect.dialects.nn.pooling import (
     AVERAGE_POOLS,
     GLOBAL_AVERAGE_POOLS,
@@ -182,6 +182,7 @@ __all__ = [
     "HardSwishOp",
     "Im2colOp",
     "InsertOp",
+    "LayerNormOp",
     "LeakyReluOp",
     "LogOp",
     "LrnOp",

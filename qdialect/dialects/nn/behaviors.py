@@ -371,6 +371,10 @@ BEHAVIORS: tuple[Behavior, ...] = (
         work=sums.products(lambda op: 1),
     ),
     Behavior(
+        "nn.layer_norm",
+        (Port("input"), *(Port(role, Rule.PLAIN, axes=no_axes) for role in _STATISTIC[:2])),
+    ),
+    Behavior(
         "nn.softmax",
         (Port("input"),),
         gain=gains.at_most(0.5),

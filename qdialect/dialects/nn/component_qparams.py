@@ -63,7 +63,7 @@ def qparams_refusal(op: Operation, components: Components | None) -> str | None:
         if not isinstance(kind, UniformType):
             return f"{QPARAMS} holds {kind} for '{role}', not a !quant.uniform"
     missing = [role for role in roles[:-1] if role not in held.data]
-    if missing:
+    if missing and list(held.data) != [roles[-1]]:
         return f"{QPARAMS} lacks '{missing[0]}' (the roles are {listed})"
     return _result_refusal(op, held.data.get(roles[-1]))
 

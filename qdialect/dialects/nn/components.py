@@ -47,8 +47,8 @@ from qdialect.dialects.nn.elementwise import (
     SubOp,
     TanhOp,
 )
-from qdialect.dialects.nn.functions import ErfOp, ExpOp, GeluOp, SwishOp
-from qdialect.dialects.nn.normalization import BatchNormOp, SoftmaxOp
+from qdialect.dialects.nn.functions import ErfOp, ExpOp, GeluOp, PowOp, SqrtOp, SwishOp
+from qdialect.dialects.nn.normalization import BatchNormOp, LayerNormOp, LrnOp, SoftmaxOp
 from qdialect.dialects.nn.reduction import ReduceMaxOp, ReduceMeanOp, ReduceSumOp
 from qdialect.dialects.nn.shapes import DYNAMIC
 from qdialect.dialects.nn.views import normalize_axes
@@ -100,6 +100,10 @@ class Pieces:
         import numpy as np
 
         return self.constant(np.array(value))
+
+    def plain(self, value: SSAValue) -> SSAValue:
+        """An operand that is floats whatever the others are, as pieces take it."""
+        return value
 
     def array(self, value: SSAValue) -> NDArray[np.float64] | None:
         """A constant operand as float64, else None."""
@@ -220,6 +224,56 @@ def _softmax(op: Operation, pieces: Pieces) -> SSAValue:
     return pieces.add("result", DivOp(powers, pieces.add("sum", ReduceSumOp(powers, axes=axes))))
 
 
+def _layer_norm(op: Operation, pieces: Pieces) -> SSAValue:
+    x, values = op.operands[0], cast("NNOp", op).values
+    rank = len(shape_of(x))
+    axes = range(values["axis"] % rank, rank)
+    mean = pieces.add("mean", ReduceMeanOp(x, axes=axes))
+    centered = pieces.add("centered", SubOp(x, mean))
+    square = pieces.add("square", MulOp(centered, centered))
+    variance = pieces.add("variance", ReduceMeanOp(square, axes=axes))
+    shifted = pieces.add("shifted", AddOp(variance, pieces.number(values["epsilon"])))
+    deviation = pieces.add("deviation", SqrtOp(shifted))
+    normalized = pieces.add("normalized", DivOp(centered, deviation))
+    scale, *bias = (pieces.plain(value) for value in op.operands[1:])
+    if not bias:
+        return pieces.add("result", MulOp(normalized, scale))
+    return pieces.add("result", AddOp(pieces.add("scaled", MulOp(normalized, scale)), bias[0]))
+
+
+_LAYER_NORM = ("mean", "centered", "square", "variance", "shifted", "deviation", "normalized")
+
+
+def _layer_norm_roles(op: Operation) -> tuple[str, ...]:
+    return (*_LAYER_NORM, *(("scaled", "result") if len(op.operands) > 2 else ("result",)))
+
+
+def _lrn(op: Operation, pieces: Pieces) -> SSAValue | None:
+    """x * (bias + alpha * mean of squares)^-beta, the mean by a pool across channels."""
+    from qdialect.dialects.nn.pooling import AVERAGE_POOLS
+    from qdialect.dialects.nn.views import SqueezeOp, UnsqueezeOp
+
+    x, values = op.operands[0], cast("NNOp", op).values
+    rank, size = len(shape_of(x)), values["size"]
+    if rank - 1 > len(AVERAGE_POOLS):
+        return None
+    before, ones, zeros = (size - 1) // 2, (1,) * (rank - 2), (0,) * (rank - 2)
+    squares = pieces.emit(UnsqueezeOp(pieces.add("square", MulOp(x, x)), axes=(1,)))
+    pool = AVERAGE_POOLS[rank - 2](
+        squares,
+        kernel=(size, *ones),
+        strides=(1, *ones),
+        dilations=(1, *ones),
+        pads=(before, *zeros, size - 1 - before, *zeros),
+        count_include_pad=True,
+    )
+    mean = pieces.emit(SqueezeOp(pieces.add("mean", pool), axes=(1,)))
+    scaled = pieces.add("scaled", MulOp(mean, pieces.number(values["alpha"])))
+    shifted = pieces.add("shifted", AddOp(scaled, pieces.number(values["bias"])))
+    power = pieces.add("power", PowOp(shifted, exponent=-values["beta"]))
+    return pieces.add("result", MulOp(x, power))
+
+
 def _reduce_mean(op: Operation, pieces: Pieces) -> SSAValue:
     x, values = op.operands[0], cast("NNOp", op).values
     total = pieces.add("sum", ReduceSumOp(x, axes=values["axes"], keepdims=values["keepdims"]))
@@ -278,7 +332,14 @@ COMPONENTS: Mapping[str, Components] = {
     HardSigmoidOp.name: Components(("scaled", "shifted", "result"), _hard_sigmoid),
     HardSwishOp.name: Components(("scaled", "shifted", "gate", "result"), _hard_swish),
     SoftmaxOp.name: Components(("sub_max", "exp", "sum", "result"), _softmax),
-    ReduceMeanOp.name: Components(("sum", "result"), _reduce_mean),
+    LayerNormOp.name: Components(
+        (*_LAYER_NORM, "scaled", "result"),
+        _layer_norm,
+        _layer_norm_roles,
+        inner={"mean": ReduceMeanOp.name, "variance": ReduceMeanOp.name},
+    ),
+    LrnOp.name: Components(("square", "mean", "scaled", "shifted", "power", "result"), _lrn),
+    ReduceMeanOp.name: Components(("sum", "result"), _reduce_mean, sums=frozenset({"sum"})),
     SwishOp.name: Components(("scaled", "sigmoid", "result"), _swish, _swish_roles),
     GeluOp.name: Components((*_GELU_TANH[:-3], "erf", *_GELU[2:]), _gelu, _gelu_roles),
 }

@@ -1,17 +1,24 @@
-"""Batch normalization, local response normalization and softmax."""
+"""Batch, layer and local response normalization, and softmax."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
 from xdsl.dialects.builtin import IntegerAttr, StringAttr, i64
-from xdsl.irdl import irdl_op_definition, operand_def, prop_def, result_def, traits_def
+from xdsl.irdl import (
+    irdl_op_definition,
+    operand_def,
+    opt_operand_def,
+    prop_def,
+    result_def,
+    traits_def,
+)
 from xdsl.traits import Pure
 
 from qdialect.dialects.nn.base import TENSOR, NNOp, Values, integer, real
 from qdialect.dialects.nn.contraction import HALF_EVEN
 from qdialect.dialects.nn.elementwise import REAL, FunctionOp, UnaryOp
-from qdialect.dialects.nn.shapes import DYNAMIC, Shape, ShapeError, normalize_axis
+from qdialect.dialects.nn.shapes import DYNAMIC, Shape, ShapeError, broadcast, normalize_axis
 
 
 @irdl_op_definition
@@ -40,6 +47,34 @@ class BatchNormOp(NNOp):
         for name, shape in zip(("scale", "bias", "mean", "variance"), operands[1:], strict=True):
             if len(shape) != 1 or (DYNAMIC not in (shape[0], x[1]) and shape[0] != x[1]):
                 raise ShapeError(f"expects {name} of shape {x[1]}, but got {list(shape)}")
+        return [x]
+
+
+@irdl_op_definition
+class LayerNormOp(NNOp):
+    """(x - mean) / sqrt(variance + epsilon) * scale + bias, over the dimensions from `axis` on.
+
+    `scale` and `bias` are floats that broadcast to the shape of x.
+    """
+
+    name = "nn.layer_norm"
+    input = operand_def(TENSOR)
+    scale = operand_def(TENSOR)
+    bias = opt_operand_def(TENSOR)
+    result = result_def(TENSOR)
+    axis = prop_def(IntegerAttr.constr(i64), integer(-1))
+    epsilon = prop_def(REAL, real(1e-5))
+    rounding = prop_def(StringAttr, HALF_EVEN)
+    traits = traits_def(Pure())
+
+    @classmethod
+    def infer(cls, operands: Sequence[Shape], values: Values) -> list[Shape]:
+        x = operands[0]
+        normalize_axis(values["axis"], len(x))
+        for name, shape in zip(("scale", "bias"), operands[1:], strict=False):
+            known = DYNAMIC not in (*x, *shape)
+            if len(shape) > len(x) or (known and broadcast([x, shape]) != x):
+                raise ShapeError(f"{name} of shape {list(shape)} does not broadcast to {list(x)}")
         return [x]
 
 
@@ -80,4 +115,4 @@ class LrnOp(UnaryOp):
         return [operands[0]]
 
 
-OPS = [BatchNormOp, SoftmaxOp, LrnOp]
+OPS = [BatchNormOp, LayerNormOp, SoftmaxOp, LrnOp]

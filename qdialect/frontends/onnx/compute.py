@@ -172,6 +172,19 @@ def batch_norm(imp: Importer, node: Node) -> Results:
     return [imp.build(nn.BatchNormOp, *values, output=node.output(0), epsilon=epsilon)]
 
 
+def layer_norm(imp: Importer, node: Node) -> Results:
+    """`LayerNormalization` whose statistics nobody uses."""
+    names = [name for name in node.inputs if name]
+    if any(node.outputs[1:]) or int(node.get("stash_type", 1)) != 1:
+        return None
+    shapes = float_shapes(imp, names)
+    if shapes is None or len(names) != len(node.inputs) or not shapes[0]:
+        return None
+    values = [imp.value(name) for name in names]
+    properties = {"axis": int(node.get("axis", -1)), "epsilon": node.get("epsilon", _single(1e-5))}
+    return [imp.build(nn.LayerNormOp, *values, output=node.output(0), **properties)]
+
+
 def _single(value: float) -> float:
     """The float32 nearest to `value`, which is what an ONNX default is."""
     import numpy as np

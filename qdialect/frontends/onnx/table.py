@@ -64,6 +64,7 @@ RULES: Mapping[tuple[str, str], Rule] = {
     ("", "Clip"): compute.clip,
     ("", "Softmax"): compute.softmax,
     ("", "LRN"): compute.lrn,
+    ("", "LayerNormalization"): compute.layer_norm,
     ("", "BatchNormalization"): compute.batch_norm,
     ("", "MaxPool"): compute.max_pool,
     ("", "AveragePool"): compute.average_pool,
