@@ -223,9 +223,21 @@ def _convolution(imp: Importer, node: Node) -> tuple[list[str], Extents, Extents
     """Operands, spatial extents and kernel; None if we have no op of this form."""
     names = _present(node)
     shapes = float_shapes(imp, names)
-    if shapes is None or len(shapes) < 2 or DYNAMIC in shapes[1]:
+    if shapes is None or len(shapes) < 2:
         return None
-    if len(shapes[0]) not in _RANKS or len(shapes[1]) != len(shapes[0]):
+    kernel = _kernel(node, shapes)
+    return None if kernel is None else (names, shapes[0][2:], kernel)
+
+
+def convolution_window(node: Node, shapes: Sequence[Extents]) -> Window | None:
+    """Strides, dilations and pads of a convolution of operands of these shapes; None if
+    we have no op of this form."""
+    kernel = _kernel(node, shapes)
+    return None if kernel is None else window_properties(node, shapes[0][2:], kernel)
+
+
+def _kernel(node: Node, shapes: Sequence[Extents]) -> Extents | None:
+    if DYNAMIC in shapes[1] or len(shapes[0]) not in _RANKS or len(shapes[1]) != len(shapes[0]):
         return None
     kernel = shapes[1][2:]
     if node.get("kernel_shape", kernel) != kernel:
@@ -234,7 +246,7 @@ def _convolution(imp: Importer, node: Node) -> tuple[list[str], Extents, Extents
             where=node.where,
             code="invalid-node",
         )
-    return names, shapes[0][2:], kernel
+    return kernel
 
 
 def _build_convolution(
@@ -338,7 +350,7 @@ def _stored_transposed(
 
     if len(shapes) > 2 and shapes[2] != (shapes[1][1],):
         return None
-    weight = transposed_constant(imp, names[1])
+    weight = transposed_constant(imp, imp.value(names[1]))
     if weight is None:
         return None
     values = [imp.value(names[0]), weight, *(imp.value(name) for name in names[2:])]
@@ -377,18 +389,23 @@ def average_pool(imp: Importer, node: Node) -> Results:
 def _pool(
     imp: Importer, node: Node, shape: tuple[int, ...], kinds: Sequence[type[Any]], **more: Any
 ) -> Results:
+    window = pool_window(node, shape)
+    if window is None:
+        return None
+    kind = kinds[len(shape) - 3]
+    x = imp.value(node.input(0))
+    return [imp.build(kind, x, output=node.output(0), **window, **more)]
+
+
+def pool_window(node: Node, shape: Sequence[int]) -> dict[str, Any] | None:
+    """The properties of a pool over a tensor of `shape`; None if we have no such op."""
     kernel = node.get("kernel_shape", ())
     if len(shape) not in _RANKS or len(kernel) != len(shape) - 2:
         return None
-    kind = kinds[len(kernel) - 1]
     window = window_properties(node, shape[2:], kernel)
     if window is None:
         return None
-    x = imp.value(node.input(0))
-    ceil = bool(node.get("ceil_mode", 0))
-    return [
-        imp.build(kind, x, output=node.output(0), kernel=kernel, ceil_mode=ceil, **window, **more)
-    ]
+    return {"kernel": kernel, "ceil_mode": bool(node.get("ceil_mode", 0)), **window}
 
 
 def global_average_pool(imp: Importer, node: Node) -> Results:

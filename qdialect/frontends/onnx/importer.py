@@ -56,7 +56,13 @@ from qdialect.dialects.onnx import (
     string_list,
     strings,
 )
-from qdialect.dialects.quant import SCastOp, UniformType, element_type, storage_type, with_element
+from qdialect.dialects.quant import (
+    SCastOp,
+    UniformType,
+    element_type,
+    storage_type,
+    with_element,
+)
 from qdialect.errors import InputError, Where
 from qdialect.frontends.onnx.attributes import ir_attribute
 from qdialect.frontends.onnx.load import LoadedModel, captured_names, load_model, subgraphs
@@ -227,7 +233,7 @@ class Importer:
 
     def run(self) -> ModuleOp:
         """The module."""
-        from qdialect.frontends.onnx.quantization import quantized_inputs
+        from qdialect.frontends.onnx.qoperator import quantized_inputs
 
         graph = self.loaded.model.graph
         arguments = [v for v in graph.input if v.name not in self.statics]
@@ -321,7 +327,8 @@ class Importer:
             return
         owner.attributes[KEY] = StringAttr(node.key)
         operands = len(owner.operands)
-        if not isinstance(owner, NodeOp) and len(node.inputs) > operands:
+        named = node.names_inputs and not isinstance(owner, NodeOp)
+        if named and len(node.inputs) > operands:
             owner.attributes[PARAMS] = strings(node.inputs[operands:])
         if outputs != derived_outputs(node.key, len(outputs)):
             owner.attributes[OUTPUTS] = strings(outputs)

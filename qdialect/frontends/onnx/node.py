@@ -24,6 +24,8 @@ class Node:
     where: Where
     inputs: list[str]
     outputs: list[str]
+    #: whether inputs beyond the operands of its op give constants of the op their names
+    names_inputs: bool = True
     _values: dict[str, Any] = field(default_factory=dict[str, Any])
 
     @property

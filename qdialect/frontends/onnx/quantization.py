@@ -7,6 +7,7 @@ constants, blocks, and float storage stay ONNX nodes.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from math import isfinite
 from typing import TYPE_CHECKING, Any, cast
 
@@ -18,7 +19,7 @@ from qdialect.dialects.quant import DCastOp, QCastOp, UniformType, element_type,
 from qdialect.errors import InputError
 from qdialect.frontends.onnx.node import Node
 from qdialect.frontends.onnx.tensors import ELEMENT_NAMES
-from qdialect.frontends.onnx.types import extents, value_type
+from qdialect.frontends.onnx.types import extents
 from qdialect.qparams.encoding import QParams
 
 if TYPE_CHECKING:
@@ -35,7 +36,7 @@ def quantize(imp: Importer, node: Node) -> list[SSAValue] | None:
     held = element_type(source)
     if not is_tensor(source) or held not in FLOATS:
         return None
-    element = _element(imp, node, _quantize_storage(imp, node), _shape(source))
+    element = _element(imp, node, _quantize_storage(imp, node), shape_of(source))
     if element is None or element.qparams.expressed != ELEMENT_NAMES[held]:
         return None
     return [imp.emit(QCastOp(imp.value(node.input(0)), with_element(source, element))).results[0]]
@@ -47,12 +48,13 @@ def dequantize(imp: Importer, node: Node) -> list[SSAValue] | None:
     element = dequantize_element(imp, node, imp.type_of(name))
     if element is None:
         return None
-    operand = _under(imp, name, element)
+    operand = under(imp, name, element)
     target = with_element(operand.type, ELEMENTS[imp.statics[node.input(1)].data_type])
     return [imp.emit(DCastOp(operand, target)).results[0]]
 
 
-def _under(imp: Importer, name: str, element: UniformType) -> SSAValue:
+def under(imp: Importer, name: str, element: UniformType) -> SSAValue:
+    """The stored integers of a tensor, read under `element`."""
     if name not in imp.values:
         return imp.constant(name, element)
     value = imp.values[name]
@@ -62,40 +64,22 @@ def _under(imp: Importer, name: str, element: UniformType) -> SSAValue:
 def dequantize_element(imp: Importer, node: Node, source: Attribute) -> UniformType | None:
     """The element type a DequantizeLinear node reads its operand under.
 
-    `source` is the operand's type; None when the parameters are not constants,
-    are blocks, or the storage is not an integer.
+    `source` is the operand's type; None when the parameters are not constants, or the
+    storage is one we have no type for.
     """
-    storage = _storage_name(element_type(source)) if is_tensor(source) else None
-    return None if storage is None else _element(imp, node, storage, _shape(source))
+    storage = storage_name(element_type(source)) if is_tensor(source) else None
+    return None if storage is None else _element(imp, node, storage, shape_of(source))
 
 
-def _shape(type: Attribute) -> tuple[int, ...] | None:
+def shape_of(type: Attribute) -> tuple[int, ...] | None:
+    """The extents of a ranked tensor type, else None."""
     return extents(cast("TensorType[Attribute]", type)) if isinstance(type, TensorType) else None
-
-
-def quantized_inputs(imp: Importer) -> dict[str, UniformType]:
-    """Integer graph inputs that only DequantizeLinear nodes of one encoding read."""
-    graph = imp.loaded.model.graph
-    found: dict[str, UniformType | None] = {}
-    inputs = {v.name: value_type(v.type) for v in graph.input if v.name not in imp.statics}
-    for proto in graph.node:
-        for position, name in enumerate(proto.input):
-            if name not in inputs:
-                continue
-            element = None
-            is_reader = proto.op_type == "DequantizeLinear" and position == 0
-            if is_reader and all(entry in imp.statics for entry in list(proto.input)[1:]):
-                where = imp.loaded.where(proto.name)
-                node = Node(proto, 0, proto.name, where, list(proto.input), list(proto.output))
-                element = dequantize_element(imp, node, inputs[name])
-            found[name] = element if found.get(name, element) == element else None
-    return {name: element for name, element in found.items() if element is not None}
 
 
 # -- parameters -------------------------------------------------------------------
 
 
-def _storage_name(element: Attribute) -> str | None:
+def storage_name(element: Attribute) -> str | None:
     """`u8`, `i8` ... for a quantized or integer element type."""
     if isinstance(element, UniformType):
         return element.qparams.storage.spelling
@@ -116,32 +100,50 @@ def _quantize_storage(imp: Importer, node: Node) -> str | None:
             where=node.where,
             code="bad-qparams",
         )
-    return _storage_name(ELEMENTS[given])
+    return storage_name(ELEMENTS[given])
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where a node has qparams: the names of scale and zero point ("" if absent), the
+    dimension that a vector of them goes along, and the elements per block (0: none)."""
+
+    scale: str
+    zero: str = ""
+    axis: int = 1
+    block: int = 0
 
 
 def _element(
     imp: Importer, node: Node, storage: str | None, shape: tuple[int, ...] | None
 ) -> UniformType | None:
-    """The quantized type a node's parameters describe; InputError if they cannot be."""
     axis, block = int(node.get("axis", 1)), int(node.get("block_size", 0))
-    place = (node.input(1), node.input(2), storage, shape, axis, block)
-    if place not in imp.encodings:
-        imp.encodings[place] = _read_element(imp, node, storage, shape)
-    return imp.encodings[place]
+    return element_at(imp, node, Place(node.input(1), node.input(2), axis, block), storage, shape)
+
+
+def element_at(
+    imp: Importer, node: Node, place: Place, storage: str | None, shape: tuple[int, ...] | None
+) -> UniformType | None:
+    """The quantized type that a node's parameters describe for a tensor of `shape`; None
+    if they are not constants, InputError (`bad-qparams`) if they describe none."""
+    key = (place, storage, shape)
+    if key not in imp.encodings:
+        imp.encodings[key] = _read_element(imp, node, place, storage, shape)
+    return imp.encodings[key]
 
 
 def _read_element(
-    imp: Importer, node: Node, storage: str | None, shape: tuple[int, ...] | None
+    imp: Importer, node: Node, place: Place, storage: str | None, shape: tuple[int, ...] | None
 ) -> UniformType | None:
-    scale = imp.static(node.input(1))
-    if storage is None or scale is None or int(node.get("block_size", 0)):
+    scale = imp.static(place.scale)
+    if storage is None or scale is None or place.block:
         return None
-    expressed = imp.statics[node.input(1)].data_type
+    expressed = imp.statics[place.scale].data_type
     if ELEMENTS.get(expressed) not in FLOATS or scale.dtype.kind != "f":
         return None
-    if node.input(2) and node.input(2) not in imp.statics:
+    if place.zero and place.zero not in imp.statics:
         return None
-    zeros = _zero_points(imp, node, storage, scale)
+    zeros = _zero_points(imp, node, place, storage, scale)
     scales = [float(value) for value in scale.reshape(-1)]
     _check_scales(node, scales)
     kind = ELEMENT_NAMES[ELEMENTS[expressed]]
@@ -151,10 +153,9 @@ def _read_element(
         raise _bad(node, f"scales of rank {scale.ndim} need a block size")
     if shape is None:
         return None
-    axis = int(node.get("axis", 1))
-    if not -len(shape) <= axis < len(shape):
-        raise _bad(node, f"axis {axis} is outside rank {len(shape)}")
-    axis %= len(shape)
+    if not -len(shape) <= place.axis < len(shape):
+        raise _bad(node, f"axis {place.axis} is outside rank {len(shape)}")
+    axis = place.axis % len(shape)
     if shape[axis] not in (-1, len(scales)):
         raise _bad(
             node, f"{len(scales)} scales for dimension {axis}, which has {shape[axis]} elements"
@@ -162,15 +163,17 @@ def _read_element(
     return UniformType(QParams.per_axis(storage, axis, scales, zeros, kind))
 
 
-def _zero_points(imp: Importer, node: Node, storage: str, scale: NDArray[Any]) -> list[int]:
-    if not node.input(2):
+def _zero_points(
+    imp: Importer, node: Node, place: Place, storage: str, scale: NDArray[Any]
+) -> list[int]:
+    if not place.zero:
         return [0] * scale.size
-    zero = imp.static(node.input(2))
-    given = _storage_name(ELEMENTS[imp.statics[node.input(2)].data_type])
+    zero = imp.static(place.zero)
+    given = storage_name(ELEMENTS[imp.statics[place.zero].data_type])
     if given != storage:
         raise _bad(node, f"the zero point's type {given} is not the tensor's type {storage}")
     if zero is None:
-        zero = _wide(imp, node.input(2))
+        zero = _wide(imp, place.zero)
     if zero.size != scale.size:
         raise _bad(node, f"{scale.size} scales but {zero.size} zero points")
     return [int(value) for value in zero.reshape(-1)]

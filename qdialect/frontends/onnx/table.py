@@ -13,6 +13,7 @@ from qdialect.frontends.onnx import (
     constants,
     indexing,
     movement,
+    qoperator,
     quantization,
     reduction,
     scatter,
@@ -92,4 +93,5 @@ RULES: Mapping[tuple[str, str], Rule] = {
     ("", "Resize"): indexing.resize,
     ("", "Slice"): movement.slice_,
     ("", "Pad"): movement.pad,
+    **qoperator.RULES,
 }

@@ -14,10 +14,9 @@ if TYPE_CHECKING:
     from qdialect.frontends.onnx.importer import Importer
 
 
-def transposed_constant(imp: Importer, name: str) -> SSAValue | None:
-    """The transpose of tensor `name` under the same keys; None if it is no constant
-    and no dequantized constant."""
-    value = imp.value(name)
+def transposed_constant(imp: Importer, value: SSAValue) -> SSAValue | None:
+    """The transpose of `value` under the same keys; None if it is no constant and no
+    dequantized constant."""
     owner = value.owner
     if isinstance(owner, ConstantOp):
         imp.replaced.append(owner)
