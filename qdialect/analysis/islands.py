@@ -16,7 +16,8 @@ from qdialect.dialects.quant import DCastOp, QCastOp
 
 class Islands:
     """`derived`: dequantized codes, possibly moved.  `lands`: pushing a quantize up
-    from here ends at codes.  `closes`: every path down ends in a quantize."""
+    from here ends at codes.  `closes`: every path down ends in a quantize, or
+    in an op that tells how dequantized codes compare."""
 
     def __init__(self, module: Operation, behaviors: BehaviorRegistry) -> None:
         self.derived: set[SSAValue] = set()
@@ -63,8 +64,15 @@ class Islands:
         """Whether a path through `user` ends in a quantize."""
         if isinstance(user, QCastOp):
             return True
+        behavior = self._behaviors.get(user)
+        if behavior is not None and behavior.tells_order:
+            tied = [user.operands[i] for i in tied_operands(user, behavior)]
+            return all(v in self.derived for v in tied) and all(
+                behavior.result_port(i).rule is PortRule.PLAIN or result in self.closes
+                for i, result in enumerate(user.results)
+            )
         return (
-            self._behaviors.get(user) is not None
+            behavior is not None
             and bool(user.results)
             and all(result in self.closes for result in user.results)
         )

@@ -147,6 +147,9 @@ class Behavior:
     carries: Callable[[Operation], Sequence[IndexMap]] | None = None
     #: commutes with every monotone map of values (max pool, relu, clip ...)
     order_preserving: bool = False
+    #: plain results only tell how the elements of the tied operands, which lie in one field,
+    #: compare (a comparison, an argmax): a strictly monotone map of values leaves them
+    tells_order: bool = False
     #: the real constants an order-preserving op compares with (relu: 0)
     levels: Callable[[Operation], Sequence[float]] | None = None
     #: for min(max(x, low), high): its bounds in real units (infinite where absent)
@@ -218,7 +221,12 @@ class Behavior:
         if self.movement and not (tied and any(p.rule is Rule.TIED for p in self.results)):
             return "a movement op needs a tied operand and a tied result"
         sides = (self.operands, self.results)
-        if len({any(p.rule is Rule.TIED for p in side) for side in sides}) > 1:
+        if self.tells_order:
+            if self.movement or self.order_preserving or not tied:
+                return "an op that tells order has tied operands, and computes"
+            if not any(p.rule is Rule.PLAIN for p in self.results):
+                return "an op that tells order has a plain result"
+        elif len({any(p.rule is Rule.TIED for p in side) for side in sides}) > 1:
             return "tied ports need an operand and a result"
         if self.order_preserving and not tied:
             return "an order-preserving op needs tied ports"

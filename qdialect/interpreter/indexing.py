@@ -71,11 +71,11 @@ def _insert(op: Operation, operands: Sequence[Array], evaluation: Evaluation) ->
     x, update = operands
     v = properties(op)
     result = x.copy()
-    where: list[Array] = []
+    where = list[Array]()
     for extent, count, start, step in zip(
         x.shape, update.shape, v["starts"], v["steps"], strict=True
     ):
-        indices = start + step * np.arange(count)
+        indices: Array = start + step * np.arange(count, dtype=np.int64)
         if count and int(indices[-1]) >= extent:
             raise InputError(
                 f"'{op.name}' writes outside an extent of {extent}",

@@ -164,6 +164,17 @@ def is_lossless(a: Affine, b: Affine) -> bool:
     return all(end.denominator == 1 and b.low <= end <= b.high for end in ends)
 
 
+def keeps_distinct(a: Affine, b: Affine, rounding: Rounding) -> bool:
+    """Whether a -> b maps different codes of `a` to different codes: it is monotone, so it
+    then keeps every comparison of two of them."""
+    if a.high - a.low < 1 << TABLE_WIDTH:
+        return bool((np.diff(table(a, b, rounding)) > 0).all())
+    ratio = Fraction(a.scale) / Fraction(b.scale)
+    ends = [round_fraction((q - a.zero) * ratio, rounding) + b.zero for q in (a.low, a.high)]
+    # Two products that far apart never round to one integer.
+    return ratio >= 1 and b.low <= ends[0] and ends[1] <= b.high
+
+
 def divides(b: Affine, a: Affine) -> bool:
     """Whether a step of `a` is a whole number of steps of `b`: a -> b then never rounds."""
     return (Fraction(a.scale) / Fraction(b.scale)).denominator == 1

@@ -44,10 +44,13 @@ TARGET = Target(
             (
                 "nn.abs",
                 "nn.add",
+                "nn.arg_max",
+                "nn.arg_min",
                 "nn.avg_pool1d",
                 "nn.avg_pool2d",
                 "nn.ceil",
                 "nn.clip",
+                "nn.compare",
                 "nn.concat",
                 "nn.depth_to_space",
                 "nn.elu",

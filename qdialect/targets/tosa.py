@@ -124,6 +124,8 @@ _KERNELS = {
         ),
         _COPY,
     ),
+    "nn.arg_max": (Kernel(("i8|i16",)),),
+    "nn.compare": (Kernel(("i32",)),),
     # Weights and biases are constants of any type; so are values of kept types.
     "nn.constant": (Kernel(),),
 }

@@ -11,6 +11,8 @@ quantize(dequantize(q)), same type          -> q                      exact if c
 quantize(dequantize(q)), other type         -> rescale(q)             exact (reals)
 rescale(quantize(x))                        -> quantize(x)            as a pair
 dequantize(rescale(q)), dequantize(quantize(x))                       relaxed
+compare(rescale(q), ...), argmax(rescale(q))                          exact if no two
+                   codes that can meet become one; then they see q
 
 For example
 
@@ -46,6 +48,7 @@ from qdialect.transforms.cast_rules import (
     QuantizeOfDequantize,
     replace_by_constant,
 )
+from qdialect.transforms.order_rules import OrderOfRescale
 from qdialect.transforms.pair_contract import NO_GEMMLOWP, pair_contract
 from qdialect.transforms.rule_pass import RulePass, rescaled
 
@@ -188,4 +191,5 @@ class FoldRescale(RulePass):
             QuantizeOfConstant(session),
             DequantizeOfRescale(session),
             DequantizeOfQuantize(session),
+            OrderOfRescale(session),
         )

@@ -2,7 +2,7 @@
 
 A quantized op means: dequantize its operands exactly, apply the op in real
 arithmetic, quantize the result.  That is what DQ -> op -> Q spells out, so the
-rewrite is exact (docs/design/001-architecture.md).  Three rules work together:
+rewrite is exact (docs/design/001-architecture.md).  Four rules work together:
 
     quantize(op(dequantize(a), ...))   ->  op(a, ...)                 op requantizes
     quantize(f(x))                     ->  f(quantize(x))             f moves elements
@@ -11,8 +11,11 @@ rewrite is exact (docs/design/001-architecture.md).  Three rules work together:
     f(dequantize(a))                   ->  dequantize(f(a))           inside a closed
                                            island only
 
+    f(dequantize(a))                   ->  f(a)               f tells order (compare,
+                                           argmax): its plain results need no quantize
+
 and quantize(dequantize(a)) becomes nothing or a rescale.  Only islands closed by
-a quantize are touched: no op at a float interface changes.
+a quantize, or by an op that tells order, are touched: no op at a float interface changes.
 
 For example
 
@@ -50,6 +53,7 @@ from qdialect.numerics.rounding import Rounding
 from qdialect.rewrite import Refusal, Rewriter, Rule, retyped
 from qdialect.transforms.cast_movement import HoistQuantize, Policy, Quantized, SinkDequantize
 from qdialect.transforms.cast_rules import QuantizeOfConstant, QuantizeOfDequantize
+from qdialect.transforms.order_rules import OrderOfDequantize
 from qdialect.transforms.pair_contract import target_rounding
 from qdialect.transforms.rule_pass import (
     RulePass,
@@ -216,5 +220,6 @@ class Integerize(RulePass):
             QuantizeOfDequantize(session),
             QuantizeOfConstant(session),
             IntegerizeOp(session),
+            OrderOfDequantize(session),
             HoistQuantize(session, policy),
         )

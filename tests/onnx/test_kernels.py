@@ -380,6 +380,9 @@ MOVES: dict[str, tuple[Any, dict[str, Any], Callable[[Array], Array]]] = {
         {"starts": (0, 0, 0, 0), "steps": (1, 1, 1, 1)},
         lambda x: x,
     ),
+    "nn.compare": (nn.CompareOp, {"mode": "lt"}, lambda x: x < x[..., ::-1]),
+    "nn.arg_max": (nn.ArgMaxOp, {"axis": 1, "last": True}, lambda x: x.argmax(1, keepdims=True)),
+    "nn.arg_min": (nn.ArgMinOp, {"axis": 3, "keepdims": False}, lambda x: x.argmin(3)),
     "nn.depth_to_space": (
         nn.DepthToSpaceOp,
         {"block": 2, "mode": "DCR"},
@@ -412,6 +415,8 @@ def move(name: str, storage: str, runtime: Version) -> list[str]:
     operands = [x, x] if name == "nn.concat" else [x]
     if name == "nn.gather":
         operands.append(g.add(nn.make_constant(np.array([2, 0]), i64, g.ctx.blobs)))
+    if name == "nn.compare":
+        operands.append(g.add(nn.FlipOp(x, axes=(3,))))
     if name == "nn.insert":
         part = {"starts": (0, 1, 0, 0), "stops": (1, 3, 4, 4), "steps": (1, 1, 1, 1)}
         operands.append(g.add(nn.SliceOp(x, **part)))
@@ -433,13 +438,13 @@ def move(name: str, storage: str, runtime: Version) -> list[str]:
 def test_moves_on_integers(name: str, storage: str) -> None:
     """Directly where the runtime can, and else dequantized: right in any case."""
     types = move(name, storage, RUNTIME)
-    assert ("QuantizeLinear" not in types) == runs_on(name, storage, RUNTIME)
+    assert ("DequantizeLinear" not in types) == runs_on(name, storage, RUNTIME)
 
 
 @pytest.mark.parametrize(("name", "storage"), [key for key in SINCE if key[0] in DIRECT])
 def test_moves_for_an_older_runtime(name: str, storage: str) -> None:
     major, minor = SINCE[name, storage]
-    assert "QuantizeLinear" in move(name, storage, (major, minor - 1))
+    assert "DequantizeLinear" in move(name, storage, (major, minor - 1))
 
 
 def test_softmax_for_an_older_runtime() -> None:

@@ -17,6 +17,7 @@ import families_fold  # noqa: F401
 import families_integerize  # noqa: F401
 import families_lower  # noqa: F401
 import families_move  # noqa: F401
+import families_order  # noqa: F401
 import families_other  # noqa: F401
 import families_passage  # noqa: F401
 import families_spatial  # noqa: F401

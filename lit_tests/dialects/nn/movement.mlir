@@ -32,6 +32,17 @@ func.func @picks(%x: tensor<2x5xf32>, %i: tensor<3x?xi64>, %c: tensor<2x1xi1>, %
   return
 }
 
+// CHECK-LABEL: @orders
+func.func @orders(%x: tensor<?x5xf32>, %q: tensor<2x5x!quant.uniform<i8:f32, 0.5>>) {
+  // CHECK: nn.compare %x, %x mode le : (tensor<?x5xf32>, tensor<?x5xf32>) -> tensor<?x5xi1>
+  %0 = nn.compare %x, %x mode le : (tensor<?x5xf32>, tensor<?x5xf32>) -> tensor<?x5xi1>
+  // CHECK: nn.arg_max %x axis -1 keepdims false : (tensor<?x5xf32>) -> tensor<?xi64>
+  %1 = nn.arg_max %x axis -1 keepdims false : (tensor<?x5xf32>) -> tensor<?xi64>
+  // CHECK: nn.arg_min %q last true : (tensor<2x5x!quant.uniform<i8:f32, 5.000000e-01>>) -> tensor<1x5xi64>
+  %2 = nn.arg_min %q last true : (tensor<2x5x!quant.uniform<i8:f32, 0.5>>) -> tensor<1x5xi64>
+  return
+}
+
 // CHECK-LABEL: @space
 func.func @space(%x: tensor<1x8x?x4xf32>) {
   // CHECK: nn.depth_to_space %x block 2 : (tensor<1x8x?x4xf32>) -> tensor<1x2x?x8xf32>

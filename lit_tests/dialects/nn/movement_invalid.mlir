@@ -78,3 +78,43 @@ func.func @update_of_another_scale(%x: tensor<2x5x!quant.uniform<i8:f32, 0.5>>, 
   %0 = nn.insert %x, %u starts [1, 0] steps [1, 1] : (tensor<2x5x!quant.uniform<i8:f32, 0.5>>, tensor<1x5x!quant.uniform<i8:f32, 0.25>>) -> tensor<2x5x!quant.uniform<i8:f32, 0.5>>
   return
 }
+
+// -----
+
+func.func @mode(%x: tensor<2xf32>) {
+  // expected-error @+1 {{unknown mode 'less' (one of eq, ne, lt, le, gt, ge)}}
+  %0 = nn.compare %x, %x mode less : (tensor<2xf32>, tensor<2xf32>) -> tensor<2xi1>
+  return
+}
+
+// -----
+
+func.func @bits(%x: tensor<2xf32>) {
+  // expected-error @+1 {{gives i1, not i8}}
+  %0 = nn.compare %x, %x mode lt : (tensor<2xf32>, tensor<2xf32>) -> tensor<2xi8>
+  return
+}
+
+// -----
+
+func.func @unlike(%x: tensor<2x!quant.uniform<i8:f32, 0.5>>, %y: tensor<2x!quant.uniform<i8:f32, 0.25>>) {
+  // expected-error @+1 {{cannot compare these codes: operands have different qparams}}
+  %0 = nn.compare %x, %y mode lt : (tensor<2x!quant.uniform<i8:f32, 0.5>>, tensor<2x!quant.uniform<i8:f32, 0.25>>) -> tensor<2xi1>
+  return
+}
+
+// -----
+
+func.func @codes_and_floats(%x: tensor<2x!quant.uniform<i8:f32, 0.5>>, %y: tensor<2xf32>) {
+  // expected-error @+1 {{compares codes with floats}}
+  %0 = nn.compare %x, %y mode lt : (tensor<2x!quant.uniform<i8:f32, 0.5>>, tensor<2xf32>) -> tensor<2xi1>
+  return
+}
+
+// -----
+
+func.func @across_scales(%x: tensor<2x!quant.uniform<i8:f32:0, {0.5, 0.25}>>) {
+  // expected-error @+1 {{takes no input quantized along dimension 0}}
+  %0 = nn.arg_max %x : (tensor<2x!quant.uniform<i8:f32:0, {0.5, 0.25}>>) -> tensor<1xi64>
+  return
+}

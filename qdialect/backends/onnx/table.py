@@ -11,6 +11,7 @@ from qdialect.backends.onnx import nodes
 from qdialect.backends.onnx.fully_connected import fully_connected, is_transposed_weight
 from qdialect.backends.onnx.indexing import INDEXING
 from qdialect.backends.onnx.kernels import DIRECT, Version, runs_on
+from qdialect.backends.onnx.ordering import ORDERING
 from qdialect.backends.onnx.plain import PLAIN, Call, Writer
 from qdialect.backends.onnx.qoperator import is_absorbed, write_kernel
 from qdialect.backends.onnx.reduction import REDUCTIONS
@@ -33,7 +34,7 @@ OTHERS: Mapping[str, Callable[[Any, Any], None]] = {
     "builtin.unrealized_conversion_cast": nodes.write_conversion,
 }
 
-FLOAT: Mapping[str, Writer] = {**PLAIN, **INDEXING, **REDUCTIONS}
+FLOAT: Mapping[str, Writer] = {**PLAIN, **INDEXING, **ORDERING, **REDUCTIONS}
 """How each float op is written; `nn.fully_connected` is in `fully_connected.py`."""
 
 RENAMES = frozenset({"nn.constant", "quant.scast", "builtin.unrealized_conversion_cast"})
@@ -102,7 +103,8 @@ def _write_float(exporter: Exporter, op: Operation, key: str, output: str) -> No
 
 
 def _is_direct(op: Operation, runtime: Version) -> bool:
-    """A movement op, or a max pool, between equal qparams of a storage it runs on."""
+    """An op that moves or picks elements, or tells their order, between equal qparams of a
+    storage it runs on."""
     storages = DIRECT.get(op.name)
     behavior = BY_NAME.get(op.name)
     data = [
@@ -110,7 +112,12 @@ def _is_direct(op: Operation, runtime: Version) -> bool:
         for i, v in enumerate(op.operands)
         if behavior is None or behavior.operand_port(i).rule is not Rule.PLAIN
     ]
-    elements = [quant_element(v.type) for v in (*data, *op.results)]
+    data += [
+        v
+        for i, v in enumerate(op.results)
+        if behavior is None or behavior.result_port(i).rule is not Rule.PLAIN
+    ]
+    elements = [quant_element(v.type) for v in data]
     if storages is None or any(element is None for element in elements):
         return False
     known = [element.qparams for element in elements if element is not None]

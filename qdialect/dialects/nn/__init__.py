@@ -14,6 +14,7 @@ from qdialect.dialects.nn import (
     interpolation,
     movement,
     normalization,
+    ordering,
     pooling,
     reduction,
     spatial_movement,
@@ -84,6 +85,7 @@ from qdialect.dialects.nn.movement import (
     TransposeOp,
 )
 from qdialect.dialects.nn.normalization import BatchNormOp, LayerNormOp, LrnOp, SoftmaxOp
+from qdialect.dialects.nn.ordering import ArgMaxOp, ArgMinOp, CompareOp
 from qdialect.dialects.nn.pooling import (
     AVERAGE_POOLS,
     GLOBAL_AVERAGE_POOLS,
@@ -128,6 +130,7 @@ NN = Dialect(
         *interpolation.OPS,
         *movement.OPS,
         *normalization.OPS,
+        *ordering.OPS,
         *pooling.OPS,
         *reduction.OPS,
         *spatial_movement.OPS,
@@ -147,6 +150,8 @@ __all__ = [
     "TRANSPOSED",
     "AbsOp",
     "AddOp",
+    "ArgMaxOp",
+    "ArgMinOp",
     "AveragePoolOp",
     "AvgPool1DOp",
     "AvgPool2DOp",
@@ -155,6 +160,7 @@ __all__ = [
     "BlobAttr",
     "CeilOp",
     "ClipOp",
+    "CompareOp",
     "ConcatOp",
     "ConstantOp",
     "Conv1DOp",

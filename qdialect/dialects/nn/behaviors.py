@@ -18,14 +18,13 @@ from qdialect.dialects.nn import behaviors_sums as sums
 from qdialect.dialects.nn.base import shape_of
 from qdialect.dialects.nn.behaviors_functions import FUNCTIONS, AffineOf, prelu
 from qdialect.dialects.nn.behaviors_movement import MOVEMENT, values
+from qdialect.dialects.nn.behaviors_ordering import ORDERING, broadcasts
 from qdialect.dialects.nn.behaviors_reduction import REDUCTIONS
 from qdialect.dialects.nn.behaviors_resize import RESIZE_LINEAR
 from qdialect.dialects.quant import quant_element
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
-
-    from qdialect.qparams.maps import IndexMap
 
 
 # -- order-preserving -----------------------------------------------------
@@ -69,13 +68,6 @@ def _padding_level(op: Operation) -> list[float]:
     return []
 
 
-def _broadcasts(op: Operation) -> list[IndexMap]:
-    """How the parameters of each operand lie along the result: numpy broadcasting."""
-    from qdialect.qparams.maps import Broadcast
-
-    return [Broadcast(shape_of(op.results[0]))] * len(op.operands)
-
-
 def _at_least(op: Operation, constants: Sequence[Fraction | None]) -> Bounds:
     return next(c for c in constants if c is not None), None
 
@@ -105,7 +97,7 @@ def _extremum(
         name,
         (Port("lhs", Rule.TIED, axes=None), Port("rhs", Rule.TIED, axes=None)),
         (Port("result", Rule.TIED, axes=None),),
-        carries=_broadcasts,
+        carries=broadcasts,
         order_preserving=True,
         chooses=chooses,
         elementwise=True,
@@ -390,6 +382,7 @@ BEHAVIORS: tuple[Behavior, ...] = (
         transcendental=sums.lrn,
     ),
     *REDUCTIONS,
+    *ORDERING,
     RESIZE_LINEAR,
     *MOVEMENT,
 )

@@ -50,7 +50,7 @@ def verify_declared(op: Operation, behavior: Behavior) -> None:
         raise VerifyException(
             f"'{op.name}' op mixes expressed types {', '.join(sorted(expressed))}"
         )
-    if behavior.is_tied and not behavior.mixes:
+    if (behavior.is_tied or behavior.tells_order) and not behavior.mixes:
         _verify_tied(op, behavior)
     if behavior.accumulator:
         _verify_bias(op, behavior.accumulator)
@@ -62,7 +62,11 @@ def _verify_float(op: Operation, behavior: Behavior) -> None:
         for i, v in enumerate(op.operands)
         if behavior.operand_port(i).rule is not Rule.PLAIN
     }
-    kinds |= {tensor_type(result).element_type for result in op.results}
+    kinds |= {
+        tensor_type(result).element_type
+        for i, result in enumerate(op.results)
+        if behavior.result_port(i).rule is not Rule.PLAIN
+    }
     if len(kinds) > 1:
         shown = ", ".join(sorted(str(kind) for kind in kinds))
         raise VerifyException(f"'{op.name}' op mixes element types {shown}")
@@ -100,7 +104,11 @@ def _verify_tied(op: Operation, behavior: Behavior) -> None:
     tied = [v for i, v in enumerate(op.operands) if behavior.operand_port(i).rule is Rule.TIED]
     elements = [quant_element(v.type) for v in tied]
     operands = [e.qparams for e in elements if e is not None]
+    if behavior.tells_order:
+        _verify_comparable(op, behavior, operands, len(tied))
     for index, value in enumerate(op.results):
+        if behavior.result_port(index).rule is not Rule.TIED:
+            continue
         result = quant_element(value.type)
         if result is None or len(operands) != len(tied):
             raise VerifyException(
@@ -118,6 +126,16 @@ def _verify_tied(op: Operation, behavior: Behavior) -> None:
                 f"'{op.name}' op result must be quantized as {UniformType(expected)}, "
                 f"but is {result}"
             )
+
+
+def _verify_comparable(
+    op: Operation, behavior: Behavior, operands: list[QParams], tied: int
+) -> None:
+    if len(operands) != tied:
+        raise VerifyException(f"'{op.name}' op compares codes with floats")
+    found = carry_down(op, behavior, operands)
+    if isinstance(found, Illegal):
+        raise VerifyException(f"'{op.name}' op cannot compare these codes: {found.reason}")
 
 
 def canonical(qparams: QParams, value: SSAValue) -> QParams:

@@ -1,0 +1,61 @@
+"""Comparisons, and where the extreme elements are."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from xdsl.ir import SSAValue
+
+from qdialect.dialects import nn
+from qdialect.dialects.quant import element_type
+from qdialect.frontends.onnx.compute import Rule
+from qdialect.frontends.onnx.movement import movable
+from qdialect.frontends.onnx.node import Node
+
+if TYPE_CHECKING:
+    from qdialect.frontends.onnx.importer import Importer
+
+Results = list[SSAValue] | None
+
+
+def compare(mode: str) -> Rule:
+    """A comparison of floats, or of quantized values of one encoding."""
+
+    def rule(imp: Importer, node: Node) -> Results:
+        names = node.inputs
+        if imp.opset < 7 or any(movable(imp, name) is None for name in names):
+            return None
+        if len({element_type(imp.type_of(name)) for name in names}) != 1:
+            return None
+        operands = [imp.value(name) for name in names]
+        return [imp.build(nn.CompareOp, *operands, output=node.output(0), mode=mode)]
+
+    return rule
+
+
+def negation(imp: Importer, node: Node) -> Results:
+    """`Not` of an equality (of an order it would say something else about NaN)."""
+    name = node.input(0)
+    owner = imp.values[name].owner if name in imp.values else None
+    if not isinstance(owner, nn.CompareOp):
+        return None
+    mode = {"eq": "ne", "ne": "eq"}.get(owner.mode.data)
+    if mode is None:
+        return None
+    operands = (owner.lhs, owner.rhs)
+    return [imp.build(nn.CompareOp, *operands, output=node.output(0), mode=mode)]
+
+
+def place(kind: type[Any]) -> Rule:
+    """`ArgMax` or `ArgMin`."""
+
+    def rule(imp: Importer, node: Node) -> Results:
+        shape = movable(imp, node.input(0))
+        axis = int(node.get("axis", 0))
+        if not shape or not -len(shape) <= axis < len(shape) or shape[axis] == 0:
+            return None
+        keep, last = bool(node.get("keepdims", 1)), bool(node.get("select_last_index", 0))
+        x = imp.value(node.input(0))
+        return [imp.build(kind, x, output=node.output(0), axis=axis, keepdims=keep, last=last)]
+
+    return rule
