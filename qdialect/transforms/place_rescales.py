@@ -84,15 +84,18 @@ class PlaceRescales(ModulePass):
         session.analyses.clear()
         model = Model(session, op, level, self.accuracy)
         before = model.problem.cost(model.start)
+        gains = True
         while True:
             start = model.start
             solution = solve(model.problem, start, use_solver=self.solver)
-            if list(solution.states) == start and not model.folds:
+            if not gains or (list(solution.states) == start and not model.folds):
                 break
+            cost = model.problem.cost(start)
             self._commit(session, model, solution)
             session.analyses.clear()
             # Rescales that have become one may now pass what neither could.
             model = Model(session, op, level, self.accuracy)
+            gains = model.problem.cost(model.start) < cost
         session.analyses.clear()
         placement = Placement(before, solution, model.estimated)
         if before or model.variables:

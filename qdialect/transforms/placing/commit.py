@@ -265,13 +265,15 @@ class Commit:
         user: Operation,
     ) -> SSAValue:
         """The rescales from one state of a value to another, the one there is nearest."""
-        start = made
+        chain = self.model.prices.chain
+        cost, links = chain(ladder, made, state, steps)
         for k in range(state - 1, made, -1):
             known = self._made.get((ladder.value, ladder.rung(k - 1, steps)))
-            if known is not None:
-                start, new = k, known
-                break
-        _, links = self.model.prices.chain(ladder, start, state, steps)
+            if known is None:
+                continue
+            rest, fewer = chain(ladder, k, state, steps)
+            if rest < cost:  # else from where it is made, whichever use comes first
+                cost, links, new = rest, fewer, known
         before = _in_block_of(ladder.value, user)
         for link in links:
             kind = self._kind(ladder, link.end, steps)
