@@ -243,6 +243,8 @@ def _bind(
             code="bad-input",
         )
     return [
-        check_input(np.asarray(array), kind, name, evaluation)
+        array
+        if isinstance(kind, OpaqueType)  # a sequence, which only ONNX nodes read
+        else check_input(np.asarray(array), kind, name, evaluation)
         for array, kind, name in zip(inputs, types, names, strict=True)
     ]

@@ -6,6 +6,8 @@
 | bf16 | float32 holding bf16 values |
 | any float, `floats="real"` | float64 |
 | i1 | bool |
+| other floats of 8 bits or less | uint8, their bits |
+| strings of ONNX | object |
 | iN, uiN, index | the smallest int / uint dtype of N bits or more |
 | `!quant.uniform` | its stored integers, signed or unsigned as its storage, likewise |
 | `!quant.uniform` of floats or a table | codes, see `codes` |
@@ -33,6 +35,7 @@ from xdsl.ir import Attribute, Operation
 
 from qdialect.dialects.nn import ConstantOp, constant_array
 from qdialect.dialects.nn.shapes import DYNAMIC, Shape, compatible
+from qdialect.dialects.onnx import STRING
 from qdialect.dialects.quant import UniformType, element_type
 from qdialect.dialects.verifier import op_where
 from qdialect.errors import InputError, UnsupportedError, Where
@@ -49,6 +52,9 @@ Floats = Literal["ieee", "real"]
 with scales in float64, as an approximation of real arithmetic."""
 
 _FLOATS = {"f64": np.float64, "f32": np.float32, "f16": np.float16, "bf16": np.float32}
+_SMALL_FLOATS = frozenset(
+    ("f8E4M3FN", "f8E4M3FNUZ", "f8E5M2", "f8E5M2FNUZ", "f8E8M0FNU", "f4E2M1FN")
+)
 _BF16_PRECISION, _BF16_MIN_EXPONENT = 8, -126
 
 
@@ -84,6 +90,10 @@ def runtime_dtype(type: Attribute, floats: Floats = "ieee") -> np.dtype[Any]:
         signed = integer.signedness.data is not Signedness.UNSIGNED
         return integer_dtype(integer.width.data, signed)
     name = str(element)
+    if element == STRING:
+        return np.dtype(object)
+    if name in _SMALL_FLOATS:
+        return np.dtype(np.uint8)
     if name not in _FLOATS:
         raise UnsupportedError(f"values of type {element} cannot be interpreted")
     return np.dtype(np.float64 if floats == "real" else _FLOATS[name])
@@ -157,6 +167,8 @@ def check_input(array: Array, type: Attribute, name: str, evaluation: Evaluation
         ):
             raise bad(f"holds integers outside the storage bounds [{storage.min}, {storage.max}]")
         return array.astype(dtype, copy=False)
+    if dtype.kind == "O" and array.dtype.kind in "OU":
+        return array.astype(object)
     accepted = array.dtype == dtype or (evaluation.floats == "real" and array.dtype.kind == "f")
     if not accepted or (dtype.kind == "f") != (array.dtype.kind == "f"):
         raise bad(f"has dtype {array.dtype}, but its type is {type}")

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from os import PathLike, fspath
 from typing import TYPE_CHECKING, Any
 
-from xdsl.dialects.builtin import DictionaryAttr
+from xdsl.dialects.builtin import AnyFloat, DictionaryAttr
 from xdsl.ir import Operation, SSAValue
 
 from qdialect.backends.onnx.graph import node_attribute
@@ -92,6 +92,44 @@ def evaluate_node(
     the `onnx` package where the runtime has no kernel.  `store` holds its large
     attributes.  QError (`cannot-evaluate`) when neither runs it.
     """
+    operands = [_as_onnx(a, v) for a, v in zip(operands, op.operands, strict=True)]
+    return [_as_held(a, v) for a, v in zip(_run_node(op, operands, store), op.results, strict=True)]
+
+
+def _as_onnx(array: NDArray[Any], value: SSAValue) -> NDArray[Any]:
+    """An operand as the interpreter holds it (`qdialect.interpreter.values`), as numpy
+    has the ONNX type: bf16 is held in f32, narrow types one to a byte."""
+    dtype = _dtype(value)
+    if dtype is None or not hasattr(array, "dtype") or array.dtype == dtype:
+        return array
+    return array.view(dtype) if _is_bits(value) else array.astype(dtype)
+
+
+def _as_held(array: NDArray[Any], value: SSAValue) -> NDArray[Any]:
+    """The inverse of `_as_onnx`."""
+    import numpy as np
+
+    dtype = _dtype(value)
+    if dtype is None or dtype.isbuiltin == 1 or array.dtype != dtype:
+        return array.astype(object) if dtype == np.dtype(object) else array
+    if _is_bits(value):
+        return array.view(np.uint8)
+    name = dtype.name
+    return array.astype(np.float32 if name[0] == "b" else np.uint8 if name[0] == "u" else np.int8)
+
+
+def _dtype(value: SSAValue) -> Any:
+    code = DATA_TYPES.get(element_type(value.type)) if is_tensor(value.type) else None
+    return None if code is None else package("onnx.helper").tensor_dtype_to_np_dtype(code)
+
+
+def _is_bits(value: SSAValue) -> bool:
+    """Whether the interpreter holds the bits of a small float."""
+    element = element_type(value.type)
+    return isinstance(element, AnyFloat) and element.bitwidth <= 8
+
+
+def _run_node(op: NodeOp, operands: Sequence[NDArray[Any]], store: BlobStore) -> list[NDArray[Any]]:
     model = _one_node(op, operands, store)
     feeds = {entry.name: array for entry, array in zip(model.graph.input, operands, strict=True)}
     try:

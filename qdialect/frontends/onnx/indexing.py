@@ -117,9 +117,9 @@ def depth_to_space(imp: Importer, node: Node) -> Results:
 
 
 def space_to_depth(imp: Importer, node: Node) -> Results:
-    """`SpaceToDepth`."""
+    """`SpaceToDepth`, blocks first in the new channels."""
     shape = movable(imp, node.input(0))
-    if shape is None or len(shape) != 4:
+    if shape is None or len(shape) != 4 or node.get("mode", "DCR") != "DCR":
         return None
     x, block = imp.value(node.input(0)), node.get("blocksize", 1)
     return [imp.build(nn.SpaceToDepthOp, x, output=node.output(0), block=block)]
