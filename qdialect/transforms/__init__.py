@@ -131,6 +131,12 @@ def _entries() -> tuple[PassEntry, ...]:
             (*_RULES, ("ops", "str", "all", "which composites, joined by +; default all")),
         ),
         PassEntry(
+            "raise-composites",
+            "make composite ops of their pieces: biases, swish, gelu, softmax, layer norm",
+            f"{here}.raise_composites:RaiseComposites",
+            _RULES,
+        ),
+        PassEntry(
             "quantization-boundary",
             "list where integers become floats and back, as remarks B1 to B7",
             f"{here}.quantization_boundary:QuantizationBoundary",

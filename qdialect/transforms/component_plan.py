@@ -35,7 +35,6 @@ from qdialect.dialects.nn.components import Components, Pieces
 from qdialect.dialects.quant import (
     RescaleOp,
     UniformType,
-    element_type,
     quant_element,
     with_element,
 )
@@ -50,7 +49,6 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 _MAX = 2**31 - 1
-_DTYPES = {"f16": "f2", "f64": "f8"}
 
 
 class Unplannable(Exception):
@@ -70,8 +68,6 @@ class Plan(Pieces):
     rounding: Rounding
     ops: list[Operation] = field(default_factory=list[Operation])
     result: SSAValue | None = None
-    #: whether the float type lacks a number that the declaration asks for
-    rounds_constants: bool = False
     #: values that are accumulators, and what bounds their codes
     sums: dict[SSAValue, int] = field(default_factory=dict[SSAValue, int])
 
@@ -105,10 +101,9 @@ class Plan(Pieces):
         return value
 
     def constant(self, array: NDArray[np.float64]) -> SSAValue:
-        numbers = array.astype(_DTYPES.get(self._expressed(), "f4")).astype("f8")
-        self.rounds_constants |= bool((numbers != array).any())
         if not self.quantized:
             return super().constant(array)
+        numbers = self.rounded(array, self._expressed()).astype("f8")
         return self.emit(_exact_constant(numbers, self._expressed(), self.session))
 
     def plain(self, value: SSAValue) -> SSAValue:
@@ -213,7 +208,8 @@ class Plan(Pieces):
 
     def _expressed(self) -> str:
         params = qparams_of(self.op.results[0])
-        return params.expressed if params else str(element_type(self.op.results[0].type))
+        assert params is not None
+        return params.expressed
 
 
 def plan_pieces(
@@ -269,6 +265,16 @@ def _largest_sum(session: QContext, op: Operation, behavior: Behavior, acc: Accu
     if found is None:
         return _MAX + 1
     return max((int(each.largest) for each in found.channels), default=0)
+
+
+def is_accumulator(op: Operation, session: QContext) -> bool:
+    """Whether a contraction of codes gives its products' sum as it is, in 32 bits."""
+    behavior = session.behaviors.get(op)
+    acc = None if behavior is None else behavior.accumulator
+    if behavior is None or acc is None or not all(map(qparams_of, op.operands[:2])):
+        return False
+    exact = qparams_of(op.results[0]) == _sum_qparams(op, acc)
+    return exact and _largest_sum(session, op, behavior, acc) <= _MAX
 
 
 def _sum_of_elements(session: QContext, op: Operation, behavior: Behavior) -> tuple[int, QParams]:

@@ -36,6 +36,7 @@ DOCUMENTED = [
     "form-tables",
     "type-accumulators",
     "lower-composites",
+    "raise-composites",
     "reencode-storage",
 ]
 

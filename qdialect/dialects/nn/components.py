@@ -68,6 +68,8 @@ class Pieces:
     store: BlobStore
     keys: Mapping[str, tuple[str, ...]]
     values: dict[str, SSAValue] = field(default_factory=dict[str, SSAValue])
+    #: whether the float type lacks a number that the declaration asks for
+    rounds_constants: bool = False
 
     def add(self, role: str, piece: NNOp) -> SSAValue:
         """A piece; its result by `role`."""
@@ -92,8 +94,14 @@ class Pieces:
     def constant(self, array: NDArray[np.float64]) -> SSAValue:
         """A constant of the element type of the op's first operand."""
         element = tensor_type(self.op.operands[0]).element_type
-        dtype = {"f16": "f2", "f64": "f8"}.get(str(element), "f4")
-        return self.emit(make_constant(array.astype(dtype), element, self.store))
+        numbers = self.rounded(array, str(element))
+        return self.emit(make_constant(numbers, element, self.store))
+
+    def rounded(self, array: NDArray[np.float64], element: str) -> NDArray[np.floating]:
+        """Numbers as a float type has them."""
+        numbers = array.astype({"f16": "f2", "f64": "f8"}.get(element, "f4"))
+        self.rounds_constants |= bool((numbers != array).any())
+        return numbers
 
     def number(self, value: float) -> SSAValue:
         """A scalar, see `constant`."""

@@ -1,0 +1,181 @@
+// RUN: qopt-opt %s -p 'raise-composites{numerics=ties}' --remarks --verify-diagnostics | filecheck %s
+// RUN: qopt-opt %s -p 'raise-composites{numerics=ties},lower-composites{numerics=ties},raise-composites{numerics=ties}' > %t.again
+// RUN: filecheck %s < %t.again
+
+// What lower-composites writes, and what exporters write, as composites.
+
+!x = tensor<3x4xf32>
+!w = tensor<2x4xf32>
+!b = tensor<2xf32>
+!y = tensor<3x2xf32>
+!i8 = !quant.uniform<i8:f32, 0.5>
+!u8 = !quant.uniform<u8:f32, 0.25>
+
+// CHECK-LABEL: func.func @bias(
+// CHECK-NEXT: nn.fully_connected %{{.*}}, %{{.*}}, %{{.*}} {nn.key = "fc"}
+// CHECK-NEXT: return
+func.func @bias(%x: !x, %w: !w, %b: !b) -> !y {
+  // DOC-BEFORE
+  %0 = nn.fully_connected %x, %w {nn.key = "fc/matmul"} : (!x, !w) -> !y
+  // expected-remark@+1 {{raise-bias fired, exact}}
+  %1 = nn.add %0, %b {nn.key = "fc"} : (!y, !b) -> !y
+  // DOC-AFTER
+  //   %1 = nn.fully_connected %x, %w, %b {nn.key = "fc"} : (!x, !w, !b) -> !y
+  // DOC-END
+  func.return %1 : !y
+}
+
+// The qparams of the pieces are those of its roles.
+// CHECK-LABEL: func.func @component_qparams(
+// CHECK-NEXT: nn.fully_connected {{.*}} {nn.qparams = {bias_add = !quant.uniform<u8:f32, 2.500000e-01>, matmul = !quant.uniform<i8:f32, 5.000000e-01>}}
+// CHECK-NEXT: return
+func.func @component_qparams(%x: !x, %w: !w, %b: !b) -> !y {
+  %0 = nn.fully_connected %x, %w {nn.qparams = {result = !i8}} : (!x, !w) -> !y
+  // expected-remark@+1 {{raise-bias fired, exact}}
+  %1 = nn.add %b, %0 {nn.qparams = {result = !u8}} : (!b, !y) -> !y
+  func.return %1 : !y
+}
+
+// CHECK-LABEL: func.func @matmul(
+// CHECK: nn.constant dense<{{.*}}> : tensor<2x4xf32>
+// CHECK-NEXT: nn.fully_connected {{.*}} {nn.key = "add"} : (tensor<?x4xf32>, tensor<2x4xf32>, tensor<2xf32>) -> tensor<?x2xf32>
+// CHECK-NEXT: return
+func.func @matmul(%x: tensor<?x4xf32>) -> tensor<?x2xf32> {
+  %w = nn.constant dense<[[1.0, 2.0], [3.0, 4.0], [5.0, 6.0], [7.0, 8.0]]> : tensor<4x2xf32> : tensor<4x2xf32>
+  %b = nn.constant dense<[1.0, 2.0]> : tensor<2xf32> : tensor<2xf32>
+  // expected-remark@+1 {{matmul-to-fully-connected fired, exact}}
+  %0 = nn.matmul %x, %w {nn.key = "matmul"} : (tensor<?x4xf32>, tensor<4x2xf32>) -> tensor<?x2xf32>
+  // expected-remark@+1 {{raise-bias fired, exact}}
+  %1 = nn.add %0, %b {nn.key = "add"} : (tensor<?x2xf32>, tensor<2xf32>) -> tensor<?x2xf32>
+  func.return %1 : tensor<?x2xf32>
+}
+
+// CHECK-LABEL: func.func @matmul_of_values(
+// CHECK-NEXT: nn.matmul
+// CHECK-NEXT: nn.add
+// CHECK-NEXT: return
+func.func @matmul_of_values(%x: !x, %w: tensor<4x2xf32>, %b: !b) -> !y {
+  // expected-remark@+1 {{[weight]: the weight or the bias is no constant}}
+  %0 = nn.matmul %x, %w : (!x, tensor<4x2xf32>) -> !y
+  %1 = nn.add %0, %b : (!y, !b) -> !y
+  func.return %1 : !y
+}
+
+// On codes: the product is the accumulator, so that nothing is rounded in between.
+// CHECK-LABEL: func.func @convolution(
+// CHECK: nn.conv2d %{{[a-z0-9]+}}, %{{[a-z0-9]+}}, %{{[a-z0-9]+}} {nn.key = "c"} : {{.*}} -> tensor<1x2x4x4x!quant.uniform<u8:f32, 2.500000e-01>>
+// CHECK-NEXT: return
+func.func @convolution(%x: tensor<1x3x4x4x!i8>, %w: tensor<2x3x1x1x!quant.uniform<i8:f32:0, {0.5, 1.0}>>, %b: tensor<2x!quant.uniform<i32:f32:0, {0.25, 0.5}>>) -> tensor<1x2x4x4x!u8> {
+  %0 = nn.conv2d %x, %w {nn.key = "c/conv"} : (tensor<1x3x4x4x!i8>, tensor<2x3x1x1x!quant.uniform<i8:f32:0, {0.5, 1.0}>>) -> tensor<1x2x4x4x!quant.uniform<i32:f32:1, {0.25, 0.5}>>
+  %1 = nn.unsqueeze %b axes [1, 2] : (tensor<2x!quant.uniform<i32:f32:0, {0.25, 0.5}>>) -> tensor<2x1x1x!quant.uniform<i32:f32:0, {0.25, 0.5}>>
+  // expected-remark@+1 {{raise-bias fired, exact}}
+  %2 = nn.add %0, %1 {nn.key = "c"} : (tensor<1x2x4x4x!quant.uniform<i32:f32:1, {0.25, 0.5}>>, tensor<2x1x1x!quant.uniform<i32:f32:0, {0.25, 0.5}>>) -> tensor<1x2x4x4x!u8>
+  func.return %2 : tensor<1x2x4x4x!u8>
+}
+
+// CHECK-LABEL: func.func @rounded_product(
+// CHECK-NEXT: nn.fully_connected
+// CHECK-NEXT: nn.add
+// CHECK-NEXT: return
+func.func @rounded_product(%x: tensor<3x4x!i8>, %w: tensor<2x4x!i8>, %b: tensor<2x!u8>) -> tensor<3x2x!u8> {
+  %0 = nn.fully_connected %x, %w : (tensor<3x4x!i8>, tensor<2x4x!i8>) -> tensor<3x2x!i8>
+  // expected-remark@+1 {{[rounded]: the product is rounded before the bias is added}}
+  %1 = nn.add %0, %b : (tensor<3x2x!i8>, tensor<2x!u8>) -> tensor<3x2x!u8>
+  func.return %1 : tensor<3x2x!u8>
+}
+
+// CHECK-LABEL: func.func @product_used_twice(
+// CHECK-NEXT: nn.fully_connected
+// CHECK-NEXT: nn.add
+// CHECK-NEXT: return
+func.func @product_used_twice(%x: !x, %w: !w, %b: !b) -> (!y, !y) {
+  %0 = nn.fully_connected %x, %w : (!x, !w) -> !y
+  // expected-remark@+1 {{[multi-use]: the product is also used without the bias}}
+  %1 = nn.add %0, %b : (!y, !b) -> !y
+  func.return %0, %1 : !y, !y
+}
+
+// A residual is no bias.
+// CHECK-LABEL: func.func @residual(
+// CHECK-NEXT: nn.fully_connected
+// CHECK-NEXT: nn.add
+// CHECK-NEXT: return
+func.func @residual(%x: !x, %w: !w, %b: !y) -> !y {
+  %0 = nn.fully_connected %x, %w : (!x, !w) -> !y
+  // expected-remark@+1 {{[shape]: what is added is not one number per output channel}}
+  %1 = nn.add %0, %b : (!y, !y) -> !y
+  func.return %1 : !y
+}
+
+// Factors in any order.
+// CHECK-LABEL: func.func @swish(
+// CHECK-NEXT: nn.swish {{.*}} {nn.key = "mul"}
+// CHECK-NEXT: return
+func.func @swish(%x: !x) -> !x {
+  %0 = nn.sigmoid %x : (!x) -> !x
+  // expected-remark@+1 {{raise-function fired, exact}}
+  %1 = nn.mul %0, %x {nn.key = "mul"} : (!x, !x) -> !x
+  func.return %1 : !x
+}
+
+// CHECK-LABEL: func.func @gate_used_twice(
+// CHECK-NEXT: nn.sigmoid
+// CHECK-NEXT: nn.mul
+// CHECK-NEXT: return
+func.func @gate_used_twice(%x: !x) -> (!x, !x) {
+  %0 = nn.sigmoid %x : (!x) -> !x
+  // expected-remark@+1 {{[multi-use]: a piece of 'nn.swish' is also used elsewhere}}
+  %1 = nn.mul %0, %x : (!x, !x) -> !x
+  func.return %0, %1 : !x, !x
+}
+
+// As PyTorch exports it: a division by sqrt(2), and the half comes last.
+// CHECK-LABEL: func.func @gelu(
+// CHECK: nn.gelu {{.*}} {nn.key = "last"}
+// CHECK-NEXT: return
+func.func @gelu(%x: !x) -> !x {
+  %root = nn.constant dense<1.41421354> : tensor<f32> : tensor<f32>
+  %one = nn.constant dense<1.0> : tensor<f32> : tensor<f32>
+  %half = nn.constant dense<0.5> : tensor<f32> : tensor<f32>
+  %0 = nn.div %x, %root : (!x, tensor<f32>) -> !x
+  %1 = nn.erf %0 : (!x) -> !x
+  %2 = nn.add %1, %one : (!x, tensor<f32>) -> !x
+  %3 = nn.mul %x, %2 : (!x, !x) -> !x
+  // expected-remark@+1 {{raise-function fired, ties}}
+  %4 = nn.mul %3, %half {nn.key = "last"} : (!x, tensor<f32>) -> !x
+  func.return %4 : !x
+}
+
+// CHECK-LABEL: func.func @no_gelu(
+// CHECK-NOT: nn.gelu
+// CHECK: return
+func.func @no_gelu(%x: !x) -> !x {
+  %root = nn.constant dense<1.5> : tensor<f32> : tensor<f32>
+  %one = nn.constant dense<1.0> : tensor<f32> : tensor<f32>
+  %half = nn.constant dense<0.5> : tensor<f32> : tensor<f32>
+  %0 = nn.div %x, %root : (!x, tensor<f32>) -> !x
+  %1 = nn.erf %0 : (!x) -> !x
+  %2 = nn.add %1, %one : (!x, tensor<f32>) -> !x
+  %3 = nn.mul %x, %2 : (!x, !x) -> !x
+  %4 = nn.mul %3, %half : (!x, tensor<f32>) -> !x
+  func.return %4 : !x
+}
+
+// As exporters wrote it before there was the op: a power for the square.
+// CHECK-LABEL: func.func @layer_norm(
+// CHECK: nn.layer_norm {{.*}} epsilon 0.125 {nn.key = "ln"}
+// CHECK-NEXT: return
+func.func @layer_norm(%x: !x, %s: tensor<4xf32>, %b: tensor<4xf32>) -> !x {
+  %e = nn.constant dense<0.125> : tensor<f32> : tensor<f32>
+  %0 = nn.reduce_mean %x axes [-1] : (!x) -> tensor<3x1xf32>
+  %1 = nn.sub %x, %0 : (!x, tensor<3x1xf32>) -> !x
+  %2 = nn.pow %1 exponent 2.0 : (!x) -> !x
+  %3 = nn.reduce_mean %2 axes [1] : (!x) -> tensor<3x1xf32>
+  %4 = nn.add %3, %e : (tensor<3x1xf32>, tensor<f32>) -> tensor<3x1xf32>
+  %5 = nn.sqrt %4 : (tensor<3x1xf32>) -> tensor<3x1xf32>
+  %6 = nn.div %1, %5 : (!x, tensor<3x1xf32>) -> !x
+  %7 = nn.mul %6, %s : (!x, tensor<4xf32>) -> !x
+  // expected-remark@+1 {{raise-function fired, exact}}
+  %8 = nn.add %7, %b {nn.key = "ln"} : (!x, tensor<4xf32>) -> !x
+  func.return %8 : !x
+}

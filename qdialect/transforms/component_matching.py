@@ -1,0 +1,196 @@
+"""Finding the pieces of a composite op in a graph: its declaration is the pattern.
+
+The pieces of a probe (the op on values that stand for anything) are written aside and held
+against the ops above a value. Addition and multiplication commute; a product is the same in
+any order of its factors, with x^2 for x * x and x / c for x * (1 / c).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import permutations
+from typing import Any
+
+from xdsl.ir import Block, BlockArgument, Operation, SSAValue
+from xdsl.traits import ConstantLike
+
+from qdialect.behaviors.shapes import shape_of
+from qdialect.context import QContext
+from qdialect.dialects.nn import AddOp, DivOp, MulOp, NNOp
+from qdialect.dialects.nn.components import Pieces
+from qdialect.dialects.nn.functions import PowOp
+from qdialect.dialects.nn.views import normalize_axes
+from qdialect.transforms.scalars import scalar_of
+
+#: constants in files are rounded to f32, and differently by each exporter
+_CLOSE = 2.0**-22
+
+_Leaf = SSAValue | float
+
+
+@dataclass
+class Found:
+    """A composite in a graph: its operands, and the value of each piece."""
+
+    operands: list[SSAValue]
+    values: dict[SSAValue, SSAValue]
+    roles: Mapping[str, SSAValue]
+    inexact: bool
+    #: whether nothing else uses what is computed on the way
+    is_closed: bool
+
+    def piece(self, role: str) -> SSAValue | None:
+        """The value of a piece, if it is one value in the graph."""
+        return self.values.get(self.roles[role])
+
+
+def find(probe: Operation, block: Block, result: SSAValue, session: QContext) -> Found | None:
+    """`result` as what `probe` (in `block`, on its arguments) computes, or None."""
+    components = session.components[probe.name]
+    pieces = Pieces(probe, session.blobs, {})
+    final = components.build(probe, pieces)
+    if final is None:
+        return None
+    matched = _Matching(session).run(final, result)
+    if matched is None:
+        return None
+    operands = [matched.bound.get(argument) for argument in block.args]
+    known = [operand for operand in operands if operand is not None]
+    if len(known) != len(operands):
+        return None
+    inexact = matched.inexact or pieces.rounds_constants
+    closed = _is_closed(matched.bound, result)
+    return Found(known, matched.bound, pieces.values, inexact, closed)
+
+
+def _is_closed(bound: Mapping[SSAValue, SSAValue], result: SSAValue) -> bool:
+    """Whether nothing else uses what the pieces compute on the way."""
+    inner = {
+        value.owner
+        for pattern, value in bound.items()
+        if not isinstance(pattern, BlockArgument) and isinstance(value.owner, Operation)
+    }
+    for op in inner:
+        if result in op.results or op.has_trait(ConstantLike):
+            continue
+        if any(use.operation not in inner for value in op.results for use in value.uses):
+            return False
+    return True
+
+
+@dataclass
+class _Matching:
+    session: QContext
+    bound: dict[SSAValue, SSAValue] = field(default_factory=dict[SSAValue, SSAValue])
+    inexact: bool = False
+
+    def run(self, pattern: SSAValue, value: SSAValue) -> _Matching | None:
+        """Bound further so that `value` is what `pattern` says, or None."""
+        if pattern in self.bound:
+            return self if self.bound[pattern] is value else None
+        if isinstance(pattern, BlockArgument):
+            same = pattern.type == value.type
+            return self._with(pattern, value) if same else None
+        op = pattern.owner
+        assert isinstance(op, Operation)
+        if op.has_trait(ConstantLike):
+            return self._constant(pattern, _number(value, self.session))
+        if isinstance(op, MulOp):
+            return self._product(pattern, value)
+        other = value.owner
+        if not isinstance(other, NNOp) or not _alike(op, other):
+            return None
+        orders = [tuple(other.operands)]
+        if isinstance(op, AddOp):
+            orders.append((other.operands[1], other.operands[0]))
+        for operands in orders:
+            found: _Matching | None = self
+            for inner, actual in zip(op.operands, operands, strict=True):
+                found = found and found.run(inner, actual)
+            if found is not None:
+                return found._with(pattern, value)
+        return None
+
+    def _with(self, pattern: SSAValue, value: SSAValue) -> _Matching:
+        return _Matching(self.session, {**self.bound, pattern: value}, self.inexact)
+
+    def _constant(self, pattern: SSAValue, number: float | None) -> _Matching | None:
+        wanted = _number(pattern, self.session)
+        if wanted is None or number is None or abs(number - wanted) > _CLOSE * abs(wanted):
+            return None
+        return _Matching(self.session, self.bound, self.inexact or number != wanted)
+
+    def _product(self, pattern: SSAValue, value: SSAValue) -> _Matching | None:
+        factors = list(_factors(pattern))
+        for leaves, products in _splits(value, len(factors), self.session):
+            for order in permutations(factors):
+                found: _Matching | None = self
+                for inner, leaf in zip(order, leaves, strict=True):
+                    if found is None:
+                        break
+                    found = found._factor(inner, leaf)
+                if found is not None:
+                    # Products on the way are pieces too, of no role by themselves.
+                    bound = {product: product for product in products}
+                    bound |= {**found.bound, pattern: value}
+                    return _Matching(self.session, bound, found.inexact)
+        return None
+
+    def _factor(self, pattern: SSAValue, leaf: _Leaf) -> _Matching | None:
+        if isinstance(leaf, SSAValue):
+            return self.run(pattern, leaf)
+        owner = pattern.owner
+        is_constant = isinstance(owner, Operation) and owner.has_trait(ConstantLike)
+        found = self._constant(pattern, leaf) if is_constant else None
+        return found and _Matching(self.session, found.bound, True)
+
+
+def _number(value: SSAValue, session: QContext) -> float | None:
+    number = scalar_of(value, session)
+    return None if number is None else float(number)
+
+
+def _factors(value: SSAValue) -> Iterator[SSAValue]:
+    if isinstance(value.owner, MulOp):
+        for operand in value.owner.operands:
+            yield from _factors(operand)
+    else:
+        yield value
+
+
+def _splits(
+    value: SSAValue, count: int, session: QContext
+) -> Iterator[tuple[Sequence[_Leaf], Sequence[SSAValue]]]:
+    """Ways to read a value as a product of `count` factors, and the products on the way."""
+    if count == 1:
+        yield (value,), ()
+        return
+    op = value.owner
+    if isinstance(op, PowOp) and count == 2 and op.values["exponent"] == 2.0:
+        yield (op.operands[0], op.operands[0]), (value,)
+    elif isinstance(op, DivOp):
+        divisor = _number(op.operands[1], session)
+        if divisor:
+            for leaves, products in _splits(op.operands[0], count - 1, session):
+                yield (*leaves, 1.0 / divisor), (*products, value)
+    elif isinstance(op, MulOp):
+        for left in range(1, count):
+            for leaves, products in _splits(op.operands[0], left, session):
+                for others, more in _splits(op.operands[1], count - left, session):
+                    yield (*leaves, *others), (*products, *more, value)
+
+
+def _alike(pattern: Operation, op: NNOp) -> bool:
+    """The same function: name and properties, dimensions counted from either end."""
+    if pattern.name != op.name or len(pattern.operands) != len(op.operands):
+        return False
+    assert isinstance(pattern, NNOp)
+    return _meaning(pattern) == _meaning(op)
+
+
+def _meaning(op: NNOp) -> dict[str, Any]:
+    values = dict(op.values)
+    if "axes" in values:
+        values["axes"] = normalize_axes(values["axes"], len(shape_of(op.operands[0])))
+    return values

@@ -1,0 +1,387 @@
+"""Make composite ops of their pieces: what `lower-composites` writes, and what exporters do.
+
+    x @ w + b                                  ->  fully_connected, convolution with a bias
+    matmul(x, w) + b, w a constant matrix      ->  fully_connected(x, w transposed, b)
+    x * sigmoid(x)                             ->  swish
+    x / 2 * (1 + erf(x / sqrt(2))), and with tanh  ->  gelu
+    exp(x - max) / sum                         ->  softmax
+    sum / count                                ->  reduce_mean
+    (x - mean) / sqrt(variance + e) * s + b    ->  layer_norm
+
+Which ops make up a composite says its declaration, so this follows `lower-composites`. The
+new op has the key of the result, and component qparams if every piece had its own. Pieces
+that something else uses too stay as they are. A target that does not run a composite whole
+lowers it again; raised first, all its pieces have their names.
+
+A bias is exact in the reals, and on codes where the product is the 32-bit accumulator. The
+functions are `ties` where a constant of the file is not exactly the one of the function.
+
+For example
+
+    %0 = nn.fully_connected %x, %w {nn.key = "fc/matmul"} : (!x, !w) -> !y
+    %1 = nn.add %0, %b {nn.key = "fc"} : (!y, !b) -> !y
+
+becomes
+
+    %1 = nn.fully_connected %x, %w, %b {nn.key = "fc"} : (!x, !w, !b) -> !y
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from math import prod
+from typing import Any
+
+from xdsl.ir import Attribute, Block, Operation, SSAValue
+from xdsl.utils.exceptions import VerifyException
+
+from qdialect.analysis.codes import constant_values, qparams_of
+from qdialect.behaviors import Accumulator
+from qdialect.behaviors.shapes import DYNAMIC, shape_of, tensor_type
+from qdialect.context import QContext
+from qdialect.dialects.nn import (
+    AddOp,
+    ConstantOp,
+    DivOp,
+    FullyConnectedOp,
+    LayerNormOp,
+    MatMulOp,
+    MulOp,
+    NNOp,
+    SoftmaxOp,
+    constant_array,
+    constant_of,
+    make_constant,
+)
+from qdialect.dialects.nn.base import KEY, QPARAMS
+from qdialect.dialects.nn.component_qparams import component_types, hold_types, result_role
+from qdialect.dialects.nn.functions import GeluOp, SqrtOp, SwishOp
+from qdialect.dialects.nn.reduction import ReduceMeanOp, ReduceOp
+from qdialect.dialects.nn.views import UnsqueezeOp, normalize_axes
+from qdialect.dialects.quant import UniformType
+from qdialect.numerics.contract import Contract, Numerics
+from qdialect.rewrite import Refusal, Rewriter, Rule, retyped
+from qdialect.transforms.component_matching import Found, find
+from qdialect.transforms.component_plan import is_accumulator
+from qdialect.transforms.rule_pass import RulePass, refuse_types
+from qdialect.transforms.scalars import scalar_of
+
+
+def _held(op: Operation, session: QContext) -> UniformType | None:
+    """The component qparams that an op has of its own result."""
+    role = result_role(op, session.components.get(op.name))
+    return component_types(op).get(role)
+
+
+def _hold(
+    op: Operation, session: QContext, types: Mapping[str, UniformType | None], result: Operation
+) -> None:
+    """The qparams of all pieces, if all are known."""
+    found = {role: kind for role, kind in types.items() if kind is not None}
+    own = _held(result, session)
+    if len(found) == len(types) or not found:
+        if own is not None:
+            found[result_role(op, session.components.get(op.name))] = own
+        hold_types(op, found)
+
+
+@dataclass(frozen=True)
+class _Biased:
+    add: Operation
+    product: Operation
+    acc: Accumulator
+    bias: SSAValue
+
+
+class RaiseBias(Rule[_Biased]):
+    """op(x, w) + b = op(x, w, b)."""
+
+    name = "raise-bias"
+
+    def roots(self) -> Iterable[str]:
+        return (AddOp.name,)
+
+    def match(self, op: Operation) -> _Biased | None:
+        for one, other in ((0, 1), (1, 0)):
+            product = op.operands[one].owner
+            behavior = None
+            if isinstance(product, NNOp):
+                behavior = self.session.behaviors.get(product)
+            acc = None if behavior is None else behavior.accumulator
+            if acc is None or acc.bias is None or not isinstance(product, NNOp):
+                continue
+            if len(product.operands) == acc.bias:
+                return _Biased(op, product, acc, op.operands[other])
+        return None
+
+    def check(self, match: _Biased) -> Contract | Refusal:
+        product, bias = match.product, match.bias
+        if not product.results[0].has_one_use():
+            return Refusal("multi-use", "the product is also used without the bias")
+        if shape_of(match.add.results[0]) != shape_of(product.results[0]):
+            return Refusal("shape", "the sum has another shape than the product")
+        quantized = qparams_of(product.results[0]) is not None
+        if quantized != (qparams_of(match.add.results[0]) is not None):
+            return Refusal("mixed", "floats and codes meet in the sum")
+        if quantized and not is_accumulator(product, self.session):
+            return Refusal("rounded", "the product is rounded before the bias is added")
+        if not quantized and qparams_of(bias) is not None:
+            return Refusal("mixed", "a bias of codes on floats")
+        made = self._make(match)
+        if made is None:
+            return Refusal("shape", "what is added is not one number per output channel")
+        reason = self._refusal(made[-1])
+        for op in reversed(made):
+            op.erase()
+        return reason or Contract(Numerics.EXACT, note="in real arithmetic")
+
+    def _refusal(self, new: Operation) -> Refusal | None:
+        try:
+            new.verify_()
+        except VerifyException as error:
+            return Refusal("types", str(error))
+        behavior = self.session.behaviors.get(new)
+        assert behavior is not None
+        return refuse_types(self.session, behavior, new, new.operand_types, new.result_types)
+
+    def _make(self, match: _Biased) -> list[Operation] | None:
+        """The op with a bias, and before it the vector if that has to be made."""
+        product, bias = match.product, match.bias
+        result = product.results[0]
+        axis = match.acc.result_axis(product)
+        channels = shape_of(result)[axis]
+        column = (channels, *(1,) * (len(shape_of(result)) - axis - 1))
+        shape = shape_of(bias)
+        if channels == DYNAMIC or shape[-len(column) :] != column or prod(shape) != channels:
+            return None
+        made: list[Operation] = []
+        if len(shape) > 1:
+            vector = self._vector(bias, channels)
+            if vector is None:
+                return None
+            if isinstance(vector, ConstantOp):
+                made.append(vector)
+                vector = vector.result
+            bias = vector
+        operands = [*product.operands, bias]
+        made.append(retyped(product, operands, [match.add.results[0].type]))
+        made[-1].attributes.pop(KEY, None)
+        made[-1].attributes.pop(QPARAMS, None)
+        if "rounding" in match.add.properties:
+            made[-1].properties["rounding"] = match.add.properties["rounding"]
+        roles = self.session.components[product.name].roles_of(made[-1])
+        types = {roles[0]: _held(product, self.session)}
+        _hold(made[-1], self.session, types, match.add)
+        return made
+
+    def _vector(self, bias: SSAValue, channels: int) -> SSAValue | ConstantOp | None:
+        owner = bias.owner
+        if isinstance(owner, UnsqueezeOp) and shape_of(owner.operands[0]) == (channels,):
+            return owner.operands[0]
+        constant, params = constant_of(bias), qparams_of(bias)
+        if constant is None or (params is not None and not params.is_per_tensor):
+            return None
+        array = constant_array(constant, self.session.blobs).reshape(channels)
+        return make_constant(array, tensor_type(bias).element_type, self.session.blobs)
+
+    def rewrite(self, match: _Biased, rewriter: Rewriter) -> None:
+        made = self._make(match)
+        assert made is not None
+        for op in made[:-1]:
+            rewriter.insert(op, match.add, keep=constant_of(match.bias))
+        rewriter.insert(made[-1], match.add, keep=match.add)
+        rewriter.replace(match.add, made[-1].results)
+
+
+class MatMulToFullyConnected(Rule[Operation]):
+    """matmul(x, w) + b = fully_connected(x, w transposed) + b."""
+
+    name = "matmul-to-fully-connected"
+
+    def roots(self) -> Iterable[str]:
+        return (MatMulOp.name,)
+
+    def match(self, op: Operation) -> Operation | None:
+        use = op.results[0].first_use
+        if use is None or not op.results[0].has_one_use():
+            return None
+        return op if isinstance(use.operation, AddOp) else None
+
+    def check(self, match: Operation) -> Contract | Refusal:
+        lhs, rhs = match.operands
+        if any(qparams_of(v) for v in (lhs, rhs, match.results[0])):
+            return Refusal("quantized", "only float products have their weight transposed")
+        if len(shape_of(lhs)) != 2 or len(shape_of(rhs)) != 2:
+            return Refusal("rank", "a fully connected op takes matrices")
+        use = match.results[0].first_use
+        assert use is not None
+        bias = use.operation.operands[1 - use.index]
+        if prod(shape_of(bias)) != shape_of(rhs)[1] or shape_of(bias)[-1:] != shape_of(rhs)[1:]:
+            return Refusal("shape", "what is added is not one number per output channel")
+        if any(constant_values(v, self.session) is None for v in (rhs, bias)):
+            return Refusal("weight", "the weight or the bias is no constant")
+        return Contract(Numerics.EXACT, note="in real arithmetic")
+
+    def rewrite(self, match: Operation, rewriter: Rewriter) -> None:
+        constant = constant_of(match.operands[1])
+        assert constant is not None
+        array = constant_array(constant, self.session.blobs).T
+        element = tensor_type(match.operands[1]).element_type
+        weight = make_constant(array.copy(), element, self.session.blobs)
+        rewriter.insert(weight, match, keep=constant)
+        new = FullyConnectedOp(match.operands[0], weight, result_types=[match.results[0].type])
+        if (held := match.attributes.get(QPARAMS)) is not None:
+            new.attributes[QPARAMS] = held
+        rewriter.insert(new, match, keep=match)
+        rewriter.replace(match, new.results)
+
+
+@dataclass(frozen=True)
+class _Raised:
+    root: Operation
+    probe: NNOp
+    found: Found
+
+
+class RaiseFunction(Rule[_Raised]):
+    """The pieces of a function of one tensor, as the function."""
+
+    name = "raise-function"
+
+    def roots(self) -> Iterable[str]:
+        return tuple(_PROBES)
+
+    def match(self, op: Operation) -> _Raised | None:
+        result = op.results[0]
+        if qparams_of(result) is not None:
+            return None
+        for kind, types, properties in _PROBES[op.name](op, self.session):
+            block = Block(arg_types=types)
+            probe = kind(*block.args, **properties)
+            block.add_op(probe)
+            found = find(probe, block, result, self.session)
+            if found is not None and probe.results[0].type == result.type:
+                return _Raised(op, probe, found)
+        return None
+
+    def check(self, match: _Raised) -> Contract | Refusal:
+        if not match.found.is_closed:
+            return Refusal("multi-use", f"a piece of '{match.probe.name}' is also used elsewhere")
+        if match.found.inexact:
+            return Contract(Numerics.TIES, note="constants are not exactly the function's")
+        return Contract(Numerics.EXACT, note="in real arithmetic")
+
+    def rewrite(self, match: _Raised, rewriter: Rewriter) -> None:
+        probe, found, result = match.probe, match.found, match.root.results[0]
+        new = type(probe).create(
+            operands=found.operands, result_types=[result.type], properties=probe.properties
+        )
+        types: dict[str, UniformType | None] = {}
+        for role in self.session.components[probe.name].roles_of(probe)[:-1]:
+            piece = found.piece(role)
+            owner = None if piece is None else piece.owner
+            types[role] = _held(owner, self.session) if isinstance(owner, Operation) else None
+        _hold(new, self.session, types, match.root)
+        rewriter.insert(new, match.root, keep=match.root)
+        rewriter.replace(match.root, new.results)
+
+
+# -- what may be there, by the last piece -----------------------------------------------
+
+_Probe = tuple[type[NNOp], list[Attribute], dict[str, Any]]
+
+
+def _of_products(op: Operation, session: QContext) -> Iterator[_Probe]:
+    types = [op.results[0].type]
+    yield SwishOp, types, {}
+    yield GeluOp, types, {}
+    yield GeluOp, types, {"approximate": "tanh"}
+    if not _is_shifted(op.results[0]):
+        yield from _layer_norms(op, session, vectors=1)
+
+
+def _is_shifted(value: SSAValue) -> bool:
+    """Whether a smaller tensor is added: the bias that belongs to it."""
+    use = value.first_use
+    if use is None or not value.has_one_use() or not isinstance(use.operation, AddOp):
+        return False
+    return shape_of(use.operation.operands[1 - use.index]) != shape_of(value)
+
+
+def _of_sums(op: Operation, session: QContext) -> Iterator[_Probe]:
+    return _layer_norms(op, session, vectors=2)
+
+
+def _layer_norms(op: Operation, session: QContext, vectors: int) -> Iterator[_Probe]:
+    """A layer norm over the last dimensions, if there is a square root above."""
+    operands: list[SSAValue] = []
+    value, above = op.results[0], op
+    for _ in range(vectors):
+        inner = above.operands
+        large = [v for v in inner if shape_of(v) == shape_of(op.results[0])]
+        small = [v for v in inner if shape_of(v) != shape_of(op.results[0])]
+        if len(large) != 1 or len(small) != 1 or not isinstance(large[0].owner, Operation):
+            return
+        operands.insert(0, small[0])
+        value, above = large[0], large[0].owner
+    root = _above(value, (DivOp.name, SqrtOp.name), (1, 0))
+    epsilon = None
+    axes: tuple[int, ...] = ()
+    for candidate in () if root is None else root.operands:
+        owner = candidate.owner
+        number = scalar_of(candidate, session)
+        epsilon = epsilon if number is None else float(number)
+        if isinstance(owner, ReduceOp):
+            axes = normalize_axes(owner.values["axes"], len(shape_of(owner.operands[0])))
+    rank = len(shape_of(op.results[0]))
+    if epsilon is None or not axes or axes != tuple(range(axes[0], rank)):
+        return
+    axis = -1 if axes[0] == rank - 1 else axes[0]
+    types = [op.results[0].type, *(v.type for v in operands)]
+    yield LayerNormOp, types, {"axis": axis, "epsilon": epsilon}
+
+
+def _above(value: SSAValue, names: Sequence[str], path: Sequence[int]) -> Operation | None:
+    """The op above `value` by these ops, each reached through an operand of the one before."""
+    op: Operation | None = None
+    for name, index in zip(names, path, strict=True):
+        owner = value.owner
+        if not isinstance(owner, Operation) or owner.name != name:
+            return None
+        op, value = owner, owner.operands[index]
+    return value.owner if op is not None and isinstance(value.owner, Operation) else None
+
+
+def _of_quotients(op: Operation, session: QContext) -> Iterator[_Probe]:
+    counted = op.operands[0].owner
+    if isinstance(counted, ReduceOp):
+        yield ReduceMeanOp, [counted.operands[0].type], _reduced(counted)
+    total = op.operands[1].owner
+    if isinstance(total, ReduceOp):
+        rank = len(shape_of(op.results[0]))
+        axes = normalize_axes(total.values["axes"], len(shape_of(total.operands[0])))
+        if len(axes) == 1:
+            axis = -1 if axes[0] == rank - 1 else axes[0]
+            yield SoftmaxOp, [op.results[0].type], {"axis": axis}
+
+
+def _reduced(op: ReduceOp) -> dict[str, Any]:
+    return {name: op.values[name] for name in ("axes", "keepdims")}
+
+
+_PROBES: Mapping[str, Callable[[Operation, QContext], Iterator[_Probe]]] = {
+    MulOp.name: _of_products,
+    AddOp.name: _of_sums,
+    DivOp.name: _of_quotients,
+}
+
+
+@dataclass(frozen=True)
+class RaiseComposites(RulePass):
+    """Composites of their pieces; see the module."""
+
+    name = "raise-composites"
+
+    def rules(self, session: QContext) -> Sequence[Rule[Any]]:
+        return (MatMulToFullyConnected(session), RaiseBias(session), RaiseFunction(session))

@@ -1,0 +1,80 @@
+"""Families of raise-composites: the pieces against the composite."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import product
+
+import numpy as np
+from families import GRID, ROUNDINGS, TENTH, family, rounding
+from families_combine import CONTRACTIONS, RANDOM, samples
+from families_integerize import Floats, f32
+from families_lower import OUTS
+from families_move import SHAPE, shaped
+from rewrite_support import Program, quant, tensor
+
+RAISE = "raise-composites{numerics=ties}"
+
+
+@family("raise-bias", pipeline=RAISE)
+def biases() -> Iterator[Program]:
+    """On codes: the sum on the accumulator's scale, and then the bias."""
+    contractions = [c for c in CONTRACTIONS if c.channels]
+    for n, (a, c) in enumerate(product(GRID, contractions)):
+        scale = float(a.rpartition(" ")[2].partition(":")[0]) * TENTH
+        weight, sums = quant("i8", TENTH), quant("i32", scale)
+        p = Program(f"{c.text} of {a} and a bias")
+        names = [p.codes(a, samples(a, c.source))]
+        names.append(p.constant(RANDOM.integers(-127, 128, c.weight), weight, "i8"))
+        kinds = [tensor(c.source, a), tensor(c.weight, weight)]
+        y = p.nn(c.text.format(", ".join(names)), kinds, tensor(c.result, sums))
+        shape = (c.channels, *(1,) * (len(c.result) - 2))
+        bias = p.constant(RANDOM.integers(-300, 300, shape), sums, "i32")
+        out = tensor(c.result, OUTS[n % 3])
+        operands = (f"{y}, {bias}", f"{bias}, {y}")[n % 2]
+        kinds = [tensor(c.result, sums), tensor(shape, sums)]
+        text = f"add {operands} {rounding(ROUNDINGS[n % 3])}"
+        yield p.returns(p.nn(text, kinds if n % 2 == 0 else kinds[::-1], out), out)
+
+
+@family("raise-bias", "matmul-to-fully-connected", pipeline=RAISE, floats="real")
+def products() -> Iterator[Program]:
+    for n, a in enumerate(GRID):
+        p = Floats(f"matmul of {a} and a bias")
+        x = p.dequantized(a, samples(a, (8, 16)))
+        w = p.constant((RANDOM.integers(-99, 99, (16, 4)) / 64).astype(np.float32), "f32", "f32")
+        b = p.constant((RANDOM.integers(-99, 99, 4) / 64).astype(np.float32), "f32", "f32")
+        y = p.nn(f"matmul {x}, {w}", [f32((8, 16)), f32((16, 4))], f32((8, 4)))
+        y = p.nn(f"add {y}, {b}", [f32((8, 4)), f32((4,))], f32((8, 4)))
+        yield p.quantized(y, (8, 4), OUTS[n % 3])
+
+
+@family("raise-function", pipeline=RAISE, floats="real")
+def functions() -> Iterator[Program]:
+    for n, a in enumerate(GRID):
+        p = Floats(f"swish of {a}")
+        x = p.dequantized(a, shaped(a)[0])
+        y = p.nn(f"sigmoid {x}", [f32(SHAPE)], f32(SHAPE))
+        y = p.nn(f"mul {x}, {y}", [f32(SHAPE)] * 2, f32(SHAPE))
+        yield p.quantized(y, SHAPE, OUTS[n % 3])
+        p = Floats(f"gelu of {a}")
+        x = p.dequantized(a, shaped(a)[0])
+        numbers = [p.constant(np.array(v, np.float32), "f32", "f32") for v in (2**0.5, 1, 0.5)]
+        y = x
+        for text in ("div {}, %s", "erf {}", "add {}, %s", "mul {}, " + x, "mul {}, %s"):
+            kinds = [f32(SHAPE)]
+            if "%s" in text:
+                text, kinds = text % numbers.pop(0), [*kinds, f32(())]
+            elif "," in text:
+                kinds = kinds * 2
+            y = p.nn(text.format(y), kinds, f32(SHAPE))
+        yield p.quantized(y, SHAPE, OUTS[n % 3])
+        p = Floats(f"softmax of {a}")
+        x = p.dequantized(a, shaped(a)[0])
+        small = f32((*SHAPE[:-1], 1))
+        top = p.nn(f"reduce_max {x} axes [3]", [f32(SHAPE)], small)
+        y = p.nn(f"sub {x}, {top}", [f32(SHAPE), small], f32(SHAPE))
+        y = p.nn(f"exp {y}", [f32(SHAPE)], f32(SHAPE))
+        total = p.nn(f"reduce_sum {y} axes [-1]", [f32(SHAPE)], small)
+        y = p.nn(f"div {y}, {total}", [f32(SHAPE), small], f32(SHAPE))
+        yield p.quantized(y, SHAPE, quant("i8", 0.01, 3))
