@@ -77,17 +77,15 @@ class _Eliminator:
         self.incumbent = incumbent
         #: how often each variable kept its state; those that did least often are next
         self.kept = kept or [0] * len(problem.unary)
+        self.constant = 0
         self.sizes = [len(costs) for costs in problem.unary]
-        self.factors: list[list[Factor]] = [[] for _ in problem.unary]
+        #: by variable, the factors on it by number: one goes without a look at the others
+        self.factors: list[dict[int, Factor]] = [{} for _ in problem.unary]
+        self.made = 0
         self.around: list[set[int]] = [set() for _ in problem.unary]
         for (u, v), table in problem.pairs.items():
-            factor = Factor((u, v), [cost for row in table for cost in row])
-            self.factors[u].append(factor)
-            self.factors[v].append(factor)
-            self.around[u].add(v)
-            self.around[v].add(u)
+            self._add(Factor((u, v), [cost for row in table for cost in row]))
         self.done = [False] * len(self.sizes)
-        self.constant = 0
         self.exact = True
         self.order: list[tuple[int, list[Factor]]] = []
 
@@ -112,13 +110,9 @@ class _Eliminator:
 
     def _eliminate(self, x: int) -> set[int]:
         own = Factor((x,), self.problem.unary[x])
-        mine = [own, *self.factors[x]]
+        mine = [own, *self.factors[x].values()]
         self.order.append((x, mine))
-        self.done[x] = True
-        touched = self.around[x]
-        for y in touched:
-            self.around[y].discard(x)
-            self.factors[y] = [f for f in self.factors[y] if x not in f.scope]
+        touched = self._take(x)
         for group in self._groups(x, mine):
             self._add(_minimized(x, group, self.sizes))
         return touched
@@ -131,15 +125,22 @@ class _Eliminator:
         self.exact = False
         self.kept[x] += 1
         self.order.append((x, []))
-        self.done[x] = True
-        touched = self.around[x]
+        touched = self._take(x)
         self.constant += self.problem.unary[x][state]
-        for y in touched:
-            self.around[y].discard(x)
-            self.factors[y] = [f for f in self.factors[y] if x not in f.scope]
-        for factor in self.factors[x]:
+        for factor in self.factors[x].values():
             self._add(_sliced(factor, x, state, self.sizes))
         return touched
+
+    def _take(self, x: int) -> set[int]:
+        """Remove x and the factors on it from its neighbors, which are returned."""
+        self.done[x] = True
+        for number, factor in self.factors[x].items():
+            for y in factor.scope:
+                if y != x:
+                    del self.factors[y][number]
+        for y in self.around[x]:
+            self.around[y].discard(x)
+        return self.around[x]
 
     def _groups(self, x: int, factors: list[Factor]) -> list[list[Factor]]:
         """All in one group if its factor stays within the limit, else greedily."""
@@ -163,8 +164,9 @@ class _Eliminator:
         if not factor.scope:
             self.constant += factor.costs[0]
             return
+        self.made += 1
         for y in factor.scope:
-            self.factors[y].append(factor)
+            self.factors[y][self.made] = factor
             self.around[y].update(z for z in factor.scope if z != y)
 
     def _back(self) -> list[int]:

@@ -266,10 +266,7 @@ class Model:
             self._connect_by_steps(ladder, maker, uses)
             return
         number = {rung: n for n, rung in enumerate(targets)}
-
-        def price(i: int, mask: int) -> int:
-            taken = [rung for rung, n in number.items() if mask >> n & 1]
-            return sum(self._reach(ladder, i, rung, taken, targets[rung]) for rung in taken)
+        price = self._price(ladder, targets)
 
         now = {number[ladder.rung(use.now - 1, use.steps)] for use in uses}
         taken = self._helper(1 << len(targets), sum(1 << n for n in now))
@@ -278,17 +275,35 @@ class Model:
             bit = {j: number[ladder.rung(j - 1, use.steps)] for j in _range(use)}
             self._pair(taken, use, lambda t, j, bit=bit: 0 if t >> bit[j] & 1 else INFINITE)
 
-    def _reach(
-        self, ladder: Ladder, i: int, rung: Rung, taken: list[Rung], steps: tuple[Step, ...]
-    ) -> int:
-        """Least cost of one state, from the maker's or another that is there anyway."""
-        state = rung[0] + 1
-        if state <= i:
-            return 0  # there, or out of order and forbidden elsewhere
-        starts = [i] + [
-            k + 1 for k, path in taken if i <= k + 1 < state and path == rung[1][: len(path)]
+    def _price(
+        self, ladder: Ladder, targets: dict[Rung, tuple[Step, ...]]
+    ) -> Callable[[int, int], int]:
+        """Least cost of a set of `targets` (bits) that are made from a state of the value."""
+        rungs = list(targets)
+        on_the_way = [
+            [m for m, (k, path) in enumerate(rungs) if k < end and path == whole[: len(path)]]
+            for end, whole in rungs
         ]
-        return min(self.prices.chain(ladder, start, state, steps)[0] for start in starts)
+        known: dict[tuple[int, int], int] = {}
+
+        def chain(start: int, n: int) -> int:
+            if (start, n) not in known:
+                state, steps = rungs[n][0] + 1, targets[rungs[n]]
+                known[start, n] = self.prices.chain(ladder, start, state, steps)[0]
+            return known[start, n]
+
+        def price(i: int, mask: int) -> int:
+            """From the state i of the maker, or from a state that is there anyway."""
+            total = 0
+            for n, (k, _) in enumerate(rungs):
+                # What is not above the maker is there, or forbidden elsewhere.
+                if mask >> n & 1 and k + 1 > i:
+                    near = (rungs[m][0] + 1 for m in on_the_way[n] if mask >> m & 1)
+                    starts = [i, *(start for start in near if start >= i)]
+                    total += min(chain(start, n) for start in starts)
+            return total
+
+        return price
 
 
 def _range(use: Use) -> range:

@@ -125,9 +125,11 @@ class Prices:
         """Whether no chain from `lowest` or above to any use is cheaper than its steps."""
         for use in uses:
             for i in range(lowest, use.highest - 1):
-                for j in range(i + 2, use.highest + 1):
-                    cost = sum(self.step(ladder, k, use.steps) for k in range(i, j))
-                    if self.chain(ladder, i, j, use.steps)[0] < cost:
+                cheapest = self._chains(ladder, i, use.highest, use.steps)
+                cost = 0
+                for j in range(i + 1, use.highest + 1):
+                    cost += self.step(ladder, j - 1, use.steps)
+                    if cheapest[j][0] < cost:
                         return False
         return True
 
@@ -135,6 +137,12 @@ class Prices:
         self, ladder: Ladder, i: int, j: int, steps: Sequence[Step]
     ) -> tuple[int, list[Link]]:
         """The cheapest rescales from state i to state j > i, with what folding changes."""
+        return self._chains(ladder, i, j, steps)[j]
+
+    def _chains(
+        self, ladder: Ladder, i: int, j: int, steps: Sequence[Step]
+    ) -> dict[int, tuple[int, list[Link]]]:
+        """`chain` from i to every state up to j."""
         best: dict[int, tuple[int, list[Link]]] = {i: (0, [])}
         for end in range(i + 1, j + 1):
             options: list[tuple[int, list[Link]]] = []
@@ -146,7 +154,7 @@ class Prices:
                 cost += self._link(ladder, start, end, steps) + CLASS * int(contract.level)
                 options.append((cost, [*links, Link(start, end, contract)]))
             best[end] = min(options, key=lambda option: (option[0], len(option[1])))
-        return best[j]
+        return best
 
     def accuracy(self, ladder: Ladder, k: int, steps: Sequence[Step], weight: float) -> int:
         """The cost of a use in state k > 0 that nobody asked for: bits lost, per element."""

@@ -351,14 +351,21 @@ class States:
 
     def _checked(self, node: Commuting, operands: list[QParams], results: list[QParams]) -> Labels:
         op, now = node.op, node.labels[0]
-        grown = any(refuse_growth(operands, q) for q in results if q not in now.results)
-        grown = grown or any(refuse_growth(results, q) for q in operands if q not in now.operands)
+        grown = _grown(operands, set(results).difference(now.results))
+        grown = grown or _grown(results, set(operands).difference(now.operands))
         kinds: list[Attribute] = [v.type for v in op.operands]
         for index, qparams in zip(node.tied, operands, strict=True):
             kinds[index] = with_qparams(op.operands[index], qparams)
         made = [with_qparams(v, q) for v, q in zip(op.results, results, strict=True)]
         refusal = refuse_types(self.session, node.behavior, op, kinds, made)
         return Labels(operands, results, legal=refusal is None and not grown)
+
+
+def _grown(before: Sequence[QParams], after: set[QParams]) -> bool:
+    """Whether any of `after` has more parameters than values that have `before`."""
+    if not after:
+        return False
+    return refuse_growth(before, max(after, key=lambda q: q.count)) is not None
 
 
 def movable(op: Operation) -> RescaleOp | None:
