@@ -49,6 +49,7 @@ class Rewriter:
         self._changed = changed
         self.root: Operation | None = None
         self._provenance = provenance
+        self._origins: dict[Operation, Operation] = {}
 
     def insert(self, op: Operation, before: Operation, keep: Operation | None = None) -> None:
         """Insert `op` before `before`, as the successor of `keep` (default: the root)."""
@@ -70,7 +71,13 @@ class Rewriter:
             op.location = source.location
         if keep is not None and KEY in keep.attributes:
             op.attributes.setdefault(KEY, keep.attributes[KEY])
+        if source is not None:
+            self._origins[op] = self.origin(source)
         self._push(op)
+
+    def origin(self, op: Operation) -> Operation:
+        """The op of the first module that `op` is the successor of."""
+        return self._origins.get(op, op)
 
     def replace_value(self, old: SSAValue, new: SSAValue) -> None:
         """Send every use of `old` to `new`; the name hint goes along."""
@@ -128,6 +135,7 @@ class Rewriter:
                 continue
             operands = list(dict.fromkeys(op.operands))
             self._provenance.erased(op)
+            self._origins.pop(op, None)
             op.detach()
             op.erase()
             for value in operands:
@@ -174,6 +182,10 @@ def set_type(value: SSAValue, type: Attribute) -> None:
     value._type = type  # pyright: ignore[reportPrivateUsage, reportAttributeAccessIssue]
 
 
+#: how often rules may fire on one op and its successors: per op of the module, and anyway
+PER_OP, AT_LEAST = 64, 4096
+
+
 class Driver:
     """Applies rules to a module under the user's numerics level."""
 
@@ -213,10 +225,10 @@ class Driver:
         for op in module.walk():
             self._push(op)
             ops += 1
-        budget = 64 * ops + 4096
         # Many rescales may each move through many ops: no op sees more of them than
         # there are ops, while rules in a circle come back to one place for ever.
-        here: Counter[Attribute] = Counter()
+        budget = PER_OP * ops + AT_LEAST
+        here: Counter[Operation] = Counter()
         rewriter = Rewriter(
             self._push, self.session.behaviors, self._operand_changed, self._provenance
         )
@@ -226,7 +238,7 @@ class Driver:
             self._queued.discard(op)
             if op.parent is None and op is not module:
                 continue
-            place = op.location
+            place = rewriter.origin(op)
             if self._visit(op, rewriter):
                 fired += 1
                 here[place] += 1

@@ -48,6 +48,7 @@ from qdialect.rewrite.remarks import key_text, location_text
 from qdialect.transforms.placing.commit import Commit
 from qdialect.transforms.placing.model import Model
 from qdialect.transforms.placing.prices import elements_cost
+from qdialect.transforms.placing.states import movable
 
 
 class Placement(NamedTuple):
@@ -82,6 +83,7 @@ class PlaceRescales(ModulePass):
         except ValueError as error:
             raise UsageError(str(error), code="unknown-level") from None
         session.analyses.clear()
+        _drop_dead_rescales(op)
         model = Model(session, op, level, self.accuracy)
         before = model.problem.cost(model.start)
         gains = True
@@ -153,3 +155,11 @@ class PlaceRescales(ModulePass):
 
 def _gap(cost: float, least: float) -> float:
     return (cost - least) / cost if cost else 0.0
+
+
+def _drop_dead_rescales(module: Operation) -> None:
+    """What nobody uses need not stand anywhere."""
+    for op in reversed(list(module.walk())):
+        if movable(op) and op.results[0].first_use is None:
+            op.detach()
+            op.erase()

@@ -10,7 +10,7 @@ from families import GRID, quant
 from random_graphs import random_graph, shuffle, structure
 from rewrite_support import Program, apply, evaluate, fired, optimized, parse, tensor
 from test_contracts import distance
-from xdsl.dialects.builtin import FileLineColLoc
+from xdsl.dialects.builtin import FileLineColLoc, UnknownLoc
 from xdsl.ir import Operation
 
 from qdialect.backends.mlir import module_text
@@ -222,6 +222,32 @@ class Undoing(Rule[Operation]):
         copy = match.clone()
         rewriter.insert(copy, match)
         rewriter.replace(match, copy.results)
+
+
+def test_ops_without_locations_may_move_as_often_as_others(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Rewrites are counted by op, not by a location that generated ops do not have."""
+    monkeypatch.setattr("qdialect.rewrite.driver.PER_OP", 1)
+    monkeypatch.setattr("qdialect.rewrite.driver.AT_LEAST", 16)
+    lines = ["%0 = nn.relu %x : (!b) -> !b"]
+    for n in range(30):
+        lines.append(f"%r{n} = quant.rescale %{n} : !b to !a")
+        lines.append(f"%s{n} = quant.rescale %r{n} : !a to !b")
+        lines.append(f"%{n + 1} = nn.reshape %s{n} : (!b) -> !b")
+    text = f"""
+    !a = tensor<4x!quant.uniform<i8:f32, 0.75:3>>
+    !b = tensor<4x!quant.uniform<u8:f32, 0.5:128>>
+    func.func @f(%x: !b) -> !b {{
+      {" ".join(lines)}
+      func.return %30 : !b
+    }}
+    """
+    module, ctx = parse(text)
+    for op in module.walk():
+        op.location = UnknownLoc()
+    done = fired(apply(module, ctx, "sink-rescale"))
+    assert len(done) == 30 * 30 + 30
 
 
 def test_rules_that_undo_one_another_are_stopped() -> None:

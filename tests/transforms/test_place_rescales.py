@@ -208,6 +208,18 @@ def test_chains_of_rescales_deeper_than_the_look_ahead() -> None:
     assert all(np.array_equal(a, b) for a, b in zip(before, after, strict=True))
 
 
+def test_a_chain_that_nobody_uses_goes_at_once() -> None:
+    grid = [quant("i8", 0.5 + n / 64) for n in range(80)]
+    program = Program("dead")
+    x = start = program.codes(grid[0], np.arange(-8, 8))
+    for a, b in itertools.pairwise(grid):
+        x = program.op(f"quant.rescale {x}", tensor([16], a), tensor([16], b))
+    program.returns(start, tensor([16], grid[0]))
+    module, ctx = parse(program.text)
+    remarks = apply(module, ctx, "place-rescales")
+    assert cost(module) == 0 and not fired(remarks)
+
+
 def test_an_unknown_level_is_an_error() -> None:
     from qdialect.errors import UsageError
 
