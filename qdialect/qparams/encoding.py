@@ -304,6 +304,21 @@ class QParams:
             self.zero_points,
         )
 
+    def of_transposed(self) -> QParams:
+        """The same field on the transpose of a matrix."""
+        if self.layout is Layout.TENSOR:
+            return self
+        if self.layout is Layout.AXIS:
+            return self.with_axis(1 - self.blocks[0][0])
+        return QParams.blockwise(
+            self.storage,
+            sorted((1 - axis, block) for axis, block in self.blocks),
+            self.grid[::-1],
+            self.scale_array().T.reshape(-1).tolist(),
+            self.zero_point_array().T.reshape(-1).tolist(),
+            self.expressed,
+        )
+
     def same_field_spec(self, other: QParams) -> bool:
         """Equal in everything but storage spelling and bounds."""
         return (

@@ -7,10 +7,12 @@ from typing import Any
 import numpy as np
 import onnx
 import pytest
-from onnx_models import ModelBuilder, ops, roundtrip
+from onnx import TensorProto, helper
+from onnx_models import ModelBuilder, load, ops, roundtrip
 from xdsl.dialects.func import FuncOp
 
 from qdialect.dialects.quant import quant_element
+from qdialect.errors import InputError
 
 IMAGE = [2, 4, 8, 10]
 
@@ -177,12 +179,48 @@ def test_dynamic_parameters_stay_nodes() -> None:
     assert ops(module) == ["onnx.node", "onnx.node"]
 
 
-def test_blocked_quantization_stays_a_node() -> None:
+@pytest.mark.parametrize("shape", [(4, 3), (5, 3)])
+def test_blocks(shape: tuple[int, int]) -> None:
+    """With a last block that is not full, they stay nodes."""
     b = ModelBuilder(21)
-    b.input("x", [4, 6])
-    b.const("s", np.full((2, 6), 0.1), np.float32)
-    b.const("z", np.zeros((2, 6)), np.int8)
+    b.const("s", np.arange(1, 10, dtype=np.float32).reshape(3, 3)[: -(-shape[0] // 2)])
+    b.const("z", np.arange(9).reshape(3, 3)[: -(-shape[0] // 2)] + 120, np.uint8)
+    b.input("x", shape)
     b.node("QuantizeLinear", ["x", "s", "z"], "q", axis=0, block_size=2)
-    b.node("DequantizeLinear", ["q", "s", "z"], "y", axis=0, block_size=2)
+    b.node("DequantizeLinear", ["q", "s", "z"], "y", axis=-2, block_size=2)
     b.output("y")
-    assert ops(roundtrip(b.model(ir_version=10))[0]) == ["onnx.node", "onnx.node"]
+    module, written = roundtrip(b.model(ir_version=10))
+    kinds = ["quant.qcast", "quant.dcast"] if shape[0] == 4 else ["onnx.node", "onnx.node"]
+    assert ops(module) == ops(load(written)[1]) == kinds
+    assert [helper.get_node_attr_value(node, "block_size") for node in written.graph.node] == [2, 2]
+
+
+@pytest.mark.parametrize("op", ["Gemm", "MatMul"])
+def test_blocked_weight(op: str) -> None:
+    """A [K, N] weight of four bits in blocks along K."""
+    rng = np.random.default_rng(2)
+    b = ModelBuilder(21)
+    code = TensorProto.INT4
+    stored = rng.integers(-8, 8, (6, 3))
+    b.initializers.append(helper.make_tensor("w_q", code, (6, 3), stored.reshape(-1).tolist()))
+    b.const("s", rng.uniform(0.1, 0.2, (3, 3)), np.float32)
+    b.input("x", (2, 6))
+    b.node("DequantizeLinear", ["w_q", "s"], "w", axis=0, block_size=2)
+    b.node(op, ["x", "w"], "y")
+    b.output("y")
+    module, written = roundtrip(b.model(ir_version=10))
+    kind = "nn.fully_connected" if op == "Gemm" else "nn.matmul"
+    assert ops(module) == ["quant.dcast", kind]
+    assert str(load(written)[1]) == str(module)
+
+
+def test_blocks_that_do_not_fit_name_the_node() -> None:
+    b = ModelBuilder(21)
+    b.const("s", np.ones((2, 3)), np.float32)
+    b.input("q", (6, 3), np.int8)
+    b.node("DequantizeLinear", ["q", "s"], "y", "cells", axis=0, block_size=2)
+    b.output("y", shape=(6, 3))
+    with pytest.raises(InputError, match="2 scales for dimension 0, which has 6") as caught:
+        load(b.model())
+    assert caught.value.where is not None
+    assert caught.value.where.node == "cells"

@@ -30,17 +30,32 @@ STORAGES = {
 def storage_code(qparams: QParams) -> int:
     """The ONNX element type of stored values; UnsupportedError if ONNX has none."""
     spelling = qparams.storage.spelling.replace("si", "i").replace("ui", "u")
-    if spelling not in STORAGES or qparams.layout is Layout.BLOCK:
+    if spelling not in STORAGES:
         raise UnsupportedError(
             f"no ONNX quantization for storage {qparams.storage} {qparams.layout.value}"
         )
     return STORAGES[spelling]
 
 
+def field_attributes(qparams: QParams) -> dict[str, int | None]:
+    """Which dimension the scales go along, and the elements per block; UnsupportedError
+    for blocks along several dimensions."""
+    if qparams.layout is not Layout.BLOCK:
+        return {"axis": qparams.axis}
+    blocks = dict(qparams.blocks)
+    wide = [axis for axis, block in qparams.blocks if block != 1]
+    if len(wide) > 1 or sorted(blocks) != list(range(len(qparams.grid))):
+        raise UnsupportedError("ONNX has blocks along one dimension only")
+    axis = wide[0] if wide else 0
+    return {"axis": axis, "block_size": blocks[axis]}
+
+
 def required_opset(qparams: QParams) -> int:
     """The least opset whose (or whose contrib counterpart's) Q/DQ take these qparams."""
     if qparams.storage.width == 2:
         return 25
+    if qparams.layout is Layout.BLOCK:
+        return 21
     if qparams.expressed != "f32":
         return 19
     return 10 if qparams.is_per_tensor else 13
@@ -110,10 +125,10 @@ def write_quantize(
     """`output` = QuantizeLinear(`source`), clipped to the bounds where those are narrow."""
     bare = len(names) == 1 and storage_code(qparams) == 2 and not any(qparams.zero_point_list())
     params = parameters(graph, output, qparams, names, zero=not bare)
-    axis = None if qparams.is_per_tensor else qparams.axis
+    field = field_attributes(qparams)
     domain = _domain(graph, qparams, opset)
     target = output if qparams.storage.is_full_range else graph.tensor(f"{output}_unbounded")
-    graph.node("QuantizeLinear", [source, *params], [target], name, domain, axis=axis)
+    graph.node("QuantizeLinear", [source, *params], [target], name, domain, **field)
     if target != output:
         write_bounds(graph, target, output, qparams, name)
 
@@ -145,6 +160,6 @@ def write_dequantize(
     """`output` = DequantizeLinear(`source`)."""
     zero = len(names) != 1 or any(qparams.zero_point_list())
     params = parameters(graph, source, qparams, names, zero=zero)
-    axis = None if qparams.is_per_tensor else qparams.axis
+    field = field_attributes(qparams)
     domain = _domain(graph, qparams, opset)
-    graph.node("DequantizeLinear", [source, *params], [output], name, domain, axis=axis)
+    graph.node("DequantizeLinear", [source, *params], [output], name, domain, **field)

@@ -1,8 +1,8 @@
 """QuantizeLinear and DequantizeLinear, with constant parameters.
 
 `QuantizeLinear -> quant.qcast`, `DequantizeLinear -> quant.dcast`; a constant
-operand becomes an `nn.constant` of the quantized type.  Parameters that are not
-constants, blocks, and float storage stay ONNX nodes.
+operand becomes an `nn.constant` of the quantized type.  With parameters that are not
+constants, and on storage we have no type for, they stay ONNX nodes.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, cast
 from xdsl.dialects.builtin import TensorType
 from xdsl.ir import Attribute, SSAValue
 
+from qdialect.dialects.nn.shapes import DYNAMIC
 from qdialect.dialects.onnx import ELEMENTS, FLOATS, integer_width, is_tensor
 from qdialect.dialects.quant import DCastOp, QCastOp, UniformType, element_type, with_element
 from qdialect.errors import InputError
@@ -136,7 +137,7 @@ def _read_element(
     imp: Importer, node: Node, place: Place, storage: str | None, shape: tuple[int, ...] | None
 ) -> UniformType | None:
     scale = imp.static(place.scale)
-    if storage is None or scale is None or place.block:
+    if storage is None or scale is None:
         return None
     expressed = imp.statics[place.scale].data_type
     if ELEMENTS.get(expressed) not in FLOATS or scale.dtype.kind != "f":
@@ -147,6 +148,11 @@ def _read_element(
     scales = [float(value) for value in scale.reshape(-1)]
     _check_scales(node, scales)
     kind = ELEMENT_NAMES[ELEMENTS[expressed]]
+    if place.block:
+        blocks = _blocks(node, place, scale.shape, shape)
+        if blocks is None:
+            return None
+        return UniformType(QParams.blockwise(storage, blocks, scale.shape, scales, zeros, kind))
     if scale.ndim == 0 or (scale.ndim == 1 and len(scales) == 1):
         return UniformType(QParams.per_tensor(storage, scales[0], zeros[0], kind))
     if scale.ndim > 1:
@@ -163,6 +169,33 @@ def _read_element(
     return UniformType(QParams.per_axis(storage, axis, scales, zeros, kind))
 
 
+def _blocks(
+    node: Node, place: Place, grid: tuple[int, ...], shape: tuple[int, ...] | None
+) -> list[tuple[int, int]] | None:
+    """The block of every dimension: `place.block` elements along the axis, else one; None
+    if the last block is not full, which no type says, or might not be."""
+    if shape is None or place.block < 0:
+        return None
+    rank = len(shape)
+    if len(grid) != rank or not -rank <= place.axis < rank:
+        raise _bad(
+            node,
+            f"blocks along axis {place.axis} of a tensor of rank {rank} "
+            f"with scales of rank {len(grid)}",
+        )
+    axis = place.axis % rank
+    blocks = [(d, place.block if d == axis else 1) for d in range(rank)]
+    for (d, block), cells in zip(blocks, grid, strict=True):
+        if shape[d] != DYNAMIC and -(-shape[d] // block) != cells:
+            raise _bad(
+                node,
+                f"{cells} scales for dimension {d}, which has {shape[d]} elements "
+                f"in blocks of {block}",
+            )
+    fits = all(shape[d] != DYNAMIC and shape[d] % block == 0 for d, block in blocks)
+    return blocks if fits else None
+
+
 def _zero_points(
     imp: Importer, node: Node, place: Place, storage: str, scale: NDArray[Any]
 ) -> list[int]:
@@ -174,7 +207,7 @@ def _zero_points(
         raise _bad(node, f"the zero point's type {given} is not the tensor's type {storage}")
     if zero is None:
         zero = _wide(imp, place.zero)
-    if zero.size != scale.size:
+    if zero.size != scale.size or (place.block and zero.shape != scale.shape):
         raise _bad(node, f"{scale.size} scales but {zero.size} zero points")
     return [int(value) for value in zero.reshape(-1)]
 

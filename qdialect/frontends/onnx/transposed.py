@@ -45,6 +45,6 @@ def _like(imp: Importer, original: Operation, op: Operation) -> SSAValue:
 
 def _swap(kind: TensorType[Attribute]) -> TensorType[Attribute]:
     element = kind.element_type
-    if isinstance(element, UniformType) and element.qparams.axis is not None:
-        element = UniformType(element.qparams.with_axis(1 - element.qparams.axis))
+    if isinstance(element, UniformType):
+        element = UniformType(element.qparams.of_transposed())
     return TensorType(element, tuple(reversed(kind.get_shape())))
