@@ -134,3 +134,41 @@ func.func @one_is_not_rescaled(%x: !a, %y: !b) -> !o {
   %1 = nn.compare %0, %y mode gt : (!b, !b) -> !o
   func.return %1 : !o
 }
+
+// -- top-k ----------------------------------------------------------------------------
+
+// CHECK-LABEL: func.func @indices_of_merged(
+// CHECK-SAME: [[X:%[a-z0-9_]+]]:
+// CHECK-NEXT: [[V0:%[a-z0-9_]+]] = quant.rescale [[X]] : {{.*}} to tensor<?x4x!quant.uniform<i8:f32, 7.500000e-01:3>>
+// CHECK-NEXT: [[V1:%[a-z0-9_]+]]:2 = nn.top_k [[V0]] k 2 : {{.*}} -> (tensor<?x2x!quant.uniform<i8:f32, 7.500000e-01:3>>, tensor<?x2xi64>)
+// CHECK-NEXT: return [[V1]]#0, [[V1]]#1
+func.func @indices_of_merged(%x: tensor<?x4x!quant.uniform<i8:f32, 0.5:3>>) -> (tensor<?x2x!quant.uniform<i8:f32, 0.75:3>>, tensor<?x2xi64>) {
+  %0 = quant.rescale %x : !a to !b
+  // expected-remark@+1 {{order-of-rescale refused [merges]: the rescale makes one code of several}}
+  %1:2 = nn.top_k %0 k 2 : (!b) -> (tensor<?x2x!quant.uniform<i8:f32, 0.75:3>>, tensor<?x2xi64>)
+  func.return %1#0, %1#1 : tensor<?x2x!quant.uniform<i8:f32, 0.75:3>>, tensor<?x2xi64>
+}
+
+// CHECK-LABEL: func.func @values_only(
+// CHECK-SAME: [[X:%[a-z0-9_]+]]:
+// CHECK-NEXT: [[V0:%[a-z0-9_]+]]:2 = nn.top_k [[X]] k 2 : {{.*}} -> (tensor<?x2x!quant.uniform<i8:f32, 5.000000e-01:3>>, tensor<?x2xi64>)
+// CHECK-NEXT: [[V1:%[a-z0-9_]+]] = quant.rescale [[V0]]#0 : {{.*}} to tensor<?x2x!quant.uniform<i8:f32, 7.500000e-01:3>>
+// CHECK-NEXT: return [[V1]]
+func.func @values_only(%x: !a) -> tensor<?x2x!quant.uniform<i8:f32, 0.75:3>> {
+  %0 = quant.rescale %x : !a to !b
+  // expected-remark@+1 {{order-of-rescale fired, exact}}
+  %1:2 = nn.top_k %0 k 2 : (!b) -> (tensor<?x2x!quant.uniform<i8:f32, 0.75:3>>, tensor<?x2xi64>)
+  func.return %1#0 : tensor<?x2x!quant.uniform<i8:f32, 0.75:3>>
+}
+
+// CHECK-LABEL: func.func @values_at_the_interface(
+// CHECK-SAME: [[X:%[a-z0-9_]+]]:
+// CHECK-NEXT: [[V0:%[a-z0-9_]+]] = quant.dcast [[X]] : {{.*}} to tensor<?x4xf32>
+// CHECK-NEXT: [[V1:%[a-z0-9_]+]]:2 = nn.top_k [[V0]] k 2 : {{.*}} -> (tensor<?x2xf32>, tensor<?x2xi64>)
+// CHECK-NEXT: return [[V1]]#0
+func.func @values_at_the_interface(%x: !a) -> tensor<?x2xf32> {
+  %0 = quant.dcast %x : !a to !f
+  // expected-remark@+1 {{order-of-dequantize refused [open-island]: the float result is not quantized again}}
+  %1:2 = nn.top_k %0 k 2 : (!f) -> (tensor<?x2xf32>, tensor<?x2xi64>)
+  func.return %1#0 : tensor<?x2xf32>
+}

@@ -38,6 +38,14 @@ class Islands:
             self.lands.update(op.results)
         elif behavior is None:
             return
+        elif behavior.tells_order:
+            if all(op.operands[i] in self.derived for i in tied_operands(op, behavior)):
+                rules = [behavior.result_port(i).rule for i in range(len(op.results))]
+                codes = [
+                    r for r, rule in zip(op.results, rules, strict=True) if rule is PortRule.TIED
+                ]
+                self.derived.update(codes)
+                self.lands.update(codes)
         elif behavior.commutes:
             tied = [op.operands[i] for i in tied_operands(op, behavior)]
             if all(v in self.derived for v in tied):
@@ -60,6 +68,19 @@ class Islands:
             ):
                 self.closes.add(result)
 
+    def is_closed(self, op: Operation) -> bool:
+        """Whether every result of `op` that could be codes ends in a quantize, or nowhere if
+        others tell what its operands are asked for."""
+        behavior = self._behaviors.get(op)
+        if behavior is None or not behavior.tells_order:
+            return all(result in self.closes for result in op.results)
+        return all(
+            behavior.result_port(index).rule is PortRule.PLAIN
+            or result.first_use is None
+            or result in self.closes
+            for index, result in enumerate(op.results)
+        )
+
     def _ends(self, user: Operation) -> bool:
         """Whether a path through `user` ends in a quantize."""
         if isinstance(user, QCastOp):
@@ -67,10 +88,7 @@ class Islands:
         behavior = self._behaviors.get(user)
         if behavior is not None and behavior.tells_order:
             tied = [user.operands[i] for i in tied_operands(user, behavior)]
-            return all(v in self.derived for v in tied) and all(
-                behavior.result_port(i).rule is PortRule.PLAIN or result in self.closes
-                for i, result in enumerate(user.results)
-            )
+            return all(v in self.derived for v in tied) and self.is_closed(user)
         return (
             behavior is not None
             and bool(user.results)

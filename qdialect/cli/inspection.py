@@ -5,7 +5,13 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass, field
 from typing import Any, cast
 
-from xdsl.dialects.builtin import DenseIntOrFPElementsAttr, ModuleOp, UnregisteredOp
+from xdsl.dialects.builtin import (
+    DenseIntOrFPElementsAttr,
+    IndexType,
+    IntegerType,
+    ModuleOp,
+    UnregisteredOp,
+)
 from xdsl.dialects.func import FuncOp, ReturnOp
 from xdsl.ir import Operation
 
@@ -13,7 +19,14 @@ from qdialect.analysis.boundary import Finding, find_boundaries
 from qdialect.context import QContext
 from qdialect.dialects.nn import BlobAttr, ConstantOp, keys_of
 from qdialect.dialects.onnx import NodeOp
-from qdialect.dialects.quant import DCastOp, QCastOp, RescaleOp, SCastOp, quant_element
+from qdialect.dialects.quant import (
+    DCastOp,
+    QCastOp,
+    RescaleOp,
+    SCastOp,
+    element_type,
+    quant_element,
+)
 from qdialect.rewrite.remarks import key_text, location_text
 
 
@@ -137,7 +150,12 @@ def _classify(op: Operation, result: Inspection, unknown: dict[str, Unknown]) ->
     elif isinstance(op, ConstantOp):
         result.constants += 1
     else:
-        quantized = {quant_element(v.type) is not None for v in (*op.operands, *op.results)}
+        # Indices and conditions are neither.
+        quantized = {
+            quant_element(v.type) is not None
+            for v in (*op.operands, *op.results)
+            if not isinstance(element_type(v.type), IntegerType | IndexType)
+        }
         if quantized == {True}:
             result.quantized += 1
         elif True in quantized:

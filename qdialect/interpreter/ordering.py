@@ -54,8 +54,24 @@ def _place(largest: bool) -> Kernel:
     return kernel
 
 
+def _top_k(op: Operation, operands: Sequence[Array], evaluation: Evaluation) -> list[Array]:
+    (x,), v, storage = operands, properties(op), _storage(op)
+    axis, extent = v["axis"], x.shape[v["axis"]]
+    ranks = x if storage is None else ordered(x, storage)
+    order: Array
+    if v["largest"]:
+        # Ascending from behind and read backwards: of equal ones the first stays first.
+        rising: Array = np.argsort(np.flip(ranks, axis), axis=axis, kind="stable")
+        order = extent - 1 - np.flip(rising, axis)
+    else:
+        order = np.argsort(ranks, axis=axis, kind="stable")
+    places: Array = np.take(order, np.arange(v["k"], dtype=np.int64), axis).astype(np.int64)
+    return [np.take_along_axis(x, places, axis), places]
+
+
 KERNELS: Mapping[str, Kernel] = {
     nn.CompareOp.name: _compare,
     nn.ArgMaxOp.name: _place(largest=True),
     nn.ArgMinOp.name: _place(largest=False),
+    nn.TopKOp.name: _top_k,
 }

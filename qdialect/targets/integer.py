@@ -102,6 +102,7 @@ TARGET = Target(
                 "nn.table",
                 "nn.tanh",
                 "nn.tile",
+                "nn.top_k",
                 "nn.transpose",
                 "nn.unsqueeze",
             ),

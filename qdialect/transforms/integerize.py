@@ -87,7 +87,7 @@ class _ClosedIslands(Policy):
         return Refusal("open-island", "the float values above are not dequantized codes")
 
     def sink_dequantize(self, op: Operation) -> Refusal | None:
-        if all(result in self.islands.closes for result in op.results):
+        if self.islands.is_closed(op):
             return None
         return Refusal("open-island", "the float result is not quantized again")
 
@@ -220,6 +220,6 @@ class Integerize(RulePass):
             QuantizeOfDequantize(session),
             QuantizeOfConstant(session),
             IntegerizeOp(session),
-            OrderOfDequantize(session),
+            OrderOfDequantize(session, policy),
             HoistQuantize(session, policy),
         )

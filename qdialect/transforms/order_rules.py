@@ -7,7 +7,8 @@ monotone map.
 A comparison, an argmax: what f tells depends on the order of the elements alone, and a
 strictly monotone map keeps that. Dequantize is one if floats tell all codes apart, a
 rescale if it neither merges nor clips any two of the codes that its operands can hold.
-Results of f that are elements themselves are mapped below it.
+Results of f that are elements themselves (top-k) are mapped below it; where nobody asks
+which they were, any monotone map will do.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ from qdialect.analysis.ranges import seen_qparams
 from qdialect.behaviors import Behavior
 from qdialect.behaviors import Rule as PortRule
 from qdialect.behaviors.flow import carry_down, tied_operands
+from qdialect.context import QContext
 from qdialect.dialects.quant import DCastOp, RescaleOp
 from qdialect.numerics import requantize as exact
 from qdialect.numerics.contract import EXACT, Contract
@@ -30,6 +32,7 @@ from qdialect.numerics.rounding import Rounding
 from qdialect.qparams import QParams
 from qdialect.qparams.legality import Illegal
 from qdialect.rewrite import Refusal, Rewriter, Rule, retyped
+from qdialect.transforms.cast_movement import Policy
 from qdialect.transforms.pair_contract import NO_GEMMLOWP
 from qdialect.transforms.rule_pass import dequantized, refuse_types, rescaled, with_qparams
 
@@ -69,6 +72,10 @@ class _OrderRule(Rule[Told]):
     def refuses(self, match: Told, sources: Sequence[QParams]) -> Refusal | None:
         """Why the maps, of codes of `sources`, may change an order."""
 
+    def unlike(self, match: Told) -> Refusal | None:
+        """Why the maps are no one monotone map."""
+        return None
+
     @abstractmethod
     def below(self, match: Told, source: SSAValue, kind: Attribute) -> Operation:
         """The map of a result that is elements of the operands."""
@@ -81,7 +88,9 @@ class _OrderRule(Rule[Told]):
         carried = carry_down(match.op, match.behavior, known)
         if isinstance(carried, Illegal):
             return Refusal(carried.code, carried.reason)
-        refusal = self.refuses(match, known)
+        refusal = self.unlike(match)
+        if refusal is None and self._tells(match):
+            refusal = self.refuses(match, known)
         if refusal:
             return refusal
         operands = [v.type for v in self._operands(match)]
@@ -101,6 +110,13 @@ class _OrderRule(Rule[Told]):
             with_qparams(result, carried) if self._is_element(match, index) else result.type
             for index, result in enumerate(match.op.results)
         ]
+
+    def _tells(self, match: Told) -> bool:
+        """Whether a result that tells order is used."""
+        return any(
+            result.first_use is not None and not self._is_element(match, index)
+            for index, result in enumerate(match.op.results)
+        )
 
     def _is_element(self, match: Told, result: int) -> bool:
         return match.behavior.result_port(result).rule is PortRule.TIED
@@ -127,6 +143,18 @@ class OrderOfDequantize(_OrderRule):
 
     name = "order-of-dequantize"
 
+    def __init__(self, session: QContext, policy: Policy) -> None:
+        super().__init__(session)
+        self.policy = policy
+
+    def prepare(self, module: Operation) -> None:
+        self.policy.prepare(module)
+
+    def check(self, match: Told) -> Contract | Refusal:
+        moves = any(self._is_element(match, i) for i in range(len(match.op.results)))
+        refusal = self.policy.sink_dequantize(match.op) if moves else None
+        return refusal or super().check(match)
+
     def above(self, value: SSAValue) -> Operation | None:
         return dequantized(value)
 
@@ -149,13 +177,18 @@ class OrderOfRescale(_OrderRule):
     def above(self, value: SSAValue) -> Operation | None:
         return rescaled(value)
 
-    def refuses(self, match: Told, sources: Sequence[QParams]) -> Refusal | None:
-        rescales = [above for above in match.maps if isinstance(above, RescaleOp)]
-        rounding = rescales[0].rounding
-        if any(other.rounding is not rounding for other in rescales):
+    def unlike(self, match: Told) -> Refusal | None:
+        roundings = {r.rounding for r in self._rescales(match)}
+        if len(roundings) > 1:
             return Refusal("rounding", "the operands are rescaled with different roundings")
-        if rounding is Rounding.GEMMLOWP:
-            return NO_GEMMLOWP
+        return NO_GEMMLOWP if Rounding.GEMMLOWP in roundings else None
+
+    def _rescales(self, match: Told) -> list[RescaleOp]:
+        return [above for above in match.maps if isinstance(above, RescaleOp)]
+
+    def refuses(self, match: Told, sources: Sequence[QParams]) -> Refusal | None:
+        rescales = self._rescales(match)
+        rounding = rescales[0].rounding
         seen = [q for r in rescales if (q := seen_qparams(r.input, self.session)) is not None]
         low, high = min(q.storage.min for q in seen), max(q.storage.max for q in seen)
         for source, rescale in zip(sources, rescales, strict=True):

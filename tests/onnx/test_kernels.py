@@ -383,6 +383,7 @@ MOVES: dict[str, tuple[Any, dict[str, Any], Callable[[Array], Array]]] = {
     "nn.compare": (nn.CompareOp, {"mode": "lt"}, lambda x: x < x[..., ::-1]),
     "nn.arg_max": (nn.ArgMaxOp, {"axis": 1, "last": True}, lambda x: x.argmax(1, keepdims=True)),
     "nn.arg_min": (nn.ArgMinOp, {"axis": 3, "keepdims": False}, lambda x: x.argmin(3)),
+    "nn.top_k": (nn.TopKOp, {"k": 2, "axis": 3}, lambda x: np.sort(x)[..., :1:-1]),
     "nn.depth_to_space": (
         nn.DepthToSpaceOp,
         {"block": 2, "mode": "DCR"},

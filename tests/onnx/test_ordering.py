@@ -85,6 +85,57 @@ def test_place(op: str, axis: int, keep: int, last: int, quantized: bool) -> Non
     assert "DequantizeLinear" not in [node.op_type for node in written.graph.node]
 
 
+@pytest.mark.parametrize("quantized", [False, True])
+@pytest.mark.parametrize("largest", [0, 1])
+@pytest.mark.parametrize(("axis", "k"), [(1, 5), (-1, 2), (0, 1), (2, 0)])
+def test_top_k(axis: int, k: int, largest: int, quantized: bool) -> None:
+    b = ModelBuilder()
+    x = b.input("x", [2, 5, 4])
+    if quantized:
+        x = b.qdq("x", 0.25, 3)
+    b.node("TopK", [x, b.const("k", [k], np.int64)], ["v", "i"], axis=axis, largest=largest)
+    if quantized:
+        b.output(b.qdq("v", 0.5, 7))
+    else:
+        b.output("v")
+    b.output("i", np.int64)
+    model = b.model()
+    ctx, module = integerized(model) if quantized else load(model)
+    quants = ["quant.qcast", "nn.top_k", "quant.rescale", "quant.dcast"]
+    assert ops(module) == (quants if quantized else ["nn.top_k"])
+    agree(model, ctx, module, {"x": data(2, 5, 4)})
+
+
+def test_top_k_on_a_storage_that_the_runtime_does_not_sort() -> None:
+    b = ModelBuilder(21)
+    x = b.quantize(b.input("x", [2, 5]), 0.25, 3, "u16")
+    b.node("TopK", [x, b.const("k", [2], np.int64)], ["q", "i"])
+    b.output(b.dequantize("q", "v", "x_s", "x_z", 0, 0.25))
+    b.output("i", np.int64)
+    model = b.model()
+    ctx, module = load(model)
+    assert "nn.top_k" in ops(module)
+    x = data(2, 5)
+    written = export(ctx, module)
+    assert [node.op_type for node in written.graph.node][1:4] == [
+        "DequantizeLinear",
+        "TopK",
+        "QuantizeLinear",
+    ]
+    mine = Interpreter(ctx, module).run({"x": x})
+    theirs = OrtEngine(written, optimize=False).run({"x": x}).values()
+    for a, b_ in zip(theirs, mine, strict=True):
+        np.testing.assert_array_equal(a, b_)
+
+
+def test_a_number_known_at_run_time_only_stays_a_node() -> None:
+    b = ModelBuilder()
+    b.node("TopK", [b.input("x", [4]), b.input("k", [1], np.int64)], ["v", "i"])
+    b.output("v", shape=[None])
+    b.output("i", np.int64, [None])
+    assert ops(load(b.model())[1]) == ["onnx.node"]
+
+
 def test_of_integers_and_of_unlike_encodings_stay_nodes() -> None:
     b = ModelBuilder()
     b.node("Equal", [b.input("x", [4], np.int64), b.input("y", [4], np.int64)], "c")

@@ -39,6 +39,19 @@ def told(p: Program, x: str, y: str, kind: str, shape: tuple[int, ...], turn: in
         for more in ("", " last true"):
             one = tensor((shape[0], 1), "i64")
             p.returns(p.nn(f"{name} {x} axis 1{more}", [kind], one), one)
+    few = (shape[0], min(5, shape[1]))
+    values, places = tensor(few, kind.partition("x")[2].partition("x")[2][:-1]), tensor(few, "i64")
+    for more in ("", " largest false"):
+        name = f"%{len(p.lines)}"
+        text = f"top_k {x} k {few[1]}{more}"
+        p.lines.append(f"{name}:2 = nn.{text} : ({kind}) -> ({values}, {places})")
+        if "quant" in kind:
+            p.returns(f"{name}#0", values)
+        else:
+            codes = tensor(few, quant("i8", 0.5, 3))
+            p.returns(p.op(f"quant.qcast {name}#0", values, codes), codes)
+        if turn % 3:
+            p.returns(f"{name}#1", places)
     return p
 
 

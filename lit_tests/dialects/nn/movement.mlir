@@ -40,6 +40,8 @@ func.func @orders(%x: tensor<?x5xf32>, %q: tensor<2x5x!quant.uniform<i8:f32, 0.5
   %1 = nn.arg_max %x axis -1 keepdims false : (tensor<?x5xf32>) -> tensor<?xi64>
   // CHECK: nn.arg_min %q last true : (tensor<2x5x!quant.uniform<i8:f32, 5.000000e-01>>) -> tensor<1x5xi64>
   %2 = nn.arg_min %q last true : (tensor<2x5x!quant.uniform<i8:f32, 0.5>>) -> tensor<1x5xi64>
+  // CHECK: %{{.*}}, %{{.*}} = nn.top_k %x k 2 largest false : (tensor<?x5xf32>) -> (tensor<?x2xf32>, tensor<?x2xi64>)
+  %3:2 = nn.top_k %x k 2 largest false : (tensor<?x5xf32>) -> (tensor<?x2xf32>, tensor<?x2xi64>)
   return
 }
 

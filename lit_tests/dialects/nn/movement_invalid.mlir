@@ -118,3 +118,19 @@ func.func @across_scales(%x: tensor<2x!quant.uniform<i8:f32:0, {0.5, 0.25}>>) {
   %0 = nn.arg_max %x : (tensor<2x!quant.uniform<i8:f32:0, {0.5, 0.25}>>) -> tensor<1xi64>
   return
 }
+
+// -----
+
+func.func @too_many(%x: tensor<2x5xf32>) {
+  // expected-error @+1 {{cannot pick 3 of dimension 0 of extent 2}}
+  %0:2 = nn.top_k %x k 3 axis 0 : (tensor<2x5xf32>) -> (tensor<3x5xf32>, tensor<3x5xi64>)
+  return
+}
+
+// -----
+
+func.func @other_values(%x: tensor<5x!quant.uniform<i8:f32, 0.5>>) {
+  // expected-error @+1 {{result must be quantized as !quant.uniform<i8:f32, 5.000000e-01>}}
+  %0:2 = nn.top_k %x k 3 : (tensor<5x!quant.uniform<i8:f32, 0.5>>) -> (tensor<3x!quant.uniform<i8:f32, 0.25>>, tensor<3xi64>)
+  return
+}

@@ -39,6 +39,7 @@ DIRECT: Mapping[str, frozenset[str]] = {
     "nn.compare": _ANY,
     "nn.arg_max": frozenset({"u8", "i8", "i32"}),
     "nn.arg_min": frozenset({"u8", "i8", "i32"}),
+    "nn.top_k": frozenset({"u8", "i8", "i16", "i32"}),
     "nn.reduce_max": _BYTES,
     "nn.reduce_min": _BYTES,
     "nn.squeeze": _ANY,
@@ -67,7 +68,8 @@ SINCE: Mapping[tuple[str, str], Version] = {
     ("nn.space_to_depth", "i8"): (1, 28),
     ("nn.softmax", "i8"): (1, 29),  # before, results are wrong
     ("nn.select", "i8"): (1, 31),
-    # Older ones may compare them too; 1.31 was probed.
+    # Older ones may take these too; 1.31 was probed.
+    **{("nn.top_k", storage): (1, 31) for storage in ("u8", "i8", "i16")},
     **{("nn.compare", storage): (1, 31) for storage in ("u8", "i8", "u16", "i16")},
 }
 """The first runtime that takes an op on a storage, where 1.20 does not."""

@@ -1,4 +1,4 @@
-"""Comparisons, and where the extreme elements are, as ONNX nodes."""
+"""Comparisons, extreme elements and where they are, as ONNX nodes."""
 
 from __future__ import annotations
 
@@ -42,9 +42,28 @@ def place(op_type: str) -> Writer:
     return write
 
 
+def top_k(call: Call) -> None:
+    """`nn.top_k` as TopK."""
+    exporter, v = call.exporter, call.values
+    if exporter.opset < 10 or (exporter.opset < 11 and not (v["largest"] and v["sorted"])):
+        raise exporter.unsupported(call.op, "needs opset 11")
+    indices = exporter.claim(call.op.results[1], exporter.output_names(call.op, call.key)[1])
+    inputs = [call.inputs[0], call.ints(1, "k", [v["k"]])]
+    exporter.graph.node(
+        "TopK",
+        inputs,
+        [call.output, indices],
+        call.key,
+        axis=v["axis"],
+        largest=None if v["largest"] else 0,
+        sorted=None if v["sorted"] else 0,
+    )
+
+
 ORDERING: Mapping[str, Writer] = {
     "nn.compare": compare,
     "nn.arg_max": place("ArgMax"),
     "nn.arg_min": place("ArgMin"),
+    "nn.top_k": top_k,
 }
 """How each of these ops is written."""

@@ -85,7 +85,7 @@ from qdialect.dialects.nn.movement import (
     TransposeOp,
 )
 from qdialect.dialects.nn.normalization import BatchNormOp, LayerNormOp, LrnOp, SoftmaxOp
-from qdialect.dialects.nn.ordering import ArgMaxOp, ArgMinOp, CompareOp
+from qdialect.dialects.nn.ordering import ArgMaxOp, ArgMinOp, CompareOp, TopKOp
 from qdialect.dialects.nn.pooling import (
     AVERAGE_POOLS,
     GLOBAL_AVERAGE_POOLS,
@@ -229,6 +229,7 @@ __all__ = [
     "TableOp",
     "TanhOp",
     "TileOp",
+    "TopKOp",
     "TransposeOp",
     "UnsqueezeOp",
     "WindowOp",

@@ -38,6 +38,12 @@ def _rows(op: Operation) -> list[IndexMap]:
     return [First((_axis(op),), values(op)["keepdims"])]
 
 
+def _kept(op: Operation) -> list[IndexMap]:
+    from qdialect.qparams.maps import Slice
+
+    return [Slice.along(len(shape_of(op.operands[0])), _axis(op), 0, values(op)["k"])]
+
+
 def _place(name: str) -> Behavior:
     return Behavior(
         name,
@@ -58,4 +64,11 @@ ORDERING: tuple[Behavior, ...] = (
     ),
     _place("nn.arg_max"),
     _place("nn.arg_min"),
+    Behavior(
+        "nn.top_k",
+        (Port("input", Rule.TIED, axes=_others),),
+        (Port("result", Rule.TIED, axes=None), Port("indices", Rule.PLAIN)),
+        carries=_kept,
+        tells_order=True,
+    ),
 )

@@ -1,4 +1,4 @@
-"""Ops that tell how elements compare: compare, arg_max, arg_min."""
+"""Ops that tell how elements compare: compare, arg_max, arg_min, top_k."""
 
 from __future__ import annotations
 
@@ -10,9 +10,18 @@ from xdsl.irdl import irdl_op_definition, operand_def, prop_def, result_def, tra
 from xdsl.traits import Pure
 from xdsl.utils.exceptions import VerifyException
 
-from qdialect.dialects.nn.base import TENSOR, NNOp, Values, boolean, integer, tensor_type
+from qdialect.dialects.nn.base import (
+    TENSOR,
+    NNOp,
+    Values,
+    boolean,
+    integer,
+    ranked,
+    shape_of,
+    tensor_type,
+)
 from qdialect.dialects.nn.pooling import FLAG
-from qdialect.dialects.nn.shapes import Shape, ShapeError, broadcast, normalize_axis
+from qdialect.dialects.nn.shapes import DYNAMIC, Shape, ShapeError, broadcast, normalize_axis
 
 MODES = ("eq", "ne", "lt", "le", "gt", "ge")
 
@@ -113,10 +122,70 @@ class ArgMinOp(ArgOp):
     name = "nn.arg_min"
 
 
+@irdl_op_definition
+class TopKOp(NNOp):
+    """The `k` largest (or smallest) elements along `axis`, and where they are.
+
+    Extreme ones come first, and of equal ones the first; without `sorted` a runtime may
+    give them in another order.
+    """
+
+    name = "nn.top_k"
+    input = operand_def(TENSOR)
+    result = result_def(TENSOR)
+    indices = result_def(TENSOR)
+    k = prop_def(IntegerAttr.constr(i64))
+    axis = prop_def(IntegerAttr.constr(i64), integer(-1))
+    largest: BoolAttr = prop_def(FLAG, boolean(True))
+    sorted: BoolAttr = prop_def(FLAG, boolean(True))
+    traits = traits_def(Pure())
+
+    def __init__(
+        self,
+        input: SSAValue | Operation,
+        k: int,
+        axis: int = -1,
+        largest: bool = True,
+        sorted: bool = True,
+        *,
+        result_types: Sequence[Attribute] | None = None,
+        attributes: Mapping[str, Attribute] | None = None,
+    ):
+        value = SSAValue.get(input)
+        if result_types is None:
+            try:
+                (shape, _) = self.infer([shape_of(value)], {"k": k, "axis": axis})
+            except ShapeError as error:
+                raise VerifyException(f"'{self.name}' op {error}") from None
+            result_types = [ranked(tensor_type(value).element_type, shape), ranked(i64, shape)]
+        super().__init__(
+            value,
+            result_types=result_types,
+            attributes=attributes,
+            k=k,
+            axis=axis,
+            largest=largest,
+            sorted=sorted,
+        )
+
+    @classmethod
+    def infer(cls, operands: Sequence[Shape], values: Values) -> list[Shape]:
+        x, k = operands[0], values["k"]
+        axis = normalize_axis(values["axis"], len(x))
+        if k < 0 or (x[axis] != DYNAMIC and k > x[axis]):
+            raise ShapeError(f"cannot pick {k} of dimension {axis} of extent {x[axis]}")
+        shape = (*x[:axis], k, *x[axis + 1 :])
+        return [shape, shape]
+
+    def verify_(self) -> None:
+        _expect(self, 1, i64)
+        super().verify_()
+
+
 def _expect(op: NNOp, index: int, element: Attribute) -> None:
     given = tensor_type(op.results[index]).element_type
     if given != element:
         raise VerifyException(f"'{op.name}' op gives {element}, not {given}")
 
 
-OPS = [CompareOp, ArgMaxOp, ArgMinOp]
+OPS = [CompareOp, ArgMaxOp, ArgMinOp, TopKOp]

@@ -1,4 +1,4 @@
-"""Comparisons, and where the extreme elements are."""
+"""Comparisons, extreme elements and where they are."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from xdsl.ir import SSAValue
 
 from qdialect.dialects import nn
+from qdialect.dialects.nn.shapes import DYNAMIC
 from qdialect.dialects.quant import element_type
 from qdialect.frontends.onnx.compute import Rule
 from qdialect.frontends.onnx.movement import movable
@@ -59,3 +60,19 @@ def place(kind: type[Any]) -> Rule:
         return [imp.build(kind, x, output=node.output(0), axis=axis, keepdims=keep, last=last)]
 
     return rule
+
+
+def top_k(imp: Importer, node: Node) -> Results:
+    """`TopK` of a constant number of elements."""
+    shape, axis = movable(imp, node.input(0)), int(node.get("axis", -1))
+    given = imp.static_ints(node.input(1)) if imp.opset >= 10 else (int(node.get("k", -1)),)
+    if not shape or given is None or len(given) != 1 or not all(node.outputs):
+        return None
+    if len(node.outputs) != 2 or not -len(shape) <= axis < len(shape):
+        return None
+    k, extent = given[0], shape[axis]
+    if k < 0 or (extent != DYNAMIC and k > extent):
+        return None
+    largest, ranked = bool(node.get("largest", 1)), bool(node.get("sorted", 1))
+    op = nn.TopKOp(imp.value(node.input(0)), k, axis, largest, ranked)
+    return list(imp.emit(op).results)

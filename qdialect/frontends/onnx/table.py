@@ -94,6 +94,7 @@ RULES: Mapping[tuple[str, str], Rule] = {
     ("", "Not"): ordering.negation,
     ("", "ArgMax"): ordering.place(nn.ArgMaxOp),
     ("", "ArgMin"): ordering.place(nn.ArgMinOp),
+    ("", "TopK"): ordering.top_k,
     ("", "Where"): indexing.where,
     ("", "ScatterND"): scatter.scatter_nd,
     ("", "ScatterElements"): scatter.scatter_elements,
