@@ -35,6 +35,7 @@ from qdialect.analysis.intervals import (
     union,
 )
 from qdialect.behaviors import Behavior
+from qdialect.behaviors import Rule as PortRule
 from qdialect.behaviors.flow import tied_operands
 from qdialect.behaviors.shapes import shape_of
 from qdialect.context import QContext
@@ -190,6 +191,8 @@ class CodeRanges:
             return [anything(result) for result in op.results]
         if behavior.commutes:
             return self._tied(op, behavior)
+        if behavior.tells_order:
+            return [self._element(op, behavior, index) for index in range(len(op.results))]
         if len(op.results) > 1 or qparams_of(op.results[0]) is None:
             return [bounds_of(result) for result in op.results]
         found = self._computed(op, behavior)
@@ -235,6 +238,14 @@ class CodeRanges:
             return None
         values = self._real(op.input)
         return None if values is None else in_floats(values)
+
+    def _element(self, op: Operation, behavior: Behavior, result: int) -> Interval | None:
+        """Of an op that tells order: an element of the operands, or what tells it."""
+        if behavior.result_port(result).rule is not PortRule.TIED:
+            return bounds_of(op.results[result])
+        found = [self._known_or_anything(op.operands[i]) for i in tied_operands(op, behavior)]
+        known = [interval for interval in found if interval is not None]
+        return union(known) if known and len(known) == len(found) else anything(op.results[result])
 
     def _tied(self, op: Operation, behavior: Behavior) -> list[Interval | None]:
         operands = [op.operands[i] for i in tied_operands(op, behavior)]

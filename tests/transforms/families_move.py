@@ -146,10 +146,10 @@ def through_inserts() -> Iterator[Program]:
         yield _inserted((a, b), (other, b), b, (2, 1), "starts [0, 7] steps [1, 1]", how)
         yield _inserted((a, b), (a, b), b, (1, 8), "starts [1, 1] steps [1, 2]", how)
     whole = [per_axis("i8", 0, pairs) for pairs in rows]
-    for row, place in ((1, "starts [1, 0]"), (0, "starts [1, 0]"), (1, "starts [0, 0]")):
+    for row in range(2):
         part = [quant("i8", *pairs[row]) for pairs in rows]
         ends = (whole[0], whole[1]), (part[0], part[1])
-        yield _inserted(*ends, whole[1], (1, 8), f"{place} steps [1, 1]", "")
+        yield _inserted(*ends, whole[1], (1, 8), f"starts [{row}, 0] steps [1, 1]", "")
 
 
 def _inserted(

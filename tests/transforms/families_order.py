@@ -48,7 +48,7 @@ def told(p: Program, x: str, y: str, kind: str, shape: tuple[int, ...], turn: in
         if "quant" in kind:
             p.returns(f"{name}#0", values)
         else:
-            codes = tensor(few, quant("i8", 0.5, 3))
+            codes = tensor(few, quant("i8", 0.5, 3, kind.partition("x")[2].partition("x")[2][:-1]))
             p.returns(p.op(f"quant.qcast {name}#0", values, codes), codes)
         if turn % 3:
             p.returns(f"{name}#1", places)
