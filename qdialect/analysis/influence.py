@@ -14,7 +14,7 @@ from qdialect.analysis.gain import gain_of
 from qdialect.behaviors import Behavior
 from qdialect.behaviors.flow import tied_operands
 from qdialect.context import QContext
-from qdialect.dialects.quant import DCastOp, QCastOp, RescaleOp, element_type
+from qdialect.dialects.quant import DCastOp, QCastOp, RescaleOp, SCastOp, element_type
 from qdialect.qparams import QParams
 
 #: what a few roundings in f32 add, relative
@@ -58,6 +58,8 @@ def _whole(steps: float) -> int:
 def _rounding(session: QContext, op: Operation, result: SSAValue) -> float:
     """The largest step of a result that is rounded to codes."""
     params = qparams_of(result)
+    if isinstance(op, SCastOp):
+        return 0.0
     if isinstance(op, DCastOp):
         source = qparams_of(op.input)
         # Two products of a code and a scale, each off by half a unit in the last place.
@@ -84,6 +86,12 @@ def _factor(session: QContext, op: Operation, index: int) -> float | None:
             Float32Type | Float64Type,
         )
         return (_FLOATS if floats or op.fixed_point else 1.0) if wide else None
+    if isinstance(op, SCastOp):
+        # Integers that are read as codes move by steps.
+        source, result = qparams_of(op.input), qparams_of(op.result)
+        if source is not None:
+            return 1 / min(source.scale_list()) if is_integer(source) else None
+        return max(result.scale_list()) if result is not None and is_integer(result) else None
     behavior = session.behaviors.get(op)
     if behavior is None:
         return None

@@ -186,8 +186,11 @@ class Behavior:
     #: it: on enclosures of real numbers it decides which code is nearest
     analytic: Callable[[Operation, Sequence[Any]], Any] | None = None
     #: for f(x) = clamp(slope * x + offset) on one operand, the others being real
-    #: constants: what f is, given the constants (None for x), or None if it is not
+    #: constants: what f is, given the constants (None for x), or None if it is not;
+    #: constants that differ along a dimension are given index by index
     affine: Callable[[Operation, Sequence[Fraction | None]], Affine | None] | None = None
+    #: the dimension of x that constant vectors lie along, if not as numpy broadcasts them
+    affine_along: int | None = None
     #: for an op that is defined on codes (a lookup) and not on the reals they name: the
     #: stored result, given the stored operands
     on_codes: Callable[[Operation, Sequence[NDArray[Any]]], NDArray[Any]] | None = None

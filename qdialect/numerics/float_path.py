@@ -83,6 +83,11 @@ def _by_table(a: Affine, b: Affine, old: Form, expressed: str) -> Contract:
     return Contract(level, steps, note)
 
 
+def tie_width(expressed: str) -> float:
+    """How far eight roundings in `expressed` move a number of size 1."""
+    return 8 / (1 << _PRECISION.get(expressed, 8))
+
+
 def near_tie(
     steps: Sequence[Fraction], b: Affine, expressed: str, computed: Sequence[Fraction] = ()
 ) -> bool:
@@ -97,7 +102,6 @@ def near_tie(
     if not b.low - b.zero - 1 <= value <= b.high - b.zero + 1:
         return False
     distance = abs(value - math.floor(value) - Fraction(1, 2))
-    unit = Fraction(1, 1 << _PRECISION.get(expressed, 8))
-    if distance > 8 * unit * max(map(abs, steps)):
+    if distance > Fraction(tie_width(expressed)) * max(map(abs, steps)):
         return False
     return not computed or any(round_to_format(float(v), expressed) != v for v in computed)

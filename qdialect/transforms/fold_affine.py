@@ -1,196 +1,336 @@
 """Fold affine functions of one value into its scale.
 
-On codes of at most 8 bits, y = clamp(m x + c) with real constants m, c is a table
-of 256 entries. With x' the same codes read on the scale |m| s_x:
+A chain of links y = clamp(m x + c), constants m and c one number or one per index of a
+dimension (mul, div, add, sub by constants, neg, hard-sigmoid, batch norm with constant
+statistics), rescales, clamps and reads (codes taken on other qparams) among them, is one function
+M x + C:
 
-    table is the identity          ->  x read on y's qparams         no arithmetic
-    c = 0, m > 0                   ->  rescale(x')
-    c != 0, m > 0, clamp absorbed  ->  add(x', c)                    saturation clamps
+    M = m_2 m_1,  C = m_2 c_1 + c_2                   per index
+
+On codes of at most 8 bits both sides are tables. With x' the same codes read on the
+scale |M| s_x (for M of one sign everywhere):
+
+    the codes themselves                       ->  x read on y's qparams   no arithmetic
+    M > 0, C a whole number of steps of x'     ->  rescale(x'), zero point z_x - C / |M| s_x
+    M > 0                                      ->  add(x', C)
+    M < 0, C = 0                               ->  neg(x')
+    M < 0                                      ->  sub(C, x')
+
+A negative slope is never only a scale: -q is no code of the type for its lowest (-128),
+and which way a tie rounds turns around (half up).  neg and sub are defined in the reals,
+so the table says what holds; they only take the place of several links, or of one that
+costs the target more.
 
 Reading codes on other qparams is a pair of `quant.scast`, which costs nothing.
-m s_x is rounded to the expressed type, so that files can hold it; the rewrite is
-done only if all 256 results stay the same: exact.  Where m x + c comes so close to a
-tie that float arithmetic, before or after, may end on its other side: ties.
+|M| s_x and C are rounded to the expressed type, so that files can hold them.  Clamps of
+the chain are left to the storage of y:
+
+    all results stay the same                                  exact
+    the same, but so close to a tie that float arithmetic,     ties
+    before or after, may end on its other side
+    else, k the largest difference on any code                 bounded(k)
+    some of them where a middle was clipped                    saturation
+
+For example
+
+    %two = nn.constant dense<2.0> : !one : !one
+    %three = nn.constant dense<3.0> : !one : !one
+    %0 = nn.mul %x, %two : (!x, !one) -> !twice
+    %1 = nn.add %0, %three : (!twice, !one) -> !y
+
+becomes
+
+    %2 = quant.scast %x : !x to !codes
+    %3 = quant.scast %2 : !codes to !read
+    %1 = quant.rescale %3 : !read to !y
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from enum import Enum
 from fractions import Fraction
+from math import inf
 from typing import Any
 
 import numpy as np
-from xdsl.ir import Operation, SSAValue
+from xdsl.dialects.builtin import StringAttr
+from xdsl.ir import Attribute, Operation, SSAValue
 
 from qdialect.analysis.codes import qparams_of, rounding_of
-from qdialect.analysis.ranges import seen_qparams
-from qdialect.behaviors import Affine, Behavior
 from qdialect.context import QContext
-from qdialect.dialects.nn import AddOp
-from qdialect.dialects.quant import RescaleOp, SCastOp, UniformType, storage_type, with_element
+from qdialect.dialects.nn import AddOp, NegOp, SubOp, shape_of
+from qdialect.dialects.nn.shapes import DYNAMIC
+from qdialect.dialects.quant import RescaleOp, SCastOp, storage_type, with_element
 from qdialect.numerics import requantize as exact
-from qdialect.numerics.contract import EXACT, Contract, Numerics
-from qdialect.numerics.float_path import near_tie
-from qdialect.numerics.float_text import FORMATS, round_to_format
+from qdialect.numerics.contract import Contract, Numerics
+from qdialect.numerics.float_text import round_to_format
+from qdialect.numerics.rounding import Rounding
 from qdialect.qparams import QParams
 from qdialect.rewrite import Refusal, Rewriter, Rule
+from qdialect.transforms.affine_chains import Channel, Link, axes_of, chain_to, channels_of
 from qdialect.transforms.rule_pass import RulePass, with_qparams
-from qdialect.transforms.scalars import exact_scalar, scalar_of
+from qdialect.transforms.scalars import exact_scalar, exact_vector
 
 
-@dataclass(frozen=True)
-class _Function:
-    """`op` computes clamp(slope * x + offset) of its operand `x`."""
+class _Form(Enum):
+    """What a chain becomes: the op after reading x on other qparams."""
 
-    op: Operation
-    behavior: Behavior
-    x: SSAValue
-    affine: Affine
+    READ = "quant.scast"
+    RESCALE = RescaleOp.name
+    ADD = AddOp.name
+    NEG = NegOp.name
+    SUB = SubOp.name
 
 
 @dataclass(frozen=True)
 class _Plan:
-    """What replaces the op: read x as `middle`, then a rescale or an add, or nothing."""
+    """Read x as `middle`, then do `form` with `offsets`, one or one per index."""
 
+    form: _Form
     middle: QParams
-    offset: Fraction | None = None
-    direct: bool = False
+    offsets: tuple[Fraction, ...]
+    contract: Contract
 
 
-class AffineOfCodes(Rule[_Function]):
-    """clamp(m x + c) on codes becomes a change of scale; see the module."""
+@dataclass(frozen=True, eq=False)
+class _Chain:
+    """`links`, last first, and what they could become."""
+
+    op: Operation
+    links: tuple[Link, ...]
+    plan: _Plan | Refusal = field(repr=False)
+
+    @property
+    def x(self) -> SSAValue:
+        return self.links[-1].x
+
+    @property
+    def rounding(self) -> Rounding:
+        """That of the last link that rounds."""
+        return rounding_of(next(link.op for link in self.links if not link.on_codes))
+
+
+class AffineOfCodes(Rule[_Chain]):
+    """clamp(M x + C) on codes becomes a change of scale; see the module."""
 
     name = "affine-of-codes"
 
     def roots(self) -> Iterable[str]:
-        return self.session.behaviors.names_with(lambda b: b.affine is not None)
+        behaviors = self.session.behaviors
+        linked = behaviors.names_with(lambda b: b.affine is not None or b.clamp is not None)
+        return (*linked, RescaleOp.name)
 
-    def match(self, op: Operation) -> _Function | None:
-        behavior = self.session.behaviors.get(op)
-        assert behavior is not None
-        if behavior.affine is None or len(op.results) != 1:
-            return None
-        constants = [scalar_of(v, self.session) for v in op.operands]
-        data = [v for v, c in zip(op.operands, constants, strict=True) if c is None]
-        if len(data) != 1 or not all(map(_is_byte, (data[0], op.results[0]))):
-            return None
-        if data[0].type != with_element(op.results[0].type, _element(data[0])):
-            return None  # the constant broadcasts x
-        affine = behavior.affine(op, constants)
-        return _Function(op, behavior, data[0], affine) if affine else None
+    def match(self, op: Operation) -> _Chain | None:
+        links = chain_to(op, self.session)
+        chains = [
+            self._chain(links[: n + 1]) for n in range(len(links)) if _is_worth(links[: n + 1])
+        ]
+        # The strongest contract, then the longest; a refusal of the shortest says most.
+        possible = [c for c in chains if isinstance(c.plan, _Plan)]
+        if possible:
+            return min(possible, key=lambda c: (_plan(c).contract.level, -len(c.links)))
+        return chains[0] if chains else None
 
-    def check(self, match: _Function) -> Contract | Refusal:
-        if match.affine.slope <= 0:
-            return Refusal("slope", "a scale is positive")
-        plan = self._plan(match)
-        if plan is None:
-            return Refusal("table", "no scale gives the same result on every code")
-        if plan.offset is not None and match.op.name == AddOp.name:
-            return Refusal("already", "it is an addition of a constant already")
-        undecided = self._undecided(match)
+    def check(self, match: _Chain) -> Contract | Refusal:
+        return match.plan if isinstance(match.plan, Refusal) else match.plan.contract
+
+    def _chain(self, links: Sequence[Link]) -> _Chain:
+        chain = _Chain(links[0].op, tuple(links), Refusal("", ""))
+        plan = self._decide(chain)
+        if isinstance(plan, _Plan):
+            refusal = self._refuse(chain, plan)
+            plan = refusal or plan
+        return _Chain(chain.op, chain.links, plan)
+
+    def _decide(self, chain: _Chain) -> _Plan | Refusal:
+        axes = set(axes_of(chain.links))
+        if len(axes) > 1:
+            return Refusal("grid", "parameters differ along several dimensions")
+        axis = next(iter(axes), None)
+        if axis is not None and shape_of(chain.x)[axis] == DYNAMIC:
+            return Refusal("shape", f"the extent of dimension {axis} is not known")
+        channels = channels_of(chain.links, self.session)
+        signs = {(c.slope > 0) - (c.slope < 0) for c in channels}
+        if 0 in signs:
+            return Refusal("slope", "a slope is 0: the result does not depend on the operand")
+        if len(signs) > 1:
+            return Refusal("slope", "slopes of both signs: no scale is negative")
+        source, result = qparams_of(chain.x), qparams_of(chain.op.results[0])
+        assert source is not None and result is not None
+        if source.storage == result.storage and all(
+            np.array_equal(c.tables[0], exact.codes_of(c.seen)) for c in set(channels)
+        ):
+            return _Plan(_Form.READ, result, (), self._ties(channels, source.expressed))
+        plans = self._candidates(chain, channels, axis, 1 in signs)
+        if not plans:
+            return Refusal(
+                "table", "a clamp acts that no storage bound stands for, or no scale fits"
+            )
+        return min(plans, key=lambda plan: (plan.contract.level, plan.contract.steps))
+
+    def _ties(self, channels: Sequence[Channel], expressed: str) -> Contract:
+        undecided = sum(channel.undecided(expressed) for channel in set(channels))
         if undecided:
             return Contract(Numerics.TIES, note=f"{undecided} results are ties in floats")
-        return EXACT
+        return Contract(Numerics.EXACT)
 
-    def _undecided(self, match: _Function) -> int:
-        """How many codes runtimes that compute in floats may round either way."""
-        source, result = qparams_of(match.x), qparams_of(match.op.results[0])
-        assert source is not None and result is not None
-        seen = seen_qparams(match.x, self.session) or source
-        (a,), (b,), f = exact.affines(seen), exact.affines(result), match.affine
-        step = Fraction(b.scale)
-        bounds = [Fraction(v) for v in (f.low, f.high) if abs(v) != float("inf")]
-        count = sum(near_tie([v / step], b, source.expressed) for v in bounds)
-        for code in range(a.low, a.high + 1):
-            x = (code - a.zero) * Fraction(a.scale)
-            scaled = f.slope * x
-            value = scaled + f.offset
-            if f.low <= value <= f.high:
-                steps = [value / step, scaled / step, f.offset / step]
-                count += near_tie(steps, b, source.expressed, (x, scaled, value, value / step))
-        return count
+    def _candidates(
+        self, chain: _Chain, channels: Sequence[Channel], axis: int | None, rising: bool
+    ) -> list[_Plan]:
+        """Plans in order of preference, with what each changes."""
+        source = qparams_of(chain.x)
+        assert source is not None
+        scales, zeros, offsets, moved = list[float](), list[int](), list[Fraction](), list[int]()
+        low, high = source.storage.full_range
+        for channel in channels:
+            a = channel.seen
+            scale = round_to_format(float(abs(channel.slope) * Fraction(a.scale)), source.expressed)
+            if not 0 < scale < inf:
+                return []
+            offset = round_to_format(float(channel.offset), source.expressed)
+            if abs(offset) == inf:
+                return []
+            shift = exact.round_fraction(Fraction(offset) / Fraction(scale), Rounding.HALF_EVEN)
+            scales.append(scale)
+            zeros.append(a.zero)
+            offsets.append(Fraction(offset))
+            moved.append(a.zero - shift)
+        whole = (Fraction(0),) * len(channels)
+        candidates = [(_Form.RESCALE, moved, whole), (_Form.ADD, zeros, tuple(offsets))]
+        if not rising:
+            # nn.neg has no parameters along a dimension.
+            negates = axis is None and not any(offsets)
+            candidates = [(_Form.NEG if negates else _Form.SUB, zeros, tuple(offsets))]
+        plans: list[_Plan] = []
+        for form, points, added in candidates:
+            if form is _Form.ADD and not any(added):
+                continue
+            if any(not low <= zero <= high for zero in points):
+                continue
+            if axis is None:
+                middle = QParams.per_tensor(source.storage, scales[0], points[0], source.expressed)
+            else:
+                middle = QParams.per_axis(source.storage, axis, scales, points, source.expressed)
+            sign = 1 if rising else -1
+            rows = zip(channels, scales, points, added, strict=True)
+            made = [(c, c.seen._replace(scale=s, zero=z), sign, t) for c, s, z, t in rows]
+            contract = self._contract(made, chain.rounding, source.expressed)
+            if contract is not None:
+                plans.append(_Plan(form, middle, added, contract))
+        return plans
 
-    def _plan(self, match: _Function) -> _Plan | None:
-        source, result = qparams_of(match.x), qparams_of(match.op.results[0])
-        assert source is not None and result is not None
-        rounding, f = rounding_of(match.op), match.affine
-        # All codes that may occur, also those outside narrowed bounds.
-        seen = seen_qparams(match.x, self.session) or source
-        a, b = exact.affines(seen)[0], exact.affines(result)[0]
-        table = exact.linear_table(a, b, f.slope, f.offset, rounding)
-        low, high = (exact.quantize_real(v, b, rounding) for v in (f.low, f.high))
-        table = np.clip(table, low, high)
-        if source.storage == result.storage and np.array_equal(table, exact.codes_of(a)):
-            return _Plan(result, direct=True)
-        scale = round_to_format(float(f.slope * Fraction(a.scale)), source.expressed)
-        if not scale > 0 or scale == float("inf"):
+    def _contract(
+        self,
+        made: Sequence[tuple[Channel, exact.Affine, int, Fraction]],
+        rounding: Rounding,
+        expressed: str,
+    ) -> Contract | None:
+        """What sign * x' + offset in place of each channel's chain changes; None if a clamp
+        would be lost."""
+        steps, differing, clipped = 0, 0, 0
+        for channel, read, sign, offset in dict.fromkeys(made):
+            wanted, clips = channel.tables
+            got = exact.linear_table(read, channel.result, Fraction(sign), offset, rounding)
+            apart = np.abs(wanted - got)
+            if (apart[clips >= 2] != 0).any():
+                return None
+            steps = max(steps, int(apart.max(initial=0)))
+            differing += int(np.count_nonzero(apart))
+            clipped += int(np.count_nonzero(apart * clips))
+        if not differing:
+            return self._ties([channel for channel, *_ in made], expressed)
+        if clipped:
+            note = f"{clipped} codes were clipped on the way"
+            return Contract(Numerics.SATURATION, steps, note)
+        return Contract(Numerics.BOUNDED, steps, f"{differing} codes change")
+
+    def _refuse(self, chain: _Chain, plan: _Plan) -> Refusal | None:
+        """Why the plan is no gain, or not for this target."""
+        ops = [link.op for link in chain.links if not link.is_read]
+        if len(ops) == 1 and ops[0].name == plan.form.value:
+            return Refusal("already", "it is such an op already")
+        made = _made(chain, plan, self.session)
+        if not made:
             return None
-        middle = QParams.per_tensor(source.storage, scale, a.zero, source.expressed)
-        offset = Fraction(round_to_format(float(f.offset), source.expressed))
-        shifted = exact.linear_table(a._replace(scale=scale), b, Fraction(1), offset, rounding)
-        return _Plan(middle, offset or None) if np.array_equal(shifted, table) else None
+        target, new = self.session.target, made[-1]
+        reason = target.refuses(new, [v.type for v in new.operands], [r.type for r in new.results])
+        price, saved = target.op_price(new), sum(map(target.op_price, ops))
+        falling = plan.form in (_Form.NEG, _Form.SUB)
+        for op in reversed(made):
+            op.erase()
+        if reason:
+            return Refusal("target", f"{target.name}: {reason}")
+        if falling and len(ops) == 1 and price >= saved:
+            return Refusal("slope", "a scale is positive; negating costs as much")
+        return None
 
-    def rewrite(self, match: _Function, rewriter: Rewriter) -> None:
-        plan = self._plan(match)
-        assert plan is not None
-        x = reinterpret(match.x, plan.middle, match.op, rewriter)
-        if plan.direct:
-            rewriter.replace(match.op, [x])
-            return
-        result_type = match.op.results[0].type
-        new: Operation
-        if plan.offset is None:
-            new = RescaleOp(x, result_type, rounding_of(match.op))
-        else:
-            # In the storage of x, so that no later re-encoding finds it different.
-            constant = exact_scalar(
-                plan.offset,
-                plan.middle.expressed,
-                (),
-                self.session,
-                signed=plan.middle.storage.signed,
-            )
-            rewriter.insert(constant, match.op)
-            new = AddOp.create(
-                operands=[x, constant.result],
-                result_types=[result_type],
-                properties={"rounding": match.op.properties["rounding"]},
-                attributes=match.op.attributes,
-            )
-        rewriter.insert(new, match.op, keep=match.op)
-        rewriter.replace(match.op, new.results)
+    def rewrite(self, match: _Chain, rewriter: Rewriter) -> None:
+        plan = _plan(match)
+        made = _made(match, plan, self.session)
+        for op in made[:-1]:
+            rewriter.insert(op, match.op)
+        if made:
+            rewriter.insert(made[-1], match.op, keep=match.op)
+        rewriter.replace(match.op, made[-1].results if made else [match.x])
 
 
-def _is_byte(value: SSAValue) -> bool:
-    params = qparams_of(value)
-    return (
-        params is not None
-        and params.is_per_tensor
-        and params.storage.width <= 8
-        and not params.storage.is_float
-        and params.storage.quantile is None
-        and params.expressed in FORMATS
+def _is_worth(links: Sequence[Link]) -> bool:
+    """Whether one op computes, or a read keeps two rescales apart."""
+    if links[0].is_read:
+        return False
+    rescales = sum(isinstance(link.op, RescaleOp) for link in links)
+    return any(link.computes for link in links) or (
+        rescales > 1 and any(link.is_read for link in links)
     )
 
 
-def _element(value: SSAValue) -> UniformType:
-    params = qparams_of(value)
-    assert params is not None
-    return UniformType(params)
+def _plan(chain: _Chain) -> _Plan:
+    assert isinstance(chain.plan, _Plan)
+    return chain.plan
 
 
-def reinterpret(
-    value: SSAValue, params: QParams, before: Operation, rewriter: Rewriter
-) -> SSAValue:
+def _made(chain: _Chain, plan: _Plan, session: QContext) -> list[Operation]:
+    """The ops of a plan, in no block yet; the last one gives the result, x if there is none."""
+    made = _reads(chain.x, plan.middle)
+    if plan.form is _Form.READ:
+        return made
+    x = made[-1].results[0] if made else chain.x
+    kind, rounding = chain.op.results[0].type, chain.rounding
+    attributes = chain.op.attributes
+    if plan.form is _Form.RESCALE:
+        return [*made, RescaleOp(x, kind, rounding)]
+    operands: list[SSAValue] = [x]
+    if plan.form is not _Form.NEG:
+        # In the storage of x, so that no later re-encoding finds it different.
+        signed, expressed = plan.middle.storage.signed, plan.middle.expressed
+        if plan.middle.axis is None:
+            constant = exact_scalar(plan.offsets[0], expressed, (), session, signed=signed)
+        else:
+            rank = len(shape_of(chain.x)) - plan.middle.axis
+            constant = exact_vector(plan.offsets, rank, expressed, session, signed=signed)
+        made.append(constant)
+        operands = [x, constant.result] if plan.form is _Form.ADD else [constant.result, x]
+    kinds = {_Form.ADD: AddOp, _Form.SUB: SubOp, _Form.NEG: NegOp}
+    new = kinds[plan.form].create(
+        operands=operands,
+        result_types=[kind],
+        properties={"rounding": StringAttr(rounding.value)},
+        attributes=attributes,
+    )
+    return [*made, new]
+
+
+def _reads(value: SSAValue, params: QParams) -> list[Operation]:
     """The codes of `value`, read on other qparams of the same storage."""
     source = qparams_of(value)
     assert source is not None
-    bits = SCastOp(value, with_element(value.type, storage_type(source)))
-    rewriter.insert(bits, before)
-    read = SCastOp(bits.result, with_qparams(value, params))
-    rewriter.insert(read, before)
-    return read.result
+    if source == params:
+        return []
+    bits_type: Attribute = with_element(value.type, storage_type(source))
+    bits = SCastOp(value, bits_type)
+    return [bits, SCastOp(bits.result, with_qparams(value, params))]
 
 
 @dataclass(frozen=True)

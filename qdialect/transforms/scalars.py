@@ -2,33 +2,60 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from fractions import Fraction
 
 import numpy as np
 from xdsl.ir import SSAValue
 
-from qdialect.analysis.codes import qparams_of
+from qdialect.analysis.codes import constant_values, qparams_of
 from qdialect.context import QContext
-from qdialect.dialects.nn import ConstantOp, constant_array, constant_of, make_constant, shape_of
+from qdialect.dialects.nn import ConstantOp, make_constant, shape_of
 from qdialect.dialects.quant import UniformType, element_type
-from qdialect.qparams import QParams, Storage
+from qdialect.qparams import Layout, QParams, Storage
 
 
 def scalar_of(value: SSAValue, session: QContext) -> Fraction | None:
     """The one real number a constant holds everywhere, exactly; else None."""
-    constant = constant_of(value)
-    if constant is None or 0 in shape_of(value):
+    vector = vector_of(value, session)
+    return vector[1][0] if vector is not None and vector[0] is None else None
+
+
+def vector_of(value: SSAValue, session: QContext) -> tuple[int | None, list[Fraction]] | None:
+    """The real numbers of a constant that differ along one dimension, exactly: that
+    dimension and one number for each index, or None and the one number; else None."""
+    array, params = constant_values(value, session), qparams_of(value)
+    if array is None or array.size == 0 or array.dtype.kind not in "fiu":
         return None
-    array = constant_array(constant, session.blobs)
-    if array.dtype.kind not in "fiu" or not (array == array.flat[0]).all():
+    if params is None and (array.dtype.kind != "f" or not np.isfinite(array).all()):
         return None
-    params = qparams_of(value)
+    if params is not None and (
+        params.storage.is_float
+        or params.storage.quantile is not None
+        or params.layout not in (Layout.TENSOR, Layout.AXIS)
+    ):
+        return None
+    axis = None if params is None or params.is_per_tensor else params.axis
+    varying = [
+        d for d in range(array.ndim) if d == axis or (array != np.take(array, [0], axis=d)).any()
+    ]
+    if len(varying) > 1:
+        return None
+    if not varying:
+        row = array.reshape(-1)[:1]
+    else:
+        row = np.moveaxis(array, varying[0], 0).reshape(array.shape[varying[0]], -1)[:, 0]
     if params is None:
-        number = float(array.flat[0])
-        return Fraction(number) if array.dtype.kind == "f" and np.isfinite(number) else None
-    if not params.is_per_tensor or params.storage.is_float or params.storage.quantile is not None:
-        return None
-    return (int(array.flat[0]) - params.zero_point) * Fraction(params.scale)
+        numbers = [Fraction(float(number)) for number in row]
+    else:
+        scales, zeros = params.scale_list(), params.zero_point_list()
+        numbers = [
+            (int(code) - zeros[n % len(zeros)]) * Fraction(scales[n % len(scales)])
+            for n, code in enumerate(row)
+        ]
+    if len(set(numbers)) == 1:
+        return None, numbers[:1]
+    return varying[0], numbers
 
 
 def exact_scalar(
@@ -45,6 +72,20 @@ def exact_scalar(
     params = QParams.per_tensor(Storage.of(storage), abs(float(number)) or 1.0, zero, expressed)
     code = zero + (number > 0) - (number < 0)
     array = np.full(shape, code, np.int8 if signed else np.uint8)
+    return make_constant(array, UniformType(params), session.blobs)
+
+
+def exact_vector(
+    numbers: Sequence[Fraction], rank: int, expressed: str, session: QContext, *, signed: bool
+) -> ConstantOp:
+    """The same with a number for each index of dimension 0, of `rank` dimensions."""
+    storage, zero = ("i8", 0) if signed else ("u8", 128)
+    scales = [abs(float(number)) or 1.0 for number in numbers]
+    zeros = [zero] * len(scales)
+    params = QParams.per_axis(Storage.of(storage), 0, scales, zeros, expressed)
+    codes = [zero + (number > 0) - (number < 0) for number in numbers]
+    array = np.array(codes, np.int8 if signed else np.uint8)
+    array = array.reshape(-1, *(1,) * (rank - 1))
     return make_constant(array, UniformType(params), session.blobs)
 
 

@@ -33,6 +33,7 @@ DOCUMENTED = [
     "dce",
     "hoist-rescale",
     "move-casts",
+    "fold-affine",
     "form-tables",
     "type-accumulators",
     "lower-composites",

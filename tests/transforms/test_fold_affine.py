@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from fractions import Fraction
 
+import numpy as np
 import pytest
+from families_other import CHAINS, chains
+from rewrite_support import apply, evaluate, fired, parse
 
 from qdialect.backends.mlir import module_text
 from qdialect.context import new_context
@@ -14,6 +17,7 @@ from qdialect.numerics.requantize import Affine
 from qdialect.passes.manager import PassManager
 from qdialect.passes.pipeline import parse_pipeline
 from qdialect.passes.registry import PassRegistry
+from qdialect.rewrite.summary import summarize
 
 
 def after(text: str, pipeline: str) -> str:
@@ -74,8 +78,8 @@ def test_the_constant_has_the_storage_of_the_operand(storage: str) -> None:
     x, y = (f"!quant.uniform<{storage}:f32, {scale}:{zero}>" for scale in (0.03, 0.01))
     text = (
         f"func.func @f(%x: tensor<4x{x}>) -> tensor<4x{y}> {{\n"
-        "  %c = nn.constant dense<3> : tensor<i8> : tensor<!quant.uniform<i8:f32, 0.1>>\n"
-        f"  %0 = nn.sub %x, %c : (tensor<4x{x}>, tensor<!quant.uniform<i8:f32, 0.1>>)"
+        "  %c = nn.constant dense<7> : tensor<i8> : tensor<!quant.uniform<i8:f32, 0.05>>\n"
+        f"  %0 = nn.sub %x, %c : (tensor<4x{x}>, tensor<!quant.uniform<i8:f32, 0.05>>)"
         f" -> tensor<4x{y}>\n"
         f"  return %0 : tensor<4x{y}>\n}}\n"
     )
@@ -84,3 +88,20 @@ def test_the_constant_has_the_storage_of_the_operand(storage: str) -> None:
     if storage == "u8":
         assert "quant.uniform<i8" not in once
         assert after(once, "reencode-storage,fold-affine") == once
+
+
+def test_bounds_of_chains() -> None:
+    """Two or three links at `bounded`: no result is further off than is told."""
+    bounded = 0
+    for n, program in enumerate(chains([chain for chain in CHAINS if len(chain) > 1])):
+        if n % 4:
+            continue
+        module, ctx = parse(program.text)
+        before = evaluate(module, ctx, program.inputs)
+        done = fired(apply(module, ctx, "fold-affine{numerics=bounded}"))
+        bounded += any(remark.contract.startswith("bounded") for remark in done)
+        (bound,) = summarize(ctx, module)
+        (old,), (new,) = before, evaluate(module, ctx, program.inputs)
+        far = np.abs(old.astype(int) - new.astype(int)).max()
+        assert far <= bound.steps < np.inf, program.text
+    assert bounded > 5

@@ -289,6 +289,20 @@ def _div_affine(op: Operation, constants: Sequence[Fraction | None]) -> Affine |
     return Affine(1 / divisor, Fraction(0)) if divisor else None
 
 
+def _batch_norm_affine(op: Operation, constants: Sequence[Fraction | None]) -> Affine | None:
+    """scale / root (x - mean) + bias; the root, where irrational, to 200 bits."""
+    from qdialect.numerics.requantize import square_root
+
+    x, scale, bias, mean, variance = constants
+    if x is not None or None in (scale, bias, mean, variance):
+        return None
+    spread = _known(variance) + Fraction(values(op)["epsilon"])
+    if spread <= 0:
+        return None
+    slope = _known(scale) / square_root(spread, 200)
+    return Affine(slope, _known(bias) - slope * _known(mean))
+
+
 def _known(value: Fraction | None) -> Fraction:
     assert value is not None
     return value
@@ -359,6 +373,8 @@ BEHAVIORS: tuple[Behavior, ...] = (
         (Port("result", axes=None),),
         arithmetic=sums.batch_norm,
         gain=gains.batch_norm,
+        affine=_batch_norm_affine,
+        affine_along=1,
         roots=True,
         work=sums.products(lambda op: 1),
     ),

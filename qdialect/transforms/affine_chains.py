@@ -1,0 +1,322 @@
+"""Affine functions of codes, one after the other, and the tables that they are.
+
+Each link computes clamp(m x + c) in the reals, with constants m and c that are one
+number or one per index of a dimension, and quantizes the result; clamps and rescales
+are links with m = 1, c = 0, and codes read on other qparams (a pair of `quant.scast`)
+one that does nothing to them. On codes of at most 8 bits a chain is, channel by channel,
+a table of at most 256 entries: what `fold_affine` compares everything with.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cached_property
+from math import inf, isfinite
+from typing import NamedTuple
+
+import numpy as np
+from xdsl.ir import Operation, SSAValue
+
+from qdialect.analysis.codes import qparams_of, rounding_of
+from qdialect.analysis.ranges import seen_qparams
+from qdialect.behaviors import Affine
+from qdialect.context import QContext
+from qdialect.dialects.nn import shape_of
+from qdialect.dialects.quant import RescaleOp, SCastOp
+from qdialect.numerics import requantize as exact
+from qdialect.numerics.float_path import near_tie, tie_width
+from qdialect.numerics.float_text import FORMATS
+from qdialect.numerics.rounding import Rounding
+from qdialect.qparams import Layout, QParams
+from qdialect.transforms.scalars import vector_of
+
+#: links looked at together; what they become is a link again
+MOST = 8
+
+
+class Step(NamedTuple):
+    """One link on one channel: `function`, then codes of `codes`; or `on_codes`, which
+    leaves those alone that are not clamped."""
+
+    function: Affine
+    codes: exact.Affine
+    rounding: Rounding
+    on_codes: bool
+
+
+@dataclass(frozen=True)
+class Link:
+    """`op` computes `functions` of its operand `x`, one for all or one per index of
+    dimension `axis`."""
+
+    op: Operation
+    x: SSAValue
+    axis: int | None
+    functions: tuple[Affine, ...]
+    on_codes: bool = False
+
+    @property
+    def is_read(self) -> bool:
+        """Whether it reads codes on other qparams."""
+        return isinstance(self.op, SCastOp)
+
+    @property
+    def computes(self) -> bool:
+        """Whether it is more than a clamp, a rescale or a read."""
+        return not self.on_codes and not isinstance(self.op, RescaleOp)
+
+
+@dataclass(frozen=True)
+class Channel:
+    """What a chain does to the codes `seen` of one channel."""
+
+    seen: exact.Affine
+    steps: tuple[Step, ...]
+
+    @property
+    def slope(self) -> Fraction:
+        slope = Fraction(1)
+        for step in self.steps:
+            slope *= step.function.slope
+        return slope
+
+    @property
+    def offset(self) -> Fraction:
+        offset = Fraction(0)
+        for step in self.steps:
+            offset = offset * step.function.slope + step.function.offset
+        return offset
+
+    @property
+    def result(self) -> exact.Affine:
+        return self.steps[-1].codes
+
+    @cached_property
+    def tables(self) -> tuple[exact.Codes, exact.Codes]:
+        """The result of every code of `seen`, and whether the storage of a middle clips it
+        on the way (1), or a clamp that no storage stands for (2)."""
+        codes, before = exact.codes_of(self.seen), self.seen
+        clipped = np.zeros(codes.size, np.int64)
+        for n, (f, b, rounding, on_codes) in enumerate(self.steps):
+            low, high = _bounds(f, b, rounding, on_codes)
+            if on_codes:
+                clipped |= 2 * ((codes < low) | (codes > high))
+                codes = np.clip(codes, low, high)
+            else:
+                # Codes outside narrowed bounds are on the way only as codes of x.
+                inner = before._replace(low=int(codes.min()), high=int(codes.max()))
+                wide = b._replace(low=b.low - 1, high=b.high + 1)
+                table = exact.linear_table(inner, wide, f.slope, f.offset, rounding)
+                free = table[codes - inner.low]
+                if n + 1 < len(self.steps):
+                    clipped |= (free < b.low) | (free > b.high)
+                acts = ((free < low) & (low > b.low)) | ((free > high) & (high < b.high))
+                clipped |= 2 * acts
+                codes = np.clip(np.clip(free, b.low, b.high), low, high)
+            before = b
+        return codes, clipped
+
+    def undecided(self, expressed: str) -> int:
+        """How many codes runtimes that compute in floats may round either way: in a link,
+        or in the one function that the chain becomes."""
+        codes, before, count = exact.codes_of(self.seen), self.seen, 0
+        for n, step in enumerate(self.steps):
+            if not step.on_codes:
+                count += _undecided(codes, before, step, expressed)
+            table = Channel(self.seen, self.steps[: n + 1]).tables[0]
+            codes, before = np.unique(table), step.codes
+        if len(self.steps) > 1:
+            whole = Affine(self.slope, self.offset)
+            last = self.steps[-1]._replace(function=whole, on_codes=False)
+            count += _undecided(exact.codes_of(self.seen), self.seen, last, expressed)
+        return count
+
+
+def _bounds(f: Affine, b: exact.Affine, rounding: Rounding, on_codes: bool) -> tuple[int, int]:
+    how = Rounding.HALF_EVEN if on_codes else rounding
+    if not on_codes:
+        return exact.quantize_real(f.low, b, how), exact.quantize_real(f.high, b, how)
+    # No bound lets codes outside narrowed bounds through.
+    low = exact.quantize_real(f.low, b, how) if f.low != -inf else -(1 << 40)
+    return low, exact.quantize_real(f.high, b, how) if f.high != inf else 1 << 40
+
+
+def _undecided(codes: exact.Codes, a: exact.Affine, step: Step, expressed: str) -> int:
+    f, b = step.function, step.codes
+    unit, scale = Fraction(b.scale), Fraction(a.scale)
+    limits = [Fraction(v) / unit for v in (f.low, f.high) if isfinite(v)]
+    count = sum(near_tie([v], b, expressed) for v in limits)
+    for code in _close(codes, a, step, expressed).tolist():
+        x = (code - a.zero) * scale
+        scaled = f.slope * x
+        value = scaled + f.offset
+        if f.low <= value <= f.high:
+            steps = [value / unit, scaled / unit, f.offset / unit]
+            count += near_tie(steps, b, expressed, (x, scaled, value, value / unit))
+    return count
+
+
+def _close(codes: exact.Codes, a: exact.Affine, step: Step, expressed: str) -> exact.Codes:
+    """The codes whose results may be near ties: no others are looked at in fractions."""
+    f, b = step.function, step.codes
+    scaled = (codes - a.zero) * float(f.slope * Fraction(a.scale) / Fraction(b.scale))
+    offset = float(f.offset / Fraction(b.scale))
+    value = scaled + offset
+    size = np.maximum(np.maximum(np.abs(value), np.abs(scaled)), abs(offset))
+    distance = np.abs(value - np.floor(value) - 0.5)
+    return codes[distance <= size * tie_width(expressed) * 1.001 + size * 2.0**-45]
+
+
+def chain_to(op: Operation, session: QContext) -> list[Link]:
+    """The links that end in `op`, last first: each is the only use of the next."""
+    links: list[Link] = []
+    link = link_of(op, session)
+    while link is not None and len(links) < MOST:
+        links.append(link)
+        owner = link.x.owner
+        if not isinstance(owner, Operation) or not link.x.has_one_use():
+            break
+        link = link_of(owner, session)
+    return links
+
+
+def link_of(op: Operation, session: QContext) -> Link | None:
+    """`op` as a link, if it is one."""
+    if len(op.results) != 1 or not _is_bytes(op.results[0]):
+        return None
+    if isinstance(op, RescaleOp):
+        if op.fixed_point is not None or op.rounding is Rounding.GEMMLOWP:
+            return None
+        return _link(op, op.input, None, (Affine(Fraction(1), Fraction(0)),))
+    if isinstance(op, SCastOp):
+        return _read(op)
+    behavior = session.behaviors.get(op)
+    if behavior is None or rounding_of(op) is Rounding.GEMMLOWP:
+        return None
+    if behavior.clamp is not None:
+        low, high = behavior.clamp(op)
+        same = op.operands[0].type == op.results[0].type
+        function = Affine(Fraction(1), Fraction(0), low, high)
+        return _link(op, op.operands[0], None, (function,), True) if same else None
+    if behavior.affine is None:
+        return None
+    vectors = [vector_of(v, session) for v in op.operands]
+    data = [v for v, vector in zip(op.operands, vectors, strict=True) if vector is None]
+    if len(data) != 1:
+        return None
+    axis, rows = None, list[Fraction | None]()
+    rank, count = len(shape_of(op.results[0])), 1
+    for value, vector in zip(op.operands, vectors, strict=True):
+        if vector is None or vector[0] is None:
+            continue
+        along = vector[0] + rank - len(shape_of(value))
+        if behavior.affine_along is not None:
+            along = behavior.affine_along
+        if axis not in (None, along):
+            return None
+        axis, count = along, len(vector[1])
+    functions: list[Affine] = []
+    for n in range(count):
+        rows = [None if v is None else v[1][n % len(v[1])] for v in vectors]
+        function = behavior.affine(op, rows)
+        if function is None:
+            return None
+        functions.append(function)
+    return _link(op, data[0], axis, tuple(functions))
+
+
+def _read(op: SCastOp) -> Link | None:
+    """x' = (s' / s) x + (z - z') s', the codes being the same."""
+    bits = op.input.owner
+    if not isinstance(bits, SCastOp) or not op.input.has_one_use():
+        return None
+    before, after = qparams_of(bits.input), qparams_of(op.result)
+    if before is None or after is None or before.storage != after.storage:
+        return None
+    cells = exact.meetings(before, after)
+    if cells is None:
+        return None
+    functions: list[Affine] = []
+    for a, b in cells:
+        scale = Fraction(b.scale)
+        functions.append(Affine(scale / Fraction(a.scale), (a.zero - b.zero) * scale))
+    return _link(
+        op,
+        bits.input,
+        after.axis if before.axis is None else before.axis,
+        tuple(functions),
+        on_codes=True,
+    )
+
+
+def _link(
+    op: Operation,
+    x: SSAValue,
+    axis: int | None,
+    functions: tuple[Affine, ...],
+    on_codes: bool = False,
+) -> Link | None:
+    """None if a constant broadcasts x, or parameters differ along other dimensions."""
+    if not _is_bytes(x) or shape_of(x) != shape_of(op.results[0]):
+        return None
+    link = Link(op, x, axis, functions, on_codes)
+    return link if len({*axes_of([link])}) <= 1 else None
+
+
+def axes_of(links: Sequence[Link]) -> list[int]:
+    """The dimensions that functions or parameters differ along."""
+    params = [qparams_of(links[-1].x), *(qparams_of(link.op.results[0]) for link in links)]
+    found = [link.axis for link in links if link.axis is not None]
+    return [*found, *(q.axis for q in params if q is not None and q.axis is not None)]
+
+
+def channels_of(links: Sequence[Link], session: QContext) -> list[Channel]:
+    """Channel by channel, or the one of all, what `links` (last first) do."""
+    x = links[-1].x
+    seen = seen_qparams(x, session)
+    assert seen is not None
+    start = _stretched(seen)
+    steps: list[list[Step]] = []
+    for link in reversed(links):
+        params, rounding = qparams_of(link.op.results[0]), rounding_of(link.op)
+        assert params is not None
+        codes = _stretched(params)
+        count = max(len(codes), len(link.functions))
+        steps.append(
+            [
+                Step(
+                    link.functions[n % len(link.functions)],
+                    codes[n % len(codes)],
+                    rounding,
+                    link.on_codes,
+                )
+                for n in range(count)
+            ]
+        )
+    count = max(len(start), *map(len, steps))
+    made: dict[tuple[exact.Affine, tuple[Step, ...]], Channel] = {}
+    found: list[Channel] = []
+    for n in range(count):
+        key = start[n % len(start)], tuple(each[n % len(each)] for each in steps)
+        found.append(made.setdefault(key, Channel(*key)))
+    return found
+
+
+def _stretched(params: QParams) -> list[exact.Affine]:
+    low, high = params.storage.min, params.storage.max
+    pairs = zip(params.scale_list(), params.zero_point_list(), strict=True)
+    return [exact.Affine(s, z, low, high) for s, z in pairs]
+
+
+def _is_bytes(value: SSAValue) -> bool:
+    params = qparams_of(value)
+    return (
+        params is not None
+        and params.layout in (Layout.TENSOR, Layout.AXIS)
+        and params.storage.width <= 8
+        and not params.storage.is_float
+        and params.storage.quantile is None
+        and params.expressed in FORMATS
+    )
