@@ -68,17 +68,21 @@ def same(kind: type[Any], operands: int = 1, **defaults: float) -> Rule:
 
 
 def extremum(kind: type[Any]) -> Rule:
-    """`Max` or `Min` of one or two values: floats, or quantized values of one encoding."""
+    """`Max` or `Min` of any number of values, two by two: floats, or quantized values of
+    one encoding."""
 
     def rule(imp: Importer, node: Node) -> Results:
-        if not 1 <= len(node.inputs) <= 2 or any(movable(imp, n) is None for n in node.inputs):
+        if not node.inputs or any(movable(imp, name) is None for name in node.inputs):
             return None
         if len({element_type(imp.type_of(name)) for name in node.inputs}) != 1:
             return None
-        values = [imp.value(name) for name in node.inputs]
-        if len(values) == 1:
-            return values
-        return [imp.build(kind, *values, output=node.output(0))]
+        *values, last = [imp.value(name) for name in node.inputs]
+        if not values:
+            return [last]
+        result = values[0]
+        for value in values[1:]:
+            result = imp.emit(kind(result, value)).results[0]
+        return [imp.build(kind, result, last, output=node.output(0))]
 
     return rule
 
