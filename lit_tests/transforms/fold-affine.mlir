@@ -145,11 +145,9 @@ func.func @twice_negative_clipped(%x: tensor<2x4x!quant.uniform<i8:f32, 0.5>>) -
 // CHECK-LABEL: func.func @chain(
 // CHECK-SAME: [[X:%[a-z0-9_]+]]:
 // CHECK-NEXT: [[V0:%[a-z0-9_]+]] = quant.scast [[X]] : {{.*}} to tensor<2x4xi8>
-// CHECK-NEXT: [[V1:%[a-z0-9_]+]] = quant.scast [[V0]] : {{.*}} to tensor<2x4x!quant.uniform<i8:f32, 1.000000e+00>>
-// CHECK-NEXT: [[V2:%[a-z0-9_]+]] = quant.scast [[V1]] : {{.*}} to tensor<2x4xi8>
-// CHECK-NEXT: [[V3:%[a-z0-9_]+]] = quant.scast [[V2]] : {{.*}} to tensor<2x4x!quant.uniform<i8:f32, 1.000000e+00:-3>>
-// CHECK-NEXT: [[V4:%[a-z0-9_]+]] = quant.rescale [[V3]] : {{.*}} to tensor<2x4x!quant.uniform<i8:f32, 2.000000e+00>>
-// CHECK-NEXT: return [[V4]]
+// CHECK-NEXT: [[V1:%[a-z0-9_]+]] = quant.scast [[V0]] : {{.*}} to tensor<2x4x!quant.uniform<i8:f32, 1.000000e+00:-3>>
+// CHECK-NEXT: [[V2:%[a-z0-9_]+]] = quant.rescale [[V1]] : {{.*}} to tensor<2x4x!quant.uniform<i8:f32, 2.000000e+00>>
+// CHECK-NEXT: return [[V2]]
 func.func @chain(%x: !x) -> !y {
   // DOC-BEFORE
   %two = nn.constant dense<2.0> : !one : !one
@@ -189,12 +187,10 @@ func.func @multi_use(%x: !a) -> (!y, !b) {
 // CHECK-LABEL: func.func @hard_sigmoid(
 // CHECK-SAME: [[X:%[a-z0-9_]+]]:
 // CHECK-NEXT: [[V0:%[a-z0-9_]+]] = quant.scast [[X]] : {{.*}} to tensor<2x4xi8>
-// CHECK-NEXT: [[V1:%[a-z0-9_]+]] = quant.scast [[V0]] : {{.*}} to tensor<2x4x!quant.uniform<i8:f32, 1.250000e-01:3>>
-// CHECK-NEXT: [[V2:%[a-z0-9_]+]] = quant.scast [[V1]] : {{.*}} to tensor<2x4xi8>
-// CHECK-NEXT: [[V3:%[a-z0-9_]+]] = quant.scast [[V2]] : {{.*}} to tensor<2x4x!quant.uniform<i8:f32, 1.250000e-01:-1>>
-// CHECK-NEXT: [[V4:%[a-z0-9_]+]] = quant.rescale [[V3]] : {{.*}} to tensor<2x4x!quant.uniform<u8:f32, 3.906250e-03>>
-// CHECK-NEXT: [[V5:%[a-z0-9_]+]] = nn.clip [[V4]] min 0.0 max 1.0 : {{.*}} -> tensor<2x4x!quant.uniform<u8:f32, 3.906250e-03>>
-// CHECK-NEXT: return [[V5]]
+// CHECK-NEXT: [[V1:%[a-z0-9_]+]] = quant.scast [[V0]] : {{.*}} to tensor<2x4x!quant.uniform<i8:f32, 1.250000e-01:-1>>
+// CHECK-NEXT: [[V2:%[a-z0-9_]+]] = quant.rescale [[V1]] : {{.*}} to tensor<2x4x!quant.uniform<u8:f32, 3.906250e-03>>
+// CHECK-NEXT: [[V3:%[a-z0-9_]+]] = nn.clip [[V2]] min 0.0 max 1.0 : {{.*}} -> tensor<2x4x!quant.uniform<u8:f32, 3.906250e-03>>
+// CHECK-NEXT: return [[V3]]
 func.func @hard_sigmoid(%x: !a) -> !unit {
   %slope = nn.constant dense<0.25> : !one : !one
   %half = nn.constant dense<0.5> : !one : !one
