@@ -14,6 +14,7 @@ from array import array
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from enum import Enum
+from functools import cached_property
 from math import prod
 from typing import TYPE_CHECKING
 
@@ -152,6 +153,17 @@ class QParams:
     grid: tuple[int, ...]
     scales: bytes
     zero_points: bytes
+
+    def __hash__(self) -> int:
+        return self._hash
+
+    @cached_property
+    def _hash(self) -> int:
+        return hash((self.storage, self.expressed, self.blocks, self.scales, self.zero_points))
+
+    def __getstate__(self) -> dict[str, object]:
+        # Hashes of strings differ between processes.
+        return {name: value for name, value in vars(self).items() if name != "_hash"}
 
     # -- construction -----------------------------------------------------
 

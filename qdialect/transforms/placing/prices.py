@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from fractions import Fraction
+from functools import cached_property
 from math import isinf, log2
 from typing import NamedTuple
 
@@ -58,6 +59,10 @@ class Link:
     contract: Contract
 
 
+#: by state: what getting there costs, and how
+Chains = dict[int, tuple[int, list[Link]]]
+
+
 @dataclass(frozen=True)
 class Ladder:
     """The states of a value: its qparams now, and the steps above it."""
@@ -67,6 +72,14 @@ class Ladder:
     #: `now` with the bounds that codes are known to keep
     seen_now: QParams
     above: Sequence[Step]
+    #: chains from a state along some steps, which are kept so that their id stays theirs
+    known: dict[tuple[int, int], tuple[Sequence[Step], Chains]] = field(
+        default_factory=dict[tuple[int, int], "tuple[Sequence[Step], Chains]"], compare=False
+    )
+
+    @cached_property
+    def elements(self) -> int:
+        return elements(self.value)
 
     def qparams(self, state: int, steps: Sequence[Step]) -> QParams:
         if state == 0:
@@ -139,12 +152,10 @@ class Prices:
         """The cheapest rescales from state i to state j > i, with what folding changes."""
         return self._chains(ladder, i, j, steps)[j]
 
-    def _chains(
-        self, ladder: Ladder, i: int, j: int, steps: Sequence[Step]
-    ) -> dict[int, tuple[int, list[Link]]]:
+    def _chains(self, ladder: Ladder, i: int, j: int, steps: Sequence[Step]) -> Chains:
         """`chain` from i to every state up to j."""
-        best: dict[int, tuple[int, list[Link]]] = {i: (0, [])}
-        for end in range(i + 1, j + 1):
+        _, best = ladder.known.setdefault((i, id(steps)), (steps, {i: (0, [])}))
+        for end in range(i + len(best), j + 1):
             options: list[tuple[int, list[Link]]] = []
             for start in range(i, end):
                 contract = self.fold(ladder, start, end, steps)
@@ -158,7 +169,7 @@ class Prices:
 
     def accuracy(self, ladder: Ladder, k: int, steps: Sequence[Step], weight: float) -> int:
         """The cost of a use in state k > 0 that nobody asked for: bits lost, per element."""
-        lost = bits_lost(ladder.now, steps[k - 1].qparams) * elements(ladder.value)
+        lost = bits_lost(ladder.now, steps[k - 1].qparams) * ladder.elements
         return round(lost * weight * _UNIT) * COST + CLASS * int(Numerics.RELAXED)
 
     def _link(self, ladder: Ladder, i: int, j: int, steps: Sequence[Step]) -> int:
@@ -170,7 +181,7 @@ class Prices:
         price = self._prices[a, b]
         if isinf(price):
             return INFINITE
-        return round(price * elements(ladder.value) * _UNIT) * COST
+        return round(price * ladder.elements * _UNIT) * COST
 
     def fold(self, ladder: Ladder, i: int, j: int, steps: Sequence[Step]) -> Contract | None:
         """What one rescale from i to j changes; None if the level does not allow it."""
