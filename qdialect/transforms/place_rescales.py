@@ -32,6 +32,7 @@ becomes
 from __future__ import annotations
 
 from dataclasses import dataclass
+from math import inf
 from typing import NamedTuple
 
 from xdsl.context import Context
@@ -82,6 +83,8 @@ class PlaceRescales(ModulePass):
             level = Numerics.parse(self.numerics)
         except ValueError as error:
             raise UsageError(str(error), code="unknown-level") from None
+        if not 0 <= self.accuracy < inf:
+            raise UsageError("accuracy is a price: 0 or more, and finite", code="bad-option")
         session.analyses.clear()
         _drop_dead_rescales(op)
         model = Model(session, op, level, self.accuracy)

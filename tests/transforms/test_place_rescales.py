@@ -18,6 +18,7 @@ from qdialect.analysis.cost import elements
 from qdialect.backends.mlir import module_text
 from qdialect.context import new_context
 from qdialect.dialects.quant import RescaleOp
+from qdialect.errors import UsageError
 from qdialect.numerics.contract import Numerics
 from qdialect.qparams import QParams
 from qdialect.rewrite import Remark
@@ -221,8 +222,31 @@ def test_a_chain_that_nobody_uses_goes_at_once() -> None:
 
 
 def test_an_unknown_level_is_an_error() -> None:
-    from qdialect.errors import UsageError
-
     module, ctx = parse("func.func @f() { func.return }")
     with pytest.raises(UsageError, match="unknown numerics level 'perfect'"):
         apply(module, ctx, "place-rescales{numerics=perfect}")
+
+
+@pytest.mark.parametrize("accuracy", ["-1.0", "nan", "inf"])
+def test_an_absurd_price_of_accuracy_is_an_error(accuracy: str) -> None:
+    from qdialect.transforms.place_rescales import PlaceRescales
+
+    module, ctx = parse("func.func @f() { func.return }")
+    with pytest.raises(UsageError, match="accuracy is a price"):
+        PlaceRescales(accuracy=float(accuracy)).apply(ctx, module)
+
+
+def test_extents_beyond_all_bounds() -> None:
+    huge = "x".join(["4611686018427387904"] * 3)
+    text = f"""
+    !a = tensor<{huge}x!quant.uniform<i8:f32, 0.5:3>>
+    !b = tensor<{huge}x!quant.uniform<u8:f32, 0.75:128>>
+    func.func @f(%x: !a) -> !b {{
+      %0 = quant.rescale %x : !a to !b
+      %1 = nn.relu %0 : (!b) -> !b
+      func.return %1 : !b
+    }}
+    """
+    module, ctx = parse(text)
+    before, after, bound = note(apply(module, ctx, "place-rescales"))
+    assert before == after == bound < float("inf")

@@ -79,7 +79,8 @@ class Ladder:
 
     @cached_property
     def elements(self) -> int:
-        return elements(self.value)
+        """Elements of the value; absurdly many are all the same."""
+        return min(elements(self.value), 1 << 60)
 
     def qparams(self, state: int, steps: Sequence[Step]) -> QParams:
         if state == 0:
