@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from qdialect.interpreter import (
+    attention,
     casts,
     contraction,
     elementwise,
@@ -22,6 +23,7 @@ from qdialect.interpreter import (
 from qdialect.interpreter.values import Kernel
 
 DEFAULT_KERNELS: Mapping[str, Kernel] = {
+    **attention.KERNELS,
     **casts.KERNELS,
     **contraction.KERNELS,
     **elementwise.KERNELS,

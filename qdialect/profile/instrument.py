@@ -153,7 +153,11 @@ def _decomposed(op: Operation, ctx: QContext, taken: set[str]) -> list[Observed]
     if final is None:
         return []
     taken.update(parts)
-    entries = [Observed(keys[role], value) for role, value in pieces.values.items()]
+    entries: list[Observed] = []
+    for role, value in pieces.values.items():
+        piece = value.owner
+        inner = _decomposed(piece, ctx, taken) if isinstance(piece, Operation) else []
+        entries += inner or [Observed(keys[role], value)]
     op.results[0].replace_all_uses_with(final)
     op.detach()
     op.erase()

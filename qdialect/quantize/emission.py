@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-from xdsl.dialects.builtin import DictionaryAttr
-from xdsl.ir import Attribute, Operation, SSAValue
+from xdsl.ir import Operation, SSAValue
 
 from qdialect.dialects.nn import make_constant
 from qdialect.dialects.nn.base import KEY
+from qdialect.dialects.nn.component_qparams import hold_types
+from qdialect.dialects.nn.components import role_keys
 from qdialect.dialects.nn.constants import constant_of
 from qdialect.dialects.quant import DCastOp, QCastOp, UniformType, element_type, with_element
 from qdialect.profile.scheme import tensor_qparams
 from qdialect.quantize.grids import Grids
 from qdialect.quantize.selection import Selection
-
-QPARAMS = "nn.qparams"
-"""Discardable attribute: role of a piece of a composite op -> quantized element type."""
 
 
 def emit(selection: Selection, grids: Grids) -> None:
@@ -68,11 +66,14 @@ def _components(op: Operation, selection: Selection) -> None:
         return
     expressed = str(element_type(op.results[0].type))
     scheme = values.recipe.activation_scheme(expressed)
-    found: dict[str, Attribute] = {}
-    for role, keys in list(composite.keys_of(op).items())[:-1]:
+    roles = composite.roles_of(op)[:-1]
+    found: dict[str, UniformType] = {}
+    for role in (*roles, *composite.inner_roles(op, values.ctx.components)):
+        keys = role_keys(op, role)
         key = next((key for key in keys if key in values.profile.entries), None)
         if key is not None:
             qparams = tensor_qparams(values.chosen(key, expressed), scheme)[0]
             found[role] = UniformType(qparams)
-    if found:
-        op.attributes[QPARAMS] = DictionaryAttr(found)
+    # One that is missing would be guessed by whoever lowers the op.
+    if roles and all(role in found for role in roles):
+        hold_types(op, found)

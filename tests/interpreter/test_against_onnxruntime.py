@@ -283,6 +283,17 @@ def test_float_ops(
     assert np.allclose(got, expected, rtol=2e-6, atol=2e-6)
 
 
+@pytest.mark.skipif(RUNTIME < (1, 23), reason="this ONNX Runtime has no Attention")
+@pytest.mark.parametrize("masked", [True, False])
+def test_attention(masked: bool) -> None:
+    inputs = [normal(2, 3, 5, 8), normal(2, 3, 7, 8), normal(2, 3, 7, 4)]
+    if masked:
+        inputs.append(np.where(normal(5, 7) > 0.5, np.float32(-1e9), np.float32(0)))
+    got = run(nn.AttentionOp, [(x, f32) for x in inputs], f32, scale=0.25)
+    expected = runtime("Attention", inputs, np.float32, opset=23, scale=0.25)
+    assert np.allclose(got, expected, rtol=2e-6, atol=2e-6)
+
+
 @pytest.mark.parametrize("name", ["Add", "Mul"])
 def test_f16_ops_round_once(name: str) -> None:
     a, b = normal(2000).astype(np.float16), normal(2000).astype(np.float16)

@@ -393,6 +393,25 @@ def test_layer_norm(bias: bool, outputs: list[str]) -> None:
     assert ops(roundtrip(b.model())[0]) == [kept]
 
 
+@pytest.mark.parametrize(
+    ("attributes", "mask", "kept"),
+    [
+        ({}, False, "nn.attention"),
+        ({"scale": 0.5}, True, "nn.attention"),
+        ({"is_causal": 1}, False, "onnx.node"),
+        ({"softcap": 2.0}, False, "onnx.node"),
+    ],
+)
+def test_attention(attributes: dict[str, Any], mask: bool, kept: str) -> None:
+    b = ModelBuilder(opset=23)
+    names = [b.input(n, [2, 3, 4, 8]) for n in "qkv"]
+    if mask:
+        names.append(b.const("m", np.zeros((4, 4)), np.float32))
+    b.node("Attention", names, "y", **attributes)
+    b.output("y")
+    assert ops(roundtrip(b.model())[0]) == [kept]
+
+
 def test_batch_norm() -> None:
     rng = np.random.default_rng(0)
     b = ModelBuilder()

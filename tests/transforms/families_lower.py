@@ -85,6 +85,17 @@ def floats() -> Iterator[Program]:
         kinds = [f32(SHAPE), *[f32(SHAPE[-1:])] * len(names)]
         y = p.nn(f"layer_norm {x}, {', '.join(names)} epsilon 0.125", kinds, f32(SHAPE))
         yield p.quantized(y, SHAPE, quant("i8", 0.03, 3))
+    for n, (a, masked) in enumerate(product(GRID, (True, False))):
+        p = Floats(f"attention of {a}")
+        shapes = [(1, 2, 3, 4), (1, 2, 5, 4), (1, 2, 5, 2)]
+        names = [p.dequantized(a, samples(a, shape)) for shape in shapes]
+        kinds = [f32(shape) for shape in shapes]
+        if masked:
+            mask = np.where(np.arange(15).reshape(3, 5) % 4, 0, -8).astype(np.float32)
+            names.append(p.constant(mask, "f32", "f32"))
+            kinds.append(f32((3, 5)))
+        y = p.nn(f"attention {', '.join(names)} scale 0.125", kinds, f32((1, 2, 3, 2)))
+        yield p.quantized(y, (1, 2, 3, 2), OUTS[n % 3])
     for n, a in enumerate(GRID):
         p = Floats(f"batch_norm of {a}")
         x = p.dequantized(a, shaped(a)[0])

@@ -41,6 +41,7 @@ OP_OPSETS = {
     "nn.clip": 11,
     "nn.pad": 11,
     "nn.layer_norm": 17,
+    "nn.attention": 23,
 }
 #: ops that broadcast as numpy does since this opset
 BROADCASTING = {

@@ -290,6 +290,7 @@ PLAIN: dict[str, Writer] = {
     **{kind.name: pool("AveragePool") for kind in nn.AVERAGE_POOLS},
     **{kind.name: same("GlobalAveragePool") for kind in nn.GLOBAL_AVERAGE_POOLS},
     "nn.batch_norm": same("BatchNormalization", "epsilon"),
+    "nn.attention": same("Attention", "scale"),
     "nn.layer_norm": same("LayerNormalization", "axis", "epsilon"),
     "nn.lrn": same("LRN", "size", "alpha", "beta", "bias"),
     "nn.softmax": same("Softmax", "axis"),

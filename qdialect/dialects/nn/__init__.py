@@ -6,6 +6,7 @@ Activations [N, C, spatial...], weights OIHW, tensors of floats or of quantized 
 from xdsl.ir import Dialect
 
 from qdialect.dialects.nn import (
+    attention,
     constants,
     contraction,
     elementwise,
@@ -21,6 +22,7 @@ from qdialect.dialects.nn import (
     tables,
     views,
 )
+from qdialect.dialects.nn.attention import AttentionOp
 from qdialect.dialects.nn.base import KEY, NNOp, keys_of, shape_of, tensor_type
 from qdialect.dialects.nn.constants import (
     BlobAttr,
@@ -123,6 +125,7 @@ NN = Dialect(
     "nn",
     [
         *constants.OPS,
+        *attention.OPS,
         *contraction.OPS,
         *elementwise.OPS,
         *functions.OPS,
@@ -152,6 +155,7 @@ __all__ = [
     "AddOp",
     "ArgMaxOp",
     "ArgMinOp",
+    "AttentionOp",
     "AveragePoolOp",
     "AvgPool1DOp",
     "AvgPool2DOp",

@@ -379,6 +379,10 @@ BEHAVIORS: tuple[Behavior, ...] = (
         work=sums.products(lambda op: 1),
     ),
     Behavior(
+        "nn.attention",
+        (Port("query"), Port("key"), Port("value"), Port("mask", Rule.PLAIN)),
+    ),
+    Behavior(
         "nn.layer_norm",
         (Port("input"), *(Port(role, Rule.PLAIN, axes=no_axes) for role in _STATISTIC[:2])),
     ),

@@ -25,6 +25,7 @@ from xdsl.dialects.builtin import ArrayAttr, StringAttr
 from xdsl.ir import Operation, SSAValue
 
 from qdialect.behaviors.shapes import shape_of, tensor_type
+from qdialect.dialects.nn.attention import AttentionOp
 from qdialect.dialects.nn.base import KEY, NNOp, keys_of
 from qdialect.dialects.nn.constants import constant_array, constant_of, make_constant
 from qdialect.dialects.nn.contraction import (
@@ -35,6 +36,7 @@ from qdialect.dialects.nn.contraction import (
     ConvTranspose2DOp,
     ConvTranspose3DOp,
     FullyConnectedOp,
+    MatMulOp,
 )
 from qdialect.dialects.nn.elementwise import (
     AddOp,
@@ -143,6 +145,15 @@ class Components:
         """The roles that `op` has, in order; none if it is one piece."""
         found = self.roles if self.present is None else self.present(op)
         return found if len(found) > 1 else ()
+
+    def inner_roles(self, op: Operation, table: Mapping[str, Components]) -> tuple[str, ...]:
+        """Roles that pieces of the pieces of `op` may have, as `role/inner`."""
+        return tuple(
+            f"{role}/{inner}"
+            for role in self.roles_of(op)
+            if role in self.inner and self.inner[role] in table
+            for inner in table[self.inner[role]].roles[:-1]
+        )
 
     def keys_of(self, op: Operation) -> dict[str, tuple[str, ...]]:
         """The keys of every piece of `op`, by role."""
@@ -256,6 +267,22 @@ def _layer_norm_roles(op: Operation) -> tuple[str, ...]:
     return (*_LAYER_NORM, *(("scaled", "result") if len(op.operands) > 2 else ("result",)))
 
 
+def _attention(op: Operation, pieces: Pieces) -> SSAValue:
+    from qdialect.dialects.nn.movement import TransposeOp
+
+    query, key, value, *mask = op.operands
+    turned = pieces.emit(TransposeOp(key, perm=(0, 1, 3, 2)))
+    scores = pieces.add("qk", MatMulOp(query, turned))
+    scores = pieces.add("scaled", MulOp(scores, pieces.number(cast("NNOp", op).values["scale"])))
+    if mask:
+        scores = pieces.add("masked", AddOp(scores, pieces.plain(mask[0])))
+    return pieces.add("av", MatMulOp(pieces.add("softmax", SoftmaxOp(scores)), value))
+
+
+def _attention_roles(op: Operation) -> tuple[str, ...]:
+    return ("qk", "scaled", *(("masked",) if len(op.operands) > 3 else ()), "softmax", "av")
+
+
 def _lrn(op: Operation, pieces: Pieces) -> SSAValue | None:
     """x * (bias + alpha * mean of squares)^-beta, the mean by a pool across channels."""
     from qdialect.dialects.nn.pooling import AVERAGE_POOLS
@@ -340,6 +367,13 @@ COMPONENTS: Mapping[str, Components] = {
     HardSigmoidOp.name: Components(("scaled", "shifted", "result"), _hard_sigmoid),
     HardSwishOp.name: Components(("scaled", "shifted", "gate", "result"), _hard_swish),
     SoftmaxOp.name: Components(("sub_max", "exp", "sum", "result"), _softmax),
+    AttentionOp.name: Components(
+        ("qk", "scaled", "masked", "softmax", "av"),
+        _attention,
+        _attention_roles,
+        sums=frozenset({"qk"}),
+        inner={"softmax": SoftmaxOp.name},
+    ),
     LayerNormOp.name: Components(
         (*_LAYER_NORM, "scaled", "result"),
         _layer_norm,

@@ -189,6 +189,27 @@ def layer_norm(imp: Importer, node: Node) -> Results:
     return [imp.build(nn.LayerNormOp, *values, output=node.output(0), **properties)]
 
 
+def attention(imp: Importer, node: Node) -> Results:
+    """`Attention` on four dimensions, as many heads everywhere, without a cache; masks of
+    floats only."""
+    names = [name for name in node.inputs if name]
+    modes = ("is_causal", "softcap", "qk_matmul_output_mode", "softmax_precision")
+    if any(node.outputs[1:]) or any(node.get(name, 0) for name in modes):
+        return None
+    shapes = float_shapes(imp, names)
+    if shapes is None or len(names) > 4 or any(node.inputs[4:]):
+        return None
+    query, key, value = shapes[:3]
+    if {len(query), len(key), len(value)} != {4} or query[3] == DYNAMIC:
+        return None
+    heads = {query[1], key[1], value[1]}
+    scale = float(node.get("scale", query[3] ** -0.5))
+    if len(heads) != 1 or DYNAMIC in heads or not scale > 0:
+        return None
+    values = [imp.value(name) for name in names]
+    return [imp.build(nn.AttentionOp, *values, output=node.output(0), scale=scale)]
+
+
 def _single(value: float) -> float:
     """The float32 nearest to `value`, which is what an ONNX default is."""
     import numpy as np

@@ -66,6 +66,7 @@ RULES: Mapping[tuple[str, str], Rule] = {
     ("", "Clip"): compute.clip,
     ("", "Softmax"): compute.softmax,
     ("", "LRN"): compute.lrn,
+    ("", "Attention"): compute.attention,
     ("", "LayerNormalization"): compute.layer_norm,
     ("", "BatchNormalization"): compute.batch_norm,
     ("", "MaxPool"): compute.max_pool,
