@@ -155,7 +155,7 @@ def _decomposed(op: Operation, ctx: QContext, taken: set[str]) -> list[Observed]
     taken.update(parts)
     entries: list[Observed] = []
     for role, value in pieces.values.items():
-        piece = value.owner
+        piece = None if value is final else value.owner
         inner = _decomposed(piece, ctx, taken) if isinstance(piece, Operation) else []
         entries += inner or [Observed(keys[role], value)]
     op.results[0].replace_all_uses_with(final)

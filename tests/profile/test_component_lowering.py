@@ -206,6 +206,19 @@ def test_component_qparams_are_worth_it(case: Case) -> None:
     assert components <= whole + 1.0, "a judge that is better than no pieces is wrong"
 
 
+def test_pieces_of_pieces_are_observed() -> None:
+    ctx = new_context()
+    module = float_module(CASES[1], ctx)
+    x = np.random.default_rng(3).normal(size=CASES[1].shape).astype(np.float32)
+    found = observed(module, ctx, x)
+    assert {"op/mean/sum", "op/mean", "op/variance/sum", "op/variance", "op"} <= set(found)
+    held = {key.removeprefix("op/"): kind for key, kind in found.items() if key != "op"}
+    op = next(op for op in module.walk() if op.name == "nn.layer_norm")
+    components = ctx.components[op.name]
+    inner = components.inner_roles(op, ctx.components)
+    assert set(held) == {*components.roles_of(op)[:-1], *inner}
+
+
 def test_types_are_read_back() -> None:
     ctx = new_context()
     module = float_module(CASES[2], ctx)
