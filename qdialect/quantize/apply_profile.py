@@ -32,6 +32,7 @@ from xdsl.dialects.func import FuncOp
 from xdsl.passes import ModulePass
 
 from qdialect.context import QContext, session
+from qdialect.dialects.nn.components import role_keys
 from qdialect.dialects.verifier import op_where
 from qdialect.errors import InputError, UsageError
 from qdialect.interpreter import Interpreter
@@ -151,6 +152,8 @@ def _known_keys(values: Values) -> set[str]:
         composite = values.ctx.components.get(op.name)
         if composite is not None:
             known.update(key for keys in composite.keys_of(op).values() for key in keys)
+            inner = composite.inner_roles(op, values.ctx.components)
+            known.update(key for role in inner for key in role_keys(op, role))
     return known
 
 
