@@ -29,6 +29,7 @@ from qdialect.dialects.quant import (
     QCastOp,
     RescaleOp,
     SCastOp,
+    UniformType,
     cast_rounding,
     element_type,
     quant_element,
@@ -108,14 +109,28 @@ def scast(op: Operation, operands: Sequence[Array], evaluation: Evaluation) -> l
 
 
 def conversion(op: Operation, operands: Sequence[Array], evaluation: Evaluation) -> list[Array]:
-    """The same bits under another signedness: how importers write `i8` for `ui8`."""
+    """The same bits under another signedness, or as the float that a type stores: how
+    importers write `i8` for `ui8`, and ONNX's floats of 8 bits for quantized values."""
     types = [element_type(value.type) for value in (*op.operands, *op.results)]
+    if _is_stored_float(types):
+        return [operands[0]]
     widths = {cast(IntegerType, t).width.data if isinstance(t, IntegerType) else 0 for t in types}
     width = widths.pop()
     if len(types) != 2 or widths or not width:
         shown = ", ".join(map(str, types))
         raise UnsupportedError(f"'{op.name}' between {shown} has no meaning", where=place(op))
     return [_same_bits(operands[0], width, evaluation.dtype(op.results[0].type))]
+
+
+def _is_stored_float(types: Sequence[Attribute]) -> bool:
+    """Whether two types are a quantized one of float storage and that float, either way."""
+    storages = [t.qparams.storage for t in types if isinstance(t, UniformType)]
+    plain = [str(t) for t in types if not isinstance(t, UniformType)]
+    return (
+        len(storages) == len(plain) == 1
+        and storages[0].is_float
+        and (storages[0].quantile is None and storages[0].spelling == plain[0])
+    )
 
 
 def _same_bits(stored: Array, width: int, dtype: np.dtype[Any]) -> Array:

@@ -8,11 +8,15 @@ import numpy as np
 import onnx
 import pytest
 from onnx import TensorProto, helper
-from onnx_models import ModelBuilder, load, ops, roundtrip
+from onnx.reference import ReferenceEvaluator
+from onnx_models import ModelBuilder, export, load, ops, roundtrip
 from xdsl.dialects.func import FuncOp
 
+from qdialect.backends.onnx import evaluate_node
+from qdialect.dialects.onnx import NodeOp
 from qdialect.dialects.quant import quant_element
 from qdialect.errors import InputError
+from qdialect.interpreter import Interpreter
 
 IMAGE = [2, 4, 8, 10]
 
@@ -224,3 +228,46 @@ def test_blocks_that_do_not_fit_name_the_node() -> None:
         load(b.model())
     assert caught.value.where is not None
     assert caught.value.where.node == "cells"
+
+
+FLOAT_CODES = {
+    "f8E4M3FN": TensorProto.FLOAT8E4M3FN,
+    "f8E5M2": TensorProto.FLOAT8E5M2,
+    "f4E2M1FN": TensorProto.FLOAT4E2M1,
+}
+
+
+def float_storage(storage: str, **attributes: Any) -> onnx.ModelProto:
+    """Quantized as small floats and back, and a weight."""
+    code = FLOAT_CODES[storage]
+    b = ModelBuilder(23)
+    for name, values in (("z", [0.0]), ("w_q", [0.5, -2.0, 6.0, 1.0])):
+        shape = () if name == "z" else (4,)
+        b.initializers.append(helper.make_tensor(name, code, shape, values))
+    b.const("s", 0.25, np.float32)
+    b.node("QuantizeLinear", [b.input("x", (3, 4)), "s", "z"], "q", **attributes)
+    b.node("DequantizeLinear", ["q", "s", "z"], "d")
+    b.node("DequantizeLinear", ["w_q", "s"], "w")
+    b.node("Add", ["d", "w"], "y")
+    b.output("y", shape=(3, 4))
+    return b.model(ir_version=11)
+
+
+@pytest.mark.parametrize("storage", FLOAT_CODES)
+@pytest.mark.parametrize("saturate", [0, 1])
+def test_float_storage(storage: str, saturate: int) -> None:
+    """Without saturation (of 8 bits), the quantization stays a node."""
+    model, kinds = float_storage(storage, saturate=saturate), ["quant.qcast"]
+    if not saturate and storage != "f4E2M1FN":
+        kinds = ["onnx.node", "builtin.unrealized_conversion_cast"]
+    ctx, module = load(model)
+    assert ops(module) == [*kinds, "quant.dcast", "quant.dcast", "nn.add"]
+    written = export(ctx, module)
+    again = load(written)
+    assert str(again[1]) == str(module)
+    x = np.linspace(-30, 30, 12, dtype=np.float32).reshape(3, 4)
+    want = ReferenceEvaluator(model).run(None, {"x": x})[0]
+    kept = {NodeOp.name: lambda op, operands, e: evaluate_node(op, operands, e.ctx.blobs)}
+    for session, each in ((ctx, module), again):
+        got = Interpreter(session, each, functions=kept).run({"x": x})[0]
+        np.testing.assert_array_equal(got, want)

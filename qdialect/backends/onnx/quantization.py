@@ -22,6 +22,9 @@ STORAGES = {
     "i32": 6,
     "u4": 21,
     "i4": 22,
+    "f8E4M3FN": 17,
+    "f8E5M2": 19,
+    "f4E2M1FN": 23,
     "u2": 25,
     "i2": 26,
 }
@@ -54,9 +57,11 @@ def required_opset(qparams: QParams) -> int:
     """The least opset whose (or whose contrib counterpart's) Q/DQ take these qparams."""
     if qparams.storage.width == 2:
         return 25
+    if qparams.storage.spelling == "f4E2M1FN":
+        return 23
     if qparams.layout is Layout.BLOCK:
         return 21
-    if qparams.expressed != "f32":
+    if qparams.expressed != "f32" or qparams.storage.is_float:
         return 19
     return 10 if qparams.is_per_tensor else 13
 

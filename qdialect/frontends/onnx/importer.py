@@ -169,23 +169,30 @@ class Importer:
         element = element_type(value.type)
         if not isinstance(element, UniformType):
             return value
+        if element.qparams.storage.is_float:
+            return self._recast(value, _stored_float(element))
         stored = self.emit(SCastOp(value, with_element(value.type, storage_type(element.qparams))))
         if element.qparams.storage.signed:
             return stored.results[0]
         unsigned = IntegerType(element.qparams.storage.width, Signedness.UNSIGNED)
-        return self.emit(
-            UnrealizedConversionCastOp.get(
-                [stored.results[0]], [with_element(value.type, unsigned)]
-            )
-        ).results[0]
+        return self._recast(stored.results[0], unsigned)
+
+    def _recast(self, value: SSAValue, element: Attribute) -> SSAValue:
+        """The same bits under another element type."""
+        target = with_element(value.type, element)
+        return self.emit(UnrealizedConversionCastOp.get([value], [target])).results[0]
 
     def quantized(self, value: SSAValue, element: UniformType) -> SSAValue:
         """Stored integers, or a quantized value of the same storage, read under `element`."""
+        if element.qparams.storage.is_float:
+            if isinstance(element_type(value.type), UniformType):
+                value = self._recast(value, _stored_float(element))
+            return self._recast(value, element)
         signless = with_element(value.type, storage_type(element.qparams))
         if isinstance(element_type(value.type), UniformType):
             value = self.emit(SCastOp(value, signless)).results[0]
         elif value.type != signless:
-            value = self.emit(UnrealizedConversionCastOp.get([value], [signless])).results[0]
+            value = self._recast(value, element_type(signless))
         return self.emit(SCastOp(value, with_element(signless, element))).results[0]
 
     def emit(self, op: Operation) -> Operation:
@@ -404,6 +411,12 @@ def _metadata(model: ModelProto) -> DictionaryAttr:
             {p.key: StringAttr(p.value) for p in model.metadata_props}
         )
     return DictionaryAttr(entries)
+
+
+def _stored_float(element: UniformType) -> Attribute:
+    """The float type of float storage."""
+    keyword = element.qparams.storage.keyword
+    return next(kind for kind, name in ELEMENT_NAMES.items() if name == keyword)
 
 
 def _symbol(name: str) -> str:

@@ -21,7 +21,7 @@ from qdialect.errors import InputError
 from qdialect.frontends.onnx.node import Node
 from qdialect.frontends.onnx.tensors import ELEMENT_NAMES
 from qdialect.frontends.onnx.types import extents
-from qdialect.qparams.encoding import QParams
+from qdialect.qparams.encoding import FLOAT_STORAGE, QParams
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -29,13 +29,14 @@ if TYPE_CHECKING:
     from qdialect.frontends.onnx.importer import Importer
 
 _UINT8 = 2
+_EIGHT_BITS = ("f8E4M3FN", "f8E5M2")
 
 
 def quantize(imp: Importer, node: Node) -> list[SSAValue] | None:
     """`QuantizeLinear(x, scale, zero_point)` as `quant.qcast`."""
     source = imp.type_of(node.input(0))
     held = element_type(source)
-    if not is_tensor(source) or held not in FLOATS:
+    if not is_tensor(source) or held not in FLOATS or not _is_plain(imp, node, "precision"):
         return None
     element = _element(imp, node, _quantize_storage(imp, node), shape_of(source))
     if element is None or element.qparams.expressed != ELEMENT_NAMES[held]:
@@ -69,7 +70,16 @@ def dequantize_element(imp: Importer, node: Node, source: Attribute) -> UniformT
     storage is one we have no type for.
     """
     storage = storage_name(element_type(source)) if is_tensor(source) else None
+    if not _is_plain(imp, node, "output_dtype"):
+        return None
     return None if storage is None else _element(imp, node, storage, shape_of(source))
+
+
+def _is_plain(imp: Importer, node: Node, attribute: str) -> bool:
+    """Whether a node that may say in which float type it computes says that of its scale."""
+    scale = imp.statics.get(node.input(1))
+    asked = int(node.get(attribute, 0))
+    return not asked or (scale is not None and scale.data_type == asked)
 
 
 def shape_of(type: Attribute) -> tuple[int, ...] | None:
@@ -84,6 +94,8 @@ def storage_name(element: Attribute) -> str | None:
     """`u8`, `i8` ... for a quantized or integer element type."""
     if isinstance(element, UniformType):
         return element.qparams.storage.spelling
+    if ELEMENT_NAMES.get(element) in FLOAT_STORAGE:
+        return ELEMENT_NAMES[element]
     if integer_width(element) in (None, 1, 64):
         return None
     return ELEMENT_NAMES[element].replace("ui", "u")
@@ -101,7 +113,9 @@ def _quantize_storage(imp: Importer, node: Node) -> str | None:
             where=node.where,
             code="bad-qparams",
         )
-    return storage_name(ELEMENTS[given])
+    storage = storage_name(ELEMENTS[given])
+    # Without saturation, what is too large becomes a NaN or an infinity.
+    return storage if node.get("saturate", 1) or storage not in _EIGHT_BITS else None
 
 
 @dataclass(frozen=True)
@@ -147,6 +161,8 @@ def _read_element(
     zeros = _zero_points(imp, node, place, storage, scale)
     scales = [float(value) for value in scale.reshape(-1)]
     _check_scales(node, scales)
+    if storage in FLOAT_STORAGE and any(zeros):
+        return None  # bits of a float, which zero points in types are not
     kind = ELEMENT_NAMES[ELEMENTS[expressed]]
     if place.block:
         blocks = _blocks(node, place, scale.shape, shape)

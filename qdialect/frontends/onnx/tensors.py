@@ -16,6 +16,7 @@ from xdsl.dialects.builtin import (
     ComplexType,
     DenseIntOrFPElementsAttr,
     FixedBitwidthType,
+    IntegerType,
     StringAttr,
     TensorType,
 )
@@ -24,7 +25,7 @@ from xdsl.ir import Attribute
 from qdialect.dialects.nn import BlobAttr, ConstantOp
 from qdialect.dialects.nn.constants import INLINE_LIMIT, Payload, element_name
 from qdialect.dialects.onnx import ELEMENTS, STRING, integer_width, package
-from qdialect.dialects.quant import UniformType, storage_type
+from qdialect.dialects.quant import UniformType
 from qdialect.errors import InputError, Where
 from qdialect.weights import DTYPES, Blob, BlobStore
 
@@ -101,7 +102,9 @@ class TensorReader:
     def constant(self, tensor: TensorProto, element: Attribute, store: BlobStore) -> ConstantOp:
         """A constant op for the tensor under element type `element`: its own type, or
         a quantized type it holds the stored integers of."""
-        held = storage_type(element.qparams) if isinstance(element, UniformType) else element
+        held = element
+        if isinstance(element, UniformType):
+            held = IntegerType(element.qparams.storage.width)
         shape = tuple(tensor.dims)
         raw = self.raw(tensor)
         width = integer_width(held)
