@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from fractions import Fraction
 from math import inf, isfinite
+from typing import TYPE_CHECKING, Any
 
 from xdsl.dialects.builtin import Float32Type, Float64Type
 from xdsl.ir import SSAValue
@@ -12,11 +13,15 @@ from xdsl.ir import SSAValue
 from qdialect.analysis.codes import constant_values, is_integer, qparams_of
 from qdialect.context import QContext
 from qdialect.dialects.nn import ConstantOp
+from qdialect.dialects.nn.constants import BlobAttr
 from qdialect.dialects.quant import SCastOp, element_type
 from qdialect.numerics import requantize as exact
 from qdialect.numerics.ranges import Interval, quantized, reals
 from qdialect.numerics.rounding import Rounding
 from qdialect.qparams import QParams
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
 
 #: relative and absolute error of a few operations in f32, generously
 _SLACK, _TINY = 2.0**-20, 2.0**-120
@@ -43,6 +48,12 @@ def constant_range(op: ConstantOp, session: QContext) -> Interval | None:
     array = None if params and not is_integer(params) else constant_values(op.result, session)
     if array is None or not array.size:
         return anything(op.result)
+    if isinstance(op.value, BlobAttr):
+        return session.blobs.derived(op.value.key.data, "ends", lambda: _ends(array))
+    return _ends(array)
+
+
+def _ends(array: NDArray[Any]) -> Interval | None:
     try:
         return Interval.exactly(array)
     except ValueError:

@@ -310,8 +310,8 @@ class CodeRanges:
             params = qparams_of(result)
             if sums is None or params is None:
                 return None
-            alike = params.axis == acc.result_axis(op) and len(sums) == params.count
-            return sums if alike else [union(sums)]
+            alike = params.axis == acc.result_axis(op) and sums.count == params.count
+            return sums.each() if alike else [sums.joined()]
         operands = [self._real(v) for v in op.operands]
         if behavior.elementwise and len(operands) == 1:
             found = self._by_table(op, behavior)

@@ -69,8 +69,14 @@ def up_contract(session: QContext, match: Up) -> Contract | Refusal:
         return refusal
     if match.new_rounding is not rounding_of(op) and "rounding" not in op.properties:
         return Refusal("rounding", f"'{op.name}' has no declared rounding")
-    reach = ranges(session).before_rounding(op.results[0])
-    return pair_contract(None, match.source, match.target, rounding_of(op), match.rounding, reach)
+    return pair_contract(
+        None,
+        match.source,
+        match.target,
+        rounding_of(op),
+        match.rounding,
+        lambda: ranges(session).before_rounding(op.results[0]),
+    )
 
 
 def absorb_up(match: Up, rewriter: Rewriter) -> Operation:

@@ -75,8 +75,12 @@ class QuantizeOfDequantize(Rule[Pair]):
             return Refusal("grid", "the two encodings lie on different grids")
         if self.session.target.rescale_price(a, b) == inf:
             return Refusal("target", f"{self.session.target.name}: no such rescale")
-        seen = seen_qparams(match.source, self.session) or a
-        return target_rounding(self.session.target, cast_rounding(match.lower), seen, b)[1]
+        return target_rounding(
+            self.session.target,
+            cast_rounding(match.lower),
+            lambda: seen_qparams(match.source, self.session) or a,
+            b,
+        )[1]
 
     def rewrite(self, match: Pair, rewriter: Rewriter) -> None:
         if match.source.type == match.result.type:

@@ -131,7 +131,7 @@ class RescaleOfQuantize(Rule[Pair]):
             lower.result_qparams,
             first,
             lower.rounding,
-            ranges(self.session).before_rounding(lower.input),
+            lambda: ranges(self.session).before_rounding(lower.input),
         )
 
     def rewrite(self, match: Pair, rewriter: Rewriter) -> None:

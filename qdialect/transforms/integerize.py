@@ -117,7 +117,7 @@ class IntegerizeOp(Rule[Quantized]):
         result = qparams_of(match.cast.result)
         assert result is not None
         rounding, contract = target_rounding(
-            self.session.target, cast_rounding(match.cast), None, result
+            self.session.target, cast_rounding(match.cast), lambda: None, result
         )
         if isinstance(contract, Refusal):
             return contract

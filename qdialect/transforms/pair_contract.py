@@ -3,7 +3,7 @@ another way."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
@@ -15,6 +15,9 @@ from qdialect.qparams import QParams
 from qdialect.rewrite import Refusal
 from qdialect.targets.base import Target
 
+Reach = Callable[[], Sequence[Interval] | None]
+"""Asked only where the answer matters: what is known of a value may be a long computation."""
+
 NO_GEMMLOWP = Refusal("rounding", "gemmlowp rounds multiplier and shift, no real numbers")
 
 
@@ -24,10 +27,10 @@ def pair_contract(
     c: QParams,
     first: Rounding,
     second: Rounding,
-    reach: Sequence[Interval] | None = None,
+    reach: Reach | None = None,
 ) -> Contract | Refusal:
     """What replacing a -> b -> c by a -> c may change; `a` None means any real number,
-    or one in `reach` (one interval for all, or one per cell of b).
+    or one in `reach()` (one interval for all, or one per cell of b).
 
     The bounds of `a` are the smallest and the largest code that occurs.
 
@@ -41,12 +44,11 @@ def pair_contract(
     quads = _triples(a, b, c)
     if quads is None:
         return Refusal("grid", "the encodings lie on different grids")
-    unclipped = _stays_inside(reach, b, first)
     if a is None:
         if renumbers(b, c):
             if all(exact.covers(mid, out) for _, mid, out in quads):
                 return Contract(Numerics.EXACT, note="equal scales")
-            if unclipped:
+            if _stays_inside(reach, b, first):
                 return Contract(Numerics.EXACT, note="equal scales, and nothing is clipped")
     elif all(
         exact.is_lossless(_set(src), mid)
@@ -64,29 +66,30 @@ def pair_contract(
         for src, mid, out in quads
         if not exact.covers(mid, out) and (src is None or not exact.covers(mid, src))
     ]
-    if clips and not unclipped:
+    if clips and not _stays_inside(reach, b, first):
         low, high = exact.real_range(clips[0])
         note = f"the middle clips to [{float(low):g}, {float(high):g}]"
         return Contract(Numerics.SATURATION, steps, note)
     return Contract(Numerics.BOUNDED, steps, "drops the middle's rounding")
 
 
-def _stays_inside(reach: Sequence[Interval] | None, b: QParams, rounding: Rounding) -> bool:
-    """Whether no real number in `reach` is clipped by b."""
-    if reach is None:
+def _stays_inside(reach: Reach | None, b: QParams, rounding: Rounding) -> bool:
+    """Whether no real number in `reach()` is clipped by b."""
+    found = None if reach is None else reach()
+    if found is None:
         return False
     cells = [mid for mid, _ in exact.meetings(b, b) or ()]
-    pairs = [(x, mid) for x in reach for mid in cells]
-    if len(reach) == len(cells):
-        pairs = list(zip(reach, cells, strict=True))
+    pairs = [(x, mid) for x in found for mid in cells]
+    if len(found) == len(cells):
+        pairs = list(zip(found, cells, strict=True))
     return all(unclamped(x, mid, rounding).inside(Interval(mid.low, mid.high)) for x, mid in pairs)
 
 
 def target_rounding(
-    target: Target, wanted: Rounding, a: QParams | None, b: QParams
+    target: Target, wanted: Rounding, source: Callable[[], QParams | None], b: QParams
 ) -> tuple[Rounding, Contract | Refusal]:
     """How a new requantization a -> b rounds on `target` where `wanted` is asked for, and
-    what that changes; `a` None means any real number.
+    what that changes; a is `source()`, where None means any real number.
 
     Two ways to round to nearest differ in ties only.
     """
@@ -95,6 +98,7 @@ def target_rounding(
         return chosen, NO_GEMMLOWP
     if chosen is wanted:
         return chosen, EXACT
+    a = source()
     pairs = None if a is None or not exact.tabulated(a) else exact.cells(a, b)
     if pairs and all(
         np.array_equal(exact.table(x, y, wanted), exact.table(x, y, chosen)) for x, y in pairs

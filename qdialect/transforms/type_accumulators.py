@@ -122,9 +122,7 @@ class TypeAccumulator(Rule[_Sum]):
             ranges(self.session).of,
             partial=True,
         )
-        if found is None:
-            return _MAX + 1
-        return max((int(each.largest) for each in found.channels), default=0)
+        return _MAX + 1 if found is None else found.largest
 
     def _result(self, match: _Sum) -> QParams:
         scales = [match.lhs.scale * s for s in match.rhs.scale_list()]

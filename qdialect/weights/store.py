@@ -14,10 +14,10 @@ import json
 import mmap
 import os
 import struct
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Hashable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from qdialect.errors import InputError, Where
 from qdialect.weights.files import replacing
@@ -68,6 +68,8 @@ _NUMPY = {
     "f8E5M2": "u1",
 }
 
+Answer = TypeVar("Answer")
+
 _MAX_HEADER = 100_000_000
 _KEY_ENTRY = "qdialect.element_types"
 
@@ -95,6 +97,7 @@ class BlobStore:
 
     def __init__(self) -> None:
         self._blobs: dict[str, Blob] = {}
+        self._derived: dict[tuple[str, Hashable], Any] = {}
 
     def __contains__(self, key: str) -> bool:
         return key in self._blobs
@@ -112,6 +115,14 @@ class BlobStore:
                 code="missing-blob",
                 notes=("is the .safetensors file beside the .mlir file?",),
             ) from None
+
+    def derived(self, key: str, question: Hashable, compute: Callable[[], Answer]) -> Answer:
+        """What `compute` finds out about the blob under `key`; found once per `question`,
+        and kept with it: let it be small."""
+        asked = key, question
+        if asked not in self._derived:
+            self._derived[asked] = compute()
+        return self._derived[asked]
 
     def add(self, array: np.ndarray[Any, Any], element: str) -> str:
         """Keep `array` (not copied when contiguous) as `element`; returns its key."""

@@ -177,19 +177,30 @@ def bias_refusal(lhs: QParams, rhs: QParams, bias: QParams, repeats: int = 1) ->
         return f"must have zero point 0, not {zero}"
     if not lhs.is_per_tensor:
         return "has no scale where the input is not quantized per tensor"
-    products = [lhs.scale * scale for scale in rhs.scale_list()]
+    step = lhs.scale
+    products = [step * scale for scale in rhs.scale_list()]
     if not rhs.is_per_tensor:
         products *= repeats
     scales = bias.scale_list()
     if len(scales) not in (1, len(products)) and len(products) != 1:
         return f"has {len(scales)} scales for {len(products)} of the weight"
     count = max(len(scales), len(products))
-    for i in range(count):
-        scale, product = scales[i % len(scales)], products[i % len(products)]
+    scales, products = (values * (count // len(values)) for values in (scales, products))
+    if _singles(scales) == _singles(products):
+        return None
+    for i, (scale, product) in enumerate(zip(scales, products, strict=True)):
         if _single(scale) != _single(product):
             place = f" in channel {i}" if count > 1 else ""
             return f"must have the scale input scale * weight scale = {product}{place}, not {scale}"
     return None
+
+
+def _singles(values: list[float]) -> bytes | list[float]:
+    """All nearest float32."""
+    try:
+        return struct.pack(f"<{len(values)}f", *values)
+    except OverflowError:
+        return [_single(value) for value in values]
 
 
 def _single(value: float) -> float:

@@ -115,8 +115,14 @@ class Ports:
         """What it changes that a result written as `source` takes the step at once."""
         target, rounding = step.qparams, step.rounding
         if isinstance(op, QCastOp):
-            reach = ranges(self._session).before_rounding(op.result)
-            found = pair_contract(None, source, target, cast_rounding(op), rounding, reach)
+            found = pair_contract(
+                None,
+                source,
+                target,
+                cast_rounding(op),
+                rounding,
+                lambda: ranges(self._session).before_rounding(op.result),
+            )
             return found if isinstance(found, Contract) else None
         behavior = self._session.behaviors.get(op)
         if behavior is None or behavior.results[0].rule is not PortRule.REQUANT:
