@@ -262,9 +262,7 @@ def _largest_sum(session: QContext, op: Operation, behavior: Behavior, acc: Accu
         ranges(session).of,
         partial=True,
     )
-    if found is None:
-        return _MAX + 1
-    return max((int(each.largest) for each in found.channels), default=0)
+    return _MAX + 1 if found is None else found.largest
 
 
 def is_accumulator(op: Operation, session: QContext) -> bool:
