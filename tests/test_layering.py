@@ -40,7 +40,7 @@ MAY_IMPORT: dict[str, frozenset[str]] = {
     "passes": _IR | {"targets", "analysis", "rewrite", "transforms"},
     "frontends": _IR,
     "backends": _IR | {"targets"},
-    "profile": _IR | {"interpreter", "backends"},
+    "profile": _IR | {"targets", "analysis", "interpreter", "backends"},
     "quantize": _IR | {"targets", "analysis", "rewrite", "interpreter", "profile"},
 }
 """What a part may import, wherever in a file the import stands."""

@@ -26,6 +26,12 @@ COMMAND = Command(
         Flag(("target",), "what the passes compile for (default: generic)", "value", "NAME"),
         Flag(("load-plugin",), "import MODULE: dialects, passes, behaviors", "value", "MODULE"),
         Flag(
+            ("assume-profile",),
+            "state the ranges of a profile on ops, for passes with assume=profile",
+            "value",
+            "P.json",
+        ),
+        Flag(
             ("remarks",),
             "say what fired and what was refused, and why (to FILE: as JSON)",
             "optional",

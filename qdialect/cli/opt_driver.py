@@ -27,6 +27,7 @@ from qdialect.passes.plugins import Plugins
 from qdialect.weights import BlobStore
 
 if TYPE_CHECKING:
+    from qdialect.profile.record import Profile
     from qdialect.targets.base import Target
 
 SEPARATOR = "// -----"
@@ -42,6 +43,7 @@ class OptDriver:
         self.specs = [s for text in args.texts("pass-pipeline") for s in parse_pipeline(text)]
         self.registry.build(self.specs)  # a bad pipeline is reported before the input is read
         self.target = _target(args.text("target"))
+        self.profile = _profile(args.text("assume-profile"))
         self.timing = Timing() if args.switch("mlir-timing") else None
         self.strict = args.switch("verify-quant-strict")
         self.sources = Sources()
@@ -138,6 +140,10 @@ class OptDriver:
                 )
             if errors:
                 return None
+        if self.profile is not None:
+            from qdialect.profile.assume import state_ranges
+
+            state_ranges(parsed.module, self.profile)
         specs, verify_each = self._pipeline(parsed)
         if self.args.switch("dump-pass-pipeline"):
             print(pipeline_text(specs), file=sys.stderr)
@@ -271,6 +277,14 @@ class OptDriver:
 
     def _phase(self, name: str):
         return nullcontext() if self.timing is None else self.timing.phase(name)
+
+
+def _profile(path: str | None) -> Profile | None:
+    if path is None:
+        return None
+    from qdialect.profile.file import load_profile
+
+    return load_profile(Path(path))
 
 
 def _target(name: str | None) -> Target | None:
