@@ -25,6 +25,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from enum import Flag, auto
 from math import inf, isfinite, prod
 
 import numpy as np
@@ -44,6 +45,22 @@ from qdialect.rewrite import Refusal
 _STEEP = ("amplifies", "float-result")
 
 
+class _Below(Flag):
+    """What uses a value, seen through ops that move or pick elements."""
+
+    NOTHING = 0
+    #: an op in integers, or the end of the function
+    WANTED = auto()
+    #: a contraction in integers
+    CONTRACTED = auto()
+    #: a float op that is one for the sake of accuracy
+    STEEP = auto()
+
+
+_NOTHING, _WANTED = _Below.NOTHING, _Below.WANTED
+_CONTRACTED, _STEEP_USER = _Below.CONTRACTED, _Below.STEEP
+
+
 @dataclass
 class Selection:
     """The ops to quantize, in program order, and the reasons of the others."""
@@ -51,52 +68,78 @@ class Selection:
     values: Values
     ops: dict[Operation, Behavior] = field(default_factory=dict[Operation, Behavior])
     left: dict[Operation, Refusal] = field(default_factory=dict[Operation, Refusal])
+    _below: dict[SSAValue, _Below] = field(default_factory=dict[SSAValue, "_Below"])
 
     def drop(self, op: Operation, refusal: Refusal) -> None:
-        """Leave an op float after all, and those that were quantized on its account."""
-        pending = deque([(op, refusal)])
-        while pending:
-            current, reason = pending.popleft()
-            if self.ops.pop(current, None) is None:
-                continue
-            self.left[current] = reason
-            near = [v.owner for v in current.operands if isinstance(v.owner, Operation)]
-            near += [user for v in (*current.results, *current.operands) for user in users(v)]
-            for other in dict.fromkeys(near):
-                found = self._unprofitable(other) if other in self.ops else None
-                if found is not None:
-                    pending.append((other, found))
+        """Leave an op float after all; `settle` when all are dropped."""
+        del self.ops[op]
+        self.left[op] = refusal
 
     def settle(self) -> None:
-        """Drop what is not worth it, given the others."""
-        for op in list(self.ops):
-            refusal = self._unprofitable(op) if op in self.ops else None
-            if refusal is not None:
-                self.drop(op, refusal)
+        """Drop what is not worth it, given the others.
+
+        Whatever follows from a dropped op is above or below it, so a sweep in the right
+        direction finds a whole chain of consequences.
+        """
+        before = -1
+        while len(self.ops) != before:
+            before = len(self.ops)
+            self._sweep_up()
+            self._sweep_down()
         self._drop_islands()
 
-    def integers(self, value: SSAValue) -> bool:
+    def _sweep_up(self) -> None:
+        """Drop ops whose results nobody wants in integers."""
+        self._below.clear()
+        for op in reversed(list(self.values.block.ops)):
+            for result in op.results:
+                self._look_below(result)
+            behavior = self.ops.get(op)
+            if behavior is None or behavior.accumulator is not None or behavior.commutes:
+                continue
+            refusal = self._unwanted(op)
+            if refusal is not None:
+                self.drop(op, refusal)
+        for argument in self.values.block.args:
+            self._look_below(argument)
+
+    def _sweep_down(self) -> None:
+        """Drop ops that would need a quantize of their own on a float operand."""
+        for op, behavior in list(self.ops.items()):
+            if behavior.accumulator is not None or behavior.commutes:
+                continue
+            if any(float_value(value) and not self._at_hand(value) for value in op.operands):
+                self.drop(op, Refusal("float-operand", "an operand comes from a float op"))
+
+    def _look_below(self, value: SSAValue) -> None:
+        found = _NOTHING
+        for user in users(value):
+            behavior = self.ops.get(user)
+            if behavior is not None and behavior.commutes:
+                for result in user.results:
+                    found |= self._below.get(result, _NOTHING)
+            elif behavior is not None:
+                found |= _WANTED if behavior.accumulator is None else _CONTRACTED
+            elif isinstance(user, ReturnOp):
+                found |= _WANTED
+            elif user in self.left and self.left[user].code in _STEEP:
+                found |= _STEEP_USER
+        self._below[value] = found
+
+    def _at_hand(self, value: SSAValue) -> bool:
         """Whether codes of a value exist anyway."""
         owner = value.owner
         if not isinstance(owner, Operation) or owner in self.ops:
             return True
-        return any(self._is_contraction(user) for user in users(value))
+        return _CONTRACTED in self._below.get(value, _NOTHING)
 
-    def _is_contraction(self, op: Operation) -> bool:
-        behavior = self.ops.get(op)
-        return behavior is not None and behavior.accumulator is not None
-
-    def _unprofitable(self, op: Operation) -> Refusal | None:
-        behavior = self.ops[op]
-        if behavior.accumulator is not None or behavior.commutes:
+    def _unwanted(self, op: Operation) -> Refusal | None:
+        below = _NOTHING
+        for result in op.results:
+            below |= self._below[result]
+        if below & (_WANTED | _CONTRACTED):
             return None
-        for operand in op.operands:
-            if float_value(operand) and not self.integers(operand):
-                return Refusal("float-operand", "an operand comes from a float op")
-        below = [user for result in op.results for user in users(result)]
-        if any(user in self.ops or isinstance(user, ReturnOp) for user in below):
-            return None
-        if any(user in self.left and self.left[user].code in _STEEP for user in below):
+        if _STEEP_USER in below:
             return Refusal("float-result", "what it feeds stays float for the sake of accuracy")
         above = [operand for operand in op.operands if float_value(operand)]
         shared = any(user not in self.ops for operand in above for user in users(operand))
