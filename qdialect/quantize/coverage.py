@@ -34,10 +34,13 @@ class Coverage:
     left: Sequence[Left] = ()
     stale: Sequence[str] = ()
 
+    @property
+    def total(self) -> int:
+        return self.quantized.total() + len(self.left)
+
     def summary(self) -> str:
         """Lines for people."""
-        total = self.quantized.total()
-        lines = [f"{total} of {total + len(self.left)} float ops quantized"]
+        lines = [f"{self.quantized.total()} of {self.total} float ops quantized"]
         for code, count in Counter(left.code for left in self.left).most_common():
             shown = [str(left).replace(f" [{code}]", "") for left in self.left if left.code == code]
             lines.append(f"  {count} float [{code}]: {shown[0]}" + (", ..." if count > 1 else ""))

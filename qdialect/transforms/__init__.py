@@ -218,6 +218,11 @@ def _entries() -> tuple[PassEntry, ...]:
                 ("check_digest", "bool", "true", "refuse the profile of another model"),
             ),
         ),
+        PassEntry(
+            "assert-all-quantized",
+            "fail if an op is left float, and say why",
+            "qdialect.quantize.assert_all_quantized:AssertAllQuantized",
+        ),
         PassEntry("cse", "merge equal pure ops", f"{here}.cse:Cse"),
         PassEntry("dce", "erase pure ops whose results are unused", f"{here}.dce:Dce"),
     )

@@ -1,0 +1,161 @@
+"""Our quantizer against ONNX Runtime's: the same float networks, data and bit widths.
+
+Both calibrate on the same samples, with their default settings; ONNX Runtime's also per
+channel. What is compared is how near the quantized network is to the float one on other
+samples (signal to quantization noise over all outputs, in dB), run as it is written.
+"""
+
+# pyright: basic
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+import tempfile
+import time
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+import numpy as np
+
+import corpus
+import measure
+import qdialect as qd
+from progress import step
+from qdialect.profile.file import load_profile, save_profile
+
+CALIBRATION_SEED, TEST_SEED = 1, 1001
+CONFIGS = ("u8s8", "u8s8_pc")
+"""Of ONNX Runtime: its default, per tensor, and per channel."""
+
+
+@dataclass(frozen=True)
+class Row:
+    """One network against one configuration of ONNX Runtime; agreement of the winning
+    class with the float network where there is one."""
+
+    model: str
+    config: str
+    ours: float
+    theirs: float | None
+    gain: float | None
+    ours_top1: float | None
+    theirs_top1: float | None
+    seconds: float
+
+
+def quantize(source: corpus.Source, calibration: int, folder: Path) -> tuple[Path, float]:
+    """Our quantized network with default settings, and how long it took, without running
+    the float network."""
+    model = qd.load(corpus.float_model(source))
+    kept = corpus.CACHE / "models" / f"{source.name}.{calibration}.profile.json"
+    if not kept.exists():
+        feeds = source.samples(calibration, CALIBRATION_SEED)
+        data = folder / "calibration.npz"
+        np.savez(data, **{name: np.stack([feed[name] for feed in feeds]) for name in feeds[0]})
+        save_profile(qd.calibrate(model, data, engine="onnxruntime"), kept)
+    profile = load_profile(kept)
+    began = time.perf_counter()
+    quantized = qd.quantize(model, profile=profile)
+    seconds = time.perf_counter() - began
+    path = folder / "ours.onnx"
+    qd.save(quantized.model, path)
+    return path, seconds
+
+
+def rows(source: corpus.Source, configs: Sequence[str], calibration: int, tests: int) -> list[Row]:
+    """The network against each configuration."""
+    feeds = source.samples(tests, TEST_SEED)
+
+    def outputs(path: Path) -> measure.Outputs:
+        return measure.run_all(measure.session(path, optimized=False), feeds)
+
+    reference = outputs(corpus.float_model(source))
+    with tempfile.TemporaryDirectory() as folder:
+        path, seconds = quantize(source, calibration, Path(folder))
+        ours = outputs(path)
+    found: list[Row] = []
+    for config in configs:
+        try:
+            theirs = outputs(corpus.quantized_model(source, corpus.CONFIGS[config], calibration))
+        except Exception as error:  # what its tool wrote may not run
+            print(f"{source.name} {config}: {str(error).splitlines()[0][:120]}", file=sys.stderr)
+            theirs = None
+        found.append(_row(source.name, config, reference, ours, theirs, seconds))
+    return found
+
+
+def _row(
+    model: str,
+    config: str,
+    reference: measure.Outputs,
+    ours: measure.Outputs,
+    theirs: measure.Outputs | None,
+    seconds: float,
+) -> Row:
+    own = measure.sqnr(reference, ours)
+    other = None if theirs is None else measure.sqnr(reference, theirs)
+    classes = len(reference) == 1 and reference[0][0].ndim <= 4 and _is_classes(reference[0])
+    return Row(
+        model,
+        config,
+        own,
+        other,
+        None if other is None else own - other,
+        _agreement(reference, ours) if classes else None,
+        _agreement(reference, theirs) if classes and theirs is not None else None,
+        seconds,
+    )
+
+
+def _is_classes(output: np.ndarray) -> bool:
+    """One number per class and sample."""
+    return output.size // len(output) == max(output.shape[1:])
+
+
+def _agreement(reference: measure.Outputs, outputs: measure.Outputs) -> float:
+    return float((measure.top1(reference[0]) == measure.top1(outputs[0])).mean())
+
+
+def table(found: Sequence[Row]) -> str:
+    """Rows as Markdown."""
+    lines = ["| model | against | ours dB | theirs dB | gain dB | top-1 ours | theirs | s |"]
+    lines.append("|---|---|--:|--:|--:|--:|--:|--:|")
+    for row in found:
+        cells = [row.model, row.config, *map(_number, (row.ours, row.theirs, row.gain))]
+        cells += [_share(row.ours_top1), _share(row.theirs_top1), f"{row.seconds:.0f}"]
+        lines.append(f"| {' | '.join(cells)} |")
+    return "\n".join(lines)
+
+
+def _number(value: float | None) -> str:
+    return "does not run" if value is None else f"{value:.2f}"
+
+
+def _share(value: float | None) -> str:
+    return "" if value is None else f"{100 * value:.0f} %"
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """The table; 1 if a network is nearer to the float one in theirs than in ours."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--models", nargs="+", choices=corpus.SOURCES, default=list(corpus.SOURCES))
+    parser.add_argument("--configs", nargs="+", choices=corpus.CONFIGS, default=list(CONFIGS))
+    parser.add_argument("--calibration", type=int, default=64, help="samples to calibrate on")
+    parser.add_argument("--tests", type=int, default=64, help="other samples to compare on")
+    parser.add_argument("--json", type=Path, help="write the figures there too")
+    options = parser.parse_args(arguments)
+    found: list[Row] = []
+    for name in options.models:
+        with step(name):
+            found += rows(corpus.SOURCES[name], options.configs, options.calibration, options.tests)
+        print(table(found[-len(options.configs) :]).split("\n", 2)[2], file=sys.stderr)
+    print(table(found))
+    if options.json is not None:
+        options.json.write_text(json.dumps([asdict(row) for row in found], indent=1) + "\n")
+    return int(any(row.gain is not None and row.gain <= 0 for row in found))
+
+
+if __name__ == "__main__":
+    sys.exit(main())
