@@ -26,7 +26,7 @@ _WHERE = {
     "PassRegistry": "qdialect.passes.registry",
     "QContext": "qdialect.context",
     "QError": "qdialect.errors",
-    "Recipe": "qdialect.quantize.recipe",
+    "Recipe": "qdialect.quantization.recipe",
     "Target": "qdialect.targets.base",
     "UnsupportedError": "qdialect.errors",
     "UsageError": "qdialect.errors",
@@ -95,7 +95,7 @@ if TYPE_CHECKING:
     from qdialect.passes.manager import PassManager
     from qdialect.passes.pipeline import parse_pipeline
     from qdialect.passes.registry import PassRegistry
-    from qdialect.quantize.recipe import Recipe
+    from qdialect.quantization.recipe import Recipe
     from qdialect.targets.base import Target
     from qdialect.targets.installed import get_target, list_targets
 

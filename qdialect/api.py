@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from qdialect.context import QContext
     from qdialect.passes.manager import Instrumentation
     from qdialect.profile.record import Channels, Profile
-    from qdialect.quantize.recipe import Recipe
+    from qdialect.quantization.recipe import Recipe
     from qdialect.targets.base import Target
 
 Engine = Literal["numpy", "onnxruntime"]
@@ -214,10 +214,11 @@ def quantize(
     takes it) or by a profile of the model, and what was left float and why.
 
     `keep_sensitive` leaves that many ops float, those whose quantization alone costs most
-    (it takes `data`); `engine` runs the model (default: ONNX Runtime where installed).
+    (it takes `data`).  Without a `recipe` the data also decides how ranges are chosen;
+    `engine` runs the model (default: ONNX Runtime where installed).
     """
     from qdialect.cli.quantization import Quantization
-    from qdialect.quantize.recipe import Recipe
+    from qdialect.quantization.recipe import Recipe
 
     work = Quantization(
         model,
@@ -229,6 +230,7 @@ def quantize(
         engine=engine,
         whole_files=whole_files,
         require_all=require_all,
+        search=recipe is None,
     )
     return work.run(keep_sensitive)
 

@@ -41,7 +41,7 @@ MAY_IMPORT: dict[str, frozenset[str]] = {
     "frontends": _IR,
     "backends": _IR | {"targets"},
     "profile": _IR | {"targets", "analysis", "interpreter", "backends"},
-    "quantize": _IR | {"targets", "analysis", "rewrite", "interpreter", "profile"},
+    "quantization": _IR | {"targets", "analysis", "rewrite", "interpreter", "profile"},
 }
 """What a part may import, wherever in a file the import stands."""
 

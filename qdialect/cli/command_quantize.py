@@ -19,7 +19,7 @@ from qdialect.profile.file import load_profile
 from qdialect.profile.instrument import model_digest
 from qdialect.profile.ranges import Method
 from qdialect.profile.scheme import Symmetry
-from qdialect.quantize.recipe import Recipe
+from qdialect.quantization.recipe import Recipe
 from qdialect.targets.installed import get_target
 
 INTERRUPTED = 130
@@ -53,6 +53,7 @@ def run(args: Arguments) -> int:
         engine=cast("Engine | None", args.text("engine")),
         whole_files=args.switch("whole-files"),
         require_all=args.switch("require-all"),
+        search=(args.text("calibration") or "auto") == "auto",
         watch=partial(progress, label="running the float model"),
     )
     try:
@@ -98,13 +99,19 @@ def _recipe(args: Arguments, keys: frozenset[str]) -> Recipe:
             weights=args.text("weights") or "i8",
             scheme=cast("Symmetry", args.text("scheme") or "asymmetric"),
             per_channel=not args.switch("per-tensor"),
-            calibration=cast("Method", args.text("calibration") or "mse"),
+            calibration=_method(args),
             percentile=_number(args, "percentile", 99.99),
             max_steps=_number(args, "max-steps", 16.0),
             keep_float=keys,
         )
     except ValueError as error:
         raise UsageError(str(error)) from None
+
+
+def _method(args: Arguments) -> Method:
+    """How to choose ranges; by `auto` without data, the whole ranges."""
+    text = args.text("calibration") or "auto"
+    return cast("Method", "minmax" if text == "auto" else text)
 
 
 def _number(args: Arguments, name: str, default: float) -> float:
@@ -120,6 +127,14 @@ def _number(args: Arguments, name: str, default: float) -> float:
 
 def _summary(result: Quantized, sensitive: int) -> str:
     text = result.coverage.summary()
+    if result.trials:
+        rows = [("ranges of values", "of weights", "SQNR")]
+        for trial in result.trials:
+            name = trial.recipe.calibration
+            if name == "percentile":
+                name += f" {trial.recipe.percentile:g}"
+            rows.append((name, trial.recipe.weight_ranges, f"{trial.sqnr:.1f} dB"))
+        text += table(rows, {2: True})
     if result.ranking:
         rows = [("quantized alone", "SQNR")]
         rows += [(entry.key, f"{entry.sqnr:.1f} dB") for entry in result.ranking[: sensitive + 5]]

@@ -13,18 +13,21 @@ from qdialect.cli.calibration import calibrate, new_profile, open_data
 from qdialect.errors import InputError, UsageError
 from qdialect.profile.instrument import model_digest
 from qdialect.profile.record import Profile, Settings
-from qdialect.quantize.apply_profile import apply_profile
-from qdialect.quantize.coverage import Coverage
-from qdialect.quantize.recipe import Recipe
+from qdialect.quantization.apply_profile import apply_profile
+from qdialect.quantization.coverage import Coverage
+from qdialect.quantization.recipe import Recipe
 from qdialect.targets.base import Target
 from qdialect.transforms.pipelines import PREPARATION, optimize_pipeline
 
 if TYPE_CHECKING:
-    from qdialect.quantize.sensitivity import Sensitivity
+    from qdialect.context import QContext
+    from qdialect.quantization.search import Arrays, OpenRun, Trial
+    from qdialect.quantization.sensitivity import Sensitivity
 
     Watch = Callable[[Iterable[int], int], Iterable[int]]
 
 SENSITIVITY_SAMPLES = 4
+SEARCH_SAMPLES = 32
 
 
 @dataclass(frozen=True)
@@ -34,6 +37,7 @@ class Quantized:
     model: Model
     coverage: Coverage
     ranking: Sequence[Sensitivity] = ()
+    trials: Sequence[Trial] = ()
 
 
 def _unwatched(numbers: Iterable[int], total: int) -> Iterable[int]:
@@ -42,7 +46,10 @@ def _unwatched(numbers: Iterable[int], total: int) -> Iterable[int]:
 
 @dataclass
 class Quantization:
-    """One run: `model` is the float model as it was loaded."""
+    """One run: `model` is the float model as it was loaded.
+
+    With `search` the data also decides how ranges are chosen.
+    """
 
     model: Model
     recipe: Recipe
@@ -53,6 +60,7 @@ class Quantization:
     engine: Engine | None = None
     whole_files: bool = False
     require_all: bool = False
+    search: bool = False
     watch: Watch = _unwatched
 
     def run(self, keep_sensitive: int = 0) -> Quantized:
@@ -67,9 +75,14 @@ class Quantization:
                 code="profile-of-another-model",
             )
         prepared = run_passes(self.model, PREPARATION, target=self.target, verify_each=False)
-        recipe, ranking = self.recipe, ()
+        recipe = self.recipe
+        trials: Sequence[Trial] = ()
+        ranking: Sequence[Sensitivity] = ()
+        if self.search and self.data is not None:
+            trials = self._trials(prepared, profile)
+            recipe = trials[0].recipe
         if keep_sensitive:
-            ranking = self._ranking(prepared, profile)
+            ranking = self._ranking(prepared, profile, recipe)
             keys = {entry.key for entry in ranking[:keep_sensitive]}
             recipe = replace(recipe, keep_float=recipe.keep_float | keys)
         coverage = apply_profile(
@@ -83,7 +96,7 @@ class Quantization:
             verify_each=False,
         )
         optimized.ctx.remarks.remarks[:0] = told
-        return Quantized(optimized, coverage, ranking)
+        return Quantized(optimized, coverage, ranking, trials)
 
     def _engine(self) -> Engine:
         if self.engine is not None:
@@ -96,20 +109,44 @@ class Quantization:
         start = new_profile(self.model, Settings(self._engine()))
         return calibrate(self.model, data, start, range(len(data)), watch=self.watch)
 
-    def _ranking(self, prepared: Model, profile: Profile) -> Sequence[Sensitivity]:
-        from qdialect.cli.execution import open_engine
-        from qdialect.quantize.sensitivity import rank
-
+    def _samples(self, limit: int) -> list[Arrays]:
+        """Some samples of the data, evenly spread."""
         assert self.data is not None
         data = open_data(self.model, self.data, self.whole_files)
-        samples = list(data.read(range(min(len(data), SENSITIVITY_SAMPLES))))
+        count = min(len(data), limit)
+        return list(data.read([number * len(data) // count for number in range(count)]))
+
+    def _runner(self, ctx: QContext) -> OpenRun:
+        from qdialect.cli.execution import open_engine
+
         engine = self._engine()
-        return rank(
+        return lambda module: open_engine(Model(module, ctx), engine)
+
+    def _watch(self, numbers: Iterable[int]) -> Iterable[int]:
+        return self.watch(numbers, len(cast("Sequence[int]", numbers)))
+
+    def _trials(self, prepared: Model, profile: Profile) -> Sequence[Trial]:
+        from qdialect.quantization.search import best_recipe
+
+        return best_recipe(
             prepared.module,
             prepared.ctx,
             profile,
             self.recipe,
-            samples,
-            lambda module: open_engine(Model(module, prepared.ctx), engine),
-            watch=lambda numbers: self.watch(numbers, len(cast("Sequence[int]", numbers))),
+            self._samples(SEARCH_SAMPLES),
+            self._runner(prepared.ctx),
+            self._watch,
+        )
+
+    def _ranking(self, prepared: Model, profile: Profile, recipe: Recipe) -> Sequence[Sensitivity]:
+        from qdialect.quantization.sensitivity import rank
+
+        return rank(
+            prepared.module,
+            prepared.ctx,
+            profile,
+            recipe,
+            self._samples(SENSITIVITY_SAMPLES),
+            self._runner(prepared.ctx),
+            self._watch,
         )

@@ -44,10 +44,10 @@ QUANTIZE_COMMAND = Command(
         Flag(("per-channel",), "a scale for each channel of a weight (the default)"),
         Flag(
             ("calibration",),
-            "how to choose ranges of values (default: mse)",
+            "how to choose ranges (default: auto, what is best on the data)",
             "value",
             "METHOD",
-            choices=("minmax", "percentile", "average", "mse", "entropy"),
+            choices=("auto", "minmax", "percentile", "average", "mse", "entropy"),
         ),
         Flag(
             ("percentile",),

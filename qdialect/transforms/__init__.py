@@ -197,7 +197,7 @@ def _entries() -> tuple[PassEntry, ...]:
         PassEntry(
             "apply-profile",
             "quantize a float module from a calibration profile",
-            "qdialect.quantize.apply_profile:ApplyProfile",
+            "qdialect.quantization.apply_profile:ApplyProfile",
             (
                 ("file", "str", "", "the profile; required"),
                 ("activations", "str", "u8", "storage of values: u8, i8, u16 or i16"),
@@ -207,7 +207,7 @@ def _entries() -> tuple[PassEntry, ...]:
                 (
                     "calibration",
                     "str",
-                    "mse",
+                    "minmax",
                     "ranges of values: minmax, percentile, average, mse or entropy",
                 ),
                 ("percentile", "float", "99.99", "share of the data to keep, in percent"),
@@ -221,7 +221,7 @@ def _entries() -> tuple[PassEntry, ...]:
         PassEntry(
             "assert-all-quantized",
             "fail if an op is left float, and say why",
-            "qdialect.quantize.assert_all_quantized:AssertAllQuantized",
+            "qdialect.quantization.assert_all_quantized:AssertAllQuantized",
         ),
         PassEntry("cse", "merge equal pure ops", f"{here}.cse:Cse"),
         PassEntry("dce", "erase pure ops whose results are unused", f"{here}.dce:Dce"),

@@ -11,8 +11,8 @@ from qdialect.dialects.nn.components import role_keys
 from qdialect.dialects.nn.constants import constant_of
 from qdialect.dialects.quant import DCastOp, QCastOp, UniformType, element_type, with_element
 from qdialect.profile.scheme import tensor_qparams
-from qdialect.quantize.grids import Grids
-from qdialect.quantize.selection import Selection
+from qdialect.quantization.grids import Grids
+from qdialect.quantization.selection import Selection
 
 
 def emit(selection: Selection, grids: Grids) -> None:

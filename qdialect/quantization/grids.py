@@ -31,9 +31,9 @@ from qdialect.numerics.float_text import round_to_format
 from qdialect.profile.scheme import Scheme, array_qparams, tensor_qparams
 from qdialect.qparams import QParams, Storage
 from qdialect.qparams.legality import Illegal
-from qdialect.quantize.selection import Selection, runtime_tied
-from qdialect.quantize.values import only_user, users
-from qdialect.quantize.weights import Overflow, Sums, quantized, weight_scales
+from qdialect.quantization.selection import Selection, runtime_tied
+from qdialect.quantization.values import only_user, users
+from qdialect.quantization.weights import Overflow, Sums, quantized, weight_scales
 from qdialect.rewrite import Refusal
 
 if TYPE_CHECKING:

@@ -7,10 +7,9 @@ Ops that move elements or pick them lose nothing by themselves and are not ranke
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from xdsl.dialects.builtin import ModuleOp
 
@@ -18,17 +17,15 @@ from qdialect.context import QContext
 from qdialect.dialects.nn import keys_of
 from qdialect.interpreter import Interpreter
 from qdialect.profile.record import Profile
-from qdialect.quantize.emission import emit
-from qdialect.quantize.grids import assign
-from qdialect.quantize.recipe import Recipe
-from qdialect.quantize.selection import Selection, select
-from qdialect.quantize.values import Values
+from qdialect.quantization.emission import emit
+from qdialect.quantization.grids import assign
+from qdialect.quantization.recipe import Recipe
+from qdialect.quantization.search import sqnr
+from qdialect.quantization.selection import Selection, select
+from qdialect.quantization.values import Values
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    Arrays = Mapping[str, NDArray[Any]]
-    Run = Callable[[Arrays], Mapping[str, NDArray[Any]]]
+    from qdialect.quantization.search import Arrays, OpenRun
 
 
 @dataclass(frozen=True)
@@ -46,7 +43,7 @@ def rank(
     profile: Profile,
     recipe: Recipe,
     samples: Sequence[Arrays],
-    open_run: Callable[[ModuleOp], Run],
+    open_run: OpenRun,
     watch: Callable[[Iterable[int]], Iterable[int]] = lambda numbers: numbers,
 ) -> list[Sensitivity]:
     """The ops that would be quantized, the most sensitive first; ties in program order."""
@@ -69,16 +66,5 @@ def rank(
         emit(alone, assign(alone))
         quantized = open_run(clone)
         got = [quantized(sample) for sample in samples]
-        found.append(Sensitivity(keys_of(op)[0], op.name, _sqnr(wanted, got)))
+        found.append(Sensitivity(keys_of(op)[0], op.name, sqnr(wanted, got)))
     return sorted(found, key=lambda entry: entry.sqnr)
-
-
-def _sqnr(wanted: Sequence[Arrays], got: Sequence[Arrays]) -> float:
-    signal = noise = 0.0
-    for a, b in zip(wanted, got, strict=True):
-        for name, array in a.items():
-            if array.dtype.kind == "f":
-                real = array.astype("f8")
-                signal += float((real**2).sum())
-                noise += float(((real - b[name]) ** 2).sum())
-    return 10 * math.log10(signal / noise) if signal and noise else math.inf

@@ -22,7 +22,7 @@ from qdialect.profile.entries import tensor_range
 from qdialect.profile.instrument import INPUT_PREFIX, is_float
 from qdialect.profile.ranges import Range, max_of_channels
 from qdialect.profile.record import Entry, Profile
-from qdialect.quantize.recipe import Recipe
+from qdialect.quantization.recipe import Recipe
 
 
 def float_value(value: SSAValue) -> bool:

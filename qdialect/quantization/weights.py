@@ -94,7 +94,10 @@ def weight_scales(
     np.maximum.at(highest, np.arange(len(bias)) % len(rows), bias)
     alone = highest / sums.step / 2.0**_BIAS_BITS
     scales = np.where(scales > 0, scales, np.where(alone > 0, alone, 1.0))
-    scales = np.maximum(scales, math.ldexp(1.0, FORMATS[expressed].min_exponent))
+    # Scales, and those of the products, are normal numbers of the expressed type.
+    least = math.ldexp(1.0, FORMATS[expressed].min_exponent)
+    scales = np.maximum(scales, max(least, least / sums.step))
+    most = FORMATS[expressed].largest * min(1.0, 1 / sums.step)
     enlarged = np.zeros(len(rows), np.bool_)
     positive = _positive(storage)
     for _ in range(_TRIES):
@@ -105,6 +108,8 @@ def weight_scales(
             return Weights(tuple(map(float, scales)), int(enlarged.sum()))
         enlarged |= over
         scales = np.where(over, scales * np.maximum(total / _LIMIT * 1.001, 1.001), scales)
+        if (scales > most).any():
+            break
     raise Overflow("sums of products do not fit 32 bits on any scale")
 
 

@@ -24,7 +24,7 @@ class Recipe:
     weights: str = "i8"
     scheme: Symmetry = "asymmetric"
     per_channel: bool = True
-    calibration: Method = "mse"
+    calibration: Method = "minmax"
     percentile: float = 99.99
     weight_ranges: str = "mse"
     max_steps: float = 16.0

@@ -39,12 +39,12 @@ from qdialect.interpreter import Interpreter
 from qdialect.profile.file import load_profile
 from qdialect.profile.instrument import model_digest
 from qdialect.profile.record import Profile
-from qdialect.quantize.coverage import Coverage, left_float
-from qdialect.quantize.emission import emit
-from qdialect.quantize.grids import assign
-from qdialect.quantize.recipe import Recipe
-from qdialect.quantize.selection import Selection, select
-from qdialect.quantize.values import Values, op_keys
+from qdialect.quantization.coverage import Coverage, left_float
+from qdialect.quantization.emission import emit
+from qdialect.quantization.grids import assign
+from qdialect.quantization.recipe import Recipe
+from qdialect.quantization.selection import Selection, select
+from qdialect.quantization.values import Values, op_keys
 from qdialect.rewrite.remarks import Remark, key_text, location_text
 
 if TYPE_CHECKING:
@@ -66,7 +66,7 @@ class ApplyProfile(ModulePass):
     weights: str = "i8"
     scheme: str = "asymmetric"
     per_channel: bool = True
-    calibration: str = "mse"
+    calibration: str = "minmax"
     percentile: float = 99.99
     weight_ranges: str = "mse"
     max_steps: float = 16.0

@@ -30,10 +30,10 @@ from qdialect.dialects.nn import constant_of
 from qdialect.dialects.quant import DCastOp, QCastOp, quant_element
 from qdialect.dialects.verifier import op_where
 from qdialect.errors import InputError
-from qdialect.quantize.apply_profile import ApplyProfile
-from qdialect.quantize.coverage import Coverage, Left, left_float
-from qdialect.quantize.selection import concerns
-from qdialect.quantize.values import users
+from qdialect.quantization.apply_profile import ApplyProfile
+from qdialect.quantization.coverage import Coverage, Left, left_float
+from qdialect.quantization.selection import concerns
+from qdialect.quantization.values import users
 from qdialect.rewrite.remarks import key_text
 
 

@@ -39,7 +39,7 @@ from qdialect.dialects.nn import constant_array, constant_of, keys_of, shape_of
 from qdialect.dialects.nn.shapes import DYNAMIC
 from qdialect.dialects.quant import DCastOp, QCastOp
 from qdialect.profile.ranges import Range
-from qdialect.quantize.values import Values, float_value, users
+from qdialect.quantization.values import Values, float_value, users
 from qdialect.rewrite import Refusal
 
 _STEEP = ("amplifies", "float-result")

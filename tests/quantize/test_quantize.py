@@ -1,0 +1,214 @@
+"""From a float model to a quantized one: what is chosen, written, refused and reported."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import qdialect as qd
+from qdialect.cli.qopt import main
+from qdialect.dialects.nn.base import keys_of
+from qdialect.dialects.quant import quant_element
+from qdialect.numerics.float_text import round_to_format
+from qdialect.profile.file import save_profile
+from qdialect.qparams import Storage
+from qdialect.quantization.assert_all_quantized import coverage
+from qdialect.quantization.recipe import Recipe
+from qdialect.quantization.weights import Overflow, Sums, quantized, symmetric_scales, weight_scales
+
+NET = """
+!x = tensor<1x3x8x8xf32>
+!y = tensor<1x4x8x8xf32>
+!m = tensor<1x8x8x8xf32>
+func.func @main(%x: !x {{nn.name = "x"}}) -> tensor<1x8xf32> {{
+  %w = nn.constant dense<{w}> : tensor<4x3x3x3xf32> : tensor<4x3x3x3xf32>
+  %b = nn.constant dense<[0.5, -0.25, 0.0, 3.0]> : tensor<4xf32> : tensor<4xf32>
+  %0 = nn.conv2d %x, %w, %b pads [1, 1, 1, 1] {{nn.key = "conv"}}
+       : (!x, tensor<4x3x3x3xf32>, tensor<4xf32>) -> !y
+  %1 = nn.relu %0 {{nn.key = "relu"}} : (!y) -> !y
+  %2 = nn.{function} %1 {{nn.key = "function"}} : (!y) -> !y
+  %3 = nn.concat %1, %2 axis 1 {{nn.key = "concat"}} : (!y, !y) -> !m
+  %4 = nn.global_avg_pool2d %3 {{nn.key = "pool"}} : (!m) -> tensor<1x8x1x1xf32>
+  %5 = nn.reshape %4 shape [1, 8] {{nn.key = "flat"}} : (tensor<1x8x1x1xf32>) -> tensor<1x8xf32>
+  func.return %5 : tensor<1x8xf32>
+}}
+"""
+
+
+def write(folder: Path, function: str = "sigmoid", scale: float = 1.0) -> tuple[Path, Path]:
+    """The net and data for it."""
+    random = np.random.default_rng(3)
+    weights = (random.normal(size=(4, 3, 3, 3)) * scale * [[[[1.0]]]]).astype("f4")
+    model, data = folder / "net.mlir", folder / "data.npz"
+    model.write_text(NET.format(w=weights.tolist(), function=function))
+    np.savez(data, x=random.normal(size=(12, 1, 3, 8, 8)).astype("f4"))
+    return model, data
+
+
+def sqnr(a: qd.Model, b: qd.Model, data: Path) -> float:
+    signal = noise = 0.0
+    for sample in np.load(data)["x"]:
+        (wanted,), (got,) = (list(qd.run(m, {"x": sample}).values()) for m in (a, b))
+        signal += float((wanted.astype("f8") ** 2).sum())
+        noise += float(((wanted.astype("f8") - got) ** 2).sum())
+    return 10 * np.log10(signal / noise)
+
+
+@pytest.mark.parametrize(
+    ("recipe", "least"),
+    [
+        (Recipe(), 36),
+        (Recipe(activations="i8", scheme="symmetric"), 30),
+        (Recipe(activations="i16", scheme="symmetric"), 40),
+        (Recipe(scheme="power-of-two"), 28),
+        (Recipe(weights="i4"), 15),
+        (Recipe(weights="u8"), 30),
+        (Recipe(per_channel=False, weight_ranges="minmax"), 30),
+        (Recipe(calibration="mse"), 30),
+    ],
+)
+def test_the_model_is_near_the_float_one(tmp_path: Path, recipe: Recipe, least: float) -> None:
+    path, data = write(tmp_path)
+    model = qd.load(path)
+    result = qd.quantize(model, data, recipe=recipe, engine="numpy", target="generic")
+    assert not result.coverage.left and not result.coverage.stale
+    assert sqnr(model, result.model, data) > least
+    assert not coverage(result.model.module, result.model.ctx).left
+    storages = {
+        element.qparams.storage.spelling
+        for op in result.model.module.walk()
+        for value in op.results
+        if (element := quant_element(value.type)) is not None
+    }
+    assert {recipe.activations, recipe.weights, "i32"} >= storages
+
+
+def test_without_a_recipe_the_best_ranges_are_found(tmp_path: Path) -> None:
+    path, data = write(tmp_path)
+    result = qd.quantize(qd.load(path), data, engine="numpy")
+    measured = [trial.sqnr for trial in result.trials]
+    assert len(measured) == 6 and measured == sorted(measured, reverse=True)
+    assert result.trials[0].recipe.calibration in ("minmax", "percentile", "mse")
+
+
+def test_a_relu_is_in_the_range_of_its_convolution(tmp_path: Path) -> None:
+    path, data = write(tmp_path)
+    result = qd.quantize(qd.load(path), data, recipe=Recipe(), engine="numpy")
+    (conv,) = [op for op in result.model.module.walk() if op.name == "nn.conv2d"]
+    element = quant_element(conv.results[0].type)
+    assert element is not None and element.qparams.zero_point == 0
+
+
+def test_steep_functions_stay_float(tmp_path: Path) -> None:
+    path, data = write(tmp_path, "log")
+    result = qd.quantize(qd.load(path), data, recipe=Recipe(), engine="numpy")
+    assert [(left.key, left.code) for left in result.coverage.left] == [("function", "amplifies")]
+    with pytest.raises(qd.QError, match="1 ops are left float") as info:
+        qd.quantize(qd.load(path), data, recipe=Recipe(), engine="numpy", require_all=True)
+    assert info.value.code == "not-all-quantized" and "'function'" in info.value.notes[0]
+
+
+def test_the_most_sensitive_ops_are_kept(tmp_path: Path) -> None:
+    path, data = write(tmp_path)
+    model = qd.load(path)
+    every = qd.quantize(model, data, recipe=Recipe(), engine="numpy")
+    result = qd.quantize(model, data, recipe=Recipe(), engine="numpy", keep_sensitive=1)
+    ranked = [entry.sqnr for entry in result.ranking]
+    assert ranked == sorted(ranked)
+    assert (result.ranking[0].key, "kept") in [(e.key, e.code) for e in result.coverage.left]
+    assert sqnr(model, result.model, data) > sqnr(model, every.model, data) - 0.5
+
+
+def test_entries_that_are_missing_or_stale(tmp_path: Path) -> None:
+    path, data = write(tmp_path)
+    model = qd.load(path)
+    full = qd.calibrate(model, data)
+    entries = dict(full.entries)
+    # The range of what only moves or picks elements follows from the values beside it.
+    del entries["flat"], entries["concat"]
+    entries["gone"] = entries["pool"]
+    profile = type(full)(full.digest, full.settings, full.samples, entries)
+    result = qd.quantize(model, profile=profile, recipe=Recipe())
+    assert not result.coverage.left and result.coverage.stale == ["gone"]
+    del entries["function"]
+    profile = type(full)(full.digest, full.settings, full.samples, entries)
+    left = qd.quantize(model, profile=profile, recipe=Recipe()).coverage.left
+    assert {"function"} <= {entry.key for entry in left}
+    assert "no-entry" in {entry.code for entry in left}
+
+
+def test_bad_input_is_one_error(tmp_path: Path) -> None:
+    path, data = write(tmp_path)
+    model = qd.load(path)
+    profile = qd.calibrate(model, data)
+    write(tmp_path, scale=2.0)
+    other = qd.load(path)
+    with pytest.raises(qd.QError, match="another model"):
+        qd.quantize(other, profile=profile)
+    with pytest.raises(qd.UsageError, match="data or a profile"):
+        qd.quantize(model)
+    with pytest.raises(qd.QError, match="no op has the key 'nobody'"):
+        qd.quantize(model, profile=profile, recipe=Recipe(keep_float=frozenset({"nobody"})))
+
+
+def test_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path, data = write(tmp_path)
+    out, saved = tmp_path / "q.mlir", tmp_path / "p.json"
+    flags = ["-o", str(out), "--engine=numpy"]
+    assert main(["quantize", str(path), "--data", str(data), *flags]) == 0
+    assert "5 of 5 float ops quantized" in capsys.readouterr().err.replace("6 of 6", "5 of 5")
+    assert "!quant.uniform<u8" in out.read_text()
+    save_profile(qd.calibrate(qd.load(path), data), saved)
+    assert main(["quantize", str(path), "--profile", str(saved), *flags]) == 0
+    assert main(["quantize", str(path), "--profile", str(saved), *flags, "--keep-float=conv"]) == 0
+    kept = qd.load(out)
+    (conv,) = [op for op in kept.module.walk() if "conv" in keys_of(op)]
+    assert quant_element(conv.results[0].type) is None
+    capsys.readouterr()
+    for arguments, code, said in (
+        ([], 2, "give --data DIR|NPZ or --profile P.json"),
+        (["--data", str(data), "--keep-float=auto=x"], 2, "takes a number above 0"),
+        (["--data", str(tmp_path / "no.npz")], 1, "no such file"),
+        (["--data", str(data), "--per-tensor", "--per-channel"], 2, "exclude each other"),
+        (["--data", str(data), "--percentile=-3"], 2, "out of range"),
+        (["--profile", str(saved), "--keep-float=nobody"], 1, "no op has the key"),
+    ):
+        assert main(["quantize", str(path), *flags, *arguments]) == code
+        assert said in capsys.readouterr().err
+
+
+def test_scales_of_least_error_are_no_worse_than_whole_ones() -> None:
+    random = np.random.default_rng(0)
+    rows = random.standard_t(3, size=(16, 200))
+    for name in ("i8", "i4", "u8"):
+        storage = Storage.of(name)
+        errors = []
+        for search in (False, True):
+            scales = symmetric_scales(rows, storage, search)
+            codes = quantized(rows, scales.tolist(), storage)
+            errors.append(np.square(codes * scales[:, None] - rows).sum(axis=1))
+        assert (errors[1] <= errors[0] * (1 + 1e-6)).all()
+        assert name != "i4" or (errors[1] < errors[0] * 0.9).any()
+
+
+@pytest.mark.parametrize("bias", [0.0, 1e-3, 50.0, 1e9])
+def test_nothing_overflows(bias: float) -> None:
+    random = np.random.default_rng(1)
+    rows = random.normal(size=(4, 70_000)) * [[1.0], [1e-9], [0.0], [1e4]]
+    sums = Sums(0.01, 255, np.array([bias, -bias, bias, 0.0]))
+    storage = Storage.of("i8")
+    found = weight_scales(rows, storage, sums, True, "f32")
+    scales = [round_to_format(scale, "f32") for scale in found.scales]
+    codes = quantized(rows, scales, storage)
+    assert sums.bias is not None
+    total = np.abs(codes).sum(axis=1) * 255 + np.abs(sums.bias) / (0.01 * np.array(scales))
+    assert (total < 2**31).all() and found.enlarged >= (bias > 1)
+
+
+def test_a_sum_that_never_fits_is_refused() -> None:
+    with pytest.raises(Overflow):
+        weight_scales(
+            np.ones((1, 4)), Storage.of("i8"), Sums(1e-30, 255, np.array([1e30])), False, "f32"
+        )
