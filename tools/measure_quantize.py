@@ -51,7 +51,11 @@ def quantize(source: corpus.Source, calibration: int, folder: Path) -> tuple[Pat
     kept = corpus.CACHE / "models" / f"{source.name}.{calibration}.profile.json"
     feeds = source.samples(calibration, CALIBRATION_SEED)
     data = folder / "calibration.npz"
-    np.savez(data, **{name: np.stack([feed[name] for feed in feeds]) for name in feeds[0]})
+    np.savez(
+        data,
+        allow_pickle=False,
+        **{name: np.stack([feed[name] for feed in feeds]) for name in feeds[0]},
+    )
     if not kept.exists():
         save_profile(qd.calibrate(model, data, engine="onnxruntime"), kept)
     profile = load_profile(kept)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -184,7 +185,7 @@ def test_scales_of_least_error_are_no_worse_than_whole_ones() -> None:
     rows = random.standard_t(3, size=(16, 200))
     for name in ("i8", "i4", "u8"):
         storage = Storage.of(name)
-        errors = []
+        errors: list[Any] = []
         for search in (False, True):
             scales = symmetric_scales(rows, storage, search)
             codes = quantized(rows, scales.tolist(), storage)
