@@ -61,6 +61,7 @@ from xdsl.ir import Attribute, Operation, SSAValue
 from qdialect.analysis.codes import qparams_of, rounding_of
 from qdialect.context import QContext
 from qdialect.dialects.nn import AddOp, NegOp, SubOp, shape_of
+from qdialect.dialects.nn.base import QPARAMS
 from qdialect.dialects.nn.shapes import DYNAMIC
 from qdialect.dialects.quant import RescaleOp, SCastOp, storage_type, with_element
 from qdialect.numerics import requantize as exact
@@ -298,7 +299,8 @@ def _made(chain: _Chain, plan: _Plan, session: QContext) -> list[Operation]:
         return made
     x = made[-1].results[0] if made else chain.x
     kind, rounding = chain.op.results[0].type, chain.rounding
-    attributes = chain.op.attributes
+    # Another op has other pieces.
+    attributes = {n: a for n, a in chain.op.attributes.items() if n != QPARAMS}
     if plan.form is _Form.RESCALE:
         return [*made, RescaleOp(x, kind, rounding)]
     operands: list[SSAValue] = [x]
