@@ -107,7 +107,7 @@ class Importer:
     encodings: dict[tuple[Any, ...], UniformType | None] = field(
         default_factory=dict[tuple[Any, ...], "UniformType | None"]
     )
-    #: constants, and their dequantize ops, that were also built in another form
+    #: ops that were also built in another form: their readers first
     replaced: list[Operation] = field(default_factory=list[Operation])
     _constants: dict[tuple[str, Attribute], SSAValue] = field(
         default_factory=dict[tuple[str, Attribute], SSAValue]
@@ -288,7 +288,7 @@ class Importer:
         return value
 
     def _drop_replaced(self, results: Sequence[SSAValue]) -> None:
-        """Erase weights only read in their transposed form."""
+        """Erase what is only read in another form."""
         for op in self.replaced:
             if op.parent is not None and op.results[0].first_use is None:
                 if op.results[0] in results:

@@ -11,6 +11,7 @@ from qdialect.dialects import nn
 from qdialect.frontends.onnx import (
     compute,
     constants,
+    idioms,
     indexing,
     movement,
     ordering,
@@ -37,7 +38,7 @@ RULES: Mapping[tuple[str, str], Rule] = {
     ("", "Add"): same(nn.AddOp, 2),
     ("", "Sum"): same(nn.AddOp, 2),
     ("", "Sub"): same(nn.SubOp, 2),
-    ("", "Mul"): same(nn.MulOp, 2),
+    ("", "Mul"): idioms.multiply,
     ("", "Div"): same(nn.DivOp, 2),
     ("", "Max"): compute.extremum(nn.MaximumOp),
     ("", "Min"): compute.extremum(nn.MinimumOp),
