@@ -16,10 +16,9 @@ from qdialect.backends.mlir import module_text
 
 
 def build() -> onnx.ModelProto:
-    """x -> Q -> DQ -> Relu -> Q -> DQ -> TopK values, and an op nobody knows."""
+    """x -> Q -> DQ -> Relu -> Q -> DQ -> Shrink, an op nobody knows."""
     scale = numpy_helper.from_array(np.array(0.1, np.float32), "s")
     zero = numpy_helper.from_array(np.array(3, np.uint8), "z")
-    k = numpy_helper.from_array(np.array([2], np.int64), "k")
 
     def node(kind: str, inputs: list[str], outputs: list[str], **attributes: object):
         return helper.make_node(kind, inputs, outputs, name=outputs[0], **attributes)
@@ -30,7 +29,7 @@ def build() -> onnx.ModelProto:
         node("Relu", ["d0"], ["r"]),
         node("QuantizeLinear", ["r", "s", "z"], ["q1"]),
         node("DequantizeLinear", ["q1", "s", "z"], ["y"]),
-        node("TopK", ["y", "k"], ["top", "index"]),
+        node("Shrink", ["y"], ["top"]),
     ]
     graph = helper.make_graph(
         nodes,
@@ -38,9 +37,9 @@ def build() -> onnx.ModelProto:
         [helper.make_tensor_value_info("x", TensorProto.FLOAT, [1, 8])],
         [
             helper.make_tensor_value_info("y", TensorProto.FLOAT, [1, 8]),
-            helper.make_tensor_value_info("top", TensorProto.FLOAT, [1, 2]),
+            helper.make_tensor_value_info("top", TensorProto.FLOAT, [1, 8]),
         ],
-        [scale, zero, k],
+        [scale, zero],
     )
     model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 13)])
     model.ir_version = 8
@@ -146,14 +145,14 @@ def test_bad_scale_names_the_node(model: Path, tmp_path: Path) -> None:
 def test_inspect(model: Path) -> None:
     result = run("inspect", model)
     assert result.code == 0
-    assert "TopK" in result.out
+    assert "Shrink" in result.out
     assert "\033" not in result.out
     data = json.loads(run("inspect", model, "--json").out)
     assert data["quantize"] == 2
     assert data["dequantize"] == 2
     assert data["inputs"] == {"x": "tensor<1x8xf32>"}
-    assert data["outputs"] == {"y": "tensor<1x8xf32>", "top": "tensor<1x2xf32>"}
-    assert [(u["kind"], u["count"]) for u in data["unknown"]] == [("TopK", 1)]
+    assert data["outputs"] == {"y": "tensor<1x8xf32>", "top": "tensor<1x8xf32>"}
+    assert [(u["kind"], u["count"]) for u in data["unknown"]] == [("Shrink", 1)]
 
 
 def test_inspect_tells_boundaries(model: Path) -> None:
@@ -167,7 +166,7 @@ def test_inspect_tells_boundaries(model: Path) -> None:
         ("B6", "quant.dcast", "d0"),
         ("B3", "nn.relu", "r"),
         ("B6", "quant.dcast", "y"),
-        ("B1", "TopK", "top"),
+        ("B1", "Shrink", "top"),
     ]
     assert (found[3]["flops"], found[3]["bytes"], found[3]["fix"]) == (8, 32, "integerize")
     assert found[5]["blocked_by"]
@@ -235,7 +234,7 @@ def test_translate_there_and_back(model: Path, tmp_path: Path) -> None:
 def test_text_in_between_changes_no_byte(model: Path, tmp_path: Path) -> None:
     proto = onnx.load(model)
     top = proto.graph.node[-1]
-    for name, value in (("sorted", 1), ("largest", 1), ("axis", -1)):
+    for name, value in (("lambd", 0.5), ("bias", 0.0)):
         top.attribute.append(helper.make_attribute(name, value))
     for domain in ("com.microsoft", "ai.onnx.ml"):
         proto.opset_import.append(helper.make_opsetid(domain, 1))
