@@ -260,6 +260,14 @@ def test_other_forms_stay(op: str, attributes: Any) -> None:
     assert kept(unary(op, ("a", "b", "c", "d"), **attributes)(Builder(17), "u8"))
 
 
+def test_an_attribute_of_another_kind_names_the_node() -> None:
+    model = unary("QLinearSoftmax", opset=[13])(Builder(17), "u8")
+    with pytest.raises(InputError, match="attribute 'opset' is a list, not an integer") as caught:
+        load(model)
+    assert caught.value.where is not None
+    assert caught.value.where.node == "y_node"
+
+
 def test_a_dynamic_batch_stays_dynamic() -> None:
     b = Builder(17)
     b.stored("x", ("n", 3), "u8")

@@ -194,7 +194,7 @@ def attention(imp: Importer, node: Node) -> Results:
     floats only."""
     names = [name for name in node.inputs if name]
     modes = ("is_causal", "softcap", "qk_matmul_output_mode", "softmax_precision")
-    if any(node.outputs[1:]) or any(node.get(name, 0) for name in modes):
+    if any(node.outputs[1:]) or any(node.get(name, None) for name in modes):
         return None
     shapes = float_shapes(imp, names)
     if shapes is None or len(names) > 4 or any(node.inputs[4:]):

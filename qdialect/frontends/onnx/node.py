@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
-from qdialect.errors import Where
+from qdialect.errors import InputError, Where
 from qdialect.frontends.onnx.attributes import python_value
 
 if TYPE_CHECKING:
@@ -53,9 +53,28 @@ class Node:
         return self._values
 
     def get(self, name: str, default: Any) -> Any:
-        """An attribute, or `default`; lists come as tuples."""
+        """An attribute, or `default`; lists come as tuples.
+
+        InputError for another kind of value than that of `default` (unless None): of ops
+        outside ONNX, nobody has checked that.
+        """
         value = self.attributes.get(name, default)
-        return tuple(value) if isinstance(value, list) else value  # pyright: ignore[reportUnknownVariableType, reportUnknownArgumentType]
+        if isinstance(value, list):
+            value = tuple(cast("list[Any]", value))
+        if isinstance(default, float) and isinstance(value, int):
+            value = float(value)
+        if default is not None and _kind(value) != _kind(default):
+            raise InputError(
+                f"attribute '{name}' is {_kind(value)}, not {_kind(default)}",
+                where=self.where,
+                code="invalid-node",
+            )
+        return value
+
+
+def _kind(value: Any) -> str:
+    kinds = {int: "an integer", float: "a number", str: "a text", tuple: "a list"}
+    return next((text for kind, text in kinds.items() if isinstance(value, kind)), "something else")
 
 
 def stable_keys(nodes: Sequence[NodeProto]) -> list[str]:

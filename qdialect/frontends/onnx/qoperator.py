@@ -282,7 +282,9 @@ def matmul_to_float(imp: Importer, node: Node) -> Results:
     found = _Quantized.of(imp, node)
     if found is None or not _columns(found):
         return None
-    element = expressed_type(found.elements[0].qparams)
+    element, bias = expressed_type(found.elements[0].qparams), imp.type_of(node.input(6))
+    if node.input(6) and (shape_of(bias) is None or element_type(bias) != element):
+        return None
     product = imp.build(
         nn.MatMulOp,
         *found.values(),
