@@ -104,8 +104,19 @@ func.func @relu(%x: !a) -> !b {
 // CHECK-NEXT: nn.clip
 // CHECK-NEXT: quant.rescale
 func.func @clip_between_codes(%x: !a) -> !b {
-  %0 = nn.clip %x min 0.5 : (!a) -> !a
+  %0 = nn.clip %x min 1.2 : (!a) -> !a
   // expected-remark@+1 {{hoist-through-tied refused [levels]: no code stands for a constant it compares with}}
+  %1 = quant.rescale %0 : !a to !b
+  func.return %1 : !b
+}
+
+// 0.5 is a code above, and what that becomes is nearest to it below.
+// CHECK-LABEL: func.func @clip_where_codes_agree(
+// CHECK-NEXT: quant.rescale
+// CHECK-NEXT: nn.clip
+func.func @clip_where_codes_agree(%x: !a) -> !b {
+  %0 = nn.clip %x min 0.5 : (!a) -> !a
+  // expected-remark@+1 {{hoist-through-tied fired, exact}}
   %1 = quant.rescale %0 : !a to !b
   func.return %1 : !b
 }

@@ -121,6 +121,52 @@ func.func @dynamic(%x: !a) -> !b {
 
 // -----
 
+// Past clamps at levels that no code names if all codes agree: 6.1 is 6.0 on either side,
+// 6.3 is not. Sunk to the slice below, hoisted to the one above.
+
+!a = tensor<4x8x!quant.uniform<i8:f32, 0.5:3>>
+!b = tensor<4x8x!quant.uniform<u8:f32, 0.75:128>>
+!half_a = tensor<2x8x!quant.uniform<i8:f32, 0.5:3>>
+!half_b = tensor<2x8x!quant.uniform<u8:f32, 0.75:128>>
+
+// CHECK-LABEL: func.func @clip_sunk(
+// CHECK-NEXT: [[C:%[a-z0-9_]+]] = nn.clip %arg0 min 0.0 max 6.1
+// CHECK-NEXT: [[S:%[a-z0-9_]+]] = nn.slice [[C]]
+// CHECK-NEXT: [[R:%[a-z0-9_]+]] = quant.rescale [[S]]
+// CHECK-NEXT: return [[R]]
+func.func @clip_sunk(%x: !a) -> !half_b {
+  %0 = quant.rescale %x : !a to !b
+  %1 = nn.clip %0 min 0.0 max 6.1 : (!b) -> !b
+  %2 = nn.slice %1 starts [0, 0] stops [2, 8] steps [1, 1] : (!b) -> !half_b
+  func.return %2 : !half_b
+}
+
+// CHECK-LABEL: func.func @clip_hoisted(
+// CHECK-NEXT: [[R:%[a-z0-9_]+]] = quant.rescale %arg0
+// CHECK-NEXT: [[T:%[a-z0-9_]+]] = nn.tile [[R]]
+// CHECK-NEXT: [[C:%[a-z0-9_]+]] = nn.clip [[T]] min 0.0 max 6.1
+// CHECK-NEXT: return [[C]]
+func.func @clip_hoisted(%x: !half_a) -> !b {
+  %0 = nn.tile %x repeats [2, 1] : (!half_a) -> !a
+  %1 = nn.clip %0 min 0.0 max 6.1 : (!a) -> !a
+  %2 = quant.rescale %1 : !a to !b
+  func.return %2 : !b
+}
+
+// CHECK-LABEL: func.func @clip_between_codes(
+// CHECK-NEXT: [[R:%[a-z0-9_]+]] = quant.rescale %arg0
+// CHECK-NEXT: [[C:%[a-z0-9_]+]] = nn.clip [[R]] min 0.0 max 6.3
+// CHECK-NEXT: [[S:%[a-z0-9_]+]] = nn.slice [[C]]
+// CHECK-NEXT: return [[S]]
+func.func @clip_between_codes(%x: !a) -> !half_b {
+  %0 = quant.rescale %x : !a to !b
+  %1 = nn.clip %0 min 0.0 max 6.3 : (!b) -> !b
+  %2 = nn.slice %1 starts [0, 0] stops [2, 8] steps [1, 1] : (!b) -> !half_b
+  func.return %2 : !half_b
+}
+
+// -----
+
 // A constant is rescaled when it is made, one copy per use that differs.
 
 !a = tensor<2x!quant.uniform<i8:f32, 0.5>>

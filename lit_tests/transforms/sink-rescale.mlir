@@ -227,11 +227,24 @@ func.func @clip_at_codes(%x: !a) -> !b {
 // CHECK-LABEL: func.func @clip_between_codes(
 // CHECK-SAME: [[X:%[a-z0-9_]+]]:
 // CHECK-NEXT: [[V0:%[a-z0-9_]+]] = quant.rescale [[X]] : {{.*}} to tensor<1x2x4x4x!quant.uniform<u8:f32, 7.500000e-01:128>>
-// CHECK-NEXT: [[V1:%[a-z0-9_]+]] = nn.clip [[V0]] min 0.0 max 6.1 : {{.*}} -> tensor<1x2x4x4x!quant.uniform<u8:f32, 7.500000e-01:128>>
+// CHECK-NEXT: [[V1:%[a-z0-9_]+]] = nn.clip [[V0]] min 0.0 max 6.3 : {{.*}} -> tensor<1x2x4x4x!quant.uniform<u8:f32, 7.500000e-01:128>>
 // CHECK-NEXT: return [[V1]]
 func.func @clip_between_codes(%x: !a) -> !b {
   %0 = quant.rescale %x : !a to !b
   // expected-remark@+1 {{sink-through-tied refused [levels]: no code stands for a constant it compares with}}
+  %1 = nn.clip %0 min 0.0 max 6.3 : (!b) -> !b
+  func.return %1 : !b
+}
+
+// 6.1 is 6.0 on either side.
+// CHECK-LABEL: func.func @clip_where_codes_agree(
+// CHECK-SAME: [[X:%[a-z0-9_]+]]:
+// CHECK-NEXT: [[V0:%[a-z0-9_]+]] = nn.clip [[X]] min 0.0 max 6.1 : {{.*}} -> tensor<1x2x4x4x!quant.uniform<i8:f32, 5.000000e-01:3>>
+// CHECK-NEXT: [[V1:%[a-z0-9_]+]] = quant.rescale [[V0]] : {{.*}} to tensor<1x2x4x4x!quant.uniform<u8:f32, 7.500000e-01:128>>
+// CHECK-NEXT: return [[V1]]
+func.func @clip_where_codes_agree(%x: !a) -> !b {
+  %0 = quant.rescale %x : !a to !b
+  // expected-remark@+1 {{sink-through-tied fired, exact}}
   %1 = nn.clip %0 min 0.0 max 6.1 : (!b) -> !b
   func.return %1 : !b
 }

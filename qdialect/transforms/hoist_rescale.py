@@ -26,7 +26,7 @@ from typing import Any
 from xdsl.ir import Operation, SSAValue
 
 from qdialect.analysis.codes import qparams_of
-from qdialect.analysis.ranges import inside_bounds
+from qdialect.analysis.ranges import inside_bounds, seen_qparams
 from qdialect.behaviors import Behavior
 from qdialect.behaviors.flow import carry_all_down, carry_up, tied_operands
 from qdialect.context import QContext
@@ -35,6 +35,7 @@ from qdialect.numerics.contract import EXACT, Contract
 from qdialect.qparams import QParams
 from qdialect.qparams.legality import Illegal
 from qdialect.rewrite import Refusal, Rewriter, Rule, retyped
+from qdialect.transforms.clamp_tables import clamp_commutes
 from qdialect.transforms.passage import is_passable, passage
 from qdialect.transforms.rule_pass import (
     RulePass,
@@ -119,6 +120,12 @@ class HoistThroughTied(Rule[_Rescaled]):
         inside = all(inside_bounds(v, self.session) for v in tied)
         if keeps_order(match.behavior, match.op, sources, inside=inside) and keeps_order(
             match.behavior, match.op, above, inside=True
+        ):
+            return EXACT
+        rescale = match.rescales[0]
+        seen, rounding = seen_qparams(tied[0], self.session), rescale.rounding
+        if seen is not None and clamp_commutes(
+            match.behavior, match.op, seen, sources[0], rescale.result_qparams, rounding
         ):
             return EXACT
         return Refusal("levels", "no code stands for a constant it compares with")

@@ -4,8 +4,9 @@
 
 For a movement f this is law 2.2 (integers are copied, so an elementwise map
 commutes); for an order-preserving f it is monotonicity of the rescale. Exact on
-values either way. Operands of an op with several tied operands must all be
-rescaled from equal qparams; for a maximum or minimum a constant will do,
+values either way; a clamp at levels that no code names passes if all codes agree.
+Operands of an op with several tied operands must all be rescaled from equal qparams; for
+a maximum or minimum a constant will do,
 
     max(rescale_{a->b}(x), c)  ->  rescale_{a->b}(max(x, c'))
 
@@ -33,7 +34,7 @@ from typing import Any
 from xdsl.ir import Attribute, Operation, SSAValue
 
 from qdialect.analysis.codes import qparams_of
-from qdialect.analysis.ranges import inside_bounds
+from qdialect.analysis.ranges import inside_bounds, seen_qparams
 from qdialect.behaviors import Behavior
 from qdialect.behaviors.flow import carry_all_down, carry_some_down, tied_operands
 from qdialect.context import QContext
@@ -45,6 +46,7 @@ from qdialect.qparams import QParams
 from qdialect.qparams.legality import Illegal
 from qdialect.rewrite import Refusal, Rewriter, Rule, retyped
 from qdialect.transforms.choice_constants import Counterpart, constant_operand, counterpart
+from qdialect.transforms.clamp_tables import clamp_commutes
 from qdialect.transforms.passage import is_passable, passage
 from qdialect.transforms.rule_pass import (
     RulePass,
@@ -124,9 +126,9 @@ class SinkThroughTied(Rule[_Tied]):
 
     def contract(self, match: _Tied, sources: Sequence[QParams]) -> Contract | Refusal:
         """What an op whose results get the qparams `sources` may change."""
-        if not self._same_order(match):
-            return Refusal("levels", "no code stands for a constant it compares with")
-        return EXACT
+        if self._same_order(match) or self._same_codes(match):
+            return EXACT
+        return Refusal("levels", "no code stands for a constant it compares with")
 
     def lets_pass(self, user: Operation, behavior: Behavior) -> bool:
         """Whether another user of the rescaled value may take it below itself."""
@@ -148,6 +150,15 @@ class SinkThroughTied(Rule[_Tied]):
         return keeps_order(match.behavior, match.op, sources, inside=inside) and keeps_order(
             match.behavior, match.op, self._results(match), inside=True
         )
+
+    def _same_codes(self, match: _Tied) -> bool:
+        """Whether a clamp gives the same on all codes nevertheless."""
+        rescale, results = match.rescales[0], self._results(match)
+        seen = seen_qparams(rescale.input, self.session)
+        if seen is None or len(results) != 1:
+            return False
+        a, b = rescale.input_qparams, rescale.result_qparams
+        return clamp_commutes(match.behavior, match.op, seen, a, b, match.rounding)
 
     def _sources(self, match: _Tied) -> list[QParams] | Illegal:
         """Qparams of the results once the rescales are gone."""

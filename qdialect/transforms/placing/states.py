@@ -6,8 +6,8 @@ has now; state -1 what it has once the rescale above it (or above the commuting 
 it) has moved below v; state +1 what it has once the rescale that all its users apply has
 moved above.  A commuting op has the states for which its operands, its results, its
 declaration and the target agree (law 2.2; the levels of order-preserving ops need a code
-in every state on the way).  An op with tied ports that computes (`passage`) has them at
-the price of what passing it changes.
+in every state on the way, or all codes must agree).  An op with tied ports that computes
+(`passage`) has them at the price of what passing it changes.
 
 One forward sweep finds the states below 0, one backward sweep those above: linear.
 """
@@ -34,6 +34,7 @@ from qdialect.qparams import QParams
 from qdialect.qparams.legality import Illegal
 from qdialect.rewrite import Refusal, retyped
 from qdialect.transforms.choice_constants import Counterpart, constant_operand, counterpart
+from qdialect.transforms.clamp_tables import clamp_commutes
 from qdialect.transforms.passage import is_passable, passage
 from qdialect.transforms.rule_pass import keeps_order, refuse_growth, refuse_types, with_qparams
 
@@ -173,12 +174,6 @@ class States:
         now = Labels(known[: len(tied)], known[len(tied) :])
         if carry_all_down(op, behavior, now.operands) != now.results:
             return None  # it requantizes its operands
-        inside = all(inside_bounds(op.operands[i], self.session) for i in tied)
-        if not (
-            keeps_order(behavior, op, now.operands, inside=inside)
-            and keeps_order(behavior, op, now.results, inside=True)
-        ):
-            return None
         if behavior.chooses is not None:
             constants = [i for i in tied if constant_of(op.operands[i]) is not None]
             if len(constants) < len(tied):
@@ -199,7 +194,9 @@ class States:
             return None
         operands, results = carried
         inside = all(step.inside for step in some)
-        if not keeps_order(node.behavior, node.op, operands, inside=inside):
+        if not self._orders_alike(
+            node, operands, next.operands, some[0].seen, some[0].rounding, inside=inside
+        ):
             return None
         labels = self._checked(node, operands, results)
         if not node.behavior.commutes:
@@ -265,7 +262,7 @@ class States:
         ends: list[list[Step]] = [[] for _ in node.tied]
         stacks = [self.below[result] for result in op.results]
         for depth, steps in enumerate(zip(*stacks, strict=False), 1):
-            labels = self._hoisted(node, steps)
+            labels = self._hoisted(node, steps, node.labels[depth - 1])
             if labels is None:
                 break
             node.labels[depth] = labels
@@ -312,14 +309,24 @@ class States:
         behavior = self.session.behaviors.get(user)
         return behavior is not None and behavior.operand_port(index).rule is PortRule.REQUANT
 
-    def _hoisted(self, node: Commuting, steps: Sequence[Step]) -> Labels | None:
+    def _hoisted(self, node: Commuting, steps: Sequence[Step], before: Labels) -> Labels | None:
+        """The op behind `steps`, which lead on from `before`; None where no state further
+        above can be either."""
         if len({step.rounding for step in steps}) > 1:
             return None
         results = [step.qparams for step in steps]
         operands = carry_up(node.op, node.behavior, results)
         if isinstance(operands, Illegal):
             return None
-        if not keeps_order(node.behavior, node.op, operands, inside=True):
+        # Behind a rescale codes are inside their bounds.
+        seen, inside = before.operands[0], True
+        if before is node.labels[0]:
+            values = [node.op.operands[i] for i in node.tied]
+            inside = all(inside_bounds(value, self.session) for value in values)
+            seen = seen_qparams(values[0], self.session) or seen
+        if not self._orders_alike(
+            node, before.operands, operands, seen, steps[0].rounding, inside=inside
+        ):
             return None
         labels = self._checked(node, operands, results)
         if not node.behavior.commutes:
@@ -331,6 +338,25 @@ class States:
         return labels
 
     # -- both -------------------------------------------------------------------------
+
+    def _orders_alike(
+        self,
+        node: Commuting,
+        above: Sequence[QParams],
+        below: Sequence[QParams],
+        seen: QParams,
+        rounding: Rounding,
+        *,
+        inside: bool,
+    ) -> bool:
+        """Whether the op compares with the same constants before and after the rescale
+        above -> below of its operands; `seen` is what is known of the first one's codes."""
+        behavior, op = node.behavior, node.op
+        if keeps_order(behavior, op, above, inside=inside) and keeps_order(
+            behavior, op, below, inside=True
+        ):
+            return True
+        return clamp_commutes(behavior, op, seen, above[0], below[0], rounding)
 
     def _passing(
         self,
