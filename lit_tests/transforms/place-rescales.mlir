@@ -122,7 +122,7 @@ func.func @dynamic(%x: !a) -> !b {
 // -----
 
 // Past clamps at levels that no code names if all codes agree: 6.1 is 6.0 on either side,
-// 6.3 is not. Sunk to the slice below, hoisted to the one above.
+// 6.3 is not. Sunk below the slice, hoisted above the tile.
 
 !a = tensor<4x8x!quant.uniform<i8:f32, 0.5:3>>
 !b = tensor<4x8x!quant.uniform<u8:f32, 0.75:128>>
