@@ -21,6 +21,13 @@ def test_every_quantization_test_passes(part: str) -> None:
     assert [row for row in rows if not row.verdicts[0].is_pass] == []
 
 
+@pytest.mark.parametrize("name", ["attention_bidirectional_window", "spacetodepth_crd"])
+def test_attributes_of_later_opsets_are_not_ignored(name: str) -> None:
+    rows = list(tool.run(tool.cases(name)))
+    assert rows
+    assert all(row.verdicts[0].is_pass for row in rows)
+
+
 def model(op: str, code: int = TensorProto.FLOAT) -> onnx.ModelProto:
     info = [helper.make_tensor_value_info(name, code, [3]) for name in "xy"]
     graph = helper.make_graph([helper.make_node(op, ["x"], ["y"])], "g", info[:1], info[1:])

@@ -196,6 +196,8 @@ def attention(imp: Importer, node: Node) -> Results:
     modes = ("is_causal", "softcap", "qk_matmul_output_mode", "softmax_precision")
     if any(node.outputs[1:]) or any(node.get(name, None) for name in modes):
         return None
+    if set(node.attributes) - {*modes, "scale", "q_num_heads", "kv_num_heads"}:
+        return None  # windows, and what later opsets add
     shapes = float_shapes(imp, names)
     if shapes is None or len(names) > 4 or any(node.inputs[4:]):
         return None
