@@ -12,7 +12,7 @@ import numpy as np
 import onnx
 import pytest
 from onnx import TensorProto, helper
-from onnx_models import ModelBuilder, load, unary
+from onnx_models import ModelBuilder, load, ops, unary
 
 from qdialect.backends.onnx import OrtEngine, export_model, save_model
 from qdialect.context import new_context
@@ -515,3 +515,13 @@ def test_resize_to_more_than_can_be_listed() -> None:
     error = refused(b.model(check=False))
     assert "node 'y_node'" in str(error)
     assert "16777216" in str(error)
+
+
+def test_a_vector_of_absurd_length_takes_no_time() -> None:
+    """Shape inference makes as many elements as an input claims to have."""
+    b = ModelBuilder(17)
+    b.node("Cast", [b.input("x", [1 << 33], np.int8)], "r", to=TensorProto.FLOAT)
+    b.node("Mul", ["r", b.const("s", [[0.1], [0.2]], np.float32)], "y")
+    b.output("y", shape=[2, 1 << 33])
+    _, module = load(b.model(check=False))
+    assert "nn.mul" in ops(module)

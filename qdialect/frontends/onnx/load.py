@@ -23,6 +23,9 @@ if TYPE_CHECKING:
 #: initializers of at most this many elements take part in shape inference
 _INFERENCE_LIMIT = 1024
 
+#: values are not propagated through models with a vector of more elements
+_PROPAGATION_LIMIT = 1 << 20
+
 
 @dataclass
 class LoadedModel:
@@ -224,13 +227,20 @@ def _check_and_infer(loaded: LoadedModel) -> None:
     _check_windows(loaded, light)
     try:
         inferred: ModelProto = package("onnx.shape_inference").infer_shapes(
-            light, check_type=False, strict_mode=False, data_prop=True
+            light, check_type=False, strict_mode=False, data_prop=_may_propagate(light.graph)
         )
     except (onnx.shape_inference.InferenceError, RuntimeError) as error:
         raise _rejected(loaded, str(error)) from None
     graph = inferred.graph
     for infos in (graph.value_info, graph.output, graph.input):
         loaded.types.update((v.name, v.type) for v in infos if v.HasField("type"))
+
+
+def _may_propagate(graph: GraphProto) -> bool:
+    """Whether inference may follow the elements of vectors: it makes as many of them as
+    an input claims to have."""
+    shapes = (v.type.tensor_type.shape.dim for v in (*graph.input, *graph.value_info))
+    return all(len(dims) != 1 or dims[0].dim_value <= _PROPAGATION_LIMIT for dims in shapes)
 
 
 def _forget_negative_extents(graph: GraphProto) -> None:
@@ -256,7 +266,7 @@ def _check_windows(loaded: LoadedModel, light: ModelProto) -> None:
         if node.op_type == "Slice":
             node.domain = "qdialect.unknown"
     try:
-        inferred = onnx.shape_inference.infer_shapes(probe, data_prop=True)
+        inferred = onnx.shape_inference.infer_shapes(probe, data_prop=_may_propagate(light.graph))
     except (onnx.shape_inference.InferenceError, RuntimeError):
         return  # the inference proper says it better
     makers = {name: label(node) for node in light.graph.node for name in node.output}
