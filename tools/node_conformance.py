@@ -139,7 +139,8 @@ def on_runtime(model: onnx.ModelProto, feeds: Feeds) -> Iterable[Any]:
             if entry.domain in ("", "ai.onnx"):
                 entry.version = min(entry.version, RUNTIME_OPSET)
         lowered.ir_version = min(lowered.ir_version, RUNTIME_IR)
-        onnx.checker.check_model(lowered)
+        checker: Any = onnx.checker
+        checker.check_model(lowered)
         engine = OrtEngine(lowered, optimize=False)
     return engine.run(feeds).values()
 
@@ -148,7 +149,8 @@ def on_reference(model: onnx.ModelProto, feeds: Feeds) -> Iterable[Any]:
     """The reference evaluator of the `onnx` package."""
     from onnx.reference import ReferenceEvaluator
 
-    return ReferenceEvaluator(model).run(None, dict(feeds))
+    evaluator: Any = ReferenceEvaluator(model)
+    return evaluator.run(None, dict(feeds))
 
 
 def on_ours(case: Any) -> Verdict:
@@ -214,7 +216,8 @@ def _held(value: Any) -> Any:
 
 def _is_small(value: Any) -> bool:
     """Whether numpy knows the type by `ml_dtypes` only."""
-    return isinstance(value, np.ndarray | np.generic) and value.dtype.isbuiltin != 1
+    dtype: Any = getattr(value, "dtype", None)
+    return isinstance(dtype, np.dtype) and cast("Any", dtype).isbuiltin != 1
 
 
 def _kept_node(op: Operation, operands: Sequence[Any], evaluation: Evaluation) -> list[Any]:
@@ -236,7 +239,7 @@ def compare(results: Sequence[Any], wanted: Sequence[Any], rtol: float, atol: fl
         if isinstance(want, list):
             if not isinstance(got, list):
                 raise Mismatch(f"result {index} is no sequence")
-            compare(got, want, rtol, atol)
+            compare(cast("list[Any]", got), cast("list[Any]", want), rtol, atol)
             continue
         if got is None or want is None:
             if got is not want:
