@@ -16,6 +16,7 @@ from qdialect.interpreter import (
     normalization,
     ordering,
     pooling,
+    recurrent,
     reduction,
     spatial,
     tables,
@@ -24,6 +25,7 @@ from qdialect.interpreter.values import Kernel
 
 DEFAULT_KERNELS: Mapping[str, Kernel] = {
     **attention.KERNELS,
+    **recurrent.KERNELS,
     **casts.KERNELS,
     **contraction.KERNELS,
     **elementwise.KERNELS,

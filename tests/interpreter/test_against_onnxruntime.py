@@ -301,3 +301,40 @@ def test_f16_ops_round_once(name: str) -> None:
     got = run(op, [(a, f16), (b, f16)], f16)
     assert got.dtype == np.float16
     assert np.array_equal(got, runtime(name, [a, b], np.float16))
+
+
+def recurrent_inputs(gates: int, dirs: int, extra: int) -> list[np.ndarray]:
+    """X, W, R, B of five steps, and `extra` of the states and peepholes."""
+    more = [normal(dirs, 2, 6), normal(dirs, 2, 6), normal(dirs, 18)][:extra]
+    weights = [normal(dirs, gates * 6, 3), normal(dirs, gates * 6, 6)]
+    return [normal(5, 2, 3), *weights, normal(dirs, 2 * gates * 6), *more]
+
+
+def recurrent_runtime(op: str, inputs: list[np.ndarray], **attributes: Any) -> Any:
+    lengths = [np.full(2, 5, np.int32)] if len(inputs) > 4 else []
+    given = [*inputs[:4], *lengths, *inputs[4:]]
+    return runtime(op, given, np.float32, hidden_size=6, **attributes)
+
+
+@pytest.mark.parametrize("extra", [0, 2, 3])
+@pytest.mark.parametrize("direction", ["forward", "reverse", "bidirectional"])
+def test_lstm(direction: str, extra: int) -> None:
+    inputs = recurrent_inputs(4, 1 + (direction == "bidirectional"), extra)
+    got = run(nn.LstmOp, [(x, f32) for x in inputs], f32, direction=direction)
+    expected = recurrent_runtime("LSTM", inputs, direction=direction)
+    assert got.shape == expected.shape
+    assert np.allclose(got, expected, rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize("extra", [0, 1])
+@pytest.mark.parametrize("linear", [False, True])
+@pytest.mark.parametrize("direction", ["forward", "reverse", "bidirectional"])
+def test_gru(direction: str, linear: bool, extra: int) -> None:
+    inputs = recurrent_inputs(3, 1 + (direction == "bidirectional"), extra)
+    operands = [(x, f32) for x in inputs]
+    got = run(nn.GruOp, operands, f32, direction=direction, linear_before_reset=linear)
+    expected = recurrent_runtime(
+        "GRU", inputs, direction=direction, linear_before_reset=int(linear)
+    )
+    assert got.shape == expected.shape
+    assert np.allclose(got, expected, rtol=1e-5, atol=1e-5)

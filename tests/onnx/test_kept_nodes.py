@@ -77,12 +77,13 @@ def test_absent_inputs_and_outputs() -> None:
     weights = [b.const(n, rng.standard_normal(s), np.float32) for n, s in (("w", (1, 16, 3)),)]
     weights.append(b.const("r", rng.standard_normal((1, 16, 4)), np.float32))
     h = b.const("h", rng.standard_normal((1, 2, 4)), np.float32)
-    b.node("LSTM", ["x", *weights, "", "", h], ["", "yh"], hidden_size=4)
+    b.node("LSTM", ["x", *weights, "", "", h], ["", "yh", "yc"], hidden_size=4)
     b.output("yh")
+    b.output("yc")
     module, written = roundtrip(b.model())
     (node,) = kept(module)
     assert [v is None for v in node.node_inputs()] == [False, False, False, True, True, False]
-    assert list(written.graph.node[0].output) == ["", "yh"]
+    assert list(written.graph.node[0].output) == ["", "yh", "yc"]
 
 
 def test_all_kinds_of_attributes() -> None:

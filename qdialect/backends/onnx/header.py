@@ -38,6 +38,8 @@ OP_OPSETS = {
     "nn.fully_connected": 7,
     "nn.batch_norm": 9,
     "nn.slice": 10,
+    "nn.lstm": 7,
+    "nn.gru": 7,
     "nn.clip": 11,
     "nn.pad": 11,
     "nn.layer_norm": 17,

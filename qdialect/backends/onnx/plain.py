@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from xdsl.ir import Operation
 
+from qdialect.backends.onnx import recurrent
 from qdialect.dialects import nn
 from qdialect.dialects.nn import NNOp, shape_of
 from qdialect.dialects.nn.shapes import DYNAMIC
@@ -292,6 +293,8 @@ PLAIN: dict[str, Writer] = {
     "nn.batch_norm": same("BatchNormalization", "epsilon"),
     "nn.attention": same("Attention", "scale"),
     "nn.layer_norm": same("LayerNormalization", "axis", "epsilon"),
+    "nn.lstm": recurrent.lstm,
+    "nn.gru": recurrent.gru,
     "nn.lrn": same("LRN", "size", "alpha", "beta", "bias"),
     "nn.softmax": same("Softmax", "axis"),
     "nn.concat": same("Concat", "axis"),

@@ -17,6 +17,7 @@ from qdialect.dialects.nn import (
     normalization,
     ordering,
     pooling,
+    recurrent,
     reduction,
     spatial_movement,
     tables,
@@ -104,6 +105,7 @@ from qdialect.dialects.nn.pooling import (
     MaxPool3DOp,
     WindowOp,
 )
+from qdialect.dialects.nn.recurrent import GruOp, LstmOp
 from qdialect.dialects.nn.reduction import ReduceMaxOp, ReduceMeanOp, ReduceMinOp, ReduceSumOp
 from qdialect.dialects.nn.spatial_movement import (
     DepthToSpaceOp,
@@ -135,6 +137,7 @@ NN = Dialect(
         *normalization.OPS,
         *ordering.OPS,
         *pooling.OPS,
+        *recurrent.OPS,
         *reduction.OPS,
         *spatial_movement.OPS,
         *tables.OPS,
@@ -188,6 +191,7 @@ __all__ = [
     "GlobalAvgPool1DOp",
     "GlobalAvgPool2DOp",
     "GlobalAvgPool3DOp",
+    "GruOp",
     "HardSigmoidOp",
     "HardSwishOp",
     "Im2colOp",
@@ -196,6 +200,7 @@ __all__ = [
     "LeakyReluOp",
     "LogOp",
     "LrnOp",
+    "LstmOp",
     "MatMulOp",
     "MaxPool1DOp",
     "MaxPool2DOp",

@@ -382,6 +382,21 @@ BEHAVIORS: tuple[Behavior, ...] = (
         "nn.attention",
         (Port("query"), Port("key"), Port("value"), Port("mask", Rule.PLAIN)),
     ),
+    *(
+        Behavior(
+            name,
+            (
+                Port("input"),
+                Port("weight", axes=axes(0, 1)),
+                Port("recurrence", axes=axes(0, 1)),
+                *(Port(role, Rule.PLAIN, axes=no_axes) for role in plain),
+            ),
+        )
+        for name, plain in (
+            ("nn.lstm", ("bias", "initial_h", "initial_c", "peepholes")),
+            ("nn.gru", ("bias", "initial_h")),
+        )
+    ),
     Behavior(
         "nn.layer_norm",
         (Port("input"), *(Port(role, Rule.PLAIN, axes=no_axes) for role in _STATISTIC[:2])),

@@ -17,6 +17,7 @@ from qdialect.frontends.onnx import (
     ordering,
     qoperator,
     quantization,
+    recurrent,
     reduction,
     scatter,
 )
@@ -68,6 +69,8 @@ RULES: Mapping[tuple[str, str], Rule] = {
     ("", "Softmax"): compute.softmax,
     ("", "LRN"): compute.lrn,
     ("", "Attention"): compute.attention,
+    ("", "LSTM"): recurrent.recurrent(nn.LstmOp, "sigmoid", "tanh", "tanh"),
+    ("", "GRU"): recurrent.recurrent(nn.GruOp, "sigmoid", "tanh"),
     ("", "LayerNormalization"): compute.layer_norm,
     ("", "BatchNormalization"): compute.batch_norm,
     ("", "MaxPool"): compute.max_pool,
