@@ -118,6 +118,52 @@ func.func @swish(%x: !x) -> !x {
   func.return %1 : !x
 }
 
+// The numbers of ONNX are f32.
+// CHECK-LABEL: func.func @hard_swish(
+// CHECK-NEXT: nn.hard_swish {{.*}} {nn.key = "mul"}
+// CHECK-NEXT: return
+func.func @hard_swish(%x: !x) -> !x {
+  %0 = nn.hard_sigmoid %x alpha 0.1666666716337204 beta 0.5 : (!x) -> !x
+  // expected-remark@+1 {{raise-function fired, ties}}
+  %1 = nn.mul %x, %0 {nn.key = "mul"} : (!x, !x) -> !x
+  func.return %1 : !x
+}
+
+// CHECK-LABEL: func.func @hard_swish_of_relu6(
+// CHECK: nn.hard_swish {{.*}} {nn.key = "div"} : (tensor<?x4xf32>)
+// CHECK-NEXT: return
+func.func @hard_swish_of_relu6(%x: tensor<?x4xf32>) -> tensor<?x4xf32> {
+  %three = nn.constant dense<3.0> : tensor<f32> : tensor<f32>
+  %six = nn.constant dense<6.0> : tensor<f32> : tensor<f32>
+  %0 = nn.add %x, %three : (tensor<?x4xf32>, tensor<f32>) -> tensor<?x4xf32>
+  %1 = nn.clip %0 min 0.0 max 6.0 : (tensor<?x4xf32>) -> tensor<?x4xf32>
+  %2 = nn.mul %x, %1 : (tensor<?x4xf32>, tensor<?x4xf32>) -> tensor<?x4xf32>
+  // expected-remark@+1 {{raise-function fired, ties}}
+  %3 = nn.div %2, %six {nn.key = "div"} : (tensor<?x4xf32>, tensor<f32>) -> tensor<?x4xf32>
+  func.return %3 : tensor<?x4xf32>
+}
+
+// CHECK-LABEL: func.func @another_slope(
+// CHECK-NOT: nn.hard_swish
+// CHECK: nn.mul
+// CHECK-NEXT: return
+func.func @another_slope(%x: !x) -> !x {
+  %0 = nn.hard_sigmoid %x alpha 0.2 beta 0.5 : (!x) -> !x
+  %1 = nn.mul %x, %0 : (!x, !x) -> !x
+  func.return %1 : !x
+}
+
+// CHECK-LABEL: func.func @hard_gate_used_twice(
+// CHECK-NOT: nn.hard_swish
+// CHECK: nn.mul
+// CHECK-NEXT: return
+func.func @hard_gate_used_twice(%x: !x) -> (!x, !x) {
+  %0 = nn.hard_sigmoid %x alpha 0.1666666716337204 beta 0.5 : (!x) -> !x
+  // expected-remark@+1 {{[multi-use]: a piece of 'nn.hard_swish' is also used elsewhere}}
+  %1 = nn.mul %x, %0 : (!x, !x) -> !x
+  func.return %0, %1 : !x, !x
+}
+
 // CHECK-LABEL: func.func @gate_used_twice(
 // CHECK-NEXT: nn.sigmoid
 // CHECK-NEXT: nn.mul

@@ -18,7 +18,7 @@ from xdsl.traits import ConstantLike
 from qdialect.behaviors.shapes import shape_of
 from qdialect.context import QContext
 from qdialect.dialects.nn import AddOp, DivOp, MulOp, NNOp
-from qdialect.dialects.nn.components import Pieces
+from qdialect.dialects.nn.components import Build, Components, Pieces
 from qdialect.dialects.nn.functions import PowOp
 from qdialect.dialects.nn.views import normalize_axes
 from qdialect.transforms.scalars import scalar_of
@@ -42,14 +42,26 @@ class Found:
 
     def piece(self, role: str) -> SSAValue | None:
         """The value of a piece, if it is one value in the graph."""
-        return self.values.get(self.roles[role])
+        return self.values.get(self.roles[role]) if role in self.roles else None
 
 
 def find(probe: Operation, block: Block, result: SSAValue, session: QContext) -> Found | None:
     """`result` as what `probe` (in `block`, on its arguments) computes, or None."""
     components = session.components[probe.name]
+    ways = (_find(build, probe, block, result, session) for build in _ways(components))
+    return next((found for found in ways if found is not None), None)
+
+
+def _ways(components: Components) -> Sequence[Build]:
+    """The programs of a composite's pieces: its own, and those that files have."""
+    return components.build, *components.also
+
+
+def _find(
+    build: Build, probe: Operation, block: Block, result: SSAValue, session: QContext
+) -> Found | None:
     pieces = Pieces(probe, session.blobs, {})
-    final = components.build(probe, pieces)
+    final = build(probe, pieces)
     if final is None:
         return None
     matched = _Matching(session).run(final, result)
@@ -99,7 +111,10 @@ class _Matching:
         if isinstance(op, MulOp):
             return self._product(pattern, value)
         other = value.owner
-        if not isinstance(other, NNOp) or not _alike(op, other):
+        if not isinstance(other, NNOp):
+            return None
+        same = _is_same(op, other)
+        if same is None:
             return None
         orders = [tuple(other.operands)]
         if isinstance(op, AddOp):
@@ -109,7 +124,8 @@ class _Matching:
             for inner, actual in zip(op.operands, operands, strict=True):
                 found = found and found.run(inner, actual)
             if found is not None:
-                return found._with(pattern, value)
+                inexact = found.inexact or not same
+                return _Matching(self.session, {**found.bound, pattern: value}, inexact)
         return None
 
     def _with(self, pattern: SSAValue, value: SSAValue) -> _Matching:
@@ -117,7 +133,7 @@ class _Matching:
 
     def _constant(self, pattern: SSAValue, number: float | None) -> _Matching | None:
         wanted = _number(pattern, self.session)
-        if wanted is None or number is None or abs(number - wanted) > _CLOSE * abs(wanted):
+        if wanted is None or number is None or not _is_close(number, wanted):
             return None
         return _Matching(self.session, self.bound, self.inexact or number != wanted)
 
@@ -181,12 +197,24 @@ def _splits(
                     yield (*leaves, *others), (*products, *more, value)
 
 
-def _alike(pattern: Operation, op: NNOp) -> bool:
-    """The same function: name and properties, dimensions counted from either end."""
+def _is_same(pattern: Operation, op: NNOp) -> bool | None:
+    """Whether `op` is the same function, dimensions counted from either end: False where
+    numbers differ by what files round off, None where it is another one."""
     if pattern.name != op.name or len(pattern.operands) != len(op.operands):
-        return False
+        return None
     assert isinstance(pattern, NNOp)
-    return _meaning(pattern) == _meaning(op)
+    wanted, given = _meaning(pattern), _meaning(op)
+    if wanted == given:
+        return True
+    close = wanted.keys() == given.keys() and all(
+        a == given[name] or _is_close(given[name], a) for name, a in wanted.items()
+    )
+    return False if close else None
+
+
+def _is_close(given: Any, wanted: Any) -> bool:
+    both = isinstance(given, float) and isinstance(wanted, float)
+    return both and abs(given - wanted) <= _CLOSE * abs(wanted)
 
 
 def _meaning(op: NNOp) -> dict[str, Any]:

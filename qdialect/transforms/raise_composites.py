@@ -3,6 +3,7 @@
     x @ w + b                                  ->  fully_connected, convolution with a bias
     matmul(x, w) + b, w a constant matrix      ->  fully_connected(x, w transposed, b)
     x * sigmoid(x)                             ->  swish
+    x * hard_sigmoid(x), x * relu6(x + 3) / 6  ->  hard_swish
     x / 2 * (1 + erf(x / sqrt(2))), and with tanh  ->  gelu
     exp(x - max) / sum                         ->  softmax
     sum / count                                ->  reduce_mean
@@ -45,6 +46,7 @@ from qdialect.dialects.nn import (
     ConstantOp,
     DivOp,
     FullyConnectedOp,
+    HardSwishOp,
     LayerNormOp,
     MatMulOp,
     MulOp,
@@ -295,6 +297,7 @@ _Probe = tuple[type[NNOp], list[Attribute], dict[str, Any]]
 def _of_products(op: Operation, session: QContext) -> Iterator[_Probe]:
     types = [op.results[0].type]
     yield SwishOp, types, {}
+    yield HardSwishOp, types, {}
     yield GeluOp, types, {}
     yield GeluOp, types, {"approximate": "tanh"}
     if not _is_shifted(op.results[0]):
@@ -354,6 +357,8 @@ def _above(value: SSAValue, names: Sequence[str], path: Sequence[int]) -> Operat
 
 
 def _of_quotients(op: Operation, session: QContext) -> Iterator[_Probe]:
+    if scalar_of(op.operands[1], session) is not None:
+        yield HardSwishOp, [op.results[0].type], {}
     counted = op.operands[0].owner
     if isinstance(counted, ReduceOp):
         yield ReduceMeanOp, [counted.operands[0].type], _reduced(counted)

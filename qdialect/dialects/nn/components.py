@@ -132,7 +132,7 @@ class Components:
     writes these, or gives None before it has written anything if it cannot tell their
     values (weights that are no constants). `sums` are roles of products that are only
     being added to: on quantized operands they stay accumulators. `inner` names the op of
-    a piece that is a composite itself.
+    a piece that is a composite itself. `also` are other ways in which files write the op.
     """
 
     roles: tuple[str, ...]
@@ -140,6 +140,7 @@ class Components:
     present: Callable[[Operation], tuple[str, ...]] | None = None
     sums: frozenset[str] = frozenset()
     inner: Mapping[str, str] = field(default_factory=dict[str, str])
+    also: tuple[Build, ...] = ()
 
     def roles_of(self, op: Operation) -> tuple[str, ...]:
         """The roles that `op` has, in order; none if it is one piece."""
@@ -210,6 +211,18 @@ def _hard_swish(op: Operation, pieces: Pieces) -> SSAValue:
     x = op.operands[0]
     gate = pieces.add("gate", ClipOp(_line(pieces, x, 1 / 6, 0.5), min=0.0, max=1.0))
     return pieces.add("result", MulOp(x, gate))
+
+
+def _hard_swish_of_sigmoid(op: Operation, pieces: Pieces) -> SSAValue:
+    x = op.operands[0]
+    gate = pieces.add("gate", HardSigmoidOp(x, alpha=1 / 6, beta=0.5))
+    return pieces.add("result", MulOp(x, gate))
+
+
+def _hard_swish_of_relu6(op: Operation, pieces: Pieces) -> SSAValue:
+    x = op.operands[0]
+    gate = pieces.emit(ClipOp(pieces.emit(AddOp(x, pieces.number(3.0))), min=0.0, max=6.0))
+    return pieces.add("result", MulOp(pieces.emit(MulOp(x, gate)), pieces.number(1 / 6)))
 
 
 def _swish(op: Operation, pieces: Pieces) -> SSAValue:
@@ -365,7 +378,11 @@ COMPONENTS: Mapping[str, Components] = {
     },
     BatchNormOp.name: Components(("sub_mean", "scaled", "result"), _batch_norm),
     HardSigmoidOp.name: Components(("scaled", "shifted", "result"), _hard_sigmoid),
-    HardSwishOp.name: Components(("scaled", "shifted", "gate", "result"), _hard_swish),
+    HardSwishOp.name: Components(
+        ("scaled", "shifted", "gate", "result"),
+        _hard_swish,
+        also=(_hard_swish_of_sigmoid, _hard_swish_of_relu6),
+    ),
     SoftmaxOp.name: Components(("sub_max", "exp", "sum", "result"), _softmax),
     AttentionOp.name: Components(
         ("qk", "scaled", "masked", "softmax", "av"),
