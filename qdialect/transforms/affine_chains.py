@@ -75,14 +75,21 @@ class Channel:
     seen: exact.Affine
     steps: tuple[Step, ...]
 
-    @property
+    def __hash__(self) -> int:
+        return self._hash
+
+    @cached_property
+    def _hash(self) -> int:
+        return hash((self.seen, self.steps))
+
+    @cached_property
     def slope(self) -> Fraction:
         slope = Fraction(1)
         for step in self.steps:
             slope *= step.function.slope
         return slope
 
-    @property
+    @cached_property
     def offset(self) -> Fraction:
         offset = Fraction(0)
         for step in self.steps:

@@ -118,6 +118,11 @@ class AffineOfCodes(Rule[_Chain]):
 
     name = "affine-of-codes"
 
+    def __init__(self, session: QContext, level: Numerics) -> None:
+        super().__init__(session)
+        #: no need to know by how much a chain misses it
+        self._level = level
+
     def roots(self) -> Iterable[str]:
         behaviors = self.session.behaviors
         linked = behaviors.names_with(lambda b: b.affine is not None or b.clamp is not None)
@@ -164,12 +169,26 @@ class AffineOfCodes(Rule[_Chain]):
             np.array_equal(c.tables[0], exact.codes_of(c.seen)) for c in set(channels)
         ):
             return _Plan(_Form.READ, result, (), self._ties(channels, source.expressed))
+        if len(channels) > 1 and self._level < Numerics.BOUNDED:
+            refusal = self._first_channel(chain, channels[0], axis, 1 in signs)
+            if refusal is not None:
+                return refusal
         plans = self._candidates(chain, channels, axis, 1 in signs)
         if not plans:
             return Refusal(
                 "table", "a clamp acts that no storage bound stands for, or no scale fits"
             )
         return min(plans, key=lambda plan: (plan.contract.level, plan.contract.steps))
+
+    def _first_channel(
+        self, chain: _Chain, channel: Channel, axis: int | None, rising: bool
+    ) -> Refusal | None:
+        """Most chains that miss the level do so in every channel: look at one first."""
+        contracts = [plan.contract for plan in self._candidates(chain, [channel], axis, rising)]
+        best = min(contracts, key=lambda c: (c.level, c.steps), default=None)
+        if best is None or best.level <= self._level:
+            return None
+        return Refusal("numerics", f"would be {best}, but only {self._level} is allowed")
 
     def _ties(self, channels: Sequence[Channel], expressed: str) -> Contract:
         undecided = sum(channel.undecided(expressed) for channel in set(channels))
@@ -239,6 +258,8 @@ class AffineOfCodes(Rule[_Chain]):
                 return None
             steps = max(steps, int(apart.max(initial=0)))
             differing += int(np.count_nonzero(apart))
+            if differing and self._level < Numerics.BOUNDED:
+                break  # every channel has as many codes to look at
             clipped += int(np.count_nonzero(apart * clips))
         if not differing:
             return self._ties([channel for channel, *_ in made], expressed)
@@ -342,4 +363,4 @@ class FoldAffine(RulePass):
     name = "fold-affine"
 
     def rules(self, session: QContext) -> Sequence[Rule[Any]]:
-        return (AffineOfCodes(session),)
+        return (AffineOfCodes(session, Numerics.parse(self.numerics)),)
