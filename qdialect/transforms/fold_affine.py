@@ -258,9 +258,9 @@ class AffineOfCodes(Rule[_Chain]):
                 return None
             steps = max(steps, int(apart.max(initial=0)))
             differing += int(np.count_nonzero(apart))
+            clipped += int(np.count_nonzero(apart * clips))
             if differing and self._level < Numerics.BOUNDED:
                 break  # every channel has as many codes to look at
-            clipped += int(np.count_nonzero(apart * clips))
         if not differing:
             return self._ties([channel for channel, *_ in made], expressed)
         if clipped:
