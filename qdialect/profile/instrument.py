@@ -16,7 +16,7 @@ from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.traits import ConstantLike
 
 from qdialect.context import QContext
-from qdialect.dialects.nn import keys_of
+from qdialect.dialects.nn import ConcatOp, keys_of
 from qdialect.dialects.nn.components import Pieces
 from qdialect.dialects.onnx import DIMS, RESULT_NAMES, is_tensor, strings
 from qdialect.dialects.quant import element_type
@@ -154,7 +154,9 @@ def _decomposed(op: Operation, ctx: QContext, taken: set[str]) -> list[Observed]
         return []
     taken.update(parts)
     entries: list[Observed] = []
-    for role, value in pieces.values.items():
+    for role, values in pieces.values.items():
+        # What is repeated is one entry, over all its values.
+        value = values[0] if len(values) == 1 else pieces.emit(ConcatOp(*values, axis=0))
         piece = None if value is final else value.owner
         inner = _decomposed(piece, ctx, taken) if isinstance(piece, Operation) else []
         entries += inner or [Observed(keys[role], value)]

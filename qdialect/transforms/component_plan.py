@@ -118,9 +118,7 @@ class Plan(Pieces):
 
     def _quantized(self, role: str, piece: NNOp) -> SSAValue:
         if role in self.components.sums:
-            self.put_keys(role, piece)
-            self.values[role] = self._accumulated(piece)
-            return self.values[role]
+            return self.put(role, piece, self._accumulated(piece))
         wanted = self.types.get(role)
         if wanted is None:
             raise Unplannable("component-qparams", f"nn.qparams says nothing of '{role}'")
@@ -134,9 +132,7 @@ class Plan(Pieces):
         if quant_element(value.type) != wanted:
             rescale = RescaleOp(value, with_element(value.type, wanted), self.rounding)
             value = self._append(rescale)
-        self.put_keys(role, cast("Operation", value.owner))
-        self.values[role] = value
-        return value
+        return self.put(role, cast("Operation", value.owner), value)
 
     def _append(self, op: Operation) -> SSAValue:
         op.location = self.op.location
@@ -227,7 +223,8 @@ def plan_pieces(
     try:
         plan.result = components.build(op, plan)
         if plan.result is None:
-            raise Unplannable("constants", "its pieces need constant operands or static shapes")
+            reason = "its pieces need constant operands or static shapes, and few steps"
+            raise Unplannable("constants", reason)
         if any(_is_like(piece, op, session) for piece in plan.ops):
             raise Unplannable("shape", "its pieces need static shapes")
     except Unplannable:

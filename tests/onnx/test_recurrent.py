@@ -6,7 +6,14 @@ from typing import Any
 
 import numpy as np
 import pytest
-from onnx_models import ModelBuilder, ops, roundtrip
+from onnx_models import ModelBuilder, load, ops, roundtrip
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.ir import Operation
+
+from qdialect.frontends.mlir import verify_module
+from qdialect.interpreter import Interpreter
+from qdialect.profile.instrument import instrument
+from qdialect.transforms.lower_composites import LowerComposites
 
 GATES = {"LSTM": 4, "GRU": 3}
 
@@ -78,3 +85,40 @@ def test_stays_a_node(outputs: list[str], attributes: dict[str, Any]) -> None:
 def test_last_state_of_a_dynamic_length_stays_a_node() -> None:
     b = model("GRU", ["", "last"], "lh", steps="s")
     assert ops(roundtrip(b.model(), s=4)[0]) == ["onnx.node"]
+
+
+@pytest.mark.parametrize("absent", ["", "lhcp", "lp"])
+@pytest.mark.parametrize("direction", ["forward", "reverse", "bidirectional"])
+@pytest.mark.parametrize(("op", "linear"), [("LSTM", None), ("GRU", 0), ("GRU", 1)])
+def test_pieces_are_the_op(op: str, linear: int | None, direction: str, absent: str) -> None:
+    attributes = {} if linear is None else {"linear_before_reset": linear}
+    ctx, module = load(model(op, ["y"], absent, direction=direction, **attributes).model())
+    x = np.random.default_rng(1).normal(size=(5, 2, 3)).astype(np.float32)
+    (wanted,) = Interpreter(ctx, module).run([x])
+    seen = instrument(module, ctx)
+    keys = [key for entry in seen.observed for key in entry.keys]
+    roles = ctx.components[f"nn.{op.lower()}"].roles_of(next(iter(composites(module))))
+    assert set(keys) == {"y_node", *(f"y_node/{role}" for role in roles[:-1])}
+    LowerComposites(numerics="ties").apply(ctx, module)
+    verify_module(module, ctx)
+    assert not list(composites(module))
+    (got,) = Interpreter(ctx, module).run([x])
+    assert np.allclose(got, wanted, rtol=1e-5, atol=1e-6)
+
+
+def composites(module: ModuleOp) -> list[Operation]:
+    return [op for op in module.walk() if op.name in ("nn.lstm", "nn.gru")]
+
+
+def test_all_steps_are_one_entry() -> None:
+    ctx, module = load(model("LSTM", ["y"], "lhcp").model())
+    seen = instrument(module, ctx)
+    (hidden,) = [entry.value for entry in seen.observed if "y_node/hidden" in entry.keys]
+    assert hidden.type.get_shape() == (10, 6)
+
+
+@pytest.mark.parametrize("steps", ["s", 257])
+def test_long_and_dynamic_sequences_stay_whole(steps: Any) -> None:
+    ctx, module = load(model("LSTM", ["y"], "lhcp", steps=steps).model())
+    summary = LowerComposites(numerics="ties").apply(ctx, module)
+    assert composites(module), summary

@@ -56,6 +56,8 @@ CASES = [
     Case("swish", "swish %x", (64, 32), gain=2.0),
     Case("hard_swish", "hard_swish %x", (64, 32)),
     Case("lrn", "lrn %x size 5 alpha 1.0", (4, 16, 5, 5), gain=-1.0),
+    Case("lstm", "lstm %x, %c0, %c1, %c2", (6, 16, 8), ((1, 64, 8), (1, 64, 16), (1, 128))),
+    Case("gru", "gru %x, %c0, %c1, %c2", (6, 16, 8), ((1, 48, 8), (1, 48, 16), (1, 96))),
     Case("reduce_mean", "reduce_mean %x axes [1]", (64, 32), gain=0.0),
 ]
 
@@ -72,9 +74,12 @@ def float_module(case: Case, ctx: QContext) -> ModuleOp:
         result = (case.shape[0], case.constants[0][0])
     if case.name == "reduce_mean":
         result = (case.shape[0], 1)
+    if case.name in ("lstm", "gru"):
+        result = (case.shape[0], 1, case.shape[1], case.constants[1][2])
     for n, shape in enumerate(case.constants):
         # A bias that is far from the products moves the range away from theirs.
-        values = rng.normal(size=shape) * (0.2 if len(shape) > 1 else 1) + 4 * (n == 1)
+        away = 4 if n == 1 and len(shape) == 1 else 0
+        values = rng.normal(size=shape) * (0.2 if len(shape) > 1 else 1) + away
         bits = values.astype("<f4").tobytes().hex()
         lines.append(f'%c{n} = nn.constant dense<"0x{bits}"> : {shaped(shape)} : {shaped(shape)}')
         kinds.append(shaped(shape))
@@ -130,6 +135,15 @@ def quantized(
             make_constant(np.rint(bias / s).astype(np.int32), UniformType(b), ctx.blobs),
         ]
         for index, constant in enumerate(arrays, 1):
+            block.insert_op_before(constant, op)
+            op.operands[index] = constant.result
+    if op.name in ("nn.lstm", "nn.gru"):
+        for index in (1, 2):
+            weight = np.array(ctx_array(ctx, op.operands[index]), np.float64)
+            reach = Range(float(weight.min()), float(weight.max()))
+            w, _ = tensor_qparams(reach, Scheme.of("i8", "symmetric"))
+            codes = np.rint(weight / w.scale).astype(np.int8)
+            constant = make_constant(codes, UniformType(w), ctx.blobs)
             block.insert_op_before(constant, op)
             op.operands[index] = constant.result
     hold_types(op, {k.removeprefix("op/"): v for k, v in types.items() if k != "op"})

@@ -96,6 +96,18 @@ def floats() -> Iterator[Program]:
             kinds.append(f32((3, 5)))
         y = p.nn(f"attention {', '.join(names)} scale 0.125", kinds, f32((1, 2, 3, 2)))
         yield p.quantized(y, (1, 2, 3, 2), OUTS[n % 3])
+    for n, (a, (kind, gates)) in enumerate(product(GRID, (("lstm", 4), ("gru", 3)))):
+        p = Floats(f"{kind} of {a}")
+        dirs = 1 + n % 3 // 2
+        direction = ("forward", "reverse", "bidirectional")[n % 3]
+        shapes = [(dirs, gates * 2, 4), (dirs, gates * 2, 2), (dirs, gates * 4)]
+        x = p.dequantized(a, samples(a, (3, 2, 4)))
+        arrays = [RANDOM.normal(size=shape).astype(np.float32) for shape in shapes]
+        names = [x, *(p.constant(v, "f32", "f32") for v in arrays)]
+        kinds = [f32((3, 2, 4)), *map(f32, shapes)]
+        text = f"{kind} {', '.join(names)} direction {direction}"
+        y = p.nn(text, kinds, f32((3, dirs, 2, 2)))
+        yield p.quantized(y, (3, dirs, 2, 2), quant("i8", 0.01, 3))
     for n, a in enumerate(GRID):
         p = Floats(f"batch_norm of {a}")
         x = p.dequantized(a, shaped(a)[0])

@@ -25,6 +25,7 @@ from xdsl.dialects.builtin import ArrayAttr, StringAttr
 from xdsl.ir import Operation, SSAValue
 
 from qdialect.behaviors.shapes import shape_of, tensor_type
+from qdialect.dialects.nn import recurrent_components
 from qdialect.dialects.nn.attention import AttentionOp
 from qdialect.dialects.nn.base import KEY, NNOp, keys_of
 from qdialect.dialects.nn.constants import constant_array, constant_of, make_constant
@@ -51,6 +52,7 @@ from qdialect.dialects.nn.elementwise import (
 )
 from qdialect.dialects.nn.functions import ErfOp, ExpOp, GeluOp, PowOp, SqrtOp, SwishOp
 from qdialect.dialects.nn.normalization import BatchNormOp, LayerNormOp, LrnOp, SoftmaxOp
+from qdialect.dialects.nn.recurrent import GruOp, LstmOp
 from qdialect.dialects.nn.reduction import ReduceMaxOp, ReduceMeanOp, ReduceSumOp
 from qdialect.dialects.nn.shapes import DYNAMIC
 from qdialect.dialects.nn.views import normalize_axes
@@ -69,20 +71,26 @@ class Pieces:
     op: Operation
     store: BlobStore
     keys: Mapping[str, tuple[str, ...]]
-    values: dict[str, SSAValue] = field(default_factory=dict[str, SSAValue])
+    #: the values of each role; several if pieces are repeated
+    values: dict[str, list[SSAValue]] = field(default_factory=dict[str, "list[SSAValue]"])
     #: whether the float type lacks a number that the declaration asks for
     rounds_constants: bool = False
 
     def add(self, role: str, piece: NNOp) -> SSAValue:
-        """A piece; its result by `role`."""
+        """A piece; its result by `role`, of which there may be several."""
+        return self.put(role, piece, self.emit(piece))
+
+    def put(self, role: str, piece: Operation, value: SSAValue) -> SSAValue:
+        """What `piece` makes is a value of `role`."""
         self.put_keys(role, piece)
-        self.values[role] = self.emit(piece)
-        return self.values[role]
+        self.values.setdefault(role, []).append(value)
+        return value
 
     def put_keys(self, role: str, piece: Operation) -> None:
-        """The keys of a role, on the op that makes its value."""
+        """The keys of a role, on the op that makes its next value; numbered but the first."""
         if keys := self.keys.get(role, ()):
-            names = [StringAttr(key) for key in keys]
+            count = len(self.values.get(role, ()))
+            names = [StringAttr(f"{key}@{count}" if count else key) for key in keys]
             piece.attributes[KEY] = names[0] if len(names) == 1 else ArrayAttr(names)
 
     def emit(self, op: Operation) -> SSAValue:
@@ -396,6 +404,18 @@ COMPONENTS: Mapping[str, Components] = {
         _layer_norm,
         _layer_norm_roles,
         inner={"mean": ReduceMeanOp.name, "variance": ReduceMeanOp.name},
+    ),
+    LstmOp.name: Components(
+        recurrent_components.LSTM_ROLES,
+        recurrent_components.lstm,
+        recurrent_components.lstm_roles,
+        sums=frozenset({"from_input", "from_hidden"}),
+    ),
+    GruOp.name: Components(
+        recurrent_components.GRU_ROLES,
+        recurrent_components.gru,
+        recurrent_components.gru_roles,
+        sums=frozenset({"from_input", "from_hidden", "from_reset"}),
     ),
     LrnOp.name: Components(("square", "mean", "scaled", "shifted", "power", "result"), _lrn),
     ReduceMeanOp.name: Components(("sum", "result"), _reduce_mean, sums=frozenset({"sum"})),
