@@ -73,7 +73,8 @@ def _find(
         return None
     inexact = matched.inexact or pieces.rounds_constants
     closed = _is_closed(matched.bound, result)
-    return Found(known, matched.bound, pieces.values, inexact, closed)
+    roles = {role: values[0] for role, values in pieces.values.items()}
+    return Found(known, matched.bound, roles, inexact, closed)
 
 
 def _is_closed(bound: Mapping[SSAValue, SSAValue], result: SSAValue) -> bool:

@@ -10,6 +10,7 @@ from onnx_models import ModelBuilder, load, ops, roundtrip
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Operation
 
+from qdialect.dialects.nn import shape_of
 from qdialect.frontends.mlir import verify_module
 from qdialect.interpreter import Interpreter
 from qdialect.profile.instrument import instrument
@@ -114,7 +115,7 @@ def test_all_steps_are_one_entry() -> None:
     ctx, module = load(model("LSTM", ["y"], "lhcp").model())
     seen = instrument(module, ctx)
     (hidden,) = [entry.value for entry in seen.observed if "y_node/hidden" in entry.keys]
-    assert hidden.type.get_shape() == (10, 6)
+    assert shape_of(hidden) == (10, 6)
 
 
 @pytest.mark.parametrize("steps", ["s", 257])

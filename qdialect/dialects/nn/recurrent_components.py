@@ -96,16 +96,16 @@ def _columns(pieces: Pieces, value: SSAValue, size: int, first: int, last: int) 
     """The columns of gates `first` up to `last`."""
     from qdialect.dialects.nn.movement import SliceOp
 
-    bounds = {"starts": (0, first * size), "stops": (_END, last * size), "steps": (1, 1)}
-    return pieces.emit(SliceOp(value, **bounds))
+    taken = SliceOp(value, starts=(0, first * size), stops=(_END, last * size), steps=(1, 1))
+    return pieces.emit(taken)
 
 
 def _rows(pieces: Pieces, value: SSAValue, size: int, first: int, last: int) -> SSAValue:
     """The rows of gates `first` up to `last`."""
     from qdialect.dialects.nn.movement import SliceOp
 
-    bounds = {"starts": (first * size, 0), "stops": (last * size, _END), "steps": (1, 1)}
-    return pieces.emit(SliceOp(value, **bounds))
+    taken = SliceOp(value, starts=(first * size, 0), stops=(last * size, _END), steps=(1, 1))
+    return pieces.emit(taken)
 
 
 def _initial(op: Operation, pieces: Pieces, position: int, index: int) -> SSAValue:
