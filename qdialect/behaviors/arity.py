@@ -18,7 +18,8 @@ def arity_problem(behavior: Behavior, definition: OpDef) -> str | None:
         return "the op takes any number of operands, but the declaration is not variadic"
     if behavior.variadic and not many:
         return f"the declaration is variadic, but the op takes {_counted(operands, 'operand')}"
-    if ports > len(operands) or (ports < len(operands) and not behavior.variadic):
+    # The first of any number of operands may have ports of their own.
+    if not many and ports != len(operands):
         return f"{_ports(ports)}, but the op takes {_counted(operands, 'operand')}"
     results = [d for _, d in definition.results]
     several = any(isinstance(d, VarResultDef) and not isinstance(d, OptResultDef) for d in results)

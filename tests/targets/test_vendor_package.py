@@ -128,7 +128,10 @@ func.func @main(%x: !a) -> tensor<1x2x1x1x!quant.uniform<i8:f32, 0.25:-5>> {
 
 
 def test_a_floor_without_a_code_lets_nothing_pass(site: Path) -> None:
+    # -1.1 is -1.0 on both grids, so nothing differs on any code; -1.3 is -1.25 or -1.5.
     body = BELOW.format(op="splat_max", floor="floor -1.1 : f32 ")
+    assert opt(site, body, "sink-rescale")[0] == "acme.splat_max quant.rescale"
+    body = BELOW.format(op="splat_max", floor="floor -1.3 : f32 ")
     left, told = opt(site, body, "sink-rescale")
     assert left == "quant.rescale acme.splat_max"
     assert "refused [levels]" in told

@@ -391,6 +391,7 @@ BEHAVIORS: tuple[Behavior, ...] = (
                 Port("recurrence", axes=axes(0, 1)),
                 *(Port(role, Rule.PLAIN, axes=no_axes) for role in plain),
             ),
+            variadic=True,
         )
         for name, plain in (
             ("nn.lstm", ("bias", "initial_h", "initial_c", "peepholes")),
