@@ -261,12 +261,9 @@ def inspect(model: Model) -> Inspection:
 
 def check_numerics(level: str) -> str:
     """`level`, if it is a contract class; UsageError (`unknown-level`) otherwise."""
-    from qdialect.numerics.contract import Numerics
+    from qdialect.numerics.contract import level_named
 
-    try:
-        return str(Numerics.parse(level))
-    except ValueError as error:
-        raise UsageError(str(error), code="unknown-level") from None
+    return str(level_named(level))
 
 
 def _known_version(version: str | None) -> str | None:

@@ -9,6 +9,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import IntEnum
 
+from qdialect.errors import UsageError
+
 
 class Numerics(IntEnum):
     """Contract classes, ordered: a larger one allows more change."""
@@ -35,6 +37,14 @@ class Numerics(IntEnum):
 
     def __str__(self) -> str:
         return self.name.lower()
+
+
+def level_named(text: str) -> Numerics:
+    """The level a user names; UsageError (`unknown-level`) if it is none."""
+    try:
+        return Numerics.parse(text)
+    except ValueError as error:
+        raise UsageError(str(error), code="unknown-level") from None
 
 
 @dataclass(frozen=True)

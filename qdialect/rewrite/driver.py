@@ -22,7 +22,7 @@ from qdialect.dialects.nn.base import KEY
 from qdialect.errors import QError
 from qdialect.numerics.contract import Contract, Numerics
 from qdialect.rewrite.provenance import Provenance
-from qdialect.rewrite.remarks import Remark, key_text, location_text
+from qdialect.rewrite.remarks import Remark, fired_remark, key_text, location_text
 from qdialect.rewrite.rule import Refusal, Rule
 
 if TYPE_CHECKING:
@@ -292,19 +292,7 @@ class Driver:
 
     def _log(self, op: Operation, rule: Rule[Any], contract: Contract) -> None:
         self._refusals.pop((op, rule.name), None)
-        self.session.remarks.add(
-            Remark(
-                "fired",
-                self.pass_name,
-                rule.name,
-                location_text(op.location),
-                op.name,
-                key_text(op),
-                contract=str(contract),
-                steps=contract.steps,
-                reason=contract.note,
-            )
-        )
+        self.session.remarks.add(fired_remark(self.pass_name, rule.name, op, contract))
 
     def _report_refusals(self) -> None:
         for (op, rule_name), refusal in self._refusals.items():

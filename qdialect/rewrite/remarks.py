@@ -10,6 +10,8 @@ from typing import Any, Literal
 from xdsl.dialects.builtin import FileLineColLoc, FusedLoc, NameLoc, StringAttr
 from xdsl.ir import Attribute, Operation
 
+from qdialect.numerics.contract import Contract
+
 Kind = Literal["fired", "refused", "note"]
 
 
@@ -79,6 +81,21 @@ class OutputBound:
             ],
             "blocked": self.blocked,
         }
+
+
+def fired_remark(pass_name: str, rule: str, op: Operation, contract: Contract) -> Remark:
+    """That `rule` fired at `op`, under `contract`."""
+    return Remark(
+        "fired",
+        pass_name,
+        rule,
+        location_text(op.location),
+        op.name,
+        key_text(op),
+        contract=str(contract),
+        steps=contract.steps,
+        reason=contract.note,
+    )
 
 
 @dataclass

@@ -72,7 +72,7 @@ def _entries() -> tuple[PassEntry, ...]:
             "put every rescale where it costs least, with a lower bound",
             f"{here}.place_rescales:PlaceRescales",
             (
-                ("numerics", "str", "exact", "weakest contract class that may fire"),
+                _NUMERICS,
                 ("solver", "bool", "true", "use HiGHS, where installed, on hard components"),
                 ("accuracy", "float", "1.0", "price of a bit lost per element, under relaxed"),
             ),

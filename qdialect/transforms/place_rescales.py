@@ -42,10 +42,10 @@ from xdsl.passes import ModulePass
 
 from qdialect.context import QContext, session
 from qdialect.errors import UsageError
-from qdialect.numerics.contract import EXACT, Contract, Numerics
+from qdialect.numerics.contract import EXACT, Numerics, level_named
 from qdialect.placement import Solution, solve
 from qdialect.rewrite import Remark
-from qdialect.rewrite.remarks import key_text, location_text
+from qdialect.rewrite.remarks import fired_remark, location_text
 from qdialect.transforms.placing.commit import Commit
 from qdialect.transforms.placing.model import Model
 from qdialect.transforms.placing.prices import elements_cost
@@ -79,10 +79,7 @@ class PlaceRescales(ModulePass):
 
     def place(self, session: QContext, op: ModuleOp) -> Placement:
         """Put the rescales of `op` where they cost least, and say what that is worth."""
-        try:
-            level = Numerics.parse(self.numerics)
-        except ValueError as error:
-            raise UsageError(str(error), code="unknown-level") from None
+        level = level_named(self.numerics)
         if not 0 <= self.accuracy < inf:
             raise UsageError("accuracy is a price: 0 or more, and finite", code="bad-option")
         session.analyses.clear()
@@ -111,28 +108,13 @@ class PlaceRescales(ModulePass):
         commit = Commit(session, model, solution.states)
         commit.run()
         for rescale in commit.moved:
-            self._fired(session, rescale, "place-rescale", EXACT)
+            session.remarks.add(fired_remark(self.name, "place-rescale", rescale, EXACT))
         for absorbing, rule, contract in commit.absorbed:
-            self._fired(session, absorbing, rule, contract)
+            session.remarks.add(fired_remark(self.name, rule, absorbing, contract))
             if contract.level is not Numerics.EXACT:
                 for result in absorbing.results:
                     number = len(session.remarks.remarks) - 1
                     session.drift.record(commit.now(result), number, contract)
-
-    def _fired(self, session: QContext, op: Operation, rule: str, contract: Contract) -> None:
-        session.remarks.add(
-            Remark(
-                "fired",
-                self.name,
-                rule,
-                location_text(op.location),
-                op.name,
-                key_text(op),
-                contract=str(contract),
-                steps=contract.steps,
-                reason=contract.note,
-            )
-        )
 
     def _report(self, session: QContext, op: ModuleOp, placement: Placement) -> None:
         solution = placement.solution

@@ -40,11 +40,12 @@ from qdialect.dialects.nn import ConstantOp, constant_array, constant_of, make_c
 from qdialect.dialects.nn.base import KEY
 from qdialect.dialects.quant import DCastOp, QCastOp, RescaleOp, SCastOp, UniformType
 from qdialect.errors import UsageError
+from qdialect.numerics.contract import Contract, Numerics
 from qdialect.numerics.rounding import Rounding
 from qdialect.qparams import QParams, Storage
 from qdialect.qparams.encoding import pack_i64
 from qdialect.rewrite.driver import is_dead, set_type
-from qdialect.rewrite.remarks import Remark, key_text, location_text
+from qdialect.rewrite.remarks import fired_remark
 from qdialect.transforms.rule_pass import users, with_qparams
 
 _ENCODINGS = ("i8", "u8", "keep")
@@ -222,15 +223,5 @@ class _Reencoding:
         return make_constant(codes, UniformType(new), self.ctx.blobs, kept)
 
     def _note(self, op: Operation, reason: str) -> None:
-        self.ctx.remarks.add(
-            Remark(
-                "fired",
-                ReencodeStorage.name,
-                ReencodeStorage.name,
-                location_text(op.location),
-                op.name,
-                key_text(op),
-                contract="exact",
-                reason=reason,
-            )
-        )
+        name = ReencodeStorage.name
+        self.ctx.remarks.add(fired_remark(name, name, op, Contract(Numerics.EXACT, note=reason)))

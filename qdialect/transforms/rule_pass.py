@@ -30,7 +30,7 @@ from qdialect.dialects.quant import (
 )
 from qdialect.errors import UsageError
 from qdialect.numerics import requantize as exact
-from qdialect.numerics.contract import Numerics
+from qdialect.numerics.contract import level_named
 from qdialect.qparams import QParams
 from qdialect.rewrite import Driver, Refusal, Rule
 
@@ -52,10 +52,7 @@ class RulePass(ModulePass, ABC):
         """The rules, most specific first."""
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
-        try:
-            level = Numerics.parse(self.numerics)
-        except ValueError as error:
-            raise UsageError(str(error), code="unknown-level") from None
+        level = level_named(self.numerics)
         if self.assume not in ("nothing", "profile"):
             raise UsageError(
                 f"unknown value '{self.assume}' of assume (nothing or profile)", code="bad-option"
