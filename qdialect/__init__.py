@@ -31,6 +31,7 @@ _WHERE = {
     "UnsupportedError": "qdialect.errors",
     "UsageError": "qdialect.errors",
     "calibrate": "qdialect.api",
+    "check": "qdialect.api",
     "diff": "qdialect.api",
     "get_target": "qdialect.targets.installed",
     "inspect": "qdialect.api",
@@ -60,6 +61,7 @@ __all__ = [
     "UnsupportedError",
     "UsageError",
     "calibrate",
+    "check",
     "diff",
     "get_target",
     "inspect",
@@ -78,6 +80,7 @@ if TYPE_CHECKING:
     from qdialect.api import (
         Model,
         calibrate,
+        check,
         diff,
         inspect,
         load,

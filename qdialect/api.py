@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
     from qdialect.cli.execution import OutputDifference
     from qdialect.cli.inspection import Inspection
+    from qdialect.cli.optimized_check import Checked
     from qdialect.cli.quantization import Quantized
     from qdialect.context import QContext
     from qdialect.passes.manager import Instrumentation
@@ -149,20 +150,49 @@ def optimize(
     target: str | Target = "onnxruntime",
     numerics: str = "exact",
     *,
+    check: int = 0,
     verify_each: bool = False,
     instrumentation: Sequence[Instrumentation] = (),
 ) -> Model:
-    """A new model that computes the same (within `numerics`) and runs faster on `target`."""
+    """A new model that computes the same (within `numerics`) and runs faster on `target`.
+
+    With `check` it is held against the given one on so many random inputs (see `qdialect.check`).
+    """
     from qdialect.transforms.pipelines import optimize_pipeline
 
     chosen = _target(target)
-    return run_passes(
+    optimized = run_passes(
         model,
         optimize_pipeline(chosen, check_numerics(numerics)),
         target=chosen,
         verify_each=verify_each,
         instrumentation=instrumentation,
     )
+    if check:
+        from qdialect.cli.optimized_check import check_optimized
+
+        check_optimized(model, optimized, check)
+    return optimized
+
+
+def check(
+    before: Model,
+    after: Model,
+    samples: int = 2,
+    *,
+    inputs: Mapping[str, NDArray[Any]] | None = None,
+    form: Form | None = "qdq",
+) -> Checked:
+    """Hold an optimized model against the original, on `samples` random inputs or on
+    `inputs`: what was compared, or InputError (`outside-contract`) where an output is
+    further off than the rewrites that fired allow.
+
+    What is compared is the ONNX model in `form`, a QOperator one as its QDQ meaning; with
+    None the module itself.
+    """
+    from qdialect.cli.optimized_check import check_optimized
+
+    return check_optimized(before, after, samples, inputs=inputs, form=form)
 
 
 def run(

@@ -8,16 +8,21 @@ from pathlib import Path
 
 from qdialect import api
 from qdialect.api import Model
-from qdialect.cli.files import remarks_output, writable
+from qdialect.cli.files import load_arrays, remarks_output, writable
 from qdialect.cli.flags import Arguments
 from qdialect.cli.inspection import Inspection
 from qdialect.cli.instrumentation import Progress
+from qdialect.cli.optimized_check import Checked
 from qdialect.cli.reproducer import Reproducer
 from qdialect.cli.terminal import OK, OUR_BUG, report, table
 from qdialect.errors import UsageError
 from qdialect.passes.manager import Instrumentation, PassFailure
 from qdialect.targets.installed import get_target
 from qdialect.transforms.pipelines import optimize_pipeline
+
+SAMPLES = 2
+"""On how many random inputs the result is compared, unless said: one of numbers anywhere,
+one with many at boundaries."""
 
 
 def run(args: Arguments) -> int:
@@ -51,21 +56,33 @@ def run(args: Arguments) -> int:
         return OUR_BUG
     transformed = time.perf_counter()
     form = "qoperator" if args.text("form") == "qoperator" else "qdq"
+    checked = _check(args, model, optimized, None if path.suffix == ".mlir" else form)
+    compared = time.perf_counter()
     api.save(optimized, path, form=form, inline_weights=args.switch("inline-weights"))
     exported = time.perf_counter()
     if args.given("remarks"):
         remarks_output([optimized.ctx], args.text("remarks"))
     if not args.switch("quiet"):
         sys.stderr.write(_summary(model, optimized, Path(args.positional[0]), path))
+        sys.stderr.write("" if checked is None else f"{checked}\n")
     if args.switch("timing"):
         rows = [
             ("import", imported - began),
             ("passes", transformed - imported),
-            ("export", exported - transformed),
+            ("check", compared - transformed),
+            ("export", exported - compared),
         ]
         shown = [(name, f"{seconds:.3f} s") for name, seconds in rows]
         sys.stderr.write(table(shown, {1: True}))
     return OK
+
+
+def _check(args: Arguments, before: Model, after: Model, form: api.Form | None) -> Checked | None:
+    samples, source = args.integer("check", SAMPLES), args.text("input")
+    if samples == 0:
+        return None
+    inputs = None if source is None else load_arrays(source)
+    return api.check(before, after, samples, inputs=inputs, form=form)
 
 
 def _summary(before: Model, after: Model, source: Path, path: Path) -> str:

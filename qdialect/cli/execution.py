@@ -75,7 +75,7 @@ def output_names(function: FuncOp) -> list[str]:
 def _numpy(model: Model) -> Run:
     from qdialect.interpreter import Interpreter
 
-    interpreter = Interpreter(model.ctx, model.module, functions={NodeOp.name: _kept_node})
+    interpreter = Interpreter(model.ctx, model.module, functions={NodeOp.name: kept_node})
     names = output_names(interpreter.function())
 
     def run(inputs: Mapping[str, Array]) -> dict[str, Array]:
@@ -84,7 +84,8 @@ def _numpy(model: Model) -> Run:
     return run
 
 
-def _kept_node(op: Operation, operands: Sequence[Array], evaluation: Evaluation) -> list[Array]:
+def kept_node(op: Operation, operands: Sequence[Array], evaluation: Evaluation) -> list[Array]:
+    """The kernel of `onnx.node` for the interpreter."""
     from qdialect.backends.onnx import evaluate_node
 
     return evaluate_node(cast("NodeOp", op), operands, evaluation.ctx.blobs)

@@ -70,6 +70,14 @@ COMMANDS = {
                     "optional",
                     "N",
                 ),
+                Flag(
+                    ("check",),
+                    "before writing, compare with the original on N random inputs (default 2; 0: "
+                    "do not)",
+                    "value",
+                    "N",
+                ),
+                Flag(("input", "i"), "compare on these inputs instead", "value", "X.npz"),
                 Flag(("inline-weights",), "write the weights of an .mlir result into the text"),
                 Flag(("timing",), "say how long import, passes and export took"),
                 Flag(("quiet", "q"), "no summary"),

@@ -78,6 +78,13 @@ class OrtEngine:
         return dict(zip(self.outputs, results, strict=True))
 
 
+def has_integer_kernels(file: str | PathLike[str]) -> bool:
+    """Whether a model file has nodes that round in a runtime's own way."""
+    model = package("onnx").load(fspath(file), load_external_data=False)
+    kinds = {node.op_type for node in model.graph.node}
+    return any(kind.startswith("QLinear") or kind == "QGemm" for kind in kinds)
+
+
 def _reason(error: Exception) -> str:
     lines = [line for line in str(error).splitlines() if line.strip()]
     return lines[0] if lines else type(error).__name__

@@ -1,0 +1,387 @@
+"""`--check`: the optimized model against the original, before it is written.
+
+Both run on the same inputs, and each output must be as close as the rewrites that fired
+say (`rewrite.summary`): the same bits where all were exact, at most so many steps where
+they add up to that.  Where no bound is stated the difference is told and not judged.
+
+What is checked is what is written: the ONNX model, a QOperator one as its QDQ meaning, for
+integer kernels meet ties in another way than floats.  Exact rewrites keep the bits of a
+runtime that evaluates in floats too, so there ONNX Runtime (optimizations off) judges
+where it is installed; bounds are stated for exact arithmetic, so those the interpreter
+judges.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from math import inf, isfinite
+from time import monotonic
+from typing import TYPE_CHECKING, Any
+
+from xdsl.dialects.builtin import ModuleOp
+
+from qdialect.cli.divergence import Divergence, OutOfTime, first_divergence, interpreter
+from qdialect.cli.execution import main_function, open_engine, output_names
+from qdialect.cli.numerics_check import converted
+from qdialect.cli.samples import draw, suitable
+from qdialect.context import QContext
+from qdialect.errors import InputError, QError, Where
+from qdialect.interpreter import Difference, argument_names
+from qdialect.interpreter.compare import compare
+from qdialect.transforms.fold_interface import ROUNDING
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from qdialect.api import Form, Model
+    from qdialect.rewrite.remarks import OutputBound
+
+    Array = NDArray[Any]
+    Arrays = Mapping[str, Array]
+    Run = Callable[[Arrays], list[Array]]
+
+SECONDS = 20.0
+"""After so long no further sample is begun."""
+
+_EQUAL = Difference(0.0, 0.0, 0.0, inf, None)
+_USELESS = 1e9
+"""A bound that is larger says nothing of a quantized model."""
+_SLACK = 1 + 2.0**-20
+"""Bounds are sums of floats."""
+
+
+@dataclass(frozen=True)
+class OutputCheck:
+    """One output: what its rewrites allow (a distance in steps, or in real units if
+    `real`; infinite: no bound), and the largest difference that was seen."""
+
+    name: str
+    contract: str
+    allowed: float
+    real: bool
+    found: Difference
+
+    @property
+    def distance(self) -> float:
+        return self.found.max_abs if self.real else self.found.max_steps
+
+    @property
+    def holds(self) -> bool:
+        return self.found.is_equal or self.distance <= self.allowed * _SLACK
+
+    def __str__(self) -> str:
+        unit = "" if self.real else " steps"
+        text = f"output '{self.name}' differs by up to {self.distance:.4g}{unit} "
+        text += f"in {self.found.share_differing:.2%} of its elements"
+        if self.allowed < _USELESS:
+            return f"{text}; its rewrites ({self.contract}) allow {self.allowed:.4g}"
+        kind = "useful " if isfinite(self.allowed) else ""
+        return f"{text}; its rewrites ({self.contract}) state no {kind}bound, so this is not judged"
+
+
+@dataclass(frozen=True)
+class Checked:
+    """What was compared; `reason` says why not all that was wanted."""
+
+    wanted: int
+    samples: int
+    how: str
+    outputs: Sequence[OutputCheck] = ()
+    seconds: float = 0.0
+    reason: str = ""
+    notes: Sequence[str] = ()
+
+    def __str__(self) -> str:
+        if not self.samples:
+            return f"not checked: {self.reason}"
+        of = f" of {self.wanted}" if self.samples < self.wanted else ""
+        inputs = f"{self.samples}{of} {self.how}"
+        same = sum(output.found.is_equal for output in self.outputs)
+        lines = [
+            f"checked on {inputs}: {same} of {len(self.outputs)} outputs are the same bit for "
+            f"bit ({self.seconds:.1f} s{'; ' + self.reason if self.reason else ''})"
+        ]
+        lines += [str(output) for output in self.outputs if not output.found.is_equal]
+        return "\n  ".join([*lines, *self.notes])
+
+
+def check_optimized(
+    before: Model,
+    after: Model,
+    samples: int,
+    *,
+    inputs: Arrays | None = None,
+    form: Form | None = "qdq",
+    seconds: float = SECONDS,
+) -> Checked:
+    """Compare on `samples` random inputs, or on `inputs`; `form` is that of the ONNX model
+    that would be written (None: MLIR).
+
+    InputError (`outside-contract`) where the optimized model is further off than its
+    rewrites allow, or does not run where the original does.
+    """
+    wanted = samples if inputs is None else 1
+    try:
+        check = _Check(before, after, wanted, inputs, form, seconds)
+    except QError as error:  # several functions, none of which is the main one
+        return Checked(wanted, 0, "", reason=error.message)
+    return check.run()
+
+
+@dataclass
+class _Check:
+    before: Model
+    after: Model
+    wanted: int
+    inputs: Arrays | None
+    form: Form | None
+    seconds: float
+    notes: list[str] = field(default_factory=list[str])
+
+    def __post_init__(self) -> None:
+        self.began = monotonic()
+        self.until = self.began + self.seconds
+        self.first = main_function(self.before)
+        self.second = main_function(self.after)
+        bounds = self.after.ctx.remarks.outputs
+        own = [b for b in bounds if b.function == self.second.sym_name.data]
+        self.bounds: dict[int, OutputBound] = {bound.result: bound for bound in own}
+
+    # -- the models as they run -----------------------------------------------------------
+
+    @cached_property
+    def written(self) -> Any:
+        """The ONNX model as it would be written; None for MLIR."""
+        from qdialect.backends.onnx import export_model
+
+        if self.form is None:
+            return None
+        return export_model(self.after.module, self.after.ctx, form=self.form)
+
+    @cached_property
+    def meaning(self) -> tuple[QContext, ModuleOp]:
+        """The module that is judged: what was written, read again."""
+        from qdialect.frontends.onnx import import_model
+
+        if self.written is None:
+            return self.after.ctx, self.after.module
+        ctx = self.after.ctx.clone()
+        return ctx, import_model(self.written, ctx)
+
+    @property
+    def exact(self) -> bool:
+        return all(bound.contract == "exact" for bound in self.bounds.values())
+
+    @property
+    def same_interface(self) -> bool:
+        return self.first.function_type == self.second.function_type
+
+    def engines(self) -> list[tuple[str, Callable[[], tuple[Run, Run]]]]:
+        """What may judge, the preferred first."""
+        from qdialect.backends.onnx.kernels import installed_runtime
+
+        ours = ("in the reference interpreter", self.interpreted)
+        fits = self.exact and self.form is not None and self.same_interface
+        if not fits or installed_runtime() is None:
+            return [ours]
+        return [("in ONNX Runtime, its optimizations off", self.in_runtime), ours]
+
+    def interpreted(self) -> tuple[Run, Run]:
+        reference = interpreter(self.before.ctx, self.before.module, until=self.until)
+        other = interpreter(*self.meaning, until=self.until)
+        old, new = self.first.function_type, self.second.function_type
+        gives = list(zip(old.outputs.data, new.outputs.data, strict=True))
+
+        def run(inputs: Arrays) -> list[Array]:
+            results = other.run(self.given(inputs))
+            ctx = self.after.ctx
+            return [converted(ctx, y, b, a) for y, (a, b) in zip(results, gives, strict=True)]
+
+        return reference.run, run
+
+    def given(self, inputs: Arrays) -> dict[str, Array]:
+        """Inputs of the original as those of the optimized model, which may take codes."""
+        notes = self.second.arg_attrs or [None] * len(inputs)
+        old, new = self.first.function_type.inputs, self.second.function_type.inputs
+        pairs = zip(old.data, new.data, strict=True)
+        names = zip(argument_names(self.first), argument_names(self.second), strict=True)
+        return {
+            name: converted(
+                self.after.ctx,
+                inputs[own],
+                *types,
+                rounding=note.data.get(ROUNDING) if note else None,
+            )
+            for (own, name), types, note in zip(names, pairs, notes, strict=True)
+        }
+
+    def in_runtime(self) -> tuple[Run, Run]:
+        from qdialect.backends.onnx import OrtEngine, export_model
+        from qdialect.backends.onnx.engine import has_integer_kernels
+
+        reference = open_engine(self.before, "onnxruntime")
+        source = self.before.source
+        if source is not None and source.suffix == ".onnx" and has_integer_kernels(source):
+            meant = OrtEngine(export_model(self.before.module, self.before.ctx), optimize=False)
+            reference = meant.run
+        judged = self.written
+        if self.form != "qdq":
+            ctx, module = self.meaning
+            judged = export_model(module, ctx)
+        assert judged is not None
+        try:
+            engine = OrtEngine(judged, optimize=False)
+        except QError as error:
+            raise self.refused(error) from None
+        return lambda x: list(reference(x).values()), lambda x: list(engine.run(x).values())
+
+    # -- running ----------------------------------------------------------------------------
+
+    def run(self) -> Checked:
+        reasons: list[str] = []
+        _ = self.written  # what cannot be written is an error of its own
+        for how, build in self.engines():
+            try:
+                reference, other = build()
+                options = {} if self.inputs is not None else suitable(self.first, reference)
+            except OutOfTime:
+                reasons.append(f"one run takes more than {self.seconds:g} s {how}")
+            except QError as error:
+                if error.code == "outside-contract":
+                    raise
+                reasons.append(error.message)
+            else:
+                return self.compare(how, reference, other, options)
+        hint = "" if self.inputs is not None else "; --input gives inputs to check on"
+        why = f"the original does not run on these inputs ({reasons[0]}){hint}"
+        return Checked(self.wanted, 0, "", reason=why)
+
+    def compare(self, how: str, reference: Run, other: Run, options: dict[str, Any]) -> Checked:
+        worst = [_EQUAL] * len(output_names(self.first))
+        done, reason = 0, ""
+        for seed in range(self.wanted):
+            given = self.inputs if self.inputs is not None else draw(self.first, seed, **options)
+            try:
+                expected = reference(given)
+                got = self.results(other, given)
+            except OutOfTime:
+                break
+            if done == 0:
+                self.try_kernels(given, expected)
+            found = [
+                self.difference(i, a, b) for i, (a, b) in enumerate(zip(expected, got, strict=True))
+            ]
+            worst = [max(x, y, key=_size) for x, y in zip(worst, found, strict=True)]
+            outputs = self.judged(worst)
+            wrong = next((output for output in outputs if not output.holds), None)
+            if wrong is not None and not self.excused(reference, given, expected):
+                raise self.refusal(wrong, given)
+            done += 1
+            if monotonic() > self.until:
+                break
+        if done < self.wanted:
+            reason = f"time is up after {self.seconds:g} s"
+        kind = "given" if self.inputs is not None else "random"
+        inputs = f"{kind} input{'s' if self.wanted > 1 else ''} {how}"
+        spent = monotonic() - self.began
+        return Checked(self.wanted, done, inputs, self.judged(worst), spent, reason, self.notes)
+
+    def results(self, other: Run, given: Arrays) -> list[Array]:
+        try:
+            return other(given)
+        except QError as error:
+            raise self.refused(error) from None
+
+    def try_kernels(self, given: Arrays, expected: Sequence[Array]) -> None:
+        """Run the integer kernels themselves, if those are what is written."""
+        from qdialect.backends.onnx import OrtEngine
+        from qdialect.backends.onnx.kernels import installed_runtime
+
+        if self.form != "qoperator" or installed_runtime() is None or not self.same_interface:
+            return
+        assert self.written is not None
+        try:
+            got = OrtEngine(self.written, optimize=False).run(given).values()
+        except QError as error:
+            raise self.refused(error) from None
+        found = [
+            self.difference(i, a, b) for i, (a, b) in enumerate(zip(expected, got, strict=True))
+        ]
+        if any(not difference.is_equal for difference in found):
+            share = max(difference.share_differing for difference in found)
+            least = min(difference.sqnr_db for difference in found)
+            self.notes.append(
+                "this is the meaning of the integer kernels; as ONNX Runtime rounds in them, up "
+                f"to {share:.2%} of an output's elements differ ({least:.1f} dB)"
+            )
+
+    def difference(self, index: int, a: Array, b: Array) -> Difference:
+        import numpy as np
+
+        kind = self.first.function_type.outputs.data[index]
+        if not hasattr(a, "dtype") or a.dtype.kind not in "fiub":
+            same = bool(np.array_equal(a, b))
+            return _EQUAL if same else Difference(inf, inf, 1.0, -inf, ())
+        if a.shape != b.shape:
+            return Difference(inf, inf, 1.0, -inf, ())
+        return compare(a, b, kind)
+
+    def judged(self, worst: Sequence[Difference]) -> list[OutputCheck]:
+        outputs: list[OutputCheck] = []
+        for index, (name, found) in enumerate(zip(output_names(self.first), worst, strict=True)):
+            bound = self.bounds.get(index)
+            contract = bound.contract if bound is not None else "exact"
+            real = bound is not None and not isfinite(bound.steps)
+            allowed = 0.0 if bound is None else bound.real if real else bound.steps
+            outputs.append(OutputCheck(name, contract, allowed, real, found))
+        return outputs
+
+    # -- what went wrong --------------------------------------------------------------------
+
+    def excused(self, reference: Run, given: Arrays, expected: Sequence[Array]) -> bool:
+        """Whether the original does not answer the same twice."""
+        again = reference(given)
+        pairs = zip(expected, again, strict=True)
+        if all(self.difference(i, a, b).is_equal for i, (a, b) in enumerate(pairs)):
+            return False
+        self.notes.append("the original answers at random, so that is not judged")
+        return True
+
+    def refused(self, error: QError) -> InputError:
+        return InputError(
+            f"the optimized model does not run where the original does: {error.message}",
+            where=error.where or self.where(),
+            code="outside-contract",
+        )
+
+    def where(self, node: str | None = None) -> Where:
+        source = self.before.source
+        return Where(file=None if source is None else str(source), node=node)
+
+    def refusal(self, wrong: OutputCheck, given: Arrays) -> InputError:
+        until = monotonic() + self.seconds
+        found = first_divergence(
+            (self.before.ctx, self.before.module),
+            self.meaning,
+            (given, self.given(given)),
+            until=until,
+        )
+        return InputError(
+            f"the optimized model is outside its contract: {wrong}",
+            where=self.where(None if found is None else found.key),
+            code="outside-contract",
+            notes=(_first(found), "nothing was written; this is a defect of a pass or a plug-in"),
+        )
+
+
+def _first(found: Divergence | None) -> str:
+    if found is None:
+        return "no value that both models have differs in the reference interpreter"
+    by = f"{found.difference.max_steps:.4g} steps"
+    return f"the first value that differs is that of '{found.key}', by up to {by}"
+
+
+def _size(difference: Difference) -> tuple[bool, float, float]:
+    return not difference.is_equal, difference.max_steps, difference.max_abs

@@ -1,0 +1,225 @@
+"""`qopt optimize --check`: what is outside its contract is not written."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+import pytest
+from commands import Result, call, qopt
+from onnx import TensorProto, helper, numpy_helper
+from xdsl.context import Context
+from xdsl.dialects.builtin import ModuleOp
+
+import qdialect as qd
+from qdialect.cli.optimized_check import check_optimized
+from qdialect.dialects.nn import ClipOp, ReluOp
+from qdialect.errors import QError
+from qdialect.rewrite.remarks import OutputBound
+from qdialect.transforms.dce import Dce
+
+
+def run(*argv: object) -> Result:
+    return call(qopt, *(str(a) for a in argv))
+
+
+def quantized(
+    middle: list[tuple[str, list[str], str, dict[str, Any]]],
+    shape: list[int | str],
+    extra: dict[str, np.ndarray[Any, Any]] | None = None,
+) -> onnx.ModelProto:
+    """x, quantized, through float ops of `middle` with a pair of casts after each, to y."""
+    constants = {"s": np.array(0.1, np.float32), "z": np.array(100, np.uint8), **(extra or {})}
+    nodes: list[onnx.NodeProto] = []
+
+    def pair(source: str, result: str) -> None:
+        for kind, x, y in (
+            ("QuantizeLinear", source, f"{result}_q"),
+            ("DequantizeLinear", f"{result}_q", result),
+        ):
+            nodes.append(helper.make_node(kind, [x, "s", "z"], [y], name=y))
+
+    if "w" in constants:
+        nodes.append(helper.make_node("DequantizeLinear", ["w", "sw", "zw"], ["w_d"], name="w_d"))
+    pair("x", "x_d")
+    for kind, inputs, name, attributes in middle:
+        nodes.append(helper.make_node(kind, inputs, [name], name=name, **attributes))
+        pair(name, f"{name}_d")
+    last = nodes.pop()
+    nodes.append(helper.make_node(last.op_type, list(last.input), ["y"], name="y"))
+    graph = helper.make_graph(
+        nodes,
+        "net",
+        [helper.make_tensor_value_info("x", TensorProto.FLOAT, shape)],
+        [helper.make_tensor_value_info("y", TensorProto.FLOAT, list("abcd"))],
+        [numpy_helper.from_array(array, name) for name, array in constants.items()],
+    )
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 13)])
+    model.ir_version = 8
+    return model
+
+
+def conv_relu(shape: list[int | str]) -> onnx.ModelProto:
+    weight = np.random.default_rng(0).integers(-128, 128, (4, 3, 3, 3)).astype(np.int8)
+    scale, zero = np.array(0.005, np.float32), np.array(0, np.int8)
+    middle: list[tuple[str, list[str], str, dict[str, Any]]] = [
+        ("Conv", ["x_d", "w_d"], "conv", {}),
+        ("Relu", ["conv_d"], "relu", {}),
+    ]
+    return quantized(middle, shape, {"w": weight, "sw": scale, "zw": zero})
+
+
+@pytest.fixture
+def net(tmp_path: Path) -> Path:
+    path = tmp_path / "net.onnx"
+    onnx.save(conv_relu([1, 3, 8, 8]), path)
+    return path
+
+
+@pytest.fixture
+def broken(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A rewrite that is not one: clamps disappear, and nothing is said of it."""
+    sound = Dce.apply
+
+    def apply(self: Dce, ctx: Context, op: ModuleOp) -> None:
+        for inner in list(op.walk()):
+            if (
+                isinstance(inner, ReluOp | ClipOp)
+                and inner.results[0].type == inner.operands[0].type
+            ):
+                inner.results[0].replace_all_uses_with(inner.operands[0])
+        sound(self, ctx, op)
+
+    monkeypatch.setattr(Dce, "apply", apply)
+
+
+@pytest.mark.parametrize("form", ["qdq", "qoperator"])
+def test_a_sound_result_is_said_to_be_the_same(net: Path, tmp_path: Path, form: str) -> None:
+    result = run("optimize", net, "-o", tmp_path / "o.onnx", "--form", form)
+    assert result.code == 0, result.err
+    assert "checked on 2 random inputs in ONNX Runtime, its optimizations off: " in result.err
+    assert "1 of 1 outputs are the same bit for bit" in result.err
+
+
+@pytest.mark.parametrize("form", ["qdq", "qoperator"])
+@pytest.mark.usefixtures("broken")
+def test_a_broken_rewrite_is_caught(net: Path, tmp_path: Path, form: str) -> None:
+    out = tmp_path / "o.onnx"
+    result = run("optimize", net, "-o", out, "--form", form)
+    assert result.code == 1
+    assert "the optimized model is outside its contract: output 'y' differs by up to" in result.err
+    assert "(exact) allow 0" in result.err
+    assert f"{net}: node '" in result.err
+    assert "the first value that differs is that of '" in result.err
+    assert not out.exists()
+
+
+@pytest.mark.usefixtures("broken")
+def test_a_broken_rewrite_is_caught_in_text(net: Path, tmp_path: Path) -> None:
+    result = run("optimize", net, "-o", tmp_path / "o.mlir")
+    assert result.code == 1 and "outside its contract" in result.err
+    assert list(tmp_path.iterdir()) == [net]
+
+
+@pytest.mark.usefixtures("broken")
+def test_no_check_on_request(net: Path, tmp_path: Path) -> None:
+    result = run("optimize", net, "-o", tmp_path / "o.onnx", "--check=0")
+    assert result.code == 0 and "checked" not in result.err
+
+
+def test_given_inputs(net: Path, tmp_path: Path) -> None:
+    inputs = tmp_path / "x.npz"
+    np.savez(inputs, x=np.ones((1, 3, 8, 8), np.float32))
+    result = run("optimize", net, "-o", tmp_path / "o.onnx", "--input", inputs)
+    assert result.code == 0 and "checked on 1 given input in" in result.err
+    np.savez(inputs, z=np.ones((1, 3, 8, 8), np.float32))
+    result = run("optimize", net, "-o", tmp_path / "p.onnx", "--input", inputs)
+    assert result.code == 1 and "no input 'z'" in result.err
+    assert not (tmp_path / "p.onnx").exists()
+
+
+def test_open_extents_are_bound_to_what_runs(tmp_path: Path) -> None:
+    path = tmp_path / "open.onnx"
+    onnx.save(conv_relu(["batch", 3, "height", "width"]), path)
+    result = run("optimize", path, "-o", tmp_path / "o.onnx")
+    assert result.code == 0 and "1 of 1 outputs are the same" in result.err
+
+
+def test_a_model_that_does_not_run_is_not_said_to_be_checked(tmp_path: Path) -> None:
+    model = conv_relu([1, 3, 8, 8])
+    model.graph.node.append(helper.make_node("Nobody", ["y"], ["more"], domain="no.such"))
+    model.opset_import.append(helper.make_opsetid("no.such", 1))
+    model.graph.output.append(
+        helper.make_tensor_value_info("more", TensorProto.FLOAT, list("abcd"))
+    )
+    path = tmp_path / "custom.onnx"
+    onnx.save(model, path)
+    result = run("optimize", path, "-o", tmp_path / "o.onnx")
+    assert result.code == 0, result.err
+    assert "not checked: the original does not run" in result.err
+
+
+def test_integer_kernels_are_read_as_what_they_mean(net: Path, tmp_path: Path) -> None:
+    kernels = tmp_path / "kernels.onnx"
+    assert run("optimize", net, "-o", kernels, "--form=qoperator").code == 0
+    assert any(node.op_type == "QLinearConv" for node in onnx.load(kernels).graph.node)
+    result = run("optimize", kernels, "-o", tmp_path / "o.onnx")
+    assert result.code == 0 and "1 of 1 outputs are the same" in result.err
+
+
+def test_an_interface_of_codes(net: Path, tmp_path: Path) -> None:
+    result = run("optimize", net, "-o", tmp_path / "o.onnx", "--target=integer")
+    assert result.code == 0
+    assert "in the reference interpreter: 1 of 1 outputs are the same" in result.err
+
+
+def test_random_answers_are_not_judged(tmp_path: Path) -> None:
+    model = conv_relu([1, 3, 8, 8])
+    model.graph.node.append(helper.make_node("RandomNormalLike", ["y"], ["noise"]))
+    model.graph.output.append(
+        helper.make_tensor_value_info("noise", TensorProto.FLOAT, list("abcd"))
+    )
+    path = tmp_path / "random.onnx"
+    onnx.save(model, path)
+    result = run("optimize", path, "-o", tmp_path / "o.onnx")
+    assert result.code == 0 and "answers at random" in result.err
+
+
+def test_time_is_limited(net: Path) -> None:
+    model = qd.load(net)
+    checked = check_optimized(model, qd.optimize(model), 100, seconds=0.0)
+    assert checked.samples == 1 and "1 of 100 random inputs" in str(checked)
+    text = check_optimized(model, qd.optimize(model), 100, seconds=0.0, form=None)
+    assert text.samples == 0 and "one run takes more than 0 s" in str(text)
+
+
+@pytest.mark.parametrize(
+    ("allowed", "holds"), [(1.0, False), (200.0, True), (float("inf"), True), (1e60, True)]
+)
+def test_a_bound_is_what_is_judged(net: Path, allowed: float, holds: bool) -> None:
+    before, after = qd.load(net), qd.load(net)
+    for op in list(after.module.walk()):
+        if isinstance(op, ReluOp):
+            op.results[0].replace_all_uses_with(op.operands[0])
+    # `y` is dequantized, so the bound on it is in real units.
+    bound = OutputBound("main", 0, "bounded", float("inf"), allowed * 0.1, [], [])
+    symbol = next(op for op in after.module.ops).sym_name.data  # pyright: ignore
+    after.ctx.remarks.outputs = [OutputBound(symbol, *list(vars(bound).values())[1:])]
+    if holds:
+        text = str(qd.check(before, after))
+        assert ("not judged" in text) == (allowed > 1e9)
+    else:
+        with pytest.raises(QError) as caught:
+            qd.check(before, after)
+        assert caught.value.code == "outside-contract"
+        assert caught.value.where is not None and caught.value.where.node
+
+
+@pytest.mark.usefixtures("broken")
+def test_the_python_api_checks_on_request(net: Path) -> None:
+    model = qd.load(net)
+    qd.optimize(model)
+    with pytest.raises(QError, match="outside its contract"):
+        qd.optimize(model, check=1)
