@@ -106,6 +106,27 @@ def _from_light(name: str) -> Callable[[], onnx.ModelProto]:
     return load
 
 
+def _embeddings(name: str, frames: int = 16) -> Sampler:
+    """What the wake-word front-end makes of that many windows of sound, one after another."""
+
+    def sample(count: int, seed: int) -> list[Feeds]:
+        embed = ort.InferenceSession(_wake_word("embedding_model")().SerializeToString())
+        mel = ort.InferenceSession(_wake_word("melspectrogram")().SerializeToString())
+        random = np.random.default_rng(seed)
+        made: list[Feeds] = []
+        for _ in range(count):
+            heard = np.concatenate([samples.sound(random) for _ in range(2)])
+            (output,) = mel.run(None, {"input": heard[None]})
+            lines = np.asarray(output).reshape(-1, 32) / np.float32(10) + np.float32(2)
+            starts = np.linspace(0, len(lines) - 76, frames).astype(int)
+            windows = np.stack([lines[start : start + 76] for start in starts])[..., None]
+            (found,) = embed.run(None, {"input_1": windows.astype(np.float32)})
+            made.append({name: np.asarray(found).reshape(1, frames, -1)})
+        return made
+
+    return sample
+
+
 def _spectrograms(count: int, seed: int) -> list[Feeds]:
     """Windows of 76 frames of what the wake-word front-end makes of sound."""
     mel = ort.InferenceSession(_wake_word("melspectrogram")().SerializeToString())
@@ -133,6 +154,12 @@ def _light_source(name: str) -> Source:
     return Source(name, _from_light(name), {port: IMAGE}, samples.images(port))
 
 
+def _wake_head(file: str) -> Source:
+    port = "onnx::Flatten_0"
+    name = file.removesuffix("_v0.1").removeprefix("hey_")
+    return Source(name, _wake_word(file), {port: (1, 16, 96)}, _embeddings(port))
+
+
 SOURCES = {
     source.name: source
     for source in (
@@ -155,6 +182,7 @@ SOURCES = {
         Source(
             "wake-word", _wake_word("embedding_model"), {"input_1": (1, 76, 32, 1)}, _spectrograms
         ),
+        *map(_wake_head, ("alexa_v0.1", "hey_marvin_v0.1")),
         *map(
             _light_source, ("resnet50", "densenet121", "inception_v2", "shufflenet", "squeezenet")
         ),
@@ -203,7 +231,9 @@ class _Reader(CalibrationDataReader):
 
 def quantized_model(source: Source, config: Config, calibration: int = 64, seed: int = 1) -> Path:
     """The network in QDQ form, calibrated on `calibration` samples."""
-    path = CACHE / "models" / f"{source.name}.{config.name}.onnx"
+    plain = (calibration, seed) == (64, 1)
+    kind = config.name if plain else f"{config.name}.{calibration}.{seed}"
+    path = CACHE / "models" / f"{source.name}.{kind}.onnx"
     if path.exists():
         return path
     partial = path.with_suffix(".partial")

@@ -3,7 +3,8 @@
 The wheel ships their topologies; each weight there is one repeated number. Here they get
 seeded weights (He: variance 2 / fan-in), and each batch normalization the mean and variance
 that its input really has, so that activations keep their scale through the whole depth and
-quantization meets the ranges it would meet in a trained network.
+quantization meets the ranges it would meet in a trained network.  The last layer is scaled
+until the numbers that its softmax takes have the deviation of a trained network's.
 """
 
 # pyright: basic
@@ -19,6 +20,8 @@ from onnx import helper, numpy_helper, version_converter
 
 LIGHT = Path(onnx.__file__).parent / "backend" / "test" / "data" / "light"
 IMAGE = (1, 3, 224, 224)
+CLASS_DEVIATION = 2.5
+"""Of the 1 000 numbers that make up an image's classes, in networks trained on ImageNet."""
 
 Weights = dict[str, np.ndarray]
 
@@ -41,7 +44,28 @@ def light_net(name: str, opset: int, images: np.ndarray, seed: int = 0) -> onnx.
     model.ir_version = 8
     model = version_converter.convert_version(model, opset)
     _estimate_batch_norms(model, images)
+    _scale_classes(model, images)
     return model
+
+
+def _scale_classes(model: onnx.ModelProto, images: np.ndarray) -> None:
+    """Divide the last layer's weights and bias by what its results are too wide."""
+    last = [node for node in model.graph.node if node.op_type in ("Conv", "Gemm")][-1]
+    probe = onnx.ModelProto()
+    probe.CopyFrom(model)
+    del probe.graph.output[:]
+    probe.graph.output.append(
+        helper.make_tensor_value_info(last.output[0], onnx.TensorProto.FLOAT, None)
+    )
+    session = ort.InferenceSession(probe.SerializeToString(), providers=["CPUExecutionProvider"])
+    feeds = probe.graph.input[0].name
+    wide = np.mean(
+        [np.std(np.asarray(session.run(None, {feeds: image[None]})[0])) for image in images]
+    )
+    for tensor in model.graph.initializer:
+        if tensor.name in last.input[1:]:
+            scaled = numpy_helper.to_array(tensor) * np.float32(CLASS_DEVIATION / wide)
+            tensor.CopyFrom(numpy_helper.from_array(scaled, tensor.name))
 
 
 def _take_weights(graph: onnx.GraphProto) -> dict[str, tuple[int, ...]]:

@@ -102,6 +102,7 @@ def _recipe(args: Arguments, keys: frozenset[str]) -> Recipe:
             calibration=_method(args),
             percentile=_number(args, "percentile", 99.99),
             max_steps=_number(args, "max-steps", 16.0),
+            correct_bias=not args.switch("no-bias-correction"),
             keep_float=keys,
         )
     except ValueError as error:
@@ -128,13 +129,14 @@ def _number(args: Arguments, name: str, default: float) -> float:
 def _summary(result: Quantized, sensitive: int) -> str:
     text = result.coverage.summary()
     if result.trials:
-        rows = [("ranges of values", "of weights", "SQNR")]
+        rows = [("ranges of values", "of weights", "biases", "SQNR")]
         for trial in result.trials:
             name = trial.recipe.calibration
             if name == "percentile":
                 name += f" {trial.recipe.percentile:g}"
-            rows.append((name, trial.recipe.weight_ranges, f"{trial.sqnr:.1f} dB"))
-        text += table(rows, {2: True})
+            biases = "corrected" if trial.recipe.correct_bias else "as they are"
+            rows.append((name, trial.recipe.weight_ranges, biases, f"{trial.sqnr:.1f} dB"))
+        text += table(rows, {3: True})
     if result.ranking:
         rows = [("quantized alone", "SQNR")]
         rows += [(entry.key, f"{entry.sqnr:.1f} dB") for entry in result.ranking[: sensitive + 5]]

@@ -21,6 +21,7 @@ from qdialect.transforms.pipelines import PREPARATION, optimize_pipeline
 
 if TYPE_CHECKING:
     from qdialect.context import QContext
+    from qdialect.quantization.bias_correction import BiasCorrection
     from qdialect.quantization.search import Arrays, OpenRun, Trial
     from qdialect.quantization.sensitivity import Sensitivity
 
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
 
 SENSITIVITY_SAMPLES = 4
 SEARCH_SAMPLES = 32
+CORRECTION_SAMPLES = 16
 
 
 @dataclass(frozen=True)
@@ -38,6 +40,12 @@ class Quantized:
     coverage: Coverage
     ranking: Sequence[Sensitivity] = ()
     trials: Sequence[Trial] = ()
+
+
+def _spread(count: int, most: int) -> Sequence[int]:
+    """At most that many of the first `count` numbers, evenly spread."""
+    most = min(most, count)
+    return [number * count // most for number in range(most)]
 
 
 def _unwatched(numbers: Iterable[int], total: int) -> Iterable[int]:
@@ -68,7 +76,10 @@ class Quantization:
         if self.data is None and (self.profile is None or keep_sensitive):
             what = "data" if keep_sensitive else "data or a profile"
             raise UsageError(f"{what} to calibrate on is missing", code="missing-data")
-        profile = self.profile or self._calibrated()
+        if self.profile is None:
+            profile, tried = self._calibrated()
+        else:
+            profile = tried = self.profile
         if profile.digest != model_digest(self.model.module, self.model.ctx):
             raise InputError(
                 f"the profile is of another model ({profile.digest})",
@@ -79,14 +90,19 @@ class Quantization:
         trials: Sequence[Trial] = ()
         ranking: Sequence[Sensitivity] = ()
         if self.search and self.data is not None:
-            trials = self._trials(prepared, profile)
+            trials = self._trials(prepared, tried)
             recipe = trials[0].recipe
         if keep_sensitive:
             ranking = self._ranking(prepared, profile, recipe)
             keys = {entry.key for entry in ranking[:keep_sensitive]}
             recipe = replace(recipe, keep_float=recipe.keep_float | keys)
         coverage = apply_profile(
-            prepared.module, prepared.ctx, profile, recipe, require_all=self.require_all
+            prepared.module,
+            prepared.ctx,
+            profile,
+            recipe,
+            require_all=self.require_all,
+            correct=self._correction(),
         )
         told = prepared.ctx.remarks.remarks
         optimized = run_passes(
@@ -103,18 +119,28 @@ class Quantization:
             return self.engine
         return "onnxruntime" if find_spec("onnxruntime") else "numpy"
 
-    def _calibrated(self) -> Profile:
+    def _calibrated(self) -> tuple[Profile, Profile]:
+        """The profile of all the data, and one that has not seen what ways are tried on."""
         assert self.data is not None
         data = open_data(self.model, self.data, self.whole_files)
+        held: Sequence[int] = ()
+        if self.search and len(data) > 1:
+            held = self._held(len(data))
+        rest = [number for number in range(len(data)) if number not in set(held)]
         start = new_profile(self.model, Settings(self._engine()))
-        return calibrate(self.model, data, start, range(len(data)), watch=self.watch)
+        part = calibrate(self.model, data, start, rest, watch=self.watch)
+        if not held:
+            return part, part
+        return calibrate(self.model, data, part, held, watch=self.watch), part
 
-    def _samples(self, limit: int) -> list[Arrays]:
-        """Some samples of the data, evenly spread."""
+    def _held(self, count: int) -> Sequence[int]:
+        """Which of the samples ways are tried on: a third."""
+        return _spread(count, min(SEARCH_SAMPLES, (count + 2) // 3))
+
+    def _samples(self, numbers: Callable[[int], Sequence[int]]) -> list[Arrays]:
         assert self.data is not None
         data = open_data(self.model, self.data, self.whole_files)
-        count = min(len(data), limit)
-        return list(data.read([number * len(data) // count for number in range(count)]))
+        return list(data.read(numbers(len(data))))
 
     def _runner(self, ctx: QContext) -> OpenRun:
         from qdialect.cli.execution import open_engine
@@ -125,6 +151,19 @@ class Quantization:
     def _watch(self, numbers: Iterable[int]) -> Iterable[int]:
         return self.watch(numbers, len(cast("Sequence[int]", numbers)))
 
+    def _correction(self) -> BiasCorrection | None:
+        """What corrects biases, on data that nothing is tried on where there is other."""
+        if self.data is None or not self.recipe.correct_bias:
+            return None
+        from qdialect.quantization.bias_correction import BiasCorrection
+
+        def others(count: int) -> Sequence[int]:
+            held = set(self._held(count))
+            rest = [number for number in range(count) if number not in held]
+            return [rest[number] for number in _spread(len(rest), CORRECTION_SAMPLES)] or [0]
+
+        return BiasCorrection(self._samples(others), self._engine())
+
     def _trials(self, prepared: Model, profile: Profile) -> Sequence[Trial]:
         from qdialect.quantization.search import best_recipe
 
@@ -133,8 +172,9 @@ class Quantization:
             prepared.ctx,
             profile,
             self.recipe,
-            self._samples(SEARCH_SAMPLES),
+            self._samples(self._held),
             self._runner(prepared.ctx),
+            self._correction(),
             self._watch,
         )
 
@@ -146,7 +186,7 @@ class Quantization:
             prepared.ctx,
             profile,
             recipe,
-            self._samples(SENSITIVITY_SAMPLES),
+            self._samples(lambda count: _spread(count, SENSITIVITY_SAMPLES)),
             self._runner(prepared.ctx),
             self._watch,
         )

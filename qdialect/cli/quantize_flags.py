@@ -67,6 +67,7 @@ QUANTIZE_COMMAND = Command(
             "value",
             "K",
         ),
+        Flag(("no-bias-correction",), "leave biases as they are"),
         Flag(("require-all",), "an op left float is an error"),
         Flag(
             ("numerics",),

@@ -22,6 +22,7 @@ becomes
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
@@ -41,7 +42,7 @@ from qdialect.profile.instrument import model_digest
 from qdialect.profile.record import Profile
 from qdialect.quantization.coverage import Coverage, left_float
 from qdialect.quantization.emission import emit
-from qdialect.quantization.grids import assign
+from qdialect.quantization.grids import Grids, assign
 from qdialect.quantization.recipe import Recipe
 from qdialect.quantization.selection import Selection, select
 from qdialect.quantization.values import Values, op_keys
@@ -50,6 +51,10 @@ from qdialect.rewrite.remarks import Remark, key_text, location_text
 if TYPE_CHECKING:
     from qdialect.profile.ranges import Method
     from qdialect.profile.scheme import Symmetry
+
+
+Correct = Callable[[Selection, Grids], None]
+"""Changes constants before they are written."""
 
 
 @dataclass(frozen=True)
@@ -88,7 +93,7 @@ class ApplyProfile(ModulePass):
             self.percentile,
             self.weight_ranges,
             self.max_steps,
-            frozenset(self.keep_float),
+            keep_float=frozenset(self.keep_float),
         )
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
@@ -107,8 +112,11 @@ def apply_profile(
     recipe: Recipe,
     *,
     require_all: bool = False,
+    correct: Correct | None = None,
 ) -> Coverage:
     """Quantize `module` in place; what was left float, and why, is in the remarks too.
+
+    `correct` is what corrects biases, if the recipe wants that.
 
     InputError (`not-all-quantized`) for an op left float with `require_all`, and for a
     key to keep float that the model does not have.
@@ -129,6 +137,8 @@ def apply_profile(
     if require_all and (left or stale):
         raise not_all_quantized(coverage, function)
     _remark(selection, ctx, coverage)
+    if correct is not None and recipe.correct_bias:
+        correct(selection, grids)
     emit(selection, grids)
     return coverage
 

@@ -49,6 +49,15 @@ class Constant:
     codes: NDArray[Any]
     qparams: QParams
 
+    def real(self) -> NDArray[np.float64]:
+        """The numbers that the codes name."""
+        scales, zeros = self.qparams.scale_array(), self.qparams.zero_point_array()
+        shape = [1] * self.codes.ndim
+        if (axis := self.qparams.axis) is not None:
+            shape[axis] = -1
+        codes = self.codes.astype(np.float64)
+        return (codes - zeros.reshape(shape)) * scales.reshape(shape)
+
 
 @dataclass
 class Grids:
@@ -172,10 +181,12 @@ class _Assignment:
         array = self._array(op.operands[acc.lhs])
         if array is not None:
             return self._left(op, acc, array)
-        reach = [_reach(self.grids.qparams[op.operands[n]]) for n in (acc.lhs, acc.rhs)]
+        reaches = [reach(self.grids.qparams[op.operands[n]]) for n in (acc.lhs, acc.rhs)]
         depth = acc.depth(op)
-        if depth != DYNAMIC and depth * reach[0] * reach[1] > _ACCUMULATOR:
-            return Refusal("grid", f"{depth} products of {reach[0]} * {reach[1]} exceed 32 bits")
+        if depth != DYNAMIC and depth * reaches[0] * reaches[1] > _ACCUMULATOR:
+            return Refusal(
+                "grid", f"{depth} products of {reaches[0]} * {reaches[1]} exceed 32 bits"
+            )
         return None
 
     def _weights(
@@ -203,7 +214,7 @@ class _Assignment:
         if bias is not None and not np.isfinite(bias).all():
             return Refusal("grid", "the bias is not finite")
         expressed, storage = runtime.expressed, Storage.of(self.recipe.weights)
-        sums = Sums(runtime.scale, _reach(runtime), bias)
+        sums = Sums(runtime.scale, reach(runtime), bias)
         try:
             found = weight_scales(
                 rows, storage, sums, self.recipe.weight_ranges == "mse", expressed
@@ -223,27 +234,9 @@ class _Assignment:
         self.grids.constants[op, acc.rhs] = Constant(_stored(codes, params), params)
         if bias is not None:
             assert acc.bias is not None
-            self._bias(op, acc, bias, runtime.scale, scales, expressed)
+            params = bias_qparams(op, acc, runtime, scales)
+            self.grids.constants[op, acc.bias] = Constant(bias_codes(bias, params), params)
         return None
-
-    def _bias(
-        self,
-        op: Operation,
-        acc: Accumulator,
-        bias: NDArray[np.float64],
-        step: float,
-        scales: Sequence[float],
-        expressed: str,
-    ) -> None:
-        assert acc.bias is not None
-        products = [round_to_format(step * scale, expressed) for scale in scales]
-        if len(products) == 1:
-            params = QParams.per_tensor(Storage.of("i32"), products[0], 0, expressed)
-        else:
-            products *= acc.repeats(op)
-            params = QParams.per_axis(Storage.of("i32"), 0, products, None, expressed)
-        codes = np.clip(np.rint(bias / np.array(products)), -_ACCUMULATOR, _ACCUMULATOR)
-        self.grids.constants[op, acc.bias] = Constant(_stored(codes, params), params)
 
     def _left(self, op: Operation, acc: Accumulator, array: NDArray[np.float64]) -> Refusal | None:
         """A constant on the left side has one scale."""
@@ -254,7 +247,7 @@ class _Assignment:
         rows = array.reshape(1, -1)
         depth = max(acc.depth(op), 1)
         largest = (storage.max - storage.min) // 2
-        if depth * largest * _reach(runtime) > _ACCUMULATOR:
+        if depth * largest * reach(runtime) > _ACCUMULATOR:
             return Refusal("grid", f"{depth} products exceed 32 bits")
         found = weight_scales(rows, storage, Sums(runtime.scale, 0), True, runtime.expressed)
         scale = round_to_format(found.scales[0], runtime.expressed)
@@ -292,7 +285,24 @@ class _Assignment:
         return Refusal("target", f"{self.session.target.name}: {reason}") if reason else None
 
 
-def _reach(params: QParams) -> int:
+def bias_qparams(
+    op: Operation, acc: Accumulator, runtime: QParams, scales: Sequence[float]
+) -> QParams:
+    """i32 on the scale of the products, for weights on `scales`."""
+    products = [round_to_format(runtime.scale * scale, runtime.expressed) for scale in scales]
+    if len(products) == 1:
+        return QParams.per_tensor(Storage.of("i32"), products[0], 0, runtime.expressed)
+    products *= acc.repeats(op)
+    return QParams.per_axis(Storage.of("i32"), 0, products, None, runtime.expressed)
+
+
+def bias_codes(bias: NDArray[np.float64], params: QParams) -> NDArray[Any]:
+    """The codes of a bias."""
+    codes = np.rint(bias / params.scale_array().reshape(-1))
+    return _stored(np.clip(codes, -_ACCUMULATOR, _ACCUMULATOR), params)
+
+
+def reach(params: QParams) -> int:
     """The largest |q - z|."""
     zero = params.zero_point
     return max(params.storage.max - zero, zero - params.storage.min)

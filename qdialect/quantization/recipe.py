@@ -18,6 +18,7 @@ class Recipe:
 
     `max_steps`: an op that may turn one step of an operand into more steps of its result
     than this amplifies errors, and stays float (log, sqrt, a division, a steep softmax).
+    `correct_bias`: where there is data (`bias_correction`).
     """
 
     activations: str = "u8"
@@ -28,6 +29,7 @@ class Recipe:
     percentile: float = 99.99
     weight_ranges: str = "mse"
     max_steps: float = 16.0
+    correct_bias: bool = True
     keep_float: frozenset[str] = field(default_factory=frozenset[str])
 
     def __post_init__(self) -> None:

@@ -3,9 +3,17 @@
 How much of a tail may be clipped is a matter of what the layers behind do with it, which no
 statistic of one tensor knows: of two trained networks one is 4 dB nearer to its float model
 with ranges of least squared error, the other 10 dB with the whole ranges.  So some ways are
-tried on a part of the calibration data.  What counts is the mean over samples of the SQNR in
-dB, since a sum of squares over all samples is that of the few worst ones, and says little of
-other data.  Of ways within `MARGIN` of the best the plainest is taken.
+tried on a part of the calibration data.
+
+What counts is the mean over samples of the SQNR in dB, since a sum of squares over all
+samples is that of the few worst ones, and says little of other data.  More than `ENOUGH` dB
+of one sample is no better than that: it is a class that is certain anyway.  For the same
+reason what a steep last op (a softmax, a sigmoid) is applied to counts as much as what it
+makes of it.
+
+The plainest way is the safe one: another is taken if it is better by more than `DOUBT`
+standard errors of the gain over the samples, the best of those.  Biases are corrected in all
+of them; the one taken is tried without that too.
 """
 
 from __future__ import annotations
@@ -15,15 +23,21 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from xdsl.dialects.builtin import ModuleOp
+from xdsl.dialects.builtin import FunctionType, ModuleOp
+from xdsl.dialects.func import FuncOp, ReturnOp
+from xdsl.ir import Operation, SSAValue
 
 from qdialect.context import QContext
+from qdialect.dialects.onnx import DIMS, RESULT_NAMES, string_list, strings
+from qdialect.interpreter import Interpreter
 from qdialect.profile.record import Profile
-from qdialect.quantization.apply_profile import apply_profile
+from qdialect.quantization.apply_profile import Correct, apply_profile
 from qdialect.quantization.recipe import Recipe
+from qdialect.quantization.selection import select
+from qdialect.quantization.values import Values, float_value
 
-MARGIN = 1.0
-_MOST = 120.0
+ENOUGH = 60.0
+DOUBT = 2.0
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -35,7 +49,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Trial:
-    """A recipe that was tried, and what it gave: mean dB over samples."""
+    """A recipe that was tried, and what it gave: mean dB over samples and values."""
 
     recipe: Recipe
     sqnr: float
@@ -61,23 +75,108 @@ def best_recipe(
     recipe: Recipe,
     samples: Sequence[Arrays],
     open_run: OpenRun,
+    correct: Correct | None = None,
     watch: Callable[[Iterable[int]], Iterable[int]] = lambda numbers: numbers,
 ) -> list[Trial]:
     """The candidates: the one to take, then the others by what they gave."""
-    run = open_run(module)
+    places = steep_ends(module, ctx, profile, recipe)
+    plain = module.clone()
+    _return_operands(_at(plain, places, ctx), ctx)
+    run = open_run(plain)
     wanted = [run(sample) for sample in samples]
-    choices, found = candidates(recipe), list[Trial]()
-    for number in watch(range(len(choices))):
+
+    def tried(choice: Recipe) -> list[float]:
         clone, session = module.clone(), ctx.clone()
-        apply_profile(clone, session, profile, choices[number])
+        ends = _at(clone, places, ctx)
+        apply_profile(clone, session, profile, choice, correct=correct)
+        _return_operands(ends, ctx)
         quantized = open_run(clone)
-        each = [sqnr([a], [quantized(s)]) for a, s in zip(wanted, samples, strict=True)]
-        mean = sum(min(value, _MOST) for value in each) / len(each)
-        found.append(Trial(choices[number], mean))
-    best = max(trial.sqnr for trial in found)
-    taken = next(trial for trial in found if trial.sqnr >= best - MARGIN)
-    rest = sorted((trial for trial in found if trial is not taken), key=lambda t: -t.sqnr)
-    return [taken, *rest]
+        return [score(a, quantized(s)) for a, s in zip(wanted, samples, strict=True)]
+
+    choices = candidates(recipe)
+    each = [tried(choices[number]) for number in watch(range(len(choices)))]
+    trials = [_trial(choice, found) for choice, found in zip(choices, each, strict=True)]
+    better = [trial for trial, found in zip(trials, each, strict=True) if surely(each[0], found)]
+    taken = max(better, key=lambda trial: trial.sqnr, default=trials[0])
+    if correct is not None and recipe.correct_bias:
+        other = replace(taken.recipe, correct_bias=False)
+        trials.append(_trial(other, tried(other)))
+        if trials[-1].sqnr > taken.sqnr:
+            taken = trials[-1]
+    return [taken, *sorted((t for t in trials if t is not taken), key=lambda t: -t.sqnr)]
+
+
+def _trial(recipe: Recipe, found: Sequence[float]) -> Trial:
+    return Trial(recipe, sum(found) / len(found))
+
+
+def surely(plain: Sequence[float], other: Sequence[float]) -> bool:
+    """Whether the second is above the first by more than the samples leave in doubt."""
+    gains = [b - a for a, b in zip(plain, other, strict=True)]
+    count, mean = len(gains), sum(gains) / len(gains)
+    if count < 2:
+        return False
+    error = math.sqrt(sum((gain - mean) ** 2 for gain in gains) / (count - 1) / count)
+    return mean > DOUBT * error and mean > 0
+
+
+def score(wanted: Arrays, got: Arrays) -> float:
+    """The mean over the float values of one sample of the SQNR in dB."""
+    each = [
+        min(sqnr([{name: array}], [got]), ENOUGH)
+        for name, array in wanted.items()
+        if array.dtype.kind == "f"
+    ]
+    return sum(each) / len(each) if each else ENOUGH
+
+
+def steep_ends(module: ModuleOp, ctx: QContext, profile: Profile, recipe: Recipe) -> list[int]:
+    """The ops, by number, that stay float as they amplify, and whose only results are those
+    of the model, perhaps moved."""
+    values = Values(Interpreter(ctx, module).function(), ctx, profile, recipe)
+    left = select(values).left
+    ops = list(values.block.ops)
+    numbers = {op: number for number, op in enumerate(ops)}
+    found: set[int] = set()
+    last = ops[-1]
+    assert isinstance(last, ReturnOp)
+    for value in last.operands:
+        owner = value.owner
+        while isinstance(owner, Operation) and (behavior := ctx.behaviors.get(owner)) is not None:
+            if not float_value(owner.operands[0] if owner.operands else value):
+                break
+            if not behavior.commutes or len(owner.operands) > 1:
+                if owner in left and left[owner].code == "amplifies":
+                    found.add(numbers[owner])
+                break
+            owner = owner.operands[0].owner
+    return sorted(found)
+
+
+def _at(module: ModuleOp, places: Sequence[int], ctx: QContext) -> list[Operation]:
+    ops = list(Interpreter(ctx, module).function().body.block.ops)
+    return [ops[place] for place in places]
+
+
+def _return_operands(ends: Sequence[Operation], ctx: QContext) -> None:
+    """Make the function of some ops also return what their first operands are."""
+    for end in ends:
+        function = end.parent_op()
+        assert isinstance(function, FuncOp)
+        _append_result(function, end.operands[0])
+
+
+def _append_result(function: FuncOp, value: SSAValue) -> None:
+    last = function.body.block.last_op
+    assert isinstance(last, ReturnOp)
+    last.operands = [*last.operands, value]
+    old = function.function_type
+    function.function_type = FunctionType.from_lists(list(old.inputs), [*old.outputs, value.type])
+    function.res_attrs = None
+    function.attributes.pop(DIMS, None)
+    if names := string_list(function.attributes.get(RESULT_NAMES)):
+        more = f"{names[-1]} and operand {len(names)}"
+        function.attributes[RESULT_NAMES] = strings([*names, more])
 
 
 def sqnr(wanted: Sequence[Arrays], got: Sequence[Arrays]) -> float:

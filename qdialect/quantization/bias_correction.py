@@ -1,0 +1,149 @@
+"""Bias correction: what rounded weights do to the mean of a result goes into the bias.
+
+With W' the weights that the codes name, a contraction makes an error of
+
+    (W' - W) x,   of mean (W' - W) E[x] for each channel,
+
+which is not zero where the x are not (behind a relu) or the products few (depthwise).  It
+is measured: the float model gets a second contraction beside each, of the same operand with
+W' - W, run on some samples.  The bias is lessened by its mean.  Padding, groups and strides
+need no care of their own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.ir import Operation
+
+from qdialect.behaviors import Accumulator
+from qdialect.context import QContext
+from qdialect.dialects.nn import constant_array, constant_of, make_constant
+from qdialect.dialects.quant import element_type
+from qdialect.interpreter import Interpreter
+from qdialect.profile.engines import open_engine
+from qdialect.profile.instrument import Instrumented, Observed
+from qdialect.quantization.grids import Constant, Grids, bias_codes, bias_qparams, reach
+from qdialect.quantization.selection import Selection
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    Array = NDArray[np.float64]
+    Arrays = Mapping[str, NDArray[Any]]
+
+
+_LIMIT = 2**31
+
+
+@dataclass
+class BiasCorrection:
+    """Measures and corrects, with the samples and the engine to measure with."""
+
+    samples: Sequence[Arrays]
+    engine: str
+
+    def __call__(self, selection: Selection, grids: Grids) -> None:
+        """Correct the biases in `grids`; ops without a bias get one."""
+        found = self._errors(selection, grids)
+        if not found:
+            return
+        for op, shift in self._shifts(selection, found).items():
+            _correct(op, found[op][0], shift, selection, grids)
+
+    def _errors(
+        self, selection: Selection, grids: Grids
+    ) -> dict[Operation, tuple[Accumulator, Array]]:
+        """W' - W of every contraction that may have a bias."""
+        found: dict[Operation, tuple[Accumulator, Array]] = {}
+        for op, behavior in selection.ops.items():
+            acc = behavior.accumulator
+            if acc is None or acc.bias is None or (op, acc.rhs) not in grids.constants:
+                continue
+            if acc.bias < len(op.operands) and (op, acc.bias) not in grids.constants:
+                continue
+            constant = constant_of(op.operands[acc.rhs])
+            assert constant is not None
+            real = constant_array(constant, selection.values.ctx.blobs).astype(np.float64)
+            error = grids.constants[op, acc.rhs].real() - real
+            if error.any():
+                found[op] = acc, error
+        return found
+
+    def _shifts(
+        self, selection: Selection, found: Mapping[Operation, tuple[Accumulator, Array]]
+    ) -> dict[Operation, Array]:
+        """The mean of (W' - W) x by channel."""
+        ctx = selection.values.ctx
+        module = selection.values.function.parent_op()
+        assert isinstance(module, ModuleOp)
+        clone = module.clone()
+        function = Interpreter(ctx, clone).function()
+        plan = Instrumented(clone, function)
+        twins = dict(zip(selection.values.block.ops, list(function.body.block.ops), strict=True))
+        for number, (op, (acc, error)) in enumerate(found.items()):
+            plan.observed.append(Observed((str(number),), _beside(twins[op], acc, error, ctx)))
+        engine = open_engine(self.engine, plan, ctx)
+        ops = list(found)
+        sums = {op: np.zeros(0) for op in ops}
+        for sample in self.samples:
+            for (key,), array in engine.run(sample):
+                op = ops[int(key)]
+                channels = np.moveaxis(array, found[op][0].result_axis(op), 0)
+                mean = channels.reshape(len(channels), -1).mean(axis=1, dtype=np.float64)
+                sums[op] = mean if not sums[op].size else sums[op] + mean
+        return {op: total / len(self.samples) for op, total in sums.items()}
+
+
+def _beside(twin: Operation, acc: Accumulator, error: Array, ctx: QContext) -> Any:
+    """The result of the op without bias and with other weights."""
+    constant = make_constant(
+        error.astype(np.float32), element_type(twin.operands[acc.rhs].type), ctx.blobs
+    )
+    operands = [v for n, v in enumerate(twin.operands) if n != acc.bias]
+    operands[acc.rhs] = constant.result
+    made = type(twin).create(
+        operands=operands,
+        result_types=[result.type for result in twin.results],
+        properties=dict(twin.properties),
+    )
+    block = twin.parent
+    assert block is not None
+    block.insert_ops_after([constant, made], twin)
+    return made.results[0]
+
+
+def _correct(
+    op: Operation, acc: Accumulator, shift: Array, selection: Selection, grids: Grids
+) -> None:
+    """Take the shift from the bias of an op, as far as sums keep their 32 bits."""
+    assert acc.bias is not None
+    weights = grids.constants[op, acc.rhs]
+    runtime = grids.qparams[op.operands[acc.lhs]]
+    ctx = selection.values.ctx
+    if acc.bias < len(op.operands):
+        constant = constant_of(op.operands[acc.bias])
+        assert constant is not None
+        bias = constant_array(constant, ctx.blobs).astype(np.float64)
+    else:
+        bias = np.zeros(len(shift))
+    params = bias_qparams(op, acc, runtime, weights.qparams.scale_list())
+    codes = np.abs(np.moveaxis(weights.real(), acc.rhs_axis(op), 0))
+    # Sums of the channels of all groups together: more than those of each.
+    sums = np.tile(codes.reshape(len(codes), -1).sum(axis=1), len(shift) // len(codes))
+    largest = sums * runtime.scale * reach(runtime) + np.abs(bias - shift)
+    fits = largest < (_LIMIT - 2) * params.scale_array().reshape(-1)
+    corrected = np.where(fits, bias - shift, bias)
+    if acc.bias == len(op.operands):
+        element = element_type(op.results[0].type)
+        made = make_constant(np.zeros(len(shift), np.float32), element, ctx.blobs)
+        made.location = op.location
+        block = op.parent
+        assert block is not None
+        block.insert_op_before(made, op)
+        op.operands = [*op.operands, made.result]
+    grids.constants[op, acc.bias] = Constant(bias_codes(corrected, params), params)
