@@ -2,26 +2,77 @@
 
 Knows neither models nor engines. A sample counts as a whole or not at all, so that a run
 that is interrupted leaves a profile of the samples it finished.
+
+Small values of many samples are counted together, as counting has a fixed price.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from qdialect.errors import InputError
-from qdialect.profile.record import Entry, Profile, Settings
-from qdialect.profile.sketch import Sketch, observe, observe_rows
+from qdialect.profile.record import (
+    LAST_SAMPLES,
+    Entry,
+    Profile,
+    Settings,
+    check_channels,
+    join_intervals,
+)
+from qdialect.profile.sketch import CODE_SHIFT, HUGE, Sketch, observe_rows
+from qdialect.profile.tally import Tally
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+_SMALL = 1 << 15
+"""Values of fewer elements wait, as bin codes, to be counted with those of other samples."""
+_WAITING = 1 << 22
+"""How many bin codes may wait."""
 _PENDING = 16
 
 Observation = tuple[Sequence[str], "NDArray[Any]"]
 """The keys of a value and what it was."""
+
+
+@dataclass
+class _Value:
+    """What goes under some keys: counts, channels, extremes by sample, codes that wait."""
+
+    keys: tuple[str, ...]
+    tally: Tally = field(default_factory=Tally)
+    channels: list[Sketch] = field(default_factory=list[Sketch])
+    extremes: dict[int, tuple[float, float]] = field(default_factory=dict[int, tuple[float, float]])
+    codes: list[NDArray[np.uint16]] = field(default_factory=list["NDArray[np.uint16]"])
+    low: float = math.inf
+    high: float = -math.inf
+
+    def count(self) -> None:
+        """Count the codes that wait."""
+        if self.codes:
+            self.tally.add_codes(np.concatenate(self.codes), 0, self.low, self.high)
+            self.codes = []
+            self.low, self.high = math.inf, -math.inf
+
+    def entry(self) -> Entry:
+        """The statistics, in full."""
+        self.count()
+        channels = self.merged_channels()
+        return Entry(self.tally.sketch(), channels[0] if channels else None, self.extremes)
+
+    def merged_channels(self) -> list[Sketch]:
+        """All channels as one sketch, if there are any."""
+        while len(self.channels) > 1:
+            # Pairs of equal size: the work does not grow with what is already there.
+            pairs = zip(self.channels[::2], self.channels[1::2], strict=False)
+            odd = self.channels[-1:] if len(self.channels) % 2 else []
+            self.channels = [a.merge(b) for a, b in pairs] + odd
+        return self.channels
 
 
 class Collector:
@@ -29,7 +80,9 @@ class Collector:
 
     def __init__(self, start: Profile) -> None:
         self._profile = start
-        self._pending: list[Profile] = []
+        self._values: dict[tuple[str, ...], _Value] = {}
+        self._samples: list[int] = []
+        self._waiting = 0
 
     def add(self, index: int, observations: Iterable[Observation]) -> None:
         """Sample number `index` of the whole data set: every key once.
@@ -37,35 +90,105 @@ class Collector:
         InputError if the sample was counted before, or its channels are not those of
         other samples.
         """
-        if any(start <= index < end for start, end in self._profile.samples):
+        done = self._profile.samples
+        if index in self._samples or any(start <= index < end for start, end in done):
             raise InputError(f"sample {index} would count twice", code="samples-overlap")
-        settings, entries = self._profile.settings, dict[str, Entry]()
+        settings = self._profile.settings
+        small: list[tuple[tuple[str, ...], NDArray[np.float32]]] = []
+        large: list[tuple[tuple[str, ...], Tally, tuple[float, float]]] = []
+        rows: list[tuple[tuple[str, ...], Sketch]] = []
         for keys, array in observations:
-            entry = observe_sample(index, array, settings)
-            entries.update((key, entry) for key in keys)
-        sample = Profile(self._profile.digest, settings, ((index, index + 1),), entries)
-        self._pending.append(sample)
-        if len(self._pending) == _PENDING:
+            keys, vector = tuple(keys), _as_vector(array)
+            if 0 < len(vector) < _SMALL:
+                small.append((keys, vector))
+            else:
+                tally = Tally()
+                large.append((keys, tally, tally.add(vector)))
+            channels = _channels(array, settings)
+            if channels is not None:
+                rows.append((keys, self._fitting(keys, channels)))
+        # From here on nothing fails, and the sample counts.
+        self._samples.append(index)
+        for keys, tally, extremes in large:
+            value = self._value(keys)
+            value.tally.merge(tally)
+            _note(value, index, *extremes)
+        for keys, channels in rows:
+            value = self._value(keys)
+            value.channels.append(channels)
+            if len(value.channels) == _PENDING:
+                value.merged_channels()
+        if small:
+            self._wait(index, small)
+        if len(self._samples) >= LAST_SAMPLES:
             self.profile()
+
+    def _wait(self, index: int, small: list[tuple[tuple[str, ...], NDArray[np.float32]]]) -> None:
+        """Extremes of small values at once, their counts later."""
+        flat = np.concatenate([vector for _, vector in small])
+        ends = np.cumsum([len(vector) for _, vector in small])
+        starts = np.concatenate(([0], ends[:-1]))
+        lows, highs = np.minimum.reduceat(flat, starts), np.maximum.reduceat(flat, starts)
+        codes = np.empty(len(flat), np.uint16)
+        np.right_shift(flat.view(np.uint32), CODE_SHIFT, out=codes, casting="unsafe")
+        plain = (lows > -HUGE) & (highs < HUGE)
+        ranges = zip(starts.tolist(), ends.tolist(), strict=True)
+        extremes = zip(
+            (lows + np.float32(0)).tolist(), (highs + np.float32(0)).tolist(), strict=True
+        )
+        for (keys, vector), (start, end), is_plain, (low, high) in zip(
+            small, ranges, plain.tolist(), extremes, strict=True
+        ):
+            value = self._value(keys)
+            if is_plain:
+                value.codes.append(codes[start:end])
+                value.low, value.high = min(value.low, low), max(value.high, high)
+                value.extremes[index] = low, high
+            else:
+                _note(value, index, *value.tally.add(vector))
+        self._waiting += len(flat)
+        if self._waiting >= _WAITING:
+            for value in self._values.values():
+                value.count()
+            self._waiting = 0
+
+    def _value(self, keys: tuple[str, ...]) -> _Value:
+        found = self._values.get(keys)
+        if found is None:
+            found = self._values[keys] = _Value(keys)
+        return found
+
+    def _fitting(self, keys: tuple[str, ...], channels: Sketch) -> Sketch:
+        """Channels that can be added to those of other samples."""
+        value, entry = self._values.get(keys), self._profile.entries.get(keys[0])
+        before = value.channels[0] if value and value.channels else entry and entry.channels
+        if before:
+            check_channels(before, channels, keys[0])
+        return channels
 
     def profile(self) -> Profile:
         """The profile of the samples so far."""
-        while len(self._pending) > 1:
-            # Pairs of equal size: the work does not grow with what is already there.
-            pairs = zip(self._pending[::2], self._pending[1::2], strict=False)
-            odd = self._pending[-1:] if len(self._pending) % 2 else []
-            self._pending = [a.merge(b) for a, b in pairs] + odd
-        if self._pending:
-            self._profile = self._profile.merge(self._pending.pop())
+        if self._samples:
+            entries: dict[str, Entry] = {}
+            for value in self._values.values():
+                entries.update(dict.fromkeys(value.keys, value.entry()))
+            start = self._profile
+            samples = join_intervals((index, index + 1) for index in self._samples)
+            self._profile = start.merge(Profile(start.digest, start.settings, samples, entries))
+            self._values, self._samples, self._waiting = {}, [], 0
         return self._profile
 
 
-def observe_sample(index: int, array: NDArray[Any], settings: Settings) -> Entry:
-    """The statistics of one value in one sample."""
-    tensor = observe(array)
-    low, high = float(tensor.minimum[0]), float(tensor.maximum[0])
-    samples = {index: (low, high)} if low <= high else {}
-    return Entry(tensor, _channels(array, settings), samples)
+def _note(value: _Value, index: int, low: float, high: float) -> None:
+    """The extremes of a sample, if it has any."""
+    if low <= high:
+        value.extremes[index] = low, high
+
+
+def _as_vector(array: NDArray[Any]) -> NDArray[np.float32]:
+    """The elements as float32, in a row."""
+    with np.errstate(over="ignore"):
+        return np.ascontiguousarray(array, np.float32).reshape(-1)
 
 
 def _channels(array: NDArray[Any], settings: Settings) -> Sketch | None:

@@ -45,10 +45,7 @@ class Entry:
             raise _unmergeable(key, "only one of the profiles has channels")
         channels = self.channels
         if channels is not None and other.channels is not None:
-            if channels.rows != other.channels.rows:
-                raise _unmergeable(
-                    key, f"{channels.rows} channels in one, {other.channels.rows} in another"
-                )
+            check_channels(channels, other.channels, key)
             channels = channels.merge(other.channels)
         samples = {**self.samples, **other.samples}
         last = sorted(samples)[-LAST_SAMPLES:]
@@ -118,6 +115,12 @@ def join_intervals(intervals: Iterable[tuple[int, int]]) -> tuple[tuple[int, int
         else:
             joined.append((start, end))
     return tuple(joined)
+
+
+def check_channels(a: Sketch, b: Sketch, key: str) -> None:
+    """InputError if they have not the same number of channels."""
+    if a.rows != b.rows:
+        raise _unmergeable(key, f"{a.rows} channels in one, {b.rows} in another")
 
 
 def _unmergeable(key: str, reason: str) -> InputError:

@@ -29,10 +29,10 @@ OCTAVES = 24
 HUGE_EXPONENT = 27
 HUGE = 2.0**HUGE_EXPONENT
 
-_SHIFT = 23 - MANTISSA_BITS
+CODE_SHIFT = 23 - MANTISSA_BITS
 _BIAS = 127
-_SIGN = 1 << (8 + MANTISSA_BITS)
-_CODES = 2 * _SIGN
+SIGN = 1 << (8 + MANTISSA_BITS)
+CODES = 2 * SIGN
 _NOT_FINITE = 255
 _CHUNK = 1 << 16
 
@@ -65,8 +65,8 @@ class Sketch:
 
     def row_bins(self, row: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """The bin codes of one row and their counts."""
-        start, end = np.searchsorted(self.codes, (row * _CODES, (row + 1) * _CODES))
-        return self.codes[start:end] - row * _CODES, self.counts[start:end]
+        start, end = np.searchsorted(self.codes, (row * CODES, (row + 1) * CODES))
+        return self.codes[start:end] - row * CODES, self.counts[start:end]
 
     def merge(self, other: Sketch) -> Sketch:
         """The statistics of the values of both."""
@@ -143,19 +143,19 @@ def empty(rows: int = 1) -> Sketch:
 
 def bin_code(sign: int, exponent: int, step: int) -> int:
     """The code of the bin of ±2**exponent * (1 + step/64)."""
-    return (_SIGN if sign < 0 else 0) | (exponent + _BIAS) << MANTISSA_BITS | step
+    return (SIGN if sign < 0 else 0) | (exponent + _BIAS) << MANTISSA_BITS | step
 
 
 def bin_parts(codes: NDArray[np.int64]) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any]]:
     """Signs (±1), exponents and steps of bin codes other than `ZERO`; see `bin_code`."""
-    signs = np.where(codes & _SIGN, -1, 1)
+    signs = np.where(codes & SIGN, -1, 1)
     exponents = ((codes >> MANTISSA_BITS) & 0xFF) - _BIAS
     return signs, exponents, codes & (PER_OCTAVE - 1)
 
 
 def global_codes(row: int, codes: NDArray[np.int64]) -> NDArray[np.int64]:
     """Bin codes of one row as a `Sketch` holds them."""
-    return codes + row * _CODES
+    return codes + row * CODES
 
 
 def _row_codes(line: NDArray[np.float32], row: int) -> tuple[NDArray[Any], NDArray[Any]]:
@@ -163,7 +163,9 @@ def _row_codes(line: NDArray[np.float32], row: int) -> tuple[NDArray[Any], NDArr
     bits = line.view(np.uint32)
     totals = np.zeros(0, np.int64)
     for start in range(0, len(bits), _CHUNK):
-        found = np.bincount(np.right_shift(bits[start : start + _CHUNK], _SHIFT, dtype=np.int64))
+        found = np.bincount(
+            np.right_shift(bits[start : start + _CHUNK], CODE_SHIFT, dtype=np.int64)
+        )
         if len(found) > len(totals):
             totals, found = found, totals
         totals[: len(found)] += found
@@ -193,7 +195,7 @@ def _fold(
     """What lies too far below the top of its row counted as zero; `codes` ascend."""
     if rows == 1:
         return _fold_row(codes, counts)
-    ends = np.searchsorted(codes, np.arange(1, rows) * _CODES)
+    ends = np.searchsorted(codes, np.arange(1, rows) * CODES)
     split = zip(np.split(codes, ends), np.split(counts, ends), strict=True)
     return _joined([_fold_row(*part) for part in split])
 
@@ -205,9 +207,9 @@ def _fold_row(
     top = exponents[exponents < HUGE_EXPONENT + _BIAS].max(initial=0)
     vanishes = exponents < max(top - OCTAVES, 1)
     lost = np.count_nonzero(vanishes)
-    if not lost or (lost == 1 and codes[0] % _CODES == ZERO):
+    if not lost or (lost == 1 and codes[0] % CODES == ZERO):
         return codes, counts
-    zero = codes[:1] // _CODES * _CODES
+    zero = codes[:1] // CODES * CODES
     kept = ~vanishes
     total = counts[vanishes].sum(keepdims=True)
     return np.concatenate((zero, codes[kept])), np.concatenate((total, counts[kept]))

@@ -2,21 +2,29 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 
 from qdialect.errors import InputError
-from qdialect.profile.collector import observe_sample
+from qdialect.profile.collector import Collector
 from qdialect.profile.entries import channel_ranges, tensor_range
 from qdialect.profile.ranges import Range, RangeChoice
-from qdialect.profile.record import Channels, Entry, Settings
+from qdialect.profile.record import Channels, Entry, Profile, Settings
+
+
+def observed(values: Any, settings: Settings) -> Entry:
+    collector = Collector(Profile("digest", settings))
+    collector.add(0, [(("value",), values)])
+    return collector.profile().entries["value"]
 
 
 def entry(channels: Channels) -> Entry:
     rng = np.random.default_rng(0)
     values = rng.normal(size=(2, 3, 50)).astype(np.float32) * np.float32([[[1], [5], [0]]])
     values[0, 0, 0] = -np.inf
-    return observe_sample(0, values, Settings("numpy", channels))
+    return observed(values, Settings("numpy", channels))
 
 
 @pytest.mark.parametrize("channels", ["range", "bins"])
@@ -37,7 +45,7 @@ def test_max_of_channel_keeps_what_a_percentile_of_the_tensor_cuts() -> None:
     values = np.zeros((1, 10, 1000), np.float32)
     values[0, 0] = np.linspace(-1, 9, 1000)
     values[0, 1:] = np.linspace(-1, 1, 1000)
-    found = observe_sample(0, values, Settings("numpy", "bins"))
+    found = observed(values, Settings("numpy", "bins"))
     choice = RangeChoice("percentile", percentile=90)
     assert tensor_range(found, choice).high < 5
     assert tensor_range(found, choice, by_channel=True).high > 8
@@ -59,10 +67,10 @@ def test_what_a_profile_lacks(channels: Channels, choice: RangeChoice, words: st
 def test_channels_with_nothing_in_them() -> None:
     values = np.full((1, 2, 3), np.nan, np.float32)
     for channels in ("range", "bins"):
-        found = observe_sample(0, values, Settings("numpy", channels))
+        found = observed(values, Settings("numpy", channels))
         assert all("no-data" in r.reasons for r in channel_ranges(found, RangeChoice()))
     assert tensor_range(found, RangeChoice()).reasons == ("no-data", "nan")
-    scalar = observe_sample(0, np.float32(2.0).reshape(()), Settings("numpy", "bins"))
+    scalar = observed(np.float32(2.0).reshape(()), Settings("numpy", "bins"))
     assert scalar.channels is None
-    vector = observe_sample(0, np.float32([1, 2]), Settings("numpy", "bins"))
+    vector = observed(np.float32([1, 2]), Settings("numpy", "bins"))
     assert len(channel_ranges(vector, RangeChoice())) == 2
