@@ -4,6 +4,8 @@ Build, print, parse, verify, and each pass of the table, on generated graphs. St
 verifier runs in the same process as a yardstick: machines differ, the ratio to it less so.
 
     python tools/bench.py --sizes 1000 10000 --json bench.json
+
+`bench.py onnx` measures what it gains instead: see `bench_onnx.py`.
 """
 
 from __future__ import annotations
@@ -13,6 +15,7 @@ import dataclasses
 import gc
 import json
 import platform
+import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -135,7 +138,12 @@ def show(results: Sequence[Result]) -> str:
     return table(header, rows)
 
 
-def main(arguments: Sequence[str] | None = None) -> None:
+def main(arguments: Sequence[str] | None = None) -> int:
+    arguments = sys.argv[1:] if arguments is None else arguments
+    if arguments[:1] == ["onnx"]:
+        import bench_onnx
+
+        return bench_onnx.main(arguments[1:])
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--graphs", nargs="+", choices=GRAPHS, default=["residual"])
     parser.add_argument("--forms", nargs="+", choices=FORMS, default=list(FORMS))
@@ -163,7 +171,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
             ],
         }
         options.json.write_text(json.dumps(figures, indent=2) + "\n", encoding="utf-8")
+    return 0
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

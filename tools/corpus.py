@@ -59,6 +59,7 @@ class Config:
     weights: QuantType = QuantType.QInt8
     per_channel: bool = False
     options: Mapping[str, object] = field(default_factory=dict)
+    form: QuantFormat = QuantFormat.QDQ
 
 
 CONFIGS = {
@@ -68,6 +69,8 @@ CONFIGS = {
         Config("u8s8", QuantType.QUInt8),
         Config("u8s8_pc", QuantType.QUInt8, per_channel=True),
         Config("s8s8_pc", per_channel=True, options={"ActivationSymmetric": True}),
+        Config("u8u8", QuantType.QUInt8, QuantType.QUInt8),
+        Config("u8s8_qop", QuantType.QUInt8, form=QuantFormat.QOperator),
     )
 }
 
@@ -230,7 +233,7 @@ class _Reader(CalibrationDataReader):
 
 
 def quantized_model(source: Source, config: Config, calibration: int = 64, seed: int = 1) -> Path:
-    """The network in QDQ form, calibrated on `calibration` samples."""
+    """The network, quantized, calibrated on `calibration` samples."""
     plain = (calibration, seed) == (64, 1)
     kind = config.name if plain else f"{config.name}.{calibration}.{seed}"
     path = CACHE / "models" / f"{source.name}.{kind}.onnx"
@@ -241,7 +244,7 @@ def quantized_model(source: Source, config: Config, calibration: int = 64, seed:
         float_model(source),
         partial,
         _Reader(source.samples(calibration, seed)),
-        quant_format=QuantFormat.QDQ,
+        quant_format=config.form,
         activation_type=config.activations,
         weight_type=config.weights,
         per_channel=config.per_channel,
@@ -256,11 +259,12 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--models", nargs="+", choices=SOURCES, default=list(SOURCES))
     parser.add_argument("--configs", nargs="+", choices=CONFIGS, default=list(CONFIGS))
+    parser.add_argument("--calibration", type=int, default=64, help="samples (default: 64)")
     options = parser.parse_args(arguments)
     for name in options.models:
         for config in options.configs:
             with step(f"{name} {config}"):
-                path = quantized_model(SOURCES[name], CONFIGS[config])
+                path = quantized_model(SOURCES[name], CONFIGS[config], options.calibration)
             print(path)
 
 

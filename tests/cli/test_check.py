@@ -223,3 +223,22 @@ def test_the_python_api_checks_on_request(net: Path) -> None:
     qd.optimize(model)
     with pytest.raises(QError, match="outside its contract"):
         qd.optimize(model, check=1)
+
+
+def test_what_the_runtime_cannot_optimize_is_not_written(
+    net: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from qdialect.backends.onnx import OrtEngine
+    from qdialect.errors import InputError
+
+    sound = OrtEngine.__init__
+
+    def fails(self: OrtEngine, model: Any, optimize: bool, threads: int = 1) -> None:
+        if optimize and not isinstance(model, str | Path):
+            raise InputError("ONNX Runtime does not load the model: a fusion failed")
+        sound(self, model, optimize, threads)
+
+    monkeypatch.setattr(OrtEngine, "__init__", fails)
+    result = run("optimize", net, "-o", tmp_path / "o.onnx")
+    assert result.code == 1 and "does not run where the original does" in result.err
+    assert not (tmp_path / "o.onnx").exists()

@@ -10,7 +10,7 @@ from xdsl.ir import Operation
 from qdialect.backends.onnx import nodes
 from qdialect.backends.onnx.fully_connected import fully_connected, is_transposed_weight
 from qdialect.backends.onnx.indexing import INDEXING
-from qdialect.backends.onnx.kernels import DIRECT, Version, runs_on
+from qdialect.backends.onnx.kernels import DIRECT, Version, misfused, runs_on
 from qdialect.backends.onnx.ordering import ORDERING
 from qdialect.backends.onnx.plain import PLAIN, Call, Writer
 from qdialect.backends.onnx.qoperator import is_absorbed, write_kernel
@@ -98,7 +98,11 @@ def _write_float(exporter: Exporter, op: Operation, key: str, output: str) -> No
     if isinstance(op, FullyConnectedOp):
         fully_connected(exporter, op, key, output)
         return
-    inputs = [exporter.floats(v) for v in op.operands]
+    mistaken = misfused(op)
+    inputs = [
+        exporter.unfused(v) if i in mistaken else exporter.floats(v)
+        for i, v in enumerate(op.operands)
+    ]
     FLOAT[op.name](Call(exporter, op, key, inputs, output))
 
 
