@@ -36,6 +36,8 @@ _ON_CODES = {
 }
 """Ops that run on codes; any other one is a rescale with the float op in the middle."""
 
+_CASTS = ("quant.rescale", "quant.scast", "quant.dcast", "quant.qcast", "nn.table")
+
 _ON_FLOATS = {
     "nn.add": 0.3,
     "nn.sub": 0.3,
@@ -75,8 +77,12 @@ _ENTRIES = "u8|i8|u16|i16|i32"
 class _OnnxRuntime(Target):
     def op_price(self, op: Operation) -> float:
         """What was measured, on codes or on floats."""
-        on_codes = quant_element(op.results[0].type) is not None
-        if op.name in _ON_CODES and (on_codes or op.name not in _ON_FLOATS):
+        elements = [quant_element(v.type) for v in (*op.operands, *op.results)]
+        on_codes = elements[-1] is not None
+        # No elementwise kernel takes parameters along a dimension: casts around the float op.
+        along = not all(e is None or e.qparams.is_per_tensor for e in elements)
+        has_kernel = not along or op.name in _CASTS
+        if op.name in _ON_CODES and has_kernel and (on_codes or op.name not in _ON_FLOATS):
             return _ON_CODES[op.name]
         return _ON_FLOATS.get(op.name, 0.5) + on_codes
 

@@ -9,12 +9,12 @@ a table of at most 256 entries: what `fold_affine` compares everything with.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
 from math import inf, isfinite
-from typing import NamedTuple
+from typing import NamedTuple, overload
 
 import numpy as np
 from xdsl.ir import Operation, SSAValue
@@ -46,6 +46,23 @@ class Step(NamedTuple):
     on_codes: bool
 
 
+class Functions:
+    """One function for all, or one per index: made when asked for, as most chains are told
+    by a few of them."""
+
+    def __init__(self, count: int, make: Callable[[int], Affine | None]) -> None:
+        self.count = count
+        self._make = make
+        self._made: dict[int, Affine | None] = {}
+
+    def __getitem__(self, index: int) -> Affine | None:
+        """None where it is not defined (a division by 0)."""
+        n = index % self.count
+        if n not in self._made:
+            self._made[n] = self._make(n)
+        return self._made[n]
+
+
 @dataclass(frozen=True)
 class Link:
     """`op` computes `functions` of its operand `x`, one for all or one per index of
@@ -54,7 +71,7 @@ class Link:
     op: Operation
     x: SSAValue
     axis: int | None
-    functions: tuple[Affine, ...]
+    functions: Functions
     on_codes: bool = False
 
     @property
@@ -196,7 +213,7 @@ def link_of(op: Operation, session: QContext) -> Link | None:
     if isinstance(op, RescaleOp):
         if op.fixed_point is not None or op.rounding is Rounding.GEMMLOWP:
             return None
-        return _link(op, op.input, None, (Affine(Fraction(1), Fraction(0)),))
+        return _link(op, op.input, None, Functions(1, lambda n: Affine(Fraction(1), Fraction(0))))
     if isinstance(op, SCastOp):
         return _read(op)
     behavior = session.behaviors.get(op)
@@ -205,16 +222,18 @@ def link_of(op: Operation, session: QContext) -> Link | None:
     if behavior.clamp is not None:
         low, high = behavior.clamp(op)
         same = op.operands[0].type == op.results[0].type
-        function = Affine(Fraction(1), Fraction(0), low, high)
-        return _link(op, op.operands[0], None, (function,), True) if same else None
+        clamp = Affine(Fraction(1), Fraction(0), low, high)
+        return (
+            _link(op, op.operands[0], None, Functions(1, lambda n: clamp), True) if same else None
+        )
     if behavior.affine is None:
         return None
     vectors = [vector_of(v, session) for v in op.operands]
     data = [v for v, vector in zip(op.operands, vectors, strict=True) if vector is None]
     if len(data) != 1:
         return None
-    axis, rows = None, list[Fraction | None]()
-    rank, count = len(shape_of(op.results[0])), 1
+    axis, count = None, 1
+    rank = len(shape_of(op.results[0]))
     for value, vector in zip(op.operands, vectors, strict=True):
         if vector is None or vector[0] is None:
             continue
@@ -224,14 +243,13 @@ def link_of(op: Operation, session: QContext) -> Link | None:
         if axis not in (None, along):
             return None
         axis, count = along, len(vector[1])
-    functions: list[Affine] = []
-    for n in range(count):
-        rows = [None if v is None else v[1][n % len(v[1])] for v in vectors]
-        function = behavior.affine(op, rows)
-        if function is None:
-            return None
-        functions.append(function)
-    return _link(op, data[0], axis, tuple(functions))
+    rows, affine = [v and v[1] for v in vectors], behavior.affine
+
+    def function(n: int) -> Affine | None:
+        return affine(op, [None if row is None else row[n % len(row)] for row in rows])
+
+    functions = Functions(count, function)
+    return _link(op, data[0], axis, functions) if functions[0] else None
 
 
 def _read(op: SCastOp) -> Link | None:
@@ -245,15 +263,17 @@ def _read(op: SCastOp) -> Link | None:
     cells = exact.meetings(before, after)
     if cells is None:
         return None
-    functions: list[Affine] = []
-    for a, b in cells:
+
+    def function(n: int) -> Affine:
+        a, b = cells[n]
         scale = Fraction(b.scale)
-        functions.append(Affine(scale / Fraction(a.scale), (a.zero - b.zero) * scale))
+        return Affine(scale / Fraction(a.scale), (a.zero - b.zero) * scale)
+
     return _link(
         op,
         bits.input,
         after.axis if before.axis is None else before.axis,
-        tuple(functions),
+        Functions(len(cells), function),
         on_codes=True,
     )
 
@@ -262,7 +282,7 @@ def _link(
     op: Operation,
     x: SSAValue,
     axis: int | None,
-    functions: tuple[Affine, ...],
+    functions: Functions,
     on_codes: bool = False,
 ) -> Link | None:
     """None if a constant broadcasts x, or parameters differ along other dimensions."""
@@ -279,42 +299,62 @@ def axes_of(links: Sequence[Link]) -> list[int]:
     return [*found, *(q.axis for q in params if q is not None and q.axis is not None)]
 
 
-def channels_of(links: Sequence[Link], session: QContext) -> list[Channel]:
-    """Channel by channel, or the one of all, what `links` (last first) do."""
-    x = links[-1].x
-    seen = seen_qparams(x, session)
-    assert seen is not None
-    start = _stretched(seen)
-    steps: list[list[Step]] = []
-    for link in reversed(links):
-        params, rounding = qparams_of(link.op.results[0]), rounding_of(link.op)
-        assert params is not None
-        codes = _stretched(params)
-        count = max(len(codes), len(link.functions))
-        steps.append(
-            [
-                Step(
-                    link.functions[n % len(link.functions)],
-                    codes[n % len(codes)],
-                    rounding,
-                    link.on_codes,
-                )
-                for n in range(count)
-            ]
-        )
-    count = max(len(start), *map(len, steps))
-    made: dict[tuple[exact.Affine, tuple[Step, ...]], Channel] = {}
-    found: list[Channel] = []
-    for n in range(count):
-        key = start[n % len(start)], tuple(each[n % len(each)] for each in steps)
-        found.append(made.setdefault(key, Channel(*key)))
-    return found
+class Channels(Sequence[Channel]):
+    """Channel by channel, or the one of all, what `links` (last first) do, made when asked
+    for; alike ones are the same object."""
+
+    def __init__(self, links: Sequence[Link], session: QContext) -> None:
+        seen = seen_qparams(links[-1].x, session)
+        assert seen is not None
+        self._start = _Stretched(seen)
+        self._links = list(reversed(links))
+        results = [qparams_of(link.op.results[0]) for link in self._links]
+        self._codes = [_Stretched(params) for params in results if params is not None]
+        self._roundings = [rounding_of(link.op) for link in self._links]
+        counts = [codes.count for codes in (self._start, *self._codes)]
+        self._count = max(*counts, *(link.functions.count for link in links))
+        self._made: dict[tuple[exact.Affine, tuple[Step, ...]], Channel] = {}
+        self._at: dict[int, Channel] = {}
+
+    def __len__(self) -> int:
+        return self._count
+
+    @overload
+    def __getitem__(self, index: int) -> Channel: ...
+    @overload
+    def __getitem__(self, index: slice) -> list[Channel]: ...
+    def __getitem__(self, index: int | slice) -> Channel | list[Channel]:
+        if isinstance(index, slice):
+            return [self[n] for n in range(*index.indices(len(self)))]
+        n = range(len(self))[index]
+        if n not in self._at:
+            key = self._start[n], tuple(self._steps(n))
+            self._at[n] = self._made.setdefault(key, Channel(*key))
+        return self._at[n]
+
+    def _steps(self, n: int) -> Iterator[Step]:
+        for link, codes, rounding in zip(self._links, self._codes, self._roundings, strict=True):
+            function = link.functions[n]
+            if function is None:
+                raise Undefined(link.op)
+            yield Step(function, codes[n], rounding, link.on_codes)
 
 
-def _stretched(params: QParams) -> list[exact.Affine]:
-    low, high = params.storage.min, params.storage.max
-    pairs = zip(params.scale_list(), params.zero_point_list(), strict=True)
-    return [exact.Affine(s, z, low, high) for s, z in pairs]
+class Undefined(Exception):
+    """A function is not defined for the constants of a channel."""
+
+
+class _Stretched:
+    """Parameters as those of every index."""
+
+    def __init__(self, params: QParams) -> None:
+        self._bounds = params.storage.min, params.storage.max
+        self._scales, self._zeros = params.scale_list(), params.zero_point_list()
+        self.count = len(self._scales)
+
+    def __getitem__(self, index: int) -> exact.Affine:
+        n = index % self.count
+        return exact.Affine(self._scales[n], self._zeros[n], *self._bounds)
 
 
 def _is_bytes(value: SSAValue) -> bool:

@@ -70,7 +70,7 @@ from qdialect.numerics.float_text import round_to_format
 from qdialect.numerics.rounding import Rounding
 from qdialect.qparams import QParams
 from qdialect.rewrite import Refusal, Rewriter, Rule
-from qdialect.transforms.affine_chains import Channel, Link, axes_of, chain_to, channels_of
+from qdialect.transforms.affine_chains import Channel, Channels, Link, Undefined, axes_of, chain_to
 from qdialect.transforms.rule_pass import RulePass, with_qparams
 from qdialect.transforms.scalars import exact_scalar, exact_vector
 
@@ -157,38 +157,48 @@ class AffineOfCodes(Rule[_Chain]):
         axis = next(iter(axes), None)
         if axis is not None and shape_of(chain.x)[axis] == DYNAMIC:
             return Refusal("shape", f"the extent of dimension {axis} is not known")
-        channels = channels_of(chain.links, self.session)
-        signs = {(c.slope > 0) - (c.slope < 0) for c in channels}
-        if 0 in signs:
-            return Refusal("slope", "a slope is 0: the result does not depend on the operand")
-        if len(signs) > 1:
-            return Refusal("slope", "slopes of both signs: no scale is negative")
+        channels = Channels(chain.links, self.session)
+        try:
+            return self._decide_channels(chain, channels, axis)
+        except Undefined:
+            return Refusal("slope", "it is not defined for all constants")
+
+    def _decide_channels(
+        self, chain: _Chain, channels: Channels, axis: int | None
+    ) -> _Plan | Refusal:
+        flat = Refusal("slope", "a slope is 0: the result does not depend on the operand")
+        if channels[0].slope == 0:
+            return flat
         source, result = qparams_of(chain.x), qparams_of(chain.op.results[0])
         assert source is not None and result is not None
         if source.storage == result.storage and all(
-            np.array_equal(c.tables[0], exact.codes_of(c.seen)) for c in set(channels)
+            np.array_equal(c.tables[0], exact.codes_of(c.seen)) for c in channels
         ):
             return _Plan(_Form.READ, result, (), self._ties(channels, source.expressed))
-        if len(channels) > 1 and self._level < Numerics.BOUNDED:
-            refusal = self._first_channel(chain, channels[0], axis, 1 in signs)
+        if axis is not None and len(channels) > 1:
+            refusal = self._foresee(chain, channels, axis)
             if refusal is not None:
                 return refusal
-        plans = self._candidates(chain, channels, axis, 1 in signs)
-        if not plans:
-            return Refusal(
-                "table", "a clamp acts that no storage bound stands for, or no scale fits"
-            )
-        return min(plans, key=lambda plan: (plan.contract.level, plan.contract.steps))
+        signs = {(c.slope > 0) - (c.slope < 0) for c in channels}
+        if 0 in signs:
+            return flat
+        if len(signs) > 1:
+            return Refusal("slope", "slopes of both signs: no scale is negative")
+        plans = self._candidates(chain, channels, axis)
+        return min(plans, key=_strength) if plans else _NO_TABLE
 
-    def _first_channel(
-        self, chain: _Chain, channel: Channel, axis: int | None, rising: bool
-    ) -> Refusal | None:
-        """Most chains that miss the level do so in every channel: look at one first."""
-        contracts = [plan.contract for plan in self._candidates(chain, [channel], axis, rising)]
-        best = min(contracts, key=lambda c: (c.level, c.steps), default=None)
-        if best is None or best.level <= self._level:
-            return None
-        return Refusal("numerics", f"would be {best}, but only {self._level} is allowed")
+    def _foresee(self, chain: _Chain, channels: Channels, axis: int) -> Refusal | None:
+        """Most chains that are refused would be if all channels were like the first: look
+        at that one first."""
+        plans = self._candidates(chain, channels[:1], axis, len(channels))
+        if not plans:
+            return _NO_TABLE
+        best = min(plans, key=_strength).contract
+        if best.level > self._level:
+            return Refusal("numerics", f"would be {best}, but only {self._level} is allowed")
+        allowed = [plan for plan in plans if plan.contract.level <= self._level]
+        refusals = [self._refuse(chain, plan) for plan in allowed]
+        return None if None in refusals else refusals[0]
 
     def _ties(self, channels: Sequence[Channel], expressed: str) -> Contract:
         undecided = sum(channel.undecided(expressed) for channel in set(channels))
@@ -197,9 +207,11 @@ class AffineOfCodes(Rule[_Chain]):
         return Contract(Numerics.EXACT)
 
     def _candidates(
-        self, chain: _Chain, channels: Sequence[Channel], axis: int | None, rising: bool
+        self, chain: _Chain, channels: Sequence[Channel], axis: int | None, repeats: int = 1
     ) -> list[_Plan]:
-        """Plans in order of preference, with what each changes."""
+        """Plans for `channels`, all of one sign, in order of preference, with what each
+        changes; `repeats` of those there are."""
+        rising = channels[0].slope > 0
         source = qparams_of(chain.x)
         assert source is not None
         scales, zeros, offsets, moved = list[float](), list[int](), list[Fraction](), list[int]()
@@ -232,13 +244,15 @@ class AffineOfCodes(Rule[_Chain]):
             if axis is None:
                 middle = QParams.per_tensor(source.storage, scales[0], points[0], source.expressed)
             else:
-                middle = QParams.per_axis(source.storage, axis, scales, points, source.expressed)
+                middle = QParams.per_axis(
+                    source.storage, axis, scales * repeats, points * repeats, source.expressed
+                )
             sign = 1 if rising else -1
             rows = zip(channels, scales, points, added, strict=True)
             made = [(c, c.seen._replace(scale=s, zero=z), sign, t) for c, s, z, t in rows]
             contract = self._contract(made, chain.rounding, source.expressed)
             if contract is not None:
-                plans.append(_Plan(form, middle, added, contract))
+                plans.append(_Plan(form, middle, added * repeats, contract))
         return plans
 
     def _contract(
@@ -284,6 +298,8 @@ class AffineOfCodes(Rule[_Chain]):
             op.erase()
         if reason:
             return Refusal("target", f"{target.name}: {reason}")
+        if not plan.middle.is_per_tensor and price > saved:
+            return Refusal("price", f"{target.name}: costs {price:g}, what it replaces {saved:g}")
         if falling and len(ops) == 1 and price >= saved:
             return Refusal("slope", "a scale is positive; negating costs as much")
         return None
@@ -306,6 +322,13 @@ def _is_worth(links: Sequence[Link]) -> bool:
     return any(link.computes for link in links) or (
         rescales > 1 and any(link.is_read for link in links)
     )
+
+
+_NO_TABLE = Refusal("table", "a clamp acts that no storage bound stands for, or no scale fits")
+
+
+def _strength(plan: _Plan) -> tuple[Numerics, float]:
+    return plan.contract.level, plan.contract.steps
 
 
 def _plan(chain: _Chain) -> _Plan:

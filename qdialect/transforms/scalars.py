@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from fractions import Fraction
+from typing import Any, overload
 
 import numpy as np
+from numpy.typing import NDArray
 from xdsl.ir import SSAValue
 
 from qdialect.analysis.codes import constant_values, qparams_of
@@ -21,7 +23,37 @@ def scalar_of(value: SSAValue, session: QContext) -> Fraction | None:
     return vector[1][0] if vector is not None and vector[0] is None else None
 
 
-def vector_of(value: SSAValue, session: QContext) -> tuple[int | None, list[Fraction]] | None:
+class Numbers(Sequence[Fraction]):
+    """Codes on per-index parameters, or plain floats, as exact numbers made when asked for."""
+
+    def __init__(self, row: NDArray[Any], params: QParams | None) -> None:
+        self._row = row
+        self._scales = [1.0] if params is None else params.scale_list()
+        self._zeros = [0] if params is None else params.zero_point_list()
+
+    def __len__(self) -> int:
+        return len(self._row)
+
+    @overload
+    def __getitem__(self, index: int) -> Fraction: ...
+    @overload
+    def __getitem__(self, index: slice) -> list[Fraction]: ...
+    def __getitem__(self, index: int | slice) -> Fraction | list[Fraction]:
+        if isinstance(index, slice):
+            return [self[n] for n in range(*index.indices(len(self)))]
+        n = range(len(self))[index]
+        scale = self._scales[n % len(self._scales)]
+        # Floats, and steps of small codes, are whole multiples of what a double holds.
+        steps = Fraction(self._row[n].item()) - self._zeros[n % len(self._zeros)]
+        return steps if scale == 1.0 else steps * Fraction(scale)
+
+    def is_one(self) -> bool:
+        """Whether all numbers are the same."""
+        first = self[0]
+        return all(self[n] == first for n in range(1, len(self)))
+
+
+def vector_of(value: SSAValue, session: QContext) -> tuple[int | None, Sequence[Fraction]] | None:
     """The real numbers of a constant that differ along one dimension, exactly: that
     dimension and one number for each index, or None and the one number; else None."""
     array, params = constant_values(value, session), qparams_of(value)
@@ -45,17 +77,9 @@ def vector_of(value: SSAValue, session: QContext) -> tuple[int | None, list[Frac
         row = array.reshape(-1)[:1]
     else:
         row = np.moveaxis(array, varying[0], 0).reshape(array.shape[varying[0]], -1)[:, 0]
-    if params is None:
-        numbers = [Fraction(float(number)) for number in row]
-    else:
-        scales, zeros = params.scale_list(), params.zero_point_list()
-        numbers = [
-            (int(code) - zeros[n % len(zeros)]) * Fraction(scales[n % len(scales)])
-            for n, code in enumerate(row)
-        ]
-    if len(set(numbers)) == 1:
-        return None, numbers[:1]
-    return varying[0], numbers
+    numbers = Numbers(row, params)
+    # That stops at the first that is different.
+    return (None, numbers[:1]) if numbers.is_one() else (varying[0], numbers)
 
 
 def exact_scalar(
