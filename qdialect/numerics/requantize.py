@@ -253,30 +253,6 @@ def affines(q: QParams) -> list[Affine]:
     return list(dict.fromkeys(_affines(q)))
 
 
-def linear_table(
-    a: Affine, b: Affine, slope: Fraction, offset: Fraction, rounding: Rounding
-) -> Codes:
-    """quantize_b(slope * dequantize_a(q) + offset) for every code q of `a`, exactly.
-
-    Indexed by q - a.low; not more than `TABLE_WIDTH` bits of storage, please.
-    """
-    step = slope * Fraction(a.scale) / Fraction(b.scale)
-    start = offset / Fraction(b.scale) - a.zero * step
-    codes = codes_of(a)
-    terms, shift = codes * _near(step), _near(start)
-    with np.errstate(over="ignore", invalid="ignore"):
-        value = terms + shift
-        error = (np.abs(terms) + abs(shift)) * 2.0**-50 + 2.0**-1000
-    # Beyond the ends it is clamped; closer to a tie than the error, computed in fractions.
-    near = ~(np.abs(np.abs(value - np.floor(value)) - 0.5) > error) | (error > 0.25)
-    ends = b.low - b.zero - 1.0, b.high - b.zero + 1.0
-    result = np.clip(np.floor(np.where(near, 0.0, value) + 0.5), *ends).astype(np.int64)
-    for index in map(int, np.flatnonzero(near)):
-        exactly = round_fraction(start + int(codes[index]) * step, rounding)
-        result[index] = min(max(exactly, int(ends[0])), int(ends[1]))
-    return np.clip(result + b.zero, b.low, b.high)
-
-
 def square_root(value: Fraction, bits: int) -> Fraction:
     """The root of a positive number: itself if rational, else cut off after `bits` bits."""
     n, d = value.numerator, value.denominator
@@ -284,14 +260,6 @@ def square_root(value: Fraction, bits: int) -> Fraction:
         return Fraction(isqrt(n), isqrt(d))
     shift = max(0, bits + (d.bit_length() - n.bit_length()) // 2 + 1)
     return Fraction(isqrt((n << 2 * shift) // d), 1 << shift)
-
-
-def _near(value: Fraction) -> float:
-    """The nearest double; beyond them, infinite."""
-    try:
-        return float(value)
-    except OverflowError:
-        return float("inf") if value > 0 else float("-inf")
 
 
 def quantize_real(value: float, b: Affine, rounding: Rounding) -> int:

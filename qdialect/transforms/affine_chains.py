@@ -14,9 +14,10 @@ from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
 from math import inf, isfinite
-from typing import NamedTuple, overload
+from typing import Any, NamedTuple, overload
 
 import numpy as np
+from numpy.typing import NDArray
 from xdsl.ir import Operation, SSAValue
 
 from qdialect.analysis.codes import qparams_of, rounding_of
@@ -28,6 +29,7 @@ from qdialect.dialects.quant import RescaleOp, SCastOp
 from qdialect.numerics import requantize as exact
 from qdialect.numerics.float_path import near_tie, tie_width
 from qdialect.numerics.float_text import FORMATS
+from qdialect.numerics.linear import Line, at, column, linear_tables, values
 from qdialect.numerics.rounding import Rounding
 from qdialect.qparams import Layout, QParams
 from qdialect.transforms.scalars import vector_of
@@ -92,105 +94,115 @@ class Channel:
     seen: exact.Affine
     steps: tuple[Step, ...]
 
-    def __hash__(self) -> int:
-        return self._hash
-
     @cached_property
-    def _hash(self) -> int:
-        return hash((self.seen, self.steps))
-
-    @cached_property
-    def slope(self) -> Fraction:
-        slope = Fraction(1)
-        for step in self.steps:
-            slope *= step.function.slope
-        return slope
-
-    @cached_property
-    def offset(self) -> Fraction:
-        offset = Fraction(0)
+    def whole(self) -> Affine:
+        """All steps as one function, in the reals."""
+        slope, offset = Fraction(1), Fraction(0)
         for step in self.steps:
             offset = offset * step.function.slope + step.function.offset
-        return offset
+            slope *= step.function.slope
+        return Affine(slope, offset)
 
     @property
     def result(self) -> exact.Affine:
         return self.steps[-1].codes
 
-    @cached_property
-    def tables(self) -> tuple[exact.Codes, exact.Codes]:
-        """The result of every code of `seen`, and whether the storage of a middle clips it
-        on the way (1), or a clamp that no storage stands for (2)."""
-        codes, before = exact.codes_of(self.seen), self.seen
-        clipped = np.zeros(codes.size, np.int64)
-        for n, (f, b, rounding, on_codes) in enumerate(self.steps):
-            low, high = _bounds(f, b, rounding, on_codes)
-            if on_codes:
-                clipped |= 2 * ((codes < low) | (codes > high))
-                codes = np.clip(codes, low, high)
-            else:
-                # Codes outside narrowed bounds are on the way only as codes of x.
-                inner = before._replace(low=int(codes.min()), high=int(codes.max()))
-                wide = b._replace(low=b.low - 1, high=b.high + 1)
-                table = exact.linear_table(inner, wide, f.slope, f.offset, rounding)
-                free = table[codes - inner.low]
-                if n + 1 < len(self.steps):
-                    clipped |= (free < b.low) | (free > b.high)
-                acts = ((free < low) & (low > b.low)) | ((free > high) & (high < b.high))
-                clipped |= 2 * acts
-                codes = np.clip(np.clip(free, b.low, b.high), low, high)
-            before = b
-        return codes, clipped
-
-    def undecided(self, expressed: str) -> int:
-        """How many codes runtimes that compute in floats may round either way: in a link,
-        or in the one function that the chain becomes."""
-        codes, before, count = exact.codes_of(self.seen), self.seen, 0
-        for n, step in enumerate(self.steps):
-            if not step.on_codes:
-                count += _undecided(codes, before, step, expressed)
-            table = Channel(self.seen, self.steps[: n + 1]).tables[0]
-            codes, before = np.unique(table), step.codes
-        if len(self.steps) > 1:
-            whole = Affine(self.slope, self.offset)
-            last = self.steps[-1]._replace(function=whole, on_codes=False)
-            count += _undecided(exact.codes_of(self.seen), self.seen, last, expressed)
-        return count
+    def line(self, n: int) -> Line:
+        """Step `n`, on what the one before it gives."""
+        step, before = self.steps[n], self.steps[n - 1].codes if n else self.seen
+        return Line(before, step.function.slope, step.function.offset, step.codes)
 
 
-def _bounds(f: Affine, b: exact.Affine, rounding: Rounding, on_codes: bool) -> tuple[int, int]:
-    how = Rounding.HALF_EVEN if on_codes else rounding
-    if not on_codes:
-        return exact.quantize_real(f.low, b, how), exact.quantize_real(f.high, b, how)
-    # No bound lets codes outside narrowed bounds through.
-    low = exact.quantize_real(f.low, b, how) if f.low != -inf else -(1 << 40)
-    return low, exact.quantize_real(f.high, b, how) if f.high != inf else 1 << 40
+class Tables(NamedTuple):
+    """Row by row, channels: the result of every code that is seen, whether the storage of a
+    middle clips it on the way (1), or a clamp that no storage stands for (2)."""
+
+    codes: exact.Codes
+    clipped: exact.Codes
 
 
-def _undecided(codes: exact.Codes, a: exact.Affine, step: Step, expressed: str) -> int:
-    f, b = step.function, step.codes
-    unit, scale = Fraction(b.scale), Fraction(a.scale)
-    limits = [Fraction(v) / unit for v in (f.low, f.high) if isfinite(v)]
-    count = sum(near_tie([v], b, expressed) for v in limits)
-    for code in _close(codes, a, step, expressed).tolist():
-        x = (code - a.zero) * scale
-        scaled = f.slope * x
-        value = scaled + f.offset
-        if f.low <= value <= f.high:
-            steps = [value / unit, scaled / unit, f.offset / unit]
-            count += near_tie(steps, b, expressed, (x, scaled, value, value / unit))
+def tables_of(channels: Sequence[Channel]) -> Tables:
+    """What the steps of `channels`, alike but for their numbers, do."""
+    codes = np.repeat(exact.codes_of(channels[0].seen)[None, :], len(channels), axis=0)
+    clipped = np.zeros(codes.shape, np.int64)
+    last = len(channels[0].steps) - 1
+    for n, (_, _, rounding, on_codes) in enumerate(channels[0].steps):
+        steps = [channel.steps[n] for channel in channels]
+        low, high = _bounds(steps)
+        if on_codes:
+            clipped |= 2 * ((codes < low) | (codes > high))
+            codes = np.clip(codes, low, high)
+            continue
+        lows = column([step.codes.low for step in steps])
+        highs = column([step.codes.high for step in steps])
+        free = linear_tables(codes, [_widened(channel.line(n)) for channel in channels], rounding)
+        if n < last:
+            clipped |= (free < lows) | (free > highs)
+        acts = ((free < low) & (low > lows)) | ((free > high) & (high < highs))
+        clipped |= 2 * acts
+        codes = np.clip(np.clip(free, lows, highs), low, high)
+    return Tables(codes, clipped)
+
+
+def undecided(channels: Sequence[Channel], expressed: str) -> int:
+    """How many codes runtimes that compute in floats may round either way: in a link,
+    or in the one function that the chain becomes."""
+    codes, count = exact.codes_of(channels[0].seen)[None, :], 0
+    for n, first in enumerate(channels[0].steps):
+        if not first.on_codes:
+            functions = [channel.steps[n].function for channel in channels]
+            lines = [channel.line(n) for channel in channels]
+            count += _undecided(codes, lines, functions, expressed)
+        codes = tables_of([Channel(c.seen, c.steps[: n + 1]) for c in channels]).codes
+    if len(channels[0].steps) > 1:
+        whole = [channel.whole for channel in channels]
+        lines = [Line(c.seen, c.whole.slope, c.whole.offset, c.result) for c in channels]
+        count += _undecided(exact.codes_of(channels[0].seen)[None, :], lines, whole, expressed)
     return count
 
 
-def _close(codes: exact.Codes, a: exact.Affine, step: Step, expressed: str) -> exact.Codes:
-    """The codes whose results may be near ties: no others are looked at in fractions."""
-    f, b = step.function, step.codes
-    scaled = (codes - a.zero) * float(f.slope * Fraction(a.scale) / Fraction(b.scale))
-    offset = float(f.offset / Fraction(b.scale))
-    value = scaled + offset
-    size = np.maximum(np.maximum(np.abs(value), np.abs(scaled)), abs(offset))
-    distance = np.abs(value - np.floor(value) - 0.5)
-    return codes[distance <= size * tie_width(expressed) * 1.001 + size * 2.0**-45]
+def _widened(line: Line) -> Line:
+    return line._replace(b=line.b._replace(low=line.b.low - 1, high=line.b.high + 1))
+
+
+def _bounds(steps: Sequence[Step]) -> tuple[NDArray[Any], NDArray[Any]]:
+    """The codes that clamps end at."""
+    found: dict[tuple[float, float, exact.Affine], tuple[int, int]] = {}
+    for f, b, rounding, on_codes in steps:
+        if (f.low, f.high, b) not in found:
+            how = Rounding.HALF_EVEN if on_codes else rounding
+            low, high = exact.quantize_real(f.low, b, how), exact.quantize_real(f.high, b, how)
+            if on_codes:
+                # No bound lets codes outside narrowed bounds through.
+                low, high = -_FAR if f.low == -inf else low, _FAR if f.high == inf else high
+            found[f.low, f.high, b] = low, high
+    ends = [found[step.function.low, step.function.high, step.codes] for step in steps]
+    return column([low for low, _ in ends]), column([high for _, high in ends])
+
+
+_FAR = 1 << 40
+
+
+def _undecided(
+    codes: exact.Codes, lines: Sequence[Line], functions: Sequence[Affine], expressed: str
+) -> int:
+    found, count = values(codes, lines), 0
+    for line, f in dict.fromkeys(zip(lines, functions, strict=True)):
+        limits = [Fraction(v) / Fraction(line.b.scale) for v in (f.low, f.high) if isfinite(v)]
+        count += sum(near_tie([v], line.b, expressed) for v in limits)
+    # No others are looked at in fractions.
+    reach = found.sizes * (tie_width(expressed) * 1.001) + 2 * found.errors
+    close = ~(found.distance() > reach)
+    for row, code in dict.fromkeys((row, code) for row, _, code in at(close, codes)):
+        line, f = lines[row], functions[row]
+        unit = Fraction(line.b.scale)
+        x = (code - line.a.zero) * Fraction(line.a.scale)
+        scaled = line.slope * x
+        value = scaled + line.offset
+        if f.low <= value <= f.high:
+            steps = [value / unit, scaled / unit, line.offset / unit]
+            count += near_tie(steps, line.b, expressed, (x, scaled, value, value / unit))
+    return count
 
 
 def chain_to(op: Operation, session: QContext) -> list[Link]:
@@ -301,7 +313,7 @@ def axes_of(links: Sequence[Link]) -> list[int]:
 
 class Channels(Sequence[Channel]):
     """Channel by channel, or the one of all, what `links` (last first) do, made when asked
-    for; alike ones are the same object."""
+    for."""
 
     def __init__(self, links: Sequence[Link], session: QContext) -> None:
         seen = seen_qparams(links[-1].x, session)
@@ -313,7 +325,6 @@ class Channels(Sequence[Channel]):
         self._roundings = [rounding_of(link.op) for link in self._links]
         counts = [codes.count for codes in (self._start, *self._codes)]
         self._count = max(*counts, *(link.functions.count for link in links))
-        self._made: dict[tuple[exact.Affine, tuple[Step, ...]], Channel] = {}
         self._at: dict[int, Channel] = {}
 
     def __len__(self) -> int:
@@ -328,8 +339,7 @@ class Channels(Sequence[Channel]):
             return [self[n] for n in range(*index.indices(len(self)))]
         n = range(len(self))[index]
         if n not in self._at:
-            key = self._start[n], tuple(self._steps(n))
-            self._at[n] = self._made.setdefault(key, Channel(*key))
+            self._at[n] = Channel(self._start[n], tuple(self._steps(n)))
         return self._at[n]
 
     def _steps(self, n: int) -> Iterator[Step]:

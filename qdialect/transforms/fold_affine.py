@@ -67,10 +67,21 @@ from qdialect.dialects.quant import RescaleOp, SCastOp, storage_type, with_eleme
 from qdialect.numerics import requantize as exact
 from qdialect.numerics.contract import Contract, Numerics
 from qdialect.numerics.float_text import round_to_format
+from qdialect.numerics.linear import Line, linear_tables, near
 from qdialect.numerics.rounding import Rounding
 from qdialect.qparams import QParams
 from qdialect.rewrite import Refusal, Rewriter, Rule
-from qdialect.transforms.affine_chains import Channel, Channels, Link, Undefined, axes_of, chain_to
+from qdialect.transforms.affine_chains import (
+    Channel,
+    Channels,
+    Link,
+    Tables,
+    Undefined,
+    axes_of,
+    chain_to,
+    tables_of,
+    undecided,
+)
 from qdialect.transforms.rule_pass import RulePass, with_qparams
 from qdialect.transforms.scalars import exact_scalar, exact_vector
 
@@ -167,19 +178,17 @@ class AffineOfCodes(Rule[_Chain]):
         self, chain: _Chain, channels: Channels, axis: int | None
     ) -> _Plan | Refusal:
         flat = Refusal("slope", "a slope is 0: the result does not depend on the operand")
-        if channels[0].slope == 0:
+        if channels[0].whole.slope == 0:
             return flat
         source, result = qparams_of(chain.x), qparams_of(chain.op.results[0])
         assert source is not None and result is not None
-        if source.storage == result.storage and all(
-            np.array_equal(c.tables[0], exact.codes_of(c.seen)) for c in channels
-        ):
+        if source.storage == result.storage and _is_read(channels):
             return _Plan(_Form.READ, result, (), self._ties(channels, source.expressed))
         if axis is not None and len(channels) > 1:
             refusal = self._foresee(chain, channels, axis)
             if refusal is not None:
                 return refusal
-        signs = {(c.slope > 0) - (c.slope < 0) for c in channels}
+        signs = {(c.whole.slope > 0) - (c.whole.slope < 0) for c in channels}
         if 0 in signs:
             return flat
         if len(signs) > 1:
@@ -201,9 +210,9 @@ class AffineOfCodes(Rule[_Chain]):
         return None if None in refusals else refusals[0]
 
     def _ties(self, channels: Sequence[Channel], expressed: str) -> Contract:
-        undecided = sum(channel.undecided(expressed) for channel in set(channels))
-        if undecided:
-            return Contract(Numerics.TIES, note=f"{undecided} results are ties in floats")
+        count = undecided(list(dict.fromkeys(channels)), expressed)
+        if count:
+            return Contract(Numerics.TIES, note=f"{count} results are ties in floats")
         return Contract(Numerics.EXACT)
 
     def _candidates(
@@ -211,17 +220,19 @@ class AffineOfCodes(Rule[_Chain]):
     ) -> list[_Plan]:
         """Plans for `channels`, all of one sign, in order of preference, with what each
         changes; `repeats` of those there are."""
-        rising = channels[0].slope > 0
+        rising = channels[0].whole.slope > 0
         source = qparams_of(chain.x)
         assert source is not None
         scales, zeros, offsets, moved = list[float](), list[int](), list[Fraction](), list[int]()
         low, high = source.storage.full_range
         for channel in channels:
             a = channel.seen
-            scale = round_to_format(float(abs(channel.slope) * Fraction(a.scale)), source.expressed)
+            scale = round_to_format(
+                near(abs(channel.whole.slope) * Fraction(a.scale)), source.expressed
+            )
             if not 0 < scale < inf:
                 return []
-            offset = round_to_format(float(channel.offset), source.expressed)
+            offset = round_to_format(near(channel.whole.offset), source.expressed)
             if abs(offset) == inf:
                 return []
             shift = exact.round_fraction(Fraction(offset) / Fraction(scale), Rounding.HALF_EVEN)
@@ -236,6 +247,7 @@ class AffineOfCodes(Rule[_Chain]):
             negates = axis is None and not any(offsets)
             candidates = [(_Form.NEG if negates else _Form.SUB, zeros, tuple(offsets))]
         plans: list[_Plan] = []
+        wanted, sign = tables_of(channels), Fraction(1 if rising else -1)
         for form, points, added in candidates:
             if form is _Form.ADD and not any(added):
                 continue
@@ -247,40 +259,31 @@ class AffineOfCodes(Rule[_Chain]):
                 middle = QParams.per_axis(
                     source.storage, axis, scales * repeats, points * repeats, source.expressed
                 )
-            sign = 1 if rising else -1
             rows = zip(channels, scales, points, added, strict=True)
-            made = [(c, c.seen._replace(scale=s, zero=z), sign, t) for c, s, z, t in rows]
-            contract = self._contract(made, chain.rounding, source.expressed)
+            lines = [
+                Line(c.seen._replace(scale=s, zero=z), sign, t, c.result) for c, s, z, t in rows
+            ]
+            got = linear_tables(exact.codes_of(channels[0].seen), lines, chain.rounding)
+            contract = self._contract(channels, wanted, got, source.expressed)
             if contract is not None:
                 plans.append(_Plan(form, middle, added * repeats, contract))
         return plans
 
     def _contract(
-        self,
-        made: Sequence[tuple[Channel, exact.Affine, int, Fraction]],
-        rounding: Rounding,
-        expressed: str,
+        self, channels: Sequence[Channel], wanted: Tables, got: exact.Codes, expressed: str
     ) -> Contract | None:
         """What sign * x' + offset in place of each channel's chain changes; None if a clamp
         would be lost."""
-        steps, differing, clipped = 0, 0, 0
-        for channel, read, sign, offset in dict.fromkeys(made):
-            wanted, clips = channel.tables
-            got = exact.linear_table(read, channel.result, Fraction(sign), offset, rounding)
-            apart = np.abs(wanted - got)
-            if (apart[clips >= 2] != 0).any():
-                return None
-            steps = max(steps, int(apart.max(initial=0)))
-            differing += int(np.count_nonzero(apart))
-            clipped += int(np.count_nonzero(apart * clips))
-            if differing and self._level < Numerics.BOUNDED:
-                break  # every channel has as many codes to look at
-        if not differing:
-            return self._ties([channel for channel, *_ in made], expressed)
+        apart = np.abs(wanted.codes - got)
+        if (apart[wanted.clipped >= 2] != 0).any():
+            return None
+        if not apart.any():
+            return self._ties(channels, expressed)
+        steps, clipped = int(apart.max()), int(np.count_nonzero(apart * wanted.clipped))
         if clipped:
             note = f"{clipped} codes were clipped on the way"
             return Contract(Numerics.SATURATION, steps, note)
-        return Contract(Numerics.BOUNDED, steps, f"{differing} codes change")
+        return Contract(Numerics.BOUNDED, steps, f"{np.count_nonzero(apart)} codes change")
 
     def _refuse(self, chain: _Chain, plan: _Plan) -> Refusal | None:
         """Why the plan is no gain, or not for this target."""
@@ -325,6 +328,14 @@ def _is_worth(links: Sequence[Link]) -> bool:
 
 
 _NO_TABLE = Refusal("table", "a clamp acts that no storage bound stands for, or no scale fits")
+
+
+def _is_read(channels: Sequence[Channel]) -> bool:
+    """Whether all codes stay as they are; told by the first channel, mostly."""
+    codes = exact.codes_of(channels[0].seen)
+    if (tables_of(channels[:1]).codes != codes).any():
+        return False
+    return bool((tables_of(channels).codes == codes).all())
 
 
 def _strength(plan: _Plan) -> tuple[Numerics, float]:

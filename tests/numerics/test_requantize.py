@@ -9,6 +9,7 @@ from math import floor, inf, nan
 import numpy as np
 import pytest
 
+from qdialect.numerics.linear import Line, linear_tables
 from qdialect.numerics.requantize import (
     Affine,
     affines,
@@ -18,7 +19,6 @@ from qdialect.numerics.requantize import (
     covers,
     is_lossless,
     is_pure_shift,
-    linear_table,
     on_grid,
     quantize_real,
     real_range,
@@ -207,7 +207,8 @@ def test_linear_functions_of_codes(rounding: Rounding) -> None:
             min(max(definition(v / Fraction(b.scale), rounding) + b.zero, b.low), b.high)
             for v in (slope * real(q, a) + Fraction(offset) for q in range(-128, 128))
         ]
-        assert linear_table(a, b, slope, Fraction(offset), rounding).tolist() == expected
+        line = Line(a, slope, Fraction(offset), b)
+        assert linear_tables(codes_of(a), [line, line], rounding).tolist() == [expected] * 2
         for value in (-1e9, -0.25, 0.75, 2.25, inf, -inf):
             if abs(value) == inf:
                 wanted = b.high if value > 0 else b.low

@@ -72,6 +72,24 @@ def test_near_tie(value: Fraction, computed: tuple[Fraction, ...], near: bool) -
     assert near_tie([value], Affine(1.0, 0, -128, 127), "f32", computed) is near
 
 
+def test_a_channel_without_a_function() -> None:
+    """The root of a negative variance, not in the first channel."""
+    x, y = (f"tensor<4x2x!quant.uniform<i8:f32, {scale}>>" for scale in (0.5, 2.0))
+    numbers = "".join(
+        f"  %{name} = nn.constant dense<[{a}, {b}]> : tensor<2xf32> : tensor<2xf32>\n"
+        for name, a, b in (("s", 1.0, 3.0), ("b", 0.25, -1.0), ("m", 0.0, 0.0), ("v", 4.0, -4.0))
+    )
+    operands = ", ".join(["tensor<2xf32>"] * 4)
+    module, ctx = parse(
+        f"func.func @f(%x: {x}) -> {y} {{\n{numbers}"
+        f"  %0 = nn.batch_norm %x, %s, %b, %m, %v epsilon 0.0 : ({x}, {operands}) -> {y}\n"
+        f"  return %0 : {y}\n}}\n"
+    )
+    apply(module, ctx, "fold-affine{numerics=relaxed}")
+    (remark,) = ctx.remarks.remarks
+    assert remark.reason == "it is not defined for all constants"
+
+
 @pytest.mark.parametrize("storage", ["i8", "u8"])
 def test_the_constant_has_the_storage_of_the_operand(storage: str) -> None:
     zero = 0 if storage == "i8" else 128
