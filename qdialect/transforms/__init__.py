@@ -137,6 +137,18 @@ def _entries() -> tuple[PassEntry, ...]:
             _RULES,
         ),
         PassEntry(
+            "raise-dynamic",
+            "make one op of a product that quantizes its input as it runs",
+            f"{here}.raise_dynamic:RaiseDynamicProducts",
+            _RULES,
+        ),
+        PassEntry(
+            "lower-dynamic",
+            "write such ops in pieces, or as float products of dequantized weights",
+            f"{here}.lower_dynamic:LowerDynamicProducts",
+            (*_RULES, ("to", "str", "pieces", "pieces or floats (relaxed)")),
+        ),
+        PassEntry(
             "quantization-boundary",
             "list where integers become floats and back, as remarks B1 to B7",
             f"{here}.quantization_boundary:QuantizationBoundary",

@@ -17,9 +17,11 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Operation
 
 from qdialect.backends.mlir import module_text
+from qdialect.backends.onnx import evaluate_node
 from qdialect.context import QContext, new_context
+from qdialect.dialects.onnx import NodeOp
 from qdialect.frontends.mlir import read_module, verify_module
-from qdialect.interpreter import Interpreter
+from qdialect.interpreter import Evaluation, Interpreter
 from qdialect.numerics.contract import Numerics
 from qdialect.passes.pipeline import parse_pipeline
 from qdialect.passes.registry import PassRegistry
@@ -214,4 +216,11 @@ def evaluate(
     given = [
         x.astype(np.float64) if floats == "real" and x.dtype.kind == "f" else x for x in inputs
     ]
-    return Interpreter(ctx, module, floats="real" if floats == "real" else "ieee").run(given)
+    functions = {NodeOp.name: _kept}
+    mode = "real" if floats == "real" else "ieee"
+    return Interpreter(ctx, module, floats=mode, functions=functions).run(given)
+
+
+def _kept(op: Operation, operands: Sequence[Array], evaluation: Evaluation) -> list[Array]:
+    assert isinstance(op, NodeOp)
+    return evaluate_node(op, operands, evaluation.ctx.blobs)

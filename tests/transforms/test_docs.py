@@ -38,6 +38,8 @@ DOCUMENTED = [
     "type-accumulators",
     "lower-composites",
     "raise-composites",
+    "raise-dynamic",
+    "lower-dynamic",
     "reencode-storage",
 ]
 

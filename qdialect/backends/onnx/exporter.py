@@ -24,6 +24,7 @@ from xdsl.dialects.builtin import (
 from xdsl.dialects.func import FuncOp, ReturnOp
 from xdsl.ir import Operation, SSAValue
 
+from qdialect.backends.onnx.accumulators import write_scaled
 from qdialect.backends.onnx.graph import GraphWriter
 from qdialect.backends.onnx.header import ModelHeader, inner_names, value_info
 from qdialect.backends.onnx.kernels import (
@@ -130,6 +131,10 @@ class Exporter:
     tensors: dict[SSAValue, str] = field(default_factory=dict[SSAValue, str])
     #: ops left out because a reader has another form of them; written if one has not
     deferred: set[Operation] = field(default_factory=set[Operation])
+    #: codes, scale and zero point of tensors that nodes quantize at run time
+    quantized_at_run_time: dict[str, tuple[str, str, str]] = field(
+        default_factory=dict[str, "tuple[str, str, str]"]
+    )
     _dequantized: dict[tuple[str, QParams], str] = field(
         default_factory=dict[tuple[str, QParams], str]
     )
@@ -246,7 +251,8 @@ class Exporter:
         name = self.claim(op.result, self.output_names(op, key)[0])
         params = string_list(op.attributes.get(PARAMS))
         source = self.tensor(op.input)
-        write_dequantize(self.graph, source, name, quantized.qparams, key, self.opset, params)
+        if not write_scaled(self, op, source, name, key, params):
+            write_dequantize(self.graph, source, name, quantized.qparams, key, self.opset, params)
         self._dequantized.setdefault((source, quantized.qparams), name)
 
     def quantize(

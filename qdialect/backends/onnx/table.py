@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any, cast
 
 from xdsl.ir import Operation
 
-from qdialect.backends.onnx import nodes
+from qdialect.backends.onnx import dynamic, nodes
+from qdialect.backends.onnx.accumulators import write_accumulator
 from qdialect.backends.onnx.fully_connected import fully_connected, is_transposed_weight
 from qdialect.backends.onnx.indexing import INDEXING
 from qdialect.backends.onnx.kernels import DIRECT, Version, misfused, runs_on
@@ -16,7 +17,7 @@ from qdialect.backends.onnx.plain import PLAIN, Call, Writer
 from qdialect.backends.onnx.qoperator import is_absorbed, write_kernel
 from qdialect.backends.onnx.reduction import REDUCTIONS
 from qdialect.behaviors import Rule
-from qdialect.dialects.nn import FullyConnectedOp, NNOp, PadOp, WindowOp
+from qdialect.dialects.nn import DYNAMIC_CONVOLUTIONS, FullyConnectedOp, NNOp, PadOp, WindowOp
 from qdialect.dialects.nn.behaviors import BY_NAME
 from qdialect.dialects.quant import DCastOp, RescaleOp, quant_element
 
@@ -30,11 +31,19 @@ OTHERS: Mapping[str, Callable[[Any, Any], None]] = {
     "quant.scast": nodes.write_scast,
     "quant.rescale": nodes.write_rescale,
     "nn.table": nodes.write_table,
+    "nn.dynamic_matmul": dynamic.write_product,
+    **{kind.name: dynamic.write_product for kind in DYNAMIC_CONVOLUTIONS},
     "onnx.node": nodes.write_node,
     "builtin.unrealized_conversion_cast": nodes.write_conversion,
 }
 
-FLOAT: Mapping[str, Writer] = {**PLAIN, **INDEXING, **ORDERING, **REDUCTIONS}
+FLOAT: Mapping[str, Writer] = {
+    **PLAIN,
+    **INDEXING,
+    **ORDERING,
+    **REDUCTIONS,
+    "nn.dynamic_quantize": dynamic.dynamic_quantize,
+}
 """How each float op is written; `nn.fully_connected` is in `fully_connected.py`."""
 
 RENAMES = frozenset({"nn.constant", "quant.scast", "builtin.unrealized_conversion_cast"})
@@ -69,6 +78,8 @@ def _write_nn(exporter: Exporter, op: Operation) -> None:
     direct = _is_direct(op, exporter.runtime) and not any(
         v.owner in exporter.deferred for v in op.operands
     )
+    if write_accumulator(exporter, op, key, wanted):
+        return
     if exporter.form == "qoperator" and not direct and write_kernel(exporter, op, key, wanted):
         return
     if direct:

@@ -9,6 +9,7 @@ from qdialect.dialects.nn import (
     attention,
     constants,
     contraction,
+    dynamic,
     elementwise,
     functions,
     indexing,
@@ -43,6 +44,16 @@ from qdialect.dialects.nn.contraction import (
     ConvTranspose3DOp,
     FullyConnectedOp,
     MatMulOp,
+)
+from qdialect.dialects.nn.dynamic import (
+    CODE,
+    DYNAMIC_CONVOLUTIONS,
+    DynamicConv1DOp,
+    DynamicConv2DOp,
+    DynamicConv3DOp,
+    DynamicMatMulOp,
+    DynamicOp,
+    DynamicQuantizeOp,
 )
 from qdialect.dialects.nn.elementwise import (
     AddOp,
@@ -129,6 +140,7 @@ NN = Dialect(
         *constants.OPS,
         *attention.OPS,
         *contraction.OPS,
+        *dynamic.OPS,
         *elementwise.OPS,
         *functions.OPS,
         *indexing.OPS,
@@ -148,7 +160,9 @@ NN = Dialect(
 
 __all__ = [
     "AVERAGE_POOLS",
+    "CODE",
     "CONVOLUTIONS",
+    "DYNAMIC_CONVOLUTIONS",
     "GLOBAL_AVERAGE_POOLS",
     "KEY",
     "MAX_POOLS",
@@ -178,6 +192,12 @@ __all__ = [
     "ConvTranspose3DOp",
     "DepthToSpaceOp",
     "DivOp",
+    "DynamicConv1DOp",
+    "DynamicConv2DOp",
+    "DynamicConv3DOp",
+    "DynamicMatMulOp",
+    "DynamicOp",
+    "DynamicQuantizeOp",
     "EluOp",
     "ErfOp",
     "ExpOp",

@@ -16,6 +16,7 @@ from qdialect.behaviors.shapes import DYNAMIC
 from qdialect.dialects.nn import behaviors_gains as gains
 from qdialect.dialects.nn import behaviors_sums as sums
 from qdialect.dialects.nn.base import shape_of
+from qdialect.dialects.nn.behaviors_dynamic import DYNAMICALLY
 from qdialect.dialects.nn.behaviors_functions import FUNCTIONS, AffineOf, prelu
 from qdialect.dialects.nn.behaviors_movement import MOVEMENT, values
 from qdialect.dialects.nn.behaviors_ordering import ORDERING, broadcasts
@@ -417,6 +418,7 @@ BEHAVIORS: tuple[Behavior, ...] = (
         interval=sums.lrn_interval,
         transcendental=sums.lrn,
     ),
+    *DYNAMICALLY,
     *REDUCTIONS,
     *ORDERING,
     RESIZE_LINEAR,
