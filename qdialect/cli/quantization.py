@@ -86,11 +86,11 @@ class Quantization:
                 code="profile-of-another-model",
             )
         prepared = run_passes(self.model, PREPARATION, target=self.target, verify_each=False)
-        recipe = self.recipe
+        recipe, correct = self.recipe, self._correction()
         trials: Sequence[Trial] = ()
         ranking: Sequence[Sensitivity] = ()
         if self.search and self.data is not None:
-            trials = self._trials(prepared, tried)
+            trials = self._trials(prepared, tried, correct)
             recipe = trials[0].recipe
         if keep_sensitive:
             ranking = self._ranking(prepared, profile, recipe)
@@ -102,7 +102,7 @@ class Quantization:
             profile,
             recipe,
             require_all=self.require_all,
-            correct=self._correction(),
+            correct=correct,
         )
         told = prepared.ctx.remarks.remarks
         optimized = run_passes(
@@ -164,7 +164,9 @@ class Quantization:
 
         return BiasCorrection(self._samples(others), self._engine())
 
-    def _trials(self, prepared: Model, profile: Profile) -> Sequence[Trial]:
+    def _trials(
+        self, prepared: Model, profile: Profile, correct: BiasCorrection | None
+    ) -> Sequence[Trial]:
         from qdialect.quantization.search import best_recipe
 
         return best_recipe(
@@ -174,7 +176,7 @@ class Quantization:
             self.recipe,
             self._samples(self._held),
             self._runner(prepared.ctx),
-            self._correction(),
+            correct,
             self._watch,
         )
 
