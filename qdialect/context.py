@@ -69,6 +69,8 @@ class QContext(Context):
     drift: Drift = field(default_factory=_no_drift, compare=False)
     #: what analyses found out about the module that is being rewritten, by their class
     analyses: dict[type, object] = field(default_factory=dict[type, object], compare=False)
+    #: how many changes passes made that count them (see `passes.manager`)
+    changes: int = field(default=0, compare=False)
     _target: Target = field(default_factory=_default_target)
 
     @property

@@ -49,6 +49,10 @@ class PassManager:
 
     With `verify_each` the module is verified after every pass; else once at the end.
     `strict` is that of `verify_module`.
+
+    A pass does not run again on what it left as it was. A pass class says so by
+    `counts_changes` (it adds what it changes to `QContext.changes`), and by `idempotent`
+    (it leaves what it has changed as it is, too).
     """
 
     def __init__(
@@ -65,6 +69,8 @@ class PassManager:
         self.verify_each = verify_each
         self.strict = strict
         self.watchers = list(instrumentation)
+        #: by pass, the count of changes at which it does nothing
+        self._left: dict[str, int] = {}
 
     def run(self, module: ModuleOp) -> None:
         """Apply all passes to `module`, in place.
@@ -75,17 +81,31 @@ class PassManager:
         """
         self._tell(lambda watcher: watcher.before_pipeline(self.passes, module))
         try:
+            self._left.clear()
             last = len(self.passes) - 1
             for index, (spec, instance) in enumerate(self.passes):
-                self._run_pass(spec.name, instance, module, self.verify_each or index == last)
+                self._run_pass(spec, instance, module, self.verify_each or index == last)
             self.ctx.remarks.outputs = summarize(self.ctx, module)
         finally:
             self._tell(lambda watcher: watcher.after_pipeline())
 
-    def _run_pass(self, name: str, instance: ModulePass, module: ModuleOp, verify: bool) -> None:
+    def _apply(self, spec: PassSpec, instance: ModulePass, module: ModuleOp) -> None:
+        key, before = str(spec), self.ctx.changes
+        if self._left.get(key) == before:
+            return
+        instance.apply(self.ctx, module)
+        if not getattr(instance, "counts_changes", False):
+            self.ctx.changes += 1
+        elif self.ctx.changes == before or getattr(instance, "idempotent", False):
+            self._left[key] = self.ctx.changes
+
+    def _run_pass(
+        self, spec: PassSpec, instance: ModulePass, module: ModuleOp, verify: bool
+    ) -> None:
+        name = spec.name
         self._tell(lambda watcher: watcher.before_pass(name, module))
         try:
-            instance.apply(self.ctx, module)
+            self._apply(spec, instance, module)
             if verify:
                 self._tell(lambda watcher: watcher.before_verify(name, module))
                 self._verify(name, instance, module)

@@ -249,6 +249,7 @@ class Driver:
                     )
         self._report_refusals()
         self.session.analyses.clear()
+        self.session.changes += fired
         return fired
 
     def _operand_changed(self, op: Operation) -> None:

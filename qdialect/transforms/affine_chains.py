@@ -103,6 +103,11 @@ class Channel:
             slope *= step.function.slope
         return Affine(slope, offset)
 
+    @cached_property
+    def tables(self) -> Tables:
+        """Those of this channel alone."""
+        return _tables([self])
+
     @property
     def result(self) -> exact.Affine:
         return self.steps[-1].codes
@@ -115,18 +120,26 @@ class Channel:
 
 class Tables(NamedTuple):
     """Row by row, channels: the result of every code that is seen, whether the storage of a
-    middle clips it on the way (1), or a clamp that no storage stands for (2)."""
+    middle clips it on the way (1), or a clamp that no storage stands for (2).  `before` has
+    the codes that each step takes."""
 
     codes: exact.Codes
     clipped: exact.Codes
+    before: tuple[exact.Codes, ...]
 
 
 def tables_of(channels: Sequence[Channel]) -> Tables:
     """What the steps of `channels`, alike but for their numbers, do."""
+    return channels[0].tables if len(channels) == 1 else _tables(channels)
+
+
+def _tables(channels: Sequence[Channel]) -> Tables:
+    before: list[exact.Codes] = []
     codes = np.repeat(exact.codes_of(channels[0].seen)[None, :], len(channels), axis=0)
     clipped = np.zeros(codes.shape, np.int64)
     last = len(channels[0].steps) - 1
     for n, (_, _, rounding, on_codes) in enumerate(channels[0].steps):
+        before.append(codes)
         steps = [channel.steps[n] for channel in channels]
         low, high = _bounds(steps)
         if on_codes:
@@ -141,23 +154,22 @@ def tables_of(channels: Sequence[Channel]) -> Tables:
         acts = ((free < low) & (low > lows)) | ((free > high) & (high < highs))
         clipped |= 2 * acts
         codes = np.clip(np.clip(free, lows, highs), low, high)
-    return Tables(codes, clipped)
+    return Tables(codes, clipped, tuple(before))
 
 
 def undecided(channels: Sequence[Channel], expressed: str) -> int:
     """How many codes runtimes that compute in floats may round either way: in a link,
     or in the one function that the chain becomes."""
-    codes, count = exact.codes_of(channels[0].seen)[None, :], 0
+    before, count = tables_of(channels).before, 0
     for n, first in enumerate(channels[0].steps):
         if not first.on_codes:
             functions = [channel.steps[n].function for channel in channels]
             lines = [channel.line(n) for channel in channels]
-            count += _undecided(codes, lines, functions, expressed)
-        codes = tables_of([Channel(c.seen, c.steps[: n + 1]) for c in channels]).codes
+            count += _undecided(before[n], lines, functions, expressed)
     if len(channels[0].steps) > 1:
         whole = [channel.whole for channel in channels]
         lines = [Line(c.seen, c.whole.slope, c.whole.offset, c.result) for c in channels]
-        count += _undecided(exact.codes_of(channels[0].seen)[None, :], lines, whole, expressed)
+        count += _undecided(before[0], lines, whole, expressed)
     return count
 
 

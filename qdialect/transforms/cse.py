@@ -19,6 +19,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable
 from dataclasses import dataclass
+from typing import ClassVar
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import ArrayAttr, ModuleOp, StringAttr
@@ -37,16 +38,19 @@ class Cse(ModulePass):
     """Common subexpression elimination within blocks."""
 
     name = "cse"
+    counts_changes: ClassVar[bool] = True
+    idempotent: ClassVar[bool] = True
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
-        drift = session(ctx).drift
+        qctx = session(ctx)
         for inner in list(op.walk()):
             for region in inner.regions:
                 for block in region.blocks:
-                    _merge(block, drift)
+                    qctx.changes += _merge(block, qctx.drift)
 
 
-def _merge(block: Block, drift: Drift) -> None:
+def _merge(block: Block, drift: Drift) -> int:
+    """How many ops it merged into others."""
     survivor: dict[SSAValue, SSAValue] = {}
     known: dict[Hashable, Operation] = {}
     dead: list[Operation] = []
@@ -73,6 +77,7 @@ def _merge(block: Block, drift: Drift) -> None:
                 old.replace_all_uses_with(survivor[old])
         op.detach()
         op.erase()
+    return len(dead)
 
 
 def _identity(op: Operation) -> Hashable:

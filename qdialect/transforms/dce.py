@@ -14,6 +14,7 @@ becomes
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
@@ -29,12 +30,15 @@ class Dce(ModulePass):
     if nothing is declared of it."""
 
     name = "dce"
+    counts_changes: ClassVar[bool] = True
+    idempotent: ClassVar[bool] = True
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
-        behaviors = session(ctx).behaviors
+        qctx = session(ctx)
         # Users come after definitions, so one backward sweep sees every op after
         # all of its users are gone.
         for inner in reversed(list(op.walk())):
-            if is_dead(inner, behaviors):
+            if is_dead(inner, qctx.behaviors):
                 inner.detach()
                 inner.erase()
+                qctx.changes += 1

@@ -333,9 +333,8 @@ _NO_TABLE = Refusal("table", "a clamp acts that no storage bound stands for, or 
 def _is_read(channels: Sequence[Channel]) -> bool:
     """Whether all codes stay as they are; told by the first channel, mostly."""
     codes = exact.codes_of(channels[0].seen)
-    if (tables_of(channels[:1]).codes != codes).any():
-        return False
-    return bool((tables_of(channels).codes == codes).all())
+    samples = (channels[:1], channels) if len(channels) > 1 else (channels,)
+    return all((tables_of(sample).codes == codes).all() for sample in samples)
 
 
 def _strength(plan: _Plan) -> tuple[Numerics, float]:

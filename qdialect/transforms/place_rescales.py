@@ -33,7 +33,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from math import inf
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
@@ -69,6 +69,8 @@ class PlaceRescales(ModulePass):
     """Put every rescale where it costs least; see the module."""
 
     name = "place-rescales"
+    counts_changes: ClassVar[bool] = True
+    idempotent: ClassVar[bool] = True
 
     numerics: str = "exact"
     solver: bool = True
@@ -83,7 +85,7 @@ class PlaceRescales(ModulePass):
         if not 0 <= self.accuracy < inf:
             raise UsageError("accuracy is a price: 0 or more, and finite", code="bad-option")
         session.analyses.clear()
-        _drop_dead_rescales(op)
+        session.changes += _drop_dead_rescales(op)
         model = Model(session, op, level, self.accuracy)
         before = model.problem.cost(model.start)
         gains = True
@@ -94,6 +96,7 @@ class PlaceRescales(ModulePass):
                 break
             cost = model.problem.cost(start)
             self._commit(session, model, solution)
+            session.changes += 1
             session.analyses.clear()
             # Rescales that have become one may now pass what neither could.
             model = Model(session, op, level, self.accuracy)
@@ -142,9 +145,12 @@ def _gap(cost: float, least: float) -> float:
     return (cost - least) / cost if cost else 0.0
 
 
-def _drop_dead_rescales(module: Operation) -> None:
-    """What nobody uses need not stand anywhere."""
+def _drop_dead_rescales(module: Operation) -> int:
+    """What nobody uses need not stand anywhere; how many there were."""
+    dropped = 0
     for op in reversed(list(module.walk())):
         if movable(op) and op.results[0].first_use is None:
             op.detach()
             op.erase()
+            dropped += 1
+    return dropped

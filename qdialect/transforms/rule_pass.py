@@ -43,6 +43,7 @@ class RulePass(ModulePass, ABC):
     """
 
     name: ClassVar[str]
+    counts_changes: ClassVar[bool] = True
 
     numerics: str = "exact"
     assume: str = "nothing"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import pytest
 from xdsl.context import Context
@@ -11,7 +11,7 @@ from xdsl.dialects.builtin import ModuleOp, UnitAttr
 from xdsl.passes import ModulePass
 from xdsl.utils.exceptions import PassFailedException
 
-from qdialect.context import new_context
+from qdialect.context import new_context, session
 from qdialect.errors import InputError, QError
 from qdialect.frontends.mlir import read_module
 from qdialect.passes.manager import Instrumentation, PassFailure, PassManager
@@ -52,6 +52,25 @@ class Break(ModulePass):
         inner = next(iter(block.ops))
         inner.detach()
         block.insert_op_before(inner, block.last_op)  # type: ignore[arg-type]
+
+
+@dataclass(frozen=True)
+class Twice(ModulePass):
+    """Does something the first two times."""
+
+    name = "twice"
+    counts_changes = True
+    runs: list[int] = field(default_factory=list[int])
+
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        self.runs.append(session(ctx).changes)
+        session(ctx).changes += len(self.runs) < 3
+
+
+@dataclass(frozen=True)
+class Once(Twice):
+    name = "once"
+    idempotent = True
 
 
 class Log(Instrumentation):
@@ -143,3 +162,25 @@ def test_a_crash_is_our_failure(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_refusal_is_an_error_of_the_input() -> None:
     events = run(Refuse())
     assert events[-1] == f"{InputError.__name__}: pass 'refuse' failed: cannot do this"
+
+
+@pytest.mark.parametrize(
+    ("kind", "others", "runs"),
+    [
+        # Until it has done nothing.
+        (Twice, [], [0, 1, 2]),
+        # Unless it is a fixed point after one run.
+        (Once, [], [0]),
+        # A pass that does not count may have changed anything.
+        (Once, [Mark()], [0, 2, 4, 5, 6]),
+    ],
+)
+def test_a_pass_does_not_run_on_what_it_left(
+    kind: type[Twice], others: list[ModulePass], runs: list[int]
+) -> None:
+    ctx = new_context()
+    counting = kind()
+    passes = [counting, *others] * 5
+    module = read_module("func.func @f() {\n  return\n}\n", ctx)
+    PassManager(ctx, [(PassSpec(each.name), each) for each in passes]).run(module)
+    assert counting.runs == runs
