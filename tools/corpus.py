@@ -206,6 +206,16 @@ def _fix_shapes(graph: onnx.GraphProto, shapes: Mapping[str, tuple[int, ...]]) -
         value.type.tensor_type.ClearField("shape")
 
 
+def _flatten_biases(graph: onnx.GraphProto) -> None:
+    """Biases [1, N] of Gemm as [N]: per channel, ONNX Runtime's quantizer puts the N scales
+    of the former along dimension 0, which is no valid model."""
+    biases = {n.input[2] for n in graph.node if n.op_type == "Gemm" and len(n.input) > 2}
+    others = {name for n in graph.node for name in n.input if n.op_type != "Gemm"}
+    for tensor in graph.initializer:
+        if tensor.name in biases - others and len(tensor.dims) == 2 and tensor.dims[0] == 1:
+            del tensor.dims[0]
+
+
 def float_model(source: Source) -> Path:
     """The network as it was trained, with a fixed input shape and batch norms folded."""
     path = CACHE / "models" / f"{source.name}.float.onnx"
@@ -220,6 +230,9 @@ def float_model(source: Source) -> Path:
     onnx.save(model, raw)
     quant_pre_process(raw, partial, skip_symbolic_shape=True)
     raw.unlink()
+    prepared = onnx.load(partial)
+    _flatten_biases(prepared.graph)
+    onnx.save(prepared, partial)
     partial.replace(path)
     return path
 

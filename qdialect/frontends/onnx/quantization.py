@@ -179,10 +179,19 @@ def _read_element(
         raise _bad(node, f"axis {place.axis} is outside rank {len(shape)}")
     axis = place.axis % len(shape)
     if shape[axis] not in (-1, len(scales)):
-        raise _bad(
+        error = _bad(
             node, f"{len(scales)} scales for dimension {axis}, which has {shape[axis]} elements"
         )
+        if axis == 0 and shape == (1, len(scales)):
+            error.notes = (_FLAT_BIAS,)
+        raise error
     return UniformType(QParams.per_axis(storage, axis, scales, zeros, kind))
+
+
+_FLAT_BIAS = (
+    "ONNX Runtime's quantizer writes this for the bias of a Gemm that has the shape [1, N]; "
+    "reshape the bias to [N] in the float model and quantize again"
+)
 
 
 def _blocks(
