@@ -16,6 +16,7 @@ from qdialect.profile.record import Profile, Settings
 from qdialect.quantization.apply_profile import apply_profile
 from qdialect.quantization.coverage import Coverage
 from qdialect.quantization.recipe import Recipe
+from qdialect.quantization.values import op_keys
 from qdialect.targets.base import Target
 from qdialect.transforms.pipelines import PREPARATION, optimize_pipeline
 
@@ -103,6 +104,7 @@ class Quantization:
             recipe,
             require_all=self.require_all,
             correct=correct,
+            gone={key for op in self.model.module.walk() for key in op_keys(op)},
         )
         told = prepared.ctx.remarks.remarks
         optimized = run_passes(

@@ -22,7 +22,7 @@ becomes
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
@@ -113,10 +113,12 @@ def apply_profile(
     *,
     require_all: bool = False,
     correct: Correct | None = None,
+    gone: Collection[str] = (),
 ) -> Coverage:
     """Quantize `module` in place; what was left float, and why, is in the remarks too.
 
-    `correct` is what corrects biases, if the recipe wants that.
+    `correct` is what corrects biases, if the recipe wants that. `gone` are keys that the
+    model had when it was profiled: entries for them are not stale.
 
     InputError (`not-all-quantized`) for an op left float with `require_all`, and for a
     key to keep float that the model does not have.
@@ -132,7 +134,7 @@ def apply_profile(
     selection = select(values)
     grids = assign(selection)
     left = [left_float(op, why.code, why.reason) for op, why in selection.left.items()]
-    stale = sorted(set(profile.entries) - known)
+    stale = sorted(set(profile.entries) - known - set(gone))
     coverage = Coverage(Counter(op.name for op in selection.ops), left, stale)
     if require_all and (left or stale):
         raise not_all_quantized(coverage, function)

@@ -23,19 +23,14 @@ from xdsl.ir import Operation, SSAValue
 
 from qdialect.behaviors import Accumulator
 from qdialect.context import QContext
-from qdialect.dialects.nn import (
-    ReduceMeanOp,
-    constant_array,
-    constant_of,
-    make_constant,
-    shape_of,
-)
+from qdialect.dialects.nn import ReduceMeanOp, make_constant, shape_of
 from qdialect.dialects.quant import element_type
 from qdialect.interpreter import Interpreter
 from qdialect.profile.engines import open_engine
 from qdialect.profile.instrument import Instrumented, Observed
 from qdialect.quantization.grids import Constant, Grids, bias_codes, bias_qparams, reach
 from qdialect.quantization.selection import Selection
+from qdialect.quantization.values import real_array
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -77,9 +72,8 @@ class BiasCorrection:
                 continue
             if acc.bias < len(op.operands) and (op, acc.bias) not in grids.constants:
                 continue
-            constant = constant_of(op.operands[acc.rhs])
-            assert constant is not None
-            real = constant_array(constant, selection.values.ctx.blobs).astype(np.float64)
+            real = real_array(op.operands[acc.rhs], selection.values.ctx.blobs)
+            assert real is not None
             error = grids.constants[op, acc.rhs].real() - real
             if error.any():
                 found[op] = acc, error
@@ -152,9 +146,8 @@ def _correct(
     runtime = grids.qparams[op.operands[acc.lhs]]
     ctx = selection.values.ctx
     if acc.bias < len(op.operands):
-        constant = constant_of(op.operands[acc.bias])
-        assert constant is not None
-        bias = constant_array(constant, ctx.blobs).astype(np.float64)
+        bias = real_array(op.operands[acc.bias], ctx.blobs)
+        assert bias is not None
     else:
         bias = np.zeros(len(shift))
     params = bias_qparams(op, acc, runtime, weights.qparams.scale_list())

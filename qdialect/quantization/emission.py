@@ -13,6 +13,7 @@ from qdialect.dialects.quant import DCastOp, QCastOp, UniformType, element_type,
 from qdialect.profile.scheme import tensor_qparams
 from qdialect.quantization.grids import Grids
 from qdialect.quantization.selection import Selection
+from qdialect.quantization.values import codes_behind
 
 
 def emit(selection: Selection, grids: Grids) -> None:
@@ -21,9 +22,11 @@ def emit(selection: Selection, grids: Grids) -> None:
         _pair(value, selection, grids)
     for (op, index), constant in grids.constants.items():
         element = UniformType(constant.qparams)
-        made = make_constant(constant.codes, element, selection.values.ctx.blobs)
-        old = constant_of(op.operands[index])
+        old = constant_of(op.operands[index]) or codes_behind(op.operands[index])
         assert old is not None
+        if old.result.type == with_element(old.result.type, element):
+            continue  # it has these codes
+        made = make_constant(constant.codes, element, selection.values.ctx.blobs)
         if KEY in old.attributes:
             made.attributes[KEY] = old.attributes[KEY]
         _before(op, made, old)

@@ -21,18 +21,26 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from xdsl.ir import Attribute, Operation, SSAValue
 
+from qdialect.analysis.codes import is_integer
 from qdialect.behaviors import Accumulator, Behavior, Rule
 from qdialect.behaviors.flow import carry_all_down, tied_operands
-from qdialect.dialects.nn import constant_array, constant_of, shape_of
+from qdialect.dialects.nn import constant_array, shape_of
 from qdialect.dialects.nn.ports import port_refusal
 from qdialect.dialects.nn.shapes import DYNAMIC
-from qdialect.dialects.quant import UniformType, element_type, with_element
+from qdialect.dialects.quant import UniformType, element_type, quant_element, with_element
 from qdialect.numerics.float_text import round_to_format
 from qdialect.profile.scheme import Scheme, array_qparams, tensor_qparams
 from qdialect.qparams import QParams, Storage
 from qdialect.qparams.legality import Illegal
 from qdialect.quantization.selection import Selection, runtime_tied
-from qdialect.quantization.values import only_user, users
+from qdialect.quantization.values import (
+    codes_behind,
+    offsets_of,
+    only_user,
+    real_array,
+    reals_of,
+    users,
+)
 from qdialect.quantization.weights import Overflow, Sums, quantized, weight_scales
 from qdialect.rewrite import Refusal
 
@@ -51,12 +59,7 @@ class Constant:
 
     def real(self) -> NDArray[np.float64]:
         """The numbers that the codes name."""
-        scales, zeros = self.qparams.scale_array(), self.qparams.zero_point_array()
-        shape = [1] * self.codes.ndim
-        if (axis := self.qparams.axis) is not None:
-            shape[axis] = -1
-        codes = self.codes.astype(np.float64)
-        return (codes - zeros.reshape(shape)) * scales.reshape(shape)
+        return reals_of(self.codes, self.qparams)
 
 
 @dataclass
@@ -169,10 +172,7 @@ class _Assignment:
         return None
 
     def _array(self, value: SSAValue) -> NDArray[np.float64] | None:
-        constant = constant_of(value)
-        if constant is None:
-            return None
-        return constant_array(constant, self.session.blobs).astype(np.float64)
+        return real_array(value, self.session.blobs)
 
     def _contraction(self, op: Operation, behavior: Behavior, acc: Accumulator) -> Refusal | None:
         array = self._array(op.operands[acc.rhs])
@@ -213,6 +213,14 @@ class _Assignment:
             bias = self._array(op.operands[acc.bias])
         if bias is not None and not np.isfinite(bias).all():
             return Refusal("grid", "the bias is not finite")
+        given = self._given(op, behavior, acc, runtime, bias)
+        if given is not None:
+            self.grids.constants[op, acc.rhs] = given
+            if bias is not None:
+                assert acc.bias is not None
+                found = bias_qparams(op, acc, runtime, given.qparams.scale_list())
+                self.grids.constants[op, acc.bias] = Constant(bias_codes(bias, found), found)
+            return None
         expressed, storage = runtime.expressed, Storage.of(self.recipe.weights)
         sums = Sums(runtime.scale, reach(runtime), bias)
         try:
@@ -237,6 +245,38 @@ class _Assignment:
             params = bias_qparams(op, acc, runtime, scales)
             self.grids.constants[op, acc.bias] = Constant(bias_codes(bias, params), params)
         return None
+
+    def _given(
+        self,
+        op: Operation,
+        behavior: Behavior,
+        acc: Accumulator,
+        runtime: QParams,
+        bias: NDArray[np.float64] | None,
+    ) -> Constant | None:
+        """The codes that a weight has already, if the op takes them and 32 bits hold the
+        sums; else they are rounded again."""
+        held = codes_behind(op.operands[acc.rhs])
+        element = None if held is None else quant_element(held.result.type)
+        if held is None or element is None:
+            return None
+        params, shape = element.qparams, shape_of(held.result)
+        axis = acc.rhs_axis(op)
+        if not is_integer(params) or params.storage.width > 8:
+            return None
+        if params.expressed != runtime.expressed or not (
+            params.is_per_tensor or (params.axis == axis and self.session.target.per_axis)
+        ):
+            return None
+        if port_refusal(op, behavior.operand_port(acc.rhs), params, shape) is not None:
+            return None
+        codes = constant_array(held, self.session.blobs)
+        others = tuple(d for d in range(codes.ndim) if d != axis)
+        total = np.abs(offsets_of(codes, params)).sum(axis=others) * reach(runtime)
+        if bias is not None:
+            steps = np.abs(bias).max(initial=0.0) / (runtime.scale * min(params.scale_list()))
+            total = total + steps + 1
+        return None if total.max(initial=0) > _ACCUMULATOR else Constant(codes, params)
 
     def _left(self, op: Operation, acc: Accumulator, array: NDArray[np.float64]) -> Refusal | None:
         """A constant on the left side has one scale."""

@@ -35,11 +35,11 @@ from xdsl.traits import ConstantLike
 
 from qdialect.behaviors import Behavior, Rule, Size
 from qdialect.behaviors.flow import tied_operands
-from qdialect.dialects.nn import constant_array, constant_of, keys_of, shape_of
+from qdialect.dialects.nn import keys_of, shape_of
 from qdialect.dialects.nn.shapes import DYNAMIC
 from qdialect.dialects.quant import DCastOp, QCastOp
 from qdialect.profile.ranges import Range
-from qdialect.quantization.values import Values, float_value, users
+from qdialect.quantization.values import Values, float_value, is_constant, real_array, users
 from qdialect.rewrite import Refusal
 
 _STEEP = ("amplifies", "float-result")
@@ -201,7 +201,7 @@ def _refusal(values: Values, op: Operation, behavior: Behavior | None) -> Refusa
     for port, value in real:
         if port.rule is Rule.FIXED:
             return Refusal("unsuitable", f"the {port.role} has qparams of its own")
-        if not float_value(value) and constant_of(value) is None:
+        if not float_value(value) and not is_constant(value):
             return Refusal("unsuitable", f"the {port.role} is no float tensor")
     runtime = [value for _, value in real if float_value(value)]
     if not any(float_value(value) for value in op.operands):
@@ -224,10 +224,10 @@ def _amplification(values: Values, op: Operation, behavior: Behavior) -> Refusal
     all values having the same number of steps."""
 
     def sizes(number: int) -> Size:
-        constant = constant_of(op.operands[number])
-        if constant is None:
+        array = real_array(op.operands[number], values.ctx.blobs)
+        if array is None:
             return Size(0.0, _reach(values.range(op.operands[number])))
-        elements = np.abs(constant_array(constant, values.ctx.blobs).astype(np.float64))
+        elements = np.abs(array)
         least, most = elements.min(initial=inf), elements.max(initial=0.0)
         return Size(float(least), float(most), elements)
 

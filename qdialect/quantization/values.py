@@ -9,25 +9,75 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
 
+import numpy as np
 from xdsl.dialects.func import FuncOp, ReturnOp
 from xdsl.ir import Block, Operation, SSAValue
 
 from qdialect.behaviors.flow import tied_operands
 from qdialect.context import QContext
-from qdialect.dialects.nn import constant_of, keys_of
-from qdialect.dialects.quant import element_type
+from qdialect.dialects.nn import ConstantOp, constant_array, constant_of, keys_of
+from qdialect.dialects.quant import DCastOp, element_type, quant_element
 from qdialect.interpreter import argument_names
 from qdialect.profile.entries import tensor_range
 from qdialect.profile.instrument import INPUT_PREFIX, is_float
 from qdialect.profile.ranges import Range, max_of_channels
 from qdialect.profile.record import Entry, Profile
+from qdialect.qparams import QParams
+from qdialect.qparams.encoding import Layout
 from qdialect.quantization.recipe import Recipe
+from qdialect.weights import BlobStore
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
 
 
 def float_value(value: SSAValue) -> bool:
     """Whether a value is a float tensor that is computed or given, no constant."""
-    return is_float(value.type) and constant_of(value) is None
+    return is_float(value.type) and not is_constant(value)
+
+
+def is_constant(value: SSAValue) -> bool:
+    """Whether a value is a constant, or what the codes of one stand for."""
+    return constant_of(value) is not None or codes_behind(value) is not None
+
+
+def codes_behind(value: SSAValue) -> ConstantOp | None:
+    """The quantized constant that a float is the dequantized values of."""
+    owner = value.owner
+    return constant_of(owner.input) if isinstance(owner, DCastOp) else None
+
+
+def real_array(value: SSAValue, store: BlobStore) -> NDArray[np.float64] | None:
+    """The numbers of a constant, or of one behind a dequantize."""
+    constant = constant_of(value)
+    if constant is not None:
+        return constant_array(constant, store).astype(np.float64)
+    held = codes_behind(value)
+    element = None if held is None else quant_element(held.result.type)
+    if held is None or element is None:
+        return None
+    return reals_of(constant_array(held, store), element.qparams)
+
+
+def offsets_of(codes: NDArray[Any], params: QParams) -> NDArray[np.float64]:
+    """Codes less their zero points."""
+    return codes.astype(np.float64) - _spread(params.zero_point_array(), params, codes.shape)
+
+
+def reals_of(codes: NDArray[Any], params: QParams) -> NDArray[np.float64]:
+    """The numbers that codes name."""
+    return offsets_of(codes, params) * _spread(params.scale_array(), params, codes.shape)
+
+
+def _spread(array: NDArray[Any], params: QParams, shape: Sequence[int]) -> NDArray[Any]:
+    """Scales or zero points as an array that broadcasts to `shape`."""
+    if params.layout is not Layout.BLOCK:
+        return array.reshape([-1 if d == params.axis else 1 for d in range(len(shape))])
+    for d, extent in enumerate(shape):
+        array = np.repeat(array, extent // array.shape[d], axis=d)
+    return array
 
 
 def op_keys(op: Operation) -> tuple[str, ...]:

@@ -12,8 +12,12 @@ from __future__ import annotations
 from qdialect.targets.base import Interface, Target
 from qdialect.targets.installed import get_target
 
-PREPARATION = "canonicalize,fold-constants,canonicalize,cse,dce"
-"""What a float model goes through before it is quantized."""
+PREPARATION = (
+    "raise-dynamic,lower-dynamic{to=floats numerics=relaxed},"
+    "canonicalize,fold-constants,canonicalize,cse,dce"
+)
+"""What a model goes through before it is quantized; what it quantizes as it runs becomes
+float products of the weights that it has."""
 
 
 def optimize_pipeline(target: Target | str, numerics: str) -> str:
