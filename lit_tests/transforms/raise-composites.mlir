@@ -38,7 +38,7 @@ func.func @component_qparams(%x: !x, %w: !w, %b: !b) -> !y {
 
 // CHECK-LABEL: func.func @matmul(
 // CHECK: nn.constant dense<{{.*}}> : tensor<2x4xf32>
-// CHECK-NEXT: nn.fully_connected {{.*}} {nn.key = "add"} : (tensor<?x4xf32>, tensor<2x4xf32>, tensor<2xf32>) -> tensor<?x2xf32>
+// CHECK-NEXT: nn.fully_connected {{.*}} {nn.key = "add", nn.piece_keys = {matmul = "matmul"}} : (tensor<?x4xf32>, tensor<2x4xf32>, tensor<2xf32>) -> tensor<?x2xf32>
 // CHECK-NEXT: return
 func.func @matmul(%x: tensor<?x4xf32>) -> tensor<?x2xf32> {
   %w = nn.constant dense<[[1.0, 2.0], [3.0, 4.0], [5.0, 6.0], [7.0, 8.0]]> : tensor<4x2xf32> : tensor<4x2xf32>

@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING, cast
 from qdialect.api import Engine, Model, run_passes
 from qdialect.cli.calibration import calibrate, new_profile, open_data
 from qdialect.errors import InputError, UsageError
+from qdialect.interpreter import Interpreter
 from qdialect.profile.instrument import model_digest
 from qdialect.profile.record import Profile, Settings
-from qdialect.quantization.apply_profile import apply_profile
+from qdialect.quantization.apply_profile import apply_profile, known_keys
 from qdialect.quantization.coverage import Coverage
 from qdialect.quantization.recipe import Recipe
-from qdialect.quantization.values import op_keys
 from qdialect.targets.base import Target
 from qdialect.transforms.pipelines import PREPARATION, optimize_pipeline
 
@@ -86,6 +86,8 @@ class Quantization:
                 f"the profile is of another model ({profile.digest})",
                 code="profile-of-another-model",
             )
+        loaded = Interpreter(self.model.ctx, self.model.module).function()
+        gone = known_keys(loaded, self.model.ctx)
         prepared = run_passes(self.model, PREPARATION, target=self.target, verify_each=False)
         recipe, correct = self.recipe, self._correction()
         trials: Sequence[Trial] = ()
@@ -104,7 +106,7 @@ class Quantization:
             recipe,
             require_all=self.require_all,
             correct=correct,
-            gone={key for op in self.model.module.walk() for key in op_keys(op)},
+            gone=gone,
         )
         told = prepared.ctx.remarks.remarks
         optimized = run_passes(

@@ -1,8 +1,13 @@
-"""Pass names to pass classes: ours, a plug-in's, then xDSL's own."""
+"""Pass names to pass classes: ours, a plug-in's, then xDSL's own.
+
+`lower-NAME` of a composite op `nn.NAME` is short for `lower-composites{ops=nn.NAME}`: every
+composite has its own pass, out of the one table of composites (`lower-lstm`, `lower-conv2d`).
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
 from difflib import get_close_matches
 from importlib import import_module
 from typing import TYPE_CHECKING
@@ -58,4 +63,19 @@ class PassRegistry:
 
     def build(self, specs: Iterable[PassSpec]) -> list[tuple[PassSpec, ModulePass]]:
         """The passes of a pipeline, ready to run; UsageError for a bad one."""
-        return [(spec, instantiate(self.load(spec.name), spec)) for spec in specs]
+        known = map(self._spelled_out, specs)
+        return [(spec, instantiate(self.load(spec.name), spec)) for spec in known]
+
+    def _spelled_out(self, spec: PassSpec) -> PassSpec:
+        """The pass that a short name stands for, if it is one."""
+        prefix, _, name = spec.name.partition("-")
+        if prefix != "lower" or spec.name in self._entries or spec.name in self._factories:
+            return spec
+        from qdialect.dialects.nn.components import COMPONENTS
+
+        op = f"nn.{name.replace('-', '_')}"
+        if op not in COMPONENTS:
+            return spec
+        if any(key == "ops" for key, _ in spec.options):
+            raise UsageError(f"pass '{spec.name}' has no option 'ops'", code="bad-option")
+        return replace(spec, name="lower-composites", options=(("ops", (op,)), *spec.options))

@@ -33,12 +33,12 @@ from xdsl.dialects.func import FuncOp
 from xdsl.passes import ModulePass
 
 from qdialect.context import QContext, session
-from qdialect.dialects.nn.components import role_keys
+from qdialect.dialects.nn.component_keys import all_keys, shared_key
 from qdialect.dialects.verifier import op_where
 from qdialect.errors import InputError, UsageError
-from qdialect.interpreter import Interpreter
+from qdialect.interpreter import Interpreter, argument_names
 from qdialect.profile.file import load_profile
-from qdialect.profile.instrument import model_digest
+from qdialect.profile.instrument import INPUT_PREFIX, model_digest
 from qdialect.profile.record import Profile
 from qdialect.quantization.coverage import Coverage, left_float
 from qdialect.quantization.emission import emit
@@ -118,14 +118,14 @@ def apply_profile(
     """Quantize `module` in place; what was left float, and why, is in the remarks too.
 
     `correct` is what corrects biases, if the recipe wants that. `gone` are keys that the
-    model had when it was profiled: entries for them are not stale.
+    model had when it was profiled (`known_keys`): entries for them are not stale.
 
     InputError (`not-all-quantized`) for an op left float with `require_all`, and for a
     key to keep float that the model does not have.
     """
     function = Interpreter(ctx, module).function()
     values = Values(function, ctx, profile, recipe)
-    known = _known_keys(values)
+    known = known_keys(function, ctx)
     unknown = sorted(recipe.keep_float - known)
     if unknown:
         raise InputError(
@@ -157,16 +157,15 @@ def not_all_quantized(coverage: Coverage, function: FuncOp) -> InputError:
     )
 
 
-def _known_keys(values: Values) -> set[str]:
-    known = {key for value in values.all_values() for key in values.keys(value)}
-    for op in values.block.ops:
+def known_keys(function: FuncOp, ctx: QContext) -> set[str]:
+    """All keys that entries may have: of values, and of the pieces of composites."""
+    known = {INPUT_PREFIX + name for name in argument_names(function)}
+    for op in function.body.block.ops:
         known.update(op_keys(op))
-        composite = values.ctx.components.get(op.name)
-        if composite is not None:
-            known.update(key for keys in composite.keys_of(op).values() for key in keys)
-            inner = composite.inner_roles(op, values.ctx.components)
-            known.update(key for role in inner for key in role_keys(op, role))
-    return known
+        pieces = all_keys(op, ctx.components)
+        known.update(key for keys in pieces.values() for key in keys)
+    # Of the values of one role, the first may be gone, which has the key of the entry.
+    return known | {shared_key(key, ctx.components) for key in known if "@" in key}
 
 
 def _remark(selection: Selection, ctx: QContext, coverage: Coverage) -> None:

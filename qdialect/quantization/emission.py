@@ -6,8 +6,8 @@ from xdsl.ir import Operation, SSAValue
 
 from qdialect.dialects.nn import make_constant
 from qdialect.dialects.nn.base import KEY
+from qdialect.dialects.nn.component_keys import role_keys
 from qdialect.dialects.nn.component_qparams import hold_types
-from qdialect.dialects.nn.components import role_keys
 from qdialect.dialects.nn.constants import constant_of
 from qdialect.dialects.quant import DCastOp, QCastOp, UniformType, element_type, with_element
 from qdialect.profile.scheme import tensor_qparams
@@ -72,8 +72,7 @@ def _components(op: Operation, selection: Selection) -> None:
     roles = composite.roles_of(op)[:-1]
     found: dict[str, UniformType] = {}
     for role in (*roles, *composite.inner_roles(op, values.ctx.components)):
-        keys = role_keys(op, role)
-        key = next((key for key in keys if key in values.profile.entries), None)
+        key = values.entry(role_keys(op, role))
         if key is not None:
             qparams = tensor_qparams(values.chosen(key, expressed), scheme)[0]
             found[role] = UniformType(qparams)

@@ -18,6 +18,7 @@ from xdsl.ir import Block, Operation, SSAValue
 from qdialect.behaviors.flow import tied_operands
 from qdialect.context import QContext
 from qdialect.dialects.nn import ConstantOp, constant_array, constant_of, keys_of
+from qdialect.dialects.nn.component_keys import shared_key
 from qdialect.dialects.quant import DCastOp, element_type, quant_element
 from qdialect.interpreter import argument_names
 from qdialect.profile.entries import tensor_range
@@ -145,11 +146,17 @@ class Values:
             self._chosen[key] = tensor_range(entry, self.recipe.choice(scheme))
         return self._chosen[key]
 
-    def _own(self, value: SSAValue) -> Range | None:
-        for key in self.keys(value):
-            if key in self.profile.entries:
-                return self.chosen(key, str(element_type(value.type)))
+    def entry(self, keys: Iterable[str]) -> str | None:
+        """The first of some keys that has an entry, itself or as one of many values."""
+        for key in keys:
+            for name in (key, shared_key(key, self.ctx.components)):
+                if name in self.profile.entries:
+                    return name
         return None
+
+    def _own(self, value: SSAValue) -> Range | None:
+        key = self.entry(self.keys(value))
+        return None if key is None else self.chosen(key, str(element_type(value.type)))
 
     def _derive_down(self, op: Operation) -> None:
         behavior = self.ctx.behaviors.get(op)

@@ -11,14 +11,15 @@ from __future__ import annotations
 from collections import Counter, deque
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
-from xdsl.dialects.builtin import UnknownLoc
+from xdsl.dialects.builtin import AnyFloat, TensorType, UnknownLoc
 from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.traits import get_effects, is_side_effect_free
 
 from qdialect.analysis.ranges import ranges
-from qdialect.dialects.nn.base import KEY
+from qdialect.dialects.nn.base import KEY, keys_of
+from qdialect.dialects.nn.component_keys import add_keys
 from qdialect.errors import QError
 from qdialect.numerics.contract import Contract, Numerics
 from qdialect.rewrite.provenance import Provenance
@@ -28,6 +29,13 @@ from qdialect.rewrite.rule import Refusal, Rule
 if TYPE_CHECKING:
     from qdialect.behaviors import BehaviorRegistry
     from qdialect.context import QContext
+
+
+def _are_same_floats(old: SSAValue, new: SSAValue) -> bool:
+    kind = old.type
+    if not isinstance(kind, TensorType) or kind != new.type:
+        return False
+    return isinstance(cast("TensorType[Attribute]", kind).element_type, AnyFloat)
 
 
 class Rewriter:
@@ -110,7 +118,12 @@ class Rewriter:
         self.drop(old)
 
     def replace(self, op: Operation, values: Sequence[SSAValue]) -> None:
-        """Replace all results of `op` and erase it."""
+        """Replace all results of `op` and erase it; a float that is the same value as
+        another goes under the keys of both."""
+        if len(op.results) == 1 and KEY in op.attributes:
+            owner = values[0].owner
+            if isinstance(owner, Operation) and _are_same_floats(op.results[0], values[0]):
+                add_keys(owner, keys_of(op))
         for old, new in zip(op.results, values, strict=True):
             self.replace_value(old, new)
         self.erase(op)

@@ -88,6 +88,7 @@ class Target:
         Hook("rescale_price", "a number >= 0", _is_price),
         Hook("op_price", "a number >= 0", _is_price),
         Hook("should_lower", "a bool", of_type(bool)),
+        Hook("should_raise", "a bool", of_type(bool)),
         Hook("rounding", "a Rounding", of_type(Rounding)),
     )
 
@@ -169,6 +170,12 @@ class Target:
     def should_lower(self, op: Operation) -> bool:
         """Whether a composite op is to be lowered into its components."""
         return op.name not in self.keep_whole
+
+    def should_raise(self, op: Operation) -> bool:
+        """Whether the pieces of a composite like `op` are to be made one op: where the
+        target keeps it whole, and where it says nothing of composites."""
+        says = self.keep_whole or type(self).should_lower is not Target.should_lower
+        return not says or not self.should_lower(op)
 
     def rounding(self, wanted: Rounding) -> Rounding:
         """How the target rounds where `wanted` is asked for: so, if it can."""

@@ -126,7 +126,7 @@ def _entries() -> tuple[PassEntry, ...]:
         ),
         PassEntry(
             "lower-composites",
-            "write composite ops as their pieces, which get the component qparams",
+            "write composites as pieces with component qparams (lower-lstm: nn.lstm only, ...)",
             f"{here}.lower_composites:LowerComposites",
             (*_RULES, ("ops", "str", "all", "which composites, joined by +; default all")),
         ),

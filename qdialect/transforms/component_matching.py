@@ -44,6 +44,18 @@ class Found:
         """The value of a piece, if it is one value in the graph."""
         return self.values.get(self.roles[role]) if role in self.roles else None
 
+    def others(self, result: SSAValue) -> list[Operation]:
+        """The ops that compute what is neither `result` nor of a role, constants left out."""
+        named = {self.values.get(pattern) for pattern in self.roles.values()} | {result}
+        return [
+            value.owner
+            for pattern, value in self.values.items()
+            if not isinstance(pattern, BlockArgument)
+            and value not in named
+            and isinstance(value.owner, Operation)
+            and not value.owner.has_trait(ConstantLike)
+        ]
+
 
 def find(probe: Operation, block: Block, result: SSAValue, session: QContext) -> Found | None:
     """`result` as what `probe` (in `block`, on its arguments) computes, or None."""
@@ -141,15 +153,14 @@ class _Matching:
     def _product(self, pattern: SSAValue, value: SSAValue) -> _Matching | None:
         factors = list(_factors(pattern))
         for leaves, products in _splits(value, len(factors), self.session):
-            for order in permutations(factors):
+            for order in permutations(range(len(factors))):
                 found: _Matching | None = self
-                for inner, leaf in zip(order, leaves, strict=True):
+                for index, leaf in zip(order, leaves, strict=True):
                     if found is None:
                         break
-                    found = found._factor(inner, leaf)
+                    found = found._factor(factors[index], leaf)
                 if found is not None:
-                    # Products on the way are pieces too, of no role by themselves.
-                    bound = {product: product for product in products}
+                    bound = _bound_products(pattern, products, order)
                     bound |= {**found.bound, pattern: value}
                     return _Matching(self.session, bound, found.inexact)
         return None
@@ -176,26 +187,53 @@ def _factors(value: SSAValue) -> Iterator[SSAValue]:
         yield value
 
 
+def _products(value: SSAValue, first: int = 0) -> Iterator[tuple[SSAValue, range]]:
+    """The products that a product is made of, itself last, and which factors each has."""
+    if isinstance(value.owner, MulOp):
+        start = first
+        for operand in value.owner.operands:
+            yield from _products(operand, start)
+            start += len(list(_factors(operand)))
+        yield value, range(first, start)
+
+
+def _bound_products(
+    pattern: SSAValue, products: Sequence[tuple[SSAValue, range]], order: Sequence[int]
+) -> dict[SSAValue, SSAValue]:
+    """The products of a pattern as those of a value that have the same factors, where
+    `order` tells which factor of the pattern each of the value's is. Other products on the
+    way are pieces too, of no role."""
+    of_factors = {frozenset(order[n] for n in factors): value for value, factors in products}
+    bound: dict[SSAValue, SSAValue] = {}
+    for inner, factors in _products(pattern):
+        if (value := of_factors.pop(frozenset(factors), None)) is not None:
+            bound[inner] = value
+    return bound | {value: value for value in of_factors.values()}
+
+
 def _splits(
-    value: SSAValue, count: int, session: QContext
-) -> Iterator[tuple[Sequence[_Leaf], Sequence[SSAValue]]]:
-    """Ways to read a value as a product of `count` factors, and the products on the way."""
+    value: SSAValue, count: int, session: QContext, first: int = 0
+) -> Iterator[tuple[Sequence[_Leaf], Sequence[tuple[SSAValue, range]]]]:
+    """Ways to read a value as a product of `count` factors, and the products on the way
+    with the factors, counted from `first`, of each."""
     if count == 1:
         yield (value,), ()
         return
     op = value.owner
+    whole = (value, range(first, first + count))
     if isinstance(op, PowOp) and count == 2 and op.values["exponent"] == 2.0:
-        yield (op.operands[0], op.operands[0]), (value,)
+        yield (op.operands[0], op.operands[0]), (whole,)
     elif isinstance(op, DivOp):
         divisor = _number(op.operands[1], session)
         if divisor:
-            for leaves, products in _splits(op.operands[0], count - 1, session):
-                yield (*leaves, 1.0 / divisor), (*products, value)
+            for leaves, products in _splits(op.operands[0], count - 1, session, first):
+                yield (*leaves, 1.0 / divisor), (*products, whole)
     elif isinstance(op, MulOp):
         for left in range(1, count):
-            for leaves, products in _splits(op.operands[0], left, session):
-                for others, more in _splits(op.operands[1], count - left, session):
-                    yield (*leaves, *others), (*products, *more, value)
+            for leaves, products in _splits(op.operands[0], left, session, first):
+                others = _splits(op.operands[1], count - left, session, first + left)
+                for more, last in others:
+                    yield (*leaves, *more), (*products, *last, whole)
 
 
 def _is_same(pattern: Operation, op: NNOp) -> bool | None:

@@ -22,15 +22,13 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from xdsl.context import Context
-from xdsl.dialects.builtin import ArrayAttr, ModuleOp, StringAttr
+from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Block, Operation, SSAValue
 from xdsl.passes import ModulePass
 from xdsl.traits import is_side_effect_free
 
-from qdialect.context import session
-from qdialect.dialects.nn import keys_of
-from qdialect.dialects.nn.base import KEY
-from qdialect.rewrite.drift import Drift
+from qdialect.context import QContext, session
+from qdialect.dialects.nn.component_keys import merge_keys
 
 
 @dataclass(frozen=True)
@@ -46,10 +44,10 @@ class Cse(ModulePass):
         for inner in list(op.walk()):
             for region in inner.regions:
                 for block in region.blocks:
-                    qctx.changes += _merge(block, qctx.drift)
+                    qctx.changes += _merge(block, qctx)
 
 
-def _merge(block: Block, drift: Drift) -> int:
+def _merge(block: Block, session: QContext) -> int:
     """How many ops it merged into others."""
     survivor: dict[SSAValue, SSAValue] = {}
     known: dict[Hashable, Operation] = {}
@@ -65,10 +63,10 @@ def _merge(block: Block, drift: Drift) -> int:
             continue
         for old, new in zip(op.results, earlier.results, strict=True):
             survivor[old] = new
-            drift.carry(old, new)
+            session.drift.carry(old, new)
             if new.name_hint is None:
                 new.name_hint = old.name_hint
-        _gather_keys(earlier, op)
+        merge_keys(earlier, op, session.components)
         dead.append(op)
     for op in reversed(dead):
         # Uses in nested regions or later blocks were not in the sweep.
@@ -89,11 +87,3 @@ def _identity(op: Operation) -> Hashable:
         attributes,
         tuple(result.type for result in op.results),
     )
-
-
-def _gather_keys(into: Operation, merged: Operation) -> None:
-    keys = dict.fromkeys((*keys_of(into), *keys_of(merged)))
-    if len(keys) == 1:
-        into.attributes[KEY] = StringAttr(*keys)
-    elif keys:
-        into.attributes[KEY] = ArrayAttr([StringAttr(key) for key in keys])

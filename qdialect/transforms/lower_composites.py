@@ -76,7 +76,7 @@ class LowerComposite(Rule[_Composite]):
         op, target = match.op, self.session.target
         if not target.should_lower(op):
             return Refusal("whole", f"{target.name} runs '{op.name}' whole")
-        reason = qparams_refusal(op, match.components)
+        reason = qparams_refusal(op, self.session.components)
         if reason:
             return Refusal("component-qparams", reason)
         quantized = [quant_element(v.type) is not None for v in (op.operands[0], *op.results)]

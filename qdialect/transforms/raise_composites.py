@@ -10,9 +10,9 @@
     (x - mean) / sqrt(variance + e) * s + b    ->  layer_norm
 
 Which ops make up a composite says its declaration, so this follows `lower-composites`. The
-new op has the key of the result, and component qparams if every piece had its own. Pieces
-that something else uses too stay as they are. A target that does not run a composite whole
-lowers it again; raised first, all its pieces have their names.
+new op has the key of the result, its pieces keep their keys (`nn.piece_keys`), and it has
+component qparams if every piece had its own. Pieces that something else uses too stay as
+they are, and so do those of a composite that the target does not run whole, if it says so.
 
 A bias is exact in the reals, and on codes where the product is the 32-bit accumulator. The
 functions are `ties` where a constant of the file is not exactly the one of the function.
@@ -54,9 +54,11 @@ from qdialect.dialects.nn import (
     SoftmaxOp,
     constant_array,
     constant_of,
+    keys_of,
     make_constant,
 )
-from qdialect.dialects.nn.base import KEY, QPARAMS
+from qdialect.dialects.nn.base import KEY, PIECE_KEYS, QPARAMS
+from qdialect.dialects.nn.component_keys import OTHERS, Keys, all_keys, given_keys, hold_keys
 from qdialect.dialects.nn.component_qparams import component_types, hold_types, result_role
 from qdialect.dialects.nn.functions import GeluOp, SqrtOp, SwishOp
 from qdialect.dialects.nn.reduction import ReduceMeanOp, ReduceOp
@@ -88,12 +90,55 @@ def _hold(
         hold_types(op, found)
 
 
+def _owner(value: SSAValue | None) -> Operation | None:
+    """The op that computes a value, if it has one."""
+    return value.owner if value is not None and isinstance(value.owner, Operation) else None
+
+
+def _name(
+    op: Operation,
+    session: QContext,
+    root: Operation,
+    pieces: Mapping[str, Operation | None],
+    others: Iterable[Operation] = (),
+) -> None:
+    """Let the pieces of `op`, which takes the place of `root`, keep the keys of the ops that
+    they were."""
+    inner = session.components[op.name].inner
+    keys = {role: keys_of(piece) for role, piece in pieces.items() if piece is not None}
+
+    def also(role: str, names: Keys) -> None:
+        keys[role] = (*keys.get(role, ()), *names)
+
+    for role, piece in pieces.items():
+        for part, names in () if piece is None else all_keys(piece, session.components).items():
+            if role in inner and part != OTHERS:
+                also(f"{role}/{part}", names)
+            else:
+                # A piece that is a composite may have pieces of this op: hard-swish's
+                # `scaled` is that of the hard-sigmoid in it.
+                also(part if part in pieces and pieces[part] is None else OTHERS, names)
+    also(OTHERS, given_keys(root).get(OTHERS, ()))
+    for other in others:
+        also(OTHERS, keys_of(other))
+        for names in all_keys(other, session.components).values():
+            also(OTHERS, names)
+    hold_keys(op, keys)
+
+
 @dataclass(frozen=True)
 class _Biased:
     add: Operation
     product: Operation
     acc: Accumulator
     bias: SSAValue
+
+
+def _unwanted(op: Operation, session: QContext) -> Refusal | None:
+    """The refusal of a composite that the target would only lower again."""
+    if session.target.should_raise(op):
+        return None
+    return Refusal("whole", f"{session.target.name} does not run '{op.name}' whole")
 
 
 class RaiseBias(Rule[_Biased]):
@@ -133,7 +178,7 @@ class RaiseBias(Rule[_Biased]):
         made = self._make(match)
         if made is None:
             return Refusal("shape", "what is added is not one number per output channel")
-        reason = self._refusal(made[-1])
+        reason = _unwanted(made[-1], self.session) or self._refusal(made[-1])
         for op in reversed(made):
             op.erase()
         return reason or Contract(Numerics.EXACT, note="in real arithmetic")
@@ -175,6 +220,7 @@ class RaiseBias(Rule[_Biased]):
         roles = self.session.components[product.name].roles_of(made[-1])
         types = {roles[0]: _held(product, self.session)}
         _hold(made[-1], self.session, types, match.add)
+        made[-1].attributes.pop(PIECE_KEYS, None)
         return made
 
     def _vector(self, bias: SSAValue, channels: int) -> SSAValue | ConstantOp | None:
@@ -193,6 +239,8 @@ class RaiseBias(Rule[_Biased]):
         for op in made[:-1]:
             rewriter.insert(op, match.add, keep=constant_of(match.bias))
         rewriter.insert(made[-1], match.add, keep=match.add)
+        roles = self.session.components[match.product.name].roles_of(made[-1])
+        _name(made[-1], self.session, match.add, {roles[0]: match.product})
         rewriter.replace(match.add, made[-1].results)
 
 
@@ -270,6 +318,8 @@ class RaiseFunction(Rule[_Raised]):
     def check(self, match: _Raised) -> Contract | Refusal:
         if not match.found.is_closed:
             return Refusal("multi-use", f"a piece of '{match.probe.name}' is also used elsewhere")
+        if (refusal := _unwanted(match.probe, self.session)) is not None:
+            return refusal
         if match.found.inexact:
             return Contract(Numerics.TIES, note="constants are not exactly the function's")
         return Contract(Numerics.EXACT, note="in real arithmetic")
@@ -279,13 +329,12 @@ class RaiseFunction(Rule[_Raised]):
         new = type(probe).create(
             operands=found.operands, result_types=[result.type], properties=probe.properties
         )
-        types: dict[str, UniformType | None] = {}
-        for role in self.session.components[probe.name].roles_of(probe)[:-1]:
-            piece = found.piece(role)
-            owner = None if piece is None else piece.owner
-            types[role] = _held(owner, self.session) if isinstance(owner, Operation) else None
+        roles = self.session.components[probe.name].roles_of(probe)[:-1]
+        pieces = {role: _owner(found.piece(role)) for role in roles}
+        types = {role: op and _held(op, self.session) for role, op in pieces.items()}
         _hold(new, self.session, types, match.root)
         rewriter.insert(new, match.root, keep=match.root)
+        _name(new, self.session, match.root, pieces, found.others(result))
         rewriter.replace(match.root, new.results)
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from rewrite_support import apply, parse
 from xdsl.dialects.builtin import ModuleOp
@@ -9,10 +11,14 @@ from xdsl.dialects.builtin import ModuleOp
 from qdialect.context import QContext
 from qdialect.dialects.nn import AddOp, MulOp, keys_of
 from qdialect.dialects.nn.component_qparams import component_types
-from qdialect.dialects.nn.components import Components
+from qdialect.dialects.nn.components import COMPONENTS, Components
+from qdialect.dialects.nn.reduction import ReduceMeanOp
 from qdialect.errors import InputError, UsageError
+from qdialect.passes.pipeline import PassSpec, parse_pipeline
+from qdialect.passes.registry import PassRegistry
 from qdialect.rewrite import Remark
 from qdialect.targets.base import Target
+from qdialect.transforms.lower_composites import LowerComposites
 
 X = "tensor<2x4xf32>"
 Q = "!quant.uniform<i8:f32, 0.5>"
@@ -126,6 +132,7 @@ def test_one_run_lowers_what_two_do() -> None:
         (held(sub_max=0.5, exp=0.5), "nn.qparams lacks 'sum' (the roles are sub_max, exp, sum"),
         (held(sub_max=0.5, exp=0.5, sum=0.5, total=1.0), "nn.qparams names 'total', but the roles"),
         (held(**{"sub_max": 0.5, "exp": 0.5, "sum": 0.5, "exp/x": 1.0}), "names 'exp/x'"),
+        (held(exp=0.5, sum=0.5, result=0.5), "nn.qparams lacks 'sub_max'"),
         ("{sub_max = 1, exp = 2, sum = 3}", "holds 1 : i64 for 'sub_max', not a !quant.uniform"),
         ("7", "nn.qparams must be a dictionary from role to quantized type"),
         (held(sub_max=0.5, exp=0.5, sum=0.5).replace("f32", "f16"), "expresses 'sub_max' in f16"),
@@ -137,6 +144,45 @@ def test_wrong_component_qparams_are_one_error(qparams: str, message: str) -> No
     assert caught.value.code == "invalid-ir"
     assert message in str(caught.value)
     assert caught.value.where is not None and caught.value.where.line == 3
+
+
+@pytest.mark.parametrize("role", ["mean/total", "mean/sum/x", "square/sum", "mean/"])
+def test_unknown_roles_of_pieces_are_one_error(role: str) -> None:
+    known = dict.fromkeys(LAYER_NORM, 0.5)
+    parse(layer_norm(held(**known, **{"mean/sum": 1.0})))
+    with pytest.raises(InputError, match=rf"names '{role}', but the roles are"):
+        parse(layer_norm(held(**known, **{role: 1.0})))
+
+
+def test_three_lowerings_each_find_their_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A composite in a composite in a composite: attention, its softmax, the sum in that."""
+
+    def build(op, pieces):
+        mean = pieces.add("mean", ReduceMeanOp(op.operands[0], axes=(-1,)))
+        return pieces.add("result", MulOp(mean, pieces.number(2.0)))
+
+    total = Components(("mean", "result"), build, inner={"mean": "nn.reduce_mean"})
+    monkeypatch.setitem(COMPONENTS, "nn.reduce_sum", total)
+    softmax = replace(COMPONENTS["nn.softmax"], inner={"sum": "nn.reduce_sum"})
+    monkeypatch.setitem(COMPONENTS, "nn.softmax", softmax)
+    roles = ["qk", "scaled", "softmax", "softmax/sub_max", "softmax/exp", "softmax/sum"]
+    roles += ["softmax/sum/mean", "softmax/sum/mean/sum"]
+    scales = {role: float(n + 1) for n, role in enumerate(roles)}
+    x = "tensor<1x1x2x4xf32>"
+    module, ctx = parse(f"""
+func.func @main(%x: {x}) -> {x} {{
+  %0 = nn.attention %x, %x, %x scale 0.5 {{nn.key = "a", nn.qparams = {held(**scales)}}}
+    : ({x}, {x}, {x}) -> {x}
+  return %0 : {x}
+}}""")
+    for name in ("attention", "softmax", "reduce_sum"):
+        apply(module, ctx, f"lower-composites{{numerics=ties ops=nn.{name}}}")
+        found = {
+            f"{keys_of(op)[0]}/{role}".removesuffix("/result"): kind.qparams.scale
+            for op in module.walk()
+            for role, kind in component_types(op).items()
+        }
+        assert found == {f"a/{role}": scale for role, scale in scales.items()}
 
 
 def test_the_result_must_be_what_its_type_says() -> None:
@@ -155,6 +201,21 @@ def test_an_op_of_one_piece_has_its_result_only() -> None:
 def test_an_unknown_op_is_a_usage_error() -> None:
     with pytest.raises(UsageError, match=r"'nn\.relu' is no composite op"):
         lowered(softmax(), "ops=nn.relu")
+
+
+@pytest.mark.parametrize("op", sorted(COMPONENTS))
+def test_every_composite_has_a_pass_of_its_name(op: str) -> None:
+    name = op.removeprefix("nn.").replace("_", "-")
+    asked = PassSpec(f"lower-{name}", (("numerics", ("ties",)),))
+    ((spec, instance),) = PassRegistry().build([asked])
+    assert instance == LowerComposites(numerics="ties", ops=op)
+    assert str(spec) == f"lower-composites{{ops={op} numerics=ties}}"
+
+
+def test_short_names_are_only_of_composites() -> None:
+    for text in ("lower-relu", "lower-", "lower-softmax{ops=nn.gelu}"):
+        with pytest.raises(UsageError):
+            PassRegistry().build(parse_pipeline(text))
 
 
 def test_composites_from_outside_are_lowered_alike() -> None:

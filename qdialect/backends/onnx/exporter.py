@@ -43,6 +43,7 @@ from qdialect.backends.onnx.quantization import (
 )
 from qdialect.backends.onnx.table import RENAMES, may_defer, write
 from qdialect.context import QContext
+from qdialect.dialects.key_metadata import KeyTable
 from qdialect.dialects.nn import ConstantOp, constant_array, keys_of, shape_of
 from qdialect.dialects.onnx import (
     ARG_NAME,
@@ -96,7 +97,7 @@ def export_model(
         header = ModelHeader.of(module, function, opset)
         version = parse_version(runtime) if runtime else installed_runtime() or NEWEST
         exporter = Exporter(function, ctx, form, header.opset, numerics, version)
-        return header.model(exporter.run())
+        return header.model(exporter.run(), exporter.keys)
     except QError as error:
         error.where = error.where or op_where(module)
         raise
@@ -135,6 +136,8 @@ class Exporter:
     quantized_at_run_time: dict[str, tuple[str, str, str]] = field(
         default_factory=dict[str, "tuple[str, str, str]"]
     )
+    #: what ops are called beyond the names of their nodes
+    keys: KeyTable = field(default_factory=KeyTable)
     _dequantized: dict[tuple[str, QParams], str] = field(
         default_factory=dict[tuple[str, QParams], str]
     )
@@ -149,6 +152,7 @@ class Exporter:
         """The name of the op's node: its first key, or its kind and a number."""
         keys = keys_of(op)
         if keys:
+            self.keys.note_op(op)
             return keys[0]
         kind = op.name.rpartition(".")[2]
         self._fresh[kind] += 1

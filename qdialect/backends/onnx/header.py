@@ -20,6 +20,7 @@ from xdsl.ir import Attribute, Operation
 
 from qdialect.backends.onnx.graph import node_attribute
 from qdialect.backends.onnx.quantization import required_opset
+from qdialect.dialects.key_metadata import KEYS, KeyTable
 from qdialect.dialects.nn import MAX_POOLS, AveragePoolOp, NNOp, WindowOp, shape_of
 from qdialect.dialects.onnx import MODEL, NodeOp, OpaqueType, ProtoAttr, package
 from qdialect.dialects.quant import quant_element
@@ -98,7 +99,7 @@ class ModelHeader:
         imports[""] = wanted
         return ModelHeader(attributes, imports, wanted, narrow)
 
-    def model(self, written: tuple[GraphProto, set[str]]) -> ModelProto:
+    def model(self, written: tuple[GraphProto, set[str]], keys: KeyTable) -> ModelProto:
         """The model of a graph and the domains its nodes use."""
         graph, domains = written
         helper = package("onnx.helper")
@@ -112,10 +113,10 @@ class ModelHeader:
         given = self.attributes.get("ir_version")
         kept = given.value.data if isinstance(given, IntegerAttr) else 0
         model.ir_version = max(4, least, kept, 10 if self.narrow else 0)
-        self._describe(model)
+        self._describe(model, keys)
         return model
 
-    def _describe(self, model: ModelProto) -> None:
+    def _describe(self, model: ModelProto, keys: KeyTable) -> None:
         for name in ("producer_name", "producer_version", "domain", "doc_string"):
             text = self.attributes.get(name)
             if isinstance(text, StringAttr):
@@ -124,8 +125,12 @@ class ModelHeader:
         if isinstance(version, IntegerAttr):
             model.model_version = version.value.data
         metadata = self.attributes.get("metadata")
+        texts: dict[str, str] = {}
         if isinstance(metadata, DictionaryAttr):
             texts = {k: v.data for k, v in metadata.data.items() if isinstance(v, StringAttr)}
+        if text := keys.text():
+            texts[KEYS] = text
+        if texts:
             package("onnx.helper").set_model_props(model, dict(sorted(texts.items())))
 
 

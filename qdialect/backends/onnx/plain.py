@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, cast
 
@@ -12,6 +12,7 @@ from xdsl.ir import Operation
 from qdialect.backends.onnx import recurrent
 from qdialect.dialects import nn
 from qdialect.dialects.nn import NNOp, shape_of
+from qdialect.dialects.nn.component_keys import Keys, inner_keys, role_keys
 from qdialect.dialects.nn.shapes import DYNAMIC
 from qdialect.dialects.onnx import PARAMS, string_list
 from qdialect.dialects.quant import UniformType, element_type, quant_element
@@ -75,6 +76,24 @@ class Call:
         self.exporter.graph.node(op_type, list(inputs), [made], key, **attributes)
         return made
 
+    def piece(
+        self,
+        op_type: str,
+        role: str,
+        *inputs: str,
+        pieces: Mapping[str, Keys] | None = None,
+        **attributes: Any,
+    ) -> str:
+        """A piece of a composite op that has no form of its own, under the keys of its role;
+        `pieces` are the keys of roles that are pieces of this one."""
+        keys = role_keys(self.op, role) or (f"{self.key}/{role}",)
+        inner = inner_keys(self.op, role) if pieces is None else pieces
+        self.exporter.keys.in_pieces(self.key)
+        self.exporter.keys.note(keys[0], keys, inner)
+        made = self.exporter.graph.tensor(keys[0])
+        self.exporter.graph.node(op_type, list(inputs), [made], keys[0], **attributes)
+        return made
+
     def ints(self, position: int, suffix: str, values: list[int]) -> str:
         """A list of integers as an initializer."""
         return self.exporter.graph.ints(self.param(position, suffix), values)
@@ -128,28 +147,30 @@ def hard_swish(call: Call) -> None:
     if call.exporter.opset >= 14:
         call.node("HardSwish")
         return
-    gate = call.step("HardSigmoid", "gate", call.inputs[0], alpha=1 / 6, beta=0.5)
+    pieces = {role: role_keys(call.op, role) for role in ("scaled", "shifted")}
+    gate = call.piece("HardSigmoid", "gate", call.inputs[0], alpha=1 / 6, beta=0.5, pieces=pieces)
     call.node("Mul", call.inputs[0], gate)
 
 
 def gelu(call: Call) -> None:
-    """`nn.gelu` as Gelu, before opset 20 in steps."""
+    """`nn.gelu` as Gelu, before opset 20 in its pieces."""
     form = call.values["approximate"]
     if call.exporter.opset >= 20:
         call.node("Gelu", approximate=None if form == "none" else form)
         return
     x = call.inputs[0]
     if form == "none":
-        inner = call.step("Div", "scaled", x, call.number("root", math.sqrt(2.0)))
-        bent = call.step("Erf", "bent", inner)
+        # Divided by the root, as runtimes know the function.
+        inner = call.piece("Div", "scaled", x, call.number("root", math.sqrt(2.0)))
+        bent = call.piece("Erf", "erf", inner)
     else:
-        cube = call.step("Mul", "cube", call.step("Mul", "square", x, x), x)
-        part = call.step("Mul", "part", cube, call.number("cubic", 0.044715))
-        total = call.step("Add", "total", x, part)
-        inner = call.step("Mul", "scaled", total, call.number("root", math.sqrt(2.0 / math.pi)))
-        bent = call.step("Tanh", "bent", inner)
-    gate = call.step("Add", "gate", bent, call.number("one", 1.0))
-    half = call.step("Mul", "half", x, call.number("halved", 0.5))
+        cube = call.piece("Mul", "cube", call.piece("Mul", "square", x, x), x)
+        part = call.piece("Mul", "weighted", cube, call.number("cubic", 0.044715))
+        total = call.piece("Add", "inner", x, part)
+        inner = call.piece("Mul", "scaled", total, call.number("root", math.sqrt(2.0 / math.pi)))
+        bent = call.piece("Tanh", "tanh", inner)
+    gate = call.piece("Add", "shifted", bent, call.number("one", 1.0))
+    half = call.piece("Mul", "halved", x, call.number("half", 0.5))
     call.node("Mul", half, gate)
 
 
@@ -160,8 +181,8 @@ def swish(call: Call) -> None:
         call.node("Swish", alpha=alpha)
         return
     x = call.inputs[0]
-    inner = x if alpha == 1.0 else call.step("Mul", "scaled", x, call.number("alpha", alpha))
-    call.node("Mul", x, call.step("Sigmoid", "gate", inner))
+    inner = x if alpha == 1.0 else call.piece("Mul", "scaled", x, call.number("alpha", alpha))
+    call.node("Mul", x, call.piece("Sigmoid", "sigmoid", inner))
 
 
 def power(call: Call) -> None:

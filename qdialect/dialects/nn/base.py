@@ -45,6 +45,7 @@ INTS = DenseArrayBase.constr(i64)
 TENSOR = TensorType.constr()
 KEY = "nn.key"
 QPARAMS = "nn.qparams"
+PIECE_KEYS = "nn.piece_keys"
 _ROUNDINGS = [mode.value for mode in Rounding]
 
 
@@ -110,7 +111,11 @@ def ranked(element: Attribute, shape: Sequence[int]) -> TensorType[Any]:
 
 def keys_of(op: Operation) -> tuple[str, ...]:
     """The stable keys an op carries (empty if none)."""
-    attribute = op.attributes.get(KEY)
+    return texts(op.attributes.get(KEY))
+
+
+def texts(attribute: Attribute | None) -> tuple[str, ...]:
+    """A text or a list of texts."""
     if isinstance(attribute, StringAttr):
         return (attribute.data,)
     data: Any = getattr(attribute, "data", ())
@@ -204,10 +209,10 @@ class NNOp(IRDLOperation, ABC):
                 f"but is '{rounding.data}'"
             )
         verify_ports(self)
-        if QPARAMS in self.attributes:
-            from qdialect.dialects.nn.component_qparams import verify_qparams
+        if QPARAMS in self.attributes or PIECE_KEYS in self.attributes:
+            from qdialect.dialects.nn.component_qparams import verify_pieces
 
-            verify_qparams(self)
+            verify_pieces(self)
 
     # -- assembly ----------------------------------------------------------
 

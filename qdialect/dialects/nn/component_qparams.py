@@ -6,14 +6,15 @@ the role `result`. docs/design/007-lowering.md has the rules.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING
 
 from xdsl.dialects.builtin import DictionaryAttr
 from xdsl.ir import Operation
 from xdsl.utils.exceptions import VerifyException
 
-from qdialect.dialects.nn.base import QPARAMS
+from qdialect.dialects.nn.base import PIECE_KEYS, QPARAMS, texts
+from qdialect.dialects.nn.component_keys import OTHERS
 from qdialect.dialects.quant import UniformType, element_type, quant_element
 
 if TYPE_CHECKING:
@@ -46,8 +47,9 @@ def all_roles(op: Operation, components: Components | None) -> tuple[str, ...]:
     return (() if components is None else components.roles_of(op)) or (RESULT,)
 
 
-def qparams_refusal(op: Operation, components: Components | None) -> str | None:
+def qparams_refusal(op: Operation, table: Mapping[str, Components]) -> str | None:
     """What is wrong with the component qparams of an op, or None."""
+    components = table.get(op.name)
     held = op.attributes.get(QPARAMS)
     if held is None:
         return None
@@ -55,17 +57,43 @@ def qparams_refusal(op: Operation, components: Components | None) -> str | None:
         return f"{QPARAMS} must be a dictionary from role to quantized type"
     roles = all_roles(op, components)
     listed = ", ".join(roles)
-    inner: Mapping[str, str] = {} if components is None else components.inner
+    known = {*roles, *_inner_roles(op, table)}
     for role, kind in held.data.items():
-        outer, _, _ = role.partition("/")
-        if role not in roles and not (outer != role and outer in roles and outer in inner):
-            return f"{QPARAMS} names '{role}', but the roles are {listed}"
+        if role not in known:
+            return f"{QPARAMS} names '{role}', but the roles are {_shown(role, roles, known)}"
         if not isinstance(kind, UniformType):
             return f"{QPARAMS} holds {kind} for '{role}', not a !quant.uniform"
     missing = [role for role in roles[:-1] if role not in held.data]
     if missing and list(held.data) != [roles[-1]]:
         return f"{QPARAMS} lacks '{missing[0]}' (the roles are {listed})"
     return _result_refusal(op, held.data.get(roles[-1]))
+
+
+def _inner_roles(op: Operation, table: Mapping[str, Components]) -> tuple[str, ...]:
+    components = table.get(op.name)
+    return () if components is None else components.inner_roles(op, table)
+
+
+def _shown(role: str, roles: Iterable[str], known: Iterable[str]) -> str:
+    """The roles that `role` could have been: those of the same piece, if there are."""
+    outer, _, _ = role.rpartition("/")
+    near = [name for name in known if name.rpartition("/")[0] == outer] if outer else []
+    return ", ".join(sorted(near) or roles)
+
+
+def piece_keys_refusal(op: Operation, table: Mapping[str, Components]) -> str | None:
+    """What is wrong with the keys that pieces of an op were given, or None."""
+    held = op.attributes[PIECE_KEYS]
+    if not isinstance(held, DictionaryAttr):
+        return f"{PIECE_KEYS} must be a dictionary from role to key"
+    roles = all_roles(op, table.get(op.name))[:-1]
+    known = {OTHERS, *roles, *_inner_roles(op, table)}
+    for role, names in held.data.items():
+        if role not in known:
+            return f"{PIECE_KEYS} names '{role}', but the roles are {_shown(role, roles, known)}"
+        if not texts(names):
+            return f"{PIECE_KEYS} holds {names} for '{role}', not a key or a list of keys"
+    return None
 
 
 def _result_refusal(op: Operation, given: object) -> str | None:
@@ -82,10 +110,12 @@ def _result_refusal(op: Operation, given: object) -> str | None:
     return None
 
 
-def verify_qparams(op: Operation) -> None:
-    """Hold the component qparams of an `nn` op against its roles; VerifyException."""
+def verify_pieces(op: Operation) -> None:
+    """Hold what an `nn` op says of its pieces against its roles; VerifyException."""
     from qdialect.dialects.nn.components import COMPONENTS
 
-    reason = qparams_refusal(op, COMPONENTS.get(op.name))
+    reason = qparams_refusal(op, COMPONENTS)
+    if not reason and PIECE_KEYS in op.attributes:
+        reason = piece_keys_refusal(op, COMPONENTS)
     if reason:
         raise VerifyException(f"'{op.name}' op {reason}")

@@ -17,17 +17,25 @@ A session holds the table (`ctx.components`), so that a backend adds its own ops
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, cast
 
-from xdsl.dialects.builtin import ArrayAttr, StringAttr
 from xdsl.ir import Operation, SSAValue
 
 from qdialect.behaviors.shapes import shape_of, tensor_type
 from qdialect.dialects.nn import recurrent_components
 from qdialect.dialects.nn.attention import AttentionOp
 from qdialect.dialects.nn.base import KEY, NNOp, keys_of
+from qdialect.dialects.nn.component_keys import (
+    OTHERS,
+    given_keys,
+    hold_keys,
+    inner_keys,
+    key_attribute,
+    numbered,
+    role_keys,
+)
 from qdialect.dialects.nn.constants import constant_array, constant_of, make_constant
 from qdialect.dialects.nn.contraction import (
     Conv1DOp,
@@ -90,8 +98,12 @@ class Pieces:
         """The keys of a role, on the op that makes its next value; numbered but the first."""
         if keys := self.keys.get(role, ()):
             count = len(self.values.get(role, ()))
-            names = [StringAttr(f"{key}@{count}" if count else key) for key in keys]
-            piece.attributes[KEY] = names[0] if len(names) == 1 else ArrayAttr(names)
+            piece.attributes[KEY] = key_attribute(numbered(keys, count))
+        given = inner_keys(self.op, role)
+        if [*self.keys][-1:] == [role]:
+            # The last piece is the op itself.
+            given[OTHERS] = given_keys(self.op).get(OTHERS, ())
+        hold_keys(piece, given)
 
     def emit(self, op: Operation) -> SSAValue:
         """An op that is no piece by itself, such as a constant; its result."""
@@ -156,23 +168,25 @@ class Components:
         return found if len(found) > 1 else ()
 
     def inner_roles(self, op: Operation, table: Mapping[str, Components]) -> tuple[str, ...]:
-        """Roles that pieces of the pieces of `op` may have, as `role/inner`."""
-        return tuple(
-            f"{role}/{inner}"
-            for role in self.roles_of(op)
-            if role in self.inner and self.inner[role] in table
-            for inner in table[self.inner[role]].roles[:-1]
-        )
+        """Roles that pieces of the pieces of `op` may have, at any depth, as `role/inner`."""
+        return tuple(self._below(self.roles_of(op), table, frozenset({op.name})))
+
+    def _below(
+        self, roles: Iterable[str], table: Mapping[str, Components], above: frozenset[str]
+    ) -> Iterator[str]:
+        for role in roles:
+            kind = self.inner.get(role, "")
+            if kind not in table or kind in above:
+                continue
+            parts = table[kind].roles[:-1]
+            yield from (f"{role}/{part}" for part in parts)
+            deeper = table[kind]._below(parts, table, above | {kind})
+            yield from (f"{role}/{part}" for part in deeper)
 
     def keys_of(self, op: Operation) -> dict[str, tuple[str, ...]]:
         """The keys of every piece of `op`, by role."""
         roles = self.roles_of(op)
         return {role: keys_of(op) if role == roles[-1] else role_keys(op, role) for role in roles}
-
-
-def role_keys(op: Operation, role: str) -> tuple[str, ...]:
-    """The keys of a piece of `op` that is not its result."""
-    return tuple(f"{key}/{role}" for key in keys_of(op))
 
 
 def _fully_connected(op: Operation, pieces: Pieces) -> SSAValue:

@@ -33,6 +33,7 @@ from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 from xdsl.utils.exceptions import VerifyException
 
 from qdialect.context import QContext
+from qdialect.dialects.key_metadata import KEYS
 from qdialect.dialects.nn import KEY
 from qdialect.dialects.nn.base import ranked
 from qdialect.dialects.nn.shapes import DYNAMIC
@@ -65,7 +66,13 @@ from qdialect.dialects.quant import (
 )
 from qdialect.errors import InputError, Where
 from qdialect.frontends.onnx.attributes import ir_attribute
-from qdialect.frontends.onnx.load import LoadedModel, captured_names, load_model, subgraphs
+from qdialect.frontends.onnx.load import (
+    LoadedModel,
+    captured_names,
+    load_model,
+    read_keys,
+    subgraphs,
+)
 from qdialect.frontends.onnx.node import Node, stable_keys
 from qdialect.frontends.onnx.tensors import ELEMENT_NAMES
 from qdialect.frontends.onnx.types import UNKNOWN, dim_names, extents, value_type
@@ -119,6 +126,7 @@ class Importer:
         model = self.loaded.model
         self.opset = next((o.version for o in model.opset_import if o.domain in ("", "ai.onnx")), 1)
         self.statics.update((t.name, t) for t in model.graph.initializer)
+        self._keys = read_keys(self.loaded)
 
     # -- what importers use -------------------------------------------------------
 
@@ -158,6 +166,7 @@ class Importer:
         if key not in self._constants:
             op = self.loaded.tensors.constant(self.statics[name], element, self.ctx.blobs)
             op.attributes[KEY] = StringAttr(name)
+            self._keys.name(op)
             op.location = self._location(name)
             self.block.add_op(op)
             self._constants[key] = op.results[0]
@@ -333,6 +342,7 @@ class Importer:
             owner.attributes[ALIASES] = strings([*aliases, *outputs])
             return
         owner.attributes[KEY] = StringAttr(node.key)
+        self._keys.name(owner)
         operands = len(owner.operands)
         named = node.names_inputs and not isinstance(owner, NodeOp)
         if named and len(node.inputs) > operands:
@@ -406,10 +416,10 @@ def _metadata(model: ModelProto) -> DictionaryAttr:
             entries[name] = StringAttr(text)
     if model.model_version:
         entries["model_version"] = IntegerAttr(model.model_version, i64)
-    if len(model.metadata_props):
-        entries["metadata"] = DictionaryAttr(
-            {p.key: StringAttr(p.value) for p in model.metadata_props}
-        )
+    # The keys are on the ops.
+    texts = {p.key: StringAttr(p.value) for p in model.metadata_props if p.key != KEYS}
+    if texts:
+        entries["metadata"] = DictionaryAttr(texts)
     return DictionaryAttr(entries)
 
 

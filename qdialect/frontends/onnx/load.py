@@ -13,6 +13,7 @@ from math import prod
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from qdialect.dialects.key_metadata import KEYS, KeyTable
 from qdialect.dialects.onnx import package
 from qdialect.errors import InputError, Where
 from qdialect.frontends.onnx.tensors import TensorReader
@@ -119,6 +120,17 @@ def captured_names(node: NodeProto) -> list[str]:
     """The names a node's subgraphs read from the graph the node is in."""
     names = (name for graph in subgraphs(node) for name in free_names(graph))
     return list(dict.fromkeys(names))
+
+
+def read_keys(loaded: LoadedModel) -> KeyTable:
+    """The keys that an exported model has in its metadata; InputError if they are none."""
+    text = next((p.value for p in loaded.model.metadata_props if p.key == KEYS), "")
+    try:
+        return KeyTable.read(text)
+    except (ValueError, RecursionError) as error:
+        raise InputError(
+            f"metadata '{KEYS}' holds no keys: {error}", where=loaded.where(), code="invalid-onnx"
+        ) from None
 
 
 def _texts(graph: GraphProto) -> Iterator[object]:
