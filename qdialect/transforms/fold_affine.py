@@ -301,7 +301,7 @@ class AffineOfCodes(Rule[_Chain]):
             op.erase()
         if reason:
             return Refusal("target", f"{target.name}: {reason}")
-        if not plan.middle.is_per_tensor and price > saved:
+        if price > saved:
             return Refusal("price", f"{target.name}: costs {price:g}, what it replaces {saved:g}")
         if falling and len(ops) == 1 and price >= saved:
             return Refusal("slope", "a scale is positive; negating costs as much")
