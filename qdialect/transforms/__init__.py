@@ -131,6 +131,12 @@ def _entries() -> tuple[PassEntry, ...]:
             (*_RULES, ("ops", "str", "all", "which composites, joined by +; default all")),
         ),
         PassEntry(
+            "lower-transposed",
+            "write transposed convolutions on codes as convolutions and depth_to_space",
+            f"{here}.lower_transposed:LowerTransposed",
+            _RULES,
+        ),
+        PassEntry(
             "raise-composites",
             "make composite ops of their pieces: biases, swish, gelu, softmax, layer norm",
             f"{here}.raise_composites:RaiseComposites",

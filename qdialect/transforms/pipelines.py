@@ -5,6 +5,8 @@ A target adds passes at named points (`Target.extensions`):
     start       before anything that asks the target what it runs
     integers    everything the model spells out in integers is in integers
     end         all rescales are where they stay; before the final clean-up
+
+`LEVEL` in the text of such a pass is the numerics level of the run.
 """
 
 from __future__ import annotations
@@ -37,14 +39,18 @@ def optimize_pipeline(target: Target | str, numerics: str) -> str:
     settle = (f"place-rescales{level}", f"fold-rescale{level}", *clean)
     tables = () if numerics == "exact" else (f"form-tables{level}", *clean)
     interface = ("fold-interface",) if chosen.interface is Interface.INTEGER else ()
+
+    def added(point: str) -> list[str]:
+        return [text.replace("LEVEL", numerics) for text in chosen.extensions.get(point, ())]
+
     steps = (
         *clean,
-        *chosen.extensions.get("start", ()),
+        *added("start"),
         f"integerize{level}",
         *clean,
         f"integerize{level}",
         f"fold-rescale{level}",
-        *chosen.extensions.get("integers", ()),
+        *added("integers"),
         f"fold-affine{level}",
         f"fold-rescale{level}",
         *settle,
@@ -52,7 +58,7 @@ def optimize_pipeline(target: Target | str, numerics: str) -> str:
         *tables,
         *(settle if tables else ()),
         *tables,
-        *chosen.extensions.get("end", ()),
+        *added("end"),
         *interface,
         *clean,
     )

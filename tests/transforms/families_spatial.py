@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import NamedTuple
 
+import numpy as np
 from families import GRID, ROUNDINGS, family, pairs, rounding
 from families_combine import COMBINE, samples
 from families_integerize import INTEGERIZE, Floats, f32
@@ -77,6 +78,53 @@ def means_of_rescaled() -> Iterator[Program]:
         text = f"{pool.text.replace('%x', x)} {rounding(ROUNDINGS[n % 3])}"
         kind = tensor(pool.result, wide[n % len(wide)])
         yield p.returns(p.nn(text, [tensor(pool.source, b)], kind), kind)
+
+
+class Transposed(NamedTuple):
+    """Properties of a transposed convolution, and its shapes."""
+
+    text: str
+    source: tuple[int, ...]
+    weight: tuple[int, ...]
+    result: tuple[int, ...]
+
+
+TRANSPOSED = [
+    Transposed("strides [2, 2]", (1, 3, 4, 5), (3, 4, 2, 2), (1, 4, 8, 10)),
+    Transposed("", (2, 3, 4, 5), (3, 2, 3, 2), (2, 2, 6, 6)),
+    Transposed("strides [2, 2] pads [1, 1, 1, 1]", (1, 3, 4, 5), (3, 2, 4, 3), (1, 2, 8, 9)),
+    Transposed(
+        "strides [3, 3] pads [1, 0, 2, 4] output_padding [2, 1] groups 2",
+        (1, 4, 4, 5),
+        (4, 3, 4, 7),
+        (1, 6, 12, 16),
+    ),
+    # A depthwise one, a kernel smaller than the stride, pads that drop whole blocks.
+    Transposed("strides [2, 2] groups 3", (1, 3, 4, 4), (3, 1, 3, 3), (1, 3, 9, 9)),
+    Transposed("strides [3, 3]", (1, 2, 3, 3), (2, 2, 1, 2), (1, 2, 7, 8)),
+    Transposed("strides [2, 2] pads [5, 3, 3, 5]", (1, 2, 9, 9), (2, 2, 3, 5), (1, 2, 11, 13)),
+]
+
+
+@family("transposed-to-phases", pipeline="lower-transposed{numerics=ties}")
+def transposed_convolutions() -> Iterator[Program]:
+    for n, (a, b) in enumerate([*pairs(GRID)]):
+        case = TRANSPOSED[n % len(TRANSPOSED)]
+        channels = case.weight[1]
+        scales = [(0.01, 2), (0.02, -5), (0.005, 0), (0.04, 7)][:channels]
+        along = n % 3 == 1 and channels > 1
+        w = per_axis("i8", 1, scales) if along else quant("i8", 0.01, 3)
+        p = Program(f"conv_transpose2d {case.text} {a} {w} -> {b}")
+        x = p.codes(a, samples(a, case.source))
+        weight = p.constant(samples(quant("i8", 0.01, 3), case.weight), w, "i8")
+        operands, kinds = [x, weight], [tensor(case.source, a), tensor(case.weight, w)]
+        if n % 2:
+            out = case.result[1]
+            operands.append(p.constant(np.arange(out, dtype=np.float32) - 1.5, "f32", "f32"))
+            kinds.append(tensor((out,), "f32"))
+        text = f"conv_transpose2d {', '.join(operands)} {case.text} {rounding(ROUNDINGS[n % 3])}"
+        kind = tensor(case.result, b)
+        yield p.returns(p.nn(text, kinds, kind), kind)
 
 
 @family("combine-up", pipeline=COMBINE)
