@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, cast
 
 from qdialect.api import Engine, Model, run_passes
 from qdialect.cli.calibration import calibrate, new_profile, open_data
+from qdialect.dialects.nn import keys_of
 from qdialect.errors import InputError, UsageError
 from qdialect.interpreter import Interpreter
 from qdialect.profile.instrument import model_digest
@@ -18,7 +19,7 @@ from qdialect.quantization.apply_profile import apply_profile, known_keys
 from qdialect.quantization.coverage import Coverage
 from qdialect.quantization.recipe import Recipe
 from qdialect.targets.base import Target
-from qdialect.transforms.pipelines import PREPARATION, optimize_pipeline
+from qdialect.transforms.pipelines import FUSION, PREPARATION, optimize_pipeline
 
 if TYPE_CHECKING:
     from qdialect.context import QContext
@@ -47,6 +48,10 @@ def _spread(count: int, most: int) -> Sequence[int]:
     """At most that many of the first `count` numbers, evenly spread."""
     most = min(most, count)
     return [number * count // most for number in range(most)]
+
+
+def _keys(model: Model) -> set[str]:
+    return {key for op in model.module.walk() for key in keys_of(op)}
 
 
 def _unwatched(numbers: Iterable[int], total: int) -> Iterable[int]:
@@ -88,7 +93,7 @@ class Quantization:
             )
         loaded = Interpreter(self.model.ctx, self.model.module).function()
         gone = known_keys(loaded, self.model.ctx)
-        prepared = run_passes(self.model, PREPARATION, target=self.target, verify_each=False)
+        prepared = self._prepared()
         recipe, correct = self.recipe, self._correction()
         trials: Sequence[Trial] = ()
         ranking: Sequence[Sensitivity] = ()
@@ -117,6 +122,13 @@ class Quantization:
         )
         optimized.ctx.remarks.remarks[:0] = told
         return Quantized(optimized, coverage, ranking, trials)
+
+    def _prepared(self) -> Model:
+        """The model with ops that are one, unless one of them is to stay float."""
+        prepared = run_passes(self.model, PREPARATION, target=self.target, verify_each=False)
+        fused = run_passes(prepared, FUSION, target=self.target, verify_each=False)
+        before, after = (_keys(model) for model in (prepared, fused))
+        return prepared if self.recipe.keep_float & (before - after) else fused
 
     def _engine(self) -> Engine:
         if self.engine is not None:

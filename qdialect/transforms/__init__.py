@@ -143,6 +143,12 @@ def _entries() -> tuple[PassEntry, ...]:
             _RULES,
         ),
         PassEntry(
+            "fold-into-weights",
+            "fold what is done to each channel of a float contraction into its weights",
+            f"{here}.fold_into_weights:FoldIntoWeightsPass",
+            _RULES,
+        ),
+        PassEntry(
             "raise-dynamic",
             "make one op of a product that quantizes its input as it runs",
             f"{here}.raise_dynamic:RaiseDynamicProducts",

@@ -250,7 +250,24 @@ def link_of(op: Operation, session: QContext) -> Link | None:
         return (
             _link(op, op.operands[0], None, Functions(1, lambda n: clamp), True) if same else None
         )
-    if behavior.affine is None:
+    found = function_of(op, session)
+    return None if found is None else _link(op, found.x, found.axis, found.functions)
+
+
+@dataclass(frozen=True)
+class Function:
+    """What an op with constants does to its one operand `x`: one function, or one for each
+    index of the dimension `axis` of the result."""
+
+    x: SSAValue
+    axis: int | None
+    functions: Functions
+
+
+def function_of(op: Operation, session: QContext) -> Function | None:
+    """The affine function that an op is by its declaration, if it is one."""
+    behavior = session.behaviors.get(op)
+    if behavior is None or behavior.affine is None:
         return None
     vectors = [vector_of(v, session) for v in op.operands]
     data = [v for v, vector in zip(op.operands, vectors, strict=True) if vector is None]
@@ -273,7 +290,7 @@ def link_of(op: Operation, session: QContext) -> Link | None:
         return affine(op, [None if row is None else row[n % len(row)] for row in rows])
 
     functions = Functions(count, function)
-    return _link(op, data[0], axis, functions) if functions[0] else None
+    return Function(data[0], axis, functions) if functions[0] else None
 
 
 def _read(op: SCastOp) -> Link | None:

@@ -21,6 +21,9 @@ PREPARATION = (
 """What a model goes through before it is quantized; what it quantizes as it runs becomes
 float products of the weights that it has."""
 
+FUSION = "fold-into-weights{numerics=ties},canonicalize,fold-constants,cse,dce"
+"""Then: every op that becomes one with another is one rounding less."""
+
 
 def optimize_pipeline(target: Target | str, numerics: str) -> str:
     """The pipeline of `qopt optimize`.

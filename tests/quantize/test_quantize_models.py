@@ -214,3 +214,36 @@ def test_a_sum_that_never_fits_is_refused() -> None:
         weight_scales(
             np.ones((1, 4)), Storage.of("i8"), Sums(1e-30, 255, np.array([1e30])), False, "f32"
         )
+
+
+NORMALIZED = """
+func.func @main(%x: tensor<2x2x4x4xf32> {nn.name = "x"}) -> tensor<2x3x4x4xf32> {
+  %w = nn.constant dense<[[[[1.0]], [[-2.0]]], [[[3.0]], [[0.5]]], [[[1.0]], [[1.0]]]]>
+       : tensor<3x2x1x1xf32> : tensor<3x2x1x1xf32>
+  %m = nn.constant dense<[1.0, 0.5, -2.0]> : tensor<3xf32> : tensor<3xf32>
+  %v = nn.constant dense<[4.0, 1.0, 100.0]> : tensor<3xf32> : tensor<3xf32>
+  %0 = nn.conv2d %x, %w {nn.key = "conv"}
+       : (tensor<2x2x4x4xf32>, tensor<3x2x1x1xf32>) -> tensor<2x3x4x4xf32>
+  %1 = nn.batch_norm %0, %v, %m, %m, %v {nn.key = "norm"}
+       : (tensor<2x3x4x4xf32>, tensor<3xf32>, tensor<3xf32>, tensor<3xf32>, tensor<3xf32>)
+       -> tensor<2x3x4x4xf32>
+  func.return %1 : tensor<2x3x4x4xf32>
+}
+"""
+
+
+def test_a_batch_norm_is_in_the_weights(tmp_path: Path) -> None:
+    path, data = tmp_path / "net.mlir", tmp_path / "data.npz"
+    path.write_text(NORMALIZED)
+    np.savez(data, x=np.random.default_rng(5).normal(size=(24, 2, 4, 4)).astype("f4"))
+    model = qd.load(path)
+    result = qd.quantize(model, data, recipe=Recipe(), engine="numpy")
+    names = [op.name for op in result.model.module.walk()]
+    assert "nn.batch_norm" not in names and names.count("nn.conv2d") == 1
+    assert result.coverage.quantized.total() == 1 and not result.coverage.stale
+    (conv,) = [op for op in result.model.module.walk() if op.name == "nn.conv2d"]
+    assert keys_of(conv) == ("norm",)
+    asked = qd.quantize(
+        model, data, recipe=Recipe(keep_float=frozenset({"conv"})), engine="numpy"
+    ).coverage
+    assert [(left.key, left.code) for left in asked.left][:1] == [("conv", "kept")]

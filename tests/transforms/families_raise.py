@@ -91,3 +91,28 @@ def functions() -> Iterator[Program]:
         total = p.nn(f"reduce_sum {y} axes [-1]", [f32(SHAPE)], small)
         y = p.nn(f"div {y}, {total}", [f32(SHAPE), small], f32(SHAPE))
         yield p.quantized(y, SHAPE, quant("i8", 0.01, 3))
+
+
+FOLD = "fold-into-weights{numerics=ties}"
+
+
+@family("fold-into-weights", pipeline=FOLD, floats="real")
+def into_weights() -> Iterator[Program]:
+    """Numbers of few bits, of which all products are floats."""
+    contractions = [c for c in CONTRACTIONS if c.channels and "transpose" not in c.text]
+    for n, (a, c) in enumerate(product(GRID, contractions)):
+        p = Floats(f"{c.text} of {a} and a function of its channels")
+        x = p.dequantized(a, samples(a, c.source))
+        numbers = [RANDOM.integers(-99, 99, shape) / 64 for shape in (c.weight, (c.channels,))]
+        w, b = (p.constant(v.astype(np.float32), "f32", "f32") for v in numbers)
+        kinds = [f32(c.source), f32(c.weight), f32((c.channels,))]
+        names = [x, w, b][: 3 if n % 2 else 2]
+        y = p.nn(c.text.format(", ".join(names)), kinds[: len(names)], f32(c.result))
+        column = (c.channels, *(1,) * (len(c.result) - 2))
+        for text in ("mul {y}, {v}", "sub {v}, {y}", "div {y}, {v}")[n % 3 :]:
+            values = 2.0 ** RANDOM.integers(-2, 2, column if n % 5 else ())
+            v = p.constant(values.astype(np.float32), "f32", "f32")
+            kinds = [f32(c.result), f32(values.shape)]
+            kinds = kinds if text.startswith(("mul", "div")) else kinds[::-1]
+            y = p.nn(text.format(y=y, v=v), kinds, f32(c.result))
+        yield p.quantized(y, c.result, OUTS[n % 3])

@@ -39,6 +39,7 @@ DOCUMENTED = [
     "lower-composites",
     "lower-transposed",
     "raise-composites",
+    "fold-into-weights",
     "raise-dynamic",
     "lower-dynamic",
     "reencode-storage",
