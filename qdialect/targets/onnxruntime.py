@@ -37,12 +37,15 @@ _ON_CODES = {
     "nn.clip": 0.2,
     "nn.maximum": 0.2,
     "nn.minimum": 0.2,
+    "nn.gather": 0.6,
+    "nn.transpose": 3.0,
 }
 """Ops that run on codes; any other one is a rescale with the float op in the middle."""
 
 _CASTS = ("quant.rescale", "quant.scast", "quant.dcast", "quant.qcast", "nn.table")
 
 _ON_FLOATS = {
+    "nn.gather": 0.6,
     "nn.add": 0.3,
     "nn.sub": 0.3,
     "nn.mul": 0.3,
@@ -118,6 +121,7 @@ TARGET = _OnnxRuntime(
     extensions={
         "integers": ("lower-transposed{numerics=LEVEL}",),
         "end": (
+            "merge-shuffles",
             "reencode-storage{activations=u8 weights=i8}",
             "fold-rescale",
         ),

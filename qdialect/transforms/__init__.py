@@ -131,6 +131,12 @@ def _entries() -> tuple[PassEntry, ...]:
             (*_RULES, ("ops", "str", "all", "which composites, joined by +; default all")),
         ),
         PassEntry(
+            "merge-shuffles",
+            "one gather for reshapes and a transpose that reorder a dimension",
+            f"{here}.merge_shuffles:MergeShuffles",
+            _RULES,
+        ),
+        PassEntry(
             "lower-transposed",
             "write transposed convolutions on codes as convolutions and depth_to_space",
             f"{here}.lower_transposed:LowerTransposed",

@@ -80,6 +80,32 @@ def means_of_rescaled() -> Iterator[Program]:
         yield p.returns(p.nn(text, [tensor(pool.source, b)], kind), kind)
 
 
+@family("shuffle-to-gather", pipeline="merge-shuffles")
+def shuffles() -> Iterator[Program]:
+    cases = [
+        ((2, 6, 4), (2, 2, 3, 4), (0, 2, 1, 3)),
+        ((2, 12, 2, 2), (2, 2, 3, 2, 4), (0, 3, 1, 2, 4)),
+        ((1, 4, 12), (4, 3, 2, 2), (0, 3, 2, 1)),
+        ((1, 8, 3), (4, 2, 3), (1, 0, 2)),
+        # Two parts of each of two dimensions: only one is moved.
+        ((4, 6), (2, 2, 6), (1, 0, 2)),
+        ((4, 6), (2, 2, 6), (0, 2, 1)),
+        ((4, 6), (2, 2, 2, 3), (1, 0, 3, 2)),
+    ]
+    for n, q in enumerate([*GRID, "f32"]):
+        for whole, split, perm in cases[n % 2 :: 2]:
+            p = Program(f"{whole} as {split}, {perm}, {q}")
+            turned = [split[d] for d in perm]
+            kinds = [tensor(s, q) for s in (whole, split, turned)]
+            if q == "f32":
+                x = p.argument(kinds[0], np.arange(np.prod(whole), dtype="f4").reshape(whole))
+            else:
+                x = p.codes(q, samples(q, whole))
+            y = p.nn(f"reshape {x}", [kinds[0]], kinds[1])
+            y = p.nn(f"transpose {y} perm {list(perm)}", [kinds[1]], kinds[2])
+            yield p.returns(p.nn(f"reshape {y}", [kinds[2]], kinds[0]), kinds[0])
+
+
 class Transposed(NamedTuple):
     """Properties of a transposed convolution, and its shapes."""
 

@@ -38,6 +38,7 @@ DOCUMENTED = [
     "type-accumulators",
     "lower-composites",
     "lower-transposed",
+    "merge-shuffles",
     "raise-composites",
     "fold-into-weights",
     "raise-dynamic",
