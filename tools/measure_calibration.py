@@ -33,7 +33,7 @@ from qdialect.cli.calibration import new_profile
 from qdialect.profile.collector import Collector
 from qdialect.profile.engines import open_engine
 from qdialect.profile.file import profile_text
-from qdialect.profile.instrument import instrument
+from qdialect.profile.instrument import instrument, leave_derived
 from qdialect.profile.record import Settings
 
 OURS = "qdialect"
@@ -62,10 +62,12 @@ def ours(path: Path) -> Callable[[Sequence[Feeds]], str]:
     """Calibration with this package: the text of the profile of some samples."""
     model = qd.load(path)
     start = new_profile(model, Settings("onnxruntime"))
-    engine = open_engine("onnxruntime", instrument(model.module, model.ctx), model.ctx)
+    plan = instrument(model.module, model.ctx)
+    leave_derived(plan, model.ctx, False)
+    engine = open_engine("onnxruntime", plan, model.ctx)
 
     def run(samples: Sequence[Feeds]) -> str:
-        collector = Collector(start)
+        collector = Collector(start, plan.derived())
         for index, sample in enumerate(samples):
             collector.add(index, engine.run(sample))
         return profile_text(collector.profile())

@@ -11,7 +11,7 @@ from qdialect.errors import InputError, UsageError
 from qdialect.profile.collector import Collector
 from qdialect.profile.data import DataSet
 from qdialect.profile.engines import ENGINES, open_engine
-from qdialect.profile.instrument import instrument, model_digest
+from qdialect.profile.instrument import instrument, leave_derived, model_digest
 from qdialect.profile.record import Profile, Settings
 
 if TYPE_CHECKING:
@@ -49,8 +49,9 @@ def calibrate(
     """
     settings = start.settings
     plan = instrument(model.module, model.ctx, settings.components)
+    leave_derived(plan, model.ctx, settings.channels != "none")
     engine = open_engine(settings.engine, plan, model.ctx)
-    collector = Collector(start)
+    collector = Collector(start, plan.derived())
     saved = monotonic()
     try:
         samples = data.read(numbers)

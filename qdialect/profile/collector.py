@@ -9,13 +9,14 @@ Small values of many samples are counted together, as counting has a fixed price
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from qdialect.errors import InputError
+from qdialect.profile.derived import Derived, with_derived
 from qdialect.profile.record import (
     LAST_SAMPLES,
     Entry,
@@ -24,7 +25,7 @@ from qdialect.profile.record import (
     check_channels,
     join_intervals,
 )
-from qdialect.profile.sketch import CODE_SHIFT, HUGE, Sketch, observe_rows
+from qdialect.profile.sketch import CODE_SHIFT, HUGE, Sketch, observe_rows, rounded
 from qdialect.profile.tally import Tally
 
 if TYPE_CHECKING:
@@ -63,7 +64,8 @@ class _Value:
         """The statistics, in full."""
         self.count()
         channels = self.merged_channels()
-        return Entry(self.tally.sketch(), channels[0] if channels else None, self.extremes)
+        last = {i: (rounded(a), rounded(b)) for i, (a, b) in self.extremes.items()}
+        return Entry(self.tally.sketch(), channels[0] if channels else None, last)
 
     def merged_channels(self) -> list[Sketch]:
         """All channels as one sketch, if there are any."""
@@ -76,10 +78,12 @@ class _Value:
 
 
 class Collector:
-    """The profile of a model being gathered; `start` is one to go on from."""
+    """The profile of a model being gathered; `start` is one to go on from. What `derived`
+    names is not observed."""
 
-    def __init__(self, start: Profile) -> None:
+    def __init__(self, start: Profile, derived: Mapping[str, Derived] | None = None) -> None:
         self._profile = start
+        self._derived = derived or {}
         self._values: dict[tuple[str, ...], _Value] = {}
         self._samples: list[int] = []
         self._waiting = 0
@@ -174,7 +178,9 @@ class Collector:
                 entries.update(dict.fromkeys(value.keys, value.entry()))
             start = self._profile
             samples = join_intervals((index, index + 1) for index in self._samples)
-            self._profile = start.merge(Profile(start.digest, start.settings, samples, entries))
+            entries = with_derived(entries, self._derived)
+            fresh = Profile(start.digest, start.settings, samples, entries, self._derived)
+            self._profile = start.merge(fresh)
             self._values, self._samples, self._waiting = {}, [], 0
         return self._profile
 

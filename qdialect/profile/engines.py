@@ -52,7 +52,7 @@ class NumpyEngine:
 
     def __init__(self, plan: Instrumented, ctx: QContext) -> None:
         self._arguments = plan.arguments
-        self._keys = {entry.value: entry.keys for entry in plan.observed}
+        self._keys = {entry.value: entry.keys for entry in plan.measured}
         self._function = plan.function.sym_name.data
         self._seen: list[Observation] = []
         self._interpreter = Interpreter(
@@ -83,8 +83,8 @@ class RuntimeEngine:
 
         self._arguments = plan.arguments
         names = plan.return_observed()
-        keys = [entry.keys for entry in plan.observed]
-        sizes = [_bytes(entry.value) for entry in plan.observed]
+        keys = [entry.keys for entry in plan.measured]
+        sizes = [_bytes(entry.value) for entry in plan.measured]
         model = export_model(plan.module, ctx)
         self._parts: list[tuple[OrtEngine, list[tuple[str, ...]]]] = []
         for start, end in slices(sizes, slice_bytes):

@@ -16,7 +16,16 @@ from typing import Any, NoReturn, cast, get_args
 import numpy as np
 
 from qdialect.errors import InputError, Where
-from qdialect.profile.record import LAST_SAMPLES, SCHEMA, Channels, Entry, Profile, Settings
+from qdialect.profile.derived import Derived, can_clamp, with_derived
+from qdialect.profile.record import (
+    LAST_SAMPLES,
+    SCHEMA,
+    Channels,
+    Entry,
+    Profile,
+    Settings,
+    join_intervals,
+)
 from qdialect.profile.sketch import (
     HUGE,
     PER_OCTAVE,
@@ -33,6 +42,7 @@ FORMAT = "qdialect-profile"
 _TOP = ("format", "version", "model", "settings", "samples", "entries")
 _ROW = ("count", "nan", "-inf", "+inf", "min", "max")
 _BINS = ("zero", "negative", "positive")
+_LAST = ("samples", "min", "max")
 _LARGEST = (1 << 63) - 1
 
 Json = dict[str, Any]
@@ -75,7 +85,7 @@ def load_profile(path: Path, digest: str | None = None) -> Profile:
 
 
 def profile_text(profile: Profile) -> str:
-    """The file: keys sorted, one line for each octave of bins."""
+    """The file: keys sorted, one line for the bins of each sign."""
     settings = asdict(profile.settings)
     lines = [
         "{",
@@ -86,10 +96,19 @@ def profile_text(profile: Profile) -> str:
         f' "samples": {_json([list(pair) for pair in profile.samples])},',
     ]
     entries = ",".join(
-        f"\n  {_json(key)}: {_entry_text(profile.entries[key], profile.settings.channels)}"
-        for key in sorted(profile.entries)
+        f"\n  {_json(key)}: {_text(key, profile)}" for key in sorted(profile.entries)
     )
     return "\n".join(lines) + f'\n "entries": {{{entries}\n }}\n}}\n'
+
+
+def _text(key: str, profile: Profile) -> str:
+    rule = profile.derived.get(key)
+    if rule is None:
+        return _entry_text(profile.entries[key], profile.settings.channels)
+    text = f'{{"of": {_json(list(rule.of))}'
+    if rule.is_clamp:
+        text += f', "clamp": [{_number(rule.low)}, {_number(rule.high)}]'
+    return text + "}"
 
 
 def _entry_text(entry: Entry, channels: Channels) -> str:
@@ -99,11 +118,13 @@ def _entry_text(entry: Entry, channels: Channels) -> str:
         rows = (_row_text(entry.channels, row, bins) for row in range(entry.channels.rows))
         parts.append('\n   "channels": [' + ",".join(f"\n    {row}" for row in rows) + "\n   ]")
     if entry.samples:
-        extremes = ", ".join(
-            f"[{i}, {_number(low)}, {_number(high)}]"
-            for i, (low, high) in sorted(entry.samples.items())
+        indices = sorted(entry.samples)
+        intervals = [list(pair) for pair in join_intervals((i, i + 1) for i in indices)]
+        low, high = (",".join(f"{entry.samples[i][side]:g}" for i in indices) for side in (0, 1))
+        parts.append(
+            f'\n   "last": {{"samples": {_json(intervals)},'
+            f'\n    "min": [{low}],\n    "max": [{high}]}}'
         )
-        parts.append(f'\n   "samples": [{extremes}]')
     return "{" + ",".join(parts) + "\n  }"
 
 
@@ -123,20 +144,22 @@ def _row_text(sketch: Sketch, row: int, bins: bool) -> str:
         zero = codes == ZERO
         text += f', "zero": {int(counts[zero].sum())}'
         for name, sign in (("negative", -1), ("positive", 1)):
-            text += f', "{name}": {{{_octaves(codes[~zero], counts[~zero], sign)}}}'
+            text += f',\n    "{name}": {{{_octaves(codes[~zero], counts[~zero], sign)}}}'
     return "{" + text + "}"
 
 
 def _octaves(codes: Any, counts: Any, sign: int) -> str:
     """By exponent: the counts of its bins up to the last that is not empty."""
     signs, exponents, steps = bin_parts(codes)
-    lines: list[str] = []
-    for exponent in np.unique(exponents[signs == sign]):
-        chosen = (signs == sign) & (exponents == exponent)
-        octave = np.zeros(int(steps[chosen].max()) + 1, np.int64)
-        octave[steps[chosen]] = counts[chosen]
-        lines.append(f'\n    "{exponent}": {_json(octave.tolist())}')
-    return ",".join(lines)
+    chosen = signs == sign
+    octaves: dict[int, list[str]] = {}
+    for exponent, step, count in zip(
+        exponents[chosen].tolist(), steps[chosen].tolist(), counts[chosen].tolist(), strict=True
+    ):
+        octave = octaves.setdefault(exponent, [])
+        octave += ["0"] * (step - len(octave))
+        octave.append(str(count))
+    return ", ".join(f'"{exponent}": [{",".join(octave)}]' for exponent, octave in octaves.items())
 
 
 def _number(value: Any) -> str:
@@ -198,11 +221,38 @@ class _Reader:
         profile = Profile(digest, self._settings(top["settings"]), self._samples(top["samples"]))
         entries = self.mapping("entries", top["entries"])
         read: dict[str, Entry] = {}
+        derived: dict[str, Derived] = {}
         for key, value in entries.items():
             self.at = ["entries", f"'{key}'"]
-            read[key] = self._entry(value, profile)
+            if isinstance(value, dict) and "of" in value:
+                derived[key] = self._derived(cast(Json, value), entries)
+            else:
+                read[key] = self._entry(value, profile)
+        read = with_derived(read, derived)
+        for key in derived:
+            self.at = ["entries", f"'{key}'"]
+            if key not in read:
+                self.fail("of: it derives from itself")
         self.at = []
-        return Profile(profile.digest, profile.settings, profile.samples, read)
+        return Profile(profile.digest, profile.settings, profile.samples, read, derived)
+
+    def _derived(self, value: Json, entries: Json) -> Derived:
+        clamp = ("clamp",) if "clamp" in value else ()
+        self.fields(value, ("of", *clamp))
+        of = self.array("of", value["of"])
+        if not of:
+            self.fail("of: there is no key")
+        for key in of:
+            if not isinstance(key, str) or key not in entries:
+                self.fail(f"of: there is no entry {_shown(key)}")
+        if not clamp:
+            return Derived(tuple(of))
+        low, high = self.array("clamp", value["clamp"], 2)
+        low = -math.inf if low is None else self._float("clamp", low)
+        high = math.inf if high is None else self._float("clamp", high)
+        if not can_clamp(low, high):
+            self.fail(f"clamp: {_shown(value['clamp'])} are no bounds")
+        return Derived(tuple(of), low, high)
 
     def _object(self, pairs: list[tuple[str, Any]]) -> Json:
         found = dict(pairs)
@@ -264,8 +314,8 @@ class _Reader:
     def _entry(self, value: Any, profile: Profile) -> Entry:
         entry = self.mapping("entry", value)
         channels = ("channels",) if "channels" in entry else ()
-        samples = ("samples",) if "samples" in entry else ()
-        self.fields(entry, ("tensor", *channels, *samples))
+        last = ("last",) if "last" in entry else ()
+        self.fields(entry, ("tensor", *channels, *last))
         tensor = self._rows("tensor", [entry["tensor"]], bins=True)
         rows = None
         if channels:
@@ -273,20 +323,21 @@ class _Reader:
                 self.fail("channels: the settings say that there are none")
             given = self.array("channels", entry["channels"])
             rows = self._rows("channels", given, bins=profile.settings.channels == "bins")
-        return Entry(tensor, rows, dict(self._extremes(entry.get("samples", []), profile)))
+        return Entry(tensor, rows, dict(self._extremes(entry["last"], profile)) if last else {})
 
     def _extremes(self, value: Any, profile: Profile) -> Iterator[tuple[int, tuple[float, float]]]:
-        last = -1
-        found = self.array("samples", value)
-        if len(found) > LAST_SAMPLES:
-            self.fail(f"samples: more than {LAST_SAMPLES}")
-        for item in found:
-            index, low, high = self.array("samples", item, 3)
-            index = self.integer("samples", index)
-            if index <= last or not any(a <= index < b for a, b in profile.samples):
-                self.fail(f"samples: sample {index} is out of order or not of this profile")
-            last = index
-            yield index, self._ordered("samples", low, high)
+        found = self.mapping("last", value, _LAST)
+        intervals = self._samples(found["samples"])
+        count = sum(end - start for start, end in intervals)
+        if count > LAST_SAMPLES:
+            self.fail(f"last: samples: more than {LAST_SAMPLES}")
+        lows = self.array("last: min", found["min"], count)
+        highs = self.array("last: max", found["max"], count)
+        indices = (i for start, end in intervals for i in range(start, end))
+        for index, low, high in zip(indices, lows, highs, strict=True):
+            if not any(a <= index < b for a, b in profile.samples):
+                self.fail(f"last: samples: sample {index} is not of this profile")
+            yield index, self._ordered("last: min, max", low, high)
 
     def _ordered(self, name: str, low: Any, high: Any) -> tuple[float, float]:
         least, most = (self._float(name, value) for value in (low, high))

@@ -8,6 +8,7 @@ result; so one run sees both, and nothing is computed twice.
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from xdsl.dialects.builtin import FunctionType, ModuleOp
@@ -23,6 +24,8 @@ from qdialect.dialects.quant import element_type
 from qdialect.dialects.verifier import op_where
 from qdialect.errors import InputError
 from qdialect.interpreter import Interpreter, argument_names
+from qdialect.profile.derived import Derived, can_clamp
+from qdialect.qparams.maps.base import IndexMap
 
 FLOATS = frozenset({"f64", "f32", "f16", "bf16"})
 INPUT_PREFIX = "input:"
@@ -34,6 +37,8 @@ class Observed:
 
     keys: tuple[str, ...]
     value: SSAValue
+    derived: Derived | None = None
+    """How it follows from others, so that nobody has to look at it."""
 
 
 @dataclass
@@ -45,17 +50,31 @@ class Instrumented:
     arguments: dict[str, tuple[str, ...]] = field(default_factory=dict[str, tuple[str, ...]])
     observed: list[Observed] = field(default_factory=list[Observed])
 
+    @property
+    def measured(self) -> list[Observed]:
+        """The values to look at."""
+        return [entry for entry in self.observed if entry.derived is None]
+
+    def derived(self) -> dict[str, Derived]:
+        """What follows from others, by key."""
+        return {
+            key: entry.derived
+            for entry in self.observed
+            if entry.derived is not None
+            for key in entry.keys
+        }
+
     def all_keys(self) -> list[str]:
         """All keys, inputs first, then in program order."""
         groups = [*self.arguments.values(), *(entry.keys for entry in self.observed)]
         return [key for group in groups for key in group]
 
     def return_observed(self) -> list[str]:
-        """Make the function return the observed values; the names they get."""
+        """Make the function return the measured values; the names they get."""
         block = self.function.body.block
         old = block.last_op
         assert isinstance(old, ReturnOp)
-        values = [entry.value for entry in self.observed]
+        values = [entry.value for entry in self.measured]
         block.insert_op_before(ReturnOp(*values), old)
         old.detach()
         old.erase()
@@ -117,6 +136,44 @@ def instrument(module: ModuleOp, ctx: QContext, components: bool = True) -> Inst
             code="nothing-to-observe",
         )
     return result
+
+
+def leave_derived(plan: Instrumented, ctx: QContext, channels: bool) -> None:
+    """Find out which observed values follow from others and need not be looked at, for
+    statistics by channel if `channels`."""
+    arguments = zip(plan.function.body.block.args, argument_names(plan.function), strict=True)
+    known: dict[SSAValue, str] = {
+        value: plan.arguments[name][0] for value, name in arguments if name in plan.arguments
+    }
+    for index, entry in enumerate(plan.observed):
+        rule = _rule(entry.value, known, ctx, channels)
+        if rule is not None:
+            plan.observed[index] = Observed(entry.keys, entry.value, rule)
+        known[entry.value] = entry.keys[0]
+    if not plan.measured:
+        plan.observed = [Observed(entry.keys, entry.value) for entry in plan.observed]
+
+
+def _rule(
+    value: SSAValue, known: Mapping[SSAValue, str], ctx: QContext, channels: bool
+) -> Derived | None:
+    """How a value follows from known ones, by the declaration of the op that computes it:
+    a clamp of one, or, where channels do not matter, all elements of several."""
+    op = value.owner
+    if not isinstance(op, Operation) or len(op.results) != 1:
+        return None
+    behavior = ctx.behaviors.get(op)
+    keys = [known.get(operand) for operand in op.operands]
+    of = tuple(key for key in keys if key is not None)
+    if behavior is None or not of or len(of) != len(keys):
+        return None
+    if behavior.clamp is not None and len(of) == 1:
+        low, high = behavior.clamp(op)
+        return Derived(of, low, high) if can_clamp(low, high) else None
+    if behavior.movement is None or channels:
+        return None
+    moves = behavior.movement(op)
+    return Derived(of) if isinstance(moves, IndexMap) and moves.permutes else None
 
 
 def is_float(type: Attribute) -> bool:

@@ -7,10 +7,11 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from qdialect.errors import InputError
+from qdialect.profile.derived import Derived, with_derived
 from qdialect.profile.sketch import Sketch
 
-SCHEMA = 1
-LAST_SAMPLES = 256
+SCHEMA = 2
+LAST_SAMPLES = 64
 """Of how many samples, those of the highest index, the extremes are kept one by one."""
 
 Channels = Literal["none", "range", "bins"]
@@ -31,7 +32,7 @@ class Settings:
 @dataclass(frozen=True)
 class Entry:
     """Statistics of one value: of the tensor, of its channels, and the extremes of its
-    last samples by sample index."""
+    last samples by sample index, which are `rounded`."""
 
     tensor: Sketch
     channels: Sketch | None = None
@@ -53,16 +54,31 @@ class Entry:
             self.tensor.merge(other.tensor), channels, {index: samples[index] for index in last}
         )
 
+    def joined(self, others: Sequence[Entry]) -> Entry:
+        """The statistics of this value and `others`, as one value over the same samples."""
+        tensor, channels, samples = self.tensor, self.channels, dict(self.samples)
+        for other in others:
+            tensor = tensor.merge(other.tensor)
+            channels = None
+            samples = {
+                index: (min(low, other.samples[index][0]), max(high, other.samples[index][1]))
+                for index, (low, high) in samples.items()
+                if index in other.samples
+            }
+        return Entry(tensor, channels, samples)
+
 
 @dataclass(frozen=True)
 class Profile:
     """Statistics by key over the samples in `samples`: disjoint, ascending half-open
-    intervals of indices into the whole data set. `digest` names the model."""
+    intervals of indices into the whole data set. `digest` names the model, `derived` the
+    entries that follow from others."""
 
     digest: str
     settings: Settings = field(default_factory=Settings)
     samples: tuple[tuple[int, int], ...] = ()
     entries: Mapping[str, Entry] = field(default_factory=dict[str, Entry])
+    derived: Mapping[str, Derived] = field(default_factory=dict[str, Derived])
 
     @property
     def sample_count(self) -> int:
@@ -88,8 +104,13 @@ class Profile:
         samples = join_intervals((*self.samples, *other.samples))
         entries = dict(self.entries)
         for key, entry in other.entries.items():
-            entries[key] = entries[key].merge(entry, key) if key in entries else entry
-        return Profile(self.digest, self.settings, samples, entries)
+            if key in entries and self.derived.get(key) != other.derived.get(key):
+                raise _unmergeable(key, "the profiles do not derive it in the same way")
+            if key not in other.derived:
+                entries[key] = entries[key].merge(entry, key) if key in entries else entry
+        derived = {**self.derived, **other.derived}
+        entries = with_derived(entries, derived)
+        return Profile(self.digest, self.settings, samples, entries, derived)
 
 
 def merge_all(profiles: Sequence[Profile]) -> Profile:

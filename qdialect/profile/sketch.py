@@ -72,7 +72,7 @@ class Sketch:
         """The statistics of the values of both."""
         if self.rows != other.rows:
             raise ValueError(f"{self.rows} rows against {other.rows}")
-        codes, counts = _fold(*_union(self, other), self.rows)
+        codes, counts = folded(*_union(self, other), self.rows)
         return Sketch(
             self.count + other.count,
             self.nan + other.nan,
@@ -158,6 +158,11 @@ def global_codes(row: int, codes: NDArray[np.int64]) -> NDArray[np.int64]:
     return codes + row * CODES
 
 
+def rounded(value: float) -> float:
+    """To four decimal digits, which is how the extremes of single samples are kept."""
+    return float(np.float32(float(f"{value:.4g}")))
+
+
 def _row_codes(line: NDArray[np.float32], row: int) -> tuple[NDArray[Any], NDArray[Any]]:
     """Codes and counts of the finite values of one row, by chunks that stay in the cache."""
     bits = line.view(np.uint32)
@@ -189,7 +194,7 @@ def _union(a: Sketch, b: Sketch) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     return codes[starts], np.add.reduceat(np.concatenate((a.counts, b.counts))[order], starts)
 
 
-def _fold(
+def folded(
     codes: NDArray[np.int64], counts: NDArray[np.int64], rows: int
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """What lies too far below the top of its row counted as zero; `codes` ascend."""

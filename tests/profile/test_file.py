@@ -20,7 +20,7 @@ from qdialect.profile.record import (
     Settings,
     merge_all,
 )
-from qdialect.profile.sketch import observe, observe_rows
+from qdialect.profile.sketch import observe, observe_rows, rounded
 
 SPECIAL = [0.0, -1e9, np.inf, -np.inf, np.nan, 0.1, -3.3e38, 1e-40]
 
@@ -36,7 +36,7 @@ def one(index: int, channels: Channels = "none", keys: tuple[str, ...] = ("a", "
         values[1, :3] = rng.choice(SPECIAL, 3)
         rows = None if channels == "none" else observe_rows(values, bins=channels == "bins")
         finite = values[np.abs(values) < 1e8]
-        extremes = {index: (float(finite.min()), float(finite.max()))}
+        extremes = {index: (rounded(float(finite.min())), rounded(float(finite.max())))}
         entries[key] = Entry(observe(values), rows, extremes)
     return Profile("sha256:0", Settings("numpy", channels), ((index, index + 1),), entries)
 
@@ -123,8 +123,21 @@ BROKEN = {
     "NaN": (lambda d: entry(d)["tensor"].update(min=float("nan")), "NaN is not a number"),
     "exponent": (lambda d: entry(d)["tensor"]["positive"].update({"x": [1]}), "not an exponent"),
     "bins": (lambda d: entry(d)["tensor"]["positive"].update({"5": [0] * 65}), "more than 64"),
-    "extremes": (lambda d: entry(d).update(samples=[[7, 0, 1]]), "sample 7 is out of order"),
-    "short": (lambda d: entry(d).update(samples=[[0, 1]]), "not a list of 3"),
+    "extremes": (lambda d: entry(d)["last"].update(samples=[[7, 8]]), "sample 7 is not of this"),
+    "short": (lambda d: entry(d)["last"].update(min=[]), "last: min: [] is not a list of 1"),
+    "many": (lambda d: entry(d)["last"].update(samples=[[0, 99]]), "more than 64"),
+    "turned": (lambda d: entry(d)["last"].update(min=[9e9]), "is above maximum"),
+    "no source": (lambda d: d["entries"].update(r={"of": []}), "'r': of: there is no key"),
+    "lost source": (lambda d: d["entries"].update(r={"of": ["q"]}), 'there is no entry "q"'),
+    "circle": (lambda d: d["entries"].update(r={"of": ["r"]}), "'r': of: it derives from itself"),
+    "bounds": (
+        lambda d: d["entries"].update(r={"of": ["b/c"], "clamp": [1, 0]}),
+        "'r': clamp: [1, 0] are no bounds",
+    ),
+    "more bounds": (
+        lambda d: d["entries"].update(r={"of": ["b/c"], "limit": 1}),
+        "'r': 'limit' is not known",
+    ),
 }
 
 

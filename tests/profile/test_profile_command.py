@@ -176,3 +176,116 @@ def test_progress_on_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_times_for_people() -> None:
     shown = [terminal.duration(s) for s in (0.4, 59, 60, 185, 3599, 3723)]
     assert shown == ["0 s", "59 s", "1:00", "3:05", "59:59", "1:02:03"]
+
+
+# -- bad input, through the command line ---------------------------------------------------
+
+
+def edit(change: Any) -> Any:
+    """Rewrites p.json, with its data changed in place."""
+
+    def done() -> None:
+        data = json.loads(Path("p.json").read_text())
+        change(data)
+        Path("p.json").write_text(json.dumps(data))
+
+    return done
+
+
+def tensor(data: Any, key: str = "conv") -> Any:
+    return data["entries"][key]["tensor"]
+
+
+def cut() -> None:
+    text = Path("p.json").read_text()
+    Path("p.json").write_text(text[: len(text) // 2])
+
+
+def older(data: Any) -> None:
+    data["version"] = 1
+
+
+EDITED: dict[str, tuple[Any, str]] = {
+    "older schema": (edit(older), "the schema is 1, which is older (this reads 2)"),
+    "unknown field": (edit(lambda d: d["entries"]["conv"].update(mean=1)), "'conv': 'mean' is not"),
+    "wrong number": (edit(lambda d: tensor(d).update(count=3)), "'conv': tensor: the bins"),
+    "negative count": (edit(lambda d: tensor(d).update(nan=-1)), "'conv': nan: -1 is not a count"),
+    "NaN": (edit(lambda d: tensor(d).update(min=float("nan"))), "NaN is not a number"),
+    "text": (edit(lambda d: tensor(d).update(max="big")), "'conv': min, max: \"big\""),
+    "no source": (edit(lambda d: d["entries"].pop("sigmoid")), "'flat': of: there is no entry"),
+    "truncated": (cut, "not a whole JSON file"),
+    "empty": (lambda: Path("p.json").write_text(""), "not a whole JSON file"),
+    "a folder": (lambda: (Path("p.json").unlink(), Path("p.json").mkdir()), "cannot read"),
+}
+
+
+@pytest.mark.parametrize("name", EDITED)
+def test_profiles_nobody_wrote(name: str, net: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    flags = ["profile", "net.mlir", "--data=data.npz", "-q", "-o", "p.json", "--samples=:1"]
+    assert main(flags) == 0
+    break_it, words = EDITED[name]
+    break_it()
+    for argv in (
+        ["profile", "show", "p.json"],
+        ["profile", "merge", "p.json", "p.json", "-o", "m.json"],
+        ["quantize", "net.mlir", "--profile=p.json", "-o", "out.onnx"],
+    ):
+        assert main(argv) == 1, argv
+        told = capsys.readouterr().err
+        assert words in told, argv
+        assert told.startswith("p.json"), argv
+    assert not Path("m.json").exists()
+    assert not Path("out.onnx").exists()
+
+
+BAD_DATA: dict[str, tuple[dict[str, Any], str]] = {
+    "shape": ({"x": np.zeros((2, 3, 6, 7), np.float32)}, "input 'x' has shape [2, 3, 6, 7]"),
+    "type": ({"x": np.zeros((2, 3, 6, 6))}, "input 'x' has dtype float64"),
+    "missing": ({"y": np.zeros((2, 3, 6, 6), np.float32)}, "missing: x"),
+    "empty": ({"x": np.zeros((0, 3, 6, 6), np.float32)}, "there are no samples"),
+    "NaN": ({"x": np.full((1, 3, 6, 6), np.nan, np.float32)}, "input 'x' has NaN in sample 0"),
+}
+
+
+@pytest.mark.parametrize("name", BAD_DATA)
+@pytest.mark.parametrize("engine", ["numpy", "onnxruntime"])
+def test_data_that_does_not_fit(
+    name: str, engine: str, net: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    arrays, words = BAD_DATA[name]
+    np.savez("bad.npz", **arrays)
+    flags = ["profile", "net.mlir", "--data=bad.npz", "-q", f"--engine={engine}", "-o", "p.json"]
+    assert main(flags) == 1
+    told = capsys.readouterr().err
+    assert words in told
+    assert told.startswith("bad.npz")
+    assert {path.name for path in Path().iterdir()} & {"p.json", "p.json.partial"} == set()
+
+
+def test_a_full_disk(
+    net: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """An error, and neither half a profile nor the remains of one; an old one stays."""
+    import errno
+
+    def full(self: Path, text: str, **more: Any) -> int:
+        self.write_bytes(text.encode()[:100])
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    Path("p.json").write_text("before")
+    before = {path.name for path in Path().iterdir()}
+    monkeypatch.setattr(Path, "write_text", full)
+    flags = ["profile", "net.mlir", "--data=data.npz", "-q", "--samples=:1", "-o"]
+    assert main([*flags, "p.json"]) == 1
+    assert "p.json: error: cannot write: No space left" in capsys.readouterr().err
+    assert Path("p.json").read_text() == "before"
+    assert {path.name for path in Path().iterdir()} == before
+    monkeypatch.undo()
+
+
+def test_nowhere_to_write_is_said_before_the_work(
+    net: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    flags = ["profile", "net.mlir", "--data=none.npz", "-o"]
+    assert main([*flags, "no/such/p.json"]) == 1
+    assert "no/such" in capsys.readouterr().err

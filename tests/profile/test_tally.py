@@ -10,7 +10,7 @@ import pytest
 from qdialect.profile.collector import Collector
 from qdialect.profile.file import profile_text
 from qdialect.profile.record import Entry, Profile, merge_all
-from qdialect.profile.sketch import empty, observe
+from qdialect.profile.sketch import empty, observe, rounded
 from qdialect.profile.tally import Tally
 
 
@@ -62,7 +62,7 @@ def test_small_values_wait_and_count_the_same() -> None:
         collector.add(index, [(("a", "b"), values)])
         single = observe(values)
         low, high = float(single.minimum[0]), float(single.maximum[0])
-        entry = Entry(single, None, {index: (low, high)} if low <= high else {})
+        entry = Entry(single, None, {index: (rounded(low), rounded(high))} if low <= high else {})
         parts.append(Profile("d", samples=((index, index + 1),), entries={"a": entry, "b": entry}))
     assert profile_text(collector.profile()) == profile_text(merge_all(parts))
     assert list(collector.profile().entries["a"].samples) == [0, 1, 4]

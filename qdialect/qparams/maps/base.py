@@ -36,6 +36,9 @@ class IndexMap(ABC):
     code: ClassVar[Code] = "layout"
     """The code of a refusal because `layout` cannot hold the result."""
 
+    permutes: ClassVar[bool] = False
+    """The result has every element of all operands exactly once."""
+
     @abstractmethod
     def output_shape(self, in_shapes: Sequence[Shape]) -> Shape:
         """Shape of the result."""

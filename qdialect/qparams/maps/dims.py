@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -28,6 +29,8 @@ class Transpose(Separable):
 
     A quantized axis a moves to `perm.index(a)`: the inverse permutation, always.
     """
+
+    permutes: ClassVar[bool] = True
 
     perm: tuple[int, ...]
 
@@ -102,6 +105,8 @@ def split(rank: int, axis: int, sizes: Sequence[int]) -> tuple[Slice, ...]:
 @dataclass(frozen=True)
 class Flip(InPlace):
     """Reverses `dims`; a quantized axis among them has its vector reversed."""
+
+    permutes: ClassVar[bool] = True
 
     dims: tuple[int, ...]
 

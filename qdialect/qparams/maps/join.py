@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from math import gcd
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -24,6 +25,8 @@ class Concat(IndexMap):
     along `axis`, each operand repeating its pair over its length (per tensor) or
     giving its vector (per axis).  Never requantizes.
     """
+
+    permutes: ClassVar[bool] = True
 
     axis: int
 

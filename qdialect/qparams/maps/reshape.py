@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from math import gcd
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -26,6 +26,8 @@ class Reshape(IndexMap):
     dimensions) with equal element counts each, as expand and collapse ops know them;
     an unknown size then affects its own group only.
     """
+
+    permutes: ClassVar[bool] = True
 
     shape: Shape
     groups: tuple[tuple[int, int], ...] | None = None

@@ -34,6 +34,8 @@ class DepthToSpace(Composite):
     interleave in space, which is per axis only if they differ in one direction only.
     """
 
+    permutes: ClassVar[bool] = True
+
     block: int
     order: PhaseOrder
     code: ClassVar[Code] = "phase-mix"
@@ -60,6 +62,8 @@ class SpaceToDepth(Composite):
     A quantized channel axis is tiled (DCR) or repeated (CRD); a spatial one survives
     iff its vector is constant on aligned groups of r.
     """
+
+    permutes: ClassVar[bool] = True
 
     block: int
     order: PhaseOrder = "DCR"

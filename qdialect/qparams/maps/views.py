@@ -19,6 +19,8 @@ from qdialect.qparams.maps.reshape import Reshape
 class Squeeze(Composite):
     """Removes the size-1 dimensions `dims` (an unknown one is taken to be 1)."""
 
+    permutes: ClassVar[bool] = True
+
     dims: tuple[int, ...]
 
     def steps(self, shape: Shape) -> Sequence[IndexMap]:
@@ -32,6 +34,8 @@ class Squeeze(Composite):
 @dataclass(frozen=True)
 class Unsqueeze(Composite):
     """Inserts dimensions of size 1 such that they are `dims` of the result."""
+
+    permutes: ClassVar[bool] = True
 
     dims: tuple[int, ...]
 
@@ -63,6 +67,8 @@ class First(Composite):
 @dataclass(frozen=True)
 class Flatten(Composite):
     """Merges dimensions `start` to `end` (exclusive, start < end) into one."""
+
+    permutes: ClassVar[bool] = True
 
     start: int
     end: int
