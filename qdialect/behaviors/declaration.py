@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
+    from qdialect.qparams import QParams
     from qdialect.qparams.maps import IndexMap
 
 
@@ -202,6 +203,9 @@ class Behavior:
     #: `arithmetic` cannot be run on intervals or gives wide ones (`qdialect.numerics.ranges`);
     #: ValueError where there is no bound
     interval: Callable[[Operation, Sequence[Any]], Any] | None = None
+    #: the step of which every result is a multiple, exactly, if the operands have these
+    #: qparams (a sum of one scale, a product of scales); None if there is none
+    grid: Callable[[Operation, Sequence[QParams]], Fraction | None] | None = None
     #: operands that must not be zero for the real function to be defined
     nonzero: tuple[int, ...] = ()
     #: a movement op whose meaning is also defined on operands of unequal qparams

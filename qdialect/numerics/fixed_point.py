@@ -16,6 +16,7 @@ multiplier loses bits; there the error is at most 2**-63.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, NamedTuple
@@ -23,6 +24,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from qdialect.numerics import thresholds
 from qdialect.numerics.contract import EXACT, Contract, Numerics
 from qdialect.numerics.requantize import Affine, Codes, round_fraction, round_ratio
 from qdialect.numerics.rounding import Rounding
@@ -32,6 +34,8 @@ MAX_SHIFT = 62
 MIN_SHIFT = 2
 #: how many codes are looked at to decide that two rescales are equal
 _DECISIVE_CODES = 1 << 20
+#: and how many results a rescale may have so that the places where it steps are
+_MANY_RESULTS = 1 << 16
 _NUDGE = 1 << 30
 
 
@@ -152,20 +156,77 @@ class Form:
 def replacement_contract(a: Affine, b: Affine, old: Form, new: Form) -> Contract:
     """What computing a -> b by `new` instead of `old` may change.
 
-    Decided by looking at the codes, unless more than 2**20 of them do not saturate.
+    Decided by looking at the codes on which the two differ (between the places where one
+    and the other step, `numerics.thresholds`), unless the result has more than 2**16 codes,
+    or more than 2**20 codes do not saturate and one of the two is gemmlowp.
     Then |n * f_old - n * f_new| <= e on those that do not saturate gives at most
     ceil(e) steps, and one more if the two round ties differently.
     """
+    return weakest_replacement([(a, b)], [old], [new])
+
+
+def weakest_replacement(
+    cells: Sequence[tuple[Affine, Affine]], old: Sequence[Form], new: Sequence[Form]
+) -> Contract:
+    """The weakest of the contracts of cells that share their storages and roundings."""
+    differing = _differing(cells, old, new)
+    contracts = [
+        _contract(*cells[i], old[i], new[i], codes)
+        for i, codes in enumerate(differing)
+        if codes is None or codes.size
+    ]
+    exact = Contract(Numerics.EXACT, note="equal on all codes")
+    if not contracts and all(
+        o.factor(*c) == n.factor(*c) and o.rounding is n.rounding
+        for c, o, n in zip(cells, old, new, strict=True)
+    ):
+        return EXACT
+    return max(contracts, key=lambda c: (c.level, c.steps), default=exact)
+
+
+def _contract(a: Affine, b: Affine, old: Form, new: Form, codes: Codes | None) -> Contract:
     f, g = old.factor(a, b), new.factor(a, b)
     same_rounding = old.rounding is new.rounding and _plain(old) and _plain(new)
     if f == g and same_rounding:
         return EXACT
-    codes = _decisive(a, b, old, new)
+    codes = _decisive(a, b, old, new) if codes is None else codes
     if codes is not None:
         return _by_table(codes, a, b, old, new)
     reach = _reach(a, b, f, g)
     steps = math.ceil(reach * abs(f - g)) + (not same_rounding)
     return Contract(Numerics.BOUNDED, steps, _stated(f, g))
+
+
+def _differing(
+    cells: Sequence[tuple[Affine, Affine]], old: Sequence[Form], new: Sequence[Form]
+) -> list[Codes | None]:
+    """Per cell the codes that the two forms map differently; None where that is not known."""
+    unknown: list[Codes | None] = [None] * len(cells)
+    b = cells[0][1]
+    if b.high - b.low >= _MANY_RESULTS or not (_plain(old[0]) and _plain(new[0])):
+        return unknown
+    sides = [
+        thresholds.steps(
+            [form.factor(*cell) for form, cell in zip(forms, cells, strict=True)],
+            cells,
+            forms[0].rounding,
+        )
+        for forms in (old, new)
+    ]
+    first, last = np.minimum(*sides), np.maximum(*sides)
+    many = (last - first).sum(axis=1)
+    found: list[Codes | None] = []
+    for i, (a, _) in enumerate(cells):
+        if many[i] > _DECISIVE_CODES:
+            found.append(None)
+            continue
+        runs = [
+            np.arange(lo, hi, dtype=np.int64)
+            for lo, hi in zip(first[i].tolist(), last[i].tolist(), strict=True)
+            if lo < hi
+        ]
+        found.append(np.unique(np.concatenate(runs)) + a.zero if runs else np.empty(0, np.int64))
+    return found
 
 
 def _plain(form: Form) -> bool:

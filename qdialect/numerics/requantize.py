@@ -106,6 +106,18 @@ def round_ratio(n: Codes, ratio: Fraction, rounding: Rounding) -> Codes:
     return result
 
 
+def same_codes(
+    furthest: int, steps: tuple[Fraction, Fraction], out: Affine, rounding: Rounding
+) -> bool:
+    """Whether n of one step and n of the other are the same code, for |n| <= `furthest`."""
+    n = np.arange(-furthest, furthest + 1, dtype=np.int64)
+    one, other = (
+        np.clip(round_ratio(n, step / Fraction(out.scale), rounding) + out.zero, out.low, out.high)
+        for step in steps
+    )
+    return bool(np.array_equal(one, other))
+
+
 def round_fraction(value: Fraction, rounding: Rounding) -> int:
     """`value` rounded to an integer; ties as `rounding` says."""
     below, rest = divmod(value.numerator, value.denominator)

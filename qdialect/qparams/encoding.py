@@ -302,6 +302,23 @@ class QParams:
             self.zero_points,
         )
 
+    def with_signedness(self, signed: bool) -> QParams:
+        """The same real numbers on integers of the same width, signed or not: codes, bounds
+        and zero points move by half the range."""
+        storage = self.storage
+        if storage.signed == signed:
+            return self
+        shift = full_range(signed, storage.width)[0] - storage.full_range[0]
+        return QParams(
+            Storage("i" if signed else "u", storage.width, storage.min + shift, storage.max + shift),
+            self.expressed,
+            self.layout,
+            self.blocks,
+            self.grid,
+            self.scales,
+            pack_i64(z + shift for z in self.zero_point_list()),
+        )
+
     def with_axis(self, axis: int) -> QParams:
         """The same per-axis vector on another dimension number."""
         if self.layout is not Layout.AXIS:

@@ -22,6 +22,7 @@ _OUT = "i8|i16|i32"
 #: for i16 (no bias of ours is that wide)
 _CONVOLUTION = (
     Kernel(("i8", "i8|i4 per-axis", "i32 per-axis"), (_OUT,)),
+    Kernel(("i8", "i8|i4 per-axis", "i32 per-axis"), ("i32 per-axis",)),
     Kernel(("i16", "i8 per-axis", "i32 per-axis"), (_OUT,)),
 )
 _MATMUL = (Kernel(("i8", "i8"), (_OUT,)), Kernel(("i16", "i16"), (_OUT,)))
@@ -36,7 +37,7 @@ _TABLE = (Kernel(("i8",), (_OUT,)),)
 _RESCALE = (
     Kernel(("i8",), ("i8|i16|i32|u8",)),
     Kernel(("i16",), ("i8|i16|i32|u8|u16",)),
-    Kernel(("i32",), ("i8|i16|i32|u8|u16",)),
+    Kernel(("i32 per-axis",), ("i8|i16|i32|u8|u16",)),
     Kernel(("u8",), ("i8|i16",)),
     Kernel(("u16",), ("i16",)),
 )

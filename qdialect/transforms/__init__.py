@@ -119,6 +119,12 @@ def _entries() -> tuple[PassEntry, ...]:
             _RULES,
         ),
         PassEntry(
+            "split-rescale",
+            "take rescales out of requantizing ops, which leaves 32-bit integer arithmetic",
+            f"{here}.split_rescale:SplitRescale",
+            _RULES,
+        ),
+        PassEntry(
             "type-accumulators",
             "give contractions of codes with a float result their integer accumulator",
             f"{here}.type_accumulators:TypeAccumulators",
@@ -190,6 +196,11 @@ def _entries() -> tuple[PassEntry, ...]:
                 ("rounding", "str", "keep", "rounding of the result"),
                 *_RULES,
             ),
+        ),
+        PassEntry(
+            "convert-nn-to-tosa",
+            "write integer networks in TOSA, bit for bit",
+            "qdialect.lowerings.tosa.convert:ConvertNnToTosa",
         ),
         PassEntry(
             "expand-rescale",

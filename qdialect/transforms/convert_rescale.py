@@ -26,8 +26,8 @@ from qdialect.numerics.fixed_point import (
     FixedPoint,
     Form,
     ratio_of,
-    replacement_contract,
     to_fixed_point,
+    weakest_replacement,
 )
 from qdialect.numerics.requantize import Affine, meetings
 from qdialect.numerics.rounding import Rounding
@@ -49,11 +49,13 @@ class Plan:
     def contract(self) -> Contract:
         """The weakest of the contracts of the cells."""
         distinct = dict.fromkeys(
-            (a, b, old, new)
-            for (a, b), old, new in zip(self.cells, self.old, self.new, strict=True)
+            (cell, old, new)
+            for cell, old, new in zip(self.cells, self.old, self.new, strict=True)
         )
-        contracts = [replacement_contract(*cell) for cell in distinct]
-        return max(contracts, key=lambda c: (c.level, c.steps), default=EXACT)
+        if not distinct:
+            return EXACT
+        cells, old, new = zip(*distinct, strict=True)
+        return weakest_replacement(cells, old, new)
 
 
 def cells_of(op: RescaleOp) -> list[tuple[Affine, Affine]] | None:

@@ -43,7 +43,6 @@ from qdialect.errors import UsageError
 from qdialect.numerics.contract import Contract, Numerics
 from qdialect.numerics.rounding import Rounding
 from qdialect.qparams import QParams, Storage
-from qdialect.qparams.encoding import pack_i64
 from qdialect.rewrite.driver import is_dead, set_type
 from qdialect.rewrite.remarks import fired_remark
 from qdialect.transforms.rule_pass import users, with_qparams
@@ -59,16 +58,7 @@ def shifted(params: QParams, keyword: str) -> QParams | None:
     target = Storage.of(keyword)
     if target.signed == storage.signed:
         return None
-    shift = target.full_range[0] - storage.full_range[0]
-    return QParams(
-        Storage(target.keyword, 8, storage.min + shift, storage.max + shift),
-        params.expressed,
-        params.layout,
-        params.blocks,
-        params.grid,
-        params.scales,
-        pack_i64(z + shift for z in params.zero_point_list()),
-    )
+    return params.with_signedness(target.signed)
 
 
 def only_read_again(op: Operation) -> bool:

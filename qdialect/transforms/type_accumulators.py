@@ -47,6 +47,7 @@ from qdialect.transforms.rule_pass import (
     refuse_types,
     with_qparams,
 )
+from qdialect.transforms.split_rescale import accumulator_qparams
 
 _MAX = 2**31 - 1
 
@@ -125,12 +126,7 @@ class TypeAccumulator(Rule[_Sum]):
         return _MAX + 1 if found is None else found.largest
 
     def _result(self, match: _Sum) -> QParams:
-        scales = [match.lhs.scale * s for s in match.rhs.scale_list()]
-        expressed = match.lhs.expressed
-        if len(scales) == 1:
-            return QParams.per_tensor("i32", scales[0], 0, expressed)
-        axis, repeats = match.acc.result_axis(match.op), match.acc.repeats(match.op)
-        return QParams.per_axis("i32", axis, scales * repeats, None, expressed)
+        return accumulator_qparams(match.op, match.acc, match.lhs, match.rhs)
 
     def _operands(self, match: _Sum) -> list[SSAValue]:
         """Codes in place of floats; without the bias unless it is on the sum's scale."""

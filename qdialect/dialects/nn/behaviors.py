@@ -27,6 +27,8 @@ from qdialect.dialects.quant import quant_element
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from qdialect.qparams import QParams
+
 
 # -- order-preserving -----------------------------------------------------
 
@@ -223,6 +225,7 @@ def _pools(rank: int) -> tuple[Behavior, ...]:
             interval=sums.mean_interval,
             work=sums.products(sums.window),
             gain=gains.unit,
+            grid=sums.window_grid,
         ),
         Behavior(
             f"nn.global_avg_pool{rank}d",
@@ -232,6 +235,7 @@ def _pools(rank: int) -> tuple[Behavior, ...]:
             interval=lambda op, x: x[0],
             work=sums.products(sums.area),
             gain=gains.unit,
+            grid=sums.area_grid,
         ),
     )
 
@@ -249,6 +253,7 @@ def _binary(
     affine: AffineOf,
     gain: Gain,
     nonzero: tuple[int, ...] = (),
+    grid: Callable[[Operation, Sequence[QParams]], Fraction | None] | None = None,
 ) -> Behavior:
     return Behavior(
         name,
@@ -258,8 +263,18 @@ def _binary(
         affine=affine,
         gain=gain,
         nonzero=nonzero,
+        grid=grid,
         elementwise=True,
     )
+
+
+def _one_scale(op: Operation, params: Sequence[QParams]) -> Fraction | None:
+    scales = {q.scale for q in params}
+    return Fraction(scales.pop()) if len(scales) == 1 else None
+
+
+def _products(op: Operation, params: Sequence[QParams]) -> Fraction | None:
+    return Fraction(params[0].scale) * Fraction(params[1].scale)
 
 
 def _look_up(op: Operation, arrays: Sequence[NDArray[Any]]) -> NDArray[Any]:
@@ -340,9 +355,9 @@ BEHAVIORS: tuple[Behavior, ...] = (
         arithmetic=sums.matmul,
         work=sums.products(_row),
     ),
-    _binary("nn.add", operator.add, _add_affine, gains.unit),
-    _binary("nn.sub", operator.sub, _sub_affine, gains.unit),
-    _binary("nn.mul", operator.mul, _mul_affine, gains.mul),
+    _binary("nn.add", operator.add, _add_affine, gains.unit, grid=_one_scale),
+    _binary("nn.sub", operator.sub, _sub_affine, gains.unit, grid=_one_scale),
+    _binary("nn.mul", operator.mul, _mul_affine, gains.mul, grid=_products),
     _binary("nn.div", _divide, _div_affine, gains.div, nonzero=(1,)),
     _extremum("nn.maximum", _larger, _at_least),
     _extremum("nn.minimum", _smaller, _at_most),

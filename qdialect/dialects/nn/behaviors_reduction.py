@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from fractions import Fraction
 from math import prod
 from typing import TYPE_CHECKING, Any
 
@@ -19,6 +20,7 @@ from qdialect.dialects.nn.views import normalize_axes
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from qdialect.qparams import QParams
     from qdialect.qparams.maps import IndexMap
 
 
@@ -96,6 +98,11 @@ def _sum_interval(op: Operation, x: Sequence[Any]) -> Any:
     return x[0] * depth
 
 
+def _mean_grid(op: Operation, params: Sequence[QParams]) -> Fraction | None:
+    depth = _depth(op)
+    return None if depth == DYNAMIC else Fraction(params[0].scale) / depth
+
+
 # -- declarations -------------------------------------------------------------------
 
 
@@ -116,6 +123,7 @@ def _summing(
     arithmetic: Callable[[Operation, Sequence[Any]], Any],
     interval: Callable[[Operation, Sequence[Any]], Any],
     gain: Gain,
+    grid: Callable[[Operation, Sequence[QParams]], Fraction | None],
 ) -> Behavior:
     return Behavior(
         name,
@@ -125,12 +133,13 @@ def _summing(
         interval=interval,
         work=_elements,
         gain=gain,
+        grid=grid,
     )
 
 
 REDUCTIONS: tuple[Behavior, ...] = (
     _picking("nn.reduce_max", _max),
     _picking("nn.reduce_min", _min),
-    _summing("nn.reduce_mean", _mean, lambda op, x: x[0], gains.unit),
-    _summing("nn.reduce_sum", _sum, _sum_interval, _size_gain),
+    _summing("nn.reduce_mean", _mean, lambda op, x: x[0], gains.unit, _mean_grid),
+    _summing("nn.reduce_sum", _sum, _sum_interval, _size_gain, lambda op, q: Fraction(q[0].scale)),
 )

@@ -8,18 +8,22 @@ which change the type of neither.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from fractions import Fraction
 from functools import reduce
-from math import prod
+from math import lcm, prod
 from typing import TYPE_CHECKING, Any
 
 from xdsl.ir import Operation
 
+from qdialect.behaviors.shapes import DYNAMIC
 from qdialect.dialects.nn.base import shape_of
 from qdialect.dialects.nn.behaviors_movement import values
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
+
+    from qdialect.qparams import QParams
 
     Places = NDArray[np.int64]
 
@@ -155,22 +159,44 @@ def matmul(op: Operation, x: Sequence[Any]) -> Any:
 # -- pools ------------------------------------------------------------------------
 
 
-def avg_pool(op: Operation, x: Sequence[Any]) -> Any:
-    """Sums of windows, by the number of elements inside the input, or the padded input."""
+def window_counts(op: Operation) -> NDArray[np.int64]:
+    """By how many elements each window's sum is divided, [spatial...]: those inside the
+    input, or inside the padded input."""
     import numpy as np
 
-    v, size, result = values(op), shape_of(op.operands[0])[2:], shape_of(op.results[0])
-    kernel, rank = v["kernel"], len(size)
-    taps = _taps(op, kernel)
+    v, size = values(op), shape_of(op.operands[0])[2:]
+    taps, rank = _taps(op, v["kernel"]), len(size)
     counts: list[NDArray[np.int64]] = []
     for d in range(rank):
         before, after = (v["pads"][d], v["pads"][d + rank]) if v["count_include_pad"] else (0, 0)
         counts.append(((taps[d] >= -before) & (taps[d] < size[d] + after)).sum(0))
-    count = np.maximum(reduce(np.multiply.outer, counts), 1).astype(np.float32)
-    view, inside = _windows(op, x[0], taps)
+    return np.maximum(reduce(np.multiply.outer, counts), 1)
+
+
+def avg_pool(op: Operation, x: Sequence[Any]) -> Any:
+    """Sums of windows, by the number of elements inside the input, or the padded input."""
+    import numpy as np
+
+    result, kernel = shape_of(op.results[0]), values(op)["kernel"]
+    view, inside = _windows(op, x[0], _taps(op, kernel))
     taken = (view * inside).reshape(*result[:2], prod(kernel), prod(result[2:]))
     ones = np.ones((1, 1, prod(kernel), 1), np.bool_)
-    return (taken.swapaxes(2, 3) @ ones).reshape(*result) / count
+    sums = (taken.swapaxes(2, 3) @ ones).reshape(*result)
+    return sums / window_counts(op).astype(np.float32)
+
+
+def window_grid(op: Operation, params: Sequence[QParams]) -> Fraction | None:
+    """The step of sums by the least common multiple of what they are divided by."""
+    if DYNAMIC in shape_of(op.operands[0])[2:] or 0 in shape_of(op.results[0]):
+        return None
+    counts = lcm(*{int(n) for n in window_counts(op).reshape(-1)})
+    return Fraction(params[0].scale) / counts
+
+
+def area_grid(op: Operation, params: Sequence[QParams]) -> Fraction | None:
+    """The step of means over channels."""
+    extents = shape_of(op.operands[0])[2:]
+    return None if DYNAMIC in extents or 0 in extents else Fraction(params[0].scale) / area(op)
 
 
 def global_avg_pool(op: Operation, x: Sequence[Any]) -> Any:

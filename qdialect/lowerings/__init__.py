@@ -1,0 +1,1 @@
+"""From `nn` and `quant` to the dialects that compilers take."""

@@ -1,0 +1,311 @@
+"""Convolutions and matrix products: sums of products in 32 bits.
+
+Results are the exact sums (`split-rescale` puts the rounding behind them). Windows of TOSA
+have channels last, and a window must fit the input evenly, so pads at the end are cut to what
+is read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import prod
+from typing import Any
+
+import numpy as np
+from xdsl.dialects.builtin import TypeAttribute, i8, i32
+from xdsl.ir import Attribute, Operation, SSAValue
+
+from qdialect.analysis.codes import qparams_of
+from qdialect.behaviors.shapes import shape_of
+from qdialect.dialects.nn.base import NNOp
+from qdialect.lowerings.errors import Unlowerable
+from qdialect.lowerings.tosa.emitter import Emitter, element_of, longs
+from qdialect.lowerings.tosa.held import Held, Order, channels_last, plain
+from qdialect.lowerings.tosa.rescale import signed
+
+
+def exact_result(op: Operation) -> None:
+    """Refuse an op that rounds its sums itself."""
+    result = qparams_of(op.results[0])
+    if result is None:
+        raise Unlowerable("float", "it computes floats", "quantize it (qopt quantize)")
+    if result.storage.spelling != "i32" or any(result.zero_point_list()):
+        raise Unlowerable(
+            "requantizes", "it rounds its result to other integers", "run split-rescale"
+        )
+
+
+def codes(e: Emitter, x: Held, role: str) -> tuple[Held, int]:
+    """An operand as signed 8-bit codes, and its zero point."""
+    if x.params is None:
+        raise Unlowerable("float", f"its {role} is float", "quantize it (qopt quantize)")
+    x = signed(e, x)
+    assert x.params is not None
+    zeros = set(x.params.zero_point_list())
+    if x.params.storage.width > 8:
+        raise Unlowerable(
+            "storage",
+            f"its {role} is stored as {x.params.storage}, whose sums do not fit 32 bits",
+            "8-bit storage",
+        )
+    if len(zeros) != 1:
+        raise Unlowerable("zero-points", f"the zero points of its {role} differ")
+    return x, zeros.pop()
+
+
+def bias_of(e: Emitter, operands: Sequence[Held], channels: int) -> SSAValue:
+    """The bias, or zeros."""
+    if len(operands) < 3:
+        return e.const(np.zeros(channels, np.int32), i32)
+    bias = operands[2]
+    if bias.params is None or bias.params.storage.spelling != "i32":
+        raise Unlowerable("bias", "its bias is no i32 on the scale of the sums")
+    return e.given(bias)
+
+
+def lower_convolution(e: Emitter, op: Operation, operands: Sequence[Held]) -> Held:
+    """`nn.conv1d`, `nn.conv2d`, `nn.conv3d`, in groups or not."""
+    exact_result(op)
+    assert isinstance(op, NNOp)
+    v = op.values
+    (x, x_zero), (w, w_zero) = codes(e, operands[0], "input"), codes(e, operands[1], "weight")
+    bias, groups, spatial = bias_of(e, operands, w.shape[0]), v["groups"], x.rank - 2
+    geometry = fitted(x.shape[2:], w.shape[2:], v["strides"], v["pads"], v["dilations"])
+    order = channels_last(x.rank)
+    value = cropped(e, e.given(x, order), geometry.crops)
+    result = shape_of(op.results[0])
+    depthwise = groups == x.shape[1] and groups > 1 and w.shape[1] == 1 and spatial < 3
+    if depthwise:
+        weight = _depthwise_weight(e, w, groups)
+        out = window_op(e, "depthwise_conv2d", value, weight, bias, (x_zero, w_zero), geometry)
+    elif groups == 1:
+        weight = e.given(w, channels_last(w.rank))
+        out = _convolved(e, value, weight, bias, (x_zero, w_zero), geometry)
+    else:
+        out = _in_groups(e, value, w, bias, (x_zero, w_zero), geometry, groups)
+    return e.held(out, order, qparams_of(op.results[0]), result)
+
+
+class Geometry:
+    """Where windows are: pads as (before, after) per dimension, strides, dilations, how much
+    of the input's end no window reads, and the extents of the result."""
+
+    def __init__(
+        self,
+        pads: Sequence[tuple[int, int]],
+        strides: Sequence[int],
+        dilations: Sequence[int],
+        crops: Sequence[int],
+        result: Sequence[int],
+    ) -> None:
+        self.pads = tuple(pads)
+        self.strides = tuple(strides)
+        self.dilations = tuple(dilations)
+        self.crops = tuple(crops)
+        self.result = tuple(result)
+
+
+def fitted(
+    size: Sequence[int],
+    kernel: Sequence[int],
+    strides: Sequence[int],
+    pads: Sequence[int],
+    dilations: Sequence[int],
+    result: Sequence[int] | None = None,
+) -> Geometry:
+    """The same windows so that they fit evenly; `result` gives the number of windows where
+    the pads do not."""
+    rank = len(size)
+    both: list[tuple[int, int]] = []
+    crops: list[int] = []
+    counts: list[int] = []
+    for d in range(rank):
+        before, after = pads[d], pads[d + rank]
+        reach = (kernel[d] - 1) * dilations[d] + 1
+        count = (size[d] + before + after - reach) // strides[d] + 1
+        count = count if result is None else result[d]
+        read = (count - 1) * strides[d] + reach
+        after = read - before - size[d]
+        both.append((before, max(after, 0)))
+        crops.append(max(-after, 0))
+        counts.append(count)
+    return Geometry(both, strides, dilations, crops, counts)
+
+
+def cropped(e: Emitter, value: SSAValue, crops: Sequence[int]) -> SSAValue:
+    """Without the end of the spatial dimensions of a value with channels last."""
+    if not any(crops):
+        return value
+    shape = shape_of(value)
+    size = (shape[0], *(n - c for n, c in zip(shape[1:-1], crops, strict=True)), shape[-1])
+    return sliced(e, value, (0,) * len(shape), size)
+
+
+def sliced(e: Emitter, value: SSAValue, start: Sequence[int], size: Sequence[int]) -> SSAValue:
+    """A box of `value`."""
+    if tuple(size) == shape_of(value):
+        return value
+    operands = [value, e.shape(start), e.shape(size)]
+    return e.op("slice", operands, size, element_of(value))
+
+
+def _convolved(
+    e: Emitter,
+    value: SSAValue,
+    weight: SSAValue,
+    bias: SSAValue,
+    zeros: tuple[int, int],
+    geometry: Geometry,
+) -> SSAValue:
+    name = "conv3d" if len(geometry.pads) == 3 else "conv2d"
+    return window_op(e, name, value, weight, bias, zeros, geometry)
+
+
+def window_op(
+    e: Emitter,
+    name: str,
+    value: SSAValue,
+    weight: SSAValue,
+    bias: SSAValue,
+    zeros: tuple[int, int],
+    geometry: Geometry,
+) -> SSAValue:
+    """One operation; of one spatial dimension, that of two with a height of 1."""
+    shape, w = shape_of(value), shape_of(weight)
+    pads, strides, dilations = geometry.pads, geometry.strides, geometry.dilations
+    counts = geometry.result
+    flat = len(pads) == 1
+    if flat:
+        pads, strides, dilations = ((0, 0), *pads), (1, *strides), (1, *dilations)
+        counts = (1, *counts)
+        value = e.reshaped(value, (shape[0], 1, *shape[1:]))
+        # A depthwise weight is made with a height already.
+        if len(w) == 3:
+            weight = e.reshaped(weight, (w[0], 1, *w[1:]))
+            w = shape_of(weight)
+    channels = w[2] * w[3] if name == "depthwise_conv2d" else w[0]
+    out = e.op(
+        name,
+        [value, weight, bias, e.scalar(zeros[0], 8), e.scalar(zeros[1], 8)],
+        (shape[0], *counts, channels),
+        i32,
+        pad=longs([p for pair in pads for p in pair]),
+        stride=longs(strides),
+        dilation=longs(dilations),
+        acc_type=_type(i32),
+    )
+    return e.reshaped(out, (shape[0], *counts[1:], channels)) if flat else out
+
+
+def _type(kind: Attribute) -> Attribute:
+    assert isinstance(kind, TypeAttribute)
+    return kind
+
+
+def _depthwise_weight(e: Emitter, w: Held, groups: int) -> SSAValue:
+    """[C * M, 1, kernel] as [kernel height, width, C, M]."""
+    kernel = w.shape[2:] if w.rank == 4 else (1, *w.shape[2:])
+    many = w.shape[0] // groups
+    if w.array is not None:
+        array = w.array.reshape(groups, many, *kernel).transpose(2, 3, 0, 1)
+        return e.const(array, i8)
+    value = e.reshaped(e.given(w), (groups, many, *kernel))
+    return e.transposed(value, (2, 3, 0, 1))
+
+
+def _in_groups(
+    e: Emitter,
+    value: SSAValue,
+    w: Held,
+    bias: SSAValue,
+    zeros: tuple[int, int],
+    geometry: Geometry,
+    groups: int,
+) -> SSAValue:
+    """Each group of channels by itself, side by side."""
+    shape, weight = shape_of(value), e.given(w, channels_last(w.rank))
+    takes, gives = shape[-1] // groups, w.shape[0] // groups
+    parts: list[SSAValue] = []
+    for g in range(groups):
+        start = (*(0 for _ in shape[1:]), g * takes)
+        mine = sliced(e, value, start, (*shape[:-1], takes))
+        rows = shape_of(weight)[1:]
+        kernel = sliced(e, weight, (g * gives, *(0 for _ in rows)), (gives, *rows))
+        own = sliced(e, bias, (g * gives,), (gives,))
+        parts.append(_convolved(e, mine, kernel, own, zeros, geometry))
+    return joined(e, parts, len(shape) - 1)
+
+
+def joined(e: Emitter, parts: Sequence[SSAValue], dimension: int) -> SSAValue:
+    """Values side by side along a dimension."""
+    from qdialect.lowerings.tosa.emitter import axis
+
+    if len(parts) == 1:
+        return parts[0]
+    shape = list(shape_of(parts[0]))
+    shape[dimension] = sum(shape_of(part)[dimension] for part in parts)
+    return e.op("concat", parts, shape, element_of(parts[0]), axis=axis(dimension))
+
+
+def lower_fully_connected(e: Emitter, op: Operation, operands: Sequence[Held]) -> Held:
+    """`nn.fully_connected` as a convolution over one element."""
+    exact_result(op)
+    (x, x_zero), (w, w_zero) = codes(e, operands[0], "input"), codes(e, operands[1], "weight")
+    rows, depth = x.shape
+    channels = w.shape[0]
+    weight = Held((channels, 1, 1, depth), plain(4), w.params, None, None)
+    if w.array is not None:
+        kernel = e.const(w.array.reshape(weight.shape), i8)
+    else:
+        kernel = e.reshaped(e.given(w), weight.shape)
+    value = e.reshaped(e.given(x), (rows, 1, 1, depth))
+    geometry = fitted((1, 1), (1, 1), (1, 1), (0, 0, 0, 0), (1, 1))
+    out = window_op(
+        e, "conv2d", value, kernel, bias_of(e, operands, channels), (x_zero, w_zero), geometry
+    )
+    return e.held(
+        e.reshaped(out, (rows, channels)),
+        plain(2),
+        qparams_of(op.results[0]),
+        (rows, channels),
+    )
+
+
+def lower_matmul(e: Emitter, op: Operation, operands: Sequence[Held]) -> Held:
+    """`nn.matmul`: batches flattened into one dimension."""
+    exact_result(op)
+    (a, a_zero), (b, b_zero) = codes(e, operands[0], "lhs"), codes(e, operands[1], "rhs")
+    result = shape_of(op.results[0])
+    left = a.shape if a.rank > 1 else (1, *a.shape)
+    right = b.shape if b.rank > 1 else (*b.shape, 1)
+    if prod(right[:-2]) == 1:
+        # One matrix for all: rows of all batches are rows.
+        left_3d, right_3d = (1, prod(left[:-1]), left[-1]), (1, *right[-2:])
+    else:
+        batch = np.broadcast_shapes(left[:-2], right[:-2])
+        left_3d = (prod(batch), *left[-2:])
+        right_3d = (prod(batch), *right[-2:])
+    lhs = _matrices(e, a, left, left_3d)
+    rhs = _matrices(e, b, right, right_3d)
+    out = e.op(
+        "matmul",
+        [lhs, rhs, e.scalar(a_zero, 8), e.scalar(b_zero, 8)],
+        (left_3d[0], left_3d[1], right_3d[2]),
+        i32,
+    )
+    return e.held(
+        e.reshaped(out, result), plain(len(result)), qparams_of(op.results[0]), result
+    )
+
+
+def _matrices(
+    e: Emitter, x: Held, shape: Sequence[int], wanted: tuple[int, int, int]
+) -> SSAValue:
+    """`x` as [batches, rows, columns], repeated where batches broadcast."""
+    if prod(shape) == prod(wanted):
+        if x.array is not None:
+            return e.const(x.array.reshape(wanted), i8)
+        return e.reshaped(e.given(x), wanted)
+    raise Unlowerable("broadcast", "its batches broadcast", "expand the smaller operand first")
+
+

@@ -1,0 +1,197 @@
+"""Elementwise ops: integer arithmetic in 32 bits, clamps, and tables."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+from xdsl.dialects.builtin import IntegerAttr, i8, i32
+from xdsl.ir import Operation, SSAValue
+
+from qdialect.analysis.codes import qparams_of
+from qdialect.behaviors.shapes import shape_of
+from qdialect.dialects.tosa.base import PROPAGATE
+from qdialect.lowerings.errors import Unlowerable
+from qdialect.lowerings.tosa.contraction import exact_result
+from qdialect.lowerings.tosa.emitter import Emitter, element_of, integers
+from qdialect.lowerings.tosa.held import Held, Order, plain
+from qdialect.lowerings.tosa.rescale import UNIT, clamped, rescaled, signed, widened
+from qdialect.numerics.requantize import affines, represents
+from qdialect.numerics.rounding import Rounding
+from qdialect.qparams import QParams
+
+
+def common_order(operands: Sequence[Held], rank: int) -> Order:
+    """The order most of the data is held in."""
+    sizes: dict[Order, int] = {}
+    for x in operands:
+        if x.rank == rank and not x.is_constant:
+            sizes[x.order] = sizes.get(x.order, 0) + int(np.prod(x.shape))
+    return max(sizes, key=lambda o: sizes[o]) if sizes else plain(rank)
+
+
+def ranked(e: Emitter, x: Held, rank: int) -> Held:
+    """`x` with leading dimensions of 1, as it broadcasts."""
+    if x.rank == rank:
+        return x
+    shape = (*(1 for _ in range(rank - x.rank)), *x.shape)
+    if x.array is not None:
+        return Held(shape, plain(rank), x.params, None, x.array.reshape(shape))
+    return Held(shape, plain(rank), x.params, e.reshaped(e.given(x), shape))
+
+
+def arithmetic(name: str) -> Callable[[Emitter, Operation, Sequence[Held]], Held]:
+    """`nn.add`, `nn.sub` and `nn.mul`: exact, of codes less their zero points."""
+
+    def lower(e: Emitter, op: Operation, operands: Sequence[Held]) -> Held:
+        exact_result(op)
+        shape = shape_of(op.results[0])
+        parts = [ranked(e, x, len(shape)) for x in operands]
+        if any(x.params is None for x in parts):
+            raise Unlowerable("float", "an operand is float", "quantize it (qopt quantize)")
+        order = common_order(parts, len(shape))
+        values: list[SSAValue] = [widened(e, x, order) for x in parts]
+        if name == "mul":
+            values.append(e.scalar(0, 8))
+        out = e.op(name, values, [shape[d] for d in order], i32)
+        return e.held(out, order, qparams_of(op.results[0]), shape)
+
+    return lower
+
+
+def extremum(name: str) -> Callable[[Emitter, Operation, Sequence[Held]], Held]:
+    """`nn.maximum` and `nn.minimum` of codes on one scale, compared in 32 bits."""
+
+    def lower(e: Emitter, op: Operation, operands: Sequence[Held]) -> Held:
+        shape, result = shape_of(op.results[0]), qparams_of(op.results[0])
+        parts = [ranked(e, x, len(shape)) for x in operands]
+        if result is None or any(x.params != result for x in parts):
+            raise Unlowerable("qparams", "its operands are not on one scale", "integerize")
+        order = common_order(parts, len(shape))
+        values = [widened(e, x, order) for x in parts]
+        out = e.op(name, values, [shape[d] for d in order], i32, nan_mode=PROPAGATE)
+        return e.held(narrowed(e, out, result), order, result, shape)
+
+    return lower
+
+
+def narrowed(e: Emitter, steps: SSAValue, result: QParams) -> SSAValue:
+    """Codes of `result` from codes less their zero point, which are within its bounds."""
+    if result.storage.spelling == "i32" and not any(result.zero_point_list()):
+        return steps
+    source = QParams.per_tensor("i32", 1.0)
+    full = result.with_storage(result.storage.spelling)
+    return rescaled(e, steps, (source, full), [UNIT], Rounding.HALF_UP, 1 << 16)
+
+
+def clamp(e: Emitter, op: Operation, operands: Sequence[Held]) -> Held:
+    """`nn.relu` and `nn.clip` of codes: their bounds are codes too, or never act."""
+    (x,) = operands
+    params, behavior = x.params, e.session.behaviors.get(op)
+    if params is None:
+        raise Unlowerable("float", "it computes floats", "quantize it (qopt quantize)")
+    assert behavior is not None and behavior.clamp is not None
+    pairs = affines(params)
+    if len(pairs) > 1:
+        raise Unlowerable("axis", "its parameters vary along a dimension")
+    (a,) = pairs
+    bounds: list[int] = []
+    for bound, idle in zip(behavior.clamp(op), (a.low, a.high), strict=True):
+        if not np.isfinite(bound):
+            bounds.append(idle)
+        elif represents(a, bound):
+            bounds.append(round(bound / a.scale) + a.zero)
+        else:
+            code = np.clip(np.round(bound / a.scale) + a.zero, a.low, a.high)
+            if code not in (a.low, a.high):
+                raise Unlowerable("level", f"no code stands for the bound {bound:g}")
+            bounds.append(int(code))
+    low, high = (min(max(b, a.low), a.high) for b in bounds)
+    x = signed(e, x)
+    assert x.params is not None
+    shift = x.params.zero_point_list()[0] - params.zero_point_list()[0]
+    value = e.given(x, x.order)
+    width = max(params.storage.width, 8)
+    if width == 32:
+        out = clamped(e, value, low, high)
+    else:
+        out = e.op(
+            "clamp",
+            [value],
+            shape_of(value),
+            integers(width),
+            min_val=IntegerAttr(low + shift, integers(width)),
+            max_val=IntegerAttr(high + shift, integers(width)),
+            nan_mode=PROPAGATE,
+        )
+    return e.held(restored(e, out, x.params, params), x.order, params, x.shape)
+
+
+def restored(e: Emitter, value: SSAValue, held: QParams, wanted: QParams) -> SSAValue:
+    """Signed codes as the unsigned ones they stand for."""
+    if held == wanted:
+        return value
+    return rescaled(e, value, (held, wanted), [UNIT], Rounding.HALF_UP, 1 << 16)
+
+
+def table(e: Emitter, op: Operation, operands: Sequence[Held]) -> Held:
+    """`nn.table`: 8-bit codes to codes, byte by byte where results have several."""
+    x, entries = operands
+    result = qparams_of(op.results[0])
+    if x.params is None or x.params.storage.width != 8 or entries.array is None or result is None:
+        raise Unlowerable("table", "it looks up what is not an 8-bit code", "8-bit storage")
+    x = signed(e, x)
+    value, order = e.given(x, x.order), x.order
+    numbers = entries.array.astype(np.int64)
+    width = max(result.storage.width, 8)
+    if width == 8:
+        # Bits in place of unsigned numbers: a lookup copies them.
+        out = _looked_up(e, value, numbers.astype(np.uint8).view(np.int8))
+    else:
+        out = _assembled(e, value, numbers, width)
+    return e.held(out, order, result, x.shape)
+
+
+def _looked_up(e: Emitter, value: SSAValue, entries: Any) -> SSAValue:
+    return e.op("table", [value, e.const(entries, i8)], shape_of(value), i8)
+
+
+def _assembled(e: Emitter, value: SSAValue, numbers: Any, width: int) -> SSAValue:
+    """Entries of several bytes: the highest is signed, each below adds 0 to 255."""
+    shape, total = shape_of(value), None
+    rank = (1,) * len(shape)
+    for place in reversed(range(width // 8)):
+        digit = numbers >> (8 * place)
+        last = place == width // 8 - 1
+        # A byte b is held as b - 128, and read back with that zero point.
+        held = digit if last else (digit & 255) - 128
+        source = QParams.per_tensor("i8", 1.0, 0 if last else -128)
+        part = _looked_up(e, value, held.astype(np.int8))
+        wide = rescaled(
+            e, part, (source, QParams.per_tensor("i32", 1.0)), [UNIT], Rounding.HALF_UP, 255
+        )
+        if total is None:
+            total = wide
+        else:
+            factor = e.const(np.full(rank, 256, np.int32), i32)
+            scaled = e.op("mul", [total, factor, e.scalar(0, 8)], shape, i32)
+            total = e.op("add", [scaled, wide], shape, i32)
+    assert total is not None
+    if width == 32:
+        return total
+    ends = QParams.per_tensor("i32", 1.0), QParams.per_tensor(f"i{width}", 1.0)
+    return rescaled(e, total, ends, [UNIT], Rounding.HALF_UP, 1 << 16)
+
+
+__all__ = [
+    "arithmetic",
+    "clamp",
+    "common_order",
+    "element_of",
+    "extremum",
+    "narrowed",
+    "ranked",
+    "restored",
+    "table",
+]

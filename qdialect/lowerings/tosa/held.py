@@ -1,0 +1,72 @@
+"""A value of `nn` as TOSA holds it: stored integers, dimensions in any order.
+
+TOSA's windows want channels last, ONNX and `nn` have them second. Transposes between the two
+are never written where they would cancel: a value says in which order it is held, and ops
+that do not care about the order give what they take.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from xdsl.ir import SSAValue
+
+from qdialect.qparams import QParams
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+Order = tuple[int, ...]
+
+
+def plain(rank: int) -> Order:
+    """Dimensions as `nn` has them."""
+    return tuple(range(rank))
+
+
+def channels_last(rank: int) -> Order:
+    """[N, C, spatial...] as [N, spatial..., C]."""
+    return (0, *range(2, rank), 1) if rank > 1 else plain(rank)
+
+
+@dataclass(frozen=True)
+class Held:
+    """`value`, of which dimension d is dimension `order[d]` of the `nn` value of `shape`.
+
+    A constant has `array` (in the order of `nn`), and becomes a value where it is used.
+    """
+
+    shape: tuple[int, ...]
+    order: Order
+    params: QParams | None
+    value: SSAValue | None = None
+    array: NDArray[Any] | None = None
+
+    @property
+    def rank(self) -> int:
+        return len(self.shape)
+
+    @property
+    def is_constant(self) -> bool:
+        return self.array is not None
+
+    def place(self, dimension: int) -> int:
+        """Where a dimension of the `nn` value is held."""
+        return self.order.index(dimension)
+
+    @property
+    def extents(self) -> tuple[int, ...]:
+        """The shape as it is held."""
+        return reordered(self.shape, self.order)
+
+
+def reordered(items: Sequence[int], order: Sequence[int]) -> tuple[int, ...]:
+    """What is listed by dimension of `nn`, listed as it is held."""
+    return tuple(items[d] for d in order)
+
+
+def between(source: Order, wanted: Order) -> Order:
+    """The permutation that makes a value held as `source` one held as `wanted`."""
+    return tuple(source.index(d) for d in wanted)

@@ -1,0 +1,143 @@
+"""Pools and reductions."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from math import lcm
+
+import numpy as np
+from xdsl.dialects.builtin import i8, i32
+from xdsl.ir import Operation, SSAValue
+
+from qdialect.analysis.codes import qparams_of
+from qdialect.behaviors.shapes import shape_of
+from qdialect.dialects.nn.base import NNOp
+from qdialect.dialects.nn.behaviors_sums import window_counts
+from qdialect.dialects.tosa.base import PROPAGATE
+from qdialect.lowerings.errors import Unlowerable
+from qdialect.lowerings.tosa.contraction import (
+    Geometry,
+    codes,
+    cropped,
+    exact_result,
+    fitted,
+    window_op,
+)
+from qdialect.lowerings.tosa.elementwise import restored
+from qdialect.lowerings.tosa.emitter import Emitter, axis, element_of, longs
+from qdialect.lowerings.tosa.held import Held, Order, channels_last
+from qdialect.lowerings.tosa.rescale import signed, widened
+
+
+def max_pool(e: Emitter, op: Operation, operands: Sequence[Held]) -> Held:
+    """`nn.max_pool1d` and `nn.max_pool2d` of signed codes."""
+    assert isinstance(op, NNOp)
+    given, v = operands[0], op.values
+    if given.params is None or given.rank > 4:
+        raise Unlowerable("rank", "TOSA pools integers over at most two dimensions")
+    x = signed(e, given)
+    if any(d != 1 for d in v["dilations"]):
+        raise Unlowerable("dilations", "TOSA has no dilated pools")
+    result = shape_of(op.results[0])
+    geometry = fitted(
+        x.shape[2:], v["kernel"], v["strides"], v["pads"], v["dilations"], result[2:]
+    )
+    order = channels_last(x.rank)
+    value = cropped(e, e.given(x, order), geometry.crops)
+    out = _pooled(e, value, v["kernel"], geometry)
+    assert x.params is not None
+    return e.held(restored(e, out, x.params, given.params), order, given.params, result)
+
+
+def _pooled(
+    e: Emitter, value: SSAValue, kernel: Sequence[int], geometry: Geometry
+) -> SSAValue:
+    shape, counts = shape_of(value), geometry.result
+    pads, strides = geometry.pads, geometry.strides
+    flat = len(kernel) == 1
+    if flat:
+        value = e.reshaped(value, (shape[0], 1, *shape[1:]))
+        kernel, pads, strides, counts = (1, *kernel), ((0, 0), *pads), (1, *strides), (1, *counts)
+    out = e.op(
+        "max_pool2d",
+        [value],
+        (shape[0], *counts, shape[-1]),
+        element_of(value),
+        kernel=longs(kernel),
+        stride=longs(strides),
+        pad=longs([p for pair in pads for p in pair]),
+        nan_mode=PROPAGATE,
+    )
+    return e.reshaped(out, (shape[0], *counts[1:], shape[-1])) if flat else out
+
+
+def average_pool(e: Emitter, op: Operation, operands: Sequence[Held]) -> Held:
+    """`nn.avg_pool1d`, `nn.avg_pool2d`: sums by a depthwise convolution with ones; where
+    windows count different numbers of elements, each sum times what makes them alike."""
+    exact_result(op)
+    assert isinstance(op, NNOp)
+    x, zero = codes(e, operands[0], "input")
+    v, result, order = op.values, shape_of(op.results[0]), channels_last(x.rank)
+    if x.rank > 4:
+        raise Unlowerable("rank", "TOSA pools over at most two dimensions")
+    ones = (1,) * (x.rank - 2)
+    geometry = fitted(x.shape[2:], v["kernel"], v["strides"], v["pads"], ones, result[2:])
+    value = cropped(e, e.given(x, order), geometry.crops)
+    channels = x.shape[1]
+    kernel = v["kernel"] if x.rank == 4 else (1, *v["kernel"])
+    weight = e.const(np.ones((*kernel, channels, 1), np.int8), i8)
+    bias = e.const(np.zeros(channels, np.int32), i32)
+    out = window_op(e, "depthwise_conv2d", value, weight, bias, (zero, 0), geometry)
+    counts = window_counts(op)
+    many = lcm(*{int(n) for n in counts.reshape(-1)})
+    if (counts != many).any():
+        extents = shape_of(out)
+        factors = (many // counts).reshape(1, *result[2:], 1)
+        along = e.const(factors.astype(np.int32), i32)
+        out = e.op("mul", [out, along, e.scalar(0, 8)], extents, i32)
+    return e.held(out, order, qparams_of(op.results[0]), result)
+
+
+def reduction(
+    name: str, axes_of: Callable[[Operation, int], Sequence[int]]
+) -> Callable[[Emitter, Operation, Sequence[Held]], Held]:
+    """Sums in 32 bits, of codes less their zero point; extrema of codes."""
+
+    def lower(e: Emitter, op: Operation, operands: Sequence[Held]) -> Held:
+        (x,) = operands
+        result, shape = qparams_of(op.results[0]), shape_of(op.results[0])
+        if x.params is None or result is None:
+            raise Unlowerable("float", "it computes floats", "quantize it (qopt quantize)")
+        if name == "sum":
+            exact_result(op)
+            value, extra = widened(e, x, x.order), {}
+        else:
+            given, x = x.params, signed(e, x)
+            value, extra = e.given(x, x.order), {"nan_mode": PROPAGATE}
+        reduced = sorted(axes_of(op, x.rank))
+        for dimension in reduced:
+            place = x.place(dimension)
+            extents = list(shape_of(value))
+            extents[place] = 1
+            value = e.op(
+                f"reduce_{name}", [value], extents, element_of(value), axis=axis(place), **extra
+            )
+        if name != "sum":
+            assert x.params is not None
+            value = restored(e, value, x.params, given)
+        order = x.order
+        if len(shape) < x.rank:
+            value, order = without(e, value, order, reduced)
+        return e.held(value, order, result, shape)
+
+    return lower
+
+
+def without(
+    e: Emitter, value: SSAValue, order: Order, removed: Sequence[int]
+) -> tuple[SSAValue, Order]:
+    """`value` without dimensions of extent 1, and the order of those that stay."""
+    kept = [d for d in order if d not in removed]
+    renumbered = {d: n for n, d in enumerate(sorted(kept))}
+    shape = [n for n, d in zip(shape_of(value), order, strict=True) if d not in removed]
+    return e.reshaped(value, shape), tuple(renumbered[d] for d in kept)
