@@ -19,7 +19,7 @@ from xdsl.dialects.builtin import Float32Type, Float64Type
 from xdsl.ir import Operation, SSAValue
 
 from qdialect.analysis.assumptions import assumption
-from qdialect.analysis.codes import is_integer, qparams_of, rounding_of
+from qdialect.analysis.codes import constant_values, is_integer, qparams_of, rounding_of
 from qdialect.analysis.contractions import result_range
 from qdialect.analysis.intervals import (
     anything,
@@ -195,8 +195,26 @@ class CodeRanges:
             return [self._element(op, behavior, index) for index in range(len(op.results))]
         if len(op.results) > 1 or qparams_of(op.results[0]) is None:
             return [bounds_of(result) for result in op.results]
+        if behavior.on_codes is not None:
+            return [self._looked_up(op, behavior)]
         found = self._computed(op, behavior)
         return [self._stored(found, op.results[0], rounding_of(op))]
+
+    def _looked_up(self, op: Operation, behavior: Behavior) -> Interval | None:
+        """What an op that is defined on codes gives for those that can occur."""
+        codes = self._known_or_anything(op.operands[0])
+        others = [constant_values(v, self._session) for v in op.operands[1:]]
+        known = [array for array in others if array is not None]
+        if codes is None or len(known) < len(others):
+            return bounds_of(op.results[0])
+        if codes.high - codes.low >= 1 << exact.TABLE_WIDTH:
+            return bounds_of(op.results[0])
+        import numpy as np
+
+        assert behavior.on_codes is not None
+        every = np.arange(int(codes.low), int(codes.high) + 1)
+        given = behavior.on_codes(op, [every, *known])
+        return Interval(int(given.min()), int(given.max()), codes.assuming)
 
     def _stored(
         self, values: list[Interval] | None, result: SSAValue, rounding: Rounding

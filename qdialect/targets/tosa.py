@@ -96,7 +96,10 @@ _KERNELS = {
         ),
         _TABLE,
     ),
-    "nn.table": (Kernel(("i8", _OUT), (_OUT,)),),
+    "nn.table": (Kernel(("i8", _OUT), (_OUT,)), Kernel(("i16", _OUT), (_OUT,))),
+    # Lookups, a sum and INTDIV (`form-softmax-tables`).
+    "nn.softmax": (Kernel(("i8",), (_OUT,)),),
+    "nn.div": (Kernel(("i32",), (_OUT,)),),
     **dict.fromkeys(
         (
             "nn.concat",

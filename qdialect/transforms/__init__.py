@@ -125,6 +125,12 @@ def _entries() -> tuple[PassEntry, ...]:
             _RULES,
         ),
         PassEntry(
+            "form-softmax-tables",
+            "write softmax of codes as lookups, a sum and one division of integers",
+            f"{here}.form_softmax_tables:FormSoftmaxTables",
+            _RULES,
+        ),
+        PassEntry(
             "type-accumulators",
             "give contractions of codes with a float result their integer accumulator",
             f"{here}.type_accumulators:TypeAccumulators",

@@ -25,6 +25,13 @@ FUSION = "fold-into-weights{numerics=ties},canonicalize,fold-constants,cse,dce"
 """Then: every op that becomes one with another is one rounding less."""
 
 
+TOSA = (
+    "form-softmax-tables{numerics=bounded},split-rescale{numerics=bounded},"
+    "convert-rescale{form=fixed numerics=bounded},cse,dce,convert-nn-to-tosa,cse,dce"
+)
+"""From an optimized integer network to TOSA."""
+
+
 def optimize_pipeline(target: Target | str, numerics: str) -> str:
     """The pipeline of `qopt optimize`.
 
@@ -40,7 +47,7 @@ def optimize_pipeline(target: Target | str, numerics: str) -> str:
     level = f"{{numerics={numerics}}}"
     clean = ("canonicalize", "cse", "dce")
     settle = (f"place-rescales{level}", f"fold-rescale{level}", *clean)
-    tables = () if numerics == "exact" else (f"form-tables{level}", *clean)
+    tables = () if numerics == "exact" and chosen.floats else (f"form-tables{level}", *clean)
     interface = ("fold-interface",) if chosen.interface is Interface.INTEGER else ()
 
     def added(point: str) -> list[str]:

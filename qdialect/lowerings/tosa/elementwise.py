@@ -136,14 +136,19 @@ def restored(e: Emitter, value: SSAValue, held: QParams, wanted: QParams) -> SSA
 
 
 def table(e: Emitter, op: Operation, operands: Sequence[Held]) -> Held:
-    """`nn.table`: 8-bit codes to codes, byte by byte where results have several."""
+    """`nn.table`: 8-bit codes to codes, byte by byte where results have several; of wider
+    codes those within 256 of 0."""
     x, entries = operands
     result = qparams_of(op.results[0])
-    if x.params is None or x.params.storage.width != 8 or entries.array is None or result is None:
-        raise Unlowerable("table", "it looks up what is not an 8-bit code", "8-bit storage")
+    if x.params is None or entries.array is None or result is None:
+        raise Unlowerable("table", "its table is no constant")
+    numbers = entries.array.astype(np.int64)
+    if x.params.storage.width == 16 and x.params.storage.signed:
+        return _wide_table(e, op, x, numbers, result)
+    if x.params.storage.width != 8:
+        raise Unlowerable("table", f"it looks up {x.params.storage}", "8-bit or 16-bit storage")
     x = signed(e, x)
     value, order = e.given(x, x.order), x.order
-    numbers = entries.array.astype(np.int64)
     width = max(result.storage.width, 8)
     if width == 8:
         # Bits in place of unsigned numbers: a lookup copies them.
@@ -151,6 +156,53 @@ def table(e: Emitter, op: Operation, operands: Sequence[Held]) -> Held:
     else:
         out = _assembled(e, value, numbers, width)
     return e.held(out, order, result, x.shape)
+
+
+_HALF = 1 << 15
+_REACH = 256
+"""A table of 16-bit codes has 513 entries, 128 codes apart: codes times 128 hit them."""
+
+
+def _wide_table(e: Emitter, op: Operation, x: Held, numbers: Any, result: QParams) -> Held:
+    """Codes in [-256, 256], exactly: what lies between entries is not used.
+
+    An entry of 16 bits comes out times 128; entries of 31 bits are made of two tables.
+    """
+    from qdialect.analysis.ranges import ranges
+
+    found = ranges(e.session).of(op.operands[0])
+    if found is None or found.low < -_REACH or found.high > _REACH:
+        raise Unlowerable("table", "its 16-bit codes reach beyond 256", "8-bit storage")
+    entries = numbers[_HALF - _REACH : _HALF + _REACH + 1]
+    if entries.min() < 0 and result.storage.width == 32:
+        raise Unlowerable("table", "its 32-bit entries are negative")
+    value, shape = e.given(x, x.order), shape_of(e.given(x, x.order))
+    i16 = integers(16)
+    unit, wide = QParams.per_tensor("i16", 1.0), QParams.per_tensor("i32", 1.0)
+    spread = rescaled(e, value, (unit, unit), [(128 << 20, 20)], Rounding.HALF_UP, _REACH)
+
+    def look_up(digits: Any) -> SSAValue:
+        taken = e.const(digits.astype(np.int16), i16)
+        return e.op("table", [spread, taken], shape, i32)
+
+    if result.storage.width < 32:
+        out = rescaled(
+            e,
+            look_up(entries),
+            (wide, QParams.per_tensor(result.storage.spelling, 1.0)),
+            [(1 << 20, 27)],
+            Rounding.HALF_UP,
+            1 << 22,
+        )
+        return e.held(out, x.order, result, x.shape)
+    # 15 bits each; the lower ones are taken back to units, the upper ones to 2**15.
+    low = rescaled(
+        e, look_up(entries & 0x7FFF), (wide, wide), [(1 << 20, 27)], Rounding.HALF_UP, 1 << 22
+    )
+    rank = (1,) * len(shape)
+    factor = e.const(np.full(rank, 1 << 8, np.int32), i32)
+    high = e.op("mul", [look_up(entries >> 15), factor, e.scalar(0, 8)], shape, i32)
+    return e.held(e.op("add", [high, low], shape, i32), x.order, result, x.shape)
 
 
 def _looked_up(e: Emitter, value: SSAValue, entries: Any) -> SSAValue:

@@ -8,7 +8,7 @@ from functools import cache
 from xdsl.ir import Operation
 
 from qdialect.dialects.nn.views import normalize_axes
-from qdialect.lowerings.tosa import contraction, elementwise, movement, pooling
+from qdialect.lowerings.tosa import contraction, division, elementwise, movement, pooling
 from qdialect.lowerings.tosa.emitter import Lowering
 from qdialect.lowerings.tosa.rescale import lower_rescale
 
@@ -35,6 +35,7 @@ def lowerings() -> Mapping[str, Lowering]:
         **{f"nn.{n}": elementwise.arithmetic(n) for n in ("add", "sub", "mul")},
         **{f"nn.{n}": elementwise.extremum(n) for n in ("maximum", "minimum")},
         **dict.fromkeys(("nn.relu", "nn.clip"), elementwise.clamp),
+        "nn.div": division.divide,
         "nn.table": elementwise.table,
         **dict.fromkeys(("nn.max_pool1d", "nn.max_pool2d"), pooling.max_pool),
         **dict.fromkeys(("nn.avg_pool1d", "nn.avg_pool2d"), pooling.average_pool),
