@@ -4,7 +4,7 @@
 
 with a, b codes less their zero points, m = round(2**k s_a / s), and k the largest with
 which no sum of products leaves 31 bits.  The products are exact; the sum is off by at most
-(|a| + |b|) / 2 * 2**-k steps of the result, and k is about 22 for 8-bit codes.  What that
+(|a| + |b|) / 2 * 2**-k steps of the result, and k is about 20 for 8-bit codes.  What that
 changes is decided by looking at all pairs of codes, where both have at most 8 bits.
 """
 
@@ -18,13 +18,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from qdialect.numerics.contract import EXACT, Contract, Numerics
-from qdialect.numerics.fixed_point import FixedPoint, apply
+from qdialect.numerics.fixed_point import MIN_SHIFT, FixedPoint, apply
 from qdialect.numerics.requantize import Affine, round_fraction
 from qdialect.numerics.rounding import Rounding
 
-_WIDEST = 30
-"""Bits of the largest sum: one less than an i32 has, so that rounding cannot overflow."""
-_MOST_BITS = 30
+_WIDEST = 28
+"""Bits of the largest sum: TOSA wants |v| < 2**(k-1) of what it multiplies by m * 2**-k, so
+factors that are whole numbers times 2**k need room for that."""
 _PAIRS = 1 << 16
 _UNDECIDED = 1 << 14
 _NEAR = 2.0**-40
@@ -53,9 +53,13 @@ def align(terms: Sequence[Affine], out: Affine) -> Alignment | None:
         return None
     exact = [Fraction(t.scale) / Fraction(out.scale) * (1 << shift) for t in terms]
     factors = tuple(round_fraction(f, Rounding.HALF_EVEN) for f in exact)
-    if any(f <= 0 or f >= 1 << 29 for f in factors):
-        return None
-    return Alignment(factors, shift)
+    return Alignment(factors, shift) if all(factors) else None
+
+
+def as_pair(factor: int, furthest: int) -> FixedPoint:
+    """A whole factor as (multiplier, shift), for numbers up to `furthest`."""
+    shift = max(furthest.bit_length() + 1, MIN_SHIFT)
+    return FixedPoint(factor << shift, shift)
 
 
 def contract(

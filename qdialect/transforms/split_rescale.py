@@ -270,10 +270,11 @@ class SplitAligned(_Splitting):
         assert isinstance(plan, Alignment)
         common = self._common(match, given, plan)
         operands: list[SSAValue] = []
-        for value, factor in zip(match.op.operands, plan.factors, strict=True):
-            kind = with_qparams(value, common)
-            # A factor m is m * 4 shifted by 2, the least that a pair has.
-            term = RescaleOp(value, kind, Rounding.HALF_UP, [factor * 4], [2])
+        for value, params, factor in zip(match.op.operands, given, plan.factors, strict=True):
+            (a,) = affines(params)
+            furthest = max(abs(end - a.zero) for end in params.storage.full_range)
+            m, k = alignment.as_pair(factor, furthest)
+            term = RescaleOp(value, with_qparams(value, common), Rounding.HALF_UP, [m], [k])
             rewriter.insert(term, match.op)
             operands.append(term.result)
         self.split(match, operands, common, rewriter)

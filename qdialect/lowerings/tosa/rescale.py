@@ -7,7 +7,7 @@ after: with m = m' 2**t, m' odd, and s = k - t, v is a tie exactly if its s lowe
 2**(s-1) (an odd factor maps that class to itself), and there
 
     half_even    y - (y & 1)
-    half_away    y - 1 if v < 0
+    half_away    y - (1 if v < 0)
 
 is what is wanted. Where no v that occurs is a tie, nothing is added.
 """
@@ -18,7 +18,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-from xdsl.dialects.builtin import i1, i8, i32
+from xdsl.dialects.builtin import i8, i32
 from xdsl.dialects.tosa import RoundingMode, RoundingModeAttr
 from xdsl.ir import Operation, SSAValue
 
@@ -87,8 +87,12 @@ def rescaled(
     for m, k in pairs:
         if not (MIN_SHIFT <= k <= MAX_SHIFT) or m < 0:
             raise Unlowerable("shift", f"multiplier {m} and shift {k} are out of range")
-        if (reach * m >> k) + 1 > _MAX32:
-            raise Unlowerable("overflow", "a rescaled code may not fit 32 bits")
+    if rounding is not Rounding.GEMMLOWP:
+        pairs = [_normal(pair, reach) for pair in pairs]
+    source, value, reach = _within(e, value, ends, pairs, reach)
+    z_in = source.zero_point_list()[0]
+    if any((reach * m >> k) + 1 > _MAX32 for m, k in pairs):
+        raise Unlowerable("overflow", "a rescaled code may not fit 32 bits")
     corrected = rounding in (Rounding.HALF_EVEN, Rounding.HALF_AWAY) and any(
         _may_tie(pair, reach) for pair in pairs
     )
@@ -107,6 +111,34 @@ def rescaled(
     if narrow:
         steps = clamped(e, steps, low, high)
     return _rescale(e, steps, (wide, 0), (result.storage, z_out), [UNIT], False)
+
+
+def _normal(pair: Pair, reach: int) -> Pair:
+    """The same factor, with a shift that TOSA takes for numbers up to `reach`: it wants
+    |v| < 2**(k-1)."""
+    m, k = pair
+    while reach >= 1 << (k - 1) and k < MAX_SHIFT and m < 1 << 30:
+        m, k = m * 2, k + 1
+    return m, k
+
+
+def _within(
+    e: Emitter, value: SSAValue, ends: tuple[QParams, QParams], pairs: Sequence[Pair], reach: int
+) -> tuple[QParams, SSAValue, int]:
+    """`value` cut to the |v| < 2**(k-1) that TOSA takes, if what is cut off saturates."""
+    source, result = ends
+    bound = min(1 << (k - 1) for _, k in pairs) - 1
+    if reach <= bound:
+        return source, value, reach
+    zero = result.zero_point_list()[0]
+    furthest = max(abs(result.storage.min - zero), abs(result.storage.max - zero)) + 1
+    if any(bound * m >> k < furthest for m, k in pairs):
+        raise Unlowerable("range", f"TOSA takes numbers up to {bound} with such a shift")
+    wide = QParams.per_tensor("i32", 1.0, 0, source.expressed)
+    zero = source.zero_point_list()[0]
+    if source.storage.width < 32 or zero:
+        value = _rescale(e, value, (source.storage, zero), (wide.storage, 0), [UNIT], False)
+    return wide, clamped(e, value, -bound, bound), bound
 
 
 def _check(storage: Storage, zero: int) -> None:
@@ -182,16 +214,22 @@ def _corrected(
     low = e.op(
         "bitwise_and", [v, e.const(np.array(masks, np.int32).reshape(along), i32)], shape, i32
     )
-    tie = e.op(
-        "equal", [low, e.const(np.array(halves, np.int32).reshape(along), i32)], shape, i1
-    )
-    ones = np.ones((1,) * len(shape), np.int32)
-    one, zero = e.const(ones, i32), e.const(ones * 0, i32)
-    if rounding is Rounding.HALF_EVEN:
-        off = e.op("bitwise_and", [y, one], shape, i32)
-    else:
-        off = e.op("select", [e.op("greater", [zero, v], shape, i1), one, zero], shape, i32)
-    return e.op("sub", [y, e.op("select", [tie, off, zero], shape, i32)], shape, i32)
+    half = e.const(np.array(halves, np.int32).reshape(along), i32)
+    # 1 where they are equal: only 0 has 32 leading zeros. (Booleans in memory are where some
+    # engines fail.)
+    apart = e.op("bitwise_xor", [low, half], shape, i32)
+    tie = _logical_shift(e, e.op("clz", [apart], shape, i32), 5)
+    even = rounding is Rounding.HALF_EVEN
+    one = e.const(np.ones((1,) * len(shape), np.int32), i32)
+    off = e.op("bitwise_and", [y, one], shape, i32) if even else _logical_shift(e, v, 31)
+    return e.op("sub", [y, e.op("bitwise_and", [tie, off], shape, i32)], shape, i32)
+
+
+def _logical_shift(e: Emitter, value: SSAValue, by: int) -> SSAValue:
+    """The bits of `value` shifted right, zeros coming in."""
+    shape = shape_of(value)
+    amount = e.const(np.full((1,) * len(shape), by, np.int32), i32)
+    return e.op("logical_right_shift", [value, amount], shape, i32)
 
 
 def clamped(e: Emitter, value: SSAValue, low: int, high: int) -> SSAValue:

@@ -1,0 +1,161 @@
+"""mlir-opt and mlir-runner of MLIR 22: TOSA through linalg and LLVM, just in time."""
+
+from __future__ import annotations
+
+import re
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from qdialect.engines import tools
+from qdialect.engines.program import Program, Tensor
+from qdialect.errors import InputError
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    Array = NDArray[Any]
+
+_ATTACH = "tosa-attach-target{profiles=pro_int,pro_fp extensions=doubleround,int4,int16}"
+_BUFFERS = (
+    "one-shot-bufferize{bufferize-function-boundaries=true "
+    "unknown-type-conversion=identity-layout-map "
+    "function-boundary-type-conversion=identity-layout-map}"
+)
+PIPELINE = (
+    f"builtin.module({_ATTACH},func.func(tosa-optional-decompositions,tosa-to-linalg-named,"
+    "tosa-to-linalg,tosa-to-arith{include-apply-rescale=true},tosa-to-tensor,"
+    "convert-elementwise-to-linalg,canonicalize,cse),"
+    f"{_BUFFERS},"
+    "func.func(convert-linalg-to-loops,lower-affine),convert-scf-to-cf,expand-strided-metadata,"
+    "lower-affine,func.func(convert-math-to-llvm),convert-math-to-libm,convert-to-llvm,reconcile-unrealized-casts)"
+)
+_PRINTED = {"i": ("i32", "printMemrefI32"), "b": ("i32", "printMemrefI32")}
+_LIMIT = 1 << 20
+
+
+class MlirRunner:
+    """The inputs are constants of a `main` that prints the results."""
+
+    name = "mlir-runner"
+
+    def missing(self) -> str | None:
+        absent = [c for c in ("mlir-opt", "mlir-runner") if not tools.find(c, "mlir")]
+        return ", ".join(absent) or None
+
+    def run(self, program: Program, samples: Sequence[Sequence[Array]]) -> list[list[Array]]:
+        opt, runner = tools.command("mlir-opt", "mlir"), tools.command("mlir-runner", "mlir")
+        library = Path(runner).parent.parent / "lib"
+        shared = ",".join(
+            str(library / f"lib{name}.so") for name in ("mlir_runner_utils", "mlir_c_runner_utils")
+        )
+        for kind in program.results:
+            if int(np.prod(kind.shape)) > _LIMIT:
+                raise InputError("mlir-runner prints its results: they are too large here")
+        with tempfile.TemporaryDirectory(prefix="qdialect-mlir-") as place:
+            folder = Path(place)
+            text = _with_main(program, [program.checked(sample) for sample in samples])
+            (folder / "m.mlir").write_text(text, encoding="utf-8")
+            lower = [opt, "m.mlir", f"--pass-pipeline={PIPELINE}", "-o", "l.mlir"]
+            tools.execute(lower, engine=self.name, folder=folder)
+            said = tools.execute(
+                [
+                    runner,
+                    "l.mlir",
+                    "-e",
+                    "qdialect_main",
+                    "-entry-point-result=void",
+                    f"-shared-libs={shared}",
+                ],
+                engine=self.name,
+                folder=folder,
+            )
+        return _results(said, program.results, len(samples))
+
+
+def _with_main(program: Program, samples: Sequence[Sequence[Array]]) -> str:
+    """The module with a function that calls its own on every sample and prints."""
+    lines = ['  "func.func"() <{function_type = () -> (), sym_name = "qdialect_main"}> ({']
+    for n, sample in enumerate(samples):
+        names: list[str] = []
+        for i, (array, kind) in enumerate(zip(sample, program.arguments, strict=True)):
+            name = f"%x{n}_{i}"
+            lines.append(
+                f'    {name} = "arith.constant"() <{{value = {_dense(array)} : {kind.text}}}> '
+                f": () -> {kind.text}"
+            )
+            names.append(name)
+        kinds = ", ".join(kind.text for kind in program.arguments)
+        gives = ", ".join(kind.text for kind in program.results)
+        count = len(program.results)
+        lines.append(
+            f'    %y{n}:{count} = "func.call"({", ".join(names)}) '
+            f"<{{callee = @{program.function}}}> : ({kinds}) -> ({gives})"
+        )
+        for i, kind in enumerate(program.results):
+            lines += _print(f"%y{n}#{i}", f"%p{n}_{i}", kind)
+    lines += ['    "func.return"() : () -> ()', "  }) : () -> ()"]
+    for element, function in (("i32", "printMemrefI32"), ("f32", "printMemrefF32")):
+        lines.append(
+            f'  "func.func"() <{{function_type = (tensor<*x{element}>) -> (), '
+            f'sym_name = "{function}", sym_visibility = "private"}}> ({{}}) : () -> ()'
+        )
+    head, brace, tail = program.text.rstrip().rpartition("})")
+    if not brace:
+        raise InputError("not a module in the generic form", code="engine-text")
+    return "\n".join((head.rstrip("\n"), *lines, f"}}){tail}", ""))
+
+
+def _print(value: str, prefix: str, kind: Tensor) -> list[str]:
+    """Widen to 32 bits, forget the shape, print."""
+    element = "f32" if kind.dtype.kind == "f" else "i32"
+    function = "printMemrefF32" if element == "f32" else "printMemrefI32"
+    lines: list[str] = []
+    wide = Tensor(kind.shape, kind.dtype, element).text
+    if kind.element != element:
+        lines.append(f'    {prefix}w = "arith.extsi"({value}) : ({kind.text}) -> {wide}')
+        value = f"{prefix}w"
+    shapeless = f"tensor<*x{element}>"
+    lines.append(f'    {prefix}s = "tensor.cast"({value}) : ({wide}) -> {shapeless}')
+    lines.append(
+        f'    "func.call"({prefix}s) <{{callee = @{function}}}> : ({shapeless}) -> ()'
+    )
+    return lines
+
+
+def _dense(array: Array) -> str:
+    if array.size == 1:
+        return f"dense<{array.reshape(-1)[0]}>" if array.dtype.kind == "i" else _hex(array)
+    return _hex(array)
+
+
+def _hex(array: Array) -> str:
+    if array.dtype == np.bool_:
+        listed = str(array.tolist()).lower()
+        return f"dense<{listed}>"
+    return f'dense<"0x{array.tobytes().hex().upper()}">'
+
+
+_ITEM = re.compile(r"-?[\w.+-]+")
+
+
+def _results(said: str, kinds: Sequence[Tensor], samples: int) -> list[list[Array]]:
+    """What was printed, as arrays."""
+    parts = said.split("Unranked Memref ")[1:]
+    if len(parts) != len(kinds) * samples:
+        raise InputError(
+            f"mlir-runner printed {len(parts)} results, not {len(kinds) * samples}",
+            code="engine-failed",
+        )
+    found: list[list[Array]] = []
+    for n in range(samples):
+        mine: list[Array] = []
+        for kind, part in zip(kinds, parts[n * len(kinds) : (n + 1) * len(kinds)], strict=True):
+            numbers = _ITEM.findall(part.partition("data =")[2])
+            array = np.array(numbers, np.float64).astype(kind.dtype)
+            mine.append(array.reshape(kind.shape))
+        found.append(mine)
+    return found

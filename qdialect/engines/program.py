@@ -1,0 +1,114 @@
+"""What an engine is given: text in a dialect it reads, and the function to call."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Protocol, cast
+
+import numpy as np
+from xdsl.dialects.builtin import IntegerType, ModuleOp, TensorType
+from xdsl.dialects.func import FuncOp
+
+from qdialect.errors import InputError
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from qdialect.context import QContext
+
+    Array = NDArray[Any]
+
+
+@dataclass(frozen=True)
+class Tensor:
+    """An argument or result: shape and numpy type of the stored elements."""
+
+    shape: tuple[int, ...]
+    dtype: np.dtype[Any]
+    element: str
+
+    @staticmethod
+    def of(kind: Any) -> Tensor:
+        """Of a TOSA or builtin tensor type; InputError (`engine-type`) for others."""
+        element: Any = cast("TensorType[Any]", kind).element_type
+        if isinstance(element, IntegerType):
+            width = cast("IntegerType[Any]", element).width.data
+            dtype = np.dtype(np.bool_) if width == 1 else np.dtype(f"i{max(width, 8) // 8}")
+        elif str(element) in ("f32", "f16", "f64"):
+            dtype = np.dtype(f"f{int(str(element)[1:]) // 8}")
+        else:
+            raise InputError(f"engines take no tensors of {element}", code="engine-type")
+        return Tensor(tuple(kind.get_shape()), dtype, str(element))
+
+    @property
+    def text(self) -> str:
+        """As MLIR writes it."""
+        return f"tensor<{''.join(f'{n}x' for n in self.shape)}{self.element}>"
+
+
+@dataclass(frozen=True)
+class Program:
+    """A module as generic MLIR text, and the one function in it."""
+
+    text: str
+    function: str
+    arguments: tuple[Tensor, ...]
+    results: tuple[Tensor, ...]
+
+    @staticmethod
+    def of(module: ModuleOp, ctx: QContext) -> Program:
+        """Of a module of dialects that MLIR has; its function is `main` or the only one."""
+        from qdialect.backends.mlir import module_text
+
+        functions = [op for op in module.ops if isinstance(op, FuncOp)]
+        named = [f for f in functions if f.sym_name.data == "main"] or functions
+        if len(named) != 1:
+            raise InputError(
+                f"an engine runs one function, not {len(functions)}", code="engine-function"
+            )
+        (function,) = named
+        kind = function.function_type
+        return Program(
+            module_text(module, ctx, generic=True, inline_weights=True),
+            function.sym_name.data,
+            tuple(Tensor.of(t) for t in kind.inputs),
+            tuple(Tensor.of(t) for t in kind.outputs),
+        )
+
+    def checked(self, inputs: Sequence[Array]) -> list[Array]:
+        """The inputs as the function takes them; InputError (`bad-input`)."""
+        if len(inputs) != len(self.arguments):
+            raise InputError(
+                f"the function takes {len(self.arguments)} inputs, not {len(inputs)}",
+                code="bad-input",
+            )
+        given: list[Array] = []
+        for index, (array, wanted) in enumerate(zip(inputs, self.arguments, strict=True)):
+            if array.shape != wanted.shape:
+                raise InputError(
+                    f"input #{index} has shape {list(array.shape)}, not {list(wanted.shape)}",
+                    code="bad-input",
+                )
+            if array.dtype.kind == "u" and wanted.dtype.kind == "i":
+                array = array.view(wanted.dtype)
+            given.append(np.ascontiguousarray(array, wanted.dtype))
+        return given
+
+
+class Engine(Protocol):
+    """Something that runs programs."""
+
+    @property
+    def name(self) -> str: ...
+
+    def missing(self) -> str | None:
+        """What is not installed, or None."""
+        ...
+
+    def run(self, program: Program, samples: Sequence[Sequence[Array]]) -> list[list[Array]]:
+        """The results of each sample; InputError if the engine fails."""
+        ...
+
+
+Found = Mapping[str, "Engine"]
