@@ -61,6 +61,7 @@ class MlirRunner:
             (folder / "m.mlir").write_text(text, encoding="utf-8")
             lower = [opt, "m.mlir", f"--pass-pipeline={PIPELINE}", "-o", "l.mlir"]
             tools.execute(lower, engine=self.name, folder=folder)
+            _without_target(folder / "l.mlir")
             said = tools.execute(
                 [
                     runner,
@@ -74,6 +75,14 @@ class MlirRunner:
                 folder=folder,
             )
         return _results(said, program.results, len(samples))
+
+
+_TARGET = re.compile(r" attributes \{tosa\.target_env = #tosa\.target_env<[^{}]*>\}")
+
+
+def _without_target(path: Path) -> None:
+    """Drop what says for which TOSA the module was: mlir-runner does not know it."""
+    path.write_text(_TARGET.sub("", path.read_text("utf-8"), count=1), encoding="utf-8")
 
 
 def _with_main(program: Program, samples: Sequence[Sequence[Array]]) -> str:
