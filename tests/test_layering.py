@@ -37,6 +37,8 @@ MAY_IMPORT: dict[str, frozenset[str]] = {
     "analysis": _IR | {"targets"},
     "rewrite": _IR | {"targets", "analysis"},
     "transforms": _IR | {"targets", "analysis", "rewrite", "placement"},
+    "lowerings": _IR | {"targets", "analysis"},
+    "engines": frozenset({"errors", "context", "backends"}),
     "passes": _IR | {"targets", "analysis", "rewrite", "transforms"},
     "frontends": _IR,
     "backends": _IR | {"targets"},

@@ -14,7 +14,7 @@ from xdsl.ir import Operation, SSAValue
 from qdialect.dialects.nn import FlattenOp, ReshapeOp, SliceOp, TransposeOp
 from qdialect.dialects.onnx import RESULT_NAMES, NodeOp, string_list
 from qdialect.dialects.quant import DCastOp, quant_element
-from qdialect.errors import InputError, UsageError
+from qdialect.errors import InputError
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -55,7 +55,9 @@ def open_engine(model: Model, engine: str, *, optimize: bool = False) -> Run:
         return _numpy(model)
     if engine == "onnxruntime":
         return _onnxruntime(model, optimize)
-    raise UsageError(f"no engine '{engine}' (numpy, onnxruntime)", code="unknown-engine")
+    from qdialect.cli.engine_runs import run_in
+
+    return run_in(model, engine)
 
 
 def main_function(model: Model) -> FuncOp:

@@ -18,12 +18,13 @@ from qdialect.cli.terminal import OK, guarded, table
 from qdialect.errors import UsageError
 
 LEVELS = ("exact", "ties", "bounded", "saturation", "relaxed")
+ENGINES = ("numpy", "onnxruntime", "iree", "mlir-runner", "tosa-reference")
 _ENGINE = Flag(
     ("engine",),
     "what runs the model (default: numpy, the exact reference)",
     "value",
     "ENGINE",
-    choices=("numpy", "onnxruntime"),
+    choices=ENGINES,
 )
 _RUNTIME = Flag(
     ("runtime-optimizations",), "let ONNX Runtime rewrite the graph (default: run it as written)"
@@ -129,6 +130,18 @@ COMMANDS = {
                 HELP,
             ),
             ("A", "B"),
+        ),
+        Command(
+            "qopt engines",
+            "Lists the engines that run integer networks, and where their commands are.",
+            (HELP,),
+        ),
+        Command(
+            "qopt engines install",
+            "Installs an engine (iree, mlir, tosa-reference or all) into an environment of its\n"
+            "own, under QDIALECT_ENGINES or the user's cache.",
+            (HELP,),
+            ("ENGINE",),
         ),
         *PROFILE_COMMANDS,
         QUANTIZE_COMMAND,

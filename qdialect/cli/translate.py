@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from qdialect.context import QContext
 
-_ACTIONS = ("import-onnx", "export-onnx")
+_ACTIONS = ("import-onnx", "export-onnx", "export-tosa")
 
 COMMAND = Command(
     "qopt-translate",
@@ -25,6 +25,10 @@ COMMAND = Command(
     (
         Flag(("import-onnx",), "read an ONNX model, write MLIR"),
         Flag(("export-onnx",), "read MLIR, write an ONNX model"),
+        Flag(
+            ("export-tosa",),
+            "read MLIR or an .onnx, lower its integer network to TOSA, write that (generic form)",
+        ),
         Flag(("o", "output-file"), "write to FILE instead of standard output", "value", "FILE"),
         Flag(
             ("form",),
@@ -76,7 +80,9 @@ def _run(argv: Sequence[str]) -> int:
     from qdialect.passes.plugins import Plugins
 
     ctx = Plugins().session(allow_unregistered=args.switch("allow-unregistered-dialect"))
-    if actions == ["import-onnx"]:
+    if actions == ["export-tosa"]:
+        _write_tosa(args, ctx, path)
+    elif actions == ["import-onnx"]:
         _write_mlir(_read_onnx(args, ctx), ctx, path, args)
     else:
         _write_onnx(_read_mlir(args, ctx), ctx, path, args, opset)
@@ -107,6 +113,24 @@ def _read_mlir(args: Arguments, ctx: QContext) -> ModuleOp:
     module = read_module(text, ctx, folder=Path())
     verify_module(module, ctx)
     return module
+
+
+def _write_tosa(args: Arguments, ctx: QContext, path: Path | None) -> None:
+    from qdialect.api import Model
+    from qdialect.backends.mlir import module_text
+    from qdialect.cli.engine_runs import integer_model, lowered_model
+    from qdialect.weights import replacing
+
+    is_onnx = _source(args).endswith(".onnx")
+    module = _read_onnx(args, ctx) if is_onnx else _read_mlir(args, ctx)
+    model = lowered_model(integer_model(Model(module, ctx)))
+    # The weights are in the text, which other tools read: they know no store of ours.
+    text = module_text(model.module, model.ctx, generic=True, inline_weights=True)
+    if path is None:
+        write(text)
+        return
+    with replacing(path) as temporary:
+        temporary.write_text(text, encoding="utf-8")
 
 
 def _write_mlir(module: ModuleOp, ctx: QContext, path: Path | None, args: Arguments) -> None:

@@ -77,7 +77,8 @@ class MlirRunner:
         return _results(said, program.results, len(samples))
 
 
-_TARGET = re.compile(r" attributes \{tosa\.target_env = #tosa\.target_env<[^{}]*>\}")
+_ENV = r"tosa\.target_env = #tosa\.target_env<[^<>]*>"
+_TARGET = re.compile(f", {_ENV}|{_ENV}(, )?")
 
 
 def _without_target(path: Path) -> None:
@@ -129,9 +130,7 @@ def _print(value: str, prefix: str, kind: Tensor) -> list[str]:
         value = f"{prefix}w"
     shapeless = f"tensor<*x{element}>"
     lines.append(f'    {prefix}s = "tensor.cast"({value}) : ({wide}) -> {shapeless}')
-    lines.append(
-        f'    "func.call"({prefix}s) <{{callee = @{function}}}> : ({shapeless}) -> ()'
-    )
+    lines.append(f'    "func.call"({prefix}s) <{{callee = @{function}}}> : ({shapeless}) -> ()')
     return lines
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol, cast
 
 import numpy as np
-from xdsl.dialects.builtin import IntegerType, ModuleOp, TensorType
+from xdsl.dialects.builtin import ModuleOp, TensorType
 from xdsl.dialects.func import FuncOp
 
 from qdialect.errors import InputError
@@ -31,15 +31,15 @@ class Tensor:
     @staticmethod
     def of(kind: Any) -> Tensor:
         """Of a TOSA or builtin tensor type; InputError (`engine-type`) for others."""
-        element: Any = cast("TensorType[Any]", kind).element_type
-        if isinstance(element, IntegerType):
-            width = cast("IntegerType[Any]", element).width.data
+        element = str(cast("TensorType[Any]", kind).element_type)
+        if element[:1] == "i" and element[1:].isdigit():
+            width = int(element[1:])
             dtype = np.dtype(np.bool_) if width == 1 else np.dtype(f"i{max(width, 8) // 8}")
-        elif str(element) in ("f32", "f16", "f64"):
-            dtype = np.dtype(f"f{int(str(element)[1:]) // 8}")
+        elif element in ("f32", "f16", "f64"):
+            dtype = np.dtype(f"f{int(element[1:]) // 8}")
         else:
             raise InputError(f"engines take no tensors of {element}", code="engine-type")
-        return Tensor(tuple(kind.get_shape()), dtype, str(element))
+        return Tensor(tuple(kind.get_shape()), dtype, element)
 
     @property
     def text(self) -> str:

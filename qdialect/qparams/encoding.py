@@ -310,7 +310,9 @@ class QParams:
             return self
         shift = full_range(signed, storage.width)[0] - storage.full_range[0]
         return QParams(
-            Storage("i" if signed else "u", storage.width, storage.min + shift, storage.max + shift),
+            Storage(
+                "i" if signed else "u", storage.width, storage.min + shift, storage.max + shift
+            ),
             self.expressed,
             self.layout,
             self.blocks,

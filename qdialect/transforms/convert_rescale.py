@@ -49,8 +49,7 @@ class Plan:
     def contract(self) -> Contract:
         """The weakest of the contracts of the cells."""
         distinct = dict.fromkeys(
-            (cell, old, new)
-            for cell, old, new in zip(self.cells, self.old, self.new, strict=True)
+            (cell, old, new) for cell, old, new in zip(self.cells, self.old, self.new, strict=True)
         )
         if not distinct:
             return EXACT

@@ -13,7 +13,7 @@ which is rounded once, half up. Entries are off by at most 1, so the quotient is
 room for, 20 or more up to N = 1000. So the result is one step off at most, where it was nearly
 a tie: `bounded(1)`.
 
-Refused for other storage, parameters per axis, and where k would be less than 8.
+Refused for other storage, and where k would be less than 8.
 
 For example
 
@@ -84,13 +84,11 @@ class SoftmaxByTables(Rule[_Softmax]):
         if source is None or result is None:
             return None
         shape = shape_of(op.operands[0])
-        axis = op.values["axis"] % len(shape)
+        axis = int(op.values["axis"]) % len(shape)
         return _Softmax(op, source, result, axis, shape[axis])
 
     def check(self, match: _Softmax) -> Contract | Refusal:
         for params, role in ((match.source, "input"), (match.result, "result")):
-            if not params.is_per_tensor:
-                return Refusal("axis", f"the {role} is not quantized per tensor")
             if not is_integer(params):
                 return Refusal("storage", f"the {role} is stored as {params.storage}")
         if match.source.storage.width > 8:
@@ -132,9 +130,7 @@ class SoftmaxByTables(Rule[_Softmax]):
         scale = 2.0**bits / match.result.scale
         numerators = put(TableOp(difference, table(scale, kinds[2]), element=kinds[2]))
         total = put(ReduceSumOp(terms, axes=(match.axis,), keepdims=True))
-        quotient = DivOp(
-            numerators, total, result_types=[op.results[0].type], rounding="half_up"
-        )
+        quotient = DivOp(numerators, total, result_types=[op.results[0].type], rounding="half_up")
         rewriter.insert(quotient, op, keep=op)
         rewriter.replace(op, quotient.results)
 

@@ -15,7 +15,7 @@ Refused where 32 bits may not hold a sum.
 
 For example
 
-    %0 = nn.mul %x, %y : (!a, !b) -> !c
+    %1 = nn.mul %x, %y : (!a, !b) -> !c
 
 becomes
 
@@ -28,18 +28,20 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from xdsl.dialects.builtin import StringAttr
 from xdsl.ir import Operation, SSAValue
 
-from qdialect.analysis.codes import is_integer, qparams_of, rounding_of
+from qdialect.analysis.codes import constant_values, is_integer, qparams_of, rounding_of
 from qdialect.analysis.contractions import sums_of
 from qdialect.analysis.ranges import ranges
 from qdialect.behaviors import Accumulator, Behavior
 from qdialect.behaviors import Rule as PortRule
-from qdialect.behaviors.shapes import DYNAMIC
+from qdialect.behaviors.shapes import DYNAMIC, shape_of
 from qdialect.context import QContext
-from qdialect.dialects.quant import RescaleOp
+from qdialect.dialects.nn import constant_of, make_constant
+from qdialect.dialects.quant import RescaleOp, UniformType
 from qdialect.numerics import alignment
 from qdialect.numerics.alignment import Alignment
 from qdialect.numerics.contract import EXACT, Contract, Numerics
@@ -48,6 +50,10 @@ from qdialect.numerics.rounding import Rounding
 from qdialect.qparams import QParams
 from qdialect.rewrite import Refusal, Rewriter, Rule, retyped
 from qdialect.transforms.rule_pass import RulePass, refuse_types, with_qparams
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
 
 _MAX = 2**31 - 1
 _FEW = 1 << 20
@@ -85,10 +91,9 @@ class _Splitting(Rule[Split]):
         """Insert the op on `operands` with result `exact`, and rescale that."""
         kind = with_qparams(match.op.results[0], exact)
         new = retyped(match.op, operands, [kind])
-        new.properties.pop("rounding", None)
-        default = type(match.op).get_irdl_definition().properties  # pyright: ignore
-        if "rounding" in default and default["rounding"].default_value is not None:
-            new.properties["rounding"] = default["rounding"].default_value
+        if "rounding" in new.properties:
+            # Nothing is rounded: say so in one way.
+            new.properties["rounding"] = StringAttr(Rounding.HALF_EVEN.value)
         rewriter.insert(new, match.op, keep=match.op)
         rounding = rounding_of(match.op)
         rescale = RescaleOp(new.results[0], match.op.results[0].type, rounding)
@@ -97,25 +102,55 @@ class _Splitting(Rule[Split]):
 
 
 class SplitContraction(_Splitting):
-    """op_b(x, w, bias) = rescale(op(x, w, bias)), the sum of products being an i32."""
+    """op_b(x, w, bias) = rescale(op(x, w, bias)), the sum of products being an i32.
+
+    A constant bias that is not on the scale of the products is rounded to it, which moves
+    the sum by at most half a step of the products.
+    """
 
     name = "split-contraction"
 
     def roots(self) -> Iterable[str]:
         return self.session.behaviors.names_with(lambda b: b.accumulator is not None)
 
-    def check(self, match: Split) -> Contract | Refusal:
-        exact = self._exact(match)
-        if isinstance(exact, Refusal):
-            return exact
-        if exact == match.result:
-            return Refusal("done", "the result is the sum")
-        kinds = [value.type for value in match.op.operands]
-        return self.refusal(match, kinds, exact) or EXACT
+    def match(self, op: Operation) -> Split | None:
+        found = super().match(op)
+        if found is None or found.result.storage.spelling != "i32":
+            return found
+        sides = self._sides(found)
+        if isinstance(sides, Refusal) or self._products(found, sides) != found.result:
+            return found
+        return None
 
-    def _exact(self, match: Split) -> QParams | Refusal:
-        acc = match.behavior.accumulator
-        assert acc is not None
+    def check(self, match: Split) -> Contract | Refusal:
+        sides = self._sides(match)
+        if isinstance(sides, Refusal):
+            return sides
+        exact = self._products(match, sides)
+        bias = self._bias(match, exact)
+        if isinstance(bias, Refusal):
+            return bias
+        largest = self._largest(match, bias)
+        if largest is None or largest > _MAX:
+            return Refusal("overflow", "a sum of products may leave 32 bits")
+        kinds = [value.type for value in match.op.operands]
+        acc = self._accumulator(match)
+        if bias is not None:
+            assert acc.bias is not None
+            kinds[acc.bias] = with_qparams(match.op.operands[acc.bias], bias.params)
+        refusal = self.refusal(match, kinds, exact)
+        if refusal is not None:
+            return refusal
+        if bias is None or bias.is_exact:
+            return EXACT
+        return Contract(Numerics.BOUNDED, 1, "the bias is rounded to the scale of the products")
+
+    def _accumulator(self, match: Split) -> Accumulator:
+        assert match.behavior.accumulator is not None
+        return match.behavior.accumulator
+
+    def _sides(self, match: Split) -> tuple[QParams, QParams] | Refusal:
+        acc = self._accumulator(match)
         lhs, rhs = (qparams_of(match.op.operands[n]) for n in (acc.lhs, acc.rhs))
         if lhs is None or rhs is None or not (is_integer(lhs) and is_integer(rhs)):
             return Refusal("float", "not all operands are integers")
@@ -123,29 +158,78 @@ class SplitContraction(_Splitting):
             return Refusal("axis", "the left side is not quantized per tensor")
         if not (rhs.is_per_tensor or rhs.axis == acc.rhs_axis(match.op)):
             return Refusal("axis", "the right side's scales vary along a summed dimension")
-        largest = self._largest(match, acc)
-        if largest is None or largest > _MAX:
-            return Refusal("overflow", "a sum of products may leave 32 bits")
-        return accumulator_qparams(match.op, acc, lhs, rhs)
+        return lhs, rhs
 
-    def _largest(self, match: Split, acc: Accumulator) -> int | None:
+    def _products(self, match: Split, sides: tuple[QParams, QParams]) -> QParams:
+        return accumulator_qparams(match.op, self._accumulator(match), *sides)
+
+    def _bias(self, match: Split, exact: QParams) -> _Bias | Refusal | None:
+        """The bias as an i32 on the scale of the products."""
+        acc = self._accumulator(match)
+        if acc.bias is None or acc.bias >= len(match.op.operands):
+            return None
+        value = match.op.operands[acc.bias]
+        params, array = qparams_of(value), constant_values(value, self.session)
+        wanted = (
+            QParams.per_tensor("i32", exact.scale, 0, exact.expressed)
+            if (exact.is_per_tensor)
+            else exact.with_axis(0)
+        )
+        if params == wanted:
+            codes = ranges(self.session).of(value)
+            largest = _MAX + 1 if codes is None else int(codes.largest)
+            return _Bias(wanted, largest, is_exact=True)
+        if array is None or array.size != (shape_of(value) or (1,))[0]:
+            return Refusal("bias", "the bias is neither on the scale of the products nor constant")
+        import numpy as np
+
+        reals = array.astype(np.float64)
+        if params is not None:
+            if not is_integer(params) or params.layout.value == "block":
+                return Refusal("bias", f"the bias is stored as {params.storage}")
+            reals = (reals - params.zero_point_array()) * params.scale_array()
+        steps = np.rint(reals / wanted.scale_array())
+        if not np.isfinite(steps).all() or np.abs(steps).max(initial=0) > _MAX:
+            return Refusal("overflow", "the bias does not fit 32 bits")
+        same = bool((steps * wanted.scale_array() == reals).all()) and params is None
+        codes = steps.astype(np.int32)
+        return _Bias(wanted, int(np.abs(steps).max(initial=0)), is_exact=same, codes=codes)
+
+    def _largest(self, match: Split, bias: _Bias | None) -> int | None:
+        acc = self._accumulator(match)
         if acc.depth(match.op) == DYNAMIC:
             return None
         sides = match.op.operands[acc.lhs], match.op.operands[acc.rhs]
         known = ranges(self.session).of
         port = match.behavior.operand_port(acc.rhs)
         found = sums_of(self.session, match.op, acc, port, sides, known, partial=True)
-        if found is None:
-            return None
-        if acc.bias is None or acc.bias >= len(match.op.operands):
-            return found.largest
-        bias = known(match.op.operands[acc.bias])
-        return None if bias is None else found.largest + int(bias.largest)
+        return None if found is None else found.largest + (bias.largest if bias else 0)
 
     def rewrite(self, match: Split, rewriter: Rewriter) -> None:
-        exact = self._exact(match)
-        assert isinstance(exact, QParams)
-        self.split(match, match.op.operands, exact, rewriter)
+        sides = self._sides(match)
+        assert not isinstance(sides, Refusal)
+        exact = self._products(match, sides)
+        bias = self._bias(match, exact)
+        assert not isinstance(bias, Refusal)
+        operands = list(match.op.operands)
+        if bias is not None and bias.codes is not None:
+            acc = self._accumulator(match)
+            assert acc.bias is not None
+            element = UniformType(bias.params)
+            made = make_constant(bias.codes, element, self.session.blobs)
+            rewriter.insert(made, match.op, keep=constant_of(operands[acc.bias]))
+            operands[acc.bias] = made.result
+        self.split(match, operands, exact, rewriter)
+
+
+@dataclass(frozen=True)
+class _Bias:
+    """A bias on the scale of the products; with `codes` if it is made anew."""
+
+    params: QParams
+    largest: int
+    is_exact: bool
+    codes: NDArray[np.int32] | None = None
 
 
 class SplitExact(_Splitting):
@@ -157,6 +241,14 @@ class SplitExact(_Splitting):
     def roots(self) -> Iterable[str]:
         return self.session.behaviors.names_with(lambda b: b.grid is not None)
 
+    def match(self, op: Operation) -> Split | None:
+        found = super().match(op)
+        if found is None or aligns(found):
+            return None
+        given = operand_qparams(op, found.behavior)
+        exact = given if isinstance(given, Refusal) else self._exact(found, given)
+        return None if not isinstance(exact, Refusal) and exact[1] == found.result else found
+
     def check(self, match: Split) -> Contract | Refusal:
         given = operand_qparams(match.op, match.behavior)
         if isinstance(given, Refusal):
@@ -165,8 +257,6 @@ class SplitExact(_Splitting):
         if isinstance(exact, Refusal):
             return exact
         scale, params = exact
-        if params == match.result:
-            return Refusal("done", "the result is exact")
         kinds = [value.type for value in match.op.operands]
         refusal = self.refusal(match, kinds, params)
         if refusal is not None:
@@ -188,9 +278,7 @@ class SplitExact(_Splitting):
             return Contract(Numerics.EXACT, note="equal for every sum")
         return Contract(Numerics.TIES, note="a step of more than 53 bits: near ties may move")
 
-    def _exact(
-        self, match: Split, given: Sequence[QParams]
-    ) -> tuple[Fraction, QParams] | Refusal:
+    def _exact(self, match: Split, given: Sequence[QParams]) -> tuple[Fraction, QParams] | Refusal:
         assert match.behavior.grid is not None
         scale = match.behavior.grid(match.op, given)
         if scale is None:
@@ -221,7 +309,7 @@ class SplitAligned(_Splitting):
 
     def match(self, op: Operation) -> Split | None:
         found = super().match(op)
-        return found if found is not None and len(op.operands) == 2 else None
+        return found if found is not None and aligns(found) else None
 
     def check(self, match: Split) -> Contract | Refusal:
         given = operand_qparams(match.op, match.behavior)
@@ -245,12 +333,6 @@ class SplitAligned(_Splitting):
         return match.behavior.arithmetic(match.op, (Fraction(0), Fraction(1))) < 0
 
     def _plan(self, match: Split, given: Sequence[QParams]) -> Alignment | Refusal:
-        grid = match.behavior.grid
-        assert grid is not None
-        if grid(match.op, given) is not None:
-            return Refusal("aligned", "the operands have one scale")
-        if grid(match.op, (given[0], given[0])) is None:
-            return Refusal("grid", "equal scales would not help")
         if not match.result.is_per_tensor:
             return Refusal("axis", "the result is not quantized per tensor")
         if rounding_of(match.op) is Rounding.GEMMLOWP:
@@ -278,6 +360,15 @@ class SplitAligned(_Splitting):
             rewriter.insert(term, match.op)
             operands.append(term.result)
         self.split(match, operands, common, rewriter)
+
+
+def aligns(match: Split) -> bool:
+    """Whether the op is exact on operands of one scale, and these have two."""
+    grid, given = match.behavior.grid, operand_qparams(match.op, match.behavior)
+    assert grid is not None
+    if isinstance(given, Refusal) or len(given) != 2 or grid(match.op, given) is not None:
+        return False
+    return grid(match.op, (given[0], given[0])) is not None
 
 
 def operand_qparams(op: Operation, behavior: Behavior) -> list[QParams] | Refusal:
@@ -313,5 +404,3 @@ class SplitRescale(RulePass):
 
     def rules(self, session: QContext) -> Sequence[Rule[Any]]:
         return (SplitContraction(session), SplitExact(session), SplitAligned(session))
-
-

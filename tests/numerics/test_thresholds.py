@@ -63,8 +63,7 @@ def test_cells_of_32_bits_are_decided() -> None:
     ]
     old = [Form(Rounding.HALF_UP)] * 3
     new = [
-        Form(Rounding.HALF_UP, to_fixed_point(Fraction(a.scale) / Fraction(_OUT)))
-        for a, _ in cells
+        Form(Rounding.HALF_UP, to_fixed_point(Fraction(a.scale) / Fraction(_OUT))) for a, _ in cells
     ]
     assert weakest_replacement(cells, old, new).level.name == "EXACT"
     ties = weakest_replacement(cells[1:2], [Form(Rounding.HALF_EVEN)], new[1:2])

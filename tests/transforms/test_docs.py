@@ -36,6 +36,7 @@ DOCUMENTED = [
     "fold-affine",
     "form-tables",
     "type-accumulators",
+    "split-rescale",
     "lower-composites",
     "lower-transposed",
     "merge-shuffles",

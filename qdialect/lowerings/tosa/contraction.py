@@ -9,18 +9,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from math import prod
-from typing import Any
 
 import numpy as np
-from xdsl.dialects.builtin import TypeAttribute, i8, i32
-from xdsl.ir import Attribute, Operation, SSAValue
+from xdsl.dialects.builtin import i8, i32
+from xdsl.ir import Operation, SSAValue
 
 from qdialect.analysis.codes import qparams_of
 from qdialect.behaviors.shapes import shape_of
 from qdialect.dialects.nn.base import NNOp
 from qdialect.lowerings.errors import Unlowerable
 from qdialect.lowerings.tosa.emitter import Emitter, element_of, longs
-from qdialect.lowerings.tosa.held import Held, Order, channels_last, plain
+from qdialect.lowerings.tosa.held import Held, channels_last, plain
 from qdialect.lowerings.tosa.rescale import signed
 
 
@@ -192,14 +191,9 @@ def window_op(
         pad=longs([p for pair in pads for p in pair]),
         stride=longs(strides),
         dilation=longs(dilations),
-        acc_type=_type(i32),
+        acc_type=i32,
     )
     return e.reshaped(out, (shape[0], *counts[1:], channels)) if flat else out
-
-
-def _type(kind: Attribute) -> Attribute:
-    assert isinstance(kind, TypeAttribute)
-    return kind
 
 
 def _depthwise_weight(e: Emitter, w: Held, groups: int) -> SSAValue:
@@ -278,13 +272,13 @@ def lower_matmul(e: Emitter, op: Operation, operands: Sequence[Held]) -> Held:
     result = shape_of(op.results[0])
     left = a.shape if a.rank > 1 else (1, *a.shape)
     right = b.shape if b.rank > 1 else (*b.shape, 1)
+    depth, columns = right[-2:]
     if prod(right[:-2]) == 1:
         # One matrix for all: rows of all batches are rows.
-        left_3d, right_3d = (1, prod(left[:-1]), left[-1]), (1, *right[-2:])
+        batch, rows = 1, prod(left[:-1])
     else:
-        batch = np.broadcast_shapes(left[:-2], right[:-2])
-        left_3d = (prod(batch), *left[-2:])
-        right_3d = (prod(batch), *right[-2:])
+        batch, rows = prod(np.broadcast_shapes(left[:-2], right[:-2])), left[-2]
+    left_3d, right_3d = (batch, rows, depth), (batch, depth, columns)
     lhs = _matrices(e, a, left, left_3d)
     rhs = _matrices(e, b, right, right_3d)
     out = e.op(
@@ -293,19 +287,13 @@ def lower_matmul(e: Emitter, op: Operation, operands: Sequence[Held]) -> Held:
         (left_3d[0], left_3d[1], right_3d[2]),
         i32,
     )
-    return e.held(
-        e.reshaped(out, result), plain(len(result)), qparams_of(op.results[0]), result
-    )
+    return e.held(e.reshaped(out, result), plain(len(result)), qparams_of(op.results[0]), result)
 
 
-def _matrices(
-    e: Emitter, x: Held, shape: Sequence[int], wanted: tuple[int, int, int]
-) -> SSAValue:
+def _matrices(e: Emitter, x: Held, shape: Sequence[int], wanted: tuple[int, int, int]) -> SSAValue:
     """`x` as [batches, rows, columns], repeated where batches broadcast."""
     if prod(shape) == prod(wanted):
         if x.array is not None:
             return e.const(x.array.reshape(wanted), i8)
         return e.reshaped(e.given(x), wanted)
     raise Unlowerable("broadcast", "its batches broadcast", "expand the smaller operand first")
-
-

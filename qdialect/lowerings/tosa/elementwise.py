@@ -14,7 +14,7 @@ from qdialect.behaviors.shapes import shape_of
 from qdialect.dialects.tosa.base import PROPAGATE
 from qdialect.lowerings.errors import Unlowerable
 from qdialect.lowerings.tosa.contraction import exact_result
-from qdialect.lowerings.tosa.emitter import Emitter, element_of, integers
+from qdialect.lowerings.tosa.emitter import Emitter, integers
 from qdialect.lowerings.tosa.held import Held, Order, plain
 from qdialect.lowerings.tosa.rescale import UNIT, clamped, rescaled, signed, widened
 from qdialect.numerics.requantize import affines, represents
@@ -234,16 +234,3 @@ def _assembled(e: Emitter, value: SSAValue, numbers: Any, width: int) -> SSAValu
         return total
     ends = QParams.per_tensor("i32", 1.0), QParams.per_tensor(f"i{width}", 1.0)
     return rescaled(e, total, ends, [UNIT], Rounding.HALF_UP, 1 << 16)
-
-
-__all__ = [
-    "arithmetic",
-    "clamp",
-    "common_order",
-    "element_of",
-    "extremum",
-    "narrowed",
-    "ranked",
-    "restored",
-    "table",
-]

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
-from xdsl.dialects import tosa as stock
 from xdsl.dialects.builtin import (
     BoolAttr,
+    BytesAttr,
     DenseArrayBase,
     DenseIntOrFPElementsAttr,
-    FloatAttr,
     IndexType,
     IntAttr,
     IntegerAttr,
@@ -20,15 +19,15 @@ from xdsl.dialects.builtin import (
     TensorType,
     f64,
     i1,
-    i8,
     i32,
     i64,
 )
 from xdsl.ir import Attribute, Operation, SSAValue
 
+from qdialect.behaviors.shapes import tensor_type
 from qdialect.context import QContext
 from qdialect.dialects import tosa
-from qdialect.dialects.nn import KEY, keys_of, shape_of
+from qdialect.dialects.nn import keys_of, shape_of
 from qdialect.dialects.nn.constants import payload
 from qdialect.dialects.quant import quant_element
 from qdialect.lowerings.errors import Unlowerable
@@ -40,8 +39,6 @@ if TYPE_CHECKING:
 
 _INTEGERS = {8: np.int8, 16: np.int16, 32: np.int32, 64: np.int64, 1: np.bool_}
 _DEFINITIONS: Mapping[str, type[Operation]] = {op.name: op for op in tosa.TOSA.operations}
-_LONGEST_NAME = 200
-_MOST_LISTED = 64
 
 Lowering = Callable[["Emitter", Operation, Sequence[Held]], "Held | Sequence[Held]"]
 
@@ -99,7 +96,7 @@ class Emitter:
             return
         attributes["scale"] = DenseArrayBase.from_list(f64, params.scale_list())
         attributes["zero_point"] = DenseArrayBase.from_list(i64, params.zero_point_list())
-        if not params.is_per_tensor:
+        if params.axis is not None:
             attributes["axis"] = IntegerAttr(held.place(params.axis), i64)
 
     # -- constants ------------------------------------------------------------------
@@ -128,8 +125,6 @@ class Emitter:
         if key not in self._made:
             kind = TensorType(IndexType(), [len(extents)])
             data = np.array(extents, np.int64).tobytes()
-            from xdsl.dialects.builtin import BytesAttr
-
             values = DenseIntOrFPElementsAttr(kind, BytesAttr(data))
             made = tosa.ConstShapeOp.create(
                 result_types=[tosa.ShapeType(IntAttr(len(extents)))],
@@ -188,10 +183,7 @@ class Emitter:
 
 
 def element_of(value: SSAValue) -> Attribute:
-    kind = value.type
-    assert isinstance(kind, TensorType)
-    element: Attribute = kind.element_type
-    return element
+    return tensor_type(value).element_type
 
 
 def storage_of(held: Held) -> Attribute:
@@ -241,7 +233,7 @@ def type_of(kind: Attribute, where: str) -> TensorType[Any]:
             "give the model static shapes",
         )
     if element is None:
-        return kind
+        return cast("TensorType[Any]", kind)
     storage = element.qparams.storage
     if storage.is_float or storage.quantile is not None:
         raise Unlowerable("storage", f"{where} is stored as {storage}")
@@ -258,19 +250,3 @@ def longs(values: Sequence[int]) -> DenseArrayBase:
 
 def axis(value: int) -> IntegerAttr[IntegerType]:
     return IntegerAttr(value, i32)
-
-
-__all__ = [
-    "KEY",
-    "Emitter",
-    "FloatAttr",
-    "Lowering",
-    "axis",
-    "element_of",
-    "flag",
-    "i8",
-    "longs",
-    "stock",
-    "storage_of",
-    "type_of",
-]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import cast
 
 import numpy as np
 from xdsl.dialects.builtin import IntegerType
@@ -119,6 +120,5 @@ def _every(e: Emitter, value: SSAValue, place: int, step: int, count: int) -> SS
 
 
 def _array_type(value: SSAValue) -> str:
-    element = element_of(value)
-    assert isinstance(element, IntegerType)
+    element = cast("IntegerType[int]", element_of(value))
     return f"i{element.width.data // 8}"

@@ -39,9 +39,7 @@ def max_pool(e: Emitter, op: Operation, operands: Sequence[Held]) -> Held:
     if any(d != 1 for d in v["dilations"]):
         raise Unlowerable("dilations", "TOSA has no dilated pools")
     result = shape_of(op.results[0])
-    geometry = fitted(
-        x.shape[2:], v["kernel"], v["strides"], v["pads"], v["dilations"], result[2:]
-    )
+    geometry = fitted(x.shape[2:], v["kernel"], v["strides"], v["pads"], v["dilations"], result[2:])
     order = channels_last(x.rank)
     value = cropped(e, e.given(x, order), geometry.crops)
     out = _pooled(e, value, v["kernel"], geometry)
@@ -49,9 +47,7 @@ def max_pool(e: Emitter, op: Operation, operands: Sequence[Held]) -> Held:
     return e.held(restored(e, out, x.params, given.params), order, given.params, result)
 
 
-def _pooled(
-    e: Emitter, value: SSAValue, kernel: Sequence[int], geometry: Geometry
-) -> SSAValue:
+def _pooled(e: Emitter, value: SSAValue, kernel: Sequence[int], geometry: Geometry) -> SSAValue:
     shape, counts = shape_of(value), geometry.result
     pads, strides = geometry.pads, geometry.strides
     flat = len(kernel) == 1
@@ -105,14 +101,15 @@ def reduction(
 
     def lower(e: Emitter, op: Operation, operands: Sequence[Held]) -> Held:
         (x,) = operands
+        given = x.params
         result, shape = qparams_of(op.results[0]), shape_of(op.results[0])
-        if x.params is None or result is None:
+        if given is None or result is None:
             raise Unlowerable("float", "it computes floats", "quantize it (qopt quantize)")
         if name == "sum":
             exact_result(op)
             value, extra = widened(e, x, x.order), {}
         else:
-            given, x = x.params, signed(e, x)
+            x = signed(e, x)
             value, extra = e.given(x, x.order), {"nan_mode": PROPAGATE}
         reduced = sorted(axes_of(op, x.rank))
         for dimension in reduced:

@@ -26,7 +26,7 @@ from qdialect.analysis.ranges import ranges
 from qdialect.behaviors.shapes import shape_of
 from qdialect.dialects.quant import RescaleOp
 from qdialect.lowerings.errors import Unlowerable
-from qdialect.lowerings.tosa.emitter import Emitter, element_of, flag, integers, storage_of
+from qdialect.lowerings.tosa.emitter import Emitter, flag, integers
 from qdialect.lowerings.tosa.held import Held, Order, plain
 from qdialect.numerics.fixed_point import MAX_SHIFT, MIN_SHIFT
 from qdialect.numerics.rounding import Rounding
@@ -58,7 +58,7 @@ def lower_rescale(e: Emitter, op: Operation, operands: Sequence[Held]) -> Held:
 
 def _order(x: Held, source: QParams, result: QParams, pairs: int) -> Order:
     """The order to rescale in: as it is, but with the dimension of the parameters last."""
-    axes = {q.axis for q in (source, result) if q.layout.value == "axis" and q.count > 1}
+    axes = {q.axis for q in (source, result) if q.axis is not None and q.count > 1}
     if "block" in (source.layout.value, result.layout.value) or len(axes) > 1:
         raise Unlowerable("grid", "its parameters vary along more than one dimension")
     for params in (source, result):
@@ -280,15 +280,3 @@ def signed(e: Emitter, x: Held) -> Held:
         e, x.value, (params.storage, zero), (shifted.storage, zero - half), [UNIT], False
     )
     return Held(x.shape, x.order, shifted, value)
-
-
-__all__ = [
-    "UNIT",
-    "clamped",
-    "element_of",
-    "lower_rescale",
-    "rescaled",
-    "signed",
-    "storage_of",
-    "widened",
-]

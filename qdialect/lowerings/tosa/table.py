@@ -39,9 +39,7 @@ def lowerings() -> Mapping[str, Lowering]:
         "nn.table": elementwise.table,
         **dict.fromkeys(("nn.max_pool1d", "nn.max_pool2d"), pooling.max_pool),
         **dict.fromkeys(("nn.avg_pool1d", "nn.avg_pool2d"), pooling.average_pool),
-        **{
-            f"nn.global_avg_pool{rank}d": pooling.reduction("sum", _spatial) for rank in (1, 2, 3)
-        },
+        **{f"nn.global_avg_pool{rank}d": pooling.reduction("sum", _spatial) for rank in (1, 2, 3)},
         **{
             f"nn.reduce_{op}": pooling.reduction(name, _axes)
             for op, name in (("sum", "sum"), ("mean", "sum"), ("max", "max"), ("min", "min"))
