@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 from xdsl.dialects.builtin import ModuleOp, TensorType
 from xdsl.dialects.func import FuncOp
+from xdsl.ir import Operation
 
 from qdialect.backends.mlir import module_text
 from qdialect.context import QContext, new_context
@@ -46,8 +47,6 @@ class Case:
     offset: float = 0.0
 
 
-#: products and a bias
-_SUMS = ("fully_connected", "conv2d")
 _LSTM = ((1, 64, 8), (1, 64, 16), (1, 128))
 _GRU = ((1, 48, 8), (1, 48, 16), (1, 96))
 CASES = [
@@ -112,7 +111,7 @@ def observed(module: ModuleOp, ctx: QContext, x: Array) -> dict[str, UniformType
 
 
 def quantized(
-    module: ModuleOp, ctx: QContext, source: UniformType, types: dict[str, UniformType], case: Case
+    module: ModuleOp, ctx: QContext, source: UniformType, types: dict[str, UniformType]
 ) -> ModuleOp:
     """The op on codes, with component qparams, between arguments and results on codes."""
     module = module.clone()
@@ -125,7 +124,7 @@ def quantized(
 
     retype(block.args[0], source)
     retype(op.results[0], types["op"])
-    if case.name in _SUMS:
+    if has_bias(op, ctx):
         weight, bias = (
             np.array(ctx_array(ctx, operand), np.float64) for operand in op.operands[1:]
         )
@@ -153,6 +152,13 @@ def quantized(
     function.update_function_type()
     verify_module(module, ctx)
     return module
+
+
+def has_bias(op: Operation, ctx: QContext) -> bool:
+    """Whether products are summed on a bias."""
+    behavior = ctx.behaviors.get(op)
+    acc = None if behavior is None else behavior.accumulator
+    return acc is not None and acc.bias is not None and len(op.operands) > acc.bias
 
 
 def ctx_array(ctx: QContext, value: object) -> Array:
@@ -186,8 +192,8 @@ def measured(case: Case) -> tuple[float, float, float]:
     found = []
     for form in ("whole", "components", "result"):
         held = {key: types["op"] if form == "result" else kind for key, kind in types.items()}
-        candidate = quantized(module, ctx, source, held, case)
-        if form == "result" and case.name in _SUMS:
+        candidate = quantized(module, ctx, source, held)
+        if form == "result" and case.name in ("fully_connected", "conv2d"):
             split(candidate)
         elif form != "whole":
             before = module_text(candidate, ctx)

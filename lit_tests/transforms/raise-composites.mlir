@@ -223,3 +223,82 @@ func.func @layer_norm(%x: !x, %s: tensor<4xf32>, %b: tensor<4xf32>) -> !x {
   %8 = nn.add %7, %b {nn.key = "ln"} : (!x, tensor<4xf32>) -> !x
   func.return %8 : !x
 }
+
+// A line clipped to 0 and 1; the numbers are those of the graph.
+// CHECK-LABEL: func.func @hard_sigmoid(
+// CHECK-NEXT: nn.hard_sigmoid %{{.*}} alpha 0.25 beta 0.375 {nn.key = "clip", nn.piece_keys = {scaled = "mul", shifted = "add"}}
+// CHECK-NEXT: return
+func.func @hard_sigmoid(%x: tensor<?x4xf32>) -> tensor<?x4xf32> {
+  %a = nn.constant dense<0.25> : tensor<f32> : tensor<f32>
+  %b = nn.constant dense<0.375> : tensor<f32> : tensor<f32>
+  %0 = nn.mul %x, %a {nn.key = "mul"} : (tensor<?x4xf32>, tensor<f32>) -> tensor<?x4xf32>
+  %1 = nn.add %b, %0 {nn.key = "add"} : (tensor<f32>, tensor<?x4xf32>) -> tensor<?x4xf32>
+  // expected-remark@+1 {{raise-function fired, exact}}
+  %2 = nn.clip %1 min 0.0 max 1.0 {nn.key = "clip"} : (tensor<?x4xf32>) -> tensor<?x4xf32>
+  func.return %2 : tensor<?x4xf32>
+}
+
+// CHECK-LABEL: func.func @clipped_to_six(
+// CHECK-NOT: nn.hard_sigmoid
+// CHECK: return
+func.func @clipped_to_six(%x: tensor<?x4xf32>) -> tensor<?x4xf32> {
+  %a = nn.constant dense<0.25> : tensor<f32> : tensor<f32>
+  %0 = nn.mul %x, %a : (tensor<?x4xf32>, tensor<f32>) -> tensor<?x4xf32>
+  %1 = nn.add %a, %0 : (tensor<f32>, tensor<?x4xf32>) -> tensor<?x4xf32>
+  %2 = nn.clip %1 min 0.0 max 6.0 : (tensor<?x4xf32>) -> tensor<?x4xf32>
+  func.return %2 : tensor<?x4xf32>
+}
+
+// CHECK-LABEL: func.func @attention(
+// CHECK-NEXT: nn.attention %arg0, %arg1, %arg2 scale 0.5 {nn.key = "av", nn.piece_keys = {qk = "qk", scaled = "s", softmax = "p"}}
+// CHECK-NEXT: return
+func.func @attention(%q: tensor<?x2x3x4xf32>, %k: tensor<?x2x3x4xf32>, %v: tensor<?x2x3x4xf32>) -> tensor<?x2x3x4xf32> {
+  %two = nn.constant dense<2.0> : tensor<f32> : tensor<f32>
+  %0 = nn.transpose %k perm [0, 1, 3, 2] : (tensor<?x2x3x4xf32>) -> tensor<?x2x4x3xf32>
+  %1 = nn.matmul %q, %0 {nn.key = "qk"} : (tensor<?x2x3x4xf32>, tensor<?x2x4x3xf32>) -> tensor<?x2x3x3xf32>
+  %2 = nn.div %1, %two {nn.key = "s"} : (tensor<?x2x3x3xf32>, tensor<f32>) -> tensor<?x2x3x3xf32>
+  %3 = nn.softmax %2 {nn.key = "p"} : (tensor<?x2x3x3xf32>) -> tensor<?x2x3x3xf32>
+  // expected-remark@+1 {{raise-function fired, ties}}
+  %4 = nn.matmul %3, %v {nn.key = "av"} : (tensor<?x2x3x3xf32>, tensor<?x2x3x4xf32>) -> tensor<?x2x3x4xf32>
+  func.return %4 : tensor<?x2x3x4xf32>
+}
+
+// CHECK-LABEL: func.func @batch_norm(
+// CHECK: nn.batch_norm %arg0, {{.*}} epsilon 0.0 {nn.key = "add", nn.piece_keys = {scaled = "mul", sub_mean = "sub"}}
+// CHECK-NEXT: return
+func.func @batch_norm(%x: tensor<?x2x4xf32>) -> tensor<?x2x4xf32> {
+  %m = nn.constant dense<[[1.0], [2.0]]> : tensor<2x1xf32> : tensor<2x1xf32>
+  %f = nn.constant dense<[[[3.0], [-4.0]]]> : tensor<1x2x1xf32> : tensor<1x2x1xf32>
+  %b = nn.constant dense<[[5.0], [6.0]]> : tensor<2x1xf32> : tensor<2x1xf32>
+  %0 = nn.sub %x, %m {nn.key = "sub"} : (tensor<?x2x4xf32>, tensor<2x1xf32>) -> tensor<?x2x4xf32>
+  %1 = nn.mul %f, %0 {nn.key = "mul"} : (tensor<1x2x1xf32>, tensor<?x2x4xf32>) -> tensor<?x2x4xf32>
+  // expected-remark@+1 {{raise-batch-norm fired, exact}}
+  %2 = nn.add %1, %b {nn.key = "add"} : (tensor<?x2x4xf32>, tensor<2x1xf32>) -> tensor<?x2x4xf32>
+  func.return %2 : tensor<?x2x4xf32>
+}
+
+// CHECK-LABEL: func.func @step_used_twice(
+// CHECK-NOT: nn.batch_norm
+// CHECK: return
+func.func @step_used_twice(%x: tensor<?x2x4xf32>) -> (tensor<?x2x4xf32>, tensor<?x2x4xf32>) {
+  %m = nn.constant dense<[[1.0], [2.0]]> : tensor<2x1xf32> : tensor<2x1xf32>
+  %0 = nn.sub %x, %m : (tensor<?x2x4xf32>, tensor<2x1xf32>) -> tensor<?x2x4xf32>
+  %1 = nn.mul %0, %m : (tensor<?x2x4xf32>, tensor<2x1xf32>) -> tensor<?x2x4xf32>
+  // expected-remark@+1 {{raise-batch-norm refused [multi-use]: a step of the batch norm is also used elsewhere}}
+  %2 = nn.add %1, %m : (tensor<?x2x4xf32>, tensor<2x1xf32>) -> tensor<?x2x4xf32>
+  func.return %1, %2 : tensor<?x2x4xf32>, tensor<?x2x4xf32>
+}
+
+// Keys that all heads share broadcast, which attention does not.
+// CHECK-LABEL: func.func @shared_keys(
+// CHECK-NOT: nn.attention
+// CHECK: return
+func.func @shared_keys(%q: tensor<1x2x3x4xf32>, %k: tensor<1x1x3x4xf32>, %v: tensor<1x2x3x4xf32>) -> tensor<1x2x3x4xf32> {
+  %two = nn.constant dense<2.0> : tensor<f32> : tensor<f32>
+  %0 = nn.transpose %k perm [0, 1, 3, 2] : (tensor<1x1x3x4xf32>) -> tensor<1x1x4x3xf32>
+  %1 = nn.matmul %q, %0 : (tensor<1x2x3x4xf32>, tensor<1x1x4x3xf32>) -> tensor<1x2x3x3xf32>
+  %2 = nn.div %1, %two : (tensor<1x2x3x3xf32>, tensor<f32>) -> tensor<1x2x3x3xf32>
+  %3 = nn.softmax %2 : (tensor<1x2x3x3xf32>) -> tensor<1x2x3x3xf32>
+  %4 = nn.matmul %3, %v : (tensor<1x2x3x3xf32>, tensor<1x2x3x4xf32>) -> tensor<1x2x3x4xf32>
+  func.return %4 : tensor<1x2x3x4xf32>
+}

@@ -295,14 +295,34 @@ def _sum_qparams(op: Operation, acc: Accumulator) -> QParams:
 
 
 def _exact_constant(numbers: NDArray[np.float64], expressed: str, session: QContext) -> Operation:
-    """Codes -1, 0, 1 on the magnitudes of the numbers."""
+    """Codes -1, 0, 1 on the magnitudes of the numbers, if these differ along one dimension
+    at most; else multiples of one power of two."""
     import numpy as np
 
     if numbers.size == 1 or (numbers == numbers.flat[0]).all():
         return exact_scalar(Fraction(float(numbers.flat[0])), expressed, numbers.shape, session)
     long = [d for d, n in enumerate(numbers.shape) if n > 1]
-    if len(long) > 1 or not np.isfinite(numbers).all():
+    if not np.isfinite(numbers).all():
         raise Unplannable("constants", "a constant has numbers that no codes stand for")
+    if len(long) > 1:
+        return _common_step(numbers, expressed, session)
     scales = np.where(numbers == 0, 1.0, np.abs(numbers)).reshape(-1).tolist()
     params = QParams.per_axis("i8", long[0], scales, None, expressed)
     return make_constant(np.sign(numbers).astype(np.int8), UniformType(params), session.blobs)
+
+
+def _common_step(numbers: NDArray[np.float64], expressed: str, session: QContext) -> Operation:
+    """Codes on the largest power of two of which all numbers are multiples."""
+    import numpy as np
+
+    fractions, exponents = np.frexp(numbers)
+    whole = (np.abs(fractions) * 2.0**53).astype(np.int64)
+    lowest = np.frexp((whole & -whole).astype(np.float64))[1] - 1
+    step = int((exponents - 53 + lowest)[numbers != 0].min())
+    codes = np.ldexp(numbers, -step)
+    for bits in (8, 16, 32):
+        if np.abs(codes).max() < 2.0 ** (bits - 1):
+            params = QParams.per_tensor(f"i{bits}", 2.0**step, 0, expressed)
+            stored = codes.astype(f"i{bits // 8}")
+            return make_constant(stored, UniformType(params), session.blobs)
+    raise Unplannable("constants", "a constant has numbers that no codes stand for")

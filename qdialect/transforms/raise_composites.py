@@ -7,6 +7,10 @@
     x / 2 * (1 + erf(x / sqrt(2))), and with tanh  ->  gelu
     exp(x - max) / sum                         ->  softmax
     sum / count                                ->  reduce_mean
+    clip(a * x + b, 0, 1)                      ->  hard_sigmoid
+    x * (b + a * mean(x^2))^-c, over channels  ->  lrn
+    softmax(q @ k^T * scale + mask) @ v        ->  attention
+    (x - mean) * factor + b, by channel        ->  batch_norm
     (x - mean) / sqrt(variance + e) * s + b    ->  layer_norm
 
 Which ops make up a composite says its declaration, so this follows `lower-composites`. The
@@ -29,12 +33,12 @@ becomes
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from math import prod
 from typing import Any
 
-from xdsl.ir import Attribute, Block, Operation, SSAValue
+from xdsl.ir import Block, Operation, SSAValue
 from xdsl.utils.exceptions import VerifyException
 
 from qdialect.analysis.codes import constant_values, qparams_of
@@ -44,86 +48,28 @@ from qdialect.context import QContext
 from qdialect.dialects.nn import (
     AddOp,
     ConstantOp,
-    DivOp,
     FullyConnectedOp,
-    HardSwishOp,
-    LayerNormOp,
     MatMulOp,
-    MulOp,
     NNOp,
-    SoftmaxOp,
     constant_array,
     constant_of,
-    keys_of,
     make_constant,
 )
 from qdialect.dialects.nn.base import KEY, PIECE_KEYS, QPARAMS
-from qdialect.dialects.nn.component_keys import OTHERS, Keys, all_keys, given_keys, hold_keys
-from qdialect.dialects.nn.component_qparams import component_types, hold_types, result_role
-from qdialect.dialects.nn.functions import GeluOp, SqrtOp, SwishOp
-from qdialect.dialects.nn.reduction import ReduceMeanOp, ReduceOp
-from qdialect.dialects.nn.views import UnsqueezeOp, normalize_axes
-from qdialect.dialects.quant import UniformType
+from qdialect.dialects.nn.views import UnsqueezeOp
 from qdialect.numerics.contract import Contract, Numerics
 from qdialect.rewrite import Refusal, Rewriter, Rule, retyped
 from qdialect.transforms.component_matching import Found, find
 from qdialect.transforms.component_plan import is_accumulator
+from qdialect.transforms.component_raising import (
+    hold,
+    name_pieces,
+    owner_of,
+    unwanted,
+)
+from qdialect.transforms.composite_probes import PROBES
+from qdialect.transforms.raise_batch_norm import RaiseBatchNorm
 from qdialect.transforms.rule_pass import RulePass, refuse_types
-from qdialect.transforms.scalars import scalar_of
-
-
-def _held(op: Operation, session: QContext) -> UniformType | None:
-    """The component qparams that an op has of its own result."""
-    role = result_role(op, session.components.get(op.name))
-    return component_types(op).get(role)
-
-
-def _hold(
-    op: Operation, session: QContext, types: Mapping[str, UniformType | None], result: Operation
-) -> None:
-    """The qparams of all pieces, if all are known."""
-    found = {role: kind for role, kind in types.items() if kind is not None}
-    own = _held(result, session)
-    if len(found) == len(types) or not found:
-        if own is not None:
-            found[result_role(op, session.components.get(op.name))] = own
-        hold_types(op, found)
-
-
-def _owner(value: SSAValue | None) -> Operation | None:
-    """The op that computes a value, if it has one."""
-    return value.owner if value is not None and isinstance(value.owner, Operation) else None
-
-
-def _name(
-    op: Operation,
-    session: QContext,
-    root: Operation,
-    pieces: Mapping[str, Operation | None],
-    others: Iterable[Operation] = (),
-) -> None:
-    """Let the pieces of `op`, which takes the place of `root`, keep the keys of the ops that
-    they were."""
-    inner = session.components[op.name].inner
-    keys = {role: keys_of(piece) for role, piece in pieces.items() if piece is not None}
-
-    def also(role: str, names: Keys) -> None:
-        keys[role] = (*keys.get(role, ()), *names)
-
-    for role, piece in pieces.items():
-        for part, names in () if piece is None else all_keys(piece, session.components).items():
-            if role in inner and part != OTHERS:
-                also(f"{role}/{part}", names)
-            else:
-                # A piece that is a composite may have pieces of this op: hard-swish's
-                # `scaled` is that of the hard-sigmoid in it.
-                also(part if part in pieces and pieces[part] is None else OTHERS, names)
-    also(OTHERS, given_keys(root).get(OTHERS, ()))
-    for other in others:
-        also(OTHERS, keys_of(other))
-        for names in all_keys(other, session.components).values():
-            also(OTHERS, names)
-    hold_keys(op, keys)
 
 
 @dataclass(frozen=True)
@@ -132,13 +78,6 @@ class _Biased:
     product: Operation
     acc: Accumulator
     bias: SSAValue
-
-
-def _unwanted(op: Operation, session: QContext) -> Refusal | None:
-    """The refusal of a composite that the target would only lower again."""
-    if session.target.should_raise(op):
-        return None
-    return Refusal("whole", f"{session.target.name} does not run '{op.name}' whole")
 
 
 class RaiseBias(Rule[_Biased]):
@@ -178,7 +117,7 @@ class RaiseBias(Rule[_Biased]):
         made = self._make(match)
         if made is None:
             return Refusal("shape", "what is added is not one number per output channel")
-        reason = _unwanted(made[-1], self.session) or self._refusal(made[-1])
+        reason = unwanted(made[-1], self.session) or self._refusal(made[-1])
         for op in reversed(made):
             op.erase()
         return reason or Contract(Numerics.EXACT, note="in real arithmetic")
@@ -218,8 +157,7 @@ class RaiseBias(Rule[_Biased]):
         if "rounding" in match.add.properties:
             made[-1].properties["rounding"] = match.add.properties["rounding"]
         roles = self.session.components[product.name].roles_of(made[-1])
-        types = {roles[0]: _held(product, self.session)}
-        _hold(made[-1], self.session, types, match.add)
+        hold(made[-1], self.session, {roles[0]: product}, match.add)
         made[-1].attributes.pop(PIECE_KEYS, None)
         return made
 
@@ -240,7 +178,7 @@ class RaiseBias(Rule[_Biased]):
             rewriter.insert(op, match.add, keep=constant_of(match.bias))
         rewriter.insert(made[-1], match.add, keep=match.add)
         roles = self.session.components[match.product.name].roles_of(made[-1])
-        _name(made[-1], self.session, match.add, {roles[0]: match.product})
+        name_pieces(made[-1], self.session, match.add, {roles[0]: match.product})
         rewriter.replace(match.add, made[-1].results)
 
 
@@ -300,15 +238,18 @@ class RaiseFunction(Rule[_Raised]):
     name = "raise-function"
 
     def roots(self) -> Iterable[str]:
-        return tuple(_PROBES)
+        return tuple(PROBES)
 
     def match(self, op: Operation) -> _Raised | None:
         result = op.results[0]
         if qparams_of(result) is not None:
             return None
-        for kind, types, properties in _PROBES[op.name](op, self.session):
+        for kind, types, properties in PROBES[op.name](op, self.session):
             block = Block(arg_types=types)
-            probe = kind(*block.args, **properties)
+            try:
+                probe = kind(*block.args, **properties)
+            except VerifyException:
+                continue  # the pieces broadcast, or have shapes that the op does not take
             block.add_op(probe)
             found = find(probe, block, result, self.session)
             if found is not None and probe.results[0].type == result.type:
@@ -318,7 +259,7 @@ class RaiseFunction(Rule[_Raised]):
     def check(self, match: _Raised) -> Contract | Refusal:
         if not match.found.is_closed:
             return Refusal("multi-use", f"a piece of '{match.probe.name}' is also used elsewhere")
-        if (refusal := _unwanted(match.probe, self.session)) is not None:
+        if (refusal := unwanted(match.probe, self.session)) is not None:
             return refusal
         if match.found.inexact:
             return Contract(Numerics.TIES, note="constants are not exactly the function's")
@@ -330,105 +271,11 @@ class RaiseFunction(Rule[_Raised]):
             operands=found.operands, result_types=[result.type], properties=probe.properties
         )
         roles = self.session.components[probe.name].roles_of(probe)[:-1]
-        pieces = {role: _owner(found.piece(role)) for role in roles}
-        types = {role: op and _held(op, self.session) for role, op in pieces.items()}
-        _hold(new, self.session, types, match.root)
+        pieces = {role: owner_of(found.piece(role)) for role in roles}
+        hold(new, self.session, pieces, match.root)
         rewriter.insert(new, match.root, keep=match.root)
-        _name(new, self.session, match.root, pieces, found.others(result))
+        name_pieces(new, self.session, match.root, pieces, found.others(result))
         rewriter.replace(match.root, new.results)
-
-
-# -- what may be there, by the last piece -----------------------------------------------
-
-_Probe = tuple[type[NNOp], list[Attribute], dict[str, Any]]
-
-
-def _of_products(op: Operation, session: QContext) -> Iterator[_Probe]:
-    types = [op.results[0].type]
-    yield SwishOp, types, {}
-    yield HardSwishOp, types, {}
-    yield GeluOp, types, {}
-    yield GeluOp, types, {"approximate": "tanh"}
-    if not _is_shifted(op.results[0]):
-        yield from _layer_norms(op, session, vectors=1)
-
-
-def _is_shifted(value: SSAValue) -> bool:
-    """Whether a smaller tensor is added: the bias that belongs to it."""
-    use = value.first_use
-    if use is None or not value.has_one_use() or not isinstance(use.operation, AddOp):
-        return False
-    return shape_of(use.operation.operands[1 - use.index]) != shape_of(value)
-
-
-def _of_sums(op: Operation, session: QContext) -> Iterator[_Probe]:
-    return _layer_norms(op, session, vectors=2)
-
-
-def _layer_norms(op: Operation, session: QContext, vectors: int) -> Iterator[_Probe]:
-    """A layer norm over the last dimensions, if there is a square root above."""
-    operands: list[SSAValue] = []
-    value, above = op.results[0], op
-    for _ in range(vectors):
-        inner = above.operands
-        large = [v for v in inner if shape_of(v) == shape_of(op.results[0])]
-        small = [v for v in inner if shape_of(v) != shape_of(op.results[0])]
-        if len(large) != 1 or len(small) != 1 or not isinstance(large[0].owner, Operation):
-            return
-        operands.insert(0, small[0])
-        value, above = large[0], large[0].owner
-    root = _above(value, (DivOp.name, SqrtOp.name), (1, 0))
-    epsilon = None
-    axes: tuple[int, ...] = ()
-    for candidate in () if root is None else root.operands:
-        owner = candidate.owner
-        number = scalar_of(candidate, session)
-        epsilon = epsilon if number is None else float(number)
-        if isinstance(owner, ReduceOp):
-            axes = normalize_axes(owner.values["axes"], len(shape_of(owner.operands[0])))
-    rank = len(shape_of(op.results[0]))
-    if epsilon is None or not axes or axes != tuple(range(axes[0], rank)):
-        return
-    axis = -1 if axes[0] == rank - 1 else axes[0]
-    types = [op.results[0].type, *(v.type for v in operands)]
-    yield LayerNormOp, types, {"axis": axis, "epsilon": epsilon}
-
-
-def _above(value: SSAValue, names: Sequence[str], path: Sequence[int]) -> Operation | None:
-    """The op above `value` by these ops, each reached through an operand of the one before."""
-    op: Operation | None = None
-    for name, index in zip(names, path, strict=True):
-        owner = value.owner
-        if not isinstance(owner, Operation) or owner.name != name:
-            return None
-        op, value = owner, owner.operands[index]
-    return value.owner if op is not None and isinstance(value.owner, Operation) else None
-
-
-def _of_quotients(op: Operation, session: QContext) -> Iterator[_Probe]:
-    if scalar_of(op.operands[1], session) is not None:
-        yield HardSwishOp, [op.results[0].type], {}
-    counted = op.operands[0].owner
-    if isinstance(counted, ReduceOp):
-        yield ReduceMeanOp, [counted.operands[0].type], _reduced(counted)
-    total = op.operands[1].owner
-    if isinstance(total, ReduceOp):
-        rank = len(shape_of(op.results[0]))
-        axes = normalize_axes(total.values["axes"], len(shape_of(total.operands[0])))
-        if len(axes) == 1:
-            axis = -1 if axes[0] == rank - 1 else axes[0]
-            yield SoftmaxOp, [op.results[0].type], {"axis": axis}
-
-
-def _reduced(op: ReduceOp) -> dict[str, Any]:
-    return {name: op.values[name] for name in ("axes", "keepdims")}
-
-
-_PROBES: Mapping[str, Callable[[Operation, QContext], Iterator[_Probe]]] = {
-    MulOp.name: _of_products,
-    AddOp.name: _of_sums,
-    DivOp.name: _of_quotients,
-}
 
 
 @dataclass(frozen=True)
@@ -438,4 +285,9 @@ class RaiseComposites(RulePass):
     name = "raise-composites"
 
     def rules(self, session: QContext) -> Sequence[Rule[Any]]:
-        return (MatMulToFullyConnected(session), RaiseBias(session), RaiseFunction(session))
+        return (
+            MatMulToFullyConnected(session),
+            RaiseBias(session),
+            RaiseBatchNorm(session),
+            RaiseFunction(session),
+        )

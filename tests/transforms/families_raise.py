@@ -116,3 +116,53 @@ def into_weights() -> Iterator[Program]:
             kinds = kinds if text.startswith(("mul", "div")) else kinds[::-1]
             y = p.nn(text.format(y=y, v=v), kinds, f32(c.result))
         yield p.quantized(y, c.result, OUTS[n % 3])
+
+
+@family("raise-function", pipeline=RAISE, floats="real")
+def numbers() -> Iterator[Program]:
+    """Functions whose properties are numbers in the graph."""
+    for n, a in enumerate(GRID):
+        p = Floats(f"hard sigmoid of {a}")
+        x = p.dequantized(a, shaped(a)[0])
+        slope, offset = (p.constant(np.array(v, np.float32), "f32", "f32") for v in (0.25, 0.375))
+        y = p.nn(f"mul {slope}, {x}", [f32(()), f32(SHAPE)], f32(SHAPE))
+        y = p.nn(f"add {y}, {offset}", [f32(SHAPE), f32(())], f32(SHAPE))
+        y = p.nn(f"clip {y} min 0.0 max 1.0", [f32(SHAPE)], f32(SHAPE))
+        yield p.quantized(y, SHAPE, OUTS[n % 3])
+        p = Floats(f"swish of {a} with a factor")
+        x = p.dequantized(a, shaped(a)[0])
+        slope = p.constant(np.array(1.5, np.float32), "f32", "f32")
+        y = p.nn(f"mul {x}, {slope}", [f32(SHAPE), f32(())], f32(SHAPE))
+        y = p.nn(f"sigmoid {y}", [f32(SHAPE)], f32(SHAPE))
+        y = p.nn(f"mul {y}, {x}", [f32(SHAPE)] * 2, f32(SHAPE))
+        yield p.quantized(y, SHAPE, OUTS[n % 3])
+        p = Floats(f"attention of {a}")
+        shapes = [(1, 2, 3, 4), (1, 2, 5, 4), (1, 2, 5, 2)]
+        q, k, v = (p.dequantized(a, samples(a, shape)) for shape in shapes)
+        eight = p.constant(np.array(8.0, np.float32), "f32", "f32")
+        scores = f32((1, 2, 3, 5))
+        k = p.nn(f"transpose {k} perm [0, 1, 3, 2]", [f32(shapes[1])], f32((1, 2, 4, 5)))
+        y = p.nn(f"matmul {q}, {k}", [f32(shapes[0]), f32((1, 2, 4, 5))], scores)
+        y = p.nn(f"div {y}, {eight}", [scores, f32(())], scores)
+        if n % 2:
+            mask = np.where(np.arange(15).reshape(3, 5) % 4, 0, -8).astype(np.float32)
+            mask = p.constant(mask, "f32", "f32")
+            y = p.nn(f"add {mask}, {y}", [f32((3, 5)), scores], scores)
+        y = p.nn(f"softmax {y}", [scores], scores)
+        y = p.nn(f"matmul {y}, {v}", [scores, f32(shapes[2])], f32((1, 2, 3, 2)))
+        yield p.quantized(y, (1, 2, 3, 2), OUTS[n % 3])
+
+
+@family("raise-batch-norm", pipeline=RAISE, floats="real")
+def steps() -> Iterator[Program]:
+    for n, a in enumerate(GRID):
+        p = Floats(f"batch norm of {a} in steps")
+        y = p.dequantized(a, shaped(a)[0])
+        column = ((2, 1, 1), (1, 2, 1, 1))[n % 2]
+        for op, numbers in (("sub", [0.5, -3]), ("mul", [0.25, 2]), ("add", [1, 0.75])):
+            c = p.constant(np.array(numbers, np.float32).reshape(column), "f32", "f32")
+            names, kinds = [y, c], [f32(SHAPE), f32(column)]
+            if n % 3 == 1 and op != "sub":
+                names, kinds = names[::-1], kinds[::-1]
+            y = p.nn(f"{op} {', '.join(names)}", kinds, f32(SHAPE))
+        yield p.quantized(y, SHAPE, OUTS[n % 3])

@@ -42,15 +42,22 @@ def given_keys(op: Operation) -> dict[str, Keys]:
 def hold_keys(op: Operation, keys: Mapping[str, Keys]) -> None:
     """Let `op` have these keys of pieces, those left out that it has by its roles."""
     op.attributes.pop(PIECE_KEYS, None)
-    own = {role: names for role, names in keys.items() if names and names != role_keys(op, role)}
+    own: dict[str, Keys] = {}
+    for role, names in sorted(keys.items()):
+        # An outer role comes before those in it.
+        if names and names != _role_keys(op, role, own):
+            own[role] = names
     if own:
-        entries = {role: key_attribute(names) for role, names in sorted(own.items())}
+        entries = {role: key_attribute(names) for role, names in own.items()}
         op.attributes[PIECE_KEYS] = DictionaryAttr(entries)
 
 
 def role_keys(op: Operation, role: str) -> Keys:
     """The keys of a piece of `op` that is not its result; `role/inner` for one of a piece."""
-    given = given_keys(op)
+    return _role_keys(op, role, given_keys(op))
+
+
+def _role_keys(op: Operation, role: str, given: Mapping[str, Keys]) -> Keys:
     outer, inner = role, ""
     while outer:
         if outer in given:
