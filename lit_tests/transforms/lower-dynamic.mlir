@@ -31,8 +31,8 @@ func.func @matmul(%x: !f) -> !f {
 
 // Scales and zero points of output channels; the scales lie along them.
 // CHECK-LABEL: func.func @channels(
-// CHECK: onnx.node "ConvInteger" {{.*}} attributes {dilations = array<i64: 1>, group = 1 : i64, kernel_shape = array<i64: 2>, pads = array<i64: 0, 1>, strides = array<i64: 2>}
 // CHECK: nn.constant {{.*}} : tensor<3x1xf32>
+// CHECK: onnx.node "ConvInteger" {{.*}} attributes {dilations = array<i64: 1>, group = 1 : i64, kernel_shape = array<i64: 2>, pads = array<i64: 0, 1>, strides = array<i64: 2>}
 // CHECK: nn.mul {{.*}} -> tensor<3x1xf32>
 // FLOAT-LABEL: func.func @channels(
 // FLOAT: nn.conv1d {{.*}} strides [2] pads [0, 1]
