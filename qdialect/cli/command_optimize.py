@@ -10,14 +10,16 @@ from qdialect import api
 from qdialect.api import Model
 from qdialect.cli.files import load_arrays, remarks_output, writable
 from qdialect.cli.flags import Arguments
+from qdialect.cli.forms import cheapest_form, keep_model, timed
 from qdialect.cli.inspection import Inspection
 from qdialect.cli.instrumentation import Progress
-from qdialect.cli.optimized_check import Checked
 from qdialect.cli.reproducer import Reproducer
 from qdialect.cli.terminal import OK, OUR_BUG, report, table
 from qdialect.errors import UsageError
 from qdialect.passes.manager import Instrumentation, PassFailure
+from qdialect.targets.base import Target
 from qdialect.targets.installed import get_target
+from qdialect.targets.price_table import read_prices
 from qdialect.transforms.pipelines import optimize_pipeline
 
 SAMPLES = 2
@@ -32,6 +34,10 @@ def run(args: Arguments) -> int:
         raise UsageError("where to write the result is missing: -o OUT")
     path = writable(output, (".onnx", ".mlir"))
     target = get_target(args.text("target") or "onnxruntime")
+    if (prices := args.text("prices")) is not None:
+        target = target.with_prices(read_prices(Path(prices), target.name))
+    if args.switch("time") and path.suffix != ".onnx":
+        raise UsageError("--time is for an .onnx result")
     numerics = api.check_numerics(args.text("numerics") or "exact")
     pipeline = args.text("pass-pipeline")
     if pipeline is None:
@@ -55,16 +61,18 @@ def run(args: Arguments) -> int:
         print(f"note: reproducer written to {reproducer.written}", file=sys.stderr)
         return OUR_BUG
     transformed = time.perf_counter()
-    form = "qoperator" if args.text("form") == "qoperator" else "qdq"
-    checked = _check(args, model, optimized, None if path.suffix == ".mlir" else form)
+    form, said = _decide(args, model, optimized, target, path)
     compared = time.perf_counter()
-    api.save(optimized, path, form=form, inline_weights=args.switch("inline-weights"))
+    if form is None:
+        keep_model(model, path)
+    else:
+        api.save(optimized, path, form=form, inline_weights=args.switch("inline-weights"))
     exported = time.perf_counter()
     if args.given("remarks"):
         remarks_output([optimized.ctx], args.text("remarks"))
     if not args.switch("quiet"):
         sys.stderr.write(_summary(model, optimized, Path(args.positional[0]), path))
-        sys.stderr.write("" if checked is None else f"{checked}\n")
+        sys.stderr.write("".join(f"{line}\n" for line in said))
     if args.switch("timing"):
         rows = [
             ("import", imported - began),
@@ -77,12 +85,25 @@ def run(args: Arguments) -> int:
     return OK
 
 
-def _check(args: Arguments, before: Model, after: Model, form: api.Form | None) -> Checked | None:
-    samples, source = args.integer("check", SAMPLES), args.text("input")
-    if samples == 0:
-        return None
-    inputs = None if source is None else load_arrays(source)
-    return api.check(before, after, samples, inputs=inputs, form=form)
+def _decide(
+    args: Arguments, model: Model, optimized: Model, target: Target, path: Path
+) -> tuple[api.Form | None, list[str]]:
+    """The form to write (None: the original), and what was timed and checked for it."""
+    wanted, inputs = args.text("form"), args.text("input")
+    given = None if inputs is None else load_arrays(inputs)
+    form: api.Form | None = "qoperator" if wanted == "qoperator" else "qdq"
+    if wanted == "auto":
+        form = cheapest_form(optimized.module, target)
+    said: list[str] = []
+    if args.switch("time"):
+        timing = timed(model, optimized, preferred=form, inputs=given)
+        form = timing.chosen
+        said.append(str(timing))
+    samples = args.integer("check", SAMPLES)
+    if samples and form is not None:
+        written = form if path.suffix == ".onnx" else None
+        said.append(str(api.check(model, optimized, samples, inputs=given, form=written)))
+    return form, said
 
 
 def _summary(before: Model, after: Model, source: Path, path: Path) -> str:

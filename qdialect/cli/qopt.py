@@ -48,10 +48,11 @@ COMMANDS = {
                 ),
                 Flag(
                     ("form",),
-                    "how an .onnx result writes quantized ops (default: qdq)",
+                    "how an .onnx result writes quantized ops (default: qdq; auto: what costs "
+                    "less)",
                     "value",
                     "FORM",
-                    choices=("qdq", "qoperator"),
+                    choices=("qdq", "qoperator", "auto"),
                 ),
                 Flag(
                     ("pass-pipeline", "p", "passes"),
@@ -79,12 +80,27 @@ COMMANDS = {
                     "N",
                 ),
                 Flag(("input", "i"), "compare on these inputs instead", "value", "X.npz"),
+                Flag(("prices",), "what ops cost here, from qopt prices", "value", "FILE.json"),
+                Flag(
+                    ("time",),
+                    "time the original and both forms in ONNX Runtime; write the fastest",
+                ),
                 Flag(("inline-weights",), "write the weights of an .mlir result into the text"),
                 Flag(("timing",), "say how long import, passes and export took"),
                 Flag(("quiet", "q"), "no summary"),
                 HELP,
             ),
             ("IN",),
+        ),
+        Command(
+            "qopt prices",
+            "Measures what ops cost in ONNX Runtime on this machine, for qopt optimize --prices.",
+            (
+                Flag(("o", "output-file"), "where to write the prices", "value", "FILE.json"),
+                Flag(("target",), "what is measured (default: onnxruntime)", "value", "NAME"),
+                Flag(("rounds",), "how often each op is timed (default: 100)", "value", "N"),
+                HELP,
+            ),
         ),
         Command(
             "qopt inspect",

@@ -14,6 +14,7 @@ from math import inf
 from typing import TYPE_CHECKING, Any, ClassVar, cast
 
 from qdialect.behaviors.shield import Hook, of_type, shielded_method
+from qdialect.errors import UsageError
 from qdialect.numerics.rounding import Rounding
 from qdialect.targets.kernels import Kernel, shown
 
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
 
     from qdialect.behaviors import Behavior
     from qdialect.qparams import QParams
+    from qdialect.targets.price_table import PriceTable
 
 RESCALE = "quant.rescale"
 _CASTS = ("quant.qcast", "quant.dcast", "quant.scast")
@@ -166,6 +168,15 @@ class Target:
     def op_price(self, op: Operation) -> float:
         """Relative cost per element of an elementwise op or cast, or of one like it."""
         return self.prices.get(op.name, 0.0 if op.name == "quant.scast" else 1.0)
+
+    def with_prices(self, prices: PriceTable) -> Target:
+        """The target with prices measured on a machine; UsageError if it takes none."""
+        raise UsageError(f"target '{self.name}' takes no price table", code="no-prices")
+
+    def form_prices(self, op: Operation) -> tuple[float, float] | None:
+        """Prices per element of an op between casts that the backend may put into one kernel,
+        and of that kernel; None where it has none, or nothing was measured."""
+        return None
 
     def should_lower(self, op: Operation) -> bool:
         """Whether a composite op is to be lowered into its components."""

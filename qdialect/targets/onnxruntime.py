@@ -2,11 +2,13 @@
 
 Integer kernels exist for the common ops; whatever lacks one is exported as
 DequantizeLinear, float op, QuantizeLinear, so nothing is illegal, but a rescale
-costs two kernels over the tensor.
+costs two kernels over the tensor.  Prices are measured (see `price_table.py`); `qopt prices`
+measures them again.
 """
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field, replace
 from math import prod
 from typing import TYPE_CHECKING, cast
 
@@ -14,69 +16,14 @@ from qdialect.behaviors.shapes import shape_of
 from qdialect.dialects.quant import quant_element
 from qdialect.targets.base import Target
 from qdialect.targets.kernels import Kernel
+from qdialect.targets.price_table import PriceTable, shipped_prices
 
 if TYPE_CHECKING:
     from xdsl.ir import Operation
 
     from qdialect.dialects.nn.base import NNOp
 
-# Measured with 1.31 on one x64 core over 73 728 elements, in units of a rescale
-# (DequantizeLinear, QuantizeLinear): 0.37 ns per element.
-
-_ON_CODES = {
-    "quant.rescale": 1.0,
-    "quant.scast": 0.0,
-    "quant.dcast": 0.5,
-    "quant.qcast": 0.5,
-    "nn.table": 1.9,
-    "nn.add": 0.4,
-    "nn.mul": 0.8,
-    "nn.sigmoid": 0.8,
-    "nn.leaky_relu": 0.8,
-    "nn.relu": 0.2,
-    "nn.clip": 0.2,
-    "nn.maximum": 0.2,
-    "nn.minimum": 0.2,
-    "nn.gather": 0.6,
-    "nn.transpose": 3.0,
-}
-"""Ops that run on codes; any other one is a rescale with the float op in the middle."""
-
 _CASTS = ("quant.rescale", "quant.scast", "quant.dcast", "quant.qcast", "nn.table")
-
-_ON_FLOATS = {
-    "nn.gather": 0.6,
-    "nn.add": 0.3,
-    "nn.sub": 0.3,
-    "nn.mul": 0.3,
-    "nn.div": 0.7,
-    "nn.relu": 0.2,
-    "nn.clip": 0.2,
-    "nn.maximum": 0.3,
-    "nn.minimum": 0.3,
-    "nn.neg": 0.4,
-    "nn.abs": 0.3,
-    "nn.exp": 0.4,
-    "nn.log": 4.2,
-    "nn.sqrt": 0.6,
-    "nn.reciprocal": 0.7,
-    "nn.erf": 1.1,
-    "nn.gelu": 1.4,
-    "nn.swish": 1.5,
-    "nn.softplus": 26.0,
-    "nn.elu": 4.4,
-    "nn.pow": 5.9,
-    "nn.floor": 0.8,
-    "nn.ceil": 0.8,
-    "nn.round": 0.6,
-    "nn.sigmoid": 0.8,  # half as much again unless it is alone between the casts
-    "nn.tanh": 0.8,
-    "nn.hard_sigmoid": 0.3,
-    "nn.hard_swish": 0.7,
-    "nn.leaky_relu": 0.5,
-    "nn.prelu": 0.5,
-}
-
 
 _ENTRIES = "u8|i8|u16|i16|i32"
 
@@ -91,7 +38,18 @@ def _summed(op: Operation) -> float:
     return weight[0] // v["groups"] * prod(weight[2:]) / prod(v["strides"])
 
 
+@dataclass(frozen=True)
 class _OnnxRuntime(Target):
+    measured: PriceTable = field(default_factory=lambda: shipped_prices("onnxruntime"))
+
+    def with_prices(self, prices: PriceTable) -> _OnnxRuntime:
+        return replace(self, measured=prices)
+
+    def form_prices(self, op: Operation) -> tuple[float, float] | None:
+        if not op.results or quant_element(op.results[0].type) is None:
+            return None
+        return self.measured.forms.get(op.name)
+
     def op_price(self, op: Operation) -> float:
         """What was measured, on codes or on floats."""
         elements = [quant_element(v.type) for v in (*op.operands, *op.results)]
@@ -99,9 +57,11 @@ class _OnnxRuntime(Target):
         # No elementwise kernel takes parameters along a dimension: casts around the float op.
         along = not all(e is None or e.qparams.is_per_tensor for e in elements)
         has_kernel = not along or op.name in _CASTS
-        if op.name in _ON_CODES and has_kernel and (on_codes or op.name not in _ON_FLOATS):
-            return _ON_CODES[op.name]
-        return _ON_FLOATS.get(op.name, 0.5) + on_codes
+        codes, floats = self.measured.codes, self.measured.floats
+        if op.name in codes and has_kernel and (on_codes or op.name not in floats):
+            return codes[op.name]
+        # Not on codes: a rescale with the float op in the middle.
+        return floats.get(op.name, 0.5) + on_codes
 
     def should_lower(self, op: Operation) -> bool:
         """There is an integer kernel for a transposed convolution in phases: it pays where

@@ -52,7 +52,7 @@ class OrtEngine:
         else:
             source, file = model.SerializeToString(), None
         try:
-            self._session: Any = ort.InferenceSession(
+            self.session: Any = ort.InferenceSession(
                 source, options, providers=["CPUExecutionProvider"]
             )
         except Exception as error:
@@ -61,8 +61,8 @@ class OrtEngine:
                 where=Where(file=file),
                 code="runtime-refuses",
             ) from None
-        self.inputs: list[str] = [entry.name for entry in self._session.get_inputs()]
-        self.outputs: list[str] = [entry.name for entry in self._session.get_outputs()]
+        self.inputs: list[str] = [entry.name for entry in self.session.get_inputs()]
+        self.outputs: list[str] = [entry.name for entry in self.session.get_outputs()]
 
     def run(self, inputs: Arrays) -> dict[str, NDArray[Any]]:
         """All outputs by name; InputError (`runtime-fails`) when the runtime fails."""
@@ -70,7 +70,7 @@ class OrtEngine:
 
         try:
             feeds = {name: np.asarray(array) for name, array in inputs.items()}
-            results = self._session.run(self.outputs, feeds)
+            results = self.session.run(self.outputs, feeds)
         except Exception as error:
             raise InputError(
                 f"ONNX Runtime cannot run the model: {_reason(error)}", code="runtime-fails"
@@ -83,6 +83,14 @@ def has_integer_kernels(file: str | PathLike[str]) -> bool:
     model = package("onnx").load(fspath(file), load_external_data=False)
     kinds = {node.op_type for node in model.graph.node}
     return any(kind.startswith("QLinear") or kind == "QGemm" for kind in kinds)
+
+
+def is_one_file(file: str | PathLike[str]) -> bool:
+    """Whether a model file holds all of its weights."""
+    onnx = package("onnx")
+    model = onnx.load(fspath(file), load_external_data=False)
+    external = onnx.TensorProto.EXTERNAL
+    return not any(tensor.data_location == external for tensor in model.graph.initializer)
 
 
 def _reason(error: Exception) -> str:

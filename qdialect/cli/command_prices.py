@@ -1,0 +1,42 @@
+"""`qopt prices`."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable
+
+from qdialect.cli.files import save_text, writable
+from qdialect.cli.flags import Arguments
+from qdialect.cli.terminal import OK, progress
+from qdialect.errors import UsageError
+from qdialect.targets.installed import get_target
+
+
+def run(args: Arguments) -> int:
+    """The command; returns the exit code."""
+    output = args.text("o")
+    if output is None:
+        raise UsageError("where to write the prices is missing: -o FILE.json")
+    path = writable(output, (".json",))
+    target = get_target(args.text("target") or "onnxruntime")
+    if target.name != "onnxruntime":
+        raise UsageError(f"there is no benchmark for target '{target.name}'", code="no-prices")
+    rounds = args.integer("rounds", 100, minimum=1)
+
+    from qdialect.backends.onnx.price_benchmark import Benchmark
+    from qdialect.context import new_context
+    from qdialect.frontends.mlir import read_module
+
+    def watch(numbers: Iterable[int]) -> Iterable[int]:
+        return progress(numbers, rounds, "measuring")
+
+    prices = Benchmark(read_module, new_context, rounds).measure(watch)
+    save_text(path, prices.to_json())
+    count = len(prices.codes) + len(prices.floats) + len(prices.forms)
+    print(
+        f"{path}: {count} prices of ONNX Runtime {prices.runtime}; "
+        f"a rescale takes {prices.unit_ns:.2g} ns per element\n"
+        f"note: use them with qopt optimize --prices={path}",
+        file=sys.stderr,
+    )
+    return OK
