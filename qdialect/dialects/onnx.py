@@ -67,6 +67,8 @@ PARAMS = "onnx.params"
 DIMS = "onnx.dims"
 #: a fully connected op whose weight the file stores as [K, N]
 STORED_TRANSPOSED = "onnx.stored_transposed"
+#: the accuracy level of a product whose weight the file stores as MatMulNBits does
+N_BITS = "onnx.n_bits"
 #: a maximum over all spatial dimensions that the file has as GlobalMaxPool
 GLOBAL_POOL = "onnx.global_pool"
 #: documentation text of a model, graph or node

@@ -92,6 +92,28 @@ def gemm(b: Builder, storage: str, turned: int = 0, real: bool = False) -> Any:
     return b.finish(None if real else storage, (3, 4))
 
 
+@pytest.mark.parametrize("real", [False, True])
+@pytest.mark.parametrize(("alpha", "folds"), [(0.5, True), (2.0, True), (0.3, False), (-1.0, False)])
+def test_gemm_with_a_factor(alpha: float, folds: bool, real: bool) -> None:
+    """alpha is in the scales of the weight where a file can hold them."""
+    model = gemm(Builder(17), "u8", real=real)
+    node = model.graph.node[0]
+    node.attribute.append(onnx.helper.make_attribute("alpha", alpha))
+    ctx, module = load(model)
+    assert ("nn.fully_connected" in ops(module)) is folds
+    engine = OrtEngine(model, optimize=False)
+    for form in ("qdq", "qoperator"):
+        again = OrtEngine(export(ctx, module, form, numerics="bounded"), optimize=False)
+        for seed in range(3):
+            feeds = random_feeds(model, seed)
+            want = engine.run(feeds)["y"]
+            got = again.run(feeds)["y"]
+            np.testing.assert_allclose(got.astype("f8"), want, atol=1e-5 if real else 0)
+            if folds:
+                ours = interpret(ctx, module, feeds)[0]
+                np.testing.assert_allclose(ours.astype("f8"), want, atol=1e-5 if real else 0)
+
+
 def gemm_turned(b: Builder, storage: str) -> Any:
     return gemm(b, storage, turned=1)
 

@@ -12,12 +12,20 @@ from qdialect.backends.onnx.accumulators import write_accumulator
 from qdialect.backends.onnx.fully_connected import fully_connected, is_transposed_weight
 from qdialect.backends.onnx.indexing import INDEXING
 from qdialect.backends.onnx.kernels import DIRECT, Version, misfused, runs_on
+from qdialect.backends.onnx.n_bits import is_packed_weight, write_n_bits
 from qdialect.backends.onnx.ordering import ORDERING
 from qdialect.backends.onnx.plain import PLAIN, Call, Writer
 from qdialect.backends.onnx.qoperator import is_absorbed, write_kernel
 from qdialect.backends.onnx.reduction import REDUCTIONS
 from qdialect.behaviors import Rule
-from qdialect.dialects.nn import DYNAMIC_CONVOLUTIONS, FullyConnectedOp, NNOp, PadOp, WindowOp
+from qdialect.dialects.nn import (
+    DYNAMIC_CONVOLUTIONS,
+    FullyConnectedOp,
+    MatMulOp,
+    NNOp,
+    PadOp,
+    WindowOp,
+)
 from qdialect.dialects.nn.behaviors import BY_NAME
 from qdialect.dialects.quant import DCastOp, RescaleOp, quant_element
 
@@ -55,7 +63,7 @@ def may_defer(exporter: Exporter, op: Operation) -> bool:
     written if one of them asks for its tensor after all."""
     if isinstance(op, RescaleOp):
         return exporter.form == "qoperator" and is_absorbed(op, exporter.runtime)
-    return isinstance(op, DCastOp) and is_transposed_weight(op)
+    return isinstance(op, DCastOp) and (is_transposed_weight(op) or is_packed_weight(op))
 
 
 def write(exporter: Exporter, op: Operation) -> None:
@@ -73,7 +81,9 @@ def _write_nn(exporter: Exporter, op: Operation) -> None:
     key = exporter.key(op)
     wanted = exporter.output_names(op, key)[0]
     if not any(elements):
-        _write_float(exporter, op, key, exporter.claim(op.results[0], wanted))
+        output = exporter.claim(op.results[0], wanted)
+        if not (isinstance(op, MatMulOp) and write_n_bits(exporter, op, key, output)):
+            _write_float(exporter, op, key, output)
         return
     direct = _is_direct(op, exporter.runtime) and not any(
         v.owner in exporter.deferred for v in op.operands

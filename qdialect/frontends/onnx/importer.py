@@ -249,7 +249,7 @@ class Importer:
 
     def run(self) -> ModuleOp:
         """The module."""
-        from qdialect.frontends.onnx.qoperator import quantized_inputs
+        from qdialect.frontends.onnx.quantized_inputs import quantized_inputs
 
         graph = self.loaded.model.graph
         arguments = [v for v in graph.input if v.name not in self.statics]

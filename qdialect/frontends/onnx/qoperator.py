@@ -29,18 +29,15 @@ from qdialect.frontends.onnx.compute import convolution_window, pool_window
 from qdialect.frontends.onnx.node import Node
 from qdialect.frontends.onnx.quantization import (
     Place,
-    dequantize_element,
     element_at,
     shape_of,
     storage_name,
     under,
 )
-from qdialect.frontends.onnx.types import value_type
+from qdialect.numerics.float_text import round_to_format
 from qdialect.qparams.encoding import QParams
 
 if TYPE_CHECKING:
-    from onnx import NodeProto
-
     from qdialect.frontends.onnx.importer import Importer
 
 Results = list[SSAValue] | None
@@ -135,6 +132,25 @@ class _Quantized:
             return None
         node.names_inputs = False
         return _Quantized(imp, node, names, elements)
+
+    def times(self, index: int, factor: float) -> _Quantized | None:
+        """The same with the numbers of an operand multiplied; None if a file could not
+        hold the scales."""
+        if factor == 1.0:
+            return self
+        qparams = self.elements[index].qparams
+        scales = [scale * factor for scale in qparams.scale_list()]
+        if not all(s > 0 and s == round_to_format(s, qparams.expressed) for s in scales):
+            return None
+        zeros = qparams.zero_point_list()
+        made = (
+            QParams.per_tensor(qparams.storage, scales[0], zeros[0], qparams.expressed)
+            if qparams.axis is None
+            else QParams.per_axis(qparams.storage, qparams.axis, scales, zeros, qparams.expressed)
+        )
+        elements = [*self.elements]
+        elements[index] = UniformType(made)
+        return _Quantized(self.imp, self.node, self.names, elements)
 
     def shape(self, index: int) -> tuple[int, ...]:
         found = shape_of(self.imp.type_of(self.names[index]))
@@ -239,11 +255,12 @@ def _with_bias(found: _Quantized, position: int) -> list[SSAValue] | None:
 
 def gemm(imp: Importer, node: Node) -> Results:
     """`QGemm` with a vector C, as `nn.fully_connected`; without a scale for the result,
-    it is a float."""
+    it is a float.  The factor alpha is in the scales of the weight, and so of C."""
     from qdialect.frontends.onnx.transposed import transposed_constant
 
     found = _Quantized.of(imp, node)
-    if found is None or node.get("transA", 0) or node.get("alpha", 1.0) != 1.0:
+    found = found and found.times(1, float(node.get("alpha", 1.0)))
+    if found is None or node.get("transA", 0):
         return None
     element = expressed_type(found.elements[0].qparams) if not node.input(7) else found.result(7, 8)
     weight = found.shape(1)
@@ -390,31 +407,6 @@ def _rescaled(found: _Quantized, element: UniformType) -> list[SSAValue]:
             value = found.imp.emit(op).results[0]
         values.append(value)
     return values
-
-
-def quantized_inputs(imp: Importer) -> dict[str, UniformType]:
-    """Integer graph inputs that only nodes read which agree on how."""
-    graph = imp.loaded.model.graph
-    found: dict[str, UniformType | None] = {}
-    inputs = {v.name: value_type(v.type) for v in graph.input if v.name not in imp.statics}
-    for proto in graph.node:
-        for position, name in enumerate(proto.input):
-            if name in inputs:
-                element = _reading(imp, proto, position, inputs[name])
-                found[name] = element if found.get(name, element) == element else None
-    return {name: element for name, element in found.items() if element is not None}
-
-
-def _reading(
-    imp: Importer, proto: NodeProto, position: int, source: Attribute
-) -> UniformType | None:
-    """The encoding a node reads its input at `position` under, if it names one."""
-    where = imp.loaded.where(proto.name)
-    node = Node(proto, 0, proto.name, where, list(proto.input), list(proto.output))
-    if node.op_type == "DequantizeLinear":
-        return dequantize_element(imp, node, source) if position == 0 else None
-    reads = (read for read in reads_of(node) if read.tensor == position)
-    return next((read_element(imp, node, read, source) for read in reads), None)
 
 
 RULES: Mapping[tuple[str, str], Rule] = {
