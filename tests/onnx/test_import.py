@@ -557,3 +557,29 @@ def test_old_opset_attributes() -> None:
     module, written = roundtrip(b.model())
     assert ops(module) == ["nn.clip", "nn.slice", "nn.pad", "nn.softmax"]
     assert written.opset_import[0].version == 11
+
+
+@pytest.mark.parametrize(
+    ("equation", "shapes", "found"),
+    [
+        ("bij,bjk->bik", [(2, 3, 4), (2, 4, 5)], ["nn.matmul"]),
+        ("bhid,bhjd->bhij", [(2, 3, 4, 5), (2, 3, 6, 5)], ["nn.transpose", "nn.matmul"]),
+        (" abk , kn -> abn", [(2, 3, 4), (4, 5)], ["nn.matmul"]),
+        ("ik,jk->ij", [(3, 4), (5, 4)], ["nn.transpose", "nn.matmul"]),
+        ("ij,jk->ki", [(3, 4), (4, 5)], ["onnx.node"]),
+        ("bij,cjk->bik", [(2, 3, 4), (2, 4, 5)], ["onnx.node"]),
+        ("ii,ij->ij", [(3, 3), (3, 4)], ["onnx.node"]),
+        ("bij,bjk->bik", [("n", 3, 4), (2, 4, 5)], ["nn.matmul"]),
+        ("bij,bjk->bik", [(2, 3, "n"), (2, "n", 5)], ["onnx.node"]),
+        ("ij,j->i", [(3, 4), (4,)], ["onnx.node"]),
+        ("...ij,...jk->...ik", [(2, 3, 4), (2, 4, 5)], ["onnx.node"]),
+        ("bij,bji", [(2, 3, 4), (2, 4, 3)], ["onnx.node"]),
+    ],
+)
+def test_einsum(equation: str, shapes: list[Any], found: list[str]) -> None:
+    b = ModelBuilder(17)
+    names = [b.input(name, shape) for name, shape in zip("xw", shapes, strict=True)]
+    b.node("Einsum", names, "y", equation=equation)
+    b.output("y", shape=None)
+    module, _ = roundtrip(b.model(), n=2)
+    assert ops(module) == found

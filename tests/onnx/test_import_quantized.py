@@ -12,7 +12,7 @@ from onnx.reference import ReferenceEvaluator
 from onnx_models import ModelBuilder, export, load, ops, roundtrip
 from xdsl.dialects.func import FuncOp
 
-from qdialect.backends.onnx import evaluate_node
+from qdialect.backends.onnx import OrtEngine, evaluate_node
 from qdialect.dialects.onnx import NodeOp
 from qdialect.dialects.quant import quant_element
 from qdialect.errors import InputError
@@ -271,3 +271,54 @@ def test_float_storage(storage: str, saturate: int) -> None:
     for session, each in ((ctx, module), again):
         got = Interpreter(session, each, functions=kept).run({"x": x})[0]
         np.testing.assert_array_equal(got, want)
+
+
+@pytest.mark.parametrize("move", ["Gather", "Transpose", "Reshape", "Gather, Transpose"])
+def test_a_constant_that_is_moved_before_it_is_dequantized(move: str) -> None:
+    """The table of an embedding: quantized above the Gather."""
+    rng = np.random.default_rng(2)
+    b = ModelBuilder(17)
+    b.const("table", rng.integers(0, 256, (10, 6)), np.uint8)
+    b.const("s", 0.02, np.float32)
+    b.const("z", 117, np.uint8)
+    b.input("x", (2, 3), np.int64)
+    b.const("shape", [5, 12], np.int64)
+    q = "table"
+    for op in move.split(", "):
+        more = {"perm": [1, 0] if "Gather" not in move else [2, 0, 1]} if op == "Transpose" else {}
+        extra = {"Gather": ["x"], "Reshape": ["shape"]}.get(op, [])
+        q = b.node(op, [q, *extra], f"{op}_q", **more)
+    b.node("DequantizeLinear", [q, "s", "z"], "d")
+    b.node("Cast", ["x"], "i", to=1)
+    b.node("ReduceSum", ["i"], "t", keepdims=0)
+    b.node("Add", ["d", "t"], "y")
+    b.output("y")
+    model = b.model()
+    ctx, module = load(model)
+    nodes = [op for op in module.walk() if op.name == "onnx.node"]
+    assert [op.properties["op_type"].data for op in nodes] == ["Cast"]
+    written = export(ctx, module)
+    feeds = {"x": rng.integers(0, 10, (2, 3))}
+    want = OrtEngine(model, optimize=False).run(feeds)["y"]
+    np.testing.assert_array_equal(OrtEngine(written, optimize=False).run(feeds)["y"], want)
+
+
+def test_a_constant_with_readers_that_disagree_stays_integers() -> None:
+    b = ModelBuilder(17)
+    b.const("table", np.arange(12).reshape(4, 3), np.uint8)
+    b.input("x", (2,), np.int64)
+    b.const("s", 0.02, np.float32)
+    b.const("t", 0.03, np.float32)
+    b.node("Gather", ["table", "x"], "g")
+    b.node("DequantizeLinear", ["g", "s"], "y0")
+    b.node("DequantizeLinear", ["g", "t"], "y1")
+    b.output("y0")
+    b.output("y1")
+    model = b.model()
+    ctx, module = load(model)
+    assert "onnx.node" in ops(module)
+    feeds = {"x": np.array([3, 1])}
+    want = OrtEngine(model, optimize=False).run(feeds)
+    got = OrtEngine(export(ctx, module), optimize=False).run(feeds)
+    for name, array in want.items():
+        np.testing.assert_array_equal(got[name], array)

@@ -93,7 +93,9 @@ def gemm(b: Builder, storage: str, turned: int = 0, real: bool = False) -> Any:
 
 
 @pytest.mark.parametrize("real", [False, True])
-@pytest.mark.parametrize(("alpha", "folds"), [(0.5, True), (2.0, True), (0.3, False), (-1.0, False)])
+@pytest.mark.parametrize(
+    ("alpha", "folds"), [(0.5, True), (2.0, True), (0.3, False), (-1.0, False)]
+)
 def test_gemm_with_a_factor(alpha: float, folds: bool, real: bool) -> None:
     """alpha is in the scales of the weight where a file can hold them."""
     model = gemm(Builder(17), "u8", real=real)

@@ -144,13 +144,19 @@ def _is_bits(value: SSAValue) -> bool:
     return isinstance(element, AnyFloat) and element.bitwidth <= 8
 
 
+_NOT_BY_THE_RUNTIME = frozenset({"DFT", "MaxUnpool", "STFT"})
+"""Ops on which ONNX Runtime misses the node tests of ONNX that the reference passes."""
+
+
 def _run_node(op: NodeOp, operands: Sequence[NDArray[Any]], store: BlobStore) -> list[NDArray[Any]]:
     model = _one_node(op, operands, store)
     feeds = {entry.name: array for entry, array in zip(model.graph.input, operands, strict=True)}
-    try:
-        return list(OrtEngine(model, optimize=False).run(feeds).values())
-    except InputError as refusal:
-        reason = refusal.message
+    reason = "ONNX Runtime computes something else"
+    if op.domain.data or op.op_type.data not in _NOT_BY_THE_RUNTIME:
+        try:
+            return list(OrtEngine(model, optimize=False).run(feeds).values())
+        except InputError as refusal:
+            reason = refusal.message
     try:
         results = package("onnx.reference").ReferenceEvaluator(model).run(None, feeds)
     except Exception as error:

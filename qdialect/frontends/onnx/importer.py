@@ -249,7 +249,7 @@ class Importer:
 
     def run(self) -> ModuleOp:
         """The module."""
-        from qdialect.frontends.onnx.quantized_inputs import quantized_inputs
+        from qdialect.frontends.onnx.quantized_inputs import quantized_constants, quantized_inputs
 
         graph = self.loaded.model.graph
         arguments = [v for v in graph.input if v.name not in self.statics]
@@ -266,6 +266,8 @@ class Importer:
                 kind = with_element(kind, quantized[info.name])
             argument = self.block.insert_arg(kind, len(self.block.args))
             self.values[info.name] = argument
+        for name, element in quantized_constants(self).items():
+            self.values[name] = self.constant(name, element)
         for tensor in graph.sparse_initializer:
             raise InputError(
                 f"initializer '{tensor.values.name}' is sparse, which is not supported",

@@ -1,4 +1,8 @@
-"""Graph inputs that are codes: all nodes that read them agree on how."""
+"""Graph inputs and constants that are codes: all nodes that read them agree on how.
+
+A node that moves elements reads codes as whoever reads its result does: the table of an
+embedding is quantized though a Gather stands before the DequantizeLinear.
+"""
 
 from __future__ import annotations
 
@@ -6,10 +10,10 @@ from typing import TYPE_CHECKING
 
 from xdsl.ir import Attribute
 
-from qdialect.dialects.quant import UniformType
+from qdialect.dialects.quant import UniformType, element_type
 from qdialect.frontends.onnx.node import Node
 from qdialect.frontends.onnx.qoperator import read_element, reads_of
-from qdialect.frontends.onnx.quantization import dequantize_element
+from qdialect.frontends.onnx.quantization import dequantize_element, storage_name
 from qdialect.frontends.onnx.types import value_type
 
 if TYPE_CHECKING:
@@ -41,3 +45,52 @@ def _reading(
         return dequantize_element(imp, node, source) if position == 0 else None
     reads = (read for read in reads_of(node) if read.tensor == position)
     return next((read_element(imp, node, read, source) for read in reads), None)
+
+
+_MOVES = frozenset(
+    {"Flatten", "Gather", "Identity", "Reshape", "Slice", "Squeeze", "Transpose", "Unsqueeze"}
+)
+
+
+def quantized_constants(imp: Importer) -> dict[str, UniformType]:
+    """Integer constants that reach a dequantize of one scale through movements only."""
+    graph = imp.loaded.model.graph
+    moved = {n.input[0] for n in graph.node if _moves(n) and n.input[0] in imp.statics}
+    if not moved:
+        return {}
+    readers: dict[str, list[tuple[NodeProto, int]]] = {}
+    for proto in graph.node:
+        for position, name in enumerate(proto.input):
+            readers.setdefault(name, []).append((proto, position))
+    found: dict[str, UniformType] = {}
+    for name in moved:
+        source = imp.type_of(name)
+        if storage_name(element_type(source)) is not None:
+            element = _read_below(imp, name, source, readers)
+            if element is not None:
+                found[name] = element
+    return found
+
+
+def _moves(proto: NodeProto) -> bool:
+    return not proto.domain and proto.op_type in _MOVES and len(proto.output) == 1
+
+
+def _read_below(
+    imp: Importer, name: str, source: Attribute, readers: dict[str, list[tuple[NodeProto, int]]]
+) -> UniformType | None:
+    """The one encoding of all that reads a tensor, itself or moved."""
+    elements: set[UniformType | None] = set()
+    seen, pending = {name}, [name]
+    while pending:
+        for proto, position in readers.get(pending.pop(), ()):
+            if _moves(proto) and position == 0:
+                if proto.output[0] not in seen:
+                    seen.add(proto.output[0])
+                    pending.append(proto.output[0])
+            else:
+                elements.add(_reading(imp, proto, position, source))
+    if len(elements) != 1:
+        return None
+    (element,) = elements
+    return element if element is not None and element.qparams.is_per_tensor else None
