@@ -204,10 +204,15 @@ def test_dynamic_quantize_matmul(dtype: Any, columns: bool, bias: bool) -> None:
     ctx, module = load(model)
     assert ops(module) == ["nn.dynamic_matmul", *(["nn.add"] if bias else [])]
     engine = OrtEngine(model, optimize=False)
+    written = export(ctx, module)
+    kinds = [node.op_type for node in written.graph.node]
+    assert kinds == ["DynamicQuantizeMatMul", *(["Add"] if bias else [])]
+    again = OrtEngine(written, optimize=False)
     for seed in range(3):
         feeds = random_feeds(model, seed)
         want = engine.run(feeds)["y"]
         np.testing.assert_allclose(interpret(ctx, module, feeds)[0], want, rtol=2e-6, atol=2e-6)
+        np.testing.assert_array_equal(again.run(feeds)["y"], want)
 
 
 def test_not_the_idiom() -> None:

@@ -13,6 +13,7 @@ from qdialect.backends.onnx.accumulators import zero_points
 from qdialect.backends.onnx.plain import Call
 from qdialect.dialects import nn
 from qdialect.dialects.nn import shape_of
+from qdialect.dialects.onnx import FUSED
 from qdialect.dialects.quant import quant_element
 
 if TYPE_CHECKING:
@@ -42,6 +43,13 @@ def write_product(exporter: Exporter, op: nn.DynamicOp) -> None:
     output = exporter.claim(op.result, exporter.output_names(op, key)[0])
     element = quant_element(op.weight.type)
     assert element is not None
+    if FUSED in op.attributes and isinstance(op, nn.DynamicMatMulOp):
+        weight = exporter.tensor(op.weight)
+        inputs = [exporter.tensor(op.input), weight, _scale(exporter, op, weight, element.qparams)]
+        zero = zero_points(exporter, op.weight, weight)
+        inputs += [zero] if zero else []
+        graph.node("DynamicQuantizeMatMul", inputs, [output], key, "com.microsoft")
+        return
     codes, scale, zero = _quantized(exporter, exporter.tensor(op.input))
     weight = exporter.tensor(op.weight)
     sums, real = graph.tensor(f"{output}_sums"), graph.tensor(f"{output}_real")

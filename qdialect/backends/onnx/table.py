@@ -9,6 +9,7 @@ from xdsl.ir import Operation
 
 from qdialect.backends.onnx import dynamic, nodes
 from qdialect.backends.onnx.accumulators import write_accumulator
+from qdialect.backends.onnx.float_results import write_to_float
 from qdialect.backends.onnx.fully_connected import fully_connected, is_transposed_weight
 from qdialect.backends.onnx.indexing import INDEXING
 from qdialect.backends.onnx.kernels import DIRECT, Version, misfused, runs_on
@@ -90,13 +91,20 @@ def _write_nn(exporter: Exporter, op: Operation) -> None:
     )
     if write_accumulator(exporter, op, key, wanted):
         return
-    if exporter.form == "qoperator" and not direct and write_kernel(exporter, op, key, wanted):
+    if exporter.form == "qoperator" and not direct and _write_codes(exporter, op, key, wanted):
         return
     if direct:
         inputs = [exporter.tensor(v) for v in op.operands]
         FLOAT[op.name](Call(exporter, op, key, inputs, exporter.claim(op.results[0], wanted)))
         return
     _write_dequantized(exporter, op, key, wanted)
+
+
+def _write_codes(exporter: Exporter, op: Operation, key: str, wanted: str) -> bool:
+    """Write the op as an integer kernel; False if there is none."""
+    if write_kernel(exporter, op, key, wanted):
+        return True
+    return write_to_float(exporter, op, key, wanted)
 
 
 def _write_dequantized(exporter: Exporter, op: Operation, key: str, wanted: str) -> None:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, cast
 
-from xdsl.dialects.builtin import f32
+from xdsl.dialects.builtin import UnitAttr, f32
 
 from qdialect.dialects import nn
+from qdialect.dialects.onnx import FUSED
 from qdialect.dialects.quant import element_type
 from qdialect.frontends.onnx.compute import Results
 from qdialect.frontends.onnx.node import Node
@@ -53,6 +54,7 @@ def matmul(imp: Importer, node: Node) -> Results:
         output="" if node.input(4) else node.output(0),
         element=f32,
     )
+    cast("Any", product.owner).attributes[FUSED] = UnitAttr()
     if not node.input(4):
         return [product]
     return [imp.build(nn.AddOp, product, imp.value(node.input(4)), output=node.output(0))]
