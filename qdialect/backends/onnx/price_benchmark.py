@@ -48,7 +48,7 @@ CALLS: Mapping[str, str] = {
 }
 """Elementwise ops, by how a copy is written."""
 
-_TRANSPOSE = "nn.transpose %x perm [0, 1, 3, 2]"
+_TRANSPOSE = "nn.transpose %x perm [0, 2, 1, 3]"
 
 ON_CODES = frozenset({*CLAMPS, *KERNELS, "nn.gather", "nn.maximum", "nn.minimum"})
 """Ops of these that are written on codes."""
@@ -63,6 +63,7 @@ _WINDOWS: Mapping[str, tuple[str, tuple[int, ...]]] = {
 """Other kernels, by how a copy is written and the shape it gives."""
 
 _SHAPE = (1, 32, SIDE, SIDE)
+_TURNED = (1, SIDE, 32, SIDE)
 
 
 @dataclass
@@ -201,9 +202,11 @@ class _Program:
         results: list[tuple[str, str]] = []
         for index in range(copies):
             scale = 0.005 + index / 2**16
-            same = self.chained and self.call in (*CALLS.values(), _TRANSPOSE)
             result = _type(self.shape, self.gives and f"{self.gives}:f32, {scale}:1")
-            result = image if same else result
+            if self.chained and self.call in CALLS.values():
+                result = image
+            elif self.call == _TRANSPOSE:  # there and back
+                result = _type(_TURNED, "u8:f32, 0.005:1") if index % 2 == 0 else image
             lines += self._copy(index, source, before, result, scale)
             results.append((f"%r{index}", result))
             if self.chained:
