@@ -13,6 +13,7 @@ from xdsl.dialects.builtin import StringAttr, TensorType, f32
 from xdsl.utils.test_value import create_ssa_value
 
 from qdialect import api
+from qdialect.backends.onnx import beside
 from qdialect.cli.calibration import calibrate, new_profile, open_data
 from qdialect.context import new_context
 from qdialect.dialects import nn
@@ -139,6 +140,19 @@ def test_slices_bound_the_memory() -> None:
     whole = RuntimeEngine(instrument(model.module, model.ctx), model.ctx)
     cut = RuntimeEngine(instrument(model.module, model.ctx), model.ctx, slice_bytes=1000)
     for (a, x), (b, y) in zip(whole.run({"x": images(1)}), cut.run({"x": images(1)}), strict=True):
+        assert a == b
+        np.testing.assert_array_equal(x, y)
+
+
+@pytest.mark.parametrize("slice_bytes", [1 << 20, 1000])
+def test_weights_beside_a_large_model(slice_bytes: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    model, inputs = network(), {"x": images(1)}
+    plan = instrument(model.module, model.ctx)
+    plain = list(RuntimeEngine(plan, model.ctx, slice_bytes).run(inputs))
+    monkeypatch.setattr(beside, "LARGE", 1)
+    monkeypatch.setattr(beside, "_SMALL", 64)
+    again = RuntimeEngine(instrument(model.module, model.ctx), model.ctx, slice_bytes)
+    for (a, x), (b, y) in zip(plain, again.run(inputs), strict=True):
         assert a == b
         np.testing.assert_array_equal(x, y)
 

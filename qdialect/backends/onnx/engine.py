@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import nullcontext
 from os import PathLike, fspath
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from xdsl.dialects.builtin import AnyFloat, DictionaryAttr
 from xdsl.ir import Operation, SSAValue
 
+from qdialect.backends.onnx.beside import loadable
 from qdialect.backends.onnx.graph import node_attribute
 from qdialect.backends.onnx.header import DEFAULT_OPSET, opset_imports, value_info
 from qdialect.dialects.onnx import DATA_TYPES, MODEL, NodeOp, is_tensor, package
@@ -44,17 +46,17 @@ class OrtEngine:
         options.graph_optimization_level = (
             levels.ORT_ENABLE_ALL if optimize else levels.ORT_DISABLE_ALL
         )
+        file = fspath(model) if isinstance(model, str | PathLike) else None
         source: Any
-        if isinstance(model, bytes):
-            source, file = model, None
-        elif isinstance(model, str | PathLike):
-            source = file = fspath(model)
+        if file is not None or isinstance(model, bytes):
+            source = nullcontext(file or model)
         else:
-            source, file = model.SerializeToString(), None
+            source = loadable(cast("ModelProto", model))
         try:
-            self.session: Any = ort.InferenceSession(
-                source, options, providers=["CPUExecutionProvider"]
-            )
+            with source as loaded:
+                self.session: Any = ort.InferenceSession(
+                    loaded, options, providers=["CPUExecutionProvider"]
+                )
         except Exception as error:
             raise InputError(
                 f"ONNX Runtime does not load the model: {_reason(error)}",
