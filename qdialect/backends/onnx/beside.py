@@ -27,7 +27,7 @@ def loadable(model: ModelProto) -> Generator[bytes | str]:
 
     The runtime has read or mapped what it needs once it has loaded the model.
     """
-    if sum(len(tensor.raw_data) for tensor in model.graph.initializer) < LARGE:
+    if sum(tensor.ByteSize() for tensor in model.graph.initializer) < LARGE:
         yield model.SerializeToString()
         return
     with TemporaryDirectory(prefix="qdialect-model-") as folder:
@@ -48,7 +48,7 @@ def _with_weights_in(model: ModelProto, folder: Path) -> ModelProto:
     )
     with (folder / _FILE).open("wb") as file:
         for tensor in model.graph.initializer:
-            if len(tensor.raw_data) < _SMALL:
+            if tensor.ByteSize() < _SMALL or not tensor.HasField("raw_data"):
                 graph.initializer.append(tensor)
             else:
                 graph.initializer.append(_written(tensor, file))
