@@ -87,8 +87,7 @@ def rescaled(
     for m, k in pairs:
         if not (MIN_SHIFT <= k <= MAX_SHIFT) or m < 0:
             raise Unlowerable("shift", f"multiplier {m} and shift {k} are out of range")
-    if rounding is not Rounding.GEMMLOWP:
-        pairs = [_normal(pair, reach) for pair in pairs]
+    pairs = [_normal(pair, reach, rounding) for pair in pairs]
     source, value, reach = _within(e, value, ends, pairs, reach)
     z_in = source.zero_point_list()[0]
     if any((reach * m >> k) + 1 > _MAX32 for m, k in pairs):
@@ -113,11 +112,12 @@ def rescaled(
     return _rescale(e, steps, (wide, 0), (result.storage, z_out), [UNIT], False)
 
 
-def _normal(pair: Pair, reach: int) -> Pair:
+def _normal(pair: Pair, reach: int, rounding: Rounding) -> Pair:
     """The same factor, with a shift that TOSA takes for numbers up to `reach`: it wants
-    |v| < 2**(k-1)."""
+    |v| < 2**(k-1).  gemmlowp rounds in another way where the shift is above 31."""
     m, k = pair
-    while reach >= 1 << (k - 1) and k < MAX_SHIFT and m < 1 << 30:
+    furthest = MAX_SHIFT if rounding is not Rounding.GEMMLOWP else max(k, 31)
+    while reach >= 1 << (k - 1) and k < furthest and m < 1 << 30:
         m, k = m * 2, k + 1
     return m, k
 
@@ -158,9 +158,17 @@ def _rescale(
     pairs: Sequence[Pair],
     double: bool,
 ) -> SSAValue:
-    """One `tosa.rescale`."""
+    """One `tosa.rescale`; between unsigned and 32 bits, which TOSA does not have, two."""
     multipliers, shifts = zip(*pairs, strict=True)
     (taken, z_in), (given, z_out) = source, result
+    if 32 in (taken.width, given.width) and not (taken.signed and given.signed):
+        unsigned, zero = result if taken.signed else source
+        between = Storage.of(f"i{unsigned.width}"), zero - (1 << (unsigned.width - 1))
+        if taken.signed:
+            value = _rescale(e, value, source, between, pairs, double)
+            return _rescale(e, value, between, result, [UNIT], False)
+        value = _rescale(e, value, source, between, [UNIT], False)
+        return _rescale(e, value, between, result, pairs, double)
     widths = max(taken.width, 8), max(given.width, 8)
     mode = RoundingMode.DOUBLE_ROUND if double else RoundingMode.SINGLE_ROUND
     return e.op(

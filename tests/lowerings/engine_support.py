@@ -1,0 +1,76 @@
+"""Programs of `nn` in the interpreter, and what engines make of their TOSA."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from qdialect.api import Model, run_passes
+from qdialect.context import new_context
+from qdialect.engines.installed import engine_named
+from qdialect.engines.program import Program
+from qdialect.frontends.mlir import read_module, verify_module
+from qdialect.interpreter import Interpreter, random_inputs
+from qdialect.transforms.pipelines import TOSA
+
+Array = NDArray[Any]
+
+ENGINES = ("tosa-reference", "mlir-runner", "iree")
+CONVERT = ",convert-nn-to-tosa"
+
+
+def model(text: str) -> Model:
+    """A verified module and its session."""
+    ctx = new_context()
+    module = read_module(text, ctx)
+    verify_module(module, ctx)
+    return Model(module, ctx)
+
+
+def prepared(text: str) -> Model:
+    """The module in the form of which every op has an exact TOSA."""
+    return run_passes(model(text), TOSA.partition(CONVERT)[0], target="tosa")
+
+
+def converted(given: Model) -> Model:
+    """The module in TOSA."""
+    return run_passes(given, "convert-nn-to-tosa,cse,dce")
+
+
+def agree(text: str, engine: str, samples: int = 2, seed: int = 0) -> int:
+    """Run `text` in the interpreter and its TOSA in `engine`, on codes of which some are
+    ends of their storage; the number of elements compared. They must all be equal."""
+    runner = engine_named(engine)
+    missing = runner.missing()
+    if missing:
+        pytest.skip(f"{engine} is not installed: {missing} (qopt engines install)")
+    given = prepared(text)
+    interpreter = Interpreter(given.ctx, given.module)
+    function = interpreter.function()
+    drawn = [random_inputs(function, seed + n, boundary=n % 2 == 1) for n in range(samples)]
+    wanted = [interpreter.run(inputs) for inputs in drawn]
+    lowered = converted(given)
+    program = Program.of(lowered.module, lowered.ctx)
+    found = runner.run(program, drawn)
+    return compare(wanted, found, text)
+
+
+def compare(wanted: Sequence[Sequence[Array]], found: Sequence[Sequence[Array]], text: str) -> int:
+    """The number of elements, which must be equal bit for bit."""
+    count = 0
+    for sample, given in zip(wanted, found, strict=True):
+        for index, (one, other) in enumerate(zip(sample, given, strict=True)):
+            mine = np.ascontiguousarray(one)
+            if mine.dtype.kind == "u":
+                mine = mine.view(other.dtype)
+            apart = np.flatnonzero(mine != other)
+            assert not apart.size, (
+                f"result #{index}: {apart.size} of {mine.size} differ, the first "
+                f"{mine.reshape(-1)[apart[0]]} here and {other.reshape(-1)[apart[0]]} there\n{text}"
+            )
+            count += mine.size
+    return count
