@@ -149,16 +149,20 @@ def _row_text(sketch: Sketch, row: int, bins: bool) -> str:
 
 
 def _octaves(codes: Any, counts: Any, sign: int) -> str:
-    """By exponent: the counts of its bins up to the last that is not empty."""
+    """By exponent: the counts of its bins up to the last that is not empty; -n for n empty
+    ones."""
     signs, exponents, steps = bin_parts(codes)
     chosen = signs == sign
     octaves: dict[int, list[str]] = {}
+    ends: dict[int, int] = {}
     for exponent, step, count in zip(
         exponents[chosen].tolist(), steps[chosen].tolist(), counts[chosen].tolist(), strict=True
     ):
         octave = octaves.setdefault(exponent, [])
-        octave += ["0"] * (step - len(octave))
+        empty_bins = step - ends.get(exponent, 0)
+        octave += [] if not empty_bins else ["0"] if empty_bins == 1 else [f"-{empty_bins}"]
         octave.append(str(count))
+        ends[exponent] = step + 1
     return ", ".join(f'"{exponent}": [{",".join(octave)}]' for exponent, octave in octaves.items())
 
 
@@ -417,11 +421,13 @@ class _Reader:
                 if exponent is None or str(exponent) != text or not -126 <= exponent <= 127:
                     self.fail(f"{place}: is not an exponent of float32")
                 counts = self.array(place, octave)
-                if len(counts) > PER_OCTAVE:
-                    self.fail(f"{place}: more than {PER_OCTAVE} bins")
-                for step, count in enumerate(counts):
-                    if self.integer(place, count):
+                step = 0
+                for count in counts:
+                    if self.integer(place, count, -PER_OCTAVE) > 0 and step < PER_OCTAVE:
                         found[bin_code(sign, exponent, step)] = count
+                    step += max(1, -count)
+                if step > PER_OCTAVE:
+                    self.fail(f"{place}: more than {PER_OCTAVE} bins")
         return found
 
 

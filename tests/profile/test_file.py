@@ -123,6 +123,11 @@ BROKEN = {
     "NaN": (lambda d: entry(d)["tensor"].update(min=float("nan")), "NaN is not a number"),
     "exponent": (lambda d: entry(d)["tensor"]["positive"].update({"x": [1]}), "not an exponent"),
     "bins": (lambda d: entry(d)["tensor"]["positive"].update({"5": [0] * 65}), "more than 64"),
+    "empty bins": (
+        lambda d: entry(d)["tensor"]["positive"].update({"5": [-64, 1]}),
+        "more than 64",
+    ),
+    "no run": (lambda d: entry(d)["tensor"]["positive"].update({"5": [-65]}), "is not a count"),
     "extremes": (lambda d: entry(d)["last"].update(samples=[[7, 8]]), "sample 7 is not of this"),
     "short": (lambda d: entry(d)["last"].update(min=[]), "last: min: [] is not a list of 1"),
     "many": (lambda d: entry(d)["last"].update(samples=[[0, 99]]), "more than 64"),
