@@ -131,8 +131,8 @@ def score(wanted: Arrays, got: Arrays) -> float:
 
 
 def steep_ends(module: ModuleOp, ctx: QContext, profile: Profile, recipe: Recipe) -> list[int]:
-    """The ops, by number, that stay float as they amplify, and whose only results are those
-    of the model, perhaps moved."""
+    """The ops, by number, that stay float as they amplify or are returned, and whose results
+    are those of the model, perhaps moved."""
     values = Values(Interpreter(ctx, module).function(), ctx, profile, recipe)
     left = select(values).left
     ops = list(values.block.ops)
@@ -146,7 +146,7 @@ def steep_ends(module: ModuleOp, ctx: QContext, profile: Profile, recipe: Recipe
             if not float_value(owner.operands[0] if owner.operands else value):
                 break
             if not behavior.commutes or len(owner.operands) > 1:
-                if owner in left and left[owner].code == "amplifies":
+                if owner in left and left[owner].code in ("amplifies", "returned"):
                     found.add(numbers[owner])
                 break
             owner = owner.operands[0].owner

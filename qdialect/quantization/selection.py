@@ -12,6 +12,7 @@ values, and none of these holds:
 | `amplifies` | one step of an operand may be more than `max_steps` steps of the result |
 | `float-operand` | an operand comes from a float op, and no contraction needs it in integers |
 | `float-result` | every user is a float op, which amplifies or saves no conversion |
+| `returned` | it is a function (softmax, sigmoid) of which the model returns floats |
 | `moves-floats` | it moves or picks elements, between float ops only |
 | `grid` | no qparams fit: the reason tells |
 | `target` | the target does not run it on such types |
@@ -41,6 +42,7 @@ from qdialect.dialects.quant import DCastOp, QCastOp
 from qdialect.profile.ranges import Range
 from qdialect.quantization.values import Values, float_value, is_constant, real_array, users
 from qdialect.rewrite import Refusal
+from qdialect.targets.base import Interface
 
 _STEEP = ("amplifies", "float-result")
 
@@ -49,8 +51,10 @@ class _Below(Flag):
     """What uses a value, seen through ops that move or pick elements."""
 
     NOTHING = 0
-    #: an op in integers, or the end of the function
+    #: an op in integers
     WANTED = auto()
+    #: the end of the function
+    RETURNED = auto()
     #: a contraction in integers
     CONTRACTED = auto()
     #: a float op that is one for the sake of accuracy
@@ -121,6 +125,8 @@ class Selection:
             elif behavior is not None:
                 found |= _WANTED if behavior.accumulator is None else _CONTRACTED
             elif isinstance(user, ReturnOp):
+                found |= _Below.RETURNED
+            elif user in self.left and self.left[user].code == "returned":
                 found |= _WANTED
             elif user in self.left and self.left[user].code in _STEEP:
                 found |= _STEEP_USER
@@ -139,6 +145,8 @@ class Selection:
             below |= self._below[result]
         if below & (_WANTED | _CONTRACTED):
             return None
+        if _Below.RETURNED in below:
+            return self._returned(self.ops[op])
         if _STEEP_USER in below:
             return Refusal("float-result", "what it feeds stays float for the sake of accuracy")
         above = [operand for operand in op.operands if float_value(operand)]
@@ -146,6 +154,15 @@ class Selection:
         if not shared and _elements(op.results) < _elements(above):
             return None
         return Refusal("float-result", "all users are float ops")
+
+    def _returned(self, behavior: Behavior) -> Refusal | None:
+        """Codes of a function that squeezes its operand are coarse where it is flat, and
+        nobody computes with them."""
+        computes = behavior.pointwise is not None or behavior.transcendental is not None
+        codes = self.values.ctx.target.interface is Interface.INTEGER
+        if codes or not computes or behavior.affine is not None or behavior.is_tied:
+            return None
+        return Refusal("returned", "the model returns its floats, and nothing takes codes of it")
 
     def _drop_islands(self) -> None:
         """Movement and picking that is not beside an op that computes on codes."""

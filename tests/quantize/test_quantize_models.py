@@ -247,3 +247,21 @@ def test_a_batch_norm_is_in_the_weights(tmp_path: Path) -> None:
         model, data, recipe=Recipe(keep_float=frozenset({"conv"})), engine="numpy"
     ).coverage
     assert [(left.key, left.code) for left in asked.left][:1] == [("conv", "kept")]
+
+
+@pytest.mark.parametrize(("target", "float_ops"), [("onnxruntime", 1), ("integer", 0)])
+def test_a_last_function_is_coarse_in_codes(tmp_path: Path, target: str, float_ops: int) -> None:
+    path, data = tmp_path / "net.mlir", tmp_path / "data.npz"
+    text = NORMALIZED.replace("func.return %1", "func.return %2")
+    path.write_text(
+        text.replace(
+            "  func.return",
+            '  %2 = nn.sigmoid %1 {nn.key = "last"}\n'
+            "       : (tensor<2x3x4x4xf32>) -> tensor<2x3x4x4xf32>\n  func.return",
+        )
+    )
+    np.savez(data, x=np.random.default_rng(5).normal(size=(12, 2, 4, 4)).astype("f4"))
+    recipe = Recipe(activations="i8", max_steps=1e4)
+    result = qd.quantize(qd.load(path), data, recipe=recipe, engine="numpy", target=target)
+    left = [(left.key, left.code) for left in result.coverage.left]
+    assert left == [("last", "returned")] * float_ops
