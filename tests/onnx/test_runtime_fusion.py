@@ -9,6 +9,7 @@ from qdialect.backends.onnx import OrtEngine, export_model
 from qdialect.backends.onnx.kernels import KERNELS
 from qdialect.context import new_context
 from qdialect.frontends.mlir import read_module
+from qdialect.interpreter import Interpreter
 
 TENSOR, AXIS = "<u8:f32, 0.05:100>", "<u8:f32:1, {0.05:100, 0.02:7, 0.04:128}>"
 WEIGHT = "tensor<3x3x1x1x!quant.uniform<i8:f32, 0.1>>"
@@ -70,3 +71,33 @@ def test_scales_per_channel_are_not_fused_away(name: str, takes: str, gives: str
     (fused,) = OrtEngine(model, optimize=True).run(inputs).values()
     assert np.abs(plain - fused).max() <= 0.0501  # a step: the runtime's own rounding
     assert np.abs(plain).max() > 0
+
+
+def test_rescales_of_a_concat_are_its_quantization() -> None:
+    """ONNX Runtime makes one kernel of dequantize, concat, quantize; a rescale of each operand
+    would stay two."""
+    a, b, c = (f"!quant.uniform<u8:f32, {s}>" for s in ("0.05:100", "0.02:7", "0.04:60"))
+    text = f"""
+func.func @main(%x: tensor<1x3xf32>) -> tensor<1x9xf32> {{
+  %0 = quant.qcast %x : tensor<1x3xf32> to tensor<1x3x{a}>
+  %1 = quant.qcast %x : tensor<1x3xf32> to tensor<1x3x{b}>
+  %2 = quant.qcast %x : tensor<1x3xf32> to tensor<1x3x{c}>
+  %3 = quant.rescale %0 : tensor<1x3x{a}> to tensor<1x3x{c}>
+  %4 = quant.rescale %1 : tensor<1x3x{b}> to tensor<1x3x{c}>
+  %5 = nn.concat %3, %4, %2 axis 1 : (tensor<1x3x{c}>, tensor<1x3x{c}>, tensor<1x3x{c}>) -> tensor<1x9x{c}>
+  %6 = quant.dcast %5 : tensor<1x9x{c}> to tensor<1x9xf32>
+  func.return %6 : tensor<1x9xf32>
+}}"""  # noqa: E501
+    ctx = new_context()
+    module = read_module(text, ctx)
+    model = export_model(module, ctx)
+    kinds = [node.op_type for node in model.graph.node]
+    assert kinds.count("QuantizeLinear") == 4 and kinds.count("Concat") == 1
+    engines = [OrtEngine(model, optimize=optimize) for optimize in (False, True)]
+    for seed in range(20):
+        x = np.random.default_rng(seed).normal(size=(1, 3), scale=4).astype(np.float32)
+        (exact,) = Interpreter(ctx, module).run([x])
+        (plain,) = engines[0].run({"arg0": x}).values()
+        (fused,) = engines[1].run({"arg0": x}).values()
+        np.testing.assert_array_equal(plain, exact)
+        assert np.abs(fused - exact).max() <= 0.0401

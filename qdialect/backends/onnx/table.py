@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, cast
 
-from xdsl.ir import Operation
+from xdsl.ir import Operation, SSAValue
 
 from qdialect.backends.onnx import dynamic, nodes
 from qdialect.backends.onnx.accumulators import write_accumulator
@@ -63,7 +63,7 @@ def may_defer(exporter: Exporter, op: Operation) -> bool:
     """Whether the readers of `op` have a form of their own for it, so that it is only
     written if one of them asks for its tensor after all."""
     if isinstance(op, RescaleOp):
-        return exporter.form == "qoperator" and is_absorbed(op, exporter.runtime)
+        return is_absorbed(op, exporter.runtime)
     return isinstance(op, DCastOp) and (is_transposed_weight(op) or is_packed_weight(op))
 
 
@@ -128,11 +128,18 @@ def _write_float(exporter: Exporter, op: Operation, key: str, output: str) -> No
         fully_connected(exporter, op, key, output)
         return
     mistaken = misfused(op)
+    # Numbers are concatenated as they are: the quantization of the result rescales them.
+    values = [_rescaled_from(exporter, v) or v for v in op.operands]
     inputs = [
-        exporter.unfused(v) if i in mistaken else exporter.floats(v)
-        for i, v in enumerate(op.operands)
+        exporter.unfused(v) if i in mistaken else exporter.floats(v) for i, v in enumerate(values)
     ]
     FLOAT[op.name](Call(exporter, op, key, inputs, output))
+
+
+def _rescaled_from(exporter: Exporter, value: SSAValue) -> SSAValue | None:
+    """What a deferred rescale takes."""
+    op = value.owner
+    return op.input if isinstance(op, RescaleOp) and op in exporter.deferred else None
 
 
 def _is_direct(op: Operation, runtime: Version) -> bool:
