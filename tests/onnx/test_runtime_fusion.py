@@ -76,7 +76,7 @@ def test_scales_per_channel_are_not_fused_away(name: str, takes: str, gives: str
 def test_rescales_of_a_concat_are_its_quantization() -> None:
     """ONNX Runtime makes one kernel of dequantize, concat, quantize; a rescale of each operand
     would stay two."""
-    a, b, c = (f"!quant.uniform<u8:f32, {s}>" for s in ("0.05:100", "0.02:7", "0.04:60"))
+    a, b, c = (f"!quant.uniform<u8:f32, {s}>" for s in ("0.0531:100", "0.0213:7", "0.0409:60"))
     text = f"""
 func.func @main(%x: tensor<1x3xf32>) -> tensor<1x9xf32> {{
   %0 = quant.qcast %x : tensor<1x3xf32> to tensor<1x3x{a}>
@@ -100,4 +100,4 @@ func.func @main(%x: tensor<1x3xf32>) -> tensor<1x9xf32> {{
         (plain,) = engines[0].run({"arg0": x}).values()
         (fused,) = engines[1].run({"arg0": x}).values()
         np.testing.assert_array_equal(plain, exact)
-        assert np.abs(fused - exact).max() <= 0.0401
+        assert np.abs(fused - exact).max() <= 0.041
