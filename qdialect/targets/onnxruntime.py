@@ -84,6 +84,8 @@ TARGET = _OnnxRuntime(
             "merge-shuffles",
             "reencode-storage{activations=u8 weights=i8}",
             "fold-rescale",
+            # Scales and shifts of float ops that stay; weights stay codes.
+            "fold-constants{dequantize=true most=4096}",
         ),
     },
 )

@@ -53,6 +53,7 @@ def _entries() -> tuple[PassEntry, ...]:
                 *_RULES,
                 ("max_growth", "float", "4.0", "largest growth in elements of a folded constant"),
                 ("dequantize", "bool", "false", "also fold dequantize of constants"),
+                ("most", "int", "0", "elements that a dequantized constant may have; 0: any"),
             ),
         ),
         PassEntry(

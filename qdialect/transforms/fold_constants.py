@@ -7,7 +7,8 @@
     f(dequantize(constant), ..)      -> dequantize(constant)  so a weight behind reshape and
                                         transpose ends as a plain quantized constant
     rescale, quantize, storage cast of a constant             -> constant
-    dequantize(constant)             -> float constant        only with `dequantize`
+    dequantize(constant)             -> float constant        only with `dequantize`, of up to
+                                        `most` elements (0: any)
 
 A folded constant takes the location and the key of the op whose value it is, so that
 profiles match however early or late folding happens. Constants are values: the old one
@@ -313,6 +314,16 @@ class DequantizeOfConstant(_CastRule):
 
     name = "dequantize-of-constant"
 
+    def __init__(self, session: QContext, most: int) -> None:
+        super().__init__(session)
+        self.most = most
+
+    def check(self, match: Operation) -> Contract | Refusal:
+        elements = prod(shape_of(match.operands[0]))
+        if 0 < self.most < elements:
+            return Refusal("size", f"{elements} elements would be floats, the cap is {self.most}")
+        return super().check(match)
+
     def roots(self) -> Iterable[str]:
         return (DCastOp.name,)
 
@@ -328,6 +339,7 @@ class FoldConstants(RulePass):
 
     max_growth: float = 4.0
     dequantize: bool = False
+    most: int = 0
 
     def rules(self, session: QContext) -> Sequence[Rule[Any]]:
         return (
@@ -337,5 +349,5 @@ class FoldConstants(RulePass):
             RescaleOfConstant(session),
             QuantizeOfConstant(session),
             StorageCastOfConstant(session),
-            *((DequantizeOfConstant(session),) if self.dequantize else ()),
+            *((DequantizeOfConstant(session, self.most),) if self.dequantize else ()),
         )
