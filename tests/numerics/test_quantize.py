@@ -82,7 +82,7 @@ def test_rescaled_constants(a: QParams, b: QParams, rounding: Rounding) -> None:
     result = rescale_codes(codes, a, b, rounding)
     assert result.dtype == storage_dtype(b)
     for row in range(2):
-        pair = [
+        source, target = (
             Affine(
                 q.scale_list()[row % q.count],
                 q.zero_point_list()[row % q.count],
@@ -90,8 +90,10 @@ def test_rescaled_constants(a: QParams, b: QParams, rounding: Rounding) -> None:
                 q.storage.max,
             )
             for q in (a, b)
+        )
+        assert result[row].tolist() == [
+            rescaled(int(v), source, target, rounding) for v in codes[row]
         ]
-        assert result[row].tolist() == [rescaled(int(v), *pair, rounding) for v in codes[row]]
 
 
 def test_blocks_are_spread_over_their_elements() -> None:

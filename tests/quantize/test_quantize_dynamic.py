@@ -1,5 +1,7 @@
 """A model that quantizes as it runs, with data: static, on the weights that it has."""
 
+# pyright: basic
+
 from __future__ import annotations
 
 from pathlib import Path
