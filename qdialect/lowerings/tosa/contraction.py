@@ -17,21 +17,13 @@ from xdsl.ir import Operation, SSAValue
 from qdialect.analysis.codes import qparams_of
 from qdialect.behaviors.shapes import shape_of
 from qdialect.dialects.nn.base import NNOp
+from qdialect.lowerings.emitter import element_of
 from qdialect.lowerings.errors import Unlowerable
-from qdialect.lowerings.tosa.emitter import Emitter, element_of, longs
-from qdialect.lowerings.tosa.held import Held, channels_last, plain
+from qdialect.lowerings.held import Held, channels_last, plain
+from qdialect.lowerings.operands import exact_result
+from qdialect.lowerings.tosa.emitter import Emitter, longs
 from qdialect.lowerings.tosa.rescale import signed
-
-
-def exact_result(op: Operation) -> None:
-    """Refuse an op that rounds its sums itself."""
-    result = qparams_of(op.results[0])
-    if result is None:
-        raise Unlowerable("float", "it computes floats", "quantize it (qopt quantize)")
-    if result.storage.spelling != "i32" or any(result.zero_point_list()):
-        raise Unlowerable(
-            "requantizes", "it rounds its result to other integers", "run split-rescale"
-        )
+from qdialect.lowerings.windows import Geometry, fitted
 
 
 def codes(e: Emitter, x: Held, role: str) -> tuple[Held, int]:
@@ -83,52 +75,6 @@ def lower_convolution(e: Emitter, op: Operation, operands: Sequence[Held]) -> He
     else:
         out = _in_groups(e, value, w, bias, (x_zero, w_zero), geometry, groups)
     return e.held(out, order, qparams_of(op.results[0]), result)
-
-
-class Geometry:
-    """Where windows are: pads as (before, after) per dimension, strides, dilations, how much
-    of the input's end no window reads, and the extents of the result."""
-
-    def __init__(
-        self,
-        pads: Sequence[tuple[int, int]],
-        strides: Sequence[int],
-        dilations: Sequence[int],
-        crops: Sequence[int],
-        result: Sequence[int],
-    ) -> None:
-        self.pads = tuple(pads)
-        self.strides = tuple(strides)
-        self.dilations = tuple(dilations)
-        self.crops = tuple(crops)
-        self.result = tuple(result)
-
-
-def fitted(
-    size: Sequence[int],
-    kernel: Sequence[int],
-    strides: Sequence[int],
-    pads: Sequence[int],
-    dilations: Sequence[int],
-    result: Sequence[int] | None = None,
-) -> Geometry:
-    """The same windows so that they fit evenly; `result` gives the number of windows where
-    the pads do not."""
-    rank = len(size)
-    both: list[tuple[int, int]] = []
-    crops: list[int] = []
-    counts: list[int] = []
-    for d in range(rank):
-        before, after = pads[d], pads[d + rank]
-        reach = (kernel[d] - 1) * dilations[d] + 1
-        count = (size[d] + before + after - reach) // strides[d] + 1
-        count = count if result is None else result[d]
-        read = (count - 1) * strides[d] + reach
-        after = read - before - size[d]
-        both.append((before, max(after, 0)))
-        crops.append(max(-after, 0))
-        counts.append(count)
-    return Geometry(both, strides, dilations, crops, counts)
 
 
 def cropped(e: Emitter, value: SSAValue, crops: Sequence[int]) -> SSAValue:

@@ -18,9 +18,10 @@ from qdialect.analysis.codes import qparams_of, rounding_of
 from qdialect.analysis.ranges import ranges
 from qdialect.behaviors.shapes import shape_of
 from qdialect.lowerings.errors import Unlowerable
-from qdialect.lowerings.tosa.elementwise import common_order, narrowed, ranked
+from qdialect.lowerings.held import Held
+from qdialect.lowerings.operands import common_order
+from qdialect.lowerings.tosa.elementwise import narrowed, ranked
 from qdialect.lowerings.tosa.emitter import Emitter
-from qdialect.lowerings.tosa.held import Held
 from qdialect.lowerings.tosa.rescale import clamped, widened
 from qdialect.numerics.rounding import Rounding
 

@@ -12,23 +12,14 @@ from xdsl.ir import Operation, SSAValue
 from qdialect.analysis.codes import qparams_of
 from qdialect.behaviors.shapes import shape_of
 from qdialect.dialects.tosa.base import PROPAGATE
+from qdialect.lowerings.emitter import integers
 from qdialect.lowerings.errors import Unlowerable
-from qdialect.lowerings.tosa.contraction import exact_result
-from qdialect.lowerings.tosa.emitter import Emitter, integers
-from qdialect.lowerings.tosa.held import Held, Order, plain
+from qdialect.lowerings.held import Held, plain
+from qdialect.lowerings.operands import clamp_bounds, common_order, exact_result
+from qdialect.lowerings.tosa.emitter import Emitter
 from qdialect.lowerings.tosa.rescale import UNIT, clamped, rescaled, signed, widened
-from qdialect.numerics.requantize import affines, represents
 from qdialect.numerics.rounding import Rounding
 from qdialect.qparams import QParams
-
-
-def common_order(operands: Sequence[Held], rank: int) -> Order:
-    """The order most of the data is held in."""
-    sizes: dict[Order, int] = {}
-    for x in operands:
-        if x.rank == rank and not x.is_constant:
-            sizes[x.order] = sizes.get(x.order, 0) + int(np.prod(x.shape))
-    return max(sizes, key=lambda o: sizes[o]) if sizes else plain(rank)
 
 
 def ranked(e: Emitter, x: Held, rank: int) -> Held:
@@ -88,26 +79,7 @@ def narrowed(e: Emitter, steps: SSAValue, result: QParams) -> SSAValue:
 def clamp(e: Emitter, op: Operation, operands: Sequence[Held]) -> Held:
     """`nn.relu` and `nn.clip` of codes: their bounds are codes too, or never act."""
     (x,) = operands
-    params, behavior = x.params, e.session.behaviors.get(op)
-    if params is None:
-        raise Unlowerable("float", "it computes floats", "quantize it (qopt quantize)")
-    assert behavior is not None and behavior.clamp is not None
-    pairs = affines(params)
-    if len(pairs) > 1:
-        raise Unlowerable("axis", "its parameters vary along a dimension")
-    (a,) = pairs
-    bounds: list[int] = []
-    for bound, idle in zip(behavior.clamp(op), (a.low, a.high), strict=True):
-        if not np.isfinite(bound):
-            bounds.append(idle)
-        elif represents(a, bound):
-            bounds.append(round(bound / a.scale) + a.zero)
-        else:
-            code = np.clip(np.round(bound / a.scale) + a.zero, a.low, a.high)
-            if code not in (a.low, a.high):
-                raise Unlowerable("level", f"no code stands for the bound {bound:g}")
-            bounds.append(int(code))
-    low, high = (min(max(b, a.low), a.high) for b in bounds)
+    params, (low, high) = clamp_bounds(e, op, x)
     x = signed(e, x)
     assert x.params is not None
     shift = x.params.zero_point_list()[0] - params.zero_point_list()[0]

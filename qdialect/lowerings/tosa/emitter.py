@@ -1,9 +1,9 @@
-"""Building TOSA operations: constants, types, layouts, and what ops carry along."""
+"""Building TOSA operations."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, cast
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from xdsl.dialects.builtin import (
@@ -15,50 +15,25 @@ from xdsl.dialects.builtin import (
     IntAttr,
     IntegerAttr,
     IntegerType,
-    StringAttr,
     TensorType,
-    f64,
-    i1,
     i32,
     i64,
 )
 from xdsl.ir import Attribute, Operation, SSAValue
 
-from qdialect.behaviors.shapes import tensor_type
-from qdialect.context import QContext
 from qdialect.dialects import tosa
-from qdialect.dialects.nn import keys_of, shape_of
-from qdialect.dialects.nn.constants import payload
-from qdialect.dialects.quant import quant_element
-from qdialect.lowerings.errors import Unlowerable
-from qdialect.lowerings.tosa.held import Held, Order, between, plain, reordered
-from qdialect.qparams import QParams
+from qdialect.dialects.nn import shape_of
+from qdialect.lowerings.emitter import INTEGERS, BaseEmitter, element_of, integers
+from qdialect.lowerings.held import reordered
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
+    from qdialect.dialects.nn.constants import Payload
 
-_INTEGERS = {8: np.int8, 16: np.int16, 32: np.int32, 64: np.int64, 1: np.bool_}
 _DEFINITIONS: Mapping[str, type[Operation]] = {op.name: op for op in tosa.TOSA.operations}
 
-Lowering = Callable[["Emitter", Operation, Sequence[Held]], "Held | Sequence[Held]"]
 
-
-def integers(width: int) -> IntegerType:
-    return IntegerType(width)
-
-
-class Emitter:
-    """Collects the operations of one block; constants are made once and stand first."""
-
-    def __init__(self, session: QContext) -> None:
-        self.session = session
-        self.constants: list[Operation] = []
-        self.operations: list[Operation] = []
-        self._made: dict[object, SSAValue] = {}
-        self._moved: dict[tuple[SSAValue, Order], SSAValue] = {}
-        self.source: Operation | None = None
-
-    # -- operations ---------------------------------------------------------------
+class Emitter(BaseEmitter):
+    """Collects TOSA operations."""
 
     def op(
         self,
@@ -69,55 +44,20 @@ class Emitter:
         **properties: Attribute,
     ) -> SSAValue:
         """`tosa.<name>` with one tensor result."""
-        definition = _DEFINITIONS[f"tosa.{name}"]
-        made = definition.create(
+        made = _DEFINITIONS[f"tosa.{name}"].create(
             operands=operands,
             result_types=[TensorType(element, list(shape))],
             properties=properties,
-            attributes=self._key(),
         )
-        if self.source is not None:
-            made.location = self.source.location
-        self.operations.append(made)
+        self.append(made)
         return made.results[0]
 
-    def _key(self) -> dict[str, Attribute]:
-        keys = () if self.source is None else keys_of(self.source)
-        return {"key": StringAttr(keys[0])} if keys else {}
-
-    def mark(self, held: Held) -> None:
-        """State on the op that makes `held` what its integers mean: `scale`, `zero_point`
-        and, of parameters along a dimension, the `axis` as it is held."""
-        params, value = held.params, held.value
-        if params is None or value is None or not isinstance(value.owner, Operation):
-            return
-        attributes = value.owner.attributes
-        if params.layout.value == "block" or "scale" in attributes:
-            return
-        attributes["scale"] = DenseArrayBase.from_list(f64, params.scale_list())
-        attributes["zero_point"] = DenseArrayBase.from_list(i64, params.zero_point_list())
-        if params.axis is not None:
-            attributes["axis"] = IntegerAttr(held.place(params.axis), i64)
-
-    # -- constants ------------------------------------------------------------------
-
-    def const(self, array: NDArray[Any], element: Attribute) -> SSAValue:
-        """A constant tensor; equal ones are one."""
-        array = np.ascontiguousarray(array)
-        key = ("const", array.shape, str(element), array.dtype.str, array.tobytes())
-        if len(key[4]) > 1 << 12:
-            key = (*key[:4], self.session.blobs.add(array, _store_name(array)))
-        if key not in self._made:
-            kind: TensorType[Any] = TensorType(element, list(array.shape))
-            values = payload(array, kind, self.session.blobs)
-            made = tosa.ConstOp.create(result_types=[kind], properties={"values": values})
-            self.constants.append(made)
-            self._made[key] = made.results[0]
-        return self._made[key]
+    def constant_op(self, values: Payload, kind: TensorType[Any]) -> Operation:
+        return tosa.ConstOp.create(result_types=[kind], properties={"values": values})
 
     def scalar(self, number: int, width: int) -> SSAValue:
         """A tensor of one integer."""
-        return self.const(np.array([number], _INTEGERS[width]), integers(width))
+        return self.const(np.array([number], INTEGERS[width]), integers(width))
 
     def shape(self, extents: Sequence[int]) -> SSAValue:
         """A constant shape."""
@@ -134,110 +74,19 @@ class Emitter:
             self._made[key] = made.results[0]
         return self._made[key]
 
-    # -- layouts ----------------------------------------------------------------------
-
-    def given(self, held: Held, order: Order | None = None) -> SSAValue:
-        """The value of `held` with its dimensions in `order` (default: those of `nn`)."""
-        wanted = plain(held.rank) if order is None else order
-        if held.array is not None:
-            return self.const(held.array.transpose(wanted), storage_of(held))
-        assert held.value is not None
-        if wanted == held.order:
-            return held.value
-        known = self._moved.get((held.value, wanted))
-        if known is None:
-            perms = between(held.order, wanted)
-            known = self.transposed(held.value, perms)
-            self._moved[held.value, wanted] = known
-            # The way back is the value itself.
-            self._moved[known, held.order] = held.value
-        return known
-
-    def transposed(self, value: SSAValue, perms: Sequence[int]) -> SSAValue:
-        """Dimension d of the result is dimension perms[d] of `value`."""
-        shape = shape_of(value)
-        element = element_of(value)
-        if _only_ones_move(shape, perms):
-            return self.reshaped(value, reordered(shape, perms))
+    def permuted(self, value: SSAValue, perms: Sequence[int]) -> SSAValue:
         return self.op(
             "transpose",
             [value],
-            reordered(shape, perms),
-            element,
+            reordered(shape_of(value), perms),
+            element_of(value),
             perms=DenseArrayBase.from_list(i32, list(perms)),
         )
 
     def reshaped(self, value: SSAValue, shape: Sequence[int]) -> SSAValue:
-        """The elements of `value`, in row-major order, with another shape."""
         if tuple(shape) == shape_of(value):
             return value
         return self.op("reshape", [value, self.shape(shape)], shape, element_of(value))
-
-    def held(
-        self, value: SSAValue, order: Order, params: QParams | None, shape: Sequence[int]
-    ) -> Held:
-        """`value` as what a lowering gives."""
-        made = Held(tuple(shape), order, params, value)
-        self.mark(made)
-        return made
-
-
-def element_of(value: SSAValue) -> Attribute:
-    return tensor_type(value).element_type
-
-
-def storage_of(held: Held) -> Attribute:
-    """The element type that holds the codes of `held` in TOSA: signless integers, of at
-    least 8 bits."""
-    if held.params is not None:
-        return integers(max(held.params.storage.width, 8))
-    assert held.array is not None
-    return element_named(held.array.dtype)
-
-
-def element_named(dtype: np.dtype[Any]) -> Attribute:
-    """The element type of an array that is not quantized."""
-    from xdsl.dialects.builtin import Float16Type, Float32Type
-
-    if dtype == np.float32:
-        return Float32Type()
-    if dtype == np.float16:
-        return Float16Type()
-    if dtype.kind in "iu" and dtype.itemsize * 8 in _INTEGERS:
-        return integers(dtype.itemsize * 8)
-    if dtype == np.bool_:
-        return i1
-    raise Unlowerable("type", f"TOSA has no constants of {dtype}")
-
-
-def _store_name(array: NDArray[Any]) -> str:
-    kind = array.dtype
-    return "i1" if kind == np.bool_ else f"{'f' if kind.kind == 'f' else 'i'}{kind.itemsize * 8}"
-
-
-def _only_ones_move(shape: Sequence[int], perms: Sequence[int]) -> bool:
-    """Whether the dimensions of more than one element keep their order."""
-    kept = [p for p in perms if shape[p] != 1]
-    return kept == sorted(kept)
-
-
-def type_of(kind: Attribute, where: str) -> TensorType[Any]:
-    """The TOSA type of a value of `nn`: storage in place of quantized elements."""
-    element = quant_element(kind)
-    if not isinstance(kind, TensorType):
-        raise Unlowerable("type", f"{where} is no ranked tensor")
-    if any(extent < 0 for extent in kind.get_shape()):
-        raise Unlowerable(
-            "dynamic-shape",
-            f"{where} has a dimension that is not known",
-            "give the model static shapes",
-        )
-    if element is None:
-        return cast("TensorType[Any]", kind)
-    storage = element.qparams.storage
-    if storage.is_float or storage.quantile is not None:
-        raise Unlowerable("storage", f"{where} is stored as {storage}")
-    return TensorType(integers(max(storage.width, 8)), list(kind.get_shape()))
 
 
 def flag(value: bool) -> BoolAttr:

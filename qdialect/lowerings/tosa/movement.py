@@ -12,11 +12,12 @@ from xdsl.ir import Operation, SSAValue
 from qdialect.analysis.codes import qparams_of
 from qdialect.behaviors.shapes import shape_of
 from qdialect.dialects.nn.base import NNOp
+from qdialect.lowerings.emitter import element_of, storage_of
 from qdialect.lowerings.errors import Unlowerable
+from qdialect.lowerings.held import Held, plain, reordered
+from qdialect.lowerings.operands import common_order, fill_code
 from qdialect.lowerings.tosa.contraction import joined, sliced
-from qdialect.lowerings.tosa.elementwise import common_order
-from qdialect.lowerings.tosa.emitter import Emitter, element_of, storage_of
-from qdialect.lowerings.tosa.held import Held, plain, reordered
+from qdialect.lowerings.tosa.emitter import Emitter
 
 
 def reshape(e: Emitter, op: Operation, operands: Sequence[Held]) -> Held:
@@ -56,7 +57,7 @@ def pad(e: Emitter, op: Operation, operands: Sequence[Held]) -> Held:
         raise Unlowerable("mode", f"TOSA pads with one value, not by {v['mode']}")
     value = e.given(x, x.order)
     padding = [p for d in x.order for p in (v["low"][d], v["high"][d])]
-    fill = _fill(x, v["value"])
+    fill = fill_code(x, v["value"])
     kind = storage_of(x)
     const = e.const(np.array([fill], _dtype(x)), kind)
     out = e.op(
@@ -68,21 +69,6 @@ def pad(e: Emitter, op: Operation, operands: Sequence[Held]) -> Held:
 def _dtype(x: Held) -> str:
     width = 8 if x.params is None else max(x.params.storage.width, 8)
     return f"i{width // 8}"
-
-
-def _fill(x: Held, value: float) -> int:
-    """The bits of the code of `value`."""
-    from qdialect.numerics.requantize import affines, represents
-
-    if x.params is None:
-        raise Unlowerable("float", "it pads floats", "quantize it (qopt quantize)")
-    pairs = affines(x.params)
-    if len(pairs) > 1 or not represents(pairs[0], value):
-        raise Unlowerable("value", f"no code stands for the padding {value:g}")
-    (a,) = pairs
-    code = round(value / a.scale) + a.zero
-    width = max(x.params.storage.width, 8)
-    return code - (1 << width) if code >= 1 << (width - 1) else code
 
 
 def slices(e: Emitter, op: Operation, operands: Sequence[Held]) -> Held:

@@ -14,19 +14,19 @@ from qdialect.behaviors.shapes import shape_of
 from qdialect.dialects.nn.base import NNOp
 from qdialect.dialects.nn.behaviors_sums import window_counts
 from qdialect.dialects.tosa.base import PROPAGATE
+from qdialect.lowerings.emitter import element_of
 from qdialect.lowerings.errors import Unlowerable
+from qdialect.lowerings.held import Held, Order, channels_last
+from qdialect.lowerings.operands import exact_result
 from qdialect.lowerings.tosa.contraction import (
-    Geometry,
     codes,
     cropped,
-    exact_result,
-    fitted,
     window_op,
 )
 from qdialect.lowerings.tosa.elementwise import restored
-from qdialect.lowerings.tosa.emitter import Emitter, axis, element_of, longs
-from qdialect.lowerings.tosa.held import Held, Order, channels_last
+from qdialect.lowerings.tosa.emitter import Emitter, axis, longs
 from qdialect.lowerings.tosa.rescale import signed, widened
+from qdialect.lowerings.windows import Geometry, fitted
 
 
 def max_pool(e: Emitter, op: Operation, operands: Sequence[Held]) -> Held:

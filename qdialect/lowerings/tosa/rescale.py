@@ -25,9 +25,10 @@ from xdsl.ir import Operation, SSAValue
 from qdialect.analysis.ranges import ranges
 from qdialect.behaviors.shapes import shape_of
 from qdialect.dialects.quant import RescaleOp
+from qdialect.lowerings.emitter import integers
 from qdialect.lowerings.errors import Unlowerable
-from qdialect.lowerings.tosa.emitter import Emitter, flag, integers
-from qdialect.lowerings.tosa.held import Held, Order, plain
+from qdialect.lowerings.held import Held, Order, plain
+from qdialect.lowerings.tosa.emitter import Emitter, flag
 from qdialect.numerics.fixed_point import MAX_SHIFT, MIN_SHIFT
 from qdialect.numerics.rounding import Rounding
 from qdialect.qparams import QParams, Storage

@@ -8,8 +8,9 @@ from functools import cache
 from xdsl.ir import Operation
 
 from qdialect.dialects.nn.views import normalize_axes
+from qdialect.lowerings.emitter import Lowering
 from qdialect.lowerings.tosa import contraction, division, elementwise, movement, pooling
-from qdialect.lowerings.tosa.emitter import Lowering
+from qdialect.lowerings.tosa.emitter import Emitter
 from qdialect.lowerings.tosa.rescale import lower_rescale
 
 
@@ -25,7 +26,7 @@ def _axes(op: Operation, rank: int) -> Sequence[int]:
 
 
 @cache
-def lowerings() -> Mapping[str, Lowering]:
+def lowerings() -> Mapping[str, Lowering[Emitter]]:
     """The lowering of every op that TOSA can express, by name."""
     return {
         "quant.rescale": lower_rescale,

@@ -1,4 +1,4 @@
-"""A value of `nn` as TOSA holds it: stored integers, dimensions in any order.
+"""A value of `nn` as a lowering holds it: stored integers, dimensions in any order.
 
 TOSA's windows want channels last, ONNX and `nn` have them second. Transposes between the two
 are never written where they would cancel: a value says in which order it is held, and ops

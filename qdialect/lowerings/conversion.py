@@ -1,0 +1,156 @@
+"""Turning functions over `nn` and `quant` into another dialect, op by op.
+
+Every value becomes its stored integers; every op operations that compute the same integers.
+Nothing is rounded, moved or approximated here, and whatever has no exact counterpart is
+refused, with the op and the nearest form that has one, before anything is changed. So the
+interpreter's result on the module before is what every engine must give on the module after.
+
+Operations carry, as attributes that any reader keeps or drops, `key`, `scale`, `zero_point`
+and `axis`: what their integers mean.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Generic, NoReturn
+
+from xdsl.dialects.builtin import FunctionType, ModuleOp
+from xdsl.dialects.func import FuncOp, ReturnOp
+from xdsl.ir import Attribute, Block, Operation, SSAValue
+
+from qdialect.analysis.codes import qparams_of
+from qdialect.behaviors.shapes import shape_of
+from qdialect.context import QContext
+from qdialect.dialects.nn import ConstantOp, constant_array
+from qdialect.dialects.verifier import op_where
+from qdialect.errors import UnsupportedError
+from qdialect.lowerings.emitter import E, Lowering, type_of
+from qdialect.lowerings.errors import Unlowerable
+from qdialect.lowerings.held import Held, plain
+
+
+@dataclass(frozen=True)
+class Dialect(Generic[E]):
+    """What is lowered to: its name for people and in codes, how its operations are made, and
+    the lowering of every op that it can express."""
+
+    name: str
+    code: str
+    emitter: Callable[[QContext], E]
+    lowerings: Mapping[str, Lowering[E]]
+    kept: Sequence[str] = field(default=())
+    """Prefixes of ops that stay as they are."""
+
+
+def convert_module(session: QContext, module: ModuleOp, to: Dialect[E]) -> None:
+    """All functions of `module` in another dialect; UnsupportedError, and nothing done, at
+    the first op it cannot express."""
+    functions = [f for f in module.ops if isinstance(f, FuncOp)]
+    bodies = [_Function(session, function, to) for function in functions]
+    for body in bodies:
+        body.convert()
+    # All could be converted: only now is anything changed.
+    for body in bodies:
+        body.commit()
+
+
+class _Function(Generic[E]):
+    """One function, converted beside the one that stands there."""
+
+    def __init__(self, session: QContext, function: FuncOp, to: Dialect[E]) -> None:
+        self.session = session
+        self.function = function
+        self.to = to
+        self.block = Block()
+        self.results: list[Attribute] = []
+
+    def convert(self) -> None:
+        """Build the new block; UnsupportedError at the first op that cannot be expressed."""
+        regions = self.function.body.blocks
+        if len(regions) != 1:
+            self._refuse(self.function, Unlowerable("control-flow", "it has branches"))
+        old = regions[0]
+        kinds = [self._typed(self.function, a.type, f"argument {a.index}") for a in old.args]
+        self.block = Block(arg_types=kinds)
+        emitter, known = self.to.emitter(self.session), dict[SSAValue, Held]()
+        for before, after in zip(old.args, self.block.args, strict=True):
+            shape = shape_of(before)
+            known[before] = Held(shape, plain(len(shape)), qparams_of(before), after)
+            after.name_hint = before.name_hint
+        last: list[SSAValue] = []
+        for op in old.ops:
+            emitter.source = op
+            if isinstance(op, ReturnOp):
+                last = [emitter.given(known[value]) for value in op.operands]
+                continue
+            held = self._lowered(emitter, op, [known[value] for value in op.operands])
+            known.update(zip(op.results, held, strict=True))
+        self.results = [value.type for value in last]
+        self.block.add_ops([*emitter.constants, *emitter.operations, ReturnOp(*last)])
+
+    def _lowered(self, e: E, op: Operation, operands: Sequence[Held]) -> Sequence[Held]:
+        if isinstance(op, ConstantOp):
+            array = constant_array(op, self.session.blobs)
+            return [Held(array.shape, plain(array.ndim), qparams_of(op.result), None, array)]
+        if op.name.startswith(tuple(self.to.kept)):
+            return self._kept(e, op, operands)
+        lowering = self.to.lowerings.get(op.name)
+        try:
+            if lowering is None:
+                raise Unlowerable(
+                    "unknown-op", f"{self.to.name} has nothing for '{op.name}'", _hint(op)
+                )
+            for result in op.results:
+                type_of(result.type, "its result")
+            made = lowering(e, op, operands)
+        except Unlowerable as error:
+            self._refuse(op, error)
+        return [made] if isinstance(made, Held) else list(made)
+
+    def _kept(self, e: E, op: Operation, operands: Sequence[Held]) -> Sequence[Held]:
+        """An op of a dialect that stays, on the same values."""
+        values = [e.given(x) for x in operands]
+        copy = op.clone(dict(zip(op.operands, values, strict=True)))
+        e.append(copy)
+        return [Held(shape_of(new), plain(len(shape_of(new))), None, new) for new in copy.results]
+
+    def _typed(self, op: Operation, kind: Attribute, what: str) -> Attribute:
+        try:
+            return type_of(kind, what)
+        except Unlowerable as error:
+            self._refuse(op, error)
+
+    def _refuse(self, op: Operation, error: Unlowerable) -> NoReturn:
+        raise refusal(op, error, self.to.name, self.to.code)
+
+    def commit(self) -> None:
+        """Put the new block in place of the old one."""
+        body = self.function.body
+        old = body.blocks[0]
+        for op in reversed(list(old.ops)):
+            op.detach()
+            op.erase(safe_erase=False)
+        body.erase_block(old, safe_erase=False)
+        body.add_block(self.block)
+        kind = FunctionType.from_lists(list(self.block.arg_types), self.results)
+        self.function.properties["function_type"] = kind
+
+
+def refusal(op: Operation, error: Unlowerable, name: str, code: str) -> UnsupportedError:
+    """What a user is told."""
+    notes = (f"nearest form: {error.instead}",) if error.instead else ()
+    return UnsupportedError(
+        f"'{op.name}' cannot become {name}: {error.reason}",
+        where=op_where(op),
+        code=f"{code}-{error.code}",
+        notes=notes,
+    )
+
+
+def _hint(op: Operation) -> str:
+    if op.name in ("quant.qcast", "quant.dcast"):
+        return "integers at the interface (fold-interface), no float ops inside"
+    if op.name.startswith("nn."):
+        return "integer ops (form-tables, lower-composites)"
+    return ""

@@ -1,0 +1,74 @@
+"""What lowerings ask of operands and results before they write anything."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from xdsl.ir import Operation
+
+from qdialect.analysis.codes import qparams_of
+from qdialect.lowerings.emitter import BaseEmitter
+from qdialect.lowerings.errors import Unlowerable
+from qdialect.lowerings.held import Held, Order, plain
+from qdialect.numerics.requantize import affines, represents
+from qdialect.qparams import QParams
+
+
+def exact_result(op: Operation) -> None:
+    """Refuse an op that rounds its sums itself."""
+    result = qparams_of(op.results[0])
+    if result is None:
+        raise Unlowerable("float", "it computes floats", "quantize it (qopt quantize)")
+    if result.storage.spelling != "i32" or any(result.zero_point_list()):
+        raise Unlowerable(
+            "requantizes", "it rounds its result to other integers", "run split-rescale"
+        )
+
+
+def common_order(operands: Sequence[Held], rank: int) -> Order:
+    """The order most of the data is held in."""
+    sizes: dict[Order, int] = {}
+    for x in operands:
+        if x.rank == rank and not x.is_constant:
+            sizes[x.order] = sizes.get(x.order, 0) + int(np.prod(x.shape))
+    return max(sizes, key=lambda o: sizes[o]) if sizes else plain(rank)
+
+
+def clamp_bounds(e: BaseEmitter, op: Operation, x: Held) -> tuple[QParams, tuple[int, int]]:
+    """The codes between which `nn.relu` and `nn.clip` keep: their bounds are codes too, or
+    never act."""
+    params, behavior = x.params, e.session.behaviors.get(op)
+    if params is None:
+        raise Unlowerable("float", "it computes floats", "quantize it (qopt quantize)")
+    assert behavior is not None and behavior.clamp is not None
+    pairs = affines(params)
+    if len(pairs) > 1:
+        raise Unlowerable("axis", "its parameters vary along a dimension")
+    (a,) = pairs
+    bounds: list[int] = []
+    for bound, idle in zip(behavior.clamp(op), (a.low, a.high), strict=True):
+        if not np.isfinite(bound):
+            bounds.append(idle)
+        elif represents(a, bound):
+            bounds.append(round(bound / a.scale) + a.zero)
+        else:
+            code = np.clip(np.round(bound / a.scale) + a.zero, a.low, a.high)
+            if code not in (a.low, a.high):
+                raise Unlowerable("level", f"no code stands for the bound {bound:g}")
+            bounds.append(int(code))
+    low, high = (min(max(b, a.low), a.high) for b in bounds)
+    return params, (low, high)
+
+
+def fill_code(x: Held, value: float) -> int:
+    """The bits of the code of `value`."""
+    if x.params is None:
+        raise Unlowerable("float", "it pads floats", "quantize it (qopt quantize)")
+    pairs = affines(x.params)
+    if len(pairs) > 1 or not represents(pairs[0], value):
+        raise Unlowerable("value", f"no code stands for the padding {value:g}")
+    (a,) = pairs
+    code = round(value / a.scale) + a.zero
+    width = max(x.params.storage.width, 8)
+    return code - (1 << width) if code >= 1 << (width - 1) else code

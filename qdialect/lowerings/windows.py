@@ -1,0 +1,51 @@
+"""Where the windows of convolutions and pools are."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+
+class Geometry:
+    """Where windows are: pads as (before, after) per dimension, strides, dilations, how much
+    of the input's end no window reads, and the extents of the result."""
+
+    def __init__(
+        self,
+        pads: Sequence[tuple[int, int]],
+        strides: Sequence[int],
+        dilations: Sequence[int],
+        crops: Sequence[int],
+        result: Sequence[int],
+    ) -> None:
+        self.pads = tuple(pads)
+        self.strides = tuple(strides)
+        self.dilations = tuple(dilations)
+        self.crops = tuple(crops)
+        self.result = tuple(result)
+
+
+def fitted(
+    size: Sequence[int],
+    kernel: Sequence[int],
+    strides: Sequence[int],
+    pads: Sequence[int],
+    dilations: Sequence[int],
+    result: Sequence[int] | None = None,
+) -> Geometry:
+    """The same windows so that they fit evenly; `result` gives the number of windows where
+    the pads do not."""
+    rank = len(size)
+    both: list[tuple[int, int]] = []
+    crops: list[int] = []
+    counts: list[int] = []
+    for d in range(rank):
+        before, after = pads[d], pads[d + rank]
+        reach = (kernel[d] - 1) * dilations[d] + 1
+        count = (size[d] + before + after - reach) // strides[d] + 1
+        count = count if result is None else result[d]
+        read = (count - 1) * strides[d] + reach
+        after = read - before - size[d]
+        both.append((before, max(after, 0)))
+        crops.append(max(-after, 0))
+        counts.append(count)
+    return Geometry(both, strides, dilations, crops, counts)
