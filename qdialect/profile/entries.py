@@ -21,7 +21,9 @@ def tensor_range(entry: Entry, choice: RangeChoice, by_channel: bool = False) ->
     """The range of a value; with `by_channel` the largest of its channels'."""
     if by_channel:
         return max_of_channels(channel_ranges(entry, choice))
-    return choose_range(distribution(entry.tensor), choice, entry.samples)
+    if choice not in entry.chosen:
+        entry.chosen[choice] = choose_range(distribution(entry.tensor), choice, entry.samples)
+    return entry.chosen[choice]
 
 
 def channel_ranges(entry: Entry, choice: RangeChoice) -> list[Range]:

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from qdialect.errors import InputError
 from qdialect.profile.derived import Derived, with_derived
 from qdialect.profile.sketch import Sketch
+
+if TYPE_CHECKING:
+    from qdialect.profile.ranges import Range, RangeChoice
 
 SCHEMA = 2
 LAST_SAMPLES = 64
@@ -32,12 +35,16 @@ class Settings:
 @dataclass(frozen=True)
 class Entry:
     """Statistics of one value: of the tensor, of its channels, and the extremes of its
-    last samples by sample index, which are `rounded`."""
+    last samples by sample index, which are `rounded`.  `chosen` are ranges that were chosen
+    from them, which is not done twice."""
 
     tensor: Sketch
     channels: Sketch | None = None
     samples: Mapping[int, tuple[float, float]] = field(
         default_factory=dict[int, tuple[float, float]]
+    )
+    chosen: dict[RangeChoice, Range] = field(
+        default_factory=dict["RangeChoice", "Range"], init=False, repr=False, compare=False
     )
 
     def merge(self, other: Entry, key: str) -> Entry:

@@ -11,16 +11,18 @@ of one sample is no better than that: it is a class that is certain anyway.  For
 reason what a steep last op (a softmax, a sigmoid) is applied to counts as much as what it
 makes of it.
 
-The plainest way is the safe one: another is taken if it is better by more than `DOUBT`
-standard errors of the gain over the samples, the best of those.  Biases are corrected in all
-of them; the one taken is tried without that too.
+One thing after another is chosen: ranges of values, ranges of weights, whether biases are
+corrected.  The plainest way is the safe one: another is taken if it is better by more than
+`DOUBT` standard errors of the gain over the samples, the best of those.  A way that is worse
+by as much after `FEW` samples is not tried on the others.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from statistics import fmean, stdev
 from typing import TYPE_CHECKING, Any
 
 from xdsl.dialects.builtin import FunctionType, ModuleOp
@@ -38,6 +40,7 @@ from qdialect.quantization.values import Values, float_value
 
 ENOUGH = 60.0
 DOUBT = 2.0
+FEW = 4
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -55,16 +58,18 @@ class Trial:
     sqnr: float
 
 
-def candidates(recipe: Recipe) -> list[Recipe]:
-    """The ways to try, the plainest first; everything else is as asked for."""
-    whole = replace(recipe, calibration="minmax", weight_ranges="minmax")
+def stages(recipe: Recipe) -> list[list[Mapping[str, Any]]]:
+    """What is tried in the place of the plainest, one thing after another; everything else is
+    as asked for."""
+    biases: list[Mapping[str, Any]] = [{"correct_bias": False}] if recipe.correct_bias else []
     return [
-        whole,
-        replace(whole, weight_ranges="mse"),
-        replace(whole, calibration="percentile", percentile=99.999),
-        replace(whole, calibration="percentile", percentile=99.99),
-        replace(whole, calibration="mse"),
-        replace(whole, calibration="mse", weight_ranges="mse"),
+        [
+            {"calibration": "percentile", "percentile": 99.999},
+            {"calibration": "percentile", "percentile": 99.99},
+            {"calibration": "mse"},
+        ],
+        [{"weight_ranges": "mse"}],
+        biases,
     ]
 
 
@@ -78,46 +83,62 @@ def best_recipe(
     correct: Correct | None = None,
     watch: Callable[[Iterable[int]], Iterable[int]] = lambda numbers: numbers,
 ) -> list[Trial]:
-    """The candidates: the one to take, then the others by what they gave."""
+    """The recipes tried: the one to take, then the others by what they gave."""
     places = steep_ends(module, ctx, profile, recipe)
     plain = module.clone()
     _return_operands(_at(plain, places, ctx), ctx)
     run = open_run(plain)
     wanted = [run(sample) for sample in samples]
 
-    def tried(choice: Recipe) -> list[float]:
+    def scores(choice: Recipe) -> Iterator[float]:
         clone, session = module.clone(), ctx.clone()
         ends = _at(clone, places, ctx)
         apply_profile(clone, session, profile, choice, correct=correct)
         _return_operands(ends, ctx)
         quantized = open_run(clone)
-        return [score(a, quantized(s)) for a, s in zip(wanted, samples, strict=True)]
+        return (score(a, quantized(s)) for a, s in zip(wanted, samples, strict=True))
 
-    choices = candidates(recipe)
-    each = [tried(choices[number]) for number in watch(range(len(choices)))]
-    trials = [_trial(choice, found) for choice, found in zip(choices, each, strict=True)]
-    better = [trial for trial, found in zip(trials, each, strict=True) if surely(each[0], found)]
-    taken = max(better, key=lambda trial: trial.sqnr, default=trials[0])
-    if correct is not None and recipe.correct_bias:
-        other = replace(taken.recipe, correct_bias=False)
-        trials.append(_trial(other, tried(other)))
-        if trials[-1].sqnr > taken.sqnr:
-            taken = trials[-1]
+    recipe = replace(recipe, calibration="minmax", weight_ranges="minmax")
+    recipe = replace(recipe, correct_bias=recipe.correct_bias and correct is not None)
+    each = stages(recipe)
+    numbers = iter(watch(range(1 + sum(len(stage) for stage in each))))
+    next(numbers)
+    best = list(scores(recipe))
+    taken = Trial(recipe, fmean(best))
+    trials = [taken]
+    for stage in each:
+        base, before = best, taken
+        for way in stage:
+            next(numbers)
+            choice = replace(before.recipe, **way)
+            found = _while_hopeful(base, scores(choice))
+            gains = _gains(base, found)
+            trials.append(Trial(choice, before.sqnr + fmean(gains)))
+            if surely(gains) and trials[-1].sqnr > taken.sqnr:
+                best, taken = found, trials[-1]
+    next(numbers, None)
     return [taken, *sorted((t for t in trials if t is not taken), key=lambda t: -t.sqnr)]
 
 
-def _trial(recipe: Recipe, found: Sequence[float]) -> Trial:
-    return Trial(recipe, sum(found) / len(found))
+def _while_hopeful(base: Sequence[float], scores: Iterable[float]) -> list[float]:
+    """The scores, or the first of them if these are surely below."""
+    found: list[float] = []
+    for one in scores:
+        found.append(one)
+        if len(found) >= FEW and surely([-gain for gain in _gains(base, found)]):
+            break
+    return found
 
 
-def surely(plain: Sequence[float], other: Sequence[float]) -> bool:
-    """Whether the second is above the first by more than the samples leave in doubt."""
-    gains = [b - a for a, b in zip(plain, other, strict=True)]
-    count, mean = len(gains), sum(gains) / len(gains)
-    if count < 2:
+def _gains(base: Sequence[float], found: Sequence[float]) -> list[float]:
+    return [b - a for a, b in zip(base, found, strict=False)]
+
+
+def surely(gains: Sequence[float]) -> bool:
+    """Whether gains are above zero by more than the samples leave in doubt."""
+    if len(gains) < 2:
         return False
-    error = math.sqrt(sum((gain - mean) ** 2 for gain in gains) / (count - 1) / count)
-    return mean > DOUBT * error and mean > 0
+    return fmean(gains) > max(DOUBT * stdev(gains) / math.sqrt(len(gains)), 0.0)
 
 
 def score(wanted: Arrays, got: Arrays) -> float:

@@ -59,7 +59,7 @@ def rank(
     for number in watch(range(len(chosen))):
         op = chosen[number]
         clone = module.clone()
-        values = Values(Interpreter(ctx, clone).function(), ctx, profile, recipe, whole.values)
+        values = Values(Interpreter(ctx, clone).function(), ctx, profile, recipe)
         twin = list(values.block.ops)[places[op]]
         alone = Selection(values)
         alone.ops[twin] = whole.ops[op]

@@ -24,7 +24,7 @@ from qdialect.interpreter import argument_names
 from qdialect.profile.entries import tensor_range
 from qdialect.profile.instrument import INPUT_PREFIX, is_float
 from qdialect.profile.ranges import Range, max_of_channels
-from qdialect.profile.record import Entry, Profile
+from qdialect.profile.record import Profile
 from qdialect.qparams import QParams
 from qdialect.qparams.encoding import Layout
 from qdialect.quantization.recipe import Recipe
@@ -96,14 +96,9 @@ class Values:
     ctx: QContext
     profile: Profile
     recipe: Recipe
-    #: the same of a clone, whose ranges have been chosen already
-    like: Values | None = None
     _ranges: dict[SSAValue, Range | None] = field(default_factory=dict[SSAValue, "Range | None"])
-    _chosen: dict[str, Range] = field(default_factory=dict[str, Range])
 
     def __post_init__(self) -> None:
-        if self.like is not None:
-            self._chosen = self.like._chosen
         block = self.block
         self._arguments: Mapping[SSAValue, str] = dict(
             zip(block.args, argument_names(self.function), strict=True)
@@ -140,11 +135,8 @@ class Values:
 
     def chosen(self, key: str, expressed: str) -> Range:
         """The range of an entry of the profile."""
-        if key not in self._chosen:
-            scheme = self.recipe.activation_scheme(expressed)
-            entry: Entry = self.profile.entries[key]
-            self._chosen[key] = tensor_range(entry, self.recipe.choice(scheme))
-        return self._chosen[key]
+        scheme = self.recipe.activation_scheme(expressed)
+        return tensor_range(self.profile.entries[key], self.recipe.choice(scheme))
 
     def entry(self, keys: Iterable[str]) -> str | None:
         """The first of some keys that has an entry, itself or as one of many values."""

@@ -5,7 +5,8 @@ the other operand.  Scales are chosen for each channel by least squared error,
 
     min over s of sum (w - s clamp(round(w / s)))^2
 
-among scales from the one that just holds the largest weight down to a third of it.
+among scales from the one that just holds the largest weight down to a third of it: some far
+apart, then those beside the best.
 
 A bias is i32 on the scale s_x s_w, and nothing may overflow on the way: for every channel
 
@@ -32,7 +33,7 @@ if TYPE_CHECKING:
     Array = NDArray[np.float64]
 
 _LIMIT = 2.0**31 - 1
-_SHRINK = np.linspace(1.0, 1 / 3, 41)
+_SHRINK_STEP, _COARSE, _COARSE_STEPS = 1 / 60, 4, 11
 _TRIES = 40
 _BIAS_BITS = 24
 
@@ -71,15 +72,25 @@ def symmetric_scales(rows: Array, storage: Storage, search: bool) -> Array:
     if not search or not rows.size:
         return whole
     single = rows.astype(np.float32)
-    best, least = whole.copy(), np.full(len(rows), np.inf)
-    low = np.float32(-positive)
-    for factor in _SHRINK:
-        scale = np.maximum(whole * factor, np.finfo(np.float32).tiny).astype(np.float32)[:, None]
-        codes = np.clip(np.rint(single / scale), low, np.float32(positive))
-        error = np.square(codes * scale - single).sum(axis=1, dtype=np.float64)
+    best, least = np.ones(len(rows)), np.full(len(rows), np.inf)
+
+    def tried(factors: Array) -> None:
+        scale = np.maximum(whole * factors, np.finfo(np.float32).tiny).astype(np.float32)[:, None]
+        codes = np.rint(single / scale)
+        np.minimum(np.maximum(codes, np.float32(-positive), out=codes), positive, out=codes)
+        codes *= scale
+        codes -= single
+        error = np.einsum("ij,ij->i", codes, codes, dtype=np.float64)
         better = error < least
-        best[better], least[better] = whole[better] * factor, error[better]
-    return best
+        best[better], least[better] = factors[better], error[better]
+
+    for step in range(_COARSE_STEPS):
+        tried(np.full(len(rows), 1 - step * _COARSE * _SHRINK_STEP))
+    near = best.copy()
+    for step in range(1, _COARSE):
+        for side in (step, -step):
+            tried(np.clip(near + side * _SHRINK_STEP, 1 / 3, 1.0))
+    return whole * best
 
 
 def weight_scales(
