@@ -33,7 +33,9 @@ if TYPE_CHECKING:
 
 _SMALL = 1 << 15
 """Values of fewer elements wait, as bin codes, to be counted with those of other samples."""
-_WAITING = 1 << 22
+_TINY = 1 << 11
+"""Values of fewer elements are looked at together."""
+_WAITING = 1 << 23
 """How many bin codes may wait."""
 _PENDING = 16
 
@@ -87,6 +89,8 @@ class Collector:
         self._values: dict[tuple[str, ...], _Value] = {}
         self._samples: list[int] = []
         self._waiting = 0
+        # Memory that is used again and again is not asked for, page by page, anew.
+        self._codes: NDArray[np.uint16] | None = None
 
     def add(self, index: int, observations: Iterable[Observation]) -> None:
         """Sample number `index` of the whole data set: every key once.
@@ -129,32 +133,57 @@ class Collector:
 
     def _wait(self, index: int, small: list[tuple[tuple[str, ...], NDArray[np.float32]]]) -> None:
         """Extremes of small values at once, their counts later."""
-        flat = np.concatenate([vector for _, vector in small])
-        ends = np.cumsum([len(vector) for _, vector in small])
+        tiny: list[tuple[tuple[str, ...], NDArray[np.float32]]] = []
+        for keys, vector in small:
+            if len(vector) < _TINY:
+                tiny.append((keys, vector))
+            else:
+                low, high = vector.min(), vector.max()
+                self._keep(index, keys, vector, self._coded(vector), float(low), float(high))
+        if not tiny:
+            return
+        flat = np.concatenate([vector for _, vector in tiny])
+        ends = np.cumsum([len(vector) for _, vector in tiny])
         starts = np.concatenate(([0], ends[:-1]))
         lows, highs = np.minimum.reduceat(flat, starts), np.maximum.reduceat(flat, starts)
-        codes = np.empty(len(flat), np.uint16)
-        np.right_shift(flat.view(np.uint32), CODE_SHIFT, out=codes, casting="unsafe")
-        plain = (lows > -HUGE) & (highs < HUGE)
-        ranges = zip(starts.tolist(), ends.tolist(), strict=True)
-        extremes = zip(
-            (lows + np.float32(0)).tolist(), (highs + np.float32(0)).tolist(), strict=True
-        )
-        for (keys, vector), (start, end), is_plain, (low, high) in zip(
-            small, ranges, plain.tolist(), extremes, strict=True
+        codes = self._coded(flat)
+        for (keys, vector), start, end, low, high in zip(
+            tiny, starts.tolist(), ends.tolist(), lows.tolist(), highs.tolist(), strict=True
         ):
-            value = self._value(keys)
-            if is_plain:
-                value.codes.append(codes[start:end])
-                value.low, value.high = min(value.low, low), max(value.high, high)
-                value.extremes[index] = low, high
-            else:
-                _note(value, index, *value.tally.add(vector))
-        self._waiting += len(flat)
-        if self._waiting >= _WAITING:
+            self._keep(index, keys, vector, codes[start:end], low, high)
+
+    def _coded(self, values: NDArray[np.float32]) -> NDArray[np.uint16]:
+        """The bin codes of values, in memory that stays theirs until codes are counted."""
+        if self._codes is None:
+            self._codes = np.empty(_WAITING, np.uint16)
+        if self._waiting + len(values) > len(self._codes):
             for value in self._values.values():
                 value.count()
             self._waiting = 0
+        codes = self._codes[self._waiting : self._waiting + len(values)]
+        if len(codes) < len(values):
+            codes = np.empty(len(values), np.uint16)
+        self._waiting += len(codes)
+        np.right_shift(values.view(np.uint32), CODE_SHIFT, out=codes, casting="unsafe")
+        return codes
+
+    def _keep(
+        self,
+        index: int,
+        keys: tuple[str, ...],
+        vector: NDArray[np.float32],
+        codes: NDArray[np.uint16],
+        low: float,
+        high: float,
+    ) -> None:
+        """One small value of a sample: its extremes, and its codes for later."""
+        value = self._value(keys)
+        if low > -HUGE and high < HUGE:
+            value.codes.append(codes)
+            value.low, value.high = min(value.low, low), max(value.high, high)
+            value.extremes[index] = low + 0.0, high + 0.0
+        else:
+            _note(value, index, *value.tally.add(vector))
 
     def _value(self, keys: tuple[str, ...]) -> _Value:
         found = self._values.get(keys)

@@ -23,8 +23,9 @@ from qdialect.profile.sketch import (
     SIGN,
     ZERO,
     Sketch,
-    bin_parts,
+    edges,
     folded,
+    merged,
     rounded,
 )
 
@@ -92,8 +93,8 @@ def derive(rule: Derived, sources: Sequence[Entry]) -> Entry:
 def clamped(sketch: Sketch, low: float, high: float) -> Sketch:
     """The statistics of the values clamped to [low, high]; see `can_clamp`."""
     rows, codes = sketch.codes // CODES, sketch.codes % CODES
-    signs, exponents, steps = bin_parts(codes)
-    near = np.where(codes == ZERO, 0.0, signs * np.ldexp(1.0 + steps / PER_OCTAVE, exponents))
+    signs, inner, _ = edges(sketch.codes, sketch.tops)
+    near = np.where(codes == ZERO, 0.0, signs * inner)
     zeros = np.zeros(sketch.rows, np.int64)
     minimum = np.clip(sketch.minimum, low, high, dtype=np.float32)
     maximum = np.clip(sketch.maximum, low, high, dtype=np.float32)
@@ -110,7 +111,8 @@ def clamped(sketch: Sketch, low: float, high: float) -> Sketch:
         infinite.append(zeros)
         code = _code_of(bound)
         # What shares its bin with the bound stays there.
-        codes = np.where(beyond & (codes != code), code, codes)
+        shared = codes == merged(rows * CODES + code, sketch.tops) % CODES
+        codes = np.where(beyond & ~shared, code, codes)
         huge = np.bincount(rows[beyond & (np.abs(near) >= HUGE)], minlength=sketch.rows) > 0
         clipped = huge | (side > 0)
         minimum[clipped] = np.minimum(minimum[clipped], np.float32(bound))
@@ -122,7 +124,7 @@ def clamped(sketch: Sketch, low: float, high: float) -> Sketch:
     unique, where = np.unique(every, return_inverse=True)
     counts = np.zeros(len(unique), np.int64)
     np.add.at(counts, where, np.concatenate([part[1] for part in parts]))
-    unique, counts = folded(unique.astype(np.int64), counts, sketch.rows)
+    unique, counts, tops = folded(unique.astype(np.int64), counts, sketch.tops)
     return Sketch(
         sketch.count,
         sketch.nan,
@@ -132,6 +134,7 @@ def clamped(sketch: Sketch, low: float, high: float) -> Sketch:
         maximum + np.float32(0),
         unique,
         counts,
+        tops,
     )
 
 

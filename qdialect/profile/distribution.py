@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from qdialect.profile.sketch import HUGE, PER_OCTAVE, ZERO, Sketch, bin_parts
+from qdialect.profile.sketch import HUGE, PER_OCTAVE, ZERO, Sketch
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -53,9 +53,7 @@ def distribution(sketch: Sketch, row: int = 0) -> Distribution:
     codes, counts = sketch.row_bins(row)
     zero = codes == ZERO
     zeros = int(counts[zero].sum())
-    signs, exponents, steps = bin_parts(codes[~zero])
-    inner = np.ldexp(1.0 + steps / PER_OCTAVE, exponents)
-    outer = inner + np.ldexp(1.0 / PER_OCTAVE, exponents)
+    signs, inner, outer = sketch.row_edges(row)
     left, right = np.where(signs > 0, inner, -outer), np.where(signs > 0, outer, -inner)
     order = np.argsort(left)
     left, right, counts = left[order], right[order], counts[~zero][order]

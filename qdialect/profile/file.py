@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any, NoReturn, cast, get_args
 
@@ -27,14 +27,20 @@ from qdialect.profile.record import (
     join_intervals,
 )
 from qdialect.profile.sketch import (
+    COARSE_EXPONENT,
+    EXPONENT_BIAS,
     HUGE,
     PER_OCTAVE,
     ZERO,
     Sketch,
     bin_code,
     bin_parts,
+    edges,
     empty,
+    folded,
     global_codes,
+    merged_bits,
+    no_tops,
 )
 from qdialect.weights import replacing
 
@@ -143,27 +149,33 @@ def _row_text(sketch: Sketch, row: int, bins: bool) -> str:
         codes, counts = sketch.row_bins(row)
         zero = codes == ZERO
         text += f', "zero": {int(counts[zero].sum())}'
-        for name, sign in (("negative", -1), ("positive", 1)):
-            text += f',\n    "{name}": {{{_octaves(codes[~zero], counts[~zero], sign)}}}'
+        for name, sign, top in zip(_BINS[1:], (-1, 1), sketch.tops[row, ::-1], strict=True):
+            octaves = _octaves(codes[~zero], counts[~zero], sign, int(top) - EXPONENT_BIAS)
+            text += f',\n    "{name}": {{{octaves}}}'
     return "{" + text + "}"
 
 
-def _octaves(codes: Any, counts: Any, sign: int) -> str:
+def _octaves(codes: Any, counts: Any, sign: int, top: int) -> str:
     """By exponent: the counts of its bins up to the last that is not empty; -n for n empty
-    ones."""
+    ones. `top` is the octave that the merging of bins starts from."""
     signs, exponents, steps = bin_parts(codes)
     chosen = signs == sign
-    octaves: dict[int, list[str]] = {}
-    ends: dict[int, int] = {}
-    for exponent, step, count in zip(
-        exponents[chosen].tolist(), steps[chosen].tolist(), counts[chosen].tolist(), strict=True
-    ):
-        octave = octaves.setdefault(exponent, [])
-        empty_bins = step - ends.get(exponent, 0)
-        octave += [] if not empty_bins else ["0"] if empty_bins == 1 else [f"-{empty_bins}"]
-        octave.append(str(count))
-        ends[exponent] = step + 1
-    return ", ".join(f'"{exponent}": [{",".join(octave)}]' for exponent, octave in octaves.items())
+    steps = steps[chosen].tolist()
+    octaves: list[str] = []
+    numbers, starts = np.unique(exponents[chosen], return_index=True)
+    texts = counts[chosen].astype(str).tolist()
+    ends = [*starts.tolist(), len(steps)]
+    for exponent, start, end in zip(numbers.tolist(), ends, ends[1:], strict=False):
+        bits = merged_bits(top - exponent)
+        before, found = 0, list[str]()
+        for index in range(start, end):
+            step = steps[index] >> bits
+            if step > before:
+                found.append("0" if step == before + 1 else f"-{step - before}")
+            found.append(texts[index])
+            before = step + 1
+        octaves.append(f'"{exponent}": [{",".join(found)}]')
+    return ", ".join(octaves)
 
 
 def _number(value: Any) -> str:
@@ -385,50 +397,52 @@ class _Reader:
                 self._extremes_in_bins(name, ordered, sketch.minimum[row], sketch.maximum[row])
                 codes.append(global_codes(row, ordered))
                 counts.append(np.array([found[int(code)] for code in ordered], np.int64))
-        return Sketch(
-            sketch.count,
-            sketch.nan,
-            sketch.low,
-            sketch.high,
-            sketch.minimum,
-            sketch.maximum,
-            np.concatenate(codes) if codes else sketch.codes,
-            np.concatenate(counts) if counts else sketch.counts,
-        )
+        if not codes:
+            return sketch
+        kept, totals, tops = folded(np.concatenate(codes), np.concatenate(counts), sketch.tops)
+        return replace(sketch, codes=kept, counts=totals, tops=tops)
 
     def _extremes_in_bins(self, name: str, codes: Any, minimum: Any, maximum: Any) -> None:
         """The extremes are in the outermost bins that they are kept for."""
-        signs, exponents, steps = bin_parts(codes[codes != ZERO])
-        edges = np.ldexp(1.0 + steps / PER_OCTAVE, exponents)
-        widths = np.ldexp(1.0 / PER_OCTAVE, exponents)
+        # The outermost bins are never merged ones.
+        signs, inner, outer = edges(codes[codes != ZERO], no_tops(1))
         for sign, extreme, which in ((-1, minimum, "min"), (1, maximum, "max")):
-            ours = (signs == sign) & (edges < HUGE)
+            ours = (signs == sign) & (inner < HUGE)
             if ours.any():
-                edge, width = edges[ours].max(), widths[ours][edges[ours].argmax()]
-                if not edge <= sign * float(extreme) < edge + width:
+                last = inner[ours].argmax()
+                if not inner[ours][last] <= sign * float(extreme) < outer[ours][last]:
                     self.fail(f"{name}: {which} {extreme} is not in the outermost bin")
 
     def _bins(self, row: Mapping[str, Any]) -> dict[int, int]:
         zero = self.integer("zero", row["zero"])
         found = {ZERO: zero} if zero else {}
         for name, sign in (("negative", -1), ("positive", 1)):
-            for text, octave in self.mapping(name, row[name]).items():
-                place = f"{name} '{text}'"
-                try:
-                    exponent = int(text)
-                except ValueError:
-                    exponent = None
-                if exponent is None or str(exponent) != text or not -126 <= exponent <= 127:
-                    self.fail(f"{place}: is not an exponent of float32")
-                counts = self.array(place, octave)
-                step = 0
-                for count in counts:
-                    if self.integer(place, count, -PER_OCTAVE) > 0 and step < PER_OCTAVE:
-                        found[bin_code(sign, exponent, step)] = count
+            octaves = self.mapping(name, row[name])
+            exponents = [self._exponent(f"{name} '{text}'", text) for text in octaves]
+            top = max((e for e in exponents if e < COARSE_EXPONENT), default=-126)
+            for exponent, octave in zip(exponents, octaves.values(), strict=True):
+                place = f"{name} '{exponent}'"
+                bits = merged_bits(top - exponent)
+                length = PER_OCTAVE >> bits
+                before, step = len(found), 0
+                for count in self.array(place, octave):
+                    if self.integer(place, count, -length) > 0 and step < length:
+                        found[bin_code(sign, exponent, step << bits)] = count
                     step += max(1, -count)
-                if step > PER_OCTAVE:
-                    self.fail(f"{place}: more than {PER_OCTAVE} bins")
+                if step > length:
+                    self.fail(f"{place}: more than {length} bins")
+                if len(found) == before:
+                    self.fail(f"{place}: nothing is in it")
         return found
+
+    def _exponent(self, place: str, text: str) -> int:
+        try:
+            exponent = int(text)
+        except ValueError:
+            exponent = None
+        if exponent is None or str(exponent) != text or not -126 <= exponent <= 127:
+            self.fail(f"{place}: is not an exponent of float32")
+        return exponent
 
 
 def _shown(value: Any) -> str:

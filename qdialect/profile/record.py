@@ -13,7 +13,7 @@ from qdialect.profile.sketch import Sketch
 if TYPE_CHECKING:
     from qdialect.profile.ranges import Range, RangeChoice
 
-SCHEMA = 2
+SCHEMA = 3
 LAST_SAMPLES = 64
 """Of how many samples, those of the highest index, the extremes are kept one by one."""
 

@@ -14,7 +14,6 @@ import numpy as np
 
 from qdialect.profile.sketch import (
     CODE_SHIFT,
-    CODES,
     HUGE,
     OCTAVES,
     PER_OCTAVE,
@@ -22,6 +21,8 @@ from qdialect.profile.sketch import (
     ZERO,
     Sketch,
     empty,
+    folded,
+    no_tops,
     observe,
 )
 
@@ -67,14 +68,16 @@ class Tally:
         self._count += len(words)
         self._low, self._high = min(self._low, low), max(self._high, high)
         window = self._reach(max(-low, high))
-        base = self._base
-        wide = np.empty(min(len(words), _CHUNK), np.int64)
-        for start in range(0, len(words), _CHUNK):
-            part = words[start : start + _CHUNK]
+        start, wide = self._base * PER_OCTAVE, np.empty(min(len(words), _CHUNK), np.int64)
+        for first in range(0, len(words), _CHUNK):
+            part = words[first : first + _CHUNK]
             chunk = wide[: len(part)]
             np.right_shift(part, shift, out=chunk) if shift else np.copyto(chunk, part)
-            found = np.bincount(chunk, minlength=CODES).reshape(2, -1, PER_OCTAVE)
-            window += found[:, base : base + _KEPT]
+            # As long as the highest code: of what has no negative values a quarter.
+            found = np.bincount(chunk)
+            for side in (0, 1):
+                bins = found[start + side * SIGN : start + side * SIGN + _SIDE]
+                window[side].reshape(-1)[: len(bins)] += bins
 
     def merge(self, other: Tally) -> None:
         """Count what `other` has counted, too."""
@@ -117,6 +120,7 @@ class Tally:
         if zeros:
             codes = np.concatenate(([ZERO], codes))
             counts = np.concatenate(([zeros], counts))
+        codes, counts, tops = folded(codes, counts, no_tops(1))
         none = np.zeros(1, np.int64)
         sketch = Sketch(
             np.array([self._count], np.int64),
@@ -127,5 +131,6 @@ class Tally:
             np.array([self._high], np.float32) + np.float32(0),
             codes,
             counts,
+            tops,
         )
         return sketch if self._odd is None else sketch.merge(self._odd)

@@ -1,4 +1,4 @@
-"""What is derived is what would have been observed."""
+"""What is derived is what would have been observed, in the bins of what it derives from."""
 
 from __future__ import annotations
 
@@ -42,11 +42,13 @@ def test_clamped(bounds: tuple[float, float], seed: int) -> None:
     rows[1, :9] = [np.inf, -np.inf, np.nan, -1e9, 1e9, 0, -0.0, 1e-40, -1e30]
     rows[3] = -np.inf
     wanted = np.clip(rows, np.float32(low), np.float32(high))
-    assert clamped(observe_rows(rows), *bounds32) == observe_rows(wanted)
+    found = clamped(observe_rows(rows), *bounds32)
+    assert found == observe_rows(wanted).under(found.tops)
     assert clamped(observe_rows(rows, False), *bounds32) == observe_rows(wanted, False)
     for row in (*rows, np.zeros(0, np.float32), np.full(3, np.nan, np.float32)):
         clipped = np.clip(row, np.float32(low), np.float32(high))
-        assert clamped(observe(row), *bounds32) == observe(clipped)
+        found = clamped(observe(row), *bounds32)
+        assert found == observe(clipped).under(found.tops)
 
 
 def test_bounds_that_bins_do_not_know() -> None:
@@ -102,8 +104,12 @@ def test_as_observed(engine: str, channels: Channels, make: Any) -> None:
         found.append(collector.profile())
     assert found[0].entries.keys() == found[1].entries.keys()
     for key, entry in found[0].entries.items():
-        assert entry.tensor == found[1].entries[key].tensor, key
-        assert entry.channels == found[1].entries[key].channels, key
+        tops = entry.tensor.tops
+        assert entry.tensor == found[1].entries[key].tensor.under(tops), key
+        channels_then = found[1].entries[key].channels
+        if channels_then is not None and entry.channels is not None:
+            channels_then = channels_then.under(entry.channels.tops)
+        assert entry.channels == channels_then, key
         assert entry.samples == found[1].entries[key].samples, key
     if make is net and channels == "none":
         assert {"relu", "turned", "back", "joined", "joined_relu", "flat"} == set(found[0].derived)
@@ -135,5 +141,6 @@ def test_sources_come_in_any_order_and_circles_are_left_out() -> None:
     }
     found = with_derived({"a": entry}, rules)
     assert set(found) == {"a", "b", "c"}
-    assert found["c"].tensor == observe(np.float32([0, 2, 0, 2]))
+    tensor = found["c"].tensor
+    assert tensor == observe(np.float32([0, 2, 0, 2])).under(tensor.tops)
     assert derive(Derived(("a",)), [entry]).samples == {0: (-1.0, 2.0)}

@@ -122,11 +122,16 @@ BROKEN = {
     "overflow": (lambda d: entry(d)["tensor"].update(max=1e300), "not a finite float32"),
     "NaN": (lambda d: entry(d)["tensor"].update(min=float("nan")), "NaN is not a number"),
     "exponent": (lambda d: entry(d)["tensor"]["positive"].update({"x": [1]}), "not an exponent"),
-    "bins": (lambda d: entry(d)["tensor"]["positive"].update({"5": [0] * 65}), "more than 64"),
+    "bins": (lambda d: entry(d)["tensor"]["positive"].update({"13": [0] * 65}), "more than 64"),
     "empty bins": (
-        lambda d: entry(d)["tensor"]["positive"].update({"5": [-64, 1]}),
+        lambda d: entry(d)["tensor"]["positive"].update({"13": [-64, 1]}),
         "more than 64",
     ),
+    "merged bins": (
+        lambda d: entry(d)["tensor"].update(positive={"5": [1], "1": [-16, 1]}),
+        "positive '1': more than 16 bins",
+    ),
+    "no bins": (lambda d: entry(d)["tensor"]["negative"].update({"13": []}), "nothing is in it"),
     "no run": (lambda d: entry(d)["tensor"]["positive"].update({"5": [-65]}), "is not a count"),
     "extremes": (lambda d: entry(d)["last"].update(samples=[[7, 8]]), "sample 7 is not of this"),
     "short": (lambda d: entry(d)["last"].update(min=[]), "last: min: [] is not a list of 1"),

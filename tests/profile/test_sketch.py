@@ -12,19 +12,13 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 from qdialect.profile.distribution import distribution
-from qdialect.profile.sketch import HUGE, OCTAVES, ZERO, bin_parts, empty, observe, observe_rows
+from qdialect.profile.sketch import HUGE, OCTAVES, ZERO, empty, observe, observe_rows
 
 FLOATS = st.one_of(
     st.floats(width=32),
     st.sampled_from([0.0, -0.0, 1.0, -1e9, -np.inf, np.inf, np.nan, 1e-30, -3.4028235e38, HUGE]),
 )
 ARRAYS = hnp.arrays(np.float32, st.integers(0, 40), elements=FLOATS)
-
-
-def edges(codes: Any) -> tuple[Any, Any]:
-    signs, exponents, steps = bin_parts(codes)
-    inner = np.ldexp(1 + steps / 64, exponents)
-    return signs * inner, signs * (inner + np.ldexp(1 / 64, exponents))
 
 
 @given(ARRAYS, st.lists(st.integers(0, 40), max_size=4), st.randoms())
@@ -55,13 +49,17 @@ def test_every_value_is_counted_once_and_lies_in_its_bin(values: Any) -> None:
     if len(ordinary):
         assert (sketch.minimum[0], sketch.maximum[0]) == (ordinary.min(), ordinary.max())
     found = 0
-    for code, count in zip(codes, counts, strict=True):
-        if code != ZERO:
-            near, far = edges(np.array([code]))
-            low, high = sorted((near[0], far[0]))
-            inside = (finite > low) & (finite < high) | (finite == near[0])
-            assert inside.sum() == count
-            found += count
+    small = ordinary[np.abs(ordinary) < 2.0**13]
+    tops = {s: np.frexp(np.abs(small[small * s > 0]).max(initial=0))[1] - 1 for s in (-1, 1)}
+    for sign, near, far, count in zip(
+        *sketch.row_edges(0), counts[codes != ZERO].tolist(), strict=True
+    ):
+        low, high = sorted((sign * near, sign * far))
+        inside = (finite > low) & (finite < high) | (finite == sign * near)
+        assert inside.sum() == count
+        found += count
+        below = max(tops[sign] - (np.frexp(near)[1] - 1), 0)
+        assert (far - near) / near <= [1 / 64, 1 / 16, 1 / 4, 1][min(below // 4, 3)]
     top = np.abs(ordinary).max(initial=0)
     lost = len(finite) - found
     assert lost == np.count_nonzero(
