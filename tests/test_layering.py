@@ -38,7 +38,7 @@ MAY_IMPORT: dict[str, frozenset[str]] = {
     "rewrite": _IR | {"targets", "analysis"},
     "transforms": _IR | {"targets", "analysis", "rewrite", "placement"},
     "lowerings": _IR | {"targets", "analysis"},
-    "engines": frozenset({"errors", "context", "backends"}),
+    "engines": frozenset({"errors", "dialects", "context", "interpreter", "backends"}),
     "passes": _IR | {"targets", "analysis", "rewrite", "transforms"},
     "frontends": _IR,
     "backends": _IR | {"targets"},

@@ -18,6 +18,13 @@ for folder in "$venv"/lib/python*/site-packages/mlir/bin "$bin"; do
 done
 export PATH
 
+# The reference model of TOSA has an environment of its own: its pins clash with ours.
+export QDIALECT_ENGINES="${QDIALECT_ENGINES:-$venv/engines}"
+if ! "$bin/qopt" engines | grep -q '^tosa-reference .* ready$'; then
+  "$bin/qopt" engines install tosa-reference \
+    || printf 'warning: no tosa-reference; the tests that need it will skip\n' >&2
+fi
+
 if [[ $# -gt 0 ]]; then
   exec "$bin/python" -m pytest "$@"
 fi

@@ -4,15 +4,24 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict
 
 from qdialect import api
-from qdialect.cli.execution import OutputDifference, compare_models
+from qdialect.cli.execution import (
+    Inputs,
+    OutputDifference,
+    Outputs,
+    compare_models,
+    drawn_inputs,
+    main_function,
+)
 from qdialect.cli.files import load_arrays
 from qdialect.cli.flags import Arguments, write
 from qdialect.cli.inspection import type_text
+from qdialect.cli.layers import Layer, compare_layers, report_first_apart
 from qdialect.cli.terminal import OK, WRONG_INPUT, paint, progress, table
+from qdialect.errors import UsageError
 
 
 def run(args: Arguments) -> int:
@@ -20,18 +29,28 @@ def run(args: Arguments) -> int:
     samples = args.integer("samples", 4, minimum=1)
     limit = args.number("max-steps", 0.0)
     source = args.text("input")
+    engines = args.texts("engine") or ["numpy"]
+    if len(engines) > 2:
+        raise UsageError("two models run in at most two engines")
+    if len(args.positional) == 1 and len(engines) == 1:
+        raise UsageError("B is missing, or a second --engine")
     inputs = None if source is None else load_arrays(source)
-    a, b = (api.load(name) for name in args.positional)
+    a, *others = (api.load(name) for name in args.positional)
+    b = others[0] if others else a
+    if args.switch("layers"):
+        given = drawn_inputs(main_function(a), samples) if inputs is None else [inputs]
+        return _layers(args, a, b, engines, given)
 
-    def watch(numbers: Iterable[int]) -> Iterable[int]:
-        return progress(numbers, samples if inputs is None else 1, "comparing")
+    def watch(pairs: Iterable[Outputs]) -> Iterable[Outputs]:
+        return progress(pairs, samples if inputs is None else 1, "comparing")
 
     found = compare_models(
         a,
         b,
         inputs,
         samples=samples,
-        engine=args.text("engine") or "numpy",
+        engine=engines[0],
+        other_engine=engines[-1],
         optimize=args.switch("runtime-optimizations"),
         watch=watch,
     )
@@ -39,14 +58,18 @@ def run(args: Arguments) -> int:
     if args.switch("json"):
         write(json.dumps({"version": 1, "outputs": [asdict(f) for f in found]}, indent=1) + "\n")
     else:
-        write(_table(found))
+        write(difference_table(found))
         if not close:
             verdict = paint("different", "error", sys.stderr)
             print(f"{verdict}: more than {limit:g} steps apart", file=sys.stderr)
+            if a is b:
+                given = drawn_inputs(main_function(a), 1)[0] if inputs is None else inputs
+                report_first_apart(a, engines[0], engines[-1], given)
     return OK if close else WRONG_INPUT
 
 
-def _table(found: list[OutputDifference]) -> str:
+def difference_table(found: list[OutputDifference]) -> str:
+    """How far outputs are apart, for people."""
     rows = [("output", "type", "max", "unit", "max abs", "differing", "SQNR")]
     rows += [
         (
@@ -61,3 +84,35 @@ def _table(found: list[OutputDifference]) -> str:
         for output in found
     ]
     return table(rows, dict.fromkeys((2, 4, 5, 6), True))
+
+
+def _layers(
+    args: Arguments, a: api.Model, b: api.Model, engines: Sequence[str], samples: Sequence[Inputs]
+) -> int:
+    from qdialect.cli.keyed_values import keyed_values
+
+    pairs = (
+        (keyed_values(a, engines[0], given), keyed_values(b, engines[-1], given))
+        for given in samples
+    )
+    found = compare_layers(progress(pairs, len(samples), "comparing"))
+    if args.switch("json"):
+        write(json.dumps({"version": 1, "layers": [asdict(f) for f in found]}, indent=1) + "\n")
+    else:
+        write(_layer_table(found))
+    return OK
+
+
+def _layer_table(found: Sequence[Layer]) -> str:
+    rows = [("value", "type", "SQNR", "max abs", "steps")]
+    rows += [
+        (
+            layer.key,
+            type_text(layer.type),
+            f"{layer.sqnr_db:.1f} dB",
+            f"{layer.max_abs:.4g}",
+            "" if layer.max_steps is None else f"{layer.max_steps:.4g}",
+        )
+        for layer in found
+    ]
+    return table(rows, dict.fromkeys((2, 3, 4), True))

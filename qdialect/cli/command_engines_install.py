@@ -6,7 +6,8 @@ import sys
 
 from qdialect.cli.flags import Arguments
 from qdialect.cli.terminal import OK
-from qdialect.engines.installed import PACKAGES, install
+from qdialect.engines.installed import install
+from qdialect.engines.table import PACKAGES
 
 
 def run(args: Arguments) -> int:

@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+import sys
+from collections.abc import Sequence
+
 from qdialect import api
-from qdialect.cli.execution import open_engine
+from qdialect.api import Model
+from qdialect.cli.command_diff import difference_table
+from qdialect.cli.execution import Inputs, compare_models, open_engine
 from qdialect.cli.files import load_arrays, save_arrays, writable
 from qdialect.cli.flags import Arguments
-from qdialect.cli.terminal import OK
+from qdialect.cli.layers import report_first_apart
+from qdialect.cli.terminal import OK, WRONG_INPUT
 from qdialect.errors import UsageError
 
 
@@ -19,8 +25,27 @@ def run(args: Arguments) -> int:
     path = writable(output, (".npz",))
     inputs = load_arrays(source)
     model = api.load(args.positional[0])
-    engine = open_engine(
-        model, args.text("engine") or "numpy", optimize=args.switch("runtime-optimizations")
-    )
-    save_arrays(path, engine(inputs))
-    return OK
+    optimize = args.switch("runtime-optimizations")
+    engines = args.texts("engine") or ["numpy"]
+    outputs = open_engine(model, engines[0], optimize=optimize)(inputs)
+    save_arrays(path, outputs)
+    return _compare(model, inputs, engines, optimize)
+
+
+def _compare(model: Model, inputs: Inputs, engines: Sequence[str], optimize: bool) -> int:
+    code = OK
+    for other in engines[1:]:
+        found = compare_models(
+            model,
+            model,
+            inputs,
+            samples=1,
+            engine=engines[0],
+            other_engine=other,
+            optimize=optimize,
+        )
+        print(f"{engines[0]} and {other}:\n{difference_table(found)}", file=sys.stderr, end="")
+        if any(output.share_differing for output in found):
+            report_first_apart(model, engines[0], other, inputs)
+            code = WRONG_INPUT
+    return code

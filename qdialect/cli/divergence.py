@@ -49,7 +49,7 @@ def interpreter(
     ctx: QContext, module: ModuleOp, *, until: float, listeners: Sequence[Listener] = ()
 ) -> Interpreter:
     """One that runs kept nodes too, and stops with OutOfTime at the time `until`."""
-    from qdialect.cli.execution import kept_node
+    from qdialect.engines.local import kept_node
     from qdialect.interpreter import Interpreter
 
     def watch(op: Operation, results: Sequence[Array]) -> None:

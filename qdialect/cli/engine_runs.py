@@ -6,17 +6,19 @@ done around it, by the interpreter's definition, as a caller of integer code doe
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, FunctionType, ModuleOp
-from xdsl.dialects.func import FuncOp, ReturnOp
-from xdsl.ir import Attribute, Block, Operation, Region
+from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr
+from xdsl.ir import Attribute
 
-from qdialect.dialects.quant import ROUNDING_KEY, DCastOp, QCastOp, quant_element
-from qdialect.engines.installed import engine_named
+from qdialect.cli.numerics_check import converted
+from qdialect.dialects.quant import quant_element
+from qdialect.engines.installed import engine_named, require
+from qdialect.engines.local import output_names
 from qdialect.engines.program import Program
 from qdialect.errors import InputError
+from qdialect.lowerings.marks import INTERFACE, marked_type
 from qdialect.transforms.fold_interface import FLOAT_TYPE, ROUNDING
 
 if TYPE_CHECKING:
@@ -25,92 +27,90 @@ if TYPE_CHECKING:
     from qdialect.api import Model
 
     Array = NDArray[Any]
-    Run = Callable[[Mapping[str, Array]], dict[str, Array]]
 
 _OURS = ("nn.", "quant.", "onnx.")
 
 
-def run_in(model: Model, engine: str) -> Run:
-    """A function from inputs to outputs, both by name, that runs `model` in an engine.
+def open_program(model: Model, engine: str) -> InEngine:
+    """`model` in an engine that takes programs.
 
     A model that is not in dialects of MLIR alone is made an integer network first
     (`qopt optimize --target tosa --numerics bounded`) and lowered to TOSA.
     UnsupportedError where that has no TOSA, InputError (`no-engine`) without the engine.
     """
-    from qdialect.cli.execution import main_function, output_names
-    from qdialect.interpreter import argument_names
-
-    chosen = engine_named(engine)
-    integer = integer_model(model)
-    lowered = lowered_model(integer)
-    program = Program.of(lowered.module, lowered.ctx)
-    function = main_function(integer)
-    outside = _Outside(integer, function)
-    arguments, results = argument_names(function), output_names(function)
-
-    def run(inputs: Mapping[str, Array]) -> dict[str, Array]:
-        for name in arguments:
-            if name not in inputs:
-                known = ", ".join(arguments)
-                raise InputError(f"input '{name}' is missing (inputs: {known})", code="bad-input")
-        codes = [outside.given(i, inputs[name]) for i, name in enumerate(arguments)]
-        (made,) = chosen.run(program, [codes])
-        taken = [outside.taken(i, array) for i, array in enumerate(made)]
-        return dict(zip(results, taken, strict=True))
-
-    return run
+    require(engine)
+    return InEngine(ready_model(integer_model(model)), engine)
 
 
-class _Outside:
-    """The casts that `fold-interface` left to the caller."""
+class InEngine:
+    """A model in TOSA's form (`ready_model`), lowered and run: inputs and outputs by name,
+    in floats where the model's were."""
 
-    def __init__(self, model: Model, function: FuncOp) -> None:
-        self.ctx = model.ctx
+    def __init__(self, ready: Model, engine: str) -> None:
+        from qdialect.cli.execution import main_function
+        from qdialect.interpreter import argument_names
+
+        self.engine = engine_named(engine)
+        lowered = converted_model(ready)
+        self.program = Program.of(lowered.module, lowered.ctx)
+        self.ctx = ready.ctx
+        function = main_function(ready)
         kind = function.function_type
-        self.arguments = [*zip(kind.inputs, _notes(function.arg_attrs), strict=False)]
-        self.results = [*zip(kind.outputs, _notes(function.res_attrs), strict=False)]
-        self.arguments += [(t, {}) for t in [*kind.inputs][len(self.arguments) :]]
-        self.results += [(t, {}) for t in [*kind.outputs][len(self.results) :]]
+        self.arguments, self.results = argument_names(function), output_names(function)
+        self.takes = _sides(kind.inputs.data, function.arg_attrs)
+        self.gives = _sides(kind.outputs.data, function.res_attrs)
 
-    def given(self, index: int, array: Array) -> Array:
-        """An input as the integer function takes it."""
-        kind, note = self.arguments[index]
-        if FLOAT_TYPE not in note or array.dtype.kind != "f":
-            return array
-        cast = QCastOp.create
-        attributes = {ROUNDING_KEY: note[ROUNDING]} if ROUNDING in note else {}
-        return self._cast(cast, note[FLOAT_TYPE], kind, attributes, array)
+    def __call__(self, inputs: Mapping[str, Array]) -> dict[str, Array]:
+        return self.all([inputs])[0]
 
-    def taken(self, index: int, array: Array) -> Array:
+    def all(self, samples: Sequence[Mapping[str, Array]]) -> list[dict[str, Array]]:
+        """Every sample; the program is compiled once."""
+        found: list[dict[str, Array]] = []
+        for made in self.engine.run(self.program, [self._codes(s) for s in samples]):
+            outputs = [
+                self._taken(*side, array) for side, array in zip(self.gives, made, strict=True)
+            ]
+            found.append(dict(zip(self.results, outputs, strict=True)))
+        return found
+
+    def _codes(self, inputs: Mapping[str, Array]) -> list[Array]:
+        """The inputs as the integer function takes them."""
+        for name in self.arguments:
+            if name not in inputs:
+                known = ", ".join(self.arguments)
+                raise InputError(f"input '{name}' is missing (inputs: {known})", code="bad-input")
+        codes: list[Array] = []
+        for name, (kind, note) in zip(self.arguments, self.takes, strict=True):
+            array = inputs[name]
+            if FLOAT_TYPE in note and array.dtype.kind == "f":
+                rounding = note.get(ROUNDING)
+                array = converted(self.ctx, array, note[FLOAT_TYPE], kind, rounding=rounding)
+            codes.append(array)
+        return codes
+
+    def _taken(self, kind: Attribute, note: Mapping[str, Attribute], array: Array) -> Array:
         """A result as the model's caller gets it."""
-        kind, note = self.results[index]
         element = quant_element(kind)
         if element is not None and not element.qparams.storage.signed:
             array = array.view(f"u{array.dtype.itemsize}")
         if FLOAT_TYPE not in note:
             return array
-        return self._cast(DCastOp.create, kind, note[FLOAT_TYPE], {}, array)
-
-    def _cast(
-        self,
-        make: Callable[..., Operation],
-        source: Attribute,
-        result: Attribute,
-        attributes: Mapping[str, Attribute],
-        array: Array,
-    ) -> Array:
-        from qdialect.interpreter import Interpreter
-
-        block = Block(arg_types=[source])
-        cast = make(operands=[block.args[0]], result_types=[result], attributes=dict(attributes))
-        block.add_ops([cast, ReturnOp(cast.results[0])])
-        kind = FunctionType.from_lists([source], [result])
-        module = ModuleOp([FuncOp("cast", kind, Region(block))])
-        return Interpreter(self.ctx, module).run([array])[0]
+        return converted(self.ctx, array, kind, note[FLOAT_TYPE])
 
 
-def _notes(attributes: ArrayAttr[DictionaryAttr] | None) -> list[Mapping[str, Attribute]]:
-    return [] if attributes is None else [entry.data for entry in attributes]
+def _sides(
+    kinds: Sequence[Attribute], attributes: ArrayAttr[DictionaryAttr] | None
+) -> list[tuple[Attribute, Mapping[str, Attribute]]]:
+    """Types and attributes of arguments or results; what is marked is a quantized type."""
+    notes: list[Mapping[str, Attribute]] = [{} for _ in kinds]
+    for index, entry in enumerate(attributes or ()):
+        notes[index] = entry.data
+    pairs = zip(kinds, notes, strict=True)
+    return [(marked_type(note, kind, INTERFACE) or kind, note) for kind, note in pairs]
+
+
+def _is_ours(model: Model) -> bool:
+    return any(op.name.startswith(_OURS) for op in model.module.walk())
 
 
 def integer_model(model: Model) -> Model:
@@ -118,17 +118,32 @@ def integer_model(model: Model) -> Model:
     from qdialect import api
     from qdialect.transforms.pipelines import optimize_pipeline
 
-    if not any(op.name.startswith(_OURS) for op in model.module.walk()):
+    if not _is_ours(model):
         return model
     passes = f"{optimize_pipeline('tosa', 'bounded')},fold-interface"
     return api.run_passes(model, passes, target="tosa", verify_each=False)
 
 
-def lowered_model(model: Model) -> Model:
+def ready_model(model: Model) -> Model:
+    """An integer network in the form of which every op has an exact TOSA."""
+    from qdialect import api
+    from qdialect.transforms.pipelines import TOSA_FORM
+
+    if not _is_ours(model):
+        return model
+    return api.run_passes(model, TOSA_FORM, target="tosa", verify_each=False)
+
+
+def converted_model(model: Model) -> Model:
     """The same in TOSA."""
     from qdialect import api
-    from qdialect.transforms.pipelines import TOSA
+    from qdialect.transforms.pipelines import TO_TOSA
 
-    if not any(op.name.startswith(_OURS) for op in model.module.walk()):
+    if not _is_ours(model):
         return model
-    return api.run_passes(model, TOSA, target="tosa", verify_each=False)
+    return api.run_passes(model, TO_TOSA, target="tosa", verify_each=False)
+
+
+def lowered_model(model: Model) -> Model:
+    """An integer network in TOSA."""
+    return converted_model(ready_model(model))

@@ -3,29 +3,30 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 from xdsl.dialects.builtin import StringAttr
 from xdsl.dialects.func import FuncOp, ReturnOp
-from xdsl.ir import Operation, SSAValue
+from xdsl.ir import SSAValue
 
 from qdialect.dialects.nn import FlattenOp, ReshapeOp, SliceOp, TransposeOp
-from qdialect.dialects.onnx import RESULT_NAMES, NodeOp, string_list
 from qdialect.dialects.quant import DCastOp, quant_element
+from qdialect.engines.local import output_names
 from qdialect.errors import InputError
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from qdialect.api import Model
-    from qdialect.interpreter import Evaluation
     from qdialect.qparams import QParams
 
     Array = NDArray[Any]
     Run = Callable[[Mapping[str, Array]], dict[str, Array]]
 
+Inputs = Mapping[str, "NDArray[Any]"]
+Outputs = tuple[dict[str, "NDArray[Any]"], dict[str, "NDArray[Any]"]]
 _MOVES = (ReshapeOp, FlattenOp, TransposeOp, SliceOp)
 
 
@@ -51,13 +52,36 @@ def open_engine(model: Model, engine: str, *, optimize: bool = False) -> Run:
 
     `optimize` lets ONNX Runtime rewrite the graph; without it the graph runs as written.
     """
-    if engine == "numpy":
-        return _numpy(model)
-    if engine == "onnxruntime":
-        return _onnxruntime(model, optimize)
-    from qdialect.cli.engine_runs import run_in
+    from qdialect.engines.installed import local_engine, require
 
-    return run_in(model, engine)
+    require(engine)
+    local = local_engine(engine)
+    if local is not None:
+        return local.open(model.module, model.ctx, source=model.source, optimize=optimize)
+    from qdialect.cli.engine_runs import open_program
+
+    return open_program(model, engine)
+
+
+def run_all(run: Run, samples: Sequence[Mapping[str, Array]]) -> Iterator[dict[str, Array]]:
+    """Outputs sample by sample; an engine that compiles does so once."""
+    from qdialect.cli.engine_runs import InEngine
+
+    if isinstance(run, InEngine):
+        yield from run.all(samples)
+    else:
+        yield from map(run, samples)
+
+
+def drawn_inputs(function: FuncOp, samples: int) -> list[dict[str, Array]]:
+    """Random inputs by name; every other one has many values at boundaries."""
+    from qdialect.interpreter import argument_names, random_inputs
+
+    arguments = argument_names(function)
+    return [
+        dict(zip(arguments, random_inputs(function, n, boundary=n % 2 == 1), strict=True))
+        for n in range(samples)
+    ]
 
 
 def main_function(model: Model) -> FuncOp:
@@ -67,50 +91,6 @@ def main_function(model: Model) -> FuncOp:
     return Interpreter(model.ctx, model.module).function()
 
 
-def output_names(function: FuncOp) -> list[str]:
-    """The names of the results: those of the imported model, or `result0`, `result1`, ..."""
-    given = string_list(function.attributes.get(RESULT_NAMES))
-    count = len(function.function_type.outputs)
-    return given if len(given) == count else [f"result{i}" for i in range(count)]
-
-
-def _numpy(model: Model) -> Run:
-    from qdialect.interpreter import Interpreter
-
-    interpreter = Interpreter(model.ctx, model.module, functions={NodeOp.name: kept_node})
-    names = output_names(interpreter.function())
-
-    def run(inputs: Mapping[str, Array]) -> dict[str, Array]:
-        return dict(zip(names, interpreter.run(inputs), strict=True))
-
-    return run
-
-
-def kept_node(op: Operation, operands: Sequence[Array], evaluation: Evaluation) -> list[Array]:
-    """The kernel of `onnx.node` for the interpreter."""
-    from qdialect.backends.onnx import evaluate_node
-
-    return evaluate_node(cast("NodeOp", op), operands, evaluation.ctx.blobs)
-
-
-def _onnxruntime(model: Model, optimize: bool) -> Run:
-    from qdialect.backends.onnx import OrtEngine, export_model
-
-    if model.source is not None and model.source.suffix == ".onnx":
-        engine = OrtEngine(model.source, optimize=optimize)
-    else:
-        engine = OrtEngine(export_model(model.module, model.ctx), optimize=optimize)
-
-    def run(inputs: Mapping[str, Array]) -> dict[str, Array]:
-        for name in inputs:
-            if name not in engine.inputs:
-                known = ", ".join(engine.inputs)
-                raise InputError(f"no input '{name}' (inputs: {known})", code="bad-input")
-        return engine.run(inputs)
-
-    return run
-
-
 def compare_models(
     a: Model,
     b: Model,
@@ -118,12 +98,12 @@ def compare_models(
     *,
     samples: int,
     engine: str,
+    other_engine: str | None = None,
     optimize: bool = False,
-    watch: Callable[[Iterable[int]], Iterable[int]] = iter,
+    watch: Callable[[Iterable[Outputs]], Iterable[Outputs]] = iter,
 ) -> list[OutputDifference]:
-    """See `qdialect.api.diff`; `watch` sees the sample numbers go by."""
-    from qdialect.interpreter import argument_names, random_inputs
-
+    """See `qdialect.api.diff`; `b` runs in `other_engine`, if given. `watch` sees the sample
+    numbers go by."""
     reference, other = main_function(a), main_function(b)
     names = output_names(reference)
     if names != output_names(other):
@@ -133,17 +113,15 @@ def compare_models(
                 code="not-comparable",
             )
         names = [str(index) for index in range(len(names))]
-    run_a = open_engine(a, engine, optimize=optimize)
-    run_b = open_engine(b, engine, optimize=optimize)
-    arguments = argument_names(reference)
+    runs = (
+        open_engine(a, engine, optimize=optimize),
+        open_engine(b, other_engine or engine, optimize=optimize),
+    )
+    given = [inputs] if inputs is not None else drawn_inputs(reference, samples)
     worst: list[OutputDifference] = []
-    for seed in watch(range(1 if inputs is not None else samples)):
-        given = inputs
-        if given is None:
-            drawn = random_inputs(reference, seed, boundary=seed % 2 == 1)
-            given = dict(zip(arguments, drawn, strict=True))
-        outputs = list(run_a(given).values()), list(run_b(given).values())
-        found = _compare(reference, names, *outputs)
+    outputs = zip(*(run_all(run, given) for run in runs), strict=True)
+    for one, other_one in watch(outputs):
+        found = _compare(reference, names, list(one.values()), list(other_one.values()))
         worst = [_worse(x, y) for x, y in zip(worst, found, strict=True)] if worst else found
     return worst
 

@@ -86,7 +86,8 @@ class Inspection:
 
 def inspect_module(module: ModuleOp, ctx: QContext) -> Inspection:
     """Count what the module holds."""
-    from qdialect.cli.execution import argument_types, graph_name, output_names
+    from qdialect.cli.execution import argument_types, graph_name
+    from qdialect.engines.local import output_names
 
     result = Inspection()
     functions = [op for op in module.ops if isinstance(op, FuncOp)]

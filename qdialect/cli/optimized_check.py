@@ -23,10 +23,11 @@ from typing import TYPE_CHECKING, Any
 from xdsl.dialects.builtin import ModuleOp
 
 from qdialect.cli.divergence import Divergence, OutOfTime, first_divergence, interpreter
-from qdialect.cli.execution import main_function, open_engine, output_names
+from qdialect.cli.execution import main_function, open_engine
 from qdialect.cli.numerics_check import converted
 from qdialect.cli.samples import draw, suitable
 from qdialect.context import QContext
+from qdialect.engines.local import output_names
 from qdialect.errors import InputError, QError, Where
 from qdialect.interpreter import Difference, argument_names
 from qdialect.interpreter.compare import compare

@@ -15,16 +15,17 @@ from qdialect.cli.opt import version_line
 from qdialect.cli.profile_flags import PROFILE_COMMANDS
 from qdialect.cli.quantize_flags import QUANTIZE_COMMAND
 from qdialect.cli.terminal import OK, guarded, table
+from qdialect.engines.table import ENGINES
 from qdialect.errors import UsageError
 
 LEVELS = ("exact", "ties", "bounded", "saturation", "relaxed")
-ENGINES = ("numpy", "onnxruntime", "iree", "mlir-runner", "tosa-reference")
 _ENGINE = Flag(
     ("engine",),
-    "what runs the model (default: numpy, the exact reference)",
+    "what runs the model (default: numpy, the exact reference); given again, the same in others, "
+    "compared",
     "value",
     "ENGINE",
-    choices=ENGINES,
+    choices=tuple(ENGINES),
 )
 _RUNTIME = Flag(
     ("runtime-optimizations",), "let ONNX Runtime rewrite the graph (default: run it as written)"
@@ -117,7 +118,9 @@ COMMANDS = {
         ),
         Command(
             "qopt run",
-            "Runs a model on the arrays of an .npz file, by input name.",
+            "Runs a model on the arrays of an .npz file, by input name. With several engines the\n"
+            "first's outputs are written, and the others' compared with them: exit code 1 if they\n"
+            "differ, with the first value that does, by key.",
             (
                 Flag(("input", "i"), "the inputs", "value", "X.npz"),
                 Flag(("output", "o"), "where to write the outputs", "value", "Y.npz"),
@@ -129,8 +132,8 @@ COMMANDS = {
         ),
         Command(
             "qopt diff",
-            "Compares the outputs of two models; exit code 1 if they are further apart\n"
-            "than --max-steps.",
+            "Compares the outputs of two models, or of one in two engines (A with --engine X\n"
+            "--engine Y); exit code 1 if they are further apart than --max-steps.",
             (
                 Flag(("input", "i"), "the inputs (default: random ones)", "value", "X.npz"),
                 Flag(("samples", "n"), "how many random inputs (default: 4)", "value", "N"),
@@ -140,12 +143,23 @@ COMMANDS = {
                     "value",
                     "K",
                 ),
+                Flag(
+                    ("layers", "by-layer"),
+                    "compare value by value, by key, instead: SQNR of what B's numbers mean",
+                ),
                 Flag(("json",), "as JSON"),
-                _ENGINE,
+                Flag(
+                    ("engine",),
+                    "what runs the models (default: numpy, the exact reference); given again, "
+                    "what runs the second",
+                    "value",
+                    "ENGINE",
+                    choices=tuple(ENGINES),
+                ),
                 _RUNTIME,
                 HELP,
             ),
-            ("A", "B"),
+            ("A", "[B]"),
         ),
         Command(
             "qopt engines",

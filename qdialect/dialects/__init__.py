@@ -1,4 +1,5 @@
-"""Our dialects: upstream's `quant` (plus `quant.rescale`), `nn`, `onnx`; a little of `shape`."""
+"""Our dialects: upstream's `quant` (plus `quant.rescale`), `nn`, `onnx`; a little of `shape`; all
+of `tosa` that we write."""
 
 from __future__ import annotations
 
@@ -15,6 +16,7 @@ DIALECTS: Mapping[str, str] = {
     "nn": "qdialect.dialects.nn:NN",
     "onnx": "qdialect.dialects.onnx:ONNX",
     "shape": "qdialect.dialects.unranked:Shape",
+    "tosa": "qdialect.dialects.tosa:TOSA",
 }
 
 

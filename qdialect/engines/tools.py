@@ -8,17 +8,21 @@ environment as `qopt engines install` makes it.
 from __future__ import annotations
 
 import os
+import shlex
 import shutil
+import signal
 import subprocess
 import sys
 import sysconfig
-from collections.abc import Sequence
+import tempfile
+from collections.abc import Generator, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from qdialect.errors import InputError
+from qdialect.errors import InputError, UsageError
 
-_TIMEOUT = 1200
-_SHOWN = 12
+_TIMEOUT = 1200.0
+_SHOWN, _WIDTH = 12, 400
 
 
 def home() -> Path:
@@ -64,37 +68,100 @@ def command(name: str, engine: str) -> str:
     return found
 
 
+@contextmanager
+def workspace(engine: str) -> Generator[Path]:
+    """A folder for what an engine reads and writes: removed in the end, or, in the folder
+    that `QDIALECT_ENGINE_FILES` names, kept."""
+    kept = os.environ.get("QDIALECT_ENGINE_FILES")
+    if kept:
+        try:
+            Path(kept).mkdir(parents=True, exist_ok=True)
+            folder = tempfile.mkdtemp(prefix=f"{engine}-", dir=kept)
+        except OSError as error:
+            raise InputError(
+                f"cannot write to QDIALECT_ENGINE_FILES={kept}: {error.strerror}",
+                code="unwritable-file",
+            ) from None
+        yield Path(folder)
+        return
+    with tempfile.TemporaryDirectory(prefix=f"qdialect-{engine}-") as folder:
+        yield Path(folder)
+
+
+def time_limit() -> float:
+    """How many seconds a command may take: `QDIALECT_ENGINE_TIMEOUT`, or 1200."""
+    given = os.environ.get("QDIALECT_ENGINE_TIMEOUT")
+    if given is None:
+        return _TIMEOUT
+    try:
+        limit = float(given)
+    except ValueError:
+        limit = 0.0
+    if not limit > 0:
+        raise UsageError(f"QDIALECT_ENGINE_TIMEOUT is a number of seconds, not '{given}'")
+    return limit
+
+
 def execute(arguments: Sequence[str], *, engine: str, folder: Path) -> str:
     """Run a command in `folder`; its standard output. InputError (`engine-failed`) with
     the command and what it said."""
+    limit = time_limit()
+    command = f"command: {shlex.join(arguments)}"
     try:
-        done = subprocess.run(
+        process = subprocess.Popen(
             list(arguments),
             cwd=folder,
-            capture_output=True,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
             text=True,
             errors="replace",
-            timeout=_TIMEOUT,
-            check=False,
+            start_new_session=True,
         )
-    except subprocess.TimeoutExpired:
-        raise InputError(
-            f"engine {engine} did not finish in {_TIMEOUT} s",
-            code="engine-failed",
-            notes=(f"command: {' '.join(arguments)}",),
-        ) from None
     except OSError as error:
         raise InputError(
             f"engine {engine} cannot be started: {error.strerror}",
             code="engine-failed",
-            notes=(f"command: {' '.join(arguments)}",),
+            notes=(command,),
         ) from None
-    if done.returncode:
-        said = (done.stderr or done.stdout).strip().splitlines()
-        cut = [line[:400] for line in said[:_SHOWN]]
+    try:
+        out, said = process.communicate(timeout=limit)
+    except subprocess.TimeoutExpired:
+        _end(process)
         raise InputError(
-            f"engine {engine} failed (exit code {done.returncode})",
+            f"engine {engine} did not finish in {limit:g} s",
             code="engine-failed",
-            notes=(f"command: {' '.join(arguments)}", *cut),
-        )
-    return done.stdout
+            notes=(command, "QDIALECT_ENGINE_TIMEOUT=SECONDS gives it more time"),
+        ) from None
+    except BaseException:
+        _end(process)
+        raise
+    if process.returncode:
+        raise _failed(engine, process.returncode, command, said.strip() or out.strip())
+    return out
+
+
+def _end(process: subprocess.Popen[str]) -> None:
+    """End a command and the commands that it started: its session is its own."""
+    with suppress(OSError):
+        if hasattr(os, "killpg"):
+            os.killpg(process.pid, signal.SIGKILL)
+        else:
+            process.kill()
+    process.communicate()
+
+
+def _failed(engine: str, code: int, command: str, said: str) -> InputError:
+    """The error: the command, the beginning of what it said, and a file with all of it."""
+    lines = said.splitlines()
+    notes = [command, *(line[:_WIDTH] for line in lines[:_SHOWN])]
+    if len(lines) > _SHOWN or any(len(line) > _WIDTH for line in lines):
+        with tempfile.NamedTemporaryFile(
+            "w", prefix=f"qdialect-{engine}-", suffix=".log", delete=False, encoding="utf-8"
+        ) as file:
+            file.write(f"{command}\n{said}\n")
+        notes.append(f"all it said: {file.name}")
+    if not os.environ.get("QDIALECT_ENGINE_FILES"):
+        notes.append("QDIALECT_ENGINE_FILES=FOLDER keeps what it was given, to run it again")
+    how = f"signal {-code}" if code < 0 else f"exit code {code}"
+    return InputError(f"engine {engine} failed ({how})", code="engine-failed", notes=tuple(notes))

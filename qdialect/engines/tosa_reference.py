@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -30,8 +29,7 @@ class TosaReference:
     def run(self, program: Program, samples: Sequence[Sequence[Array]]) -> list[list[Array]]:
         opt = tools.command("tosa-opt", self.name)
         model = tools.command("tosa_reference_model", self.name)
-        with tempfile.TemporaryDirectory(prefix="qdialect-tosa-") as place:
-            folder = Path(place)
+        with tools.workspace(self.name) as folder:
             (folder / "m.mlir").write_text(program.text, encoding="utf-8")
             serialize = f"--tosa-serialize=tosa-flatbuffer-filename={folder / 'm.tosa'}"
             tools.execute([opt, "m.mlir", serialize], engine=self.name, folder=folder)

@@ -5,8 +5,8 @@ Nothing is rounded, moved or approximated here, and whatever has no exact counte
 refused, with the op and the nearest form that has one, before anything is changed. So the
 interpreter's result on the module before is what every engine must give on the module after.
 
-Operations carry, as attributes that any reader keeps or drops, `key`, `scale`, `zero_point`
-and `axis`: what their integers mean.
+Operations carry, as attributes that any reader keeps or drops, what their integers mean:
+`key`, `scale`, `zero_point`, `axis` and others (`qdialect.lowerings.marks`).
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Generic, NoReturn
 
-from xdsl.dialects.builtin import FunctionType, ModuleOp
+from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, FunctionType, ModuleOp
 from xdsl.dialects.func import FuncOp, ReturnOp
 from xdsl.ir import Attribute, Block, Operation, SSAValue
 
@@ -28,6 +28,8 @@ from qdialect.errors import UnsupportedError
 from qdialect.lowerings.emitter import E, Lowering, type_of
 from qdialect.lowerings.errors import Unlowerable
 from qdialect.lowerings.held import Held, plain
+from qdialect.lowerings.marks import INTERFACE, marks
+from qdialect.qparams import QParams
 
 
 @dataclass(frozen=True)
@@ -46,7 +48,7 @@ class Dialect(Generic[E]):
 def convert_module(session: QContext, module: ModuleOp, to: Dialect[E]) -> None:
     """All functions of `module` in another dialect; UnsupportedError, and nothing done, at
     the first op it cannot express."""
-    functions = [f for f in module.ops if isinstance(f, FuncOp)]
+    functions = [f for f in module.ops if isinstance(f, FuncOp) and not f.is_declaration]
     bodies = [_Function(session, function, to) for function in functions]
     for body in bodies:
         body.convert()
@@ -64,6 +66,8 @@ class _Function(Generic[E]):
         self.to = to
         self.block = Block()
         self.results: list[Attribute] = []
+        self.takes = [qparams_of(value) for block in function.body.blocks for value in block.args]
+        self.gives: list[QParams | None] = []
 
     def convert(self) -> None:
         """Build the new block; UnsupportedError at the first op that cannot be expressed."""
@@ -83,6 +87,7 @@ class _Function(Generic[E]):
             emitter.source = op
             if isinstance(op, ReturnOp):
                 last = [emitter.given(known[value]) for value in op.operands]
+                self.gives = [qparams_of(value) for value in op.operands]
                 continue
             held = self._lowered(emitter, op, [known[value] for value in op.operands])
             known.update(zip(op.results, held, strict=True))
@@ -135,6 +140,22 @@ class _Function(Generic[E]):
         body.add_block(self.block)
         kind = FunctionType.from_lists(list(self.block.arg_types), self.results)
         self.function.properties["function_type"] = kind
+        self.function.arg_attrs = _with_marks(self.function.arg_attrs, self.takes)
+        self.function.res_attrs = _with_marks(self.function.res_attrs, self.gives)
+
+
+def _with_marks(
+    notes: ArrayAttr[DictionaryAttr] | None, params: Sequence[QParams | None]
+) -> ArrayAttr[DictionaryAttr] | None:
+    """The attributes of arguments or results, with what their integers mean."""
+    found: list[dict[str, Attribute]] = [{} for _ in params]
+    for mine, entry in zip(found, notes or (), strict=False):
+        mine.update(entry.data)
+    for mine, qparams in zip(found, params, strict=True):
+        if qparams is not None:
+            stated = marks(qparams, plain(0 if qparams.axis is None else qparams.axis + 1))
+            mine.update({INTERFACE + name: value for name, value in stated.items()})
+    return ArrayAttr([DictionaryAttr(mine) for mine in found]) if any(found) else None
 
 
 def refusal(op: Operation, error: Unlowerable, name: str, code: str) -> UnsupportedError:

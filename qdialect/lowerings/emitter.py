@@ -8,14 +8,11 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import numpy as np
 from xdsl.dialects.builtin import (
-    DenseArrayBase,
-    IntegerAttr,
+    ArrayAttr,
     IntegerType,
     StringAttr,
     TensorType,
-    f64,
     i1,
-    i64,
 )
 from xdsl.ir import Attribute, Operation, SSAValue
 
@@ -26,6 +23,7 @@ from qdialect.dialects.nn.constants import payload
 from qdialect.dialects.quant import quant_element
 from qdialect.lowerings.errors import Unlowerable
 from qdialect.lowerings.held import Held, Order, between, plain, reordered
+from qdialect.lowerings.marks import MARKED_KEY, SCALE, marks
 from qdialect.qparams import QParams
 
 if TYPE_CHECKING:
@@ -67,22 +65,17 @@ class BaseEmitter(ABC):
             op.location = self.source.location
             keys = keys_of(self.source)
             if keys:
-                op.attributes["key"] = StringAttr(keys[0])
+                names = [StringAttr(key) for key in keys]
+                op.attributes[MARKED_KEY] = names[0] if len(names) == 1 else ArrayAttr(names)
         self.operations.append(op)
 
     def mark(self, held: Held) -> None:
-        """State on the op that makes `held` what its integers mean: `scale`, `zero_point`
-        and, of parameters along a dimension, the `axis` as it is held."""
+        """State on the op that makes `held` what its integers mean."""
         params, value = held.params, held.value
         if params is None or value is None or not isinstance(value.owner, Operation):
             return
-        attributes = value.owner.attributes
-        if params.layout.value == "block" or "scale" in attributes:
-            return
-        attributes["scale"] = DenseArrayBase.from_list(f64, params.scale_list())
-        attributes["zero_point"] = DenseArrayBase.from_list(i64, params.zero_point_list())
-        if params.axis is not None:
-            attributes["axis"] = IntegerAttr(held.place(params.axis), i64)
+        if SCALE not in value.owner.attributes:
+            value.owner.attributes.update(marks(params, held.order))
 
     # -- constants ------------------------------------------------------------------
 

@@ -26,12 +26,7 @@ class ConvertNnToTosa(ModulePass):
     name = "convert-nn-to-tosa"
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
-        from qdialect.dialects.tosa import TOSA
-
-        qctx = session(ctx)
-        convert_module(qctx, op, Dialect("TOSA", "tosa", Emitter, lowerings()))
-        if TOSA.name not in qctx.registered_dialect_names:
-            qctx.load_dialect(TOSA)
+        convert_module(session(ctx), op, Dialect("TOSA", "tosa", Emitter, lowerings()))
 
 
 def supported() -> Iterable[str]:

@@ -1,0 +1,179 @@
+"""All values of a model that have a stable key, in any engine, as the numbers they mean.
+
+The interpreter is listened to. Every other engine gives what a function returns: a clone of
+the function returns the keyed values too. Of a lowered module, what its integers mean is read
+from the attributes beside them (`qdialect.lowerings.marks`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, ModuleOp
+from xdsl.dialects.func import ReturnOp
+from xdsl.ir import Attribute, Operation, SSAValue
+from xdsl.traits import ConstantLike
+
+from qdialect.dialects.nn import keys_of
+from qdialect.dialects.nn.base import texts
+from qdialect.dialects.onnx import DIMS, RESULT_NAMES, NodeOp, strings
+from qdialect.dialects.quant import (
+    DCastOp,
+    element_type,
+    expressed_type,
+    quant_element,
+    with_element,
+)
+from qdialect.lowerings.marks import MARKED_KEY, SCALE, marked_order, marked_type
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from qdialect.api import Model
+
+    Array = NDArray[Any]
+    Inputs = Mapping[str, Array]
+
+FLOATS = frozenset({"f64", "f32", "f16", "bf16"})
+
+
+@dataclass(frozen=True)
+class KeyedValue:
+    """A value: its keys, which result of its op it is, and the real numbers.
+
+    `step` is the (smallest) scale of its codes, None if it has none.
+    """
+
+    keys: tuple[str, ...]
+    index: int
+    type: str
+    step: float | None
+    reals: Array
+
+    @property
+    def name(self) -> str:
+        return f"{self.keys[-1]}#{self.index}" if self.index else self.keys[-1]
+
+
+def keyed_values(model: Model, engine: str, inputs: Inputs) -> list[KeyedValue]:
+    """What `model` computes on `inputs`, in program order."""
+    from qdialect.api import Model
+    from qdialect.cli.engine_runs import InEngine, integer_model, ready_model
+    from qdialect.engines.installed import local_engine, require
+
+    require(engine)
+    if engine == "numpy":
+        return _interpreted(model, inputs)
+    local = local_engine(engine)
+    if local is not None:
+        module, found = _returning(model, with_casts=True)
+        results = local.open(module, model.ctx, source=None, optimize=False)(inputs)
+        arrays = [array.astype("f8") for array in _last(results, len(found))]
+    else:
+        ready = ready_model(integer_model(model))
+        module, found = _returning(ready, with_casts=False)
+        results = InEngine(Model(module, ready.ctx), engine)(inputs)
+        codes = zip(found, _last(results, len(found)), strict=True)
+        arrays = [_reals(entry.kind, array, entry.op) for entry, array in codes]
+    return [
+        _value(entry.keys, entry.index, entry.kind, array)
+        for entry, array in zip(found, arrays, strict=True)
+    ]
+
+
+def _last(results: Mapping[str, Array], count: int) -> list[Array]:
+    return list(results.values())[len(results) - count :]
+
+
+def _interpreted(model: Model, inputs: Inputs) -> list[KeyedValue]:
+    from qdialect.engines.local import kept_node
+    from qdialect.interpreter import Interpreter
+
+    found: list[KeyedValue] = []
+
+    def listen(op: Operation, results: Sequence[Array]) -> None:
+        keys = keys_of(op)
+        for index, (value, array) in enumerate(zip(op.results, results, strict=True)):
+            if keys and _is_number(value.type):
+                reals = _reals(value.type, array, op)
+                found.append(_value(keys, index, value.type, reals))
+
+    functions = {NodeOp.name: kept_node}
+    Interpreter(model.ctx, model.module, listeners=[listen], functions=functions).run(inputs)
+    return found
+
+
+def _is_number(kind: Attribute) -> bool:
+    return quant_element(kind) is not None or str(element_type(kind)) in FLOATS
+
+
+def _value(keys: tuple[str, ...], index: int, kind: Attribute, reals: Array) -> KeyedValue:
+    element = quant_element(kind)
+    step = None if element is None else min(element.qparams.scale_list())
+    return KeyedValue(keys, index, str(element_type(kind)), step, reals)
+
+
+def _reals(kind: Attribute, array: Array, op: Operation) -> Array:
+    """The numbers that an array of `kind` means, in the order of the model's dimensions."""
+    from qdialect.interpreter.quantize import load
+
+    reals = load(array, kind).approx
+    order = marked_order(op.attributes, reals.ndim)
+    return reals.transpose([order.index(d) for d in range(reals.ndim)])
+
+
+@dataclass(frozen=True)
+class _Returned:
+    """A value that a function was made to return."""
+
+    op: Operation
+    keys: tuple[str, ...]
+    index: int
+    kind: Attribute
+
+
+def _returning(model: Model, *, with_casts: bool) -> tuple[ModuleOp, list[_Returned]]:
+    """A clone that returns what it returned and then its keyed values, which are listed.
+
+    `with_casts` returns floats in place of codes.
+    """
+    from qdialect.interpreter import Interpreter
+
+    module = model.module.clone()
+    function = Interpreter(model.ctx, module).function()
+    block = function.body.block
+    last = block.last_op
+    assert isinstance(last, ReturnOp)
+    found = [
+        _Returned(op, keys, index, kind)
+        for op in block.ops
+        if (keys := keys_of(op) or texts(op.attributes.get(MARKED_KEY)))
+        for index, value in enumerate(op.results)
+        if (kind := _meaning(op, value)) is not None
+    ]
+    values: list[SSAValue] = []
+    for entry in found:
+        value: SSAValue = entry.op.results[entry.index]
+        element = quant_element(entry.kind)
+        if with_casts and element is not None:
+            cast = DCastOp(value, with_element(entry.kind, expressed_type(element.qparams)))
+            block.insert_op_before(cast, last)
+            value = cast.result
+        values.append(value)
+    count = len(last.operands)
+    last.operands = [*last.operands, *values]
+    function.update_function_type()
+    notes = list(function.res_attrs or [DictionaryAttr({})] * count)
+    function.res_attrs = ArrayAttr([*notes, *[DictionaryAttr({})] * len(values)])
+    function.attributes[RESULT_NAMES] = strings([f"value {n}" for n in range(count + len(values))])
+    function.attributes.pop(DIMS, None)
+    return module, found
+
+
+def _meaning(op: Operation, value: SSAValue) -> Attribute | None:
+    """The type that says what a value's numbers mean; None where nothing does."""
+    if SCALE in op.attributes:
+        return marked_type(op.attributes, value.type)
+    return value.type if _is_number(value.type) and not op.has_trait(ConstantLike) else None

