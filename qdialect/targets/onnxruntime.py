@@ -9,7 +9,7 @@ measures them again.
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from math import prod
+from math import inf, prod
 from typing import TYPE_CHECKING, cast
 
 from qdialect.behaviors.shapes import shape_of
@@ -24,6 +24,9 @@ if TYPE_CHECKING:
     from qdialect.dialects.nn.base import NNOp
 
 _CASTS = ("quant.rescale", "quant.scast", "quant.dcast", "quant.qcast", "nn.table")
+
+_ONE_TAP = {"nn.conv1d": "nn.conv2d", "nn.conv2d": "nn.conv2d", "nn.conv3d": "nn.conv2d"}
+"""Convolutions priced as the one of one tap per channel, which is elementwise."""
 
 _ENTRIES = "u8|i8|u16|i16|i32"
 
@@ -52,6 +55,8 @@ class _OnnxRuntime(Target):
 
     def op_price(self, op: Operation) -> float:
         """What was measured, on codes or on floats."""
+        if op.name in _ONE_TAP:
+            return self.measured.codes.get(_ONE_TAP[op.name], inf)
         elements = [quant_element(v.type) for v in (*op.operands, *op.results)]
         on_codes = elements[-1] is not None
         # No elementwise kernel takes parameters along a dimension: casts around the float op.

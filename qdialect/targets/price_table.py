@@ -6,7 +6,8 @@
 
 Prices are per element of the result, in units of one rescale (a dequantize and a quantize),
 which takes `unit_ns` nanoseconds per element.  `codes` are ops that run on codes, `floats`
-the same on floats.  `forms` are what the runtime makes of an op in QDQ and in QOperator form,
+the same on floats; `nn.conv2d` is that of one tap per channel.
+`forms` are what the runtime makes of an op in QDQ and in QOperator form,
 all of its optimizations on.
 """
 

@@ -120,6 +120,12 @@ def _entries() -> tuple[PassEntry, ...]:
             _RULES,
         ),
         PassEntry(
+            "form-depthwise",
+            "write affine functions per channel of codes as depthwise convolutions",
+            f"{here}.form_depthwise:FormDepthwise",
+            _RULES,
+        ),
+        PassEntry(
             "split-rescale",
             "take rescales out of requantizing ops, which leaves 32-bit integer arithmetic",
             f"{here}.split_rescale:SplitRescale",

@@ -54,7 +54,6 @@ from fractions import Fraction
 from math import inf
 from typing import Any
 
-import numpy as np
 from xdsl.dialects.builtin import StringAttr
 from xdsl.ir import Attribute, Operation, SSAValue
 
@@ -75,13 +74,12 @@ from qdialect.transforms.affine_chains import (
     Channel,
     Channels,
     Link,
-    Tables,
     Undefined,
     axes_of,
     chain_to,
     tables_of,
-    undecided,
 )
+from qdialect.transforms.affine_contract import codes_contract, ties_contract
 from qdialect.transforms.rule_pass import RulePass, with_qparams
 from qdialect.transforms.scalars import exact_scalar, exact_vector
 
@@ -183,7 +181,7 @@ class AffineOfCodes(Rule[_Chain]):
         source, result = qparams_of(chain.x), qparams_of(chain.op.results[0])
         assert source is not None and result is not None
         if source.storage == result.storage and _is_read(channels):
-            return _Plan(_Form.READ, result, (), self._ties(channels, source.expressed))
+            return _Plan(_Form.READ, result, (), ties_contract(channels, source.expressed))
         if axis is not None and len(channels) > 1:
             refusal = self._foresee(chain, channels, axis)
             if refusal is not None:
@@ -208,12 +206,6 @@ class AffineOfCodes(Rule[_Chain]):
         allowed = [plan for plan in plans if plan.contract.level <= self._level]
         refusals = [self._refuse(chain, plan) for plan in allowed]
         return None if None in refusals else refusals[0]
-
-    def _ties(self, channels: Sequence[Channel], expressed: str) -> Contract:
-        count = undecided(list(dict.fromkeys(channels)), expressed)
-        if count:
-            return Contract(Numerics.TIES, note=f"{count} results are ties in floats")
-        return Contract(Numerics.EXACT)
 
     def _candidates(
         self, chain: _Chain, channels: Sequence[Channel], axis: int | None, repeats: int = 1
@@ -264,26 +256,10 @@ class AffineOfCodes(Rule[_Chain]):
                 Line(c.seen._replace(scale=s, zero=z), sign, t, c.result) for c, s, z, t in rows
             ]
             got = linear_tables(exact.codes_of(channels[0].seen), lines, chain.rounding)
-            contract = self._contract(channels, wanted, got, source.expressed)
+            contract = codes_contract(channels, wanted, got, source.expressed)
             if contract is not None:
                 plans.append(_Plan(form, middle, added * repeats, contract))
         return plans
-
-    def _contract(
-        self, channels: Sequence[Channel], wanted: Tables, got: exact.Codes, expressed: str
-    ) -> Contract | None:
-        """What sign * x' + offset in place of each channel's chain changes; None if a clamp
-        would be lost."""
-        apart = np.abs(wanted.codes - got)
-        if (apart[wanted.clipped >= 2] != 0).any():
-            return None
-        if not apart.any():
-            return self._ties(channels, expressed)
-        steps, clipped = int(apart.max()), int(np.count_nonzero(apart * wanted.clipped))
-        if clipped:
-            note = f"{clipped} codes were clipped on the way"
-            return Contract(Numerics.SATURATION, steps, note)
-        return Contract(Numerics.BOUNDED, steps, f"{np.count_nonzero(apart)} codes change")
 
     def _refuse(self, chain: _Chain, plan: _Plan) -> Refusal | None:
         """Why the plan is no gain, or not for this target."""

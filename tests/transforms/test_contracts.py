@@ -13,6 +13,7 @@ from pathlib import Path
 import families_casts  # noqa: F401
 import families_choices  # noqa: F401
 import families_combine  # noqa: F401
+import families_depthwise  # noqa: F401
 import families_dynamic  # noqa: F401
 import families_fold  # noqa: F401
 import families_integerize  # noqa: F401

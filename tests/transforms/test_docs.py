@@ -35,6 +35,7 @@ DOCUMENTED = [
     "move-casts",
     "fold-affine",
     "form-tables",
+    "form-depthwise",
     "type-accumulators",
     "split-rescale",
     "lower-composites",

@@ -39,6 +39,7 @@ CALLS: Mapping[str, str] = {
     **{f"nn.{name}": f"nn.{name} %x" for name in _UNARY},
     **{f"nn.{name}": f"nn.{name} %x, %x" for name in _BINARY},
     "nn.clip": _CLIP,
+    "nn.batch_norm": "nn.batch_norm %x, %scale, %bias, %mean, %variance epsilon 0.0",
     "nn.gather": "nn.gather %x, %indices axis 1",
     "nn.elu": "nn.elu %x alpha 1.0",
     "nn.hard_sigmoid": "nn.hard_sigmoid %x alpha 0.2 beta 0.5",
@@ -47,6 +48,9 @@ CALLS: Mapping[str, str] = {
     "nn.prelu": "nn.prelu %x, %slopes",
 }
 """Elementwise ops, by how a copy is written."""
+
+_ONE_TAP = "nn.conv2d %x, %taps, %offsets groups 32"
+"""The convolution that is an affine function of each channel."""
 
 _TRANSPOSE = "nn.transpose %x perm [0, 2, 1, 3]"
 
@@ -96,6 +100,7 @@ class Benchmark:
         self._ask("rescale", "codes", "quant.rescale %x", _SHAPE, "u8", "u8", "qdq")
         self._ask("nn.table", "codes", "nn.table %x, %entries", _SHAPE, "u8", "u8", "qdq")
         self._ask("nn.transpose", "codes", _TRANSPOSE, _SHAPE, "u8", "u8", "qdq")
+        self._ask("nn.conv2d", "codes", _ONE_TAP, _SHAPE, "u8", "u8", "qoperator")
         for name, call in CALLS.items():
             self._ask(name, "floats", call, _SHAPE, None, None, "qdq")
             if name in ON_CODES:
@@ -203,7 +208,7 @@ class _Program:
         for index in range(copies):
             scale = 0.005 + index / 2**16
             result = _type(self.shape, self.gives and f"{self.gives}:f32, {scale}:1")
-            if self.chained and self.call in CALLS.values():
+            if self.chained and (self.call in CALLS.values() or self.call == _ONE_TAP):
                 result = image
             elif self.call == _TRANSPOSE:  # there and back
                 result = _type(_TURNED, "u8:f32, 0.005:1") if index % 2 == 0 else image
@@ -227,6 +232,12 @@ class _Program:
             "%kernel": ("5", _type((32, 32, 3, 3), weights), "tensor<32x32x3x3xi8>"),
             "%matrix": ("5", _type((SIDE, SIDE), weights), f"tensor<{SIDE}x{SIDE}xi8>"),
             "%indices": ("3", "tensor<32xi64>", "tensor<32xi64>"),
+            "%taps": ("64", _type((32, 1, 1, 1), weights), "tensor<32x1x1x1xi8>"),
+            "%offsets": ("64", "tensor<32x!quant.uniform<i32:f32, 0.00005>>", "tensor<32xi32>"),
+            **dict.fromkeys(
+                ("%scale", "%bias", "%mean", "%variance"),
+                ("0.5", "tensor<32xf32>", "tensor<32xf32>"),
+            ),
             "%slopes": ("0.2", "tensor<32x1x1xf32>", "tensor<32x1x1xf32>"),
         }
         lines: list[str] = []
