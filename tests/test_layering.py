@@ -37,7 +37,7 @@ MAY_IMPORT: dict[str, frozenset[str]] = {
     "analysis": _IR | {"targets"},
     "rewrite": _IR | {"targets", "analysis"},
     "transforms": _IR | {"targets", "analysis", "rewrite", "placement"},
-    "lowerings": _IR | {"targets", "analysis"},
+    "lowerings": _IR | {"targets", "analysis", "rewrite", "transforms"},
     "engines": frozenset({"errors", "dialects", "context", "interpreter", "backends"}),
     "passes": _IR | {"targets", "analysis", "rewrite", "transforms"},
     "frontends": _IR,

@@ -19,7 +19,6 @@ from xdsl.ir import Attribute, Operation, SSAValue
 from qdialect.behaviors.shapes import tensor_type
 from qdialect.context import QContext
 from qdialect.dialects.nn import keys_of, shape_of
-from qdialect.dialects.nn.constants import payload
 from qdialect.dialects.quant import quant_element
 from qdialect.lowerings.errors import Unlowerable
 from qdialect.lowerings.held import Held, Order, between, plain, reordered
@@ -28,8 +27,6 @@ from qdialect.qparams import QParams
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
-
-    from qdialect.dialects.nn.constants import Payload
 
 INTEGERS = {8: np.int8, 16: np.int16, 32: np.int32, 64: np.int64, 1: np.bool_}
 
@@ -46,7 +43,7 @@ class BaseEmitter(ABC):
         self.source: Operation | None = None
 
     @abstractmethod
-    def constant_op(self, values: Payload, kind: TensorType[Any]) -> Operation:
+    def constant_op(self, array: NDArray[Any], kind: TensorType[Any]) -> Operation:
         """The op of a constant."""
 
     @abstractmethod
@@ -87,7 +84,7 @@ class BaseEmitter(ABC):
             key = (*key[:4], self.session.blobs.add(array, _store_name(array)))
         if key not in self._made:
             kind: TensorType[Any] = TensorType(element, list(array.shape))
-            made = self.constant_op(payload(array, kind, self.session.blobs), kind)
+            made = self.constant_op(array, kind)
             self.constants.append(made)
             self._made[key] = made.results[0]
         return self._made[key]

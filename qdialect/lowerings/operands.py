@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from fractions import Fraction
 
 import numpy as np
 from xdsl.ir import Operation
 
-from qdialect.analysis.codes import qparams_of
+from qdialect.analysis.codes import qparams_of, rounding_of
+from qdialect.analysis.ranges import ranges
 from qdialect.lowerings.emitter import BaseEmitter
 from qdialect.lowerings.errors import Unlowerable
 from qdialect.lowerings.held import Held, Order, plain
 from qdialect.numerics.requantize import affines, represents
+from qdialect.numerics.rounding import Rounding
 from qdialect.qparams import QParams
+
+_MAX = 2**31 - 1
 
 
 def exact_result(op: Operation) -> None:
@@ -72,3 +77,23 @@ def fill_code(x: Held, value: float) -> int:
     code = round(value / a.scale) + a.zero
     width = max(x.params.storage.width, 8)
     return code - (1 << width) if code >= 1 << (width - 1) else code
+
+
+def check_quotient(
+    e: BaseEmitter, op: Operation, sides: tuple[QParams, QParams], result: QParams
+) -> None:
+    """Refuse a division whose result is not the quotient of codes, rounded half up, with
+    room for it in 32 bits."""
+    lhs, rhs = sides
+    if not (lhs.is_per_tensor and rhs.is_per_tensor and result.is_per_tensor):
+        raise Unlowerable("axis", "its parameters vary along a dimension")
+    if Fraction(lhs.scale) != Fraction(rhs.scale) * Fraction(result.scale):
+        raise Unlowerable(
+            "scale", "the quotient of its codes is not its result", "form-tables, by a constant"
+        )
+    if rounding_of(op) is not Rounding.HALF_UP:
+        raise Unlowerable("rounding", f"it rounds {rounding_of(op).value}", "rounding half_up")
+    known = ranges(e.session)
+    n, d = known.of(op.operands[0]), known.of(op.operands[1])
+    if n is None or d is None or n.low < 0 or d.low <= 0 or 2 * n.high + d.high > _MAX:
+        raise Unlowerable("range", f"it may divide by 0, or leave 32 bits: {n}, {d}")

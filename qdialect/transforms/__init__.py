@@ -216,6 +216,11 @@ def _entries() -> tuple[PassEntry, ...]:
             "qdialect.lowerings.tosa.convert:ConvertNnToTosa",
         ),
         PassEntry(
+            "convert-nn-to-linalg",
+            "write integer networks in linalg, arith and tensor, bit for bit",
+            "qdialect.lowerings.linalg.convert:ConvertNnToLinalg",
+        ),
+        PassEntry(
             "expand-rescale",
             "write rescales in upstream's ops, so that nothing of ours is left",
             f"{here}.expand_rescale:ExpandRescale",

@@ -46,7 +46,7 @@ from qdialect.numerics.rounding import Rounding
 from qdialect.qparams import QParams
 from qdialect.rewrite import Refusal, Rewriter, Rule
 from qdialect.transforms.convert_rescale import Plan, cells_of, forms_of
-from qdialect.transforms.pointwise import Body, element_wise, emitter, saturate
+from qdialect.transforms.pointwise import Body, clamped, element_wise, emitter, narrowed
 from qdialect.transforms.rule_pass import RulePass
 
 _NUDGE = 1 << 30
@@ -68,7 +68,7 @@ class RescaleToArith(Rule[RescaleOp]):
         return op
 
     def check(self, match: RescaleOp) -> Contract | Refusal:
-        plan = _plan(match)
+        plan = plan_of(match)
         if isinstance(plan, Refusal):
             return plan
         if isinstance(match.input.type, UnrankedTensorType) and len(plan.cells) > 1:
@@ -76,7 +76,7 @@ class RescaleToArith(Rule[RescaleOp]):
         return EXACT if plan.new == plan.old else plan.contract()
 
     def rewrite(self, match: RescaleOp, rewriter: Rewriter) -> None:
-        plan = _plan(match)
+        plan = plan_of(match)
         assert isinstance(plan, Plan)
         source, target = match.input_qparams, match.result_qparams
         stored = SCastOp(match.input, with_element(match.input.type, storage_type(source)))
@@ -85,7 +85,9 @@ class RescaleToArith(Rule[RescaleOp]):
             stored.result,
             storage_type(target),
             next((q for q in (source, target) if not q.is_per_tensor), None),
-            lambda body, value: _integer_rescale(body, value, plan, source, target),
+            lambda body, value: narrowed(
+                body, integer_rescale(body, value, plan, source, target), target
+            ),
             emitter(rewriter, match),
         )
         new = SCastOp(value, match.result.type)
@@ -93,7 +95,8 @@ class RescaleToArith(Rule[RescaleOp]):
         rewriter.replace(match, new.results)
 
 
-def _plan(op: RescaleOp) -> Plan | Refusal:
+def plan_of(op: RescaleOp) -> Plan | Refusal:
+    """The forms that are computed in 64 bits, or why there are none."""
     cells = cells_of(op)
     if cells is None:
         return Refusal("grid", "the two encodings lie on different grids")
@@ -131,9 +134,10 @@ def _fits(a: Affine, b: Affine, pair: FixedPoint | None) -> bool:
     return product < 1 << _I64 and (product >> pair.shift) + abs(b.zero) < 1 << (_I64 - 1)
 
 
-def _integer_rescale(
+def integer_rescale(
     body: Body, value: SSAValue, plan: Plan, source: QParams, target: QParams
 ) -> SSAValue:
+    """The code of `target` for the code `value` of `source`, held in 64 bits."""
     pairs = [_shifting(form.pair) for form in plan.new]
     extend = arith.ExtSIOp if source.storage.signed else arith.ExtUIOp
     wide = body.add(extend(value, i64))
@@ -146,7 +150,7 @@ def _integer_rescale(
     scaled = body.add(arith.ShRSIOp(biased, shift))
     zeros = [b.zero for _, b in plan.cells]
     moved = body.add(arith.AddiOp(scaled, body.parameter(zeros, i64))) if any(zeros) else scaled
-    return saturate(body, moved, i64, target)
+    return clamped(body, moved, i64, target)
 
 
 def _shifting(pair: FixedPoint | None) -> FixedPoint:

@@ -50,7 +50,7 @@ from qdialect.numerics.contract import EXACT, Contract
 from qdialect.numerics.rounding import Rounding
 from qdialect.qparams import QParams
 from qdialect.rewrite import Driver, Refusal, Rewriter, Rule
-from qdialect.transforms.pointwise import Body, element_wise, emitter, saturate
+from qdialect.transforms.pointwise import Body, clamped, element_wise, emitter, narrowed
 
 _EXPRESSED = ("f16", "bf16", "f32", "f64")
 #: up to here f32 and i32 hold every step exactly, with room for the zero point
@@ -70,22 +70,7 @@ class _LowerCast(Rule[CastOp]):
         return op
 
     def check(self, match: CastOp) -> Contract | Refusal:
-        held = self.quantized(match).type
-        element = element_type(held)
-        if not isinstance(element, UniformType):
-            return Refusal("parameters", f"{element} has no scale")
-        params = element.qparams
-        if params.storage.is_float or params.storage.quantile is not None:
-            return Refusal("storage", f"no lowering for storage {params.storage}")
-        if params.expressed not in _EXPRESSED:
-            return Refusal("expressed", f"no arithmetic in {params.expressed}")
-        if isinstance(held, UnrankedTensorType) and params.count > 1:
-            return Refusal("unranked", "parameters that vary need a rank")
-        if max(map(abs, params.zero_point_list())) >= _WIDE_ZERO:
-            return Refusal("zero-point", "a zero point is too far from the storage")
-        if isinstance(match, QCastOp) and cast_rounding(match) is Rounding.GEMMLOWP:
-            return Refusal("rounding", "gemmlowp does not round floats")
-        return EXACT
+        return refusal(match, self.quantized(match)) or EXACT
 
 
 class LowerQCast(_LowerCast):
@@ -105,7 +90,7 @@ class LowerQCast(_LowerCast):
             match.input,
             storage_type(params),
             None if params.is_per_tensor else params,
-            lambda body, x: _quantize(body, x, params, cast_rounding(match)),
+            lambda body, x: narrowed(body, quantize(body, x, params, cast_rounding(match)), params),
             emitter(rewriter, match),
         )
         new = SCastOp(value, match.result.type)
@@ -132,10 +117,30 @@ class LowerDCast(_LowerCast):
             stored.result,
             expressed_type(params),
             None if params.is_per_tensor else params,
-            lambda body, q: _dequantize(body, q, params),
+            lambda body, q: dequantize(body, q, params),
             emitter(rewriter, match),
         )
         rewriter.replace(match, [value])
+
+
+def refusal(op: CastOp, quantized: SSAValue) -> Refusal | None:
+    """Why there is no arithmetic for a cast; `quantized` is its operand or result that is."""
+    held = quantized.type
+    element = element_type(held)
+    if not isinstance(element, UniformType):
+        return Refusal("parameters", f"{element} has no scale")
+    params = element.qparams
+    if params.storage.is_float or params.storage.quantile is not None:
+        return Refusal("storage", f"no lowering for storage {params.storage}")
+    if params.expressed not in _EXPRESSED:
+        return Refusal("expressed", f"no arithmetic in {params.expressed}")
+    if isinstance(held, UnrankedTensorType) and params.count > 1:
+        return Refusal("unranked", "parameters that vary need a rank")
+    if max(map(abs, params.zero_point_list())) >= _WIDE_ZERO:
+        return Refusal("zero-point", "a zero point is too far from the storage")
+    if isinstance(op, QCastOp) and cast_rounding(op) is Rounding.GEMMLOWP:
+        return Refusal("rounding", "gemmlowp does not round floats")
+    return None
 
 
 def _params(value: SSAValue) -> QParams:
@@ -153,7 +158,7 @@ def _working(params: QParams) -> AnyFloat:
     return f64 if params.expressed == "f64" else f32
 
 
-def _quantize(body: Body, x: SSAValue, params: QParams, rounding: Rounding) -> SSAValue:
+def quantize(body: Body, x: SSAValue, params: QParams, rounding: Rounding) -> SSAValue:
     """clamp(R(x / s) + z)"""
     kind = _working(params)
     if params.expressed in ("f16", "bf16"):
@@ -172,7 +177,7 @@ def _quantize(body: Body, x: SSAValue, params: QParams, rounding: Rounding) -> S
     zeros = params.zero_point_list()
     if any(zeros):
         codes = body.add(arith.AddiOp(codes, body.parameter(zeros, wide)))
-    return saturate(body, codes, wide, params)
+    return clamped(body, codes, wide, params)
 
 
 def _round(body: Body, x: SSAValue, kind: AnyFloat, rounding: Rounding) -> SSAValue:
@@ -188,7 +193,7 @@ def _round(body: Body, x: SSAValue, kind: AnyFloat, rounding: Rounding) -> SSAVa
     return body.add(arith.AddfOp(floor, step))
 
 
-def _dequantize(body: Body, q: SSAValue, params: QParams) -> SSAValue:
+def dequantize(body: Body, q: SSAValue, params: QParams) -> SSAValue:
     """float(q - z) * s"""
     kind = _working(params)
     wide = i32 if _is_narrow(params) else i64

@@ -36,6 +36,9 @@ TO_TOSA = "convert-nn-to-tosa,cse,dce"
 
 TOSA = f"{TOSA_FORM},{TO_TOSA}"
 
+LINALG = TOSA.replace("convert-nn-to-tosa", "convert-nn-to-linalg")
+"""The same to linalg: what rounds is made exact in the same way."""
+
 
 def optimize_pipeline(target: Target | str, numerics: str) -> str:
     """The pipeline of `qopt optimize`.

@@ -99,11 +99,15 @@ def emitter(rewriter: Rewriter, before: Operation) -> Callable[[Operation], None
     return lambda op: rewriter.insert(op, before)
 
 
-def saturate(body: Body, value: SSAValue, wide: IntegerType, params: QParams) -> SSAValue:
-    """An integer of type `wide` clamped to the storage bounds and narrowed to the storage."""
+def clamped(body: Body, value: SSAValue, wide: IntegerType, params: QParams) -> SSAValue:
+    """An integer of type `wide` clamped to the storage bounds."""
     low, high = (body.constant(bound, wide) for bound in (params.storage.min, params.storage.max))
-    clamped = body.add(arith.MinSIOp(body.add(arith.MaxSIOp(value, low)), high))
-    return body.add(arith.TruncIOp(clamped, storage_type(params)))
+    return body.add(arith.MinSIOp(body.add(arith.MaxSIOp(value, low)), high))
+
+
+def narrowed(body: Body, value: SSAValue, params: QParams) -> SSAValue:
+    """An integer within the storage bounds as the storage holds it."""
+    return body.add(arith.TruncIOp(value, storage_type(params)))
 
 
 def _ranked(

@@ -8,22 +8,19 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from fractions import Fraction
 
 import numpy as np
 from xdsl.dialects.builtin import i32
 from xdsl.ir import Operation, SSAValue
 
-from qdialect.analysis.codes import qparams_of, rounding_of
-from qdialect.analysis.ranges import ranges
+from qdialect.analysis.codes import qparams_of
 from qdialect.behaviors.shapes import shape_of
 from qdialect.lowerings.errors import Unlowerable
 from qdialect.lowerings.held import Held
-from qdialect.lowerings.operands import common_order
+from qdialect.lowerings.operands import check_quotient, common_order
 from qdialect.lowerings.tosa.elementwise import narrowed, ranked
 from qdialect.lowerings.tosa.emitter import Emitter
 from qdialect.lowerings.tosa.rescale import clamped, widened
-from qdialect.numerics.rounding import Rounding
 
 _MAX = 2**31 - 1
 
@@ -34,18 +31,7 @@ def divide(e: Emitter, op: Operation, operands: Sequence[Held]) -> Held:
     result, shape = qparams_of(op.results[0]), shape_of(op.results[0])
     if lhs is None or rhs is None or result is None:
         raise Unlowerable("float", "it computes floats", "quantize it (qopt quantize)")
-    if not (lhs.is_per_tensor and rhs.is_per_tensor and result.is_per_tensor):
-        raise Unlowerable("axis", "its parameters vary along a dimension")
-    if Fraction(lhs.scale) != Fraction(rhs.scale) * Fraction(result.scale):
-        raise Unlowerable(
-            "scale", "the quotient of its codes is not its result", "form-tables, by a constant"
-        )
-    if rounding_of(op) is not Rounding.HALF_UP:
-        raise Unlowerable("rounding", f"it rounds {rounding_of(op).value}", "rounding half_up")
-    known = ranges(e.session)
-    n, d = known.of(op.operands[0]), known.of(op.operands[1])
-    if n is None or d is None or n.low < 0 or d.low <= 0 or 2 * n.high + d.high > _MAX:
-        raise Unlowerable("range", f"it may divide by 0, or leave 32 bits: {n}, {d}")
+    check_quotient(e, op, (lhs, rhs), result)
     parts = [ranked(e, x, len(shape)) for x in operands]
     order = common_order(parts, len(shape))
     numerator, divisor = (widened(e, x, order) for x in parts)

@@ -23,11 +23,12 @@ from xdsl.ir import Attribute, Operation, SSAValue
 
 from qdialect.dialects import tosa
 from qdialect.dialects.nn import shape_of
+from qdialect.dialects.nn.constants import payload
 from qdialect.lowerings.emitter import INTEGERS, BaseEmitter, element_of, integers
 from qdialect.lowerings.held import reordered
 
 if TYPE_CHECKING:
-    from qdialect.dialects.nn.constants import Payload
+    from numpy.typing import NDArray
 
 _DEFINITIONS: Mapping[str, type[Operation]] = {op.name: op for op in tosa.TOSA.operations}
 
@@ -52,7 +53,8 @@ class Emitter(BaseEmitter):
         self.append(made)
         return made.results[0]
 
-    def constant_op(self, values: Payload, kind: TensorType[Any]) -> Operation:
+    def constant_op(self, array: NDArray[Any], kind: TensorType[Any]) -> Operation:
+        values = payload(array, kind, self.session.blobs)
         return tosa.ConstOp.create(result_types=[kind], properties={"values": values})
 
     def scalar(self, number: int, width: int) -> SSAValue:

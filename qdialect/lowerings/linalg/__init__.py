@@ -1,0 +1,1 @@
+"""`nn` and `quant` to linalg, arith and tensor."""

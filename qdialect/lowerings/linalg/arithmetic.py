@@ -1,0 +1,254 @@
+"""Codes in the bodies of loops, and elementwise ops."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, cast
+
+from xdsl.dialects import arith, tensor
+from xdsl.dialects.builtin import IndexType, IntegerType, i32, i64
+from xdsl.ir import Operation, SSAValue
+
+from qdialect.analysis.codes import qparams_of
+from qdialect.behaviors.shapes import shape_of
+from qdialect.dialects.quant import (
+    CastOp,
+    DCastOp,
+    QCastOp,
+    RescaleOp,
+    cast_rounding,
+    expressed_type,
+)
+from qdialect.lowerings.emitter import integers
+from qdialect.lowerings.errors import Unlowerable
+from qdialect.lowerings.held import Held, plain
+from qdialect.lowerings.linalg.emitter import Emitter
+from qdialect.lowerings.operands import check_quotient, clamp_bounds, exact_result
+from qdialect.qparams import QParams
+from qdialect.rewrite import Refusal
+from qdialect.transforms.expand_rescale import integer_rescale, plan_of
+from qdialect.transforms.lower_quant_ops import dequantize, quantize, refusal
+from qdialect.transforms.pointwise import Body, clamped, element_wise
+
+Lower = Callable[[Emitter, Operation, Sequence[Held]], Held]
+
+
+def held_type(params: QParams) -> IntegerType:
+    """What holds codes: signless integers of at least 8 bits."""
+    return integers(max(params.storage.width, 8))
+
+
+def widened(body: Body, code: SSAValue, params: QParams, wide: IntegerType = i32) -> SSAValue:
+    """A code as a wider integer."""
+    if held_type(params) == wide:
+        return code
+    extend = arith.ExtSIOp if params.storage.signed else arith.ExtUIOp
+    return body.add(extend(code, wide))
+
+
+def stepped(body: Body, code: SSAValue, params: QParams, wide: IntegerType = i32) -> SSAValue:
+    """A code less its zero point, as a wider integer."""
+    steps = widened(body, code, params, wide)
+    zero = zero_of(params)
+    return body.add(arith.SubiOp(steps, body.constant(zero, wide))) if zero else steps
+
+
+def zero_of(params: QParams) -> int:
+    """The zero point, if it is one."""
+    zeros = set(params.zero_point_list())
+    if len(zeros) != 1:
+        raise Unlowerable("zero-points", "zero points that differ between channels")
+    return zeros.pop()
+
+
+def narrow(body: Body, value: SSAValue, wide: IntegerType, params: QParams) -> SSAValue:
+    """A number within the bounds of the storage, as its codes are held."""
+    kind = held_type(params)
+    return value if kind == wide else body.add(arith.TruncIOp(value, kind))
+
+
+def quantized(x: Held, role: str = "operand") -> QParams:
+    """The parameters of `x`, which has some."""
+    if x.params is None:
+        raise Unlowerable("float", f"its {role} is float", "quantize it (qopt quantize)")
+    return x.params
+
+
+# -- casts ---------------------------------------------------------------------------
+
+
+def _pointwise(
+    e: Emitter,
+    x: Held,
+    ends: Sequence[QParams],
+    result: Any,
+    compute: Callable[[Body, SSAValue], SSAValue],
+) -> SSAValue:
+    layout = next((q for q in ends if not q.is_per_tensor), None)
+    return element_wise(e.given(x), result, layout, compute, e.append)
+
+
+def rescale(e: Emitter, op: Operation, operands: Sequence[Held]) -> Held:
+    """`quant.rescale` in the fixed-point form, in 64 bits, whatever it rounds."""
+    assert isinstance(op, RescaleOp)
+    if op.fixed_point is None:
+        raise Unlowerable(
+            "real-form", "the rescale is a real number", "run convert-rescale{form=fixed}"
+        )
+    plan = plan_of(op)
+    if isinstance(plan, Refusal):
+        raise Unlowerable(plan.code, plan.reason)
+    source, result = op.input_qparams, op.result_qparams
+
+    def compute(body: Body, code: SSAValue) -> SSAValue:
+        return narrow(body, integer_rescale(body, code, plan, source, result), i64, result)
+
+    value = _pointwise(e, operands[0], (source, result), held_type(result), compute)
+    return e.held(value, plain(operands[0].rank), result, operands[0].shape)
+
+
+def qcast(e: Emitter, op: Operation, operands: Sequence[Held]) -> Held:
+    """`quant.qcast`, in floats as it means."""
+    assert isinstance(op, QCastOp)
+    (x,), params = operands, qparams_of(op.result)
+    assert params is not None
+    _check_cast(op, op.result)
+
+    def compute(body: Body, number: SSAValue) -> SSAValue:
+        codes = quantize(body, number, params, cast_rounding(op))
+        return narrow(body, codes, cast("IntegerType", codes.type), params)
+
+    value = _pointwise(e, x, (params,), held_type(params), compute)
+    return e.held(value, plain(x.rank), params, x.shape)
+
+
+def dcast(e: Emitter, op: Operation, operands: Sequence[Held]) -> Held:
+    """`quant.dcast`, in floats as it means."""
+    (x,) = operands
+    params = quantized(x)
+    assert isinstance(op, DCastOp)
+    _check_cast(op, op.input)
+    value = _pointwise(
+        e, x, (params,), expressed_type(params), lambda body, q: dequantize(body, q, params)
+    )
+    return e.held(value, plain(x.rank), None, x.shape)
+
+
+def _check_cast(op: CastOp, quantized: SSAValue) -> None:
+    found = refusal(op, quantized)
+    if found is not None:
+        raise Unlowerable(found.code, found.reason)
+
+
+# -- arithmetic ----------------------------------------------------------------------
+
+
+def arithmetic(make: Callable[[SSAValue, SSAValue], Operation]) -> Lower:
+    """`nn.add`, `nn.sub`, `nn.mul`: exact, of codes less their zero points."""
+
+    def lower(e: Emitter, op: Operation, operands: Sequence[Held]) -> Held:
+        exact_result(op)
+        shape = shape_of(op.results[0])
+        kinds = [quantized(x) for x in operands]
+        for params in kinds:
+            zero_of(params)
+
+        def compute(body: Body, codes: Sequence[SSAValue]) -> SSAValue:
+            steps = [stepped(body, q, p) for q, p in zip(codes, kinds, strict=False)]
+            return body.add(make(steps[0], steps[1]))
+
+        value = e.elementwise([e.given(x) for x in operands], shape, i32, compute)
+        return e.held(value, plain(len(shape)), qparams_of(op.results[0]), shape)
+
+    return lower
+
+
+def extremum(largest: bool) -> Lower:
+    """`nn.maximum` and `nn.minimum` of codes on one scale."""
+
+    def lower(e: Emitter, op: Operation, operands: Sequence[Held]) -> Held:
+        shape, result = shape_of(op.results[0]), qparams_of(op.results[0])
+        if result is None or any(x.params != result for x in operands):
+            raise Unlowerable("qparams", "its operands are not on one scale", "integerize")
+        make = extremum_op(result, largest)
+
+        def compute(body: Body, codes: Sequence[SSAValue]) -> SSAValue:
+            return body.add(make(codes[0], codes[1]))
+
+        values = [e.given(x) for x in operands]
+        value = e.elementwise(values, shape, held_type(result), compute)
+        return e.held(value, plain(len(shape)), result, shape)
+
+    return lower
+
+
+def extremum_op(params: QParams, largest: bool) -> Callable[[SSAValue, SSAValue], Operation]:
+    """The larger or smaller of two codes."""
+    if params.storage.signed:
+        return arith.MaxSIOp if largest else arith.MinSIOp
+    return arith.MaxUIOp if largest else arith.MinUIOp
+
+
+def clamp(e: Emitter, op: Operation, operands: Sequence[Held]) -> Held:
+    """`nn.relu` and `nn.clip` of codes."""
+    (x,) = operands
+    params, (low, high) = clamp_bounds(e, op, x)
+    kind = held_type(params)
+    bounds = [b - (1 << kind.width.data) if b > _top(kind) else b for b in (low, high)]
+
+    def compute(body: Body, codes: Sequence[SSAValue]) -> SSAValue:
+        value = codes[0]
+        for largest, bound, idle in zip(
+            (True, False), bounds, params.storage.full_range, strict=True
+        ):
+            if bound != idle:
+                make = extremum_op(params, largest)
+                value = body.add(make(value, body.constant(bound, kind)))
+        return value
+
+    value = e.elementwise([e.given(x)], x.shape, kind, compute)
+    return e.held(value, plain(x.rank), params, x.shape)
+
+
+def _top(kind: IntegerType) -> int:
+    return (1 << (kind.width.data - 1)) - 1
+
+
+def table(e: Emitter, op: Operation, operands: Sequence[Held]) -> Held:
+    """`nn.table`: the entry of each code, the lowest first."""
+    x, entries = operands
+    params, result = quantized(x), qparams_of(op.results[0])
+    if entries.array is None or result is None:
+        raise Unlowerable("table", "its table is no constant")
+    first = params.storage.full_range[0]
+    if entries.array.size != 1 << params.storage.width:
+        raise Unlowerable("table", f"it has {entries.array.size} entries")
+    looked_up = e.given(entries)
+
+    def compute(body: Body, codes: Sequence[SSAValue]) -> SSAValue:
+        wide = widened(body, codes[0], params)
+        if first:
+            wide = body.add(arith.SubiOp(wide, body.constant(first, i32)))
+        index = body.add(arith.IndexCastOp(wide, IndexType()))
+        return body.add(tensor.ExtractOp(looked_up, [index], held_type(result)))
+
+    value = e.elementwise([e.given(x)], x.shape, held_type(result), compute)
+    return e.held(value, plain(x.rank), result, x.shape)
+
+
+def divide(e: Emitter, op: Operation, operands: Sequence[Held]) -> Held:
+    """`nn.div`, rounded half up: floor((2 n + d) / (2 d)) of n >= 0 and d > 0, in 64 bits."""
+    lhs, rhs = (quantized(x) for x in operands)
+    result, shape = qparams_of(op.results[0]), shape_of(op.results[0])
+    assert result is not None
+    check_quotient(e, op, (lhs, rhs), result)
+
+    def compute(body: Body, codes: Sequence[SSAValue]) -> SSAValue:
+        n, d = (stepped(body, q, p, i64) for q, p in zip(codes, (lhs, rhs), strict=False))
+        n, twice = (body.add(arith.AddiOp(v, v)) for v in (n, d))
+        steps = body.add(arith.DivSIOp(body.add(arith.AddiOp(n, d)), twice))
+        code = body.add(arith.AddiOp(steps, body.constant(result.zero_point, i64)))
+        return narrow(body, clamped(body, code, i64, result), i64, result)
+
+    value = e.elementwise([e.given(x) for x in operands], shape, held_type(result), compute)
+    return e.held(value, plain(len(shape)), result, shape)

@@ -1,0 +1,290 @@
+"""Convolutions and matrix products: sums of products in 32 bits.
+
+    sum (x - z_x)(w - z_w) = sum x w'  - z_x sum w'        w' = w - z_w
+
+Of constant weights w' and its sums are known here, so that codes are multiplied as they are
+and the correction is in what the sum starts with, together with the bias; pads hold z_x. Of
+other weights the zero points are subtracted in the loop. Sums are taken modulo 2**32, which
+is exact as the result is known to fit (`split-rescale`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import prod
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from xdsl.dialects import arith, linalg
+from xdsl.dialects.builtin import DenseIntOrFPElementsAttr, TensorType, i32, i64
+from xdsl.ir import Operation, SSAValue
+from xdsl.ir.affine import AffineExpr, AffineMap
+
+from qdialect.analysis.codes import qparams_of
+from qdialect.behaviors.shapes import shape_of
+from qdialect.dialects.nn.base import NNOp
+from qdialect.lowerings.emitter import integers
+from qdialect.lowerings.errors import Unlowerable
+from qdialect.lowerings.held import Held, plain
+from qdialect.lowerings.linalg.arithmetic import held_type, quantized, stepped, zero_of
+from qdialect.lowerings.linalg.emitter import Emitter, Read
+from qdialect.lowerings.operands import exact_result
+from qdialect.lowerings.windows import Geometry, fitted
+from qdialect.qparams import QParams
+from qdialect.transforms.pointwise import Body
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    Array = NDArray[Any]
+
+
+class Sides:
+    """Both factors of the products: values, and what is still to subtract in the loop."""
+
+    def __init__(
+        self, e: Emitter, x: Held, w: Held, bias: Held | None = None, along: int = 0
+    ) -> None:
+        """`along` is the dimension of constant weights that the results have too."""
+        self.params = quantized(x, "input"), quantized(w, "weight")
+        self.x_zero = zero_of(self.params[0])
+        self.x = e.given(x)
+        self.start: SSAValue | None = None
+        if bias is not None:
+            if bias.params is None or bias.params.storage.spelling != "i32":
+                raise Unlowerable("bias", "its bias is no i32 on the scale of the sums")
+            self.start = e.given(bias)
+        self.folded = w.array is not None
+        if w.array is None:
+            self.w = e.given(w)
+            zero_of(self.params[1])
+            return
+        weights = _differences(w.array, self.params[1])
+        self.w = e.const(weights, integers(weights.dtype.itemsize * 8))
+        summed = tuple(d for d in range(weights.ndim) if d != along)
+        sums = weights.astype(np.int64).sum(summed) * -self.x_zero
+        if bias is not None and bias.array is not None:
+            sums += bias.array
+        elif bias is not None and sums.any():
+            assert self.start is not None
+            correction = e.const(_wrapped(sums), i32)
+            self.start = e.elementwise(
+                [self.start, correction], sums.shape, i32, lambda b, v: b.add(_add(v[0], v[1]))
+            )
+            return
+        elif bias is not None:
+            return
+        self.start = e.const(_wrapped(sums), i32) if sums.any() else None
+
+    @property
+    def is_signed(self) -> bool:
+        """Whether both are multiplied as the signed integers they are held as."""
+        signed = self.params[0].storage.signed
+        return signed and self.folded
+
+    def product(self, body: Body, x: SSAValue, w: SSAValue) -> SSAValue:
+        """One product, in 32 bits."""
+        if not self.folded:
+            factors = stepped(body, x, self.params[0]), stepped(body, w, self.params[1])
+        else:
+            unsigned = arith.ExtUIOp if not self.params[0].storage.signed else arith.ExtSIOp
+            factors = _extended(body, x, unsigned), _extended(body, w, arith.ExtSIOp)
+        return body.add(arith.MuliOp(*factors))
+
+    def sum(self, body: Body, values: Sequence[SSAValue]) -> SSAValue:
+        """The sum so far, plus one product."""
+        x, w, total = values
+        return body.add(_add(total, self.product(body, x, w)))
+
+    def begun(self, e: Emitter, shape: Sequence[int], dimension: int) -> SSAValue:
+        """What the sums start with: the bias along a dimension of the result, less what the
+        zero point of the input adds."""
+        if self.start is None:
+            return e.filled(shape, 32, 0)
+        rank = len(shape)
+        source = self.start, AffineMap(rank, 0, (AffineExpr.dimension(dimension),))
+        result = e.empty(shape, i32), AffineMap.identity(rank)
+        return e.loops([source], result, "p" * rank, lambda _, v: v[0])
+
+
+def _add(lhs: SSAValue, rhs: SSAValue) -> Operation:
+    return arith.AddiOp(lhs, rhs)
+
+
+def _extended(body: Body, value: SSAValue, extend: Any) -> SSAValue:
+    return value if value.type == i32 else body.add(extend(value, i32))
+
+
+def _differences(array: Array, params: QParams) -> Array:
+    """Weights less their zero points, in the narrowest integers that hold them."""
+    zeros = np.asarray(params.zero_point_list(), np.int64)
+    if zeros.size > 1:
+        if params.axis is None:
+            raise Unlowerable("grid", "its weight has parameters of blocks")
+        shape = [1] * array.ndim
+        shape[params.axis] = -1
+        zeros = zeros.reshape(shape)
+    steps = array.astype(np.int64) - zeros
+    for kind in (np.int8, np.int16):
+        if not steps.size or (steps == steps.astype(kind)).all():
+            return steps.astype(kind)
+    return _wrapped(steps)
+
+
+def _wrapped(numbers: Array) -> Array:
+    """Modulo 2**32, as i32."""
+    return (numbers & 0xFFFFFFFF).astype(np.uint32).view(np.int32)
+
+
+def convolution(e: Emitter, op: Operation, operands: Sequence[Held]) -> Held:
+    """`nn.conv1d`, `nn.conv2d`, `nn.conv3d`, in groups or not."""
+    exact_result(op)
+    assert isinstance(op, NNOp)
+    v, result = op.values, shape_of(op.results[0])
+    x, w = operands[:2]
+    groups, channels, spatial = v["groups"], w.shape[0], x.rank - 2
+    sides = Sides(e, x, w, operands[2] if len(operands) > 2 else None)
+    geometry = fitted(x.shape[2:], w.shape[2:], v["strides"], v["pads"], v["dilations"])
+    value = padded(e, sides.x, geometry, bits_of(sides.x_zero, sides.params[0]))
+    init = sides.begun(e, result, 1)
+    if groups == 1:
+        if spatial == 2 and sides.is_signed:
+            out = _named(e, value, sides.w, init, geometry)
+        else:
+            out = _summed(e, sides, (value, sides.w, init), geometry, "nf{o}c{k}")
+        return e.held(out, plain(x.rank), qparams_of(op.results[0]), result)
+    takes, gives = x.shape[1] // groups, channels // groups
+    outer, inner = shape_of(value)[2:], w.shape[2:]
+    # Channels as groups of channels; what is 1 in each group is left out.
+    ins = (groups, *((takes,) if takes > 1 else ()))
+    outs = (groups, *((gives,) if gives > 1 else ()))
+    value = e.reshaped(value, (x.shape[0], *ins, *outer))
+    weight = e.reshaped(sides.w, (*outs, *ins[1:], *inner))
+    init = e.reshaped(init, (x.shape[0], *outs, *result[2:]))
+    names = "ng" + ("f" if gives > 1 else "") + "{o}" + ("c" if takes > 1 else "") + "{k}"
+    out = e.reshaped(_summed(e, sides, (value, weight, init), geometry, names), result)
+    return e.held(out, plain(x.rank), qparams_of(op.results[0]), result)
+
+
+def padded(e: Emitter, value: SSAValue, geometry: Geometry, number: int) -> SSAValue:
+    """`value` with as much around its spatial dimensions as windows read."""
+    return e.padded(value, [(0, 0), (0, 0), *geometry.pads], number)
+
+
+def bits_of(code: int, params: QParams) -> int:
+    """A code as the signed integer of the same bits."""
+    width = held_type(params).width.data
+    return code - (1 << width) if code >= 1 << (width - 1) else code
+
+
+def window_maps(geometry: Geometry, names: str) -> tuple[dict[str, list[AffineExpr]], int]:
+    """The dimensions of a loop nest by letter; `i` is where a window reads."""
+    spatial = len(geometry.strides)
+    order = names.format(o="o" * spatial, k="k" * spatial)
+    dims: dict[str, list[AffineExpr]] = {}
+    for position, name in enumerate(order):
+        dims.setdefault(name, []).append(AffineExpr.dimension(position))
+    dims["i"] = [
+        o * s + k * d
+        for o, k, s, d in zip(
+            dims["o"], dims["k"], geometry.strides, geometry.dilations, strict=True
+        )
+    ]
+    return dims, len(order)
+
+
+def _summed(
+    e: Emitter,
+    sides: Sides,
+    values: tuple[SSAValue, SSAValue, SSAValue],
+    geometry: Geometry,
+    names: str,
+) -> SSAValue:
+    """The loop nest of a convolution; `names` are its dimensions."""
+    dims, count = window_maps(geometry, names)
+
+    def read(letters: str) -> AffineMap:
+        return AffineMap(count, 0, tuple(e for name in letters for e in dims.get(name, ())))
+
+    x, w, init = values
+    order = names.format(o="o" * len(geometry.strides), k="k" * len(geometry.strides))
+    kinds = "".join("r" if name in "ck" else "p" for name in order)
+    # Sums start with what is there.
+    inputs: list[Read] = [(x, read("ngci")), (w, read("gfck"))]
+    return e.loops(inputs, (init, read("ngfo")), kinds, sides.sum)
+
+
+def _named(
+    e: Emitter, value: SSAValue, weight: SSAValue, init: SSAValue, geometry: Geometry
+) -> SSAValue:
+    return e.add(
+        linalg.Conv2DNchwFchwOp(
+            [value, weight],
+            [init],
+            [init.type],
+            strides=_pair(geometry.strides),
+            dilations=_pair(geometry.dilations),
+        )
+    )
+
+
+def _pair(values: Sequence[int]) -> Any:
+    return DenseIntOrFPElementsAttr.from_list(TensorType(i64, [len(values)]), list(values))
+
+
+def fully_connected(e: Emitter, op: Operation, operands: Sequence[Held]) -> Held:
+    """`nn.fully_connected`: the weight has a row for each result."""
+    exact_result(op)
+    x, w = operands[:2]
+    (rows, _), channels = x.shape, w.shape[0]
+    sides = Sides(e, x, w, operands[2] if len(operands) > 2 else None)
+    init = sides.begun(e, (rows, channels), 1)
+    out = _product(e, sides, (sides.x, sides.w, init), ("mk", "nk", "mn"))
+    return e.held(out, plain(2), qparams_of(op.results[0]), (rows, channels))
+
+
+def matmul(e: Emitter, op: Operation, operands: Sequence[Held]) -> Held:
+    """`nn.matmul`, its batches as they broadcast."""
+    exact_result(op)
+    a, b = operands
+    result = shape_of(op.results[0])
+    left = a.shape if a.rank > 1 else (1, *a.shape)
+    right = b.shape if b.rank > 1 else (*b.shape, 1)
+    batches = np.broadcast_shapes(left[:-2], right[:-2])
+    shape = (*batches, left[-2], right[-1])
+    if b.array is not None and (prod(right[:-2]) > 1 or b.rank < 2):
+        # Its sums are not one for each column of the result.
+        b = Held(b.shape, plain(b.rank), b.params, e.given(b))
+    sides = Sides(e, a, b, along=b.rank - 1)
+    names = "abcdefgh"[: len(batches)]
+    lhs, at = _repeated(e, sides.x, left, names, "mk")
+    rhs, of = _repeated(e, sides.w, right, names, "kn")
+    init = sides.begun(e, shape, len(shape) - 1)
+    out = _product(e, sides, (lhs, rhs, init), (at, of, f"{names}mn"))
+    return e.held(e.reshaped(out, result), plain(len(result)), qparams_of(op.results[0]), result)
+
+
+def _repeated(
+    e: Emitter, value: SSAValue, shape: Sequence[int], names: str, last: str
+) -> tuple[SSAValue, str]:
+    """A stack of matrices without the dimensions along which it repeats."""
+    batches = shape[:-2]
+    own = names[len(names) - len(batches) :]
+    kept = [(n, name) for n, name in zip(batches, own, strict=True) if n > 1]
+    value = e.reshaped(value, (*(n for n, _ in kept), *shape[-2:]))
+    return value, "".join(name for _, name in kept) + last
+
+
+def _product(
+    e: Emitter, sides: Sides, values: tuple[SSAValue, SSAValue, SSAValue], names: Sequence[str]
+) -> SSAValue:
+    """The loop nest of a matrix product; `names` are the dimensions of each value."""
+    order = f"{names[2]}k"
+
+    def read(letters: str) -> AffineMap:
+        dims = tuple(AffineExpr.dimension(order.index(name)) for name in letters)
+        return AffineMap(len(order), 0, dims)
+
+    reads = [(v, read(letters)) for v, letters in zip(values, names, strict=True)]
+    kinds = "p" * (len(order) - 1) + "r"
+    return e.loops(reads[:2], reads[2], kinds, sides.sum)

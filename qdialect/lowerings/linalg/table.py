@@ -1,0 +1,60 @@
+"""Which lowering an op has: the one table."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import cache
+
+from xdsl.dialects import arith
+from xdsl.ir import Operation
+
+from qdialect.dialects.nn.views import normalize_axes
+from qdialect.lowerings.emitter import Lowering
+from qdialect.lowerings.linalg import arithmetic, contraction, movement, pooling
+from qdialect.lowerings.linalg.emitter import Emitter
+
+
+def _spatial(op: Operation, rank: int) -> Sequence[int]:
+    return range(2, rank)
+
+
+def _axes(op: Operation, rank: int) -> Sequence[int]:
+    from qdialect.dialects.nn.base import NNOp
+
+    assert isinstance(op, NNOp)
+    return normalize_axes(op.values["axes"], rank)
+
+
+@cache
+def lowerings() -> Mapping[str, Lowering[Emitter]]:
+    """The lowering of every op that has one, by name."""
+    return {
+        "quant.rescale": arithmetic.rescale,
+        "quant.qcast": arithmetic.qcast,
+        "quant.dcast": arithmetic.dcast,
+        **dict.fromkeys(("nn.conv1d", "nn.conv2d", "nn.conv3d"), contraction.convolution),
+        "nn.fully_connected": contraction.fully_connected,
+        "nn.matmul": contraction.matmul,
+        "nn.add": arithmetic.arithmetic(arith.AddiOp),
+        "nn.sub": arithmetic.arithmetic(arith.SubiOp),
+        "nn.mul": arithmetic.arithmetic(arith.MuliOp),
+        "nn.maximum": arithmetic.extremum(largest=True),
+        "nn.minimum": arithmetic.extremum(largest=False),
+        **dict.fromkeys(("nn.relu", "nn.clip"), arithmetic.clamp),
+        "nn.div": arithmetic.divide,
+        "nn.table": arithmetic.table,
+        **{f"nn.max_pool{rank}d": pooling.max_pool for rank in (1, 2)},
+        **{f"nn.avg_pool{rank}d": pooling.average_pool for rank in (1, 2)},
+        **{f"nn.global_avg_pool{rank}d": pooling.reduction("sum", _spatial) for rank in (1, 2, 3)},
+        **{
+            f"nn.reduce_{op}": pooling.reduction(name, _axes)
+            for op, name in (("sum", "sum"), ("mean", "sum"), ("max", "max"), ("min", "min"))
+        },
+        **dict.fromkeys(
+            ("nn.reshape", "nn.flatten", "nn.squeeze", "nn.unsqueeze"), movement.reshape
+        ),
+        "nn.transpose": movement.transpose,
+        "nn.concat": movement.concat,
+        "nn.pad": movement.pad,
+        "nn.slice": movement.slices,
+    }
