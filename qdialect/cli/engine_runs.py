@@ -124,26 +124,28 @@ def integer_model(model: Model) -> Model:
     return api.run_passes(model, passes, target="tosa", verify_each=False)
 
 
-def ready_model(model: Model) -> Model:
-    """An integer network in the form of which every op has an exact TOSA."""
+def ready_model(model: Model, to: str = "tosa") -> Model:
+    """An integer network in the form of which every op is exact in one of `EXPORTS`."""
     from qdialect import api
-    from qdialect.transforms.pipelines import TOSA_FORM
+    from qdialect.transforms.pipelines import EXPORTS
 
     if not _is_ours(model):
         return model
-    return api.run_passes(model, TOSA_FORM, target="tosa", verify_each=False)
+    passes, _, target = EXPORTS[to]
+    return api.run_passes(model, passes, target=target, verify_each=False)
 
 
-def converted_model(model: Model) -> Model:
-    """The same in TOSA."""
+def converted_model(model: Model, to: str = "tosa") -> Model:
+    """The same in that dialect."""
     from qdialect import api
-    from qdialect.transforms.pipelines import TO_TOSA
+    from qdialect.transforms.pipelines import EXPORTS
 
     if not _is_ours(model):
         return model
-    return api.run_passes(model, TO_TOSA, target="tosa", verify_each=False)
+    _, passes, target = EXPORTS[to]
+    return api.run_passes(model, passes, target=target, verify_each=False)
 
 
-def lowered_model(model: Model) -> Model:
-    """An integer network in TOSA."""
-    return converted_model(ready_model(model))
+def lowered_model(model: Model, to: str = "tosa") -> Model:
+    """An integer network in one of the dialects of `EXPORTS`."""
+    return converted_model(ready_model(model, to), to)

@@ -17,7 +17,11 @@ if TYPE_CHECKING:
 
     from qdialect.context import QContext
 
-_ACTIONS = ("import-onnx", "export-onnx", "export-tosa")
+_LOWERED = {
+    "tosa": "TOSA",
+    "linalg": "linalg, arith and tensor",
+}
+_ACTIONS = ("import-onnx", "export-onnx", *(f"export-{name}" for name in _LOWERED))
 
 COMMAND = Command(
     "qopt-translate",
@@ -25,9 +29,12 @@ COMMAND = Command(
     (
         Flag(("import-onnx",), "read an ONNX model, write MLIR"),
         Flag(("export-onnx",), "read MLIR, write an ONNX model"),
-        Flag(
-            ("export-tosa",),
-            "read MLIR or an .onnx, lower its integer network to TOSA, write that (generic form)",
+        *(
+            Flag(
+                (f"export-{name}",),
+                f"read MLIR or an .onnx, write its integer network in {said} (generic form)",
+            )
+            for name, said in _LOWERED.items()
         ),
         Flag(("o", "output-file"), "write to FILE instead of standard output", "value", "FILE"),
         Flag(
@@ -80,8 +87,9 @@ def _run(argv: Sequence[str]) -> int:
     from qdialect.passes.plugins import Plugins
 
     ctx = Plugins().session(allow_unregistered=args.switch("allow-unregistered-dialect"))
-    if actions == ["export-tosa"]:
-        _write_tosa(args, ctx, path)
+    action, _, name = actions[0].partition("-")
+    if action == "export" and name in _LOWERED:
+        _write_lowered(args, ctx, path, name)
     elif actions == ["import-onnx"]:
         _write_mlir(_read_onnx(args, ctx), ctx, path, args)
     else:
@@ -115,7 +123,7 @@ def _read_mlir(args: Arguments, ctx: QContext) -> ModuleOp:
     return module
 
 
-def _write_tosa(args: Arguments, ctx: QContext, path: Path | None) -> None:
+def _write_lowered(args: Arguments, ctx: QContext, path: Path | None, name: str) -> None:
     from qdialect.api import Model
     from qdialect.backends.mlir import module_text
     from qdialect.cli.engine_runs import integer_model, lowered_model
@@ -123,7 +131,7 @@ def _write_tosa(args: Arguments, ctx: QContext, path: Path | None) -> None:
 
     is_onnx = _source(args).endswith(".onnx")
     module = _read_onnx(args, ctx) if is_onnx else _read_mlir(args, ctx)
-    model = lowered_model(integer_model(Model(module, ctx)))
+    model = lowered_model(integer_model(Model(module, ctx)), name)
     # The weights are in the text, which other tools read: they know no store of ours.
     text = module_text(model.module, model.ctx, generic=True, inline_weights=True)
     if path is None:

@@ -61,7 +61,7 @@ class BaseEmitter(ABC):
         if self.source is not None:
             op.location = self.source.location
             keys = keys_of(self.source)
-            if keys:
+            if keys and op.operands:
                 names = [StringAttr(key) for key in keys]
                 op.attributes[MARKED_KEY] = names[0] if len(names) == 1 else ArrayAttr(names)
         self.operations.append(op)

@@ -11,6 +11,7 @@ A target adds passes at named points (`Target.extensions`):
 
 from __future__ import annotations
 
+from qdialect.targets import linalg, tosa
 from qdialect.targets.base import Interface, Target
 from qdialect.targets.installed import get_target
 
@@ -25,19 +26,19 @@ FUSION = "fold-into-weights{numerics=ties},canonicalize,fold-constants,cse,dce"
 """Then: every op that becomes one with another is one rounding less."""
 
 
-TOSA_FORM = (
+_EXACT = (
     "form-softmax-tables{numerics=bounded},split-rescale{numerics=bounded},"
     "convert-rescale{form=fixed numerics=bounded},cse,dce"
 )
-"""From an optimized integer network to one of which every op has an exact TOSA."""
+"""From an optimized integer network to one of which every op is exact on 32-bit integers,
+but for `quant.rescale`, which rounds."""
 
-TO_TOSA = "convert-nn-to-tosa,cse,dce"
-"""And from there to TOSA, in which it computes the same."""
-
-TOSA = f"{TOSA_FORM},{TO_TOSA}"
-
-LINALG = TOSA.replace("convert-nn-to-tosa", "convert-nn-to-linalg")
-"""The same to linalg: what rounds is made exact in the same way."""
+EXPORTS = {
+    "tosa": (_EXACT, "convert-nn-to-tosa,cse,dce", tosa.TARGET),
+    "linalg": (_EXACT, "convert-nn-to-linalg,cse,dce", linalg.TARGET),
+}
+"""From an optimized integer network to what other compilers read, by name: the passes to one
+that can be said in it, those that say it, and the target whose operators it has."""
 
 
 def optimize_pipeline(target: Target | str, numerics: str) -> str:

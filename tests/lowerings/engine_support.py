@@ -1,4 +1,4 @@
-"""Programs of `nn` in the interpreter, and what engines make of their TOSA."""
+"""Programs of `nn` in the interpreter, and what engines make of what they are lowered to."""
 
 from __future__ import annotations
 
@@ -15,12 +15,13 @@ from qdialect.engines.installed import engine_named
 from qdialect.engines.program import Program
 from qdialect.frontends.mlir import read_module, verify_module
 from qdialect.interpreter import Interpreter, random_inputs
-from qdialect.transforms.pipelines import TOSA
+from qdialect.transforms.pipelines import EXPORTS
 
 Array = NDArray[Any]
 
 ENGINES = ("tosa-reference", "mlir-runner", "iree")
-CONVERT = ",convert-nn-to-tosa"
+READS = {"tosa": ENGINES, "linalg": ("mlir-runner", "iree")}
+"""Which engines read what."""
 
 
 def model(text: str) -> Model:
@@ -31,29 +32,30 @@ def model(text: str) -> Model:
     return Model(module, ctx)
 
 
-def prepared(text: str) -> Model:
-    """The module in the form of which every op has an exact TOSA."""
-    return run_passes(model(text), TOSA.partition(CONVERT)[0], target="tosa")
+def prepared(text: str, to: str = "tosa") -> Model:
+    """The module in the form of which every op is exact in what it is lowered to."""
+    passes, _, target = EXPORTS[to]
+    return run_passes(model(text), passes, target=target)
 
 
-def converted(given: Model) -> Model:
-    """The module in TOSA."""
-    return run_passes(given, "convert-nn-to-tosa,cse,dce")
+def converted(given: Model, to: str = "tosa") -> Model:
+    """The module in another dialect."""
+    return run_passes(given, EXPORTS[to][1])
 
 
-def agree(text: str, engine: str, samples: int = 2, seed: int = 0) -> int:
-    """Run `text` in the interpreter and its TOSA in `engine`, on codes of which some are
-    ends of their storage; the number of elements compared. They must all be equal."""
+def agree(text: str, engine: str, samples: int = 2, seed: int = 0, to: str = "tosa") -> int:
+    """Run `text` in the interpreter and what it is lowered to in `engine`, on codes of which
+    some are ends of their storage; the number of elements compared. All must be equal."""
     runner = engine_named(engine)
     missing = runner.missing()
     if missing:
         pytest.skip(f"{engine} is not installed: {missing} (qopt engines install)")
-    given = prepared(text)
+    given = prepared(text, to)
     interpreter = Interpreter(given.ctx, given.module)
     function = interpreter.function()
     drawn = [random_inputs(function, seed + n, boundary=n % 2 == 1) for n in range(samples)]
     wanted = [interpreter.run(inputs) for inputs in drawn]
-    lowered = converted(given)
+    lowered = converted(given, to)
     program = Program.of(lowered.module, lowered.ctx)
     found = runner.run(program, drawn)
     return compare(wanted, found, text)

@@ -1,11 +1,11 @@
-"""`quant.rescale` through TOSA, every code of every configuration, on every engine."""
+"""`quant.rescale` through TOSA and linalg, every code of every configuration, on every engine."""
 
 from __future__ import annotations
 
 from itertools import product
 
 import pytest
-from engine_support import ENGINES, agree
+from engine_support import READS, agree
 
 from qdialect.qparams import Storage
 
@@ -67,8 +67,8 @@ def module(storage: str, zero: int, width: int) -> str:
 SOURCES = list(dict.fromkeys((storage, zero) for storage, zero, _, _ in ENDS))
 
 
-@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize(("to", "engine"), [(to, e) for to in READS for e in READS[to]])
 @pytest.mark.parametrize(("storage", "zero"), SOURCES)
-def test_every_rounding(storage: str, zero: int, engine: str) -> None:
+def test_every_rounding(storage: str, zero: int, to: str, engine: str) -> None:
     configurations = sum(e[:2] == (storage, zero) for e in ENDS) * len(PAIRS) * len(ROUNDINGS)
-    assert agree(module(storage, zero, 8), engine) >= configurations * 256
+    assert agree(module(storage, zero, 8), engine, to=to) >= configurations * 256

@@ -15,8 +15,9 @@ from math import prod
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from xdsl.dialects import arith, linalg
+from xdsl.dialects import arith
 from xdsl.dialects.builtin import DenseIntOrFPElementsAttr, TensorType, i32, i64
+from xdsl.dialects.linalg.ops import Conv2DNchwFchwOp
 from xdsl.ir import Operation, SSAValue
 from xdsl.ir.affine import AffineExpr, AffineMap
 
@@ -49,32 +50,17 @@ class Sides:
         self.params = quantized(x, "input"), quantized(w, "weight")
         self.x_zero = zero_of(self.params[0])
         self.x = e.given(x)
-        self.start: SSAValue | None = None
-        if bias is not None:
-            if bias.params is None or bias.params.storage.spelling != "i32":
-                raise Unlowerable("bias", "its bias is no i32 on the scale of the sums")
-            self.start = e.given(bias)
         self.folded = w.array is not None
+        sums: Array | None = None
         if w.array is None:
-            self.w = e.given(w)
             zero_of(self.params[1])
-            return
-        weights = _differences(w.array, self.params[1])
-        self.w = e.const(weights, integers(weights.dtype.itemsize * 8))
-        summed = tuple(d for d in range(weights.ndim) if d != along)
-        sums = weights.astype(np.int64).sum(summed) * -self.x_zero
-        if bias is not None and bias.array is not None:
-            sums += bias.array
-        elif bias is not None and sums.any():
-            assert self.start is not None
-            correction = e.const(_wrapped(sums), i32)
-            self.start = e.elementwise(
-                [self.start, correction], sums.shape, i32, lambda b, v: b.add(_add(v[0], v[1]))
-            )
-            return
-        elif bias is not None:
-            return
-        self.start = e.const(_wrapped(sums), i32) if sums.any() else None
+            self.w = e.given(w)
+        else:
+            weights = _differences(w.array, self.params[1])
+            self.w = e.const(weights, integers(weights.dtype.itemsize * 8))
+            summed = tuple(d for d in range(weights.ndim) if d != along)
+            sums = weights.astype(np.int64).sum(summed) * -self.x_zero
+        self.start = _started(e, bias, sums)
 
     @property
     def is_signed(self) -> bool:
@@ -105,6 +91,22 @@ class Sides:
         source = self.start, AffineMap(rank, 0, (AffineExpr.dimension(dimension),))
         result = e.empty(shape, i32), AffineMap.identity(rank)
         return e.loops([source], result, "p" * rank, lambda _, v: v[0])
+
+
+def _started(e: Emitter, bias: Held | None, sums: Array | None) -> SSAValue | None:
+    """The bias and the correction in one, if there is either."""
+    if bias is not None and (bias.params is None or bias.params.storage.spelling != "i32"):
+        raise Unlowerable("bias", "its bias is no i32 on the scale of the sums")
+    if sums is not None and not sums.any():
+        sums = None
+    if bias is None or sums is None:
+        if bias is not None:
+            return e.given(bias)
+        return None if sums is None else e.const(_wrapped(sums), i32)
+    if bias.array is not None:
+        return e.const(_wrapped(sums + bias.array), i32)
+    values = [e.given(bias), e.const(_wrapped(sums), i32)]
+    return e.elementwise(values, sums.shape, i32, lambda body, v: body.add(_add(v[0], v[1])))
 
 
 def _add(lhs: SSAValue, rhs: SSAValue) -> Operation:
@@ -218,7 +220,7 @@ def _named(
     e: Emitter, value: SSAValue, weight: SSAValue, init: SSAValue, geometry: Geometry
 ) -> SSAValue:
     return e.add(
-        linalg.Conv2DNchwFchwOp(
+        Conv2DNchwFchwOp(
             [value, weight],
             [init],
             [init.type],

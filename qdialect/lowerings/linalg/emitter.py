@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from math import prod
 from typing import TYPE_CHECKING, Any, cast
 
-from xdsl.dialects import arith, linalg, tensor
+from xdsl.dialects import arith, tensor
 from xdsl.dialects.builtin import (
     AffineMapAttr,
     ArrayAttr,
@@ -20,7 +20,8 @@ from xdsl.dialects.builtin import (
     i32,
     i64,
 )
-from xdsl.dialects.linalg import IteratorTypeAttr
+from xdsl.dialects.linalg.attrs import IteratorTypeAttr
+from xdsl.dialects.linalg.ops import FillOp, GenericOp, YieldOp
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 from xdsl.ir.affine import AffineExpr, AffineMap
 
@@ -74,7 +75,7 @@ class Emitter(BaseEmitter):
     def filled(self, shape: Sequence[int], width: int, number: int) -> SSAValue:
         """A tensor of one integer everywhere."""
         scalar = self.scalar(number, width)
-        return self.add(linalg.FillOp([scalar], [self.empty(shape, scalar.type)]))
+        return self.add(FillOp([scalar], [self.empty(shape, scalar.type)]))
 
     def loops(
         self,
@@ -88,9 +89,9 @@ class Emitter(BaseEmitter):
         values = [value for value, _ in (*inputs, result)]
         block = Block(arg_types=[element_of(value) for value in values])
         body = Body(block, 1)
-        block.add_op(linalg.YieldOp(compute(body, block.args)))
+        block.add_op(YieldOp(compute(body, block.args)))
         return self.add(
-            linalg.GenericOp(
+            GenericOp(
                 values[:-1],
                 values[-1:],
                 Region(block),

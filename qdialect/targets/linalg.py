@@ -1,0 +1,48 @@
+"""linalg, arith and tensor of MLIR: integer loops.
+
+The operators are those of the target `tosa`, in plain integer arithmetic: so codes are any
+integers of up to 16 bits, signed or not, with any zero point, and a rescale rounds in any way.
+Storage of less than 8 bits is unpacked to 8 where it is lowered.
+"""
+
+from __future__ import annotations
+
+from qdialect.numerics.rounding import Rounding
+from qdialect.targets.base import Interface, Target
+from qdialect.targets.kernels import ANY, Kernel
+from qdialect.targets.tosa import TARGET as TOSA
+
+_CODES = tuple(f"{sign}{width}" for width in (2, 4, 8, 16) for sign in "iu")
+_NARROW = {"i4", "i8", "u8", "i16", "u16"}
+
+
+def _widened(pattern: str) -> str:
+    """All codes in place of those that TOSA has."""
+    storages, *words = pattern.split()
+    if storages == ANY:
+        return pattern
+    given = set(storages.split("|"))
+    found = (*(_CODES if given & _NARROW else ()), *(("i32",) if "i32" in given else ()))
+    return " ".join(("|".join(found), *words))
+
+
+def _kernel(kernel: Kernel) -> Kernel:
+    operands, results = (
+        tuple(_widened(pattern) for pattern in side) for side in (kernel.operands, kernel.results)
+    )
+    return Kernel(operands, results)
+
+
+TARGET = Target(
+    "linalg",
+    "integer loops of MLIR's linalg, arith and tensor",
+    storages=frozenset((*_CODES, "i32")),
+    per_block=False,
+    floats=False,
+    kernels={
+        name: tuple(dict.fromkeys(map(_kernel, kernels))) for name, kernels in TOSA.kernels.items()
+    },
+    runs_others=False,
+    roundings=tuple(Rounding),
+    interface=Interface.KEEP,
+)
