@@ -6,7 +6,7 @@
 !bias = tensor<2x!quant.uniform<i32:f32:0, {0.25, 0.125}>>
 
 // Pads hold the zero point; what it adds to each sum, -3 * 9 * 2 * 5, is in the bias.
-// CHECK-LABEL: func.func @convolution(%arg0: tensor<1x2x4x4xi8>) -> tensor<1x2x4x4xi32>
+// CHECK-LABEL: func.func @convolution(%arg0: tensor<1x2x4x4xi8> {{.*}}) -> (tensor<1x2x4x4xi32> {{.*}})
 // CHECK-DAG: [[ZERO:%[a-z0-9_]+]] = arith.constant 3 : i8
 // CHECK-DAG: arith.constant dense<[-170, -70]> : tensor<2xi32>
 // CHECK: tensor.pad %arg0 low[0, 0, 1, 1] high[0, 0, 1, 1]
@@ -24,7 +24,7 @@ func.func @convolution(%x: !x) -> !sum {
 // signless here, and the bounds are those of u8.
 // CHECK-LABEL: func.func @rescale(
 // CHECK-DAG: arith.constant dense<[1073741824, 1610612736]> : tensor<2xi64>
-// CHECK: linalg.generic {{.*}} attrs =  {key = "r", scale = array<f64: {{.*}}>, zero_point = array<i64: 128>}
+// CHECK: linalg.generic {{.*}} attrs =  {key = "r", scale = array<f64: {{.*}}>, storage = "u8", zero_point = array<i64: 128>}
 // CHECK: arith.extsi {{.*}} : i32 to i64
 // CHECK: arith.muli
 // CHECK: arith.shrsi
@@ -36,7 +36,7 @@ func.func @rescale(%x: !sum) -> tensor<1x2x4x4x!quant.uniform<u8:f32, 0.5:128>> 
 }
 
 // Codes of 4 bits are held in 8, sign-extended.
-// CHECK-LABEL: func.func @unpacked(%arg0: tensor<2x2xi8>) -> tensor<4xi8>
+// CHECK-LABEL: func.func @unpacked(%arg0: tensor<2x2xi8> {{.*}}) -> (tensor<4xi8> {{.*}})
 // CHECK-NEXT: tensor.collapse_shape %arg0
 // CHECK-NEXT: return
 func.func @unpacked(%x: tensor<2x2x!quant.uniform<i4:f32, 0.5>>) -> tensor<4x!quant.uniform<i4:f32, 0.5>> {
