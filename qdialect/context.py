@@ -7,7 +7,7 @@ process never see each other.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import UnregisteredOp
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from qdialect.behaviors import BehaviorRegistry
     from qdialect.dialects.nn.components import Components
     from qdialect.interpreter.values import Kernel
+    from qdialect.lowerings.emitter import Lowering
     from qdialect.rewrite.drift import Drift
     from qdialect.rewrite.remarks import RemarkLog
     from qdialect.targets.base import Target
@@ -65,6 +66,10 @@ class QContext(Context):
     components: dict[str, Components] = field(default_factory=_default_components)
     #: how the interpreter runs ops that are not ours, by name
     kernels: dict[str, Kernel] = field(default_factory=dict[str, "Kernel"])
+    #: how ops that are not ours are lowered: for each dialect ("tosa"), by name
+    lowerings: dict[str, dict[str, Lowering[Any]]] = field(
+        default_factory=dict[str, "dict[str, Lowering[Any]]"]
+    )
     remarks: RemarkLog = field(default_factory=_new_log)
     drift: Drift = field(default_factory=_no_drift, compare=False)
     #: what analyses found out about the module that is being rewritten, by their class
@@ -134,6 +139,7 @@ class QContext(Context):
             behaviors=self.behaviors,
             components=self.components,
             kernels=self.kernels,
+            lowerings=self.lowerings,
             _target=self._target,
         )
 

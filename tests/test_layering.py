@@ -62,6 +62,7 @@ ONLY_LAZILY: dict[str, frozenset[str]] = {
     "context": frozenset(
         {
             "qdialect.interpreter.values",
+            "qdialect.lowerings.emitter",
             "qdialect.rewrite.drift",
             "qdialect.rewrite.remarks",
             "qdialect.targets",

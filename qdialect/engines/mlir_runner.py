@@ -27,7 +27,7 @@ _BUFFERS = (
 PIPELINE = (
     f"builtin.module({_ATTACH},func.func(tosa-optional-decompositions,tosa-to-linalg-named,"
     "tosa-to-linalg,tosa-to-arith{include-apply-rescale=true},tosa-to-tensor,"
-    "convert-elementwise-to-linalg,canonicalize,cse),"
+    "convert-elementwise-to-linalg,linalg-fuse-elementwise-ops,canonicalize,cse),"
     f"{_BUFFERS},"
     "func.func(convert-linalg-to-loops,lower-affine),convert-scf-to-cf,expand-strided-metadata,"
     "lower-affine,func.func(convert-math-to-llvm),convert-math-to-libm,convert-to-llvm,reconcile-unrealized-casts)"

@@ -55,6 +55,8 @@ class Program:
     function: str
     arguments: tuple[Tensor, ...]
     results: tuple[Tensor, ...]
+    #: for each result the first that is the same value
+    first: tuple[int, ...] = ()
 
     @staticmethod
     def of(module: ModuleOp, ctx: QContext) -> Program:
@@ -69,11 +71,13 @@ class Program:
             )
         (function,) = named
         kind = function.function_type
+        returned = [id(value) for value in function.body.blocks[0].ops.last.operands]
         return Program(
             module_text(module, ctx, generic=True, inline_weights=True),
             function.sym_name.data,
             tuple(Tensor.of(t) for t in kind.inputs),
             tuple(Tensor.of(t) for t in kind.outputs),
+            tuple(returned.index(value) for value in returned),
         )
 
     def checked(self, inputs: Sequence[Array]) -> list[Array]:

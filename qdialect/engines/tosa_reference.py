@@ -43,7 +43,12 @@ class TosaReference:
             np.save(folder / f"x{index}.npy", array)
         given = range(len(inputs))
         taken = range(len(program.results))
-        names = [f"TosaInput_{i}" for i in given], [f"TosaOutput_{i}" for i in taken]
+        # A value that is returned twice has one name there.
+        apart = sorted(set(program.first))
+        names = (
+            [f"TosaInput_{i}" for i in given],
+            [f"TosaOutput_{apart.index(first)}" for first in program.first],
+        )
         tools.execute(
             [
                 model,

@@ -13,9 +13,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Generic, NoReturn
+from typing import TYPE_CHECKING, Any, Generic, NoReturn
 
-from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, FunctionType, ModuleOp
+from xdsl.dialects.builtin import (
+    ArrayAttr,
+    DictionaryAttr,
+    FunctionType,
+    IntegerType,
+    ModuleOp,
+    i64,
+)
 from xdsl.dialects.func import FuncOp, ReturnOp
 from xdsl.ir import Attribute, Block, Operation, SSAValue
 
@@ -31,6 +38,9 @@ from qdialect.lowerings.held import Held, plain
 from qdialect.lowerings.marks import INTERFACE, marks
 from qdialect.qparams import QParams
 
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
 
 @dataclass(frozen=True)
 class Dialect(Generic[E]):
@@ -41,6 +51,10 @@ class Dialect(Generic[E]):
     code: str
     emitter: Callable[[QContext], E]
     lowerings: Mapping[str, Lowering[E]]
+    movement: Lowering[E] | None = None
+    """How an op without one is lowered if it is declared as a movement."""
+    index: IntegerType = i64
+    """What is held in place of indices of 64 bits."""
     kept: Sequence[str] = field(default=())
     """Prefixes of ops that stay as they are."""
 
@@ -97,21 +111,47 @@ class _Function(Generic[E]):
     def _lowered(self, e: E, op: Operation, operands: Sequence[Held]) -> Sequence[Held]:
         if isinstance(op, ConstantOp):
             array = constant_array(op, self.session.blobs)
-            return [Held(array.shape, plain(array.ndim), qparams_of(op.result), None, array)]
+            params = qparams_of(op.result)
+            if params is None:
+                array = self._short(op, array)
+            return [Held(array.shape, plain(array.ndim), params, None, array)]
         if op.name.startswith(tuple(self.to.kept)):
             return self._kept(e, op, operands)
-        lowering = self.to.lowerings.get(op.name)
+        lowering = self._lowering(op)
         try:
             if lowering is None:
                 raise Unlowerable(
                     "unknown-op", f"{self.to.name} has nothing for '{op.name}'", _hint(op)
                 )
             for result in op.results:
-                type_of(result.type, "its result")
+                type_of(result.type, "its result", self.to.index)
             made = lowering(e, op, operands)
         except Unlowerable as error:
             self._refuse(op, error)
         return [made] if isinstance(made, Held) else list(made)
+
+    def _lowering(self, op: Operation) -> Lowering[E] | None:
+        """What the session has for `op` (`QContext.lowerings`), else what the dialect has."""
+        given = self.session.lowerings.get(self.to.code, {}).get(op.name)
+        found = given or self.to.lowerings.get(op.name)
+        if found is None and self.to.movement is not None:
+            behavior = self.session.behaviors.get(op)
+            moves = behavior is not None and behavior.movement is not None
+            found = self.to.movement if moves else None
+        return found
+
+    def _short(self, op: Operation, array: NDArray[Any]) -> NDArray[Any]:
+        """Integers of 64 bits as what is held in place of them."""
+        import numpy as np
+
+        width = self.to.index.width.data
+        if array.dtype != np.int64 or width == 64:
+            return array
+        reach = 1 << (width - 1)
+        if array.size and not -reach <= array.min() <= array.max() < reach:
+            reason = f"{self.to.name} has integers of {width} bits, and they do not fit"
+            self._refuse(op, Unlowerable("storage", reason))
+        return array.astype(f"i{width // 8}")
 
     def _kept(self, e: E, op: Operation, operands: Sequence[Held]) -> Sequence[Held]:
         """An op of a dialect that stays, on the same values."""
@@ -122,7 +162,7 @@ class _Function(Generic[E]):
 
     def _typed(self, op: Operation, kind: Attribute, what: str) -> Attribute:
         try:
-            return type_of(kind, what)
+            return type_of(kind, what, self.to.index)
         except Unlowerable as error:
             self._refuse(op, error)
 

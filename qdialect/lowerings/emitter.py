@@ -99,13 +99,13 @@ class BaseEmitter(ABC):
         assert held.value is not None
         if wanted == held.order:
             return held.value
-        known = self._moved.get((held.value, wanted))
+        perms = between(held.order, wanted)
+        known = self._moved.get((held.value, perms))
         if known is None:
-            perms = between(held.order, wanted)
             known = self.transposed(held.value, perms)
-            self._moved[held.value, wanted] = known
+            self._moved[held.value, perms] = known
             # The way back is the value itself.
-            self._moved[known, held.order] = held.value
+            self._moved[known, between(wanted, held.order)] = held.value
         return known
 
     def transposed(self, value: SSAValue, perms: Sequence[int]) -> SSAValue:
@@ -172,11 +172,14 @@ def _only_ones_move(shape: Sequence[int], perms: Sequence[int]) -> bool:
     return kept == sorted(kept)
 
 
-def type_of(kind: Attribute, where: str) -> TensorType[Any]:
-    """The type of a value of `nn` when lowered: storage in place of quantized elements."""
+def type_of(kind: Attribute, where: str, index: IntegerType = i64) -> TensorType[Any]:
+    """The type of a value of `nn` when lowered: storage in place of quantized elements, and
+    `index` in place of i64."""
     element = quant_element(kind)
     if not isinstance(kind, TensorType):
         raise Unlowerable("type", f"{where} is no ranked tensor")
+    if 0 in kind.get_shape():
+        raise Unlowerable("empty", f"{where} has no elements")
     if any(extent < 0 for extent in kind.get_shape()):
         raise Unlowerable(
             "dynamic-shape",
@@ -184,6 +187,8 @@ def type_of(kind: Attribute, where: str) -> TensorType[Any]:
             "give the model static shapes",
         )
     if element is None:
+        if kind.get_element_type() == i64:
+            return TensorType(index, list(kind.get_shape()))
         return cast("TensorType[Any]", kind)
     storage = element.qparams.storage
     if storage.is_float or storage.quantile is not None:

@@ -32,10 +32,10 @@ def model(text: str) -> Model:
     return Model(module, ctx)
 
 
-def prepared(text: str, to: str = "tosa") -> Model:
+def prepared(text: str, to: str = "tosa", target: str | None = None) -> Model:
     """The module in the form of which every op is exact in what it is lowered to."""
-    passes, _, target = EXPORTS[to]
-    return run_passes(model(text), passes, target=target)
+    passes, _, its_own = EXPORTS[to]
+    return run_passes(model(text), passes, target=target or its_own)
 
 
 def converted(given: Model, to: str = "tosa") -> Model:
@@ -43,14 +43,21 @@ def converted(given: Model, to: str = "tosa") -> Model:
     return run_passes(given, EXPORTS[to][1])
 
 
-def agree(text: str, engine: str, samples: int = 2, seed: int = 0, to: str = "tosa") -> int:
+def agree(
+    text: str,
+    engine: str,
+    samples: int = 2,
+    seed: int = 0,
+    to: str = "tosa",
+    target: str | None = None,
+) -> int:
     """Run `text` in the interpreter and what it is lowered to in `engine`, on codes of which
     some are ends of their storage; the number of elements compared. All must be equal."""
     runner = engine_named(engine)
     missing = runner.missing()
     if missing:
         pytest.skip(f"{engine} is not installed: {missing} (qopt engines install)")
-    given = prepared(text, to)
+    given = prepared(text, to, target)
     interpreter = Interpreter(given.ctx, given.module)
     function = interpreter.function()
     drawn = [random_inputs(function, seed + n, boundary=n % 2 == 1) for n in range(samples)]

@@ -225,8 +225,9 @@ def lower_matmul(e: Emitter, op: Operation, operands: Sequence[Held]) -> Held:
     else:
         batch, rows = prod(np.broadcast_shapes(left[:-2], right[:-2])), left[-2]
     left_3d, right_3d = (batch, rows, depth), (batch, depth, columns)
-    lhs = _matrices(e, a, left, left_3d)
-    rhs = _matrices(e, b, right, right_3d)
+    batches = () if batch == 1 else np.broadcast_shapes(left[:-2], right[:-2])
+    lhs = _matrices(e, a, (*batches, *left[-2:]), left, left_3d)
+    rhs = _matrices(e, b, (*batches, *right[-2:]), right, right_3d)
     out = e.op(
         "matmul",
         [lhs, rhs, e.scalar(a_zero, 8), e.scalar(b_zero, 8)],
@@ -236,10 +237,27 @@ def lower_matmul(e: Emitter, op: Operation, operands: Sequence[Held]) -> Held:
     return e.held(e.reshaped(out, result), plain(len(result)), qparams_of(op.results[0]), result)
 
 
-def _matrices(e: Emitter, x: Held, shape: Sequence[int], wanted: tuple[int, int, int]) -> SSAValue:
-    """`x` as [batches, rows, columns], repeated where batches broadcast."""
-    if prod(shape) == prod(wanted):
-        if x.array is not None:
-            return e.const(x.array.reshape(wanted), i8)
-        return e.reshaped(e.given(x), wanted)
-    raise Unlowerable("broadcast", "its batches broadcast", "expand the smaller operand first")
+def _matrices(
+    e: Emitter,
+    x: Held,
+    repeated: Sequence[int],
+    shape: Sequence[int],
+    wanted: tuple[int, int, int],
+) -> SSAValue:
+    """`x` as [batches, rows, columns], `repeated` where batches broadcast."""
+    if x.array is not None:
+        array = x.array.reshape(shape)
+        if prod(shape) != prod(wanted):
+            array = np.broadcast_to(array, repeated)
+        return e.const(array.reshape(wanted), i8)
+    value = e.given(x)
+    if prod(shape) != prod(wanted):
+        ranked = (*(1 for _ in range(len(repeated) - len(shape))), *shape)
+        multiples = [n // m for n, m in zip(repeated, ranked, strict=True)]
+        value = e.op(
+            "tile",
+            [e.reshaped(value, ranked), e.shape(multiples)],
+            repeated,
+            element_of(value),
+        )
+    return e.reshaped(value, wanted)

@@ -10,12 +10,13 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from xdsl.context import Context
-from xdsl.dialects.builtin import ModuleOp
+from xdsl.dialects.builtin import ModuleOp, i32
 from xdsl.passes import ModulePass
 
 from qdialect.context import session
 from qdialect.lowerings.conversion import Dialect, convert_module
 from qdialect.lowerings.tosa.emitter import Emitter
+from qdialect.lowerings.tosa.movement import move
 from qdialect.lowerings.tosa.table import lowerings
 
 
@@ -26,7 +27,8 @@ class ConvertNnToTosa(ModulePass):
     name = "convert-nn-to-tosa"
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
-        convert_module(session(ctx), op, Dialect("TOSA", "tosa", Emitter, lowerings()))
+        to = Dialect("TOSA", "tosa", Emitter, lowerings(), movement=move, index=i32)
+        convert_module(session(ctx), op, to)
 
 
 def supported() -> Iterable[str]:

@@ -17,7 +17,7 @@ from qdialect.lowerings.errors import Unlowerable
 from qdialect.lowerings.held import Held, plain
 from qdialect.lowerings.operands import clamp_bounds, common_order, exact_result
 from qdialect.lowerings.tosa.emitter import Emitter
-from qdialect.lowerings.tosa.rescale import UNIT, clamped, rescaled, signed, widened
+from qdialect.lowerings.tosa.rescale import UNIT, as_held, clamped, rescaled, signed, widened
 from qdialect.numerics.rounding import Rounding
 from qdialect.qparams import QParams
 
@@ -102,7 +102,7 @@ def clamp(e: Emitter, op: Operation, operands: Sequence[Held]) -> Held:
 
 def restored(e: Emitter, value: SSAValue, held: QParams, wanted: QParams) -> SSAValue:
     """Signed codes as the unsigned ones they stand for."""
-    if held == wanted:
+    if held == as_held(wanted):
         return value
     return rescaled(e, value, (held, wanted), [UNIT], Rounding.HALF_UP, 1 << 16)
 

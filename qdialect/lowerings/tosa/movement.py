@@ -1,110 +1,263 @@
-"""Ops that move elements. Transposes cost nothing: they say in which order a value is held."""
+"""Any op that only moves elements, by its declared index map.
+
+    transpose, reshape       the order a value is held in; `tosa.reshape`
+    slice, flip, tile, ..    dimension by dimension: `tosa.slice`, `reverse`, `tile`, or
+                             `tosa.gather` of the indices that are read
+    a pad with a constant    `tosa.pad`
+    others                   `tosa.gather` of rows of the flat operands, as long as possible
+
+So an op that a backend declares as a movement lowers like ours.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import cast
+from math import gcd, prod
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
-from xdsl.dialects.builtin import IntegerType
+from xdsl.dialects.builtin import IntegerType, i32
 from xdsl.ir import Operation, SSAValue
 
 from qdialect.analysis.codes import qparams_of
+from qdialect.behaviors import Behavior, Rule
+from qdialect.behaviors.flow import carry_down
 from qdialect.behaviors.shapes import shape_of
-from qdialect.dialects.nn.base import NNOp
 from qdialect.lowerings.emitter import element_of, storage_of
 from qdialect.lowerings.errors import Unlowerable
 from qdialect.lowerings.held import Held, plain, reordered
 from qdialect.lowerings.operands import common_order, fill_code
 from qdialect.lowerings.tosa.contraction import joined, sliced
-from qdialect.lowerings.tosa.emitter import Emitter
+from qdialect.lowerings.tosa.elementwise import ranked
+from qdialect.lowerings.tosa.emitter import Emitter, axis
+from qdialect.qparams import QParams
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from qdialect.qparams.maps import IndexMap, Pad
+
+LARGEST = 1 << 22
+"""Indices that are written out: more of them are refused."""
 
 
-def reshape(e: Emitter, op: Operation, operands: Sequence[Held]) -> Held:
-    """Anything that keeps the row-major order of elements."""
-    x, shape = operands[0], shape_of(op.results[0])
-    params = qparams_of(op.results[0])
-    if x.array is not None:
-        return Held(shape, plain(len(shape)), params, None, x.array.reshape(shape))
-    return e.held(e.reshaped(e.given(x), shape), plain(len(shape)), params, shape)
+def move(e: Emitter, op: Operation, operands: Sequence[Held]) -> Sequence[Held]:
+    """One value per result."""
+    behavior = e.session.behaviors.get(op)
+    assert behavior is not None and behavior.movement is not None
+    taken = [x for n, x in enumerate(operands) if behavior.operand_port(n).rule is not Rule.PLAIN]
+    maps = _maps(op, behavior, operands)
+    found: list[Held] = []
+    for value, phi in zip(op.results, maps, strict=True):
+        params, shape = qparams_of(value), shape_of(value)
+        if len({x.params and x.params.storage for x in taken} | {params and params.storage}) > 1:
+            raise Unlowerable("qparams", "its operands are not stored alike", "integerize")
+        if behavior.mixes and not _on_one_scale(op, behavior, taken, params):
+            raise Unlowerable("qparams", "its operands are not on one scale", "integerize")
+        out = moved(e, phi, taken)
+        if out.shape != shape:
+            raise Unlowerable("shape", f"its index map gives {out.shape}, its type {shape}")
+        if out.value is not None:
+            out = e.held(out.value, out.order, params, shape)
+        else:
+            out = Held(shape, out.order, params, None, out.array)
+        found.append(out)
+    return found
 
 
-def transpose(e: Emitter, op: Operation, operands: Sequence[Held]) -> Held:
-    """`nn.transpose`: dimension d of the result is dimension perm[d]."""
-    assert isinstance(op, NNOp)
-    x, perm = operands[0], tuple(op.values["perm"])
-    params, shape = qparams_of(op.results[0]), shape_of(op.results[0])
-    if x.array is not None:
-        return Held(shape, plain(x.rank), params, None, x.array.transpose(perm))
-    return Held(shape, tuple(perm.index(d) for d in x.order), params, x.value)
+def _on_one_scale(
+    op: Operation, behavior: Behavior, operands: Sequence[Held], result: QParams | None
+) -> bool:
+    given = [x.params for x in operands]
+    if all(params == result for params in given):
+        return True
+    known = [params for params in given if params is not None]
+    return len(known) == len(given) and carry_down(op, behavior, known) == result
 
 
-def concat(e: Emitter, op: Operation, operands: Sequence[Held]) -> Held:
-    """`nn.concat` of values with one meaning of codes."""
-    assert isinstance(op, NNOp)
-    shape, params = shape_of(op.results[0]), qparams_of(op.results[0])
-    order = common_order(operands, len(shape))
-    dimension = op.values["axis"] % len(shape)
-    parts = [e.given(x, order) for x in operands]
-    return e.held(joined(e, parts, order.index(dimension)), order, params, shape)
+def _maps(op: Operation, behavior: Behavior, operands: Sequence[Held]) -> Sequence[IndexMap]:
+    if behavior.movement_given is None:
+        return behavior.maps(op)
+    given = [
+        x.array
+        for n, x in enumerate(operands)
+        if behavior.operand_port(n).rule is Rule.PLAIN and x.array is not None
+    ]
+    if len(given) != sum(p.rule is Rule.PLAIN for p in behavior.operands):
+        raise Unlowerable("indices", "what it moves is known at run time only", "constant indices")
+    return (behavior.movement_given(op, given),)
 
 
-def pad(e: Emitter, op: Operation, operands: Sequence[Held]) -> Held:
-    """`nn.pad` with the real value 0 or another that is a code."""
-    assert isinstance(op, NNOp)
-    x, v, shape = operands[0], op.values, shape_of(op.results[0])
-    if v["mode"] != "constant":
-        raise Unlowerable("mode", f"TOSA pads with one value, not by {v['mode']}")
+def moved(e: Emitter, phi: IndexMap, operands: Sequence[Held]) -> Held:
+    """The operands (of one storage) moved by `phi`; the result has no parameters yet."""
+    from qdialect.qparams.maps import Concat, Pad, Reshape, Transpose
+    from qdialect.qparams.maps.composite import Composite
+    from qdialect.qparams.maps.separable import Separable
+
+    shape = phi.output_shape([x.shape for x in operands])
+    arrays = [x.array for x in operands if x.array is not None]
+    if len(arrays) == len(operands) and not phi.has_border:
+        array = phi.apply(arrays)
+        return Held(shape, plain(len(shape)), None, None, np.ascontiguousarray(array))
+    x = operands[0]
+    if len(operands) == 1 and not phi.has_border:
+        if isinstance(phi, Composite):
+            for step in phi.steps(x.shape):
+                x = moved(e, step, [x])
+            return x
+        if isinstance(phi, Transpose):
+            order = tuple(phi.perm.index(d) for d in x.order)
+            return Held(shape, order, None, x.value)
+        if isinstance(phi, Reshape):
+            return Held(shape, plain(len(shape)), None, e.reshaped(e.given(x), shape))
+        if isinstance(phi, Separable):
+            return _by_dimension(e, phi, x, shape)
+    if isinstance(phi, Pad):
+        return _padded(e, phi, x, shape)
+    if isinstance(phi, Concat):
+        order = common_order(operands, len(shape))
+        parts = [e.given(part, order) for part in operands]
+        return Held(shape, order, None, joined(e, parts, order.index(phi.axis)))
+    return _rows(e, phi, operands, shape)
+
+
+def _by_dimension(e: Emitter, phi: Any, x: Held, shape: tuple[int, ...]) -> Held:
+    """Each dimension by the indices that are read of it, in whatever order it is held."""
+    sources = [source for source in phi.sources(x.rank) if source is not None]
+    if sources != list(range(x.rank)):
+        return _rows(e, phi, [x], shape)
+    # Dimensions that the operand does not have are new and in front.
+    x = ranked(e, x, len(shape))
     value = e.given(x, x.order)
-    padding = [p for d in x.order for p in (v["low"][d], v["high"][d])]
-    fill = fill_code(x, v["value"])
-    kind = storage_of(x)
-    const = e.const(np.array([fill], _dtype(x)), kind)
-    out = e.op(
-        "pad", [value, e.shape(padding), const], reordered(shape, x.order), element_of(value)
-    )
-    return e.held(out, x.order, qparams_of(op.results[0]), shape)
+    for dimension in range(x.rank):
+        index = phi.index(dimension, x.shape[dimension])
+        if index is not None:
+            value = taken(e, value, x.order.index(dimension), np.asarray(index, np.int64))
+    return Held(shape, x.order, None, value)
 
 
-def _dtype(x: Held) -> str:
-    width = 8 if x.params is None else max(x.params.storage.width, 8)
-    return f"i{width // 8}"
-
-
-def slices(e: Emitter, op: Operation, operands: Sequence[Held]) -> Held:
-    """`nn.slice` with any positive steps."""
-    assert isinstance(op, NNOp)
-    x, v, shape = operands[0], op.values, shape_of(op.results[0])
-    bounds = zip(x.shape, v["starts"], v["stops"], v["steps"], strict=True)
-    starts = [slice(a, b, c).indices(n)[0] for n, a, b, c in bounds]
-    steps = v["steps"]
-    if any(step < 1 for step in steps):
-        raise Unlowerable("steps", "TOSA slices forwards", "nn.flip and a slice")
-    value = e.given(x, x.order)
-    extents = [n if s == 1 else (n - 1) * s + 1 for n, s in zip(shape, steps, strict=True)]
-    value = sliced(e, value, reordered(starts, x.order), reordered(extents, x.order))
-    for place, d in enumerate(x.order):
-        if steps[d] > 1:
-            value = _every(e, value, place, steps[d], shape[d])
-    return e.held(value, x.order, qparams_of(op.results[0]), shape)
-
-
-def _every(e: Emitter, value: SSAValue, place: int, step: int, count: int) -> SSAValue:
-    """Every `step`-th element along a dimension: the first of each of `count` groups."""
+def taken(e: Emitter, value: SSAValue, place: int, index: NDArray[np.int64]) -> SSAValue:
+    """`index` of dimension `place`."""
     shape = list(shape_of(value))
+    size, count = shape[place], index.size
+    shape[place] = count
+    every: NDArray[np.int64] = np.arange(size)
+    element = element_of(value)
+    if np.array_equal(index, every):
+        return value
+    if count and np.array_equal(index, int(index[0]) + np.arange(count)):
+        start = [0] * len(shape)
+        start[place] = int(index[0])
+        return sliced(e, value, start, shape)
+    if np.array_equal(index, every[::-1]):
+        return e.op("reverse", [value], shape, element, axis=axis(place))
+    if count > size and np.array_equal(index, np.resize(every, count)) and count % size == 0:
+        multiples = [1] * len(shape)
+        multiples[place] = count // size
+        return e.op("tile", [value, e.shape(multiples)], shape, element)
+    first, step = int(index[0]), int(index[1] - index[0]) if count > 1 else 0
+    if step > 0 and np.array_equal(index, first + step * np.arange(count)):
+        return _every(e, value, place, index)
+    before, after = prod(shape[:place]), prod(shape[place + 1 :])
+    flat = e.reshaped(value, (before, size, after))
+    return e.reshaped(gathered(e, flat, np.tile(index, (before, 1))), shape)
+
+
+def _every(e: Emitter, value: SSAValue, place: int, index: NDArray[np.int64]) -> SSAValue:
+    """An arithmetic progression of indices: the first of each of as many groups."""
+    step, count = int(index[1] - index[0]), index.size
+    first = int(index[0])
+    read = np.arange(first, int(index[-1]) + 1)
+    value = taken(e, value, place, read)
+    shape = list(shape_of(value))
+    element = element_of(value)
     short = count * step - shape[place]
-    if short:
-        padding = [0] * (2 * len(shape))
-        padding[2 * place + 1] = short
-        shape[place] += short
-        zero = e.const(np.zeros(1, _array_type(value)), element_of(value))
-        value = e.op("pad", [value, e.shape(padding), zero], shape, element_of(value))
+    padding = [0] * (2 * len(shape))
+    padding[2 * place + 1] = short
+    shape[place] += short
+    zero = e.const(np.zeros(1, _array_type(value)), element)
+    value = e.op("pad", [value, e.shape(padding), zero], shape, element)
     split = (*shape[:place], count, step, *shape[place + 1 :])
-    first = (*shape[:place], count, 1, *shape[place + 1 :])
-    value = sliced(e, e.reshaped(value, split), (0,) * len(split), first)
+    start = (*shape[:place], count, 1, *shape[place + 1 :])
+    value = sliced(e, e.reshaped(value, split), (0,) * len(split), start)
     return e.reshaped(value, (*shape[:place], count, *shape[place + 1 :]))
 
 
 def _array_type(value: SSAValue) -> str:
     element = cast("IntegerType[int]", element_of(value))
     return f"i{element.width.data // 8}"
+
+
+def gathered(e: Emitter, value: SSAValue, index: NDArray[Any]) -> SSAValue:
+    """Rows of `value` [N, K, C] by constant `index` [N, W]."""
+    if index.size > LARGEST:
+        raise Unlowerable(
+            "size", f"it would take {index.size} indices written out (at most {LARGEST})"
+        )
+    n, _, width = shape_of(value)
+    indices = e.const(index.astype(np.int32), i32)
+    return e.op("gather", [value, indices], (n, index.shape[1], width), element_of(value))
+
+
+def _rows(e: Emitter, phi: IndexMap, operands: Sequence[Held], shape: tuple[int, ...]) -> Held:
+    """The result as rows of all operands flat, one after the other, and of a row of what
+    stands at borders."""
+    shapes = [x.shape for x in operands]
+    if prod(shape) > LARGEST:
+        raise Unlowerable(
+            "size", f"its result has {prod(shape)} elements to list (at most {LARGEST})"
+        )
+    which, where = phi.gather_index(shapes)
+    starts = np.cumsum([0, *(prod(s) for s in shapes)])
+    flat = np.where(which < 0, -1, where + starts[which]).reshape(-1)
+    if not flat.size:
+        raise Unlowerable("empty", "its result has no elements")
+    width = _width(flat, [prod(s) for s in shapes], shape)
+    rows = flat[::width]
+    total = int(starts[-1]) // width
+    parts = [
+        e.reshaped(e.given(x), (1, prod(x.shape) // width, width))
+        for x in operands
+        if prod(x.shape)
+    ]
+    if (rows < 0).any():
+        parts.append(e.const(_border(e, phi, operands[0], width), element_of(parts[0])))
+    index = np.where(rows < 0, total, rows // width).reshape(1, -1)
+    out = gathered(e, joined(e, parts, 1), index)
+    return Held(shape, plain(len(shape)), None, e.reshaped(out, shape))
+
+
+def _width(flat: NDArray[np.int64], sizes: Sequence[int], shape: tuple[int, ...]) -> int:
+    """The longest row that is always copied as one."""
+    best, width = 1, 1
+    common = gcd(*sizes)
+    for extent in reversed(shape):
+        width *= extent
+        if not width or common % width:
+            break
+        rows = flat.reshape(-1, width)
+        first = rows[:, :1]
+        whole = np.where(first < 0, -1, first + np.arange(width))
+        if (rows != whole).any() or (first[first >= 0] % width).any():
+            break
+        best = width
+    return best
+
+
+def _border(e: Emitter, phi: IndexMap, x: Held, width: int) -> NDArray[Any]:
+    return np.full((1, 1, width), fill_code(x, phi.border_value)).astype(_dtype(x))
+
+
+def _padded(e: Emitter, phi: Pad, x: Held, shape: tuple[int, ...]) -> Held:
+    """A constant border."""
+    padding = [p for d in x.order for p in (phi.low[d], phi.high[d])]
+    fill = e.const(np.array([fill_code(x, phi.border_value)], _dtype(x)), storage_of(x))
+    value = e.given(x, x.order)
+    extents = reordered(shape, x.order)
+    out = e.op("pad", [value, e.shape(padding), fill], extents, element_of(value))
+    return Held(shape, x.order, None, out)
+
+
+def _dtype(x: Held) -> str:
+    width = 8 if x.params is None else max(x.params.storage.width, 8)
+    return f"i{width // 8}"

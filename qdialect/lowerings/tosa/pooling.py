@@ -30,21 +30,40 @@ from qdialect.lowerings.windows import Geometry, fitted
 
 
 def max_pool(e: Emitter, op: Operation, operands: Sequence[Held]) -> Held:
-    """`nn.max_pool1d` and `nn.max_pool2d` of signed codes."""
+    """`nn.max_pool1d`, `nn.max_pool2d`, `nn.max_pool3d` of codes; over three dimensions the
+    largest of each plane's largest."""
     assert isinstance(op, NNOp)
     given, v = operands[0], op.values
-    if given.params is None or given.rank > 4:
-        raise Unlowerable("rank", "TOSA pools integers over at most two dimensions")
+    if given.params is None:
+        raise Unlowerable("float", "it compares floats", "quantize it (qopt quantize)")
+    if given.params.storage.width > 16:
+        raise Unlowerable("storage", f"TOSA pools no {given.params.storage}", "8-bit storage")
     x = signed(e, given)
     if any(d != 1 for d in v["dilations"]):
-        raise Unlowerable("dilations", "TOSA has no dilated pools")
+        raise Unlowerable("dilations", "TOSA has no dilated pools", "nn.maximum of nn.slice")
     result = shape_of(op.results[0])
     geometry = fitted(x.shape[2:], v["kernel"], v["strides"], v["pads"], v["dilations"], result[2:])
     order = channels_last(x.rank)
     value = cropped(e, e.given(x, order), geometry.crops)
-    out = _pooled(e, value, v["kernel"], geometry)
+    if x.rank == 5:
+        out = _planes(e, value, v["kernel"], geometry)
+    else:
+        out = _pooled(e, value, v["kernel"], geometry)
     assert x.params is not None
     return e.held(restored(e, out, x.params, given.params), order, given.params, result)
+
+
+def _planes(e: Emitter, value: SSAValue, kernel: Sequence[int], g: Geometry) -> SSAValue:
+    """[N, D, H, W, C]: all planes at once, then along D."""
+    n, depth, *plane, channels = shape_of(value)
+    flat = e.reshaped(value, (n * depth, *plane, channels))
+    inside = Geometry(g.pads[1:], g.strides[1:], (1, 1), (0, 0), g.result[1:])
+    flat = _pooled(e, flat, kernel[1:], inside)
+    row = e.reshaped(flat, (n, depth, g.result[1] * g.result[2], channels))
+    deep = Geometry(
+        (g.pads[0], (0, 0)), (g.strides[0], 1), (1, 1), (0, 0), (g.result[0], shape_of(row)[2])
+    )
+    return e.reshaped(_pooled(e, row, (kernel[0], 1), deep), (n, *g.result, channels))
 
 
 def _pooled(e: Emitter, value: SSAValue, kernel: Sequence[int], geometry: Geometry) -> SSAValue:

@@ -81,7 +81,8 @@ def rescaled(
 ) -> SSAValue:
     """`value` rescaled; `reach` is the largest |code - zero point| that occurs, and pairs
     that differ are along the last dimension."""
-    source, result = ends
+    source, result = (as_held(params) for params in ends)
+    ends = source, result
     z_in, z_out = source.zero_point_list()[0], result.zero_point_list()[0]
     _check(source.storage, z_in)
     _check(result.storage, z_out)
@@ -142,8 +143,16 @@ def _within(
     return wide, clamped(e, value, -bound, bound), bound
 
 
+def as_held(params: QParams) -> QParams:
+    """The same codes with storage of at least 8 bits: those of less are held in i8."""
+    storage = params.storage
+    if storage.width >= 8 or storage.is_float:
+        return params
+    return params.with_storage(Storage("i", 8, storage.min, storage.max))
+
+
 def _check(storage: Storage, zero: int) -> None:
-    if storage.width not in _WIDTHS and storage.spelling != "i4":
+    if storage.width not in _WIDTHS:
         raise Unlowerable("storage", f"TOSA rescales no {storage.spelling}")
     if storage.width == 32 and not storage.signed:
         raise Unlowerable("storage", "TOSA has no u32")
@@ -255,8 +264,8 @@ def clamped(e: Emitter, value: SSAValue, low: int, high: int) -> SSAValue:
 
 def widened(e: Emitter, x: Held, order: Order | None = None) -> SSAValue:
     """Codes less their zero point, as i32."""
-    params = x.params
-    assert params is not None
+    assert x.params is not None
+    params = as_held(x.params)
     order = plain(x.rank) if order is None else order
     zero = params.zero_point_list()[0]
     if len(set(params.zero_point_list())) > 1:
@@ -273,15 +282,17 @@ def widened(e: Emitter, x: Held, order: Order | None = None) -> SSAValue:
 
 def signed(e: Emitter, x: Held) -> Held:
     """The same with signed storage: u8 as i8, the zero point shifted along."""
-    params = x.params
-    assert params is not None
+    assert x.params is not None
+    params = as_held(x.params)
     if params.storage.signed:
-        return x
+        if x.array is None:
+            return Held(x.shape, x.order, params, x.value)
+        return Held(x.shape, x.order, params, None, x.array.astype(f"i{params.storage.width // 8}"))
     width = params.storage.width
     half = 1 << (width - 1)
     shifted = params.with_signedness(True)
     if x.array is not None:
-        codes: Any = (x.array.astype(np.int64) - half).astype(f"i{max(width, 8) // 8}")
+        codes: Any = (x.array.astype(np.int64) - half).astype(f"i{width // 8}")
         return Held(x.shape, x.order, shifted, None, codes)
     assert x.value is not None
     zero = params.zero_point_list()[0]

@@ -9,9 +9,11 @@ from xdsl.ir import Operation
 
 from qdialect.dialects.nn.views import normalize_axes
 from qdialect.lowerings.emitter import Lowering
-from qdialect.lowerings.tosa import contraction, division, elementwise, movement, pooling
+from qdialect.lowerings.tosa import contraction, division, elementwise, ordering, pooling
 from qdialect.lowerings.tosa.emitter import Emitter
 from qdialect.lowerings.tosa.rescale import lower_rescale
+from qdialect.lowerings.tosa.resize import resize_linear
+from qdialect.lowerings.tosa.transposed import lower_transposed
 
 
 def _spatial(op: Operation, rank: int) -> Sequence[int]:
@@ -27,7 +29,8 @@ def _axes(op: Operation, rank: int) -> Sequence[int]:
 
 @cache
 def lowerings() -> Mapping[str, Lowering[Emitter]]:
-    """The lowering of every op that TOSA can express, by name."""
+    """The lowering of every op that TOSA can express, by name, but for those that only move
+    elements (`movement.move`)."""
     return {
         "quant.rescale": lower_rescale,
         **dict.fromkeys(("nn.conv1d", "nn.conv2d", "nn.conv3d"), contraction.lower_convolution),
@@ -38,18 +41,19 @@ def lowerings() -> Mapping[str, Lowering[Emitter]]:
         **dict.fromkeys(("nn.relu", "nn.clip"), elementwise.clamp),
         "nn.div": division.divide,
         "nn.table": elementwise.table,
-        **dict.fromkeys(("nn.max_pool1d", "nn.max_pool2d"), pooling.max_pool),
-        **dict.fromkeys(("nn.avg_pool1d", "nn.avg_pool2d"), pooling.average_pool),
+        **{f"nn.conv_transpose{rank}d": lower_transposed for rank in (1, 2, 3)},
+        **{f"nn.max_pool{rank}d": pooling.max_pool for rank in (1, 2, 3)},
+        **{f"nn.avg_pool{rank}d": pooling.average_pool for rank in (1, 2, 3)},
         **{f"nn.global_avg_pool{rank}d": pooling.reduction("sum", _spatial) for rank in (1, 2, 3)},
         **{
             f"nn.reduce_{op}": pooling.reduction(name, _axes)
             for op, name in (("sum", "sum"), ("mean", "sum"), ("max", "max"), ("min", "min"))
         },
-        **dict.fromkeys(
-            ("nn.reshape", "nn.flatten", "nn.squeeze", "nn.unsqueeze"), movement.reshape
-        ),
-        "nn.transpose": movement.transpose,
-        "nn.concat": movement.concat,
-        "nn.pad": movement.pad,
-        "nn.slice": movement.slices,
+        "nn.resize_linear": resize_linear,
+        "nn.compare": ordering.compare,
+        "nn.arg_max": ordering.extreme_place(smallest=False),
+        "nn.arg_min": ordering.extreme_place(smallest=True),
+        "nn.select": ordering.select,
+        "nn.gather": ordering.gather,
+        "nn.top_k": ordering.no_top_k,
     }

@@ -1,0 +1,145 @@
+"""Comparisons, where extremes are, and what is picked by a condition at run time.
+
+Codes with the same meaning compare as the numbers they name. Where TOSA has i32 only, indices
+are i32: it has no wider ones.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+from xdsl.dialects.builtin import i1, i32
+from xdsl.ir import Operation, SSAValue
+
+from qdialect.analysis.codes import qparams_of
+from qdialect.behaviors.shapes import shape_of
+from qdialect.dialects.nn.base import NNOp
+from qdialect.dialects.tosa.base import PROPAGATE
+from qdialect.lowerings.emitter import element_of
+from qdialect.lowerings.errors import Unlowerable
+from qdialect.lowerings.held import Held, plain
+from qdialect.lowerings.operands import common_order
+from qdialect.lowerings.tosa.elementwise import ranked
+from qdialect.lowerings.tosa.emitter import Emitter, axis, flag
+from qdialect.lowerings.tosa.movement import move
+from qdialect.lowerings.tosa.rescale import signed, widened
+
+#: the operation, whether its operands are exchanged, whether it is negated
+_COMPARISONS = {
+    "eq": ("equal", False, False),
+    "ne": ("equal", False, True),
+    "gt": ("greater", False, False),
+    "ge": ("greater_equal", False, False),
+    "lt": ("greater", True, False),
+    "le": ("greater_equal", True, False),
+}
+
+
+def compare(e: Emitter, op: Operation, operands: Sequence[Held]) -> Held:
+    """`nn.compare` of codes with one meaning."""
+    assert isinstance(op, NNOp)
+    shape = shape_of(op.results[0])
+    if any(x.params is None or x.params != operands[0].params for x in operands):
+        raise Unlowerable("qparams", "its operands are not on one scale", "integerize")
+    parts = [ranked(e, x, len(shape)) for x in operands]
+    order = common_order(parts, len(shape))
+    values = [widened(e, x, order) for x in parts]
+    name, exchanged, negated = _COMPARISONS[op.values["mode"]]
+    extents = [shape[d] for d in order]
+    out = e.op(name, values[::-1] if exchanged else values, extents, i1)
+    if negated:
+        out = e.op("logical_not", [out], extents, i1)
+    return Held(shape, order, None, out)
+
+
+def extreme_place(smallest: bool) -> Callable[[Emitter, Operation, Sequence[Held]], Held]:
+    """`nn.arg_max` and `nn.arg_min`: the first of equal ones, or the last."""
+
+    def lower(e: Emitter, op: Operation, operands: Sequence[Held]) -> Held:
+        assert isinstance(op, NNOp)
+        v, given, shape = op.values, operands[0], shape_of(op.results[0])
+        if given.params is None:
+            raise Unlowerable("float", "it compares floats", "quantize it (qopt quantize)")
+        if given.params.storage.width > 8:
+            raise Unlowerable("storage", f"TOSA finds no largest {given.params.storage}")
+        x = signed(e, given)
+        value, place, extents = e.given(x), v["axis"] % x.rank, list(x.shape)
+        element = element_of(value)
+        if smallest:
+            # ~q = -1 - q: the order reversed, without overflow.
+            value = e.op("bitwise_not", [value], extents, element)
+        if v["last"]:
+            value = e.op("reverse", [value], extents, element, axis=axis(place))
+        kept = [n for d, n in enumerate(extents) if d != place]
+        out = e.op("argmax", [value], kept, i32, axis=axis(place), nan_mode=PROPAGATE)
+        if v["last"]:
+            ends = e.const(np.full((1,) * len(kept), extents[place] - 1, np.int32), i32)
+            out = e.op("sub", [ends, out], kept, i32)
+        return Held(shape, plain(len(shape)), None, e.reshaped(out, shape))
+
+    return lower
+
+
+def select(e: Emitter, op: Operation, operands: Sequence[Held]) -> Held | Sequence[Held]:
+    """`nn.select`: by a constant a movement, else `tosa.select`."""
+    condition, *sides = operands
+    if condition.array is not None:
+        return move(e, op, operands)
+    shape, params = shape_of(op.results[0]), qparams_of(op.results[0])
+    if any(x.params != params for x in sides):
+        raise Unlowerable("qparams", "its operands are not on one scale", "integerize")
+    parts = [ranked(e, x, len(shape)) for x in operands]
+    order = common_order(parts[1:], len(shape))
+    values = [e.given(x, order) for x in parts]
+    out = e.op("select", values, [shape[d] for d in order], element_of(values[1]))
+    return e.held(out, order, params, shape)
+
+
+def gather(e: Emitter, op: Operation, operands: Sequence[Held]) -> Held | Sequence[Held]:
+    """`nn.gather`: by constants a movement, else `tosa.gather` along the dimension."""
+    assert isinstance(op, NNOp)
+    x, indices = operands
+    if indices.array is not None:
+        return move(e, op, operands)
+    shape, dimension = shape_of(op.results[0]), int(op.values["axis"]) % x.rank
+    front = (dimension, *(d for d in range(x.rank) if d != dimension))
+    count, rest = x.shape[dimension], [x.shape[d] for d in front[1:]]
+    rows = e.reshaped(e.given(x, front), (1, count, int(np.prod(rest))))
+    picked = int(np.prod(indices.shape))
+    index = _from_front(e, e.reshaped(e.given(indices), (1, picked)), count)
+    out = e.op("gather", [rows, index], (1, picked, int(np.prod(rest))), element_of(rows))
+    inner = len(indices.shape)
+    out = e.reshaped(out, (*indices.shape, *rest))
+    # The dimensions of the indices are in front: they stand where the one taken was.
+    before = range(dimension)
+    order = (
+        *range(dimension, dimension + inner),
+        *before,
+        *range(dimension + inner, len(shape)),
+    )
+    return e.held(out, order, qparams_of(op.results[0]), shape)
+
+
+def _from_front(e: Emitter, index: SSAValue, count: int) -> SSAValue:
+    """Indices with those below 0 counted from the end: + count where the sign is set."""
+    if element_of(index) != i32:
+        raise Unlowerable("indices", f"its indices are {element_of(index)}", "i32 or i64 indices")
+    shape = shape_of(index)
+    ones = (1,) * len(shape)
+    sign = e.op(
+        "arithmetic_right_shift",
+        [index, e.const(np.full(ones, 31, np.int32), i32)],
+        shape,
+        i32,
+        round=flag(False),
+    )
+    more = e.op("bitwise_and", [sign, e.const(np.full(ones, count, np.int32), i32)], shape, i32)
+    return e.op("add", [index, more], shape, i32)
+
+
+def no_top_k(e: Emitter, op: Operation, operands: Sequence[Held]) -> Held:
+    """Always refused."""
+    raise Unlowerable(
+        "sort", "TOSA sorts nothing", "nn.reduce_max and nn.arg_max for the largest one"
+    )
