@@ -71,7 +71,8 @@ class Program:
             )
         (function,) = named
         kind = function.function_type
-        returned = [id(value) for value in function.body.blocks[0].ops.last.operands]
+        last = function.body.blocks[0].last_op
+        returned = [] if last is None else list(last.operands)
         return Program(
             module_text(module, ctx, generic=True, inline_weights=True),
             function.sym_name.data,
