@@ -13,6 +13,7 @@ from xdsl.dialects.builtin import (
     StringAttr,
     TensorType,
     i1,
+    i64,
 )
 from xdsl.ir import Attribute, Operation, SSAValue
 
