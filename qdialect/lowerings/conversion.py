@@ -51,12 +51,12 @@ class Dialect(Generic[E]):
     code: str
     emitter: Callable[[QContext], E]
     lowerings: Mapping[str, Lowering[E]]
+    kept: Sequence[str] = field(default=())
+    """Prefixes of ops that stay as they are."""
     movement: Lowering[E] | None = None
     """How an op without one is lowered if it is declared as a movement."""
     index: IntegerType = i64
     """What is held in place of indices of 64 bits."""
-    kept: Sequence[str] = field(default=())
-    """Prefixes of ops that stay as they are."""
 
 
 def convert_module(session: QContext, module: ModuleOp, to: Dialect[E]) -> None:
