@@ -234,7 +234,7 @@ def quantize(
     profile: Profile | None = None,
     recipe: Recipe | None = None,
     target: str | Target = "onnxruntime",
-    numerics: str = "exact",
+    numerics: str | None = None,
     engine: Engine | None = None,
     keep_sensitive: int = 0,
     require_all: bool = False,
@@ -245,16 +245,18 @@ def quantize(
 
     `keep_sensitive` leaves that many ops float, those whose quantization alone costs most
     (it takes `data`).  Without a `recipe` the data also decides how ranges are chosen;
-    `engine` runs the model (default: ONNX Runtime where installed).
+    `engine` runs the model (default: ONNX Runtime where installed).  `numerics` defaults to
+    `exact`, or to `ties` for a target that rounds ties another way than casts do.
     """
     from qdialect.cli.quantization import Quantization
     from qdialect.quantization.recipe import Recipe
 
+    runs_on = _target(target)
     work = Quantization(
         model,
-        recipe or Recipe(),
-        _target(target),
-        check_numerics(numerics),
+        recipe or Recipe(runs_on.activations),
+        runs_on,
+        None if numerics is None else check_numerics(numerics),
         data=None if data is None else Path(data),
         profile=profile,
         engine=engine,

@@ -20,6 +20,7 @@ from qdialect.profile.instrument import model_digest
 from qdialect.profile.ranges import Method
 from qdialect.profile.scheme import Symmetry
 from qdialect.quantization.recipe import Recipe
+from qdialect.targets.base import Target
 from qdialect.targets.installed import get_target
 
 INTERRUPTED = 130
@@ -36,9 +37,10 @@ def run(args: Arguments) -> int:
     if (source is None) == (given is None) and not _is_auto(args):
         raise UsageError("give --data DIR|NPZ or --profile P.json, one of them")
     keys, sensitive = _kept(args)
-    recipe = _recipe(args, keys)
     target = get_target(args.text("target") or "onnxruntime")
-    numerics = api.check_numerics(args.text("numerics") or "exact")
+    recipe = _recipe(args, keys, target)
+    level = args.text("numerics")
+    numerics = None if level is None else api.check_numerics(level)
     model = api.load(args.positional[0])
     profile = None
     if given is not None:
@@ -90,12 +92,12 @@ def _kept(args: Arguments) -> tuple[frozenset[str], int]:
     return frozenset(keys), sensitive
 
 
-def _recipe(args: Arguments, keys: frozenset[str]) -> Recipe:
+def _recipe(args: Arguments, keys: frozenset[str], target: Target) -> Recipe:
     if args.switch("per-tensor") and args.switch("per-channel"):
         raise UsageError("--per-tensor and --per-channel exclude each other")
     try:
         return Recipe(
-            activations=args.text("activations") or "u8",
+            activations=args.text("activations") or target.activations,
             weights=args.text("weights") or "i8",
             scheme=cast("Symmetry", args.text("scheme") or "asymmetric"),
             per_channel=not args.switch("per-tensor"),

@@ -13,6 +13,7 @@ from qdialect.cli.calibration import calibrate, new_profile, open_data
 from qdialect.dialects.nn import keys_of
 from qdialect.errors import InputError, UsageError
 from qdialect.interpreter import Interpreter
+from qdialect.numerics.rounding import Rounding
 from qdialect.profile.instrument import model_digest
 from qdialect.profile.record import Profile, Settings
 from qdialect.quantization.apply_profile import apply_profile, known_keys
@@ -50,6 +51,12 @@ def _spread(count: int, most: int) -> Sequence[int]:
     return [number * count // most for number in range(most)]
 
 
+def _level(target: Target) -> str:
+    """The strictest contract under which a target runs quantized ops: the casts round half
+    to even."""
+    return "exact" if target.rounding(Rounding.HALF_EVEN) is Rounding.HALF_EVEN else "ties"
+
+
 def _keys(model: Model) -> set[str]:
     return {key for op in model.module.walk() for key in keys_of(op)}
 
@@ -62,13 +69,14 @@ def _unwatched(numbers: Iterable[int], total: int) -> Iterable[int]:
 class Quantization:
     """One run: `model` is the float model as it was loaded.
 
-    With `search` the data also decides how ranges are chosen.
+    With `search` the data also decides how ranges are chosen.  `numerics` is how far integer
+    ops may be from what the casts say; None: no farther than the target's rounding.
     """
 
     model: Model
     recipe: Recipe
     target: Target
-    numerics: str = "exact"
+    numerics: str | None = None
     data: Path | None = None
     profile: Profile | None = None
     engine: Engine | None = None
@@ -116,7 +124,7 @@ class Quantization:
         told = prepared.ctx.remarks.remarks
         optimized = run_passes(
             prepared,
-            optimize_pipeline(self.target, self.numerics),
+            optimize_pipeline(self.target, self.numerics or _level(self.target)),
             target=self.target,
             verify_each=False,
         )

@@ -28,7 +28,7 @@ QUANTIZE_COMMAND = Command(
         ),
         Flag(
             ("activations",),
-            "integers of values (default: u8)",
+            "integers of values (default: the target's: u8, of integer and tosa i8)",
             "value",
             "TYPE",
             choices=("u8", "i8", "u16", "i16"),
@@ -71,7 +71,7 @@ QUANTIZE_COMMAND = Command(
         Flag(("require-all",), "an op left float is an error"),
         Flag(
             ("numerics",),
-            "how much the optimizer may change (default: exact)",
+            "how much the optimizer may change (default: exact, or ties for how the target rounds)",
             "value",
             "LEVEL",
             choices=("exact", "ties", "bounded", "saturation", "relaxed"),

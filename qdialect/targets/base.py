@@ -60,6 +60,8 @@ class Target:
     extensions: Mapping[str, tuple[str, ...]] = field(default_factory=dict[str, tuple[str, ...]])
     #: storages that quantized tensors may have (`i8`, `u16`); None: all
     storages: frozenset[str] | None = None
+    #: the storage that values get when a model is quantized for it
+    activations: str = "u8"
     #: storages whose zero points must be 0
     symmetric: frozenset[str] = frozenset()
     #: whether parameters may differ along a dimension, and in blocks, on any tensor;

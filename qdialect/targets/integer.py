@@ -20,6 +20,7 @@ TARGET = Target(
     "a full-integer accelerator: i8, weights per channel, codes at the interface",
     extensions={"start": ("reencode-storage{activations=i8 weights=i8}",)},
     storages=frozenset({"i8", "i32"}),
+    activations="i8",
     symmetric=frozenset({"i32"}),
     per_block=False,
     per_axis_zero_points=False,

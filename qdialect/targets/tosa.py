@@ -139,6 +139,7 @@ TARGET = Target(
     "TOSA 1.0, integer profile (PRO-INT with EXT-INT16 and EXT-INT4)",
     extensions={"start": ("reencode-storage{activations=i8 weights=i8}",)},
     storages=frozenset({"i4", "i8", "u8", "i16", "u16", "i32"}),
+    activations="i8",
     symmetric=frozenset({"i4", "i16", "i32"}),
     per_block=False,
     per_axis_zero_points=False,

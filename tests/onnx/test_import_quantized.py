@@ -322,3 +322,20 @@ def test_a_constant_with_readers_that_disagree_stays_integers() -> None:
     got = OrtEngine(export(ctx, module), optimize=False).run(feeds)
     for name, array in want.items():
         np.testing.assert_array_equal(got[name], array)
+
+
+def test_a_gemm_with_a_row_of_biases_in_integers() -> None:
+    """What ONNX Runtime's quantizer writes for a bias [1, N], per tensor."""
+    rng = np.random.default_rng(0)
+    b = ModelBuilder()
+    weight = b.const("w", rng.integers(-127, 127, (7, 5)), np.int8)
+    bias = b.const("b", rng.integers(-999, 999, (1, 5)), np.int32)
+    scale, zero = b.const("s", 0.01, np.float32), b.const("z", 0, np.int8)
+    product = b.const("ss", 0.0001, np.float32)
+    x = b.node("DequantizeLinear", [b.input("x", [3, 7], np.int8), scale, zero], "xf")
+    w = b.node("DequantizeLinear", [weight, scale, zero], "wf")
+    c = b.node("DequantizeLinear", [bias, product], "bf")
+    b.node("Gemm", [x, w, c], "y")
+    b.output("y")
+    module, _ = roundtrip(b.model())
+    assert "nn.fully_connected" in ops(module)

@@ -265,3 +265,15 @@ def test_a_last_function_is_coarse_in_codes(tmp_path: Path, target: str, float_o
     result = qd.quantize(qd.load(path), data, recipe=recipe, engine="numpy", target=target)
     left = [(left.key, left.code) for left in result.coverage.left]
     assert left == [("last", "returned")] * float_ops
+
+
+@pytest.mark.parametrize("target", ["integer", "tosa"])
+def test_the_target_says_what_integers_values_get(tmp_path: Path, target: str) -> None:
+    path, data = write(tmp_path)
+    out = tmp_path / "q.mlir"
+    arguments = ["quantize", str(path), "--data", str(data), "-o", str(out), "--target", target]
+    assert main([*arguments, "--engine", "numpy", "--quiet"]) == 0
+    conv = next(op for op in qd.load(out).module.walk() if op.name == "nn.conv2d")
+    for value in (conv.operands[0], conv.results[0]):
+        element = quant_element(value.type)
+        assert element is not None and element.qparams.storage.spelling in ("i8", "i32")

@@ -6,12 +6,12 @@ from collections.abc import Callable, Sequence
 from math import isfinite
 from typing import TYPE_CHECKING, Any, cast
 
-from xdsl.dialects.builtin import TensorType, UnitAttr
+from xdsl.dialects.builtin import TensorType
 from xdsl.ir import Attribute, SSAValue
 
 from qdialect.dialects import nn
 from qdialect.dialects.nn.shapes import DYNAMIC
-from qdialect.dialects.onnx import FLOATS, STORED_TRANSPOSED
+from qdialect.dialects.onnx import FLOATS
 from qdialect.dialects.quant import UniformType, element_type
 from qdialect.errors import InputError
 from qdialect.frontends.onnx.movement import movable
@@ -350,40 +350,6 @@ def _halves(totals: Sequence[int], mode: str) -> tuple[int, ...]:
     small = [total // 2 for total in totals]
     large = [total - half for total, half in zip(totals, small, strict=True)]
     return (*small, *large) if mode == "SAME_UPPER" else (*large, *small)
-
-
-def gemm(imp: Importer, node: Node) -> Results:
-    """`Gemm(A, B, C)` = A·B + C with a vector C as `nn.fully_connected`.
-
-    The weight becomes [N, K]; one the file holds as [K, N] must be constant.
-    """
-    plain = node.get("alpha", 1.0) == 1.0 and node.get("beta", 1.0) == 1.0
-    names = _present(node)
-    shapes = float_shapes(imp, names)
-    if not plain or node.get("transA", 0) or shapes is None or len(shapes[1]) != 2:
-        return None
-    if not node.get("transB", 0):
-        return _stored_transposed(imp, node, names, shapes)
-    if len(shapes) > 2 and shapes[2] != (shapes[1][0],):
-        return None
-    values = [imp.value(name) for name in names]
-    return [imp.build(nn.FullyConnectedOp, *values, output=node.output(0))]
-
-
-def _stored_transposed(
-    imp: Importer, node: Node, names: Sequence[str], shapes: Sequence[tuple[int, ...]]
-) -> Results:
-    from qdialect.frontends.onnx.transposed import transposed_constant
-
-    if len(shapes) > 2 and shapes[2] != (shapes[1][1],):
-        return None
-    weight = transposed_constant(imp, imp.value(names[1]))
-    if weight is None:
-        return None
-    values = [imp.value(names[0]), weight, *(imp.value(name) for name in names[2:])]
-    result = imp.build(nn.FullyConnectedOp, *values, output=node.output(0))
-    cast("Any", result.owner).attributes[STORED_TRANSPOSED] = UnitAttr()
-    return [result]
 
 
 # -- pooling ----------------------------------------------------------------------------
