@@ -127,6 +127,23 @@ func.func @main(%x: !a) -> tensor<1x2x1x1x!quant.uniform<i8:f32, 0.25:-5>> {
     assert left == "acme.conv_relu"
 
 
+def test_its_ops_become_tosa(site: Path) -> None:
+    body = """
+func.func @main(%x: !a) -> !a {
+  %0 = acme.rotate %x : (!a) -> !a
+  %1 = acme.splat_max %0 floor -1.5 : f32 : (!a) -> !a
+  func.return %1 : !a
+}"""
+    command = ["qdialect.cli.opt", "-p", "convert-nn-to-tosa", "--target=acme_npu"]
+    done = call(site, command, TYPES + body)
+    assert done.returncode == 0, done.stderr
+    # By its declared index map, and by the lowering that the plug-in registers.
+    assert re.search(r"tosa.reverse.*tosa.rescale.*tosa.maximum.*tosa.rescale", done.stdout, re.S)
+    refused = call(site, command, TYPES + body.replace("-1.5", "-1.3"))
+    assert refused.returncode == 1
+    assert "'acme.splat_max' cannot become TOSA: no code stands for its floor" in refused.stderr
+
+
 def test_a_floor_without_a_code_lets_nothing_pass(site: Path) -> None:
     # -1.1 is -1.0 on both grids, so nothing differs on any code; -1.3 is -1.25 or -1.5.
     body = BELOW.format(op="splat_max", floor="floor -1.1 : f32 ")

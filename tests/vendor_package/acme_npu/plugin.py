@@ -6,7 +6,7 @@ from xdsl.ir import Dialect
 from xdsl.passes import ModulePass
 from xdsl.universe import Universe
 
-from acme_npu import kernels
+from acme_npu import kernels, lowerings
 from acme_npu.declarations import CONV_RELU, ROTATE, SPLAT_MAX
 from qdialect.context import QContext
 
@@ -36,3 +36,5 @@ def register(session: QContext) -> None:
             "acme.conv_relu": kernels.conv_relu,
         }
     )
+    # acme.rotate needs none: its index map says what it is.
+    session.lowerings.setdefault("tosa", {})["acme.splat_max"] = lowerings.splat_max
