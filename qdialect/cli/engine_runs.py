@@ -113,14 +113,14 @@ def _is_ours(model: Model) -> bool:
     return any(op.name.startswith(_OURS) for op in model.module.walk())
 
 
-def integer_model(model: Model) -> Model:
-    """`model` with integers inside and at its interface, if it has ops of ours."""
+def integer_model(model: Model, interface: bool = True) -> Model:
+    """`model` with integers inside and, if wanted, at its interface, if it has ops of ours."""
     from qdialect import api
     from qdialect.transforms.pipelines import optimize_pipeline
 
     if not _is_ours(model):
         return model
-    passes = f"{optimize_pipeline('tosa', 'bounded')},fold-interface"
+    passes = optimize_pipeline("tosa", "bounded") + (",fold-interface" if interface else "")
     return api.run_passes(model, passes, target="tosa", verify_each=False)
 
 

@@ -43,6 +43,14 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
+class Typed(Generic[E]):
+    """How functions keep quantized types: their codes from a value, and a value from codes."""
+
+    stored: Callable[[E, SSAValue, QParams], SSAValue]
+    typed: Callable[[E, SSAValue, QParams], SSAValue]
+
+
+@dataclass(frozen=True)
 class Dialect(Generic[E]):
     """What is lowered to: its name for people and in codes, how its operations are made, and
     the lowering of every op that it can express."""
@@ -57,6 +65,8 @@ class Dialect(Generic[E]):
     """How an op without one is lowered if it is declared as a movement."""
     index: IntegerType = i64
     """What is held in place of indices of 64 bits."""
+    types: Typed[E] | None = None
+    """Functions take and give quantized values, and not their codes."""
 
 
 def convert_module(session: QContext, module: ModuleOp, to: Dialect[E]) -> None:
@@ -90,18 +100,27 @@ class _Function(Generic[E]):
             self._refuse(self.function, Unlowerable("control-flow", "it has branches"))
         old = regions[0]
         kinds = [self._typed(self.function, a.type, f"argument {a.index}") for a in old.args]
-        self.block = Block(arg_types=kinds)
+        types = self.to.types
+        self.block = Block(arg_types=kinds if types is None else [a.type for a in old.args])
         emitter, known = self.to.emitter(self.session), dict[SSAValue, Held]()
         for before, after in zip(old.args, self.block.args, strict=True):
-            shape = shape_of(before)
-            known[before] = Held(shape, plain(len(shape)), qparams_of(before), after)
+            shape, params = shape_of(before), qparams_of(before)
             after.name_hint = before.name_hint
+            codes = (
+                after if types is None or params is None else types.stored(emitter, after, params)
+            )
+            known[before] = Held(shape, plain(len(shape)), params, codes)
         last: list[SSAValue] = []
         for op in old.ops:
             emitter.source = op
             if isinstance(op, ReturnOp):
                 last = [emitter.given(known[value]) for value in op.operands]
                 self.gives = [qparams_of(value) for value in op.operands]
+                if types is not None:
+                    last = [
+                        codes if params is None else types.typed(emitter, codes, params)
+                        for codes, params in zip(last, self.gives, strict=True)
+                    ]
                 continue
             held = self._lowered(emitter, op, [known[value] for value in op.operands])
             known.update(zip(op.results, held, strict=True))
@@ -180,8 +199,9 @@ class _Function(Generic[E]):
         body.add_block(self.block)
         kind = FunctionType.from_lists(list(self.block.arg_types), self.results)
         self.function.properties["function_type"] = kind
-        self.function.arg_attrs = _with_marks(self.function.arg_attrs, self.takes)
-        self.function.res_attrs = _with_marks(self.function.res_attrs, self.gives)
+        if self.to.types is None:
+            self.function.arg_attrs = _with_marks(self.function.arg_attrs, self.takes)
+            self.function.res_attrs = _with_marks(self.function.res_attrs, self.gives)
 
 
 def _with_marks(

@@ -219,6 +219,7 @@ def _entries() -> tuple[PassEntry, ...]:
             "convert-nn-to-linalg",
             "write integer networks in linalg, arith and tensor, bit for bit",
             "qdialect.lowerings.linalg.convert:ConvertNnToLinalg",
+            (("casts", "str", "arith", "how casts of floats are written: arith, quant or iree"),),
         ),
         PassEntry(
             "expand-rescale",

@@ -36,6 +36,8 @@ but for `quant.rescale`, which rounds."""
 EXPORTS = {
     "tosa": (_EXACT, "convert-nn-to-tosa,cse,dce", tosa.TARGET),
     "linalg": (_EXACT, "convert-nn-to-linalg,cse,dce", linalg.TARGET),
+    "quant": (_EXACT, "convert-nn-to-linalg{casts=quant},cse,dce", linalg.TARGET),
+    "iree": (_EXACT, "convert-nn-to-linalg{casts=iree},cse,dce", linalg.TARGET),
 }
 """From an optimized integer network to what other compilers read, by name: the passes to one
 that can be said in it, those that say it, and the target whose operators it has."""

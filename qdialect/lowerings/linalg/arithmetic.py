@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, cast
+from typing import Any
 
 from xdsl.dialects import arith, tensor
 from xdsl.dialects.builtin import IndexType, IntegerType, i32, i64
@@ -12,12 +12,7 @@ from xdsl.ir import Operation, SSAValue
 from qdialect.analysis.codes import qparams_of
 from qdialect.behaviors.shapes import shape_of
 from qdialect.dialects.quant import (
-    CastOp,
-    DCastOp,
-    QCastOp,
     RescaleOp,
-    cast_rounding,
-    expressed_type,
 )
 from qdialect.lowerings.emitter import integers
 from qdialect.lowerings.errors import Unlowerable
@@ -27,7 +22,6 @@ from qdialect.lowerings.operands import check_quotient, clamp_bounds, exact_resu
 from qdialect.qparams import QParams
 from qdialect.rewrite import Refusal
 from qdialect.transforms.expand_rescale import integer_rescale, plan_of
-from qdialect.transforms.lower_quant_ops import dequantize, quantize, refusal
 from qdialect.transforms.pointwise import Body, clamped, element_wise
 
 Lower = Callable[[Emitter, Operation, Sequence[Held]], Held]
@@ -77,13 +71,14 @@ def quantized(x: Held, role: str = "operand") -> QParams:
 # -- casts ---------------------------------------------------------------------------
 
 
-def _pointwise(
+def pointwise(
     e: Emitter,
     x: Held,
     ends: Sequence[QParams],
     result: Any,
     compute: Callable[[Body, SSAValue], SSAValue],
 ) -> SSAValue:
+    """`compute` on every element of `x`; parameters vary as those of `ends` do."""
     layout = next((q for q in ends if not q.is_per_tensor), None)
     return element_wise(e.given(x), result, layout, compute, e.append)
 
@@ -103,41 +98,8 @@ def rescale(e: Emitter, op: Operation, operands: Sequence[Held]) -> Held:
     def compute(body: Body, code: SSAValue) -> SSAValue:
         return narrow(body, integer_rescale(body, code, plan, source, result), i64, result)
 
-    value = _pointwise(e, operands[0], (source, result), held_type(result), compute)
+    value = pointwise(e, operands[0], (source, result), held_type(result), compute)
     return e.held(value, plain(operands[0].rank), result, operands[0].shape)
-
-
-def qcast(e: Emitter, op: Operation, operands: Sequence[Held]) -> Held:
-    """`quant.qcast`, in floats as it means."""
-    assert isinstance(op, QCastOp)
-    (x,), params = operands, qparams_of(op.result)
-    assert params is not None
-    _check_cast(op, op.result)
-
-    def compute(body: Body, number: SSAValue) -> SSAValue:
-        codes = quantize(body, number, params, cast_rounding(op))
-        return narrow(body, codes, cast("IntegerType", codes.type), params)
-
-    value = _pointwise(e, x, (params,), held_type(params), compute)
-    return e.held(value, plain(x.rank), params, x.shape)
-
-
-def dcast(e: Emitter, op: Operation, operands: Sequence[Held]) -> Held:
-    """`quant.dcast`, in floats as it means."""
-    (x,) = operands
-    params = quantized(x)
-    assert isinstance(op, DCastOp)
-    _check_cast(op, op.input)
-    value = _pointwise(
-        e, x, (params,), expressed_type(params), lambda body, q: dequantize(body, q, params)
-    )
-    return e.held(value, plain(x.rank), None, x.shape)
-
-
-def _check_cast(op: CastOp, quantized: SSAValue) -> None:
-    found = refusal(op, quantized)
-    if found is not None:
-        raise Unlowerable(found.code, found.reason)
 
 
 # -- arithmetic ----------------------------------------------------------------------

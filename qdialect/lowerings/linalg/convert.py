@@ -3,7 +3,10 @@
 For compilers without TOSA. Loops are `linalg.generic`, or the named op where one says the
 same; codes are signless integers of at least 8 bits; zero points of constant weights are
 folded into the biases; rescales are 64-bit integer arithmetic with the rounding they declare.
-Ops of these dialects stay as they are. See `qdialect.lowerings.conversion`.
+Ops of these dialects stay as they are. `casts` says how quantizing floats and dequantizing is
+written: `arith`, `quant` (functions then keep quantized types) or `iree`, as
+`qdialect.lowerings.linalg.casts` tells. What is common to lowerings is told in
+`qdialect.lowerings.conversion`.
 
 For example
 
@@ -23,7 +26,10 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.passes import ModulePass
 
 from qdialect.context import session
-from qdialect.lowerings.conversion import Dialect, convert_module
+from qdialect.dialects.iree_linalg_ext import IREE_LINALG_EXT
+from qdialect.errors import UsageError
+from qdialect.lowerings.conversion import Dialect, Typed, convert_module
+from qdialect.lowerings.linalg.casts import CASTS, stored, typed
 from qdialect.lowerings.linalg.emitter import Emitter
 from qdialect.lowerings.linalg.table import lowerings
 
@@ -36,5 +42,23 @@ class ConvertNnToLinalg(ModulePass):
 
     name = "convert-nn-to-linalg"
 
+    casts: str = "arith"
+
     def apply(self, ctx: Context, op: ModuleOp) -> None:
-        convert_module(session(ctx), op, Dialect("linalg", "linalg", Emitter, lowerings(), _KEPT))
+        if self.casts not in CASTS:
+            known = ", ".join(CASTS)
+            raise UsageError(
+                f"convert-nn-to-linalg: unknown form '{self.casts}' ({known})", code="bad-option"
+            )
+        qctx = session(ctx)
+        to = Dialect(
+            "linalg",
+            "linalg",
+            Emitter,
+            {**lowerings(), **CASTS[self.casts]},
+            _KEPT,
+            types=Typed(stored, typed) if self.casts == "quant" else None,
+        )
+        convert_module(qctx, op, to)
+        if self.casts == "iree" and IREE_LINALG_EXT.name not in qctx.registered_dialect_names:
+            qctx.load_dialect(IREE_LINALG_EXT)

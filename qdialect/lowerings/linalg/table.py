@@ -27,11 +27,9 @@ def _axes(op: Operation, rank: int) -> Sequence[int]:
 
 @cache
 def lowerings() -> Mapping[str, Lowering[Emitter]]:
-    """The lowering of every op that has one, by name."""
+    """The lowering of every op that has one, by name; for casts see `casts.CASTS`."""
     return {
         "quant.rescale": arithmetic.rescale,
-        "quant.qcast": arithmetic.qcast,
-        "quant.dcast": arithmetic.dcast,
         **dict.fromkeys(("nn.conv1d", "nn.conv2d", "nn.conv3d"), contraction.convolution),
         "nn.fully_connected": contraction.fully_connected,
         "nn.matmul": contraction.matmul,
