@@ -19,12 +19,10 @@ from qdialect.cli.calibration import (
 )
 from qdialect.cli.files import writable
 from qdialect.cli.flags import Arguments
-from qdialect.cli.terminal import OK, paint, progress
+from qdialect.cli.terminal import OK, interrupted, paint, progress
 from qdialect.errors import InputError, UsageError, Where
 from qdialect.profile.file import load_profile, save_profile
 from qdialect.profile.record import Channels, Profile, Settings
-
-INTERRUPTED = 130
 
 
 def run(args: Arguments) -> int:
@@ -106,7 +104,7 @@ def _interrupted(profile: Profile, path: Path, wanted: int) -> int:
             "go on with --resume",
             file=sys.stderr,
         )
-    return INTERRUPTED
+    return interrupted()
 
 
 def _summary(profile: Profile, output: Path) -> None:

@@ -1,19 +1,21 @@
-"""`qopt profile show`: what is in a profile, for people or as JSON."""
+"""`qopt profile show`: what is in a profile, and what follows from it, for people or as JSON."""
 
 from __future__ import annotations
 
 import json
+import math
 from pathlib import Path
 from typing import Any, cast
 
 from qdialect.cli.flags import Arguments, did_you_mean, write
 from qdialect.cli.terminal import OK, table
 from qdialect.errors import InputError, QError, UsageError, Where
+from qdialect.profile.derived import Derived
 from qdialect.profile.distribution import distribution
 from qdialect.profile.entries import tensor_range
 from qdialect.profile.file import load_profile
 from qdialect.profile.ranges import Method, RangeChoice
-from qdialect.profile.record import Entry, Profile
+from qdialect.profile.record import Profile
 
 
 def run(args: Arguments) -> int:
@@ -31,7 +33,7 @@ def run(args: Arguments) -> int:
             hint = did_you_mean(key, list(profile.entries))
             raise InputError(f"no entry '{key}'{hint}", where=Where(str(path)), code="no-entry")
     by_channel = args.switch("max-of-channel")
-    rows = [_row(key, profile.entries[key], choice, by_channel, path) for key in keys]
+    rows = [_row(key, profile, choice, by_channel, path) for key in keys]
     if args.switch("json"):
         write(json.dumps(_as_json(profile, rows), indent=1, ensure_ascii=False) + "\n")
         return OK
@@ -49,7 +51,7 @@ def run(args: Arguments) -> int:
             f"{row['zeros']:.1%}",
             str(row["masked"]),
             str(row["nan"]),
-            ", ".join(row["reasons"]),
+            ", ".join([*row["reasons"], *([_origin(row["derived"])] if row["derived"] else [])]),
         )
         for row in rows
     ]
@@ -58,8 +60,9 @@ def run(args: Arguments) -> int:
 
 
 def _row(
-    key: str, entry: Entry, choice: RangeChoice, by_channel: bool, path: Path
+    key: str, profile: Profile, choice: RangeChoice, by_channel: bool, path: Path
 ) -> dict[str, Any]:
+    entry, rule = profile.entries[key], profile.derived.get(key)
     data = distribution(entry.tensor)
     try:
         chosen = tensor_range(entry, choice, by_channel)
@@ -75,7 +78,20 @@ def _row(
         "nan": data.nan,
         "count": int(entry.tensor.count[0]),
         "reasons": list(chosen.reasons),
+        "derived": None if rule is None else _as_rule(rule),
     }
+
+
+def _as_rule(rule: Derived) -> dict[str, Any]:
+    """As in the file: what it is made of, and the bounds of a clamp."""
+    bounds = [bound if math.isfinite(bound) else None for bound in (rule.low, rule.high)]
+    return {"of": list(rule.of), **({"clamp": bounds} if rule.is_clamp else {})}
+
+
+def _origin(rule: dict[str, Any]) -> str:
+    bounds = ["" if bound is None else f"{bound:g}" for bound in rule.get("clamp", ())]
+    clamp = f", clamped to [{', '.join(bounds)}]" if bounds else ""
+    return f"of {' and '.join(rule['of'])}{clamp}"
 
 
 def _as_json(profile: Profile, rows: list[dict[str, Any]]) -> dict[str, Any]:

@@ -13,7 +13,7 @@ from qdialect.cli.calibration import Interrupted
 from qdialect.cli.files import remarks_output, writable
 from qdialect.cli.flags import Arguments
 from qdialect.cli.quantization import Quantization, Quantized
-from qdialect.cli.terminal import OK, progress, table
+from qdialect.cli.terminal import OK, interrupted, progress, table
 from qdialect.errors import UsageError
 from qdialect.profile.file import load_profile
 from qdialect.profile.instrument import model_digest
@@ -22,8 +22,6 @@ from qdialect.profile.scheme import Symmetry
 from qdialect.quantization.recipe import Recipe
 from qdialect.targets.base import Target
 from qdialect.targets.installed import get_target
-
-INTERRUPTED = 130
 
 
 def run(args: Arguments) -> int:
@@ -62,7 +60,7 @@ def run(args: Arguments) -> int:
         result = work.run(sensitive)
     except Interrupted:
         print("interrupted; nothing was written", file=sys.stderr)
-        return INTERRUPTED
+        return interrupted()
     form = "qoperator" if args.text("form") == "qoperator" else "qdq"
     api.save(result.model, path, form=form, inline_weights=args.switch("inline-weights"))
     if args.given("remarks"):

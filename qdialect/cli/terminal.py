@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import gc
 import os
+import signal
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from types import FrameType
 from typing import IO, TypeVar
 
 from qdialect.errors import QError, UsageError, culprit, foreign_frame
@@ -61,6 +63,7 @@ def guarded(run: Callable[[Sequence[str]], int], argv: Sequence[str] | None) -> 
     if argv is None:
         # A command ends soon: collecting its cyclic IR again and again is lost time.
         gc.set_threshold(200_000, 20, 100)
+        signal.signal(signal.SIGTERM, _terminated)
     try:
         code = run(sys.argv[1:] if argv is None else argv)
         sys.stdout.flush()
@@ -76,13 +79,27 @@ def guarded(run: Callable[[Sequence[str]], int], argv: Sequence[str] | None) -> 
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return OK
     except KeyboardInterrupt:
-        return 130
+        return interrupted()
     except Exception as error:
         theirs = foreign_frame(error)
         if theirs is None:
             return crashed(error)
         report(QError(f"plug-in code failed in {theirs}: {culprit(error)}", code="bad-plugin"))
         return WRONG_INPUT
+
+
+_stopped_by: list[int] = []
+
+
+def _terminated(number: int, frame: FrameType | None) -> None:
+    """What is temporary goes and what is done is kept, as after Ctrl-C."""
+    _stopped_by.append(number)
+    raise KeyboardInterrupt
+
+
+def interrupted() -> int:
+    """The exit code of a command that was stopped: by Ctrl-C, or asked to end."""
+    return 128 + (_stopped_by[-1] if _stopped_by else signal.SIGINT)
 
 
 def crashed(error: BaseException) -> int:

@@ -1,6 +1,14 @@
 """Weights kept outside the IR text, and files written whole or not at all."""
 
-from qdialect.weights.files import replacing
+from qdialect.weights.files import remove_abandoned, replacing, stamp
 from qdialect.weights.store import DTYPES, Blob, BlobStore, content_key
 
-__all__ = ["DTYPES", "Blob", "BlobStore", "content_key", "replacing"]
+__all__ = [
+    "DTYPES",
+    "Blob",
+    "BlobStore",
+    "content_key",
+    "remove_abandoned",
+    "replacing",
+    "stamp",
+]

@@ -1,12 +1,16 @@
-"""Files written whole or not at all."""
+"""Files written whole or not at all, and what processes that were killed left behind."""
 
 from __future__ import annotations
 
 import os
+import re
+import zlib
 from collections.abc import Generator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from uuid import uuid4
+
+_STAMP = re.compile(r"([0-9a-f]{8})-([1-9][0-9]{0,9})-[0-9a-f]{32}")
 
 
 @contextmanager
@@ -14,13 +18,16 @@ def replacing(path: Path) -> Generator[Path]:
     """A temporary path beside `path`; renamed to it at the end, removed on failure.
 
     Whoever creates the file gives it the permissions of any new file.  A device or a
-    pipe is written directly; a link stays a link.
+    pipe is written directly; a link stays a link.  What a process that was killed left
+    of such a file goes.
     """
     target = path.resolve()
     if target.exists() and not target.is_file():
         yield target
         return
-    temporary = target.with_name(f".{uuid4().hex}.tmp")
+    prefix = f".{zlib.crc32(target.name.encode(errors='surrogatepass')):08x}-"
+    remove_abandoned(target.parent, prefix, ".tmp")
+    temporary = target.with_name(f"{prefix}{stamp()}.tmp")
     try:
         yield temporary
         os.replace(temporary, target)
@@ -28,3 +35,44 @@ def replacing(path: Path) -> Generator[Path]:
         with suppress(OSError):
             temporary.unlink()
         raise
+
+
+def stamp() -> str:
+    """A new name that says which process of which machine gave it."""
+    return f"{_machine()}-{os.getpid()}-{uuid4().hex}"
+
+
+def remove_abandoned(folder: Path, prefix: str, suffix: str = "") -> None:
+    """Remove the files and folders called prefix, `stamp`, suffix of processes of this
+    machine that are no more."""
+    if os.name != "posix":
+        return  # elsewhere asking after a process is not free of effects
+    from shutil import rmtree
+
+    with suppress(OSError), os.scandir(folder) as entries:
+        for entry in entries:
+            if not entry.name.startswith(prefix) or not entry.name.endswith(suffix):
+                continue
+            found = _STAMP.fullmatch(entry.name[len(prefix) : len(entry.name) - len(suffix)])
+            if found is None or found[1] != _machine() or _runs(int(found[2])):
+                continue
+            with suppress(OSError):
+                if entry.is_dir(follow_symlinks=False):
+                    rmtree(entry.path)
+                else:
+                    os.unlink(entry.path)
+
+
+def _machine() -> str:
+    name = os.uname().nodename if os.name == "posix" else ""
+    return f"{zlib.crc32(name.encode(errors='replace')):08x}"
+
+
+def _runs(process: int) -> bool:
+    try:
+        os.kill(process, 0)
+    except ProcessLookupError:
+        return False
+    except (OSError, OverflowError):
+        return True  # somebody else's
+    return True

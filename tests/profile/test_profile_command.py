@@ -46,6 +46,22 @@ def test_profile_merge_show(net: Path, capsys: pytest.CaptureFixture[str]) -> No
     assert values["conv"]["low"] <= 0 <= values["conv"]["high"]
 
 
+def test_show_says_what_is_derived(net: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["profile", "net.mlir", "--data", "data.npz", "-q", "-o", "p.json"]) == 0
+    derived = load_profile(Path("p.json")).derived
+    assert derived
+    assert main(["profile", "show", "p.json"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    shown = {line.split()[0]: line for line in lines if "  of " in line}
+    assert set(shown) == set(derived)
+    for key, rule in derived.items():
+        assert f"of {' and '.join(rule.of)}" in shown[key]
+        assert ("clamped to [0, " in shown[key]) == (rule.low == 0)
+    assert main(["profile", "show", "p.json", "--json"]) == 0
+    rows = json.loads(capsys.readouterr().out)["values"]
+    assert {row["key"] for row in rows if row["derived"]} == set(derived)
+
+
 def test_dask_gives_the_same_bytes(net: Path) -> None:
     pytest.importorskip("distributed", reason="dask.distributed is not installed")
     assert main(["profile", "net.mlir", "--data", "data.npz", "-q", "-o", "one.json"]) == 0

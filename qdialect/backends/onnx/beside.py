@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
-from tempfile import TemporaryDirectory
+from shutil import rmtree
+from tempfile import gettempdir
 from typing import TYPE_CHECKING, Any
 
 from qdialect.dialects.onnx import package
+from qdialect.weights import remove_abandoned, stamp
 
 if TYPE_CHECKING:
     from onnx import GraphProto, ModelProto
@@ -16,6 +18,7 @@ if TYPE_CHECKING:
 LARGE = 1 << 30
 """From how many bytes of weights on they are written beside the model."""
 _FILE = "weights"
+_FOLDER = "qdialect-model-"
 _SMALL = 1 << 10
 _ALIGNMENT = 4096
 
@@ -25,15 +28,21 @@ def loadable(model: ModelProto) -> Generator[bytes | str]:
     """`model` as bytes, or as the path of a temporary file with its large weights beside
     it, which are written one by one and copied nowhere else.
 
-    The runtime has read or mapped what it needs once it has loaded the model.
+    The runtime has read or mapped what it needs once it has loaded the model.  Folders of
+    processes that were killed go.
     """
     if sum(tensor.ByteSize() for tensor in model.graph.initializer) < LARGE:
         yield model.SerializeToString()
         return
-    with TemporaryDirectory(prefix="qdialect-model-") as folder:
-        path = Path(folder) / "model.onnx"
-        path.write_bytes(_with_weights_in(model, Path(folder)).SerializeToString())
+    remove_abandoned(Path(gettempdir()), _FOLDER)
+    folder = Path(gettempdir()) / f"{_FOLDER}{stamp()}"
+    folder.mkdir(mode=0o700)
+    try:
+        path = folder / "model.onnx"
+        path.write_bytes(_with_weights_in(model, folder).SerializeToString())
         yield str(path)
+    finally:
+        rmtree(folder, ignore_errors=True)
 
 
 def _with_weights_in(model: ModelProto, folder: Path) -> ModelProto:
