@@ -9,7 +9,6 @@ import signal
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -32,8 +31,9 @@ def net(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return saved(tmp_path)
 
 
-def started(output: str, **streams: Any) -> subprocess.Popen[bytes]:
-    return subprocess.Popen([sys.executable, "-m", "qdialect", *PROFILE, output], **streams)
+def started(output: str, stderr: int | None = None) -> subprocess.Popen[bytes]:
+    command = [sys.executable, "-m", "qdialect", *PROFILE, output]
+    return subprocess.Popen(command, stderr=stderr)
 
 
 def stopped(output: str, number: signal.Signals) -> tuple[int, str]:
