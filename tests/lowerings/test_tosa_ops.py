@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import runpy
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 from engine_support import ENGINES, agree
@@ -23,6 +25,13 @@ def test_it_is_what_the_interpreter_gives(group: Callable[[Program], None], engi
     group(program)
     # The lowering takes more storages than a target asks it to.
     assert agree(program.text, engine, target="generic")
+
+
+def test_the_page_says_it() -> None:
+    root = Path(__file__).parents[2]
+    made = runpy.run_path(str(root / "tools" / "tosa_ops.py"))["table"]()
+    page = (root / "docs" / "reference" / "tosa-ops.md").read_text("utf-8")
+    assert page == made, "run: python tools/tosa_ops.py > docs/reference/tosa-ops.md"
 
 
 def test_there_are_enough() -> None:
