@@ -179,6 +179,11 @@ FAMILIES: Mapping[str, Sequence[str]] = {
         "nn.pad a2x3 low [0, 1] high [2, 0] -> a4x4",
         "nn.pad r2x3 low [0, 1] high [2, 0] value 1.0 -> r4x4",
         "nn.slice a6x7 starts [1, 6] stops [6, 7] steps [2, 1] -> a3x1",
+        "nn.slice a6x7 starts [4, 6] stops [-9, 0] steps [-2, -3] -> a3x2",
+        "nn.tile a2x3 repeats [2, 3] -> a4x9",
+        "nn.flip u2x3 axes [1] -> u2x3",
+        "nn.depth_to_space a1x8x2x3 block 2 -> a1x2x4x6",
+        "nn.pad a4x5 low [1, 2] high [0, 1] mode reflect -> a5x8",
         "nn.slice u6x7 starts [0, 1] stops [6, 7] steps [1, 3] -> u6x2",
     ],
 }

@@ -31,6 +31,7 @@ from qdialect.errors import UsageError
 from qdialect.lowerings.conversion import Dialect, Typed, convert_module
 from qdialect.lowerings.linalg.casts import CASTS, stored, typed
 from qdialect.lowerings.linalg.emitter import Emitter
+from qdialect.lowerings.linalg.movement import move
 from qdialect.lowerings.linalg.table import lowerings
 
 _KEPT = ("arith.", "linalg.", "math.", "tensor.")
@@ -57,6 +58,7 @@ class ConvertNnToLinalg(ModulePass):
             Emitter,
             {**lowerings(), **CASTS[self.casts]},
             _KEPT,
+            movement=move,
             types=Typed(stored, typed) if self.casts == "quant" else None,
         )
         convert_module(qctx, op, to)

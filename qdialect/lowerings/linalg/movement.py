@@ -1,65 +1,104 @@
-"""Ops that move elements."""
+"""Ops that move elements, by their declared index maps.
+
+transpose, reshape, concat    the order a value is held in; collapse and expand; insert_slice
+a pad with a constant         `tensor.pad`
+slices, forwards              `tensor.extract_slice`
+others                        a loop that reads the flat operands at a constant's indices
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import prod
+from typing import TYPE_CHECKING
 
-from xdsl.ir import Operation
+import numpy as np
+from xdsl.dialects import arith, tensor
+from xdsl.dialects.builtin import IndexType, i32
+from xdsl.ir import Operation, SSAValue
 
 from qdialect.analysis.codes import qparams_of
 from qdialect.behaviors.shapes import shape_of
 from qdialect.dialects.nn.base import NNOp
+from qdialect.lowerings.emitter import element_of
 from qdialect.lowerings.errors import Unlowerable
 from qdialect.lowerings.held import Held, plain
 from qdialect.lowerings.linalg.emitter import Emitter
+from qdialect.lowerings.moves import LARGEST, movement
 from qdialect.lowerings.operands import fill_code
+from qdialect.transforms.pointwise import Body
+
+if TYPE_CHECKING:
+    from qdialect.qparams.maps import IndexMap
 
 
-def reshape(e: Emitter, op: Operation, operands: Sequence[Held]) -> Held:
-    """Anything that keeps the row-major order of elements."""
-    x, shape = operands[0], shape_of(op.results[0])
-    params = qparams_of(op.results[0])
-    if x.array is not None:
-        return Held(shape, plain(len(shape)), params, None, x.array.reshape(shape))
-    return e.held(e.reshaped(e.given(x), shape), plain(len(shape)), params, shape)
-
-
-def transpose(e: Emitter, op: Operation, operands: Sequence[Held]) -> Held:
-    """`nn.transpose`: only the order changes in which the value is held."""
-    assert isinstance(op, NNOp)
-    x, perm = operands[0], tuple(op.values["perm"])
-    params, shape = qparams_of(op.results[0]), shape_of(op.results[0])
-    if x.array is not None:
-        return Held(shape, plain(x.rank), params, None, x.array.transpose(perm))
-    return Held(shape, tuple(perm.index(d) for d in x.order), params, x.value)
-
-
-def concat(e: Emitter, op: Operation, operands: Sequence[Held]) -> Held:
-    """`nn.concat` of values with one meaning of codes."""
-    assert isinstance(op, NNOp)
-    shape = shape_of(op.results[0])
-    value = e.joined([e.given(x) for x in operands], op.values["axis"] % len(shape))
-    return e.held(value, plain(len(shape)), qparams_of(op.results[0]), shape)
-
-
-def pad(e: Emitter, op: Operation, operands: Sequence[Held]) -> Held:
-    """`nn.pad` with a number that is a code."""
+def slices(e: Emitter, op: Operation, operands: Sequence[Held]) -> Held | Sequence[Held]:
+    """`nn.slice`."""
     assert isinstance(op, NNOp)
     x, v, shape = operands[0], op.values, shape_of(op.results[0])
-    if v["mode"] != "constant":
-        raise Unlowerable("mode", f"tensor.pad has one value, and no {v['mode']}")
-    pads = list(zip(v["low"], v["high"], strict=True))
-    value = e.padded(e.given(x), pads, fill_code(x, v["value"]))
-    return e.held(value, plain(x.rank), qparams_of(op.results[0]), shape)
-
-
-def slices(e: Emitter, op: Operation, operands: Sequence[Held]) -> Held:
-    """`nn.slice` with any positive steps."""
-    assert isinstance(op, NNOp)
-    x, v, shape = operands[0], op.values, shape_of(op.results[0])
+    if x.is_constant or any(step < 1 for step in v["steps"]):
+        return move(e, op, operands)
     bounds = zip(x.shape, v["starts"], v["stops"], v["steps"], strict=True)
     starts = [slice(a, b, c).indices(n)[0] for n, a, b, c in bounds]
-    if any(step < 1 for step in v["steps"]):
-        raise Unlowerable("steps", "tensor.extract_slice goes forwards", "nn.flip and a slice")
     value = e.box(e.given(x), starts, shape, v["steps"])
     return e.held(value, plain(x.rank), qparams_of(op.results[0]), shape)
+
+
+def moved(e: Emitter, phi: IndexMap, operands: Sequence[Held]) -> Held:
+    """The operands (of one storage) moved by `phi`; the result has no parameters yet."""
+    from qdialect.qparams.maps import Concat, Pad, Reshape, Transpose
+    from qdialect.qparams.maps.composite import Composite
+
+    shape = phi.output_shape([x.shape for x in operands])
+    arrays = [x.array for x in operands if x.array is not None]
+    if len(arrays) == len(operands) and not phi.has_border:
+        array = phi.apply(arrays)
+        return Held(shape, plain(len(shape)), None, None, np.ascontiguousarray(array))
+    x = operands[0]
+    if len(operands) == 1 and not phi.has_border:
+        if isinstance(phi, Composite):
+            for step in phi.steps(x.shape):
+                x = moved(e, step, [x])
+            return x
+        if isinstance(phi, Transpose):
+            order = tuple(phi.perm.index(d) for d in x.order)
+            return Held(shape, order, None, x.value)
+        if isinstance(phi, Reshape):
+            return Held(shape, plain(len(shape)), None, e.reshaped(e.given(x), shape))
+    if isinstance(phi, Pad) and phi.has_border:
+        pads = list(zip(phi.low, phi.high, strict=True))
+        value = e.padded(e.given(x), pads, fill_code(x, phi.border_value))
+        return Held(shape, plain(len(shape)), None, value)
+    if isinstance(phi, Concat):
+        value = e.joined([e.given(part) for part in operands], phi.axis)
+        return Held(shape, plain(len(shape)), None, value)
+    return _gathered(e, phi, operands, shape)
+
+
+def _gathered(e: Emitter, phi: IndexMap, operands: Sequence[Held], shape: tuple[int, ...]) -> Held:
+    """Each element by its place in all operands flat, one after the other; one more element
+    is what stands at borders."""
+    shapes = [x.shape for x in operands]
+    if prod(shape) > LARGEST:
+        raise Unlowerable(
+            "size", f"its result has {prod(shape)} elements to list (at most {LARGEST})"
+        )
+    which, where = phi.gather_index(shapes)
+    starts = np.cumsum([0, *(prod(s) for s in shapes)])
+    index = np.where(which < 0, starts[-1], where + starts[which]).reshape(shape)
+    parts = [e.reshaped(e.given(x), (prod(x.shape),)) for x in operands if prod(x.shape)]
+    source = e.joined(parts, 0)
+    if (which < 0).any():
+        source = e.padded(source, [(0, 1)], fill_code(operands[0], phi.border_value))
+    element = element_of(source)
+
+    def read(body: Body, values: Sequence[SSAValue]) -> SSAValue:
+        place = body.add(arith.IndexCastOp(values[0], IndexType()))
+        return body.add(tensor.ExtractOp(source, [place], element))
+
+    places = e.const(index.astype(np.int32), i32)
+    return Held(shape, plain(len(shape)), None, e.elementwise([places], shape, element, read))
+
+
+move = movement(moved)
+"""Any op that is declared as a movement."""

@@ -27,7 +27,8 @@ def _axes(op: Operation, rank: int) -> Sequence[int]:
 
 @cache
 def lowerings() -> Mapping[str, Lowering[Emitter]]:
-    """The lowering of every op that has one, by name; for casts see `casts.CASTS`."""
+    """The lowering of every op that has one, by name; for casts see `casts.CASTS`, for
+    what only moves elements `movement.move`."""
     return {
         "quant.rescale": arithmetic.rescale,
         **dict.fromkeys(("nn.conv1d", "nn.conv2d", "nn.conv3d"), contraction.convolution),
@@ -48,11 +49,5 @@ def lowerings() -> Mapping[str, Lowering[Emitter]]:
             f"nn.reduce_{op}": pooling.reduction(name, _axes)
             for op, name in (("sum", "sum"), ("mean", "sum"), ("max", "max"), ("min", "min"))
         },
-        **dict.fromkeys(
-            ("nn.reshape", "nn.flatten", "nn.squeeze", "nn.unsqueeze"), movement.reshape
-        ),
-        "nn.transpose": movement.transpose,
-        "nn.concat": movement.concat,
-        "nn.pad": movement.pad,
         "nn.slice": movement.slices,
     }

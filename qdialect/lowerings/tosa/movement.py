@@ -17,75 +17,22 @@ from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 from xdsl.dialects.builtin import IntegerType, i32
-from xdsl.ir import Operation, SSAValue
+from xdsl.ir import SSAValue
 
-from qdialect.analysis.codes import qparams_of
-from qdialect.behaviors import Behavior, Rule
-from qdialect.behaviors.flow import carry_down
 from qdialect.behaviors.shapes import shape_of
 from qdialect.lowerings.emitter import element_of, storage_of
 from qdialect.lowerings.errors import Unlowerable
 from qdialect.lowerings.held import Held, plain, reordered
+from qdialect.lowerings.moves import LARGEST, movement
 from qdialect.lowerings.operands import common_order, fill_code
 from qdialect.lowerings.tosa.contraction import joined, sliced
 from qdialect.lowerings.tosa.elementwise import ranked
 from qdialect.lowerings.tosa.emitter import Emitter, axis
-from qdialect.qparams import QParams
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from qdialect.qparams.maps import IndexMap, Pad
-
-LARGEST = 1 << 22
-"""Indices that are written out: more of them are refused."""
-
-
-def move(e: Emitter, op: Operation, operands: Sequence[Held]) -> Sequence[Held]:
-    """One value per result."""
-    behavior = e.session.behaviors.get(op)
-    assert behavior is not None and behavior.movement is not None
-    taken = [x for n, x in enumerate(operands) if behavior.operand_port(n).rule is not Rule.PLAIN]
-    maps = _maps(op, behavior, operands)
-    found: list[Held] = []
-    for value, phi in zip(op.results, maps, strict=True):
-        params, shape = qparams_of(value), shape_of(value)
-        if len({x.params and x.params.storage for x in taken} | {params and params.storage}) > 1:
-            raise Unlowerable("qparams", "its operands are not stored alike", "integerize")
-        if behavior.mixes and not _on_one_scale(op, behavior, taken, params):
-            raise Unlowerable("qparams", "its operands are not on one scale", "integerize")
-        out = moved(e, phi, taken)
-        if out.shape != shape:
-            raise Unlowerable("shape", f"its index map gives {out.shape}, its type {shape}")
-        if out.value is not None:
-            out = e.held(out.value, out.order, params, shape)
-        else:
-            out = Held(shape, out.order, params, None, out.array)
-        found.append(out)
-    return found
-
-
-def _on_one_scale(
-    op: Operation, behavior: Behavior, operands: Sequence[Held], result: QParams | None
-) -> bool:
-    given = [x.params for x in operands]
-    if all(params == result for params in given):
-        return True
-    known = [params for params in given if params is not None]
-    return len(known) == len(given) and carry_down(op, behavior, known) == result
-
-
-def _maps(op: Operation, behavior: Behavior, operands: Sequence[Held]) -> Sequence[IndexMap]:
-    if behavior.movement_given is None:
-        return behavior.maps(op)
-    given = [
-        x.array
-        for n, x in enumerate(operands)
-        if behavior.operand_port(n).rule is Rule.PLAIN and x.array is not None
-    ]
-    if len(given) != sum(p.rule is Rule.PLAIN for p in behavior.operands):
-        raise Unlowerable("indices", "what it moves is known at run time only", "constant indices")
-    return (behavior.movement_given(op, given),)
 
 
 def moved(e: Emitter, phi: IndexMap, operands: Sequence[Held]) -> Held:
@@ -261,3 +208,7 @@ def _padded(e: Emitter, phi: Pad, x: Held, shape: tuple[int, ...]) -> Held:
 def _dtype(x: Held) -> str:
     width = 8 if x.params is None else max(x.params.storage.width, 8)
     return f"i{width // 8}"
+
+
+move = movement(moved)
+"""Any op that is declared as a movement."""

@@ -1,0 +1,80 @@
+"""Ops declared as movements: what their index maps say, whatever they are lowered to."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
+
+from xdsl.ir import Operation
+
+from qdialect.analysis.codes import qparams_of
+from qdialect.behaviors import Behavior, Rule
+from qdialect.behaviors.flow import carry_down
+from qdialect.behaviors.shapes import shape_of
+from qdialect.lowerings.emitter import E, Lowering
+from qdialect.lowerings.errors import Unlowerable
+from qdialect.lowerings.held import Held
+from qdialect.qparams import QParams
+
+if TYPE_CHECKING:
+    from qdialect.qparams.maps import IndexMap
+
+LARGEST = 1 << 22
+"""Indices that are written out: more of them are refused."""
+
+
+def movement(moved: Callable[[E, IndexMap, Sequence[Held]], Held]) -> Lowering[E]:
+    """Any movement, by `moved`: operands (of one storage) moved by a map, without parameters."""
+    return lambda e, op, operands: _moved_by(moved, e, op, operands)
+
+
+def _moved_by(
+    moved: Callable[[E, IndexMap, Sequence[Held]], Held],
+    e: E,
+    op: Operation,
+    operands: Sequence[Held],
+) -> Sequence[Held]:
+    """One value per result."""
+    behavior = e.session.behaviors.get(op)
+    assert behavior is not None and behavior.movement is not None
+    taken = [x for n, x in enumerate(operands) if behavior.operand_port(n).rule is not Rule.PLAIN]
+    maps = _maps(op, behavior, operands)
+    found: list[Held] = []
+    for value, phi in zip(op.results, maps, strict=True):
+        params, shape = qparams_of(value), shape_of(value)
+        if len({x.params and x.params.storage for x in taken} | {params and params.storage}) > 1:
+            raise Unlowerable("qparams", "its operands are not stored alike", "integerize")
+        if behavior.mixes and not _on_one_scale(op, behavior, taken, params):
+            raise Unlowerable("qparams", "its operands are not on one scale", "integerize")
+        out = moved(e, phi, taken)
+        if out.shape != shape:
+            raise Unlowerable("shape", f"its index map gives {out.shape}, its type {shape}")
+        if out.value is not None:
+            out = e.held(out.value, out.order, params, shape)
+        else:
+            out = Held(shape, out.order, params, None, out.array)
+        found.append(out)
+    return found
+
+
+def _on_one_scale(
+    op: Operation, behavior: Behavior, operands: Sequence[Held], result: QParams | None
+) -> bool:
+    given = [x.params for x in operands]
+    if all(params == result for params in given):
+        return True
+    known = [params for params in given if params is not None]
+    return len(known) == len(given) and carry_down(op, behavior, known) == result
+
+
+def _maps(op: Operation, behavior: Behavior, operands: Sequence[Held]) -> Sequence[IndexMap]:
+    if behavior.movement_given is None:
+        return behavior.maps(op)
+    given = [
+        x.array
+        for n, x in enumerate(operands)
+        if behavior.operand_port(n).rule is Rule.PLAIN and x.array is not None
+    ]
+    if len(given) != sum(p.rule is Rule.PLAIN for p in behavior.operands):
+        raise Unlowerable("indices", "what it moves is known at run time only", "constant indices")
+    return (behavior.movement_given(op, given),)
