@@ -29,6 +29,7 @@ import corpus
 import qdialect as qd
 from measure import count_ops, latency, run_all, session, sqnr
 from progress import step, table
+from qdialect.cli.forms import cheapest_form
 from samples import Feeds
 
 EVALUATION_SEED = 2
@@ -112,7 +113,8 @@ def optimized(source: Path, target: Path, form: str | None) -> float:
     """Load, optimize and save; seconds of processor time."""
     start = time.process_time()
     model = qd.optimize(qd.load(source), target="onnxruntime")
-    qd.save(model, target, form="qoperator" if form == "qoperator" else "qdq")
+    chosen = cheapest_form(model.module, qd.get_target("onnxruntime")) if form is None else form
+    qd.save(model, target, form="qoperator" if chosen == "qoperator" else "qdq")
     return time.process_time() - start
 
 

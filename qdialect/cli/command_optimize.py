@@ -92,7 +92,7 @@ def _decide(
     wanted, inputs = args.text("form"), args.text("input")
     given = None if inputs is None else load_arrays(inputs)
     form: api.Form | None = "qoperator" if wanted == "qoperator" else "qdq"
-    if wanted == "auto":
+    if wanted in (None, "auto"):
         form = cheapest_form(optimized.module, target)
     said: list[str] = []
     if args.switch("time"):

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     Arrays = Mapping[str, NDArray[Any]]
 
 FORMS: tuple[Form, ...] = ("qdq", "qoperator")
-_WORTH = 0.95
+_WORTH = 0.99
 """QDQ runs anywhere, so another form has to be so much cheaper."""
 
 SECONDS = 3.0
@@ -34,9 +34,14 @@ _NOISE = 1.02
 
 
 def cheapest_form(module: ModuleOp, target: Target) -> Form:
-    """The form in which the kernels of the module's ops cost less."""
+    """The form in which the kernels of the module's ops cost less; integer kernels where the
+    runtime would replace quantizations of the QDQ form by others."""
+    from qdialect.backends.onnx.kernels import is_merged
+
     qdq = kernels = 0.0
     for op in module.walk():
+        if target.name == "onnxruntime" and is_merged(op):
+            return "qoperator"
         prices = target.form_prices(op)
         if prices is not None and op.results:
             elements = math.prod(max(extent, 1) for extent in declared_shape(op.results[0].type))

@@ -49,8 +49,8 @@ COMMANDS = {
                 ),
                 Flag(
                     ("form",),
-                    "how an .onnx result writes quantized ops (default: qdq; auto: what costs "
-                    "less)",
+                    "how an .onnx result writes quantized ops (default: auto, what costs less "
+                    "and stays what it is in the runtime)",
                     "value",
                     "FORM",
                     choices=("qdq", "qoperator", "auto"),

@@ -14,9 +14,10 @@ from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
 
 import qdialect as qd
-from qdialect.cli.optimized_check import check_optimized
+from qdialect.cli.optimized_check import OutputCheck, check_optimized
 from qdialect.dialects.nn import ClipOp, ReluOp
 from qdialect.errors import QError
+from qdialect.interpreter import Difference
 from qdialect.rewrite.remarks import OutputBound
 from qdialect.transforms.dce import Dce
 
@@ -196,7 +197,7 @@ def test_time_is_limited(net: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("allowed", "holds"), [(1.0, False), (200.0, True), (float("inf"), True), (1e60, True)]
+    ("allowed", "holds"), [(1.0, False), (200.0, True), (float("inf"), False), (1e60, False)]
 )
 def test_a_bound_is_what_is_judged(net: Path, allowed: float, holds: bool) -> None:
     before, after = qd.load(net), qd.load(net)
@@ -209,12 +210,28 @@ def test_a_bound_is_what_is_judged(net: Path, allowed: float, holds: bool) -> No
     after.ctx.remarks.outputs = [OutputBound(symbol, *list(vars(bound).values())[1:])]
     if holds:
         text = str(qd.check(before, after))
-        assert ("not judged" in text) == (allowed > 1e9)
+        assert "allow 20" in text
     else:
         with pytest.raises(QError) as caught:
             qd.check(before, after)
         assert caught.value.code == "outside-contract"
         assert caught.value.where is not None and caught.value.where.node
+
+
+@pytest.mark.parametrize(
+    ("db", "steps", "number", "holds"),
+    [
+        (30.0, 99.0, True, True),
+        (9.9, 99.0, True, False),
+        (-20.0, 1.0, True, True),
+        (-20.0, 9.0, False, True),
+    ],
+)
+def test_without_a_bound_power_judges(db: float, steps: float, number: bool, holds: bool) -> None:
+    found = Difference(steps, 0.5, 0.5, db, (0,))
+    output = OutputCheck("y", "bounded", 1e60, False, found, number)
+    assert output.holds == holds
+    assert ("at least 10 wanted" in str(output)) == number
 
 
 @pytest.mark.usefixtures("broken")
