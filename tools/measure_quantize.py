@@ -3,6 +3,11 @@
 Both calibrate on the same samples, with their default settings; ONNX Runtime's also per
 channel. What is compared is how near the quantized network is to the float one on other
 samples (signal to quantization noise over all outputs, in dB), run as it is written.
+
+A network whose outputs are nearly the same whatever it sees has a high figure and tells
+little, so what varies is compared too: the noise against the deviation of the outputs from
+their mean.  And where one class wins nearly always, to agree on it tells little as well: its
+share is beside the agreement.
 """
 
 # pyright: basic
@@ -10,6 +15,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import math
 import sys
 import tempfile
 import time
@@ -43,6 +49,12 @@ class Row:
     ours_top1: float | None
     theirs_top1: float | None
     seconds: float
+    #: of what varies between samples
+    ours_varying: float | None = None
+    theirs_varying: float | None = None
+    #: the share of samples that the most frequent class of the float network wins
+    usual: float | None = None
+    tests: int = 0
 
 
 def quantize(
@@ -110,7 +122,27 @@ def _row(
         _agreement(reference, ours) if classes else None,
         _agreement(reference, theirs) if classes and theirs is not None else None,
         seconds,
+        _varying(reference, ours),
+        None if theirs is None else _varying(reference, theirs),
+        _usual(reference) if classes else None,
+        len(reference[0]),
     )
+
+
+def _varying(reference: measure.Outputs, outputs: measure.Outputs) -> float:
+    """SQNR in dB of the deviation from the mean over samples, over all float outputs."""
+    signal = noise = 0.0
+    for a, b in zip(reference, outputs, strict=True):
+        if a.dtype.kind == "f":
+            real, other = (array.astype(np.float64) for array in (a, b))
+            signal += float(np.square(real - real.mean(axis=0)).sum())
+            noise += float(np.square(real - other - (real - other).mean(axis=0)).sum())
+    return 10 * math.log10(signal / noise) if signal and noise else math.inf
+
+
+def _usual(reference: measure.Outputs) -> float:
+    counts = np.bincount(measure.top1(reference[0]).reshape(-1))
+    return float(counts.max() / counts.sum())
 
 
 def _is_classes(output: np.ndarray) -> bool:
@@ -123,18 +155,44 @@ def _agreement(reference: measure.Outputs, outputs: measure.Outputs) -> float:
 
 
 def table(found: Sequence[Row]) -> str:
-    """Rows as Markdown."""
-    lines = ["| model | against | ours dB | theirs dB | gain dB | top-1 ours | theirs | s |"]
-    lines.append("|---|---|--:|--:|--:|--:|--:|--:|")
+    """Rows as Markdown; bold is what is higher in theirs."""
+    lines = ["| model | tests | against | ours | theirs | varying: ours | theirs "]
+    lines[0] += "| agreement: ours | theirs | usual class | s |"
+    lines.append("|---|--:|---|" + "--:|" * 8)
     for row in found:
-        cells = [row.model, row.config, *map(_number, (row.ours, row.theirs, row.gain))]
-        cells += [_share(row.ours_top1), _share(row.theirs_top1), f"{row.seconds:.0f}"]
+        cells = [row.model, str(row.tests), row.config]
+        cells += _pair(_number(row.ours), _number(row.theirs), row.ours, row.theirs)
+        theirs = "" if row.theirs_varying is None else _number(row.theirs_varying)
+        ours = "" if row.ours_varying is None else _number(row.ours_varying)
+        cells += _pair(ours, theirs, row.ours_varying, row.theirs_varying)
+        cells += _pair(
+            _share(row.ours_top1), _share(row.theirs_top1), row.ours_top1, row.theirs_top1
+        )
+        cells += [_share(row.usual), f"{row.seconds:.0f}"]
         lines.append(f"| {' | '.join(cells)} |")
     return "\n".join(lines)
 
 
+def _pair(ours: str, theirs: str, number: float | None, other: float | None) -> list[str]:
+    above = number is not None and other is not None and other > number
+    return [ours, f"**{theirs}**" if above else theirs]
+
+
+BEGIN, END = "<!-- measure_quantize -->", "<!-- end of measure_quantize -->"
+
+
+def write_table(path: Path, text: str) -> None:
+    """Put a table in its place in a document."""
+    document = path.read_text(encoding="utf-8")
+    if BEGIN not in document or END not in document:
+        raise SystemExit(f"{path}: no place for the table ({BEGIN} to {END})")
+    before, rest = document.split(BEGIN, 1)
+    after = rest.split(END, 1)[1]
+    path.write_text(f"{before}{BEGIN}\n\n{text}\n\n{END}{after}", encoding="utf-8")
+
+
 def _number(value: float | None) -> str:
-    return "does not run" if value is None else f"{value:.2f}"
+    return "does not run" if value is None else f"{value:.1f}"
 
 
 def _share(value: float | None) -> str:
@@ -150,9 +208,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--tests", type=int, default=64, help="other samples to compare on")
     parser.add_argument("--seed", type=int, default=1, help="of both kinds of samples")
     parser.add_argument("--json", type=Path, help="write the figures there too")
+    parser.add_argument("--known", type=Path, nargs="*", default=[], help="figures to add rows of")
+    parser.add_argument("--document", type=Path, help="put the table there, between its marks")
     options = parser.parse_args(arguments)
-    found: list[Row] = []
-    for name in options.models:
+    found = [Row(**row) for path in options.known for row in json.loads(path.read_text())]
+    known = {row.model for row in found}
+    for name in (name for name in options.models if name not in known):
         with step(name):
             found += rows(
                 corpus.SOURCES[name],
@@ -162,9 +223,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
                 options.seed,
             )
         print(table(found[-len(options.configs) :]).split("\n", 2)[2], file=sys.stderr)
+        if options.json is not None:
+            options.json.write_text(json.dumps([asdict(row) for row in found], indent=1) + "\n")
     print(table(found))
-    if options.json is not None:
-        options.json.write_text(json.dumps([asdict(row) for row in found], indent=1) + "\n")
+    if options.document is not None:
+        write_table(options.document, table(found))
     return int(any(row.gain is not None and row.gain <= 0 for row in found))
 
 

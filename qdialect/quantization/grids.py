@@ -19,12 +19,13 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from xdsl.dialects.builtin import TensorType
 from xdsl.ir import Attribute, Operation, SSAValue
 
 from qdialect.analysis.codes import is_integer
 from qdialect.behaviors import Accumulator, Behavior, Rule
 from qdialect.behaviors.flow import carry_all_down, tied_operands
-from qdialect.dialects.nn import constant_array, shape_of
+from qdialect.dialects.nn import TableOp, constant_array, shape_of
 from qdialect.dialects.nn.ports import port_refusal
 from qdialect.dialects.nn.shapes import DYNAMIC
 from qdialect.dialects.quant import UniformType, element_type, quant_element, with_element
@@ -325,7 +326,27 @@ class _Assignment:
                 return Refusal("grid", reason)
             results.append(with_element(result.type, UniformType(self.grids.qparams[result])))
         reason = self.session.target.refuses(op, operands, results)
-        return Refusal("target", f"{self.session.target.name}: {reason}") if reason else None
+        if reason is None or self._is_looked_up(op, behavior, operands, results):
+            return None
+        return Refusal("target", f"{self.session.target.name}: {reason}")
+
+    def _is_looked_up(
+        self, op: Operation, behavior: Behavior, types: Sequence[Attribute], gives: list[Attribute]
+    ) -> bool:
+        """Whether the target has a table for what it has no op for: elements of few codes,
+        made of one value."""
+        inputs = {value: n for n, value in enumerate(op.operands) if self._array(value) is None}
+        if not behavior.elementwise or len(inputs) != 1 or len(gives) != 1:
+            return False
+        ((value, number),) = inputs.items()
+        known = self.grids.qparams.get(value)
+        if known is None or not known.is_per_tensor or known.storage.width > 8:
+            return False
+        entries = TensorType(element_type(gives[0]), [1 << known.storage.width])
+        made = TableOp.create(operands=[value, value], result_types=gives)
+        reason = self.session.target.refuses(made, [types[number], entries], gives)
+        made.drop_all_references()
+        return reason is None
 
 
 def bias_qparams(

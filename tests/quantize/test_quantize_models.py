@@ -277,3 +277,24 @@ def test_the_target_says_what_integers_values_get(tmp_path: Path, target: str) -
     for value in (conv.operands[0], conv.results[0]):
         element = quant_element(value.type)
         assert element is not None and element.qparams.storage.spelling in ("i8", "i32")
+
+
+@pytest.mark.parametrize("target", ["integer", "tosa"])
+def test_one_number_beside_a_value_and_ops_that_only_tables_do(tmp_path: Path, target: str) -> None:
+    path, data = write(tmp_path)
+    text = path.read_text()
+    old = '%2 = nn.sigmoid %1 {nn.key = "function"} : (!y) -> !y'
+    assert old in text
+    path.write_text(
+        text.replace(
+            old,
+            """%three = nn.constant dense<3.0> : tensor<f32> : tensor<f32>
+  %sum = nn.add %1, %three {nn.key = "sum"} : (!y, tensor<f32>) -> !y
+  %2 = nn.div %sum, %three {nn.key = "third"} : (!y, tensor<f32>) -> !y""",
+        )
+    )
+    result = qd.quantize(qd.load(path), data, target=target, engine="numpy")
+    assert not result.coverage.left
+    assert "nn.div" not in {op.name for op in result.model.module.walk()}
+    if target == "tosa":  # the other takes codes
+        assert sqnr(qd.load(path), result.model, data) > 25

@@ -56,7 +56,7 @@ def flat_constant(imp: Importer, value: SSAValue) -> SSAValue | None:
 
 def _flat(imp: Importer, constant: ConstantOp) -> SSAValue:
     array = constant_array(constant, imp.ctx.blobs)
-    element = cast("TensorType[Attribute]", constant.result.type).element_type
+    element = constant.result.type.element_type
     return _like(imp, constant, make_constant(array.reshape(-1), element, imp.ctx.blobs))
 
 
