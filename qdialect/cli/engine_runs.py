@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr
+from xdsl.dialects.func import FuncOp
 from xdsl.ir import Attribute
 
 from qdialect.cli.numerics_check import converted
@@ -65,15 +66,18 @@ class InEngine:
 
     def all(self, samples: Sequence[Mapping[str, Array]]) -> list[dict[str, Array]]:
         """Every sample; the program is compiled once."""
-        found: list[dict[str, Array]] = []
-        for made in self.engine.run(self.program, [self._codes(s) for s in samples]):
-            outputs = [
-                self._taken(*side, array) for side, array in zip(self.gives, made, strict=True)
-            ]
-            found.append(dict(zip(self.results, outputs, strict=True)))
-        return found
+        runs = self.engine.run(self.program, [self.codes(s) for s in samples])
+        return [self.named(made) for made in runs]
 
-    def _codes(self, inputs: Mapping[str, Array]) -> list[Array]:
+    def named(self, made: Sequence[Array]) -> dict[str, Array]:
+        """What the integer function gives as the model's outputs, by name."""
+        outputs = [
+            self._taken(*side, array.view(own.dtype).reshape(own.shape))
+            for side, own, array in zip(self.gives, self.program.results, made, strict=True)
+        ]
+        return dict(zip(self.results, outputs, strict=True))
+
+    def codes(self, inputs: Mapping[str, Array]) -> list[Array]:
         """The inputs as the integer function takes them."""
         for name in self.arguments:
             if name not in inputs:
@@ -110,7 +114,13 @@ def _sides(
 
 
 def _is_ours(model: Model) -> bool:
-    return any(op.name.startswith(_OURS) for op in model.module.walk())
+    for op in model.module.walk():
+        kinds = op.function_type if isinstance(op, FuncOp) else None
+        if op.name.startswith(_OURS) or (
+            kinds and any(map(quant_element, (*kinds.inputs, *kinds.outputs)))
+        ):
+            return True
+    return False
 
 
 def integer_model(model: Model, interface: bool = True) -> Model:

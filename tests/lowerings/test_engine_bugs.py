@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-import engine_bugs
 import pytest
+
+import engine_bugs
 
 
 @pytest.mark.parametrize("bug", engine_bugs.BUGS, ids=lambda bug: bug.name)
