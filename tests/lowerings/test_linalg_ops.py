@@ -161,6 +161,7 @@ FAMILIES: Mapping[str, Sequence[str]] = {
         "nn.avg_pool2d a1x2x6x5 kernel [2, 3] -> o1x2x5x3",
         "nn.avg_pool2d u1x2x6x5 kernel [3, 3] pads [1, 1, 1, 1] -> p1x2x6x5",
         "nn.avg_pool1d a1x2x9 count_include_pad true kernel [3] pads [1, 1] -> o1x2x9",
+        "nn.max_pool3d a1x2x4x5x3 kernel [2, 3, 1] strides [1, 2, 1] -> a1x2x3x2x3",
         "nn.global_avg_pool2d a1x3x4x5 -> o1x3x1x1",
         "nn.global_avg_pool1d u2x3x7 -> o2x3x1",
         "nn.reduce_sum a2x3x4 axes [1] -> o2x1x4",

@@ -42,8 +42,8 @@ def lowerings() -> Mapping[str, Lowering[Emitter]]:
         **dict.fromkeys(("nn.relu", "nn.clip"), arithmetic.clamp),
         "nn.div": arithmetic.divide,
         "nn.table": arithmetic.table,
-        **{f"nn.max_pool{rank}d": pooling.max_pool for rank in (1, 2)},
-        **{f"nn.avg_pool{rank}d": pooling.average_pool for rank in (1, 2)},
+        **{f"nn.max_pool{rank}d": pooling.max_pool for rank in (1, 2, 3)},
+        **{f"nn.avg_pool{rank}d": pooling.average_pool for rank in (1, 2, 3)},
         **{f"nn.global_avg_pool{rank}d": pooling.reduction("sum", _spatial) for rank in (1, 2, 3)},
         **{
             f"nn.reduce_{op}": pooling.reduction(name, _axes)
