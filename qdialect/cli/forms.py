@@ -24,8 +24,8 @@ if TYPE_CHECKING:
     Arrays = Mapping[str, NDArray[Any]]
 
 FORMS: tuple[Form, ...] = ("qdq", "qoperator")
-_WORTH = 0.99
-"""QDQ runs anywhere, so another form has to be so much cheaper."""
+_WORTH = 0.95
+"""QDQ runs anywhere, so another form has to be cheaper by more than measurements differ."""
 
 SECONDS = 3.0
 """How long models are timed in turns."""
