@@ -27,7 +27,7 @@ _CONVOLUTION = (
 )
 _MATMUL = (Kernel(("i8", "i8"), (_OUT,)), Kernel(("i16", "i16"), (_OUT,)))
 #: ADD, SUB, MUL, MAXIMUM, MINIMUM, REDUCE_SUM on i32, between rescales
-_ARITHMETIC = (Kernel((_OUT,), (_OUT,)),)
+_ARITHMETIC = (Kernel(("i8|u8|i16|i32",), (_OUT,)),)
 _WINDOW = (Kernel(("i8",), (_OUT,)), Kernel(("i16",), (_OUT,)))
 _TIED = (Kernel(("i8",), ("i8",)), Kernel(("i16",), ("i16",)))
 _COPY = (*_TIED, Kernel(("i32",), ("i32",)))
