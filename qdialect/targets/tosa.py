@@ -137,7 +137,10 @@ _KERNELS = {
 TARGET = Target(
     "tosa",
     "TOSA 1.0, integer profile (PRO-INT with EXT-INT16 and EXT-INT4)",
-    extensions={"start": ("reencode-storage{activations=i8 weights=i8}",)},
+    extensions={
+        "start": ("reencode-storage{activations=i8 weights=i8}",),
+        "integers": ("form-depthwise{numerics=LEVEL}",),
+    },
     storages=frozenset({"i4", "i8", "u8", "i16", "u16", "i32"}),
     activations="i8",
     symmetric=frozenset({"i4", "i16", "i32"}),
