@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from qdialect.targets.price_table import PriceTable
 
 RESCALE = "quant.rescale"
+_CONSTANT = "nn.constant"
 _CASTS = ("quant.qcast", "quant.dcast", "quant.scast")
 
 
@@ -121,8 +122,15 @@ class Target:
                 return reason
         if op.name in _CASTS:
             return None
-        if not self.floats and any(map(_is_float, (*operands, *results))):
-            return "no float arithmetic"
+        if not self.floats:
+            # Constants (of a batch norm on codes) are arithmetic at compile time.
+            running = (
+                kind
+                for index, kind in enumerate(operands)
+                if index >= len(op.operands) or not _is_constant(op.operands[index].owner)
+            )
+            if any(map(_is_float, (*running, *results))):
+                return "no float arithmetic"
         return self._refuses_kernel(op.name, given, made)
 
     def _refuses_kernel(
@@ -193,6 +201,14 @@ class Target:
     def rounding(self, wanted: Rounding) -> Rounding:
         """How the target rounds where `wanted` is asked for: so, if it can."""
         return wanted if not self.roundings or wanted in self.roundings else self.roundings[0]
+
+
+def _is_constant(owner: Any) -> bool:
+    """Whether a value is a constant, or a constant dequantized."""
+    name = getattr(owner, "name", "")
+    if name == "quant.dcast":
+        return _is_constant(owner.operands[0].owner)
+    return name == _CONSTANT
 
 
 def _is_float(kind: Attribute) -> bool:

@@ -97,6 +97,8 @@ _KERNELS = {
         _TABLE,
     ),
     "nn.table": (Kernel(("i8", _OUT), (_OUT,)), Kernel(("i16", _OUT), (_OUT,))),
+    # A depthwise convolution (`form-depthwise`).
+    "nn.batch_norm": (Kernel(("i8",), (_OUT,)),),
     # Lookups, a sum and INTDIV (`form-softmax-tables`).
     "nn.softmax": (Kernel(("i8",), (_OUT,)),),
     "nn.div": (Kernel(("i32",), (_OUT,)),),
@@ -139,7 +141,10 @@ TARGET = Target(
     "TOSA 1.0, integer profile (PRO-INT with EXT-INT16 and EXT-INT4)",
     extensions={
         "start": ("reencode-storage{activations=i8 weights=i8}",),
-        "integers": ("form-depthwise{numerics=LEVEL}",),
+        "integers": (
+            "fold-constants{dequantize=true most=4096}",
+            "form-depthwise{numerics=LEVEL}",
+        ),
     },
     storages=frozenset({"i4", "i8", "u8", "i16", "u16", "i32"}),
     activations="i8",

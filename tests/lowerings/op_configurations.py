@@ -225,6 +225,18 @@ def elementwise(p: Program) -> None:
                  uniform(shape, params))  # fmt: skip
 
 
+def readings(p: Program) -> None:
+    """Codes read as integers, and integers as codes of another meaning."""
+    for source, result in ((X, "i8:f32, 0.07:9"), (U, X), ("i16:f32, 0.1", "u16:f32, 0.3:5")):
+        kind, other = uniform((3, 5), source), uniform((3, 5), result)
+        bits = plain((3, 5), f"i{source[1:].partition(':')[0]}")
+        for value in (p.argument(kind), p.constant((3, 5), source)):
+            stored, read = p.name(), p.name()
+            p.lines.append(f"{stored} = quant.scast {value} : {kind} to {bits}")
+            p.lines.append(f"{read} = quant.scast {stored} : {bits} to {other}")
+            p.op("nn.flip {} axes [0]", [(read, other)], other)
+
+
 def softmaxes(p: Program) -> None:
     for axis, out in ((1, "i8:f32, 0.00390625:-128"), (3, "u8:f32, 0.00390625")):
         x = uniform((2, 3, 4, 5), X)
@@ -342,6 +354,7 @@ GROUPS = (
     products,
     pools,
     elementwise,
+    readings,
     softmaxes,
     movements,
     resizes,

@@ -206,3 +206,17 @@ def _assembled(e: Emitter, value: SSAValue, numbers: Any, width: int) -> SSAValu
         return total
     ends = QParams.per_tensor("i32", 1.0), QParams.per_tensor(f"i{width}", 1.0)
     return rescaled(e, total, ends, [UNIT], Rounding.HALF_UP, 1 << 16)
+
+
+def read_as(e: Emitter, op: Operation, operands: Sequence[Held]) -> Held:
+    """`quant.scast`: the same bits, as codes of another meaning or as plain integers."""
+    (x,) = operands
+    result = qparams_of(op.results[0])
+    sides = [q.storage for q in (x.params, result) if q is not None]
+    if any(storage.width < 8 for storage in sides) and len({s.signed for s in sides}) > 1:
+        raise Unlowerable("storage", "it reads narrow codes with another sign")
+    if x.array is not None:
+        signed = result is None or result.storage.signed
+        kind = f"{'i' if signed else 'u'}{x.array.dtype.itemsize}"
+        return Held(x.shape, x.order, result, None, x.array.view(kind))
+    return Held(x.shape, x.order, result, x.value)

@@ -33,6 +33,7 @@ def lowerings() -> Mapping[str, Lowering[Emitter]]:
     elements (`movement.move`)."""
     return {
         "quant.rescale": lower_rescale,
+        "quant.scast": elementwise.read_as,
         **dict.fromkeys(("nn.conv1d", "nn.conv2d", "nn.conv3d"), contraction.lower_convolution),
         "nn.fully_connected": contraction.lower_fully_connected,
         "nn.matmul": contraction.lower_matmul,
