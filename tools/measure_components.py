@@ -11,6 +11,7 @@ is all there is if only the result was observed.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -119,7 +120,7 @@ def quantized(
     block = function.body.block
     op = next(op for op in block.ops if op.name != "nn.constant")
 
-    def retype(value: object, element: object) -> None:
+    def retype(value: Any, element: Any) -> None:
         value._type = TensorType(element, value.type.get_shape())
 
     retype(block.args[0], source)
@@ -161,20 +162,21 @@ def has_bias(op: Operation, ctx: QContext) -> bool:
     return acc is not None and acc.bias is not None and len(op.operands) > acc.bias
 
 
-def ctx_array(ctx: QContext, value: object) -> Array:
+def ctx_array(ctx: QContext, value: Any) -> Array:
     constant = constant_of(value)
     assert constant is not None
     return constant_array(constant, ctx.blobs)
 
 
 def sqnr(module: ModuleOp, ctx: QContext, x: Array, source: UniformType, wanted: Array) -> float:
-    def codes(values: Array, kind: UniformType) -> Array:
+    def codes(values: Array, kind: UniformType) -> Any:
         q = kind.qparams
         return np.clip(np.rint(values / q.scale) + q.zero_point, -128, 127).astype(np.int8)
 
     (got,) = Interpreter(ctx, module).run([codes(x, source)])
     function = next(op for op in module.body.block.ops if isinstance(op, FuncOp))
-    kind = element_type(function.body.block.last_op.operands[0].type)
+    last: Any = function.body.block.last_op
+    kind: Any = element_type(last.operands[0].type)
     real = (got.astype(np.float64) - kind.qparams.zero_point) * kind.qparams.scale
     noise = ((real - wanted) ** 2).mean()
     return float(10 * np.log10((wanted.astype(np.float64) ** 2).mean() / noise))
@@ -209,8 +211,8 @@ def split(module: ModuleOp) -> None:
     component qparams and accumulators."""
     function = next(op for op in module.body.block.ops if isinstance(op, FuncOp))
     block = function.body.block
-    op = next(op for op in block.ops if len(op.operands) == 3)
-    kind = op.results[0].type
+    op: Any = next(op for op in block.ops if len(op.operands) == 3)
+    kind: Any = op.results[0].type
     x, weight, bias = op.operands
     product = type(op)(x, weight, result_types=[kind], **op.values)
     added = [product]

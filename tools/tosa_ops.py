@@ -3,6 +3,7 @@
 python tools/tosa_ops.py > docs/reference/tosa-ops.md
 """
 
+# pyright: basic, reportMissingImports=false
 from __future__ import annotations
 
 import re

@@ -28,6 +28,7 @@ _WEIGHTS = np.array([64, *range(127, 64, -1), *range(63, 0, -1)])
 _TRIES = 2
 _LARGEST = 2**31 - 2**16
 """Of a bias: products of bytes still fit beside it."""
+_FEW = 64
 _SMALLEST = 2.0**-120
 _FINE = 2.0**-12
 """Of a step of the result: what the bias is rounded to where nothing is multiplied."""
@@ -70,7 +71,9 @@ def products(
     for turn in range(_TRIES):
         if left := pending():
             judge([(n, _product(lines[n], int(order[n, turn]), expressed)) for n in left])
-    judge([(n, _fitted(lines[n], wanted[n], codes, expressed)) for n in pending()])
+    # Looking at all weights is for the few lines that none of the likely ones gives.
+    if len(left := pending()) <= _FEW:
+        judge([(n, _fitted(lines[n], wanted[n], codes, expressed)) for n in left])
     made = [known[1] for known in found if known is not None]
     return made if len(made) == len(lines) else None
 
