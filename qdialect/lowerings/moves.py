@@ -13,7 +13,7 @@ from qdialect.behaviors.flow import carry_down
 from qdialect.behaviors.shapes import shape_of
 from qdialect.lowerings.emitter import E, Lowering
 from qdialect.lowerings.errors import Unlowerable
-from qdialect.lowerings.held import Held
+from qdialect.lowerings.held import Held, plain
 from qdialect.qparams import QParams
 
 if TYPE_CHECKING:
@@ -26,6 +26,40 @@ LARGEST = 1 << 22
 def movement(moved: Callable[[E, IndexMap, Sequence[Held]], Held]) -> Lowering[E]:
     """Any movement, by `moved`: operands (of one storage) moved by a map, without parameters."""
     return lambda e, op, operands: _moved_by(moved, e, op, operands)
+
+
+def held_otherwise(
+    moved: Callable[[E, IndexMap, Sequence[Held]], Held],
+    e: E,
+    phi: IndexMap,
+    operands: Sequence[Held],
+    shape: tuple[int, ...],
+) -> Held | None:
+    """What of a movement needs no operation that moves: constants are moved at compile time,
+    a transpose only says in which order the value is held, a reshape keeps the elements; maps
+    in a row are taken one by one, by `moved`. None for any other."""
+    import numpy as np
+
+    from qdialect.qparams.maps import Reshape, Transpose
+    from qdialect.qparams.maps.composite import Composite
+
+    if phi.has_border:
+        return None
+    arrays = [x.array for x in operands if x.array is not None]
+    if len(arrays) == len(operands):
+        return Held(shape, plain(len(shape)), None, None, np.ascontiguousarray(phi.apply(arrays)))
+    if len(operands) != 1:
+        return None
+    x = operands[0]
+    if isinstance(phi, Composite):
+        for step in phi.steps(x.shape):
+            x = moved(e, step, [x])
+        return x
+    if isinstance(phi, Transpose):
+        return Held(shape, tuple(phi.perm.index(d) for d in x.order), None, x.value)
+    if isinstance(phi, Reshape):
+        return Held(shape, plain(len(shape)), None, e.reshaped(e.given(x), shape))
+    return None
 
 
 def _moved_by(

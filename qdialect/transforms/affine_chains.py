@@ -217,6 +217,17 @@ def _undecided(
     return count
 
 
+def roots_of_chains(session: QContext) -> Sequence[str]:
+    """Names of the ops that a chain may end in."""
+    linked = session.behaviors.names_with(lambda b: b.affine is not None or b.clamp is not None)
+    return (*linked, RescaleOp.name)
+
+
+def last_rounding(links: Sequence[Link]) -> Rounding:
+    """That of the last link that rounds (`links`: last first)."""
+    return rounding_of(next(link.op for link in links if not link.on_codes))
+
+
 def chain_to(op: Operation, session: QContext) -> list[Link]:
     """The links that end in `op`, last first: each is the only use of the next."""
     links: list[Link] = []

@@ -57,7 +57,7 @@ from typing import Any
 from xdsl.dialects.builtin import StringAttr
 from xdsl.ir import Attribute, Operation, SSAValue
 
-from qdialect.analysis.codes import qparams_of, rounding_of
+from qdialect.analysis.codes import qparams_of
 from qdialect.context import QContext
 from qdialect.dialects.nn import AddOp, NegOp, SubOp, shape_of
 from qdialect.dialects.nn.base import QPARAMS
@@ -77,6 +77,8 @@ from qdialect.transforms.affine_chains import (
     Undefined,
     axes_of,
     chain_to,
+    last_rounding,
+    roots_of_chains,
     tables_of,
 )
 from qdialect.transforms.affine_contract import codes_contract, ties_contract
@@ -119,7 +121,7 @@ class _Chain:
     @property
     def rounding(self) -> Rounding:
         """That of the last link that rounds."""
-        return rounding_of(next(link.op for link in self.links if not link.on_codes))
+        return last_rounding(self.links)
 
 
 class AffineOfCodes(Rule[_Chain]):
@@ -133,9 +135,7 @@ class AffineOfCodes(Rule[_Chain]):
         self._level = level
 
     def roots(self) -> Iterable[str]:
-        behaviors = self.session.behaviors
-        linked = behaviors.names_with(lambda b: b.affine is not None or b.clamp is not None)
-        return (*linked, RescaleOp.name)
+        return roots_of_chains(self.session)
 
     def match(self, op: Operation) -> _Chain | None:
         links = chain_to(op, self.session)

@@ -40,7 +40,7 @@ from typing import Any
 import numpy as np
 from xdsl.ir import Operation, SSAValue
 
-from qdialect.analysis.codes import qparams_of, rounding_of
+from qdialect.analysis.codes import qparams_of
 from qdialect.behaviors.shapes import DYNAMIC, shape_of
 from qdialect.context import QContext
 from qdialect.dialects.nn import (
@@ -51,7 +51,7 @@ from qdialect.dialects.nn import (
 )
 from qdialect.dialects.nn.base import QPARAMS
 from qdialect.dialects.nn.contraction import ConvolutionOp
-from qdialect.dialects.quant import RescaleOp, UniformType, element_type
+from qdialect.dialects.quant import UniformType, element_type
 from qdialect.numerics import requantize as exact
 from qdialect.numerics.contract import Contract, Numerics
 from qdialect.numerics.linear import Line, linear_tables
@@ -66,7 +66,9 @@ from qdialect.transforms.affine_chains import (
     Undefined,
     axes_of,
     chain_to,
+    last_rounding,
     link_of,
+    roots_of_chains,
     tables_of,
 )
 from qdialect.transforms.affine_contract import codes_contract
@@ -93,7 +95,7 @@ class _Chain:
     @property
     def rounding(self) -> Rounding:
         """That of the last link that rounds."""
-        return rounding_of(next(link.op for link in self.links if not link.on_codes))
+        return last_rounding(self.links)
 
 
 class AffineToDepthwise(Rule[_Chain]):
@@ -107,9 +109,7 @@ class AffineToDepthwise(Rule[_Chain]):
         self._level = level
 
     def roots(self) -> Iterable[str]:
-        behaviors = self.session.behaviors
-        linked = behaviors.names_with(lambda b: b.affine is not None or b.clamp is not None)
-        return (*linked, RescaleOp.name)
+        return roots_of_chains(self.session)
 
     def match(self, op: Operation) -> _Chain | None:
         decided = self._chains(op)

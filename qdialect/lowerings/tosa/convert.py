@@ -6,7 +6,6 @@ What rounds is a `quant.rescale` in fixed-point form already (`split-rescale`,
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass
 
 from xdsl.context import Context
@@ -29,8 +28,3 @@ class ConvertNnToTosa(ModulePass):
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         to = Dialect("TOSA", "tosa", Emitter, lowerings(), movement=move, index=i32)
         convert_module(session(ctx), op, to)
-
-
-def supported() -> Iterable[str]:
-    """Names of the ops with a lowering."""
-    return lowerings()

@@ -23,7 +23,7 @@ from qdialect.behaviors.shapes import shape_of
 from qdialect.lowerings.emitter import element_of, storage_of
 from qdialect.lowerings.errors import Unlowerable
 from qdialect.lowerings.held import Held, plain, reordered
-from qdialect.lowerings.moves import LARGEST, movement
+from qdialect.lowerings.moves import LARGEST, held_otherwise, movement
 from qdialect.lowerings.operands import common_order, fill_code
 from qdialect.lowerings.tosa.contraction import joined, sliced
 from qdialect.lowerings.tosa.elementwise import ranked
@@ -37,28 +37,16 @@ if TYPE_CHECKING:
 
 def moved(e: Emitter, phi: IndexMap, operands: Sequence[Held]) -> Held:
     """The operands (of one storage) moved by `phi`; the result has no parameters yet."""
-    from qdialect.qparams.maps import Concat, Pad, Reshape, Transpose
-    from qdialect.qparams.maps.composite import Composite
+    from qdialect.qparams.maps import Concat, Pad
     from qdialect.qparams.maps.separable import Separable
 
     shape = phi.output_shape([x.shape for x in operands])
-    arrays = [x.array for x in operands if x.array is not None]
-    if len(arrays) == len(operands) and not phi.has_border:
-        array = phi.apply(arrays)
-        return Held(shape, plain(len(shape)), None, None, np.ascontiguousarray(array))
+    renamed = held_otherwise(moved, e, phi, operands, shape)
+    if renamed is not None:
+        return renamed
     x = operands[0]
-    if len(operands) == 1 and not phi.has_border:
-        if isinstance(phi, Composite):
-            for step in phi.steps(x.shape):
-                x = moved(e, step, [x])
-            return x
-        if isinstance(phi, Transpose):
-            order = tuple(phi.perm.index(d) for d in x.order)
-            return Held(shape, order, None, x.value)
-        if isinstance(phi, Reshape):
-            return Held(shape, plain(len(shape)), None, e.reshaped(e.given(x), shape))
-        if isinstance(phi, Separable):
-            return _by_dimension(e, phi, x, shape)
+    if len(operands) == 1 and not phi.has_border and isinstance(phi, Separable):
+        return _by_dimension(e, phi, x, shape)
     if isinstance(phi, Pad):
         return _padded(e, phi, x, shape)
     if isinstance(phi, Concat):
