@@ -50,6 +50,35 @@ func.func @matmul(%x: tensor<?x4xf32>) -> tensor<?x2xf32> {
   func.return %1 : tensor<?x2xf32>
 }
 
+// Rows in more dimensions are counted through, and the sum is given its shape again.
+// CHECK-LABEL: func.func @rows(
+// CHECK: [[X:%[a-z0-9_]+]] = nn.reshape %{{.*}} : (tensor<?x3x4xf32>) -> tensor<?x4xf32>
+// CHECK: [[Y:%[a-z0-9_]+]] = nn.fully_connected [[X]], {{.*}} {nn.key = "add", nn.piece_keys = {matmul = "matmul"}} : (tensor<?x4xf32>, tensor<2x4xf32>, tensor<2xf32>) -> tensor<?x2xf32>
+// CHECK-NEXT: nn.reshape [[Y]] : (tensor<?x2xf32>) -> tensor<?x3x2xf32>
+// CHECK-NEXT: return
+func.func @rows(%x: tensor<?x3x4xf32>) -> tensor<?x3x2xf32> {
+  %w = nn.constant dense<[[1.0, 2.0], [3.0, 4.0], [5.0, 6.0], [7.0, 8.0]]> : tensor<4x2xf32> : tensor<4x2xf32>
+  %b = nn.constant dense<[[[1.0, 2.0]]]> : tensor<1x1x2xf32> : tensor<1x1x2xf32>
+  // expected-remark@+1 {{matmul-to-fully-connected fired, exact}}
+  %0 = nn.matmul %x, %w {nn.key = "matmul"} : (tensor<?x3x4xf32>, tensor<4x2xf32>) -> tensor<?x3x2xf32>
+  // expected-remark@+1 {{raise-bias fired, exact}}
+  %1 = nn.add %b, %0 {nn.key = "add"} : (tensor<1x1x2xf32>, tensor<?x3x2xf32>) -> tensor<?x3x2xf32>
+  func.return %1 : tensor<?x3x2xf32>
+}
+
+// CHECK-LABEL: func.func @rows_of_unknown_shape(
+// CHECK: nn.matmul
+// CHECK-NEXT: nn.add
+// CHECK-NEXT: return
+func.func @rows_of_unknown_shape(%x: tensor<?x?x4xf32>) -> tensor<?x?x2xf32> {
+  %w = nn.constant dense<[[1.0, 2.0], [3.0, 4.0], [5.0, 6.0], [7.0, 8.0]]> : tensor<4x2xf32> : tensor<4x2xf32>
+  %b = nn.constant dense<[1.0, 2.0]> : tensor<2xf32> : tensor<2xf32>
+  // expected-remark@+1 {{[dynamic-shape]: the rows cannot be counted through and back}}
+  %0 = nn.matmul %x, %w : (tensor<?x?x4xf32>, tensor<4x2xf32>) -> tensor<?x?x2xf32>
+  %1 = nn.add %0, %b : (tensor<?x?x2xf32>, tensor<2xf32>) -> tensor<?x?x2xf32>
+  func.return %1 : tensor<?x?x2xf32>
+}
+
 // CHECK-LABEL: func.func @matmul_of_values(
 // CHECK-NEXT: nn.matmul
 // CHECK-NEXT: nn.add

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, cast
 
 from qdialect.api import Engine, Model, run_passes
 from qdialect.cli.calibration import calibrate, new_profile, open_data
-from qdialect.dialects.nn import keys_of
 from qdialect.errors import InputError, UsageError
 from qdialect.interpreter import Interpreter
 from qdialect.numerics.rounding import Rounding
@@ -55,10 +54,6 @@ def _level(target: Target) -> str:
     """The strictest contract under which a target runs quantized ops: the casts round half
     to even."""
     return "exact" if target.rounding(Rounding.HALF_EVEN) is Rounding.HALF_EVEN else "ties"
-
-
-def _keys(model: Model) -> set[str]:
-    return {key for op in model.module.walk() for key in keys_of(op)}
 
 
 def _unwatched(numbers: Iterable[int], total: int) -> Iterable[int]:
@@ -135,7 +130,10 @@ class Quantization:
         """The model with ops that are one, unless one of them is to stay float."""
         prepared = run_passes(self.model, PREPARATION, target=self.target, verify_each=False)
         fused = run_passes(prepared, FUSION, target=self.target, verify_each=False)
-        before, after = (_keys(model) for model in (prepared, fused))
+        before, after = (
+            known_keys(Interpreter(model.ctx, model.module).function(), model.ctx)
+            for model in (prepared, fused)
+        )
         return prepared if self.recipe.keep_float & (before - after) else fused
 
     def _engine(self) -> Engine:

@@ -36,11 +36,19 @@ from xdsl.traits import ConstantLike
 
 from qdialect.behaviors import Behavior, Rule, Size
 from qdialect.behaviors.flow import tied_operands
-from qdialect.dialects.nn import keys_of, shape_of
+from qdialect.dialects.nn import shape_of
+from qdialect.dialects.nn.component_keys import all_keys
 from qdialect.dialects.nn.shapes import DYNAMIC
 from qdialect.dialects.quant import DCastOp, QCastOp
 from qdialect.profile.ranges import Range
-from qdialect.quantization.values import Values, float_value, is_constant, real_array, users
+from qdialect.quantization.values import (
+    Values,
+    float_value,
+    is_constant,
+    op_keys,
+    real_array,
+    users,
+)
 from qdialect.rewrite import Refusal
 from qdialect.targets.base import Interface
 
@@ -207,8 +215,7 @@ def concerns(op: Operation) -> bool:
 
 
 def _refusal(values: Values, op: Operation, behavior: Behavior | None) -> Refusal | None:
-    kept = next((key for key in keys_of(op) if key in values.recipe.keep_float), None)
-    if kept is not None:
+    if _is_kept(values, op):
         return Refusal("kept", "asked for")
     if behavior is None:
         return Refusal("unknown-op", f"nothing is declared of '{op.name}'")
@@ -229,6 +236,15 @@ def _refusal(values: Values, op: Operation, behavior: Behavior | None) -> Refusa
     if not behavior.is_tied and behavior.accumulator is None:
         return _amplification(values, op, behavior)
     return None
+
+
+def _is_kept(values: Values, op: Operation) -> bool:
+    """Whether an op, or a piece of it, is to stay float."""
+    wanted = values.recipe.keep_float
+    if not wanted:
+        return False
+    pieces = all_keys(op, values.ctx.components).values()
+    return not wanted.isdisjoint(op_keys(op)) or any(not wanted.isdisjoint(p) for p in pieces)
 
 
 def _name(values: Values, value: SSAValue) -> str:

@@ -22,8 +22,12 @@ PREPARATION = (
 """What a model goes through before it is quantized; what it quantizes as it runs becomes
 float products of the weights that it has."""
 
-FUSION = "fold-into-weights{numerics=ties},canonicalize,fold-constants,cse,dce"
-"""Then: every op that becomes one with another is one rounding less."""
+FUSION = (
+    "raise-composites{numerics=ties},lower-attention{numerics=ties},canonicalize,"
+    "fold-into-weights{numerics=ties},canonicalize,fold-constants,cse,dce"
+)
+"""Then: every op that becomes one with another is one rounding less. The products of an
+attention are quantized one by one."""
 
 
 _EXACT = (

@@ -41,15 +41,13 @@ from typing import Any
 from xdsl.ir import Block, Operation, SSAValue
 from xdsl.utils.exceptions import VerifyException
 
-from qdialect.analysis.codes import constant_values, qparams_of
+from qdialect.analysis.codes import qparams_of
 from qdialect.behaviors import Accumulator
 from qdialect.behaviors.shapes import DYNAMIC, shape_of, tensor_type
 from qdialect.context import QContext
 from qdialect.dialects.nn import (
     AddOp,
     ConstantOp,
-    FullyConnectedOp,
-    MatMulOp,
     NNOp,
     constant_array,
     constant_of,
@@ -69,6 +67,7 @@ from qdialect.transforms.component_raising import (
 )
 from qdialect.transforms.composite_probes import PROBES
 from qdialect.transforms.raise_batch_norm import RaiseBatchNorm
+from qdialect.transforms.raise_fully_connected import MatMulToFullyConnected
 from qdialect.transforms.rule_pass import RulePass, refuse_types
 
 
@@ -180,49 +179,6 @@ class RaiseBias(Rule[_Biased]):
         roles = self.session.components[match.product.name].roles_of(made[-1])
         name_pieces(made[-1], self.session, match.add, {roles[0]: match.product})
         rewriter.replace(match.add, made[-1].results)
-
-
-class MatMulToFullyConnected(Rule[Operation]):
-    """matmul(x, w) + b = fully_connected(x, w transposed) + b."""
-
-    name = "matmul-to-fully-connected"
-
-    def roots(self) -> Iterable[str]:
-        return (MatMulOp.name,)
-
-    def match(self, op: Operation) -> Operation | None:
-        use = op.results[0].first_use
-        if use is None or not op.results[0].has_one_use():
-            return None
-        return op if isinstance(use.operation, AddOp) else None
-
-    def check(self, match: Operation) -> Contract | Refusal:
-        lhs, rhs = match.operands
-        if any(qparams_of(v) for v in (lhs, rhs, match.results[0])):
-            return Refusal("quantized", "only float products have their weight transposed")
-        if len(shape_of(lhs)) != 2 or len(shape_of(rhs)) != 2:
-            return Refusal("rank", "a fully connected op takes matrices")
-        use = match.results[0].first_use
-        assert use is not None
-        bias = use.operation.operands[1 - use.index]
-        if prod(shape_of(bias)) != shape_of(rhs)[1] or shape_of(bias)[-1:] != shape_of(rhs)[1:]:
-            return Refusal("shape", "what is added is not one number per output channel")
-        if any(constant_values(v, self.session) is None for v in (rhs, bias)):
-            return Refusal("weight", "the weight or the bias is no constant")
-        return Contract(Numerics.EXACT, note="in real arithmetic")
-
-    def rewrite(self, match: Operation, rewriter: Rewriter) -> None:
-        constant = constant_of(match.operands[1])
-        assert constant is not None
-        array = constant_array(constant, self.session.blobs).T
-        element = tensor_type(match.operands[1]).element_type
-        weight = make_constant(array.copy(), element, self.session.blobs)
-        rewriter.insert(weight, match, keep=constant)
-        new = FullyConnectedOp(match.operands[0], weight, result_types=[match.results[0].type])
-        if (held := match.attributes.get(QPARAMS)) is not None:
-            new.attributes[QPARAMS] = held
-        rewriter.insert(new, match, keep=match)
-        rewriter.replace(match, new.results)
 
 
 @dataclass(frozen=True)

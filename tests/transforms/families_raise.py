@@ -47,6 +47,14 @@ def products() -> Iterator[Program]:
         y = p.nn(f"matmul {x}, {w}", [f32((8, 16)), f32((16, 4))], f32((8, 4)))
         y = p.nn(f"add {y}, {b}", [f32((8, 4)), f32((4,))], f32((8, 4)))
         yield p.quantized(y, (8, 4), OUTS[n % 3])
+        p = Floats(f"matmul of rows of {a} and a bias")
+        x = p.dequantized(a, samples(a, (2, 4, 16)))
+        w = p.constant((RANDOM.integers(-99, 99, (16, 4)) / 64).astype(np.float32), "f32", "f32")
+        shape = ((4,), (1, 4), (1, 1, 4))[n % 3]
+        b = p.constant((RANDOM.integers(-99, 99, shape) / 64).astype(np.float32), "f32", "f32")
+        y = p.nn(f"matmul {x}, {w}", [f32((2, 4, 16)), f32((16, 4))], f32((2, 4, 4)))
+        y = p.nn(f"add {b}, {y}", [f32(shape), f32((2, 4, 4))], f32((2, 4, 4)))
+        yield p.quantized(y, (2, 4, 4), OUTS[n % 3])
 
 
 @family("raise-function", pipeline=RAISE, floats="real")
