@@ -32,10 +32,10 @@ def run(args: Arguments) -> int:
 
     prices = Benchmark(read_module, new_context, rounds).measure(watch)
     save_text(path, prices.to_json())
-    count = len(prices.codes) + len(prices.floats) + len(prices.forms)
+    units = ", ".join(f"{each.unit_ns:.2g} of {each.elements}" for each in prices.sizes)
     print(
-        f"{path}: {count} prices of ONNX Runtime {prices.runtime}; "
-        f"a rescale takes {prices.unit_ns:.2g} ns per element\n"
+        f"{path}: prices of ONNX Runtime {prices.runtime} on {prices.cpu}\n"
+        f"a rescale takes, in ns per element: {units}\n"
         f"note: use them with qopt optimize --prices={path}",
         file=sys.stderr,
     )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,7 +11,6 @@ from typing import TYPE_CHECKING, Any
 from qdialect.cli.execution import main_function
 from qdialect.cli.samples import draw, suitable
 from qdialect.errors import QError
-from qdialect.interpreter.values import declared_shape
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -43,9 +41,8 @@ def cheapest_form(module: ModuleOp, target: Target) -> Form:
         if target.name == "onnxruntime" and is_merged(op):
             return "qoperator"
         prices = target.form_prices(op)
-        if prices is not None and op.results:
-            elements = math.prod(max(extent, 1) for extent in declared_shape(op.results[0].type))
-            qdq, kernels = qdq + elements * prices[0], kernels + elements * prices[1]
+        if prices is not None:
+            qdq, kernels = qdq + prices[0], kernels + prices[1]
     return "qoperator" if kernels < _WORTH * qdq else "qdq"
 
 

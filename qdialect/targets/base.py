@@ -45,6 +45,10 @@ def _is_price(price: Any) -> bool:
     return isinstance(price, int | float) and price >= 0
 
 
+def _is_price_or_none(price: Any) -> bool:
+    return price is None or _is_price(price)
+
+
 @dataclass(frozen=True)
 class Target:
     """A target: what it runs on which types, and what things cost.
@@ -92,6 +96,7 @@ class Target:
         Hook("refuses", "a string or None", of_type(str, type(None))),
         Hook("rescale_price", "a number >= 0", _is_price),
         Hook("op_price", "a number >= 0", _is_price),
+        Hook("encoding_price", "a number >= 0 or None", _is_price_or_none),
         Hook("should_lower", "a bool", of_type(bool)),
         Hook("should_raise", "a bool", of_type(bool)),
         Hook("rounding", "a Rounding", of_type(Rounding)),
@@ -184,8 +189,16 @@ class Target:
         raise UsageError(f"target '{self.name}' takes no price table", code="no-prices")
 
     def form_prices(self, op: Operation) -> tuple[float, float] | None:
-        """Prices per element of an op between casts that the backend may put into one kernel,
+        """Prices of an op between casts that the backend may put into one kernel,
         and of that kernel; None where it has none, or nothing was measured."""
+        return None
+
+    def encoding_price(
+        self, op: Operation, products: int, activations: str, weights: str
+    ) -> float | None:
+        """Price of a contraction with so many products per element whose operands are stored
+        so (`u8`, `i8`), where `price` is that of one element rescaled; None where the target
+        says nothing of that."""
         return None
 
     def should_lower(self, op: Operation) -> bool:

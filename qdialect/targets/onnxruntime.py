@@ -12,11 +12,13 @@ from dataclasses import dataclass, field, replace
 from math import inf, prod
 from typing import TYPE_CHECKING, cast
 
+from xdsl.dialects.builtin import TensorType
+
 from qdialect.behaviors.shapes import shape_of
 from qdialect.dialects.quant import quant_element
 from qdialect.targets.base import Target
 from qdialect.targets.kernels import Kernel
-from qdialect.targets.price_table import PriceTable, shipped_prices
+from qdialect.targets.price_table import Prices, PriceTable, nearest, shipped_prices
 
 if TYPE_CHECKING:
     from xdsl.ir import Operation
@@ -31,9 +33,19 @@ _ONE_TAP = {"nn.conv1d": "nn.conv2d", "nn.conv2d": "nn.conv2d", "nn.conv3d": "nn
 _ENTRIES = "u8|i8|u16|i16|i32"
 
 
-_PAYS = 64
-"""Products per element from which on QLinearConv and DepthToSpace are faster than ConvTranspose
-on floats: 0.5 of its time at 256 of them, 1.15 at 24."""
+_FAMILIES = {"nn.fully_connected": "nn.matmul"}
+"""Contractions measured as another; every convolution is as `nn.conv2d`."""
+
+
+def _shapes(op: Operation) -> list[tuple[int, ...]]:
+    """Of what it reads first, and of what it gives."""
+    values = (*op.operands[:1], *op.results[:1])
+    return [shape_of(v) for v in values if isinstance(v.type, TensorType)]
+
+
+def _size(op: Operation) -> int:
+    """Elements of what it reads or gives, whichever is larger; unknown extents count as 1."""
+    return max((prod(max(n, 1) for n in shape) for shape in _shapes(op)), default=1)
 
 
 _BETTER_IN_PIECES = frozenset({"nn.hard_sigmoid", "nn.hard_swish", "nn.swish"})
@@ -42,13 +54,27 @@ _BETTER_IN_PIECES = frozenset({"nn.hard_sigmoid", "nn.hard_swish", "nn.swish"})
 
 
 def _summed(op: Operation) -> float:
+    """Products per element of the result of a transposed convolution."""
     weight, v = shape_of(op.operands[1]), cast("NNOp", op).values
     return weight[0] // v["groups"] * prod(weight[2:]) / prod(v["strides"])
+
+
+def _family(op: Operation) -> str:
+    """Which measured contraction `op` is like."""
+    if not op.name.startswith("nn.conv"):
+        return _FAMILIES.get(op.name, op.name)
+    apart = shape_of(op.operands[1])[1] == 1 and shape_of(op.operands[0])[1] != 1
+    return "nn.conv2d apart" if apart else "nn.conv2d"
 
 
 @dataclass(frozen=True)
 class _OnnxRuntime(Target):
     measured: PriceTable = field(default_factory=lambda: shipped_prices("onnxruntime"))
+
+    def _prices(self, op: Operation) -> Prices:
+        """What was measured at the size nearest to the op's."""
+        known = all(n >= 0 for shape in _shapes(op) for n in shape)
+        return self.measured.near(_size(op) if known else None)
 
     def with_prices(self, prices: PriceTable) -> _OnnxRuntime:
         return replace(self, measured=prices)
@@ -56,18 +82,34 @@ class _OnnxRuntime(Target):
     def form_prices(self, op: Operation) -> tuple[float, float] | None:
         if not op.results or quant_element(op.results[0].type) is None:
             return None
-        return self.measured.forms.get(op.name)
+        prices = self._prices(op)
+        pair = prices.forms.get(op.name)
+        whole = _size(op) * prices.unit_ns
+        return None if pair is None else (whole * pair[0], whole * pair[1])
+
+    def encoding_price(
+        self, op: Operation, products: int, activations: str, weights: str
+    ) -> float | None:
+        """As measured: no kernel takes what was not."""
+        prices = self._prices(op)
+        measured = prices.encodings.get(_family(op))
+        if measured is None:
+            return None
+        products *= prod(max(n, 1) for n in shape_of(op.results[0]))
+        units = prices.unit_ns / self.measured.unit_ns
+        return units * products * measured.get(f"{activations} {weights}", inf)
 
     def op_price(self, op: Operation) -> float:
         """What was measured, on codes or on floats."""
+        prices = self._prices(op)
+        codes, floats = prices.codes, prices.floats
         if op.name in _ONE_TAP:
-            return self.measured.codes.get(_ONE_TAP[op.name], inf)
+            return codes.get(_ONE_TAP[op.name], inf)
         elements = [quant_element(v.type) for v in (*op.operands, *op.results)]
         on_codes = elements[-1] is not None
         # No elementwise kernel takes parameters along a dimension: casts around the float op.
         along = not all(e is None or e.qparams.is_per_tensor for e in elements)
         has_kernel = not along or op.name in _CASTS
-        codes, floats = self.measured.codes, self.measured.floats
         if op.name in codes and has_kernel and (on_codes or op.name not in floats):
             return codes[op.name]
         # Not on codes: a rescale with the float op in the middle.
@@ -77,7 +119,11 @@ class _OnnxRuntime(Target):
         """There is an integer kernel for a transposed convolution in phases: it pays where
         enough is summed."""
         if op.name == "nn.conv_transpose2d":
-            return _summed(op) >= _PAYS
+            measured = self._prices(op).transposed
+            if not measured:
+                return False
+            floats, codes = nearest(measured, _summed(op))
+            return codes < floats
         return super().should_lower(op)
 
     def should_raise(self, op: Operation) -> bool:
@@ -90,13 +136,13 @@ TARGET = _OnnxRuntime(
     "ONNX Runtime, CPU execution provider",
     # GatherElements: indices are read from whole bytes.
     kernels={"nn.table": (Kernel(("u8|i8|u16|i16", _ENTRIES), (_ENTRIES,)),)},
-    # Its fast x64 kernels take u8 activations with i8 weights; i8 activations are
-    # 2 to 14 times slower, u8 weights about twice.
+    # Its fast x64 kernels take u8 activations with i8 weights; what is fast where the prices
+    # are from, they tell.
     extensions={
         "integers": ("lower-transposed{numerics=LEVEL}",),
         "end": (
             "merge-shuffles",
-            "reencode-storage{activations=u8 weights=i8}",
+            "reencode-storage{activations=cheapest weights=cheapest}",
             "fold-rescale",
             # Scales and shifts of float ops that stay; weights stay codes.
             "fold-constants{dequantize=true most=4096}",

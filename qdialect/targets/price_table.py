@@ -1,14 +1,21 @@
 """What ops cost on a runtime, as measured: a JSON file that users can make again.
 
-    {"version": 1, "target": "onnxruntime", "runtime": "1.31.1", "elements": 73728, "unit_ns": 0.37,
-     "codes": {"nn.add": 0.4, ...}, "floats": {"nn.exp": 0.4, ...},
-     "forms": {"nn.add": [0.4, 0.4], ...}}
+    {"version": 2, "target": "onnxruntime", "runtime": "1.31.1", "cpu": "...",
+     "sizes": [
+      {"elements": 73728, "unit_ns": 0.37,
+       "codes": {"nn.add": 0.4, ...}, "floats": {"nn.exp": 0.4, ...},
+       "forms": {"nn.add": [0.4, 0.4], ...},
+       "encodings": {"nn.conv2d": {"u8 i8": 0.015, ...}, ...},
+       "transposed": {"32": [9.1, 4.2], ...}}, ...]}
 
-Prices are per element of the result, in units of one rescale (a dequantize and a quantize),
-which takes `unit_ns` nanoseconds per element.  `codes` are ops that run on codes, `floats`
-the same on floats; `nn.conv2d` is that of one tap per channel.
-`forms` are what the runtime makes of an op in QDQ and in QOperator form,
-all of its optimizations on.
+Prices hold for tensors of about that many elements; others go by the nearest.  They are per
+element, in units of one rescale (a dequantize and a quantize) of that size, which takes
+`unit_ns` nanoseconds per element.  `codes` are ops that run on codes, `floats` the same on
+floats; `nn.conv2d` is that of one tap per channel.  `forms` are what the runtime makes of an
+op in QDQ and in QOperator form, all of its optimizations on.  `encodings` are contractions by
+the storage of activations and of weights, per product.  `transposed` are transposed
+convolutions by the products per element of the result: on floats between casts, and in
+phases on codes.
 """
 
 from __future__ import annotations
@@ -17,45 +24,82 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cache
-from math import isfinite
+from math import isfinite, log
 from pathlib import Path
 from typing import Any, cast
 
 from qdialect.errors import InputError, Where
 
-VERSION = 1
+VERSION = 2
+
+Pair = tuple[float, float]
 
 
 @dataclass(frozen=True)
-class PriceTable:
-    """See above."""
+class Prices:
+    """What was measured on tensors of one size; see above."""
 
-    target: str
-    runtime: str
     elements: int
     unit_ns: float
     codes: Mapping[str, float] = field(default_factory=dict[str, float])
     floats: Mapping[str, float] = field(default_factory=dict[str, float])
-    forms: Mapping[str, tuple[float, float]] = field(default_factory=dict[str, tuple[float, float]])
+    forms: Mapping[str, Pair] = field(default_factory=dict[str, Pair])
+    encodings: Mapping[str, Mapping[str, float]] = field(
+        default_factory=dict[str, "Mapping[str, float]"]
+    )
+    transposed: Mapping[int, Pair] = field(default_factory=dict[int, Pair])
 
     def to_json(self) -> str:
-        """The text of the file: one op to a line, in order."""
+        """One op to a line, in order."""
 
-        def section(prices: Mapping[str, float | tuple[float, float]]) -> str:
-            lines = [f"  {json.dumps(k)}: {json.dumps(prices[k])}" for k in sorted(prices)]
-            return "{\n" + ",\n".join(lines) + "\n }" if lines else "{}"
+        def section(prices: Mapping[Any, Any]) -> str:
+            lines = [f'    "{k}": {json.dumps(prices[k])}' for k in sorted(prices)]
+            return "{\n" + ",\n".join(lines) + "\n   }" if lines else "{}"
 
+        head = {"elements": self.elements, "unit_ns": self.unit_ns}
+        rows = [f"   {json.dumps(k)}: {json.dumps(v)}" for k, v in head.items()]
+        for name in ("codes", "floats", "forms", "encodings", "transposed"):
+            rows.append(f'   "{name}": {section(getattr(self, name))}')
+        return "  {\n" + ",\n".join(rows) + "\n  }"
+
+
+@dataclass(frozen=True)
+class PriceTable:
+    """Prices of a runtime on a machine, by size; see above."""
+
+    target: str
+    runtime: str
+    cpu: str
+    sizes: tuple[Prices, ...]
+
+    @property
+    def unit_ns(self) -> float:
+        """What a rescale of an element takes where tensors are large."""
+        return max(self.sizes, key=lambda each: each.elements).unit_ns
+
+    def near(self, elements: int | None) -> Prices:
+        """What holds for tensors of so many elements: the nearest size, by ratio; the one in
+        the middle where that is not known."""
+        if elements is None:
+            return sorted(self.sizes, key=lambda each: each.elements)[(len(self.sizes) - 1) // 2]
+        return nearest({each.elements: each for each in self.sizes}, elements)
+
+    def to_json(self) -> str:
+        """The text of the file."""
         head = {
             "version": VERSION,
             "target": self.target,
             "runtime": self.runtime,
-            "elements": self.elements,
-            "unit_ns": self.unit_ns,
+            "cpu": self.cpu,
         }
-        sections = {"codes": self.codes, "floats": self.floats, "forms": self.forms}
         rows = [f" {json.dumps(k)}: {json.dumps(v)}" for k, v in head.items()]
-        rows += [f" {json.dumps(k)}: {section(v)}" for k, v in sections.items()]
+        rows.append(' "sizes": [\n' + ",\n".join(each.to_json() for each in self.sizes) + "\n ]")
         return "{\n" + ",\n".join(rows) + "\n}\n"
+
+
+def nearest(measured: Mapping[int, Any], wanted: float) -> Any:
+    """What was measured at the number nearest to `wanted`, by ratio; the lower of two."""
+    return measured[min(sorted(measured), key=lambda n: abs(log(n / max(wanted, 1))))]
 
 
 def read_prices(path: Path, target: str) -> PriceTable:
@@ -87,25 +131,59 @@ def parse_prices(text: str) -> PriceTable:
     fields = cast("dict[str, Any]", data)
     if fields.get("version") != VERSION:
         raise ValueError(f"version {fields.get('version')!r}, not {VERSION}")
-    for name, kind in (("target", str), ("runtime", str), ("elements", int)):
-        if not isinstance(fields.get(name), kind):
-            raise ValueError(f"'{name}' is missing or no {kind.__name__}")
-    sections = {name: _section(fields, name) for name in ("codes", "floats", "forms")}
-    forms: dict[str, tuple[float, float]] = {}
-    for op, value in sections["forms"].items():
-        pair = cast("list[Any]", value)
-        if not isinstance(value, list) or len(pair) != 2:
-            raise ValueError(f"'forms' of '{op}' are not two prices")
-        forms[op] = (_price(op, pair[0]), _price(op, pair[1]))
-    return PriceTable(
-        fields["target"],
-        fields["runtime"],
-        fields["elements"],
-        _price("unit_ns", fields.get("unit_ns")),
-        {op: _price(op, value) for op, value in sections["codes"].items()},
-        {op: _price(op, value) for op, value in sections["floats"].items()},
-        forms,
+    for name in ("target", "runtime", "cpu"):
+        if not isinstance(fields.get(name), str):
+            raise ValueError(f"'{name}' is missing or no str")
+    sizes: Any = fields.get("sizes")
+    if not isinstance(sizes, list) or not sizes:
+        raise ValueError("'sizes' is no list of prices")
+    found = tuple(_prices(each) for each in cast("list[Any]", sizes))
+    if len({each.elements for each in found}) < len(found):
+        raise ValueError("'sizes' has one number of elements twice")
+    return PriceTable(fields["target"], fields["runtime"], fields["cpu"], found)
+
+
+def _prices(data: Any) -> Prices:
+    if not isinstance(data, dict):
+        raise ValueError("one of 'sizes' is no JSON object")
+    fields = cast("dict[str, Any]", data)
+    elements = fields.get("elements")
+    if not isinstance(elements, int) or isinstance(elements, bool) or elements < 1:
+        raise ValueError(f"'elements' is {elements!r}, not a number of at least 1")
+    unit = _price("unit_ns", fields.get("unit_ns"))
+    if not unit:
+        raise ValueError("'unit_ns' is 0")
+    names = ("codes", "floats", "forms", "encodings", "transposed")
+    sections = {name: _section(fields, name) for name in names}
+    return Prices(
+        elements,
+        unit,
+        _each(sections["codes"]),
+        _each(sections["floats"]),
+        {op: _pair("forms", op, value) for op, value in sections["forms"].items()},
+        {op: _each(_section(sections["encodings"], op)) for op in sections["encodings"]},
+        {
+            _products(key): _pair("transposed", key, value)
+            for key, value in sections["transposed"].items()
+        },
     )
+
+
+def _each(section: Mapping[str, Any]) -> dict[str, float]:
+    return {op: _price(op, value) for op, value in section.items()}
+
+
+def _products(key: str) -> int:
+    if not key.isascii() or not key.isdigit() or len(key) > 18 or int(key) < 1:
+        raise ValueError(f"'transposed' is by numbers of products, not '{key}'")
+    return int(key)
+
+
+def _pair(section: str, name: str, value: Any) -> Pair:
+    pair = cast("list[Any]", value)
+    if not isinstance(value, list) or len(pair) != 2:
+        raise ValueError(f"'{section}' of '{name}' are not two prices")
+    return _price(name, pair[0]), _price(name, pair[1])
 
 
 def _section(fields: Mapping[str, Any], name: str) -> dict[str, Any]:

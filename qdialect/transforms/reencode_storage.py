@@ -20,7 +20,8 @@ becomes
     %2 = quant.dcast %1 : !u to !f
 
 The pass exists because targets have fast kernels for one encoding only: ONNX
-Runtime on x64 wants u8 activations with i8 weights.
+Runtime on x64 wants u8 activations with i8 weights. With `cheapest` the target's prices of
+contractions (`Target.encoding_price`) choose, against what renumbering costs at the interface.
 """
 
 from __future__ import annotations
@@ -29,10 +30,12 @@ from dataclasses import dataclass
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
+from xdsl.dialects.func import FuncOp, ReturnOp
 from xdsl.ir import Block, Operation, SSAValue
 from xdsl.passes import ModulePass
 
 from qdialect.analysis.codes import qparams_of
+from qdialect.analysis.cost import elements
 from qdialect.behaviors import Behavior
 from qdialect.behaviors import Rule as PortRule
 from qdialect.context import QContext, session
@@ -48,6 +51,7 @@ from qdialect.rewrite.remarks import fired_remark
 from qdialect.transforms.rule_pass import users, with_qparams
 
 _ENCODINGS = ("i8", "u8", "keep")
+_CHEAPEST = "cheapest"
 
 
 def shifted(params: QParams, keyword: str) -> QParams | None:
@@ -79,8 +83,8 @@ def only_read_again(op: Operation) -> bool:
 class ReencodeStorage(ModulePass):
     """Change 8-bit storage between signed and unsigned, exactly; see the module.
 
-    `activations` and `weights` are `i8`, `u8` or `keep`; a weight is a constant on
-    the right side of a contraction.
+    `activations` and `weights` are `i8`, `u8` or `keep`, or both `cheapest`; a weight is a
+    constant on the right side of a contraction.
     """
 
     name = "reencode-storage"
@@ -89,13 +93,62 @@ class ReencodeStorage(ModulePass):
     weights: str = "i8"
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
-        for option in (self.activations, self.weights):
+        chosen = (self.activations, self.weights)
+        if chosen == (_CHEAPEST, _CHEAPEST):
+            chosen = cheapest_encodings(op, session(ctx))
+        for option in chosen:
             if option not in _ENCODINGS:
                 raise UsageError(
-                    f"reencode-storage: unknown encoding '{option}' (i8, u8 or keep)",
+                    f"reencode-storage: unknown encoding '{option}' (i8, u8 or keep), "
+                    f"or {_CHEAPEST} for both",
                     code="bad-option",
                 )
-        _Reencoding(session(ctx), self.activations, self.weights).run(op)
+        _Reencoding(session(ctx), *chosen).run(op)
+
+
+def cheapest_encodings(module: ModuleOp, ctx: QContext) -> tuple[str, str]:
+    """The encodings of activations and weights in which the contractions of `module` cost
+    least together, with the renumbering of what functions take and give; `keep` for both
+    where none costs less than what is there, or nothing is known."""
+    pairs = [("keep", "keep"), *((a, w) for a in ("u8", "i8") for w in ("u8", "i8"))]
+    totals = dict.fromkeys(pairs, 0.0)
+    for op in module.walk():
+        behavior = ctx.behaviors.get(op)
+        if isinstance(op, FuncOp | ReturnOp):
+            _count_interface(op, totals, ctx)
+        elif behavior is not None and behavior.accumulator is not None and op.results:
+            acc = behavior.accumulator
+            now = [_bytes(op.operands[i]) for i in (acc.lhs, acc.rhs)]
+            if None in now:
+                continue
+            constant = constant_of(op.operands[acc.rhs]) is not None
+            depth = acc.depth(op)
+            for pair in totals:
+                new = (pair[0], pair[1] if constant else pair[0])
+                lhs, rhs = (str(n if e == "keep" else e) for n, e in zip(now, new, strict=True))
+                totals[pair] += ctx.target.encoding_price(op, depth, lhs, rhs) or 0.0
+    return min(totals, key=lambda pair: totals[pair])
+
+
+def _count_interface(
+    op: FuncOp | ReturnOp, totals: dict[tuple[str, str], float], ctx: QContext
+) -> None:
+    """Add what is renumbered where a function begins or ends."""
+    if isinstance(op, FuncOp) and op.is_declaration:
+        return
+    values = op.body.block.args if isinstance(op, FuncOp) else op.operands
+    for value in values:
+        now = _bytes(value)
+        for pair in totals:
+            if now is not None and pair[0] not in ("keep", now):
+                totals[pair] += ctx.target.price * elements(value)
+
+
+def _bytes(value: SSAValue) -> str | None:
+    """The encoding of 8-bit codes."""
+    params = qparams_of(value)
+    known = params is not None and params.storage.spelling in ("u8", "i8")
+    return params.storage.spelling if params is not None and known else None
 
 
 class _Reencoding:

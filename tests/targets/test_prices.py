@@ -9,47 +9,84 @@ from typing import Any
 import pytest
 
 import qdialect as qd
+from qdialect.api import Model, run_passes
+from qdialect.backends.mlir import module_text
 from qdialect.cli.forms import cheapest_form
 from qdialect.errors import InputError, UsageError
 from qdialect.frontends.mlir import read_module
-from qdialect.targets.price_table import PriceTable, parse_prices, read_prices, shipped_prices
+from qdialect.targets.price_table import (
+    Prices,
+    PriceTable,
+    parse_prices,
+    read_prices,
+    shipped_prices,
+)
 
-GOOD: dict[str, Any] = {
-    "version": 1,
-    "target": "onnxruntime",
-    "runtime": "1.31",
+SIZE: dict[str, Any] = {
     "elements": 10,
     "unit_ns": 0.5,
     "codes": {"nn.add": 1},
     "floats": {"nn.exp": 2.5},
     "forms": {"nn.add": [2, 1]},
+    "encodings": {"nn.conv2d": {"u8 i8": 0.1, "i8 i8": 0.2}},
+    "transposed": {"8": [1, 2], "64": [4, 3]},
 }
+GOOD: dict[str, Any] = {
+    "version": 2,
+    "target": "onnxruntime",
+    "runtime": "1.31",
+    "cpu": "a processor",
+    "sizes": [SIZE, SIZE | {"elements": 1000, "codes": {"nn.add": 3}}],
+}
+
+
+def sized(**change: Any) -> dict[str, Any]:
+    return {"sizes": [SIZE | change]}
 
 
 def test_the_shipped_table_says_where_it_is_from() -> None:
     table = shipped_prices("onnxruntime")
-    assert table.runtime.startswith("1.") and table.unit_ns > 0
-    assert {"quant.rescale", "nn.table", "nn.add"} <= table.codes.keys()
-    assert table.forms["nn.add"][0] > 0
+    assert table.runtime.startswith("1.") and table.cpu and table.unit_ns > 0
+    assert len(table.sizes) > 1
+    for prices in table.sizes:
+        assert {"quant.rescale", "nn.table", "nn.add"} <= prices.codes.keys()
+        assert prices.forms["nn.add"][0] > 0
 
 
 def test_what_is_written_is_read() -> None:
     table = parse_prices(json.dumps(GOOD))
     assert parse_prices(table.to_json()) == table
-    assert table.forms == {"nn.add": (2.0, 1.0)}
+    first, second = table.sizes
+    assert first.forms == {"nn.add": (2.0, 1.0)} and first.transposed[64] == (4.0, 3.0)
+    assert second.codes == {"nn.add": 3.0} and second.encodings["nn.conv2d"]["i8 i8"] == 0.2
+
+
+@pytest.mark.parametrize(
+    ("elements", "found"), [(0, 10), (1, 10), (90, 10), (100, 10), (110, 1000), (10**12, 1000)]
+)
+def test_the_nearest_size_counts(elements: int, found: int) -> None:
+    assert parse_prices(json.dumps(GOOD)).near(elements).elements == found
 
 
 @pytest.mark.parametrize(
     ("change", "reason"),
     [
-        ({"version": 2}, "version 2, not 1"),
+        ({"version": 1}, "version 1, not 2"),
         ({"target": None}, "'target' is missing or no str"),
-        ({"codes": []}, "'codes' is no JSON object"),
-        ({"codes": {"nn.add": "1"}}, "the price of 'nn.add' is '1'"),
-        ({"codes": {"nn.add": True}}, "the price of 'nn.add' is True"),
-        ({"floats": {"nn.add": float("nan")}}, "the price of 'nn.add' is nan"),
-        ({"forms": {"nn.add": [1]}}, "'forms' of 'nn.add' are not two prices"),
-        ({"unit_ns": -1}, "the price of 'unit_ns' is -1"),
+        ({"cpu": 7}, "'cpu' is missing or no str"),
+        ({"sizes": []}, "'sizes' is no list of prices"),
+        ({"sizes": [3]}, "one of 'sizes' is no JSON object"),
+        ({"sizes": [SIZE, SIZE]}, "'sizes' has one number of elements twice"),
+        (sized(elements=0), "'elements' is 0, not a number of at least 1"),
+        (sized(codes=[]), "'codes' is no JSON object"),
+        (sized(codes={"nn.add": "1"}), "the price of 'nn.add' is '1'"),
+        (sized(codes={"nn.add": True}), "the price of 'nn.add' is True"),
+        (sized(floats={"nn.add": float("nan")}), "the price of 'nn.add' is nan"),
+        (sized(forms={"nn.add": [1]}), "'forms' of 'nn.add' are not two prices"),
+        (sized(encodings={"nn.conv2d": 1}), "'nn.conv2d' is no JSON object"),
+        (sized(transposed={"few": [1, 1]}), "by numbers of products, not 'few'"),
+        (sized(unit_ns=-1), "the price of 'unit_ns' is -1"),
+        (sized(unit_ns=0), "'unit_ns' is 0"),
         ({"target": "tosa"}, "these are prices of target 'tosa', not of 'onnxruntime'"),
     ],
 )
@@ -82,7 +119,7 @@ def test_the_form_goes_by_price(prices: tuple[float, float], form: str) -> None:
         f"  %0 = nn.add %x, %x : ({kind}, {kind}) -> {kind}\n  func.return %0 : {kind}\n}}",
         qd.new_context(),
     )
-    table = PriceTable("onnxruntime", "1", 1, 1.0, forms={"nn.add": prices})
+    table = PriceTable("onnxruntime", "1", "", (Prices(1, 1.0, forms={"nn.add": prices}),))
     assert cheapest_form(module, qd.get_target("onnxruntime").with_prices(table)) == form
     assert cheapest_form(module, qd.get_target("generic")) == "qdq"
 
@@ -103,3 +140,74 @@ def test_a_rescale_that_the_runtime_would_drop_takes_kernels(reader: str, form: 
     )
     assert cheapest_form(module, qd.get_target("onnxruntime")) == form
     assert cheapest_form(module, qd.get_target("generic")) == "qdq"
+
+
+CONV = """
+!a = !quant.uniform<{0}:f32, 0.1>
+!w = !quant.uniform<i8:f32, 0.01>
+func.func @main(%x: tensor<1x1x4x4x{1}>) -> tensor<1x1x{2}x{2}x{1}> {{
+{3}
+  %w = nn.constant dense<1> : tensor<1x1x2x2xi8> : tensor<1x1x2x2x!w>
+  %1 = nn.{4} %0, %w {5} : (tensor<1x1x4x4x!a>, tensor<1x1x2x2x!w>) -> tensor<1x1x{2}x{2}x!a>
+{6}
+}}
+"""
+
+
+def priced(text: str, pipeline: str, size: Prices) -> str:
+    ctx = qd.new_context()
+    target = qd.get_target("onnxruntime").with_prices(PriceTable("onnxruntime", "", "", (size,)))
+    model = run_passes(Model(read_module(text, ctx), ctx), pipeline, target=target)
+    return module_text(model.module, model.ctx)
+
+
+@pytest.mark.parametrize(
+    ("signed", "unsigned", "interface", "chosen"),
+    [
+        (1.0, 0.5, "f32", "u8"),
+        (0.5, 1.0, "f32", "i8"),
+        (1.0, 1.0, "f32", "i8"),  # as it is
+        (1.0, 0.9, "codes", "i8"),  # renumbering 16 + 9 elements costs more than 36 * 0.1
+        (100.0, 1.0, "codes", "u8"),
+    ],
+)
+def test_codes_are_stored_in_the_way_that_costs_less(
+    signed: float, unsigned: float, interface: str, chosen: str
+) -> None:
+    floats = interface == "f32"
+    before = "  %0 = quant.qcast %x : tensor<1x1x4x4xf32> to tensor<1x1x4x4x!a>"
+    after = "  %2 = quant.dcast %1 : tensor<1x1x3x3x!a> to tensor<1x1x3x3xf32>\n"
+    after += "  func.return %2 : tensor<1x1x3x3xf32>"
+    text = CONV.format("i8", "f32", 3, before, "conv2d", "", after)
+    if not floats:
+        text = CONV.format("i8", "!a", 3, "", "conv2d", "", "  func.return %1 : tensor<1x1x3x3x!a>")
+        text = text.replace("%0", "%x")
+    prices = Prices(1, 1.0, encodings={"nn.conv2d": {"i8 i8": signed, "u8 i8": unsigned}})
+    made = priced(text, "reencode-storage{activations=cheapest weights=cheapest}", prices)
+    assert ("u8:f32, 1.000000e-01:128" in made) == (chosen == "u8")
+
+
+@pytest.mark.parametrize(
+    ("prices", "made"),
+    [
+        ({1: (1.0, 2.0)}, False),
+        ({1: (2.0, 1.0)}, True),
+        ({1: (2.0, 1.0), 64: (1.0, 2.0)}, True),
+        ({}, False),
+    ],
+)
+def test_a_transposed_convolution_is_lowered_where_that_costs_less(
+    prices: dict[int, tuple[float, float]], made: bool
+) -> None:
+    text = CONV.format(
+        "u8",
+        "!a",
+        8,
+        "",
+        "conv_transpose2d",
+        "strides [2, 2]",
+        "  func.return %1 : tensor<1x1x8x8x!a>",
+    )
+    text = text.replace("%0", "%x")
+    result = priced(text, "lower-transposed{numerics=ties}", Prices(1, 1.0, transposed=prices))
+    assert ("nn.depth_to_space" in result) == made

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import onnx
 import pytest
@@ -12,6 +14,7 @@ from qdialect.context import new_context
 from qdialect.rewrite import Driver, Rewriter
 from qdialect.targets.base import Target
 from qdialect.targets.installed import get_target
+from qdialect.targets.price_table import shipped_prices
 
 A, B = quant("i8", 0.05, 3), quant("u8", 0.03, 100)
 
@@ -45,16 +48,19 @@ def names(module: object) -> list[str]:
     ],
 )
 def test_what_pays_on_onnx_runtime(chain: tuple[str, ...], pays: bool) -> None:
-    for target, expected in (("onnxruntime", pays), ("generic", True)):
+    table = shipped_prices("onnxruntime")
+    large = replace(table, sizes=(table.near(100_000),))
+    runtime = get_target("onnxruntime").with_prices(large)
+    for target, expected in ((runtime, pays), (get_target("generic"), True)):
         ctx = new_context()
-        ctx.target = get_target(target)
+        ctx.target = target
         module, _ = parse(island(*chain).text, ctx)
         remarks = apply(module, ctx, "form-tables")
         assert ("nn.table" in names(module)) == expected
         if not expected:
             (refusal,) = remarks
             assert refusal.code == "price"
-            assert "a lookup costs 1.9" in refusal.reason
+            assert f"a lookup costs {table.near(100_000).codes['nn.table']:g}, " in refusal.reason
 
 
 def test_a_target_without_lookups() -> None:

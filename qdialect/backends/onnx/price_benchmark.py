@@ -9,8 +9,11 @@ shortest time of each counts.
 from __future__ import annotations
 
 import math
+import platform
+import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from time import thread_time
 from typing import Any
 
@@ -20,11 +23,13 @@ from qdialect.backends.onnx.kernels import CLAMPS, KERNELS
 from qdialect.context import QContext
 from qdialect.dialects.onnx import package
 from qdialect.errors import InputError, QError
-from qdialect.targets.price_table import PriceTable
+from qdialect.targets.price_table import Pair, Prices, PriceTable
 
 COPIES = (2, 10)
-SIDE = 48
-"""Tensors are 1 x 32 x 48 x 48."""
+CHANNELS = 32
+SIDES: Mapping[int, tuple[int, int]] = {8: (8, 1), 48: (1, 2), 128: (1, 8)}
+"""Tensors are 1 x 32 x side x side: how often each is run in a round, and in which rounds (every
+n-th)."""
 
 Read = Callable[[str, QContext], Any]
 """Makes a module of text (a frontend's business, which a backend does not import)."""
@@ -57,17 +62,49 @@ _TRANSPOSE = "nn.transpose %x perm [0, 2, 1, 3]"
 ON_CODES = frozenset({*CLAMPS, *KERNELS, "nn.gather", "nn.maximum", "nn.minimum"})
 """Ops of these that are written on codes."""
 
-_WINDOWS: Mapping[str, tuple[str, tuple[int, ...]]] = {
-    "nn.avg_pool2d": ("nn.avg_pool2d %x kernel [2, 2] strides [2, 2]", (1, 32, 24, 24)),
-    "nn.global_avg_pool2d": ("nn.global_avg_pool2d %x", (1, 32, 1, 1)),
-    "nn.conv2d": ("nn.conv2d %x, %kernel", (1, 32, 46, 46)),
-    "nn.matmul": ("nn.matmul %x, %matrix", (1, 32, SIDE, SIDE)),
-    "nn.softmax": ("nn.softmax %x", (1, 32, SIDE, SIDE)),
+_CONV = "nn.conv2d %x, %kernel"
+_WINDOWS: Mapping[str, str] = {
+    "nn.avg_pool2d": "nn.avg_pool2d %x kernel [2, 2] strides [2, 2]",
+    "nn.global_avg_pool2d": "nn.global_avg_pool2d %x",
+    "nn.conv2d": _CONV,
+    "nn.matmul": "nn.matmul %x, %matrix",
+    "nn.softmax": "nn.softmax %x",
 }
-"""Other kernels, by how a copy is written and the shape it gives."""
+"""Other kernels, by how a copy is written."""
 
-_SHAPE = (1, 32, SIDE, SIDE)
-_TURNED = (1, SIDE, 32, SIDE)
+_CONTRACTIONS: Mapping[str, tuple[str, int]] = {
+    "nn.conv2d": (_CONV, 9 * CHANNELS),
+    "nn.conv2d apart": ("nn.conv2d %x, %filters groups 32", 9),
+    "nn.matmul": ("nn.matmul %x, %matrix", 0),
+}
+"""How a copy is written, and its products per element (0: the side)."""
+_STORAGES = ("u8 i8", "u8 u8", "i8 i8")
+
+_TO_FLOATS = "nn.conv_transpose2d %x, %spread strides [2, 2]"
+_TO_PHASES = "nn.conv2d %x, %phases; nn.depth_to_space"
+_INPUTS = {
+    "tensor(uint8)": ("uint8", 250),
+    "tensor(int8)": ("int8", 125),
+    "tensor(float)": ("float32", 1),
+}
+_FLAGS = (
+    *("avx2", "avx512f", "avx_vnni", "avx512_vnni", "avx_vnni_int8", "amx_int8"),
+    *("asimddp", "i8mm", "sve"),
+)
+_TRANSPOSED = (8, 32, 128)
+"""Channels of a transposed convolution of 2 x 2 with stride 2, which sums over them."""
+
+
+def processor() -> str:
+    """The processor of this machine, with what of it decides how fast bytes are multiplied."""
+    try:
+        text = Path("/proc/cpuinfo").read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        text = ""
+    said = dict(re.findall(r"^(.+?)\s*:[ \t]*(.*)$", text, re.MULTILINE)[::-1])
+    name = said.get("model name") or platform.processor() or platform.machine()
+    flags = set((said.get("flags") or said.get("Features") or "").split())
+    return ", ".join([name, *(flag for flag in _FLAGS if flag in flags)])
 
 
 @dataclass
@@ -84,6 +121,26 @@ class _Timed:
         self.best = min(self.best, thread_time() - start)
 
 
+@dataclass(frozen=True)
+class _Pair:
+    """Two models, of few and of many copies, on so many elements; and when they are run."""
+
+    few: _Timed
+    many: _Timed
+    elements: int
+    runs: int
+    every: int
+
+    def run(self) -> None:
+        for _ in range(self.runs):
+            self.few.run()
+            self.many.run()
+
+    def seconds(self) -> float:
+        """Of one copy, per element."""
+        return max(self.many.best - self.few.best, 0.0) / (COPIES[1] - COPIES[0]) / self.elements
+
+
 @dataclass
 class Benchmark:
     """The measurements asked for, and then their times."""
@@ -91,78 +148,115 @@ class Benchmark:
     read: Read
     new_context: Callable[[], QContext]
     rounds: int = 60
-    _pairs: dict[tuple[str, str], tuple[_Timed, _Timed, int]] = field(
-        default_factory=dict[tuple[str, str], "tuple[_Timed, _Timed, int]"]
+    sides: Mapping[int, tuple[int, int]] = field(default_factory=lambda: SIDES)
+    #: by side, name and kind
+    _pairs: dict[tuple[int, str, str], _Pair] = field(
+        default_factory=dict[tuple[int, str, str], _Pair]
     )
 
     def measure(self, watch: Callable[[Iterable[int]], Iterable[int]] = iter) -> PriceTable:
         """All prices; `watch` sees the rounds go by."""
-        self._ask("rescale", "codes", "quant.rescale %x", _SHAPE, "u8", "u8", "qdq")
-        self._ask("nn.table", "codes", "nn.table %x, %entries", _SHAPE, "u8", "u8", "qdq")
-        self._ask("nn.transpose", "codes", _TRANSPOSE, _SHAPE, "u8", "u8", "qdq")
-        self._ask("nn.conv2d", "codes", _ONE_TAP, _SHAPE, "u8", "u8", "qoperator")
-        for name, call in CALLS.items():
-            self._ask(name, "floats", call, _SHAPE, None, None, "qdq")
-            if name in ON_CODES:
-                self._ask(name, "codes", call, _SHAPE, "u8", "u8", "qoperator")
-        shapes = {n: (CALLS[n], _SHAPE) for n in CALLS if n in KERNELS} | dict(_WINDOWS)
-        for name, (call, shape) in shapes.items():
-            for form in ("qdq", "qoperator"):
-                self._ask(name, form, call, shape, "u8", "u8", form, optimize=True)
-        for _ in watch(range(self.rounds)):
-            for few, many, _elements in self._pairs.values():
-                few.run()
-                many.run()
-        return self._table()
+        for side in self.sides:
+            self._ask_all(side)
+        for turn in watch(range(self.rounds)):
+            for pair in self._pairs.values():
+                if turn % pair.every == 0:
+                    pair.run()
+        runtime = str(package("onnxruntime").__version__)
+        sizes = tuple(self._prices(side) for side in self.sides)
+        return PriceTable("onnxruntime", runtime, processor(), sizes)
 
-    def _table(self) -> PriceTable:
-        seconds = {
-            key: max(many.best - few.best, 0.0) / (COPIES[1] - COPIES[0]) / elements
-            for key, (few, many, elements) in self._pairs.items()
+    def _ask_all(self, side: int) -> None:
+        shape = (1, CHANNELS, side, side)
+        self._ask(side, "rescale", "codes", _Program("quant.rescale %x", shape, shape, "u8"))
+        turned = (1, side, CHANNELS, side)
+        for name, call, result in (
+            ("nn.table", "nn.table %x, %entries", shape),
+            ("nn.transpose", _TRANSPOSE, turned),
+        ):
+            self._ask(side, name, "codes", _Program(call, shape, result, "u8"))
+        one_tap = _Program(_ONE_TAP, shape, shape, "u8")
+        self._ask(side, "nn.conv2d", "codes", one_tap, "qoperator")
+        for name, call in CALLS.items():
+            self._ask(side, name, "floats", _Program(call, shape, shape, None))
+            if name in ON_CODES:
+                self._ask(side, name, "codes", _Program(call, shape, shape, "u8"), "qoperator")
+        given = {
+            "nn.avg_pool2d": (1, CHANNELS, side // 2, side // 2),
+            "nn.global_avg_pool2d": (1, CHANNELS, 1, 1),
+            "nn.conv2d": (1, CHANNELS, side - 2, side - 2),
         }
+        forms: tuple[Form, ...] = ("qdq", "qoperator")
+        for name, call in ({n: CALLS[n] for n in CALLS if n in KERNELS} | dict(_WINDOWS)).items():
+            program = _Program(call, shape, given.get(name, shape), "u8", chained=False)
+            for form in forms:
+                self._ask(side, name, form, program, form, optimize=True)
+        for name, (call, _) in _CONTRACTIONS.items():
+            result = given["nn.conv2d"] if "conv" in name else shape
+            for storages in _STORAGES:
+                activations, weights = storages.split()
+                program = _Program(call, shape, result, activations, weights, chained=False)
+                self._ask(side, name, storages, program, "qoperator", optimize=True)
+        for channels in _TRANSPOSED:
+            # As many elements of the result, whatever is summed.
+            high, wide = side * 4 // 8, side * CHANNELS * 2 // (4 * channels)
+            if not wide:
+                continue
+            image, result = (1, channels, high, wide), (1, channels, 2 * high, 2 * wide)
+            for form in forms:
+                call = _TO_FLOATS if form == "qdq" else _TO_PHASES
+                program = _Program(call, image, result, "u8", chained=False)
+                self._ask(side, str(channels), f"transposed {form}", program, form, optimize=True)
+
+    def _prices(self, side: int) -> Prices:
+        pairs = {key[1:]: pair for key, pair in self._pairs.items() if key[0] == side}
+        seconds = {key: pair.seconds() for key, pair in pairs.items()}
         unit = seconds["rescale", "codes"]
         if not unit:
             raise InputError("the clock is too coarse, or the machine too busy", code="no-prices")
+        units = {key: value / unit for key, value in seconds.items()}
         # A cast is half a rescale, and reading bits in another way is nothing.
-        halves = {"quant.dcast": 0.5, "quant.qcast": 0.5}
-        codes = {"quant.rescale": 1.0, "quant.scast": 0.0, **halves}
-        clip = seconds["nn.clip", "floats"] / 2
-        floats: dict[str, float] = {}
-        forms: dict[str, list[float]] = {}
-        for (name, kind), value in seconds.items():
-            alone = value if kind != "floats" else max(value - clip, 0.0)
-            price = round(alone / unit, 3)
-            if kind == "codes" and name != "rescale":
-                codes[name] = price
-            elif kind == "floats":
-                floats[name] = price
-            elif kind in ("qdq", "qoperator"):
-                forms.setdefault(name, []).append(price)
-        return PriceTable(
-            "onnxruntime",
-            str(package("onnxruntime").__version__),
-            math.prod(_SHAPE),
-            round(unit * 1e9, 4),
+        codes = {"quant.rescale": 1.0, "quant.scast": 0.0}
+        codes |= dict.fromkeys(("quant.dcast", "quant.qcast"), 0.5)
+        codes |= {n: _rounded(v) for (n, kind), v in units.items() if kind == "codes"}
+        del codes["rescale"]
+        clip = units["nn.clip", "floats"] / 2
+        floats = {n: _rounded(max(v - clip, 0)) for (n, k), v in units.items() if k == "floats"}
+
+        def forms(kind: str) -> dict[str, Pair]:
+            return {
+                n: (_rounded(v), _rounded(units[n, f"{kind}qoperator"]))
+                for (n, k), v in units.items()
+                if k == f"{kind}qdq"
+            }
+
+        encodings = {
+            name: {s: _rounded(units[name, s] / (depth or side)) for s in _STORAGES}
+            for name, (_, depth) in _CONTRACTIONS.items()
+        }
+        return Prices(
+            pairs["rescale", "codes"].elements,
+            _rounded(unit * 1e9),
             codes,
             floats,
-            {name: (pair[0], pair[1]) for name, pair in forms.items()},
+            forms(""),
+            encodings,
+            {int(channels): pair for channels, pair in forms("transposed ").items()},
         )
 
     def _ask(
         self,
+        side: int,
         name: str,
         kind: str,
-        call: str,
-        shape: tuple[int, ...],
-        takes: str | None,
-        gives: str | None,
-        form: Form,
+        program: _Program,
+        form: Form = "qdq",
         *,
         optimize: bool = False,
     ) -> None:
-        program = _Program(call, shape, takes, gives, chained=not optimize)
         few, many = (self._timed(program.text(copies), form, optimize) for copies in COPIES)
-        self._pairs[name, kind] = few, many, math.prod(shape)
+        size = max(math.prod(program.takes), math.prod(program.gives))
+        self._pairs[side, name, kind] = _Pair(few, many, size, *self.sides[side])
 
     def _timed(self, text: str, form: Form, optimize: bool) -> _Timed:
         import numpy as np
@@ -177,11 +271,9 @@ class Benchmark:
         rng = np.random.default_rng(0)
         binding = session.io_binding()
         for entry in session.get_inputs():
-            values = rng.uniform(0.1, 0.9, _SHAPE)
-            if "uint8" in entry.type:
-                values = values * 250
-            kind = np.uint8 if "uint8" in entry.type else np.float32
-            binding.bind_cpu_input(entry.name, np.ascontiguousarray(values.astype(kind)))
+            name, highest = _INPUTS[entry.type]
+            values = rng.uniform(0.1, 0.9, tuple(map(int, entry.shape))) * highest
+            binding.bind_cpu_input(entry.name, np.ascontiguousarray(values.astype(name)))
         for entry in session.get_outputs():
             binding.bind_output(entry.name)
         session.run_with_iobinding(binding)
@@ -190,28 +282,31 @@ class Benchmark:
 
 @dataclass(frozen=True)
 class _Program:
-    """A function of some copies of a call: `chained`, each on the result of the one before,
-    in memory that is in use; or side by side, no two of them in one scale.  After each of
-    them floats of a chain are clipped, so that they stay ordinary numbers."""
+    """A function of some copies of a call from one shape to another: `chained`, each on the
+    result of the one before, in memory that is in use; or side by side, no two of them in one
+    scale.  After each of them floats of a chain are clipped, so that they stay ordinary
+    numbers."""
 
     call: str
-    shape: tuple[int, ...]
-    takes: str | None
-    gives: str | None
-    chained: bool
+    takes: tuple[int, ...]
+    gives: tuple[int, ...]
+    #: of codes; None: floats
+    storage: str | None
+    weights: str = "i8"
+    chained: bool = True
 
     def text(self, copies: int) -> str:
-        image = _type(_SHAPE, self.takes and f"{self.takes}:f32, 0.005:1")
+        image = self._type(self.takes, 0.005)
         source, before = "%x", image
         lines: list[str] = []
         results: list[tuple[str, str]] = []
         for index in range(copies):
             scale = 0.005 + index / 2**16
-            result = _type(self.shape, self.gives and f"{self.gives}:f32, {scale}:1")
+            result = self._type(self.gives, scale)
             if self.chained and (self.call in CALLS.values() or self.call == _ONE_TAP):
                 result = image
             elif self.call == _TRANSPOSE:  # there and back
-                result = _type(_TURNED, "u8:f32, 0.005:1") if index % 2 == 0 else image
+                result = self._type(self.gives, 0.005) if index % 2 == 0 else image
             lines += self._copy(index, source, before, result, scale)
             results.append((f"%r{index}", result))
             if self.chained:
@@ -226,38 +321,61 @@ class _Program:
         )
 
     def _copy(self, index: int, source: str, before: str, result: str, scale: float) -> list[str]:
-        weights = "i8:f32, 0.01" if self.takes else None
-        constants = {
-            "%entries": ("7", _type((256,), f"u8:f32, {scale}:1"), "tensor<256xi8>"),
-            "%kernel": ("5", _type((32, 32, 3, 3), weights), "tensor<32x32x3x3xi8>"),
-            "%matrix": ("5", _type((SIDE, SIDE), weights), f"tensor<{SIDE}x{SIDE}xi8>"),
-            "%indices": ("3", "tensor<32xi64>", "tensor<32xi64>"),
-            "%taps": ("64", _type((32, 1, 1, 1), weights), "tensor<32x1x1x1xi8>"),
-            "%offsets": ("64", "tensor<32x!quant.uniform<i32:f32, 0.00005>>", "tensor<32xi32>"),
-            **dict.fromkeys(
-                ("%scale", "%bias", "%mean", "%variance"),
-                ("0.5", "tensor<32xf32>", "tensor<32xf32>"),
-            ),
-            "%slopes": ("0.2", "tensor<32x1x1xf32>", "tensor<32x1x1xf32>"),
-        }
-        lines: list[str] = []
-        kinds = [before] * self.call.count("%x")
+        kinds, lines = [before] * self.call.count("%x"), list[str]()
         written = self.call.replace("%x", source)
-        for name, (value, kind, stored) in constants.items():
+        for name, (value, kind, stored) in self._constants(scale).items():
             if name in written:
                 lines.append(f"  {name}{index} = nn.constant dense<{value}> : {stored} : {kind}")
                 written = written.replace(name, f"{name}{index}")
                 kinds.append(kind)
         if self.call.startswith("quant."):
             return [*lines, f"  %r{index} = {written} : {before} to {result}"]
-        floats = self.gives is None
+        floats = self.storage is None
         made = f"%t{index}" if floats else f"%r{index}"
+        for step in written.split("; ")[:-1]:
+            channels, high, wide = self.takes[1:]
+            phases = self._type((1, 4 * channels, high, wide), scale)
+            lines.append(f"  %p{index} = {step} : ({', '.join(kinds)}) -> {phases}")
+            kinds, written = [phases], f"nn.depth_to_space %p{index} block 2 mode CRD"
         lines.append(f"  {made} = {written} : ({', '.join(kinds)}) -> {result}")
         if floats:
             lines.append(f"  %r{index} = {_CLIP} : ({result}) -> {result}".replace("%x", made))
         return lines
 
+    def _constants(self, scale: float) -> dict[str, tuple[str, str, str]]:
+        """By name: a value, the type, and the type of what is stored."""
+        side = self.takes[-1]
 
-def _type(shape: tuple[int, ...], qparams: str | None) -> str:
-    element = "f32" if not qparams else f"!quant.uniform<{qparams}>"
+        def weight(value: int, *shape: int) -> tuple[str, str, str]:
+            unsigned = self.weights == "u8"
+            kind = _type(shape, f"{self.weights}:f32, 0.01{':128' if unsigned else ''}")
+            return str(value - 128 * unsigned), kind, _type(shape, None, "i8")
+
+        channels = self.takes[1]
+        floats = ("0.5", "tensor<32xf32>", "tensor<32xf32>")
+        return {
+            "%entries": ("7", _type((256,), f"u8:f32, {scale}:1"), "tensor<256xi8>"),
+            "%kernel": weight(5, 32, 32, 3, 3),
+            "%filters": weight(5, 32, 1, 3, 3),
+            "%matrix": weight(5, side, side),
+            "%spread": weight(5, channels, channels, 2, 2),
+            "%phases": weight(5, 4 * channels, channels, 1, 1),
+            "%indices": ("3", "tensor<32xi64>", "tensor<32xi64>"),
+            "%taps": weight(64, 32, 1, 1, 1),
+            "%offsets": ("64", "tensor<32x!quant.uniform<i32:f32, 0.00005>>", "tensor<32xi32>"),
+            **dict.fromkeys(("%scale", "%bias", "%mean", "%variance"), floats),
+            "%slopes": ("0.2", "tensor<32x1x1xf32>", "tensor<32x1x1xf32>"),
+        }
+
+    def _type(self, shape: tuple[int, ...], scale: float) -> str:
+        return _type(shape, self.storage and f"{self.storage}:f32, {scale}:1")
+
+
+def _type(shape: tuple[int, ...], qparams: str | None = None, stored: str = "f32") -> str:
+    element = stored if not qparams else f"!quant.uniform<{qparams}>"
     return f"tensor<{'x'.join(map(str, shape))}x{element}>"
+
+
+def _rounded(value: float) -> float:
+    """To four digits: measurements say no more."""
+    return float(f"{value:.4g}")
