@@ -28,7 +28,7 @@ rounds up (not needed with `rounding half_up`).
 
 Functions of one operand are tables first (`form-tables`), composites their parts
 (`lower-composites`). Refused, with the nearest form: floats, dynamic shapes, `nn.top_k`,
-dilated pools, `nn.conv_transpose3d`, `nn.avg_pool3d`, a bilinear resize whose weights are no
+dilated pools, `nn.conv_transpose3d`, a bilinear resize whose weights are no
 ratios. A backend's own op lowers by its index map if it is declared as a movement, and else by
 what it puts in `session.lowerings["tosa"]`.
 

@@ -95,5 +95,5 @@ def check_quotient(
         raise Unlowerable("rounding", f"it rounds {rounding_of(op).value}", "rounding half_up")
     known = ranges(e.session)
     n, d = known.of(op.operands[0]), known.of(op.operands[1])
-    if n is None or d is None or n.low < 0 or d.low <= 0 or 2 * n.high + d.high > _MAX:
+    if n is None or d is None or d.low <= 0 or 2 * n.largest + d.high > _MAX:
         raise Unlowerable("range", f"it may divide by 0, or leave 32 bits: {n}, {d}")

@@ -29,6 +29,8 @@ _MATMUL = (Kernel(("i8", "i8"), (_OUT,)), Kernel(("i16", "i16"), (_OUT,)))
 #: ADD, SUB, MUL, MAXIMUM, MINIMUM, REDUCE_SUM on i32, between rescales
 _ARITHMETIC = (Kernel(("i8|u8|i16|i32",), (_OUT,)),)
 _WINDOW = (Kernel(("i8",), (_OUT,)), Kernel(("i16",), (_OUT,)))
+#: REDUCE_SUM and sums of slices, in 32 bits
+_SUM = (*_WINDOW, Kernel(("i32",), ("i32",)))
 _TIED = (Kernel(("i8",), ("i8",)), Kernel(("i16",), ("i16",)))
 _COPY = (*_TIED, Kernel(("i32",), ("i32",)))
 _COPY_SMALL = (Kernel(("i4",), ("i4",)), *_COPY)
@@ -41,6 +43,13 @@ _RESCALE = (
     Kernel(("u8",), ("i8|i16",)),
     Kernel(("u16",), ("i16",)),
 )
+
+_ISLANDS = (
+    "move-casts{boundary=maximize-integer}",
+    "fix-islands{numerics=LEVEL}",
+    "canonicalize,fold-constants,cse,dce,form-tables{numerics=LEVEL}",
+)
+"""No float arithmetic: what is left of it goes to integers of 32 bits."""
 
 _KERNELS = {
     "quant.rescale": _RESCALE,
@@ -65,11 +74,12 @@ _KERNELS = {
             "nn.global_avg_pool1d",
             "nn.global_avg_pool2d",
             "nn.reduce_mean",
-            "nn.resize_linear",
         ),
-        _WINDOW,
+        _SUM,
     ),
-    **dict.fromkeys(("nn.max_pool1d", "nn.max_pool2d", "nn.relu", "nn.clip"), _TIED),
+    "nn.resize_linear": _WINDOW,
+    **dict.fromkeys(("nn.max_pool1d", "nn.max_pool2d"), _TIED),
+    **dict.fromkeys(("nn.relu", "nn.clip"), _COPY),
     **dict.fromkeys(("nn.resize_nearest",), _TIED),
     **dict.fromkeys(
         (
@@ -145,6 +155,7 @@ TARGET = Target(
             "fold-constants{dequantize=true most=4096}",
             "form-depthwise{numerics=LEVEL}",
         ),
+        "end": _ISLANDS,
     },
     storages=frozenset({"i4", "i8", "u8", "i16", "u16", "i32"}),
     activations="i8",

@@ -132,6 +132,12 @@ def _entries() -> tuple[PassEntry, ...]:
             _RULES,
         ),
         PassEntry(
+            "fix-islands",
+            "compute float islands in 32-bit integers, for targets without floats",
+            f"{here}.fix_islands:FixIslands",
+            _RULES,
+        ),
+        PassEntry(
             "form-softmax-tables",
             "write softmax of codes as lookups, a sum and one division of integers",
             f"{here}.form_softmax_tables:FormSoftmaxTables",

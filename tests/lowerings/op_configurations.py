@@ -78,6 +78,14 @@ class Program:
             self.results += zip(names, results, strict=True)
         return names[0]
 
+    def cast(self, text: str, operand: tuple[str, str], result: str, keep: bool = True) -> str:
+        """A cast of `quant`; the result's name."""
+        name, (source, kind) = self.name(), operand
+        self.lines.append(f"{name} = {text} {source} : {kind} to {result}")
+        if keep:
+            self.results.append((name, result))
+        return name
+
     @property
     def text(self) -> str:
         given = ", ".join(f"{name}: {kind}" for kind, name in self.arguments.items())
@@ -184,6 +192,10 @@ def pools(p: Program) -> None:
              [(p.argument(x2), x2)], uniform((1, 3, 5, 4), Y))  # fmt: skip
     p.op("nn.avg_pool2d {} kernel [2, 2] strides [2, 2] ceil_mode true",
          [(p.argument(u2), u2)], uniform((1, 3, 5, 4), U))  # fmt: skip
+    p.op("nn.avg_pool3d {} kernel [2, 3, 2] strides [1, 2, 2] pads [1, 0, 1, 0, 1, 0]",
+         [(p.argument(x3), x3)], uniform((1, 2, 4, 2, 3), Y))  # fmt: skip
+    p.op("nn.avg_pool3d {} kernel [4, 1, 2] count_include_pad true pads [0, 0, 1, 0, 0, 1]",
+         [(p.argument(x3), x3)], uniform((1, 2, 1, 5, 7), Y))  # fmt: skip
     p.op("nn.global_avg_pool1d {}", [(p.argument(x1), x1)], uniform((2, 3, 1), Y))
     p.op("nn.global_avg_pool2d {}", [(p.argument(u2), u2)], uniform((1, 3, 1, 1), Y))
     p.op("nn.global_avg_pool3d {}", [(p.argument(x3), x3)], uniform((1, 2, 1, 1, 1), Y))
@@ -235,6 +247,49 @@ def readings(p: Program) -> None:
             p.lines.append(f"{stored} = quant.scast {value} : {kind} to {bits}")
             p.lines.append(f"{read} = quant.scast {stored} : {bits} to {other}")
             p.op("nn.flip {} axes [0]", [(read, other)], other)
+
+
+def islands(p: Program) -> None:
+    """Floats between codes and codes, which `fix-islands` gives grids of 32 bits."""
+    shape, floats = (1, 3, 6, 7), plain((1, 3, 6, 7), "f32")
+
+    def real(kind: str) -> tuple[str, str]:
+        return p.cast("quant.dcast", (p.argument(kind), kind), floats, keep=False), floats
+
+    def made(text: str, *given: tuple[str, str], dims: Sequence[int] = shape) -> tuple[str, str]:
+        kind = plain(dims, "f32")
+        return p.op(text, given, kind, keep=False), kind
+
+    def closed(x: tuple[str, str], dims: Sequence[int], params: str) -> None:
+        p.cast("quant.qcast", x, uniform(dims, params))
+
+    a, b = real(uniform(shape, X)), real(uniform(shape, "u8:f32, 0.11:77"))
+    total = made("nn.add {}, {}", a, b)
+    closed(total, shape, Y)
+    for pool, dims in (
+        ("kernel [6, 7]", (1, 3, 1, 1)),
+        ("kernel [2, 3] strides [2, 1] pads [1, 1, 1, 0]", (1, 3, 4, 6)),
+        ("kernel [3, 2] strides [2, 3] pads [1, 0, 0, 1] count_include_pad true", (1, 3, 3, 3)),
+    ):
+        closed(made(f"nn.avg_pool2d {{}} {pool}", total, dims=dims), dims, Y)
+    closed(made("nn.clip {} min -0.7 max 6.0", total), shape, "u8:f32, 0.03")
+    for name in ("hard_swish", "tanh", "gelu", "abs"):
+        closed(made(f"nn.{name} {{}}", total), shape, Y)
+    # A layer norm in its parts.
+    row = (1, 3, 6, 1)
+    mean = made("nn.reduce_mean {} axes [3]", a, dims=row)
+    off = made("nn.sub {}, {}", a, mean)
+    spread = made("nn.reduce_mean {} axes [3]", made("nn.pow {} exponent 2.0", off), dims=row)
+    least = made("nn.add {}, {}", spread, p.numbers([[[[0.015625]]]], "f32"), dims=row)
+    closed(made("nn.div {}, {}", off, made("nn.sqrt {}", least, dims=row)), shape, "i8:f32, 0.03:9")
+    # A divisor and an argument of 0.
+    under = made("nn.sqrt {}", made("nn.relu {}", b))
+    closed(made("nn.div {}, {}", a, under), shape, Y)
+    closed(made("nn.reciprocal {}", under), shape, "u8:f32, 0.01")
+    both = (1, 6, 6, 7)
+    joined = made("nn.concat {}, {} axis 1", a, total, dims=both)
+    flat = made("nn.reshape {} shape [1, 252]", joined, dims=(1, 252))
+    closed(made("nn.mul {}, {}", flat, flat, dims=(1, 252)), (1, 252), "i8:f32, 1.7:-100")
 
 
 def softmaxes(p: Program) -> None:
@@ -355,6 +410,7 @@ GROUPS = (
     pools,
     elementwise,
     readings,
+    islands,
     softmaxes,
     movements,
     resizes,

@@ -199,7 +199,7 @@ def table(e: Emitter, op: Operation, operands: Sequence[Held]) -> Held:
 
 
 def divide(e: Emitter, op: Operation, operands: Sequence[Held]) -> Held:
-    """`nn.div`, rounded half up: floor((2 n + d) / (2 d)) of n >= 0 and d > 0, in 64 bits."""
+    """`nn.div`, rounded half up: floor((2 n + d) / (2 d)) of d > 0, in 64 bits."""
     lhs, rhs = (quantized(x) for x in operands)
     result, shape = qparams_of(op.results[0]), shape_of(op.results[0])
     assert result is not None
@@ -208,7 +208,7 @@ def divide(e: Emitter, op: Operation, operands: Sequence[Held]) -> Held:
     def compute(body: Body, codes: Sequence[SSAValue]) -> SSAValue:
         n, d = (stepped(body, q, p, i64) for q, p in zip(codes, (lhs, rhs), strict=False))
         n, twice = (body.add(arith.AddiOp(v, v)) for v in (n, d))
-        steps = body.add(arith.DivSIOp(body.add(arith.AddiOp(n, d)), twice))
+        steps = body.add(arith.FloorDivSIOp(body.add(arith.AddiOp(n, d)), twice))
         code = body.add(arith.AddiOp(steps, body.constant(result.zero_point, i64)))
         return narrow(body, clamped(body, code, i64, result), i64, result)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -12,7 +13,7 @@ from xdsl.ir import Operation, SSAValue
 from qdialect.analysis.codes import qparams_of
 from qdialect.behaviors.shapes import shape_of
 from qdialect.dialects.tosa.base import PROPAGATE
-from qdialect.lowerings.emitter import integers
+from qdialect.lowerings.emitter import INTEGERS, integers
 from qdialect.lowerings.errors import Unlowerable
 from qdialect.lowerings.held import Held, plain
 from qdialect.lowerings.operands import clamp_bounds, common_order, exact_result
@@ -144,7 +145,7 @@ def _wide_table(e: Emitter, op: Operation, x: Held, numbers: Any, result: QParam
 
     found = ranges(e.session).of(op.operands[0])
     if found is None or found.low < -_REACH or found.high > _REACH:
-        raise Unlowerable("table", "its 16-bit codes reach beyond 256", "8-bit storage")
+        return _gathered(e, op, x, numbers, result)
     entries = numbers[_HALF - _REACH : _HALF + _REACH + 1]
     if entries.min() < 0 and result.storage.width == 32:
         raise Unlowerable("table", "its 32-bit entries are negative")
@@ -175,6 +176,28 @@ def _wide_table(e: Emitter, op: Operation, x: Held, numbers: Any, result: QParam
     factor = e.const(np.full(rank, 1 << 8, np.int32), i32)
     high = e.op("mul", [look_up(entries >> 15), factor, e.scalar(0, 8)], shape, i32)
     return e.held(e.op("add", [high, low], shape, i32), x.order, result, x.shape)
+
+
+def _gathered(e: Emitter, op: Operation, x: Held, numbers: Any, result: QParams) -> Held:
+    """Any 16-bit codes: rows of one entry, of which `tosa.gather` takes those at the codes
+    less the smallest that occurs."""
+    from qdialect.analysis.ranges import ranges
+
+    found = ranges(e.session).of(op.operands[0])
+    low, high = (-_HALF, _HALF - 1) if found is None else (int(found.low), int(found.high))
+    value = e.given(x, x.order)
+    shape, flat = shape_of(value), prod(x.shape)
+    # A code c is read with zero point `low`: its row.
+    source, wide = QParams.per_tensor("i16", 1.0), QParams.per_tensor("i32", 1.0)
+    steps = rescaled(e, value, (source, wide), [UNIT], Rounding.HALF_UP, _HALF)
+    first = e.const(np.full((1,) * len(shape), low, np.int32), i32)
+    rows = e.reshaped(e.op("sub", [steps, first], shape, i32), (1, flat))
+    width = max(result.storage.width, 8)
+    entries = numbers[_HALF + low : _HALF + high + 1].astype(INTEGERS[width])
+    element = integers(width)
+    taken = e.const(entries.reshape(1, -1, 1), element)
+    out = e.op("gather", [taken, rows], (1, flat, 1), element)
+    return e.held(e.reshaped(out, shape), x.order, result, x.shape)
 
 
 def _looked_up(e: Emitter, value: SSAValue, entries: Any) -> SSAValue:

@@ -25,6 +25,7 @@ from qdialect.lowerings.tosa.contraction import (
 )
 from qdialect.lowerings.tosa.elementwise import restored
 from qdialect.lowerings.tosa.emitter import Emitter, axis, longs
+from qdialect.lowerings.tosa.movement import taken
 from qdialect.lowerings.tosa.rescale import signed, widened
 from qdialect.lowerings.windows import Geometry, fitted
 
@@ -87,22 +88,18 @@ def _pooled(e: Emitter, value: SSAValue, kernel: Sequence[int], geometry: Geomet
 
 
 def average_pool(e: Emitter, op: Operation, operands: Sequence[Held]) -> Held:
-    """`nn.avg_pool1d`, `nn.avg_pool2d`: sums by a depthwise convolution with ones; where
-    windows count different numbers of elements, each sum times what makes them alike."""
+    """`nn.avg_pool1d`, `nn.avg_pool2d`, `nn.avg_pool3d`: sums of windows; where these count
+    different numbers of elements, each sum times what makes them alike."""
     exact_result(op)
     assert isinstance(op, NNOp)
-    x, zero = codes(e, operands[0], "input")
-    v, result, order = op.values, shape_of(op.results[0]), channels_last(x.rank)
-    if x.rank > 4:
-        raise Unlowerable("rank", "TOSA pools over at most two dimensions")
-    ones = (1,) * (x.rank - 2)
+    x, v, result = operands[0], op.values, shape_of(op.results[0])
+    if x.params is None:
+        raise Unlowerable("float", "its input is float", "quantize it (qopt quantize)")
+    ones, order = (1,) * (x.rank - 2), channels_last(x.rank)
     geometry = fitted(x.shape[2:], v["kernel"], v["strides"], v["pads"], ones, result[2:])
-    value = cropped(e, e.given(x, order), geometry.crops)
-    channels = x.shape[1]
-    kernel = v["kernel"] if x.rank == 4 else (1, *v["kernel"])
-    weight = e.const(np.ones((*kernel, channels, 1), np.int8), i8)
-    bias = e.const(np.zeros(channels, np.int32), i32)
-    out = window_op(e, "depthwise_conv2d", value, weight, bias, (zero, 0), geometry)
+    narrow = x.params.storage.width <= 8 and x.rank <= 4
+    sums = _sums_by_ones if narrow else _sums_by_slices
+    out = sums(e, x, v["kernel"], geometry)
     counts = window_counts(op)
     many = lcm(*{int(n) for n in counts.reshape(-1)})
     if (counts != many).any():
@@ -111,6 +108,44 @@ def average_pool(e: Emitter, op: Operation, operands: Sequence[Held]) -> Held:
         along = e.const(factors.astype(np.int32), i32)
         out = e.op("mul", [out, along, e.scalar(0, 8)], extents, i32)
     return e.held(out, order, qparams_of(op.results[0]), result)
+
+
+def _sums_by_ones(e: Emitter, x: Held, kernel: Sequence[int], geometry: Geometry) -> SSAValue:
+    """A depthwise convolution of 8-bit codes with ones."""
+    channels = x.shape[1]
+    x, zero = codes(e, x, "input")
+    value = cropped(e, e.given(x, channels_last(x.rank)), geometry.crops)
+    window = kernel if x.rank == 4 else (1, *kernel)
+    weight = e.const(np.ones((*window, channels, 1), np.int8), i8)
+    bias = e.const(np.zeros(channels, np.int32), i32)
+    return window_op(e, "depthwise_conv2d", value, weight, bias, (zero, 0), geometry)
+
+
+def _sums_by_slices(e: Emitter, x: Held, kernel: Sequence[int], geometry: Geometry) -> SSAValue:
+    """Codes less their zero point, in 32 bits: along one dimension after the other the sum of
+    what each tap of the window reads."""
+    value = cropped(e, widened(e, x, channels_last(x.rank)), geometry.crops)
+    if any(map(any, geometry.pads)):
+        pads = ((0, 0), *geometry.pads, (0, 0))
+        extents = [n + sum(p) for n, p in zip(shape_of(value), pads, strict=True)]
+        zero = e.const(np.zeros(1, np.int32), i32)
+        padding = e.shape([p for pair in pads for p in pair])
+        value = e.op("pad", [value, padding, zero], extents, i32)
+    for d, (size, stride, count) in enumerate(
+        zip(kernel, geometry.strides, geometry.result, strict=True)
+    ):
+        place, extents = d + 1, list(shape_of(value))
+        if size == extents[place]:
+            extents[place] = 1
+            value = e.op("reduce_sum", [value], extents, i32, axis=axis(place))
+            continue
+        places = stride * np.arange(count)
+        total = taken(e, value, place, places)
+        for tap in range(1, size):
+            part = taken(e, value, place, tap + places)
+            total = e.op("add", [total, part], shape_of(total), i32)
+        value = total
+    return value
 
 
 def reduction(

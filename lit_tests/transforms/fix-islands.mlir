@@ -1,0 +1,129 @@
+// RUN: qopt-opt %s -p 'fix-islands{numerics=relaxed}' --remarks --verify-diagnostics | filecheck %s
+
+// What is quantized nowhere between codes and codes has a grid of 32 bits.
+
+!a = tensor<1x2x2x2x!quant.uniform<i8:f32, 0.5:3>>
+!b = tensor<1x2x2x2x!quant.uniform<i8:f32, 0.25>>
+!t = tensor<1x2x2x2x!quant.uniform<i8:f32, 0.1:-128>>
+!c = tensor<1x2x1x1x!quant.uniform<i8:f32, 0.3:-128>>
+!f = tensor<1x2x2x2xf32>
+!p = tensor<1x2x1x1xf32>
+!grid = tensor<1x2x2x2x!quant.uniform<i32:f32, 7.62939453125E-6>>
+!mean = tensor<1x2x1x1x!quant.uniform<i32:f32, 1.9073486328125E-6>>
+
+// The example of the pass.
+// CHECK-LABEL: func.func @example(
+// CHECK-NEXT: quant.rescale {{.*}} multiplier [1073741824] shift [14]
+// CHECK-NEXT: quant.rescale {{.*}} multiplier [1073741824] shift [15]
+// CHECK-NEXT: nn.add {{.*}} -> tensor<1x2x2x2x!quant.uniform<i32:f32, 7.62939453125E-6>>
+// CHECK-NEXT: nn.global_avg_pool2d {{.*}} -> tensor<1x2x1x1x!quant.uniform<i32:f32, 1.9073486328125E-6>>
+// CHECK-NEXT: quant.rescale {{.*}} : {{.*}} to tensor<1x2x1x1x!quant.uniform<i8:f32, 3.000000e-01:-128>>
+func.func @example(%x: !a, %y: !b) -> !c {
+  // DOC-BEFORE
+  %0 = quant.dcast %x : !a to !f
+  %1 = quant.dcast %y : !b to !f
+  %2 = nn.add %0, %1 : (!f, !f) -> !f
+  %3 = nn.global_avg_pool2d %2 : (!f) -> !p
+  // expected-remark@+1 {{fix-island fired, exact}}
+  %4 = quant.qcast %3 : !p to !c
+  // DOC-AFTER
+  //   %0 = quant.rescale %x rounding half_up multiplier [1073741824] shift [14] : !a to !grid
+  //   %1 = quant.rescale %y rounding half_up multiplier [1073741824] shift [15] : !b to !grid
+  //   %2 = nn.add %0, %1 : (!grid, !grid) -> !grid
+  //   %3 = nn.global_avg_pool2d %2 : (!grid) -> !mean
+  //   %4 = quant.rescale %3 : !mean to !c
+  // DOC-END
+  func.return %4 : !c
+}
+
+// Two quantizes close one island; the scale 0.1 is no multiple of a power of two.
+// CHECK-LABEL: func.func @twice(
+// CHECK: quant.rescale {{.*}} multiplier [858993459] shift [16]
+// CHECK: %[[S:.*]] = nn.sub {{.*}} -> tensor<1x2x2x2x!quant.uniform<i32:f32
+// CHECK: quant.rescale %[[S]]
+// CHECK: nn.mul %[[N:.*]], %[[N]]
+// CHECK-NOT: quant.dcast
+func.func @twice(%x: !a, %y: !t) -> (!t, !a) {
+  %0 = quant.dcast %x : !a to !f
+  %1 = quant.dcast %y : !t to !f
+  %2 = nn.sub %0, %1 : (!f, !f) -> !f
+  // expected-remark@+1 {{fix-island fired, bounded(1)}}
+  %3 = quant.qcast %2 : !f to !t
+  %4 = nn.pow %2 exponent 2.0 : (!f) -> !f
+  %5 = quant.qcast %4 : !f to !a
+  func.return %3, %5 : !t, !a
+}
+
+// A divisor that may be 0, and a function of what has no codes: 2**13 places of a table.
+// CHECK-LABEL: func.func @quotient(
+// CHECK: nn.maximum
+// CHECK: nn.div {{.*}} rounding half_up
+// CHECK: nn.table {{.*}}!quant.uniform<i16
+func.func @quotient(%x: !a, %y: !t) -> !t {
+  %0 = quant.dcast %x : !a to !f
+  %1 = quant.dcast %y : !t to !f
+  %2 = nn.sqrt %1 : (!f) -> !f
+  %3 = nn.div %0, %2 : (!f, !f) -> !f
+  %4 = nn.tanh %3 : (!f) -> !f
+  // expected-remark@+1 {{fix-island fired, relaxed}}
+  %5 = quant.qcast %4 : !f to !t
+  func.return %5 : !t
+}
+
+// CHECK-LABEL: func.func @float_argument(
+// CHECK: nn.add {{.*}} -> tensor<1x2x2x2xf32>
+func.func @float_argument(%x: !a, %y: !f) -> !t {
+  %0 = quant.dcast %x : !a to !f
+  %1 = nn.add %0, %y : (!f, !f) -> !f
+  // expected-remark@+1 {{[open-island]: it starts at a float argument}}
+  %2 = quant.qcast %1 : !f to !t
+  func.return %2 : !t
+}
+
+// CHECK-LABEL: func.func @float_result(
+// CHECK: nn.add {{.*}} -> tensor<1x2x2x2xf32>
+func.func @float_result(%x: !a, %y: !t) -> (!t, !f) {
+  %0 = quant.dcast %x : !a to !f
+  %1 = quant.dcast %y : !t to !f
+  %2 = nn.add %0, %1 : (!f, !f) -> !f
+  // expected-remark@+1 {{[open-island]: 'func.return' takes a float of it}}
+  %3 = quant.qcast %2 : !f to !t
+  func.return %3, %2 : !t, !f
+}
+
+// The op that has no integers is named.
+// CHECK-LABEL: func.func @named(
+// CHECK: nn.lrn {{.*}} -> tensor<1x2x2x2xf32>
+func.func @named(%x: !a, %y: !t) -> !t {
+  %0 = quant.dcast %x : !a to !f
+  %1 = quant.dcast %y : !t to !f
+  %2 = nn.add %0, %1 : (!f, !f) -> !f
+  %3 = nn.lrn %2 size 3 : (!f) -> !f
+  // expected-remark@+1 {{[float]: 'nn.lrn': it computes floats; quantize its result}}
+  %4 = quant.qcast %3 : !f to !t
+  func.return %4 : !t
+}
+
+!wide = tensor<?x2x2x2x!quant.uniform<i8:f32, 0.5:3>>
+!axis = tensor<?x2x2x2x!quant.uniform<i8:f32:1, {0.5:3, 0.25:1}>>
+!any = tensor<?x2x2x2xf32>
+
+// CHECK-LABEL: func.func @batches(
+// CHECK: nn.mul {{.*}} -> tensor<?x2x2x2x!quant.uniform<i32:f32, 2.500000e-01>>
+func.func @batches(%x: !wide) -> !wide {
+  %0 = quant.dcast %x : !wide to !any
+  %1 = nn.mul %0, %0 : (!any, !any) -> !any
+  // expected-remark@+1 {{fix-island fired, exact}}
+  %2 = quant.qcast %1 : !any to !wide
+  func.return %2 : !wide
+}
+
+// CHECK-LABEL: func.func @channels(
+// CHECK: nn.mul {{.*}} -> tensor<?x2x2x2xf32>
+func.func @channels(%x: !axis) -> !wide {
+  %0 = quant.dcast %x : !axis to !any
+  %1 = nn.mul %0, %0 : (!any, !any) -> !any
+  // expected-remark@+1 {{[axis]: 'nn.mul': an operand is not quantized per tensor}}
+  %2 = quant.qcast %1 : !any to !wide
+  func.return %2 : !wide
+}

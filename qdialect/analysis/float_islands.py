@@ -1,0 +1,79 @@
+"""Float islands: what is computed between codes and codes.
+
+An island is all float ops that are connected by float values, from dequantized codes and
+constants down to the quantizes that close it. Found from one of these, in time linear in its
+size.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from xdsl.dialects.builtin import AnyFloat, TensorType
+from xdsl.ir import Attribute, Operation, SSAValue
+
+from qdialect.behaviors import BehaviorRegistry
+from qdialect.dialects.nn.constants import ConstantOp
+from qdialect.dialects.quant import DCastOp, QCastOp
+
+
+@dataclass
+class FloatIsland:
+    """The ops in no order, the quantizes that close it, the ops that only tell how its
+    values compare; and what keeps it open, if anything does."""
+
+    ops: list[Operation] = field(default_factory=list[Operation])
+    closings: list[QCastOp] = field(default_factory=list[QCastOp])
+    orders: list[Operation] = field(default_factory=list[Operation])
+    open: str = ""
+
+
+def is_float(kind: Attribute) -> bool:
+    """Whether a type is a tensor of floats."""
+    return isinstance(kind, TensorType) and isinstance(kind.element_type, AnyFloat)  # pyright: ignore[reportUnknownMemberType]
+
+
+def float_island(cast: QCastOp, behaviors: BehaviorRegistry) -> FloatIsland:
+    """The island that `cast` closes."""
+    island = FloatIsland()
+    seen: dict[Operation, None] = {}
+    closings: dict[QCastOp, None] = {}
+    orders: dict[Operation, None] = {}
+    pending: list[SSAValue] = [cast.input]
+    known: set[SSAValue] = {cast.input}
+
+    def reach(value: SSAValue) -> None:
+        if is_float(value.type) and value not in known:
+            known.add(value)
+            pending.append(value)
+
+    while pending:
+        value = pending.pop()
+        owner = value.owner
+        if not isinstance(owner, Operation):
+            island.open = island.open or "it starts at a float argument"
+            continue
+        if isinstance(owner, DCastOp | ConstantOp):
+            continue
+        if owner not in seen:
+            seen[owner] = None
+            for each in (*owner.operands, *owner.results):
+                reach(each)
+        for use in value.uses:
+            user = use.operation
+            behavior = behaviors.get(user)
+            if isinstance(user, QCastOp):
+                closings[user] = None
+            elif behavior is not None and behavior.tells_order:
+                orders[user] = None
+                for each in (*user.operands, *user.results):
+                    reach(each)
+            elif any(is_float(result.type) for result in user.results):
+                for each in (*user.operands, *user.results):
+                    reach(each)
+            else:
+                island.open = island.open or f"'{user.name}' takes a float of it"
+    island.closings = list(closings)
+    island.orders = [op for op in orders if op not in seen]
+    island.ops = list(seen)
+    return island

@@ -1,0 +1,68 @@
+"""Families of fix-islands, judged in real arithmetic."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+from families import GRID, family, pairs
+from families_integerize import Floats, f32
+from rewrite_support import Program, all_codes, quant
+
+FIX = "fix-islands{numerics=relaxed}"
+
+
+@family("fix-island", pipeline=FIX, floats="real")
+def sums_of_two_scales() -> Iterator[Program]:
+    """Sums and products of all pairs of codes, then a mean, a square, a clamp, a third term."""
+    for n, (a, b) in enumerate(pairs(GRID)):
+        rows, columns = all_codes(a), all_codes(b)
+        shape = (1, 1, rows.size, columns.size)
+        name, last = ("add", "sub", "mul")[n % 3], n % 5
+        p = Floats(f"{name} {last} of {a} and {b}")
+        x = p.dequantized(a, rows.reshape(1, 1, -1, 1))
+        y = p.dequantized(b, columns.reshape(1, 1, 1, -1))
+        kinds = [f32((1, 1, rows.size, 1)), f32((1, 1, 1, columns.size))]
+        out, result = p.nn(f"{name} {x}, {y}", kinds, f32(shape)), shape
+        if last == 1:
+            result = (1, 1, 1, columns.size)
+            out = p.nn(f"reduce_mean {out} axes [2]", [f32(shape)], f32(result))
+        elif last == 2:
+            out = p.nn(f"pow {out} exponent 2.0", [f32(shape)], f32(shape))
+        elif last == 3:
+            out = p.nn(f"clip {out} min -0.625 max 6.0", [f32(shape)], f32(shape))
+        elif last == 4:
+            out = p.nn(f"add {out}, {x}", [f32(shape), kinds[0]], f32(shape))
+        yield p.quantized(out, result, GRID[n % len(GRID)])
+
+
+@family("fix-island", pipeline=FIX, floats="real")
+def functions_of_what_has_no_codes() -> Iterator[Program]:
+    names = ["sigmoid", "tanh", "hard_swish", "hard_sigmoid", "erf", "gelu", "leaky_relu", "abs"]
+    for n, (a, b) in enumerate(pairs(GRID[::2])):
+        rows, columns = all_codes(a), all_codes(b)
+        shape = (rows.size, columns.size)
+        name = names[n % len(names)]
+        p = Floats(f"{name} of {a} + {b}")
+        x = p.dequantized(a, rows.reshape(-1, 1))
+        y = p.dequantized(b, columns.reshape(1, -1))
+        total = p.nn(f"add {x}, {y}", [f32((rows.size, 1)), f32((1, columns.size))], f32(shape))
+        out = p.nn(f"{name} {total}", [f32(shape)], f32(shape))
+        yield p.quantized(out, shape, GRID[n % len(GRID)])
+
+
+@family("fix-island", pipeline=FIX, floats="real")
+def quotients() -> Iterator[Program]:
+    """Divisors above 0: a square and a constant."""
+    for n, (a, b) in enumerate(pairs(GRID[::3])):
+        rows, columns = all_codes(a), all_codes(b)
+        shape = (rows.size, columns.size)
+        p = Floats(f"{a} by {b}")
+        x = p.dequantized(a, rows.reshape(-1, 1))
+        y = p.dequantized(b, columns.reshape(1, -1))
+        kind = f32((1, columns.size))
+        square = p.nn(f"mul {y}, {y}", [kind, kind], kind)
+        least = p.constant(np.array([[float(2 + n)]], np.float32), "f32", "f32")
+        under = p.nn(f"add {square}, {least}", [kind, f32((1, 1))], kind)
+        out = p.nn(f"div {x}, {under}", [f32((rows.size, 1)), kind], f32(shape))
+        yield p.quantized(out, shape, quant("i8", 0.03125, 5))
