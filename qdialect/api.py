@@ -254,7 +254,7 @@ def quantize(
     runs_on = _target(target)
     work = Quantization(
         model,
-        recipe or Recipe(runs_on.activations),
+        recipe or Recipe.of_target(runs_on),
         runs_on,
         None if numerics is None else check_numerics(numerics),
         data=None if data is None else Path(data),

@@ -93,16 +93,18 @@ def _kept(args: Arguments) -> tuple[frozenset[str], int]:
 def _recipe(args: Arguments, keys: frozenset[str], target: Target) -> Recipe:
     if args.switch("per-tensor") and args.switch("per-channel"):
         raise UsageError("--per-tensor and --per-channel exclude each other")
+    usual = Recipe.of_target(target)
     try:
         return Recipe(
-            activations=args.text("activations") or target.activations,
+            activations=args.text("activations") or usual.activations,
             weights=args.text("weights") or "i8",
             scheme=cast("Symmetry", args.text("scheme") or "asymmetric"),
             per_channel=not args.switch("per-tensor"),
             calibration=_method(args),
             percentile=_number(args, "percentile", 99.99),
-            max_steps=_number(args, "max-steps", 16.0),
+            max_steps=_number(args, "max-steps", usual.max_steps),
             correct_bias=not args.switch("no-bias-correction"),
+            lower=usual.lower or args.switch("lower"),
             keep_float=keys,
         )
     except ValueError as error:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from importlib.util import find_spec
 from pathlib import Path
@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, cast
 
 from qdialect.api import Engine, Model, run_passes
 from qdialect.cli.calibration import calibrate, new_profile, open_data
+from qdialect.cli.lowering import lower_unfit
 from qdialect.errors import InputError, UsageError
 from qdialect.interpreter import Interpreter
 from qdialect.numerics.rounding import Rounding
@@ -97,6 +98,9 @@ class Quantization:
         loaded = Interpreter(self.model.ctx, self.model.module).function()
         gone = known_keys(loaded, self.model.ctx)
         prepared = self._prepared()
+        refused: Mapping[str, str] = {}
+        if self.recipe.lower:
+            prepared, refused = lower_unfit(prepared, profile, self.recipe)
         recipe, correct = self.recipe, self._correction()
         trials: Sequence[Trial] = ()
         ranking: Sequence[Sensitivity] = ()
@@ -115,6 +119,7 @@ class Quantization:
             require_all=self.require_all,
             correct=correct,
             gone=gone,
+            whole=refused,
         )
         told = prepared.ctx.remarks.remarks
         optimized = run_passes(

@@ -63,9 +63,15 @@ QUANTIZE_COMMAND = Command(
         ),
         Flag(
             ("max-steps",),
-            "leave ops float that may turn one step into more than K (default: 16)",
+            "leave ops float that may turn one step into more than K "
+            "(default: 16, or none where the target has no floats)",
             "value",
             "K",
+        ),
+        Flag(
+            ("lower",),
+            "write what is not quantized whole (layer norm, LSTM) as its pieces "
+            "(the default where the target has no floats)",
         ),
         Flag(("no-bias-correction",), "leave biases as they are"),
         Flag(("require-all",), "an op left float is an error"),

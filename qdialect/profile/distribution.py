@@ -17,7 +17,11 @@ import numpy as np
 from qdialect.profile.sketch import HUGE, PER_OCTAVE, ZERO, Sketch
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from numpy.typing import NDArray
+
+    Values = NDArray[np.float64]
 
 GAP = 6
 MASK_LITERALS = (1e4, 65504.0, 1e5, 1e6, 1e7, 1e8)
@@ -123,3 +127,23 @@ def _outlying(
             if literal - slack <= start and top <= literal + slack:
                 return group if others.any() else None
     return None
+
+
+def image(data: Distribution, function: Callable[[Values], Values]) -> Distribution:
+    """The distribution of f(x): each bin has become the interval between what its edges become,
+    which holds its values if f is monotone there.  Results that are no numbers are left out."""
+    with np.errstate(all="ignore"):
+        ends = np.stack([function(data.left), function(data.right)])
+        at_zero = float(function(np.zeros(1))[0])
+    counts, zeros = data.counts, data.zeros
+    if zeros and at_zero != 0 and np.isfinite(at_zero):
+        ends = np.append(ends, [[at_zero], [at_zero]], axis=1)
+        counts = np.append(counts, zeros)
+    if at_zero != 0:
+        zeros = 0
+    known = np.isfinite(ends).all(axis=0)
+    left, right, counts = ends.min(axis=0)[known], ends.max(axis=0)[known], counts[known]
+    order = np.argsort(left, kind="stable")
+    left, right, counts = left[order], right[order], counts[order]
+    low, high = (float(left.min()), float(right.max())) if len(left) else (0.0, 0.0)
+    return Distribution(left, right, counts, zeros, low, high, 0, data.nan)

@@ -22,9 +22,10 @@ becomes
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING, cast
 
 from xdsl.context import Context
@@ -46,6 +47,7 @@ from qdialect.quantization.grids import Grids, assign
 from qdialect.quantization.recipe import Recipe
 from qdialect.quantization.selection import Selection, select
 from qdialect.quantization.values import Values, op_keys
+from qdialect.rewrite import Refusal
 from qdialect.rewrite.remarks import Remark, key_text, location_text
 
 if TYPE_CHECKING:
@@ -114,11 +116,13 @@ def apply_profile(
     require_all: bool = False,
     correct: Correct | None = None,
     gone: Collection[str] = (),
+    whole: Mapping[str, str] = MappingProxyType({}),
 ) -> Coverage:
     """Quantize `module` in place; what was left float, and why, is in the remarks too.
 
     `correct` is what corrects biases, if the recipe wants that. `gone` are keys that the
-    model had when it was profiled (`known_keys`): entries for them are not stale.
+    model had when it was profiled (`known_keys`): entries for them are not stale. `whole`
+    says by key why a composite was not written as its pieces.
 
     InputError (`not-all-quantized`) for an op left float with `require_all`, and for a
     key to keep float that the model does not have.
@@ -133,6 +137,9 @@ def apply_profile(
         )
     selection = select(values)
     grids = assign(selection)
+    for op, why in selection.left.items():
+        if reason := whole.get(key_text(op)):
+            selection.left[op] = Refusal(why.code, f"{why.reason}; not in pieces: {reason}")
     left = [left_float(op, why.code, why.reason) for op, why in selection.left.items()]
     stale = sorted(set(profile.entries) - known - set(gone))
     coverage = Coverage(Counter(op.name for op in selection.ops), left, stale)

@@ -196,13 +196,7 @@ class _Assignment:
         if not np.isfinite(array).all():
             return Refusal("grid", "the weights are not finite")
         axis = acc.rhs_axis(op)
-        allowed = behavior.operand_port(acc.rhs).axes
-        per_axis = (
-            self.recipe.per_channel
-            and array.ndim > 0
-            and (allowed is None or axis in allowed(op))
-            and self.session.target.per_axis
-        )
+        per_axis = self._is_per_axis(op, behavior, acc, array)
         rows = (
             np.moveaxis(array, axis, 0).reshape(array.shape[axis], -1)
             if per_axis
@@ -246,6 +240,35 @@ class _Assignment:
             params = bias_qparams(op, acc, runtime, scales)
             self.grids.constants[op, acc.bias] = Constant(bias_codes(bias, params), params)
         return None
+
+    def _is_per_axis(
+        self, op: Operation, behavior: Behavior, acc: Accumulator, array: NDArray[np.float64]
+    ) -> bool:
+        """Whether weights get a scale per channel: where the port and the target take that."""
+        axis, allowed = acc.rhs_axis(op), behavior.operand_port(acc.rhs).axes
+        if not self.recipe.per_channel or not array.ndim:
+            return False
+        if not self.session.target.per_axis or not (allowed is None or axis in allowed(op)):
+            return False
+        runtime, result = (
+            self.grids.qparams.get(value) for value in (op.operands[acc.lhs], op.results[0])
+        )
+        if runtime is None or result is None:
+            return True
+        operands = [operand.type for operand in op.operands]
+        operands[acc.lhs] = with_element(operands[acc.lhs], UniformType(runtime))
+        results = [with_element(op.results[0].type, UniformType(result))]
+        storage, count = Storage.of(self.recipe.weights), array.shape[axis]
+        for scales in ([1.0] * count, None):
+            params = (
+                QParams.per_tensor(storage, 1.0, 0, runtime.expressed)
+                if scales is None
+                else QParams.per_axis(storage, axis, scales, None, runtime.expressed)
+            )
+            operands[acc.rhs] = with_element(op.operands[acc.rhs].type, UniformType(params))
+            if self.session.target.refuses(op, operands, results) is None:
+                return scales is not None
+        return True
 
     def _given(
         self,

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from math import inf
 
 from qdialect.profile.ranges import METHODS, Method, RangeChoice
 from qdialect.profile.scheme import SYMMETRIES, Scheme, Symmetry
+from qdialect.targets.base import Target
 
 ACTIVATIONS = ("u8", "i8", "i16", "u16")
 WEIGHTS = ("i8", "i4", "u8")
@@ -17,7 +19,9 @@ class Recipe:
     """The choices of `qopt quantize`; the defaults are meant to need no changes.
 
     `max_steps`: an op that may turn one step of an operand into more steps of its result
-    than this amplifies errors, and stays float (log, sqrt, a division, a steep softmax).
+    than this amplifies errors, and stays float (log, sqrt, a division, a steep softmax);
+    infinite: none does, as for a target without floats (`Recipe.of_target`).
+    `lower`: composites that are not quantized whole are written as their pieces.
     `correct_bias`: where there is data (`bias_correction`).
     """
 
@@ -30,6 +34,7 @@ class Recipe:
     weight_ranges: str = "mse"
     max_steps: float = 16.0
     correct_bias: bool = True
+    lower: bool = False
     keep_float: frozenset[str] = field(default_factory=frozenset[str])
 
     def __post_init__(self) -> None:
@@ -44,6 +49,13 @@ class Recipe:
                 raise ValueError(f"{what}: one of {', '.join(known)}, not '{value}'")
         if not self.max_steps > 0:
             raise ValueError(f"max steps must be above 0, but is {self.max_steps}")
+
+    @staticmethod
+    def of_target(target: Target) -> Recipe:
+        """What suits a target: its own integers, and no op left float where it has no floats."""
+        if target.floats:
+            return Recipe(target.activations)
+        return Recipe(target.activations, max_steps=inf, lower=True)
 
     def activation_scheme(self, expressed: str) -> Scheme:
         return Scheme.of(self.activations, self.scheme, expressed)

@@ -167,7 +167,8 @@ class Selection:
         """Codes of a function that squeezes its operand are coarse where it is flat, and
         nobody computes with them."""
         computes = behavior.pointwise is not None or behavior.transcendental is not None
-        codes = self.values.ctx.target.interface is Interface.INTEGER
+        target = self.values.ctx.target
+        codes = target.interface is Interface.INTEGER or not target.floats
         if codes or not computes or behavior.affine is not None or behavior.is_tied:
             return None
         return Refusal("returned", "the model returns its floats, and nothing takes codes of it")
@@ -233,7 +234,7 @@ def _refusal(values: Values, op: Operation, behavior: Behavior | None) -> Refusa
     for value in runtime:
         if values.range(value) is None:
             return Refusal("no-entry", f"the profile does not have {_name(values, value)}")
-    if not behavior.is_tied and behavior.accumulator is None:
+    if isfinite(values.recipe.max_steps) and not behavior.is_tied and behavior.accumulator is None:
         return _amplification(values, op, behavior)
     return None
 

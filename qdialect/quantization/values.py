@@ -2,12 +2,13 @@
 
 The key of a result is that of its op (`key#1` for the second), of an argument
 `input:name`.  A value without an entry of its own has the range of the values it is made
-of or made into by ops that only move elements or pick them by order; nothing is guessed.
+of or made into by ops that only move elements or pick them by order, or that of what a
+function makes of the distribution of its operand; nothing is guessed.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -15,15 +16,17 @@ import numpy as np
 from xdsl.dialects.func import FuncOp, ReturnOp
 from xdsl.ir import Block, Operation, SSAValue
 
+from qdialect.behaviors import Behavior
 from qdialect.behaviors.flow import tied_operands
 from qdialect.context import QContext
 from qdialect.dialects.nn import ConstantOp, constant_array, constant_of, keys_of
 from qdialect.dialects.nn.component_keys import shared_key
 from qdialect.dialects.quant import DCastOp, element_type, quant_element
 from qdialect.interpreter import argument_names
+from qdialect.profile.distribution import distribution, image
 from qdialect.profile.entries import tensor_range
 from qdialect.profile.instrument import INPUT_PREFIX, is_float
-from qdialect.profile.ranges import Range, max_of_channels
+from qdialect.profile.ranges import Range, choose_range, max_of_channels
 from qdialect.profile.record import Profile
 from qdialect.qparams import QParams
 from qdialect.qparams.encoding import Layout
@@ -152,7 +155,10 @@ class Values:
 
     def _derive_down(self, op: Operation) -> None:
         behavior = self.ctx.behaviors.get(op)
-        if behavior is None or not behavior.commutes:
+        if behavior is None:
+            return
+        if not behavior.commutes:
+            self._derive_function(op, behavior)
             return
         if all(self._ranges.get(result) is not None for result in op.results):
             return
@@ -161,6 +167,20 @@ class Values:
         for result in op.results:
             if self._ranges.get(result) is None and joined is not None:
                 self._ranges[result] = joined
+
+    def _derive_function(self, op: Operation, behavior: Behavior) -> None:
+        """A function of one value that has an entry: what it makes of that distribution."""
+        if len(op.operands) != 1 or len(op.results) != 1 or not behavior.elementwise:
+            return
+        value, result = op.operands[0], op.results[0]
+        if not float_value(value) or self._ranges.get(result) is not None:
+            return
+        key, function = self.entry(self.keys(value)), _evaluator(op, behavior)
+        if key is None or function is None:
+            return
+        scheme = self.recipe.activation_scheme(str(element_type(result.type)))
+        made = image(distribution(self.profile.entries[key].tensor), function)
+        self._ranges[result] = choose_range(made, self.recipe.choice(scheme))
 
     def _derive_up(self, op: Operation) -> None:
         """An operand that goes nowhere else has the range of what it is made into."""
@@ -174,6 +194,16 @@ class Values:
             value = op.operands[index]
             if float_value(value) and self._ranges.get(value) is None and only_user(value):
                 self._ranges[value] = joined
+
+
+def _evaluator(
+    op: Operation, behavior: Behavior
+) -> Callable[[NDArray[np.float64]], NDArray[np.float64]] | None:
+    """The function of an elementwise op on one operand, on numbers."""
+    pointwise, arithmetic = behavior.pointwise, behavior.arithmetic
+    if pointwise is not None:
+        return lambda x: pointwise(op, x)
+    return None if arithmetic is None else lambda x: arithmetic(op, [x])
 
 
 def only_user(value: SSAValue) -> Operation | None:

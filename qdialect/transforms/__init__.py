@@ -156,6 +156,12 @@ def _entries() -> tuple[PassEntry, ...]:
             (*_RULES, ("ops", "str", "all", "which composites, joined by +; default all")),
         ),
         PassEntry(
+            "lower-division",
+            "write divisions of floats as products with reciprocals, which tables do",
+            f"{here}.lower_division:LowerDivisions",
+            _RULES,
+        ),
+        PassEntry(
             "merge-shuffles",
             "one gather for reshapes and a transpose that reorder a dimension",
             f"{here}.merge_shuffles:MergeShuffles",

@@ -9,9 +9,11 @@ import pytest
 
 from qdialect.errors import InputError
 from qdialect.profile.collector import Collector
+from qdialect.profile.distribution import distribution, image
 from qdialect.profile.entries import channel_ranges, tensor_range
 from qdialect.profile.ranges import Range, RangeChoice
 from qdialect.profile.record import Channels, Entry, Profile, Settings
+from qdialect.profile.sketch import observe
 
 
 def observed(values: Any, settings: Settings) -> Entry:
@@ -74,3 +76,21 @@ def test_channels_with_nothing_in_them() -> None:
     assert scalar.channels is None
     vector = observed(np.float32([1, 2]), Settings("numpy", "bins"))
     assert len(channel_ranges(vector, RangeChoice())) == 2
+
+
+@pytest.mark.parametrize(
+    "function", [lambda x: 1 / x, np.exp, lambda x: -x, lambda x: x * 0 + 2, np.sqrt]
+)
+def test_the_image_of_a_distribution_holds_what_a_function_makes(function: Any) -> None:
+    random = np.random.default_rng(4)
+    for data in (random.uniform(0.25, 9, 400), random.uniform(-9, -0.25, 400), np.zeros(3)):
+        numbers = data.astype("f4")
+        made = image(distribution(observe(numbers)), function)
+        with np.errstate(all="ignore"):
+            values = function(numbers.astype("f8"))
+        values = values[np.isfinite(values)]
+        assert made.size == len(values)
+        assert (made.left <= made.right).all() and (np.diff(made.left) >= 0).all()
+        for value in values[values != 0]:
+            inside = (made.left <= value) & (value <= made.right)
+            assert inside.any() and made.minimum <= value <= made.maximum

@@ -163,3 +163,27 @@ def test_what_is_kept_is_kept_by_the_name_of_any_piece(files: tuple[Path, Path],
     model = qd.load(str(files[0]))
     result = qd.quantize(model, files[1], recipe=Recipe(keep_float=frozenset({key})))
     assert {left.key for left in result.coverage.left if left.code == "kept"} == {"up"}
+
+
+def floats(model: qd.Model) -> set[str]:
+    """The ops that compute on floats."""
+    return {
+        op.name
+        for op in model.module.walk()
+        if op.name.startswith("nn.")
+        and op.name != "nn.constant"
+        and op.results
+        and not any(quant_element(value.type) for value in (*op.operands, *op.results))
+    }
+
+
+@pytest.mark.parametrize("target", ["integer", "tosa"])
+def test_a_target_without_floats_gets_none(files: tuple[Path, Path], target: str) -> None:
+    """Layer norms in pieces, and a division as a product with a reciprocal."""
+    model = qd.load(str(files[0]))
+    result = qd.quantize(model, files[1], target=target)
+    assert not result.coverage.left and not floats(result.model)
+    names = {op.name for op in result.model.module.walk()}
+    assert "nn.layer_norm" not in names and "nn.div" not in names
+    if target == "tosa":
+        assert sqnr(model, result.model, files[1]) > 22

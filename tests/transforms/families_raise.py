@@ -174,3 +174,15 @@ def steps() -> Iterator[Program]:
                 names, kinds = names[::-1], kinds[::-1]
             y = p.nn(f"{op} {', '.join(names)}", kinds, f32(SHAPE))
         yield p.quantized(y, SHAPE, OUTS[n % 3])
+
+
+@family("lower-division", pipeline="lower-division{numerics=ties}", floats="real")
+def quotients() -> Iterator[Program]:
+    for n, a in enumerate(GRID):
+        p = Floats(f"{a} by a value")
+        x = p.dequantized(a, shaped(a)[0])
+        y = p.nn(f"exp {x}", [f32(SHAPE)], f32(SHAPE))
+        total = p.nn(f"reduce_sum {y} axes [1]", [f32(SHAPE)], f32((SHAPE[0], 1, *SHAPE[2:])))
+        kinds = [f32(SHAPE), f32((SHAPE[0], 1, *SHAPE[2:]))]
+        y = p.nn(f"div {y}, {total}", kinds, f32(SHAPE))
+        yield p.quantized(y, SHAPE, OUTS[n % 3])

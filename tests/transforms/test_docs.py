@@ -40,6 +40,7 @@ DOCUMENTED = [
     "split-rescale",
     "fix-islands",
     "lower-composites",
+    "lower-division",
     "lower-transposed",
     "merge-shuffles",
     "raise-composites",
@@ -50,7 +51,11 @@ DOCUMENTED = [
 ]
 
 #: of passes whose rules are not exact
-LEVELS = {"lower-transposed": "{numerics=ties}", "fix-islands": "{numerics=relaxed}"}
+LEVELS = {
+    "fix-islands": "{numerics=relaxed}",
+    "lower-division": "{numerics=ties}",
+    "lower-transposed": "{numerics=ties}",
+}
 
 
 @dataclass(frozen=True)
