@@ -151,6 +151,41 @@ func.func @main(%x: tensor<1x2xf32>, %w: tensor<2x1xf32>) -> tensor<1x1xf32> {
   return %d : tensor<1x1xf32>
 }
 """
+_ADD = """\
+!x = !quant.uniform<i8:f32, 1.0>
+!y = !quant.uniform<i8:f32, 2.0>
+func.func @main(%x: tensor<2xf32>) -> tensor<2xf32> {
+  %q = stablehlo.uniform_quantize %x : (tensor<2xf32>) -> tensor<2x!x>
+  %y = stablehlo.add %q, %q : (tensor<2x!x>, tensor<2x!x>) -> tensor<2x!y>
+  %d = stablehlo.uniform_dequantize %y : (tensor<2x!y>) -> tensor<2xf32>
+  return %d : tensor<2xf32>
+}
+"""
+_AXIS = """\
+!x = !quant.uniform<i8:f32, 1.0:3>
+!w = !quant.uniform<i8:f32:0, {1.0, 2.0}>
+!y = !quant.uniform<i32:f32:1, {1.0, 2.0}>
+func.func @main(%x: tensor<1x1x2x2xf32>) -> tensor<1x2x1x1xf32> {
+  %q = stablehlo.uniform_quantize %x : (tensor<1x1x2x2xf32>) -> tensor<1x1x2x2x!x>
+  %w = stablehlo.constant() {value = dense<1> : tensor<2x1x2x2xi8>} : () -> tensor<2x1x2x2x!w>
+  %y = stablehlo.convolution(%q, %w) dim_numbers = [b, f, 0, 1]x[o, i, 0, 1]->[b, f, 0, 1],
+    window = {} {batch_group_count = 1 : i64, feature_group_count = 1 : i64}
+    : (tensor<1x1x2x2x!x>, tensor<2x1x2x2x!w>) -> tensor<1x2x1x1x!y>
+  %d = stablehlo.uniform_dequantize %y : (tensor<1x2x1x1x!y>) -> tensor<1x2x1x1xf32>
+  return %d : tensor<1x2x1x1xf32>
+}
+"""
+_REDUCE = """\
+!x = !quant.uniform<i8:f32, 1.0>
+func.func @main(%x: tensor<4xf32>) -> tensor<f32> {
+  %q = stablehlo.uniform_quantize %x : (tensor<4xf32>) -> tensor<4x!x>
+  %c = stablehlo.constant() {value = dense<-128> : tensor<i8>} : () -> tensor<!x>
+  %m = stablehlo.reduce(%q init: %c) applies stablehlo.maximum across dimensions = [0]
+    : (tensor<4x!x>, tensor<!x>) -> tensor<!x>
+  %d = stablehlo.uniform_dequantize %m : (tensor<!x>) -> tensor<f32>
+  return %d : tensor<f32>
+}
+"""
 
 BUGS = (
     Bug(
@@ -193,6 +228,38 @@ BUGS = (
         r"1x1xf32=\[-6\]",
         r"1x1xf32=\[127\]",
         _DOT,
+    ),
+    Bug(
+        "stablehlo-add",
+        "iree",
+        "StableHLO: add rounds both terms to the scale of the sum, and not the sum: 1 + 1 is 0 "
+        "where codes are 2 apart",
+        "nothing: the specification says what it means",
+        _iree((*_LLVM_CPU, "--iree-input-type=stablehlo"), "2xf32=1,3"),
+        "2xf32=0 8",
+        "2xf32=2 6",
+        _ADD,
+    ),
+    Bug(
+        "stablehlo-axis",
+        "iree",
+        "StableHLO: a convolution whose weights have scales along a dimension that is not the "
+        "last does not compile",
+        "channels come last in weights and results",
+        _iree((*_LLVM_CPU, "--iree-input-type=stablehlo"), "1x1x2x2xf32=1,2,3,4"),
+        "failed to legalize operation 'chlo.broadcast_subtract'",
+        "1x2x1x1xf32=",
+        _AXIS,
+    ),
+    Bug(
+        "stablehlo-reduce",
+        "iree",
+        "StableHLO: reduce of quantized numbers does not compile",
+        "reductions are windows (reduce_window)",
+        _iree((*_LLVM_CPU, "--iree-input-type=stablehlo"), "4xf32=1,2,3,4"),
+        "failed to legalize operation 'stablehlo.reduce'",
+        "f32=4",
+        _REDUCE,
     ),
     Bug(
         "mlir-i1-store",

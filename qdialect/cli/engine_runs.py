@@ -123,15 +123,17 @@ def _is_ours(model: Model) -> bool:
     return False
 
 
-def integer_model(model: Model, interface: bool = True) -> Model:
-    """`model` with integers inside and, if wanted, at its interface, if it has ops of ours."""
+def integer_model(model: Model, interface: bool = True, to: str = "tosa") -> Model:
+    """`model` with integers inside and, if wanted, at its interface, if it has ops of ours;
+    for one of `EXPORTS`."""
     from qdialect import api
-    from qdialect.transforms.pipelines import optimize_pipeline
+    from qdialect.transforms.pipelines import OPTIMIZED_FOR, optimize_pipeline
 
     if not _is_ours(model):
         return model
-    passes = optimize_pipeline("tosa", "bounded") + (",fold-interface" if interface else "")
-    return api.run_passes(model, passes, target="tosa", verify_each=False)
+    target = OPTIMIZED_FOR[to]
+    passes = optimize_pipeline(target, "bounded") + (",fold-interface" if interface else "")
+    return api.run_passes(model, passes, target=target, verify_each=False)
 
 
 def ready_model(model: Model, to: str = "tosa") -> Model:

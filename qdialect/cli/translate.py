@@ -22,8 +22,9 @@ _LOWERED = {
     "linalg": "linalg, arith and tensor",
     "quant": "the same, with quantized types and casts of upstream's quant at the interface",
     "iree": "the same, with the casts of IREE's iree_linalg_ext at the interface",
+    "stablehlo": "StableHLO with quantized types, inside and at the interface",
 }
-_WITH_CASTS = ("quant", "iree")
+_WITH_CASTS = ("quant", "iree", "stablehlo")
 _ACTIONS = ("import-onnx", "export-onnx", *(f"export-{name}" for name in _LOWERED))
 
 COMMAND = Command(
@@ -134,7 +135,8 @@ def _write_lowered(args: Arguments, ctx: QContext, path: Path | None, name: str)
 
     is_onnx = _source(args).endswith(".onnx")
     module = _read_onnx(args, ctx) if is_onnx else _read_mlir(args, ctx)
-    model = lowered_model(integer_model(Model(module, ctx), name not in _WITH_CASTS), name)
+    given = integer_model(Model(module, ctx), name not in _WITH_CASTS, name)
+    model = lowered_model(given, name)
     # The weights are in the text, which other tools read: they know no store of ours.
     text = module_text(model.module, model.ctx, generic=True, inline_weights=True)
     if path is None:

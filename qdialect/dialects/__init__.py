@@ -1,5 +1,5 @@
 """Our dialects: upstream's `quant` (plus `quant.rescale`), `nn`, `onnx`; a little of `shape`; all
-of `tosa` that we write."""
+of `tosa` and `stablehlo` that we write."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ DIALECTS: Mapping[str, str] = {
     "onnx": "qdialect.dialects.onnx:ONNX",
     "shape": "qdialect.dialects.unranked:Shape",
     "tosa": "qdialect.dialects.tosa:TOSA",
+    "stablehlo": "qdialect.dialects.stablehlo:STABLEHLO",
 }
 
 

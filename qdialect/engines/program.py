@@ -10,6 +10,7 @@ import numpy as np
 from xdsl.dialects.builtin import ModuleOp, TensorType
 from xdsl.dialects.func import FuncOp
 
+from qdialect.dialects.quant import quant_element, storage_type
 from qdialect.errors import InputError
 
 if TYPE_CHECKING:
@@ -30,8 +31,14 @@ class Tensor:
 
     @staticmethod
     def of(kind: Any) -> Tensor:
-        """Of a TOSA or builtin tensor type; InputError (`engine-type`) for others."""
-        element = str(cast("TensorType[Any]", kind).element_type)
+        """Of a TOSA or builtin tensor type, or one of quantized elements, which are stored
+        integers; InputError (`engine-type`) for others."""
+        quantized = quant_element(kind)
+        element = str(
+            cast("TensorType[Any]", kind).element_type
+            if quantized is None
+            else storage_type(quantized.qparams)
+        )
         if element[:1] == "i" and element[1:].isdigit():
             width = int(element[1:])
             dtype = np.dtype(np.bool_) if width == 1 else np.dtype(f"i{max(width, 8) // 8}")

@@ -106,19 +106,21 @@ class _Function(Generic[E]):
         for before, after in zip(old.args, self.block.args, strict=True):
             shape, params = shape_of(before), qparams_of(before)
             after.name_hint = before.name_hint
-            codes = (
-                after if types is None or params is None else types.stored(emitter, after, params)
-            )
+            codes = after
+            if types is not None and params is not None:
+                codes = self._crossing(types.stored, emitter, after, params)
             known[before] = Held(shape, plain(len(shape)), params, codes)
         last: list[SSAValue] = []
         for op in old.ops:
             emitter.source = op
             if isinstance(op, ReturnOp):
-                last = [emitter.given(known[value]) for value in op.operands]
+                last = [self._returned(emitter, op, known[value]) for value in op.operands]
                 self.gives = [qparams_of(value) for value in op.operands]
                 if types is not None:
                     last = [
-                        codes if params is None else types.typed(emitter, codes, params)
+                        codes
+                        if params is None
+                        else self._crossing(types.typed, emitter, codes, params)
                         for codes, params in zip(last, self.gives, strict=True)
                     ]
                 continue
@@ -126,6 +128,21 @@ class _Function(Generic[E]):
             known.update(zip(op.results, held, strict=True))
         self.results = [value.type for value in last]
         self.block.add_ops([*emitter.constants, *emitter.operations, ReturnOp(*last)])
+
+    def _crossing(
+        self, cross: Callable[[E, SSAValue, QParams], SSAValue], e: E, x: SSAValue, params: QParams
+    ) -> SSAValue:
+        """What is typed outside of the function, inside of it, or the other way."""
+        try:
+            return cross(e, x, params)
+        except Unlowerable as error:
+            self._refuse(self.function, error)
+
+    def _returned(self, e: E, op: Operation, held: Held) -> SSAValue:
+        try:
+            return e.given(held)
+        except Unlowerable as error:
+            self._refuse(op, error)
 
     def _lowered(self, e: E, op: Operation, operands: Sequence[Held]) -> Sequence[Held]:
         if isinstance(op, ConstantOp):

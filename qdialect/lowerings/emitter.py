@@ -79,7 +79,7 @@ class BaseEmitter(ABC):
 
     def const(self, array: NDArray[Any], element: Attribute) -> SSAValue:
         """A constant tensor; equal ones are one."""
-        array = np.ascontiguousarray(array)
+        array = np.asarray(array, order="C")
         key = ("const", array.shape, str(element), array.dtype.str, array.tobytes())
         if len(key[4]) > 1 << 12:
             key = (*key[:4], self.session.blobs.add(array, _store_name(array)))

@@ -129,7 +129,7 @@ def _entries() -> tuple[PassEntry, ...]:
             "split-rescale",
             "take rescales out of requantizing ops, which leaves 32-bit integer arithmetic",
             f"{here}.split_rescale:SplitRescale",
-            _RULES,
+            (("ops", "str", "all", "all, or sums: what adds many numbers"), *_RULES),
         ),
         PassEntry(
             "fix-islands",
@@ -232,6 +232,11 @@ def _entries() -> tuple[PassEntry, ...]:
             "write integer networks in linalg, arith and tensor, bit for bit",
             "qdialect.lowerings.linalg.convert:ConvertNnToLinalg",
             (("casts", "str", "arith", "how casts of floats are written: arith, quant or iree"),),
+        ),
+        PassEntry(
+            "convert-nn-to-stablehlo",
+            "write quantized networks in StableHLO with quantized types",
+            "qdialect.lowerings.stablehlo.convert:ConvertNnToStablehlo",
         ),
         PassEntry(
             "expand-rescale",

@@ -11,7 +11,8 @@ rescale; a mean's scale may not be a number of 53 bits, which moves nothing but 
 Terms of different scales are multiplied by integers first, onto 2**-k of the result's step
 (`numerics.alignment`): exact if it comes out equal on all pairs of codes, else bounded(1).
 
-Refused where 32 bits may not hold a sum.
+Refused where 32 bits may not hold a sum. With `ops=sums` only contractions, sums and means
+of one operand are split: what adds many numbers.
 
 For example
 
@@ -42,6 +43,7 @@ from qdialect.behaviors.shapes import DYNAMIC, shape_of
 from qdialect.context import QContext
 from qdialect.dialects.nn import constant_of, make_constant
 from qdialect.dialects.quant import RescaleOp, UniformType
+from qdialect.errors import UsageError
 from qdialect.numerics import alignment
 from qdialect.numerics.alignment import Alignment
 from qdialect.numerics.contract import EXACT, Contract, Numerics
@@ -238,6 +240,10 @@ class SplitExact(_Splitting):
 
     name = "split-exact"
 
+    def __init__(self, session: QContext, only_sums: bool = False) -> None:
+        super().__init__(session)
+        self.only_sums = only_sums
+
     def roots(self) -> Iterable[str]:
         return self.session.behaviors.names_with(lambda b: b.grid is not None)
 
@@ -246,6 +252,8 @@ class SplitExact(_Splitting):
         if found is None or aligns(found):
             return None
         given = operand_qparams(op, found.behavior)
+        if self.only_sums and not isinstance(given, Refusal) and len(given) > 1:
+            return None
         exact = given if isinstance(given, Refusal) else self._exact(found, given)
         return None if not isinstance(exact, Refusal) and exact[1] == found.result else found
 
@@ -398,9 +406,20 @@ def accumulator_qparams(op: Operation, acc: Accumulator, lhs: QParams, rhs: QPar
 
 @dataclass(frozen=True)
 class SplitRescale(RulePass):
-    """Exact integer ops, and rescales behind them; see the module."""
+    """Exact integer ops, and rescales behind them; see the module.
+
+    `ops` is `all` or `sums`.
+    """
 
     name = "split-rescale"
 
+    ops: str = "all"
+
     def rules(self, session: QContext) -> Sequence[Rule[Any]]:
+        if self.ops not in ("all", "sums"):
+            raise UsageError(
+                f"split-rescale: unknown ops '{self.ops}' (all or sums)", code="bad-option"
+            )
+        if self.ops == "sums":
+            return (SplitContraction(session), SplitExact(session, only_sums=True))
         return (SplitContraction(session), SplitExact(session), SplitAligned(session))

@@ -20,7 +20,7 @@ from qdialect.transforms.pipelines import EXPORTS
 Array = NDArray[Any]
 
 ENGINES = ("tosa-reference", "mlir-runner", "iree")
-READS = {"tosa": ENGINES, "linalg": ("mlir-runner", "iree")}
+READS = {"tosa": ENGINES, "linalg": ("mlir-runner", "iree"), "stablehlo": ("iree",)}
 """Which engines read what."""
 
 

@@ -1,0 +1,1 @@
+"""`nn` and `quant` to StableHLO with quantized types."""

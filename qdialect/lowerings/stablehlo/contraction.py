@@ -1,0 +1,188 @@
+"""Convolutions and matrix products: i8 times i8 into i32, on the product of the scales.
+
+Layouts are attributes there, so that values are taken in whatever order they are held;
+channels come last in results and in weights, where engines find parameters along a dimension.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import prod
+from typing import TYPE_CHECKING
+
+import numpy as np
+from xdsl.ir import Operation, SSAValue
+
+from qdialect.behaviors.shapes import shape_of
+from qdialect.dialects.nn.base import NNOp
+from qdialect.dialects.stablehlo import ConvolutionDimensionsAttr, DotDimensionsAttr
+from qdialect.lowerings.errors import Unlowerable
+from qdialect.lowerings.held import Held, Order, channels_last, plain
+from qdialect.lowerings.operands import exact_result
+from qdialect.lowerings.stablehlo.emitter import Emitter, long, longs, pairs, stated
+from qdialect.lowerings.stablehlo.requantize import centered, moved, quantized, result_of
+from qdialect.qparams import QParams
+from qdialect.transforms.split_rescale import accumulator_qparams
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+
+def sides(e: Emitter, op: Operation, operands: Sequence[Held]) -> tuple[QParams, Held, Held]:
+    """Check both factors and the bias; the parameters of the sums, and factors that are
+    stored alike, the second with zero points 0, as StableHLO wants them."""
+    exact_result(op)
+    x, w = operands[:2]
+    lhs, rhs = quantized(x, "input"), quantized(w, "weight")
+    behavior = e.session.behaviors.get(op)
+    assert behavior is not None and behavior.accumulator is not None
+    if not lhs.is_per_tensor:
+        raise Unlowerable("axis", "its input has parameters along a dimension")
+    sums = accumulator_qparams(op, behavior.accumulator, lhs, rhs)
+    if result_of(op) != sums:
+        raise Unlowerable(
+            "scale", "its sums are not on the product of its scales", "run split-rescale"
+        )
+    if len(operands) > 2:
+        bias = quantized(operands[2], "bias")
+        wanted = sums if sums.is_per_tensor else sums.with_axis(0)
+        if bias != wanted:
+            raise Unlowerable(
+                "bias", "its bias is no i32 on the scale of the sums", "run split-rescale"
+            )
+    if lhs.storage.spelling == rhs.storage.spelling and not any(rhs.zero_point_list()):
+        return sums, x, w
+    return sums, *_alike(e, x, w)
+
+
+def _alike(e: Emitter, x: Held, w: Held) -> tuple[Held, Held]:
+    """Both with zero points 0, in 8 bits if constant weights allow it, else in 16: the same
+    numbers."""
+    params = quantized(w)
+    stated(params)
+    if w.array is not None and quantized(x).storage.spelling == "i8":
+        steps = w.array.astype(np.int64) - _along(params, w.rank)
+        codes = steps.astype(np.int8)
+        if (codes == steps).all():
+            return x, Held(w.shape, w.order, centered(params, "i8"), None, codes)
+    return _wide(e, x), _wide(e, w)
+
+
+def _along(params: QParams, rank: int) -> NDArray[np.int64]:
+    """Zero points, as they repeat."""
+    zeros = np.array(params.zero_point_list(), np.int64)
+    if params.axis is not None:
+        shape = [1] * rank
+        shape[params.axis] = -1
+        zeros = zeros.reshape(shape)
+    return zeros
+
+
+def _wide(e: Emitter, x: Held) -> Held:
+    """Codes less their zero points, in 16 bits."""
+    params = quantized(x)
+    if params.storage.width > 8:
+        raise Unlowerable("storage", f"a factor is stored as {params.storage}", "8-bit storage")
+    wide = centered(params, "i16")
+    value = moved(e, e.given(x, x.order), e.element(wide, x.order))
+    return Held(x.shape, x.order, wide, value)
+
+
+def biased(
+    e: Emitter, value: SSAValue, operands: Sequence[Held], held: tuple[QParams, Order, int]
+) -> SSAValue:
+    """`value` plus the bias, along dimension `held[2]` of what is held in `held[1]`."""
+    if len(operands) < 3:
+        return value
+    sums, order, along = held
+    bias, place, rank = operands[2], order.index(along), len(order)
+    element = e.element(sums, order)
+    shape = [1] * rank
+    shape[place] = bias.shape[0]
+    extents = shape_of(value)
+    if bias.array is not None:
+        given = e.const(bias.array.reshape(shape), element)
+        where = range(rank)
+    else:
+        given, where = e.given(bias), range(place, place + 1)
+    if shape_of(given) != extents:
+        given = e.op(
+            "broadcast_in_dim", [given], extents, element, broadcast_dimensions=longs(where)
+        )
+    return e.op("add", [value, given], extents, element)
+
+
+def convolution(e: Emitter, op: Operation, operands: Sequence[Held]) -> Held:
+    """`nn.conv1d`, `nn.conv2d`, `nn.conv3d`, in groups or not."""
+    sums, x, w = sides(e, op, operands)
+    assert isinstance(op, NNOp)
+    v, shape = op.values, shape_of(op.results[0])
+    spatial, order = x.rank - 2, channels_last(x.rank)
+    kernel = (*range(2, x.rank), 1, 0)
+    names = [str(d) for d in range(spatial)]
+    # Which role each dimension of `nn` has, in the order it is held.
+    roles = ["b", "f", *names]
+    given = tuple(roles[d] for d in x.order)
+    dimensions = ConvolutionDimensionsAttr((given, (*names, "i", "o"), ("b", *names, "f")))
+    extents = [shape[d] for d in order]
+    value = e.op(
+        "convolution",
+        [e.given(x, x.order), e.given(w, kernel)],
+        extents,
+        e.element(sums, order),
+        window_strides=longs(v["strides"]),
+        padding=pairs(list(zip(v["pads"][:spatial], v["pads"][spatial:], strict=True))),
+        rhs_dilation=longs(v["dilations"]),
+        dimension_numbers=dimensions,
+        feature_group_count=long(v["groups"]),
+        batch_group_count=long(1),
+    )
+    value = biased(e, value, operands, (sums, order, 1))
+    return e.held(value, order, sums, shape)
+
+
+def fully_connected(e: Emitter, op: Operation, operands: Sequence[Held]) -> Held:
+    """`nn.fully_connected`: the weight has a row for each result."""
+    sums, x, w = sides(e, op, operands)
+    shape, order = shape_of(op.results[0]), plain(2)
+    value = _dot(e, (e.given(x), e.given(w)), (0, (1,), (1,)), shape, sums)
+    value = biased(e, value, operands, (sums, order, 1))
+    return e.held(value, order, sums, shape)
+
+
+def matmul(e: Emitter, op: Operation, operands: Sequence[Held]) -> Held:
+    """`nn.matmul`, its batches as they broadcast."""
+    sums, a, b = sides(e, op, operands)
+    result = shape_of(op.results[0])
+    left = a.shape if a.rank > 1 else (1, *a.shape)
+    right = b.shape if b.rank > 1 else (*b.shape, 1)
+    lhs, rhs = e.reshaped(e.given(a), left), e.reshaped(e.given(b), right)
+    if prod(right[:-2]) == 1:
+        # One matrix for all batches.
+        rhs = e.reshaped(rhs, right[-2:])
+        shape = (*left[:-1], right[-1])
+        value = _dot(e, (lhs, rhs), (0, (len(left) - 1,), (0,)), shape, sums)
+        return e.held(e.reshaped(value, result), plain(len(result)), sums, result)
+    batches = result[: len(result) - (a.rank > 1) - (b.rank > 1)]
+    rank = len(batches) + 2
+    lhs, rhs = (
+        e.broadcast(Held(s, plain(len(s)), q.params, v), (*batches, *s[-2:]), plain(rank))
+        for s, q, v in ((left, a, lhs), (right, b, rhs))
+    )
+    shape = (*batches, left[-2], right[-1])
+    value = _dot(e, (lhs, rhs), (len(batches), (rank - 1,), (rank - 2,)), shape, sums)
+    return e.held(e.reshaped(value, result), plain(len(result)), sums, result)
+
+
+def _dot(
+    e: Emitter,
+    factors: tuple[SSAValue, SSAValue],
+    dimensions: tuple[int, tuple[int, ...], tuple[int, ...]],
+    shape: Sequence[int],
+    sums: QParams,
+) -> SSAValue:
+    """Batches are the first dimensions of both."""
+    batches, left, right = dimensions
+    numbers = DotDimensionsAttr((tuple(range(batches)), tuple(range(batches)), left, right))
+    element = e.element(sums, plain(len(shape)))
+    return e.op("dot_general", factors, shape, element, dot_dimension_numbers=numbers)

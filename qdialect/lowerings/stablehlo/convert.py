@@ -1,0 +1,58 @@
+"""`nn` and `quant` as StableHLO with quantized types.
+
+An op of StableHLO on quantized types dequantizes, computes, and quantizes once, rounding to
+even. So an op of `nn` that rounds once and to even is one there, and a `quant.rescale` by a
+real number is `uniform_quantize`. Products are summed in 32 bits first (`split-rescale`),
+which is what readers multiply codes in. What would be another number in exact arithmetic is
+refused; the floats of a reader, and scales that f32 has no number for, may move what is within
+2**-22 of a tie. What is common to lowerings is told in `qdialect.lowerings.conversion`.
+
+For example
+
+    %1 = nn.add %x, %y : (!x, !y) -> !z
+
+becomes
+
+    %1 = "stablehlo.add"(%x, %y) : (!x, !y) -> !z
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from xdsl.context import Context
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.ir import SSAValue
+from xdsl.passes import ModulePass
+
+from qdialect.context import session
+from qdialect.lowerings.conversion import Dialect, Typed, convert_module
+from qdialect.lowerings.stablehlo.emitter import Emitter, stated
+from qdialect.lowerings.stablehlo.movement import move
+from qdialect.lowerings.stablehlo.table import lowerings
+from qdialect.qparams import QParams
+
+
+@dataclass(frozen=True)
+class ConvertNnToStablehlo(ModulePass):
+    """All functions of a module in StableHLO; see the module."""
+
+    name = "convert-nn-to-stablehlo"
+
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        to = Dialect(
+            "StableHLO",
+            "stablehlo",
+            Emitter,
+            lowerings(),
+            ("stablehlo.",),
+            movement=move,
+            types=Typed(_as_it_is, _as_it_is),
+        )
+        convert_module(session(ctx), op, to)
+
+
+def _as_it_is(e: Emitter, value: SSAValue, params: QParams) -> SSAValue:
+    """Values have quantized types there too, if these can be said."""
+    stated(params)
+    return value

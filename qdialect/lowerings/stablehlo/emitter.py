@@ -1,0 +1,195 @@
+"""Building StableHLO operations on quantized values."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from xdsl.dialects.builtin import (
+    BytesAttr,
+    DenseArrayBase,
+    DenseIntOrFPElementsAttr,
+    IntegerAttr,
+    TensorType,
+    i64,
+)
+from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
+
+from qdialect.behaviors.shapes import shape_of
+from qdialect.dialects.nn.constants import payload
+from qdialect.dialects.quant import UniformType, storage_type
+from qdialect.dialects.stablehlo.ops import OPS, ConstantOp, ReturnOp
+from qdialect.lowerings.emitter import BaseEmitter, element_of, storage_of
+from qdialect.lowerings.errors import Unlowerable
+from qdialect.lowerings.held import Held, Order, plain, reordered
+from qdialect.qparams import QParams
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+_DEFINITIONS: Mapping[str, type[Operation]] = {op.name: op for op in OPS}
+_STORAGES = ("i8", "i16", "i32")
+
+
+class Emitter(BaseEmitter):
+    """Collects StableHLO operations. Values keep their quantized types, so there is nothing
+    to state beside them."""
+
+    def op(
+        self,
+        name: str,
+        operands: Sequence[SSAValue],
+        shape: Sequence[int],
+        element: Attribute,
+        **properties: Attribute,
+    ) -> SSAValue:
+        """`stablehlo.<name>` with one result."""
+        made = _DEFINITIONS[f"stablehlo.{name}"].create(
+            operands=operands,
+            result_types=[TensorType(element, list(shape))],
+            properties=properties,
+        )
+        self.append(made)
+        return made.results[0]
+
+    def constant_op(self, array: NDArray[Any], kind: TensorType[Any]) -> Operation:
+        element = kind.element_type
+        if isinstance(element, UniformType):
+            element = storage_type(element.qparams)
+        held = TensorType(element, list(kind.get_shape()))
+        values = payload(array, held, self.session.blobs)
+        return ConstantOp.create(result_types=[kind], properties={"value": values})
+
+    def mark(self, held: Held) -> None:
+        return
+
+    # -- types ----------------------------------------------------------------------
+
+    def element(self, params: QParams, order: Order | None = None) -> UniformType:
+        """The element type of a value that is held in `order`."""
+        return UniformType(stated(params, order))
+
+    def given(self, held: Held, order: Order | None = None) -> SSAValue:
+        if held.array is None:
+            return super().given(held, order)
+        wanted = plain(held.rank) if order is None else order
+        params = held.params
+        element = storage_of(held) if params is None else self.element(params, wanted)
+        return self.const(held.array.transpose(wanted), element)
+
+    def broadcast(self, held: Held, shape: Sequence[int], order: Order) -> SSAValue:
+        """`held` as it repeats to `shape`, in `order`."""
+        held = ranked(self, held, len(shape))
+        value, extents = self.given(held, order), reordered(shape, order)
+        if shape_of(value) == extents:
+            return value
+        if held.params is not None and not held.params.is_per_tensor:
+            axis = held.params.axis
+            if axis is None or held.shape[axis] != shape[axis]:
+                raise Unlowerable("axis", "its parameters vary along a dimension that repeats")
+        where = longs(range(len(shape)))
+        return self.op(
+            "broadcast_in_dim", [value], extents, element_of(value), broadcast_dimensions=where
+        )
+
+    def scalar(self, code: int, params: QParams) -> SSAValue:
+        """One code, of rank 0."""
+        kind = np.dtype(f"i{params.storage.width // 8}")
+        return self.const(np.array(code, kind), self.element(params))
+
+    # -- movement -------------------------------------------------------------------
+
+    def transposed(self, value: SSAValue, perms: Sequence[int]) -> SSAValue:
+        return self.permuted(value, perms)
+
+    def permuted(self, value: SSAValue, perms: Sequence[int]) -> SSAValue:
+        element = element_of(value)
+        if isinstance(element, UniformType) and element.qparams.axis is not None:
+            axis = list(perms).index(element.qparams.axis)
+            element = UniformType(element.qparams.with_axis(axis))
+        shape = reordered(shape_of(value), perms)
+        return self.op("transpose", [value], shape, element, permutation=longs(perms))
+
+    def reshaped(self, value: SSAValue, shape: Sequence[int]) -> SSAValue:
+        if tuple(shape) == shape_of(value):
+            return value
+        element = element_of(value)
+        if isinstance(element, UniformType) and not element.qparams.is_per_tensor:
+            raise Unlowerable("axis", "it reshapes what has parameters along a dimension")
+        return self.op("reshape", [value], shape, element)
+
+    def windows(
+        self,
+        value: SSAValue,
+        init: SSAValue,
+        shape: Sequence[int],
+        combine: str,
+        **properties: Attribute,
+    ) -> SSAValue:
+        """`stablehlo.reduce_window`: `init`, combined with each element of a window."""
+        element = element_of(value)
+        scalar = TensorType(element, [])
+        block = Block(arg_types=[scalar, scalar])
+        body = _DEFINITIONS[f"stablehlo.{combine}"].create(
+            operands=list(block.args), result_types=[scalar]
+        )
+        block.add_ops([body, ReturnOp.create(operands=list(body.results))])
+        made = _DEFINITIONS["stablehlo.reduce_window"].create(
+            operands=[value, init],
+            result_types=[TensorType(element, list(shape))],
+            properties=properties,
+            regions=[Region(block)],
+        )
+        self.append(made)
+        return made.results[0]
+
+
+Lower = Callable[[Emitter, Operation, Sequence[Held]], Held]
+
+
+def stated(params: QParams, order: Order | None = None) -> QParams:
+    """`params` as a type of StableHLO states them; Unlowerable for what it cannot."""
+    if params.storage.spelling not in _STORAGES:
+        raise Unlowerable(
+            "storage",
+            f"numbers are exchanged as {', '.join(_STORAGES)}, not {params.storage.spelling}",
+            "i8 (reencode-storage{activations=i8 weights=i8})",
+        )
+    if params.expressed != "f32":
+        raise Unlowerable("expressed", f"it means {params.expressed} and not f32")
+    if params.layout.value == "block":
+        raise Unlowerable("grid", "its parameters vary in blocks", "scales along one dimension")
+    low, high = params.storage.min, params.storage.max
+    if not all(low <= z <= high for z in params.zero_point_list()):
+        raise Unlowerable("zero-point", "a zero point is outside of the storage")
+    if params.axis is None or order is None:
+        return params
+    return params.with_axis(order.index(params.axis))
+
+
+def ranked(e: Emitter, x: Held, rank: int) -> Held:
+    """`x` with leading dimensions of 1, as it broadcasts."""
+    if x.rank == rank:
+        return x
+    more = rank - x.rank
+    shape, params = (*(1 for _ in range(more)), *x.shape), x.params
+    if params is not None and params.axis is not None:
+        params = params.with_axis(params.axis + more)
+    if x.array is not None:
+        return Held(shape, plain(rank), params, None, x.array.reshape(shape))
+    return Held(shape, plain(rank), params, e.reshaped(e.given(x), shape))
+
+
+def longs(values: Sequence[int]) -> DenseArrayBase[Any]:
+    return DenseArrayBase.from_list(i64, list(values))
+
+
+def long(value: int) -> IntegerAttr[Any]:
+    return IntegerAttr(value, i64)
+
+
+def pairs(values: Sequence[tuple[int, int]]) -> DenseIntOrFPElementsAttr:
+    """Padding: before and after, dimension by dimension."""
+    data: NDArray[Any] = np.array(values, np.int64).reshape(-1, 2)
+    return DenseIntOrFPElementsAttr(TensorType(i64, list(data.shape)), BytesAttr(data.tobytes()))

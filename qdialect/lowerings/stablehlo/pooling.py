@@ -1,0 +1,120 @@
+"""Pools and reductions: windows."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from math import lcm
+
+import numpy as np
+from xdsl.dialects.builtin import i32
+from xdsl.ir import Operation, SSAValue
+
+from qdialect.behaviors.shapes import shape_of
+from qdialect.dialects.nn.base import NNOp
+from qdialect.dialects.nn.behaviors_sums import window_counts
+from qdialect.lowerings.errors import Unlowerable
+from qdialect.lowerings.held import Held, plain, reordered
+from qdialect.lowerings.operands import exact_result
+from qdialect.lowerings.stablehlo.emitter import Emitter, Lower, longs, pairs
+from qdialect.lowerings.stablehlo.requantize import centered, quantized, result_of, widened
+from qdialect.lowerings.windows import Geometry, fitted
+from qdialect.qparams import QParams
+
+
+def _windows(
+    e: Emitter,
+    x: Held,
+    value: SSAValue,
+    init: SSAValue,
+    windows: tuple[Sequence[int], Geometry],
+    combine: str,
+) -> SSAValue:
+    """What each spatial window combines to; `value` is held as `x` is."""
+    kernel, g = windows
+    order = x.order
+    shape = reordered((*x.shape[:2], *g.result), order)
+    return e.windows(
+        value,
+        init,
+        shape,
+        combine,
+        window_dimensions=longs(reordered((1, 1, *kernel), order)),
+        window_strides=longs(reordered((1, 1, *g.strides), order)),
+        window_dilations=longs(reordered((1, 1, *g.dilations), order)),
+        padding=pairs([((0, 0), (0, 0), *g.pads)[d] for d in order]),
+    )
+
+
+def max_pool(e: Emitter, op: Operation, operands: Sequence[Held]) -> Held:
+    """`nn.max_pool1d`, `nn.max_pool2d`, `nn.max_pool3d`: what pads are is never the largest."""
+    assert isinstance(op, NNOp)
+    (x,), v, result = operands, op.values, shape_of(op.results[0])
+    params = _one_scale(x)
+    geometry = fitted(x.shape[2:], v["kernel"], v["strides"], v["pads"], v["dilations"], result[2:])
+    init = e.scalar(params.storage.min, params)
+    out = _windows(e, x, e.given(x, x.order), init, (v["kernel"], geometry), "maximum")
+    return e.held(out, x.order, params, result)
+
+
+def _one_scale(x: Held) -> QParams:
+    params = quantized(x)
+    if not params.is_per_tensor:
+        raise Unlowerable("axis", "StableHLO combines windows with one scale for each tensor")
+    return params
+
+
+def average_pool(e: Emitter, op: Operation, operands: Sequence[Held]) -> Held:
+    """`nn.avg_pool1d`, ..: sums in 32 bits, which are means on another scale; where windows
+    count different numbers of elements, each sum times what makes them alike."""
+    exact_result(op)
+    assert isinstance(op, NNOp)
+    (x,), v, result = operands, op.values, shape_of(op.results[0])
+    params, ones = _one_scale(x), (1,) * (x.rank - 2)
+    geometry = fitted(x.shape[2:], v["kernel"], v["strides"], v["pads"], ones, result[2:])
+    wide = centered(params, "i32")
+    value = widened(e, e.given(x, x.order), params, x.order)
+    out = _windows(e, x, value, e.scalar(0, wide), (v["kernel"], geometry), "add")
+    counts = window_counts(op)
+    many = lcm(*{int(n) for n in counts.reshape(-1)})
+    if (counts != many).any():
+        factors = (many // counts).astype(np.int32).reshape(1, 1, *result[2:])
+        unit = QParams.per_tensor("i32", 1.0)
+        whole = Held(factors.shape, plain(x.rank), unit, None, factors)
+        along = e.broadcast(whole, result, x.order)
+        out = e.op("multiply", [out, along], shape_of(out), e.element(wide))
+    return _means(e, op, out, wide, Held(result, x.order, None))
+
+
+def _means(e: Emitter, op: Operation, sums: SSAValue, wide: QParams, held: Held) -> Held:
+    """Sums as what the result's scale makes of them: the same integers."""
+    result, extents = result_of(op), shape_of(sums)
+    if wide != result:
+        bits = e.op("bitcast_convert", [sums], extents, i32)
+        sums = e.op("bitcast_convert", [bits], extents, e.element(result))
+    return e.held(sums, held.order, result, held.shape)
+
+
+def reduction(name: str, axes_of: Callable[[Operation, int], Sequence[int]]) -> Lower:
+    """Sums in 32 bits, and extrema: one window over the dimensions that go."""
+
+    def lower(e: Emitter, op: Operation, operands: Sequence[Held]) -> Held:
+        (x,), shape = operands, shape_of(op.results[0])
+        params = _one_scale(x)
+        if name == "add":
+            exact_result(op)
+            value = widened(e, e.given(x), params, plain(x.rank))
+            params, start = centered(params, "i32"), 0
+        else:
+            value = e.given(x)
+            start = params.storage.min if name == "maximum" else params.storage.max
+        reduced = set(axes_of(op, x.rank))
+        extents = [1 if d in reduced else n for d, n in enumerate(x.shape)]
+        window = [n if d in reduced else 1 for d, n in enumerate(x.shape)]
+        init = e.scalar(start, params)
+        out = e.windows(value, init, extents, name, window_dimensions=longs(window))
+        out = e.reshaped(out, shape)
+        if name == "add":
+            return _means(e, op, out, params, Held(shape, plain(len(shape)), None))
+        return e.held(out, plain(len(shape)), params, shape)
+
+    return lower

@@ -1,0 +1,179 @@
+"""Where StableHLO rounds: to even, after the zero point was added.
+
+    quantize(x) = roundeven(clamp(x / scale + zero point))
+
+`nn` rounds first. Both are the same but at ties, and there if the zero point is even. Where
+there is a tie and the zero point is odd, numbers are rounded onto zero point 0, which is the
+same for both, and then moved, which rounds nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from fractions import Fraction
+
+from xdsl.ir import Attribute, Operation, SSAValue
+
+from qdialect.analysis.codes import qparams_of, rounding_of
+from qdialect.behaviors.shapes import shape_of
+from qdialect.dialects.quant import CastOp, QCastOp, RescaleOp, cast_rounding
+from qdialect.lowerings.emitter import element_named
+from qdialect.lowerings.errors import Unlowerable
+from qdialect.lowerings.held import Held, Order
+from qdialect.lowerings.stablehlo.emitter import Emitter, stated
+from qdialect.numerics.requantize import Affine, affines, cells
+from qdialect.numerics.rounding import Rounding
+from qdialect.qparams import QParams, Storage
+
+_ROOM = replace(Storage.of("i32"), min=-(1 << 23), max=(1 << 23) - 1)
+"""Storage that f32 has all integers of, to saturate in."""
+
+
+def quantized(x: Held, role: str = "operand") -> QParams:
+    """The parameters of `x`, which has some."""
+    if x.params is None:
+        raise Unlowerable("float", f"its {role} is float", "quantize it (qopt quantize)")
+    return x.params
+
+
+def result_of(op: Operation) -> QParams:
+    """The parameters of the result."""
+    params = qparams_of(op.results[0])
+    if params is None:
+        raise Unlowerable("float", "it computes floats", "quantize it (qopt quantize)")
+    return params
+
+
+def ties(pairs: Sequence[tuple[Affine, Affine]]) -> bool:
+    """Whether a code lies between two of the result: n p/q = k + 1/2, which p odd, q even
+    and n a multiple of q/2 make."""
+    for a, b in pairs:
+        furthest = max(abs(a.low - a.zero), abs(a.high - a.zero))
+        step = (Fraction(a.scale) / Fraction(b.scale)).denominator
+        if step % 2 == 0 and step // 2 <= furthest:
+            return True
+    return False
+
+
+def rounded(
+    e: Emitter,
+    result: QParams,
+    rounding: Rounding | None,
+    order: Order,
+    write: Callable[[Attribute], SSAValue],
+) -> SSAValue:
+    """What `write` gives for an element type, which rounds as `nn` does; `rounding` is None
+    where nothing is between two codes."""
+    element = e.element(result, order)
+    if rounding is None:
+        return write(element)
+    if rounding is not Rounding.HALF_EVEN:
+        raise Unlowerable(
+            "rounding",
+            f"it rounds {rounding.value}, and StableHLO to even",
+            "convert-rescale{form=real rounding=half_even}",
+        )
+    if not any(z % 2 for z in result.zero_point_list()):
+        return write(element)
+    return moved(e, write(e.element(centered(result, _ROOM), order)), element)
+
+
+def centered(params: QParams, storage: Storage | str) -> QParams:
+    """The same scales on another storage, around 0."""
+    if params.axis is None:
+        return QParams.per_tensor(storage, params.scale, 0)
+    return QParams.per_axis(storage, params.axis, params.scale_list())
+
+
+def moved(e: Emitter, value: SSAValue, element: Attribute) -> SSAValue:
+    """The same numbers with another element type."""
+    return e.op("uniform_quantize", [value], shape_of(value), element)
+
+
+def widened(e: Emitter, value: SSAValue, params: QParams, order: Order) -> SSAValue:
+    """Codes less their zero point, in 32 bits: nothing is rounded."""
+    wide = centered(params, "i32")
+    return value if wide == params else moved(e, value, e.element(wide, order))
+
+
+def rescale(e: Emitter, op: Operation, operands: Sequence[Held]) -> Held:
+    """`quant.rescale` by a real number."""
+    assert isinstance(op, RescaleOp)
+    (x,), source, result = operands, op.input_qparams, op.result_qparams
+    if op.fixed_point is not None:
+        raise Unlowerable(
+            "fixed-form",
+            "StableHLO has scales and no multipliers and shifts",
+            "convert-rescale{form=real rounding=half_even}",
+        )
+    stated(source)
+    stated(result)
+    met = cells(source, result)
+    if met is None:
+        raise Unlowerable("grid", "its parameters vary along more than one dimension")
+    rounding = op.rounding if ties(met) else None
+    out = rounded(
+        e, result, rounding, x.order, lambda element: moved(e, e.given(x, x.order), element)
+    )
+    return e.held(out, x.order, result, x.shape)
+
+
+def quantize(e: Emitter, op: Operation, operands: Sequence[Held]) -> Held:
+    """`quant.qcast`: around 0 first, as adding a zero point to a float rounds too."""
+    assert isinstance(op, QCastOp)
+    (x,), result, rounding = operands, result_of(op), cast_rounding(op)
+    if rounding is not Rounding.HALF_EVEN:
+        raise Unlowerable("rounding", f"it rounds {rounding.value}, and StableHLO to even")
+    element = e.element(result, x.order)
+    _float32(x)
+    value = e.given(x, x.order)
+    if not any(result.zero_point_list()):
+        return e.held(moved(e, value, element), x.order, result, x.shape)
+    room = "i16" if result.storage.width == 8 else _ROOM
+    around = moved(e, value, e.element(centered(result, room), x.order))
+    return e.held(moved(e, around, element), x.order, result, x.shape)
+
+
+def _float32(x: Held) -> None:
+    if x.value is not None and not str(x.value.type).endswith("f32>"):
+        raise Unlowerable("expressed", f"it quantizes {x.value.type} and not f32")
+
+
+def dequantize(e: Emitter, op: Operation, operands: Sequence[Held]) -> Held:
+    """`quant.dcast`."""
+    assert isinstance(op, CastOp)
+    (x,) = operands
+    stated(quantized(x))
+    import numpy as np
+
+    number = element_named(np.dtype(np.float32))
+    value = e.op("uniform_dequantize", [e.given(x, x.order)], x.extents, number)
+    return e.held(value, x.order, None, x.shape)
+
+
+def pair_rounding(
+    op: Operation, lhs: QParams, rhs: QParams, result: QParams, product: bool
+) -> Rounding | None:
+    """How a sum or product of two codes is rounded; None where none is between two codes."""
+    if _pair_ties(lhs, rhs, result, product):
+        return rounding_of(op)
+    return None
+
+
+def _pair_ties(lhs: QParams, rhs: QParams, result: QParams, product: bool) -> bool:
+    import numpy as np
+
+    (a,), (b,), (c,) = affines(lhs), affines(rhs), affines(result)
+    reach = [max(abs(s.low - s.zero), abs(s.high - s.zero)) for s in (a, b)]
+    if product:
+        step = (Fraction(a.scale) * Fraction(b.scale) / Fraction(c.scale)).denominator
+        return step % 2 == 0 and step // 2 <= reach[0] * reach[1]
+    if max(reach) > 1 << 9:
+        return True
+    # Floats tell all that are not near a tie; what is near one counts as one.
+    left, right = (
+        np.arange(s.low - s.zero, s.high - s.zero + 1) * (s.scale / c.scale) for s in (a, b)
+    )
+    sums = (left[:, None] + right[None, :]) % 1.0
+    return bool((np.abs(sums - 0.5) < 1e-9 * (1 + np.abs(left).max() + np.abs(right).max())).any())
