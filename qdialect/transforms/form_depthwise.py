@@ -41,6 +41,7 @@ import numpy as np
 from xdsl.ir import Operation, SSAValue
 
 from qdialect.analysis.codes import qparams_of
+from qdialect.analysis.ranges import seen_qparams
 from qdialect.behaviors.shapes import DYNAMIC, shape_of
 from qdialect.context import QContext
 from qdialect.dialects.nn import (
@@ -107,6 +108,11 @@ class AffineToDepthwise(Rule[_Chain]):
         super().__init__(session)
         #: no need to know by how much a chain misses it
         self._level = level
+        #: by op: what was decided of chains that end there, and what that went by
+        self._known: dict[Operation, tuple[object, list[_Chain]]] = {}
+
+    def prepare(self, module: Operation) -> None:
+        self._known.clear()
 
     def roots(self) -> Iterable[str]:
         return roots_of_chains(self.session)
@@ -126,7 +132,17 @@ class AffineToDepthwise(Rule[_Chain]):
             return []
         chains = [_Chain(op, tuple(links[:n])) for n in range(computing[0], len(links) + 1)]
         along = [chain for chain in chains if set(axes_of(chain.links)) == {_CHANNELS}]
-        return [self._decided(chain) for chain in along]
+        went_by = [self._goes_by(chain) for chain in along]
+        known = self._known.get(op)
+        if known is None or known[0] != went_by:
+            known = self._known[op] = (went_by, [self._decided(chain) for chain in along])
+        return known[1]
+
+    def _goes_by(self, chain: _Chain) -> object:
+        """What decides what becomes of `chain`: an op is also asked about by the one before."""
+        ops = [link.op for link in chain.links]
+        values = [value for op in ops for value in (*op.operands, *op.results)]
+        return ops, values, [v.type for v in values], seen_qparams(chain.x, self.session)
 
     def _goes_on(self, op: Operation) -> bool:
         """Whether what follows is part of a longer chain that becomes one convolution."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import sys
 from collections.abc import Callable
@@ -277,6 +278,7 @@ def external(tmp_path: Path, **entries: str) -> InputError:
     (folder / "short.bin").write_bytes(b"\0" * 40)
     (tmp_path / "outside.bin").write_bytes(b"\0" * 48)
     (folder / "link.bin").symlink_to(tmp_path / "outside.bin")
+    os.mkfifo(folder / "pipe")
     path = folder / "net.onnx"
     path.write_bytes(model.SerializeToString())
     return refused(path)
@@ -288,6 +290,9 @@ def external(tmp_path: Path, **entries: str) -> InputError:
         ({"location": "../outside.bin"}, "outside the folder of the model"),
         ({"location": "/etc/hostname"}, "outside the folder of the model"),
         ({"location": "link.bin"}, "outside the folder of the model"),
+        ({"location": "a\0b"}, "outside the folder of the model"),
+        ({"location": "pipe"}, "which is no file"),
+        ({"location": "."}, "which is no file"),
         ({}, "outside the folder of the model"),
         ({"location": "none.bin"}, "cannot be read: No such file"),
         ({"location": "short.bin"}, "holds 40 bytes, but its shape needs 48"),
@@ -348,6 +353,36 @@ def test_qparams_that_cannot_be(model: onnx.ModelProto, reason: str) -> None:
     assert error.code == "bad-qparams"
     assert "node 'q_node'" in str(error)
     assert reason in str(error)
+
+
+@pytest.mark.parametrize(
+    ("opset", "scale", "zero", "reason"),
+    [
+        (21, np.float32, np.int64, "y_zero_point 'z' is int64, which QuantizeLinear of opset 21"),
+        (21, np.float32, np.int32, "y_zero_point 'z' is int32, which"),
+        (21, np.float32, np.float32, "y_zero_point 'z' is float, which"),
+        (21, np.int32, np.uint8, "x_scale 's' is int32, which DequantizeLinear"),
+        (21, np.float64, np.uint8, "y_scale 's' is double, which"),
+        (19, np.float32, np.uint16, "y_zero_point 'z' is uint16, which QuantizeLinear of opset 19"),
+    ],
+)
+def test_operands_of_types_that_no_runtime_takes(
+    opset: int, scale: Any, zero: Any, reason: str
+) -> None:
+    model = quantized(1, 1, scale_type=scale, zero_type=zero)
+    model.opset_import[0].version = opset
+    error = refused(model)
+    assert error.code == "invalid-node" and reason in str(error)
+    assert error.where is not None and error.where.node
+
+
+def test_floats_that_are_read_as_codes() -> None:
+    b = ModelBuilder()
+    b.const("s", 1, np.float32)
+    b.node("DequantizeLinear", [b.input("x", [2, 3]), "s"], "y", name="dq")
+    b.output("y", shape=[2, 3])
+    error = refused(b.model(check=False))
+    assert "x 'x' is float, which DequantizeLinear" in str(error) and "node 'dq'" in str(error)
 
 
 def test_zero_point_of_another_type() -> None:

@@ -74,6 +74,7 @@ from qdialect.frontends.onnx.load import (
     subgraphs,
 )
 from qdialect.frontends.onnx.node import Node, stable_keys
+from qdialect.frontends.onnx.operand_types import check_operand_types
 from qdialect.frontends.onnx.tensors import ELEMENT_NAMES
 from qdialect.frontends.onnx.types import UNKNOWN, dim_names, extents, value_type
 from qdialect.weights import DTYPES
@@ -91,7 +92,9 @@ def import_model(source: str | Path | bytes | ModelProto, ctx: QContext) -> Modu
     is broken, QError (`missing-package`) without the `onnx` package.
     """
     try:
-        return Importer(ctx, load_model(source)).run()
+        loaded = load_model(source)
+        check_operand_types(loaded)
+        return Importer(ctx, loaded).run()
     except UnicodeDecodeError:
         # Raised by protobuf when a text field is read, and by the ONNX checker.
         raise InputError(

@@ -137,10 +137,14 @@ class TensorReader:
     def _map(self, tensor: TensorProto, location: str) -> memoryview:
         if self._folder is None:
             raise self._bad(tensor, "is in an external file, but the model came without a folder")
-        path = (self._folder / location).resolve()
-        if not location or not path.is_relative_to(self._folder):
-            raise self._bad(tensor, f"is in '{location}', outside the folder of the model")
+        outside = not location or "\0" in location
+        path = self._folder if outside else (self._folder / location).resolve()
+        if outside or not path.is_relative_to(self._folder):
+            raise self._bad(tensor, f"is in {location!r}, outside the folder of the model")
         if path not in self._mapped:
+            if path.exists() and not path.is_file():
+                # Nobody may ever write to a pipe.
+                raise self._bad(tensor, f"is in '{location}', which is no file")
             try:
                 with path.open("rb") as file:
                     data = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
