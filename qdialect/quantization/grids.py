@@ -36,6 +36,7 @@ from qdialect.qparams.legality import Illegal
 from qdialect.quantization.selection import Selection, runtime_tied
 from qdialect.quantization.values import (
     codes_behind,
+    needed_range,
     offsets_of,
     only_user,
     real_array,
@@ -114,8 +115,7 @@ class _Assignment:
         return self.refused or self.grids
 
     def _own(self, value: SSAValue) -> None:
-        found = self.values.range(value)
-        assert found is not None
+        found = needed_range(value, self.values, self.selection.ops)
         self.grids.qparams[value] = tensor_qparams(found, self._scheme(value))[0]
         self.grids.pairs[value] = None
 

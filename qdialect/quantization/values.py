@@ -8,8 +8,9 @@ function makes of the distribution of its operand; nothing is guessed.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -25,6 +26,7 @@ from qdialect.dialects.quant import DCastOp, element_type, quant_element
 from qdialect.interpreter import argument_names
 from qdialect.profile.distribution import distribution, image
 from qdialect.profile.entries import tensor_range
+from qdialect.profile.flat_tails import without_flat_tails
 from qdialect.profile.instrument import INPUT_PREFIX, is_float
 from qdialect.profile.ranges import Range, choose_range, max_of_channels
 from qdialect.profile.record import Profile
@@ -204,6 +206,28 @@ def _evaluator(
     if pointwise is not None:
         return lambda x: pointwise(op, x)
     return None if arithmetic is None else lambda x: arithmetic(op, [x])
+
+
+def needed_range(value: SSAValue, values: Values, quantized: Container[Operation]) -> Range:
+    """The range of a value, less what its users make the same of, if they are all functions of
+    it alone and quantized."""
+    found = values.range(value)
+    assert found is not None
+    parts: list[Range] = []
+    for user in users(value):
+        behavior = values.ctx.behaviors.get(user)
+        if user not in quantized or behavior is None or behavior.pointwise is None:
+            return found
+        made = values.range(user.results[0])
+        levels = values.recipe.activation_scheme(str(element_type(value.type))).levels.count
+        if made is None or len(user.operands) != 1:
+            return found
+        function = partial(behavior.pointwise, user)
+        parts.append(without_flat_tails(function, found, (made.high - made.low) / (levels - 1)))
+    if not parts:
+        return found
+    low, high = min(part.low for part in parts), max(part.high for part in parts)
+    return replace(found, low=low, high=high)
 
 
 def only_user(value: SSAValue) -> Operation | None:
