@@ -126,11 +126,16 @@ def run_passes(
     *,
     target: str | Target | None = None,
     verify_each: bool = True,
+    verify_numerics: int = 0,
+    inputs: Mapping[str, NDArray[Any]] | None = None,
     instrumentation: Sequence[Instrumentation] = (),
 ) -> Model:
     """A new model with the passes of `pipeline` applied; the given one stays as it is.
 
-    The remarks of the passes are in the new model's `ctx.remarks`.
+    With `verify_numerics` each pass is held against the interpreter on so many random inputs
+    (half of them at boundaries) and on `inputs`, by argument name: InputError (`numerics`) that
+    names the rewrite which changed more than its contract allows.  The remarks of the passes
+    are in the new model's `ctx.remarks`.
     """
     from qdialect.passes.manager import PassManager
     from qdialect.passes.pipeline import parse_pipeline
@@ -141,7 +146,12 @@ def run_passes(
     if target is not None:
         ctx.target = _target(target)
     module = model.module.clone()
-    PassManager(ctx, passes, verify_each=verify_each, instrumentation=instrumentation).run(module)
+    watchers = list(instrumentation)
+    if verify_numerics:
+        from qdialect.validation.numerics_check import NumericsCheck
+
+        watchers.append(NumericsCheck(verify_numerics, given=inputs))
+    PassManager(ctx, passes, verify_each=verify_each, instrumentation=watchers).run(module)
     return Model(module, ctx)
 
 

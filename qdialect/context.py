@@ -76,6 +76,8 @@ class QContext(Context):
     analyses: dict[type, object] = field(default_factory=dict[type, object], compare=False)
     #: how many changes passes made that count them (see `passes.manager`)
     changes: int = field(default=0, compare=False)
+    #: how many more rewrites rules may do (None: all), to find the one that is wrong
+    rewrites_left: int | None = field(default=None, compare=False)
     _target: Target = field(default_factory=_default_target)
 
     @property

@@ -43,6 +43,8 @@ MAY_IMPORT: dict[str, frozenset[str]] = {
     "frontends": _IR,
     "backends": _IR | {"targets"},
     "profile": _IR | {"targets", "analysis", "interpreter", "backends"},
+    "validation": _IR
+    | {"targets", "analysis", "rewrite", "transforms", "passes", "interpreter", "engines"},
     "quantization": _IR | {"targets", "analysis", "rewrite", "interpreter", "profile"},
 }
 """What a part may import, wherever in a file the import stands."""

@@ -13,7 +13,7 @@ from qdialect.cli.flags import Arguments
 from qdialect.cli.forms import cheapest_form, keep_model, timed
 from qdialect.cli.inspection import Inspection
 from qdialect.cli.instrumentation import Progress
-from qdialect.cli.reproducer import Reproducer
+from qdialect.cli.reproducer import Reproducer, numerics_check
 from qdialect.cli.terminal import OK, OUR_BUG, report, table
 from qdialect.errors import UsageError
 from qdialect.passes.manager import Instrumentation, PassFailure
@@ -49,9 +49,7 @@ def run(args: Arguments) -> int:
     reproducer = Reproducer(model.ctx, None, verify_each=True)
     watchers: list[Instrumentation] = [reproducer, Progress()]
     if args.given("verify-numerics"):
-        from qdialect.cli.numerics_check import NumericsCheck
-
-        watchers.append(NumericsCheck(model.ctx, args.integer("verify-numerics", 1, minimum=1)))
+        watchers.append(numerics_check(args))
     try:
         optimized = api.run_passes(
             model, pipeline, target=target, verify_each=False, instrumentation=watchers

@@ -13,7 +13,6 @@ from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import Attribute
 
-from qdialect.cli.numerics_check import converted
 from qdialect.dialects.quant import quant_element
 from qdialect.engines.installed import engine_named, require
 from qdialect.engines.local import output_names
@@ -21,6 +20,7 @@ from qdialect.engines.program import Program
 from qdialect.errors import InputError
 from qdialect.lowerings.marks import INTERFACE, marked_type
 from qdialect.transforms.fold_interface import FLOAT_TYPE, ROUNDING
+from qdialect.validation.translation import converted
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

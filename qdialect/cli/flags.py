@@ -122,6 +122,18 @@ class Arguments:
             raise UsageError(f"--{name} takes a number, not '{value}'") from None
 
 
+VERIFY_NUMERICS = Flag(
+    ("verify-numerics",),
+    "after each pass compare before and after on N random inputs (default 1); a difference "
+    "that no contract allows is traced to one rewrite, and a reduced program written",
+    "optional",
+    "N",
+)
+NUMERICS_INPUTS = Flag(
+    ("numerics-inputs",), "--verify-numerics also on these inputs, by name", "value", "X.npz"
+)
+
+
 def parse(command: Command, argv: Sequence[str]) -> Arguments:
     """Read a command line; UsageError when it is wrong."""
     by_name = {name: flag for flag in command.flags for name in flag.names}

@@ -140,7 +140,7 @@ class Progress(Instrumentation):
         self._index = self._total = 0
 
     @override
-    def before_pipeline(self, passes: Passes, module: ModuleOp) -> None:
+    def before_pipeline(self, ctx: QContext, passes: Passes, module: ModuleOp) -> None:
         self._index, self._total = 0, len(passes)
 
     @override

@@ -9,7 +9,18 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 
-from qdialect.cli.flags import HELP, QUANT_TEXT, VERSION, Arguments, Command, Flag, parse, write
+from qdialect.cli.flags import (
+    HELP,
+    NUMERICS_INPUTS,
+    QUANT_TEXT,
+    VERIFY_NUMERICS,
+    VERSION,
+    Arguments,
+    Command,
+    Flag,
+    parse,
+    write,
+)
 from qdialect.cli.terminal import OK, guarded, table
 
 COMMAND = Command(
@@ -37,12 +48,8 @@ COMMAND = Command(
             "optional",
             "FILE.json",
         ),
-        Flag(
-            ("verify-numerics",),
-            "after each pass compare before and after on N random inputs (default 1)",
-            "optional",
-            "N",
-        ),
+        VERIFY_NUMERICS,
+        NUMERICS_INPUTS,
         Flag(("inline-weights",), "write weights into the text"),
         Flag(("split-input-file",), "process the pieces between '// -----' lines one by one"),
         Flag(("verify-diagnostics",), "check 'expected-error {{..}}' comments"),

@@ -181,7 +181,7 @@ class OptDriver:
                 *([self.timing] if self.timing else []),
                 *([statistics] if statistics else []),
                 *self._dumps(ctx),
-                *self._numerics(ctx),
+                *self._numerics(),
             ],
         )
         try:
@@ -210,12 +210,12 @@ class OptDriver:
         )
         return [dumps] if dumps.wanted else []
 
-    def _numerics(self, ctx: QContext) -> list[Instrumentation]:
+    def _numerics(self) -> list[Instrumentation]:
         if not self.args.given("verify-numerics"):
             return []
-        from qdialect.cli.numerics_check import NumericsCheck
+        from qdialect.cli.reproducer import numerics_check
 
-        return [NumericsCheck(ctx, self.args.integer("verify-numerics", 1, minimum=1))]
+        return [numerics_check(self.args, self.args.text("mlir-pass-pipeline-crash-reproducer"))]
 
     # -- sessions, output --------------------------------------------------------
 

@@ -23,9 +23,7 @@ from typing import TYPE_CHECKING, Any
 
 from xdsl.dialects.builtin import AnyFloat, ModuleOp
 
-from qdialect.cli.divergence import Divergence, OutOfTime, first_divergence, interpreter
 from qdialect.cli.execution import main_function, open_engine
-from qdialect.cli.numerics_check import converted
 from qdialect.cli.samples import draw, suitable
 from qdialect.context import QContext
 from qdialect.dialects.quant import element_type, quant_element
@@ -34,6 +32,8 @@ from qdialect.errors import InputError, QError, Where
 from qdialect.interpreter import Difference, argument_names
 from qdialect.interpreter.compare import compare
 from qdialect.transforms.fold_interface import ROUNDING
+from qdialect.validation.divergence import Divergence, OutOfTime, first_divergence, interpreter
+from qdialect.validation.translation import converted
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

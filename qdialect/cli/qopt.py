@@ -10,7 +10,16 @@ import sys
 from collections.abc import Sequence
 from importlib import import_module
 
-from qdialect.cli.flags import HELP, Command, Flag, did_you_mean, parse, write
+from qdialect.cli.flags import (
+    HELP,
+    NUMERICS_INPUTS,
+    VERIFY_NUMERICS,
+    Command,
+    Flag,
+    did_you_mean,
+    parse,
+    write,
+)
 from qdialect.cli.opt import version_line
 from qdialect.cli.profile_flags import PROFILE_COMMANDS
 from qdialect.cli.quantize_flags import QUANTIZE_COMMAND
@@ -67,12 +76,8 @@ COMMANDS = {
                     "optional",
                     "FILE.json",
                 ),
-                Flag(
-                    ("verify-numerics",),
-                    "after each pass compare before and after on N random inputs (default 1)",
-                    "optional",
-                    "N",
-                ),
+                VERIFY_NUMERICS,
+                NUMERICS_INPUTS,
                 Flag(
                     ("check",),
                     "before writing, compare with the original on N random inputs (default 2; 0: "

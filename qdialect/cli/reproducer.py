@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import os
+import sys
 import tempfile
 import traceback
+from functools import partial
 from pathlib import Path
 
+from typing_extensions import override
 from xdsl.dialects.builtin import ModuleOp
 
 from qdialect.backends.mlir import module_text
+from qdialect.cli.files import load_arrays
+from qdialect.cli.flags import Arguments
 from qdialect.context import QContext
 from qdialect.errors import QError
 from qdialect.passes.manager import Instrumentation, Passes, PassFailure
@@ -24,7 +29,8 @@ class Reproducer(Instrumentation):
     """Keeps the module as it was before the pipeline, to be written when it fails.
 
     Without a path the file goes to the folder for temporary files, and only when
-    a pass crashed or left invalid IR.
+    a pass crashed or left invalid IR.  Wrong numerics have their own, smaller one
+    (`write_reduced`).
     """
 
     def __init__(self, ctx: QContext, path: str | None, verify_each: bool) -> None:
@@ -34,37 +40,71 @@ class Reproducer(Instrumentation):
         self.written: Path | None = None
         self._source: tuple[ModuleOp, str] | None = None
 
-    def before_pipeline(self, passes: Passes, module: ModuleOp) -> None:
+    @override
+    def before_pipeline(self, ctx: QContext, passes: Passes, module: ModuleOp) -> None:
         self._source = (module.clone(), pipeline_text(spec for spec, _ in passes))
 
+    @override
     def after_failure(self, name: str, module: ModuleOp, error: QError) -> None:
-        if self.path is None and not isinstance(error, PassFailure):
+        if (self.path is None and not isinstance(error, PassFailure)) or error.code == "numerics":
             return
-        path = self.path
-        if path is None:
-            handle, temporary = tempfile.mkstemp(prefix="qdialect-reproducer-", suffix=".mlir")
-            os.close(handle)
-            path = Path(temporary)
-        with replacing(path) as temporary_path:
-            temporary_path.write_text(self._text(error), encoding="utf-8")
-        self.written = path
-
-    def _text(self, error: QError) -> str:
         assert self._source is not None
-        module, pipeline = self._source
         told = "".join(traceback.format_exception(type(error), error, error.__traceback__))
-        comment = "".join(f"// {line}".rstrip() + "\n" for line in told.splitlines())
-        quoted = pipeline.replace("\\", "\\\\").replace('"', '\\"')
-        return (
-            f"// qopt-opt --run-reproducer runs this file again; it failed with:\n{comment}\n"
-            f"{module_text(module, self.ctx, inline_weights=True, text_version='v24')}\n"
-            "{-#\n  external_resources: {\n"
-            f"    {GROUP}: {{\n"
-            f'      pipeline: "{quoted}",\n'
-            "      disable_threading: true,\n"
-            f"      verify_each: {str(self.verify_each).lower()}\n"
-            "    }\n  }\n#-}\n"
-        )
+        comment = f"qopt-opt --run-reproducer runs this file again; it failed with:\n{told}"
+        text = _text(*self._source, self.ctx, self.verify_each, comment)
+        self.written = _write(self.path, "qdialect-reproducer-", text)
+
+
+def numerics_check(args: Arguments, path: str | None = None) -> Instrumentation:
+    """The check that `--verify-numerics` and `--numerics-inputs` ask for; a reduced program
+    goes to `path`."""
+    from qdialect.validation.numerics_check import NumericsCheck
+
+    inputs = args.text("numerics-inputs")
+    return NumericsCheck(
+        args.integer("verify-numerics", 1, minimum=1),
+        given=None if inputs is None else load_arrays(inputs),
+        say=lambda text: print(f"note: {text}", file=sys.stderr),
+        write=partial(write_reduced, path),
+    )
+
+
+def write_reduced(
+    path: str | None, module: ModuleOp, ctx: QContext, spec: PassSpec, why: str
+) -> str:
+    """Keep a reduced program that a pass makes another function of, at `path` or among the
+    temporary files; what to say of it."""
+    comment = f"qopt-opt --run-reproducer --verify-numerics=4 runs this file again.\n{why}"
+    text = _text(module, str(spec), ctx, True, comment)
+    written = _write(None if path is None else Path(path), "qdialect-numerics-", text)
+    count = sum(1 for op in module.walk() if op.results)
+    again = f"qopt-opt --run-reproducer --verify-numerics=4 {written}"
+    return f"reduced to {count} op{'s'[: count != 1]}: {again} shows it again"
+
+
+def _write(path: Path | None, prefix: str, text: str) -> Path:
+    if path is None:
+        handle, temporary = tempfile.mkstemp(prefix=prefix, suffix=".mlir")
+        os.close(handle)
+        path = Path(temporary)
+    with replacing(path) as temporary_path:
+        temporary_path.write_text(text, encoding="utf-8")
+    return path
+
+
+def _text(module: ModuleOp, pipeline: str, ctx: QContext, verify_each: bool, comment: str) -> str:
+    above = "".join(f"// {line}".rstrip() + "\n" for line in comment.splitlines())
+    quoted = pipeline.replace("\\", "\\\\").replace('"', '\\"')
+    return (
+        f"{above}\n"
+        f"{module_text(module, ctx, inline_weights=True, text_version='v24')}\n"
+        "{-#\n  external_resources: {\n"
+        f"    {GROUP}: {{\n"
+        f'      pipeline: "{quoted}",\n'
+        "      disable_threading: true,\n"
+        f"      verify_each: {str(verify_each).lower()}\n"
+        "    }\n  }\n#-}\n"
+    )
 
 
 def pipeline_of(resources: dict[str, dict[str, str | bool]]) -> tuple[list[PassSpec], bool] | None:

@@ -21,7 +21,7 @@ Passes = Sequence[tuple[PassSpec, ModulePass]]
 class Instrumentation:
     """What may happen around passes; override what you need."""
 
-    def before_pipeline(self, passes: Passes, module: ModuleOp) -> None:
+    def before_pipeline(self, ctx: QContext, passes: Passes, module: ModuleOp) -> None:
         """Called once, before the first pass."""
 
     def before_pass(self, name: str, module: ModuleOp) -> None:
@@ -79,7 +79,7 @@ class PassManager:
         PassFailure when a pass of ours crashed or left invalid IR.  Either leaves `module`
         as the failing pass did: who needs the old one runs on a clone, as `api` does.
         """
-        self._tell(lambda watcher: watcher.before_pipeline(self.passes, module))
+        self._tell(lambda watcher: watcher.before_pipeline(self.ctx, self.passes, module))
         try:
             self._left.clear()
             last = len(self.passes) - 1

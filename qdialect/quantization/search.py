@@ -6,30 +6,23 @@ with ranges of least squared error, the other 10 dB with the whole ranges.  So s
 tried on a part of the calibration data.
 
 What counts is the mean over samples of the SQNR in dB, since a sum of squares over all
-samples is that of the few worst ones, and says little of other data.  Three kinds of values
-are looked at:
-
-    results     of the model; more than `ENOUGH` dB of one sample is no better than that
-    steep ends  what a steep last op (a softmax, a sigmoid) is applied to, in the place of
-                its result, which is certain anyway for most samples
-    features    what the last contraction in front of each result is applied to: it depends on
-                nearly all of the network, and on so many numbers that the dB of one sample
-                are hardly a matter of luck, as those of two classes are
-
-Their gains are averaged with the weights 1 / variance, the least doubtful average of them.
+samples is that of the few worst ones, and says little of other data.  More than `ENOUGH` dB
+of one sample is no better than that: it is a class that is certain anyway.  For the same
+reason what a steep last op (a softmax, a sigmoid) is applied to counts as much as what it
+makes of it.
 
 One thing after another is chosen: ranges of values, ranges of weights, whether biases are
 corrected.  The plainest way is the safe one: another is taken if it is better by more than
 `DOUBT` standard errors of the gain over the samples, the best of those.  A way that is worse
-by `STOP` of them after `FEW` samples or more is not tried on the others.
+by as much after `FEW` samples is not tried on the others.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from statistics import fmean, stdev, variance
+from statistics import fmean, stdev
 from typing import TYPE_CHECKING, Any
 
 from xdsl.dialects.builtin import FunctionType, ModuleOp
@@ -47,7 +40,6 @@ from qdialect.quantization.values import Values, float_value
 
 ENOUGH = 60.0
 DOUBT = 2.0
-STOP = 4.0
 FEW = 4
 
 if TYPE_CHECKING:
@@ -56,11 +48,6 @@ if TYPE_CHECKING:
     Arrays = Mapping[str, NDArray[Any]]
     Run = Callable[[Arrays], Mapping[str, NDArray[Any]]]
     OpenRun = Callable[[ModuleOp], Run]
-
-Score = list[float]
-"""dB of one sample, value by value."""
-Place = tuple[int, int]
-"""An op of the function, and one of its operands, by number."""
 
 
 @dataclass(frozen=True)
@@ -97,13 +84,13 @@ def best_recipe(
     watch: Callable[[Iterable[int]], Iterable[int]] = lambda numbers: numbers,
 ) -> list[Trial]:
     """The recipes tried: the one to take, then the others by what they gave."""
-    places, hidden = looked_at(module, ctx, profile, recipe)
+    places = steep_ends(module, ctx, profile, recipe)
     plain = module.clone()
     _return_operands(_at(plain, places, ctx), ctx)
     run = open_run(plain)
-    wanted = [_shown(run(sample), hidden) for sample in samples]
+    wanted = [run(sample) for sample in samples]
 
-    def scores(choice: Recipe) -> Iterator[Score]:
+    def scores(choice: Recipe) -> Iterator[float]:
         clone, session = module.clone(), ctx.clone()
         ends = _at(clone, places, ctx)
         apply_profile(clone, session, profile, choice, correct=correct)
@@ -117,7 +104,7 @@ def best_recipe(
     numbers = iter(watch(range(1 + sum(len(stage) for stage in each))))
     next(numbers)
     best = list(scores(recipe))
-    taken = Trial(recipe, _mean(best))
+    taken = Trial(recipe, fmean(best))
     trials = [taken]
     for stage in each:
         base, before = best, taken
@@ -125,7 +112,7 @@ def best_recipe(
             next(numbers)
             choice = replace(before.recipe, **way)
             found = _while_hopeful(base, scores(choice))
-            gains = combined_gains(base, found)
+            gains = _gains(base, found)
             trials.append(Trial(choice, before.sqnr + fmean(gains)))
             if surely(gains) and trials[-1].sqnr > taken.sqnr:
                 best, taken = found, trials[-1]
@@ -133,120 +120,71 @@ def best_recipe(
     return [taken, *sorted((t for t in trials if t is not taken), key=lambda t: -t.sqnr)]
 
 
-def _while_hopeful(base: Sequence[Score], scores: Iterable[Score]) -> list[Score]:
+def _while_hopeful(base: Sequence[float], scores: Iterable[float]) -> list[float]:
     """The scores, or the first of them if these are surely below."""
-    found: list[Score] = []
+    found: list[float] = []
     for one in scores:
         found.append(one)
-        if len(found) >= FEW and surely([-g for g in combined_gains(base, found)], STOP):
+        if len(found) >= FEW and surely([-gain for gain in _gains(base, found)]):
             break
     return found
 
 
-def combined_gains(base: Sequence[Score], found: Sequence[Score]) -> list[float]:
-    """What each sample gains, all its values taken together; a value that gains the same
-    everywhere tells as little as its variance tells."""
-    each = [[b - a for a, b in zip(*pair, strict=True)] for pair in zip(base, found, strict=False)]
-    values = list(zip(*each, strict=True))
-    weights = [0.0 if len(gains) < 2 else variance(gains) for gains in values]
-    weights = [1 / weight if weight else 0.0 for weight in weights]
-    if not any(weights):
-        return [fmean(gains) if gains else 0.0 for gains in each]
-    total = sum(weights)
-    return [sum(w * g for w, g in zip(weights, gains, strict=True)) / total for gains in each]
+def _gains(base: Sequence[float], found: Sequence[float]) -> list[float]:
+    return [b - a for a, b in zip(base, found, strict=False)]
 
 
-def _mean(scores: Sequence[Score]) -> float:
-    return fmean(value for score in scores for value in score) if scores and scores[0] else ENOUGH
-
-
-def surely(gains: Sequence[float], doubt: float = DOUBT) -> bool:
+def surely(gains: Sequence[float]) -> bool:
     """Whether gains are above zero by more than the samples leave in doubt."""
     if len(gains) < 2:
         return False
-    return fmean(gains) > max(doubt * stdev(gains) / math.sqrt(len(gains)), 0.0)
+    return fmean(gains) > max(DOUBT * stdev(gains) / math.sqrt(len(gains)), 0.0)
 
 
-def score(wanted: Arrays, got: Arrays) -> Score:
-    """The SQNR in dB of each float value of one sample."""
-    return [
+def score(wanted: Arrays, got: Arrays) -> float:
+    """The mean over the float values of one sample of the SQNR in dB."""
+    each = [
         min(sqnr([{name: array}], [got]), ENOUGH)
         for name, array in wanted.items()
         if array.dtype.kind == "f"
     ]
+    return sum(each) / len(each) if each else ENOUGH
 
 
-def _shown(outputs: Arrays, hidden: Container[int]) -> Arrays:
-    return {name: outputs[name] for index, name in enumerate(outputs) if index not in hidden}
-
-
-def looked_at(
-    module: ModuleOp, ctx: QContext, profile: Profile, recipe: Recipe
-) -> tuple[list[Place], Container[int]]:
-    """Which operands count besides the results (number of the op, and of the operand), and
-    which results do not."""
-    function = Interpreter(ctx, module).function()
-    numbers = {op: number for number, op in enumerate(function.body.block.ops)}
-    steep = _steep_ends(function, ctx, profile, recipe)
-    ends = [(op, 0) for op in steep.values()]
-    last = function.body.block.last_op
-    assert last is not None
-    ends += _features(last.operands, ctx)
-    return [(numbers[op], operand) for op, operand in dict.fromkeys(ends)], steep
-
-
-def _features(results: Iterable[SSAValue], ctx: QContext) -> list[tuple[Operation, int]]:
-    """What the contractions nearest to some values are applied to."""
-    found: dict[tuple[Operation, int], None] = {}
-    seen: set[Operation] = set()
-    left = [value.owner for value in results]
-    while left:
-        op = left.pop()
-        if not isinstance(op, Operation) or op in seen:
-            continue
-        seen.add(op)
-        behavior = ctx.behaviors.get(op)
-        acc = None if behavior is None else behavior.accumulator
-        if acc is None:
-            left += [value.owner for value in op.operands]
-        elif float_value(op.operands[acc.lhs]):
-            found[op, acc.lhs] = None
-    return list(found)
-
-
-def _steep_ends(
-    function: FuncOp, ctx: QContext, profile: Profile, recipe: Recipe
-) -> dict[int, Operation]:
-    """By result, the ops that stay float as they amplify or are returned, and whose results
+def steep_ends(module: ModuleOp, ctx: QContext, profile: Profile, recipe: Recipe) -> list[int]:
+    """The ops, by number, that stay float as they amplify or are returned, and whose results
     are those of the model, perhaps moved."""
-    left = select(Values(function, ctx, profile, recipe)).left
-    found: dict[int, Operation] = {}
-    last = function.body.block.last_op
+    values = Values(Interpreter(ctx, module).function(), ctx, profile, recipe)
+    left = select(values).left
+    ops = list(values.block.ops)
+    numbers = {op: number for number, op in enumerate(ops)}
+    found: set[int] = set()
+    last = ops[-1]
     assert isinstance(last, ReturnOp)
-    for index, value in enumerate(last.operands):
+    for value in last.operands:
         owner = value.owner
         while isinstance(owner, Operation) and (behavior := ctx.behaviors.get(owner)) is not None:
             if not float_value(owner.operands[0] if owner.operands else value):
                 break
             if not behavior.commutes or len(owner.operands) > 1:
                 if owner in left and left[owner].code in ("amplifies", "returned"):
-                    found[index] = owner
+                    found.add(numbers[owner])
                 break
             owner = owner.operands[0].owner
-    return found
+    return sorted(found)
 
 
-def _at(module: ModuleOp, places: Sequence[Place], ctx: QContext) -> list[tuple[Operation, int]]:
+def _at(module: ModuleOp, places: Sequence[int], ctx: QContext) -> list[Operation]:
     ops = list(Interpreter(ctx, module).function().body.block.ops)
-    return [(ops[number], operand) for number, operand in places]
+    return [ops[place] for place in places]
 
 
-def _return_operands(ends: Sequence[tuple[Operation, int]], ctx: QContext) -> None:
-    """Make the function of some ops also return some of their operands."""
-    for end, operand in ends:
+def _return_operands(ends: Sequence[Operation], ctx: QContext) -> None:
+    """Make the function of some ops also return what their first operands are."""
+    for end in ends:
         function = end.parent_op()
         assert isinstance(function, FuncOp)
-        _append_result(function, end.operands[operand])
+        _append_result(function, end.operands[0])
 
 
 def _append_result(function: FuncOp, value: SSAValue) -> None:

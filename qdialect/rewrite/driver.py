@@ -246,7 +246,7 @@ class Driver:
             self._push, self.session.behaviors, self._operand_changed, self._provenance
         )
         fired = 0
-        while self._queue:
+        while self._queue and self.session.rewrites_left != 0:
             op = self._queue.popleft()
             self._queued.discard(op)
             if op.parent is None and op is not module:
@@ -254,6 +254,8 @@ class Driver:
             place = rewriter.origin(op)
             if self._visit(op, rewriter):
                 fired += 1
+                if self.session.rewrites_left is not None:
+                    self.session.rewrites_left -= 1
                 here[place] += 1
                 if here[place] > budget:
                     raise QError(

@@ -77,7 +77,7 @@ class Log(Instrumentation):
     def __init__(self) -> None:
         self.events: list[str] = []
 
-    def before_pipeline(self, passes, module) -> None:
+    def before_pipeline(self, ctx, passes, module) -> None:
         self.events.append(f"start {len(passes)}")
 
     def before_pass(self, name, module) -> None:

@@ -66,6 +66,7 @@ def first_divergence(
     inputs: tuple[Mapping[str, Array], Mapping[str, Array]],
     *,
     until: float,
+    symbol: str | None = None,
 ) -> Divergence | None:
     """Where the second model first computes another number than the first, among values
     that both have under one key, in one scale; None if they cannot be run that far."""
@@ -85,8 +86,8 @@ def first_divergence(
                     raise _Found(Divergence(_text(place), difference))
 
     try:
-        interpreter(*before, until=until, listeners=[keep]).run(inputs[0])
-        interpreter(*after, until=until, listeners=[hold_against]).run(inputs[1])
+        interpreter(*before, until=until, listeners=[keep]).run(inputs[0], symbol)
+        interpreter(*after, until=until, listeners=[hold_against]).run(inputs[1], symbol)
     except _Found as found:
         return found.divergence
     except (QError, OutOfTime):

@@ -1,0 +1,1 @@
+"""Does a program still compute what it did: comparison, bisection and reduction."""

@@ -1,0 +1,123 @@
+"""One program before against after, in the interpreter.
+
+Rewrites that all were exact must not change one bit.  What rewrites with a weaker contract
+do to each result is bounded by the ops below them (`rewrite.summary`); where there is no
+bound, because a clip may be gone or qparams are others, the difference is only told.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import isinf
+from typing import Any
+
+from numpy.typing import NDArray
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.dialects.func import FuncOp
+from xdsl.ir import Attribute, Operation, SSAValue
+from xdsl.utils.test_value import create_ssa_value
+
+from qdialect.context import QContext
+from qdialect.dialects.quant import ROUNDING_KEY, DCastOp, QCastOp, quant_element
+from qdialect.errors import UnsupportedError
+from qdialect.interpreter import Difference, Interpreter, compare_all, evaluate_op, random_inputs
+from qdialect.rewrite.remarks import OutputBound
+from qdialect.transforms.fold_interface import ROUNDING
+
+Arrays = Sequence[NDArray[Any]]
+
+
+@dataclass(frozen=True)
+class Compared:
+    """A result of a function, the worst over all inputs, and the inputs it was found on."""
+
+    bound: OutputBound
+    worst: Difference
+    inputs: Arrays
+
+    @property
+    def allowed(self) -> float:
+        """In quantization steps; in real units for floats."""
+        return self.bound.real if isinf(self.bound.steps) else self.bound.steps
+
+    @property
+    def is_wrong(self) -> bool:
+        """Whether the rewrites do not allow the difference."""
+        floats = isinf(self.bound.steps)
+        found = self.worst.max_abs if floats else self.worst.max_steps
+        return found > self.allowed * (1 + 2.0**-20)
+
+
+def drawn(function: FuncOp, samples: int) -> list[Arrays]:
+    """Random inputs; those of every other sample are half values at boundaries."""
+    return [random_inputs(function, seed, boundary=seed % 2 == 1) for seed in range(samples)]
+
+
+def compared(
+    ctx: QContext,
+    before: ModuleOp,
+    after: ModuleOp,
+    function: FuncOp,
+    bounds: Sequence[OutputBound],
+    inputs: Sequence[Arrays],
+) -> list[Compared]:
+    """Every result of `function`, which is that of `after`, on some inputs."""
+    symbol = function.sym_name.data
+    first, second = Interpreter(ctx, before), Interpreter(ctx, after)
+    old = first.function(symbol).function_type
+    gives = list(zip(old.outputs.data, function.function_type.outputs.data, strict=True))
+    found: list[Compared] = []
+    for given in inputs:
+        reference = first.run(list(given), symbol)
+        results = second.run(across(ctx, given, old.inputs.data, function), symbol)
+        # Judged as the interface was; the types come the other way round.
+        results = [converted(ctx, y, b, a) for y, (a, b) in zip(results, gives, strict=True)]
+        each = compare_all(reference, results, old.outputs.data)
+        if not found:
+            found = [Compared(b, d, given) for b, d in zip(bounds, each, strict=True)]
+            continue
+        for index, difference in enumerate(each):
+            known = found[index]
+            if difference.max_steps > known.worst.max_steps or (
+                known.worst.is_equal and not difference.is_equal
+            ):
+                found[index] = Compared(known.bound, difference, given)
+    return found
+
+
+def across(
+    ctx: QContext, inputs: Arrays, types: Sequence[Attribute], function: FuncOp
+) -> list[NDArray[Any]]:
+    """Inputs of `types` as `function` takes them."""
+    takes = function.function_type.inputs.data
+    notes = function.arg_attrs or [None] * len(takes)
+    roundings = [note.data.get(ROUNDING) if note else None for note in notes]
+    return [
+        converted(ctx, array, source, target, rounding=how)
+        for array, source, target, how in zip(inputs, types, takes, roundings, strict=True)
+    ]
+
+
+def converted(
+    ctx: QContext,
+    array: NDArray[Any],
+    source: Attribute,
+    target: Attribute,
+    *,
+    rounding: Attribute | None = None,
+) -> NDArray[Any]:
+    """A value across an interface that a pass changed between floats and codes, with
+    the rounding it recorded (default: half to even)."""
+    if source == target:
+        return array
+    value: SSAValue = create_ssa_value(source)
+    if quant_element(source) is None and quant_element(target) is not None:
+        cast: Operation = QCastOp(value, target)
+        if rounding is not None:
+            cast.attributes[ROUNDING_KEY] = rounding
+    elif quant_element(source) is not None and quant_element(target) is None:
+        cast = DCastOp(value, target)
+    else:
+        raise UnsupportedError(f"the pass changed {source} to {target} at the interface")
+    return evaluate_op(cast, [array], ctx)[0]
