@@ -93,6 +93,9 @@ def save(
 ) -> None:
     """Write the model as `.onnx` (in `form`) or as `.mlir` with its weights beside it.
 
+    An ONNX model that had weights beside it, or has more than 2 GB, gets them in `path` +
+    ".data"; `inline_weights` puts all into one file where that can hold it.
+
     "qdq", the default whatever the model was optimized for, means the same bit for bit
     on any runtime; "qoperator" uses the integer kernels of ONNX Runtime.  `runtime` is
     the oldest version of it that the file is for ("1.23"; default: the installed one).
@@ -103,9 +106,11 @@ def save(
     if not target.parent.is_dir():
         raise InputError("no such folder", where=Where(str(target.parent)), code="unwritable-file")
     if target.suffix == ".onnx":
-        from qdialect.backends.onnx import export_model, save_model
+        from qdialect.backends.onnx import export_model, keeps_weights_beside, save_model
 
-        save_model(export_model(model.module, model.ctx, form=form, runtime=runtime), target)
+        written = export_model(model.module, model.ctx, form=form, runtime=runtime)
+        beside = keeps_weights_beside(model.module) and not inline_weights
+        save_model(written, target, weights_beside=beside)
     elif target.suffix == ".mlir":
         from qdialect.backends.mlir import save_module
 

@@ -91,7 +91,7 @@ COMMANDS = {
                     ("time",),
                     "time the original and both forms in ONNX Runtime; write the fastest",
                 ),
-                Flag(("inline-weights",), "write the weights of an .mlir result into the text"),
+                Flag(("inline-weights",), "write all weights into the result, none beside it"),
                 Flag(("timing",), "say how long import, passes and export took"),
                 Flag(("quiet", "q"), "no summary"),
                 HELP,

@@ -90,7 +90,7 @@ QUANTIZE_COMMAND = Command(
             choices=("numpy", "onnxruntime"),
         ),
         Flag(("whole-files",), "each file of the data is one sample, not a batch"),
-        Flag(("inline-weights",), "write the weights of an .mlir result into the text"),
+        Flag(("inline-weights",), "write all weights into the result, none beside it"),
         Flag(
             ("remarks",),
             "say what was left float and what fired, and why (to FILE: as JSON)",

@@ -77,6 +77,7 @@ GLOBAL_POOL = "onnx.global_pool"
 DOC = "onnx.doc"
 GRAPH_NAME = "onnx.graph"
 MODEL = "onnx.model"
+EXTERNAL_DATA = "external_data"
 
 KNOWN_DOMAINS = frozenset({"", "ai.onnx", "ai.onnx.ml", "com.microsoft"})
 """Operator sets whose ops, random ones aside, are functions of their inputs."""

@@ -2,6 +2,6 @@
 
 from qdialect.backends.onnx.engine import OrtEngine, evaluate_node
 from qdialect.backends.onnx.exporter import export_model
-from qdialect.backends.onnx.save import save_model
+from qdialect.backends.onnx.save import keeps_weights_beside, save_model
 
-__all__ = ["OrtEngine", "evaluate_node", "export_model", "save_model"]
+__all__ = ["OrtEngine", "evaluate_node", "export_model", "keeps_weights_beside", "save_model"]

@@ -1,4 +1,5 @@
-"""Models too large for one protobuf message, as ONNX Runtime can load them."""
+"""Models whose weights are in a file beside them: what is too large for one protobuf message, as
+ONNX Runtime can load it, and what was so before."""
 
 from __future__ import annotations
 
@@ -7,13 +8,13 @@ from contextlib import contextmanager
 from pathlib import Path
 from shutil import rmtree
 from tempfile import gettempdir
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, BinaryIO
 
 from qdialect.dialects.onnx import package
 from qdialect.weights import remove_abandoned, stamp
 
 if TYPE_CHECKING:
-    from onnx import GraphProto, ModelProto
+    from onnx import GraphProto, ModelProto, TensorProto
 
 LARGE = 1 << 30
 """From how many bytes of weights on they are written beside the model."""
@@ -39,42 +40,54 @@ def loadable(model: ModelProto) -> Generator[bytes | str]:
     folder.mkdir(mode=0o700)
     try:
         path = folder / "model.onnx"
-        path.write_bytes(_with_weights_in(model, folder).SerializeToString())
+        light = without_weights(model, folder / _FILE, _FILE)
+        path.write_bytes(light.SerializeToString())
         yield str(path)
     finally:
         rmtree(folder, ignore_errors=True)
 
 
-def _with_weights_in(model: ModelProto, folder: Path) -> ModelProto:
-    """A copy of `model` without its large weights, which are written to a file in `folder`."""
-    helper = package("onnx.helper")
-    graph: GraphProto = helper.make_graph(
-        model.graph.node,
-        model.graph.name,
-        model.graph.input,
-        model.graph.output,
-        value_info=model.graph.value_info,
-    )
-    with (folder / _FILE).open("wb") as file:
+def without_weights(model: ModelProto, path: Path, name: str) -> ModelProto:
+    """A copy of `model` without its large weights, which are written to a new file at `path`
+    and are in one called `name` beside the model."""
+    onnx = package("onnx")
+    light: ModelProto = onnx.ModelProto()
+    _copy(model, light, "graph")
+    graph: GraphProto = light.graph
+    _copy(model.graph, graph, "initializer")
+    with path.open("wb") as file:
         for tensor in model.graph.initializer:
-            if tensor.ByteSize() < _SMALL or not tensor.HasField("raw_data"):
-                graph.initializer.append(tensor)
-            else:
-                graph.initializer.append(_written(tensor, file))
-    copy: ModelProto = helper.make_model(graph, opset_imports=model.opset_import)
-    copy.ir_version = model.ir_version
-    copy.functions.extend(model.functions)
-    return copy
+            graph.initializer.append(_written(tensor, file, name) if is_large(tensor) else tensor)
+    return light
 
 
-def _written(tensor: Any, file: Any) -> Any:
-    """A tensor that says where in `file` its data now is."""
+def is_large(tensor: TensorProto) -> bool:
+    """Whether a weight may be beside the model; what shapes are computed from is in it."""
+    return tensor.HasField("raw_data") and len(tensor.raw_data) >= _SMALL
+
+
+def _copy(source: Any, target: Any, left_out: str) -> None:
+    """Every field of a message but one."""
+    for field, value in source.ListFields():
+        if field.name == left_out:
+            continue
+        if hasattr(value, "extend"):
+            getattr(target, field.name).extend(value)
+        elif hasattr(value, "CopyFrom"):
+            getattr(target, field.name).CopyFrom(value)
+        else:
+            setattr(target, field.name, value)
+
+
+def _written(tensor: TensorProto, file: BinaryIO, name: str) -> TensorProto:
+    """A tensor that says where in `file`, called `name`, its data now is."""
     data = tensor.raw_data
     file.seek(-(-file.tell() // _ALIGNMENT) * _ALIGNMENT)
-    place = {"location": _FILE, "offset": file.tell(), "length": len(data)}
+    place = {"location": name, "offset": file.tell(), "length": len(data)}
     file.write(data)
     onnx = package("onnx")
-    external = onnx.TensorProto(name=tensor.name, data_type=tensor.data_type, dims=tensor.dims)
+    external: TensorProto = onnx.TensorProto()
+    _copy(tensor, external, "raw_data")
     external.data_location = onnx.TensorProto.EXTERNAL
     for key, value in place.items():
         external.external_data.add(key=key, value=str(value))

@@ -6,28 +6,79 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from xdsl.dialects.builtin import DictionaryAttr, ModuleOp
+
+from qdialect.backends.onnx.beside import is_large, without_weights
+from qdialect.dialects.onnx import EXTERNAL_DATA, MODEL, package
 from qdialect.errors import InputError, Where
 from qdialect.weights import replacing
 
 if TYPE_CHECKING:
     from onnx import ModelProto
 
+_MOST = (1 << 31) - (1 << 24)
+"""Bytes of weights that a protobuf file holds, with room for the rest."""
 
-def save_model(model: ModelProto, path: str | os.PathLike[str]) -> None:
+
+def keeps_weights_beside(module: ModuleOp) -> bool:
+    """Whether the model that `module` was read from had its weights in files beside it."""
+    model = module.attributes.get(MODEL)
+    return isinstance(model, DictionaryAttr) and EXTERNAL_DATA in model.data
+
+
+def save_model(
+    model: ModelProto, path: str | os.PathLike[str], *, weights_beside: bool = False
+) -> None:
     """Write `model` at `path`, whole or not at all (a temporary file, then a rename).
 
-    InputError when the folder cannot be written, or the model is over the 2 GB a
-    protobuf file can hold.
+    With `weights_beside`, and where they are more than the 2 GB a protobuf file can hold,
+    large weights go to `path` + ".data", which is written in full before either file gets its
+    name.  InputError when the folder cannot be written, or a file of that name is not one of
+    the model that is replaced.
     """
     target = Path(path)
     try:
-        data = model.SerializeToString()
+        with replacing(target) as temporary:
+            found = [len(t.raw_data) for t in model.graph.initializer if is_large(t)]
+            plain = target.is_file() or not target.exists()
+            if plain and found and (weights_beside or sum(found) > _MOST):
+                _write_both(model, target, temporary)
+            else:
+                temporary.write_bytes(model.SerializeToString())
     except ValueError as error:
         raise InputError(f"cannot write the model: {error}", where=Where(str(target))) from None
-    try:
-        with replacing(target) as temporary:
-            temporary.write_bytes(data)
     except OSError as error:
         raise InputError(
             f"cannot write the model: {error.strerror or error}", where=Where(str(target))
         ) from None
+
+
+def _write_both(model: ModelProto, target: Path, temporary: Path) -> None:
+    weights = target.resolve().with_name(f"{target.resolve().name}.data")
+    _refuse_foreign(weights, target)
+    with replacing(weights) as data:
+        light = without_weights(model, data, weights.name)
+        temporary.write_bytes(light.SerializeToString())
+
+
+def _refuse_foreign(weights: Path, target: Path) -> None:
+    """InputError if there is such a file, and it is not of the model that is replaced."""
+    if not os.path.lexists(weights) or weights.name in _locations(target):
+        return
+    raise InputError(
+        f"the weights would go to '{weights.name}', which is there and not of a model that is "
+        "replaced",
+        where=Where(str(target)),
+        code="unwritable-file",
+    )
+
+
+def _locations(path: Path) -> set[str]:
+    """The files that a model has its weights in."""
+    onnx = package("onnx")
+    try:
+        model = onnx.load(os.fspath(path), load_external_data=False)
+    except Exception:  # it is no model, or none at all
+        return set()
+    entries = (entry for tensor in model.graph.initializer for entry in tensor.external_data)
+    return {entry.value for entry in entries if entry.key == "location"}

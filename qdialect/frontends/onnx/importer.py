@@ -18,7 +18,6 @@ from xdsl.dialects.builtin import (
     DictionaryAttr,
     FileLineColLoc,
     IntAttr,
-    IntegerAttr,
     IntegerType,
     ModuleOp,
     NameLoc,
@@ -26,14 +25,12 @@ from xdsl.dialects.builtin import (
     StringAttr,
     TensorType,
     UnrealizedConversionCastOp,
-    i64,
 )
 from xdsl.dialects.func import FuncOp, ReturnOp
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 from xdsl.utils.exceptions import VerifyException
 
 from qdialect.context import QContext
-from qdialect.dialects.key_metadata import KEYS
 from qdialect.dialects.nn import KEY
 from qdialect.dialects.nn.base import ranked
 from qdialect.dialects.nn.shapes import DYNAMIC
@@ -73,6 +70,7 @@ from qdialect.frontends.onnx.load import (
     read_keys,
     subgraphs,
 )
+from qdialect.frontends.onnx.metadata import metadata
 from qdialect.frontends.onnx.node import Node, stable_keys
 from qdialect.frontends.onnx.operand_types import check_operand_types
 from qdialect.frontends.onnx.tensors import ELEMENT_NAMES
@@ -402,30 +400,11 @@ class Importer:
         ]
         if any(dims is not None for dims in result_dims):
             function.attributes[DIMS] = ArrayAttr(dims or ArrayAttr(()) for dims in result_dims)
-        module = ModuleOp([function], {MODEL: _metadata(model)})
+        module = ModuleOp([function], {MODEL: metadata(model)})
         if self.loaded.file:
             file = StringAttr(self.loaded.file)
             module.location = FileLineColLoc(file, IntAttr(0), IntAttr(0))
         return module
-
-
-def _metadata(model: ModelProto) -> DictionaryAttr:
-    entries: dict[str, Attribute] = {
-        "ir_version": IntegerAttr(model.ir_version, i64),
-        "opset": DictionaryAttr(
-            {o.domain or "ai.onnx": IntegerAttr(o.version, i64) for o in model.opset_import}
-        ),
-    }
-    for name in ("producer_name", "producer_version", "domain", "doc_string"):
-        if text := getattr(model, name):
-            entries[name] = StringAttr(text)
-    if model.model_version:
-        entries["model_version"] = IntegerAttr(model.model_version, i64)
-    # The keys are on the ops.
-    texts = {p.key: StringAttr(p.value) for p in model.metadata_props if p.key != KEYS}
-    if texts:
-        entries["metadata"] = DictionaryAttr(texts)
-    return DictionaryAttr(entries)
 
 
 def _stored_float(element: UniformType) -> Attribute:

@@ -1,0 +1,36 @@
+"""What an ONNX model says about itself, as an attribute of the module."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from xdsl.dialects.builtin import DictionaryAttr, IntegerAttr, StringAttr, UnitAttr, i64
+from xdsl.ir import Attribute
+
+from qdialect.dialects.key_metadata import KEYS
+from qdialect.dialects.onnx import EXTERNAL_DATA
+
+if TYPE_CHECKING:
+    from onnx import ModelProto
+
+
+def metadata(model: ModelProto) -> DictionaryAttr:
+    """Versions, texts, metadata entries, and whether weights are in files beside it."""
+    entries: dict[str, Attribute] = {
+        "ir_version": IntegerAttr(model.ir_version, i64),
+        "opset": DictionaryAttr(
+            {o.domain or "ai.onnx": IntegerAttr(o.version, i64) for o in model.opset_import}
+        ),
+    }
+    for name in ("producer_name", "producer_version", "domain", "doc_string"):
+        if text := getattr(model, name):
+            entries[name] = StringAttr(text)
+    if model.model_version:
+        entries["model_version"] = IntegerAttr(model.model_version, i64)
+    # The keys are on the ops.
+    texts = {p.key: StringAttr(p.value) for p in model.metadata_props if p.key != KEYS}
+    if texts:
+        entries["metadata"] = DictionaryAttr(texts)
+    if any(t.data_location == t.EXTERNAL for t in model.graph.initializer):
+        entries[EXTERNAL_DATA] = UnitAttr()
+    return DictionaryAttr(entries)
