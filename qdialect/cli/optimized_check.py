@@ -23,10 +23,13 @@ from typing import TYPE_CHECKING, Any
 
 from xdsl.dialects.builtin import AnyFloat, ModuleOp
 
+from qdialect.analysis.cost import elements
 from qdialect.cli.execution import main_function, open_engine
 from qdialect.cli.samples import draw, suitable
 from qdialect.context import QContext
+from qdialect.dialects.nn import ConstantOp
 from qdialect.dialects.quant import element_type, quant_element
+from qdialect.dialects.verifier import op_where
 from qdialect.engines.local import output_names
 from qdialect.errors import InputError, QError, Where
 from qdialect.interpreter import Difference, argument_names
@@ -45,6 +48,8 @@ if TYPE_CHECKING:
     Arrays = Mapping[str, Array]
     Run = Callable[[Arrays], list[Array]]
 
+MOST = 1 << 28
+"""Elements of a value that are computed for a check."""
 SECONDS = 20.0
 """After so long no further sample is begun."""
 
@@ -149,11 +154,23 @@ def check_optimized(
     rewrites allow, or does not run where the original does.
     """
     wanted = samples if inputs is None else 1
+    large = _too_large(before) or _too_large(after)
+    if large is not None:
+        return Checked(wanted, 0, "", reason=large)
     try:
         check = _Check(before, after, wanted, inputs, form, seconds)
     except QError as error:  # several functions, none of which is the main one
         return Checked(wanted, 0, "", reason=error.message)
     return check.run()
+
+
+def _too_large(model: Model) -> str | None:
+    """Which value is too large to be computed just for a check."""
+    for op in model.module.walk():
+        for value in () if isinstance(op, ConstantOp) else op.results:
+            if (count := elements(value)) > MOST:
+                return f"{op_where(op) or op.name} gives {count:.3g} elements"
+    return None
 
 
 @dataclass

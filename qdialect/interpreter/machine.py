@@ -166,6 +166,9 @@ def evaluate(
     return results
 
 
+_TOO_LARGE = ("array is too big", "Maximum allowed dimension")
+
+
 @contextmanager
 def _located(op: Operation) -> Generator[None]:
     """Shapes that do not fit as InputError, and errors without a place placed at `op`."""
@@ -173,7 +176,10 @@ def _located(op: Operation) -> Generator[None]:
         yield
     except ShapeError as error:
         raise InputError(f"'{op.name}' op {error}", where=place(op), code="bad-shape") from None
-    except (MemoryError, OverflowError):
+    except (MemoryError, OverflowError, ValueError) as error:
+        # numpy has no class of its own for arrays that no address space holds.
+        if isinstance(error, ValueError) and not str(error).startswith(_TOO_LARGE):
+            raise
         raise QError(
             f"'{op_name(op)}' op is too large to be computed", where=place(op), code="too-large"
         ) from None

@@ -188,6 +188,28 @@ def test_random_answers_are_not_judged(tmp_path: Path) -> None:
     assert result.code == 0 and "answers at random" in result.err
 
 
+@pytest.mark.parametrize(
+    ("node", "constant"),
+    [
+        (helper.make_node("Expand", ["x", "k"], ["y"], name="big"), [1 << 31, 3, 8, 8]),
+        (helper.make_node("Tile", ["x", "k"], ["y"], name="big"), [1 << 40, 1, 1, 1]),
+        (helper.make_node("ConstantOfShape", ["k"], ["y"], name="big"), [1 << 31, 1 << 20]),
+    ],
+)
+def test_absurd_extents_are_not_computed(
+    tmp_path: Path, node: onnx.NodeProto, constant: list[int]
+) -> None:
+    path, out = tmp_path / "net.onnx", tmp_path / "out.onnx"
+    x = helper.make_tensor_value_info("x", TensorProto.FLOAT, [1, 3, 8, 8])
+    y = helper.make_tensor_value_info("y", TensorProto.FLOAT, [None] * len(constant))
+    shape = numpy_helper.from_array(np.array(constant, np.int64), "k")
+    graph = helper.make_graph([node], "g", [x], [y], [shape])
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 21)]), path)
+    result = run("optimize", path, "-o", out)
+    assert result.code == 0 and "not checked: " in result.err, result.err
+    assert "'big' gives " in result.err
+
+
 def test_time_is_limited(net: Path) -> None:
     model = qd.load(net)
     checked = check_optimized(model, qd.optimize(model), 100, seconds=0.0)

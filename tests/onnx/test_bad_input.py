@@ -242,6 +242,15 @@ def test_absurd_extents_cost_no_memory() -> None:
     assert "holds 48 bytes" in str(bad_tensor(blow_up))
 
 
+def test_split_into_absurdly_many_costs_no_memory() -> None:
+    b = ModelBuilder()
+    b.node("Split", [b.input("x", [2, 3])], "y", num_outputs=1 << 40, name="s")
+    b.output("y")
+    error = refused(b.model(check=False))
+    assert "is to have 1099511627776 outputs, but has 1" in str(error)
+    assert "node 's'" in str(error)
+
+
 def test_negative_extent_and_unknown_type() -> None:
     def negative(tensor: TensorProto) -> None:
         tensor.dims[:] = [-3, -4]

@@ -229,6 +229,7 @@ def _unique(loaded: LoadedModel, names: Iterable[str], what: str) -> set[str]:
 def _check_and_infer(loaded: LoadedModel) -> None:
     onnx = package("onnx")
     _check_opset(loaded)
+    _check_splits(loaded, loaded.model.graph)
     light = _without_weights(loaded.model)
     _forget_negative_extents(light.graph)
     checker = package("onnx.checker")
@@ -246,6 +247,21 @@ def _check_and_infer(loaded: LoadedModel) -> None:
     graph = inferred.graph
     for infos in (graph.value_info, graph.output, graph.input):
         loaded.types.update((v.name, v.type) for v in infos if v.HasField("type"))
+
+
+def _check_splits(loaded: LoadedModel, graph: GraphProto) -> None:
+    """Inference makes as many numbers as a `Split` claims to have outputs."""
+    for node in graph.node:
+        if node.op_type == "Split":
+            asked = next((a.i for a in node.attribute if a.name == "num_outputs"), None)
+            if asked is not None and asked != len(node.output):
+                raise InputError(
+                    f"is to have {asked} outputs, but has {len(node.output)}",
+                    where=loaded.where(label(node)),
+                    code="invalid-node",
+                )
+        for inner in subgraphs(node):
+            _check_splits(loaded, inner)
 
 
 def _may_propagate(graph: GraphProto) -> bool:
