@@ -9,7 +9,7 @@
 
 // ALL: error: 1 ops are left float
 // ALL: note: 'root' (nn.sqrt) [amplifies]: no bound for what a step of the input does
-// KEEP: error: no op has the key 'nothing', which is to stay float
+// KEEP: error: no op has the key 'nothing' or is of that kind, which is to stay float
 // FILE: error: pass 'apply-profile' needs option 'file'
 // OPTION: error: pass 'apply-profile': weights: one of i8, i4, u8, not 'i3'
 

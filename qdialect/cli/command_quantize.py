@@ -15,6 +15,7 @@ from qdialect.cli.flags import Arguments
 from qdialect.cli.quantization import Quantization, Quantized
 from qdialect.cli.terminal import OK, interrupted, progress, table
 from qdialect.errors import UsageError
+from qdialect.numerics.rounding import Rounding
 from qdialect.profile.file import load_profile
 from qdialect.profile.instrument import model_digest
 from qdialect.profile.ranges import Method
@@ -38,6 +39,8 @@ def run(args: Arguments) -> int:
     target = get_target(args.text("target") or "onnxruntime")
     recipe = _recipe(args, keys, target)
     level = args.text("numerics")
+    if path.suffix == ".onnx" and level != "exact":
+        _check_rounding(target)
     numerics = None if level is None else api.check_numerics(level)
     model = api.load(args.positional[0])
     profile = None
@@ -69,6 +72,16 @@ def run(args: Arguments) -> int:
         sys.stderr.write(_summary(result, sensitive))
         print(f"{args.positional[0]} -> {path}", file=sys.stderr)
     return OK
+
+
+def _check_rounding(target: Target) -> None:
+    """Say at once what writing would say in the end."""
+    rounding = target.rounding(Rounding.HALF_EVEN)
+    if rounding is not Rounding.HALF_EVEN:
+        raise UsageError(
+            f"'{target.name}' rounds {rounding.value}, and ONNX half even: write .mlir, or round "
+            "as ONNX does with --numerics exact"
+        )
 
 
 def _is_auto(args: Arguments) -> bool:
@@ -104,11 +117,23 @@ def _recipe(args: Arguments, keys: frozenset[str], target: Target) -> Recipe:
             percentile=_number(args, "percentile", 99.99),
             max_steps=_number(args, "max-steps", usual.max_steps),
             correct_bias=not args.switch("no-bias-correction"),
+            block=_block(args, target),
             lower=usual.lower or args.switch("lower"),
             keep_float=keys,
         )
     except ValueError as error:
         raise UsageError(str(error)) from None
+
+
+def _block(args: Arguments, target: Target) -> int:
+    text = args.text("block")
+    if text is None:
+        return 0
+    if not text.isdecimal() or int(text) < 2:
+        raise UsageError(f"--block takes a number above 1, not '{text}'")
+    if not (target.floats and target.per_block):
+        raise UsageError(f"--block: '{target.name}' has no products of weights in blocks")
+    return int(text)
 
 
 def _method(args: Arguments) -> Method:

@@ -18,6 +18,7 @@ from qdialect.profile.instrument import model_digest
 from qdialect.profile.record import Profile, Settings
 from qdialect.quantization.apply_profile import apply_profile, known_keys
 from qdialect.quantization.coverage import Coverage
+from qdialect.quantization.kept import kept_ops
 from qdialect.quantization.recipe import Recipe
 from qdialect.targets.base import Target
 from qdialect.transforms.pipelines import FUSION, PREPARATION, optimize_pipeline
@@ -136,10 +137,11 @@ class Quantization:
         prepared = run_passes(self.model, PREPARATION, target=self.target, verify_each=False)
         fused = run_passes(prepared, FUSION, target=self.target, verify_each=False)
         before, after = (
-            known_keys(Interpreter(model.ctx, model.module).function(), model.ctx)
-            for model in (prepared, fused)
+            kept_ops(Interpreter(m.ctx, m.module).function(), m.ctx, self.recipe.keep_float)
+            for m in (prepared, fused)
         )
-        return prepared if self.recipe.keep_float & (before - after) else fused
+        gone = any(ops and not after[name] for name, ops in before.items())
+        return prepared if gone else fused
 
     def _engine(self) -> Engine:
         if self.engine is not None:

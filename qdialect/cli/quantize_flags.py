@@ -38,10 +38,17 @@ QUANTIZE_COMMAND = Command(
             "integers of weights (default: i8)",
             "value",
             "TYPE",
-            choices=("i8", "i4", "u8"),
+            choices=("i8", "u8", "i4", "u4", "i16"),
         ),
         Flag(("per-tensor",), "one scale for all channels of a weight"),
         Flag(("per-channel",), "a scale for each channel of a weight (the default)"),
+        Flag(
+            ("block",),
+            "weights of matrix products get a scale for every N numbers that are summed, and the "
+            "products stay float",
+            "value",
+            "N",
+        ),
         Flag(
             ("calibration",),
             "how to choose ranges (default: auto, what is best on the data)",
@@ -57,9 +64,10 @@ QUANTIZE_COMMAND = Command(
         ),
         Flag(
             ("keep-float",),
-            "leave these ops float, by key, or the N whose quantization costs most",
+            "leave these ops float: by key, by kind (gelu), `first` or `last` product with "
+            "weights, or the N whose quantization costs most",
             "value",
-            "KEYS|auto=N",
+            "NAMES|auto=N",
         ),
         Flag(
             ("max-steps",),

@@ -44,6 +44,7 @@ from qdialect.profile.record import Profile
 from qdialect.quantization.coverage import Coverage, left_float
 from qdialect.quantization.emission import emit
 from qdialect.quantization.grids import Grids, assign
+from qdialect.quantization.kept import kept_ops
 from qdialect.quantization.recipe import Recipe
 from qdialect.quantization.selection import Selection, select
 from qdialect.quantization.values import Values, op_keys
@@ -130,10 +131,12 @@ def apply_profile(
     function = Interpreter(ctx, module).function()
     values = Values(function, ctx, profile, recipe)
     known = known_keys(function, ctx)
-    unknown = sorted(recipe.keep_float - known)
+    named = kept_ops(function, ctx, recipe.keep_float)
+    unknown = [name for name, ops in named.items() if not ops and name not in {*known, *gone}]
     if unknown:
         raise InputError(
-            f"no op has the key '{unknown[0]}', which is to stay float", code="unknown-key"
+            f"no op has the key '{unknown[0]}' or is of that kind, which is to stay float",
+            code="unknown-key",
         )
     selection = select(values)
     grids = assign(selection)

@@ -11,6 +11,7 @@ from qdialect.dialects.nn.component_qparams import hold_types
 from qdialect.dialects.nn.constants import constant_of
 from qdialect.dialects.quant import DCastOp, QCastOp, UniformType, element_type, with_element
 from qdialect.profile.scheme import tensor_qparams
+from qdialect.quantization.blocks import WEIGHTS_ONLY, write_blocks
 from qdialect.quantization.grids import Grids
 from qdialect.quantization.selection import Selection
 from qdialect.quantization.values import codes_behind
@@ -33,6 +34,10 @@ def emit(selection: Selection, grids: Grids) -> None:
         cast = DCastOp(made.result, op.operands[index].type)
         _before(op, cast, old)
         op.operands[index] = cast.result
+    for op, why in selection.left.items():
+        behavior = selection.values.ctx.behaviors.get(op)
+        if why.code == WEIGHTS_ONLY and behavior is not None:
+            write_blocks(selection.values, op, behavior)
     for op in selection.ops:
         _components(op, selection)
 

@@ -10,7 +10,7 @@ from qdialect.profile.scheme import SYMMETRIES, Scheme, Symmetry
 from qdialect.targets.base import Target
 
 ACTIVATIONS = ("u8", "i8", "i16", "u16")
-WEIGHTS = ("i8", "i4", "u8")
+WEIGHTS = ("i8", "u8", "i4", "u4", "i16")
 WEIGHT_METHODS = ("mse", "minmax")
 
 
@@ -21,6 +21,8 @@ class Recipe:
     `max_steps`: an op that may turn one step of an operand into more steps of its result
     than this amplifies errors, and stays float (log, sqrt, a division, a steep softmax);
     infinite: none does, as for a target without floats (`Recipe.of_target`).
+    `block`: weights of matrix products get a scale for every so many numbers that are summed,
+    and the products stay float; 0: none do.
     `lower`: composites that are not quantized whole are written as their pieces.
     `correct_bias`: where there is data (`bias_correction`).
     """
@@ -35,6 +37,7 @@ class Recipe:
     max_steps: float = 16.0
     correct_bias: bool = True
     lower: bool = False
+    block: int = 0
     keep_float: frozenset[str] = field(default_factory=frozenset[str])
 
     def __post_init__(self) -> None:
@@ -47,6 +50,8 @@ class Recipe:
         ):
             if value not in known:
                 raise ValueError(f"{what}: one of {', '.join(known)}, not '{value}'")
+        if self.block < 0 or self.block == 1:
+            raise ValueError(f"a block has 2 numbers or more, not {self.block}")
         if not self.max_steps > 0:
             raise ValueError(f"max steps must be above 0, but is {self.max_steps}")
 

@@ -5,7 +5,7 @@ values, and none of these holds:
 
 | code | meaning |
 |---|---|
-| `kept` | it was asked for by key |
+| `kept` | it was asked for, by key, kind or place (`kept`) |
 | `unknown-op` | nothing is declared of the op |
 | `unsuitable` | it works on something else than float tensors, or declares a fixed port |
 | `no-entry` | the profile has no range for an operand or result |
@@ -14,6 +14,7 @@ values, and none of these holds:
 | `float-result` | every user is a float op, which amplifies or saves no conversion |
 | `returned` | it is a function (softmax, sigmoid) of which the model returns floats |
 | `moves-floats` | it moves or picks elements, between float ops only |
+| `weights-only` | its weights are codes in blocks, of which there is no sum of integers |
 | `grid` | no qparams fit: the reason tells |
 | `target` | the target does not run it on such types |
 
@@ -37,15 +38,15 @@ from xdsl.traits import ConstantLike
 from qdialect.behaviors import Behavior, Rule, Size
 from qdialect.behaviors.flow import tied_operands
 from qdialect.dialects.nn import shape_of
-from qdialect.dialects.nn.component_keys import all_keys
 from qdialect.dialects.nn.shapes import DYNAMIC
 from qdialect.dialects.quant import DCastOp, QCastOp
 from qdialect.profile.ranges import Range
+from qdialect.quantization.blocks import block_refusal
+from qdialect.quantization.kept import kept_ops
 from qdialect.quantization.values import (
     Values,
     float_value,
     is_constant,
-    op_keys,
     real_array,
     users,
 )
@@ -194,11 +195,13 @@ class Selection:
 def select(values: Values) -> Selection:
     """The selection for a function."""
     selection = Selection(values)
+    named = kept_ops(values.function, values.ctx, values.recipe.keep_float)
+    kept = {op for ops in named.values() for op in ops}
     for op in values.block.ops:
         if not concerns(op):
             continue
         behavior = values.ctx.behaviors.get(op)
-        refusal = _refusal(values, op, behavior)
+        refusal = Refusal("kept", "asked for") if op in kept else _refusal(values, op, behavior)
         if refusal is None:
             assert behavior is not None
             selection.ops[op] = behavior
@@ -216,8 +219,6 @@ def concerns(op: Operation) -> bool:
 
 
 def _refusal(values: Values, op: Operation, behavior: Behavior | None) -> Refusal | None:
-    if _is_kept(values, op):
-        return Refusal("kept", "asked for")
     if behavior is None:
         return Refusal("unknown-op", f"nothing is declared of '{op.name}'")
     ports = [(behavior.operand_port(i), v) for i, v in enumerate(op.operands)]
@@ -234,18 +235,11 @@ def _refusal(values: Values, op: Operation, behavior: Behavior | None) -> Refusa
     for value in runtime:
         if values.range(value) is None:
             return Refusal("no-entry", f"the profile does not have {_name(values, value)}")
+    if (refusal := block_refusal(values, op, behavior)) is not None:
+        return refusal
     if isfinite(values.recipe.max_steps) and not behavior.is_tied and behavior.accumulator is None:
         return _amplification(values, op, behavior)
     return None
-
-
-def _is_kept(values: Values, op: Operation) -> bool:
-    """Whether an op, or a piece of it, is to stay float."""
-    wanted = values.recipe.keep_float
-    if not wanted:
-        return False
-    pieces = all_keys(op, values.ctx.components).values()
-    return not wanted.isdisjoint(op_keys(op)) or any(not wanted.isdisjoint(p) for p in pieces)
 
 
 def _name(values: Values, value: SSAValue) -> str:

@@ -8,7 +8,7 @@
                                         transpose ends as a plain quantized constant
     rescale, quantize, storage cast of a constant             -> constant
     dequantize(constant)             -> float constant        only with `dequantize`, of up to
-                                        `most` elements (0: any)
+                                        `most` elements, not in blocks (0: any)
 
 A folded constant takes the location and the key of the op whose value it is, so that
 profiles match however early or late folding happens. Constants are values: the old one
@@ -36,7 +36,7 @@ from qdialect.dialects.nn.shapes import DYNAMIC
 from qdialect.dialects.quant import DCastOp, SCastOp, element_type, quant_element
 from qdialect.numerics.contract import EXACT, Contract, Numerics
 from qdialect.numerics.float_text import round_to_format
-from qdialect.qparams import QParams
+from qdialect.qparams import Layout, QParams
 from qdialect.qparams.field import Field
 from qdialect.qparams.growth import within_growth
 from qdialect.qparams.legality import Illegal
@@ -322,6 +322,9 @@ class DequantizeOfConstant(_CastRule):
         elements = prod(shape_of(match.operands[0]))
         if 0 < self.most < elements:
             return Refusal("size", f"{elements} elements would be floats, the cap is {self.most}")
+        params = qparams_of(match.operands[0])
+        if self.most and params is not None and params.layout is Layout.BLOCK:
+            return Refusal("blocks", "weights in blocks are codes for the sake of their size")
         return super().check(match)
 
     def roots(self) -> Iterable[str]:

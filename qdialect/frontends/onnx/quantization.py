@@ -241,7 +241,8 @@ def _wide(imp: Importer, name: str) -> NDArray[Any]:
     """Zero points of a type numpy lacks (uint4, uint2), one byte each."""
     import numpy as np
 
-    return np.frombuffer(imp.loaded.tensors.raw(imp.statics[name]), np.uint8)
+    held = imp.statics[name]
+    return np.frombuffer(imp.loaded.tensors.raw(held), np.uint8).reshape(tuple(held.dims))
 
 
 def _check_scales(node: Node, scales: list[float]) -> None:
