@@ -74,6 +74,7 @@ class ApplyProfile(ModulePass):
     weights: str = "i8"
     scheme: str = "asymmetric"
     per_channel: bool = True
+    block: int = 0
     calibration: str = "minmax"
     percentile: float = 99.99
     weight_ranges: str = "mse"
@@ -96,6 +97,7 @@ class ApplyProfile(ModulePass):
             self.percentile,
             self.weight_ranges,
             self.max_steps,
+            block=self.block,
             keep_float=frozenset(self.keep_float),
         )
 

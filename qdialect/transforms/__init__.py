@@ -278,9 +278,10 @@ def _entries() -> tuple[PassEntry, ...]:
             (
                 ("file", "str", "", "the profile; required"),
                 ("activations", "str", "u8", "storage of values: u8, i8, u16 or i16"),
-                ("weights", "str", "i8", "storage of weights: i8, i4 or u8"),
+                ("weights", "str", "i8", "storage of weights: i8, u8, i4, u4 or i16"),
                 ("scheme", "str", "asymmetric", "asymmetric, symmetric or power-of-two"),
                 ("per_channel", "bool", "true", "a scale for each channel of weights"),
+                ("block", "int", "0", "matrices in blocks of so many numbers, products float"),
                 (
                     "calibration",
                     "str",
@@ -290,7 +291,12 @@ def _entries() -> tuple[PassEntry, ...]:
                 ("percentile", "float", "99.99", "share of the data to keep, in percent"),
                 ("weight_ranges", "str", "mse", "ranges of weights: mse or minmax"),
                 ("max_steps", "float", "16.0", "largest amplification of a step by an op"),
-                ("keep_float", "tuple[str, ...]", "()", "keys of ops to leave float"),
+                (
+                    "keep_float",
+                    "tuple[str, ...]",
+                    "()",
+                    "ops to leave float, by key, kind or place",
+                ),
                 ("require_all", "bool", "false", "an op left float is an error"),
                 ("check_digest", "bool", "true", "refuse the profile of another model"),
             ),
