@@ -80,15 +80,52 @@ func.func @float_argument(%x: !a, %y: !f) -> !t {
   func.return %2 : !t
 }
 
+// A float result is dequantized from a fine grid.
 // CHECK-LABEL: func.func @float_result(
-// CHECK: nn.add {{.*}} -> tensor<1x2x2x2xf32>
+// CHECK: %[[S:.*]] = nn.add {{.*}} -> tensor<1x2x2x2x!quant.uniform<i32:f32
+// CHECK: %[[F:.*]] = quant.dcast %[[S]]
+// CHECK: %[[C:.*]] = quant.rescale %[[S]]
+// CHECK: return %[[C]], %[[F]]
 func.func @float_result(%x: !a, %y: !t) -> (!t, !f) {
   %0 = quant.dcast %x : !a to !f
   %1 = quant.dcast %y : !t to !f
   %2 = nn.add %0, %1 : (!f, !f) -> !f
-  // expected-remark@+1 {{[open-island]: 'func.return' takes a float of it}}
+  // expected-remark@+1 {{fix-island fired, relaxed}}
   %3 = quant.qcast %2 : !f to !t
   func.return %3, %2 : !t, !f
+}
+
+!row = tensor<3x4x!quant.uniform<i8:f32, 0.1:-128>>
+!sums = tensor<3x5x!quant.uniform<i8:f32, 0.1:-128>>
+!frow = tensor<3x4xf32>
+!weight = tensor<5x4x!quant.uniform<i8:f32:0, {0.5, 0.25, 0.125, 0.5, 1.0}>>
+!fweight = tensor<5x4xf32>
+!fsums = tensor<3x5xf32>
+
+// Products of codes and weights; softmax of 16-bit codes.
+// CHECK-LABEL: func.func @head(
+// CHECK: nn.fully_connected {{.*}}i8:f32:0, {{.*}} -> tensor<3x5x!quant.uniform<i32:f32,
+// CHECK: nn.softmax {{.*}}i16:f32, {{.*}} -> tensor<3x5x!quant.uniform<i32:f32, 4.8828125E-4>>
+// CHECK: quant.dcast
+func.func @head(%x: !row, %w: !weight) -> !fsums {
+  %0 = quant.dcast %x : !row to !frow
+  %1 = quant.dcast %w : !weight to !fweight
+  %2 = nn.fully_connected %0, %1 : (!frow, !fweight) -> !fsums
+  %3 = nn.softmax %2 axis 1 : (!fsums) -> !fsums
+  // expected-remark@+1 {{fix-island fired, relaxed}}
+  func.return %3 : !fsums
+}
+
+// CHECK-LABEL: func.func @products(
+// CHECK: nn.fully_connected {{.*}} -> tensor<3x5xf32>
+func.func @products(%x: !row, %w: !weight) -> !sums {
+  %0 = quant.dcast %x : !row to !frow
+  %1 = nn.add %0, %0 : (!frow, !frow) -> !frow
+  %2 = quant.dcast %w : !weight to !fweight
+  %3 = nn.fully_connected %1, %2 : (!frow, !fweight) -> !fsums
+  // expected-remark@+1 {{[wide]: 'nn.fully_connected': it multiplies what was not quantized}}
+  %4 = quant.qcast %3 : !fsums to !sums
+  func.return %4 : !sums
 }
 
 // The op that has no integers is named.

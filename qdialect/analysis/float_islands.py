@@ -1,15 +1,17 @@
 """Float islands: what is computed between codes and codes.
 
 An island is all float ops that are connected by float values, from dequantized codes and
-constants down to the quantizes that close it. Found from one of these, in time linear in its
-size.
+constants down to the quantizes that close it, and to results of the function. Found from what
+is quantized or returned, in time linear in its size.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from xdsl.dialects.builtin import AnyFloat, TensorType
+from xdsl.dialects.func import ReturnOp
 from xdsl.ir import Attribute, Operation, SSAValue
 
 from qdialect.behaviors import BehaviorRegistry
@@ -20,11 +22,12 @@ from qdialect.dialects.quant import DCastOp, QCastOp
 @dataclass
 class FloatIsland:
     """The ops in no order, the quantizes that close it, the ops that only tell how its
-    values compare; and what keeps it open, if anything does."""
+    values compare, the values that are returned; and what keeps it open, if anything does."""
 
     ops: list[Operation] = field(default_factory=list[Operation])
     closings: list[QCastOp] = field(default_factory=list[QCastOp])
     orders: list[Operation] = field(default_factory=list[Operation])
+    returned: list[SSAValue] = field(default_factory=list[SSAValue])
     open: str = ""
 
 
@@ -33,14 +36,15 @@ def is_float(kind: Attribute) -> bool:
     return isinstance(kind, TensorType) and isinstance(kind.element_type, AnyFloat)  # pyright: ignore[reportUnknownMemberType]
 
 
-def float_island(cast: QCastOp, behaviors: BehaviorRegistry) -> FloatIsland:
-    """The island that `cast` closes."""
+def float_island(ends: Iterable[SSAValue], behaviors: BehaviorRegistry) -> FloatIsland:
+    """The islands of these values."""
     island = FloatIsland()
     seen: dict[Operation, None] = {}
     closings: dict[QCastOp, None] = {}
     orders: dict[Operation, None] = {}
-    pending: list[SSAValue] = [cast.input]
-    known: set[SSAValue] = {cast.input}
+    returned: dict[SSAValue, None] = {}
+    pending: list[SSAValue] = list(ends)
+    known: set[SSAValue] = set(pending)
 
     def reach(value: SSAValue) -> None:
         if is_float(value.type) and value not in known:
@@ -64,6 +68,8 @@ def float_island(cast: QCastOp, behaviors: BehaviorRegistry) -> FloatIsland:
             behavior = behaviors.get(user)
             if isinstance(user, QCastOp):
                 closings[user] = None
+            elif isinstance(user, ReturnOp):
+                returned[value] = None
             elif behavior is not None and behavior.tells_order:
                 orders[user] = None
                 for each in (*user.operands, *user.results):
@@ -76,4 +82,5 @@ def float_island(cast: QCastOp, behaviors: BehaviorRegistry) -> FloatIsland:
     island.closings = list(closings)
     island.orders = [op for op in orders if op not in seen]
     island.ops = list(seen)
+    island.returned = list(returned)
     return island

@@ -66,4 +66,5 @@ def held(numbers: NDArray[np.float64], bits: int) -> tuple[NDArray[np.int32], Fr
     if not off and common:
         zeros = (common & -common).bit_length() - 1
         codes, step = codes >> zeros, step * (1 << zeros)
-    return codes.astype(np.int32), step, Fraction(off)
+    # Operations on arrays without dimensions give scalars.
+    return np.asarray(codes, np.int32), step, Fraction(off)

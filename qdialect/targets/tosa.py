@@ -25,7 +25,11 @@ _CONVOLUTION = (
     Kernel(("i8", "i8|i4 per-axis", "i32 per-axis"), ("i32 per-axis",)),
     Kernel(("i16", "i8 per-axis", "i32 per-axis"), (_OUT,)),
 )
-_MATMUL = (Kernel(("i8", "i8"), (_OUT,)), Kernel(("i16", "i16"), (_OUT,)))
+_MATMUL = (
+    Kernel(("i8", "i8 per-axis"), (_OUT,)),
+    Kernel(("i8", "i8 per-axis"), ("i32 per-axis",)),
+    Kernel(("i16", "i16"), (_OUT,)),
+)
 #: ADD, SUB, MUL, MAXIMUM, MINIMUM, REDUCE_SUM on i32, between rescales
 _ARITHMETIC = (Kernel(("i8|u8|i16|i32",), (_OUT,)),)
 _WINDOW = (Kernel(("i8",), (_OUT,)), Kernel(("i16",), (_OUT,)))
@@ -45,7 +49,7 @@ _RESCALE = (
 )
 
 _ISLANDS = (
-    "move-casts{boundary=maximize-integer}",
+    "move-casts{boundary=maximize-integer},integerize{numerics=LEVEL}",
     "fix-islands{numerics=LEVEL}",
     "canonicalize,fold-constants,cse,dce,form-tables{numerics=LEVEL}",
 )
@@ -110,7 +114,7 @@ _KERNELS = {
     # A depthwise convolution (`form-depthwise`).
     "nn.batch_norm": (Kernel(("i8",), (_OUT,)),),
     # Lookups, a sum and INTDIV (`form-softmax-tables`).
-    "nn.softmax": (Kernel(("i8",), (_OUT,)),),
+    "nn.softmax": (Kernel(("i8|i16",), (_OUT,)),),
     "nn.div": (Kernel(("i32",), (_OUT,)),),
     **dict.fromkeys(
         (

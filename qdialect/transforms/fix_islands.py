@@ -9,10 +9,11 @@ is rounded once. Only the rescale at the end rounds to the codes that the model 
 
 `bounded(k)` at each quantize that closes the island, k from the largest error that reaches it
 (exact where no value was rounded); `relaxed` where an error has no bound: behind a divisor that
-may be 0, of which the smallest step takes the place, or where nearly equal values are compared.
+may be 0, of which the smallest step takes the place, or where nearly equal values are compared;
+and where the function returns floats of the island, which are then dequantized from a fine grid.
 
-Refused where a float argument or result is part of the island, or an op has no integers: the
-remark names it.
+Refused where a float argument is part of the island, or an op has no integers: the remark names
+it.
 
 For example
 
@@ -35,15 +36,16 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from math import floor, isfinite
+from math import floor, inf, isfinite
 from typing import Any
 
-from xdsl.ir import Operation
+from xdsl.dialects.func import ReturnOp
+from xdsl.ir import Operation, SSAValue
 
 from qdialect.analysis.codes import is_integer, qparams_of
-from qdialect.analysis.float_islands import FloatIsland, float_island
+from qdialect.analysis.float_islands import FloatIsland, float_island, is_float
 from qdialect.context import QContext
-from qdialect.dialects.quant import QCastOp, RescaleOp, cast_rounding
+from qdialect.dialects.quant import DCastOp, QCastOp, RescaleOp, cast_rounding
 from qdialect.numerics.contract import EXACT, Contract, Numerics
 from qdialect.numerics.rounding import Rounding
 from qdialect.rewrite import Refusal, Rewriter, Rule
@@ -68,26 +70,31 @@ class FixIsland(Rule[_Found]):
 
     def __init__(self, session: QContext) -> None:
         super().__init__(session)
-        self._found: dict[QCastOp, _Found] = {}
+        self._found: dict[SSAValue, _Found] = {}
         self._places: dict[Operation, int] = {}
 
     def prepare(self, module: Operation) -> None:
         self._places = {op: place for place, op in enumerate(module.walk())}
 
     def roots(self) -> Iterable[str]:
-        return (QCastOp.name,)
+        return (QCastOp.name, ReturnOp.name)
 
     def match(self, op: Operation) -> _Found | None:
-        assert isinstance(op, QCastOp)
-        known = self._found.get(op)
-        if known is None:
-            island = float_island(op, self.session.behaviors)
-            if not island.ops:
-                return None
-            known = _Found(island, self._plan(island))
-            # One look at an island, whichever of its quantizes is asked for.
-            self._found.update(dict.fromkeys(island.closings, known))
-        return known
+        for value in op.operands:
+            if not is_float(value.type) or not isinstance(value.owner, Operation):
+                continue
+            known = self._found.get(value)
+            if known is None:
+                island = float_island([value], self.session.behaviors)
+                if not island.ops:
+                    continue
+                known = _Found(island, self._plan(island))
+                # One look at an island, wherever it is asked for.
+                ends = [*(cast.input for cast in island.closings), *island.returned]
+                self._found.update(dict.fromkeys(ends, known))
+            if not isinstance(known.plan, Refusal) or isinstance(op, QCastOp):
+                return known
+        return None
 
     def _plan(self, island: FloatIsland) -> IslandPlan | Refusal:
         if island.open:
@@ -115,6 +122,11 @@ class FixIsland(Rule[_Found]):
                 worst = found
         if plan.caveat:
             return Contract(Numerics.RELAXED, worst.steps, plan.caveat)
+        if match.island.returned:
+            found = [plan.of[value] for value in match.island.returned]
+            x = max(found, key=lambda x: x.error)
+            note = f"a float result is given in steps of {x.params.scale_list()[0]:.2g}"
+            return Contract(Numerics.RELAXED, inf, f"{note}, off by up to {x.error:.2g}")
         return worst
 
     def _closing(self, plan: IslandPlan, cast: QCastOp) -> Contract | Refusal:
@@ -153,6 +165,14 @@ class FixIsland(Rule[_Found]):
             rescale = RescaleOp(x.value, cast.result.type, rounding)
             rewriter.insert(rescale, cast, keep=cast)
             rewriter.replace(cast, rescale.results)
+        for value in match.island.returned:
+            codes = plan.of[value].value
+            assert codes is not None
+            cast = DCastOp(codes, value.type)
+            assert isinstance(codes.owner, Operation) and isinstance(value.owner, Operation)
+            rewriter.insert_after(cast, value.owner, keep=value.owner)
+            rewriter.replace_value(value, cast.result)
+            rewriter.drop(value)
 
     def _told(self, op: Operation, plan: IslandPlan, rewriter: Rewriter) -> None:
         """Plain results of an op that tells order."""

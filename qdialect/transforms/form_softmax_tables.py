@@ -2,9 +2,9 @@
 
     softmax(x) = exp(x - max x) / sum(exp(x - max x))
 
-On codes of at most 8 bits the difference has at most 256 values, so its exponential is a
-table, of 32-bit integers. With e = round(2**k exp), at least 1, and n = round(2**k exp / s')
-for a result of scale s',
+The difference of codes is at most 0 and fits 16 bits where codes are that close together, so
+its exponential is a table, of 32-bit integers. With e = round(2**k exp), at least 1, and
+n = round(2**k exp / s') for a result of scale s',
 
     softmax(x) / s'  ~  n / sum(e)
 
@@ -13,7 +13,7 @@ which is rounded once, half up. Entries are off by at most 1, so the quotient is
 room for, 20 or more up to N = 1000. So the result is one step off at most, where it was nearly
 a tie: `bounded(1)`.
 
-Refused for other storage, and where k would be less than 8.
+Refused for codes further apart, and where k would be less than 8.
 
 For example
 
@@ -39,6 +39,7 @@ import numpy as np
 from xdsl.ir import Attribute, Operation, SSAValue
 
 from qdialect.analysis.codes import is_integer, qparams_of
+from qdialect.analysis.ranges import ranges
 from qdialect.behaviors.shapes import DYNAMIC, shape_of
 from qdialect.context import QContext
 from qdialect.dialects.nn import (
@@ -59,6 +60,7 @@ from qdialect.transforms.rule_pass import RulePass
 
 _LEAST, _MOST = 8, 24
 _ROOM = 2**31 - 2
+_SPAN = 2**15 - 1
 
 
 @dataclass(frozen=True)
@@ -68,6 +70,8 @@ class _Softmax:
     result: QParams
     axis: int
     extent: int
+    #: how far apart codes may be
+    span: int
 
 
 class SoftmaxByTables(Rule[_Softmax]):
@@ -85,14 +89,16 @@ class SoftmaxByTables(Rule[_Softmax]):
             return None
         shape = shape_of(op.operands[0])
         axis = int(op.values["axis"]) % len(shape)
-        return _Softmax(op, source, result, axis, shape[axis])
+        codes = ranges(self.session).of(op.operands[0])
+        span = _SPAN + 1 if codes is None else int(codes.high - codes.low)
+        return _Softmax(op, source, result, axis, shape[axis], span)
 
     def check(self, match: _Softmax) -> Contract | Refusal:
         for params, role in ((match.source, "input"), (match.result, "result")):
             if not is_integer(params):
                 return Refusal("storage", f"the {role} is stored as {params.storage}")
-        if match.source.storage.width > 8:
-            return Refusal("storage", "a table of differences of more than 8 bits")
+        if match.span > _SPAN:
+            return Refusal("storage", "differences that 16 bits do not hold")
         if match.extent == DYNAMIC:
             return Refusal("overflow", "the number of elements summed is not known")
         bits = _bits(match)

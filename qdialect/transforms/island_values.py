@@ -8,13 +8,14 @@ from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
 from xdsl.dialects.builtin import StringAttr
-from xdsl.ir import Operation, SSAValue
+from xdsl.ir import Attribute, Operation, SSAValue
 
 from qdialect.analysis.codes import constant_values, is_integer, qparams_of
 from qdialect.analysis.ranges import ranges
 from qdialect.behaviors import Behavior
 from qdialect.context import QContext
 from qdialect.dialects.nn import make_constant
+from qdialect.dialects.nn.base import ranked
 from qdialect.dialects.nn.constants import ConstantOp
 from qdialect.dialects.quant import DCastOp, RescaleOp, UniformType, element_type
 from qdialect.numerics import fine_grids
@@ -25,13 +26,12 @@ from qdialect.qparams import QParams
 from qdialect.rewrite import Refusal, retyped
 from qdialect.transforms.rule_pass import refuse_types, with_qparams
 
-if TYPE_CHECKING:
-    pass
+SLACK = 1 + 2.0**-30
+"""What sums of bounds in doubles may have lost, many times over."""
 
-_DIVISOR = 14
-_QUOTIENT = 28
-_INDEX = 13
-_SLACK = 1 + 2.0**-30
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
 
 
 class UnfixableError(Exception):
@@ -52,10 +52,19 @@ class Fixed:
     interval: Interval
     error: float = 0.0
     value: SSAValue | None = None
+    #: its extents, where they are not those of `like`
+    dims: tuple[int, ...] | None = None
 
     @property
     def step(self) -> Fraction:
         return Fraction(self.params.scale)
+
+    def kind(self, params: QParams | None = None) -> Attribute:
+        """Its type, with other parameters if they are given."""
+        params = params or self.params
+        if self.dims is not None:
+            return ranked(UniformType(params), self.dims)
+        return with_qparams(self.like, params)
 
     def furthest(self) -> int:
         """The largest number of steps from zero."""
@@ -107,10 +116,21 @@ class IslandValues:
         array = constant_values(value, self.session)
         if array is None or not array.size or not np.isfinite(array).all():
             raise UnfixableError(user, "constant", "a constant is not finite")
-        codes, step, off = fine_grids.held(array.astype(np.float64), BITS)
-        params = self.grid(user, step, value)
-        reals = codes.astype(np.float64) * float(step)
-        made = Fixed(value, params, Interval.exactly(reals), float(off))
+        return self.numbers(user, array.astype(np.float64), value, BITS)
+
+    def numbers(
+        self,
+        user: Operation,
+        reals: NDArray[Any],
+        like: SSAValue,
+        bits: int,
+        dims: tuple[int, ...] | None = None,
+    ) -> Fixed:
+        """Constants in 32-bit codes of so many bits."""
+        codes, step, off = fine_grids.held(reals, bits)
+        params = self.grid(user, step, like)
+        held = Interval.exactly(codes) * step
+        made = Fixed(like, params, held, float(off), dims=dims)
         kind = UniformType(params)
         self.steps.append(
             Step(user, (), (made,), lambda _: make_constant(codes, kind, self.session.blobs))
@@ -138,8 +158,9 @@ class IslandValues:
         if pair is None:
             raise UnfixableError(user, "overflow", "scales are too far apart for 32 bits")
         off = fine_grids.off_by(ratio, pair, furthest) * step
-        made = Fixed(x.like, params, x.interval.widened(off), x.error + float(off) * _SLACK)
-        kind = with_qparams(x.like, params)
+        error = x.error + float(off) * SLACK
+        made = Fixed(x.like, params, x.interval.widened(off), error, dims=x.dims)
+        kind = made.kind()
         self.steps.append(
             Step(
                 user,
@@ -161,7 +182,7 @@ class IslandValues:
         """`op` itself on codes."""
         takes = [v.type for v in op.operands]
         for index, x in operands.items():
-            takes[index] = with_qparams(x.like, x.params)
+            takes[index] = x.kind()
         gives = [
             value.type if made is None else with_qparams(value, made.params)
             for value, made in zip(op.results, results, strict=True)
@@ -185,6 +206,19 @@ class IslandValues:
         ]
         self.steps.append(Step(op, list(operands.values()), known, make, op))
         self.of.update(zip(op.results, known, strict=True))
+
+    def computed(
+        self,
+        op: Operation,
+        kind: type[Operation],
+        operands: Sequence[Fixed],
+        made: Fixed,
+        make: Callable[[Sequence[SSAValue]], Operation],
+    ) -> Fixed:
+        """`made` by an op of another kind in place of `op`, if the target runs it."""
+        self.allowed(op, kind, [x.kind() for x in operands], [made.kind()])
+        self.steps.append(Step(op, operands, (made,), make, op))
+        return made
 
     def allowed(self, op: Operation, kind: type[Operation], takes: Any, gives: Any) -> None:
         """Refuse what the target does not run in place of `op`."""

@@ -31,7 +31,8 @@ attention are quantized one by one."""
 
 
 _EXACT = (
-    "fix-islands{numerics=relaxed},canonicalize,fold-constants,form-tables{numerics=bounded},"
+    "fix-islands{numerics=relaxed},fold-interface,canonicalize,fold-constants,"
+    "form-tables{numerics=bounded},"
     "form-softmax-tables{numerics=bounded},split-rescale{numerics=bounded},"
     "convert-rescale{form=fixed numerics=bounded},cse,dce"
 )

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import numpy as np
 from families import GRID, family, pairs
 from families_integerize import Floats, f32
-from rewrite_support import Program, all_codes, quant
+from rewrite_support import RANDOM, Program, all_codes, per_axis, quant
 
 FIX = "fix-islands{numerics=relaxed}"
 
@@ -66,3 +66,48 @@ def quotients() -> Iterator[Program]:
         under = p.nn(f"add {square}, {least}", [kind, f32((1, 1))], kind)
         out = p.nn(f"div {x}, {under}", [f32((rows.size, 1)), kind], f32(shape))
         yield p.quantized(out, shape, quant("i8", 0.03125, 5))
+
+
+@family("fix-island", pipeline=FIX, floats="real")
+def products_that_are_not_quantized() -> Iterator[Program]:
+    """A product per channel, with a bias or none, a normalization or none, a clamp."""
+    weight = per_axis("i8", 0, [(0.5, 0), (0.3, 0), (1.0, 0)])
+    for n, (a, b) in enumerate(pairs(GRID[:6])):
+        p = Floats(f"product of {a}, to {b}, {n % 4}")
+        x = p.dequantized(a, np.resize(all_codes(a), (64, 5)))
+        w = p.constant_codes(weight, RANDOM.integers(-128, 128, (3, 5)))
+        kinds, given = [f32((64, 5)), f32((3, 5))], f"{x}, {w}"
+        if n % 2:
+            given += ", " + p.constant(np.array([0.5, -7.25, 3], np.float32), "f32", "f32")
+            kinds.append(f32((3,)))
+        out = p.nn(f"fully_connected {given}", kinds, f32((64, 3)))
+        if n % 4 > 1:
+            stats = [np.array(v, np.float32) for v in ([1, 0.5, 2], [0, -3, 1], [0.25, 1, 0])]
+            names = [p.constant(v, "f32", "f32") for v in (*stats, np.array([0.5, 4, 1], "f4"))]
+            text = f"batch_norm {out}, {', '.join(names)} epsilon 0.0"
+            out = p.nn(text, [f32((64, 3)), *[f32((3,))] * 4], f32((64, 3)))
+        out = p.nn(f"relu {out}", [f32((64, 3))], f32((64, 3)))
+        yield p.quantized(out, (64, 3), b)
+
+
+@family("fix-island", pipeline=FIX, floats="real")
+def softmaxes_of_sums() -> Iterator[Program]:
+    for a, b in pairs(GRID[:4]):
+        p, shape = Floats(f"softmax of {a} + {b}"), (16, 16)
+        x = p.dequantized(a, np.resize(all_codes(a), shape))
+        y = p.dequantized(b, RANDOM.permutation(np.resize(all_codes(b), shape)))
+        total = p.nn(f"add {x}, {y}", [f32(shape)] * 2, f32(shape))
+        out = p.nn(f"softmax {total} axis 1", [f32(shape)], f32(shape))
+        yield p.quantized(out, shape, quant("i8", 1 / 256, -128))
+
+
+@family("fix-island", pipeline=FIX, floats="real")
+def results_that_are_floats() -> Iterator[Program]:
+    for a, b in pairs(GRID[:3]):
+        p = Floats(f"{a} + {b} is returned")
+        x = p.dequantized(a, all_codes(a))
+        y = p.dequantized(b, np.resize(all_codes(b), all_codes(a).shape))
+        kind = f32(all_codes(a).shape)
+        total = p.nn(f"add {x}, {y}", [kind, kind], kind)
+        p.returns(p.nn(f"tanh {total}", [kind], kind), kind)
+        yield p.quantized(total, all_codes(a).shape, a)

@@ -9,9 +9,10 @@ from xdsl.dialects.builtin import TensorType
 from xdsl.ir import Attribute, SSAValue
 
 from qdialect.dialects import nn
+from qdialect.dialects.nn.constants import constant_array, constant_of
 from qdialect.dialects.nn.shapes import DYNAMIC
 from qdialect.dialects.onnx import FLOATS
-from qdialect.dialects.quant import UniformType, element_type
+from qdialect.dialects.quant import DCastOp, UniformType, element_type
 from qdialect.errors import InputError
 from qdialect.frontends.onnx.node import Node
 from qdialect.frontends.onnx.types import extents, value_type
@@ -153,13 +154,28 @@ def _pad_value(imp: Importer, node: Node) -> float | None:
     stored = 0.0
     if node.input(2):
         array = imp.static(node.input(2))
-        if array is None or array.size != 1:
+        if array is None:
+            return _dequantized_value(imp, node.input(2))
+        if array.size != 1:
             return None
         stored = float(array.reshape(-1)[0])
     element = element_type(imp.type_of(node.input(0)))
     if isinstance(element, UniformType):
         return (stored - element.qparams.zero_point) * element.qparams.scale
     return stored
+
+
+def _dequantized_value(imp: Importer, name: str) -> float | None:
+    """One number that is dequantized from a constant, as quantizers write it."""
+    cast = imp.value(name).owner
+    constant = constant_of(cast.input) if isinstance(cast, DCastOp) else None
+    if not isinstance(cast, DCastOp) or constant is None:
+        return None
+    codes, element = constant_array(constant, imp.ctx.blobs), element_type(cast.input.type)
+    if codes.size != 1 or not isinstance(element, UniformType) or element.qparams.count != 1:
+        return None
+    q = element.qparams
+    return (float(codes.reshape(-1)[0]) - q.zero_point) * q.scale
 
 
 def concat(imp: Importer, node: Node) -> Results:
