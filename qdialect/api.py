@@ -23,12 +23,14 @@ if TYPE_CHECKING:
     from qdialect.cli.optimized_check import Checked
     from qdialect.cli.quantization import Quantized
     from qdialect.context import QContext
+    from qdialect.engines.table import EngineName
     from qdialect.passes.manager import Instrumentation
     from qdialect.profile.record import Channels, Profile
     from qdialect.quantization.recipe import Recipe
     from qdialect.targets.base import Target
 
 Engine = Literal["numpy", "onnxruntime"]
+"""Engines in which values inside of a model can be observed; `EngineName` are all."""
 Form = Literal["qdq", "qoperator"]
 TextVersion = Literal["v22", "v24"]
 """The MLIR release whose spelling of quant types is written; see docs/howto."""
@@ -211,7 +213,7 @@ def check(
 
 
 def run(
-    model: Model, inputs: Mapping[str, NDArray[Any]], engine: Engine = "numpy"
+    model: Model, inputs: Mapping[str, NDArray[Any]], engine: EngineName = "numpy"
 ) -> dict[str, NDArray[Any]]:
     """All outputs by name."""
     from qdialect.cli.execution import open_engine
@@ -288,7 +290,7 @@ def diff(
     inputs: Mapping[str, NDArray[Any]] | None = None,
     *,
     samples: int = 1,
-    engine: Engine = "numpy",
+    engine: EngineName = "numpy",
 ) -> list[OutputDifference]:
     """How far the outputs of `b` are from those of `a`, the worst over all inputs.
 

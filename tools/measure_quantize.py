@@ -28,6 +28,7 @@ import numpy as np
 import corpus
 import measure
 import qdialect as qd
+from document import put
 from progress import step
 
 TEST_SEED = 1000
@@ -178,19 +179,6 @@ def _pair(ours: str, theirs: str, number: float | None, other: float | None) -> 
     return [ours, f"**{theirs}**" if above else theirs]
 
 
-BEGIN, END = "<!-- measure_quantize -->", "<!-- end of measure_quantize -->"
-
-
-def write_table(path: Path, text: str) -> None:
-    """Put a table in its place in a document."""
-    document = path.read_text(encoding="utf-8")
-    if BEGIN not in document or END not in document:
-        raise SystemExit(f"{path}: no place for the table ({BEGIN} to {END})")
-    before, rest = document.split(BEGIN, 1)
-    after = rest.split(END, 1)[1]
-    path.write_text(f"{before}{BEGIN}\n\n{text}\n\n{END}{after}", encoding="utf-8")
-
-
 def _number(value: float | None) -> str:
     return "does not run" if value is None else f"{value:.1f}"
 
@@ -227,7 +215,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             options.json.write_text(json.dumps([asdict(row) for row in found], indent=1) + "\n")
     print(table(found))
     if options.document is not None:
-        write_table(options.document, table(found))
+        put(options.document, "measure_quantize", table(found))
     return int(any(row.gain is not None and row.gain <= 0 for row in found))
 
 

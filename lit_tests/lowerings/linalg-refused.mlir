@@ -44,3 +44,32 @@ func.func @unknown(%x: tensor<2x4x!quant.uniform<i8:f32, 0.5>>) -> tensor<2x4x!q
   %0 = nn.softmax %x : (tensor<2x4x!quant.uniform<i8:f32, 0.5>>) -> tensor<2x4x!quant.uniform<i8:f32, 0.5>>
   func.return %0 : tensor<2x4x!quant.uniform<i8:f32, 0.5>>
 }
+
+// -----
+
+!x = tensor<1x2x3x3x!quant.uniform<i8:f32, 0.5:3>>
+!w = tensor<2x1x2x2x!quant.uniform<i8:f32, 0.5>>
+!y = tensor<1x1x4x4x!quant.uniform<i32:f32, 0.25>>
+func.func @transposed(%x: !x, %w: !w) -> !y {
+  // expected-error @+1 {{'nn.conv_transpose2d' cannot become linalg: its weight is no constant}}
+  %0 = nn.conv_transpose2d %x, %w : (!x, !w) -> !y
+  func.return %0 : !y
+}
+
+// -----
+
+!x = tensor<1x1x7x7x!quant.uniform<i8:f32, 0.5:3>>
+!y = tensor<1x1x5x5x!quant.uniform<i32:f32, 0.5>>
+func.func @resized(%x: !x) -> !y {
+  // expected-error @+1 {{'nn.resize_linear' cannot become linalg: its weights are no ratios of integers}}
+  %0 = nn.resize_linear %x scales [1.0, 1.0, 0.8, 0.8] : (!x) -> !y
+  func.return %0 : !y
+}
+
+// -----
+
+func.func @floats(%x: tensor<2x4xf32>) -> tensor<2x1xi64> {
+  // expected-error @+1 {{'nn.arg_max' cannot become linalg: its operand is float}}
+  %0 = nn.arg_max %x axis 1 : (tensor<2x4xf32>) -> tensor<2x1xi64>
+  func.return %0 : tensor<2x1xi64>
+}

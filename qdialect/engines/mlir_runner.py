@@ -32,7 +32,6 @@ PIPELINE = (
     "func.func(convert-linalg-to-loops,lower-affine),convert-scf-to-cf,expand-strided-metadata,"
     "lower-affine,func.func(convert-math-to-llvm),convert-math-to-libm,convert-to-llvm,reconcile-unrealized-casts)"
 )
-_PRINTED = {"i": ("i32", "printMemrefI32"), "b": ("i32", "printMemrefI32")}
 _LIMIT = 1 << 20
 
 
@@ -84,6 +83,9 @@ def _without_target(path: Path) -> None:
     path.write_text(_TARGET.sub("", path.read_text("utf-8"), count=1), encoding="utf-8")
 
 
+_PRINTED = {"i32": "printMemrefI32", "i64": "printMemrefI64", "f32": "printMemrefF32"}
+
+
 def _with_main(program: Program, samples: Sequence[Sequence[Array]]) -> str:
     """The module with a function that calls its own on every sample and prints."""
     lines = ['  "func.func"() <{function_type = () -> (), sym_name = "qdialect_main"}> ({']
@@ -106,7 +108,7 @@ def _with_main(program: Program, samples: Sequence[Sequence[Array]]) -> str:
         for i, kind in enumerate(program.results):
             lines += _print(f"%y{n}#{i}", f"%p{n}_{i}", kind)
     lines += ['    "func.return"() : () -> ()', "  }) : () -> ()"]
-    for element, function in (("i32", "printMemrefI32"), ("f32", "printMemrefF32")):
+    for element, function in _PRINTED.items():
         lines.append(
             f'  "func.func"() <{{function_type = (tensor<*x{element}>) -> (), '
             f'sym_name = "{function}", sym_visibility = "private"}}> ({{}}) : () -> ()'
@@ -118,9 +120,9 @@ def _with_main(program: Program, samples: Sequence[Sequence[Array]]) -> str:
 
 
 def _print(value: str, prefix: str, kind: Tensor) -> list[str]:
-    """Widen to 32 bits, forget the shape, print."""
-    element = "f32" if kind.dtype.kind == "f" else "i32"
-    function = "printMemrefF32" if element == "f32" else "printMemrefI32"
+    """Widen to at least 32 bits, forget the shape, print."""
+    element = "f32" if kind.dtype.kind == "f" else "i64" if kind.element == "i64" else "i32"
+    function = _PRINTED[element]
     lines: list[str] = []
     wide = Tensor(kind.shape, kind.dtype, element).text
     if kind.element != element:

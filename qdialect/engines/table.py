@@ -4,6 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Literal
+
+EngineName = Literal["numpy", "onnxruntime", "iree", "mlir-runner", "tosa-reference"]
+"""The names of `ENGINES`."""
 
 
 @dataclass(frozen=True)
@@ -17,7 +21,7 @@ class Entry:
     extra: str = ""
 
 
-ENGINES: Mapping[str, Entry] = {
+_ENTRIES: Mapping[EngineName, Entry] = {
     "numpy": Entry("our interpreter: exact, from the definitions", "qdialect.engines.local:Numpy"),
     "onnxruntime": Entry(
         "ONNX Runtime, CPU, the graph as written",
@@ -36,6 +40,7 @@ ENGINES: Mapping[str, Entry] = {
         environment="tosa-reference",
     ),
 }
+ENGINES: Mapping[str, Entry] = dict(_ENTRIES.items())
 
 PACKAGES: Mapping[str, tuple[str, ...]] = {
     "iree": ("iree-base-compiler==3.13.*", "iree-base-runtime==3.13.*"),

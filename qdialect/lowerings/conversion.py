@@ -114,7 +114,7 @@ class _Function(Generic[E]):
         for op in old.ops:
             emitter.source = op
             if isinstance(op, ReturnOp):
-                last = [self._returned(emitter, op, known[value]) for value in op.operands]
+                last = [self._returned(emitter, op, value, known[value]) for value in op.operands]
                 self.gives = [qparams_of(value) for value in op.operands]
                 if types is not None:
                     last = [
@@ -138,9 +138,9 @@ class _Function(Generic[E]):
         except Unlowerable as error:
             self._refuse(self.function, error)
 
-    def _returned(self, e: E, op: Operation, held: Held) -> SSAValue:
+    def _returned(self, e: E, op: Operation, value: SSAValue, held: Held) -> SSAValue:
         try:
-            return e.given(held)
+            return e.typed(held, value.type)
         except Unlowerable as error:
             self._refuse(op, error)
 
@@ -191,7 +191,7 @@ class _Function(Generic[E]):
 
     def _kept(self, e: E, op: Operation, operands: Sequence[Held]) -> Sequence[Held]:
         """An op of a dialect that stays, on the same values."""
-        values = [e.given(x) for x in operands]
+        values = [e.typed(x, v.type) for x, v in zip(operands, op.operands, strict=True)]
         copy = op.clone(dict(zip(op.operands, values, strict=True)))
         e.append(copy)
         return [Held(shape_of(new), plain(len(shape_of(new))), None, new) for new in copy.results]

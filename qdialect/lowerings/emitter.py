@@ -109,6 +109,10 @@ class BaseEmitter(ABC):
             self._moved[known, between(wanted, held.order)] = held.value
         return known
 
+    def typed(self, held: Held, kind: Attribute) -> SSAValue:
+        """The value of `held` for an op that takes it as it was, of type `kind`."""
+        return self.given(held)
+
     def transposed(self, value: SSAValue, perms: Sequence[int]) -> SSAValue:
         """Dimension d of the result is dimension perms[d] of `value`."""
         shape = shape_of(value)

@@ -2,7 +2,8 @@
 
 The operators are those of the target `tosa`, in plain integer arithmetic: so codes are any
 integers of up to 16 bits, signed or not, with any zero point, and a rescale rounds in any way.
-Storage of less than 8 bits is unpacked to 8 where it is lowered.
+Storage of less than 8 bits is unpacked to 8 where it is lowered. Transposed convolutions may have
+three dimensions.
 """
 
 from __future__ import annotations
@@ -33,6 +34,8 @@ def _kernel(kernel: Kernel) -> Kernel:
     return Kernel(operands, results)
 
 
+_KERNELS = {**TOSA.kernels, "nn.conv_transpose3d": TOSA.kernels["nn.conv_transpose2d"]}
+
 TARGET = Target(
     "linalg",
     "integer loops of MLIR's linalg, arith and tensor",
@@ -40,7 +43,7 @@ TARGET = Target(
     per_block=False,
     floats=False,
     kernels={
-        name: tuple(dict.fromkeys(map(_kernel, kernels))) for name, kernels in TOSA.kernels.items()
+        name: tuple(dict.fromkeys(map(_kernel, kernels))) for name, kernels in _KERNELS.items()
     },
     runs_others=False,
     roundings=tuple(Rounding),

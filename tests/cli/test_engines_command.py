@@ -4,18 +4,22 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import subprocess
 import sys
 import tempfile
+import time
 from pathlib import Path
+from typing import get_args
 
 import numpy as np
 import pytest
 from commands import call, qopt, qopt_translate
 
+import qdialect as qd
 from qdialect.engines import tools
 from qdialect.engines.installed import how_to_install, missing
-from qdialect.engines.table import ENGINES, PACKAGES
+from qdialect.engines.table import ENGINES, PACKAGES, EngineName
 
 PROGRAMS = [name for name, entry in ENGINES.items() if entry.environment]
 
@@ -154,6 +158,58 @@ def test_an_engine_that_hangs_is_ended_with_all_it_started(
     # Ended, and perhaps not yet collected by whoever adopts orphans.
     state = Path(f"/proc/{mark.read_text()}/stat")
     assert not state.exists() or state.read_text().split()[2] == "Z"
+
+
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_stopping_us_stops_the_engine(
+    models: tuple[str, str, str], tmp_path: Path, broken: Path, number: signal.Signals, code: int
+) -> None:
+    """With all that it started, also what does not listen; nothing temporary stays."""
+    mark, deaf = tmp_path / "pid", "import signal; signal.signal(signal.SIGTERM, signal.SIG_IGN)"
+    behave(
+        broken,
+        f"import os, subprocess, sys, time\n{deaf}\n"
+        f"code = {deaf + '; import time; time.sleep(600)'!r}\n"
+        "child = subprocess.Popen([sys.executable, '-c', code])\n"
+        f"with open({str(mark) + '.new'!r}, 'w') as file:\n"
+        "    file.write(f'{os.getpid()} {child.pid}')\n"
+        f"os.rename({str(mark) + '.new'!r}, {str(mark)!r})\ntime.sleep(600)\n",
+    )
+    place = tmp_path / "temporary"
+    words = ["run", models[1], "-i", models[2], "-o", str(tmp_path / "y.npz"), "--engine=iree"]
+    process = subprocess.Popen(
+        [sys.executable, "-m", "qdialect.cli.qopt", *words],
+        env={**os.environ, "TMPDIR": str(place)},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    began = time.monotonic()
+    while not mark.exists():
+        assert process.poll() is None and time.monotonic() - began < 60, process.communicate()
+        time.sleep(0.05)
+    assert list(place.iterdir())
+    process.send_signal(number)
+    out, err = process.communicate(timeout=30)
+    assert process.returncode == code, err
+    assert "Traceback" not in err and out == ""
+    assert not list(place.iterdir()) and not (tmp_path / "y.npz").exists()
+    for pid in mark.read_text().split():
+        state = Path(f"/proc/{pid}/stat")
+        assert not state.exists() or state.read_text().split()[2] == "Z"
+
+
+def test_the_embedding_api_names_them_all(models: tuple[str, str, str]) -> None:
+    assert get_args(EngineName) == tuple(ENGINES)
+    model, inputs = qd.load(models[1]), dict(np.load(models[2]))
+    (first,) = qd.run(model, inputs).values()
+    for engine in get_args(EngineName):
+        if not missing(engine):
+            (other,) = qd.run(model, inputs, engine).values()
+            assert np.abs(other - first).max() <= 0.0078125
+            assert qd.diff(model, model, inputs, engine=engine)[0].share_differing == 0
+    with pytest.raises(qd.UsageError, match="no engine 'ire'"):
+        qd.run(model, inputs, "ire")  # pyright: ignore[reportArgumentType]
 
 
 def test_bad_settings_and_names(

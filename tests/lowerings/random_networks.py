@@ -1,6 +1,6 @@
 """Random integer networks, bit for bit in engines:
 
-python tests/lowerings/random_networks.py --count 300 --engine tosa-reference
+python tests/lowerings/random_networks.py --count 300 --engine tosa-reference --engine mlir-runner
 """
 
 from __future__ import annotations
@@ -152,23 +152,40 @@ def _head(p: Program, drawn: random.Random, x: Value) -> None:
     p.results.append((x[0], _kind(x)))
 
 
-def main() -> None:
-    from engine_support import ENGINES, agree
+def main() -> int:
+    import time
+
+    from engine_support import READS, agree
+
+    from qdialect.errors import QError
 
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--count", type=int, default=100)
-    parser.add_argument("--first", type=int, default=0)
-    parser.add_argument("--engine", action="append", choices=ENGINES)
+    parser.add_argument("--count", type=int, default=100, help="how many (default: 100)")
+    parser.add_argument("--first", type=int, default=0, help="seed of the first (default: 0)")
+    parser.add_argument("--to", choices=("tosa", "linalg"), default="tosa")
+    parser.add_argument("--engine", action="append", choices=READS["tosa"])
     given = parser.parse_args()
-    for engine in given.engine or ENGINES:
-        elements = 0
+    bad = 0
+    for engine in given.engine or READS[given.to]:
+        if engine not in READS[given.to]:
+            parser.error(f"{engine} does not read {given.to}")
+        elements, wrong, began = 0, list[str](), time.monotonic()
         for seed in range(given.first, given.first + given.count):
             try:
-                elements += agree(network(seed), engine, target="generic")
-            except Exception as error:
-                raise SystemExit(f"{engine}, network {seed}: {error}") from error
-        print(f"{engine}: {given.count} networks, {elements} elements, all equal")
+                elements += agree(network(seed), engine, to=given.to, target="generic")
+            except (AssertionError, QError) as error:
+                wrong.append(f"  network {seed}: {str(error).splitlines()[0]}")
+        equal, seconds = given.count - len(wrong), time.monotonic() - began
+        print(
+            f"{engine}, {given.to}: {equal} of {given.count} networks equal, {elements} elements, "
+            f"{seconds:.0f} s",
+            *wrong,
+            sep="\n",
+            flush=True,
+        )
+        bad += len(wrong)
+    return 1 if bad else 0
 
 
 if __name__ == "__main__":
-    main()
+    raise SystemExit(main())

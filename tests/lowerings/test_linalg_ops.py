@@ -3,10 +3,19 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import pytest
 from engine_support import READS, agree
+from op_configurations import (
+    Program,
+    comparisons,
+    places,
+    resizes,
+    resizes_from_before,
+    runtime_indices,
+    transposed,
+)
 
 TYPES = {
     "a": "i8:f32, 0.05:3",
@@ -190,6 +199,10 @@ FAMILIES: Mapping[str, Sequence[str]] = {
 }
 
 
+GROUPS = (transposed, resizes, resizes_from_before, places, runtime_indices, comparisons)
+"""Those of tests/lowerings/op_configurations.py that are not among the families."""
+
+
 def test_how_many() -> None:
     assert sum(map(len, FAMILIES.values())) >= 60
 
@@ -198,3 +211,32 @@ def test_how_many() -> None:
 @pytest.mark.parametrize("family", FAMILIES)
 def test_bit_equal(family: str, engine: str) -> None:
     assert agree(batch(FAMILIES[family]), engine, to="linalg") > 100
+
+
+@pytest.mark.parametrize("engine", READS["linalg"])
+@pytest.mark.parametrize("group", GROUPS, ids=lambda g: g.__name__)
+def test_groups_are_bit_equal(group: Callable[[Program], None], engine: str) -> None:
+    program = Program()
+    group(program)
+    assert agree(program.text, engine, to="linalg", target="generic") > 100
+
+
+BITS = """
+!x = tensor<2x3x!quant.uniform<i8:f32, 0.05:3>>
+func.func @main(%x: !x, %y: !x, %told: tensor<3xi1>) -> (tensor<2x3xi1>, !x) {
+  %0 = nn.compare %x, %y mode le : (!x, !x) -> tensor<2x3xi1>
+  %1 = nn.select %told, %x, %y : (tensor<3xi1>, !x, !x) -> !x
+  func.return %0, %1 : tensor<2x3xi1>, !x
+}
+"""
+
+
+def test_truth_at_the_interface() -> None:
+    """One bit outside, as the model says; 8 in memory."""
+    assert agree(BITS, "iree", to="linalg") == 24
+
+
+def test_transposed_over_three_dimensions() -> None:
+    line = "nn.conv_transpose3d a1x2x3x2x3, !w2x3x2x1x2 strides [1, 2, 2] -> o1x3x4x3x6"
+    for engine in READS["linalg"]:
+        assert agree(batch([line]), engine, to="linalg") == 2 * 216

@@ -56,7 +56,7 @@ class Sides:
             zero_of(self.params[1])
             self.w = e.given(w)
         else:
-            weights = _differences(w.array, self.params[1])
+            weights = differences(w.array, self.params[1])
             self.w = e.const(weights, integers(weights.dtype.itemsize * 8))
             summed = tuple(d for d in range(weights.ndim) if d != along)
             sums = weights.astype(np.int64).sum(summed) * -self.x_zero
@@ -117,7 +117,7 @@ def _extended(body: Body, value: SSAValue, extend: Any) -> SSAValue:
     return value if value.type == i32 else body.add(extend(value, i32))
 
 
-def _differences(array: Array, params: QParams) -> Array:
+def differences(array: Array, params: QParams) -> Array:
     """Weights less their zero points, in the narrowest integers that hold them."""
     zeros = np.asarray(params.zero_point_list(), np.int64)
     if zeros.size > 1:
@@ -144,28 +144,36 @@ def convolution(e: Emitter, op: Operation, operands: Sequence[Held]) -> Held:
     assert isinstance(op, NNOp)
     v, result = op.values, shape_of(op.results[0])
     x, w = operands[:2]
-    groups, channels, spatial = v["groups"], w.shape[0], x.rank - 2
     sides = Sides(e, x, w, operands[2] if len(operands) > 2 else None)
     geometry = fitted(x.shape[2:], w.shape[2:], v["strides"], v["pads"], v["dilations"])
     value = padded(e, sides.x, geometry, bits_of(sides.x_zero, sides.params[0]))
-    init = sides.begun(e, result, 1)
+    out = convolved(e, sides, value, (geometry, v["groups"]), result)
+    return e.held(out, plain(x.rank), qparams_of(op.results[0]), result)
+
+
+def convolved(
+    e: Emitter,
+    sides: Sides,
+    value: SSAValue,
+    windows: tuple[Geometry, int],
+    result: Sequence[int],
+) -> SSAValue:
+    """The sums of all windows of `value`, which is padded; in as many groups."""
+    (geometry, groups), shape, weights = windows, shape_of(value), shape_of(sides.w)
+    init, spatial = sides.begun(e, result, 1), len(shape) - 2
     if groups == 1:
         if spatial == 2 and sides.is_signed:
-            out = _named(e, value, sides.w, init, geometry)
-        else:
-            out = _summed(e, sides, (value, sides.w, init), geometry, "nf{o}c{k}")
-        return e.held(out, plain(x.rank), qparams_of(op.results[0]), result)
-    takes, gives = x.shape[1] // groups, channels // groups
-    outer, inner = shape_of(value)[2:], w.shape[2:]
+            return _named(e, value, sides.w, init, geometry)
+        return _summed(e, sides, (value, sides.w, init), geometry, "nf{o}c{k}")
+    takes, gives = shape[1] // groups, weights[0] // groups
     # Channels as groups of channels; what is 1 in each group is left out.
     ins = (groups, *((takes,) if takes > 1 else ()))
     outs = (groups, *((gives,) if gives > 1 else ()))
-    value = e.reshaped(value, (x.shape[0], *ins, *outer))
-    weight = e.reshaped(sides.w, (*outs, *ins[1:], *inner))
-    init = e.reshaped(init, (x.shape[0], *outs, *result[2:]))
+    value = e.reshaped(value, (shape[0], *ins, *shape[2:]))
+    weight = e.reshaped(sides.w, (*outs, *ins[1:], *weights[2:]))
+    init = e.reshaped(init, (shape[0], *outs, *result[2:]))
     names = "ng" + ("f" if gives > 1 else "") + "{o}" + ("c" if takes > 1 else "") + "{k}"
-    out = e.reshaped(_summed(e, sides, (value, weight, init), geometry, names), result)
-    return e.held(out, plain(x.rank), qparams_of(op.results[0]), result)
+    return e.reshaped(_summed(e, sides, (value, weight, init), geometry, names), result)
 
 
 def padded(e: Emitter, value: SSAValue, geometry: Geometry, number: int) -> SSAValue:

@@ -17,6 +17,7 @@ from xdsl.dialects.builtin import (
     IntegerAttr,
     IntegerType,
     TensorType,
+    i1,
     i32,
     i64,
 )
@@ -28,7 +29,7 @@ from xdsl.ir.affine import AffineExpr, AffineMap
 from qdialect.behaviors.shapes import shape_of
 from qdialect.context import QContext
 from qdialect.lowerings.emitter import BaseEmitter, element_of
-from qdialect.lowerings.held import reordered
+from qdialect.lowerings.held import Held, reordered
 from qdialect.transforms.pointwise import Body
 
 if TYPE_CHECKING:
@@ -65,6 +66,17 @@ class Emitter(BaseEmitter):
             self.constants.append(made)
             self._scalars[key] = made.result
         return self._scalars[key]
+
+    def typed(self, held: Held, kind: Attribute) -> SSAValue:
+        """The value of `held` for an op that takes it as it was: a truth value as one bit, which
+        memory has 8 for."""
+        value = self.given(held)
+        is_bit = isinstance(kind, TensorType) and cast("TensorType[Any]", kind).element_type == i1
+        if not is_bit or element_of(value) == i1:
+            return value
+        return self.elementwise(
+            [value], shape_of(value), i1, lambda body, v: body.add(arith.TruncIOp(v[0], i1))
+        )
 
     # -- loops --------------------------------------------------------------------
 

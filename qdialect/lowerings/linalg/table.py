@@ -10,7 +10,15 @@ from xdsl.ir import Operation
 
 from qdialect.dialects.nn.views import normalize_axes
 from qdialect.lowerings.emitter import Lowering
-from qdialect.lowerings.linalg import arithmetic, contraction, movement, pooling
+from qdialect.lowerings.linalg import (
+    arithmetic,
+    contraction,
+    movement,
+    ordering,
+    pooling,
+    resize,
+    transposed,
+)
 from qdialect.lowerings.linalg.emitter import Emitter
 
 
@@ -50,4 +58,11 @@ def lowerings() -> Mapping[str, Lowering[Emitter]]:
             for op, name in (("sum", "sum"), ("mean", "sum"), ("max", "max"), ("min", "min"))
         },
         "nn.slice": movement.slices,
+        **{f"nn.conv_transpose{rank}d": transposed.lower_transposed for rank in (1, 2, 3)},
+        "nn.resize_linear": resize.resize_linear,
+        "nn.compare": ordering.compare,
+        "nn.select": ordering.select,
+        "nn.gather": ordering.gather,
+        "nn.arg_max": ordering.extreme_place(smallest=False),
+        "nn.arg_min": ordering.extreme_place(smallest=True),
     }

@@ -1,0 +1,131 @@
+"""Comparisons, where extremes are, and what is picked at run time.
+
+A truth value is stored in 8 bits: engines have no tensors of one bit in memory.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from xdsl.dialects import arith, tensor
+from xdsl.dialects.builtin import IndexType, i1, i8, i32, i64
+from xdsl.dialects.linalg.ops import IndexOp
+from xdsl.ir import Operation, SSAValue
+from xdsl.ir.affine import AffineExpr, AffineMap
+
+from qdialect.analysis.codes import qparams_of
+from qdialect.behaviors.shapes import shape_of
+from qdialect.dialects.nn.base import NNOp
+from qdialect.lowerings.emitter import element_of
+from qdialect.lowerings.errors import Unlowerable
+from qdialect.lowerings.held import Held, plain
+from qdialect.lowerings.linalg.arithmetic import Lower, quantized, widened
+from qdialect.lowerings.linalg.emitter import Emitter
+from qdialect.lowerings.linalg.movement import move
+from qdialect.transforms.pointwise import Body
+
+_LOWEST = -(1 << 63)
+_WORD = 32
+
+
+def compare(e: Emitter, op: Operation, operands: Sequence[Held]) -> Held:
+    """`nn.compare` of codes with one meaning."""
+    assert isinstance(op, NNOp)
+    shape, params = shape_of(op.results[0]), quantized(operands[0])
+    if any(x.params != params for x in operands):
+        raise Unlowerable("qparams", "its operands are not on one scale", "integerize")
+    mode = op.values["mode"]
+    if mode not in ("eq", "ne"):
+        mode = ("s" if params.storage.signed else "u") + mode
+
+    def told(body: Body, codes: Sequence[SSAValue]) -> SSAValue:
+        return body.add(arith.ExtUIOp(body.add(arith.CmpiOp(codes[0], codes[1], mode)), i8))
+
+    out = e.elementwise([e.given(x) for x in operands], shape, i8, told)
+    return Held(shape, plain(len(shape)), None, out)
+
+
+def extreme_place(smallest: bool) -> Lower:
+    """`nn.arg_max` and `nn.arg_min`: the largest of code * 2**32 + place, which is counted from
+    the end if the first of equal ones is wanted."""
+
+    def lower(e: Emitter, op: Operation, operands: Sequence[Held]) -> Held:
+        assert isinstance(op, NNOp)
+        (x,), v, shape = operands, op.values, shape_of(op.results[0])
+        params, axis = quantized(x), int(v["axis"]) % x.rank
+        end, last = int(x.shape[axis]) - 1, bool(v["last"])
+
+        def largest(body: Body, values: Sequence[SSAValue]) -> SSAValue:
+            code = widened(body, values[0], params, i64)
+            if smallest:
+                code = body.add(arith.SubiOp(body.constant(0, i64), code))
+            place = body.add(arith.IndexCastOp(body.add(IndexOp(axis)), i64))
+            if not last:
+                place = body.add(arith.SubiOp(body.constant(end, i64), place))
+            high = body.add(arith.ShLIOp(code, body.constant(_WORD, i64)))
+            return body.add(arith.MaxSIOp(body.add(arith.AddiOp(high, place)), values[-1]))
+
+        kept = [d for d in range(x.rank) if d != axis]
+        onto = AffineMap(x.rank, 0, tuple(AffineExpr.dimension(d) for d in kept))
+        init = e.filled([x.shape[d] for d in kept], 64, _LOWEST)
+        kinds = "".join("r" if d == axis else "p" for d in range(x.rank))
+        out = e.loops([(e.given(x), AffineMap.identity(x.rank))], (init, onto), kinds, largest)
+
+        def place_of(body: Body, values: Sequence[SSAValue]) -> SSAValue:
+            mask = body.constant((1 << _WORD) - 1, i64)
+            place = body.add(arith.AndIOp(values[0], mask))
+            return place if last else body.add(arith.SubiOp(body.constant(end, i64), place))
+
+        out = e.elementwise([out], shape_of(out), i64, place_of)
+        return Held(shape, plain(len(shape)), None, e.reshaped(out, shape))
+
+    return lower
+
+
+def select(e: Emitter, op: Operation, operands: Sequence[Held]) -> Held | Sequence[Held]:
+    """`nn.select`: by a constant a movement, else `arith.select`."""
+    condition, *sides = operands
+    if condition.array is not None:
+        return move(e, op, operands)
+    shape, params = shape_of(op.results[0]), qparams_of(op.results[0])
+    if any(x.params != params for x in sides):
+        raise Unlowerable("qparams", "its operands are not on one scale", "integerize")
+
+    def picked(body: Body, values: Sequence[SSAValue]) -> SSAValue:
+        told = values[0]
+        if told.type != i1:
+            told = body.add(arith.TruncIOp(told, i1))
+        return body.add(arith.SelectOp(told, values[1], values[2]))
+
+    values = [e.given(x) for x in operands]
+    out = e.elementwise(values, shape, element_of(values[1]), picked)
+    return e.held(out, plain(len(shape)), params, shape)
+
+
+def gather(e: Emitter, op: Operation, operands: Sequence[Held]) -> Held | Sequence[Held]:
+    """`nn.gather`: by constants a movement, else a read at indices, those below 0 counted from
+    the end."""
+    assert isinstance(op, NNOp)
+    x, indices = operands
+    if indices.array is not None:
+        return move(e, op, operands)
+    shape, axis = shape_of(op.results[0]), int(op.values["axis"]) % x.rank
+    source, places, inner = e.given(x), e.given(indices), indices.rank
+    rank, held = len(shape), element_of(places)
+    if held not in (i32, i64):
+        raise Unlowerable("indices", f"its indices are {held}", "i32 or i64 indices")
+    kind = i64 if held == i64 else i32
+
+    def read(body: Body, values: Sequence[SSAValue]) -> SSAValue:
+        index, zero = values[0], body.constant(0, kind)
+        back = body.add(arith.AddiOp(index, body.constant(x.shape[axis], kind)))
+        below = body.add(arith.CmpiOp(index, zero, "slt"))
+        index = body.add(arith.SelectOp(below, back, index))
+        at = [body.add(IndexOp(d if d < axis else d - 1 + inner)) for d in range(x.rank)]
+        at[axis] = body.add(arith.IndexCastOp(index, IndexType()))
+        return body.add(tensor.ExtractOp(source, at, element_of(source)))
+
+    dims = tuple(AffineExpr.dimension(axis + d) for d in range(inner))
+    result = e.empty(shape, element_of(source)), AffineMap.identity(rank)
+    out = e.loops([(places, AffineMap(rank, 0, dims))], result, "p" * rank, read)
+    return e.held(out, plain(rank), qparams_of(op.results[0]), shape)
