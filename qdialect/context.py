@@ -74,6 +74,8 @@ class QContext(Context):
     drift: Drift = field(default_factory=_no_drift, compare=False)
     #: what analyses found out about the module that is being rewritten, by their class
     analyses: dict[type, object] = field(default_factory=dict[type, object], compare=False)
+    #: whether a pass manager sees to it that they are dropped when something changes
+    keeps_analyses: bool = field(default=False, compare=False)
     #: how many changes passes made that count them (see `passes.manager`)
     changes: int = field(default=0, compare=False)
     #: how many more rewrites rules may do (None: all), to find the one that is wrong

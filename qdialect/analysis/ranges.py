@@ -377,6 +377,17 @@ def ranges(session: QContext) -> CodeRanges:
     return found
 
 
+def ranges_anew(session: QContext, *, trusts: bool = False) -> CodeRanges:
+    """The same at the beginning of a pass: what passes before it found out holds only if
+    somebody has seen to that (`QContext.keeps_analyses`)."""
+    if not session.keeps_analyses or ranges(session).trusts != trusts:
+        session.analyses.clear()
+    found = ranges(session)
+    found.trusts = trusts
+    found.assumed.clear()
+    return found
+
+
 def inside_bounds(value: SSAValue, session: QContext) -> bool:
     """Whether every code of `value` is provably within its storage bounds: the
     bounds are the storage's own, or no code it can hold is outside."""

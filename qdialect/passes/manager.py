@@ -82,11 +82,15 @@ class PassManager:
         self._tell(lambda watcher: watcher.before_pipeline(self.ctx, self.passes, module))
         try:
             self._left.clear()
+            self.ctx.analyses.clear()
+            self.ctx.keeps_analyses = True
             last = len(self.passes) - 1
             for index, (spec, instance) in enumerate(self.passes):
                 self._run_pass(spec, instance, module, self.verify_each or index == last)
             self.ctx.remarks.outputs = summarize(self.ctx, module)
         finally:
+            self.ctx.keeps_analyses = False
+            self.ctx.analyses.clear()
             self._tell(lambda watcher: watcher.after_pipeline())
 
     def _apply(self, spec: PassSpec, instance: ModulePass, module: ModuleOp) -> None:
@@ -98,6 +102,8 @@ class PassManager:
             self.ctx.changes += 1
         elif self.ctx.changes == before or getattr(instance, "idempotent", False):
             self._left[key] = self.ctx.changes
+        if self.ctx.changes != before:
+            self.ctx.analyses.clear()
 
     def _run_pass(
         self, spec: PassSpec, instance: ModulePass, module: ModuleOp, verify: bool

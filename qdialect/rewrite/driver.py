@@ -17,7 +17,7 @@ from xdsl.dialects.builtin import AnyFloat, TensorType, UnknownLoc
 from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.traits import get_effects, is_side_effect_free
 
-from qdialect.analysis.ranges import ranges
+from qdialect.analysis.ranges import ranges, ranges_anew
 from qdialect.dialects.nn.base import KEY, keys_of
 from qdialect.dialects.nn.component_keys import add_keys
 from qdialect.errors import QError
@@ -230,8 +230,7 @@ class Driver:
 
         Raises QError (`no-termination`) if rules undo one another.
         """
-        self.session.analyses.clear()
-        ranges(self.session).trusts = self.assume
+        ranges_anew(self.session, trusts=self.assume)
         for rule in self._all:
             rule.prepare(module)
         ops = 0
@@ -263,7 +262,8 @@ class Driver:
                         code="no-termination",
                     )
         self._report_refusals()
-        self.session.analyses.clear()
+        if fired or not self.session.keeps_analyses:
+            self.session.analyses.clear()
         self.session.changes += fired
         return fired
 

@@ -40,6 +40,7 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Operation
 from xdsl.passes import ModulePass
 
+from qdialect.analysis.ranges import ranges_anew
 from qdialect.context import QContext, session
 from qdialect.errors import UsageError
 from qdialect.numerics.contract import EXACT, Numerics, level_named
@@ -84,7 +85,7 @@ class PlaceRescales(ModulePass):
         level = level_named(self.numerics)
         if not 0 <= self.accuracy < inf:
             raise UsageError("accuracy is a price: 0 or more, and finite", code="bad-option")
-        session.analyses.clear()
+        ranges_anew(session)
         session.changes += _drop_dead_rescales(op)
         model = Model(session, op, level, self.accuracy)
         before = model.problem.cost(model.start)
@@ -101,7 +102,8 @@ class PlaceRescales(ModulePass):
             # Rescales that have become one may now pass what neither could.
             model = Model(session, op, level, self.accuracy)
             gains = model.problem.cost(model.start) < cost
-        session.analyses.clear()
+        if not session.keeps_analyses:
+            session.analyses.clear()
         placement = Placement(before, solution, model.estimated)
         if before or model.variables:
             self._report(session, op, placement)

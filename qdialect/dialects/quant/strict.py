@@ -17,6 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+from functools import cache
 from typing import cast
 
 from xdsl.dialects.builtin import (
@@ -31,6 +32,7 @@ from xdsl.dialects.builtin import (
     IntegerAttr,
     IntegerType,
     MemRefType,
+    NoneAttr,
     StringAttr,
     SymbolRefAttr,
     UnitAttr,
@@ -109,8 +111,10 @@ class QuantChecker:
         if isinstance(op, UnregisteredOp) and op.op_name.data.startswith("quant."):
             return _unknown_op(op)
         for attribute in (*_defined(op), *op.properties.values(), *op.attributes.values()):
-            if not isinstance(attribute, _LEAVES):
+            if not _is_leaf(type(attribute)):
                 for nested in _nested(attribute, self._structure_seen):
+                    if not _is_structured(type(nested)):
+                        continue
                     for message in _structure_errors(nested):
                         return message
         return None
@@ -124,7 +128,7 @@ class QuantChecker:
                 message = shape_error(type, type.data)
                 if message is not None:
                     return message
-            if isinstance(type, _LEAVES):
+            if _is_leaf(type.__class__):
                 continue
             for nested in _nested(type, self._strict_seen):
                 message = self._type_error(nested)
@@ -160,11 +164,25 @@ _LEAVES = (
     IndexType,
     IntegerAttr,
     IntegerType,
+    NoneAttr,
     StringAttr,
     SymbolRefAttr,
     UnitAttr,
 )
 """Attributes that hold no type of ours."""
+
+
+@cache
+def _is_leaf(kind: type[Attribute]) -> bool:
+    """`isinstance` on attributes is slow: their classes are abstract ones."""
+    return issubclass(kind, _LEAVES)
+
+
+@cache
+def _is_structured(kind: type[Attribute]) -> bool:
+    """Whether `_structure_errors` looks at such attributes."""
+    return issubclass(kind, UnregisteredAttr | VectorType | MemRefType | UnrankedMemRefType)
+
 
 _Rule = Callable[[Attribute], Iterable[str]]
 """The messages for one attribute, not counting those nested in it."""
@@ -201,7 +219,8 @@ def _nested(attribute: Attribute, seen: dict[int, Attribute]) -> Iterator[Attrib
     else:
         return
     for child in children:
-        yield from _nested(child, seen)
+        if not _is_leaf(type(child)):
+            yield from _nested(child, seen)
 
 
 def _structure_errors(attribute: Attribute) -> Iterator[str]:
