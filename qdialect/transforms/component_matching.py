@@ -2,7 +2,8 @@
 
 The pieces of a probe (the op on values that stand for anything) are written aside and held
 against the ops above a value. Addition and multiplication commute; a product is the same in
-any order of its factors, with x^2 for x * x and x / c for x * (1 / c).
+any order of its factors, with x^2 for x * x and x / c for x * (1 / c). Pieces may be rounded on
+the way: what a quantize and a dequantize make of a value stands for it.
 """
 
 from __future__ import annotations
@@ -21,7 +22,8 @@ from qdialect.dialects.nn import AddOp, DivOp, MulOp, NNOp
 from qdialect.dialects.nn.components import Build, Components, Pieces
 from qdialect.dialects.nn.functions import PowOp
 from qdialect.dialects.nn.views import normalize_axes
-from qdialect.transforms.scalars import scalar_of
+from qdialect.dialects.quant import DCastOp, QCastOp, UniformType, quant_element
+from qdialect.transforms.rounded import number_of, unrounded
 
 #: constants in files are rounded to f32, and differently by each exporter
 _CLOSE = 2.0**-22
@@ -39,6 +41,10 @@ class Found:
     inexact: bool
     #: whether nothing else uses what is computed on the way
     is_closed: bool
+    #: what the pieces are rounded to, by role
+    types: Mapping[str, UniformType]
+    #: whether any value on the way is rounded
+    is_rounded: bool
 
     def piece(self, role: str) -> SSAValue | None:
         """The value of a piece, if it is one value in the graph."""
@@ -53,6 +59,7 @@ class Found:
             if not isinstance(pattern, BlockArgument)
             and value not in named
             and isinstance(value.owner, Operation)
+            and not isinstance(value.owner, DCastOp)
             and not value.owner.has_trait(ConstantLike)
         ]
 
@@ -84,18 +91,49 @@ def _find(
     if len(known) != len(operands):
         return None
     inexact = matched.inexact or pieces.rounds_constants
-    closed = _is_closed(matched.bound, result)
+    casts = _casts(matched.bound, result)
+    closed = _is_closed(matched.bound, result, casts)
     roles = {role: values[0] for role, values in pieces.values.items()}
-    return Found(known, matched.bound, roles, inexact, closed)
+    rounded = {value: q for value, q in casts.items() if len(q) == 1}
+    types = {
+        role: element
+        for role, pattern in roles.items()
+        for quantize in rounded.get(matched.bound.get(pattern, pattern), ())
+        if (element := quant_element(quantize.result.type)) is not None
+    }
+    return Found(known, matched.bound, roles, inexact, closed, types, bool(casts))
 
 
-def _is_closed(bound: Mapping[SSAValue, SSAValue], result: SSAValue) -> bool:
+def _casts(
+    bound: Mapping[SSAValue, SSAValue], result: SSAValue
+) -> Mapping[SSAValue, Sequence[QCastOp]]:
+    """What rounds the pieces on the way, by value."""
+    found: dict[SSAValue, list[QCastOp]] = {}
+    for pattern, value in bound.items():
+        if isinstance(pattern, BlockArgument) or value is result:
+            continue
+        users = [use.operation for use in value.uses]
+        quantizes = [user for user in users if isinstance(user, QCastOp)]
+        if quantizes:
+            found[value] = list(dict.fromkeys(quantizes))
+    return found
+
+
+def _is_closed(
+    bound: Mapping[SSAValue, SSAValue],
+    result: SSAValue,
+    casts: Mapping[SSAValue, Sequence[QCastOp]],
+) -> bool:
     """Whether nothing else uses what the pieces compute on the way."""
     inner = {
         value.owner
         for pattern, value in bound.items()
         if not isinstance(pattern, BlockArgument) and isinstance(value.owner, Operation)
     }
+    for quantize in (quantize for group in casts.values() for quantize in group):
+        inner.add(quantize)
+        users = [use.operation for use in quantize.result.uses]
+        inner.update(user for user in users if isinstance(user, DCastOp))
     for op in inner:
         if result in op.results or op.has_trait(ConstantLike):
             continue
@@ -112,11 +150,14 @@ class _Matching:
 
     def run(self, pattern: SSAValue, value: SSAValue) -> _Matching | None:
         """Bound further so that `value` is what `pattern` says, or None."""
-        if pattern in self.bound:
-            return self if self.bound[pattern] is value else None
         if isinstance(pattern, BlockArgument):
+            if pattern in self.bound:
+                return self if self.bound[pattern] is value else None
             same = pattern.type == value.type
             return self._with(pattern, value) if same else None
+        value = unrounded(value)
+        if pattern in self.bound:
+            return self if self.bound[pattern] is value else None
         op = pattern.owner
         assert isinstance(op, Operation)
         if op.has_trait(ConstantLike):
@@ -175,7 +216,7 @@ class _Matching:
 
 
 def _number(value: SSAValue, session: QContext) -> float | None:
-    number = scalar_of(value, session)
+    number = number_of(value, session)
     return None if number is None else float(number)
 
 
@@ -219,6 +260,7 @@ def _splits(
     if count == 1:
         yield (value,), ()
         return
+    value = unrounded(value)
     op = value.owner
     whole = (value, range(first, first + count))
     if isinstance(op, PowOp) and count == 2 and op.values["exponent"] == 2.0:

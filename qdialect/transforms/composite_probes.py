@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, cast
 
-from xdsl.ir import Attribute, Block, Operation, SSAValue
+from xdsl.ir import Attribute, Operation, SSAValue
 
 from qdialect.behaviors.shapes import shape_of
 from qdialect.context import QContext
@@ -35,7 +35,7 @@ from qdialect.dialects.nn import (
 from qdialect.dialects.nn.functions import GeluOp, PowOp, SqrtOp, SwishOp
 from qdialect.dialects.nn.reduction import ReduceMeanOp, ReduceOp
 from qdialect.dialects.nn.views import normalize_axes
-from qdialect.transforms.scalars import scalar_of
+from qdialect.transforms.rounded import number_of, rounded, unrounded
 
 Probe = tuple[type[NNOp], list[Attribute], dict[str, Any]]
 
@@ -43,8 +43,8 @@ Probe = tuple[type[NNOp], list[Attribute], dict[str, Any]]
 def _of_products(op: Operation, session: QContext) -> Iterator[Probe]:
     types = [op.results[0].type]
     yield SwishOp, types, {}
-    for gate in (operand.owner for operand in op.operands):
-        alpha = _slope(gate.operands[0].owner, session) if isinstance(gate, SigmoidOp) else None
+    for gate in (unrounded(operand).owner for operand in op.operands):
+        alpha = _slope(gate.operands[0], session) if isinstance(gate, SigmoidOp) else None
         if alpha is not None:
             yield SwishOp, types, {"alpha": alpha}
     yield HardSwishOp, types, {}
@@ -57,6 +57,7 @@ def _of_products(op: Operation, session: QContext) -> Iterator[Probe]:
 
 def _is_shifted(value: SSAValue) -> bool:
     """Whether a smaller tensor is added: the bias that belongs to it."""
+    value = rounded(value)
     use = value.first_use
     if use is None or not value.has_one_use() or not isinstance(use.operation, AddOp):
         return False
@@ -75,16 +76,17 @@ def _layer_norms(op: Operation, session: QContext, vectors: int) -> Iterator[Pro
         inner = above.operands
         large = [v for v in inner if shape_of(v) == shape_of(op.results[0])]
         small = [v for v in inner if shape_of(v) != shape_of(op.results[0])]
-        if len(large) != 1 or len(small) != 1 or not isinstance(large[0].owner, Operation):
+        owner = unrounded(large[0]).owner if len(large) == 1 else None
+        if len(small) != 1 or not isinstance(owner, Operation):
             return
         operands.insert(0, small[0])
-        value, above = large[0], large[0].owner
+        value, above = large[0], owner
     root = _above(value, (DivOp.name, SqrtOp.name), (1, 0))
     epsilon = None
     axes: tuple[int, ...] = ()
     for candidate in () if root is None else root.operands:
-        owner = candidate.owner
-        number = scalar_of(candidate, session)
+        owner = unrounded(candidate).owner
+        number = number_of(candidate, session)
         epsilon = epsilon if number is None else float(number)
         if isinstance(owner, ReduceOp):
             axes = normalize_axes(owner.values["axes"], len(shape_of(owner.operands[0])))
@@ -100,20 +102,21 @@ def _above(value: SSAValue, names: Sequence[str], path: Sequence[int]) -> Operat
     """The op above `value` by these ops, each reached through an operand of the one before."""
     op: Operation | None = None
     for name, index in zip(names, path, strict=True):
-        owner = value.owner
+        owner = unrounded(value).owner
         if not isinstance(owner, Operation) or owner.name != name:
             return None
         op, value = owner, owner.operands[index]
-    return value.owner if op is not None and isinstance(value.owner, Operation) else None
+    last = unrounded(value).owner
+    return last if op is not None and isinstance(last, Operation) else None
 
 
 def _of_quotients(op: Operation, session: QContext) -> Iterator[Probe]:
-    if scalar_of(op.operands[1], session) is not None:
+    if number_of(op.operands[1], session) is not None:
         yield HardSwishOp, [op.results[0].type], {}
-    counted = op.operands[0].owner
+    counted = unrounded(op.operands[0]).owner
     if isinstance(counted, ReduceOp):
         yield ReduceMeanOp, [counted.operands[0].type], _reduced(counted)
-    total = op.operands[1].owner
+    total = unrounded(op.operands[1]).owner
     if isinstance(total, ReduceOp):
         rank = len(shape_of(op.results[0]))
         axes = normalize_axes(total.values["axes"], len(shape_of(total.operands[0])))
@@ -125,20 +128,21 @@ def _of_quotients(op: Operation, session: QContext) -> Iterator[Probe]:
 def _of_clips(op: Operation, session: QContext) -> Iterator[Probe]:
     """A hard-sigmoid, if a line is clipped to 0 and 1."""
     values = cast("NNOp", op).values
-    shifted = op.operands[0].owner
+    shifted = unrounded(op.operands[0]).owner
     if (values.get("min"), values.get("max")) != (0.0, 1.0) or not isinstance(shifted, AddOp):
         return
     for scaled, offset in (shifted.operands, shifted.operands[::-1]):
-        beta, alpha = scalar_of(offset, session), _slope(scaled.owner, session)
+        beta, alpha = number_of(offset, session), _slope(scaled, session)
         if beta is not None and alpha is not None:
             yield HardSigmoidOp, [op.results[0].type], {"alpha": alpha, "beta": float(beta)}
 
 
-def _slope(op: Operation | Block, session: QContext) -> float | None:
-    """The number by which an op multiplies."""
+def _slope(value: SSAValue, session: QContext) -> float | None:
+    """The number by which the op that makes a value multiplies."""
+    op = unrounded(value).owner
     if not isinstance(op, MulOp | DivOp):
         return None
-    numbers = [scalar_of(operand, session) for operand in op.operands]
+    numbers = [number_of(operand, session) for operand in op.operands]
     if isinstance(op, DivOp):
         return 1.0 / float(numbers[1]) if numbers[1] else None
     found = next((number for number in numbers if number is not None), None)
@@ -153,10 +157,9 @@ def _lrns(op: Operation, session: QContext) -> Iterator[Probe]:
             continue
         shifted = power.operands[0].owner
         for scaled, offset in (shifted.operands, shifted.operands[::-1]):
-            bias, alpha = scalar_of(offset, session), _slope(scaled.owner, session)
-            if bias is None or alpha is None:
+            bias, alpha = number_of(offset, session), _slope(scaled, session)
+            if bias is None or alpha is None or not isinstance(scaled.owner, Operation):
                 continue
-            assert isinstance(scaled.owner, Operation)
             pool = next(filter(None, map(_pool_above, scaled.owner.operands)), None)
             if pool is not None:
                 yield (
@@ -190,7 +193,7 @@ def _of_matmuls(op: Operation, session: QContext) -> Iterator[Probe]:
             return
         masks = [v for v in scores.owner.operands if v is not found[0]]
         scores = found[0]
-    scale = _slope(scores.owner, session)
+    scale = _slope(scores, session)
     if scale is None or not isinstance(scores.owner, Operation):
         return
     products = [v.owner for v in scores.owner.operands if isinstance(v.owner, MatMulOp)]

@@ -19,7 +19,9 @@ component qparams if every piece had its own. Pieces that something else uses to
 they are, and so do those of a composite that the target does not run whole, if it says so.
 
 A bias is exact in the reals, and on codes where the product is the 32-bit accumulator. The
-functions are `ties` where a constant of the file is not exactly the one of the function.
+functions are `ties` where a constant of the file is not exactly the one of the function, and
+`relaxed` where the pieces are quantized and dequantized on the way, as quantizers write them:
+the roundings go, and what they were to stays with the op as component qparams.
 
 For example
 
@@ -35,7 +37,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from math import prod
+from math import inf, prod
 from typing import Any
 
 from xdsl.ir import Block, Operation, SSAValue
@@ -54,6 +56,7 @@ from qdialect.dialects.nn import (
     make_constant,
 )
 from qdialect.dialects.nn.base import KEY, PIECE_KEYS, QPARAMS
+from qdialect.dialects.nn.component_qparams import hold_types
 from qdialect.dialects.nn.views import UnsqueezeOp
 from qdialect.numerics.contract import Contract, Numerics
 from qdialect.rewrite import Refusal, Rewriter, Rule, retyped
@@ -217,6 +220,9 @@ class RaiseFunction(Rule[_Raised]):
             return Refusal("multi-use", f"a piece of '{match.probe.name}' is also used elsewhere")
         if (refusal := unwanted(match.probe, self.session)) is not None:
             return refusal
+        if match.found.is_rounded:
+            note = "what the pieces were rounded to on the way is not applied"
+            return Contract(Numerics.RELAXED, inf, note)
         if match.found.inexact:
             return Contract(Numerics.TIES, note="constants are not exactly the function's")
         return Contract(Numerics.EXACT, note="in real arithmetic")
@@ -229,6 +235,8 @@ class RaiseFunction(Rule[_Raised]):
         roles = self.session.components[probe.name].roles_of(probe)[:-1]
         pieces = {role: owner_of(found.piece(role)) for role in roles}
         hold(new, self.session, pieces, match.root)
+        if roles and found.types.keys() >= set(roles):
+            hold_types(new, {role: found.types[role] for role in roles})
         rewriter.insert(new, match.root, keep=match.root)
         name_pieces(new, self.session, match.root, pieces, found.others(result))
         rewriter.replace(match.root, new.results)
