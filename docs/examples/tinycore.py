@@ -81,14 +81,18 @@ CONV_LUT = Behavior(
 _CODES = (Kernel(("i8|i16|i32",), ("i8|i16|i32",)),)
 _WINDOW = (Kernel(("i8", "i8 per-axis", "i32 per-axis"), ("i8|i32 per-axis",)),)
 _OPS = (
-    "add sub mul table concat max_pool2d avg_pool2d global_avg_pool2d reshape flatten relu "
-    "hard_swish leaky_relu sigmoid tanh"
+    "add sub mul div maximum table concat max_pool2d avg_pool2d global_avg_pool2d reduce_mean "
+    "reduce_sum reduce_max reshape flatten squeeze unsqueeze relu clip softmax hard_swish "
+    "leaky_relu sigmoid tanh"
 )
 
 TARGET = Target(
     "tinycore",
     "a core with 8-bit products, 32-bit sums and lookups",
-    extensions={"start": ("reencode-storage{activations=i8 weights=i8}",)},
+    extensions={
+        "start": ("reencode-storage{activations=i8 weights=i8}",),
+        "end": ("move-casts{boundary=maximize-integer},integerize{numerics=LEVEL}",),
+    },
     storages=frozenset({"i8", "i16", "i32"}),
     symmetric=frozenset({"i16", "i32"}),
     per_block=False,
@@ -167,8 +171,9 @@ class TinyFuse(RulePass):
 # [front] Import, optimize, lower to exact integer steps, fuse.
 
 PIPELINE = (
-    f"{optimize_pipeline(TARGET, 'bounded')},fold-interface,split-rescale{{numerics=bounded}},"
-    "convert-rescale{form=fixed numerics=bounded},cse,dce"
+    f"{optimize_pipeline(TARGET, 'bounded')},fix-islands{{numerics=relaxed}},fold-interface,"
+    "fold-constants,form-tables{numerics=bounded},form-softmax-tables{numerics=bounded},"
+    "split-rescale{numerics=bounded},convert-rescale{form=fixed numerics=bounded},cse,dce"
 )
 
 

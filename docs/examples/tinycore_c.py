@@ -5,7 +5,7 @@ from __future__ import annotations
 import ctypes
 import subprocess
 import tempfile
-from math import prod
+from math import lcm, prod
 from pathlib import Path
 
 import numpy as np
@@ -13,6 +13,7 @@ from xdsl.dialects.builtin import DenseArrayBase
 from xdsl.dialects.func import FuncOp, ReturnOp
 
 from qdialect.dialects.nn import ConstantOp, constant_array, shape_of
+from qdialect.dialects.nn.behaviors_sums import window_counts
 from qdialect.dialects.quant import quant_element
 from qdialect.dialects.verifier import op_where
 from qdialect.errors import UnsupportedError
@@ -25,6 +26,7 @@ static int64_t clamp(int64_t v, int64_t low, int64_t high) {
 static int64_t scaled(int64_t v, int64_t multiplier, int shift) {
   return (int64_t)(((__int128)v * multiplier + ((__int128)1 << (shift - 1))) >> shift);
 }
+static int64_t quotient(int64_t n, int64_t d) { return n / d - (n % d < 0); }
 """
 
 
@@ -111,10 +113,35 @@ class CWriter:
     def nn_mul(self, op, y, a, b):
         self.binary(op, y, a, b, "*")
 
+    def nn_maximum(self, op, y, a, b):
+        shape = shape_of(op.results[0])
+        sides = zip((a, b), op.operands, strict=True)
+        a, b = (f"{name}[{broadcast(shape_of(v), shape)}]" for name, v in sides)
+        self.loop(op.results[0], f"{y}[i] = {a} > {b} ? {a} : {b};")
+
+    def nn_div(self, op, y, a, b):
+        """Of whole numbers, rounded half up: floor((2 n + d) / (2 d)), d > 0."""
+        shape, q = shape_of(op.results[0]), params(op.results[0].type)
+        n, d = (
+            f"((int64_t){name}[{broadcast(shape_of(v), shape)}] - {zero_of(v.type)})"
+            for name, v in zip((a, b), op.operands, strict=True)
+        )
+        value = clamped(f"quotient(2 * {n} + {d}, 2 * {d})", q)
+        self.loop(op.results[0], f"{y}[i] = {value};")
+
     def nn_reshape(self, op, y, x):
         self.loop(op.results[0], f"{y}[i] = {x}[i];")
 
-    nn_flatten = nn_reshape
+    nn_flatten = nn_squeeze = nn_unsqueeze = quant_scast = nn_reshape
+
+    def nn_clip(self, op, y, x):
+        """Bounds that are codes, or beyond all."""
+        q, v = params(op.results[0].type), values_of(op)
+        low, high = (
+            min(max(round(v.get(name, end) / q.scale + q.zero_point), q.storage.min), q.storage.max)
+            for name, end in (("min", -1e30), ("max", 1e30))
+        )
+        self.loop(op.results[0], f"{y}[i] = clamp({x}[i], {low}LL, {high}LL);")
 
     def nn_relu(self, op, y, x):
         zero = zero_of(op.results[0].type)
@@ -170,6 +197,29 @@ class CWriter:
         adding = f"for (int k = 0; k < {count}; k++) s += {term};"
         self.loop(op.results[0], f"{{ int64_t s = {start}; {adding} {y}[i] = s; }}")
 
+    def nn_reduce_sum(self, op, y, x):
+        self.reduced(op, f"s += {x}[{{at}}] - ({zero_of(op.operands[0].type)});", y, "0")
+
+    nn_reduce_mean = nn_reduce_sum
+
+    def nn_reduce_max(self, op, y, x):
+        lowest = f"{params(op.results[0].type).storage.min}LL"
+        self.reduced(op, f"if ({x}[{{at}}] > s) s = {x}[{{at}}];", y, lowest)
+
+    def reduced(self, op, step, y, start):
+        """`s` over the elements k of the axes, from `start` on."""
+        shape = shape_of(op.operands[0])
+        over = sorted(axis % len(shape) for axis in values_of(op)["axes"])
+        kept = [d for d in range(len(shape)) if d not in over]
+        at = " + ".join(
+            f"{name} / {prod(shape[e] for e in dims if e > d)} % {shape[d]}"
+            f" * {prod(shape[d + 1 :])}"
+            for name, dims in (("i", kept), ("k", over))
+            for d in dims
+        )
+        loop = f"for (int k = 0; k < {prod(shape[d] for d in over)}; k++) {step.format(at=at)}"
+        self.loop(op.results[0], f"{{ int64_t s = {start}; {loop} {y}[i] = s; }}")
+
     def nn_concat(self, op, y, *inputs):
         axis, start = values_of(op)["axis"], 0
         inner, whole = prod(shape_of(op.results[0])[axis + 1 :]), shape_of(op.results[0])[axis]
@@ -184,13 +234,13 @@ class CWriter:
         self.pool(op, y, x, lowest, lambda e: f"if ({e} > m) m = {e};")
 
     def nn_avg_pool2d(self, op, y, x):
-        """The exact sum, as above."""
-        if any(values_of(op)["pads"]):
-            raise UnsupportedError("tinycore has averages without padding", where=op_where(op))
-        zero = zero_of(op.operands[0].type)
-        self.pool(op, y, x, 0, lambda e: f"m += {e} - ({zero});")
+        """The exact sum, as above; where windows count fewer elements, so many times more."""
+        counts, zero = window_counts(op).reshape(-1), zero_of(op.operands[0].type)
+        factors = self.array("int", (lcm(*counts.tolist()) // counts).tolist())
+        taken = f"m * {factors}[i % {len(counts)}]"
+        self.pool(op, y, x, 0, lambda e: f"m += {e} - ({zero});", taken)
 
-    def pool(self, op, y, x, start, step):
+    def pool(self, op, y, x, start, step, taken="m"):
         p, (_, _, h, width) = values_of(op), shape_of(op.operands[0])
         (_, _, oh, ow), (kh, kw) = shape_of(op.results[0]), p["kernel"]
         (sh, sw), (top, left) = p["strides"], p["pads"][:2]
@@ -204,7 +254,7 @@ class CWriter:
       int u = r * {sh} + k * {dh} - {top}, v = c * {sw} + j * {dw} - {left};
       if ({inside}) {step(f"{x}[(i / {oh * ow} * {h} + u) * {width} + v]")}
     }}
-    {y}[i] = m; }}""",
+    {y}[i] = {taken}; }}""",
         )
 
 
@@ -213,7 +263,11 @@ def params(kind):
 
 
 def ctype(kind):
-    return f"int{params(kind).storage.width}_t"
+    element = quant_element(kind)
+    if element is None:
+        return f"int{kind.get_element_type().width.data}_t"
+    storage = element.qparams.storage
+    return f"{'' if storage.signed else 'u'}int{storage.width}_t"
 
 
 def braced(numbers):
@@ -256,7 +310,7 @@ def compiled(model):
 
     def run(*inputs):
         given = [np.ascontiguousarray(x) for x in inputs]
-        made = [np.zeros(k.get_shape(), f"i{params(k).storage.width // 8}") for k in kinds]
+        made = [np.zeros(k.get_shape(), ctype(k).removesuffix("_t")) for k in kinds]
         run_c(*(array.ctypes.data_as(ctypes.c_void_p) for array in (*given, *made)))
         return made
 

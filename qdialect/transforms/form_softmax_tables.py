@@ -54,6 +54,7 @@ from qdialect.dialects.nn import (
 from qdialect.dialects.nn.base import NNOp, ranked
 from qdialect.dialects.quant import UniformType
 from qdialect.numerics.contract import Contract, Numerics
+from qdialect.numerics.rounding import Rounding
 from qdialect.qparams import QParams
 from qdialect.rewrite import Refusal, Rewriter, Rule
 from qdialect.transforms.rule_pass import RulePass
@@ -131,7 +132,10 @@ class SoftmaxByTables(Rule[_Softmax]):
 
         highest = put(ReduceMaxOp(x, axes=(match.axis,), keepdims=True))
         shape = shape_of(x)
-        difference = put(SubOp(x, highest, result_types=[ranked(kinds[0], shape)]))
+        # Nothing is rounded: as the target does it.
+        rounding = self.session.target.rounding(Rounding.HALF_EVEN).value
+        steps = [ranked(kinds[0], shape)]
+        difference = put(SubOp(x, highest, result_types=steps, rounding=rounding))
         terms = put(TableOp(difference, table(2.0**bits, kinds[1]), element=kinds[1]))
         scale = 2.0**bits / match.result.scale
         numerators = put(TableOp(difference, table(scale, kinds[2]), element=kinds[2]))

