@@ -34,7 +34,7 @@ becomes
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -108,8 +108,8 @@ class AffineToDepthwise(Rule[_Chain]):
         super().__init__(session)
         #: no need to know by how much a chain misses it
         self._level = level
-        #: by op: what was decided of chains that end there, and what that went by
-        self._known: dict[Operation, tuple[object, list[_Chain]]] = {}
+        #: by last op and length: what was decided of a chain, and what that went by
+        self._known: dict[tuple[Operation, int], tuple[object, _Chain]] = {}
 
     def prepare(self, module: Operation) -> None:
         self._known.clear()
@@ -132,17 +132,24 @@ class AffineToDepthwise(Rule[_Chain]):
             return []
         chains = [_Chain(op, tuple(links[:n])) for n in range(computing[0], len(links) + 1)]
         along = [chain for chain in chains if set(axes_of(chain.links)) == {_CHANNELS}]
-        went_by = [self._goes_by(chain) for chain in along]
-        known = self._known.get(op)
+        return [self._remembered(chain) for chain in along]
+
+    def _remembered(self, chain: _Chain) -> _Chain:
+        """`chain` decided: an op is also asked about by the one before."""
+        key, went_by = (chain.op, len(chain.links)), self._goes_by(chain)
+        known = self._known.get(key)
         if known is None or known[0] != went_by:
-            known = self._known[op] = (went_by, [self._decided(chain) for chain in along])
-        return known[1]
+            known = self._known[key] = went_by, self._decided(chain)
+        return replace(known[1], links=chain.links)
 
     def _goes_by(self, chain: _Chain) -> object:
-        """What decides what becomes of `chain`: an op is also asked about by the one before."""
+        """What decides what becomes of `chain`."""
         ops = [link.op for link in chain.links]
         values = [value for op in ops for value in (*op.operands, *op.results)]
-        return ops, values, [v.type for v in values], seen_qparams(chain.x, self.session)
+        types = [value.type for value in values]
+        # Another value of the same kind may have come in place of the first one.
+        same = [value for value in values if value is not chain.x]
+        return ops, same, types, seen_qparams(chain.x, self.session)
 
     def _goes_on(self, op: Operation) -> bool:
         """Whether what follows is part of a longer chain that becomes one convolution."""
@@ -172,10 +179,9 @@ class AffineToDepthwise(Rule[_Chain]):
             return refused("grid", "the operand or the result has parameters per channel")
         channels = Channels(chain.links, self.session)
         try:
-            if self._level < Numerics.BOUNDED:
-                # Most chains that are refused would be if all channels were like the first ones.
-                for few in range(min(_FEW, len(channels))):
-                    self._products(chain, channels[few : few + 1])
+            # Most chains that are refused would be if all channels were like the first ones.
+            for few in range(min(_FEW, len(channels))):
+                self._products(chain, channels[few : few + 1])
             found, contract = self._products(chain, [channels[n] for n in range(len(channels))])
         except Undefined:
             return refused("slope", "it is not defined for all constants")
