@@ -175,6 +175,15 @@ func.func @main(%x: tensor<1x1x2x2xf32>) -> tensor<1x2x1x1xf32> {
   return %d : tensor<1x2x1x1xf32>
 }
 """
+_DEPTHWISE = """\
+func.func @main(%x: tensor<1x4x4x8xi8>) -> tensor<1x4x4x8xi32> {
+  %w = stablehlo.constant dense<[[[[1, 2, 3, 4, 5, 6, 7, 8]]]]> : tensor<1x1x1x8xi8>
+  %y = stablehlo.convolution(%x, %w) dim_numbers = [b, 0, 1, f]x[0, 1, i, o]->[b, 0, 1, f],
+    window = {} {batch_group_count = 1 : i64, feature_group_count = 8 : i64}
+    : (tensor<1x4x4x8xi8>, tensor<1x1x1x8xi8>) -> tensor<1x4x4x8xi32>
+  return %y : tensor<1x4x4x8xi32>
+}
+"""
 _REDUCE = """\
 !x = !quant.uniform<i8:f32, 1.0>
 func.func @main(%x: tensor<4xf32>) -> tensor<f32> {
@@ -250,6 +259,17 @@ BUGS = (
         "failed to legalize operation 'chlo.broadcast_subtract'",
         "1x2x1x1xf32=",
         _AXIS,
+    ),
+    Bug(
+        "stablehlo-depthwise",
+        "iree",
+        "StableHLO: a depthwise convolution of i8 into i32, channels last, reads its constant "
+        "weights as i32: past their end, or a crash",
+        "where each channel is a group, channels come second in the input",
+        _iree((*_LLVM_CPU, "--iree-input-type=stablehlo"), "1x4x4x8xi8=1"),
+        r"\A(?!.*\[1 2 3 4 5 6 7 8\])",
+        r"\[1 2 3 4 5 6 7 8\]",
+        _DEPTHWISE,
     ),
     Bug(
         "stablehlo-reduce",

@@ -1,4 +1,4 @@
-"""Random networks through TOSA; many more with `python tests/lowerings/random_networks.py`."""
+"""Random networks through TOSA and linalg; many more with `python tests/lowerings/random_networks.py`."""
 
 from __future__ import annotations
 
@@ -15,3 +15,8 @@ def test_random_network(seed: int, engine: str) -> None:
 
 def test_random_network_in_iree() -> None:
     assert agree(network(4), "iree", target="generic")
+
+
+@pytest.mark.parametrize("seed", range(5, 8))
+def test_random_network_in_linalg(seed: int) -> None:
+    assert agree(network(seed), "mlir-runner", to="linalg", target="generic")

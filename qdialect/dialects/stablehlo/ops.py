@@ -110,6 +110,16 @@ class MinimumOp(BinaryOp):
 
 
 @irdl_op_definition
+class DivideOp(BinaryOp):
+    name = "stablehlo.divide"
+
+
+@irdl_op_definition
+class ExponentialOp(UnaryOp):
+    name = "stablehlo.exponential"
+
+
+@irdl_op_definition
 class ClampOp(StablehloOp):
     name = "stablehlo.clamp"
     min = operand_def(_TENSOR)
@@ -234,7 +244,9 @@ OPS: list[type[Operation]] = [
     ConstantOp,
     ConvertOp,
     ConvolutionOp,
+    DivideOp,
     DotGeneralOp,
+    ExponentialOp,
     GatherOp,
     MaximumOp,
     MinimumOp,

@@ -122,12 +122,14 @@ def convolution(e: Emitter, op: Operation, operands: Sequence[Held]) -> Held:
     names = [str(d) for d in range(spatial)]
     # Which role each dimension of `nn` has, in the order it is held.
     roles = ["b", "f", *names]
-    given = tuple(roles[d] for d in x.order)
+    # A known bug of IREE, `stablehlo-depthwise`: not channels last, where each is a group.
+    taken = plain(x.rank) if v["groups"] == x.shape[1] > 1 else x.order
+    given = tuple(roles[d] for d in taken)
     dimensions = ConvolutionDimensionsAttr((given, (*names, "i", "o"), ("b", *names, "f")))
     extents = [shape[d] for d in order]
     value = e.op(
         "convolution",
-        [e.given(x, x.order), e.given(w, kernel)],
+        [e.given(x, taken), e.given(w, kernel)],
         extents,
         e.element(sums, order),
         window_strides=longs(v["strides"]),

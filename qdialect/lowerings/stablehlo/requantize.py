@@ -120,19 +120,26 @@ def rescale(e: Emitter, op: Operation, operands: Sequence[Held]) -> Held:
 
 
 def quantize(e: Emitter, op: Operation, operands: Sequence[Held]) -> Held:
-    """`quant.qcast`: around 0 first, as adding a zero point to a float rounds too."""
+    """`quant.qcast`."""
     assert isinstance(op, QCastOp)
-    (x,), result, rounding = operands, result_of(op), cast_rounding(op)
+    (x,), result = operands, result_of(op)
+    _float32(x)
+    value = quantized_floats(e, e.given(x, x.order), x.order, result, cast_rounding(op))
+    return e.held(value, x.order, result, x.shape)
+
+
+def quantized_floats(
+    e: Emitter, value: SSAValue, order: Order, result: QParams, rounding: Rounding
+) -> SSAValue:
+    """The codes of floats: around 0 first, as adding a zero point to a float rounds too."""
     if rounding is not Rounding.HALF_EVEN:
         raise Unlowerable("rounding", f"it rounds {rounding.value}, and StableHLO to even")
-    element = e.element(result, x.order)
-    _float32(x)
-    value = e.given(x, x.order)
+    element = e.element(result, order)
     if not any(result.zero_point_list()):
-        return e.held(moved(e, value, element), x.order, result, x.shape)
+        return moved(e, value, element)
     room = "i16" if result.storage.width == 8 else _ROOM
-    around = moved(e, value, e.element(centered(result, room), x.order))
-    return e.held(moved(e, around, element), x.order, result, x.shape)
+    around = moved(e, value, e.element(centered(result, room), order))
+    return moved(e, around, element)
 
 
 def _float32(x: Held) -> None:

@@ -9,7 +9,7 @@ from xdsl.ir import Operation
 
 from qdialect.dialects.nn.views import normalize_axes
 from qdialect.lowerings.emitter import Lowering
-from qdialect.lowerings.stablehlo import contraction, elementwise, pooling, requantize
+from qdialect.lowerings.stablehlo import contraction, elementwise, functions, pooling, requantize
 from qdialect.lowerings.stablehlo.emitter import Emitter
 
 
@@ -42,6 +42,7 @@ def lowerings() -> Mapping[str, Lowering[Emitter]]:
         "nn.minimum": elementwise.extremum("minimum"),
         **dict.fromkeys(("nn.relu", "nn.clip"), elementwise.clamp),
         "nn.table": elementwise.table,
+        "nn.softmax": functions.softmax,
         **{f"nn.max_pool{rank}d": pooling.max_pool for rank in (1, 2, 3)},
         **{f"nn.avg_pool{rank}d": pooling.average_pool for rank in (1, 2, 3)},
         **{f"nn.global_avg_pool{rank}d": pooling.reduction("add", _spatial) for rank in (1, 2, 3)},
