@@ -30,14 +30,16 @@ FUSION = (
 attention are quantized one by one."""
 
 
-_EXACT = (
-    "fix-islands{numerics=relaxed},fold-interface,canonicalize,fold-constants,"
-    "form-tables{numerics=bounded},"
+_EXACT_WITH_CASTS = (
+    "fix-islands{numerics=relaxed},canonicalize,fold-constants,form-tables{numerics=bounded},"
     "form-softmax-tables{numerics=bounded},split-rescale{numerics=bounded},"
     "convert-rescale{form=fixed numerics=bounded},cse,dce"
 )
 """From an optimized integer network to one of which every op is exact on 32-bit integers,
-but for `quant.rescale`, which rounds."""
+but for `quant.rescale`, which rounds, and casts at the interface."""
+
+_EXACT = _EXACT_WITH_CASTS.replace(",", ",fold-interface,", 1)
+"""The same; what an island computes as floats leaves as codes, too."""
 
 _ROUNDING_ONCE = (
     "split-rescale{ops=sums numerics=bounded},"
@@ -48,9 +50,9 @@ _ROUNDING_ONCE = (
 EXPORTS = {
     "tosa": (_EXACT, "convert-nn-to-tosa,cse,dce", tosa.TARGET),
     "linalg": (_EXACT, "convert-nn-to-linalg,cse,dce", linalg.TARGET),
-    "quant": (_EXACT, "convert-nn-to-linalg{casts=quant},cse,dce", linalg.TARGET),
+    "quant": (_EXACT_WITH_CASTS, "convert-nn-to-linalg{casts=quant},cse,dce", linalg.TARGET),
     "stablehlo": (_ROUNDING_ONCE, "convert-nn-to-stablehlo,cse,dce", stablehlo.TARGET),
-    "iree": (_EXACT, "convert-nn-to-linalg{casts=iree},cse,dce", linalg.TARGET),
+    "iree": (_EXACT_WITH_CASTS, "convert-nn-to-linalg{casts=iree},cse,dce", linalg.TARGET),
 }
 """From an optimized integer network to what other compilers read, by name: the passes to one
 that can be said in it, those that say it, and the target whose operators it has."""

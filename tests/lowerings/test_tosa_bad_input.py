@@ -1,4 +1,4 @@
-"""What TOSA cannot express is refused through the commands, before any output."""
+"""What a path cannot express is refused through the commands, before any output."""
 
 from __future__ import annotations
 
@@ -38,15 +38,97 @@ CASES = {
         f"  func.return %y : tensor<4x{CODES}>\n}}",
         "acme.op",
     ),
+    "no rank": (
+        f"func.func @main(%x: tensor<*x{CODES}>) -> tensor<*x{CODES}> {{\n"
+        f"  func.return %x : tensor<*x{CODES}>\n}}",
+        "is no ranked tensor",
+    ),
+}
+NAMES = {
+    "tosa": "TOSA",
+    "linalg": "linalg",
+    "quant": "linalg",
+    "iree": "linalg",
+    "stablehlo": "StableHLO",
+}
+"""The paths, and how messages call what they lead to."""
+OWN_CASES = {
+    "4 bits": (
+        "stablehlo",
+        "func.func @main(%x: tensor<4x!quant.uniform<i4:f32, 0.5>>)"
+        " -> tensor<4x!quant.uniform<i4:f32, 0.5>> {\n"
+        "  func.return %x : tensor<4x!quant.uniform<i4:f32, 0.5>>\n}",
+        "numbers are exchanged as i8, i16, i32, not i4",
+    ),
+    "u16": (
+        "stablehlo",
+        "func.func @main(%x: tensor<4x!quant.uniform<u16:f32, 0.5>>)"
+        " -> tensor<4x!quant.uniform<u16:f32, 0.5>> {\n"
+        "  func.return %x : tensor<4x!quant.uniform<u16:f32, 0.5>>\n}",
+        "numbers are exchanged as i8, i16, i32, not u16",
+    ),
+    "rounding": (
+        "quant",
+        "func.func @main(%x: tensor<4xf32>) -> tensor<4x!quant.uniform<i8:f32, 0.5>> {\n"
+        '  %0 = quant.qcast %x {quant.rounding = "half_away"} : tensor<4xf32>'
+        " to tensor<4x!quant.uniform<i8:f32, 0.5>>\n"
+        "  func.return %0 : tensor<4x!quant.uniform<i8:f32, 0.5>>\n}",
+        "upstream's qcast has no rounding to say",
+    ),
+    "wide": (
+        "iree",
+        "func.func @main(%x: tensor<4x!quant.uniform<i32:f32, 0.5>>) -> tensor<4xf32> {\n"
+        "  %0 = quant.dcast %x : tensor<4x!quant.uniform<i32:f32, 0.5>> to tensor<4xf32>\n"
+        "  func.return %0 : tensor<4xf32>\n}",
+        "floats do not hold all codes of i32",
+    ),
 }
 
 
+@pytest.mark.parametrize("name", OWN_CASES)
+def test_what_one_path_refuses(name: str, tmp_path: Path) -> None:
+    to, text, reason = OWN_CASES[name]
+    refused(to, text, reason, tmp_path)
+
+
+CASTS = """
+!x = tensor<4x!quant.uniform<i8:f32, 0.5>>
+func.func @main(%f: tensor<4xf32>) -> tensor<4xf32> {
+  %x = quant.qcast %f : tensor<4xf32> to !x
+  %y = nn.relu %x : (!x) -> !x
+  %0 = quant.dcast %y : !x to tensor<4xf32>
+  func.return %0 : tensor<4xf32>
+}
+"""
+
+
+@pytest.mark.parametrize(
+    ("to", "casts"),
+    [
+        ("quant", ("quant.qcast", "quant.dcast")),
+        ("iree", ("iree_linalg_ext.quantize_affine", "iree_linalg_ext.dequantize_affine")),
+        ("stablehlo", ("stablehlo.uniform_quantize", "stablehlo.uniform_dequantize")),
+    ],
+)
+def test_casts_stay_at_the_interface(to: str, casts: tuple[str, str], tmp_path: Path) -> None:
+    (tmp_path / "m.mlir").write_text(CASTS)
+    result = call(qopt_translate, f"--export-{to}", str(tmp_path / "m.mlir"))
+    assert result.code == 0, result.err
+    assert all(f'"{name}"' in result.out for name in casts)
+    assert "function_type = (tensor<4xf32>) -> tensor<4xf32>" in result.out
+
+
+@pytest.mark.parametrize("to", NAMES)
 @pytest.mark.parametrize("name", CASES)
-def test_refused_before_any_output(name: str, tmp_path: Path) -> None:
+def test_refused_before_any_output(name: str, to: str, tmp_path: Path) -> None:
     text, reason = CASES[name]
+    refused(to, text, reason.replace("TOSA", NAMES[to]), tmp_path)
+
+
+def refused(to: str, text: str, reason: str, tmp_path: Path) -> None:
     source, out = tmp_path / "m.mlir", tmp_path / "t.mlir"
     source.write_text(text)
-    result = call(qopt_translate, "--export-tosa", str(source), "-o", str(out))
+    result = call(qopt_translate, f"--export-{to}", str(source), "-o", str(out))
     assert result.code == 1 and reason in result.err, result.err
     assert "Traceback" not in result.err and str(source) in result.err
     assert not out.exists() and result.out == ""

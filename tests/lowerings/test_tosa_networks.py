@@ -1,4 +1,4 @@
-"""Random networks through TOSA and linalg; many more with `python tests/lowerings/random_networks.py`."""
+"""Random networks; many more with `python tests/lowerings/random_networks.py`."""
 
 from __future__ import annotations
 
