@@ -75,14 +75,16 @@ _KERNELS = {
         (
             "nn.avg_pool1d",
             "nn.avg_pool2d",
+            "nn.avg_pool3d",
             "nn.global_avg_pool1d",
             "nn.global_avg_pool2d",
+            "nn.global_avg_pool3d",
             "nn.reduce_mean",
         ),
         _SUM,
     ),
     "nn.resize_linear": _WINDOW,
-    **dict.fromkeys(("nn.max_pool1d", "nn.max_pool2d"), _TIED),
+    **dict.fromkeys(("nn.max_pool1d", "nn.max_pool2d", "nn.max_pool3d"), _TIED),
     **dict.fromkeys(("nn.relu", "nn.clip"), _COPY),
     **dict.fromkeys(("nn.resize_nearest",), _TIED),
     **dict.fromkeys(

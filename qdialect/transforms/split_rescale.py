@@ -27,9 +27,9 @@ becomes
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from xdsl.dialects.builtin import StringAttr
 from xdsl.ir import Operation, SSAValue
@@ -63,11 +63,12 @@ _FEW = 1 << 20
 
 @dataclass(frozen=True)
 class Split:
-    """A requantizing op, and the qparams of its result."""
+    """A requantizing op, the qparams of its result, and how a rule splits it."""
 
     op: Operation
     behavior: Behavior
     result: QParams
+    plan: _Products | _Step | _Terms | Refusal | None = None
 
 
 class _Splitting(Rule[Split]):
@@ -117,21 +118,27 @@ class SplitContraction(_Splitting):
 
     def match(self, op: Operation) -> Split | None:
         found = super().match(op)
-        if found is None or found.result.storage.spelling != "i32":
-            return found
-        sides = self._sides(found)
-        if isinstance(sides, Refusal) or self._products(found, sides) != found.result:
-            return found
-        return None
+        if found is None:
+            return None
+        plan = self._plan(found)
+        if not isinstance(plan, Refusal) and plan.exact == found.result:
+            return None
+        return replace(found, plan=plan)
 
-    def check(self, match: Split) -> Contract | Refusal:
-        sides = self._sides(match)
+    def _plan(self, found: Split) -> _Products | Refusal:
+        sides = self._sides(found)
         if isinstance(sides, Refusal):
             return sides
-        exact = self._products(match, sides)
-        bias = self._bias(match, exact)
-        if isinstance(bias, Refusal):
-            return bias
+        exact = self._products(found, sides)
+        bias = self._bias(found, exact) if exact != found.result else None
+        return bias if isinstance(bias, Refusal) else _Products(exact, bias)
+
+    def check(self, match: Split) -> Contract | Refusal:
+        plan = match.plan
+        if isinstance(plan, Refusal):
+            return plan
+        assert isinstance(plan, _Products)
+        exact, bias = plan
         largest = self._largest(match, bias)
         if largest is None or largest > _MAX:
             return Refusal("overflow", "a sum of products may leave 32 bits")
@@ -208,11 +215,8 @@ class SplitContraction(_Splitting):
         return None if found is None else found.largest + (bias.largest if bias else 0)
 
     def rewrite(self, match: Split, rewriter: Rewriter) -> None:
-        sides = self._sides(match)
-        assert not isinstance(sides, Refusal)
-        exact = self._products(match, sides)
-        bias = self._bias(match, exact)
-        assert not isinstance(bias, Refusal)
+        assert isinstance(match.plan, _Products)
+        exact, bias = match.plan
         operands = list(match.op.operands)
         if bias is not None and bias.codes is not None:
             acc = self._accumulator(match)
@@ -232,6 +236,28 @@ class _Bias:
     largest: int
     is_exact: bool
     codes: NDArray[np.int32] | None = None
+
+
+class _Products(NamedTuple):
+    """The i32 that sums products, and the bias on it."""
+
+    exact: QParams
+    bias: _Bias | None
+
+
+class _Step(NamedTuple):
+    """What all results are multiples of, exactly, and an i32 of that."""
+
+    scale: Fraction
+    exact: QParams
+
+
+class _Terms(NamedTuple):
+    """Terms of two scales, how they are aligned, and the i32 they are then on."""
+
+    given: Sequence[QParams]
+    alignment: Alignment
+    common: QParams
 
 
 class SplitExact(_Splitting):
@@ -254,17 +280,17 @@ class SplitExact(_Splitting):
         given = operand_qparams(op, found.behavior)
         if self.only_sums and not isinstance(given, Refusal) and len(given) > 1:
             return None
-        exact = given if isinstance(given, Refusal) else self._exact(found, given)
-        return None if not isinstance(exact, Refusal) and exact[1] == found.result else found
+        plan = given if isinstance(given, Refusal) else self._plan(found, given)
+        if isinstance(plan, _Step) and plan.exact == found.result:
+            return None
+        return replace(found, plan=plan)
 
     def check(self, match: Split) -> Contract | Refusal:
-        given = operand_qparams(match.op, match.behavior)
-        if isinstance(given, Refusal):
-            return given
-        exact = self._exact(match, given)
-        if isinstance(exact, Refusal):
-            return exact
-        scale, params = exact
+        plan = match.plan
+        if isinstance(plan, Refusal):
+            return plan
+        assert isinstance(plan, _Step)
+        scale, params = plan
         kinds = [value.type for value in match.op.operands]
         refusal = self.refusal(match, kinds, params)
         if refusal is not None:
@@ -286,7 +312,7 @@ class SplitExact(_Splitting):
             return Contract(Numerics.EXACT, note="equal for every sum")
         return Contract(Numerics.TIES, note="a step of more than 53 bits: near ties may move")
 
-    def _exact(self, match: Split, given: Sequence[QParams]) -> tuple[Fraction, QParams] | Refusal:
+    def _plan(self, match: Split, given: Sequence[QParams]) -> _Step | Refusal:
         assert match.behavior.grid is not None
         scale = match.behavior.grid(match.op, given)
         if scale is None:
@@ -295,16 +321,14 @@ class SplitExact(_Splitting):
         if found is None or any(f.largest > _MAX * scale for f in found):
             return Refusal("overflow", "32 bits may not hold every result")
         try:
-            return scale, QParams.per_tensor("i32", float(scale), 0, given[0].expressed)
+            exact = QParams.per_tensor("i32", float(scale), 0, given[0].expressed)
         except (ValueError, OverflowError):
             return Refusal("grid", "the step of the result is no number of its type")
+        return _Step(scale, exact)
 
     def rewrite(self, match: Split, rewriter: Rewriter) -> None:
-        given = operand_qparams(match.op, match.behavior)
-        assert not isinstance(given, Refusal)
-        exact = self._exact(match, given)
-        assert not isinstance(exact, Refusal)
-        self.split(match, match.op.operands, exact[1], rewriter)
+        assert isinstance(match.plan, _Step)
+        self.split(match, match.op.operands, match.plan.exact, rewriter)
 
 
 class SplitAligned(_Splitting):
@@ -317,16 +341,17 @@ class SplitAligned(_Splitting):
 
     def match(self, op: Operation) -> Split | None:
         found = super().match(op)
-        return found if found is not None and aligns(found) else None
+        if found is None or not aligns(found):
+            return None
+        given = operand_qparams(op, found.behavior)
+        plan = given if isinstance(given, Refusal) else self._plan(found, given)
+        return replace(found, plan=plan)
 
     def check(self, match: Split) -> Contract | Refusal:
-        given = operand_qparams(match.op, match.behavior)
-        if isinstance(given, Refusal):
-            return given
-        plan = self._plan(match, given)
-        if isinstance(plan, Refusal):
-            return plan
-        common = self._common(match, given, plan)
+        if isinstance(match.plan, Refusal):
+            return match.plan
+        assert isinstance(match.plan, _Terms)
+        given, plan, common = match.plan
         kinds = [with_qparams(value, common) for value in match.op.operands]
         refusal = self.refusal(match, kinds, common)
         if refusal is not None:
@@ -340,25 +365,21 @@ class SplitAligned(_Splitting):
         assert match.behavior.arithmetic is not None
         return match.behavior.arithmetic(match.op, (Fraction(0), Fraction(1))) < 0
 
-    def _plan(self, match: Split, given: Sequence[QParams]) -> Alignment | Refusal:
+    def _plan(self, match: Split, given: Sequence[QParams]) -> _Terms | Refusal:
         if not match.result.is_per_tensor:
             return Refusal("axis", "the result is not quantized per tensor")
         if rounding_of(match.op) is Rounding.GEMMLOWP:
             return Refusal("rounding", "gemmlowp rounds multiplier and shift, no sums")
         terms: list[Affine] = [affines(q)[0] for q in given]
         plan = alignment.align(terms, affines(match.result)[0])
-        return plan or Refusal("overflow", "32 bits are too few for the sum")
-
-    def _common(self, match: Split, given: Sequence[QParams], plan: Alignment) -> QParams:
+        if plan is None:
+            return Refusal("overflow", "32 bits are too few for the sum")
         step = match.result.scale * 2.0**-plan.shift
-        return QParams.per_tensor("i32", step, 0, given[0].expressed)
+        return _Terms(given, plan, QParams.per_tensor("i32", step, 0, given[0].expressed))
 
     def rewrite(self, match: Split, rewriter: Rewriter) -> None:
-        given = operand_qparams(match.op, match.behavior)
-        assert not isinstance(given, Refusal)
-        plan = self._plan(match, given)
-        assert isinstance(plan, Alignment)
-        common = self._common(match, given, plan)
+        assert isinstance(match.plan, _Terms)
+        given, plan, common = match.plan
         operands: list[SSAValue] = []
         for value, params, factor in zip(match.op.operands, given, plan.factors, strict=True):
             (a,) = affines(params)
