@@ -3,14 +3,10 @@
 from __future__ import annotations
 
 import random
-from collections import Counter
-from collections.abc import Hashable
 
 import numpy as np
 from families import GRID, ROUNDINGS, cast_rounding, rounding
 from rewrite_support import Program, tensor
-from xdsl.dialects.builtin import ModuleOp
-from xdsl.ir import Block, Operation, SSAValue
 
 SHAPE = (2, 2, 4, 4)
 FEW = GRID[:6]
@@ -84,55 +80,3 @@ class GraphBuilder:
 
 def random_graph(seed: int, ops: int = 24) -> Program:
     return GraphBuilder(seed).grow(ops)
-
-
-def shuffle(module: ModuleOp, seed: int) -> None:
-    """Put the ops of every function in another topological order."""
-    chooser = random.Random(seed)
-    for function in module.ops:
-        for block in function.regions[0].blocks:
-            _shuffle_block(block, chooser)
-
-
-def _shuffle_block(block: Block, chooser: random.Random) -> None:
-    *ops, last = block.ops
-    waiting = {op: len({v.owner for v in op.operands} & set(ops)) for op in ops}
-    ready = [op for op in ops if not waiting[op]]
-    order: list[Operation] = []
-    while ready:
-        op = ready.pop(chooser.randrange(len(ready)))
-        order.append(op)
-        users = {use.operation for result in op.results for use in result.uses}
-        for user in [other for other in ops if other in users]:
-            waiting[user] -= 1
-            if not waiting[user]:
-                ready.append(user)
-    assert len(order) == len(ops)
-    for op in order:
-        op.detach()
-        block.insert_op_before(op, last)
-
-
-def structure(module: ModuleOp, *, keys: bool = True) -> Counter[Hashable]:
-    """The ops of a module as a multiset that does not depend on their order."""
-    known: dict[SSAValue, int] = {}
-    found: Counter[Hashable] = Counter()
-    for function in module.ops:
-        for block in function.regions[0].blocks:
-            known.update((arg, -1 - arg.index) for arg in block.args)
-            for op in block.ops:
-                identity = hash(_identity(op, known, keys))
-                found[op.name, identity] += 1
-                known.update((r, hash((identity, r.index))) for r in op.results)
-    return found
-
-
-def _identity(op: Operation, known: dict[SSAValue, int], keys: bool) -> Hashable:
-    attributes = {n: a for n, a in op.attributes.items() if keys or n != "nn.key"}
-    return (
-        op.name,
-        tuple(known[v] for v in op.operands),
-        tuple(sorted(op.properties.items())),
-        tuple(sorted(attributes.items())),
-        tuple(r.type for r in op.results),
-    )

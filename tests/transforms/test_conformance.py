@@ -13,7 +13,6 @@ import re
 from pathlib import Path
 
 import pytest
-from random_graphs import shuffle, structure
 from rewrite_support import apply, fired, parse
 from xdsl.dialects.builtin import ModuleOp
 
@@ -23,6 +22,7 @@ from qdialect.passes.manager import PassManager
 from qdialect.passes.pipeline import parse_pipeline
 from qdialect.passes.registry import PassRegistry
 from qdialect.validation.numerics_check import NumericsCheck
+from random_order import shuffle, structure
 
 ROOT = Path(__file__).parents[2]
 FOLDER = ROOT / "lit_tests" / "conformance"

@@ -7,7 +7,7 @@ from collections import Counter
 
 import pytest
 from families import GRID, quant
-from random_graphs import random_graph, shuffle, structure
+from random_graphs import random_graph
 from rewrite_support import Program, apply, evaluate, fired, optimized, parse, tensor
 from test_contracts import distance
 from xdsl.dialects.builtin import FileLineColLoc, UnknownLoc
@@ -19,6 +19,7 @@ from qdialect.errors import QError
 from qdialect.numerics.contract import EXACT, Contract
 from qdialect.rewrite import Driver, Refusal, Rewriter, Rule
 from qdialect.transforms.pipelines import optimize_pipeline
+from random_order import shuffle, structure
 
 LEVELS = ["exact", "bounded", "saturation", "relaxed"]
 PIPELINES = [

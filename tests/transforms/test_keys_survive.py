@@ -14,7 +14,6 @@ from dataclasses import dataclass, field
 import numpy as np
 import pytest
 from numpy.typing import NDArray
-from random_graphs import shuffle
 
 from qdialect.api import Model, run_passes
 from qdialect.backends.onnx import export_model
@@ -34,6 +33,7 @@ from qdialect.quantization.recipe import Recipe
 from qdialect.targets.base import Target
 from qdialect.targets.generic import TARGET as GENERIC
 from qdialect.transforms.pipelines import PREPARATION
+from random_order import shuffle
 
 Array = NDArray[np.float32]
 

@@ -9,7 +9,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from families import FAMILIES, Family
-from random_graphs import random_graph, shuffle, structure
+from random_graphs import random_graph
 from rewrite_support import Program, apply, evaluate, fired, level_of, parse, quant, tensor
 from test_contracts import distance, judge
 from xdsl.dialects.builtin import ModuleOp
@@ -23,6 +23,7 @@ from qdialect.numerics.contract import Numerics
 from qdialect.qparams import QParams
 from qdialect.rewrite import Remark
 from qdialect.targets.base import Target
+from random_order import shuffle, structure
 
 LEVELS = ["exact", "bounded", "saturation", "relaxed"]
 

@@ -200,6 +200,9 @@ def make_constant(
     held = _held(element) if isinstance(element, UniformType) else element
     if isinstance(element, UniformType) and array.dtype.kind == "u":
         array = array.view(np.dtype(f"i{array.dtype.itemsize}"))
+        if (width := element.qparams.storage.width) < 8:
+            # As text is read: sign extended.
+            array = ((array << (8 - width)) >> (8 - width)).astype(np.int8)
     value = payload(array, TensorType(held, shape), store)
     return ConstantOp(value, TensorType(element, shape), attributes)
 

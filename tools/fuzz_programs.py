@@ -1,0 +1,388 @@
+"""Every pass on random programs, held against the interpreter, its own contract and itself.
+
+For each program (`random_programs`) some passes and one pipeline are drawn, and checked:
+
+    text         parse(print(x)) prints as x again, and verifies
+    numerics     results change by no more than the rewrites that fired allow
+    twice        the pass does nothing on what it has left
+    order        the same program with its ops in another order becomes the same program
+    onnxruntime  what is exported as ONNX runs there as here (`--engines`)
+
+A failure is reduced to a few ops and written to `--keep`.
+
+    python tools/fuzz_programs.py --minutes 10 --jobs 2
+    python tools/fuzz_programs.py --seeds 100 --first 4000 --passes fold-rescale
+"""
+
+# pyright: basic
+from __future__ import annotations
+
+import argparse
+import json
+import multiprocessing
+import random
+import sys
+import time
+import traceback
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+
+from xdsl.dialects.builtin import ModuleOp
+
+from qdialect.backends.mlir import module_text
+from qdialect.context import QContext, new_context
+from qdialect.dialects.verifier import verify_module
+from qdialect.errors import InputError, QError, UnsupportedError
+from qdialect.frontends.mlir import read_module
+from qdialect.passes.pipeline import parse_pipeline
+from qdialect.passes.registry import PassRegistry
+from qdialect.rewrite.summary import summarize
+from qdialect.targets.installed import get_target
+from qdialect.transforms import PASSES
+from qdialect.transforms.pipelines import optimize_pipeline
+from qdialect.validation.reducer import Reducer
+from qdialect.validation.translation import compared, drawn
+from random_order import shuffle, structure
+from random_programs import random_program
+
+LEVELS = ("exact", "ties", "bounded", "saturation", "relaxed")
+TARGETS = ("generic", "onnxruntime", "integer", "tosa")
+NOT_FUNCTIONS = {
+    # what they need is no program, or what they leave is no nn program
+    "apply-profile", "assert-all-quantized", "convert-nn-to-tosa", "convert-nn-to-linalg",
+    "convert-nn-to-stablehlo", "lower-quant-ops", "expand-rescale", "strip-func-quant-types",
+    "preflight", "quantization-boundary", "fold-interface", "normalize-quant-types",
+}  # fmt: skip
+SAMPLES = 3
+CHECKS = ("text", "numerics", "twice", "order")
+
+
+@dataclass
+class Tally:
+    """What a run did."""
+
+    programs: int = 0
+    runs: int = 0
+    compared: int = 0
+    refused: int = 0
+    seconds: float = 0.0
+    fired: Counter[str] = field(default_factory=Counter)
+    ops: Counter[str] = field(default_factory=Counter)
+    failures: list[dict[str, str]] = field(default_factory=list)
+
+    def add(self, other: Tally) -> None:
+        self.programs += other.programs
+        self.runs += other.runs
+        self.compared += other.compared
+        self.refused += other.refused
+        self.fired += other.fired
+        self.ops += other.ops
+        self.failures += other.failures
+
+
+class Failed(Exception):
+    """A property does not hold: which, and how."""
+
+    def __init__(self, check: str, told: str) -> None:
+        super().__init__(told)
+        self.check = check
+
+
+def passes_on(name: str, level: str) -> str:
+    """The pass as pipeline text, at a level where it has one."""
+    having = {option[0] for option in PASSES[name].options}
+    return f"{name}{{numerics={level}}}" if "numerics" in having else name
+
+
+def pipelines(seed: int, only: Sequence[str] | None, count: int) -> list[tuple[str, str]]:
+    """Some passes, and one whole pipeline, as (pipeline, target)."""
+    draw = random.Random(seed)
+    names = only or [name for name in PASSES if name not in NOT_FUNCTIONS]
+    chosen = [
+        (passes_on(name, draw.choice(LEVELS)), draw.choice(TARGETS))
+        for name in draw.sample(list(names), min(count, len(names)))
+    ]
+    if only is None:
+        target = draw.choice(TARGETS)
+        chosen.append((optimize_pipeline(get_target(target), draw.choice(LEVELS)), target))
+        chosen.append(
+            ("lower-composites{numerics=relaxed},raise-composites{numerics=ties}", target)
+        )
+    return chosen
+
+
+def run(pipeline: str, target: str, module: ModuleOp, ctx: QContext) -> tuple[ModuleOp, QContext]:
+    """A clone after a pipeline, verified, and its session."""
+    session, after = ctx.clone(), module.clone()
+    session.target = get_target(target)
+    for _, instance in PassRegistry().build(parse_pipeline(pipeline)):
+        instance.apply(session, after)
+    verify_module(after, session.blobs, behaviors=session.behaviors)
+    return after, session
+
+
+def check_text(module: ModuleOp, ctx: QContext) -> None:
+    text = module_text(module, ctx, inline_weights=True, text_version="v24")
+    session = new_context()
+    again = read_module(text, session)
+    verify_module(again, session.blobs, behaviors=session.behaviors)
+    other = module_text(again, session, inline_weights=True, text_version="v24")
+    if other != text:
+        lines = zip(text.splitlines(), other.splitlines(), strict=False)
+        first = next(((a, b) for a, b in lines if a != b), ("", ""))
+        raise Failed("text", f"{first[0].strip()!r} becomes {first[1].strip()!r}")
+
+
+def check_numerics(
+    module: ModuleOp, after: ModuleOp, session: QContext, samples: int = SAMPLES
+) -> int:
+    """How many results were compared."""
+    bounds = summarize(session, after)
+    count = 0
+    for function in after.ops:
+        if function.name != "func.func":
+            continue
+        own = [b for b in bounds if b.function == function.sym_name.data]
+        was = next(f for f in module.ops if getattr(f, "sym_name", None) == function.sym_name)
+        for one in compared(session, module, after, function, own, drawn(was, samples)):
+            count += 1
+            if one.is_wrong:
+                fired = dict(session.remarks.fired())
+                raise Failed(
+                    "numerics",
+                    f"{one.worst.max_steps:g} steps, {one.worst.max_abs:g} in reals, "
+                    f"allowed {one.allowed:g}; fired {fired}",
+                )
+    return count
+
+
+def check_twice(after: ModuleOp, session: QContext, pipeline: str, target: str) -> None:
+    again, other = run(pipeline, target, after, session)
+    fired = other.remarks.fired()
+    if module_text(again, other) != module_text(after, session) or fired:
+        raise Failed("twice", f"a second run changes it; fired {dict(fired)}")
+
+
+def check_order(
+    module: ModuleOp, after: ModuleOp, ctx: QContext, pipeline: str, target: str, seed: int
+) -> None:
+    other = module.clone()
+    shuffle(other, seed)
+    shuffled, _ = run(pipeline, target, other, ctx)
+    if structure(shuffled) != structure(after):
+        raise Failed("order", "another order of ops ends in another program")
+
+
+def check_one(
+    module: ModuleOp,
+    ctx: QContext,
+    pipeline: str,
+    target: str,
+    seed: int,
+    checks: Sequence[str],
+    tally: Tally | None = None,
+) -> None:
+    """Raises Failed; QError where a pass refuses the whole program."""
+    after, session = run(pipeline, target, module, ctx)
+    if tally is not None:
+        tally.runs += 1
+        tally.fired.update(session.remarks.fired())
+    single = "," not in pipeline
+    if "numerics" in checks:
+        count = check_numerics(module, after, session)
+        if tally is not None:
+            tally.compared += count
+    if "twice" in checks and single:
+        check_twice(after, session, pipeline, target)
+    if "order" in checks and single:
+        check_order(module, after, ctx, pipeline, target, seed)
+
+
+def fuzz_seed(
+    seed: int,
+    ops: int,
+    only: Sequence[str] | None,
+    count: int,
+    checks: Sequence[str],
+    keep: Path | None,
+    wild: bool,
+) -> Tally:
+    tally = Tally(programs=1)
+    try:
+        module, ctx = random_program(seed, ops, wild=wild)
+    except Exception as error:
+        tally.failures.append(_told(seed, "generate", "", "", error))
+        return tally
+    tally.ops.update({op.name for op in module.walk()})
+    if "text" in checks:
+        try:
+            check_text(module, ctx)
+        except Exception as error:
+            tally.failures.append(_told(seed, "text", "", "", error))
+    for pipeline, target in pipelines(seed, only, count):
+        try:
+            check_one(module, ctx, pipeline, target, seed, checks, tally)
+        except UnsupportedError:
+            tally.refused += 1
+        except Exception as error:
+            if isinstance(error, InputError) and error.code in ("too-large", "bad-input"):
+                tally.refused += 1
+                continue
+            failure = _told(
+                seed, getattr(error, "check", type(error).__name__), pipeline, target, error
+            )
+            if keep is not None:
+                failure["reduced"] = _reduced(
+                    module, ctx, pipeline, target, seed, checks, error, keep
+                )
+            tally.failures.append(failure)
+    return tally
+
+
+def _told(seed: int, check: str, pipeline: str, target: str, error: Exception) -> dict[str, str]:
+    told = str(error).strip().splitlines()[:1] or [type(error).__name__]
+    where = ""
+    if not isinstance(error, (Failed, QError)):
+        frames = traceback.extract_tb(error.__traceback__)
+        where = f" at {Path(frames[-1].filename).name}:{frames[-1].lineno}"
+    return {
+        "seed": str(seed), "check": check, "pipeline": pipeline, "target": target,
+        "error": f"{type(error).__name__}: {told[0]}{where}",
+    }  # fmt: skip
+
+
+def _reduced(
+    module: ModuleOp,
+    ctx: QContext,
+    pipeline: str,
+    target: str,
+    seed: int,
+    checks: Sequence[str],
+    error: Exception,
+    keep: Path,
+) -> str:
+    """The smallest program found on which the same kind of failure happens; its file."""
+    kind, check = type(error), getattr(error, "check", None)
+
+    def fails(candidate: ModuleOp) -> bool:
+        try:
+            check_one(candidate, ctx, pipeline, target, seed, [check] if check else checks)
+        except Exception as other:
+            return type(other) is kind and getattr(other, "check", None) == check
+        return False
+
+    small = Reducer(ctx, "main", fails, seconds=20.0).reduce(module)
+    keep.mkdir(parents=True, exist_ok=True)
+    path = keep / f"seed-{seed}-{check or kind.__name__}-{pipeline.partition('{')[0][:30]}.mlir"
+    text = module_text(small, ctx, inline_weights=True, text_version="v24")
+    path.write_text(f"// {pipeline} --target {target}\n// {error}\n{text}")
+    return str(path)
+
+
+def _job(arguments: tuple) -> Tally:
+    return fuzz_seed(*arguments)
+
+
+def fuzz(
+    seeds: Iterator[int],
+    jobs: int,
+    until: float,
+    arguments: tuple,
+    watch: Callable[[Tally], None] = lambda tally: None,
+) -> Tally:
+    total, began = Tally(), time.monotonic()
+    given = ((seed, *arguments) for seed in seeds)
+    if jobs == 1:
+        found: Iterator[Tally] = map(_job, given)
+        pool = None
+    else:
+        pool = multiprocessing.get_context("spawn").Pool(jobs)
+        found = pool.imap_unordered(_job, _until(given, until), chunksize=4)
+    for one in found:
+        total.add(one)
+        total.seconds = time.monotonic() - began
+        watch(total)
+        if time.monotonic() > until:
+            break
+    if pool is not None:
+        pool.terminate()
+    return total
+
+
+def _until(items: Iterator[tuple], until: float) -> Iterator[tuple]:
+    for item in items:
+        if time.monotonic() > until:
+            return
+        yield item
+
+
+def all_rules() -> list[str]:
+    """The names of the rules of the passes that are run here."""
+    names: set[str] = set()
+    empty = ModuleOp([])
+    for name in PASSES:
+        if name in NOT_FUNCTIONS:
+            continue
+        session = new_context()
+        session.rules_seen = []  # type: ignore[attr-defined]
+        names.update(_rules_of(name, empty, session))
+    return sorted(names)
+
+
+def _rules_of(name: str, empty: ModuleOp, session: QContext) -> list[str]:
+    ((_, instance),) = PassRegistry().build(parse_pipeline(name))
+    rules = getattr(instance, "rules", None)
+    return [rule.name for rule in rules(session)] if rules is not None else []
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """What was run and what failed; 1 if anything did."""
+    parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
+    parser.add_argument("--seeds", type=int, default=200, help="how many programs")
+    parser.add_argument("--minutes", type=float, help="as many as fit instead")
+    parser.add_argument("--first", type=int, default=0, help="the first seed")
+    parser.add_argument("--ops", type=int, default=12)
+    parser.add_argument("--passes", nargs="+", choices=PASSES, help="only these")
+    parser.add_argument("--count", type=int, default=6, help="passes per program")
+    parser.add_argument("--checks", nargs="+", choices=CHECKS, default=CHECKS)
+    parser.add_argument("--mild", action="store_true", help="scales and types of real networks")
+    parser.add_argument("--jobs", type=int, default=1)
+    parser.add_argument("--keep", type=Path, help="folder for reduced programs")
+    parser.add_argument("--json", type=Path)
+    options = parser.parse_args(arguments)
+    until = time.monotonic() + 60 * options.minutes if options.minutes else float("inf")
+    last = sys.maxsize if options.minutes else options.first + options.seeds
+
+    def watch(tally: Tally) -> None:
+        if sys.stderr.isatty():
+            rate = 60 * tally.programs / max(tally.seconds, 1e-9)
+            sys.stderr.write(f"\r{tally.programs} programs, {rate:.0f} per minute ")
+
+    total = fuzz(
+        iter(range(options.first, last)), options.jobs, until,
+        (options.ops, options.passes, options.count, options.checks, options.keep, not options.mild),
+        watch,
+    )  # fmt: skip
+    report(total)
+    if options.json is not None:
+        options.json.write_text(json.dumps(asdict(total), indent=1) + "\n")
+    return int(bool(total.failures))
+
+
+def report(total: Tally) -> None:
+    rate = 60 * total.programs / max(total.seconds, 1e-9)
+    rules = all_rules()
+    fired = [rule for rule in rules if total.fired[rule]]
+    print(f"{total.programs} programs, {rate:.0f} per minute, {total.runs} runs of passes")
+    print(f"{total.compared} results compared, {total.refused} refused as a whole")
+    print(f"{len(fired)} of {len(rules)} rules fired, {sum(total.fired.values())} times")
+    print("never: " + ", ".join(rule for rule in rules if not total.fired[rule]))
+    print(f"{len(total.failures)} failures")
+    for failure in total.failures:
+        print("  " + " ".join(f"{k}={v}" for k, v in failure.items() if v))
+
+
+if __name__ == "__main__":
+    sys.exit(main())
