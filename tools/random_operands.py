@@ -197,7 +197,7 @@ def _recurrent(b: Builder, op: type) -> Drawn:
     x = b.pick(lambda v: len(shape_of(v)) == 3 and min(shape_of(v)) > 0)
     if element_type(x.type) != f32:
         raise ValueError("takes floats here")
-    steps, batch, size = shape_of(x)
+    _, batch, size = shape_of(x)
     direction = b.random.choice(("forward", "reverse", "bidirectional"))
     dirs, hidden = (2 if direction == "bidirectional" else 1), b.random.randint(1, 3)
     rows = op.GATES * hidden

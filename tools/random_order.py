@@ -11,6 +11,8 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import Block, Operation, SSAValue
 
+from qdialect.dialects.nn import keys_of
+
 
 def shuffle(module: ModuleOp, seed: int) -> None:
     """Put the ops of every function in another topological order."""
@@ -57,7 +59,10 @@ def structure(module: ModuleOp, *, keys: bool = True) -> Counter[Hashable]:
 
 
 def _identity(op: Operation, known: dict[SSAValue, int], keys: bool) -> Hashable:
-    attributes = {n: a for n, a in op.attributes.items() if keys or n != "nn.key"}
+    attributes: dict[str, Hashable] = {n: a for n, a in op.attributes.items() if n != "nn.key"}
+    if keys and op.attributes.get("nn.key") is not None:
+        # Ops that became one have the keys of all, in the order in which they met.
+        attributes["nn.key"] = tuple(sorted(keys_of(op)))
     return (
         op.name,
         tuple(known[v] for v in op.operands),

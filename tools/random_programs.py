@@ -73,6 +73,8 @@ class Builder:
         self.block = Block()
         self.values: list[SSAValue] = []
         self._scales = [self._scale() for _ in range(3)]
+        #: the share of ops on codes that are written as floats between casts
+        self._in_floats = self.random.choice((0.0, 0.0, 0.5, 0.9))
         self._keys = 0
         for _ in range(self.random.randint(1, 3)):
             self._argument(self._shape(), self._element())
@@ -185,7 +187,8 @@ class Builder:
         if first is None or second is None:
             return self.like(f32, [count])
         scales = [first.qparams.scale_list()[0] * s for s in second.qparams.scale_list()]
-        scales = [float(np.float32(s)) for s in scales]
+        with np.errstate(over="ignore"):
+            scales = [float(np.float32(s)) for s in scales]
         if any(s <= 0 or not math.isfinite(s) for s in scales):
             return None
         storage = Storage.of("i32")
@@ -337,11 +340,8 @@ class Builder:
         if fitting and self.random.random() < 0.7:
             return self.random.choice(fitting)
         dims = [n if n > 0 and self.random.random() < 0.6 else 1 for n in shape]
-        if tied or kind is None:
-            element = element_type(first.type)
-        else:
-            element = UniformType(self.qparams())
-        return self.like(element, dims)
+        alike = tied or kind is None
+        return self.like(element_type(first.type) if alike else UniformType(self.qparams()), dims)
 
     def _made(
         self, op: type, operands: Sequence[SSAValue], properties: dict[str, Any]
@@ -356,7 +356,11 @@ class Builder:
         }
         complete.update({n: to_attribute(v) for n, v in properties.items()})
         made = op.create(operands=operands, result_types=floats, properties=complete)
-        elements = self._results(made)
+        try:
+            elements = self._results(made)
+        except ValueError:
+            made.erase()
+            raise
         if elements is not None:
             made.erase()
             kinds = [ranked(e, s) for e, s in zip(elements, shapes, strict=True)]
@@ -436,14 +440,46 @@ class Builder:
             raise
         op.attributes[KEY] = to_attribute(f"op_{self._keys}")
         self._keys += 1
-        self.block.add_op(op)
+        if self.random.random() < self._in_floats and _can_be_float(op):
+            op = self._between_casts(op)
+        else:
+            self.block.add_op(op)
         self.values += op.results
+
+    def _between_casts(self, op: Operation) -> Operation:
+        """dequantize, the op on floats, quantize."""
+        reals: list[SSAValue] = []
+        for value in op.operands:
+            if quant_element(value.type) is None:
+                reals.append(value)
+                continue
+            cast = DCastOp(value, ranked(f32, shape_of(value)))
+            self.block.add_op(cast)
+            reals.append(cast.result)
+        kinds = [ranked(f32, shape_of(value)) for value in op.results]
+        middle = type(op).create(
+            operands=reals,
+            result_types=kinds,
+            properties=dict(op.properties),
+            attributes=dict(op.attributes),
+        )
+        self.block.add_op(middle)
+        last = QCastOp(middle.results[0], op.results[0].type)
+        rounding = op.properties.get("rounding")
+        if rounding is not None and rounding != to_attribute("half_even"):
+            last.attributes["quant.rounding"] = rounding
+        op.erase()
+        self.block.add_op(last)
+        return last
 
     # -- the whole -----------------------------------------------------------------
 
     def program(self, ops: int, names: Sequence[str] | None = None) -> ModuleOp:
         """A module with one function of about so many ops (more: constants), some dead."""
         menu = list(names or (*_OPS, *_CASTS * 6))
+        if names is None and self.random.random() < 0.7:
+            # Few kinds meet one another often.
+            menu = [*self.random.sample(list(_OPS), 5), *_CASTS]
         for _ in range(ops):
             self.grow(self.random.choice(menu))
         made = [v for v in self.values if isinstance(v.owner, Operation)] or self.values
@@ -471,6 +507,12 @@ def _detached(module: ModuleOp) -> list[Operation]:
     for op in ops:
         op.detach()
     return ops
+
+
+def _can_be_float(op: Operation) -> bool:
+    if not op.name.startswith("nn.") or op.name == "nn.table" or len(op.results) != 1:
+        return False
+    return all(quant_element(value.type) for value in (*op.operands, *op.results))
 
 
 def _is_gone(value: SSAValue) -> bool:

@@ -182,11 +182,18 @@ class _Reencoding:
         for index, result in enumerate(op.results):
             params = qparams_of(result)
             new = shifted(params, self.activations) if params else None
-            if new is None or not self._takes(behavior, index, new):
+            if new is None or not self._takes(behavior, index, new) or self._is_adapter(op, new):
                 continue
             set_type(result, with_qparams(result, new))
             self.changed.add(result)
             self._note(op, f"{params.storage if params else ''} becomes {new.storage}")
+
+    def _is_adapter(self, op: Operation, new: QParams) -> bool:
+        """Whether `op` is what this pass leaves where an interface keeps its encoding."""
+        if not isinstance(op, RescaleOp) or qparams_of(op.input) != new:
+            return False
+        below = users(op.result)
+        return not any(self.ctx.behaviors.get(user) or self._takes_any(user) for user in below)
 
     def _takes(self, behavior: Behavior | None, index: int, new: QParams) -> bool:
         storages = behavior.result_port(index).storages if behavior else None
