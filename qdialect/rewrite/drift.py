@@ -43,6 +43,10 @@ class Drift:
         """`new` stands for `old` from now on."""
         self._add(new, self.own.pop(old, ()))
 
+    def share(self, old: SSAValue, new: SSAValue) -> None:
+        """`new` stands for `old` somewhere, and `old` stays."""
+        self._add(new, self.own.get(old, ()))
+
     def hand_on(self, old: SSAValue, heirs: Iterable[tuple[SSAValue, float, float]]) -> None:
         """`old` is gone; heirs are computed without it, which `old` moves by at most
         a * d + b where it moves by d."""

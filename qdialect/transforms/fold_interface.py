@@ -94,6 +94,7 @@ def _fold_results(ctx: QContext, function: FuncOp) -> None:
         if isinstance(cast, DCastOp):
             notes[index][FLOAT_TYPE] = value.type
             operands[index] = cast.input
+            ctx.drift.share(value, cast.input)
             _remark(ctx, function, "fired", "", f"result #{index} gives codes")
     before = list(last.operands)
     last.operands = operands

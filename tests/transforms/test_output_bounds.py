@@ -110,3 +110,21 @@ def test_bounds_survive_later_rewrites() -> None:
     apply(module, ctx, "canonicalize,cse,dce")
     after = summarize(ctx, module)[0]
     assert (after.steps, after.contract) == (before.steps, before.contract)
+
+
+def test_a_bound_outlives_the_cast_at_the_end() -> None:
+    """What a value may be off is not forgotten where the interface gives its codes."""
+    text = """
+!a = tensor<2x!quant.uniform<i8:f32, 0.5>>
+!b = tensor<2x!quant.uniform<i8:f32, 2.0>>
+func.func @main(%x: !a) -> tensor<2xf32> {
+  %0 = quant.dcast %x : !a to tensor<2xf32>
+  %1 = quant.qcast %0 : tensor<2xf32> to !b
+  %2 = quant.dcast %1 : !b to tensor<2xf32>
+  func.return %2 : tensor<2xf32>
+}
+"""
+    module, ctx = parse(text)
+    apply(module, ctx, "fold-rescale{numerics=relaxed},fold-interface")
+    (bound,) = summarize(ctx, module)
+    assert bound.real > 0
