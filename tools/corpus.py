@@ -9,6 +9,7 @@ ONNX Runtime's own static quantizer in several configurations.
 from __future__ import annotations
 
 import argparse
+import hashlib
 import os
 import subprocess
 import sys
@@ -35,6 +36,7 @@ from progress import step
 from samples import Feeds, Sampler
 
 CACHE = Path(os.environ.get("QDIALECT_CACHE", Path(__file__).parents[1] / ".cache"))
+MADE_BY = ("corpus.py", "light_nets.py", "samples.py")
 OPSET = 13
 
 
@@ -216,9 +218,16 @@ def _flatten_biases(graph: onnx.GraphProto) -> None:
             del tensor.dims[0]
 
 
+def models() -> Path:
+    """The folder of the models that this code makes; other code makes others."""
+    code = b"".join((Path(__file__).parent / name).read_bytes() for name in MADE_BY)
+    versions = f"{onnx.__version__} {ort.__version__}".encode()
+    return CACHE / f"models-{hashlib.sha256(code + versions).hexdigest()[:12]}"
+
+
 def float_model(source: Source) -> Path:
     """The network as it was trained, with a fixed input shape and batch norms folded."""
-    path = CACHE / "models" / f"{source.name}.float.onnx"
+    path = models() / f"{source.name}.float.onnx"
     if path.exists():
         return path
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -249,7 +258,7 @@ def quantized_model(source: Source, config: Config, calibration: int = 64, seed:
     """The network, quantized, calibrated on `calibration` samples."""
     plain = (calibration, seed) == (64, 1)
     kind = config.name if plain else f"{config.name}.{calibration}.{seed}"
-    path = CACHE / "models" / f"{source.name}.{kind}.onnx"
+    path = models() / f"{source.name}.{kind}.onnx"
     if path.exists():
         return path
     partial = path.with_suffix(".partial")

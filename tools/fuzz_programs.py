@@ -6,7 +6,7 @@ For each program (`random_programs`) some passes and one pipeline are drawn, and
     numerics     results change by no more than the rewrites that fired allow
     twice        the pass does nothing on what it has left
     order        the same program with its ops in another order becomes the same program
-    onnxruntime  what is exported as ONNX runs there as here (`--engines`)
+    engines      what is exported runs in engines as here (`--engines`; see `engine_checks`)
 
 A failure is reduced to a few ops and written to `--keep`.
 
@@ -26,20 +26,19 @@ import time
 import traceback
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from pathlib import Path
 
-import numpy as np
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.dialects.func import FuncOp
-from xdsl.ir import Operation
 
+from engine_checks import check_engine, run_on_numbers
 from qdialect.backends.mlir import module_text
 from qdialect.context import QContext, new_context
 from qdialect.dialects.verifier import verify_module
+from qdialect.engines.table import ENGINES
 from qdialect.errors import InputError, QError, UnsupportedError
 from qdialect.frontends.mlir import read_module
-from qdialect.interpreter import Interpreter
 from qdialect.passes.pipeline import parse_pipeline
 from qdialect.passes.registry import PassRegistry
 from qdialect.rewrite.summary import summarize
@@ -74,9 +73,15 @@ class Tally:
     compared: int = 0
     refused: int = 0
     seconds: float = 0.0
+    #: results compared with those of engines
+    in_engines: Counter[str] = field(default_factory=Counter)
     fired: Counter[str] = field(default_factory=Counter)
     ops: Counter[str] = field(default_factory=Counter)
     failures: list[dict[str, str]] = field(default_factory=list)
+
+    def as_json(self) -> dict[str, object]:
+        counters = {n: dict(v) for n, v in vars(self).items() if isinstance(v, Counter)}
+        return vars(self) | counters
 
     def add(self, other: Tally) -> None:
         self.programs += other.programs
@@ -84,6 +89,7 @@ class Tally:
         self.compared += other.compared
         self.refused += other.refused
         self.fired += other.fired
+        self.in_engines += other.in_engines
         self.ops += other.ops
         self.failures += other.failures
 
@@ -170,21 +176,15 @@ def check_numerics(
 def _runs(module: ModuleOp, ctx: QContext, dynamic: int) -> bool:
     """Whether a program runs if unknown extents are so many (a window may not fit), with
     numbers only: contracts say nothing of what is infinite or no number."""
-    numbers = True
-
-    def look(op: Operation, results: Sequence[np.ndarray]) -> None:
-        nonlocal numbers
-        numbers &= all(a.dtype.kind != "f" or bool(np.isfinite(a).all()) for a in results)
-
-    interpreter = Interpreter(ctx, module, listeners=[look])
     try:
-        for function in module.ops:
-            if isinstance(function, FuncOp):
-                for given in drawn(function, SAMPLES, dynamic):
-                    interpreter.run(list(given), function.sym_name.data)
+        return all(
+            run_on_numbers(ctx, module, given, function.sym_name.data)[1]
+            for function in module.ops
+            if isinstance(function, FuncOp)
+            for given in drawn(function, SAMPLES, dynamic)
+        )
     except QError:
         return False
-    return numbers
 
 
 def check_twice(after: ModuleOp, session: QContext, pipeline: str, target: str) -> None:
@@ -237,6 +237,7 @@ def fuzz_seed(
     checks: Sequence[str],
     keep: Path | None,
     wild: bool,
+    engines: Sequence[str] = (),
 ) -> Tally:
     tally = Tally(programs=1)
     try:
@@ -245,6 +246,12 @@ def fuzz_seed(
         tally.failures.append(_told(seed, "generate", "", "", error))
         return tally
     tally.ops.update({op.name for op in module.walk()})
+    for engine in engines:
+        try:
+            tally.in_engines[engine] += check_engine(module, ctx, engine)
+        except Exception as error:
+            failure = _told(seed, getattr(error, "check", type(error).__name__), engine, "", error)
+            tally.failures.append(failure)
     if "text" in checks:
         try:
             check_text(module, ctx)
@@ -371,6 +378,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--count", type=int, default=6, help="passes per program")
     parser.add_argument("--checks", nargs="+", choices=CHECKS, default=CHECKS)
     parser.add_argument("--mild", action="store_true", help="scales and types of real networks")
+    parser.add_argument("--engines", nargs="+", choices=ENGINES, default=[], help="compare with")
     parser.add_argument("--jobs", type=int, default=1)
     parser.add_argument("--keep", type=Path, help="folder for reduced programs")
     parser.add_argument("--json", type=Path)
@@ -387,12 +395,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
     total = fuzz(
         iter(range(options.first, last)), options.jobs, until,
-        (options.ops, options.passes, options.count, options.checks, options.keep, wild),
+        (options.ops, options.passes, options.count, options.checks, options.keep, wild,
+         options.engines),
         watch,
     )  # fmt: skip
     report(total)
     if options.json is not None:
-        options.json.write_text(json.dumps(asdict(total), indent=1) + "\n")
+        options.json.write_text(json.dumps(total.as_json(), indent=1) + "\n")
     return int(bool(total.failures))
 
 
@@ -403,6 +412,8 @@ def report(total: Tally) -> None:
     print(f"{total.programs} programs, {rate:.0f} per minute, {total.runs} runs of passes")
     print(f"{total.compared} results compared, {total.refused} refused as a whole")
     print(f"{len(fired)} of {len(rules)} rules fired, {sum(total.fired.values())} times")
+    for engine, count in total.in_engines.items():
+        print(f"{count} results compared with {engine}")
     print("never: " + ", ".join(rule for rule in rules if not total.fired[rule]))
     print(f"{len(total.failures)} failures")
     for failure in total.failures:

@@ -42,6 +42,7 @@ from qdialect.dialects.quant import (
     DCastOp,
     QCastOp,
     RescaleOp,
+    SCastOp,
     UniformType,
     element_type,
     quant_element,
@@ -73,6 +74,8 @@ class Builder:
         self.block = Block()
         self.values: list[SSAValue] = []
         self._scales = [self._scale() for _ in range(3)]
+        mixed = wild or self.random.random() < 0.3
+        self._roundings = ROUNDINGS if mixed else ("half_even",)
         #: the share of ops on codes that are written as floats between casts
         self._in_floats = self.random.choice((0.0, 0.0, 0.5, 0.9))
         self._keys = 0
@@ -216,7 +219,7 @@ class Builder:
         if prop.default_value is not None and draw.random() < 0.4:
             return None
         if name == "rounding":
-            return draw.choice(ROUNDINGS)
+            return draw.choice(self._roundings)
         if name in (
             "keepdims",
             "last",
@@ -410,7 +413,7 @@ class Builder:
 
     def _cast(self, name: str) -> Operation:
         draw = self.random
-        how = draw.choice(ROUNDINGS)
+        how = draw.choice(self._roundings)
         if name == "quant.qcast":
             x = self.pick(lambda v: element_type(v.type) == f32)
             if element_type(x.type) != f32:
@@ -419,9 +422,20 @@ class Builder:
             if how != "half_even":
                 made.attributes["quant.rounding"] = to_attribute(how)
             return made
-        x = self.pick(lambda v: quant_element(v.type) is not None)
-        if quant_element(x.type) is None:
+        if name == "quant.scast" and draw.random() < 0.5:
+            bits = [v for v in self.values if isinstance(v.owner, SCastOp) and not _is_code(v)]
+            if bits:
+                x = draw.choice(bits)
+                storage = Storage.of(f"{draw.choice('iu')}{element_type(x.type).width.data}")
+                scale = float(np.float32(draw.choice(self._scales)))
+                params = QParams.per_tensor(storage, scale, self._zero(storage))
+                return SCastOp(x, ranked(UniformType(params), shape_of(x)))
+        x = self.pick(_is_code)
+        kind = quant_element(x.type)
+        if kind is None:
             raise ValueError("no codes")
+        if name == "quant.scast":
+            return SCastOp(x, ranked(IntegerType(kind.qparams.storage.width), shape_of(x)))
         if name == "quant.dcast":
             return DCastOp(x, ranked(f32, shape_of(x)))
         return RescaleOp(x, ranked(self._quantized(x), shape_of(x)), rounding=Rounding(how))
@@ -481,6 +495,9 @@ class Builder:
             # Few kinds meet one another often.
             menu = [*self.random.sample(list(_OPS), 5), *_CASTS]
         for _ in range(ops):
+            if self.random.random() < 0.08:
+                shape = tuple(max(n, 1) for n in self._shape())
+                self.values.append(self.like(self._element(shape), shape))
             self.grow(self.random.choice(menu))
         made = [v for v in self.values if isinstance(v.owner, Operation)] or self.values
         returned = [made[-1], *self.random.sample(made, min(len(made), self.random.randint(0, 2)))]
@@ -509,6 +526,10 @@ def _detached(module: ModuleOp) -> list[Operation]:
     return ops
 
 
+def _is_code(value: SSAValue) -> bool:
+    return quant_element(value.type) is not None
+
+
 def _can_be_float(op: Operation) -> bool:
     if not op.name.startswith("nn.") or op.name == "nn.table" or len(op.results) != 1:
         return False
@@ -532,7 +553,7 @@ def _shapes(op: type, operands: Sequence[SSAValue], properties: dict[str, Any]) 
 
 
 _OPS: dict[str, Any] = {op.name: op for op in NN.operations if op.name != "nn.constant"}
-_CASTS = ("quant.qcast", "quant.dcast", "quant.rescale")
+_CASTS = ("quant.qcast", "quant.dcast", "quant.rescale", "quant.scast")
 
 NAMES: tuple[str, ...] = (*_OPS, *_CASTS)
 """Every op that programs are made of."""

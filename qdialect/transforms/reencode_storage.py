@@ -216,6 +216,9 @@ class _Reencoding:
         """The encoding in which `op` takes this operand."""
         operand = op.operands[index]
         behavior = self.ctx.behaviors.get(op)
+        if op in self.bits:
+            # Whoever reads the bits takes them for the new encoding.
+            return self.activations
         if behavior is None:
             if operand not in self.changed or self._takes_any(op):
                 return "keep"
