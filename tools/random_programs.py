@@ -361,7 +361,7 @@ class Builder:
         made = op.create(operands=operands, result_types=floats, properties=complete)
         try:
             elements = self._results(made)
-        except ValueError:
+        except Exception:
             made.erase()
             raise
         if elements is not None:
@@ -449,7 +449,7 @@ class Builder:
     def _finish(self, op: Operation) -> None:
         try:
             op.verify()
-        except VerifyException:
+        except Exception:
             op.erase()
             raise
         op.attributes[KEY] = to_attribute(f"op_{self._keys}")
