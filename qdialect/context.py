@@ -6,8 +6,9 @@ process never see each other.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Generic, TypeVar, overload
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import UnregisteredOp
@@ -25,6 +26,36 @@ if TYPE_CHECKING:
     from qdialect.rewrite.drift import Drift
     from qdialect.rewrite.remarks import RemarkLog
     from qdialect.targets.base import Target
+
+
+_T = TypeVar("_T")
+
+
+class _Late(Generic[_T]):
+    """A field whose default is made when somebody first asks for it: making it imports
+    what a run without passes does not need."""
+
+    def __init__(self, make: Callable[[], _T]) -> None:
+        self._make = make
+
+    def __set_name__(self, owner: type, name: str) -> None:
+        self._name = name
+
+    @overload
+    def __get__(self, instance: None, owner: type) -> _Late[_T]: ...
+    @overload
+    def __get__(self, instance: object, owner: type) -> _T: ...
+    def __get__(self, instance: object | None, owner: type) -> _T | _Late[_T]:
+        if instance is None:
+            return self
+        held = instance.__dict__
+        if self._name not in held:
+            held[self._name] = self._make()
+        return held[self._name]
+
+    def __set__(self, instance: object, value: _T | _Late[_T]) -> None:
+        if value is not self:
+            instance.__dict__[self._name] = value
 
 
 def _default_behaviors() -> BehaviorRegistry:
@@ -62,16 +93,16 @@ class QContext(Context):
     """An xDSL context plus what belongs to one qdialect session."""
 
     blobs: BlobStore = field(default_factory=BlobStore)
-    behaviors: BehaviorRegistry = field(default_factory=_default_behaviors)
-    components: dict[str, Components] = field(default_factory=_default_components)
+    behaviors: _Late[BehaviorRegistry] = _Late(_default_behaviors)
+    components: _Late[dict[str, Components]] = _Late(_default_components)
     #: how the interpreter runs ops that are not ours, by name
     kernels: dict[str, Kernel] = field(default_factory=dict[str, "Kernel"])
     #: how ops that are not ours are lowered: for each dialect ("tosa"), by name
     lowerings: dict[str, dict[str, Lowering[Any]]] = field(
         default_factory=dict[str, "dict[str, Lowering[Any]]"]
     )
-    remarks: RemarkLog = field(default_factory=_new_log)
-    drift: Drift = field(default_factory=_no_drift, compare=False)
+    remarks: _Late[RemarkLog] = _Late(_new_log)
+    drift: _Late[Drift] = field(default=_Late(_no_drift), compare=False)
     #: what analyses found out about the module that is being rewritten, by their class
     analyses: dict[type, object] = field(default_factory=dict[type, object], compare=False)
     #: whether a pass manager sees to it that they are dropped when something changes
@@ -80,7 +111,12 @@ class QContext(Context):
     changes: int = field(default=0, compare=False)
     #: how many more rewrites rules may do (None: all), to find the one that is wrong
     rewrites_left: int | None = field(default=None, compare=False)
-    _target: Target = field(default_factory=_default_target)
+    _target: _Late[Target] = _Late(_default_target)
+
+    @property
+    def declared(self) -> BehaviorRegistry | None:
+        """The declarations, if somebody asked for them: else there are only ours, on `nn`."""
+        return self.__dict__.get("behaviors")
 
     @property
     def target(self) -> Target:
@@ -113,6 +149,8 @@ class QContext(Context):
     def check_behaviors(self) -> None:
         """Hold declarations from outside against the ops of the dialects that are known;
         QError (`bad-behavior`).  Those of other ops are checked at the first op."""
+        if self.declared is None:
+            return
         for name in self.behaviors.unchecked():
             if self._is_missing(name):
                 dialect = name.partition(".")[0]

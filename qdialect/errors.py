@@ -79,6 +79,10 @@ class UsageError(QError):
     """An option, pass, target or level that does not exist (exit code 2)."""
 
 
+class PassFailure(QError):
+    """A pass of ours did something it must not: a defect (exit code 70)."""
+
+
 def culprit(error: BaseException) -> str:
     """`ValueError: what it said`, on one line."""
     text = str(error).strip().partition("\n")[0]

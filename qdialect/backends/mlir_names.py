@@ -11,16 +11,18 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
-from typing import NamedTuple, cast
+from typing import TYPE_CHECKING, NamedTuple, cast
 
-from xdsl.dialects.arith import ConstantOp
 from xdsl.dialects.builtin import IndexType, IntegerAttr
-from xdsl.dialects.linalg.ops import GenericOp
 from xdsl.ir import Operation, Region, SSAValue
+
+if TYPE_CHECKING:
+    from xdsl.dialects.arith import ConstantOp
+    from xdsl.dialects.linalg.ops import GenericOp
 
 
 def _constant(op: Operation) -> str:
-    value = cast(ConstantOp, op).value
+    value = cast("ConstantOp", op).value
     if not isinstance(value, IntegerAttr):
         return "cst"
     if isinstance(value.type, IndexType):
@@ -135,9 +137,10 @@ class _Numbering:
         region = self.region
         assert region is not None
         parent = region.parent
-        if isinstance(parent, GenericOp) and not self.generic:
+        if parent is not None and parent.name == "linalg.generic" and not self.generic:
+            inputs = len(cast("GenericOp", parent).inputs)
             for index, argument in enumerate(region.block.args):
-                self._name(argument, "in" if index < len(parent.inputs) else "out")
+                self._name(argument, "in" if index < inputs else "out")
         for index, block in enumerate(region.blocks):
             for argument in block.args:
                 if argument in self.names:

@@ -15,8 +15,8 @@ from qdialect.cli.inspection import Inspection
 from qdialect.cli.instrumentation import Progress
 from qdialect.cli.reproducer import Reproducer, numerics_check
 from qdialect.cli.terminal import OK, OUR_BUG, report, table
-from qdialect.errors import UsageError
-from qdialect.passes.manager import Instrumentation, PassFailure
+from qdialect.errors import PassFailure, UsageError
+from qdialect.passes.manager import Instrumentation
 from qdialect.targets.base import Target
 from qdialect.targets.installed import get_target
 from qdialect.targets.price_table import read_prices

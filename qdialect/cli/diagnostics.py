@@ -11,9 +11,12 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from qdialect.errors import InputError, QError, Where
-from qdialect.rewrite.remarks import Remark
+
+if TYPE_CHECKING:
+    from qdialect.rewrite.remarks import Remark
 
 _DESIGNATOR = re.compile(
     r"expected-(error|note|remark|warning)(-re)? *(@([+-][0-9]+|above|below|unknown))? *"

@@ -11,22 +11,20 @@ from typing import TYPE_CHECKING
 from xdsl.dialects.builtin import ModuleOp, StringAttr
 
 from qdialect.backends.mlir import module_text, save_module
-from qdialect.cli.diagnostics import Diagnostic, Expectations
 from qdialect.cli.files import remarks_output, save_text
 from qdialect.cli.flags import Arguments, write
-from qdialect.cli.instrumentation import IRDumps, Statistics, Timing
-from qdialect.cli.reproducer import Reproducer, pipeline_of
 from qdialect.cli.terminal import OK, OUR_BUG, WRONG_INPUT, Sources, report
 from qdialect.context import QContext
 from qdialect.dialects.verifier import BLOBS, verification_errors
-from qdialect.errors import InputError, QError, UsageError, Where
+from qdialect.errors import InputError, PassFailure, QError, UsageError, Where
 from qdialect.frontends.mlir import Parsed, decode, parse_text, read_text, weight_path
-from qdialect.passes.manager import Instrumentation, PassFailure, PassManager
 from qdialect.passes.pipeline import PassSpec, parse_pipeline, pipeline_text
 from qdialect.passes.plugins import Plugins
 from qdialect.weights import BlobStore
 
 if TYPE_CHECKING:
+    from qdialect.cli.diagnostics import Expectations
+    from qdialect.cli.instrumentation import Timing
     from qdialect.profile.record import Profile
     from qdialect.targets.base import Target
 
@@ -44,7 +42,7 @@ class OptDriver:
         self.registry.build(self.specs)  # a bad pipeline is reported before the input is read
         self.target = _target(args.text("target"))
         self.profile = _profile(args.text("assume-profile"))
-        self.timing = Timing() if args.switch("mlir-timing") else None
+        self.timing = _timing() if args.switch("mlir-timing") else None
         self.strict = args.switch("verify-quant-strict")
         self.sources = Sources()
         self.code = OK
@@ -94,6 +92,8 @@ class OptDriver:
         self.sessions.append(ctx)
         expectations: Expectations | None = None
         if self.args.switch("verify-diagnostics"):
+            from qdialect.cli.diagnostics import Expectations
+
             expectations = Expectations(text, self._name, offset)
         errors: list[QError] = []
         try:
@@ -118,6 +118,8 @@ class OptDriver:
             self.code = WRONG_INPUT
 
     def _check(self, expectations: Expectations, errors: list[QError], ctx: QContext) -> bool:
+        from qdialect.cli.diagnostics import Diagnostic
+
         diagnostics = [Diagnostic.of_error(error) for error in errors]
         if self.args.given("remarks"):
             diagnostics += [Diagnostic.of_remark(remark) for remark in ctx.remarks.remarks]
@@ -135,7 +137,7 @@ class OptDriver:
             with self._phase("Verifier"):
                 errors.extend(
                     verification_errors(
-                        parsed.module, ctx.blobs, behaviors=ctx.behaviors, strict=self.strict
+                        parsed.module, ctx.blobs, behaviors=ctx.declared, strict=self.strict
                     )
                 )
             if errors:
@@ -147,13 +149,19 @@ class OptDriver:
         specs, verify_each = self._pipeline(parsed)
         if self.args.switch("dump-pass-pipeline"):
             print(pipeline_text(specs), file=sys.stderr)
-        self._run_passes(parsed.module, ctx, specs, verify_each)
+        if specs:
+            from qdialect.cli.opt_passes import run_passes
+
+            passes = self.registry.build(specs)
+            run_passes(self.args, parsed.module, ctx, passes, verify_each, self.timing)
         return parsed.module
 
     def _pipeline(self, parsed: Parsed) -> tuple[list[PassSpec], bool]:
         verify_each = self.args.switch("verify-each") and not self.args.switch("disable-verify")
         if not self.args.switch("run-reproducer"):
             return self.specs, verify_each
+        from qdialect.cli.reproducer import pipeline_of
+
         found = pipeline_of(parsed.external_resources)
         if found is None:
             raise InputError(
@@ -161,61 +169,6 @@ class OptDriver:
                 where=Where(self._name),
             )
         return found
-
-    def _run_passes(
-        self, module: ModuleOp, ctx: QContext, specs: list[PassSpec], verify_each: bool
-    ) -> None:
-        if not specs:
-            return
-        reproducer = Reproducer(
-            ctx, self.args.text("mlir-pass-pipeline-crash-reproducer"), verify_each
-        )
-        statistics = Statistics(ctx) if self.args.switch("mlir-pass-statistics") else None
-        manager = PassManager(
-            ctx,
-            self.registry.build(specs),
-            verify_each=verify_each,
-            strict=self.strict,
-            instrumentation=[
-                reproducer,
-                *([self.timing] if self.timing else []),
-                *([statistics] if statistics else []),
-                *self._dumps(ctx),
-                *self._numerics(),
-            ],
-        )
-        try:
-            manager.run(module)
-        finally:
-            if reproducer.written is not None:
-                print(f"note: reproducer written to {reproducer.written}", file=sys.stderr)
-        if statistics is not None:
-            sys.stderr.write(statistics.report())
-
-    def _dumps(self, ctx: QContext) -> list[Instrumentation]:
-        args = self.args
-        dumps = IRDumps(
-            ctx,
-            before=None
-            if args.switch("mlir-print-ir-before-all")
-            else args.texts("mlir-print-ir-before"),
-            after=None
-            if args.switch("mlir-print-ir-after-all")
-            else args.texts("mlir-print-ir-after"),
-            after_change=args.switch("mlir-print-ir-after-change"),
-            after_failure=args.switch("mlir-print-ir-after-failure"),
-            generic=args.switch("mlir-print-op-generic"),
-            debuginfo=args.switch("mlir-print-debuginfo"),
-            text_version="v24" if args.text("quant-text") == "v24" else None,
-        )
-        return [dumps] if dumps.wanted else []
-
-    def _numerics(self) -> list[Instrumentation]:
-        if not self.args.given("verify-numerics"):
-            return []
-        from qdialect.cli.reproducer import numerics_check
-
-        return [numerics_check(self.args, self.args.text("mlir-pass-pipeline-crash-reproducer"))]
 
     # -- sessions, output --------------------------------------------------------
 
@@ -277,6 +230,12 @@ class OptDriver:
 
     def _phase(self, name: str):
         return nullcontext() if self.timing is None else self.timing.phase(name)
+
+
+def _timing() -> Timing:
+    from qdialect.cli.instrumentation import Timing
+
+    return Timing()
 
 
 def _profile(path: str | None) -> Profile | None:

@@ -16,8 +16,8 @@ from qdialect.backends.mlir import module_text
 from qdialect.cli.files import load_arrays
 from qdialect.cli.flags import Arguments
 from qdialect.context import QContext
-from qdialect.errors import QError
-from qdialect.passes.manager import Instrumentation, Passes, PassFailure
+from qdialect.errors import PassFailure, QError
+from qdialect.passes.manager import Instrumentation, Passes
 from qdialect.passes.pipeline import PassSpec, parse_pipeline, pipeline_text
 from qdialect.weights import replacing
 

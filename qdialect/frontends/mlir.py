@@ -66,7 +66,7 @@ def load_module(path: str | os.PathLike[str], ctx: QContext) -> ModuleOp:
 
 def verify_module(module: ModuleOp, ctx: QContext) -> None:
     """Raise InputError (`invalid-ir`) for the first op that breaks a rule, with its place."""
-    verifier.verify_module(module, ctx.blobs, behaviors=ctx.behaviors)
+    verifier.verify_module(module, ctx.blobs, behaviors=ctx.declared)
 
 
 def read_text(path: Path) -> str:

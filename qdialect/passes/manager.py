@@ -11,7 +11,14 @@ from xdsl.utils.exceptions import DiagnosticException
 
 from qdialect.context import QContext
 from qdialect.dialects.verifier import op_where, verify_module
-from qdialect.errors import InputError, QError, culprit, foreign_frame, foreign_module
+from qdialect.errors import (
+    InputError,
+    PassFailure,
+    QError,
+    culprit,
+    foreign_frame,
+    foreign_module,
+)
 from qdialect.passes.pipeline import PassSpec
 from qdialect.rewrite.summary import summarize
 
@@ -38,10 +45,6 @@ class Instrumentation:
 
     def after_pipeline(self) -> None:
         """Called once at the end, also after a failure."""
-
-
-class PassFailure(QError):
-    """A pass of ours did something it must not: a defect (exit code 70)."""
 
 
 class PassManager:

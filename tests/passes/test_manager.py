@@ -12,9 +12,9 @@ from xdsl.passes import ModulePass
 from xdsl.utils.exceptions import PassFailedException
 
 from qdialect.context import new_context, session
-from qdialect.errors import InputError, QError
+from qdialect.errors import InputError, PassFailure, QError
 from qdialect.frontends.mlir import read_module
-from qdialect.passes.manager import Instrumentation, PassFailure, PassManager
+from qdialect.passes.manager import Instrumentation, PassManager
 from qdialect.passes.pipeline import PassSpec
 
 
