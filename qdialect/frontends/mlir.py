@@ -159,12 +159,14 @@ def _open_weights(module: ModuleOp, ctx: QContext, folder: Path) -> None:
 def weight_path(name: str, folder: Path, where: Where | None = None) -> Path:
     """The weight store `name` in `folder`; InputError when it would be outside."""
     relative = PurePosixPath(name.replace("\\", "/"))
-    path = folder / relative
-    escapes = relative.is_absolute() or ".." in relative.parts or ":" in relative.parts[0]
-    if escapes or not path.resolve().is_relative_to(folder.resolve()):
-        raise InputError(
-            f"weight store '{name}' is outside the folder of the module",
-            where=where,
-            code="bad-weight-store",
-        )
+    path, first = folder / relative, relative.parts[:1]
+    escapes = relative.is_absolute() or ".." in relative.parts or ":" in "".join(first)
+    try:
+        outside = escapes or not path.resolve().is_relative_to(folder.resolve())
+    except (OSError, ValueError, RuntimeError):  # too long, no text, a circle of links
+        first = ()
+        outside = False
+    if outside or not first:
+        fault = "is outside the folder of the module" if outside else "is no name of a file"
+        raise InputError(f"weight store {name!r} {fault}", where=where, code="bad-weight-store")
     return path

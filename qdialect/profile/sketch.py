@@ -214,8 +214,8 @@ def global_codes(row: int, codes: NDArray[np.int64]) -> NDArray[np.int64]:
 
 
 def rounded(value: float) -> float:
-    """To four decimal digits, which is how the extremes of single samples are kept."""
-    return float(np.float32(float(f"{value:.4g}")))
+    """To four decimal digits, which is how the extremes of single samples are kept; -0 is 0."""
+    return float(np.float32(float(f"{value:.4g}"))) + 0.0
 
 
 def _row_codes(line: NDArray[np.float32], row: int) -> tuple[NDArray[Any], NDArray[Any]]:

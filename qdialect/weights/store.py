@@ -14,7 +14,7 @@ import json
 import mmap
 import os
 import struct
-from collections.abc import Callable, Hashable, Iterable, Mapping
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -165,6 +165,14 @@ class BlobStore:
         _write(Path(path), {key: self.get(key) for key in sorted(set(keys))})
 
 
+def is_possible(shape: Sequence[int]) -> bool:
+    """Whether there can be an array of such a shape, even if it has no elements."""
+    size = 8
+    for extent in shape:
+        size *= max(extent, 1)
+    return len(shape) <= 32 and min((0, *shape)) >= 0 and size < 1 << 63
+
+
 def content_key(element: str, shape: tuple[int, ...], raw: memoryview) -> str:
     """128-bit BLAKE2b of element type, shape and bytes, in hex."""
     digest = hashlib.blake2b(digest_size=16)
@@ -197,14 +205,16 @@ def _read(path: Path) -> dict[str, Blob]:
         payload = mapped[8 + length :]
         blobs: dict[str, Blob] = {}
         for key, entry in header.items():
-            begin, end = (int(x) for x in entry["data_offsets"])
-            shape = tuple(int(x) for x in entry["shape"])
+            begin, end = entry["data_offsets"]
+            shape = tuple(entry["shape"])
+            if any(type(number) is not int for number in (begin, end, *shape)):
+                raise bad(f"tensor '{key}' has an offset or extent that is no integer")
             element = elements.get(key) or _element_of(str(entry["dtype"]))
             dtype, width = DTYPES[element]
             count = 1
             for extent in shape:
                 count *= extent
-            if dtype != entry["dtype"] or min((0, *shape)) < 0:
+            if dtype != entry["dtype"] or not is_possible(shape):
                 raise bad(f"tensor '{key}' has an inconsistent type or shape")
             if not 0 <= begin <= end <= len(payload) or end - begin != count * width:
                 raise bad(f"tensor '{key}' does not fit the bytes it claims")
@@ -215,7 +225,10 @@ def _read(path: Path) -> dict[str, Blob]:
 
 
 def _element_of(dtype: str) -> str:
-    return next(name for name, (tag, _) in DTYPES.items() if tag == dtype)
+    found = next((name for name, (tag, _) in DTYPES.items() if tag == dtype), None)
+    if found is None:
+        raise KeyError(dtype)
+    return found
 
 
 def _write(path: Path, blobs: Mapping[str, Blob]) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import time
 from pathlib import Path
 
@@ -21,6 +22,7 @@ from qdialect.context import new_context
 from qdialect.errors import InputError
 from qdialect.frontends.mlir import read_module, verify_module
 from qdialect.frontends.mlir_parser import OVERRIDDEN
+from qdialect.weights import BlobStore
 
 
 def read(text: str):
@@ -202,13 +204,56 @@ def test_bytes_that_are_not_utf8(tmp_path: Path) -> None:
     assert str(caught.value.where) == f"{path}:2:2"
 
 
-@pytest.mark.parametrize("name", ["../w.safetensors", "/etc/passwd", "a/../../w", "C:\\w", ""])
+@pytest.mark.parametrize("name", ["../w.safetensors", "/etc/passwd", "a/../../w", "C:\\w", "", "."])
 def test_weights_stay_in_the_folder(tmp_path: Path, name: str) -> None:
     path = tmp_path / "x.mlir"
     escaped = name.replace("\\", "\\\\")
     path.write_text(f'module attributes {{nn.blobs = "{escaped}"}} {{}}')
     with pytest.raises(InputError) as caught:
         read_module(path, new_context())
+    assert caught.value.code == "bad-weight-store"
+
+
+@pytest.mark.parametrize("name", ["a\\00b", "." + "a" * 5000 + "/b", "circle/w", "./"])
+def test_names_of_weights_that_are_none(tmp_path: Path, name: str) -> None:
+    path = tmp_path / "x.mlir"
+    (tmp_path / "circle").symlink_to(tmp_path / "circle")
+    path.write_text(f'module attributes {{nn.blobs = "{name}"}} {{}}')
+    with pytest.raises(InputError) as caught:
+        read_module(path, new_context())
+    assert str(tmp_path) in str(caught.value)
+
+
+STORE = {"dtype": "I8", "shape": [2], "data_offsets": [0, 2]}
+
+
+@pytest.mark.parametrize(
+    "entry",
+    [
+        STORE | {"dtype": "I7"},
+        STORE | {"dtype": None},
+        STORE | {"shape": [float("inf")]},
+        STORE | {"shape": [2.0]},
+        STORE | {"shape": ["2"]},
+        STORE | {"shape": [True, 2]},
+        STORE | {"shape": [-1, -2]},
+        STORE | {"shape": [0, 2**62, 4], "data_offsets": [0, 0]},
+        STORE | {"shape": [1] * 33 + [2]},
+        STORE | {"data_offsets": [0, float("inf")]},
+        STORE | {"data_offsets": [-2, 0]},
+        STORE | {"data_offsets": [1, 3]},
+        STORE | {"data_offsets": [0]},
+        STORE | {"data_offsets": 3},
+        [],
+        None,
+    ],
+)
+def test_headers_of_stores_that_promise_too_much(tmp_path: Path, entry: object) -> None:
+    path = tmp_path / "w.safetensors"
+    header = json.dumps({"w": entry}).encode()
+    path.write_bytes(len(header).to_bytes(8, "little") + header + b"\1\2")
+    with pytest.raises(InputError, match="not a weight store") as caught:
+        BlobStore().open(path)
     assert caught.value.code == "bad-weight-store"
 
 

@@ -125,6 +125,21 @@ def test_damaged_files_are_refused_or_read(seed: int) -> None:
         return
 
 
+def test_attribute_of_a_function_that_there_is_none() -> None:
+    model = unary("Softmax", [3], axis=0)
+    model.graph.node[0].attribute[0].ref_attr_name = "outer"
+    error = refused(model)
+    assert "node 'y_node': error: attribute 'axis' has no value" in str(error)
+
+
+def test_shape_of_no_elements_that_no_array_can_have() -> None:
+    def huge(tensor: TensorProto) -> None:
+        tensor.dims[:] = [0, 2**62, 2**62]
+        tensor.raw_data = b""
+
+    assert "which no array has" in str(bad_tensor(huge))
+
+
 def test_missing_graph_output() -> None:
     model = unary("Relu", [3])
     model.graph.output[0].name = "other"
@@ -288,6 +303,7 @@ def external(tmp_path: Path, **entries: str) -> InputError:
     (tmp_path / "outside.bin").write_bytes(b"\0" * 48)
     (folder / "link.bin").symlink_to(tmp_path / "outside.bin")
     os.mkfifo(folder / "pipe")
+    (folder / "circle").symlink_to(folder / "circle")
     path = folder / "net.onnx"
     path.write_bytes(model.SerializeToString())
     return refused(path)
@@ -302,6 +318,8 @@ def external(tmp_path: Path, **entries: str) -> InputError:
         ({"location": "a\0b"}, "outside the folder of the model"),
         ({"location": "pipe"}, "which is no file"),
         ({"location": "."}, "which is no file"),
+        ({"location": "a" * 5000}, "cannot be read: File name too long"),
+        ({"location": "circle/w.bin"}, "initializer 'w' is in 'circle"),
         ({}, "outside the folder of the model"),
         ({"location": "none.bin"}, "cannot be read: No such file"),
         ({"location": "short.bin"}, "holds 40 bytes, but its shape needs 48"),

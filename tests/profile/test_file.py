@@ -160,6 +160,36 @@ def test_broken_files_name_the_key(name: str) -> None:
     assert "p.json" in str(error.value)
 
 
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda d: d["model"].update(digest="\ud800"),
+        lambda d: d["settings"].update(engine="a\udfff"),
+        lambda d: d["entries"].update({"\udc00": d["entries"]["a"]}),
+    ],
+)
+def test_half_a_character_is_no_text(change: Any) -> None:
+    """It could be read, and not be written again."""
+    with pytest.raises(InputError, match="is not Unicode"):
+        parse_profile(edited(change))
+
+
+def test_minus_zero_is_zero() -> None:
+    """Written as "-0" and read back it was another."""
+    profile = one(0, keys=("a",))
+    entry = Entry(profile.entries["a"].tensor, None, {0: (rounded(-0.0), rounded(-1e-60))})
+    text = profile_text(Profile("sha256:0", Settings("numpy"), ((0, 1),), {"a": entry}))
+    assert "-0]" not in text
+    assert profile_text(parse_profile(text)) == text
+    assert profile_text(parse_profile(text.replace('"max": [0]', '"max": [-0.0]'))) == text
+
+
+def test_a_key_that_is_there_twice_is_found_in_time() -> None:
+    names = ",".join(f'"{i}":0' for i in range(100_000))
+    with pytest.raises(InputError, match="'99999' is there twice"):
+        parse_profile(f'{{{names},"99999":1}}')
+
+
 def test_truncated_anywhere() -> None:
     text = profile_text(one(0, "bins"))
     for end in range(0, len(text) - 2, 37):

@@ -49,7 +49,15 @@ class Node:
     def attributes(self) -> Mapping[str, Any]:
         """All attributes as Python values."""
         if not self._values:
-            self._values.update((a.name, python_value(a)) for a in self.proto.attribute)
+            for attribute in self.proto.attribute:
+                try:
+                    self._values[attribute.name] = python_value(attribute)
+                except ValueError:  # of no type, or that of a function which there is none
+                    raise InputError(
+                        f"attribute '{attribute.name}' has no value",
+                        where=self.where,
+                        code="invalid-node",
+                    ) from None
         return self._values
 
     def get(self, name: str, default: Any) -> Any:

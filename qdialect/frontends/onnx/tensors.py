@@ -7,6 +7,7 @@ memory stays bounded by the size of the files.
 from __future__ import annotations
 
 import mmap
+import os
 from math import prod
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
@@ -27,7 +28,7 @@ from qdialect.dialects.nn.constants import INLINE_LIMIT, Payload, element_name
 from qdialect.dialects.onnx import ELEMENTS, STRING, integer_width, package
 from qdialect.dialects.quant import UniformType
 from qdialect.errors import InputError, Where
-from qdialect.weights import DTYPES, Blob, BlobStore
+from qdialect.weights import DTYPES, Blob, BlobStore, is_possible
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -60,6 +61,11 @@ class TensorReader:
             raise self._bad(tensor, f"has a negative extent in {list(tensor.dims)}")
         if element == STRING:
             return
+        self._check_size(tensor, element)
+        if not is_possible(tensor.dims):
+            raise self._bad(tensor, f"has the shape {list(tensor.dims)}, which no array has")
+
+    def _check_size(self, tensor: TensorProto, element: Attribute) -> None:
         if self._is_external(tensor) or tensor.HasField("raw_data"):
             held = len(self._packed(tensor)) if self._is_external(tensor) else len(tensor.raw_data)
             needed = (prod(tensor.dims) * _bits(element) + 7) // 8
@@ -73,7 +79,7 @@ class TensorReader:
             len(tensor.double_data),
             len(tensor.uint64_data),
         )
-        if held < prod(tensor.dims) * min(1.0, _bits(element) / 8) * _entries(element):
+        if held * 8 < prod(tensor.dims) * min(8, _bits(element)) * _entries(element):
             raise self._bad(tensor, f"holds {held} values, but has shape {list(tensor.dims)}")
 
     def raw(self, tensor: TensorProto) -> memoryview:
@@ -138,11 +144,14 @@ class TensorReader:
         if self._folder is None:
             raise self._bad(tensor, "is in an external file, but the model came without a folder")
         outside = not location or "\0" in location
-        path = self._folder if outside else (self._folder / location).resolve()
+        try:
+            path = self._folder if outside else (self._folder / location).resolve()
+        except (OSError, RuntimeError):  # a circle of links
+            outside, path = True, self._folder
         if outside or not path.is_relative_to(self._folder):
             raise self._bad(tensor, f"is in {location!r}, outside the folder of the model")
         if path not in self._mapped:
-            if path.exists() and not path.is_file():
+            if os.path.exists(path) and not path.is_file():
                 # Nobody may ever write to a pipe.
                 raise self._bad(tensor, f"is in '{location}', which is no file")
             try:
