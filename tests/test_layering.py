@@ -45,6 +45,7 @@ MAY_IMPORT: dict[str, frozenset[str]] = {
     "profile": _IR | {"targets", "analysis", "interpreter", "backends"},
     "validation": _IR
     | {"targets", "analysis", "rewrite", "transforms", "passes", "interpreter", "engines"},
+    "report": _IR | {"targets", "analysis", "rewrite"},
     "quantization": _IR | {"targets", "analysis", "rewrite", "interpreter", "profile"},
 }
 """What a part may import, wherever in a file the import stands."""

@@ -25,6 +25,13 @@ if ! "$bin/qopt" engines | grep -q '^tosa-reference .* ready$'; then
     || printf 'warning: no tosa-reference; the tests that need it will skip\n' >&2
 fi
 
+# The report is tested in a browser; CI's machine may be given one, others are left alone.
+if [[ "${CI:-}" == true && $EUID -eq 0 ]] && ! command -v chromium >/dev/null \
+  && command -v apt-get >/dev/null; then
+  { apt-get -qq update && apt-get -qq install -y --no-install-recommends chromium; } >/dev/null \
+    || printf 'warning: no chromium; the tests that need it will skip\n' >&2
+fi
+
 if [[ $# -gt 0 ]]; then
   exec "$bin/python" -m pytest "$@"
 fi

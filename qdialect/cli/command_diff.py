@@ -104,7 +104,7 @@ def _layers(
 
 
 def _layer_table(found: Sequence[Layer]) -> str:
-    rows = [("value", "type", "SQNR", "max abs", "steps")]
+    rows = [("value", "type", "SQNR", "max abs", "steps", "clipped")]
     rows += [
         (
             layer.key,
@@ -112,7 +112,8 @@ def _layer_table(found: Sequence[Layer]) -> str:
             f"{layer.sqnr_db:.1f} dB",
             f"{layer.max_abs:.4g}",
             "" if layer.max_steps is None else f"{layer.max_steps:.4g}",
+            "" if layer.clipped is None else f"{layer.clipped:.3%}",
         )
         for layer in found
     ]
-    return table(rows, dict.fromkeys((2, 3, 4), True))
+    return table(rows, dict.fromkeys((2, 3, 4, 5), True))

@@ -20,12 +20,26 @@ _BOUNDARIES_SHOWN = 40
 def run(args: Arguments) -> int:
     """The command; returns the exit code."""
     unwanted = _codes(args.texts("fail-on"))
-    found = api.inspect(api.load(args.positional[0]))
+    model = _load(args)
+    found = api.inspect(model)
     write(json.dumps(found.to_json(), indent=1) + "\n" if args.switch("json") else _text(found))
     failing = sorted({b.code for b in found.boundaries} & unwanted)
     if failing:
         print(f"found {', '.join(failing)}", file=sys.stderr)
     return WRONG_INPUT if failing else OK
+
+
+def _load(args: Arguments) -> api.Model:
+    """The model; its report is written first, if wanted."""
+    if not args.given("report"):
+        return api.load(args.positional[0])
+    from qdialect.cli.reporting import report_path, write_inspection
+
+    path = report_path(args.text("report"))
+    model = api.load(args.positional[0])
+    assert path is not None
+    write_inspection(path, model)
+    return model
 
 
 def _codes(given: list[str]) -> set[str]:

@@ -38,6 +38,7 @@ def run(args: Arguments) -> int:
         target = target.with_prices(read_prices(Path(prices), target.name))
     if args.switch("time") and path.suffix != ".onnx":
         raise UsageError("--time is for an .onnx result")
+    page = _report_path(args)
     numerics = api.check_numerics(args.text("numerics") or "exact")
     pipeline = args.text("pass-pipeline")
     if pipeline is None:
@@ -68,6 +69,12 @@ def run(args: Arguments) -> int:
     exported = time.perf_counter()
     if args.given("remarks"):
         remarks_output([optimized.ctx], args.text("remarks"))
+    if page is not None:
+        from qdialect.cli.reporting import write_comparison
+
+        inputs = args.text("input")
+        given = None if inputs is None else load_arrays(inputs)
+        write_comparison(page, model, optimized, target, given)
     if not args.switch("quiet"):
         sys.stderr.write(_summary(model, optimized, Path(args.positional[0]), path))
         sys.stderr.write("".join(f"{line}\n" for line in said))
@@ -81,6 +88,14 @@ def run(args: Arguments) -> int:
         shown = [(name, f"{seconds:.3f} s") for name, seconds in rows]
         sys.stderr.write(table(shown, {1: True}))
     return OK
+
+
+def _report_path(args: Arguments) -> Path | None:
+    if not args.given("report"):
+        return None
+    from qdialect.cli.reporting import report_path
+
+    return report_path(args.text("report"))
 
 
 def _decide(

@@ -27,6 +27,7 @@ from qdialect.dialects.quant import (
     with_element,
 )
 from qdialect.lowerings.marks import MARKED_KEY, SCALE, marked_order, marked_type
+from qdialect.qparams import Layout, QParams
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -43,7 +44,8 @@ FLOATS = frozenset({"f64", "f32", "f16", "bf16"})
 class KeyedValue:
     """A value: its keys, which result of its op it is, and the real numbers.
 
-    `step` is the (smallest) scale of its codes, None if it has none.
+    `step` is the (smallest) scale of its codes, and `clipped` the share of them at an end of
+    their range (not where that end is the zero point); None if it has none.
     """
 
     keys: tuple[str, ...]
@@ -51,6 +53,7 @@ class KeyedValue:
     type: str
     step: float | None
     reals: Array
+    clipped: float | None = None
 
     @property
     def name(self) -> str:
@@ -112,7 +115,29 @@ def _is_number(kind: Attribute) -> bool:
 def _value(keys: tuple[str, ...], index: int, kind: Attribute, reals: Array) -> KeyedValue:
     element = quant_element(kind)
     step = None if element is None else min(element.qparams.scale_list())
-    return KeyedValue(keys, index, str(element_type(kind)), step, reals)
+    clipped = None if element is None else _clipped(element.qparams, reals)
+    return KeyedValue(keys, index, str(element_type(kind)), step, reals, clipped)
+
+
+def _clipped(params: QParams, reals: Array) -> float | None:
+    """The share of codes at an end of their range; None for blocks, tables and float codes."""
+    import numpy as np
+
+    storage, axis = params.storage, params.axis
+    if storage.is_float or storage.quantile is not None or params.layout is Layout.BLOCK:
+        return None
+    shape = [1] * reals.ndim
+    if axis is not None:
+        if axis >= reals.ndim or reals.shape[axis] != params.count:
+            return None
+        shape[axis] = params.count
+    elif not reals.ndim:
+        shape = []
+    zeros = params.zero_point_array().reshape(shape)
+    codes = np.rint(reals / params.scale_array().reshape(shape)) + zeros
+    low = (codes <= storage.min) & (zeros != storage.min)
+    high = (codes >= storage.max) & (zeros != storage.max)
+    return float((low | high).mean()) if reals.size else 0.0
 
 
 def _reals(kind: Attribute, array: Array, op: Operation) -> Array:

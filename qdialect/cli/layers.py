@@ -20,7 +20,8 @@ if TYPE_CHECKING:
 class Layer:
     """How far a value of the second model is from the one of the same key in the first.
 
-    `sqnr_db` over all samples; `max_steps` in steps of the second's codes, None for floats.
+    `sqnr_db` over all samples; `max_steps` in steps of the second's codes, and `clipped` the
+    share of them at an end of their range (the most over samples), None for floats.
     """
 
     key: str
@@ -28,6 +29,7 @@ class Layer:
     sqnr_db: float
     max_abs: float
     max_steps: float | None
+    clipped: float | None = None
 
 
 def compare_layers(
@@ -37,7 +39,7 @@ def compare_layers(
     import numpy as np
 
     powers: dict[tuple[str, str], tuple[float, float]] = {}
-    worst: dict[tuple[str, str], tuple[float, float | None]] = {}
+    worst: dict[tuple[str, str], tuple[float, float | None, float | None]] = {}
     for first, second in samples:
         for name, one, other in _pairs(first, second):
             place = name, other.type
@@ -47,8 +49,10 @@ def compare_layers(
                 signal + float(np.square(one.reals).sum()),
                 noise + float(np.square(apart).sum()),
             )
-            most = max(float(apart.max(initial=0.0)), worst.get(place, (0.0, None))[0])
-            worst[place] = most, None if other.step is None else most / other.step
+            before, _, cut = worst.get(place, (0.0, None, None))
+            most = max(float(apart.max(initial=0.0)), before)
+            share = other.clipped if cut is None else max(cut, other.clipped or 0.0)
+            worst[place] = most, None if other.step is None else most / other.step, share
     if not powers:
         raise InputError("the models have no value of one key and shape", code="not-comparable")
     return [

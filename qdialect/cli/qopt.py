@@ -39,6 +39,7 @@ _ENGINE = Flag(
 _RUNTIME = Flag(
     ("runtime-optimizations",), "let ONNX Runtime rewrite the graph (default: run it as written)"
 )
+REPORT = Flag(("report",), "write a page to look at, one file for any browser", "value", "R.html")
 
 COMMANDS = {
     command.name.removeprefix("qopt "): command
@@ -92,6 +93,7 @@ COMMANDS = {
                     "time the original and both forms in ONNX Runtime; write the fastest",
                 ),
                 Flag(("inline-weights",), "write all weights into the result, none beside it"),
+                REPORT,
                 Flag(("timing",), "say how long import, passes and export took"),
                 Flag(("quiet", "q"), "no summary"),
                 HELP,
@@ -114,6 +116,7 @@ COMMANDS = {
             "become floats and back; exit code 1 if that finds a code of --fail-on.",
             (
                 Flag(("json",), "as JSON"),
+                REPORT,
                 Flag(
                     ("fail-on",), "boundary codes that must not occur, B1 to B7", "value", "B1,B6"
                 ),

@@ -1,0 +1,43 @@
+"""What ops cost by the prices of a target, in units of one element rescaled."""
+
+from __future__ import annotations
+
+from math import isfinite, prod
+from typing import TYPE_CHECKING
+
+from xdsl.dialects.builtin import TensorType
+from xdsl.ir import Operation
+
+from qdialect.behaviors.shapes import shape_of
+from qdialect.dialects.quant import DCastOp, QCastOp, RescaleOp, SCastOp, quant_element
+
+if TYPE_CHECKING:
+    from qdialect.context import QContext
+
+
+def price(op: Operation, session: QContext) -> float | None:
+    """The price of an op; None where the target has none."""
+    if not op.results or not all(isinstance(v.type, TensorType) for v in op.results):
+        return None
+    elements = prod(max(n, 1) for n in shape_of(op.results[0]))
+    behavior = session.behaviors.get(op)
+    if behavior is not None and behavior.accumulator is not None:
+        lhs, rhs = (
+            quant_element(op.operands[i].type)
+            for i in (behavior.accumulator.lhs, behavior.accumulator.rhs)
+        )
+        if lhs is None or rhs is None:
+            return None
+        kinds = (lhs.qparams.storage.spelling, rhs.qparams.storage.spelling)
+        found = session.target.encoding_price(op, behavior.accumulator.depth(op), *kinds)
+        return found if found is not None and isfinite(found) else None
+    if isinstance(op, RescaleOp):
+        source, result = quant_element(op.input.type), quant_element(op.results[0].type)
+        if source is None or result is None:
+            return None
+        each = session.target.rescale_price(source.qparams, result.qparams)
+    elif behavior is not None or isinstance(op, QCastOp | DCastOp | SCastOp):
+        each = session.target.op_price(op)
+    else:
+        return None
+    return elements * each if isfinite(each) else None
