@@ -39,13 +39,14 @@ from xdsl.dialects.builtin import (
     TensorType,
     UnregisteredOp,
 )
-from xdsl.ir import Attribute, BlockArgument, Dialect, Operation, SSAValue, TypeAttribute
+from xdsl.ir import Attribute, Block, BlockArgument, Dialect, Operation, SSAValue, TypeAttribute
 from xdsl.parser import AttrParser, Parser
 from xdsl.parser.generic_parser import ParserState
 from xdsl.utils.lexer import Input, Position, Span, Token
 from xdsl.utils.mlir_lexer import MLIRLexer, MLIRToken, MLIRTokenKind, StringLiteral
 
 from qdialect.errors import Where
+from qdialect.frontends.mlir_lines import TENSOR, Lines
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -53,6 +54,7 @@ if TYPE_CHECKING:
 OVERRIDDEN = (
     "_get_op_by_name",
     "_parse_alias_def",
+    "_parse_block_body",
     "_parse_builtin_densearray_attr",
     "_parse_dialect_resource_handle",
     "_parse_extended_type_or_attribute",
@@ -75,9 +77,6 @@ _CLOSED = frozenset(("quant", "nn", "onnx"))
 _NEWLINE = re.compile("\n")
 _ALIAS_DEFINITION = re.compile(r"^([#!][A-Za-z$._-][\w$.-]*|[#!][0-9]+)[ \t]*=", re.MULTILINE)
 _HEX_ARRAY = re.compile(r"<\s*(?:b?f[0-9]+|f[468]E\w+)\s*:[^>]*\b0[xX]")
-_TENSOR = re.compile(
-    r'tensor<(?:[^<>"-]|-(?!>))*(?:<(?:[^<>"-]|-(?!>))*(?:<[^<>"-]*>(?:[^<>"-]|-(?!>))*)*>)?>'
-)
 _Literal = AttrParser._TensorLiteralElement  # pyright: ignore[reportPrivateUsage]
 
 
@@ -120,9 +119,12 @@ class _Lexer(MLIRLexer):
 
 
 class MLIRParser(Parser):
-    """A parser of one text, whose places are known."""
+    """A parser of one text, whose places are known.
 
-    def __init__(self, ctx: Context, text: str, places: Places) -> None:
+    With `by_lines`, usual lines are read faster, to the same ops (see `Lines`).
+    """
+
+    def __init__(self, ctx: Context, text: str, places: Places, *, by_lines: bool = True) -> None:
         self._places = places
         self._file = StringAttr(places.name)
         self._name_positions: list[int] = []
@@ -131,6 +133,11 @@ class MLIRParser(Parser):
         self._read_early: set[str] = set()
         self._handles: dict[tuple[str, str], str] = {}
         self.external_resources: dict[str, dict[str, str | bool]] = {}
+        self._lines: Lines | None = None
+        if by_lines:
+            self._lines = Lines(
+                text, self._file, self._types, places.line_and_column, self._reads_type
+            )
         _own_resources(ctx)
         # As the stock constructor, which has no place for another lexer.
         AttrParser.__init__(self, ParserState(_Lexer(Input(text, places.name))), ctx)
@@ -142,6 +149,36 @@ class MLIRParser(Parser):
     def _location(self, position: int) -> FileLineColLoc:
         line, column = self._places.line_and_column(position)
         return FileLineColLoc(self._file, IntAttr(line), IntAttr(column))
+
+    # -- many ops at once ------------------------------------------------------
+
+    @override
+    def _parse_block_body(self, block: Block) -> None:
+        lines = self._lines
+        if lines is None:
+            return super()._parse_block_body(block)
+        while True:
+            start = self.pos
+            ops, end = lines.read(start, self.ssa_values, self.forward_ssa_references)
+            if ops:
+                block.add_ops(ops)
+                start = end
+            if self.pos != start:
+                self._resume_from(start)
+                start = self.pos
+            op = self.parse_optional_operation()
+            if op is None:
+                return None
+            block.add_op(op)
+            lines.learn(start, op)
+
+    def _reads_type(self, position: int) -> bool:
+        """Whether there is a type at `position`; where the parser stands is lost."""
+        try:
+            self._resume_from(position)
+            return self.parse_optional_type() is not None
+        except Exception:
+            return False
 
     # -- locations of ops and block arguments --------------------------------
 
@@ -172,7 +209,7 @@ class MLIRParser(Parser):
     def _parse_optional_builtin_type(self) -> TypeAttribute | None:
         """A tensor type is parsed once for each way it is written: models repeat a few
         types thousands of times, and they are most of the text."""
-        found = _TENSOR.match(self.lexer.input.content, self.pos)
+        found = TENSOR.match(self.lexer.input.content, self.pos)
         if found is None:
             return super()._parse_optional_builtin_type()
         text = found.group()

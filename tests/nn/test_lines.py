@@ -1,0 +1,178 @@
+"""Reading by lines gives what the parser gives: the same ops, or the same error."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator
+from functools import partial
+from pathlib import Path
+
+import pytest
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.ir import SSAValue
+
+from gen_graph import FORMS, GRAPHS
+from qdialect.backends.mlir import module_text
+from qdialect.context import new_context
+from qdialect.errors import QError
+from qdialect.frontends import mlir
+from qdialect.frontends.mlir_lines import Lines
+from qdialect.frontends.mlir_parser import MLIRParser
+from random_programs import random_program
+
+ROOT = Path(__file__).parents[2]
+
+
+def _read(text: str, by_lines: bool) -> ModuleOp | tuple[object, ...]:
+    """The module, or all that is told of the error."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(mlir, "MLIRParser", partial(MLIRParser, by_lines=by_lines))
+        try:
+            return mlir.read_module(text, new_context(allow_unregistered=True), "in.mlir")
+        except QError as error:
+            return type(error), error.message, error.code, error.where, error.notes
+
+
+def _facts(module: ModuleOp) -> Iterator[object]:
+    """All there is to know of a module, in the order of its ops."""
+    numbers: dict[SSAValue, int] = {}
+    for op in module.walk():
+        for region in op.regions:
+            for block in region.blocks:
+                for value in block.args:
+                    numbers.setdefault(value, len(numbers))
+                    yield str(value.type), value.name_hint, value.location
+        for value in op.results:
+            numbers.setdefault(value, len(numbers))
+    for op in module.walk():
+        yield op.name, op.location, len(op.regions), len(op.successors)
+        for table in (op.properties, op.attributes):
+            yield [(name, type(held).__name__, str(held)) for name, held in table.items()]
+        yield [numbers[operand] for operand in op.operands]
+        yield [(str(value.type), value.name_hint, value.index) for value in op.results]
+        for operand in op.operands:
+            assert any(use.operation is op for use in operand.uses)
+
+
+def _compare(text: str) -> bool:
+    """Whether `text` is a module; fails where reading by lines is not like reading."""
+    plain, fast = _read(text, by_lines=False), _read(text, by_lines=True)
+    if not isinstance(plain, ModuleOp) or not isinstance(fast, ModuleOp):
+        assert fast == plain, text
+        return False
+    for ours, theirs in zip(_facts(fast), _facts(plain), strict=True):
+        assert ours == theirs, text
+    return True
+
+
+def _corrupted(text: str, chance: random.Random) -> str:
+    """`text` with one thing wrong, most of the time."""
+    lines = text.split("\n")
+    at = chance.randrange(len(lines))
+    kind = chance.randrange(7)
+    if kind == 0:
+        lines.insert(chance.randrange(len(lines)), lines[at])
+    elif kind == 1:
+        del lines[at]
+    elif kind == 2:
+        other = chance.randrange(len(lines))
+        lines[at], lines[other] = lines[other], lines[at]
+    elif kind == 3:
+        lines[at] += chance.choice([" // note", " loc(unknown)", "\n  loc(unknown)", " {x}", " ,"])
+    else:
+        place = chance.randrange(len(text))
+        new = chance.choice(["", "%", "0", "x", '"', ">", "<", "{", ")", "\n", " ", "é", "//", "!"])
+        return text[:place] + new + text[place + (kind != 4) :]
+    return "\n".join(lines)
+
+
+def _texts() -> list[Path]:
+    return sorted([*ROOT.glob("lit_tests/**/*.mlir"), *ROOT.glob("tests/**/*.mlir")])
+
+
+@pytest.mark.parametrize("part", range(4))
+def test_files_of_the_tests(part: int) -> None:
+    assert len(_texts()) > 100
+    chance = random.Random(part)
+    for path in _texts()[part::4]:
+        for piece in path.read_text(encoding="utf-8", errors="replace").split("// -----\n"):
+            if len(piece) < 40_000 and _compare(piece):
+                for _ in range(3):
+                    _compare(_corrupted(piece, chance))
+
+
+@pytest.mark.parametrize("generic", [False, True], ids=["custom", "generic"])
+def test_random_programs_and_broken_ones(generic: bool) -> None:
+    chance = random.Random(int(generic))
+    for seed in range(20):
+        module, ctx = random_program(seed, 8)
+        names = seed % 3 == 0
+        text = module_text(module, ctx, generic=generic, keep_names=names, debuginfo=seed % 5 == 4)
+        assert _compare(text)
+        for _ in range(6):
+            _compare(_corrupted(text, chance))
+
+
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("graph", GRAPHS)
+@pytest.mark.parametrize("generic", [False, True], ids=["custom", "generic"])
+def test_networks_are_read_by_lines(
+    graph: str, form: str, generic: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Most ops of a network do not go through the parser."""
+    made = 0
+    plain = Lines.read
+
+    def read(self: Lines, *arguments: object) -> object:
+        nonlocal made
+        ops, end = plain(self, *arguments)  # type: ignore[arg-type]
+        made += len(ops)
+        return ops, end
+
+    monkeypatch.setattr(Lines, "read", read)
+    module = GRAPHS[graph](200, form)
+    text = module_text(module, new_context(), generic=generic)
+    assert _compare(text)
+    assert made > 0.8 * sum(1 for _ in module.walk())
+    chance = random.Random(graph)
+    for _ in range(4):
+        _compare(_corrupted(text, chance))
+
+
+HEAD = "func.func @f(%x: tensor<4xf32>) -> tensor<4xf32> {\n"
+LINE = '  %0 = nn.relu %x {nn.key = "a"} : (tensor<4xf32>) -> tensor<4xf32>\n'
+TAIL = "  return %0 : tensor<4xf32>\n}\n"
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        LINE,
+        '  %1 = nn.relu %y {nn.key = "a"} : (tensor<4xf32>) -> tensor<4xf32>\n',
+        '  %1 = nn.relu %x {nn.key = "a"} : (tensor<5xf32>) -> tensor<4xf32>\n',
+        '  %1 = nn.relu %x {nn.key = "a"} : tensor<4xf32> -> tensor<4xf32>\n',
+        '  %1 = nn.relu %x {nn.key = "a"} : (tensor<4xf32>) -> (tensor<4xf32>)\n',
+        '  %1 = nn.relu %x {nn.key = "a", nn.key = "b"} : (tensor<4xf32>) -> tensor<4xf32>\n',
+        '  %1 = nn.relu %x {nn.key = "\\41"} : (tensor<4xf32>) -> tensor<4xf32>\n',
+        '  %1:1 = nn.relu %x {nn.key = "a"} : (tensor<4xf32>) -> tensor<4xf32>\n',
+        '  %1 = nn.relu %x {nn.key = "a"} : (tensor<4xf32>) -> tensor<4xf32> loc("a":1:2)\n',
+        '  %1 = nn.relu %x {nn.key = "a"} : (tensor<4xf32>) -> tensor<4xf32>\n  loc("a":1:2)\n',
+        '  %1 = nn.relu %x {nn.key = "a"} : (tensor<4xf32>) ->\n  tensor<4xf32>\n',
+        '  %1 = nn.relu %x#0 {nn.key = "a"} : (tensor<4xf32>) -> tensor<4xf32>\n',
+        '  %1 = nn.relu %x, %x {nn.key = "a"} : (tensor<4xf32>) -> tensor<4xf32>\n',
+        '  %1 = nn.relu %x {nn.key = "a"} : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>\n',
+        '  %1 = nn.relu %x {nn.key = "a"} : (tensor<4x!q>) -> tensor<4xf32>\n',
+        '  %1 = nn.relu %x {nn.key = "a"} : (tensor<4xf32>) -> tensor<99999999999999999999xf32>\n',
+        '  %1a = nn.relu %x {nn.key = "a"} : (tensor<4xf32>) -> tensor<4xf32>\n',
+        '  %a_1 = nn.relu %x {nn.key = "a"} : (tensor<4xf32>) -> tensor<4xf32>\n',
+        '  %1 = nn.relu %0 {nn.key = "a // b"} : (tensor<4xf32>) -> tensor<4xf32> // : (T) -> T\n',
+        '  nn.relu %x {nn.key = "a"} : (tensor<4xf32>) -> tensor<4xf32>\n',
+        '  %1 = "nn.relu"(%x) {nn.key = "a"} : (tensor<4xf32>) -> tensor<4xf32>\n',
+        '  %1 = "nn.relu"(%x) {nn.key = "a"} : (tensor<4xf32>) -> (tensor<4xf32>)\n',
+        '  %1 = "nn.relu"(%x) {nn.key = "a"} : (tensor<4xf32>) -> ()\n',
+        '  %1 = "x.y"(%x) {nn.key = "a"} : (tensor<4xf32>) -> tensor<4xf32>\n' * 2,
+    ],
+)
+def test_lines_that_are_nearly_usual(line: str) -> None:
+    _compare(HEAD + LINE + LINE.replace("%0", "%9") + line + TAIL)
+    _compare(HEAD + LINE + line + line.replace("%1", "%2").replace("%a", "%b") + TAIL)
