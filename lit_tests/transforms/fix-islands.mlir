@@ -164,3 +164,17 @@ func.func @channels(%x: !axis) -> !wide {
   %2 = quant.qcast %1 : !any to !wide
   func.return %2 : !wide
 }
+
+!far = tensor<?x2x!quant.uniform<i8:f32, 1.0e30>>
+!floats = tensor<?x2xf32>
+
+// A product whose scale no f32 holds.
+// CHECK-LABEL: func.func @scales(
+// CHECK: nn.mul {{.*}} -> tensor<?x2xf32>
+func.func @scales(%x: !far) -> !far {
+  %0 = quant.dcast %x : !far to !floats
+  %1 = nn.mul %0, %0 : (!floats, !floats) -> !floats
+  // expected-remark@+1 {{[grid]: 'nn.mul': its step is no number of the type}}
+  %2 = quant.qcast %1 : !floats to !far
+  func.return %2 : !far
+}

@@ -131,3 +131,14 @@ func.func @corners() -> (tensor<!quant.uniform<i8:f32, 0.5>>, tensor<0x3xf32>) {
   %1 = nn.transpose %e perm [1, 0] : (tensor<3x0xf32>) -> tensor<0x3xf32>
   return %0, %1 : tensor<!quant.uniform<i8:f32, 0.5>>, tensor<0x3xf32>
 }
+
+// The same bits: of two of them, unsigned 2 and 3 are signless -2 and -1.
+// CHECK-LABEL: @storage
+// CHECK-NEXT:  nn.constant dense<[0, 1, -2, -1]> : tensor<4xi2>
+!crumbs = tensor<4x!quant.uniform<u2:f32, 0.5>>
+func.func @storage() -> tensor<4xi2> {
+  %0 = nn.constant dense<[0, 1, 2, 3]> : tensor<4xi2> : !crumbs
+  // expected-remark @+1 {{storage-cast-of-constant fired, exact}}
+  %1 = quant.scast %0 {nn.key = "bits"} : !crumbs to tensor<4xi2>
+  return %1 : tensor<4xi2>
+}

@@ -67,3 +67,27 @@ func.func @refused(%x: tensor<2x70000x!quant.uniform<i8:f32, 0.5>>, %w: tensor<3
   %1 = nn.matmul %l, %r : (tensor<4x?x!quant.uniform<i8:f32, 0.5>>, tensor<?x4x!quant.uniform<i8:f32, 0.5>>) -> tensor<4x4x!quant.uniform<i8:f32, 0.5>>
   func.return %0, %1 : tensor<2x3x!quant.uniform<i8:f32, 0.5>>, tensor<4x4x!quant.uniform<i8:f32, 0.5>>
 }
+
+// Products whose scale no f32 holds, and a step that is too fine for one.
+// CHECK-LABEL: func.func @scales(
+// CHECK-NEXT: nn.mul
+// CHECK-NEXT: nn.matmul
+// CHECK-NEXT: nn.global_avg_pool2d
+// CHECK-NEXT: nn.add
+// CHECK-NEXT: return
+!huge = tensor<4x4x!quant.uniform<i8:f32, 1.0e30>>
+!tiny = tensor<1x2x3x3x!quant.uniform<i8:f32, 1.5e-45>>
+!mean = tensor<1x2x1x1x!quant.uniform<i8:f32, 1.5e-45>>
+!row = tensor<4x4x!quant.uniform<i8:f32, 1.5e-45>>
+!double = tensor<4x4x!quant.uniform<i8:f32, 3.0e-45>>
+func.func @scales(%x: !huge, %y: !tiny, %z: !row, %w: !double) -> (!huge, !huge, !mean, !row) {
+  // expected-remark@+1 {{split-exact refused [scale]}}
+  %0 = nn.mul %x, %x : (!huge, !huge) -> !huge
+  // expected-remark@+1 {{split-contraction refused [scale]: a scale would leave the range of f32}}
+  %1 = nn.matmul %x, %x : (!huge, !huge) -> !huge
+  // expected-remark@+1 {{split-exact refused [scale]}}
+  %2 = nn.global_avg_pool2d %y : (!tiny) -> !mean
+  // expected-remark@+1 {{split-aligned refused [scale]}}
+  %3 = nn.add %z, %w : (!row, !double) -> !row
+  func.return %0, %1, %2, %3 : !huge, !huge, !mean, !row
+}

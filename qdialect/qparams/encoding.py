@@ -18,7 +18,7 @@ from functools import cached_property
 from math import prod
 from typing import TYPE_CHECKING
 
-from qdialect.numerics.float_text import round_to_format
+from qdialect.numerics.float_text import FORMATS, round_to_format
 
 if TYPE_CHECKING:
     import numpy as np
@@ -244,6 +244,13 @@ class QParams:
     @property
     def is_per_tensor(self) -> bool:
         return self.layout is Layout.TENSOR
+
+    @property
+    def is_expressible(self) -> bool:
+        """Whether every scale lies in the range of the expressed type: a product or a step
+        computed from scales may not, and is then no type."""
+        fmt = FORMATS[self.expressed]
+        return all(fmt.smallest <= scale <= fmt.largest for scale in self.scale_list())
 
     @property
     def axis(self) -> int | None:

@@ -31,7 +31,7 @@ from qdialect.numerics.rounding import Rounding
 from qdialect.qparams import QParams
 from qdialect.rewrite import Refusal, Rewriter, retyped
 from qdialect.transforms.pair_contract import NO_GEMMLOWP, pair_contract, renumbers
-from qdialect.transforms.rule_pass import refuse_types, with_qparams
+from qdialect.transforms.rule_pass import refuse_scales, refuse_types, with_qparams
 
 if TYPE_CHECKING:
     import numpy as np
@@ -224,4 +224,4 @@ def derive_bias(
     else:
         vector = [scales[c % len(scales)] for c in range(codes.shape[0])]
         derived = QParams.per_axis(params.storage, 0, vector, None, params.expressed)
-    return _Bias(result.astype(np.int32), derived, error)
+    return refuse_scales(derived) or _Bias(result.astype(np.int32), derived, error)

@@ -150,6 +150,8 @@ class Plan(Pieces):
         else:
             largest = _largest_sum(self.session, piece, behavior, acc)
             params = _sum_qparams(piece, acc)
+        if not params.is_expressible:
+            raise Unplannable("scale", f"the scale of a sum leaves the range of {params.expressed}")
         if largest > _MAX:
             raise Unplannable("overflow", "a sum may leave 32 bits")
         self._set_element(piece, UniformType(params))

@@ -32,6 +32,7 @@ from qdialect.behaviors import Behavior
 from qdialect.behaviors.flow import carry_all_down, tied_operands
 from qdialect.context import QContext
 from qdialect.dialects.nn import KEY, ConstantOp, constant_of, keys_of, make_constant, shape_of
+from qdialect.dialects.nn.constants import signless
 from qdialect.dialects.nn.shapes import DYNAMIC
 from qdialect.dialects.quant import DCastOp, SCastOp, element_type, quant_element
 from qdialect.numerics.contract import EXACT, Contract, Numerics
@@ -306,7 +307,10 @@ class StorageCastOfConstant(_CastRule):
         return (SCastOp.name,)
 
     def cast(self, op: Operation, stored: Array) -> Array | Refusal:
-        return stored
+        params = qparams_of(op.operands[0])
+        if params is None or stored.dtype.kind != "u":
+            return stored
+        return signless(stored, params.storage.width)
 
 
 class DequantizeOfConstant(_CastRule):

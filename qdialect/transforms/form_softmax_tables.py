@@ -57,7 +57,7 @@ from qdialect.numerics.contract import Contract, Numerics
 from qdialect.numerics.rounding import Rounding
 from qdialect.qparams import QParams
 from qdialect.rewrite import Refusal, Rewriter, Rule
-from qdialect.transforms.rule_pass import RulePass
+from qdialect.transforms.rule_pass import RulePass, refuse_scales
 
 _LEAST, _MOST = 8, 24
 _ROOM = 2**31 - 2
@@ -105,20 +105,26 @@ class SoftmaxByTables(Rule[_Softmax]):
         bits = _bits(match)
         if bits < _LEAST:
             return Refusal("overflow", "32 bits leave too few digits to the exponentials")
+        finest = self._kinds(match)[-1].qparams
+        refusal = refuse_scales(finest)
+        if refusal is not None:
+            return refusal
         off = (0.5 + match.extent / match.result.scale) * 2.0**-bits
         steps = 1 if off < 0.5 else int(off) + 2
         return Contract(Numerics.BOUNDED, steps, f"quotients are off by up to {off:.2g} steps")
 
-    def rewrite(self, match: _Softmax, rewriter: Rewriter) -> None:
-        op, bits = match.op, _bits(match)
-        expressed = match.source.expressed
-        x = op.operands[0]
-        unit = 2.0**-bits
-        kinds = [
+    def _kinds(self, match: _Softmax) -> list[UniformType]:
+        """Of the differences, of the exponentials and of the numerators."""
+        expressed, unit = match.source.expressed, 2.0 ** -_bits(match)
+        return [
             _element("i16", match.source.scale, expressed),
             _element("i32", unit, expressed),
             _element("i32", match.result.scale * unit, expressed),
         ]
+
+    def rewrite(self, match: _Softmax, rewriter: Rewriter) -> None:
+        op, bits = match.op, _bits(match)
+        x, kinds = op.operands[0], self._kinds(match)
 
         def put(made: NNOp) -> SSAValue:
             rewriter.insert(made, op, keep=op)

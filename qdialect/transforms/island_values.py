@@ -139,9 +139,12 @@ class IslandValues:
 
     def grid(self, user: Operation, step: Fraction, like: SSAValue) -> QParams:
         try:
-            return QParams.per_tensor("i32", float(step), 0, str(element_type(like.type)))
-        except (ValueError, OverflowError):
-            raise UnfixableError(user, "grid", "its step is no number of the type") from None
+            made = QParams.per_tensor("i32", float(step), 0, str(element_type(like.type)))
+        except OverflowError:
+            made = None
+        if made is None or not made.is_expressible:
+            raise UnfixableError(user, "grid", "its step is no number of the type")
+        return made
 
     def on_grid(self, user: Operation, x: Fixed, step: Fraction) -> Fixed:
         """`x` in steps of 32 bits, by a rescale if it is not held so."""

@@ -128,8 +128,18 @@ def refuse_types(
         reason = port_refusal(op, port, element.qparams, shape_of(value))
         if reason:
             return Refusal("port", reason)
+        refusal = refuse_scales(element.qparams)
+        if refusal is not None:
+            return refusal
     reason = ctx.target.refuses(op, operands, results)
     return Refusal("target", f"{ctx.target.name}: {reason}") if reason else None
+
+
+def refuse_scales(params: QParams) -> Refusal | None:
+    """Parameters that were computed must be those of a type."""
+    if params.is_expressible:
+        return None
+    return Refusal("scale", f"a scale would leave the range of {params.expressed}")
 
 
 def refuse_growth(before: Sequence[QParams], after: QParams) -> Refusal | None:

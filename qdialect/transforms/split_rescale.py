@@ -51,7 +51,7 @@ from qdialect.numerics.requantize import Affine, affines, same_codes
 from qdialect.numerics.rounding import Rounding
 from qdialect.qparams import QParams
 from qdialect.rewrite import Refusal, Rewriter, Rule, retyped
-from qdialect.transforms.rule_pass import RulePass, refuse_types, with_qparams
+from qdialect.transforms.rule_pass import RulePass, refuse_scales, refuse_types, with_qparams
 
 if TYPE_CHECKING:
     import numpy as np
@@ -130,6 +130,9 @@ class SplitContraction(_Splitting):
         if isinstance(sides, Refusal):
             return sides
         exact = self._products(found, sides)
+        refusal = refuse_scales(exact)
+        if refusal is not None:
+            return refusal
         bias = self._bias(found, exact) if exact != found.result else None
         return bias if isinstance(bias, Refusal) else _Products(exact, bias)
 
@@ -322,9 +325,9 @@ class SplitExact(_Splitting):
             return Refusal("overflow", "32 bits may not hold every result")
         try:
             exact = QParams.per_tensor("i32", float(scale), 0, given[0].expressed)
-        except (ValueError, OverflowError):
-            return Refusal("grid", "the step of the result is no number of its type")
-        return _Step(scale, exact)
+        except OverflowError:
+            return Refusal("scale", f"a scale would leave the range of {given[0].expressed}")
+        return refuse_scales(exact) or _Step(scale, exact)
 
     def rewrite(self, match: Split, rewriter: Rewriter) -> None:
         assert isinstance(match.plan, _Step)

@@ -6,10 +6,10 @@ from __future__ import annotations
 from collections import Counter
 
 import pytest
+from contract_judge import distance
 from families import GRID, quant
 from random_graphs import random_graph
 from rewrite_support import Program, apply, evaluate, fired, optimized, parse, tensor
-from test_contracts import distance
 from xdsl.dialects.builtin import FileLineColLoc, UnknownLoc
 from xdsl.ir import Operation
 

@@ -8,10 +8,10 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from contract_judge import distance, judge
 from families import FAMILIES, Family
 from random_graphs import random_graph
 from rewrite_support import Program, apply, evaluate, fired, level_of, parse, quant, tensor
-from test_contracts import distance, judge
 from xdsl.dialects.builtin import ModuleOp
 
 from qdialect.analysis.cost import elements

@@ -194,17 +194,20 @@ def make_constant(
 
     For a quantized element `array` holds stored integers in the storage's range.
     """
-    import numpy as np
-
     shape = array.shape
     held = _held(element) if isinstance(element, UniformType) else element
     if isinstance(element, UniformType) and array.dtype.kind == "u":
-        array = array.view(np.dtype(f"i{array.dtype.itemsize}"))
-        if (width := element.qparams.storage.width) < 8:
-            # As text is read: sign extended.
-            array = ((array << (8 - width)) >> (8 - width)).astype(np.int8)
+        array = signless(array, element.qparams.storage.width)
     value = payload(array, TensorType(held, shape), store)
     return ConstantOp(value, TensorType(element, shape), attributes)
+
+
+def signless(array: NDArray[Any], width: int) -> NDArray[Any]:
+    """Unsigned numbers of so many bits as text holds them: sign extended."""
+    import numpy as np
+
+    array = array.view(np.dtype(f"i{array.dtype.itemsize}"))
+    return array if width >= 8 else ((array << (8 - width)) >> (8 - width)).astype(np.int8)
 
 
 def constant_of(value: SSAValue) -> ConstantOp | None:
