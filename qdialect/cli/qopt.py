@@ -125,6 +125,30 @@ COMMANDS = {
             ("IN",),
         ),
         Command(
+            "qopt explain",
+            "Says what qopt optimize did at an op, what it nearly did and which condition failed,\n"
+            "how the op is declared, and its types before and after.",
+            (
+                Flag(
+                    ("op",),
+                    "the op's name, or that of a value it gives; repeatable",
+                    "value",
+                    "KEY",
+                ),
+                Flag(("target",), "what it will run on (default: onnxruntime)", "value", "NAME"),
+                Flag(
+                    ("numerics",),
+                    "how much answers may change (default: exact)",
+                    "value",
+                    "LEVEL",
+                    choices=LEVELS,
+                ),
+                Flag(("json",), "as JSON"),
+                HELP,
+            ),
+            ("IN",),
+        ),
+        Command(
             "qopt run",
             "Runs a model on the arrays of an .npz file, by input name. With several engines the\n"
             "first's outputs are written, and the others' compared with them: exit code 1 if they\n"

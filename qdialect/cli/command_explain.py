@@ -1,0 +1,78 @@
+"""`qopt explain`."""
+
+from __future__ import annotations
+
+import json
+import sys
+
+from qdialect import api
+from qdialect.cli.explanation import Decision, Explanation, OpState, explain_op
+from qdialect.cli.flags import Arguments, write
+from qdialect.cli.inspection import type_text
+from qdialect.cli.terminal import OK, paint, table
+from qdialect.errors import UsageError
+
+
+def run(args: Arguments) -> int:
+    """The command; returns the exit code."""
+    keys = args.texts("op")
+    if not keys:
+        raise UsageError("which op to explain is missing: --op KEY")
+    numerics = api.check_numerics(args.text("numerics") or "exact")
+    before = api.load(args.positional[0])
+    after = api.optimize(before, args.text("target") or "onnxruntime", numerics)
+    found = [explain_op(before, after, key) for key in keys]
+    if args.switch("json"):
+        shown = [explanation.to_json() for explanation in found]
+        write(json.dumps(shown[0] if len(shown) == 1 else shown, indent=1) + "\n")
+    else:
+        write("\n".join(_text(explanation) for explanation in found))
+    return OK
+
+
+def _text(found: Explanation) -> str:
+    sections = [paint(f"{found.key}, for {found.target}", "bold", sys.stdout) + "\n"]
+    sections += [_state("before", state) for state in found.before]
+    sections += [_state("after", state) for state in found.after]
+    if not found.after:
+        sections.append("after\n  no op of that name: it was folded, or became part of another\n")
+    if found.declaration:
+        sections.append(_titled("declaration", table(found.declaration)))
+    else:
+        sections.append("declaration\n  none: passes leave it alone\n")
+    if found.target_refuses:
+        sections.append(f"{found.target} does not run it: {found.target_refuses}\n")
+    fired = [d for d in found.decisions if d.kind == "fired"]
+    sections.append(_titled("fired", _decisions(fired) or "nothing\n"))
+    refused = [d for d in found.decisions if d.kind != "fired"]
+    sections.append(
+        _titled("nearly fired, and what was missing", _decisions(refused) or "nothing\n")
+    )
+    if found.casts:
+        sections.append(_titled("at the casts around it", _decisions(found.casts)))
+    return "\n".join(sections)
+
+
+def _state(title: str, state: OpState) -> str:
+    rows = [("op", f"{state.name}  {', '.join(state.keys)}".rstrip()), ("where", state.location)]
+    rows += [(f"takes #{n}", type_text(kind)) for n, kind in enumerate(state.operands)]
+    rows += [(f"gives #{n}", type_text(kind)) for n, kind in enumerate(state.results)]
+    return _titled(title, table([row for row in rows if row[1]]))
+
+
+def _decisions(found: list[Decision]) -> str:
+    rows = [
+        (
+            f"{d.times} x",
+            f"{d.pass_name}: {d.rule}".rstrip(": "),
+            f"at {d.op}" + (f" {d.at}" if d.at else ""),
+            d.contract if d.kind == "fired" else f"[{d.code}] {d.reason}",
+        )
+        for d in found
+    ]
+    return table(rows, {0: True})
+
+
+def _titled(title: str, body: str) -> str:
+    lines = "".join(f"  {line}\n" for line in body.splitlines())
+    return f"{paint(title, 'bold', sys.stdout)}\n{lines}"
