@@ -97,6 +97,7 @@ class Target:
         Hook("rescale_price", "a number >= 0", _is_price),
         Hook("op_price", "a number >= 0", _is_price),
         Hook("encoding_price", "a number >= 0 or None", _is_price_or_none),
+        Hook("in_floats", "a bool", of_type(bool)),
         Hook("should_lower", "a bool", of_type(bool)),
         Hook("should_raise", "a bool", of_type(bool)),
         Hook("rounding", "a Rounding", of_type(Rounding)),
@@ -200,6 +201,11 @@ class Target:
         so (`u8`, `i8`), where `price` is that of one element rescaled; None where the target
         says nothing of that."""
         return None
+
+    def in_floats(self, op: Operation) -> bool:
+        """Whether an op on codes is faster as one on floats between casts that nobody puts
+        together again (`form-floats`)."""
+        return False
 
     def should_lower(self, op: Operation) -> bool:
         """Whether a composite op is to be lowered into its components."""

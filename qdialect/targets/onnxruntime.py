@@ -115,6 +115,13 @@ class _OnnxRuntime(Target):
         # Not on codes: a rescale with the float op in the middle.
         return floats.get(op.name, 0.5) + on_codes
 
+    def in_floats(self, op: Operation) -> bool:
+        """Where what was measured apart costs less than what the runtime fuses."""
+        apart, forms = self._prices(op).apart, self.form_prices(op)
+        price = apart.get(op.name)
+        whole = _size(op) * self._prices(op).unit_ns
+        return price is not None and forms is not None and price * whole < min(forms)
+
     def should_lower(self, op: Operation) -> bool:
         """There is an integer kernel for a transposed convolution in phases: it pays where
         enough is summed."""
@@ -146,6 +153,7 @@ TARGET = _OnnxRuntime(
             "fold-rescale",
             # Scales and shifts of float ops that stay; weights stay codes.
             "fold-constants{dequantize=true most=4096}",
+            "form-floats",
         ),
     },
 )

@@ -6,7 +6,7 @@
        "codes": {"nn.add": 0.4, ...}, "floats": {"nn.exp": 0.4, ...},
        "forms": {"nn.add": [0.4, 0.4], ...},
        "encodings": {"nn.conv2d": {"u8 i8": 0.015, ...}, ...},
-       "transposed": {"32": [9.1, 4.2], ...}}, ...]}
+       "transposed": {"32": [9.1, 4.2], ...}, "apart": {"nn.avg_pool2d": 1.4, ...}}, ...]}
 
 Prices hold for tensors of about that many elements; others go by the nearest.  They are per
 element, in units of one rescale (a dequantize and a quantize) of that size, which takes
@@ -15,7 +15,8 @@ floats; `nn.conv2d` is that of one tap per channel.  `forms` are what the runtim
 op in QDQ and in QOperator form, all of its optimizations on.  `encodings` are contractions by
 the storage of activations and of weights, per product.  `transposed` are transposed
 convolutions by the products per element of the result: on floats between casts, and in
-phases on codes.
+phases on codes.  `apart` are ops of `forms` on floats between casts that the runtime does not
+put together (see `form-floats`); a table without them is read as saying nothing.
 """
 
 from __future__ import annotations
@@ -48,6 +49,7 @@ class Prices:
         default_factory=dict[str, "Mapping[str, float]"]
     )
     transposed: Mapping[int, Pair] = field(default_factory=dict[int, Pair])
+    apart: Mapping[str, float] = field(default_factory=dict[str, float])
 
     def to_json(self) -> str:
         """One op to a line, in order."""
@@ -58,7 +60,7 @@ class Prices:
 
         head = {"elements": self.elements, "unit_ns": self.unit_ns}
         rows = [f"   {json.dumps(k)}: {json.dumps(v)}" for k, v in head.items()]
-        for name in ("codes", "floats", "forms", "encodings", "transposed"):
+        for name in ("codes", "floats", "forms", "encodings", "transposed", "apart"):
             rows.append(f'   "{name}": {section(getattr(self, name))}')
         return "  {\n" + ",\n".join(rows) + "\n  }"
 
@@ -153,7 +155,7 @@ def _prices(data: Any) -> Prices:
     unit = _price("unit_ns", fields.get("unit_ns"))
     if not unit:
         raise ValueError("'unit_ns' is 0")
-    names = ("codes", "floats", "forms", "encodings", "transposed")
+    names = ("codes", "floats", "forms", "encodings", "transposed", "apart")
     sections = {name: _section(fields, name) for name in names}
     return Prices(
         elements,
@@ -166,6 +168,7 @@ def _prices(data: Any) -> Prices:
             _products(key): _pair("transposed", key, value)
             for key, value in sections["transposed"].items()
         },
+        _each(sections["apart"]),
     )
 
 

@@ -174,6 +174,12 @@ def _entries() -> tuple[PassEntry, ...]:
             _RULES,
         ),
         PassEntry(
+            "form-floats",
+            "write ops on codes as ops on floats between casts, where a target is faster so",
+            f"{here}.form_floats:FormFloats",
+            (("where", "str", "target", "target, or all: everywhere"), *_RULES),
+        ),
+        PassEntry(
             "raise-composites",
             "make composite ops of their pieces: biases, swish, gelu, softmax, layer norm",
             f"{here}.raise_composites:RaiseComposites",

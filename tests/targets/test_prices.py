@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import tempfile
 from pathlib import Path
 from typing import Any
 
@@ -211,3 +212,52 @@ def test_a_transposed_convolution_is_lowered_where_that_costs_less(
     text = text.replace("%0", "%x")
     result = priced(text, "lower-transposed{numerics=ties}", Prices(1, 1.0, transposed=prices))
     assert ("nn.depth_to_space" in result) == made
+
+
+POOL = """
+!x = tensor<1x2x4x4x!quant.uniform<u8:f32, 0.5:3>>
+!y = tensor<1x2x2x2x!quant.uniform<u8:f32, 0.5:3>>
+func.func @main(%x: !x) -> !y {
+  %0 = nn.avg_pool2d %x kernel [2, 2] strides [2, 2] : (!x) -> !y
+  func.return %0 : !y
+}
+"""
+
+
+@pytest.mark.parametrize(
+    ("forms", "apart", "made"),
+    [
+        ({"nn.avg_pool2d": (5.0, 6.0)}, {"nn.avg_pool2d": 2.0}, True),
+        ({"nn.avg_pool2d": (2.0, 6.0)}, {"nn.avg_pool2d": 2.0}, False),
+        ({"nn.avg_pool2d": (6.0, 1.0)}, {"nn.avg_pool2d": 2.0}, False),
+        ({"nn.avg_pool2d": (5.0, 6.0)}, {}, False),
+        ({}, {"nn.avg_pool2d": 2.0}, False),
+    ],
+)
+def test_averages_are_of_floats_where_that_costs_less(
+    forms: dict[str, tuple[float, float]], apart: dict[str, float], made: bool
+) -> None:
+    result = priced(POOL, "form-floats", Prices(1, 1.0, forms=forms, apart=apart))
+    assert ("nn.flatten" in result) == made
+
+
+def test_the_runtime_does_not_put_averages_together_again() -> None:
+    """What it runs of the model that is written so is a float kernel."""
+    import onnx
+    import onnxruntime
+
+    prices = Prices(1, 1.0, forms={"nn.avg_pool2d": (9, 9)}, apart={"nn.avg_pool2d": 1.0})
+    ctx = qd.new_context()
+    target = qd.get_target("onnxruntime").with_prices(PriceTable("onnxruntime", "", "", (prices,)))
+    model = Model(read_module(POOL, ctx), ctx)
+    for pipeline, kernel in (("dce", "QLinearAveragePool"), ("form-floats", "AveragePool")):
+        made = run_passes(model, pipeline, target=target)
+        with tempfile.TemporaryDirectory() as folder:
+            path, ran = Path(folder) / "m.onnx", Path(folder) / "ran.onnx"
+            qd.save(made, path)
+            options = onnxruntime.SessionOptions()
+            options.optimized_model_filepath = str(ran)
+            options.log_severity_level = 3
+            onnxruntime.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
+            kinds = {node.op_type for node in onnx.load(ran).graph.node}
+        assert kernel in kinds, kinds

@@ -153,6 +153,18 @@ def transposed_convolutions() -> Iterator[Program]:
         yield p.returns(p.nn(text, kinds, kind), kind)
 
 
+@family("op-to-floats", pipeline="form-floats{where=all}", floats="real")
+def averages_of_codes() -> Iterator[Program]:
+    for n, (a, b) in enumerate(pairs(GRID)):
+        pool = MEANS[n % len(MEANS)]
+        p = Program(f"{pool.text}, {a} -> {b} in floats")
+        x = p.codes(a, samples(a, pool.source))
+        kind = tensor(pool.result, b)
+        how = rounding(ROUNDINGS[n % 3]) if "global" not in pool.text else ""
+        text = pool.text.replace("%x", f"%x {how}")
+        yield p.returns(p.nn(text.replace("%x", x), [tensor(pool.source, a)], kind), kind)
+
+
 @family("combine-up", pipeline=COMBINE)
 def means_then_rescale() -> Iterator[Program]:
     for n, (b, c) in enumerate(pairs(GRID)):

@@ -42,6 +42,7 @@ DOCUMENTED = [
     "lower-composites",
     "lower-division",
     "lower-transposed",
+    "form-floats",
     "merge-shuffles",
     "raise-composites",
     "fold-into-weights",
@@ -55,6 +56,7 @@ LEVELS = {
     "fix-islands": "{numerics=relaxed}",
     "lower-division": "{numerics=ties}",
     "lower-transposed": "{numerics=ties}",
+    "form-floats": "{where=all}",
 }
 
 

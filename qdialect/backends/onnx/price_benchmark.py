@@ -12,7 +12,7 @@ import math
 import platform
 import re
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from time import thread_time
 from typing import Any
@@ -71,6 +71,9 @@ _WINDOWS: Mapping[str, str] = {
     "nn.softmax": "nn.softmax %x",
 }
 """Other kernels, by how a copy is written."""
+
+_APART = ("nn.avg_pool2d", "nn.global_avg_pool2d", "nn.softmax")
+"""Of these also what they take on floats between casts that are not put together."""
 
 _CONTRACTIONS: Mapping[str, tuple[str, int]] = {
     "nn.conv2d": (_CONV, 9 * CHANNELS),
@@ -191,6 +194,9 @@ class Benchmark:
             program = _Program(call, shape, given.get(name, shape), "u8", chained=False)
             for form in forms:
                 self._ask(side, name, form, program, form, optimize=True)
+            if name in _APART:
+                apart = replace(program, apart=True)
+                self._ask(side, name, "apart", apart, "qdq", optimize=True)
         for name, (call, _) in _CONTRACTIONS.items():
             result = given["nn.conv2d"] if "conv" in name else shape
             for storages in _STORAGES:
@@ -242,6 +248,7 @@ class Benchmark:
             forms(""),
             encodings,
             {int(channels): pair for channels, pair in forms("transposed ").items()},
+            {n: _rounded(v) for (n, kind), v in units.items() if kind == "apart"},
         )
 
     def _ask(
@@ -294,6 +301,8 @@ class _Program:
     storage: str | None
     weights: str = "i8"
     chained: bool = True
+    #: on floats, flattened before they are quantized
+    apart: bool = False
 
     def text(self, copies: int) -> str:
         image = self._type(self.takes, 0.005)
@@ -328,6 +337,8 @@ class _Program:
                 lines.append(f"  {name}{index} = nn.constant dense<{value}> : {stored} : {kind}")
                 written = written.replace(name, f"{name}{index}")
                 kinds.append(kind)
+        if self.apart:
+            return self._apart(index, source, before, result)
         if self.call.startswith("quant."):
             return [*lines, f"  %r{index} = {written} : {before} to {result}"]
         floats = self.storage is None
@@ -341,6 +352,19 @@ class _Program:
         if floats:
             lines.append(f"  %r{index} = {_CLIP} : ({result}) -> {result}".replace("%x", made))
         return lines
+
+    def _apart(self, index: int, source: str, before: str, result: str) -> list[str]:
+        takes, gives = _type(self.takes), _type(self.gives)
+        flat = (self.gives[0], math.prod(self.gives[1:]))
+        codes = result.replace(_type(self.gives)[: -len("f32>")], _type(flat)[: -len("f32>")])
+        written = self.call.replace("%x", f"%f{index}")
+        return [
+            f"  %f{index} = quant.dcast {source} : {before} to {takes}",
+            f"  %g{index} = {written} : ({takes}) -> {gives}",
+            f"  %h{index} = nn.flatten %g{index} : ({gives}) -> {_type(flat)}",
+            f"  %q{index} = quant.qcast %h{index} : {_type(flat)} to {codes}",
+            f"  %r{index} = nn.reshape %q{index} : ({codes}) -> {result}",
+        ]
 
     def _constants(self, scale: float) -> dict[str, tuple[str, str, str]]:
         """By name: a value, the type, and the type of what is stored."""
