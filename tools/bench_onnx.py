@@ -27,6 +27,7 @@ import onnxruntime as ort
 from onnxruntime.quantization import QuantFormat
 
 import corpus
+import document
 import qdialect as qd
 from measure import count_ops, latency, run_all, session, sqnr
 from progress import step, table
@@ -260,6 +261,15 @@ def plot(rows: Sequence[Row], path: Path) -> None:
     pyplot.close(figure)
 
 
+def read_figures(path: Path) -> list[Row]:
+    """The rows of an earlier run."""
+    found = json.loads(path.read_text(encoding="utf-8"))["rows"]
+    return [
+        Row(**{n: Sides(**v) if isinstance(v, dict) else v for n, v in row.items() if n != "ratio"})
+        for row in found
+    ]
+
+
 def write_figures(path: Path, rows: Sequence[Row]) -> None:
     """All figures so far: a long run that ends early has them."""
     versions = {
@@ -285,11 +295,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--seconds", type=float, default=5.0, help="of timing for each file")
     parser.add_argument("--repeat", type=int, default=3, help="runs of what is not latency")
     parser.add_argument("--json", type=Path, help="write the figures to this file as well")
+    parser.add_argument("--known", type=Path, nargs="*", default=[], help="figures to add rows of")
+    parser.add_argument("--document", type=Path, help="put the table there, between its marks")
     parser.add_argument("--plot", type=Path, help="draw the ratios (needs matplotlib)")
     options = parser.parse_args(arguments)
-    rows: list[Row] = []
+    rows = [row for path in options.known for row in read_figures(path)]
+    done = {(row.model, row.config) for row in rows}
     for name in options.models:
         for config in options.configs:
+            if (name, config) in done:
+                continue
             source, chosen = corpus.SOURCES[name], corpus.CONFIGS[config]
             with step(f"{name} {config}"), tempfile.TemporaryDirectory() as folder:
                 try:
@@ -297,13 +312,19 @@ def main(arguments: Sequence[str] | None = None) -> int:
                     run_all(session(path, optimized=False), source.samples(1, EVALUATION_SEED))
                 except Exception as error:  # what the runtime's own quantizer wrote
                     told = str(error).splitlines()[0][:120]
-                    print(f"{name} {config}: the runtime does not run it as written: {told}", file=sys.stderr)
+                    print(
+                        f"{name} {config}: the runtime does not run it as written: {told}",
+                        file=sys.stderr,
+                    )
                     continue
                 rows.append(measured(source, chosen, options, Path(folder)))
             if options.json:
                 write_figures(options.json, rows)
-    print(table(HEADER, [cells(row) for row in rows]), end="\n\n")
-    print("\n".join(f"- {line}" for line in summary(rows)))
+    text = table(HEADER, [cells(row) for row in rows]) + "\n\n"
+    text += "\n".join(f"- {line}" for line in summary(rows))
+    print(text)
+    if options.document:
+        document.put(options.document, "bench_onnx", text)
     if options.plot:
         plot(rows, options.plot)
     failed = any(row.ratio > 1 + row.spread or row.same < 1 for row in rows)
