@@ -136,7 +136,7 @@ def _count_interface(
     """Add what is renumbered where a function begins or ends."""
     if isinstance(op, FuncOp) and op.is_declaration:
         return
-    values = op.body.block.args if isinstance(op, FuncOp) else op.operands
+    values = op.body.blocks[0].args if isinstance(op, FuncOp) else op.operands
     for value in values:
         now = _bytes(value)
         for pair in totals:
