@@ -1,0 +1,433 @@
+"""Are the guards of the rewrites tested?  Break them one at a time, and see who notices.
+
+A mutant is `match`, `check` or a helper they call in `qdialect.transforms` with one change:
+
+    negate    a condition is turned around          drop     a refusal falls through
+    logic     and <-> or, any <-> all               compare  < <-> <=, == <-> !=, in <-> not in
+    clamp     min, max or abs is gone               sign     + <-> -
+    stronger  a weaker contract is claimed exact    weaker   an exact one is claimed relaxed
+    answer    True <-> False is returned
+
+A mutant is killed if a program of a family of the rule (`tests/transforms/families_*.py`) breaks
+its contract, no longer verifies, raises, or never sees the rule fire; or if a lit test that names
+the rule, or a short fuzz with its pass alone, fails.  Those that survive and change nothing are
+listed in `equivalent_mutants.json`, with the reason.
+
+    python tools/mutate_rules.py --rules identity-rescale redundant-clamp
+    python tools/mutate_rules.py --most 10 --seed 1 --json mutants.json
+"""
+
+# pyright: basic
+from __future__ import annotations
+
+import argparse
+import ast
+import copy
+import functools
+import json
+import signal
+import sys
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, redirect_stderr, redirect_stdout
+from dataclasses import asdict, dataclass, field
+from io import StringIO
+from pathlib import Path
+from random import Random
+from types import CodeType, FunctionType
+from typing import Any
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
+sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "transforms"))
+from contract_judge import hold
+from families import FAMILIES, Family
+from lit_runner import LIT_TESTS, discover, missing_features, run_file
+from rewrite_support import Program, apply, evaluate, fired, parse
+
+from document import put
+from fuzz_programs import NOT_FUNCTIONS, fuzz_seed
+from mutations import changes, signature
+from qdialect.context import new_context
+from qdialect.passes.pipeline import parse_pipeline
+from qdialect.passes.registry import PassRegistry
+from qdialect.transforms import PASSES
+
+EQUIVALENT = Path(__file__).with_name("equivalent_mutants.json")
+OWN = "qdialect.transforms"
+NOT_GUARDS = {"rewrite", "roots", "prepare", "__init__"}
+SECONDS = 20
+"""A program on which a mutant takes longer has caught it."""
+
+
+@dataclass(frozen=True)
+class Mutant:
+    """One change in one function; `number` counts the changes of that function."""
+
+    function: str
+    line: int
+    kind: str
+    before: str
+    after: str
+    number: int
+
+    @property
+    def name(self) -> str:
+        return f"{self.function} #{self.number}: {self.kind}: {self.before} -> {self.after}"
+
+
+@dataclass
+class Verdict:
+    """What became of a mutant of a rule."""
+
+    rule: str
+    mutant: Mutant
+    killer: str = ""
+    why: str = ""
+
+
+@dataclass
+class Case:
+    """A program of a family that the rule as it is passes, and the lines of guards it runs."""
+
+    family: Family
+    program: Program
+    module: Any
+    ctx: Any
+    before: list[Any]
+    fired: Counter[str]
+    lines: set[tuple[CodeType, int]] = field(default_factory=set)
+
+
+class TooLong(BaseException):
+    """Not an Exception: no handler on the way takes it."""
+
+
+# -- what is there to break ------------------------------------------------------------
+
+
+def rules() -> dict[str, tuple[type, list[str]]]:
+    """Rule name -> its class, and the passes it is in."""
+    found: dict[str, tuple[type, list[str]]] = {}
+    for name, entry in PASSES.items():
+        if any(option[0] == "file" for option in entry.options):
+            continue
+        ((_, instance),) = PassRegistry().build(parse_pipeline(name))
+        made = getattr(instance, "rules", None)
+        for rule in made(new_context()) if made is not None else ():
+            found.setdefault(rule.name, (type(rule), []))[1].append(name)
+    return found
+
+
+def guards(rule: type) -> list[FunctionType]:
+    """`match` and `check`, and what they call in passes."""
+    found: dict[FunctionType, None] = {}
+    waiting = [each for name in ("match", "check") for each in _named(rule, name)]
+    while waiting:
+        function = waiting.pop()
+        if not isinstance(function, FunctionType) or function in found:
+            continue
+        if not function.__module__.startswith(OWN) or function.__name__ in NOT_GUARDS:
+            continue
+        found[function] = None
+        for code in _codes(function.__code__):
+            for name in code.co_names:
+                waiting += _named(rule, name) or [function.__globals__.get(name)]
+    return list(found)
+
+
+def _named(rule: type, name: str) -> list[Any]:
+    """Methods of that name, also those that `super()` finds."""
+    found = [base.__dict__[name] for base in rule.__mro__ if name in base.__dict__]
+    return [getattr(each, "fget", None) or getattr(each, "func", None) or each for each in found]
+
+
+def _codes(code: CodeType) -> Iterator[CodeType]:
+    yield code
+    for constant in code.co_consts:
+        if isinstance(constant, CodeType):
+            yield from _codes(constant)
+
+
+@functools.cache
+def _tree(path: str) -> ast.Module:
+    return ast.parse(Path(path).read_text("utf-8"))
+
+
+def _node(function: FunctionType) -> ast.FunctionDef:
+    first = function.__code__.co_firstlineno
+    for node in ast.walk(_tree(function.__code__.co_filename)):
+        if isinstance(node, ast.FunctionDef) and node.name == function.__name__:
+            starts = [node.lineno, *(each.lineno for each in node.decorator_list)]
+            if min(starts) == first:
+                return node
+    raise LookupError(f"no source of {function.__qualname__}")
+
+
+def mutants(function: FunctionType) -> list[Mutant]:
+    """All changes of one function."""
+    place = f"{function.__module__.removeprefix(OWN + '.')}.{function.__qualname__}"
+    return [
+        Mutant(place, change.line, change.kind, *signature(change), number)
+        for number, change in enumerate(changes(_node(function)))
+    ]
+
+
+@contextmanager
+def broken(function: FunctionType, number: int) -> Iterator[None]:
+    """The function with one change, in this process."""
+    original = function.__code__
+    tree = _tree(original.co_filename)
+    change = changes(_node(function))[number]
+    with change.made():
+        other = copy.deepcopy(tree)
+    code = compile(ast.fix_missing_locations(other), original.co_filename, "exec")
+    (made,) = (
+        each
+        for each in _codes(code)
+        if (each.co_name, each.co_firstlineno) == (original.co_name, original.co_firstlineno)
+    )
+    function.__code__ = made
+    try:
+        yield
+    finally:
+        function.__code__ = original
+
+
+# -- who notices -----------------------------------------------------------------------
+
+
+@contextmanager
+def limited(seconds: float) -> Iterator[None]:
+    def stop(*_: Any) -> None:
+        raise TooLong(f"more than {seconds:g} s")
+
+    signal.signal(signal.SIGALRM, stop)
+    signal.setitimer(signal.ITIMER_REAL, seconds)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+
+
+def cases(rule: str, watched: Sequence[FunctionType], most: int, draw: Random) -> list[Case]:
+    """Programs of the families of a rule, with what of its guards they run."""
+    found: list[Case] = []
+    codes = {each for function in watched for each in _codes(function.__code__)}
+    for family in FAMILIES:
+        if rule not in family.rules:
+            continue
+        programs = list(family.generate())
+        for program in draw.sample(programs, min(most, len(programs))):
+            try:
+                module, ctx = parse(program.text)
+            except Exception:
+                continue  # as families say
+            before = evaluate(module, ctx, program.inputs, family.floats)
+            case = Case(family, program, module, ctx, before, Counter())
+            with _traced(codes, case.lines):
+                done = fired(apply(module.clone(), ctx.clone(), family.pipeline))
+            case.fired.update(remark.rule for remark in done)
+            found.append(case)
+    return found
+
+
+@contextmanager
+def _traced(codes: set[CodeType], lines: set[tuple[CodeType, int]]) -> Iterator[None]:
+    def each_line(frame: Any, event: str, _: Any) -> Any:
+        lines.add((frame.f_code, frame.f_lineno))
+        return each_line
+
+    sys.settrace(lambda frame, *_: each_line if frame.f_code in codes else None)
+    try:
+        yield
+    finally:
+        sys.settrace(None)
+
+
+def judged(case: Case) -> Counter[str]:
+    """What fires in a program with the rules as they are now; raises if that is wrong."""
+    module, session = case.module.clone(), case.ctx.clone()
+    with limited(SECONDS):
+        done = fired(apply(module, session, case.family.pipeline))
+        if done:
+            after = evaluate(module, session, case.program.inputs, case.family.floats)
+            hold(case.before, after, done, case.program.label)
+    return Counter(remark.rule for remark in done)
+
+
+def by_families(rule: str, given: Sequence[Case], seconds: float) -> str:
+    """What is wrong with some program, or ''."""
+    until, times, once = time.monotonic() + seconds, 0, False
+    for case in given:
+        try:
+            now = judged(case)
+        except (Exception, TooLong) as error:
+            return f"{type(error).__name__}: {(str(error).splitlines() or [''])[0][:200]}"
+        times, once = times + now[rule], once or case.fired[rule] > 0
+        if time.monotonic() > until:
+            return ""
+    return "it never fires" if once and not times else ""
+
+
+@functools.cache
+def _lit(rule: str) -> list[Path]:
+    return [p for p in discover(LIT_TESTS) if rule in p.read_text("utf-8")]
+
+
+def by_lit(rule: str) -> str:
+    """The lit test that fails, or ''."""
+    quiet = StringIO()
+    for path in _lit(rule):
+        if missing_features(path):
+            continue
+        with tempfile.TemporaryDirectory() as to, redirect_stdout(quiet), redirect_stderr(quiet):
+            try:
+                with limited(SECONDS):
+                    run_file(path, Path(to))
+            except (Exception, TooLong):
+                return path.name
+    return ""
+
+
+def by_fuzz(passes: Sequence[str], seeds: Sequence[int]) -> str:
+    """The failure of a random program, or ''."""
+    chosen = [name for name in passes if name not in NOT_FUNCTIONS]
+    for seed in seeds if chosen else ():
+        try:
+            with limited(SECONDS):
+                tally = fuzz_seed(seed, 12, chosen, 1, ("numerics",), None, seed % 2 == 0)
+        except (Exception, TooLong) as error:
+            return f"{type(error).__name__}: {error}"
+        if tally.failures:
+            return tally.failures[0]["error"]
+    return ""
+
+
+def try_rule(
+    rule: str,
+    made: type,
+    passes: Sequence[str],
+    wanted: Callable[[list[Mutant]], list[Mutant]],
+    *,
+    programs: int = 40,
+    seconds: float = 15.0,
+    seeds: Sequence[int] = (),
+    seed: int = 0,
+) -> Iterator[Verdict]:
+    """The verdicts on the mutants that `wanted` chooses of a rule."""
+    functions = guards(made)
+    owner = {m: function for function in functions for m in mutants(function)}
+    chosen = wanted(list(owner))
+    if not chosen:
+        return
+    draw = Random(f"{seed} {rule}")
+    watched = list(dict.fromkeys(owner[m] for m in chosen))
+    pool = cases(rule, watched, programs, draw)
+    if by_lit(rule):
+        raise SystemExit(f"a lit test of {rule} fails as it is: {by_lit(rule)}")
+    for mutant in chosen:
+        function = owner[mutant]
+        codes = set(_codes(function.__code__))
+        run = [c for c in pool if any(at in codes and n == mutant.line for at, n in c.lines)]
+        run.sort(key=lambda c: not c.fired[rule])
+        with broken(function, mutant.number):
+            killer, why = "families", by_families(rule, run, seconds)
+            if not why:
+                killer, why = "lit", by_lit(rule)
+            if not why:
+                killer, why = "fuzz", by_fuzz(passes, seeds)
+        if not why:
+            why = _equivalent().get(mutant.name, "")
+            killer = "equivalent" if why else ""
+        yield Verdict(rule, mutant, killer, why or f"{len(run)} programs run the line")
+
+
+@functools.cache
+def _equivalent() -> dict[str, str]:
+    """Mutants that change nothing, and why."""
+    return json.loads(EQUIVALENT.read_text("utf-8"))
+
+
+def table(found: Sequence[Verdict]) -> str:
+    """Counts per rule, and who survives."""
+    rows = [
+        "| rule | mutants | by families | by lit | by fuzzing | equivalent | survive | rate |",
+        "|---|--:|--:|--:|--:|--:|--:|--:|",
+    ]
+    names = sorted({verdict.rule for verdict in found})
+    for name in [*names, "all"]:
+        of = [v.killer for v in found if name in ("all", v.rule)]
+        counts = Counter(of)
+        real = len(of) - counts["equivalent"]
+        rate = f"{100 * (real - counts['']) / real:.0f} %" if real else ""
+        shown = name if name == "all" else f"`{name}`"
+        listed = " | ".join(
+            f"{counts[each]}" for each in ("families", "lit", "fuzz", "equivalent", "")
+        )
+        rows.append(f"| {shown} | {len(of)} | {listed} | {rate} |")
+    left = [v for v in found if not v.killer]
+    if left:
+        rows += ["", "Survivors:", ""]
+        rows += [f"- `{v.rule}`: `{v.mutant.name}` ({v.why})" for v in left]
+    return "\n".join(rows)
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """The table; 1 if a mutant survives."""
+    parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
+    known = rules()
+    parser.add_argument("--rules", nargs="+", choices=sorted(known), metavar="RULE")
+    parser.add_argument("--most", type=int, help="mutants per rule (default: all)")
+    parser.add_argument("--programs", type=int, default=40, help="per family (default: 40)")
+    parser.add_argument("--seconds", type=float, default=15.0, help="of families, per mutant")
+    parser.add_argument("--fuzz", type=int, default=6, help="random programs per mutant")
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--list", action="store_true", help="only tell what would be broken")
+    parser.add_argument("--json", type=Path)
+    parser.add_argument("--known", type=Path, nargs="*", default=[], help="verdicts to add")
+    parser.add_argument("--document", type=Path, help="put the table there, between its marks")
+    options = parser.parse_args(arguments)
+    found = [
+        Verdict(**{**row, "mutant": Mutant(**row["mutant"])})
+        for path in options.known
+        for row in json.loads(path.read_text())
+    ]
+    seen = {(verdict.rule, verdict.mutant.name) for verdict in found}
+    seeds = range(7000 + options.seed, 7000 + options.seed + options.fuzz)
+    for rule in options.rules or sorted(known):
+        if not any(rule in family.rules for family in FAMILIES):
+            continue  # no function that the interpreter runs
+
+        def some(given: list[Mutant], rule: str = rule) -> list[Mutant]:
+            draw = Random(f"{options.seed} {rule}")
+            left = [mutant for mutant in given if (rule, mutant.name) not in seen]
+            most = len(left) if options.most is None else options.most
+            return draw.sample(left, min(most, len(left)))
+
+        made, passes = known[rule]
+        if options.list:
+            for function in guards(made):
+                for mutant in mutants(function):
+                    print(f"{rule}: {mutant.name}")
+            continue
+        for verdict in try_rule(
+            rule, made, passes, some,
+            programs=options.programs, seconds=options.seconds, seeds=seeds, seed=options.seed,
+        ):  # fmt: skip
+            found.append(verdict)
+            told = f"{rule}: {verdict.mutant.name}: {verdict.killer or 'SURVIVES'} ({verdict.why})"
+            print(told, file=sys.stderr, flush=True)
+            if options.json is not None:
+                rows = [asdict(each) for each in found]
+                options.json.write_text(json.dumps(rows, indent=1) + "\n")
+    if found:
+        print(table(found))
+    if options.document is not None:
+        put(options.document, "mutation", table(found))
+    return int(any(not verdict.killer for verdict in found))
+
+
+if __name__ == "__main__":
+    sys.exit(main())
