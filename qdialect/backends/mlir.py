@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Container, Generator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from io import StringIO
 from pathlib import Path
 from typing import IO, Any, cast
@@ -94,7 +94,8 @@ def save_module(
     """Write `x.mlir`, and its weights to `x.safetensors` unless they go inline.
 
     Both files are written in full under other names first and then renamed, so that
-    no reader sees half of one.
+    no reader sees half of one.  Whenever this is ended, the text that is there finds its
+    weights: where it is replaced, the store keeps the old ones until that is done.
     """
     target = Path(path)
     keys = set[str]() if inline_weights else blob_keys(module)
@@ -115,7 +116,9 @@ def save_module(
     try:
         with replacing(target) as temporary:
             temporary.write_text(text, encoding="utf-8")
-            if keys:
+            holds_more = bool(keys) and ctx.blobs.save_with_old(store, keys)
+        if holds_more:
+            with suppress(OSError):  # it may stay as it is
                 ctx.blobs.save(store, keys)
     except QError as error:
         error.where = error.where or op_where(module)

@@ -13,13 +13,12 @@ from typing_extensions import override
 from xdsl.dialects.builtin import ModuleOp
 
 from qdialect.backends.mlir import module_text
-from qdialect.cli.files import load_arrays
+from qdialect.cli.files import load_arrays, save_text
 from qdialect.cli.flags import Arguments
 from qdialect.context import QContext
 from qdialect.errors import PassFailure, QError
 from qdialect.passes.manager import Instrumentation, Passes
 from qdialect.passes.pipeline import PassSpec, parse_pipeline, pipeline_text
-from qdialect.weights import replacing
 
 #: name of the group in `{-# external_resources #-}`
 GROUP = "mlir_reproducer"
@@ -87,8 +86,7 @@ def _write(path: Path | None, prefix: str, text: str) -> Path:
         handle, temporary = tempfile.mkstemp(prefix=prefix, suffix=".mlir")
         os.close(handle)
         path = Path(temporary)
-    with replacing(path) as temporary_path:
-        temporary_path.write_text(text, encoding="utf-8")
+    save_text(path, text)
     return path
 
 

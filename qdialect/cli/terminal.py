@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import gc
 import os
 import signal
@@ -10,12 +11,14 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from types import FrameType
 from typing import IO, TypeVar
 
-from qdialect.errors import QError, UsageError, culprit, foreign_frame
+from qdialect.errors import QError, UsageError, Where, culprit, foreign_frame
 
 OK, WRONG_INPUT, WRONG_USAGE, OUR_BUG = 0, 1, 2, 70
 
 _COLOURS = {"error": "31", "remark": "34", "note": "90", "warning": "33", "good": "32", "bold": "1"}
 T = TypeVar("T")
+_NOT_OURS = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS, errno.EACCES, errno.EIO}
+"""What is wrong with a disk, and not with us."""
 
 
 def coloured(stream: IO[str]) -> bool:
@@ -82,10 +85,22 @@ def guarded(run: Callable[[Sequence[str]], int], argv: Sequence[str] | None) -> 
         return interrupted()
     except Exception as error:
         theirs = foreign_frame(error)
+        if theirs is None and isinstance(error, OSError) and error.errno in _NOT_OURS:
+            return _unwritable(error)
         if theirs is None:
             return crashed(error)
         report(QError(f"plug-in code failed in {theirs}: {culprit(error)}", code="bad-plugin"))
         return WRONG_INPUT
+
+
+def _unwritable(error: OSError) -> int:
+    """The disk is full, or what else one can do nothing about: no defect of ours."""
+    if error.filename is None:
+        # It is our output; what is left of it cannot be written at the end either.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    place = Where(str(error.filename or "<stdout>"))
+    report(QError(f"cannot write: {error.strerror}", where=place, code="unwritable-file"))
+    return WRONG_INPUT
 
 
 _stopped_by: list[int] = []

@@ -131,7 +131,7 @@ def _write_lowered(args: Arguments, ctx: QContext, path: Path | None, name: str)
     from qdialect.api import Model
     from qdialect.backends.mlir import module_text
     from qdialect.cli.engine_runs import integer_model, lowered_model
-    from qdialect.weights import replacing
+    from qdialect.cli.files import save_text
 
     is_onnx = _source(args).endswith(".onnx")
     module = _read_onnx(args, ctx) if is_onnx else _read_mlir(args, ctx)
@@ -142,8 +142,7 @@ def _write_lowered(args: Arguments, ctx: QContext, path: Path | None, name: str)
     if path is None:
         write(text)
         return
-    with replacing(path) as temporary:
-        temporary.write_text(text, encoding="utf-8")
+    save_text(path, text)
 
 
 def _write_mlir(module: ModuleOp, ctx: QContext, path: Path | None, args: Arguments) -> None:

@@ -25,7 +25,7 @@ def replacing(path: Path) -> Generator[Path]:
     if target.exists() and not target.is_file():
         yield target
         return
-    prefix = f".{zlib.crc32(target.name.encode(errors='surrogatepass')):08x}-"
+    prefix = hidden_prefix(target)
     remove_abandoned(target.parent, prefix, ".tmp")
     temporary = target.with_name(f"{prefix}{stamp()}.tmp")
     try:
@@ -37,30 +37,42 @@ def replacing(path: Path) -> Generator[Path]:
         raise
 
 
+def hidden_prefix(path: Path) -> str:
+    """How the names of temporary files begin that belong to the file at `path`."""
+    return f".{zlib.crc32(path.name.encode(errors='surrogatepass')):08x}-"
+
+
 def stamp() -> str:
     """A new name that says which process of which machine gave it."""
     return f"{_machine()}-{os.getpid()}-{uuid4().hex}"
 
 
-def remove_abandoned(folder: Path, prefix: str, suffix: str = "") -> None:
-    """Remove the files and folders called prefix, `stamp`, suffix of processes of this
-    machine that are no more."""
+def abandoned(folder: Path, prefix: str, suffix: str = "") -> list[Path]:
+    """The files and folders called prefix, `stamp`, suffix of processes of this machine
+    that are no more."""
     if os.name != "posix":
-        return  # elsewhere asking after a process is not free of effects
-    from shutil import rmtree
-
+        return []  # elsewhere asking after a process is not free of effects
+    left: list[Path] = []
     with suppress(OSError), os.scandir(folder) as entries:
         for entry in entries:
             if not entry.name.startswith(prefix) or not entry.name.endswith(suffix):
                 continue
             found = _STAMP.fullmatch(entry.name[len(prefix) : len(entry.name) - len(suffix)])
-            if found is None or found[1] != _machine() or _runs(int(found[2])):
-                continue
-            with suppress(OSError):
-                if entry.is_dir(follow_symlinks=False):
-                    rmtree(entry.path)
-                else:
-                    os.unlink(entry.path)
+            if found is not None and found[1] == _machine() and not _runs(int(found[2])):
+                left.append(Path(entry.path))
+    return left
+
+
+def remove_abandoned(folder: Path, prefix: str, suffix: str = "") -> None:
+    """Remove what is `abandoned`."""
+    from shutil import rmtree
+
+    for path in abandoned(folder, prefix, suffix):
+        with suppress(OSError):
+            if path.is_dir() and not path.is_symlink():
+                rmtree(path)
+            else:
+                path.unlink()
 
 
 def _machine() -> str:

@@ -164,6 +164,20 @@ class BlobStore:
         """Write the blobs named `keys` as a safetensors file, atomically."""
         _write(Path(path), {key: self.get(key) for key in sorted(set(keys))})
 
+    def save_with_old(self, path: Path, keys: Iterable[str]) -> bool:
+        """`save`, and keep what a store at `path` has besides; whether it has anything.
+
+        A text that refers to it stays right until it is replaced.
+        """
+        new = {key: self.get(key) for key in set(keys)}
+        try:
+            old = _read(path) if path.exists() else {}
+        except InputError:  # nothing can refer to it
+            old = {}
+        both = old | new
+        _write(path, {key: both[key] for key in sorted(both)})
+        return len(both) > len(new)
+
 
 def is_possible(shape: Sequence[int]) -> bool:
     """Whether there can be an array of such a shape, even if it has no elements."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -11,13 +12,15 @@ from xdsl.dialects.builtin import DictionaryAttr, ModuleOp
 from qdialect.backends.onnx.beside import is_large, without_weights
 from qdialect.dialects.onnx import EXTERNAL_DATA, MODEL, package
 from qdialect.errors import InputError, Where
-from qdialect.weights import replacing
+from qdialect.weights import abandoned, hidden_prefix, remove_abandoned, replacing, stamp
 
 if TYPE_CHECKING:
     from onnx import ModelProto
 
 _MOST = (1 << 31) - (1 << 24)
 """Bytes of weights that a protobuf file holds, with room for the rest."""
+
+_ASIDE = ".data"
 
 
 def keeps_weights_beside(module: ModuleOp) -> bool:
@@ -37,14 +40,14 @@ def save_model(
     the model that is replaced.
     """
     target = Path(path)
+    found = [len(t.raw_data) for t in model.graph.initializer if is_large(t)]
+    plain = target.is_file() or not target.exists()
     try:
+        if plain and found and (weights_beside or sum(found) > _MOST):
+            _write_both(model, target.resolve(), target)
+            return
         with replacing(target) as temporary:
-            found = [len(t.raw_data) for t in model.graph.initializer if is_large(t)]
-            plain = target.is_file() or not target.exists()
-            if plain and found and (weights_beside or sum(found) > _MOST):
-                _write_both(model, target, temporary)
-            else:
-                temporary.write_bytes(model.SerializeToString())
+            temporary.write_bytes(model.SerializeToString())
     except ValueError as error:
         raise InputError(f"cannot write the model: {error}", where=Where(str(target))) from None
     except OSError as error:
@@ -53,22 +56,52 @@ def save_model(
         ) from None
 
 
-def _write_both(model: ModelProto, target: Path, temporary: Path) -> None:
-    weights = target.resolve().with_name(f"{target.resolve().name}.data")
-    _refuse_foreign(weights, target)
-    with replacing(weights) as data:
+def _write_both(model: ModelProto, target: Path, said: Path) -> None:
+    """Whenever this is ended, the model that is there finds its own weights."""
+    weights = target.with_name(f"{target.name}.data")
+    aside = weights.with_name(f"{hidden_prefix(weights)}{stamp()}{_ASIDE}")
+    read = _locations(target)
+    _refuse_foreign(weights, target, read, said)
+    with replacing(target) as temporary, replacing(weights) as data:
         light = without_weights(model, data, weights.name)
         temporary.write_bytes(light.SerializeToString())
+        if weights.name in read:
+            _read_from_aside(light, target, weights, data, aside)
+    aside.unlink(missing_ok=True)
+    remove_abandoned(target.parent, hidden_prefix(weights), _ASIDE)
 
 
-def _refuse_foreign(weights: Path, target: Path) -> None:
-    """InputError if there is such a file, and it is not of the model that is replaced."""
-    if not os.path.lexists(weights) or weights.name in _locations(target):
+def _read_from_aside(
+    light: ModelProto, target: Path, weights: Path, data: Path, aside: Path
+) -> None:
+    """Put a model in place that has its weights in another file, for as long as that of its
+    own name is exchanged: the old model would take the new weights for its own."""
+    model: ModelProto = package("onnx").ModelProto()
+    model.CopyFrom(light)
+    for tensor in model.graph.initializer:
+        for entry in tensor.external_data:
+            if entry.key == "location" and entry.value == weights.name:
+                entry.value = aside.name
+    try:
+        os.link(data, aside)
+    except OSError:  # not every file system has links
+        shutil.copyfile(data, aside)
+    with replacing(target) as temporary:
+        temporary.write_bytes(model.SerializeToString())
+
+
+def _refuse_foreign(weights: Path, target: Path, read: set[str], said: Path) -> None:
+    """InputError if there is such a file, and it is not of the model that is replaced, nor of
+    one whose writing was ended."""
+    if not os.path.lexists(weights) or weights.name in read:
+        return
+    left = abandoned(target.parent, hidden_prefix(target), ".tmp")
+    if any(weights.name in _locations(path) for path in left):
         return
     raise InputError(
         f"the weights would go to '{weights.name}', which is there and not of a model that is "
         "replaced",
-        where=Where(str(target)),
+        where=Where(str(said)),
         code="unwritable-file",
     )
 
