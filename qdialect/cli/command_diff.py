@@ -83,7 +83,8 @@ def difference_table(found: list[OutputDifference]) -> str:
         )
         for output in found
     ]
-    return table(rows, dict.fromkeys((2, 4, 5, 6), True))
+    right: dict[int, bool] = dict.fromkeys((2, 4, 5, 6), True)
+    return table(rows, right, stream=sys.stdout, heading=True)
 
 
 def _layers(
@@ -116,4 +117,5 @@ def _layer_table(found: Sequence[Layer]) -> str:
         )
         for layer in found
     ]
-    return table(rows, dict.fromkeys((2, 3, 4, 5), True))
+    right: dict[int, bool] = dict.fromkeys((2, 3, 4, 5), True)
+    return table(rows, right, stream=sys.stdout, heading=True)

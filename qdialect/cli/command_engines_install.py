@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import sys
 
-from qdialect.cli.flags import Arguments
+from qdialect.cli.flags import Arguments, did_you_mean
 from qdialect.cli.terminal import OK
 from qdialect.engines.installed import install
-from qdialect.engines.table import PACKAGES
+from qdialect.engines.table import ENGINES, PACKAGES
+from qdialect.errors import UsageError
 
 
 def run(args: Arguments) -> int:
     """The command; returns the exit code."""
     (name,) = args.positional
+    known = (*PACKAGES, *ENGINES, "all")
+    if name not in known and (hint := did_you_mean(name, known)):
+        raise UsageError(f"nothing to install for '{name}'{hint}", code="unknown-engine")
     for each in PACKAGES if name == "all" else (name,):
         install(each, lambda text: print(text, file=sys.stderr))
     return OK

@@ -37,7 +37,7 @@ def _text(found: Explanation) -> str:
     if not found.after:
         sections.append("after\n  no op of that name: it was folded, or became part of another\n")
     if found.declaration:
-        sections.append(_titled("declaration", table(found.declaration)))
+        sections.append(_titled("declaration", table(found.declaration, stream=sys.stdout)))
     else:
         sections.append("declaration\n  none: passes leave it alone\n")
     if found.target_refuses:
@@ -57,7 +57,7 @@ def _state(title: str, state: OpState) -> str:
     rows = [("op", f"{state.name}  {', '.join(state.keys)}".rstrip()), ("where", state.location)]
     rows += [(f"takes #{n}", type_text(kind)) for n, kind in enumerate(state.operands)]
     rows += [(f"gives #{n}", type_text(kind)) for n, kind in enumerate(state.results)]
-    return _titled(title, table([row for row in rows if row[1]]))
+    return _titled(title, table([row for row in rows if row[1]], stream=sys.stdout))
 
 
 def _decisions(found: list[Decision]) -> str:
@@ -70,7 +70,7 @@ def _decisions(found: list[Decision]) -> str:
         )
         for d in found
     ]
-    return table(rows, {0: True})
+    return table(rows, {0: True}, stream=sys.stdout)
 
 
 def _titled(title: str, body: str) -> str:

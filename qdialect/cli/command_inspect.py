@@ -79,7 +79,7 @@ def _text(found: Inspection) -> str:
     if found.unknown:
         rows = [(u.kind, str(u.count), _some(u.keys)) for u in found.unknown]
         title = paint("kept as they are", "warning", sys.stdout)
-        sections.append(f"{title}\n{_indented(table(rows, {1: True}))}")
+        sections.append(f"{title}\n{_indented(table(rows, {1: True}, stream=sys.stdout))}")
     if found.boundaries:
         sections.append(_boundaries(found.boundaries))
     return "\n".join(sections)
@@ -96,7 +96,7 @@ def _boundaries(found: list[Boundary]) -> str:
         rows.append((b.code, place, f"{b.flops:,}", f"{b.bytes:,}", what))
     title = paint(f"quantization boundaries ({len(found)})", "bold", sys.stdout)
     text = f"{title}\n{_indented(table(totals, {1: True}))}\n"
-    text += _indented(table(rows, {2: True, 3: True}))
+    text += _indented(table(rows, {2: True, 3: True}, stream=sys.stdout, heading=True))
     if len(found) > _BOUNDARIES_SHOWN:
         text += f"  and {len(found) - _BOUNDARIES_SHOWN} more: --json lists all\n"
     return text

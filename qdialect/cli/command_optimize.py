@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sys
 import time
 from pathlib import Path
@@ -9,7 +10,7 @@ from pathlib import Path
 from qdialect import api
 from qdialect.api import Model
 from qdialect.cli.files import load_arrays, remarks_output, writable
-from qdialect.cli.flags import Arguments
+from qdialect.cli.flags import Arguments, write
 from qdialect.cli.forms import cheapest_form, keep_model, timed
 from qdialect.cli.inspection import Inspection
 from qdialect.cli.instrumentation import Progress
@@ -75,7 +76,9 @@ def run(args: Arguments) -> int:
         inputs = args.text("input")
         given = None if inputs is None else load_arrays(inputs)
         write_comparison(page, model, optimized, target, given)
-    if not args.switch("quiet"):
+    if args.switch("json"):
+        write(_json(model, optimized, path, form, said))
+    elif not args.switch("quiet"):
         sys.stderr.write(_summary(model, optimized, Path(args.positional[0]), path))
         sys.stderr.write("".join(f"{line}\n" for line in said))
     if args.switch("timing"):
@@ -119,6 +122,24 @@ def _decide(
     return form, said
 
 
+def _json(before: Model, after: Model, path: Path, form: api.Form | None, said: list[str]) -> str:
+    """The summary as plain data; `form` is null where the original was written."""
+    counts = _counts(api.inspect(before), api.inspect(after))
+    log = after.ctx.remarks
+    told = {
+        "version": 1,
+        "output": str(path),
+        "form": form,
+        "before": {label: first for label, first, _ in counts},
+        "after": {label: second for label, _, second in counts},
+        "fired": log.fired(),
+        "refused": log.refused(),
+        "outputs": [bound.as_json() for bound in log.outputs],
+        "notes": said,
+    }
+    return json.dumps(told, indent=1) + "\n"
+
+
 def _summary(before: Model, after: Model, source: Path, path: Path) -> str:
     a, b = api.inspect(before), api.inspect(after)
     log = after.ctx.remarks
@@ -128,7 +149,7 @@ def _summary(before: Model, after: Model, source: Path, path: Path) -> str:
     more = "" if not refused else "; --remarks tells why"
     return (
         f"{source} -> {path}\n"
-        f"{table(rows, {1: True, 2: True})}"
+        f"{table(rows, {1: True, 2: True}, stream=sys.stderr, heading=True)}"
         f"{fired} rewrites fired, {refused} were refused{more}\n"
     )
 

@@ -6,7 +6,7 @@ import sys
 from collections.abc import Iterable
 
 from qdialect.cli.files import save_text, writable
-from qdialect.cli.flags import Arguments
+from qdialect.cli.flags import Arguments, write
 from qdialect.cli.terminal import OK, progress
 from qdialect.errors import UsageError
 from qdialect.targets.installed import get_target
@@ -32,6 +32,8 @@ def run(args: Arguments) -> int:
 
     prices = Benchmark(read_module, new_context, rounds).measure(watch)
     save_text(path, prices.to_json())
+    if args.switch("json"):
+        write(prices.to_json())
     units = ", ".join(f"{each.unit_ns:.2g} of {each.elements}" for each in prices.sizes)
     print(
         f"{path}: prices of ONNX Runtime {prices.runtime} on {prices.cpu}\n"

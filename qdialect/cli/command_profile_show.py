@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import sys
 from pathlib import Path
 from typing import Any, cast
 
@@ -55,7 +56,8 @@ def run(args: Arguments) -> int:
         )
         for row in rows
     ]
-    write(table(shown, dict.fromkeys((1, 2, 3, 4, 5), True)))
+    right: dict[int, bool] = dict.fromkeys((1, 2, 3, 4, 5), True)
+    write(table(shown, right, stream=sys.stdout, heading=True))
     return OK
 
 

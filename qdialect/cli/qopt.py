@@ -96,6 +96,7 @@ COMMANDS = {
                 REPORT,
                 Flag(("timing",), "say how long import, passes and export took"),
                 Flag(("quiet", "q"), "no summary"),
+                Flag(("json",), "the summary as JSON on standard output"),
                 HELP,
             ),
             ("IN",),
@@ -107,6 +108,7 @@ COMMANDS = {
                 Flag(("o", "output-file"), "where to write the prices", "value", "FILE.json"),
                 Flag(("target",), "what is measured (default: onnxruntime)", "value", "NAME"),
                 Flag(("rounds",), "how often each op is timed (default: 100)", "value", "N"),
+                Flag(("json",), "the prices on standard output too"),
                 HELP,
             ),
         ),
@@ -196,7 +198,7 @@ COMMANDS = {
         Command(
             "qopt engines",
             "Lists the engines that run integer networks, and where their commands are.",
-            (HELP,),
+            (Flag(("json",), "as JSON"), HELP),
         ),
         Command(
             "qopt engines install",

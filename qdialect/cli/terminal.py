@@ -22,8 +22,20 @@ _NOT_OURS = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS, errno.EACCES,
 
 
 def coloured(stream: IO[str]) -> bool:
-    """Colour only on a terminal, and never with NO_COLOR."""
-    return not os.environ.get("NO_COLOR") and stream.isatty()
+    """Colour only on a terminal that has it, and never with NO_COLOR."""
+    plain = os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb"
+    return not plain and stream.isatty()
+
+
+def columns(stream: IO[str]) -> int | None:
+    """How many characters fit into a line; None where lines have no end, or nobody says."""
+    if not stream.isatty():
+        return None
+    try:
+        found = int(os.environ.get("COLUMNS", "0")) or os.get_terminal_size(stream.fileno()).columns
+    except (ValueError, OSError):
+        return None
+    return found if found > 0 else None
 
 
 def paint(text: str, colour: str, stream: IO[str]) -> str:
@@ -167,14 +179,61 @@ def duration(seconds: float) -> str:
     return minutes if whole < 3600 else f"{whole // 3600}:{minutes:0>5}"
 
 
-def table(rows: Sequence[Sequence[str]], right: Mapping[int, bool] | None = None) -> str:
-    """Rows as aligned columns; the columns in `right` are right-aligned."""
+def table(
+    rows: Sequence[Sequence[str]],
+    right: Mapping[int, bool] | None = None,
+    *,
+    stream: IO[str] | None = None,
+    heading: bool = False,
+) -> str:
+    """Rows as aligned columns; the columns in `right` are right-aligned.
+
+    For a `stream` that is a terminal, text goes on below in its column where a line is full,
+    and the first row of a table with a `heading` is bold.
+    """
     widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))] if rows else []
+    if stream is not None:
+        widths = _fitting(widths, right or {}, columns(stream))
     lines: list[str] = []
-    for row in rows:
-        cells = [
-            cell.rjust(width) if (right or {}).get(i) else cell.ljust(width)
-            for i, (cell, width) in enumerate(zip(row, widths, strict=True))
-        ]
-        lines.append("  ".join(cells).rstrip())
+    for number, row in enumerate(rows):
+        pieces = [_pieces(cell, width) for cell, width in zip(row, widths, strict=True)]
+        for level in range(max(map(len, pieces), default=0)):
+            texts = [own[level] if level < len(own) else "" for own in pieces]
+            cells = [
+                text.rjust(width) if (right or {}).get(i) else text.ljust(width)
+                for i, (text, width) in enumerate(zip(texts, widths, strict=True))
+            ]
+            line = "  ".join(cells).rstrip()
+            bold = heading and not number and stream is not None
+            lines.append(paint(line, "bold", stream) if bold and stream else line)
     return "".join(f"{line}\n" for line in lines)
+
+
+_NARROWEST = 16
+_INDENT = 4
+"""Characters that those who print a table may put before it."""
+
+
+def _fitting(widths: list[int], right: Mapping[int, bool], most: int | None) -> list[int]:
+    """Widths that fit into `most` characters: of the widest columns of text, less."""
+    fitting = list(widths)
+    while most is not None and sum(fitting) + 2 * len(fitting) + _INDENT > most:
+        texts = [i for i, width in enumerate(fitting) if not right.get(i) and width > _NARROWEST]
+        if not texts:
+            break
+        widest = max(texts, key=lambda i: fitting[i])
+        over = sum(fitting) + 2 * len(fitting) + _INDENT - most
+        others = [fitting[i] for i in texts if fitting[i] < fitting[widest]]
+        fitting[widest] = max(fitting[widest] - over, max(others, default=0), _NARROWEST)
+        if fitting[widest] in others:
+            fitting[widest] -= 1
+    return fitting
+
+
+def _pieces(cell: str, width: int) -> list[str]:
+    """A cell in lines of at most `width`, broken between words where there are some."""
+    if len(cell) <= width:
+        return [cell]
+    from textwrap import wrap
+
+    return wrap(cell, width, subsequent_indent="  " if width > _NARROWEST else "") or [""]
