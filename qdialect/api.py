@@ -60,7 +60,7 @@ class Model:
 
 
 def load(path: str | os.PathLike[str], ctx: QContext | None = None) -> Model:
-    """The model in a `.onnx` or `.mlir` file, verified.
+    """The model in a `.onnx`, `.mlir` or `.qmod` file, verified.
 
     `ctx` is a session of your own, with your dialects and behaviors registered; without
     one, a new session that installed plug-ins extend, and that keeps ops it does not know.
@@ -75,12 +75,12 @@ def load(path: str | os.PathLike[str], ctx: QContext | None = None) -> Model:
 
         module = import_model(source, session)
         verify_module(module, session)
-    elif source.suffix == ".mlir":
+    elif source.suffix in (".mlir", ".qmod"):
         from qdialect.frontends.mlir import load_module
 
         module = load_module(source, session)
     else:
-        raise UsageError(f"cannot tell the kind of '{source}': use .onnx or .mlir")
+        raise UsageError(f"cannot tell the kind of '{source}': use .onnx, .mlir or .qmod")
     return Model(module, session, source)
 
 
@@ -113,7 +113,7 @@ def save(
         written = export_model(model.module, model.ctx, form=form, runtime=runtime)
         beside = keeps_weights_beside(model.module) and not inline_weights
         save_model(written, target, weights_beside=beside)
-    elif target.suffix == ".mlir":
+    elif target.suffix in (".mlir", ".qmod"):
         from qdialect.backends.mlir import save_module
 
         save_module(
@@ -124,7 +124,7 @@ def save(
             text_version=_known_version(text_version),
         )
     else:
-        raise UsageError(f"cannot tell the kind of '{target}': use .onnx or .mlir")
+        raise UsageError(f"cannot tell the kind of '{target}': use .onnx, .mlir or .qmod")
 
 
 def run_passes(

@@ -14,6 +14,7 @@ from xdsl.ir import Attribute, ParametrizedAttribute
 
 from qdialect.backends.mlir_printer import MLIRPrinter
 from qdialect.context import QContext
+from qdialect.dialects.module_format import SUFFIX
 from qdialect.dialects.nn.constants import BlobAttr
 from qdialect.dialects.quant import TextVersion, printing_for
 from qdialect.dialects.verifier import op_where
@@ -93,6 +94,9 @@ def save_module(
 ) -> None:
     """Write `x.mlir`, and its weights to `x.safetensors` unless they go inline.
 
+    A file called `.qmod` is read much faster, by our tools of this version only; it has
+    locations and names of values always, and no text to choose the spelling of.
+
     Both files are written in full under other names first and then renamed, so that
     no reader sees half of one.  Whenever this is ended, the text that is there finds its
     weights: where it is replaced, the store keeps the old ones until that is done.
@@ -104,21 +108,31 @@ def save_module(
         _refuse_foreign(store)
     named = StringAttr(store.name) if keys else None
     with _blobs_attribute(module, named):
-        text = module_text(
-            module,
-            ctx,
-            generic=generic,
-            debuginfo=debuginfo,
-            inline_weights=inline_weights,
-            keep_names=keep_names,
-            text_version=text_version,
-        )
+        if target.suffix == SUFFIX:
+            from qdialect.backends.module_file import module_bytes
+
+            data = module_bytes(module, ctx, inline_weights=inline_weights)
+        else:
+            data = module_text(
+                module,
+                ctx,
+                generic=generic,
+                debuginfo=debuginfo,
+                inline_weights=inline_weights,
+                keep_names=keep_names,
+                text_version=text_version,
+            ).encode()
     try:
         with replacing(target) as temporary:
+<<<<<<< HEAD
             temporary.write_text(text, encoding="utf-8")
             holds_more = bool(keys) and ctx.blobs.save_with_old(store, keys)
         if holds_more:
             with suppress(OSError):  # it may stay as it is
+=======
+            temporary.write_bytes(data)
+            if keys:
+>>>>>>> 320eac2 (Modules as binary files (.qmod), in every command and the API)
                 ctx.blobs.save(store, keys)
     except QError as error:
         error.where = error.where or op_where(module)

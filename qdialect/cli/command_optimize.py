@@ -33,7 +33,7 @@ def run(args: Arguments) -> int:
     output = args.text("o")
     if output is None:
         raise UsageError("where to write the result is missing: -o OUT")
-    path = writable(output, (".onnx", ".mlir"))
+    path = writable(output, (".onnx", ".mlir", ".qmod"))
     target = get_target(args.text("target") or "onnxruntime")
     if (prices := args.text("prices")) is not None:
         target = target.with_prices(read_prices(Path(prices), target.name))

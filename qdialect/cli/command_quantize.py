@@ -30,7 +30,7 @@ def run(args: Arguments) -> int:
     output = args.text("o")
     if output is None:
         raise UsageError("where to write the result is missing: -o OUT")
-    path = writable(output, (".onnx", ".mlir"))
+    path = writable(output, (".onnx", ".mlir", ".qmod"))
     given = args.text("profile")
     source = args.text("data")
     if (source is None) == (given is None) and not _is_auto(args):

@@ -15,9 +15,17 @@ from qdialect.cli.files import remarks_output, save_text
 from qdialect.cli.flags import Arguments, write
 from qdialect.cli.terminal import OK, OUR_BUG, WRONG_INPUT, Sources, report
 from qdialect.context import QContext
+from qdialect.dialects.module_format import SUFFIX
 from qdialect.dialects.verifier import BLOBS, verification_errors
 from qdialect.errors import InputError, PassFailure, QError, UsageError, Where
-from qdialect.frontends.mlir import Parsed, decode, parse_text, read_text, weight_path
+from qdialect.frontends.mlir import (
+    Parsed,
+    decode,
+    parse_text,
+    read_module,
+    read_text,
+    weight_path,
+)
 from qdialect.passes.pipeline import PassSpec, parse_pipeline, pipeline_text
 from qdialect.passes.plugins import Plugins
 from qdialect.weights import BlobStore
@@ -56,7 +64,11 @@ class OptDriver:
 
     def run(self) -> int:
         """Process the input; returns the exit code."""
-        text, name, folder = _read_input(self.args.positional[0] if self.args.positional else "-")
+        argument = self.args.positional[0] if self.args.positional else "-"
+        self._path = Path(argument) if argument.endswith(SUFFIX) else None
+        text, name, folder = ("", argument, Path(argument).parent)
+        if self._path is None:
+            text, name, folder = _read_input(argument)
         self.sources.add(name, text)
         self._name, self._folder = name, folder
         for piece, offset in self._pieces(text):
@@ -132,7 +144,10 @@ class OptDriver:
         self, text: str, offset: int, ctx: QContext, errors: list[QError]
     ) -> ModuleOp | None:
         with self._phase("Parser"):
-            parsed = parse_text(text, ctx, self._name, folder=self._folder, line_offset=offset)
+            if self._path is not None:
+                parsed = Parsed(read_module(self._path, ctx), {})
+            else:
+                parsed = parse_text(text, ctx, self._name, folder=self._folder, line_offset=offset)
         if not self.args.switch("disable-verify"):
             with self._phase("Verifier"):
                 errors.extend(

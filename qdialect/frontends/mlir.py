@@ -11,6 +11,7 @@ from xdsl.utils.exceptions import DiagnosticException, MultipleSpansParseError, 
 
 from qdialect.context import QContext
 from qdialect.dialects import verifier
+from qdialect.dialects.module_format import SUFFIX
 from qdialect.dialects.verifier import BLOBS, op_where
 from qdialect.errors import InputError, QError, Where
 from qdialect.frontends.mlir_parser import MLIRParser, Places
@@ -42,7 +43,8 @@ def read_module(
     folder: Path | None = None,
     line_offset: int = 0,
 ) -> ModuleOp:
-    """The module in `source`: MLIR text (a `str`) or the path of a file (a `Path`).
+    """The module in `source`: MLIR text (a `str`) or the path of a file (a `Path`), which
+    is text or, if it is called `.qmod`, what `save_module` made of a module.
 
     The module is not verified.  Its weight store, if it names one, is opened from
     `folder`, which is that of the file.  Without a folder the store stays closed.
@@ -53,6 +55,8 @@ def read_module(
         text = source
     else:
         path = Path(source)
+        if path.suffix == SUFFIX:
+            return _read_module_file(path, ctx)
         text, name, folder = read_text(path), str(path), path.parent
     return parse_text(text, ctx, name, folder=folder, line_offset=line_offset).module
 
@@ -69,10 +73,22 @@ def verify_module(module: ModuleOp, ctx: QContext) -> None:
     verifier.verify_module(module, ctx.blobs, behaviors=ctx.declared)
 
 
+def _read_module_file(path: Path, ctx: QContext) -> ModuleOp:
+    from qdialect.frontends.module_file import module_of
+
+    module = module_of(_read_bytes(path), ctx, str(path))
+    _open_weights(module, ctx, path.parent)
+    return module
+
+
 def read_text(path: Path) -> str:
     """The contents of a file; InputError when it cannot be read or is not UTF-8."""
+    return decode(_read_bytes(path), str(path))
+
+
+def _read_bytes(path: Path) -> bytes:
     try:
-        return decode(path.read_bytes(), str(path))
+        return path.read_bytes()
     except OSError as error:
         reason = error.strerror or str(error)
         raise InputError(

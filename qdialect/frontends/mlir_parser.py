@@ -287,6 +287,11 @@ class MLIRParser(Parser):
 
     # -- ops and literals the stock parser gets wrong ------------------------
 
+    def op_named(self, name: str) -> type[Operation]:
+        """The op of this name; an error as for a text that is this name."""
+        self._name_positions.append(0)
+        return self._get_op_by_name(name)
+
     @override
     def _get_op_by_name(self, name: str) -> type[Operation]:
         found = self.ctx.get_optional_op(name, dialect_stack=self._parser_state.dialect_stack)
