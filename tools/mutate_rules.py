@@ -10,8 +10,8 @@ A mutant is `match`, `check` or a helper they call in `qdialect.transforms` with
 
 A mutant is killed if a program of a family of the rule (`tests/transforms/families_*.py`) breaks
 its contract, no longer verifies, raises, or never sees the rule fire; or if a lit test that names
-the rule, or a short fuzz with its pass alone, fails.  Those that survive and change nothing are
-listed in `equivalent_mutants.json`, with the reason.
+the rule, a short fuzz with its pass alone, or a unit test of its module fails.  Those that survive
+and change nothing are listed in `equivalent_mutants.json`, with the reason.
 
     python tools/mutate_rules.py --rules identity-rescale redundant-clamp
     python tools/mutate_rules.py --most 10 --seed 1 --json mutants.json
@@ -25,29 +25,18 @@ import ast
 import copy
 import functools
 import json
-import signal
 import sys
-import tempfile
-import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, redirect_stderr, redirect_stdout
-from dataclasses import asdict, dataclass, field
-from io import StringIO
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from random import Random
-from types import CodeType, FunctionType
+from types import FunctionType
 from typing import Any
 
-sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
-sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "transforms"))
-from contract_judge import hold
-from families import FAMILIES, Family
-from lit_runner import LIT_TESTS, discover, missing_features, run_file
-from rewrite_support import Program, apply, evaluate, fired, parse
-
 from document import put
-from fuzz_programs import NOT_FUNCTIONS, fuzz_seed
+from mutant_judges import FAMILIES, by_families, by_fuzz, by_lit, by_unit, cases, codes_of
 from mutations import changes, signature
 from qdialect.context import new_context
 from qdialect.passes.pipeline import parse_pipeline
@@ -57,8 +46,6 @@ from qdialect.transforms import PASSES
 EQUIVALENT = Path(__file__).with_name("equivalent_mutants.json")
 OWN = "qdialect.transforms"
 NOT_GUARDS = {"rewrite", "roots", "prepare", "__init__"}
-SECONDS = 20
-"""A program on which a mutant takes longer has caught it."""
 
 
 @dataclass(frozen=True)
@@ -71,6 +58,8 @@ class Mutant:
     before: str
     after: str
     number: int
+    #: the last line of the expression
+    last: int
 
     @property
     def name(self) -> str:
@@ -87,26 +76,10 @@ class Verdict:
     why: str = ""
 
 
-@dataclass
-class Case:
-    """A program of a family that the rule as it is passes, and the lines of guards it runs."""
-
-    family: Family
-    program: Program
-    module: Any
-    ctx: Any
-    before: list[Any]
-    fired: Counter[str]
-    lines: set[tuple[CodeType, int]] = field(default_factory=set)
-
-
-class TooLong(BaseException):
-    """Not an Exception: no handler on the way takes it."""
-
-
 # -- what is there to break ------------------------------------------------------------
 
 
+@functools.cache
 def rules() -> dict[str, tuple[type, list[str]]]:
     """Rule name -> its class, and the passes it is in."""
     found: dict[str, tuple[type, list[str]]] = {}
@@ -120,6 +93,7 @@ def rules() -> dict[str, tuple[type, list[str]]]:
     return found
 
 
+@functools.cache
 def guards(rule: type) -> list[FunctionType]:
     """`match` and `check`, and what they call in passes."""
     found: dict[FunctionType, None] = {}
@@ -131,7 +105,7 @@ def guards(rule: type) -> list[FunctionType]:
         if not function.__module__.startswith(OWN) or function.__name__ in NOT_GUARDS:
             continue
         found[function] = None
-        for code in _codes(function.__code__):
+        for code in codes_of(function.__code__):
             for name in code.co_names:
                 waiting += _named(rule, name) or [function.__globals__.get(name)]
     return list(found)
@@ -141,13 +115,6 @@ def _named(rule: type, name: str) -> list[Any]:
     """Methods of that name, also those that `super()` finds."""
     found = [base.__dict__[name] for base in rule.__mro__ if name in base.__dict__]
     return [getattr(each, "fget", None) or getattr(each, "func", None) or each for each in found]
-
-
-def _codes(code: CodeType) -> Iterator[CodeType]:
-    yield code
-    for constant in code.co_consts:
-        if isinstance(constant, CodeType):
-            yield from _codes(constant)
 
 
 @functools.cache
@@ -169,7 +136,7 @@ def mutants(function: FunctionType) -> list[Mutant]:
     """All changes of one function."""
     place = f"{function.__module__.removeprefix(OWN + '.')}.{function.__qualname__}"
     return [
-        Mutant(place, change.line, change.kind, *signature(change), number)
+        Mutant(place, change.line, change.kind, *signature(change), number, change.last)
         for number, change in enumerate(changes(_node(function)))
     ]
 
@@ -185,7 +152,7 @@ def broken(function: FunctionType, number: int) -> Iterator[None]:
     code = compile(ast.fix_missing_locations(other), original.co_filename, "exec")
     (made,) = (
         each
-        for each in _codes(code)
+        for each in codes_of(code)
         if (each.co_name, each.co_firstlineno) == (original.co_name, original.co_firstlineno)
     )
     function.__code__ = made
@@ -193,116 +160,6 @@ def broken(function: FunctionType, number: int) -> Iterator[None]:
         yield
     finally:
         function.__code__ = original
-
-
-# -- who notices -----------------------------------------------------------------------
-
-
-@contextmanager
-def limited(seconds: float) -> Iterator[None]:
-    def stop(*_: Any) -> None:
-        raise TooLong(f"more than {seconds:g} s")
-
-    signal.signal(signal.SIGALRM, stop)
-    signal.setitimer(signal.ITIMER_REAL, seconds)
-    try:
-        yield
-    finally:
-        signal.setitimer(signal.ITIMER_REAL, 0)
-
-
-def cases(rule: str, watched: Sequence[FunctionType], most: int, draw: Random) -> list[Case]:
-    """Programs of the families of a rule, with what of its guards they run."""
-    found: list[Case] = []
-    codes = {each for function in watched for each in _codes(function.__code__)}
-    for family in FAMILIES:
-        if rule not in family.rules:
-            continue
-        programs = list(family.generate())
-        for program in draw.sample(programs, min(most, len(programs))):
-            try:
-                module, ctx = parse(program.text)
-            except Exception:
-                continue  # as families say
-            before = evaluate(module, ctx, program.inputs, family.floats)
-            case = Case(family, program, module, ctx, before, Counter())
-            with _traced(codes, case.lines):
-                done = fired(apply(module.clone(), ctx.clone(), family.pipeline))
-            case.fired.update(remark.rule for remark in done)
-            found.append(case)
-    return found
-
-
-@contextmanager
-def _traced(codes: set[CodeType], lines: set[tuple[CodeType, int]]) -> Iterator[None]:
-    def each_line(frame: Any, event: str, _: Any) -> Any:
-        lines.add((frame.f_code, frame.f_lineno))
-        return each_line
-
-    sys.settrace(lambda frame, *_: each_line if frame.f_code in codes else None)
-    try:
-        yield
-    finally:
-        sys.settrace(None)
-
-
-def judged(case: Case) -> Counter[str]:
-    """What fires in a program with the rules as they are now; raises if that is wrong."""
-    module, session = case.module.clone(), case.ctx.clone()
-    with limited(SECONDS):
-        done = fired(apply(module, session, case.family.pipeline))
-        if done:
-            after = evaluate(module, session, case.program.inputs, case.family.floats)
-            hold(case.before, after, done, case.program.label)
-    return Counter(remark.rule for remark in done)
-
-
-def by_families(rule: str, given: Sequence[Case], seconds: float) -> str:
-    """What is wrong with some program, or ''."""
-    until, times, once = time.monotonic() + seconds, 0, False
-    for case in given:
-        try:
-            now = judged(case)
-        except (Exception, TooLong) as error:
-            return f"{type(error).__name__}: {(str(error).splitlines() or [''])[0][:200]}"
-        times, once = times + now[rule], once or case.fired[rule] > 0
-        if time.monotonic() > until:
-            return ""
-    return "it never fires" if once and not times else ""
-
-
-@functools.cache
-def _lit(rule: str) -> list[Path]:
-    return [p for p in discover(LIT_TESTS) if rule in p.read_text("utf-8")]
-
-
-def by_lit(rule: str) -> str:
-    """The lit test that fails, or ''."""
-    quiet = StringIO()
-    for path in _lit(rule):
-        if missing_features(path):
-            continue
-        with tempfile.TemporaryDirectory() as to, redirect_stdout(quiet), redirect_stderr(quiet):
-            try:
-                with limited(SECONDS):
-                    run_file(path, Path(to))
-            except (Exception, TooLong):
-                return path.name
-    return ""
-
-
-def by_fuzz(passes: Sequence[str], seeds: Sequence[int]) -> str:
-    """The failure of a random program, or ''."""
-    chosen = [name for name in passes if name not in NOT_FUNCTIONS]
-    for seed in seeds if chosen else ():
-        try:
-            with limited(SECONDS):
-                tally = fuzz_seed(seed, 12, chosen, 1, ("numerics",), None, seed % 2 == 0)
-        except (Exception, TooLong) as error:
-            return f"{type(error).__name__}: {error}"
-        if tally.failures:
-            return tally.failures[0]["error"]
-    return ""
 
 
 def try_rule(
@@ -329,19 +186,33 @@ def try_rule(
         raise SystemExit(f"a lit test of {rule} fails as it is: {by_lit(rule)}")
     for mutant in chosen:
         function = owner[mutant]
-        codes = set(_codes(function.__code__))
-        run = [c for c in pool if any(at in codes and n == mutant.line for at, n in c.lines)]
+        codes = set(codes_of(function.__code__))
+        lines = range(mutant.line, mutant.last + 1)
+        run = [c for c in pool if any(at in codes and n in lines for at, n in c.lines)]
         run.sort(key=lambda c: not c.fired[rule])
+        users = _users(function)
         with broken(function, mutant.number):
             killer, why = "families", by_families(rule, run, seconds)
             if not why:
                 killer, why = "lit", by_lit(rule)
             if not why:
                 killer, why = "fuzz", by_fuzz(passes, seeds)
+            if not why:
+                killer, why = "unit", by_unit(function.__module__)
+            # A helper that rules share may be tested by any of them.
+            for other in () if why else users:
+                killer, why = "lit", why or by_lit(other)
         if not why:
             why = _equivalent().get(mutant.name, "")
             killer = "equivalent" if why else ""
         yield Verdict(rule, mutant, killer, why or f"{len(run)} programs run the line")
+
+
+@functools.cache
+def _users(function: FunctionType) -> list[str]:
+    """The rules that call a function, if they are several."""
+    found = [name for name, (made, _) in rules().items() if function in guards(made)]
+    return found if len(found) > 1 else []
 
 
 @functools.cache
@@ -353,8 +224,9 @@ def _equivalent() -> dict[str, str]:
 def table(found: Sequence[Verdict]) -> str:
     """Counts per rule, and who survives."""
     rows = [
-        "| rule | mutants | by families | by lit | by fuzzing | equivalent | survive | rate |",
-        "|---|--:|--:|--:|--:|--:|--:|--:|",
+        "| rule | mutants | by families | by lit | by fuzzing | by unit tests | equivalent | "
+        "survive | rate |",
+        "|---|--:|--:|--:|--:|--:|--:|--:|--:|",
     ]
     names = sorted({verdict.rule for verdict in found})
     for name in [*names, "all"]:
@@ -364,7 +236,7 @@ def table(found: Sequence[Verdict]) -> str:
         rate = f"{100 * (real - counts['']) / real:.0f} %" if real else ""
         shown = name if name == "all" else f"`{name}`"
         listed = " | ".join(
-            f"{counts[each]}" for each in ("families", "lit", "fuzz", "equivalent", "")
+            f"{counts[each]}" for each in ("families", "lit", "fuzz", "unit", "equivalent", "")
         )
         rows.append(f"| {shown} | {len(of)} | {listed} | {rate} |")
     left = [v for v in found if not v.killer]
@@ -387,6 +259,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--list", action="store_true", help="only tell what would be broken")
     parser.add_argument("--json", type=Path)
     parser.add_argument("--known", type=Path, nargs="*", default=[], help="verdicts to add")
+    parser.add_argument("--again", action="store_true", help="only what survived in --known")
     parser.add_argument("--document", type=Path, help="put the table there, between its marks")
     options = parser.parse_args(arguments)
     found = [
@@ -394,6 +267,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         for path in options.known
         for row in json.loads(path.read_text())
     ]
+    survived = {(v.rule, v.mutant.name) for v in found if not v.killer}
+    if options.again:
+        found = [verdict for verdict in found if verdict.killer]
     seen = {(verdict.rule, verdict.mutant.name) for verdict in found}
     seeds = range(7000 + options.seed, 7000 + options.seed + options.fuzz)
     for rule in options.rules or sorted(known):
@@ -401,6 +277,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
             continue  # no function that the interpreter runs
 
         def some(given: list[Mutant], rule: str = rule) -> list[Mutant]:
+            if options.again:
+                return [mutant for mutant in given if (rule, mutant.name) in survived]
             draw = Random(f"{options.seed} {rule}")
             left = [mutant for mutant in given if (rule, mutant.name) not in seen]
             most = len(left) if options.most is None else options.most

@@ -27,6 +27,12 @@ class Change:
     key: str | int
     value: object
 
+    @property
+    def last(self) -> int:
+        """The line where the expression ends."""
+        shown = self.shown.test if isinstance(self.shown, ast.If) else self.shown
+        return getattr(shown, "end_lineno", None) or self.line
+
     @contextmanager
     def made(self) -> Iterator[None]:
         """The tree with the change."""

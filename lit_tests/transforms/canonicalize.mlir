@@ -266,3 +266,70 @@ func.func @quantize_and_dequantize(%x: !f) -> !f {
   %1 = quant.dcast %0 : !q to !f
   func.return %1 : !f
 }
+
+// Bounds the wrong way round, or that meet in one number, are left alone; so is what is of
+// another type in between.
+// CHECK-LABEL: func.func @clips_that_stay(
+// CHECK-NEXT: nn.clip {{.*}} min 5.0 max 3.0
+// CHECK-NEXT: nn.clip {{.*}} min 0.0 max 3.0
+// CHECK-NEXT: nn.clip {{.*}} min 0.0 max 3.0
+// CHECK-NEXT: nn.clip {{.*}} min 5.0 max 3.0
+// CHECK-NEXT: nn.clip {{.*}} min 0.0 max 3.0
+// CHECK-NEXT: nn.clip {{.*}} min 3.0 max 6.0
+// CHECK-NEXT: nn.clip {{.*}} min 0.0 max 3.0 {{.*}} -> tensor<?xf32>
+// CHECK-NEXT: nn.clip {{.*}} min 0.0 max 4.0
+// CHECK-NEXT: return
+func.func @clips_that_stay(%x: tensor<4xf32>) -> (tensor<4xf32>, tensor<4xf32>, tensor<4xf32>, tensor<4xf32>) {
+  %0 = nn.clip %x min 5.0 max 3.0 : (tensor<4xf32>) -> tensor<4xf32>
+  %1 = nn.clip %0 min 0.0 max 3.0 : (tensor<4xf32>) -> tensor<4xf32>
+  %2 = nn.clip %x min 0.0 max 3.0 : (tensor<4xf32>) -> tensor<4xf32>
+  %3 = nn.clip %2 min 5.0 max 3.0 : (tensor<4xf32>) -> tensor<4xf32>
+  %4 = nn.clip %x min 0.0 max 3.0 : (tensor<4xf32>) -> tensor<4xf32>
+  %5 = nn.clip %4 min 3.0 max 6.0 : (tensor<4xf32>) -> tensor<4xf32>
+  %6 = nn.clip %x min 0.0 max 3.0 : (tensor<4xf32>) -> tensor<?xf32>
+  %7 = nn.clip %6 min 0.0 max 4.0 : (tensor<?xf32>) -> tensor<4xf32>
+  func.return %1, %3, %5, %7 : tensor<4xf32>, tensor<4xf32>, tensor<4xf32>, tensor<4xf32>
+}
+
+// One bound of one number is a clamp too: it lies within the other.
+// CHECK-LABEL: func.func @clip_to_one_number(
+// CHECK-NEXT: nn.clip {{.*}} min 2.0 max 2.0
+// CHECK-NEXT: return
+// CHECK-LABEL: func.func @clip_of_one_number(
+// CHECK-NEXT: nn.clip {{.*}} min 2.0 max 2.0
+// CHECK-NEXT: return
+func.func @clip_to_one_number(%x: tensor<4xf32>) -> tensor<4xf32> {
+  %0 = nn.clip %x min 0.0 max 3.0 : (tensor<4xf32>) -> tensor<4xf32>
+  // expected-remark @+1 {{repeated-clamp fired, exact}}
+  %1 = nn.clip %0 min 2.0 max 2.0 : (tensor<4xf32>) -> tensor<4xf32>
+  func.return %1 : tensor<4xf32>
+}
+func.func @clip_of_one_number(%x: tensor<4xf32>) -> tensor<4xf32> {
+  %0 = nn.clip %x min 2.0 max 2.0 : (tensor<4xf32>) -> tensor<4xf32>
+  // expected-remark @+1 {{repeated-clamp fired, exact}}
+  %1 = nn.clip %0 min 0.0 max 3.0 : (tensor<4xf32>) -> tensor<4xf32>
+  func.return %1 : tensor<4xf32>
+}
+
+// Two that are no clips: the narrower one stays.
+// CHECK-LABEL: func.func @relus(
+// CHECK-NEXT: nn.relu
+// CHECK-NEXT: return
+func.func @relus(%x: tensor<4xf32>) -> tensor<4xf32> {
+  %0 = nn.relu %x : (tensor<4xf32>) -> tensor<4xf32>
+  // expected-remark @+1 {{repeated-clamp fired, exact}}
+  %1 = nn.relu %0 : (tensor<4xf32>) -> tensor<4xf32>
+  func.return %1 : tensor<4xf32>
+}
+
+!within = tensor<4x!quant.uniform<i8<-100:100>:f32, 0.5>>
+
+// The bound is that of the codes which may lie outside.
+// CHECK-LABEL: func.func @clip_at_the_bound(
+// CHECK-NEXT: nn.clip
+// CHECK-NEXT: return
+func.func @clip_at_the_bound(%x: !within) -> !within {
+  // expected-remark @+1 {{redundant-clamp refused [bounds]: codes may lie outside the narrowed bounds}}
+  %0 = nn.clip %x max 50.0 : (!within) -> !within
+  func.return %0 : !within
+}

@@ -91,3 +91,32 @@ func.func @scales(%x: !huge, %y: !tiny, %z: !row, %w: !double) -> (!huge, !huge,
   %3 = nn.add %z, %w : (!row, !double) -> !row
   func.return %0, %1, %2, %3 : !huge, !huge, !mean, !row
 }
+
+// What has no integers, or a scale per channel, is not summed in 32 bits; a bias of products
+// that no f32 counts is not looked at.
+// CHECK-LABEL: func.func @operands(
+// CHECK-NEXT: nn.matmul
+// CHECK-NEXT: nn.add
+// CHECK-NEXT: nn.add
+// CHECK-NEXT: nn.reduce_sum
+// CHECK-NEXT: nn.constant
+// CHECK-NEXT: nn.fully_connected
+// CHECK-NEXT: return
+!q = tensor<4x4x!quant.uniform<i8:f32, 0.5>>
+!rows = tensor<4x4x!quant.uniform<i8:f32:0, {0.5, 0.25, 1.0, 2.0}>>
+!sums = tensor<4x1x!quant.uniform<i8:f32, 0.5>>
+!f8 = tensor<4x4x!quant.uniform<f8E4M3FN:f32, 0.5>>
+func.func @operands(%x: !rows, %y: !q, %z: !f8, %t: !row) -> (!q, !q, !q, !sums, !row) {
+  // expected-remark@+1 {{split-contraction refused [float]: not all operands are integers}}
+  %0 = nn.matmul %y, %z : (!q, !f8) -> !q
+  // expected-remark@+1 {{split-exact refused [float]: not all operands are integers}}
+  %1 = nn.add %y, %z : (!q, !f8) -> !q
+  // expected-remark@+1 {{split-exact refused [axis]: an operand is not quantized per tensor}}
+  %2 = nn.add %y, %x : (!q, !rows) -> !q
+  // expected-remark@+1 {{split-exact refused [axis]: an operand is not quantized per tensor}}
+  %3 = nn.reduce_sum %x axes [1] : (!rows) -> !sums
+  %b = nn.constant dense<1.0> : tensor<4xf32> : tensor<4xf32>
+  // expected-remark@+1 {{split-contraction refused [scale]: a scale would leave the range of f32}}
+  %4 = nn.fully_connected %t, %t, %b : (!row, !row, tensor<4xf32>) -> !row
+  func.return %0, %1, %2, %3, %4 : !q, !q, !q, !sums, !row
+}
