@@ -124,15 +124,10 @@ def save_module(
             ).encode()
     try:
         with replacing(target) as temporary:
-<<<<<<< HEAD
-            temporary.write_text(text, encoding="utf-8")
+            temporary.write_bytes(data)
             holds_more = bool(keys) and ctx.blobs.save_with_old(store, keys)
         if holds_more:
             with suppress(OSError):  # it may stay as it is
-=======
-            temporary.write_bytes(data)
-            if keys:
->>>>>>> 320eac2 (Modules as binary files (.qmod), in every command and the API)
                 ctx.blobs.save(store, keys)
     except QError as error:
         error.where = error.where or op_where(module)
