@@ -1,0 +1,107 @@
+"""The documentation as a site, in one command: warnings are errors.
+
+    python tools/build_docs.py [-o build/site]
+
+copies docs/ and the README, adds the reference pages (`reference_pages.py`), and lets MkDocs
+(extra `docs`) build it, strictly. Links to files that are not pages become plain text: the
+site has pages only.
+"""
+
+from __future__ import annotations
+
+import argparse
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+
+import reference_pages
+
+ROOT = Path(__file__).parents[1]
+GENERATED = "reference/generated"
+
+CONFIG = """\
+site_name: qdialect
+docs_dir: {docs}
+site_dir: {site}
+theme:
+  name: mkdocs
+  highlightjs: false
+  color_mode: auto
+plugins: [search]
+markdown_extensions: [tables, fenced_code, toc]
+use_directory_urls: false
+validation:
+  links:
+    not_found: warn
+    anchors: warn
+    absolute_links: warn
+    unrecognized_links: warn
+nav:
+{nav}
+"""
+
+
+def gather(folder: Path) -> None:
+    """All pages of the site into `folder`."""
+    shutil.copytree(ROOT / "docs", folder, dirs_exist_ok=True)
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    (folder / "readme.md").write_text(readme.replace("](docs/", "]("), encoding="utf-8")
+    (folder / GENERATED).mkdir(parents=True)
+    for name, text in reference_pages.pages().items():
+        (folder / GENERATED / name).write_text(text, encoding="utf-8")
+    for page in folder.rglob("*.md"):
+        text = page.read_text(encoding="utf-8")
+        page.write_text(_without_foreign_links(text, page, folder), encoding="utf-8")
+
+
+def _without_foreign_links(text: str, page: Path, folder: Path) -> str:
+    def shown(found: re.Match[str]) -> str:
+        target = found.group(2).partition("#")[0]
+        if not target or ":" in target:
+            return found.group(0)
+        place = (page.parent / target).resolve()
+        inside = place.is_relative_to(folder.resolve()) and place.is_file()
+        return found.group(0) if inside else found.group(1)
+
+    return re.sub(r"(?<!!)\[([^\]\n]*)\]\(([^)\s]+)\)", shown, text)
+
+
+def navigation(folder: Path) -> str:
+    """Start pages, then by kind."""
+    parts = (
+        ("How to", "howto"),
+        ("Reference", GENERATED),
+        ("Measured", "reference"),
+        ("Design", "design"),
+    )
+    lines = ["  - Start: readme.md", "  - All pages: index.md"]
+    for title, place in parts:
+        pages = sorted((folder / place).glob("*.md"))
+        lines.append(f"  - {title}:")
+        lines += [f"      - {page.relative_to(folder).as_posix()}" for page in pages]
+    return "\n".join(lines)
+
+
+def build(site: Path) -> int:
+    """The exit code of MkDocs."""
+    with tempfile.TemporaryDirectory() as scratch:
+        docs = Path(scratch) / "docs"
+        gather(docs)
+        config = Path(scratch) / "mkdocs.yml"
+        config.write_text(CONFIG.format(docs=docs, site=site.resolve(), nav=navigation(docs)))
+        command = [sys.executable, "-m", "mkdocs", "build", "--strict", "--quiet"]
+        return subprocess.run([*command, "--config-file", config]).returncode
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(description="Build the documentation site.")
+    parser.add_argument("-o", "--output", type=Path, default=ROOT / "build" / "site")
+    return build(parser.parse_args(argv).output)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
