@@ -17,6 +17,7 @@ from typing import Any
 
 import damage_bytes
 import fuzz_onnx
+from random_models import random_model
 
 ROOT = Path(__file__).parents[1]
 PACKAGE = ROOT / "qdialect"
@@ -106,6 +107,7 @@ def _session() -> Any:
 
 def _models() -> list[bytes]:
     models = [build() for build in fuzz_onnx.MODELS]
+    models += [random_model(seed, 5) for seed in range(16)]
     return [model.SerializeToString() for model in models]
 
 

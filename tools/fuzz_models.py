@@ -1,0 +1,399 @@
+"""`qopt optimize` on random ONNX models (`random_models`): the same function, bit for bit.
+
+For each model, with ONNX Runtime as the judge (its own rewrites off):
+
+    runs        the runtime takes the model (else the model counts as refused)
+    imported    our interpreter computes the same, up to roundings
+    returned    import and export alone change no bit
+    optimized   `optimize` at exact changes no bit
+    twice       optimizing what was optimized changes no byte
+
+A failure is reduced: outputs and nodes are dropped, nodes give way to their inputs, values
+become inputs, as long as it fails in the same way.
+
+    python tools/fuzz_models.py --minutes 10 --keep failures/
+    python tools/fuzz_models.py --try failures/optimized-17.onnx
+"""
+
+# pyright: basic
+from __future__ import annotations
+
+import argparse
+import sys
+import tempfile
+import time
+import traceback
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+import onnx
+
+import qdialect as qd
+from qdialect.backends.onnx import OrtEngine, export_model
+from qdialect.errors import QError
+from random_models import random_feeds, random_model
+
+CHECKS = ("imported", "returned", "optimized", "twice")
+LEAST_DB = 10.0
+"""Our interpreter and the runtime may round a tie to either side; a wrong scale, zero point,
+channel or order leaves less than this."""
+SAMPLES = 2
+Outputs = list[np.ndarray]
+
+
+class Failed(Exception):
+    """A check does not hold: which, and how."""
+
+    def __init__(self, check: str, told: str) -> None:
+        super().__init__(told)
+        self.check = check
+
+
+class Refused(Exception):
+    """The runtime does not take the model."""
+
+
+@dataclass
+class Tally:
+    """What a run did."""
+
+    models: int = 0
+    refused: int = 0
+    compared: int = 0
+    seconds: float = 0.0
+    ops: Counter[str] = field(default_factory=Counter)
+    fired: Counter[str] = field(default_factory=Counter)
+    failures: list[str] = field(default_factory=list)
+
+    def __str__(self) -> str:
+        rate = 60 * self.models / max(self.seconds, 1e-9)
+        return (
+            f"{self.models} models, {rate:.0f} per minute, of {len(self.ops)} kinds of ops; "
+            f"{self.refused} the runtime refuses; {self.compared} outputs compared; "
+            f"{len(self.fired)} rules fired {self.fired.total()} times; "
+            f"{len(self.failures)} failures"
+        )
+
+
+def run(data: bytes, feeds: Sequence[dict[str, np.ndarray]], names: Sequence[str]) -> list[Outputs]:
+    """All outputs by the runtime as the file is written."""
+    engine = OrtEngine(data, optimize=False)
+    found = [engine.run(given) for given in feeds]
+    return [[np.asarray(result[name]) for name in names] for result in found]
+
+
+def check_model(
+    model: onnx.ModelProto,
+    folder: Path,
+    checks: Sequence[str] = CHECKS,
+    tally: Tally | None = None,
+) -> None:
+    """Raises Failed; Refused where the runtime takes no such model."""
+    path = folder / "m.onnx"
+    data = model.SerializeToString()
+    path.write_bytes(data)
+    feeds = [random_feeds(model, seed) for seed in range(SAMPLES)]
+    names = [output.name for output in model.graph.output]
+    try:
+        onnx.checker.check_model(model)
+        wanted = run(data, feeds, names)
+    except (QError, onnx.checker.ValidationError) as error:
+        raise Refused(str(error)) from None
+    given = qd.load(path)
+    if "imported" in checks:
+        for inputs, expected in zip(feeds, wanted, strict=True):
+            _near(expected, list(qd.run(given, inputs).values()), names)
+    if "returned" in checks:
+        _equal("returned", wanted, export_model(given.module, given.ctx), feeds, names)
+    if "optimized" in checks or "twice" in checks:
+        better = qd.optimize(given)
+        if tally is not None:
+            tally.fired.update(better.ctx.remarks.fired())
+        made = export_model(better.module, better.ctx)
+        if "optimized" in checks:
+            _equal("optimized", wanted, made, feeds, names)
+        if "twice" in checks:
+            _twice(made, folder)
+    if tally is not None:
+        tally.compared += len(names) * len(feeds) * len(checks)
+
+
+def _equal(
+    check: str,
+    wanted: Sequence[Outputs],
+    made: onnx.ModelProto,
+    feeds: Sequence[dict[str, np.ndarray]],
+    names: Sequence[str],
+) -> None:
+    try:
+        found = run(made.SerializeToString(), feeds, names)
+    except (QError, KeyError) as error:
+        raise Failed(check, f"the result does not run: {str(error)[:200]}") from None
+    for one, other in zip(wanted, found, strict=True):
+        for a, b, name in zip(one, other, names, strict=True):
+            if a.shape != b.shape or a.dtype != b.dtype:
+                raise Failed(check, f"'{name}' is {b.dtype}{list(b.shape)}")
+            if not np.array_equal(a, b, equal_nan=True):
+                apart = int((a != b).sum())
+                raise Failed(check, f"'{name}' differs in {apart} of {a.size} numbers")
+
+
+def _near(wanted: Outputs, found: Outputs, names: Sequence[str]) -> None:
+    for a, b, name in zip(wanted, found, names, strict=True):
+        if a.shape != b.shape:
+            raise Failed("imported", f"'{name}' has shape {list(b.shape)}, not {list(a.shape)}")
+        a, b = a.astype(np.float64), b.astype(np.float64)
+        if not np.array_equal(np.isfinite(a), np.isfinite(b)):
+            raise Failed("imported", f"'{name}' is infinite or no number in other places")
+        sound = np.isfinite(a)
+        noise = float(((a - b)[sound] ** 2).sum())
+        if noise > float((a[sound] ** 2).sum()) * 10 ** (-LEAST_DB / 10) + 1e-6 * a.size:
+            raise Failed("imported", f"'{name}' is up to {np.abs(a - b)[sound].max():g} off")
+
+
+def _twice(made: onnx.ModelProto, folder: Path) -> None:
+    path = folder / "again.onnx"
+    path.write_bytes(made.SerializeToString())
+    again = qd.optimize(qd.load(path))
+    other = export_model(again.module, again.ctx)
+    if [n.op_type for n in other.graph.node] != [n.op_type for n in made.graph.node]:
+        fired = dict(again.ctx.remarks.fired())
+        raise Failed("twice", f"a second run makes other nodes; fired {fired}")
+
+
+# -- the reducer --------------------------------------------------------------------------
+
+
+def reduced(
+    model: onnx.ModelProto, fails: Callable[[onnx.ModelProto], bool], seconds: float = 60.0
+) -> onnx.ModelProto:
+    """The smallest model found on which the same fails."""
+    until, progress = time.monotonic() + seconds, True
+    while progress and time.monotonic() < until:
+        progress = False
+        for candidate in _smaller(model):
+            if time.monotonic() > until:
+                break
+            if fails(candidate):
+                model, progress = candidate, True
+                break
+    return model
+
+
+def _smaller(model: onnx.ModelProto) -> Iterator[onnx.ModelProto]:
+    """Models with something less, those with much less first."""
+    count = len(model.graph.output)
+    for index in range(count if count > 1 else 0):
+        candidate = _copy(model)
+        kept = candidate.graph.output[index]
+        one = onnx.ValueInfoProto()
+        one.CopyFrom(kept)
+        del candidate.graph.output[:]
+        candidate.graph.output.append(one)
+        yield _without_dead(candidate)
+    types = _types(model)
+    yield from _cut(model, types)
+    yield from _bypassed(model, types)
+
+
+def _cut(
+    model: onnx.ModelProto, types: dict[str, onnx.ValueInfoProto]
+) -> Iterator[onnx.ModelProto]:
+    """A value in the middle becomes an input, or an output in place of what follows."""
+    results = {output.name for output in model.graph.output}
+    for node in reversed(model.graph.node):
+        for name in node.output:
+            if name not in types or name in results:
+                continue
+            candidate = _copy(model)
+            for other in candidate.graph.node:
+                names = ["" if n == name else n for n in other.output]
+                if names != list(other.output) and any(names):
+                    break  # one of several results
+                if names != list(other.output):
+                    candidate.graph.node.remove(other)
+                    candidate.graph.input.append(types[name])
+                    yield _without_dead(candidate)
+                    break
+    for node in model.graph.node:
+        for name in node.output:
+            if name in types and name not in results:
+                candidate = _copy(model)
+                del candidate.graph.output[:]
+                candidate.graph.output.append(types[name])
+                yield _without_dead(candidate)
+
+
+def _bypassed(
+    model: onnx.ModelProto, types: dict[str, onnx.ValueInfoProto]
+) -> Iterator[onnx.ModelProto]:
+    """A node gives way to one of its inputs of the same type."""
+    results = {output.name for output in model.graph.output}
+    for index, node in enumerate(model.graph.node):
+        if len(node.output) != 1 or node.output[0] in results or node.output[0] not in types:
+            continue
+        kind = types[node.output[0]].type
+        for name in dict.fromkeys(node.input):
+            if name in types and types[name].type == kind:
+                candidate = _copy(model)
+                old = candidate.graph.node[index].output[0]
+                del candidate.graph.node[index]
+                for other in candidate.graph.node:
+                    _rename(other, old, name)
+                yield _without_dead(candidate)
+
+
+def _rename(node: onnx.NodeProto, old: str, new: str) -> None:
+    for index, name in enumerate(node.input):
+        if name == old:
+            node.input[index] = new
+    for attribute in node.attribute:
+        for inner in attribute.g.node:
+            _rename(inner, old, new)
+
+
+def _copy(model: onnx.ModelProto) -> onnx.ModelProto:
+    other = onnx.ModelProto()
+    other.CopyFrom(model)
+    return other
+
+
+def _types(model: onnx.ModelProto) -> dict[str, onnx.ValueInfoProto]:
+    """What is known of values: those of static shape, or of the model's own inputs."""
+    inferred = onnx.shape_inference.infer_shapes(model)
+    found = {v.name: v for v in (*inferred.graph.value_info, *inferred.graph.output)}
+    found = {
+        name: value
+        for name, value in found.items()
+        if value.type.tensor_type.elem_type
+        and all(d.HasField("dim_value") for d in value.type.tensor_type.shape.dim)
+    }
+    return found | {value.name: value for value in model.graph.input}
+
+
+def _read(nodes: Sequence[onnx.NodeProto]) -> set[str]:
+    names = {name for node in nodes for name in node.input}
+    for node in nodes:
+        for attribute in node.attribute:
+            names |= _read(attribute.g.node) | {o.name for o in attribute.g.output}
+    return names
+
+
+def _without_dead(model: onnx.ModelProto) -> onnx.ModelProto:
+    """Without what no output needs."""
+    graph = model.graph
+    needed = {output.name for output in graph.output}
+    kept: list[onnx.NodeProto] = []
+    for node in reversed(graph.node):
+        if needed & set(node.output):
+            kept.append(node)
+            needed |= _read([node])
+    for field_, values in (("initializer", graph.initializer), ("input", graph.input)):
+        held = [value for value in values if value.name in needed]
+        graph.ClearField(field_)
+        getattr(graph, field_).extend(held)
+    nodes = list(reversed(kept))
+    graph.ClearField("node")
+    graph.node.extend(nodes)
+    return model
+
+
+# -- running ------------------------------------------------------------------------------
+
+
+def failure(
+    model: onnx.ModelProto,
+    folder: Path,
+    checks: Sequence[str] = CHECKS,
+    tally: Tally | None = None,
+) -> tuple[str, str] | None:
+    """The kind of what is wrong and the words, if anything is."""
+    try:
+        check_model(model, folder, checks, tally)
+    except Refused:
+        if tally is not None:
+            tally.refused += 1
+    except Failed as error:
+        return error.check, str(error)
+    except QError as error:
+        return f"QError {error.code}", str(error)
+    except Exception as error:
+        frame = traceback.extract_tb(error.__traceback__)[-1]
+        place = f"{Path(frame.filename).name}:{frame.lineno}"
+        return f"{type(error).__name__} at {place}", str(error).strip()[:200]
+    return None
+
+
+def fuzz(
+    seeds: Iterator[int], ops: int, until: float = float("inf"), keep: Path | None = None
+) -> Tally:
+    """Check the models of seeds until the time is over."""
+    tally, began = Tally(), time.monotonic()
+    with tempfile.TemporaryDirectory(prefix="fuzz") as name:
+        folder = Path(name)
+        for seed in seeds:
+            model = random_model(seed, ops)
+            tally.models += 1
+            tally.ops.update({node.op_type for node in model.graph.node})
+            found = failure(model, folder, CHECKS, tally)
+            if found is not None:
+                tally.failures.append(f"seed {seed}: {found[0]}: {found[1]}")
+                print(tally.failures[-1], file=sys.stderr, flush=True)
+                if keep is not None:
+                    _keep(model, found[0], seed, folder, keep)
+            tally.seconds = time.monotonic() - began
+            if time.monotonic() > until:
+                break
+    return tally
+
+
+def _keep(model: onnx.ModelProto, kind: str, seed: int, folder: Path, keep: Path) -> None:
+    keep.mkdir(parents=True, exist_ok=True)
+    checks = (kind,) if kind in CHECKS else CHECKS
+
+    def fails(candidate: onnx.ModelProto) -> bool:
+        found = failure(candidate, folder, checks)
+        return found is not None and found[0] == kind
+
+    small = reduced(model, fails)
+    stem = "".join(c if c.isalnum() else "-" for c in kind)[:40]
+    onnx.save(small, keep / f"{stem}-{seed}.onnx")
+    (keep / f"{stem}-{seed}.txt").write_text(onnx.printer.to_text(small))
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """What was run and what failed; 1 if anything did."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--seeds", type=int, default=100, help="how many models")
+    parser.add_argument("--minutes", type=float, help="as many as fit instead")
+    parser.add_argument("--first", type=int, default=0, help="the first seed")
+    parser.add_argument("--ops", type=int, default=14)
+    parser.add_argument("--keep", type=Path, help="folder for reduced models")
+    parser.add_argument("--try", dest="given", type=Path, nargs="+", help="only check these")
+    options = parser.parse_args(arguments)
+    if options.given:
+        return _try(options.given)
+    until = time.monotonic() + 60 * options.minutes if options.minutes else float("inf")
+    last = sys.maxsize if options.minutes else options.first + options.seeds
+    tally = fuzz(iter(range(options.first, last)), options.ops, until, options.keep)
+    print(tally)
+    return int(bool(tally.failures))
+
+
+def _try(paths: Sequence[Path]) -> int:
+    bad = 0
+    with tempfile.TemporaryDirectory(prefix="fuzz") as folder:
+        for path in paths:
+            found = failure(onnx.load(path), Path(folder))
+            print(f"{path}: {': '.join(found) if found else 'sound'}")
+            bad |= found is not None
+    return bad
+
+
+if __name__ == "__main__":
+    sys.exit(main())
