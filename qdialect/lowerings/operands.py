@@ -16,12 +16,15 @@ from qdialect.lowerings.held import Held, Order, plain
 from qdialect.numerics.requantize import affines, represents
 from qdialect.numerics.rounding import Rounding
 from qdialect.qparams import QParams
+from qdialect.rewrite import Refusal
+from qdialect.transforms.split_rescale import accumulator_qparams, operand_qparams
 
 _MAX = 2**31 - 1
 
 
-def exact_result(op: Operation) -> None:
-    """Refuse an op that rounds its sums itself."""
+def exact_result(e: BaseEmitter, op: Operation) -> None:
+    """Refuse an op that rounds its sums itself, or whose result is on another scale than
+    theirs."""
     result = qparams_of(op.results[0])
     if result is None:
         raise Unlowerable("float", "it computes floats", "quantize it (qopt quantize)")
@@ -29,6 +32,29 @@ def exact_result(op: Operation) -> None:
         raise Unlowerable(
             "requantizes", "it rounds its result to other integers", "run split-rescale"
         )
+    if not _is_on_its_sums(e, op, result):
+        raise Unlowerable(
+            "scale", "its sums are on another scale than its result", "run split-rescale"
+        )
+
+
+def _is_on_its_sums(e: BaseEmitter, op: Operation, result: QParams) -> bool:
+    behavior = e.session.behaviors.get(op)
+    if behavior is None:
+        return False
+    if (acc := behavior.accumulator) is not None:
+        lhs, rhs = (qparams_of(op.operands[n]) for n in (acc.lhs, acc.rhs))
+        if lhs is None or rhs is None or not lhs.is_per_tensor:
+            return True  # the lowering says what is wrong with these
+        wanted = accumulator_qparams(op, acc, lhs, rhs)
+        return result == wanted or set(result.scale_list()) == set(wanted.scale_list()) == {
+            wanted.scale_list()[0]
+        }
+    given = operand_qparams(op, behavior)
+    if behavior.grid is None or isinstance(given, Refusal):
+        return True
+    step = behavior.grid(op, given)
+    return step is not None and float(step) in result.scale_list()
 
 
 def common_order(operands: Sequence[Held], rank: int) -> Order:

@@ -8,6 +8,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+import qdialect as qd
+from qdialect.errors import UnsupportedError
+from qdialect.frontends.mlir import read_module
+
 sys.path.insert(0, str(Path(__file__).parents[1] / "cli"))
 
 from commands import call, qopt, qopt_translate
@@ -83,6 +87,36 @@ OWN_CASES = {
         "floats do not hold all codes of i32",
     ),
 }
+
+
+OTHER_SCALES = {
+    "conv2d": """
+!x = tensor<1x2x3x3x!quant.uniform<i8:f32, 0.5>>
+!w = tensor<2x2x1x1x!quant.uniform<i8:f32, 0.25>>
+!y = tensor<1x2x3x3x!quant.uniform<i32:f32, 0.0625>>
+func.func @main(%x: !x) -> !y {
+  %w = nn.constant dense<1> : tensor<2x2x1x1xi8> : !w
+  %0 = nn.conv2d %x, %w : (!x, !w) -> !y
+  func.return %0 : !y
+}""",
+    "add": """
+!x = tensor<4x!quant.uniform<i8:f32, 0.5>>
+!y = tensor<4x!quant.uniform<i32:f32, 0.25>>
+func.func @main(%x: !x) -> !y {
+  %0 = nn.add %x, %x : (!x, !x) -> !y
+  func.return %0 : !y
+}""",
+}
+
+
+@pytest.mark.parametrize("to", ["tosa", "linalg"])
+@pytest.mark.parametrize("name", OTHER_SCALES)
+def test_sums_on_another_scale_are_not_taken_for_exact(to: str, name: str) -> None:
+    """The pass alone: nobody has split the rescale from the op."""
+    ctx = qd.new_context()
+    model = qd.Model(read_module(OTHER_SCALES[name], ctx), ctx)
+    with pytest.raises(UnsupportedError, match="on another scale than its result"):
+        qd.run_passes(model, f"convert-nn-to-{to}", target=to)
 
 
 @pytest.mark.parametrize("name", OWN_CASES)

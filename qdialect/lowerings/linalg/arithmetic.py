@@ -109,7 +109,7 @@ def arithmetic(make: Callable[[SSAValue, SSAValue], Operation]) -> Lower:
     """`nn.add`, `nn.sub`, `nn.mul`: exact, of codes less their zero points."""
 
     def lower(e: Emitter, op: Operation, operands: Sequence[Held]) -> Held:
-        exact_result(op)
+        exact_result(e, op)
         shape = shape_of(op.results[0])
         kinds = [quantized(x) for x in operands]
         for params in kinds:

@@ -140,7 +140,7 @@ def _wrapped(numbers: Array) -> Array:
 
 def convolution(e: Emitter, op: Operation, operands: Sequence[Held]) -> Held:
     """`nn.conv1d`, `nn.conv2d`, `nn.conv3d`, in groups or not."""
-    exact_result(op)
+    exact_result(e, op)
     assert isinstance(op, NNOp)
     v, result = op.values, shape_of(op.results[0])
     x, w = operands[:2]
@@ -244,7 +244,7 @@ def _pair(values: Sequence[int]) -> Any:
 
 def fully_connected(e: Emitter, op: Operation, operands: Sequence[Held]) -> Held:
     """`nn.fully_connected`: the weight has a row for each result."""
-    exact_result(op)
+    exact_result(e, op)
     x, w = operands[:2]
     (rows, _), channels = x.shape, w.shape[0]
     sides = Sides(e, x, w, operands[2] if len(operands) > 2 else None)
@@ -255,7 +255,7 @@ def fully_connected(e: Emitter, op: Operation, operands: Sequence[Held]) -> Held
 
 def matmul(e: Emitter, op: Operation, operands: Sequence[Held]) -> Held:
     """`nn.matmul`, its batches as they broadcast."""
-    exact_result(op)
+    exact_result(e, op)
     a, b = operands
     result = shape_of(op.results[0])
     left = a.shape if a.rank > 1 else (1, *a.shape)

@@ -92,7 +92,7 @@ def max_pool(e: Emitter, op: Operation, operands: Sequence[Held]) -> Held:
 def average_pool(e: Emitter, op: Operation, operands: Sequence[Held]) -> Held:
     """`nn.avg_pool1d`, `nn.avg_pool2d`: sums; where windows count different numbers of
     elements, each sum times what makes them alike."""
-    exact_result(op)
+    exact_result(e, op)
     assert isinstance(op, NNOp)
     (x,), v, result = operands, op.values, shape_of(op.results[0])
     params, ones = quantized(x), (1,) * (x.rank - 2)
@@ -117,7 +117,7 @@ def reduction(name: str, axes_of: Callable[[Operation, int], Sequence[int]]) -> 
         (x,), shape = operands, shape_of(op.results[0])
         params = quantized(x)
         if name == "sum":
-            exact_result(op)
+            exact_result(e, op)
             width, start, compute = 32, 0, _sum(params)
         else:
             width, largest = held_type(params).width.data, name == "max"

@@ -30,7 +30,7 @@ from qdialect.transforms.pointwise import Body
 
 def resize_linear(e: Emitter, op: Operation, operands: Sequence[Held]) -> Held:
     """`nn.resize_linear`, between elements of which the weights are ratios."""
-    exact_result(op)
+    exact_result(e, op)
     (x,), found, shape = operands, ratios(op), shape_of(op.results[0])
     params = quantized(x)
     zero_of(params)

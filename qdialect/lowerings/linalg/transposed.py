@@ -28,7 +28,7 @@ from qdialect.qparams import QParams
 
 def lower_transposed(e: Emitter, op: Operation, operands: Sequence[Held]) -> Held:
     """`nn.conv_transpose1d`, `nn.conv_transpose2d`, `nn.conv_transpose3d`, in groups or not."""
-    exact_result(op)
+    exact_result(e, op)
     assert isinstance(op, NNOp)
     v, result = op.values, shape_of(op.results[0])
     x, w = operands[:2]

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 def sides(e: Emitter, op: Operation, operands: Sequence[Held]) -> tuple[QParams, Held, Held]:
     """Check both factors and the bias; the parameters of the sums, and factors that are
     stored alike, the second with zero points 0, as StableHLO wants them."""
-    exact_result(op)
+    exact_result(e, op)
     x, w = operands[:2]
     lhs, rhs = quantized(x, "input"), quantized(w, "weight")
     behavior = e.session.behaviors.get(op)

@@ -66,7 +66,7 @@ def _one_scale(x: Held) -> QParams:
 def average_pool(e: Emitter, op: Operation, operands: Sequence[Held]) -> Held:
     """`nn.avg_pool1d`, ..: sums in 32 bits, which are means on another scale; where windows
     count different numbers of elements, each sum times what makes them alike."""
-    exact_result(op)
+    exact_result(e, op)
     assert isinstance(op, NNOp)
     (x,), v, result = operands, op.values, shape_of(op.results[0])
     params, ones = _one_scale(x), (1,) * (x.rank - 2)
@@ -101,7 +101,7 @@ def reduction(name: str, axes_of: Callable[[Operation, int], Sequence[int]]) -> 
         (x,), shape = operands, shape_of(op.results[0])
         params = _one_scale(x)
         if name == "add":
-            exact_result(op)
+            exact_result(e, op)
             value = widened(e, e.given(x), params, plain(x.rank))
             params, start = centered(params, "i32"), 0
         else:

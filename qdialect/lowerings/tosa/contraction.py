@@ -56,7 +56,7 @@ def bias_of(e: Emitter, operands: Sequence[Held], channels: int) -> SSAValue:
 
 def lower_convolution(e: Emitter, op: Operation, operands: Sequence[Held]) -> Held:
     """`nn.conv1d`, `nn.conv2d`, `nn.conv3d`, in groups or not."""
-    exact_result(op)
+    exact_result(e, op)
     assert isinstance(op, NNOp)
     v = op.values
     (x, x_zero), (w, w_zero) = codes(e, operands[0], "input"), codes(e, operands[1], "weight")
@@ -189,7 +189,7 @@ def joined(e: Emitter, parts: Sequence[SSAValue], dimension: int) -> SSAValue:
 
 def lower_fully_connected(e: Emitter, op: Operation, operands: Sequence[Held]) -> Held:
     """`nn.fully_connected` as a convolution over one element."""
-    exact_result(op)
+    exact_result(e, op)
     (x, x_zero), (w, w_zero) = codes(e, operands[0], "input"), codes(e, operands[1], "weight")
     rows, depth = x.shape
     channels = w.shape[0]
@@ -213,7 +213,7 @@ def lower_fully_connected(e: Emitter, op: Operation, operands: Sequence[Held]) -
 
 def lower_matmul(e: Emitter, op: Operation, operands: Sequence[Held]) -> Held:
     """`nn.matmul`: batches flattened into one dimension."""
-    exact_result(op)
+    exact_result(e, op)
     (a, a_zero), (b, b_zero) = codes(e, operands[0], "lhs"), codes(e, operands[1], "rhs")
     result = shape_of(op.results[0])
     left = a.shape if a.rank > 1 else (1, *a.shape)

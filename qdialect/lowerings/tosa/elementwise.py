@@ -37,7 +37,7 @@ def arithmetic(name: str) -> Callable[[Emitter, Operation, Sequence[Held]], Held
     """`nn.add`, `nn.sub` and `nn.mul`: exact, of codes less their zero points."""
 
     def lower(e: Emitter, op: Operation, operands: Sequence[Held]) -> Held:
-        exact_result(op)
+        exact_result(e, op)
         shape = shape_of(op.results[0])
         parts = [ranked(e, x, len(shape)) for x in operands]
         if any(x.params is None for x in parts):

@@ -90,7 +90,7 @@ def _pooled(e: Emitter, value: SSAValue, kernel: Sequence[int], geometry: Geomet
 def average_pool(e: Emitter, op: Operation, operands: Sequence[Held]) -> Held:
     """`nn.avg_pool1d`, `nn.avg_pool2d`, `nn.avg_pool3d`: sums of windows; where these count
     different numbers of elements, each sum times what makes them alike."""
-    exact_result(op)
+    exact_result(e, op)
     assert isinstance(op, NNOp)
     x, v, result = operands[0], op.values, shape_of(op.results[0])
     if x.params is None:
@@ -160,7 +160,7 @@ def reduction(
         if given is None or result is None:
             raise Unlowerable("float", "it computes floats", "quantize it (qopt quantize)")
         if name == "sum":
-            exact_result(op)
+            exact_result(e, op)
             value, extra = widened(e, x, x.order), {}
         else:
             x = signed(e, x)

@@ -30,7 +30,7 @@ _FURTHEST = 16
 
 def resize_linear(e: Emitter, op: Operation, operands: Sequence[Held]) -> Held:
     """`nn.resize_linear` of 8-bit codes, between pixels of which the weights are ratios."""
-    exact_result(op)
+    exact_result(e, op)
     x, zero = codes(e, operands[0], "input")
     found, shape, order = ratios(op), shape_of(op.results[0]), channels_last(4)
     if found is None:

@@ -28,7 +28,7 @@ from qdialect.lowerings.tosa.emitter import Emitter, longs
 
 def lower_transposed(e: Emitter, op: Operation, operands: Sequence[Held]) -> Held:
     """`nn.conv_transpose1d`, `nn.conv_transpose2d`, in groups or not."""
-    exact_result(op)
+    exact_result(e, op)
     assert isinstance(op, NNOp)
     v, rank = op.values, operands[0].rank
     if rank > 4:
