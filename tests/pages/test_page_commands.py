@@ -1,0 +1,120 @@
+"""Every command of the README and the docs is run, page by page, in order; or it says why not.
+
+A page's commands run in a folder that has the files pages speak of: a float model, or the
+same quantized, images, inputs. What one command writes, the next may read.
+"""
+
+from __future__ import annotations
+
+import re
+import shlex
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+from commands import Main, call, qopt, qopt_opt, qopt_translate
+from page_models import float_model, quantized_model
+
+import qdialect as qd
+from qdialect.engines.installed import missing
+from qdialect.engines.table import ENGINES
+
+ROOT = Path(__file__).parents[2]
+MAINS: dict[str, Main] = {"qopt": qopt, "qopt-opt": qopt_opt, "qopt-translate": qopt_translate}
+
+FLOAT_PAGES = ("calibrate.md", "quantize.md")
+"""Pages whose `model.onnx` is a float model."""
+
+NOT_RUN = (
+    (r"pip install", "installs; tools/check_package.sh does it"),
+    (r"(\.venv/bin/)?python ", "a tool of this repository, or an example, with a test of its own"),
+    (r"tools/", "sets up an environment; CI is made of it"),
+    (r"qopt engines install", "installs; CI does it"),
+    (r"qopt prices", "takes a minute; tests/cli/test_prices_command.py runs it shorter"),
+    (r"qopt profile .*dask", "takes a cluster; tests/profile runs one in a process"),
+)
+"""What is not run, by how it begins, and why."""
+
+EXIT_CODES = {1: ("qopt diff",)}
+"""What may say that something differs."""
+
+
+def pages() -> list[Path]:
+    found = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+    return [page for page in found if commands(page)]
+
+
+def commands(page: Path) -> list[str]:
+    text = page.read_text(encoding="utf-8")
+    blocks = re.findall(r"^```console\n(.*?)^```", text, re.M | re.S)
+    return [line[2:] for block in blocks for line in block.splitlines() if line[:2] == "$ "]
+
+
+def why_not_run(line: str) -> str:
+    """Why a command is not run here, or nothing."""
+    for begins, reason in NOT_RUN:
+        if re.match(begins, line):
+            return reason
+    for engine in re.findall(r"--engine[= ](\S+)", line):
+        if engine in ENGINES and missing(engine):
+            return f"no engine {engine} here"
+    return ""
+
+
+@pytest.fixture(scope="module")
+def models(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("models")
+    float_model(folder / "float.onnx")
+    float_model(folder / "plain.onnx", softmax=False)
+    quantized_model(folder / "plain.onnx", folder / "quantized.onnx")
+    data, profile = folder / "calibration.npz", folder / "p.json"
+    command = ("profile", folder / "float.onnx", "--data", data, "-o", profile)
+    assert call(qopt, *map(str, command)).code == 0
+    return folder
+
+
+@pytest.fixture
+def workplace(
+    models: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Callable[[str], None]:
+    """Lays out the files that a page speaks of, in the folder that is current from then on."""
+
+    def lay(page: str) -> None:
+        kind = "float" if page in FLOAT_PAGES else "quantized"
+        shutil.copy(models / f"{kind}.onnx", tmp_path / "model.onnx")
+        shutil.copy(models / "float.onnx", tmp_path / "float.onnx")
+        shutil.copy(models / "quantized.onnx", tmp_path / "model.dynamic.onnx")
+        quantized = qd.load(models / "quantized.onnx")
+        for name in ("model", "small", "between", "model.dynamic"):
+            qd.save(quantized, tmp_path / f"{name}.mlir")
+        integers = qd.optimize(quantized, "tosa", "bounded")
+        qd.save(qd.run_passes(integers, "fold-interface"), tmp_path / "net.mlir")
+        qd.save(qd.optimize(quantized), tmp_path / "faster.onnx")
+        shutil.copy(ROOT / "qdialect/targets/onnxruntime_prices.json", tmp_path / "prices.json")
+        if page == "quantize.md":
+            shutil.copy(models / "p.json", tmp_path)
+        rng = np.random.default_rng(0)
+        images = rng.standard_normal((8, 3, 8, 8)).astype("f4")
+        for name in ("images", "part0", "part1"):
+            np.savez(tmp_path / f"{name}.npz", allow_pickle=False, x=images)
+        for name in ("x", "samples"):
+            np.savez(tmp_path / f"{name}.npz", allow_pickle=False, x=images[:1])
+        monkeypatch.chdir(tmp_path)
+
+    return lay
+
+
+@pytest.mark.parametrize("page", pages(), ids=lambda page: page.name)
+def test_commands_of_a_page_run(page: Path, workplace: Callable[[str], None]) -> None:
+    wanted = [line for line in commands(page) if not why_not_run(line)]
+    if not wanted:
+        pytest.skip("; ".join(sorted({why_not_run(line) for line in commands(page)})))
+    workplace(page.name)
+    for line in wanted:
+        name, *arguments = shlex.split(line, comments=True)
+        done = call(MAINS[name], *arguments)
+        allowed = {0, *(code for code, of in EXIT_CODES.items() if line.startswith(of))}
+        assert done.code in allowed, f"{line}\n{done.err}"
+        assert "Traceback" not in done.err
