@@ -3,7 +3,7 @@
 Families (`tests/transforms/families_*.py`) are programs on which a rule fires or refuses: all
 codes of functions of one operand, all pairs of two, samples of contractions, over a grid of
 scales and zero points.  Each program is then put on extreme grids (`extreme_grids.py`): denormal,
-huge and equal scales, scales far apart, zero points at the ends.
+huge and equal scales, scales far apart, zero points at the ends; and the target is another.
 
     python tools/contract_proofs.py                      # everything
     python tools/contract_proofs.py --rules combine-down --most 200
@@ -29,8 +29,10 @@ from families import FAMILIES, Family
 from rewrite_support import EXECUTED
 
 from document import put
+from fuzz_programs import TARGETS
 from qdialect.context import new_context
 from qdialect.numerics.contract import Numerics
+from qdialect.targets.installed import get_target
 
 LEVELS = [str(level) for level in Numerics]
 
@@ -51,10 +53,13 @@ def prove(family: Family, most: int | None, extremes: int | None, seed: int = 0)
         others = draw.sample(others, min(extremes, len(others)))
     for program, name, text in others:
         ctx.remarks.remarks.clear()
+        # Targets round in their own ways.
+        target = draw.choice(TARGETS)
+        ctx.target = get_target(target)
         try:
             found = judge_extreme(text, program, family, ctx)
         except Exception as error:
-            wrong.append(_told(family, name, error, text))
+            wrong.append(_told(family, f"{name}, {target}", error, text))
             continue
         for rule in family.rules:
             outcome = "unjudged" if found is None else "quiet"
@@ -96,7 +101,7 @@ def table(rules: Sequence[str], wrong: int) -> str:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """The table; 1 if a contract does not hold."""
-    parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
+    parser = argparse.ArgumentParser(description=str(__doc__).split("\n\n")[0])
     parser.add_argument("--rules", nargs="+", help="only families of these")
     parser.add_argument("--most", type=int, help="programs of a family (default: all)")
     parser.add_argument("--extremes", type=int, help="programs on extreme grids (default: all)")

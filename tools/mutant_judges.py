@@ -20,12 +20,15 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "transforms"))
-from contract_judge import hold
+from contract_judge import hold, judge_extreme
+from extreme_grids import extremes_of
 from families import FAMILIES, Family
 from lit_runner import LIT_TESTS, discover, missing_features, run_file
 from rewrite_support import Program, apply, evaluate, fired, parse
 
-from fuzz_programs import NOT_FUNCTIONS, fuzz_seed
+from fuzz_programs import NOT_FUNCTIONS, TARGETS, fuzz_seed
+from qdialect.context import new_context
+from qdialect.targets.installed import get_target
 
 TESTS = Path(__file__).parents[1] / "tests"
 SECONDS = 20
@@ -43,6 +46,8 @@ class Case:
     before: list[Any]
     fired: Counter[str]
     lines: set[tuple[CodeType, int]] = field(default_factory=set)
+    #: the program on an extreme grid
+    text: str = ""
 
 
 class TooLong(BaseException):
@@ -88,6 +93,16 @@ def cases(rule: str, watched: Sequence[FunctionType], most: int, draw: Random) -
                 done = fired(apply(module.clone(), ctx.clone(), family.pipeline))
             case.fired.update(remark.rule for remark in done)
             found.append(case)
+        extremes = [(p, text) for p in programs for _, text in extremes_of(p.text)]
+        for program, text in draw.sample(extremes, min(most // 2, len(extremes))):
+            case = Case(family, program, None, new_context(), [], Counter(), text=text)
+            case.ctx.target = get_target(draw.choice(TARGETS))
+            try:
+                with _traced(codes, case.lines):
+                    judged(case)
+            except (Exception, TooLong):
+                continue
+            found.append(case)
     return found
 
 
@@ -106,6 +121,11 @@ def _traced(codes: set[CodeType], lines: set[tuple[CodeType, int]]) -> Iterator[
 
 def judged(case: Case) -> Counter[str]:
     """What fires in a program with the rules as they are now; raises if that is wrong."""
+    if case.text:
+        case.ctx.remarks.remarks.clear()
+        with limited(SECONDS):
+            done = judge_extreme(case.text, case.program, case.family, case.ctx)
+        return Counter(remark.rule for remark in done or ())
     module, session = case.module.clone(), case.ctx.clone()
     with limited(SECONDS):
         done = fired(apply(module, session, case.family.pipeline))

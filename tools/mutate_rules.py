@@ -248,7 +248,7 @@ def table(found: Sequence[Verdict]) -> str:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """The table; 1 if a mutant survives."""
-    parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
+    parser = argparse.ArgumentParser(description=str(__doc__).split("\n\n")[0])
     known = rules()
     parser.add_argument("--rules", nargs="+", choices=sorted(known), metavar="RULE")
     parser.add_argument("--most", type=int, help="mutants per rule (default: all)")

@@ -7,6 +7,7 @@ import ast
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from typing import Any
 
 _ORDER = {ast.Lt: ast.LtE, ast.LtE: ast.Lt, ast.Gt: ast.GtE, ast.GtE: ast.Gt}
 _EQUAL = {ast.Eq: ast.NotEq, ast.NotEq: ast.Eq, ast.In: ast.NotIn, ast.NotIn: ast.In}
@@ -23,8 +24,8 @@ class Change:
     line: int
     #: the expression it is shown in
     shown: ast.AST
-    holder: ast.AST | list
-    key: str | int
+    holder: Any
+    key: Any
     value: object
 
     @property

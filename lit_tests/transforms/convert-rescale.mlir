@@ -56,3 +56,15 @@ func.func @out_of_range(%x: tensor<4x!a>) -> tensor<4x!e> {
   %0 = quant.rescale %x : tensor<4x!a> to tensor<4x!e>
   return %0 : tensor<4x!e>
 }
+
+// Other grids, and what does not round real numbers.
+// FIXED-LABEL: func.func @stay_real(
+// FIXED-NEXT: quant.rescale %{{[a-z0-9]+}} :
+// FIXED-NEXT: quant.rescale %{{[a-z0-9]+}} rounding gemmlowp :
+func.func @stay_real(%x: tensor<2x4x!quant.uniform<i8:f32:0, {0.5:3, 0.25:1}>>, %y: tensor<2x4x!quant.uniform<i8:f32, 0.5>>) -> (tensor<2x4x!quant.uniform<i8:f32:1, {0.5, 0.25, 1.0, 2.0}>>, tensor<2x4x!quant.uniform<i8:f32, 0.75>>) {
+  // expected-remark@+1 {{fix-rescale refused [grid]: the two encodings lie on different grids}}
+  %0 = quant.rescale %x : tensor<2x4x!quant.uniform<i8:f32:0, {0.5:3, 0.25:1}>> to tensor<2x4x!quant.uniform<i8:f32:1, {0.5, 0.25, 1.0, 2.0}>>
+  // expected-remark@+1 {{fix-rescale refused [rounding]: gemmlowp does not round real numbers}}
+  %1 = quant.rescale %y rounding gemmlowp : tensor<2x4x!quant.uniform<i8:f32, 0.5>> to tensor<2x4x!quant.uniform<i8:f32, 0.75>>
+  func.return %0, %1 : tensor<2x4x!quant.uniform<i8:f32:1, {0.5, 0.25, 1.0, 2.0}>>, tensor<2x4x!quant.uniform<i8:f32, 0.75>>
+}

@@ -402,3 +402,32 @@ func.func @never_unasked(%x: !f) -> !f {
   %1 = quant.dcast %0 : !q to !f
   func.return %1 : !f
 }
+
+// -- constants that are not evaluated, channels of which only some lose nothing ------------
+
+!b = tensor<4x!quant.uniform<i8:bf16, 0.5>>
+!f8 = tensor<4x!quant.uniform<f8E4M3FN:f32, 0.5>>
+!rows_even = tensor<2x4x!quant.uniform<i16:f32:0, {0.5, 0.5}>>
+
+// CHECK-LABEL: func.func @constants_that_stay(
+// CHECK: quant.qcast
+// CHECK: quant.qcast
+func.func @constants_that_stay() -> (!b, !f8) {
+  %b = nn.constant dense<[1.0, -2.0, 0.5, 3.0]> : tensor<4xbf16> : tensor<4xbf16>
+  // expected-remark@+1 {{quantize-of-constant refused [expressed]: cannot evaluate in bf16}}
+  %0 = quant.qcast %b : tensor<4xbf16> to !b
+  %f = nn.constant dense<[1.0, -2.0, 0.5, 3.0]> : tensor<4xf32> : tensor<4xf32>
+  // expected-remark@+1 {{quantize-of-constant refused [expressed]: cannot evaluate in f32}}
+  %1 = quant.qcast %f : tensor<4xf32> to !f8
+  func.return %0, %1 : !b, !f8
+}
+
+// CHECK-LABEL: func.func @some_channels(
+// CHECK-NEXT: quant.rescale
+// CHECK-NEXT: quant.dcast
+func.func @some_channels(%x: !rows) -> tensor<2x4xf32> {
+  %0 = quant.rescale %x : !rows to !rows_even
+  // expected-remark@+1 {{dequantize-of-rescale refused [numerics]: would be relaxed}}
+  %1 = quant.dcast %0 : !rows_even to tensor<2x4xf32>
+  func.return %1 : tensor<2x4xf32>
+}

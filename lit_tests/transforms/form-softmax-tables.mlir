@@ -33,3 +33,20 @@ func.func @refused(%x: tensor<2x10x!quant.uniform<i16:f32, 0.1:3>>, %z: tensor<2
   %2 = nn.softmax %z : (tensor<2x?x!quant.uniform<i8:f32, 0.1>>) -> tensor<2x?x!quant.uniform<u8:f32, 3.906250e-03>>
   func.return %0, %2 : !b, tensor<2x?x!quant.uniform<u8:f32, 3.906250e-03>>
 }
+
+// Steps too fine for 32 bits, and one that no f16 is.
+// CHECK-LABEL: func.func @steps(
+// CHECK-NEXT: nn.softmax
+// CHECK-NEXT: nn.softmax
+// CHECK-NEXT: return
+!coarse = tensor<2x4x!quant.uniform<i8:f32, 0.5:3>>
+!fine = tensor<2x4x!quant.uniform<i16:f32, 1.0e-9>>
+!half = tensor<2x4x!quant.uniform<i8:f16, 0.5>>
+!half_steps = tensor<2x4x!quant.uniform<u8:f16, 0.00390625>>
+func.func @steps(%x: !coarse, %y: !half) -> (!fine, !half_steps) {
+  // expected-remark@+1 {{softmax-by-tables refused [overflow]: 32 bits leave too few digits to the exponentials}}
+  %0 = nn.softmax %x axis 1 : (!coarse) -> !fine
+  // expected-remark@+1 {{softmax-by-tables refused [scale]: a scale would leave the range of f16}}
+  %1 = nn.softmax %y axis 1 : (!half) -> !half_steps
+  func.return %0, %1 : !fine, !half_steps
+}
