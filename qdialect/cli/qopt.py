@@ -207,6 +207,13 @@ COMMANDS = {
             (HELP,),
             ("ENGINE",),
         ),
+        Command(
+            "qopt completion",
+            "Prints what makes a shell (bash, zsh or fish) complete our commands; to use it:\n"
+            "source <(qopt completion bash).",
+            (HELP,),
+            ("SHELL",),
+        ),
         *PROFILE_COMMANDS,
         QUANTIZE_COMMAND,
     )

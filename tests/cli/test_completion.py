@@ -1,0 +1,75 @@
+"""The scripts are what the shells take, and know every command and flag."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+from commands import call, qopt
+
+from qdialect.cli import opt
+from qdialect.cli.completion import SHELLS, spellings
+from qdialect.cli.qopt import COMMANDS
+from qdialect.transforms import PASSES
+
+
+def completed(script: Path, *words: str) -> set[str]:
+    """What bash offers for the last word."""
+    function = "_" + words[0].replace("-", "_")
+    line = " ".join(f"'{word}'" for word in words)
+    source = (
+        f"source {script}\nCOMP_WORDS=({line})\nCOMP_CWORD={len(words) - 1}\n{function}\n"
+        'printf "%s\\n" "${COMPREPLY[@]}"'
+    )
+    done = subprocess.run(
+        ["bash", "-c", source], capture_output=True, text=True, check=True, timeout=30
+    )
+    return set(done.stdout.split())
+
+
+@pytest.fixture(scope="module")
+def script(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("completion") / "qopt.bash"
+    path.write_text(call(qopt, "completion", "bash").out)
+    return path
+
+
+def test_bash_offers_commands(script: Path) -> None:
+    assert completed(script, "qopt", "") == {name.split()[0] for name in COMMANDS}
+    assert completed(script, "qopt", "opt") == {"optimize"}
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_bash_offers_every_flag(script: Path, name: str) -> None:
+    wanted = {text for flag in COMMANDS[name].flags for text in spellings(flag)}
+    assert completed(script, "qopt", *name.split(), "-") == wanted
+
+
+def test_bash_offers_values(script: Path) -> None:
+    assert {"generic", "onnxruntime"} <= completed(script, "qopt", "optimize", "--target", "")
+    assert completed(script, "qopt", "optimize", "--numerics", "ex") == {"exact"}
+    assert completed(script, "qopt-opt", "m.mlir", "-p", "") == set(PASSES)
+    flags = {text for flag in opt.COMMAND.flags for text in spellings(flag)}
+    assert completed(script, "qopt-opt", "-") == flags
+
+
+@pytest.mark.parametrize("shell", SHELLS)
+def test_every_shell_knows_every_command(shell: str, tmp_path: Path) -> None:
+    text = call(qopt, "completion", shell).out
+    for name, command in COMMANDS.items():
+        assert name.split()[-1] in text
+        for flag in command.flags:
+            assert flag.name in text
+    if shutil.which(shell) is None:
+        pytest.skip(f"no {shell} to read the script with")
+    path = tmp_path / "script"
+    path.write_text(text)
+    subprocess.run([shell, "-n", str(path)], check=True, timeout=30)
+
+
+def test_another_shell_is_refused() -> None:
+    done = call(qopt, "completion", "bsh")
+    assert done.code == 2
+    assert "did you mean 'bash'?" in done.err
