@@ -331,3 +331,37 @@ func.func @shared_keys(%q: tensor<1x2x3x4xf32>, %k: tensor<1x1x3x4xf32>, %v: ten
   %4 = nn.matmul %3, %v : (tensor<1x2x3x3xf32>, tensor<1x2x3x4xf32>) -> tensor<1x2x3x4xf32>
   func.return %4 : tensor<1x2x3x4xf32>
 }
+
+// A batch norm keeps the shape, and its numbers are numbers; a product and a sum that has more
+// dimensions, or a product that is also used elsewhere, is no fully connected layer.
+// CHECK-LABEL: func.func @no_batch_norm(
+// CHECK-NOT: nn.batch_norm
+// CHECK: return
+func.func @no_batch_norm(%x: tensor<2x1x4xf32>, %y: tensor<2x3x4xf32>) -> (tensor<2x3x4xf32>, tensor<2x3x4xf32>) {
+  %c = nn.constant dense<[[1.0], [2.0], [3.0]]> : tensor<3x1xf32> : tensor<3x1xf32>
+  %i = nn.constant dense<[[1.0], [0x7F800000], [3.0]]> : tensor<3x1xf32> : tensor<3x1xf32>
+  %0 = nn.sub %x, %c : (tensor<2x1x4xf32>, tensor<3x1xf32>) -> tensor<2x3x4xf32>
+  %1 = nn.mul %0, %c : (tensor<2x3x4xf32>, tensor<3x1xf32>) -> tensor<2x3x4xf32>
+  // expected-remark@+1 {{raise-batch-norm refused [shape]: a step of the batch norm changes the shape}}
+  %2 = nn.add %1, %c : (tensor<2x3x4xf32>, tensor<3x1xf32>) -> tensor<2x3x4xf32>
+  %3 = nn.sub %y, %c : (tensor<2x3x4xf32>, tensor<3x1xf32>) -> tensor<2x3x4xf32>
+  %4 = nn.mul %3, %i : (tensor<2x3x4xf32>, tensor<3x1xf32>) -> tensor<2x3x4xf32>
+  // expected-remark@+1 {{raise-batch-norm refused [constants]: a constant is not finite, or its values are not known}}
+  %5 = nn.add %4, %c : (tensor<2x3x4xf32>, tensor<3x1xf32>) -> tensor<2x3x4xf32>
+  func.return %2, %5 : tensor<2x3x4xf32>, tensor<2x3x4xf32>
+}
+
+// CHECK-LABEL: func.func @no_fully_connected(
+// CHECK-NOT: nn.fully_connected
+// CHECK: return
+func.func @no_fully_connected(%x: tensor<2x3x4xf32>) -> (tensor<1x2x3x5xf32>, tensor<2x3x5xf32>, tensor<2x3x5xf32>) {
+  %w = nn.constant dense<0.5> : tensor<4x5xf32> : tensor<4x5xf32>
+  %b = nn.constant dense<1.0> : tensor<1x1x1x5xf32> : tensor<1x1x1x5xf32>
+  %c = nn.constant dense<1.0> : tensor<5xf32> : tensor<5xf32>
+  // expected-remark@+1 {{matmul-to-fully-connected refused [shape]: the sum has another shape than the product}}
+  %0 = nn.matmul %x, %w : (tensor<2x3x4xf32>, tensor<4x5xf32>) -> tensor<2x3x5xf32>
+  %1 = nn.add %0, %b : (tensor<2x3x5xf32>, tensor<1x1x1x5xf32>) -> tensor<1x2x3x5xf32>
+  %2 = nn.matmul %x, %w : (tensor<2x3x4xf32>, tensor<4x5xf32>) -> tensor<2x3x5xf32>
+  %3 = nn.add %2, %c : (tensor<2x3x5xf32>, tensor<5xf32>) -> tensor<2x3x5xf32>
+  func.return %1, %2, %3 : tensor<1x2x3x5xf32>, tensor<2x3x5xf32>, tensor<2x3x5xf32>
+}
