@@ -33,6 +33,19 @@ def run(args: Arguments) -> int:
     output = args.text("o")
     if output is None:
         raise UsageError("where to write the result is missing: -o OUT")
+    source = Path(args.positional[0])
+    if not source.is_dir():
+        for flag in ("jobs", "no-cache"):
+            if args.given(flag):
+                raise UsageError(f"--{flag} is for a folder of models")
+        return _optimize(args, output)
+    from qdialect.cli.optimize_folder import Folder
+
+    get_target(args.text("target") or "onnxruntime")
+    return Folder(args, source, Path(output)).run()
+
+
+def _optimize(args: Arguments, output: str) -> int:
     path = writable(output, (".onnx", ".mlir", ".qmod"))
     target = get_target(args.text("target") or "onnxruntime")
     if (prices := args.text("prices")) is not None:

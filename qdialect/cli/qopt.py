@@ -46,7 +46,8 @@ COMMANDS = {
     for command in (
         Command(
             "qopt optimize",
-            "Writes a model that computes the same and runs faster.",
+            "Writes a model that computes the same and runs faster; of a folder, all in it,\n"
+            "into the folder OUT: on all cores, and only what has changed (OUT/.qopt knows).",
             (
                 Flag(("o", "output-file"), "where to write the result", "value", "OUT"),
                 Flag(("target",), "what it will run on (default: onnxruntime)", "value", "NAME"),
@@ -95,6 +96,8 @@ COMMANDS = {
                 Flag(("inline-weights",), "write all weights into the result, none beside it"),
                 REPORT,
                 Flag(("timing",), "say how long import, passes and export took"),
+                Flag(("jobs", "j"), "how many models of a folder at once", "value", "N"),
+                Flag(("no-cache",), "of a folder, do again what is done"),
                 Flag(("quiet", "q"), "no summary"),
                 Flag(("json",), "the summary as JSON on standard output"),
                 HELP,
