@@ -112,9 +112,13 @@ def guards(rule: type) -> list[FunctionType]:
 
 
 def _named(rule: type, name: str) -> list[Any]:
-    """Methods of that name, also those that `super()` finds."""
-    found = [base.__dict__[name] for base in rule.__mro__ if name in base.__dict__]
-    return [getattr(each, "fget", None) or getattr(each, "func", None) or each for each in found]
+    """The method of that name, and those that its `super()` finds."""
+    found: list[Any] = []
+    for each in (base.__dict__[name] for base in rule.__mro__ if name in base.__dict__):
+        found.append(getattr(each, "fget", None) or getattr(each, "func", None) or each)
+        if "super" not in getattr(getattr(found[-1], "__code__", None), "co_names", ()):
+            break
+    return found
 
 
 @functools.cache
@@ -267,6 +271,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
         for path in options.known
         for row in json.loads(path.read_text())
     ]
+    # Code that was known then may be another now.
+    there = {
+        (r, m.name) for r, (made, _) in known.items() for f in guards(made) for m in mutants(f)
+    }
+    found = [verdict for verdict in found if (verdict.rule, verdict.mutant.name) in there]
     survived = {(v.rule, v.mutant.name) for v in found if not v.killer}
     if options.again:
         found = [verdict for verdict in found if verdict.killer]

@@ -178,3 +178,22 @@ func.func @scales(%x: !far) -> !far {
   %2 = quant.qcast %1 : !floats to !far
   func.return %2 : !far
 }
+
+!float8 = tensor<?x2x2x2x!quant.uniform<f8E4M3FN:f32, 0.5>>
+
+// Ends that are no integers, or have steps per channel, or round in two stages.
+// CHECK-LABEL: func.func @ends(
+// CHECK-COUNT-3: nn.mul {{.*}} -> tensor<?x2x2x2xf32>
+func.func @ends(%x: !wide) -> (!float8, !axis, !wide) {
+  %0 = quant.dcast %x : !wide to !any
+  %1 = nn.mul %0, %0 : (!any, !any) -> !any
+  // expected-remark@+1 {{[storage]: it is quantized to something else than integers}}
+  %2 = quant.qcast %1 : !any to !float8
+  %3 = nn.mul %0, %0 : (!any, !any) -> !any
+  // expected-remark@+1 {{[axis]: it is quantized along a dimension}}
+  %4 = quant.qcast %3 : !any to !axis
+  %5 = nn.mul %0, %0 : (!any, !any) -> !any
+  // expected-remark@+1 {{[axis]: it is quantized along a dimension}}
+  %6 = quant.qcast %5 {quant.rounding = "gemmlowp"} : !any to !wide
+  func.return %2, %4, %6 : !float8, !axis, !wide
+}
