@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
     from xdsl.dialects.builtin import ModuleOp
 
-    from qdialect.cli.execution import OutputDifference
     from qdialect.cli.inspection import Inspection
+    from qdialect.cli.notebook import Differences
     from qdialect.cli.optimized_check import Checked
     from qdialect.cli.quantization import Quantized
     from qdialect.context import QContext
@@ -51,6 +51,12 @@ class Model:
         from qdialect.backends.mlir import module_text
 
         return module_text(self.module, self.ctx)
+
+    def _repr_html_(self) -> str:
+        """What a notebook shows."""
+        from qdialect.cli.notebook import model_html
+
+        return model_html(self)
 
     def text(self, text_version: TextVersion | None = None) -> str:
         """The MLIR text, with quant types spelled for a release (see `save`)."""
@@ -291,14 +297,15 @@ def diff(
     *,
     samples: int = 1,
     engine: EngineName = "numpy",
-) -> list[OutputDifference]:
+) -> Differences:
     """How far the outputs of `b` are from those of `a`, the worst over all inputs.
 
     Without `inputs`, `samples` random ones are drawn.
     """
     from qdialect.cli.execution import compare_models
+    from qdialect.cli.notebook import Differences
 
-    return compare_models(a, b, inputs, samples=samples, engine=engine)
+    return Differences(compare_models(a, b, inputs, samples=samples, engine=engine))
 
 
 def inspect(model: Model) -> Inspection:

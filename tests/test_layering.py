@@ -46,6 +46,7 @@ MAY_IMPORT: dict[str, frozenset[str]] = {
     "validation": _IR
     | {"targets", "analysis", "rewrite", "transforms", "passes", "interpreter", "engines"},
     "report": _IR | {"targets", "analysis", "rewrite"},
+    "syntax": frozenset(),
     "quantization": _IR | {"targets", "analysis", "rewrite", "interpreter", "profile"},
 }
 """What a part may import, wherever in a file the import stands."""

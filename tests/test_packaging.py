@@ -22,7 +22,7 @@ ROOT = Path(__file__).parents[1]
 PACKAGE = ROOT / "qdialect"
 MAX_LINES = 450
 
-ENTRY_POINT_GROUPS = ("console_scripts", "xdsl.universe", "qdialect.targets")
+ENTRY_POINT_GROUPS = ("console_scripts", "pygments.lexers", "xdsl.universe", "qdialect.targets")
 
 
 def our_entry_points() -> list[metadata.EntryPoint]:

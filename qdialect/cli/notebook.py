@@ -1,0 +1,65 @@
+"""Models and comparisons as notebooks show them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from qdialect.cli.execution import OutputDifference
+from qdialect.cli.inspection import inspect_module, type_text
+from qdialect.report.notebook import table_html, text_html
+
+if TYPE_CHECKING:
+    from qdialect.api import Model
+
+
+class Differences(list[OutputDifference]):
+    """How far outputs are apart, one entry for each."""
+
+    def _repr_html_(self) -> str:
+        rows = [("output", "type", "max", "unit", "max abs", "differing", "SQNR")]
+        rows += [
+            (
+                found.name,
+                type_text(found.type),
+                f"{found.max_steps:.4g}",
+                found.unit,
+                f"{found.max_abs:.4g}",
+                f"{found.share_differing:.4%}",
+                f"{found.sqnr_db:.1f} dB",
+            )
+            for found in self
+        ]
+        return table_html("differences of outputs", rows)
+
+
+def model_html(model: Model) -> str:
+    """What is in a model, in short, and its text."""
+    found = inspect_module(model.module, model.ctx)
+    counts = [
+        ("ops", found.total),
+        ("quantize", found.quantize),
+        ("dequantize", found.dequantize),
+        ("rescale", found.rescales),
+        ("quantized ops", found.quantized),
+        ("mixed ops", found.mixed),
+        ("float ops", found.float),
+        ("unknown ops", sum(each.count for each in found.unknown)),
+        ("boundary findings", len(found.boundaries)),
+        ("bytes of weights", found.weight_bytes),
+    ]
+    values = [
+        (side, name, type_text(kind))
+        for side, own in (("takes", found.inputs), ("gives", found.outputs))
+        for name, kind in own.items()
+    ]
+    return "\n".join(
+        [
+            table_html(found.name or "module", [("what", "count"), *_texts(counts)]),
+            table_html("interface", [("", "name", "type"), *values]),
+            text_html("text", str(model)),
+        ]
+    )
+
+
+def _texts(counts: list[tuple[str, int]]) -> list[tuple[str, str]]:
+    return [(name, f"{count:,}") for name, count in counts]
