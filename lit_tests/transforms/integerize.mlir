@@ -412,3 +412,14 @@ func.func @clip_beyond_the_bounds(%x: !narrow) -> !b {
   %2 = quant.qcast %1 : !f to !b
   func.return %2 : !b
 }
+
+// One of the parts is no code.
+// CHECK-LABEL: func.func @codes_and_floats(
+// CHECK-NEXT: quant.dcast
+// CHECK-NEXT: nn.concat
+// CHECK-NEXT: return
+func.func @codes_and_floats(%x: tensor<2x4x!quant.uniform<i8:f32, 0.5>>, %y: tensor<2x4xf32>) -> tensor<4x4xf32> {
+  %0 = quant.dcast %x : tensor<2x4x!quant.uniform<i8:f32, 0.5>> to tensor<2x4xf32>
+  %1 = nn.concat %0, %y axis 0 : (tensor<2x4xf32>, tensor<2x4xf32>) -> tensor<4x4xf32>
+  func.return %1 : tensor<4x4xf32>
+}

@@ -63,3 +63,12 @@ func.func @per_axis(%x: !x) -> !x {
   %0 = nn.div %x, %y : (!x, !y) -> !x
   func.return %0 : !x
 }
+
+// Codes divided by floats are codes still.
+// CHECK-LABEL: func.func @codes_by_floats(
+// CHECK-NEXT: nn.div
+func.func @codes_by_floats(%x: tensor<4xf32>, %y: tensor<4x!quant.uniform<i8:f32, 0.5>>) -> tensor<4xf32> {
+  // expected-remark@+1 {{[quantized]: on codes nothing says what the reciprocal is rounded to}}
+  %0 = nn.div %x, %y : (tensor<4xf32>, tensor<4x!quant.uniform<i8:f32, 0.5>>) -> tensor<4xf32>
+  func.return %0 : tensor<4xf32>
+}

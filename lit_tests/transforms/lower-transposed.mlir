@@ -100,3 +100,16 @@ func.func @result_per_axis(%x: !x) -> !columns {
   %0 = nn.conv_transpose2d %x, %w strides [2, 2] : (!x, !rows) -> !columns
   return %0 : !columns
 }
+
+// Dilated along one dimension; a bias at run time.
+// CHECK-LABEL: func.func @in_part(
+// CHECK: nn.conv_transpose2d
+// CHECK: nn.conv_transpose2d
+func.func @in_part(%x: !x, %b: tensor<1xf32>) -> (tensor<1x1x6x7x!quant.uniform<i8:f32, 1.0:-10>>, !y) {
+  %w = nn.constant dense<[[[[1, 2], [3, 4]]]]> : tensor<1x1x2x2xi8> : !w
+  // expected-remark@+1 {{transposed-to-phases refused [window]: strides differ, or there are dilations}}
+  %0 = nn.conv_transpose2d %x, %w strides [2, 2] dilations [1, 2] : (!x, !w) -> tensor<1x1x6x7x!quant.uniform<i8:f32, 1.0:-10>>
+  // expected-remark@+1 {{transposed-to-phases refused [constant]: the weight or the bias is not constant}}
+  %1 = nn.conv_transpose2d %x, %w, %b strides [2, 2] : (!x, !w, tensor<1xf32>) -> !y
+  return %0, %1 : tensor<1x1x6x7x!quant.uniform<i8:f32, 1.0:-10>>, !y
+}

@@ -365,3 +365,15 @@ func.func @no_fully_connected(%x: tensor<2x3x4xf32>) -> (tensor<1x2x3x5xf32>, te
   %3 = nn.add %2, %c : (tensor<2x3x5xf32>, tensor<5xf32>) -> tensor<2x3x5xf32>
   func.return %1, %2, %3 : tensor<1x2x3x5xf32>, tensor<2x3x5xf32>, tensor<2x3x5xf32>
 }
+
+// CHECK-LABEL: func.func @codes_by_floats(
+// CHECK-NOT: nn.fully_connected
+// CHECK: return
+func.func @codes_by_floats(%x: tensor<2x4x!quant.uniform<i8:f32, 0.5>>) -> tensor<2x5xf32> {
+  %w = nn.constant dense<0.5> : tensor<4x5xf32> : tensor<4x5xf32>
+  %c = nn.constant dense<1.0> : tensor<5xf32> : tensor<5xf32>
+  // expected-remark@+1 {{matmul-to-fully-connected refused [quantized]: only float products have their weight transposed}}
+  %0 = nn.matmul %x, %w : (tensor<2x4x!quant.uniform<i8:f32, 0.5>>, tensor<4x5xf32>) -> tensor<2x5xf32>
+  %1 = nn.add %0, %c : (tensor<2x5xf32>, tensor<5xf32>) -> tensor<2x5xf32>
+  func.return %1 : tensor<2x5xf32>
+}
