@@ -148,3 +148,22 @@ def test_the_api_raises_with_the_rewrite(wrong: str, tmp_path: Path) -> None:
         PassManager(model.ctx, passes, instrumentation=[check]).run(model.module.clone())
     assert error.value.code == "numerics"
     assert any("rewrite 3 of 4" in note for note in error.value.notes)
+
+
+def test_a_tie_that_64_bits_cannot_decide_is_no_error(tmp_path: Path) -> None:
+    (tmp_path / "tie.mlir").write_text(
+        """
+!x = tensor<256x!quant.uniform<i8:f32, 0.037099998444318771>>
+!y = tensor<256x!quant.uniform<u8:f32, 0.037099998444318771:255>>
+func.func @main(%x: !x) -> !y {
+  %0 = quant.dcast %x : !x to tensor<256xf32>
+  %1 = nn.leaky_relu %0 : (tensor<256xf32>) -> tensor<256xf32>
+  %2 = quant.qcast %1 : tensor<256xf32> to !y
+  return %2 : !y
+}
+"""
+    )
+    every = {"arg0": np.arange(-128, 128, dtype=np.int8)}
+    model = qd.load(tmp_path / "tie.mlir")
+    made = qd.run_passes(model, "integerize{numerics=ties}", verify_numerics=1, inputs=every)
+    assert any(op.name == "nn.leaky_relu" for op in made.module.walk())
