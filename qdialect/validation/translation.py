@@ -19,14 +19,15 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from xdsl.dialects.builtin import AnyFloat, ModuleOp, TensorType
+from xdsl.dialects.builtin import ModuleOp
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.traits import ConstantLike
 from xdsl.utils.test_value import create_ssa_value
 
+from qdialect.analysis.float_islands import is_float
 from qdialect.context import QContext
-from qdialect.dialects.quant import ROUNDING_KEY, DCastOp, QCastOp, element_type, quant_element
+from qdialect.dialects.quant import ROUNDING_KEY, DCastOp, QCastOp, quant_element
 from qdialect.errors import UnsupportedError
 from qdialect.interpreter import Difference, Interpreter, compare_all, evaluate_op, random_inputs
 from qdialect.interpreter.values import Floats
@@ -129,11 +130,10 @@ def _computes_floats(module: ModuleOp) -> bool:
     """Whether an op, casts and constants left out, has a float result."""
     kinds = (DCastOp, QCastOp)
     return any(
-        isinstance(element_type(value.type), AnyFloat)
+        is_float(value.type)
         for op in module.walk()
         if not isinstance(op, kinds) and not op.has_trait(ConstantLike)
         for value in op.results
-        if isinstance(value.type, TensorType)
     )
 
 
