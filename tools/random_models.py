@@ -219,7 +219,7 @@ class ModelMaker:
         keep = self.draw.randrange(2)
         as_input = self.opset >= 18 or kind == "ReduceSum"
         inputs = [value.name] + ([self._constant(np.array([axis]))] if as_input else [])
-        extra = {} if as_input else {"axes": [axis]}
+        extra: dict[str, Any] = {} if as_input else {"axes": [axis]}
         shape = [n for i, n in enumerate(value.shape) if keep or i != axis]
         if keep:
             shape[axis] = 1
@@ -380,7 +380,7 @@ def random_feeds(model: onnx.ModelProto, seed: int) -> dict[str, np.ndarray]:
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Write one model."""
-    parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
+    parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n\n")[0])
     parser.add_argument("seed", type=int)
     parser.add_argument("--ops", type=int, default=14)
     parser.add_argument("-o", dest="output", type=Path, required=True)

@@ -14,11 +14,13 @@ from random_graphs import random_graph
 from rewrite_support import Program, apply, evaluate, fired, level_of, parse, quant, tensor
 from xdsl.dialects.builtin import ModuleOp
 
+import qdialect as qd
 from qdialect.analysis.cost import elements
 from qdialect.backends.mlir import module_text
 from qdialect.context import new_context
 from qdialect.dialects.quant import RescaleOp
 from qdialect.errors import UsageError
+from qdialect.frontends.mlir import read_module
 from qdialect.numerics.contract import Numerics
 from qdialect.qparams import QParams
 from qdialect.rewrite import Remark
@@ -251,3 +253,26 @@ def test_extents_beyond_all_bounds() -> None:
     module, ctx = parse(text)
     before, after, bound = note(apply(module, ctx, "place-rescales"))
     assert before == after == bound < float("inf")
+
+
+@pytest.mark.parametrize("op", ["reduce_max", "reduce_min"])
+def test_channels_that_are_compared_keep_their_own_parameters(op: str) -> None:
+    """Parameters that vary along what is reduced: behind the reduction there are none such."""
+    text = f"""
+!u = !quant.uniform<u8:f32, 0.02:100>
+!a = !quant.uniform<i8:f32:2, {{0.025,0.0125,0.001,0.005}}>
+func.func @f(%0: tensor<1x3x4x!u> {{nn.name = "x"}}) -> tensor<1x3x!u> {{
+  %1 = quant.rescale %0 : tensor<1x3x4x!u> to tensor<1x3x4x!a>
+  %2 = quant.rescale %1 : tensor<1x3x4x!a> to tensor<1x3x4x!u>
+  %3 = nn.{op} %2 axes [2] keepdims false : (tensor<1x3x4x!u>) -> tensor<1x3x!u>
+  return %3 : tensor<1x3x!u>
+}}
+"""
+    ctx = new_context()
+    model = qd.Model(read_module(text, ctx), ctx)
+    for passes in ("place-rescales{numerics=exact}", "sink-rescale", "hoist-rescale"):
+        after = qd.run_passes(model, passes)
+        for seed in range(20):
+            given = {"x": np.random.default_rng(seed).integers(0, 256, (1, 3, 4), np.uint8)}
+            results = [next(iter(qd.run(each, given).values())) for each in (model, after)]
+            np.testing.assert_array_equal(*results)
