@@ -69,8 +69,9 @@ def _along(op: Operation, behavior: Behavior, index: int, qparams: QParams) -> Q
         return qparams
     taken, shape = behavior.operand_port(index).axes, shape_of(op.operands[index])
     allowed = None if taken is None else taken(op)
-    for axis, block in qparams.blocks if allowed is not None else ():
-        if axis not in allowed and not (axis < len(shape) and block == shape[axis]):
+    for axis, block in qparams.blocks:
+        varies = not (axis < len(shape) and block == shape[axis])
+        if allowed is not None and axis not in allowed and varies:
             # `carries` picks one of parameters that are all the same where the port takes them.
             return Illegal("select-params", f"'{op.name}' reads across dimension {axis}")
     from qdialect.qparams.field import Field
