@@ -49,5 +49,8 @@ check "ruff check" "$bin/ruff" check .
 check "ruff format" "$bin/ruff" format --check .
 check "pyright" "$bin/pyright" --pythonpath "$bin/python"
 [[ ${#failed[@]} -eq 0 ]] || printf 'FAILED: %s\n' "${failed[@]}"
+if [[ "${CI:-}" == true ]]; then
+  check "package" env QDIALECT_PYTHON="$bin/python" tools/check_package.sh
+fi
 check "pytest" "$bin/python" -m pytest -n "${QDIALECT_TEST_JOBS:-2}"
 [[ ${#failed[@]} -eq 0 ]]
