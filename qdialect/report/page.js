@@ -213,7 +213,7 @@
       const name = draw("text", { x: n.x, y: n.y - 2 });
       name.textContent = shorten(n.name, 22);
       const sub = draw("text", { x: n.x, y: n.y + 13, class: "sub" });
-      sub.textContent = shorten(n.label || (n.results[0] || n.operands[0] || ""), 28);
+      sub.textContent = shorten(n.label || (n.results[0] || n.operands[0] || ""), 25);
       const tip = draw("title");
       tip.textContent = `${n.name}\n${n.label}\n${n.results.join("\n")}`;
       group.append(name, sub, tip);
@@ -350,7 +350,8 @@
   function detail(names, node) {
     const panel = document.getElementById("detail");
     const parts = [];
-    const list = (items) => make("ul", {}, ...items.map((item) => make("li", {}, item)));
+    const list = (items) => make("ul", {}, ...items.slice(0, 24).map((item) => make("li", {}, item)),
+      items.length > 24 ? make("li", {}, `and ${items.length - 24} more`) : null);
     for (const view of views) {
       const found = new Set(names.flatMap((name) => view.named.get(name) || []));
       if (node && view.nodes.includes(node)) found.add(node);
@@ -371,7 +372,7 @@
     const told = [...new Set(names.flatMap((name) => data.history[name] || []))].sort((a, b) => a - b);
     if (data.remarks) {
       parts.push(make("h3", {}, `History (${told.length})`));
-      parts.push(told.length ? list(told.slice(0, 200).map((i) => {
+      parts.push(told.length ? list(told.map((i) => {
         const r = remark(i);
         return r.kind === "fired" ? `${r.pass}: ${r.rule} fired, ${r.contract}`
           : `${r.pass}: ${r.rule || r.code} ${r.kind}: ${r.reason}`;
