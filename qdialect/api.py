@@ -18,9 +18,9 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
     from xdsl.dialects.builtin import ModuleOp
 
+    from qdialect.cli.checked import Checked
     from qdialect.cli.inspection import Inspection
     from qdialect.cli.notebook import Differences
-    from qdialect.cli.optimized_check import Checked
     from qdialect.cli.quantization import Quantized
     from qdialect.context import QContext
     from qdialect.engines.table import EngineName
