@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, TypeVar, cast
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar, cast
 
 import numpy as np
 from xdsl.dialects.builtin import (
@@ -199,3 +199,27 @@ def type_of(kind: Attribute, where: str, index: IntegerType = i64) -> TensorType
     if storage.is_float or storage.quantile is not None:
         raise Unlowerable("storage", f"{where} is stored as {storage}")
     return TensorType(integers(max(storage.width, 8)), list(kind.get_shape()))
+
+
+class NamedEmitter(BaseEmitter):
+    """One that makes ops of one dialect by name."""
+
+    DIALECT: ClassVar[str]
+    DEFINITIONS: ClassVar[Mapping[str, type[Operation]]]
+
+    def op(
+        self,
+        name: str,
+        operands: Sequence[SSAValue],
+        shape: Sequence[int],
+        element: Attribute,
+        **properties: Attribute,
+    ) -> SSAValue:
+        """The op `name` of the dialect, with one tensor result."""
+        made = self.DEFINITIONS[f"{self.DIALECT}.{name}"].create(
+            operands=operands,
+            result_types=[TensorType(element, list(shape))],
+            properties=properties,
+        )
+        self.append(made)
+        return made.results[0]

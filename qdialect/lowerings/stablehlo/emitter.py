@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 from xdsl.dialects.builtin import (
@@ -20,7 +20,7 @@ from qdialect.behaviors.shapes import shape_of
 from qdialect.dialects.nn.constants import payload
 from qdialect.dialects.quant import UniformType, storage_type
 from qdialect.dialects.stablehlo.ops import OPS, ConstantOp, ReturnOp
-from qdialect.lowerings.emitter import BaseEmitter, element_of, storage_of
+from qdialect.lowerings.emitter import NamedEmitter, element_of, storage_of
 from qdialect.lowerings.errors import Unlowerable
 from qdialect.lowerings.held import Held, Order, plain, reordered
 from qdialect.qparams import QParams
@@ -28,30 +28,15 @@ from qdialect.qparams import QParams
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-_DEFINITIONS: Mapping[str, type[Operation]] = {op.name: op for op in OPS}
 _STORAGES = ("i8", "i16", "i32")
 
 
-class Emitter(BaseEmitter):
+class Emitter(NamedEmitter):
     """Collects StableHLO operations. Values keep their quantized types, so there is nothing
     to state beside them."""
 
-    def op(
-        self,
-        name: str,
-        operands: Sequence[SSAValue],
-        shape: Sequence[int],
-        element: Attribute,
-        **properties: Attribute,
-    ) -> SSAValue:
-        """`stablehlo.<name>` with one result."""
-        made = _DEFINITIONS[f"stablehlo.{name}"].create(
-            operands=operands,
-            result_types=[TensorType(element, list(shape))],
-            properties=properties,
-        )
-        self.append(made)
-        return made.results[0]
+    DIALECT: ClassVar[str] = "stablehlo"
+    DEFINITIONS: ClassVar[Mapping[str, type[Operation]]] = {op.name: op for op in OPS}
 
     def constant_op(self, array: NDArray[Any], kind: TensorType[Any]) -> Operation:
         element = kind.element_type
@@ -131,11 +116,11 @@ class Emitter(BaseEmitter):
         element = element_of(value)
         scalar = TensorType(element, [])
         block = Block(arg_types=[scalar, scalar])
-        body = _DEFINITIONS[f"stablehlo.{combine}"].create(
+        body = self.DEFINITIONS[f"stablehlo.{combine}"].create(
             operands=list(block.args), result_types=[scalar]
         )
         block.add_ops([body, ReturnOp.create(operands=list(body.results))])
-        made = _DEFINITIONS["stablehlo.reduce_window"].create(
+        made = self.DEFINITIONS["stablehlo.reduce_window"].create(
             operands=[value, init],
             result_types=[TensorType(element, list(shape))],
             properties=properties,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 from xdsl.dialects.builtin import (
@@ -19,39 +19,25 @@ from xdsl.dialects.builtin import (
     i32,
     i64,
 )
-from xdsl.ir import Attribute, Operation, SSAValue
+from xdsl.ir import Operation, SSAValue
 
 from qdialect.dialects import tosa
 from qdialect.dialects.nn import shape_of
 from qdialect.dialects.nn.constants import payload
-from qdialect.lowerings.emitter import INTEGERS, BaseEmitter, element_of, integers
+from qdialect.lowerings.emitter import INTEGERS, NamedEmitter, element_of, integers
 from qdialect.lowerings.held import reordered
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-_DEFINITIONS: Mapping[str, type[Operation]] = {op.name: op for op in tosa.TOSA.operations}
 
-
-class Emitter(BaseEmitter):
+class Emitter(NamedEmitter):
     """Collects TOSA operations."""
 
-    def op(
-        self,
-        name: str,
-        operands: Sequence[SSAValue],
-        shape: Sequence[int],
-        element: Attribute,
-        **properties: Attribute,
-    ) -> SSAValue:
-        """`tosa.<name>` with one tensor result."""
-        made = _DEFINITIONS[f"tosa.{name}"].create(
-            operands=operands,
-            result_types=[TensorType(element, list(shape))],
-            properties=properties,
-        )
-        self.append(made)
-        return made.results[0]
+    DIALECT: ClassVar[str] = "tosa"
+    DEFINITIONS: ClassVar[Mapping[str, type[Operation]]] = {
+        op.name: op for op in tosa.TOSA.operations
+    }
 
     def constant_op(self, array: NDArray[Any], kind: TensorType[Any]) -> Operation:
         values = payload(array, kind, self.session.blobs)
