@@ -21,6 +21,7 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Any
 
 import onnx
 import onnxruntime as ort
@@ -264,10 +265,14 @@ def plot(rows: Sequence[Row], path: Path) -> None:
 def read_figures(path: Path) -> list[Row]:
     """The rows of an earlier run."""
     found = json.loads(path.read_text(encoding="utf-8"))["rows"]
-    return [
-        Row(**{n: Sides(**v) if isinstance(v, dict) else v for n, v in row.items() if n != "ratio"})
-        for row in found
-    ]
+    rows: list[Row] = []
+    for row in found:
+        del row["ratio"]
+        values: dict[str, Any] = {
+            n: Sides(**v) if isinstance(v, dict) else v for n, v in row.items()
+        }
+        rows.append(Row(**values))
+    return rows
 
 
 def write_figures(path: Path, rows: Sequence[Row]) -> None:

@@ -15,7 +15,7 @@ from qdialect.api import Model
 from qdialect.cli.engine_runs import InEngine, integer_model, ready_model
 from qdialect.cli.execution import open_engine
 from qdialect.context import QContext
-from qdialect.dialects.nn import constant_of
+from qdialect.dialects.nn import NNOp, constant_of, shape_of
 from qdialect.dialects.quant import quant_element
 from qdialect.errors import QError
 from qdialect.interpreter import Interpreter, argument_names
@@ -40,7 +40,7 @@ def check_engine(module: ModuleOp, ctx: QContext, engine: str) -> int:
     few elements. The others run integers, bit for bit.
     """
     function = next(op for op in module.ops if isinstance(op, FuncOp))
-    if any(n < 0 for kind in function.function_type.inputs for n in kind.get_shape()):
+    if any(n < 0 for value in function.body.block.args for n in shape_of(value)):
         return 0
     return _runtime(module, ctx) if engine == "onnxruntime" else _integers(module, ctx, engine)
 
@@ -91,7 +91,7 @@ def _single(op: Operation, ctx: QContext) -> Any:
     block.add_op(ReturnOp(*copy.results))
     kinds = FunctionType.from_lists([v.type for v in free], [v.type for v in copy.results])
     module = ModuleOp([function := FuncOp("main", kinds, Region([block]))])
-    if op.name == "nn.top_k" and not copy.values["sorted"]:
+    if isinstance(copy, NNOp) and not copy.values.get("sorted", True):
         return None  # in any order
     try:
         run = open_engine(Model(module, ctx.clone()), "onnxruntime")

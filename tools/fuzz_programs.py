@@ -80,8 +80,7 @@ class Tally:
     failures: list[dict[str, str]] = field(default_factory=list)
 
     def as_json(self) -> dict[str, object]:
-        counters = {n: dict(v) for n, v in vars(self).items() if isinstance(v, Counter)}
-        return vars(self) | counters
+        return {n: dict(v) if isinstance(v, Counter) else v for n, v in vars(self).items()}
 
     def add(self, other: Tally) -> None:
         self.programs += other.programs
@@ -160,7 +159,9 @@ def check_numerics(
         if not isinstance(function, FuncOp):
             continue
         own = [b for b in bounds if b.function == function.sym_name.data]
-        was = next(f for f in module.ops if getattr(f, "sym_name", None) == function.sym_name)
+        was = next(
+            f for f in module.ops if isinstance(f, FuncOp) and f.sym_name == function.sym_name
+        )
         for one in compared(session, module, after, function, own, drawn(was, samples, dynamic)):
             count += 1
             if one.is_wrong:
@@ -369,7 +370,7 @@ def all_rules() -> list[str]:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """What was run and what failed; 1 if anything did."""
-    parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
+    parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n\n")[0])
     parser.add_argument("--seeds", type=int, default=200, help="how many programs")
     parser.add_argument("--minutes", type=float, help="as many as fit instead")
     parser.add_argument("--first", type=int, default=0, help="the first seed")

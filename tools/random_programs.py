@@ -426,7 +426,7 @@ class Builder:
             bits = [v for v in self.values if isinstance(v.owner, SCastOp) and not _is_code(v)]
             if bits:
                 x = draw.choice(bits)
-                storage = Storage.of(f"{draw.choice('iu')}{element_type(x.type).width.data}")
+                storage = Storage.of(f"{draw.choice('iu')}{width_of(x)}")
                 scale = float(np.float32(draw.choice(self._scales)))
                 params = QParams.per_tensor(storage, scale, self._zero(storage))
                 return SCastOp(x, ranked(UniformType(params), shape_of(x)))
@@ -524,6 +524,13 @@ def _detached(module: ModuleOp) -> list[Operation]:
     for op in ops:
         op.detach()
     return ops
+
+
+def width_of(value: SSAValue) -> int:
+    """Bits of an integer."""
+    kind = element_type(value.type)
+    assert isinstance(kind, IntegerType)
+    return kind.width.data
 
 
 def _is_code(value: SSAValue) -> bool:

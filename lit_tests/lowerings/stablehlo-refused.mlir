@@ -80,7 +80,7 @@ func.func @rounds(%x: !x, %w: !w) -> !y {
 !y = tensor<2x3x!quant.uniform<i32:f32, 0.25>>
 !w = tensor<3x4x!quant.uniform<i8:f32, 0.25>>
 func.func @scale(%x: !x, %w: !w) -> !y {
-  // expected-error @+1 {{'nn.fully_connected' cannot become StableHLO: its sums are not on the product of its scales}}
+  // expected-error @+1 {{'nn.fully_connected' cannot become StableHLO: its sums are on another scale than its result}}
   %0 = nn.fully_connected %x, %w : (!x, !w) -> !y
   func.return %0 : !y
 }

@@ -35,7 +35,7 @@ func.func @rows(%x: !rows) -> (tensor<2x1xi64>, tensor<1x4xi64>) {
   %0 = quant.dcast %x : !rows to tensor<2x4xf32>
   // expected-remark@+1 {{order-of-dequantize fired, exact}}
   %1 = nn.arg_min %0 axis -1 : (tensor<2x4xf32>) -> tensor<2x1xi64>
-  // expected-remark@+1 {{order-of-dequantize refused [port]: takes no input quantized along dimension 0}}
+  // expected-remark@+1 {{order-of-dequantize refused [select-params]: 'nn.arg_min' reads across dimension 0}}
   %2 = nn.arg_min %0 axis 0 : (tensor<2x4xf32>) -> tensor<1x4xi64>
   func.return %1, %2 : tensor<2x1xi64>, tensor<1x4xi64>
 }

@@ -30,6 +30,7 @@ FLOAT_PAGES = ("calibrate.md", "quantize.md")
 NOT_RUN = (
     (r"pip install", "installs; tools/check_package.sh does it"),
     (r"(\.venv/bin/)?python ", "a tool of this repository, or an example, with a test of its own"),
+    (r"git ", "changes the work tree"),
     (r"tools/", "sets up an environment; CI is made of it"),
     (r"qopt engines install", "installs; CI does it"),
     (r"qopt prices", "takes a minute; tests/cli/test_prices_command.py runs it shorter"),
@@ -85,6 +86,8 @@ def workplace(
         kind = "float" if page in FLOAT_PAGES else "quantized"
         shutil.copy(models / f"{kind}.onnx", tmp_path / "model.onnx")
         shutil.copy(models / "float.onnx", tmp_path / "float.onnx")
+        (tmp_path / "models").mkdir()
+        shutil.copy(models / "quantized.onnx", tmp_path / "models")
         shutil.copy(models / "quantized.onnx", tmp_path / "model.dynamic.onnx")
         quantized = qd.load(models / "quantized.onnx")
         for name in ("model", "small", "between", "model.dynamic"):

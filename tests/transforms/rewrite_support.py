@@ -216,11 +216,14 @@ def evaluate(
     given = [
         x.astype(np.float64) if floats == "real" and x.dtype.kind == "f" else x for x in inputs
     ]
-    functions = {NodeOp.name: _kept}
     mode = "real" if floats == "real" else "ieee"
-    return Interpreter(ctx, module, floats=mode, functions=functions).run(given)
+    return Interpreter(ctx, module, floats=mode, functions=KEPT).run(given)
 
 
 def _kept(op: Operation, operands: Sequence[Array], evaluation: Evaluation) -> list[Array]:
     assert isinstance(op, NodeOp)
     return evaluate_node(op, operands, evaluation.ctx.blobs)
+
+
+KEPT = {NodeOp.name: _kept}
+"""How the interpreter runs nodes that are kept."""

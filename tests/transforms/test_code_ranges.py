@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 from families import FAMILIES, Family
 from random_graphs import random_graph
-from rewrite_support import EXECUTED, Program, parse
+from rewrite_support import EXECUTED, KEPT, Program, parse
 from xdsl.ir import Operation
 
 from qdialect.analysis.codes import is_integer, qparams_of
@@ -48,7 +48,7 @@ def check(program: Program, ctx: QContext, module: Operation, floats: str = "iee
         x.astype(np.float64) if floats == "real" and x.dtype.kind == "f" else x
         for x in program.inputs
     ]
-    Interpreter(ctx, module, floats=floats, listeners=[listen]).run(given)
+    Interpreter(ctx, module, floats=floats, listeners=[listen], functions=KEPT).run(given)
     return telling
 
 

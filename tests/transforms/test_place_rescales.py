@@ -107,7 +107,7 @@ def test_families_of_the_greedy_passes(family: Family) -> None:
     """Codes of every kind through every op that a rescale may pass, or that takes it in."""
     _, brace, options = family.pipeline.partition("{")
     for program in itertools.islice(family.generate(), 0, None, 5):
-        judge(program, replace(family, pipeline=f"place-rescales{brace}{options}"))
+        judge(program, replace(family, pipeline=f"place-rescales{brace}{options}"), new_context())
 
 
 class Pricey(Target):

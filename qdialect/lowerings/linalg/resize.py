@@ -30,7 +30,6 @@ from qdialect.transforms.pointwise import Body
 
 def resize_linear(e: Emitter, op: Operation, operands: Sequence[Held]) -> Held:
     """`nn.resize_linear`, between elements of which the weights are ratios."""
-    exact_result(e, op)
     (x,), found, shape = operands, ratios(op), shape_of(op.results[0])
     params = quantized(x)
     zero_of(params)
@@ -38,6 +37,7 @@ def resize_linear(e: Emitter, op: Operation, operands: Sequence[Held]) -> Held:
         raise Unlowerable(
             "weights", "its weights are no ratios of integers", "scales that are powers of 2"
         )
+    exact_result(e, op)
     reads: list[Read] = []
     for dim, ratio in zip((2, 3), found, strict=True):
         along = AffineMap(4, 0, (AffineExpr.dimension(dim),))

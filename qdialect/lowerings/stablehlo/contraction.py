@@ -20,7 +20,7 @@ from qdialect.lowerings.errors import Unlowerable
 from qdialect.lowerings.held import Held, Order, channels_last, plain
 from qdialect.lowerings.operands import exact_result
 from qdialect.lowerings.stablehlo.emitter import Emitter, long, longs, pairs, stated
-from qdialect.lowerings.stablehlo.requantize import centered, moved, quantized, result_of
+from qdialect.lowerings.stablehlo.requantize import centered, moved, quantized
 from qdialect.qparams import QParams
 from qdialect.transforms.split_rescale import accumulator_qparams
 
@@ -39,10 +39,6 @@ def sides(e: Emitter, op: Operation, operands: Sequence[Held]) -> tuple[QParams,
     if not lhs.is_per_tensor:
         raise Unlowerable("axis", "its input has parameters along a dimension")
     sums = accumulator_qparams(op, behavior.accumulator, lhs, rhs)
-    if result_of(op) != sums:
-        raise Unlowerable(
-            "scale", "its sums are not on the product of its scales", "run split-rescale"
-        )
     if len(operands) > 2:
         bias = quantized(operands[2], "bias")
         wanted = sums if sums.is_per_tensor else sums.with_axis(0)

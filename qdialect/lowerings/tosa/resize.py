@@ -30,13 +30,13 @@ _FURTHEST = 16
 
 def resize_linear(e: Emitter, op: Operation, operands: Sequence[Held]) -> Held:
     """`nn.resize_linear` of 8-bit codes, between pixels of which the weights are ratios."""
-    exact_result(e, op)
     x, zero = codes(e, operands[0], "input")
     found, shape, order = ratios(op), shape_of(op.results[0]), channels_last(4)
     if found is None:
         raise Unlowerable(
             "weights", "its weights are no ratios of integers", "scales that are powers of 2"
         )
+    exact_result(e, op)
     scale: list[int] = []
     offsets: list[int] = []
     borders: list[int] = []
