@@ -36,13 +36,15 @@ def without_flat_tails(
         made = np.asarray(function(points), dtype=np.float64)
     if made.shape != points.shape or not np.isfinite(made).all():
         return found
-    low = points[_flat_until(made, FLAT * step)]
-    high = points[_POINTS - 1 - _flat_until(made[::-1], FLAT * step)]
-    return replace(found, low=min(float(low), 0.0), high=max(float(high), 0.0))
+    low = _flat_until(points, made, FLAT * step)
+    high = -_flat_until(-points[::-1], made[::-1], FLAT * step)
+    return replace(found, low=low, high=high)
 
 
-def _flat_until(made: NDArray[np.float64], tolerance: float) -> int:
-    """The last index which the function differs from by `tolerance` at most in front of it."""
+def _flat_until(points: NDArray[np.float64], made: NDArray[np.float64], tolerance: float) -> float:
+    """The last point up to zero, which is in every range, that the function differs from by
+    `tolerance` at most in front of it."""
     above = np.maximum.accumulate(made) - made
     below = made - np.minimum.accumulate(made)
-    return int(np.flatnonzero(np.maximum(above, below) <= tolerance)[-1])
+    flat = (np.maximum(above, below) <= tolerance) & (points <= 0)
+    return float(points[np.flatnonzero(flat)[-1]])

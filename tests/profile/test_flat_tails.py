@@ -4,7 +4,7 @@ import math
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from qdialect.profile.flat_tails import FLAT, without_flat_tails
@@ -22,6 +22,7 @@ FUNCTIONS = {
 
 @pytest.mark.parametrize("name", FUNCTIONS)
 @given(low=st.floats(-50, 0), high=st.floats(0, 50), step=st.floats(1e-4, 1))
+@example(low=-1.0, high=0.375, step=0.375)
 def test_clipping_to_the_range_changes_little(name, low, high, step):
     function, found = FUNCTIONS[name], Range(low, high)
     less = without_flat_tails(function, found, step)
