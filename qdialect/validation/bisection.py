@@ -46,12 +46,9 @@ def first_wrong_rewrite(
 ) -> Culprit | None:
     """The rewrite, if the pass is right without rewrites and wrong with all of them; None
     where it is not made of rewrites that can be stopped."""
-    session, _ = run_some(ctx, before, instance, None)
-    right, wrong = 0, sum(session.remarks.fired().values())
-    if not wrong or is_wrong(*run_some(ctx, before, instance, 0)):
-        return None
-    total = wrong
-    if not is_wrong(*run_some(ctx, before, instance, wrong)):
+    session, whole = run_some(ctx, before, instance, None)
+    right, wrong = 0, (total := sum(session.remarks.fired().values()))
+    if not total or is_wrong(*run_some(ctx, before, instance, 0)) or not is_wrong(session, whole):
         return None
     while wrong - right > 1:
         middle = (right + wrong) // 2
