@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from quantize_support import sqnr
 
 import qdialect as qd
 from qdialect.cli.qopt import main
@@ -46,15 +47,6 @@ def write(folder: Path, function: str = "sigmoid", scale: float = 1.0) -> tuple[
     model.write_text(NET.format(w=weights.tolist(), function=function))
     np.savez(data, x=random.normal(size=(12, 1, 3, 8, 8)).astype("f4"))
     return model, data
-
-
-def sqnr(a: qd.Model, b: qd.Model, data: Path) -> float:
-    signal = noise = 0.0
-    for sample in np.load(data)["x"]:
-        (wanted,), (got,) = (list(qd.run(m, {"x": sample}).values()) for m in (a, b))
-        signal += float((wanted.astype("f8") ** 2).sum())
-        noise += float(((wanted.astype("f8") - got) ** 2).sum())
-    return 10 * np.log10(signal / noise)
 
 
 @pytest.mark.parametrize(

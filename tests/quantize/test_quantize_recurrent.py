@@ -9,6 +9,7 @@ import numpy as np
 import onnx
 import pytest
 from onnx import TensorProto, helper, numpy_helper
+from quantize_support import sqnr
 
 import qdialect as qd
 from qdialect.cli.qopt import main
@@ -59,15 +60,6 @@ def write(folder: Path, model: Any) -> tuple[Path, Path]:
     values = np.random.default_rng(1).normal(size=(12, STEPS, 1, GIVEN))
     np.savez(data, x=values.astype("f4"))
     return path, data
-
-
-def sqnr(a: qd.Model, b: qd.Model, data: Path) -> float:
-    signal = noise = 0.0
-    for sample in np.load(data)["x"]:
-        (wanted,), (got,) = (list(qd.run(m, {"x": sample}).values()) for m in (a, b))
-        signal += float((wanted.astype("f8") ** 2).sum())
-        noise += float(((wanted.astype("f8") - got) ** 2).sum())
-    return 10 * np.log10(signal / noise)
 
 
 @pytest.mark.parametrize(
