@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict
@@ -17,7 +16,7 @@ from qdialect.cli.execution import (
     main_function,
 )
 from qdialect.cli.files import load_arrays
-from qdialect.cli.flags import Arguments, write
+from qdialect.cli.flags import Arguments, write, write_json
 from qdialect.cli.inspection import type_text
 from qdialect.cli.layers import Layer, compare_layers, report_first_apart
 from qdialect.cli.terminal import OK, WRONG_INPUT, paint, progress, table
@@ -56,7 +55,7 @@ def run(args: Arguments) -> int:
     )
     close = all(output.max_steps <= limit for output in found)
     if args.switch("json"):
-        write(json.dumps({"version": 1, "outputs": [asdict(f) for f in found]}, indent=1) + "\n")
+        write_json({"version": 1, "outputs": [asdict(f) for f in found]})
     else:
         write(difference_table(found))
         if not close:
@@ -98,7 +97,7 @@ def _layers(
     )
     found = compare_layers(progress(pairs, len(samples), "comparing"))
     if args.switch("json"):
-        write(json.dumps({"version": 1, "layers": [asdict(f) for f in found]}, indent=1) + "\n")
+        write_json({"version": 1, "layers": [asdict(f) for f in found]})
     else:
         write(_layer_table(found))
     return OK

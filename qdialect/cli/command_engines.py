@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from typing import Any
 
-from qdialect.cli.flags import Arguments, write
+from qdialect.cli.flags import Arguments, write, write_json
 from qdialect.cli.terminal import OK, table
 from qdialect.engines.installed import how_to_install, missing
 from qdialect.engines.table import ENGINES
@@ -31,7 +30,7 @@ def run(args: Arguments) -> int:
             }
         )
     if args.switch("json"):
-        write(json.dumps({"version": 1, "engines": told}, indent=1) + "\n")
+        write_json({"version": 1, "engines": told})
     else:
         write(table(rows, stream=sys.stdout, heading=True))
     return OK

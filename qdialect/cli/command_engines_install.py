@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 
-from qdialect.cli.flags import Arguments, did_you_mean
+from qdialect.cli.flags import Arguments, did_you_mean, write_json
 from qdialect.cli.terminal import OK
 from qdialect.engines.installed import install
 from qdialect.engines.table import ENGINES, PACKAGES
@@ -17,6 +17,9 @@ def run(args: Arguments) -> int:
     known = (*PACKAGES, *ENGINES, "all")
     if name not in known and (hint := did_you_mean(name, known)):
         raise UsageError(f"nothing to install for '{name}'{hint}", code="unknown-engine")
-    for each in PACKAGES if name == "all" else (name,):
+    wanted = list(PACKAGES) if name == "all" else [name]
+    for each in wanted:
         install(each, lambda text: print(text, file=sys.stderr))
+    if args.switch("json"):
+        write_json({"version": 1, "installed": wanted})
     return OK

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import sys
 
 from qdialect import api
 from qdialect.cli.explanation import Decision, Explanation, OpState, explain_op
-from qdialect.cli.flags import Arguments, write
+from qdialect.cli.flags import Arguments, write, write_json
 from qdialect.cli.inspection import type_text
-from qdialect.cli.terminal import OK, paint, table
+from qdialect.cli.terminal import OK, indented, paint, table
 from qdialect.errors import UsageError
 
 
@@ -24,7 +23,7 @@ def run(args: Arguments) -> int:
     found = [explain_op(before, after, key) for key in keys]
     if args.switch("json"):
         shown = [explanation.to_json() for explanation in found]
-        write(json.dumps(shown[0] if len(shown) == 1 else shown, indent=1) + "\n")
+        write_json(shown[0] if len(shown) == 1 else shown)
     else:
         write("\n".join(_text(explanation) for explanation in found))
     return OK
@@ -74,5 +73,4 @@ def _decisions(found: list[Decision]) -> str:
 
 
 def _titled(title: str, body: str) -> str:
-    lines = "".join(f"  {line}\n" for line in body.splitlines())
-    return f"{paint(title, 'bold', sys.stdout)}\n{lines}"
+    return f"{paint(title, 'bold', sys.stdout)}\n{indented(body)}"

@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from collections import Counter
 
 from qdialect import api
 from qdialect.analysis.boundary import CODES
-from qdialect.cli.flags import Arguments, did_you_mean, write
+from qdialect.cli.flags import Arguments, did_you_mean, write, write_json
 from qdialect.cli.inspection import Boundary, Inspection, type_text
-from qdialect.cli.terminal import OK, WRONG_INPUT, paint, table
+from qdialect.cli.terminal import OK, WRONG_INPUT, indented, paint, table
 from qdialect.errors import UsageError
 
 _KEYS_SHOWN = 4
-_BOUNDARIES_SHOWN = 40
+_BOUNDARIES_SHOWN = 5
+"""Of each code; those that cost most."""
 
 
 def run(args: Arguments) -> int:
@@ -22,7 +22,10 @@ def run(args: Arguments) -> int:
     unwanted = _codes(args.texts("fail-on"))
     model = _load(args)
     found = api.inspect(model)
-    write(json.dumps(found.to_json(), indent=1) + "\n" if args.switch("json") else _text(found))
+    if args.switch("json"):
+        write_json(found.to_json())
+    else:
+        write(_text(found))
     failing = sorted({b.code for b in found.boundaries} & unwanted)
     if failing:
         print(f"found {', '.join(failing)}", file=sys.stderr)
@@ -55,64 +58,58 @@ def _codes(given: list[str]) -> set[str]:
 
 
 def _text(found: Inspection) -> str:
+    values = [
+        (side, name, type_text(kind))
+        for side, own in (("takes", found.inputs), ("gives", found.outputs))
+        for name, kind in own.items()
+    ]
+    counts = [
+        ("quantize", found.quantize),
+        ("dequantize", found.dequantize),
+        ("storage casts", found.storage_casts),
+        ("rescale", found.rescales),
+        ("ops on codes", found.quantized),
+        ("ops on codes and floats", found.mixed),
+        ("ops on floats", found.float),
+    ]
+    shown = [(name, str(count)) for name, count in counts]
+    ops = [(name, str(count)) for name, count in found.ops.items()]
+    weights = [("constants", str(found.constants)), ("bytes", f"{found.weight_bytes:,}")]
     sections = [
-        _section(found.name or "module", [("inputs", ""), *_typed(found.inputs)]),
-        table([("outputs", ""), *_typed(found.outputs)]),
-        _section(
-            "quantization",
-            [
-                ("quantize", str(found.quantize)),
-                ("dequantize", str(found.dequantize)),
-                ("storage casts", str(found.storage_casts)),
-                ("rescale", str(found.rescales)),
-                ("quantized ops", str(found.quantized)),
-                ("mixed ops", str(found.mixed)),
-                ("float ops", str(found.float)),
-            ],
-        ),
-        _section(f"ops ({found.total})", [(name, str(count)) for name, count in found.ops.items()]),
-        _section(
-            "weights",
-            [("constants", str(found.constants)), ("bytes", f"{found.weight_bytes:,}")],
-        ),
+        _section(found.name or "module", table(values, stream=sys.stdout)),
+        _section("quantization", table(shown, {1: True})),
+        _section(f"ops ({found.total})", table(ops, {1: True})),
+        _section("weights", table(weights, {1: True})),
     ]
     if found.unknown:
         rows = [(u.kind, str(u.count), _some(u.keys)) for u in found.unknown]
-        title = paint("kept as they are", "warning", sys.stdout)
-        sections.append(f"{title}\n{_indented(table(rows, {1: True}, stream=sys.stdout))}")
+        title = "kept as they are: ops that qdialect does not know"
+        sections.append(_section(title, table(rows, {1: True}, stream=sys.stdout), "warning"))
     if found.boundaries:
         sections.append(_boundaries(found.boundaries))
     return "\n".join(sections)
 
 
 def _boundaries(found: list[Boundary]) -> str:
-    """How often each code occurs, and where."""
+    """How often each code occurs, and where it costs most."""
     counts = Counter(b.code for b in found)
     totals = [(code, str(counts[code]), CODES[code]) for code in CODES if counts[code]]
     rows = [("code", "op", "float ops", "bytes", "what, and a fix")]
-    for b in found[:_BOUNDARIES_SHOWN]:
-        what = f"{b.message}; fix: {b.fix}" if b.fix else b.message
-        place = f"{b.op} {b.key or b.location}".rstrip()
-        rows.append((b.code, place, f"{b.flops:,}", f"{b.bytes:,}", what))
-    title = paint(f"quantization boundaries ({len(found)})", "bold", sys.stdout)
-    text = f"{title}\n{_indented(table(totals, {1: True}))}\n"
-    text += _indented(table(rows, {2: True, 3: True}, stream=sys.stdout, heading=True))
-    if len(found) > _BOUNDARIES_SHOWN:
-        text += f"  and {len(found) - _BOUNDARIES_SHOWN} more: --json lists all\n"
-    return text
+    for code, _, _ in totals:
+        same = [b for b in found if b.code == code]
+        for b in sorted(same, key=lambda b: (b.flops, b.bytes), reverse=True)[:_BOUNDARIES_SHOWN]:
+            what = f"{b.message}; fix: {b.fix}" if b.fix else b.message
+            place = f"{b.op} {b.key or b.location}".rstrip()
+            rows.append((b.code, place, f"{b.flops:,}", f"{b.bytes:,}", what))
+    text = table(totals, {1: True}) + "\n"
+    text += table(rows, {2: True, 3: True}, stream=sys.stdout, heading=True)
+    rest = len(found) - len(rows) + 1
+    more = f"{rest} more that cost less: --json lists all, --report shows where they are\n"
+    return _section(f"quantization boundaries ({len(found)})", text) + (more if rest else "")
 
 
-def _typed(values: dict[str, str]) -> list[tuple[str, str]]:
-    return [(f"  {name}", type_text(kind)) for name, kind in values.items()]
-
-
-def _section(title: str, rows: list[tuple[str, str]]) -> str:
-    body = table(rows, {1: all(row[1].replace(",", "").isdecimal() for row in rows)})
-    return f"{paint(title, 'bold', sys.stdout)}\n{_indented(body) if rows else ''}"
-
-
-def _indented(text: str) -> str:
-    return "".join(f"  {line}\n" for line in text.splitlines())
+def _section(title: str, body: str, colour: str = "bold") -> str:
+    return f"{paint(title, colour, sys.stdout)}\n{indented(body)}"
 
 
 def _some(keys: list[str]) -> str:

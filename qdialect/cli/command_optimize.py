@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import json
 import sys
 import time
 from pathlib import Path
+from typing import Any
 
 from qdialect import api
 from qdialect.api import Model
 from qdialect.cli.files import load_arrays, remarks_output, writable
-from qdialect.cli.flags import Arguments, write
+from qdialect.cli.flags import Arguments, write_json
 from qdialect.cli.forms import cheapest_form, keep_model, timed
 from qdialect.cli.inspection import Inspection
 from qdialect.cli.instrumentation import Progress
@@ -90,7 +90,7 @@ def _optimize(args: Arguments, output: str) -> int:
         given = None if inputs is None else load_arrays(inputs)
         write_comparison(page, model, optimized, target, given)
     if args.switch("json"):
-        write(_json(model, optimized, path, form, said))
+        write_json(_as_json(model, optimized, path, form, said))
     elif not args.switch("quiet"):
         sys.stderr.write(_summary(model, optimized, Path(args.positional[0]), path))
         sys.stderr.write("".join(f"{line}\n" for line in said))
@@ -135,11 +135,13 @@ def _decide(
     return form, said
 
 
-def _json(before: Model, after: Model, path: Path, form: api.Form | None, said: list[str]) -> str:
+def _as_json(
+    before: Model, after: Model, path: Path, form: api.Form | None, said: list[str]
+) -> dict[str, Any]:
     """The summary as plain data; `form` is null where the original was written."""
     counts = _counts(api.inspect(before), api.inspect(after))
     log = after.ctx.remarks
-    told = {
+    return {
         "version": 1,
         "output": str(path),
         "form": form,
@@ -150,7 +152,6 @@ def _json(before: Model, after: Model, path: Path, form: api.Form | None, said: 
         "outputs": [bound.as_json() for bound in log.outputs],
         "notes": said,
     }
-    return json.dumps(told, indent=1) + "\n"
 
 
 def _summary(before: Model, after: Model, source: Path, path: Path) -> str:

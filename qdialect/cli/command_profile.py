@@ -6,7 +6,7 @@ import sys
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
-from typing import cast
+from typing import Any, cast
 
 from qdialect import api
 from qdialect.cli.calibration import (
@@ -18,7 +18,7 @@ from qdialect.cli.calibration import (
     still_to_do,
 )
 from qdialect.cli.files import writable
-from qdialect.cli.flags import Arguments
+from qdialect.cli.flags import Arguments, write_json
 from qdialect.cli.terminal import OK, interrupted, paint, progress
 from qdialect.errors import InputError, UsageError, Where
 from qdialect.profile.file import load_profile, save_profile
@@ -79,9 +79,23 @@ def run(args: Arguments) -> int:
     save_profile(profile, output)
     with suppress(OSError):
         partial_path.unlink()
-    if not args.switch("quiet"):
+    if args.switch("json"):
+        write_json(as_json(profile, output))
+    elif not args.switch("quiet"):
         _summary(profile, output)
     return OK
+
+
+def as_json(profile: Profile, output: Path) -> dict[str, Any]:
+    """What a profile written to `output` is of, and the keys where something is wrong."""
+    return {
+        "version": 1,
+        "output": str(output),
+        "digest": profile.digest,
+        "samples": profile.sample_count,
+        "values": len(profile.entries),
+        "wrong": _wrong(profile),
+    }
 
 
 def _resumed(path: Path, fresh: Profile) -> Profile:
@@ -111,14 +125,19 @@ def _summary(profile: Profile, output: Path) -> None:
     """What was seen, and the keys where something is wrong, on standard error."""
     stream = sys.stderr
     print(f"{profile.sample_count} samples, {len(profile.entries)} values: {output}", file=stream)
+    for words, keys in _wrong(profile).items():
+        shown = ", ".join(f"'{key}'" for key in keys[:5])
+        more = f" and {len(keys) - 5} more" if len(keys) > 5 else ""
+        print(f"{paint('warning', 'warning', stream)}: {words} in {shown}{more}", file=stream)
+
+
+def _wrong(profile: Profile) -> dict[str, list[str]]:
+    """Keys of values that are not what one calibrates on, by what is wrong."""
     rows = [(key, entry.tensor) for key, entry in profile.entries.items()]
-    for words, keys in (
-        ("NaN", [key for key, row in rows if row.nan[0]]),
-        ("infinity", [key for key, row in rows if row.low[0] + row.high[0]]),
-        ("nothing but zeros", [key for key, row in rows if row.minimum[0] == row.maximum[0] == 0]),
-        ("no numbers", [key for key, row in rows if not len(row.codes)]),
-    ):
-        if keys:
-            shown = ", ".join(f"'{key}'" for key in keys[:5])
-            more = f" and {len(keys) - 5} more" if len(keys) > 5 else ""
-            print(f"{paint('warning', 'warning', stream)}: {words} in {shown}{more}", file=stream)
+    found = {
+        "NaN": [key for key, row in rows if row.nan[0]],
+        "infinity": [key for key, row in rows if row.low[0] + row.high[0]],
+        "nothing but zeros": [key for key, row in rows if row.minimum[0] == row.maximum[0] == 0],
+        "no numbers": [key for key, row in rows if not len(row.codes)],
+    }
+    return {words: keys for words, keys in found.items() if keys}

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from qdialect.cli.command_profile import as_json
 from qdialect.cli.files import writable
-from qdialect.cli.flags import Arguments
+from qdialect.cli.flags import Arguments, write_json
 from qdialect.cli.terminal import OK
 from qdialect.errors import QError, UsageError, Where
 from qdialect.profile.file import load_profile, save_profile
@@ -27,4 +28,6 @@ def run(args: Arguments) -> int:
             raise
     assert merged is not None
     save_profile(merged, output)
+    if args.switch("json"):
+        write_json(as_json(merged, output))
     return OK

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import json
 import math
 import sys
 from pathlib import Path
 from typing import Any, cast
 
-from qdialect.cli.flags import Arguments, did_you_mean, write
+from qdialect.cli.flags import Arguments, did_you_mean, write, write_json
 from qdialect.cli.terminal import OK, table
 from qdialect.errors import InputError, QError, UsageError, Where
 from qdialect.profile.derived import Derived
@@ -36,7 +35,7 @@ def run(args: Arguments) -> int:
     by_channel = args.switch("max-of-channel")
     rows = [_row(key, profile, choice, by_channel, path) for key in keys]
     if args.switch("json"):
-        write(json.dumps(_as_json(profile, rows), indent=1, ensure_ascii=False) + "\n")
+        write_json(_as_json(profile, rows))
         return OK
     write(
         f"model    {profile.digest}\n"

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import sys
+from dataclasses import asdict
 from functools import partial
 from pathlib import Path
-from typing import cast
+from typing import Any, cast
 
 from qdialect import api
 from qdialect.api import Engine
 from qdialect.cli.calibration import Interrupted
 from qdialect.cli.files import remarks_output, writable
-from qdialect.cli.flags import Arguments
+from qdialect.cli.flags import Arguments, write_json
 from qdialect.cli.quantization import Quantization, Quantized
 from qdialect.cli.terminal import OK, interrupted, progress, table
 from qdialect.errors import UsageError
@@ -68,7 +69,9 @@ def run(args: Arguments) -> int:
     api.save(result.model, path, form=form, inline_weights=args.switch("inline-weights"))
     if args.given("remarks"):
         remarks_output([result.model.ctx], args.text("remarks"))
-    if not args.switch("quiet"):
+    if args.switch("json"):
+        write_json(_as_json(result, path))
+    elif not args.switch("quiet"):
         sys.stderr.write(_summary(result, sensitive))
         print(f"{args.positional[0]} -> {path}", file=sys.stderr)
     return OK
@@ -151,6 +154,30 @@ def _number(args: Arguments, name: str, default: float) -> float:
     if not value > 0 or (name == "percentile" and value > 100):
         raise UsageError(f"--{name} is out of range: {text}")
     return value
+
+
+def _as_json(result: Quantized, path: Path) -> dict[str, Any]:
+    """The summary as plain data."""
+    coverage = result.coverage
+    return {
+        "version": 1,
+        "output": str(path),
+        "float_ops": coverage.total,
+        "quantized": dict(coverage.quantized),
+        "left_float": [asdict(left) for left in coverage.left],
+        "stale": list(coverage.stale),
+        "trials": [
+            {
+                "calibration": trial.recipe.calibration,
+                "percentile": trial.recipe.percentile,
+                "weight_ranges": trial.recipe.weight_ranges,
+                "correct_bias": trial.recipe.correct_bias,
+                "sqnr_db": trial.sqnr,
+            }
+            for trial in result.trials
+        ],
+        "sensitivity": [asdict(entry) for entry in result.ranking],
+    }
 
 
 def _summary(result: Quantized, sensitive: int) -> str:

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
+from dataclasses import asdict
+from typing import Any
 
 from qdialect import api
 from qdialect.api import Model
 from qdialect.cli.command_diff import difference_table
 from qdialect.cli.execution import Inputs, compare_models, open_engine
 from qdialect.cli.files import load_arrays, save_arrays, writable
-from qdialect.cli.flags import Arguments
+from qdialect.cli.flags import Arguments, write_json
 from qdialect.cli.layers import report_first_apart
 from qdialect.cli.terminal import OK, WRONG_INPUT
 from qdialect.errors import UsageError
@@ -29,10 +31,26 @@ def run(args: Arguments) -> int:
     engines = args.texts("engine") or ["numpy"]
     outputs = open_engine(model, engines[0], optimize=optimize)(inputs)
     save_arrays(path, outputs)
-    return _compare(model, inputs, engines, optimize)
+    compared: list[dict[str, Any]] = []
+    code = _compare(model, inputs, engines, optimize, compared)
+    if args.switch("json"):
+        made = [
+            {"name": name, "type": str(array.dtype), "shape": list(array.shape)}
+            for name, array in outputs.items()
+        ]
+        told = {"engine": engines[0], "output": str(path), "outputs": made, "compared": compared}
+        write_json({"version": 1, **told})
+    return code
 
 
-def _compare(model: Model, inputs: Inputs, engines: Sequence[str], optimize: bool) -> int:
+def _compare(
+    model: Model,
+    inputs: Inputs,
+    engines: Sequence[str],
+    optimize: bool,
+    told: list[dict[str, Any]],
+) -> int:
+    """The outputs of all engines but the first, said and added to `told`."""
     code = OK
     for other in engines[1:]:
         found = compare_models(
@@ -44,6 +62,7 @@ def _compare(model: Model, inputs: Inputs, engines: Sequence[str], optimize: boo
             other_engine=other,
             optimize=optimize,
         )
+        told.append({"engine": other, "outputs": [asdict(output) for output in found]})
         print(f"{engines[0]} and {other}:\n{difference_table(found)}", file=sys.stderr, end="")
         if any(output.share_differing for output in found):
             report_first_apart(model, engines[0], other, inputs)

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from qdialect.api import Model
 
 _OUTPUTS = "nn.outputs"
+_SHOWN = 6
 
 
 @dataclass
@@ -73,12 +74,18 @@ class Explanation:
 def explain_op(before: Model, after: Model, key: str) -> Explanation:
     """What became of the op that `key` names; InputError (`no-op`) if there is none.
 
-    `key` is an op's name in the model, or that of a value it gives.
+    `key` is an op's name in the model, that of a value it gives, or where it is written.
     """
     ops = _named(before.module, key)
     if not ops:
-        known = sorted({name for op in before.module.walk() for name in _names(op)})
-        raise InputError(f"no op '{key}'{did_you_mean(key, known)}", code="no-op")
+        declared = [op for op in before.module.walk() if before.ctx.behaviors.get(op)]
+        some = [next(filter(None, _names(op)), "") for op in declared[:_SHOWN]]
+        known = {name for op in before.module.walk() for name in _names(op)} - {""}
+        raise InputError(
+            f"no op '{key}'{did_you_mean(key, sorted(known))}",
+            code="no-op",
+            notes=(f"ops are known by name or place: {', '.join(some)}, ...",) if some else (),
+        )
     keys = {own for op in ops for own in keys_of(op)} or {key}
     places = {location_text(op.location) for op in ops if not keys_of(op)} - {""}
     around = {
@@ -110,11 +117,11 @@ def _refusal(refuses: Any, op: Operation) -> str:
 
 
 def _names(op: Operation) -> tuple[str, ...]:
-    return (*keys_of(op), *texts(op.attributes.get(_OUTPUTS)))
+    return (*keys_of(op), *texts(op.attributes.get(_OUTPUTS)), location_text(op.location))
 
 
 def _named(module: ModuleOp, key: str) -> list[Operation]:
-    """The ops with that key, else those that give a value of that name."""
+    """The ops with that key, else those that give a value of that name, or are there."""
     ops = [op for op in module.walk() if not isinstance(op, ModuleOp | FuncOp)]
     found = [op for op in ops if key in keys_of(op)]
     return found or [op for op in ops if key in _names(op)]

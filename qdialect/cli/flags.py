@@ -9,8 +9,10 @@ from __future__ import annotations
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Literal
+from math import isfinite
+from typing import Any, Literal, cast
 
+from qdialect.cli.terminal import indented, table
 from qdialect.errors import UsageError
 
 Kind = Literal["switch", "value", "optional"]
@@ -63,14 +65,9 @@ class Command:
     def help(self) -> str:
         """The text of `--help`."""
         rows = [(flag.usage(), _described(flag)) for flag in self.flags]
-        width = min(max(len(left) for left, _ in rows), 34)
-        lines = [self.usage(), "", self.summary, "", "flags:"]
-        for left, right in rows:
-            if len(left) > width:
-                lines.append(f"  {left}")
-                left = ""
-            lines.append(f"  {left:<{width}}  {right}")
-        return "\n".join([*lines, *(["", self.notes] if self.notes else [])]) + "\n"
+        flags = indented(table(rows, stream=sys.stdout))
+        notes = f"\n{self.notes}\n" if self.notes else ""
+        return f"{self.usage()}\n\n{self.summary}\n\nflags:\n{flags}{notes}"
 
 
 @dataclass
@@ -219,6 +216,7 @@ QUANT_TEXT = Flag(
     "VERSION",
     choices=("v22", "v24"),
 )
+JSON = Flag(("json",), "what is said, as JSON on standard output")
 HELP = Flag(("help", "h"), "show this help and exit")
 VERSION = Flag(("version", "v"), "show the version and exit")
 
@@ -226,3 +224,21 @@ VERSION = Flag(("version", "v"), "show the version and exit")
 def write(text: str) -> None:
     """Text to standard output."""
     sys.stdout.write(text)
+
+
+def write_json(told: Any) -> None:
+    """Plain data to standard output; what is no number, or has no end, is null."""
+    import json
+
+    write(json.dumps(_finite(told), indent=1, allow_nan=False) + "\n")
+
+
+def _finite(told: Any) -> Any:
+    if isinstance(told, float):
+        return told if isfinite(told) else None
+    if isinstance(told, Mapping):
+        entries = cast("Mapping[str, Any]", told)
+        return {key: _finite(value) for key, value in entries.items()}
+    if isinstance(told, list | tuple):
+        return [_finite(value) for value in cast("Sequence[Any]", told)]
+    return told

@@ -12,6 +12,7 @@ from typing_extensions import override
 from xdsl.dialects.builtin import ModuleOp
 
 from qdialect.backends.mlir import module_text
+from qdialect.cli.terminal import bar, moving
 from qdialect.context import QContext
 from qdialect.errors import QError
 from qdialect.passes.manager import Instrumentation, Passes
@@ -137,25 +138,28 @@ class Progress(Instrumentation):
     """Shows on a terminal which pass is running; silent elsewhere."""
 
     def __init__(self) -> None:
-        self._index = self._total = 0
+        self._bar = bar(sys.stderr) if moving(sys.stderr) else None
 
     @override
     def before_pipeline(self, ctx: QContext, passes: Passes, module: ModuleOp) -> None:
-        self._index, self._total = 0, len(passes)
+        if self._bar is not None:
+            self._bar.add_task("passes", total=len(passes))
+            self._bar.start()
 
     @override
     def before_pass(self, name: str, module: ModuleOp) -> None:
-        self._index += 1
-        self._show(f"\r\033[Kpass {self._index}/{self._total}: {name}")
+        if self._bar is not None:
+            self._bar.update(self._bar.task_ids[-1], description=name)
+
+    @override
+    def after_pass(self, name: str, module: ModuleOp) -> None:
+        if self._bar is not None:
+            self._bar.advance(self._bar.task_ids[-1])
 
     @override
     def after_pipeline(self) -> None:
-        self._show("\r\033[K")
-
-    def _show(self, text: str) -> None:
-        if sys.stderr.isatty():
-            sys.stderr.write(text)
-            sys.stderr.flush()
+        if self._bar is not None:
+            self._bar.stop()
 
 
 class Statistics(Instrumentation):

@@ -24,7 +24,7 @@ from hashlib import blake2b
 from pathlib import Path
 
 from qdialect.cli.files import save_text
-from qdialect.cli.flags import Arguments, write
+from qdialect.cli.flags import Arguments, write_json
 from qdialect.cli.terminal import OK, WRONG_INPUT, duration, progress
 from qdialect.errors import InputError, UsageError, Where
 
@@ -180,7 +180,7 @@ class Folder:
     def _report(self, outcomes: Sequence[Outcome], seconds: float) -> None:
         quiet = self._args.switch("quiet")
         if self._args.switch("json"):
-            write(json.dumps([asdict(outcome) for outcome in outcomes], indent=2) + "\n")
+            write_json([asdict(outcome) for outcome in outcomes])
         for outcome in outcomes:
             if outcome.code != OK:
                 told = outcome.told.strip() or f"error: exit code {outcome.code}"

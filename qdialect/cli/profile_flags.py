@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from qdialect.cli.flags import HELP, Command, Flag
+from qdialect.cli.flags import HELP, JSON, Command, Flag
 
 _OUTPUT = Flag(("o", "output-file"), "where to write the profile", "value", "P.json")
 
@@ -57,6 +57,7 @@ PROFILE_COMMANDS = (
                 choices=("numpy", "onnxruntime"),
             ),
             Flag(("quiet", "q"), "no summary"),
+            JSON,
             HELP,
         ),
         ("IN",),
@@ -65,7 +66,7 @@ PROFILE_COMMANDS = (
     Command(
         "qopt profile merge",
         "Joins profiles of parts of a data set: the profile of the whole, byte for byte.",
-        (_OUTPUT, HELP),
+        (_OUTPUT, JSON, HELP),
         ("P...",),
     ),
     Command(
@@ -82,7 +83,7 @@ PROFILE_COMMANDS = (
             ),
             Flag(("percentile",), "share of the data to keep, in percent", "value", "PERCENT"),
             Flag(("max-of-channel",), "the largest range of a channel (takes --channels)"),
-            Flag(("json",), "as JSON"),
+            JSON,
             HELP,
         ),
         ("P",),

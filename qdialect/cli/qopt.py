@@ -12,6 +12,7 @@ from importlib import import_module
 
 from qdialect.cli.flags import (
     HELP,
+    JSON,
     NUMERICS_INPUTS,
     VERIFY_NUMERICS,
     Command,
@@ -23,7 +24,7 @@ from qdialect.cli.flags import (
 from qdialect.cli.opt import version_line
 from qdialect.cli.profile_flags import PROFILE_COMMANDS
 from qdialect.cli.quantize_flags import QUANTIZE_COMMAND
-from qdialect.cli.terminal import OK, guarded, table
+from qdialect.cli.terminal import OK, guarded, indented, table
 from qdialect.engines.table import ENGINES
 from qdialect.errors import UsageError
 
@@ -99,7 +100,7 @@ COMMANDS = {
                 Flag(("jobs", "j"), "how many models of a folder at once", "value", "N"),
                 Flag(("no-cache",), "of a folder, do again what is done"),
                 Flag(("quiet", "q"), "no summary"),
-                Flag(("json",), "the summary as JSON on standard output"),
+                JSON,
                 HELP,
             ),
             ("IN",),
@@ -111,7 +112,7 @@ COMMANDS = {
                 Flag(("o", "output-file"), "where to write the prices", "value", "FILE.json"),
                 Flag(("target",), "what is measured (default: onnxruntime)", "value", "NAME"),
                 Flag(("rounds",), "how often each op is timed (default: 100)", "value", "N"),
-                Flag(("json",), "the prices on standard output too"),
+                JSON,
                 HELP,
             ),
         ),
@@ -120,7 +121,7 @@ COMMANDS = {
             "Says what is in a model: ops, quantization, interface, weights, and where integers\n"
             "become floats and back; exit code 1 if that finds a code of --fail-on.",
             (
-                Flag(("json",), "as JSON"),
+                JSON,
                 REPORT,
                 Flag(
                     ("fail-on",), "boundary codes that must not occur, B1 to B7", "value", "B1,B6"
@@ -136,7 +137,7 @@ COMMANDS = {
             (
                 Flag(
                     ("op",),
-                    "the op's name, or that of a value it gives; repeatable",
+                    "the op's name, that of a value it gives, or FILE:LINE:COLUMN; repeatable",
                     "value",
                     "KEY",
                 ),
@@ -148,7 +149,7 @@ COMMANDS = {
                     "LEVEL",
                     choices=LEVELS,
                 ),
-                Flag(("json",), "as JSON"),
+                JSON,
                 HELP,
             ),
             ("IN",),
@@ -163,6 +164,7 @@ COMMANDS = {
                 Flag(("output", "o"), "where to write the outputs", "value", "Y.npz"),
                 _ENGINE,
                 _RUNTIME,
+                JSON,
                 HELP,
             ),
             ("IN",),
@@ -184,7 +186,7 @@ COMMANDS = {
                     ("layers", "by-layer"),
                     "compare value by value, by key, instead: SQNR of what B's numbers mean",
                 ),
-                Flag(("json",), "as JSON"),
+                JSON,
                 Flag(
                     ("engine",),
                     "what runs the models (default: numpy, the exact reference); given again, "
@@ -201,13 +203,13 @@ COMMANDS = {
         Command(
             "qopt engines",
             "Lists the engines that run integer networks, and where their commands are.",
-            (Flag(("json",), "as JSON"), HELP),
+            (JSON, HELP),
         ),
         Command(
             "qopt engines install",
             "Installs an engine (iree, mlir, tosa-reference or all) into an environment of its\n"
             "own, under QDIALECT_ENGINES or the user's cache.",
-            (HELP,),
+            (JSON, HELP),
             ("ENGINE",),
         ),
         Command(
@@ -252,13 +254,13 @@ def _run(argv: Sequence[str]) -> int:
 
 def _overview() -> str:
     rows = [
-        (f"  {' '.join((c.name, *c.arguments))}", c.summary.replace("\n", " "))
-        for c in COMMANDS.values()
+        (" ".join((c.name, *c.arguments)), c.summary.replace("\n", " ")) for c in COMMANDS.values()
     ]
     return (
         "usage: qopt COMMAND ...\n\n"
         "Models, .onnx or .mlir: quantize, optimize, inspect, run, compare, calibrate.\n\n"
-        f"{table(rows)}\nqopt COMMAND --help tells the flags of a command.\n"
+        f"{indented(table(rows, stream=sys.stdout))}\n"
+        "qopt COMMAND --help tells the flags of a command.\n"
         "Exit codes: 0 done, 1 wrong input or failed check, 2 wrong command line, 70 our bug.\n"
     )
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from qdialect.cli.flags import HELP, Command, Flag
+from qdialect.cli.flags import HELP, JSON, Command, Flag
 
 QUANTIZE_COMMAND = Command(
     "qopt quantize",
@@ -106,6 +106,7 @@ QUANTIZE_COMMAND = Command(
             "FILE.json",
         ),
         Flag(("quiet", "q"), "no summary"),
+        JSON,
         HELP,
     ),
     ("IN",),

@@ -1,4 +1,7 @@
-"""What people see on standard error: diagnostics, colours, progress."""
+"""What people see on a terminal: diagnostics, colours, progress, tables.
+
+What a terminal gets is drawn by `rich`; a pipe gets plain lines, and `rich` is not imported.
+"""
 
 from __future__ import annotations
 
@@ -9,9 +12,13 @@ import signal
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from types import FrameType
-from typing import IO, TypeVar
+from typing import IO, TYPE_CHECKING, TypeVar
 
 from qdialect.errors import QError, UsageError, Where, culprit, foreign_frame
+
+if TYPE_CHECKING:
+    from rich.console import Console
+    from rich.progress import Progress
 
 OK, WRONG_INPUT, WRONG_USAGE, OUR_BUG = 0, 1, 2, 70
 
@@ -145,29 +152,47 @@ def crashed(error: BaseException) -> int:
     return OUR_BUG
 
 
-def progress(items: Iterable[T], total: int, label: str) -> Iterator[T]:
-    """The items; on a terminal with a bar, the rate and the time left, elsewhere silently."""
-    from time import monotonic
+def moving(stream: IO[str]) -> bool:
+    """Whether a line of a stream can be written again and again."""
+    return stream.isatty() and os.environ.get("TERM") != "dumb"
 
-    stream = sys.stderr
-    if not stream.isatty() or total <= 1:
+
+def progress(items: Iterable[T], total: int, label: str) -> Iterator[T]:
+    """The items; on a terminal with a bar and the time left, elsewhere silently."""
+    if not moving(sys.stderr) or total <= 1:
         yield from items
         return
-    width = 30
-    started = monotonic()
-    try:
-        for index, item in enumerate(items):
-            done = index * width // total
-            bar = "#" * done + "." * (width - done)
-            stream.write(f"\r\033[K{label} [{bar}] {index}/{total}")
-            if index:
-                rate = index / max(monotonic() - started, 1e-9)
-                stream.write(f" {rate:.3g}/s, {duration((total - index) / rate)} left")
-            stream.flush()
+    with bar(sys.stderr) as shown:
+        task = shown.add_task(label, total=total)
+        for item in items:
             yield item
-    finally:
-        stream.write("\r\033[K")
-        stream.flush()
+            shown.advance(task)
+
+
+def bar(stream: IO[str]) -> Progress:
+    """A bar for `with`, gone at the end: what is done, how much of all, the time left."""
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
+    from rich.progress import TimeRemainingColumn as TimeLeft
+
+    texts = TextColumn("{task.description}", markup=False)
+    drawn = BarColumn(bar_width=30)
+    return Progress(
+        texts, drawn, MofNCompleteColumn(), TimeLeft(), console=_console(stream), transient=True
+    )
+
+
+def _console(stream: IO[str], width: int | None = None) -> Console:
+    """What draws on a stream: in colour where that has some."""
+    from rich.console import Console
+
+    return Console(
+        file=stream,
+        width=width or columns(stream),
+        force_terminal=True,
+        color_system="standard" if coloured(stream) else None,
+        highlight=False,
+        legacy_windows=False,
+    )
 
 
 def duration(seconds: float) -> str:
@@ -189,24 +214,26 @@ def table(
     """Rows as aligned columns; the columns in `right` are right-aligned.
 
     For a `stream` that is a terminal, text goes on below in its column where a line is full,
-    and the first row of a table with a `heading` is bold.
+    and the first row of a table with a `heading` is bold. Elsewhere a row is a line.
     """
-    widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))] if rows else []
-    if stream is not None:
-        widths = _fitting(widths, right or {}, columns(stream))
-    lines: list[str] = []
-    for number, row in enumerate(rows):
-        pieces = [_pieces(cell, width) for cell, width in zip(row, widths, strict=True)]
-        for level in range(max(map(len, pieces), default=0)):
-            texts = [own[level] if level < len(own) else "" for own in pieces]
-            cells = [
-                text.rjust(width) if (right or {}).get(i) else text.ljust(width)
-                for i, (text, width) in enumerate(zip(texts, widths, strict=True))
-            ]
-            line = "  ".join(cells).rstrip()
-            bold = heading and not number and stream is not None
-            lines.append(paint(line, "bold", stream) if bold and stream else line)
-    return "".join(f"{line}\n" for line in lines)
+    if not rows:
+        return ""
+    widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
+    if stream is not None and stream.isatty():
+        return _drawn(rows, widths, right or {}, stream, heading)
+    lines = [
+        "  ".join(
+            cell.rjust(width) if (right or {}).get(i) else cell.ljust(width)
+            for i, (cell, width) in enumerate(zip(row, widths, strict=True))
+        )
+        for row in rows
+    ]
+    return "".join(f"{line.rstrip()}\n" for line in lines)
+
+
+def indented(text: str) -> str:
+    """Every line two characters to the right."""
+    return "".join(f"  {line}".rstrip() + "\n" for line in text.splitlines())
 
 
 _NARROWEST = 16
@@ -214,26 +241,39 @@ _INDENT = 4
 """Characters that those who print a table may put before it."""
 
 
-def _fitting(widths: list[int], right: Mapping[int, bool], most: int | None) -> list[int]:
-    """Widths that fit into `most` characters: of the widest columns of text, less."""
-    fitting = list(widths)
-    while most is not None and sum(fitting) + 2 * len(fitting) + _INDENT > most:
-        texts = [i for i, width in enumerate(fitting) if not right.get(i) and width > _NARROWEST]
-        if not texts:
-            break
-        widest = max(texts, key=lambda i: fitting[i])
-        over = sum(fitting) + 2 * len(fitting) + _INDENT - most
-        others = [fitting[i] for i in texts if fitting[i] < fitting[widest]]
-        fitting[widest] = max(fitting[widest] - over, max(others, default=0), _NARROWEST)
-        if fitting[widest] in others:
-            fitting[widest] -= 1
-    return fitting
+def _drawn(
+    rows: Sequence[Sequence[str]],
+    widths: Sequence[int],
+    right: Mapping[int, bool],
+    stream: IO[str],
+    heading: bool,
+) -> str:
+    """The table as a terminal shows it: numbers whole, text in lines that fit; where there is
+    no room for its columns, each row as a table of its own."""
+    from io import StringIO
 
+    from rich.table import Table
+    from rich.text import Text
 
-def _pieces(cell: str, width: int) -> list[str]:
-    """A cell in lines of at most `width`, broken between words where there are some."""
-    if len(cell) <= width:
-        return [cell]
-    from textwrap import wrap
-
-    return wrap(cell, width, subsequent_indent="  " if width > _NARROWEST else "") or [""]
+    least = [w if right.get(i) else min(w, _NARROWEST) for i, w in enumerate(widths)]
+    between = 2 * (len(widths) - 1)
+    most = (columns(stream) or sum(widths) + between + _INDENT) - _INDENT
+    if heading and sum(least) + between > most:
+        sides = (list(zip(rows[0], row, strict=True)) for row in rows[1:])
+        return "\n".join(table(side, stream=stream) for side in sides)
+    shown = Table(
+        box=None, pad_edge=False, padding=(0, 1), show_header=heading, header_style="bold"
+    )
+    for index in range(len(widths)):
+        shown.add_column(
+            Text(rows[0][index]) if heading else "",
+            justify="right" if right.get(index) else "left",
+            no_wrap=bool(right.get(index)),
+            overflow="fold",
+        )
+    for row in rows[1:] if heading else rows:
+        shown.add_row(*map(Text, row))
+    console = _console(stream, max(most, sum(least) + between))
+    console.file = StringIO()
+    console.print(shown)
+    return "".join(f"{line.rstrip()}\n" for line in console.file.getvalue().splitlines())

@@ -11,6 +11,7 @@ from commands import Main, call, qopt, qopt_opt
 from hypothesis import given
 from hypothesis import strategies as st
 
+from qdialect.cli.qopt import COMMANDS
 from qdialect.cli.terminal import coloured, columns, table
 
 ROWS = [("name", "count", "what"), ("conv1", "12", "a long text of many words that goes on and on")]
@@ -31,6 +32,15 @@ def test_a_pipe_gets_plain_lines() -> None:
     text = table(ROWS, {1: True}, stream=io.StringIO(), heading=True)
     assert text == table(ROWS, {1: True})
     assert "\033" not in text and len(text.splitlines()) == 2
+
+
+def test_a_table_without_room_is_one_for_each_row(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "30")
+    rows = [*ROWS, ("conv2", "7", "short")]
+    text = table(rows, {1: True}, stream=Terminal(), heading=True)
+    first, second = text.split("\n\n")
+    assert second.split() == ["name", "conv2", "count", "7", "what", "short"]
+    assert max(map(len, text.splitlines())) <= 26 and " ".join(first.split()[5:]) == ROWS[1][2]
 
 
 def test_a_terminal_gets_a_heading_and_lines_that_fit(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -125,8 +135,6 @@ def test_optimize_as_json(tmp_path: Path) -> None:
     assert told["outputs"][0]["contract"] == "exact"
 
 
-@pytest.mark.parametrize(
-    "command", ["optimize", "inspect", "diff", "explain", "engines", "prices", "profile show"]
-)
-def test_everything_that_tells_something_has_json(command: str) -> None:
+@pytest.mark.parametrize("command", sorted(set(COMMANDS) - {"completion"}))
+def test_every_command_has_json(command: str) -> None:
     assert "--json" in call(qopt, *command.split(), "--help").out

@@ -179,14 +179,12 @@ def test_progress_on_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
         def isatty(self) -> bool:
             return True
 
-    times = iter((0.0, 2.0, 4.0, 6.0))
-    monkeypatch.setattr("time.monotonic", lambda: next(times))
     monkeypatch.setattr(sys, "stderr", Terminal())
     assert list(terminal.progress(range(3), 3, "profiling")) == [0, 1, 2]
     shown = sys.stderr.getvalue()
     assert "profiling" in shown
-    assert "1/3 0.5/s, 4 s left" in shown
-    assert shown.endswith("\r\033[K")
+    assert "3/3" in shown and "0:00:00" in shown
+    assert shown.endswith("\033[2K")
 
 
 def test_times_for_people() -> None:
