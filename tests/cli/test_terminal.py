@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 from commands import Main, call, qopt, qopt_opt
-from hypothesis import given
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from qdialect.cli.qopt import COMMANDS
@@ -69,6 +69,7 @@ def test_a_terminal_that_does_not_say_how_wide_it_is(
     assert len(table(ROWS, stream=Terminal()).splitlines()) == 2
 
 
+@settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(
     st.lists(st.tuples(*[st.text("ab ", max_size=60)] * 3), min_size=1, max_size=4),
     st.integers(1, 120),
