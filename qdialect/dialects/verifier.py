@@ -16,7 +16,7 @@ from xdsl.dialects.builtin import (
     ModuleOp,
     NameLoc,
 )
-from xdsl.ir import Attribute, Operation, Region, SSAValue
+from xdsl.ir import Attribute, Operation, Region
 from xdsl.ir.core import ErasedSSAValue
 from xdsl.traits import IsolatedFromAbove, IsTerminator, NoTerminator
 from xdsl.utils.exceptions import VerifyException
@@ -27,6 +27,7 @@ from qdialect.dialects.nn.constants import BlobAttr, ConstantOp
 from qdialect.dialects.nn.ports import verify_declared
 from qdialect.dialects.quant import BareVerifyException
 from qdialect.dialects.quant.strict import QuantChecker
+from qdialect.dialects.verified import Verified
 from qdialect.errors import InputError, QError, Where
 from qdialect.weights import BlobStore
 
@@ -40,15 +41,17 @@ def verify_module(
     *,
     behaviors: BehaviorRegistry | None = None,
     strict: bool = True,
+    known: Verified | None = None,
 ) -> None:
     """Raise InputError (`invalid-ir`) for the first op that breaks a rule.
 
     With `store`, the weights of a module that names a weight store must be in it.  With
     `behaviors`, quantized types must be what the declarations of ops from outside allow.
     `strict` adds rules on quantized types that upstream does not have (see
-    `quant.strict`).
+    `quant.strict`).  `known` is what was verified before, as strictly.
     """
-    error = next(verification_errors(module, store, behaviors=behaviors, strict=strict), None)
+    errors = verification_errors(module, store, behaviors=behaviors, strict=strict, known=known)
+    error = next(errors, None)
     if error is not None:
         raise error
 
@@ -59,10 +62,13 @@ def verification_errors(
     *,
     behaviors: BehaviorRegistry | None = None,
     strict: bool = True,
+    known: Verified | None = None,
 ) -> Iterator[InputError]:
     """At most one error for each isolated op (module, function), in program order."""
     sound = True
-    for error in _rule_errors(module, QuantChecker(strict=strict), behaviors):
+    known = Verified() if known is None else known
+    known.begin(behaviors)
+    for error in _rule_errors(module, QuantChecker(strict=strict), behaviors, known):
         sound = False
         yield error
     if sound:
@@ -129,13 +135,16 @@ def _missing_weights(module: ModuleOp, store: BlobStore) -> Iterator[InputError]
 
 
 def _rule_errors(
-    module: ModuleOp, checker: QuantChecker, behaviors: BehaviorRegistry | None
+    module: ModuleOp,
+    checker: QuantChecker,
+    behaviors: BehaviorRegistry | None,
+    known: Verified,
 ) -> Iterator[InputError]:
     pending: list[Operation] = [module]
     while pending:
         top = pending.pop()
         inner: list[Operation] = []
-        error = _first_error_in(top, inner, checker, behaviors)
+        error = _first_error_in(top, inner, checker, behaviors, known)
         if error is not None:
             yield error
         pending.extend(reversed(inner))
@@ -146,6 +155,7 @@ def _first_error_in(
     isolated: list[Operation],
     checker: QuantChecker,
     behaviors: BehaviorRegistry | None,
+    known: Verified,
 ) -> InputError | None:
     """Check `top` and what it holds, up to isolated ops, which are collected.
 
@@ -155,12 +165,15 @@ def _first_error_in(
     pending: list[Operation] = [top]
     while pending:
         op = pending.pop()
+        look = known.look(op)
+        if look is not None and look[0] in known and op.next_op is not None:
+            continue
         if op is not top and op.has_trait(IsolatedFromAbove):
             isolated.append(op)
             continue
         try:
             _check_structure(op)
-            op.verify_()
+            known.quick.verify(op)
             behavior = None if behaviors is None or isinstance(op, NNOp) else behaviors.get(op)
             if behavior is not None:
                 verify_declared(op, behavior)
@@ -171,9 +184,11 @@ def _first_error_in(
         message = checker.structure_error(op)
         if message is not None:
             return invalid(op, message, bare=True)
-        if doubtful is None:
-            message = checker.strict_error(op)
-            doubtful = invalid(op, message, bare=True) if message else None
+        message = checker.strict_error(op) if doubtful is None else None
+        if message is not None:
+            doubtful = invalid(op, message, bare=True)
+        elif look is not None and doubtful is None:
+            known.add(*look)
         nested = [inner for region in op.regions for block in region.blocks for inner in block.ops]
         pending.extend(reversed(nested))
     return doubtful
@@ -228,19 +243,22 @@ def _first_misuse_in(top: Operation, isolated: list[Operation]) -> InputError | 
     In a region of several blocks every value of the region counts as defined: the
     order of blocks is the verifier's of the dialect that branches.
     """
-    visible: set[SSAValue] = set()
+    #: values by identity, as their own hash is slow
+    visible: set[int] = set()
     # Entries are ops still to visit and, after the ops of a region, the values to forget.
-    pending: list[Operation | list[SSAValue]] = []
+    pending: list[Operation | list[int]] = []
     _enter(top, visible, pending)
     while pending:
         entry = pending.pop()
         if isinstance(entry, list):
             visible.difference_update(entry)
             continue
-        for index, operand in enumerate(entry.operands):
-            if operand not in visible:
+        for operand in entry._operands:  # pyright: ignore[reportPrivateUsage]
+            if id(operand) not in visible:
+                index = list(map(id, entry.operands)).index(id(operand))
                 return invalid(entry, f"operand #{index} is not defined before this use")
-        visible.update(entry.results)
+        for result in entry.results:
+            visible.add(id(result))
         if not entry.regions:
             continue
         if entry.has_trait(IsolatedFromAbove):
@@ -250,18 +268,16 @@ def _first_misuse_in(top: Operation, isolated: list[Operation]) -> InputError | 
     return None
 
 
-def _enter(
-    op: Operation, visible: set[SSAValue], pending: list[Operation | list[SSAValue]]
-) -> None:
+def _enter(op: Operation, visible: set[int], pending: list[Operation | list[int]]) -> None:
     for region in reversed(op.regions):
         several = region.first_block is not region.last_block
-        local: list[SSAValue] = []
+        local: list[int] = []
         ops: list[Operation] = []
         for block in region.blocks:
-            local.extend(block.args)
+            local.extend(map(id, block.args))
             for inner in block.ops:
-                local.extend(inner.results)
+                local.extend(map(id, inner.results))
                 ops.append(inner)
-        visible.update(local if several else (a for b in region.blocks for a in b.args))
+        visible.update(local if several else (id(a) for b in region.blocks for a in b.args))
         pending.append(local)
         pending.extend(reversed(ops))

@@ -10,6 +10,7 @@ from xdsl.passes import ModulePass
 from xdsl.utils.exceptions import DiagnosticException
 
 from qdialect.context import QContext
+from qdialect.dialects.verified import Verified
 from qdialect.dialects.verifier import op_where, verify_module
 from qdialect.errors import (
     InputError,
@@ -74,6 +75,7 @@ class PassManager:
         self.watchers = list(instrumentation)
         #: by pass, the count of changes at which it does nothing
         self._left: dict[str, int] = {}
+        self._verified = Verified()
 
     def run(self, module: ModuleOp) -> None:
         """Apply all passes to `module`, in place.
@@ -85,6 +87,7 @@ class PassManager:
         self._tell(lambda watcher: watcher.before_pipeline(self.ctx, self.passes, module))
         try:
             self._left.clear()
+            self._verified = Verified()
             self.ctx.analyses.clear()
             self.ctx.keeps_analyses = True
             last = len(self.passes) - 1
@@ -128,7 +131,13 @@ class PassManager:
 
     def _verify(self, name: str, instance: ModulePass, module: ModuleOp) -> None:
         try:
-            verify_module(module, self.ctx.blobs, behaviors=self.ctx.behaviors, strict=self.strict)
+            verify_module(
+                module,
+                self.ctx.blobs,
+                behaviors=self.ctx.behaviors,
+                strict=self.strict,
+                known=self._verified,
+            )
         except QError as error:
             theirs = foreign_module(type(instance).__module__)
             kind, code = (QError, "bad-plugin") if theirs else (PassFailure, "internal-error")

@@ -14,7 +14,7 @@ import math
 import struct
 from abc import ABC
 from collections.abc import Mapping, Sequence
-from typing import Any, cast
+from typing import Any, ClassVar, cast
 
 from typing_extensions import Self
 from xdsl.dialects.builtin import (
@@ -124,6 +124,9 @@ def texts(attribute: Attribute | None) -> tuple[str, ...]:
 
 class NNOp(IRDLOperation, ABC):
     """Base of all `nn` ops."""
+
+    #: whether the verifier looks at nothing but types, properties and attributes
+    TOLD_BY_TYPES: ClassVar[bool] = True
 
     def __init__(
         self,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, ClassVar, cast
 
 from typing_extensions import Self
 from xdsl.dialects.builtin import (
@@ -78,6 +78,8 @@ class ConstantOp(IRDLOperation):
 
     `nn.constant #nn.blob<"..." : tensor<8x3xi8>> : tensor<8x3x!quant.uniform<i8:f32, 0.1>>`
     """
+
+    TOLD_BY_TYPES: ClassVar[bool] = True
 
     name = "nn.constant"
     value: BlobAttr | DenseIntOrFPElementsAttr = prop_def(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import cast
+from typing import ClassVar, cast
 
 from xdsl.dialects.builtin import IndexType, IntegerAttr, IntegerType, i64
 from xdsl.ir import Attribute, Operation, SSAValue
@@ -65,6 +65,9 @@ class GatherOp(NNOp):
 
     Negative indices count from the end; indices outside are an error at run time.
     """
+
+    #: not, as constant indices must be inside
+    TOLD_BY_TYPES: ClassVar[bool] = False
 
     name = "nn.gather"
     input = operand_def(TENSOR)

@@ -5,7 +5,7 @@ Checks raise `VerifyException` with upstream's message.
 
 from __future__ import annotations
 
-from typing import cast
+from typing import ClassVar, cast
 
 from xdsl.dialects.builtin import (
     AnyFloat,
@@ -33,6 +33,7 @@ class BareVerifyException(VerifyException):
 class ConversionOp(IRDLOperation):
     """An op from one scalar or tensor to another of the same shape, element by element."""
 
+    TOLD_BY_TYPES: ClassVar[bool] = True
     input = operand_def()
     result = result_def()
 

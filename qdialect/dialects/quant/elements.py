@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from typing import cast, overload
 
 from xdsl.dialects import builtin
@@ -44,9 +45,20 @@ FLOAT_TYPES: dict[str, AnyFloat] = {
 """The builtin float types by name."""
 
 
+@cache
+def _is_tensor(kind: type[Attribute]) -> bool:
+    """`isinstance` on attributes is slow: their classes are abstract ones."""
+    return issubclass(kind, TensorType | UnrankedTensorType)
+
+
+@cache
+def _is_uniform(kind: type[Attribute]) -> bool:
+    return issubclass(kind, UniformType)
+
+
 def element_type(type: Attribute) -> Attribute:
     """The element type of a tensor; any other type itself."""
-    if isinstance(type, TensorType | UnrankedTensorType):
+    if _is_tensor(type.__class__):
         return cast("AnyTensorType | AnyUnrankedTensorType", type).element_type
     return type
 
@@ -54,7 +66,7 @@ def element_type(type: Attribute) -> Attribute:
 def quant_element(type: Attribute) -> UniformType | None:
     """The `!quant.uniform` that a scalar type is, or a tensor type holds; else None."""
     element = element_type(type)
-    return element if isinstance(element, UniformType) else None
+    return cast("UniformType", element) if _is_uniform(element.__class__) else None
 
 
 def storage_type(qparams: QParams) -> IntegerType:

@@ -29,12 +29,14 @@ from xdsl.dialects.builtin import (
     DictionaryAttr,
     FloatAttr,
     IndexType,
+    IntAttr,
     IntegerAttr,
     IntegerType,
     MemRefType,
     NoneAttr,
     StringAttr,
     SymbolRefAttr,
+    TensorType,
     UnitAttr,
     UnrankedMemRefType,
     UnregisteredAttr,
@@ -110,8 +112,9 @@ class QuantChecker:
         """What mlir-opt rejects in `op`, a value it defines or an attribute of it."""
         if isinstance(op, UnregisteredOp) and op.op_name.data.startswith("quant."):
             return _unknown_op(op)
+        seen = self._structure_seen
         for attribute in (*_defined(op), *op.properties.values(), *op.attributes.values()):
-            if not _is_leaf(type(attribute)):
+            if id(attribute) not in seen and not _is_leaf(type(attribute)):
                 for nested in _nested(attribute, self._structure_seen):
                     if not _is_structured(type(nested)):
                         continue
@@ -124,11 +127,11 @@ class QuantChecker:
         if not self._strict:
             return None
         for type in _defined(op):
-            if isinstance(type, UniformType):
-                message = shape_error(type, type.data)
+            if type.__class__ is UniformType:
+                message = shape_error(type, cast("UniformType", type).data)
                 if message is not None:
                     return message
-            if _is_leaf(type.__class__):
+            if id(type) in self._strict_seen or _is_leaf(type.__class__):
                 continue
             for nested in _nested(type, self._strict_seen):
                 message = self._type_error(nested)
@@ -162,6 +165,7 @@ _LEAVES = (
     DenseIntOrFPElementsAttr,
     FloatAttr,
     IndexType,
+    IntAttr,
     IntegerAttr,
     IntegerType,
     NoneAttr,
@@ -210,8 +214,11 @@ def _nested(attribute: Attribute, seen: dict[int, Attribute]) -> Iterator[Attrib
         return
     seen[id(attribute)] = attribute  # also keeps the id from being reused
     yield attribute
-    if isinstance(attribute, ArrayAttr):
-        children: Iterable[Attribute] = cast("ArrayAttr[Attribute]", attribute).data
+    if attribute.__class__ is TensorType:
+        tensor = cast("TensorType[Attribute]", attribute)
+        children: Iterable[Attribute] = (tensor.element_type, tensor.encoding)
+    elif isinstance(attribute, ArrayAttr):
+        children = cast("ArrayAttr[Attribute]", attribute).data
     elif isinstance(attribute, DictionaryAttr):
         children = attribute.data.values()
     elif isinstance(attribute, ParametrizedAttribute):
