@@ -10,7 +10,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-import bench
 import bench_placement
 from gen_graph import FORMS, GRAPHS
 from progress import table
@@ -34,15 +33,6 @@ def test_generated_graph_is_valid_and_reproducible(graph: str, form: str) -> Non
 def test_generated_graph_of_unknown_form() -> None:
     with pytest.raises(ValueError, match="qdq, quantized"):
         GRAPHS["chain"](10, "float")
-
-
-def test_bench_writes_every_figure(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    figures = tmp_path / "bench.json"
-    bench.main(["--sizes", "50", "--forms", "qdq", "--repeat", "1", "--json", str(figures)])
-    results = json.loads(figures.read_text())["results"]
-    assert {"build", "parse", "verify", "dce"} <= {result["work"] for result in results}
-    assert all(result["ms_per_1000_ops"] > 0 for result in results)
-    assert bench.YARDSTICK in capsys.readouterr().out
 
 
 def test_placement_is_never_costlier_than_greedy(

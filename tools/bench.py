@@ -1,141 +1,176 @@
-"""What the compiler costs: milliseconds per 1 000 ops of everything it does to a graph.
+"""What the compiler costs, as multiples of what others cost, in one command.
 
-Build, print, parse, verify, and each pass of the table, on generated graphs. Stock xDSL's
-verifier runs in the same process as a yardstick: machines differ, the ratio to it less so.
+    python tools/bench.py                          all sections
+    python tools/bench.py text passes --sizes 1000 10000 --json now.json
+    python tools/bench.py --compare --fail         what became worse since the last stored run
+    python tools/bench.py onnx                     what it gains instead: see bench_onnx.py
 
-    python tools/bench.py --sizes 1000 10000 --json bench.json
-
-`bench.py onnx` measures what it gains instead: see `bench_onnx.py`.
+Sections: text (build, parse, print, verify, module files), passes (the optimizing pipeline),
+table (every pass alone), startup, models (real networks, against ONNX Runtime's optimizer and
+other tools), profile (where the time goes).
 """
 
 from __future__ import annotations
 
 import argparse
-import dataclasses
-import gc
 import json
-import platform
 import sys
-import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from xdsl.dialects.builtin import ModuleOp
+import bench_history as history
+import bench_page as page
+from bench_rows import Absent, Rounds, Row, Spread
+from progress import step
 
-from gen_graph import FORMS, GRAPHS
-from progress import step, table
-from qdialect.backends.mlir import module_text
-from qdialect.context import QContext, new_context
-from qdialect.dialects.verifier import verify_module
-from qdialect.frontends.mlir import read_module
-from qdialect.transforms import PASSES, load
+ROOT = Path(__file__).parents[1]
+HISTORY = ROOT / "docs" / "reference" / "bench-history.jsonl"
+VERSION = 1
 
-YARDSTICK = "verify (xDSL)"
-
-
-@dataclass(frozen=True)
-class Case:
-    """One generated graph, and how passes are run on it."""
-
-    graph: str
-    form: str
-    size: int
-    numerics: str
-
-    def build(self) -> ModuleOp:
-        return GRAPHS[self.graph](self.size, self.form)
-
-    def __str__(self) -> str:
-        return f"{self.graph} {self.form} {self.size}"
+Section = Callable[[argparse.Namespace, Rounds], Iterator[Row]]
 
 
-@dataclass(frozen=True)
-class Work:
-    """Something to time: `prepare` makes a fresh argument for each run of `run`."""
+def _text(options: argparse.Namespace, rounds: Rounds) -> Iterator[Row]:
+    import bench_text
 
-    name: str
-    prepare: Callable[[], Any]
-    run: Callable[[Any], object]
+    return bench_text.rows(_cases(options, options.sizes), rounds)
 
 
-@dataclass(frozen=True)
-class Result:
-    """The best of some runs, in milliseconds, and the ops it took that long for."""
+def _passes(options: argparse.Namespace, rounds: Rounds) -> Iterator[Row]:
+    import bench_passes
 
-    case: str
-    work: str
-    ops: int
-    milliseconds: float
-
-    @property
-    def per_thousand(self) -> float:
-        return 1000 * self.milliseconds / self.ops
+    return bench_passes.rows(_cases(options, options.sizes), rounds, _setting(options))
 
 
-def basics(case: Case, ctx: QContext) -> Iterator[Work]:
-    """Building, text out and in, and the two verifiers."""
-    module = case.build()
-    text = module_text(module, ctx)
-    yield Work("build", lambda: None, lambda _: case.build())
-    yield Work("print", lambda: None, lambda _: module_text(module, ctx))
-    yield Work("parse", lambda: None, lambda _: read_module(text, ctx))
-    yield Work("verify", lambda: None, lambda _: verify_module(module))
-    yield Work(YARDSTICK, lambda: None, lambda _: module.verify())
+def _table(options: argparse.Namespace, rounds: Rounds) -> Iterator[Row]:
+    import bench_passes
+
+    small = [size for size in options.sizes if size <= options.table_size]
+    return bench_passes.table_rows(_cases(options, small), rounds, _setting(options))
 
 
-def passes(case: Case, ctx: QContext) -> Iterator[Work]:
-    """Every pass of the table, each on a fresh graph."""
-    for name in PASSES:
-        kind = load(name)()
-        fields = {field.name for field in dataclasses.fields(kind)}
-        if "file" in fields or name.startswith("convert-nn-to-"):
-            continue  # one needs a file that fits the graph, the other a graph of integers
-        options = {"numerics": case.numerics} if "numerics" in fields else {}
-        instance = kind(**options)
-        yield Work(
-            name, case.build, lambda module, instance=instance: instance.apply(ctx.clone(), module)
-        )
+def _startup(options: argparse.Namespace, rounds: Rounds) -> Iterator[Row]:
+    import bench_startup
+
+    return bench_startup.rows(rounds)
 
 
-WORKLOADS = (basics, passes)
+SECTIONS: dict[str, Section] = {
+    "text": _text,
+    "passes": _passes,
+    "table": _table,
+    "startup": _startup,
+}
 
 
-def best(work: Work, repeat: int) -> float:
-    """The shortest of `repeat` runs, in milliseconds of processor time."""
-    shortest = float("inf")
-    for _ in range(repeat):
-        argument = work.prepare()
-        gc.collect()
-        start = time.process_time()
-        work.run(argument)
-        shortest = min(shortest, time.process_time() - start)
-    return 1e3 * shortest
+def _cases(options: argparse.Namespace, sizes: Sequence[int]) -> list[Any]:
+    from bench_cases import Case
+
+    return [Case(name, size) for name in options.cases for size in sizes]
 
 
-def measure(case: Case, repeat: int) -> list[Result]:
-    """All workloads on one graph."""
-    ctx = new_context()
-    ops = sum(1 for _ in case.build().walk())
-    works = [work for workload in WORKLOADS for work in workload(case, ctx)]
-    return [Result(str(case), work.name, ops, best(work, repeat)) for work in works]
+def _setting(options: argparse.Namespace) -> Any:
+    from bench_passes import Setting
+
+    return Setting(options.target, options.numerics)
 
 
-def show(results: Sequence[Result]) -> str:
-    """One table of a case: total, per 1 000 ops, and the ratio to the yardstick."""
-    unit = next(result.milliseconds for result in results if result.work == YARDSTICK)
-    header = (results[0].case, "ms", "ms per 1 000 ops", f"ratio to {YARDSTICK}")
-    rows = [
-        (
-            result.work,
-            f"{result.milliseconds:.1f}",
-            f"{result.per_thousand:.2f}",
-            f"{result.milliseconds / unit:.2f}",
-        )
-        for result in results
-    ]
-    return table(header, rows)
+def read_figures(path: Path) -> list[Row]:
+    """The rows of an earlier run."""
+    held = json.loads(path.read_text(encoding="utf-8"))
+    if held.get("version") != VERSION:
+        raise SystemExit(f"{path}: not figures of this benchmark (version {VERSION})")
+    rows: list[Row] = []
+    for row in held["rows"]:
+        row["value"] = Spread(**row["value"])
+        row["ratios"] = {name: Spread(**ratio) for name, ratio in row["ratios"].items()}
+        rows.append(Row(**row))
+    return rows
+
+
+def write_figures(path: Path, rows: Sequence[Row]) -> None:
+    """All figures so far: a long run that ends early has them."""
+    entry = history.Entry.of(rows)
+    figures = {
+        "version": VERSION,
+        "commit": entry.commit,
+        "when": entry.when,
+        "machine": entry.machine,
+        "versions": entry.versions,
+        "growth": entry.growth,
+        "rows": [asdict(row) for row in rows],
+    }
+    path.write_text(json.dumps(figures, indent=1) + "\n", encoding="utf-8")
+
+
+def _merged(known: Sequence[Row], new: Sequence[Row]) -> list[Row]:
+    """Rows, the newer of each key, in the order of the sections."""
+    found = {row.key: row for row in (*known, *new)}
+    order = list(SECTIONS)
+    return sorted(found.values(), key=lambda row: order.index(row.section))
+
+
+def measured(options: argparse.Namespace, known: Sequence[Row]) -> list[Row]:
+    """The rows of all sections that are asked for; every case is printed when it is done."""
+    rows: list[Row] = []
+    for name in options.sections:
+        try:
+            with step(name):
+                for row in SECTIONS[name](options, Rounds(options.repeat, options.seconds)):
+                    rows.append(row)
+                    if options.json:
+                        write_figures(options.json, _merged(known, rows))
+        except Absent as error:
+            print(f"{name}: left out: {error}", file=sys.stderr)
+        found = [row for row in rows if row.section == name]
+        print(page.full(found), end="\n\n", flush=True)
+    return rows
+
+
+def compared(now: history.Entry, path: Path) -> bool:
+    """Say what became worse and better since the last run; whether something became worse."""
+    then = history.last_alike(history.read(path), now)
+    if then is None:
+        print(f"nothing to compare with: {path} has no other run on this kind of machine")
+        return False
+    found = list(history.changes(then, now))
+    worse = [change for change in found if change.worse]
+    better = [change for change in found if change.better]
+    print(f"against {then.commit} of {then.when}: {len(found)} ratios")
+    for title, some in (("worse", worse), ("better", better)):
+        print(f"{title}: {len(some) or 'none'}")
+        for change in sorted(some, key=lambda change: change.factor, reverse=title == "worse"):
+            print(f"  {change}")
+    return bool(worse)
+
+
+def arguments_parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    add = parser.add_argument
+    add("sections", nargs="*", metavar="SECTION", help="default: all; none if figures are --known")
+    add("--cases", nargs="+", metavar="CASE", help='generated graphs, as "chain qdq"')
+    add("--sizes", nargs="+", type=int, default=[1_000, 10_000, 100_000], help="of those, in ops")
+    add("--table-size", type=int, default=10_000, help="largest graph for the section table")
+    add("--target", default="onnxruntime", help="what the pipeline compiles for")
+    add("--numerics", default="exact", help="level the passes run at")
+    add("--repeat", type=int, default=5, help="rounds of everything")
+    add("--seconds", type=float, default=20.0, help="after which no new round begins")
+    add("--json", type=Path, help="write the figures to this file as well")
+    add(
+        "--known",
+        type=Path,
+        nargs="+",
+        default=[],
+        help="figures of earlier runs; with no SECTION nothing else",
+    )
+    add("--history", type=Path, nargs="?", const=HISTORY, help="store the ratios in this history")
+    add("--compare", type=Path, nargs="?", const=HISTORY, help="compare with the last stored run")
+    add("--fail", action="store_true", help="exit code 1 if a ratio became worse")
+    return parser
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -144,34 +179,40 @@ def main(arguments: Sequence[str] | None = None) -> int:
         import bench_onnx
 
         return bench_onnx.main(arguments[1:])
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--graphs", nargs="+", choices=GRAPHS, default=["residual"])
-    parser.add_argument("--forms", nargs="+", choices=FORMS, default=list(FORMS))
-    parser.add_argument("--sizes", nargs="+", type=int, default=[1_000, 10_000])
-    parser.add_argument("--numerics", default="exact", help="level the passes run at")
-    parser.add_argument("--repeat", type=int, default=3, help="runs of each; the best counts")
-    parser.add_argument("--json", type=Path, help="write the figures to this file as well")
+    parser = arguments_parser()
     options = parser.parse_args(arguments)
-
-    everything: list[Result] = []
-    for graph in options.graphs:
-        for form in options.forms:
-            for size in options.sizes:
-                case = Case(graph, form, size, options.numerics)
-                with step(f"measuring {case}"):
-                    results = measure(case, options.repeat)
-                print(show(results), end="\n\n", flush=True)
-                everything += results
+    _check(parser, options)
+    known = [row for path in options.known for row in read_figures(path)]
+    rows = _merged(known, measured(options, known))
     if options.json:
-        figures = {
-            "python": platform.python_version(),
-            "results": [
-                dataclasses.asdict(result) | {"ms_per_1000_ops": result.per_thousand}
-                for result in everything
-            ],
-        }
-        options.json.write_text(json.dumps(figures, indent=2) + "\n", encoding="utf-8")
-    return 0
+        write_figures(options.json, rows)
+    if exponents := page.grown(rows):
+        print(f"Growth: time ~ ops ** exponent\n\n{exponents}\n")
+    entry = history.Entry.of(rows)
+    worse = compared(entry, options.compare) if options.compare else False
+    if options.history:
+        history.append(options.history, entry)
+    return 1 if worse and options.fail else 0
+
+
+def _check(parser: argparse.ArgumentParser, options: argparse.Namespace) -> None:
+    from bench_cases import CASES, DEFAULT
+    from gen_graph import FORMS
+
+    if not options.sections and not options.known:
+        options.sections = list(SECTIONS)
+    unknown = [name for name in options.sections if name not in SECTIONS]
+    if unknown:
+        parser.error(f"no section {unknown[0]!r}; there are {', '.join(SECTIONS)}")
+    options.cases = options.cases or list(DEFAULT)
+    for case in options.cases:
+        graph, _, form = case.partition(" ")
+        if graph not in CASES or form not in FORMS:
+            parser.error(
+                f"no case {case!r}: GRAPH FORM, of {', '.join(CASES)} and {', '.join(FORMS)}"
+            )
+    if options.fail and not options.compare:
+        parser.error("--fail needs --compare")
 
 
 if __name__ == "__main__":
