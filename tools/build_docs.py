@@ -22,6 +22,8 @@ import reference_pages
 
 ROOT = Path(__file__).parents[1]
 GENERATED = "reference/generated"
+PLACE = "<!-- generated pages -->"
+"""Where the index names the generated pages, which only the site has."""
 
 CONFIG = """\
 site_name: qdialect
@@ -53,6 +55,11 @@ def gather(folder: Path) -> None:
     (folder / GENERATED).mkdir(parents=True)
     for name, text in reference_pages.pages().items():
         (folder / GENERATED / name).write_text(text, encoding="utf-8")
+    index = folder / "index.md"
+    links = ", ".join(
+        f"[{Path(name).stem}]({GENERATED}/{name})" for name in reference_pages.pages()
+    )
+    index.write_text(index.read_text(encoding="utf-8").replace(PLACE, f"Here: {links}."))
     for page in folder.rglob("*.md"):
         text = page.read_text(encoding="utf-8")
         page.write_text(_without_foreign_links(text, page, folder), encoding="utf-8")
@@ -73,12 +80,15 @@ def _without_foreign_links(text: str, page: Path, folder: Path) -> str:
 def navigation(folder: Path) -> str:
     """Start pages, then by kind."""
     parts = (
+        ("Start", "start"),
+        ("Tutorials", "tutorial"),
         ("How to", "howto"),
+        ("Concepts", "concepts"),
         ("Reference", GENERATED),
         ("Measured", "reference"),
         ("Design", "design"),
     )
-    lines = ["  - Start: readme.md", "  - All pages: index.md"]
+    lines = ["  - Home: index.md", "  - In short: readme.md"]
     for title, place in parts:
         pages = sorted((folder / place).glob("*.md"))
         lines.append(f"  - {title}:")

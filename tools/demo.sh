@@ -2,6 +2,7 @@
 # The main job on real input: see tools/demo.py. Needs Python 3.10 or newer, nothing else.
 #
 #   tools/demo.sh [--configs NAME ...] [--images N] [--rounds N] [--json FILE]
+#   tools/demo.sh --files FOLDER      only the models and images that the tutorials use
 set -euo pipefail
 
 root="$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)"

@@ -15,33 +15,47 @@ from qdialect.errors import UsageError
 _KEYS_SHOWN = 4
 _BOUNDARIES_SHOWN = 5
 """Of each code; those that cost most."""
+_AS_KERNELS_RUN = "integerize,fold-rescale,cse,dce"
 
 
 def run(args: Arguments) -> int:
     """The command; returns the exit code."""
     unwanted = _codes(args.texts("fail-on"))
-    model = _load(args)
-    found = api.inspect(model)
+    several = len(args.positional) > 1
+    for flag in ("json", "report"):
+        if several and args.given(flag):
+            raise UsageError(f"--{flag} is for one model")
+    exits = [_inspect(path, args, unwanted, several) for path in args.positional]
+    return max(exits)
+
+
+def _inspect(path: str, args: Arguments, unwanted: set[str], several: bool) -> int:
+    """One model; its exit code. Of several, each has its path above it."""
+    found = api.inspect(_load(path, args))
     if args.switch("json"):
         write_json(found.to_json())
     else:
-        write(_text(found))
+        write(f"{path}\n\n{_text(found)}\n" if several else _text(found))
     failing = sorted({b.code for b in found.boundaries} & unwanted)
     if failing:
-        print(f"found {', '.join(failing)}", file=sys.stderr)
+        print(f"{path}: found {', '.join(failing)}", file=sys.stderr)
     return WRONG_INPUT if failing else OK
 
 
-def _load(args: Arguments) -> api.Model:
-    """The model; its report is written first, if wanted."""
-    if not args.given("report"):
-        return api.load(args.positional[0])
-    from qdialect.cli.reporting import report_path, write_inspection
+def _load(path: str, args: Arguments) -> api.Model:
+    """The model, as it is or as kernels run it; its report is written first, if wanted."""
+    report = None
+    if args.given("report"):
+        from qdialect.cli.reporting import report_path
 
-    path = report_path(args.text("report"))
-    model = api.load(args.positional[0])
-    assert path is not None
-    write_inspection(path, model)
+        report = report_path(args.text("report"))
+    model = api.load(path)
+    if args.switch("integerized"):
+        model = api.run_passes(model, _AS_KERNELS_RUN)
+    if report is not None:
+        from qdialect.cli.reporting import write_inspection
+
+        write_inspection(report, model)
     return model
 
 

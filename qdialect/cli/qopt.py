@@ -118,17 +118,22 @@ COMMANDS = {
         ),
         Command(
             "qopt inspect",
-            "Says what is in a model: ops, quantization, interface, weights, and where integers\n"
-            "become floats and back; exit code 1 if that finds a code of --fail-on.",
+            "Says what is in models: ops, quantization, interface, weights, and where integers\n"
+            "become floats and back; exit code 1 if that finds a code of --fail-on in any of them.",
             (
                 JSON,
                 REPORT,
                 Flag(
                     ("fail-on",), "boundary codes that must not occur, B1 to B7", "value", "B1,B6"
                 ),
+                Flag(
+                    ("integerized",),
+                    "take float ops between casts, as QDQ files write them, for ops on codes "
+                    "where they are",
+                ),
                 HELP,
             ),
-            ("IN",),
+            ("IN...",),
         ),
         Command(
             "qopt explain",

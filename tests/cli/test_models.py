@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 
 import numpy as np
@@ -172,10 +173,29 @@ def test_inspect_tells_boundaries(model: Path) -> None:
     assert found[5]["blocked_by"]
 
 
+def test_inspect_of_a_qdq_file_as_kernels_run_it(model: Path) -> None:
+    assert run("inspect", model, "--fail-on", "B3,B6").code == 1
+    result = run("inspect", model, "--fail-on", "B3,B6", "--integerized")
+    assert (result.code, result.err) == (0, "")
+    assert "Shrink" in result.out and "cast of a cast" not in result.out
+
+
+def test_inspect_of_several_models(model: Path, tmp_path: Path) -> None:
+    other = tmp_path / "other.onnx"
+    shutil.copy(model, other)
+    result = run("inspect", model, other, "--fail-on", "B1")
+    assert result.code == 1
+    assert result.err == f"{model}: found B1\n{other}: found B1\n"
+    assert result.out.startswith(f"{model}\n\nsmall\n")
+    assert f"\n{other}\n\nsmall\n" in result.out
+    refused = run("inspect", model, other, "--json")
+    assert (refused.code, refused.err) == (2, "error: --json is for one model\n")
+
+
 def test_inspect_fails_on_what_must_not_be(model: Path, tmp_path: Path) -> None:
     assert run("inspect", model, "--fail-on", "B4,B5").code == 0
     result = run("inspect", model, "--fail-on=B4, B3", "--fail-on=B1", "--json")
-    assert (result.code, result.err) == (1, "found B1, B3\n")
+    assert (result.code, result.err) == (1, f"{model}: found B1, B3\n")
     assert json.loads(result.out)["total"] > 0
     out = tmp_path / "o.mlir"
     assert run("optimize", model, "-o", out, "-q").code == 0

@@ -1,7 +1,8 @@
 """Every command of the README and the docs is run, page by page, in order; or it says why not.
 
 A page's commands run in a folder that has the files pages speak of: a float model, or the
-same quantized, images, inputs. What one command writes, the next may read.
+same quantized, images, inputs; and the files that the page shows. What one command writes, the
+next may read. Tutorials are run by a shell, with what they print: test_tutorials.py.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from commands import Main, call, qopt, qopt_opt, qopt_translate
 from page_models import float_model, quantized_model
 
 import qdialect as qd
+import run_page
 from qdialect.engines.installed import missing
 from qdialect.engines.table import ENGINES
 
@@ -33,6 +35,7 @@ NOT_RUN = (
     (r"git ", "changes the work tree"),
     (r"tools/", "sets up an environment; CI is made of it"),
     (r"qopt engines install", "installs; CI does it"),
+    (r"pre-commit", "installs; tests/pages/test_pre_commit.py runs the hook where it is installed"),
     (r"qopt prices", "takes a minute; tests/cli/test_prices_command.py runs it shorter"),
     (r"qopt profile .*dask", "takes a cluster; tests/profile runs one in a process"),
 )
@@ -44,7 +47,7 @@ EXIT_CODES = {1: ("qopt diff",)}
 
 def pages() -> list[Path]:
     found = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
-    return [page for page in found if commands(page)]
+    return [page for page in found if commands(page) and page.parent.name != "tutorial"]
 
 
 def commands(page: Path) -> list[str]:
@@ -115,6 +118,7 @@ def test_commands_of_a_page_run(page: Path, workplace: Callable[[str], None]) ->
     if not wanted:
         pytest.skip("; ".join(sorted({why_not_run(line) for line in commands(page)})))
     workplace(page.name)
+    run_page.write_files(page.read_text(encoding="utf-8"), Path.cwd())
     for line in wanted:
         name, *arguments = shlex.split(line, comments=True)
         done = call(MAINS[name], *arguments)
