@@ -2,7 +2,7 @@
 
     python tools/run_page.py docs/tutorial/faster-model.md [--write] [--keep FOLDER]
 
-A page shows a file by naming it on the line above the block: "In `core/target.py`:". Its
+A page shows a file by naming it in the paragraph above the block: "In `core/target.py`, ...:". Its
 commands are the lines of `console` blocks that begin with `$`, and what follows each is what it
 printed. `--write` puts what they print now in its place.
 
@@ -25,14 +25,19 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
 _CONSOLE = re.compile(r"^```console\n(.*?)^```", re.M | re.S)
-_FILE = re.compile(r"`([\w./-]+\.(?:py|toml|mlir))`[^\n]*:\n\n```\w+\n(.*?)^```", re.M | re.S)
+_FILE = re.compile(
+    r"\b[Ii]n\s+`([\w./-]+\.(?:py|toml|mlir))`(?:(?!\n\n).)*?:\n\n```\w+\n(.*?)^```", re.M | re.S
+)
 _MARK = "--end of command, exit code"
 
+_HERE = f"{shlex.quote(sys.executable)} -m pip install --quiet --quiet --no-deps --no-warn-script-location"
 STAND_INS = (
-    (r"tools/demo\.sh", f"{shlex.quote(sys.executable)} {ROOT}/tools/demo.py", "no environment"),
-    (r"source \.venv/bin/activate", "true", "this environment is active"),
-    (r"pip install .*-e \.", "pip install --quiet --no-deps --no-build-isolation --target . .", ""),
+    (r"tools/demo\.sh", f"{shlex.quote(sys.executable)} {ROOT}/tools/demo.py"),
+    (r"source \.venv/bin/activate", "true"),
+    (r"pip install -e", f'{_HERE} --target "$SITE"'),
 )
+"""Commands that make an environment, or change one, and what is run for them: in this one, or
+with a folder of packages that is on its paths."""
 
 
 @dataclass(frozen=True)
@@ -86,10 +91,14 @@ def run(text: str, folder: Path) -> list[Ran]:
     write_files(text, folder)
     wanted = steps(text)
     lines = [f"{_stand_in(step.command)}\ncode=$?; echo; echo '{_MARK}' $code\n" for step in wanted]
-    paths = [str(Path(sys.executable).parent), os.environ.get("PATH", "")]
+    site = folder.resolve() / ".site"
+    paths = [str(site / "bin"), str(Path(sys.executable).parent), os.environ.get("PATH", "")]
+    packages = [str(site), *filter(None, [os.environ.get("PYTHONPATH")])]
     environment = {
         **os.environ,
         "PATH": os.pathsep.join(paths),
+        "PYTHONPATH": os.pathsep.join(packages),
+        "SITE": str(site),
         "TERM": "dumb",
         "COLUMNS": "100",
         "OMP_NUM_THREADS": "1",
@@ -111,7 +120,7 @@ def run(text: str, folder: Path) -> list[Ran]:
 
 def _stand_in(command: str) -> str:
     command = re.sub(r"\s+#\s.*$", "", command)
-    for pattern, other, _ in STAND_INS:
+    for pattern, other in STAND_INS:
         command = re.sub(rf"^{pattern}", lambda _, other=other: other, command)
     return command
 
