@@ -10,10 +10,13 @@ from pathlib import Path
 import pytest
 
 import bench
+import bench_draw
 import bench_history
 import bench_page
+import bench_profile
 from bench_cases import CASES, DEFAULT, Case, count
 from bench_history import Change, Entry
+from bench_passes import Setting
 from bench_rows import Absent, Rounds, Row, Spread, growth, in_turns, limited, seconds
 from gen_graph import FORMS
 from qdialect.dialects.verifier import verify_module
@@ -35,7 +38,8 @@ def test_extremes_are_what_they_say() -> None:
     shared = Case("users quantized", 3000).build()
     uses = (len(list(r.uses)) for op in shared.walk() for r in op.results)
     assert max(uses) > 900
-    assert set(DEFAULT) <= {f"{graph} {form}" for graph in CASES for form in FORMS}
+    known = {f"{graph} {form}" for graph in CASES for form in FORMS}
+    assert all(set(names) <= known for names in DEFAULT.values())
 
 
 def test_spread_is_of_quartiles() -> None:
@@ -104,7 +108,7 @@ def test_bench_writes_every_figure(figures: Path) -> None:
     for name in ("parse", "parse generic", "print", "print generic", "verify"):
         assert rows[f"text/{case}/{name}"].ratios["stock xDSL"].median > 0
     assert "our text" in rows[f"text/{case}/read .qmod"].ratios
-    assert {"the module"} == rows[f"passes/{case}/optimize, memory"].ratios.keys()
+    assert rows[f"passes/{case}/optimize, memory"].unit == "bytes"
     whole = rows[f"passes/{case}/optimize"]
     assert whole.ratios.keys() == {"stock verify"} and whole.value.runs == 2
     positions = [r for r in rows.values() if not r.watched and r.size == 200]
@@ -199,3 +203,63 @@ def test_wrong_usage(arguments: list[str], said: str, capsys: pytest.CaptureFixt
         bench.main(arguments)
     assert raised.value.code == 2
     assert said in capsys.readouterr().err
+
+
+def test_samples_belong_to_the_innermost_package() -> None:
+    outer = "main (x.py:1);prepared (bench_profile.py:9);"
+    inside = "work_to_profile (bench_profile.py:1);run (qdialect/rewrite/driver.py:7)"
+    owners, functions = bench_profile.attributed(
+        [
+            f"{outer}{inside} 4",
+            f"{outer}{inside};PyDict_New (libpython3.so) 2",
+            f"{outer}{inside};walk (xdsl/ir/core.py:3);copy (copy.py:1) 3",
+            f"{outer}{inside};array_add (numpy/_core/_multiarray_umath.so) 5",
+            f"{outer}{inside};gc_collect_main (python3) 1",
+            f"{outer}imports (qdialect/api.py:1) 100",
+        ]
+    )
+    assert owners == {"qdialect": 6, "xDSL core": 3, "numpy": 5, "garbage collector": 1}
+    assert functions["run (qdialect/rewrite/driver.py)"] == 6
+    assert functions["run (qdialect/rewrite/driver.py), in numpy"] == 5
+
+
+def test_profile_has_owners(monkeypatch: pytest.MonkeyPatch) -> None:
+    stack = "work_to_profile (b.py:1);run (qdialect/a.py:7) 3"
+    monkeypatch.setattr(bench_profile, "collected", lambda arguments: [stack])
+    found = list(bench_profile.rows(["residual qdq 50"], Setting()))
+    assert [row.name for row in found] == ["qdialect", "own: run (qdialect/a.py)"]
+    assert not any(row.watched for row in found)
+
+
+def test_what_is_profiled_runs() -> None:
+    bench_profile.prepared("residual qdq 30", Setting())()
+
+
+def test_profile_without_a_profiler(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(bench_profile.shutil, "which", lambda *_, **__: None)
+    with pytest.raises(Absent, match="pip install py-spy"):
+        bench_profile.collected([])
+
+
+def test_the_page_says_before_and_now(
+    figures: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    pytest.importorskip("matplotlib")
+    page, history = tmp_path / "speed.md", tmp_path / "history.jsonl"
+    page.write_text("# Speed\n\n<!-- bench -->\n<!-- end of bench -->\n")
+    bench_history.append(history, other(Entry.of(bench.read_figures(figures)), 2.0))
+    options = ["--known", str(figures), "--before", str(figures), "--history", str(history)]
+    assert bench.main([*options, "--document", str(page)]) == 0
+    text = page.read_text()
+    assert "| wanted" in text and "not measured" in text
+    assert "| residual quantized, 2" in text and " → " in text
+    assert "(speed-growth.png)" in text and "(speed-history.png)" in text
+    assert all((tmp_path / f"speed-{name}.png").stat().st_size for name in ("growth", "history"))
+
+
+def test_a_course_is_a_chain_of_common_ratios() -> None:
+    first = Entry.of([row("parse", 100, 1.0, xdsl=0.4), row("print", 100, 1.0, xdsl=9.0)])
+    second = Entry.of([row("parse", 100, 1.0, xdsl=0.2), row("verify", 100, 1.0, xdsl=1.0)])
+    third = Entry.of([row("verify", 100, 1.0, xdsl=2.0)])
+    courses = bench_draw.courses([first, second, third])
+    assert courses == {"text / xdsl": pytest.approx([1.0, 0.5, 1.0])}

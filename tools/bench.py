@@ -25,8 +25,9 @@ import bench_page as page
 from bench_rows import Absent, Rounds, Row, Spread
 from progress import step
 
-ROOT = Path(__file__).parents[1]
-HISTORY = ROOT / "docs" / "reference" / "bench-history.jsonl"
+REFERENCE = Path(__file__).parents[1] / "docs" / "reference"
+HISTORY = REFERENCE / "bench-history.jsonl"
+PAGE = REFERENCE / "speed.md"
 VERSION = 1
 
 Section = Callable[[argparse.Namespace, Rounds], Iterator[Row]]
@@ -35,20 +36,20 @@ Section = Callable[[argparse.Namespace, Rounds], Iterator[Row]]
 def _text(options: argparse.Namespace, rounds: Rounds) -> Iterator[Row]:
     import bench_text
 
-    return bench_text.rows(_cases(options, options.sizes), rounds)
+    return bench_text.rows(_cases("text", options, options.sizes), rounds)
 
 
 def _passes(options: argparse.Namespace, rounds: Rounds) -> Iterator[Row]:
     import bench_passes
 
-    return bench_passes.rows(_cases(options, options.sizes), rounds, _setting(options))
+    return bench_passes.rows(_cases("passes", options, options.sizes), rounds, _setting(options))
 
 
 def _table(options: argparse.Namespace, rounds: Rounds) -> Iterator[Row]:
     import bench_passes
 
     small = [size for size in options.sizes if size <= options.table_size]
-    return bench_passes.table_rows(_cases(options, small), rounds, _setting(options))
+    return bench_passes.table_rows(_cases("table", options, small), rounds, _setting(options))
 
 
 def _startup(options: argparse.Namespace, rounds: Rounds) -> Iterator[Row]:
@@ -57,18 +58,35 @@ def _startup(options: argparse.Namespace, rounds: Rounds) -> Iterator[Row]:
     return bench_startup.rows(rounds)
 
 
+def _models(options: argparse.Namespace, rounds: Rounds) -> Iterator[Row]:
+    try:
+        import bench_models
+    except ImportError as error:
+        raise Absent(f"{error}; pip install 'qdialect[bench]'") from None
+    return bench_models.rows(options.models or bench_models.DEFAULT, options.configs, rounds)
+
+
+def _profile(options: argparse.Namespace, rounds: Rounds) -> Iterator[Row]:
+    import bench_profile
+
+    return bench_profile.rows(options.profile, _setting(options))
+
+
 SECTIONS: dict[str, Section] = {
     "text": _text,
     "passes": _passes,
     "table": _table,
     "startup": _startup,
+    "models": _models,
+    "profile": _profile,
 }
 
 
-def _cases(options: argparse.Namespace, sizes: Sequence[int]) -> list[Any]:
-    from bench_cases import Case
+def _cases(section: str, options: argparse.Namespace, sizes: Sequence[int]) -> list[Any]:
+    from bench_cases import DEFAULT, Case
 
-    return [Case(name, size) for name in options.cases for size in sizes]
+    names = options.cases or DEFAULT[section]
+    return [Case(name, size) for name in names for size in sizes]
 
 
 def _setting(options: argparse.Namespace) -> Any:
@@ -77,13 +95,17 @@ def _setting(options: argparse.Namespace) -> Any:
     return Setting(options.target, options.numerics)
 
 
-def read_figures(path: Path) -> list[Row]:
-    """The rows of an earlier run."""
+def _figures(path: Path) -> dict[str, Any]:
     held = json.loads(path.read_text(encoding="utf-8"))
     if held.get("version") != VERSION:
         raise SystemExit(f"{path}: not figures of this benchmark (version {VERSION})")
+    return held
+
+
+def read_figures(path: Path) -> list[Row]:
+    """The rows of an earlier run."""
     rows: list[Row] = []
-    for row in held["rows"]:
+    for row in _figures(path)["rows"]:
         row["value"] = Spread(**row["value"])
         row["ratios"] = {name: Spread(**ratio) for name, ratio in row["ratios"].items()}
         rows.append(Row(**row))
@@ -152,11 +174,20 @@ def arguments_parser() -> argparse.ArgumentParser:
     )
     add = parser.add_argument
     add("sections", nargs="*", metavar="SECTION", help="default: all; none if figures are --known")
-    add("--cases", nargs="+", metavar="CASE", help='generated graphs, as "chain qdq"')
+    add("--cases", nargs="+", default=[], metavar="CASE", help='generated graphs, as "chain qdq"')
     add("--sizes", nargs="+", type=int, default=[1_000, 10_000, 100_000], help="of those, in ops")
     add("--table-size", type=int, default=10_000, help="largest graph for the section table")
     add("--target", default="onnxruntime", help="what the pipeline compiles for")
     add("--numerics", default="exact", help="level the passes run at")
+    add("--models", nargs="+", help="of the corpus, or .onnx files (default: some of the corpus)")
+    add("--configs", nargs="+", default=["s8s8"], help="how those of the corpus are quantized")
+    add(
+        "--profile",
+        nargs="+",
+        default=["residual qdq 10000", "chain quantized 10000"],
+        metavar="WORK",
+        help="graphs with their size, or .onnx files",
+    )
     add("--repeat", type=int, default=5, help="rounds of everything")
     add("--seconds", type=float, default=20.0, help="after which no new round begins")
     add("--json", type=Path, help="write the figures to this file as well")
@@ -169,6 +200,8 @@ def arguments_parser() -> argparse.ArgumentParser:
     )
     add("--history", type=Path, nargs="?", const=HISTORY, help="store the ratios in this history")
     add("--compare", type=Path, nargs="?", const=HISTORY, help="compare with the last stored run")
+    add("--document", type=Path, nargs="?", const=PAGE, help="write the page and its pictures")
+    add("--before", type=Path, nargs="+", default=[], help="figures the page compares with")
     add("--fail", action="store_true", help="exit code 1 if a ratio became worse")
     return parser
 
@@ -192,11 +225,24 @@ def main(arguments: Sequence[str] | None = None) -> int:
     worse = compared(entry, options.compare) if options.compare else False
     if options.history:
         history.append(options.history, entry)
+    if options.document:
+        _document(options, rows, entry)
     return 1 if worse and options.fail else 0
 
 
+def _document(options: argparse.Namespace, rows: list[Row], entry: history.Entry) -> None:
+    import bench_document
+
+    told = _figures(options.known[0]) if options.known else asdict(entry)
+    now = bench_document.Run(rows, told)
+    old = [row for path in options.before for row in read_figures(path)]
+    before = bench_document.Run(old, _figures(options.before[0]) if options.before else {})
+    runs = [each for each in history.read(options.history or HISTORY) if each.alike(entry)]
+    bench_document.write(options.document, now, before, runs)
+
+
 def _check(parser: argparse.ArgumentParser, options: argparse.Namespace) -> None:
-    from bench_cases import CASES, DEFAULT
+    from bench_cases import CASES
     from gen_graph import FORMS
 
     if not options.sections and not options.known:
@@ -204,7 +250,6 @@ def _check(parser: argparse.ArgumentParser, options: argparse.Namespace) -> None
     unknown = [name for name in options.sections if name not in SECTIONS]
     if unknown:
         parser.error(f"no section {unknown[0]!r}; there are {', '.join(SECTIONS)}")
-    options.cases = options.cases or list(DEFAULT)
     for case in options.cases:
         graph, _, form = case.partition(" ")
         if graph not in CASES or form not in FORMS:

@@ -91,6 +91,10 @@ class Entry:
         when = time.strftime("%Y-%m-%d %H:%M", time.gmtime())
         return Entry(commit(), when, machine(), versions(), ratios, grown)
 
+    def alike(self, other: Entry) -> bool:
+        """Whether both are of the same kind of machine."""
+        return self.machine == other.machine
+
     def line(self) -> str:
         held = asdict(self)
         held["ratios"] = {
@@ -163,7 +167,7 @@ class Change:
 
 def last_alike(entries: Iterable[Entry], now: Entry) -> Entry | None:
     """The last run of another commit on the same kind of machine."""
-    alike = (e for e in entries if e.machine == now.machine and e.commit != now.commit)
+    alike = (e for e in entries if e.alike(now) and e.commit != now.commit)
     return max(alike, key=lambda entry: entry.when, default=None)
 
 

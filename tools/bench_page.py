@@ -1,8 +1,8 @@
-"""What a benchmark's figures look like: tables, and the page on speed."""
+"""What a benchmark's figures look like: tables of rows."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 
 from bench_rows import Row, Spread, growth
 from progress import table
@@ -77,48 +77,3 @@ def grown(rows: Sequence[Row]) -> str:
 
 def _exponent(value: float | None) -> str:
     return "" if value is None else f"{value:.2f}"
-
-
-class Columns:
-    """Figures now beside those of before, of one section."""
-
-    def __init__(self, rows: Sequence[Row], before: Sequence[Row]) -> None:
-        self.rows = rows
-        self._then: Mapping[str, Row] = {row.key: row for row in before}
-
-    def ratio(self, row: Row, baseline: str) -> str:
-        """Before and now; only now where before is not known."""
-        now = row.ratios.get(baseline)
-        then = self._then.get(row.key)
-        if now is None:
-            return row.note if then is None else ""
-        if then is None or baseline not in then.ratios:
-            return f"{now.median:.3g}"
-        return f"{then.ratios[baseline].median:.3g} → {now.median:.3g}"
-
-    def section(self, name: str) -> Iterator[str]:
-        """A table for each baseline: names down, sizes and cases across."""
-        rows = [row for row in self.rows if row.section == name and row.watched]
-        for baseline in baselines(rows):
-            chosen = [row for row in rows if baseline in row.ratios]
-            places = list(dict.fromkeys((row.case, row.size) for row in chosen))
-            names = list(dict.fromkeys(row.name for row in chosen))
-            at = {(row.name, row.case, row.size): row for row in chosen}
-            header = (f"x {baseline}", *(_place(case, size) for case, size in places))
-            lines = [
-                (
-                    each,
-                    *(
-                        self.ratio(at[each, case, size], baseline)
-                        if (each, case, size) in at
-                        else ""
-                        for case, size in places
-                    ),
-                )
-                for each in names
-            ]
-            yield table(header, lines)
-
-
-def _place(case: str, size: int) -> str:
-    return f"{case}, {size}" if size else case

@@ -40,6 +40,8 @@ from qdialect.transforms.pipelines import optimize_pipeline
 PIPELINE, TABLE = "passes", "table"
 VERIFY = "stock verify"
 WHOLE = "optimize"
+SMALL = 1 << 20
+"""Bytes below which what a module takes is hidden in what was free."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -175,7 +177,7 @@ def rows(cases: Sequence[Case], rounds: Rounds, setting: Setting) -> Iterator[Ro
         yield from found
         if found[0].value.runs and (taken := alone(memory, case, setting)):
             module, more = taken
-            against = {"the module": Spread.of([more / max(module, 1)])}
+            against = {"the module": Spread.of([more / module])} if module > SMALL else {}
             value, ops = Spread.of([float(more)]), found[0].ops
             name = f"{WHOLE}, memory"
             yield Row(PIPELINE, case.name, case.size, name, value, ops, against, "bytes")

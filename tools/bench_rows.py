@@ -26,6 +26,8 @@ T = TypeVar("T")
 
 LIMIT = 60.0
 """Seconds after which a run is given up."""
+FAINT = 1e-3
+"""Seconds below which no growth is seen."""
 
 
 @dataclass(frozen=True)
@@ -99,20 +101,25 @@ class _TooLong(BaseException):
 
 @contextmanager
 def limited(limit: float) -> Generator[None]:
-    """Ends what takes longer than that many seconds of processor time."""
+    """Ends what takes longer than that many seconds of processor time.
 
-    def end(*_: object) -> None:
-        raise _TooLong
+    A timer of processor time would make its clock tick by tick, so one of real time looks.
+    """
+    start = time.process_time()
 
-    before = signal.signal(signal.SIGPROF, end)
-    # Again each second: what is raised while the interpreter cleans up is lost.
-    signal.setitimer(signal.ITIMER_PROF, limit, 1)
+    def look(*_: object) -> None:
+        if time.process_time() - start > limit:
+            raise _TooLong
+
+    before = signal.signal(signal.SIGALRM, look)
+    every = min(limit, 0.25)
+    signal.setitimer(signal.ITIMER_REAL, every, every)
     try:
         with suppress(_TooLong):
             yield
     finally:
-        signal.setitimer(signal.ITIMER_PROF, 0)
-        signal.signal(signal.SIGPROF, before)
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
 
 
 def seconds(work: Callable[[], object], limit: float = LIMIT) -> float:
@@ -180,9 +187,20 @@ def growth_of_peak(run: Callable[[], object]) -> int:
     return max(grown, 0)
 
 
-def _called(function: Callable[..., T], arguments: Sequence[Any]) -> T:
+@contextmanager
+def collecting_seldom() -> Generator[None]:
+    """The garbage collector as our commands set it."""
+    before = gc.get_threshold()
     gc.set_threshold(200_000, 20, 100)
-    return function(*arguments)
+    try:
+        yield
+    finally:
+        gc.set_threshold(*before)
+
+
+def _called(function: Callable[..., T], arguments: Sequence[Any]) -> T:
+    with collecting_seldom():
+        return function(*arguments)
 
 
 def alone(function: Callable[..., T], *arguments: Any) -> T:
@@ -192,10 +210,11 @@ def alone(function: Callable[..., T], *arguments: Any) -> T:
 
 
 def growth(rows: Iterable[Row]) -> dict[str, float]:
-    """How rows grow with their ops, as an exponent: 1 is linear. By key without the size."""
+    """How rows grow with their ops, as an exponent: 1 is linear. By key without the size.
+    What takes next to no time says nothing."""
     points: dict[str, list[tuple[float, float]]] = defaultdict(list)
     for row in rows:
-        if row.ops and row.value.runs and row.value.median > 0:
+        if row.ops and row.value.runs and row.value.median > FAINT:
             place = "/".join((row.section, row.case, row.name))
             points[place].append((math.log(row.ops), math.log(row.value.median)))
     return {

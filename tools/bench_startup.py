@@ -86,7 +86,7 @@ def rows(rounds: Rounds) -> Iterator[Row]:
     for name, found in times.items():
         against = ratios(found, {what: times[what] for what in (BARE, CORE) if what != name})
         above = Spread.of([1e3 * (a - b) for a, b in zip(found, times[BARE], strict=True)])
-        note = "" if name == BARE else f"{above.median:+.0f} ms"
+        note = "+0 ms" if name == BARE else f"{above.median:+.0f} ms"
         yield Row(
             SECTION,
             "command",

@@ -9,12 +9,17 @@ import numpy as np
 import onnx
 import pytest
 from onnx import TensorProto, helper, numpy_helper
+from typing_extensions import Self
 
 pytest.importorskip("PIL")
 pytest.importorskip("matplotlib")
 corpus = pytest.importorskip("corpus")  # needs ONNX Runtime's quantizer
 import bench  # noqa: E402
+import bench_document  # noqa: E402
+import bench_models  # noqa: E402
 import bench_onnx  # noqa: E402
+import bench_others  # noqa: E402
+from bench_rows import Rounds  # noqa: E402
 
 
 def small_net() -> onnx.ModelProto:
@@ -66,3 +71,55 @@ def test_what_misses_a_goal_is_told() -> None:
     assert "slower than the runtime alone: net u8s8 1.50" in text
     assert "not the same bits as written: net u8s8" in text
     assert "further from float than as written: net u8s8" in text
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_models_from_file_to_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    class Others:
+        """Two tools: one copies, the other fails."""
+
+        def __init__(self, folder: Path) -> None:
+            assert folder == tmp_path / "other-tools"
+
+        def run(self, tool: str, source: Path, target: Path) -> float:
+            if tool == "onnxsim":
+                raise RuntimeError("Segmentation fault")
+            target.write_bytes(source.read_bytes())
+            return 0.5
+
+        def __enter__(self) -> Self:
+            return self
+
+        def __exit__(self, *_: object) -> None:
+            pass
+
+    source = corpus.Source("small", small_net, {"x": (1, 3, 8, 8)}, images)
+    monkeypatch.setattr(corpus, "CACHE", tmp_path)
+    monkeypatch.setattr(corpus, "SOURCES", {"small": source})
+    monkeypatch.setattr(bench_models, "Others", Others)
+    onnx.save(small_net(), tmp_path / "mine.onnx")
+    figures = tmp_path / "b.json"
+    options = ["--models", "small", str(tmp_path / "mine.onnx"), "--repeat", "2"]
+    assert bench.main(["models", *options, "--json", str(figures)]) == 0
+    rows = {row.key: row for row in bench.read_figures(figures)}
+    assert {row.case for row in rows.values()} == {"small s8s8", "mine"}
+    whole = rows["models/small s8s8/0/from file to file"]
+    assert {bench_models.RUNTIME, "onnxslim"} <= whole.ratios.keys()
+    assert "onnxsim" not in whole.ratios and "onnxsim: Segmentation fault" in whole.note
+    assert "ours" in whole.note
+    text = bench_document.models(list(rows.values()), {})
+    assert "| small s8s8" in text and "- mine: as it is 2/0" in text
+
+
+def test_models_without_other_tools(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fails(folder: Path) -> Path:
+        raise RuntimeError("no environment for other tools: offline")
+
+    monkeypatch.setattr(bench_others, "environment", fails)
+    onnx.save(small_net(), tmp_path / "mine.onnx")
+    rows = list(bench_models.rows([str(tmp_path / "mine.onnx")], [], Rounds(1, 1)))
+    whole = next(row for row in rows if row.name == "from file to file")
+    assert whole.ratios.keys() == {bench_models.RUNTIME}
+    assert whole.note.endswith("; no environment for other tools: offline")
