@@ -26,13 +26,13 @@ from qdialect.frontends.mlir import (
     read_text,
     weight_path,
 )
-from qdialect.passes.pipeline import PassSpec, parse_pipeline, pipeline_text
 from qdialect.passes.plugins import Plugins
 from qdialect.weights import BlobStore
 
 if TYPE_CHECKING:
     from qdialect.cli.diagnostics import Expectations
     from qdialect.cli.instrumentation import Timing
+    from qdialect.passes.pipeline import PassSpec
     from qdialect.profile.record import Profile
     from qdialect.targets.base import Target
 
@@ -45,9 +45,9 @@ class OptDriver:
     def __init__(self, args: Arguments) -> None:
         self.args = args
         self.plugins = Plugins(args.texts("load-plugin"))
-        self.registry = self.plugins.registry()
-        self.specs = [s for text in args.texts("pass-pipeline") for s in parse_pipeline(text)]
-        self.registry.build(self.specs)  # a bad pipeline is reported before the input is read
+        self.specs: list[PassSpec] = []
+        if self.plugins or args.given("pass-pipeline"):
+            self._read_pipeline()
         self.target = _target(args.text("target"))
         self.profile = _profile(args.text("assume-profile"))
         self.timing = _timing() if args.switch("mlir-timing") else None
@@ -56,6 +56,14 @@ class OptDriver:
         self.code = OK
         self.sessions: list[QContext] = []
         self.outputs: list[tuple[ModuleOp, QContext]] = []
+
+    def _read_pipeline(self) -> None:
+        """What is wrong with it, or with the plug-ins, is reported before the input is read."""
+        from qdialect.passes.pipeline import parse_pipeline
+
+        registry = self.plugins.registry()
+        self.specs = [s for text in self.args.texts("pass-pipeline") for s in parse_pipeline(text)]
+        registry.build(self.specs)
 
     def show_dialects(self) -> int:
         """`--show-dialects`."""
@@ -163,11 +171,13 @@ class OptDriver:
             state_ranges(parsed.module, self.profile)
         specs, verify_each = self._pipeline(parsed)
         if self.args.switch("dump-pass-pipeline"):
+            from qdialect.passes.pipeline import pipeline_text
+
             print(pipeline_text(specs), file=sys.stderr)
         if specs:
             from qdialect.cli.opt_passes import run_passes
 
-            passes = self.registry.build(specs)
+            passes = self.plugins.registry().build(specs)
             run_passes(self.args, parsed.module, ctx, passes, verify_each, self.timing)
         return parsed.module
 

@@ -35,8 +35,6 @@ A reader takes files of its own VERSION only: text is for keeping.
 
 from __future__ import annotations
 
-from hashlib import blake2b
-
 MAGIC = b"\x89QMOD\r\n\x1a"
 VERSION = 1
 SUFFIX = ".qmod"
@@ -45,4 +43,6 @@ HEADER = "<8sI16sQQQ"
 
 def checksum(parts: bytes | memoryview) -> bytes:
     """The checksum of all behind it."""
+    from hashlib import blake2b
+
     return blake2b(parts, digest_size=16).digest()

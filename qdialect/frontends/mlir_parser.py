@@ -15,7 +15,6 @@ from __future__ import annotations
 import re
 from bisect import bisect_right
 from collections import defaultdict
-from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any, cast
 
 from typing_extensions import override
@@ -305,6 +304,8 @@ class MLIRParser(Parser):
                 "allow unknown operations"
             )
         if found is None:
+            from difflib import get_close_matches
+
             start = self._name_positions[-1]
             close = get_close_matches(name, [op.name for op in self.ctx.loaded_ops], 1, 0.8)
             hint = f"; did you mean {close[0]}?" if close else ""

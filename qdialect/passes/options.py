@@ -6,7 +6,6 @@ import dataclasses
 import types
 import typing
 from collections.abc import Callable
-from difflib import get_close_matches
 from enum import Enum
 from typing import Any, Literal, TypeVar, Union, get_args, get_origin
 
@@ -56,6 +55,8 @@ def _bad(message: str, notes: tuple[str, ...] = ()) -> UsageError:
 
 def _unknown(name: str, key: str, fields: dict[str, Any]) -> UsageError:
     known = [field.replace("_", "-") for field in fields]
+    from difflib import get_close_matches
+
     close = get_close_matches(key.replace("_", "-"), known, 1)
     hint = f"; did you mean '{close[0]}'?" if close else ""
     listed = f"its options are: {', '.join(known)}" if known else "it has no options"
@@ -107,6 +108,8 @@ def _boolean(texts: tuple[str, ...]) -> bool:
 
 def _choice(text: str, choices: dict[str, T]) -> T:
     if text not in choices:
+        from difflib import get_close_matches
+
         close = get_close_matches(text, choices, 1)
         hint = f"; did you mean '{close[0]}'?" if close else ""
         raise ValueError(f"is one of {', '.join(choices)}, not '{text}'{hint}")

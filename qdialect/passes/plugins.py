@@ -8,13 +8,19 @@ register behaviors. A package that names such a module under the entry-point gro
 
 from __future__ import annotations
 
+import os
+import sys
 from collections.abc import Sequence
 from importlib import import_module
+from importlib.machinery import PathFinder
 from types import ModuleType
+from typing import TYPE_CHECKING
 
 from qdialect.context import QContext, new_context
 from qdialect.errors import QError, UsageError, culprit
-from qdialect.passes.registry import PassRegistry
+
+if TYPE_CHECKING:
+    from qdialect.passes.registry import PassRegistry
 
 GROUP = "qdialect.plugins"
 
@@ -25,8 +31,13 @@ class Plugins:
     def __init__(self, named: Sequence[str] = ()) -> None:
         self._modules = [_load(name) for name in dict.fromkeys((*installed(), *named))]
 
+    def __bool__(self) -> bool:
+        return bool(self._modules)
+
     def registry(self) -> PassRegistry:
         """Our passes and theirs; UsageError (`bad-plugin`) when two share a name."""
+        from qdialect.passes.registry import PassRegistry
+
         registry = PassRegistry()
         for plugin in self._modules:
             for name, factory in getattr(_universe(plugin), "all_passes", {}).items():
@@ -58,9 +69,38 @@ class Plugins:
 
 def installed() -> list[str]:
     """The modules that installed packages name, sorted."""
+    if not _may_be_installed():
+        return []
     from importlib.metadata import entry_points
 
     return sorted(point.module for point in entry_points(group=GROUP))
+
+
+def _may_be_installed() -> bool:
+    """Whether a package on the path may name a plug-in: a look at the files, as the answer
+    is no for most, and `importlib.metadata` takes long to import and to look."""
+    if any(hasattr(f, "find_distributions") and f is not PathFinder for f in sys.meta_path):
+        return True
+    group = GROUP.encode()
+    for place in dict.fromkeys(sys.path):
+        try:
+            names = os.listdir(place or ".")
+        except NotADirectoryError:
+            return True  # an archive
+        except OSError:
+            continue
+        if place.endswith(".egg"):
+            return True
+        for name in names:
+            if not name.endswith((".dist-info", ".egg-info")):
+                continue
+            try:
+                with open(os.path.join(place, name, "entry_points.txt"), "rb") as file:
+                    if group in file.read():
+                        return True
+            except OSError:
+                continue
+    return False
 
 
 def _load(name: str) -> ModuleType:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
-from difflib import get_close_matches
 from importlib import import_module
 from typing import TYPE_CHECKING
 
@@ -52,6 +51,8 @@ class PassRegistry:
         stock = get_all_passes()
         if name in stock:
             return stock[name]()
+        from difflib import get_close_matches
+
         known = [*self._entries, *self._factories]
         close = get_close_matches(name, known, 1) or get_close_matches(name, stock, 1)
         hint = f"; did you mean '{close[0]}'?" if close else ""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from difflib import get_close_matches
 from typing import TYPE_CHECKING
 
 from qdialect.errors import QError, UsageError, culprit
@@ -29,6 +28,8 @@ def get_target(name: str) -> Target:
     """The installed target `name`; UsageError (`unknown-target`) if there is none."""
     found = _installed()
     if name not in found:
+        from difflib import get_close_matches
+
         close = get_close_matches(name, found, 1)
         hint = f"; did you mean '{close[0]}'?" if close else ""
         raise UsageError(

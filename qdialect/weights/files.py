@@ -8,7 +8,6 @@ import zlib
 from collections.abc import Generator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from uuid import uuid4
 
 _STAMP = re.compile(r"([0-9a-f]{8})-([1-9][0-9]{0,9})-[0-9a-f]{32}")
 
@@ -44,6 +43,8 @@ def hidden_prefix(path: Path) -> str:
 
 def stamp() -> str:
     """A new name that says which process of which machine gave it."""
+    from uuid import uuid4
+
     return f"{_machine()}-{os.getpid()}-{uuid4().hex}"
 
 

@@ -9,8 +9,6 @@ bytes), opened read-only through mmap: nothing is read until it is used.
 
 from __future__ import annotations
 
-import hashlib
-import json
 import mmap
 import os
 import struct
@@ -189,13 +187,17 @@ def is_possible(shape: Sequence[int]) -> bool:
 
 def content_key(element: str, shape: tuple[int, ...], raw: memoryview) -> str:
     """128-bit BLAKE2b of element type, shape and bytes, in hex."""
-    digest = hashlib.blake2b(digest_size=16)
+    from hashlib import blake2b
+
+    digest = blake2b(digest_size=16)
     digest.update(f"{element}{list(shape)}".encode())
     digest.update(raw)
     return digest.hexdigest()
 
 
 def _read(path: Path) -> dict[str, Blob]:
+    import json
+
     where = Where(file=str(path))
 
     def bad(reason: str) -> InputError:
@@ -246,6 +248,8 @@ def _element_of(dtype: str) -> str:
 
 
 def _write(path: Path, blobs: Mapping[str, Blob]) -> None:
+    import json
+
     header: dict[str, Any] = {
         "__metadata__": {_KEY_ENTRY: json.dumps({k: b.element for k, b in blobs.items()})}
     }
