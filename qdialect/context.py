@@ -6,10 +6,11 @@ process never see each other.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Generic, TypeVar, overload
 
+from typing_extensions import override
 from xdsl.context import Context
 from xdsl.dialects.builtin import UnregisteredOp
 
@@ -101,6 +102,10 @@ class QContext(Context):
     lowerings: dict[str, dict[str, Lowering[Any]]] = field(
         default_factory=dict[str, "dict[str, Lowering[Any]]"]
     )
+    #: of dialects that are not loaded, by name: what finds one op of theirs
+    finders: dict[str, Callable[[str], type[Operation] | None]] = field(
+        default_factory=dict[str, "Callable[[str], type[Operation] | None]"], compare=False
+    )
     remarks: _Late[RemarkLog] = _Late(_new_log)
     drift: _Late[Drift] = field(default=_Late(_no_drift), compare=False)
     #: what analyses found out about the module that is being rewritten, by their class
@@ -112,6 +117,18 @@ class QContext(Context):
     #: how many more rewrites rules may do (None: all), to find the one that is wrong
     rewrites_left: int | None = field(default=None, compare=False)
     _target: _Late[Target] = _Late(_default_target)
+
+    @override
+    def get_optional_op(
+        self, name: str, *, dialect_stack: Sequence[str] = ()
+    ) -> type[Operation] | None:
+        """As the base class, but of a dialect with a finder not all ops are imported."""
+        dialect = name.partition(".")[0]
+        if dialect in self.finders and dialect not in self._loaded_dialects:
+            found = self.finders[dialect](name)
+            if found is not None:
+                return found
+        return super().get_optional_op(name, dialect_stack=dialect_stack)
 
     @property
     def declared(self) -> BehaviorRegistry | None:
@@ -182,6 +199,7 @@ class QContext(Context):
             components=self.components,
             kernels=self.kernels,
             lowerings=self.lowerings,
+            finders=self.finders,
             _target=self._target,
         )
 
@@ -198,6 +216,7 @@ def new_context(*, allow_unregistered: bool = False) -> QContext:
     from xdsl.dialects import get_all_dialects
 
     from qdialect.dialects import DIALECTS, load
+    from qdialect.dialects.nn import find_op as find_nn_op
 
     ctx = QContext(allow_unregistered)
     for name, factory in get_all_dialects().items():
@@ -205,4 +224,5 @@ def new_context(*, allow_unregistered: bool = False) -> QContext:
             ctx.register_dialect(name, factory)
     for name in DIALECTS:
         ctx.register_dialect(name, load(name))
+    ctx.finders["nn"] = find_nn_op
     return ctx

@@ -7,19 +7,21 @@ from collections.abc import Container, Generator
 from contextlib import contextmanager, suppress
 from io import StringIO
 from pathlib import Path
-from typing import IO, Any, cast
+from typing import IO, TYPE_CHECKING, Any, cast
 
 from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, ModuleOp, StringAttr
 from xdsl.ir import Attribute, ParametrizedAttribute
 
-from qdialect.backends.mlir_printer import MLIRPrinter
+from qdialect.backends.mlir_printer import BLOB, MLIRPrinter
 from qdialect.context import QContext
 from qdialect.dialects.module_format import SUFFIX
-from qdialect.dialects.nn.constants import BlobAttr
-from qdialect.dialects.quant import TextVersion, printing_for
+from qdialect.dialects.quant.text_version import TextVersion, printing_for
 from qdialect.dialects.verifier import op_where
 from qdialect.errors import InputError, QError, Where
 from qdialect.weights import replacing
+
+if TYPE_CHECKING:
+    from qdialect.dialects.nn.constants import BlobAttr
 
 #: module attribute that names the weight store beside the text
 BLOBS = "nn.blobs"
@@ -146,8 +148,8 @@ def blob_keys(module: ModuleOp) -> set[str]:
         pending: list[Attribute] = [*op.properties.values(), *op.attributes.values()]
         while pending:
             attribute = pending.pop()
-            if isinstance(attribute, BlobAttr):
-                found.add(attribute.key.data)
+            if attribute.name == BLOB:
+                found.add(cast("BlobAttr", attribute).key.data)
             elif isinstance(attribute, ArrayAttr):
                 pending.extend(cast("ArrayAttr[Attribute]", attribute).data)
             elif isinstance(attribute, DictionaryAttr):

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple, cast
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from xdsl.dialects.builtin import (
     DenseIntOrFPElementsAttr,
@@ -26,6 +26,9 @@ from qdialect.dialects.nn.base import KEY, NNOp
 from qdialect.dialects.nn.constants import BlobAttr, ConstantOp
 from qdialect.dialects.quant.casts import CastOp
 from qdialect.dialects.quant.rescale import RescaleOp
+
+if TYPE_CHECKING:
+    from qdialect.backends.mlir_printer import Parts
 
 #: what writes the custom form of ops of which the above is true
 _WRITERS: set[Any] = {kind.print for kind in (NNOp, ConstantOp, CastOp, RescaleOp)}
@@ -45,17 +48,6 @@ class Looks(NamedTuple):
     look: _Look
     key: str | None
     tensor: Attribute | None
-
-
-class Parts(NamedTuple):
-    """The texts of an op that are its own: names of operands, types of operands and results,
-    the tensor it holds, and its key with its name."""
-
-    operands: Sequence[str]
-    types: Sequence[str]
-    results: Sequence[str]
-    tensor: str
-    key: str
 
 
 class _Recipe(NamedTuple):

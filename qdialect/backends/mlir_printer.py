@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Container, Sequence
 from dataclasses import dataclass, field
 from io import StringIO
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from typing_extensions import override
 from xdsl.dialects.builtin import (
@@ -22,14 +22,32 @@ from xdsl.dialects.builtin import (
 from xdsl.ir import Attribute, Operation, SSAValue
 
 from qdialect.backends.mlir_layout import LayoutPrinter
-from qdialect.backends.mlir_lines import Lines, Looks, Parts
 from qdialect.context import QContext
-from qdialect.dialects.nn.base import KEY
-from qdialect.dialects.nn.constants import BlobAttr
 from qdialect.numerics.float_text import FORMATS, float_text
+
+if TYPE_CHECKING:
+    from qdialect.backends.mlir_lines import Lines, Looks
+    from qdialect.dialects.nn.constants import BlobAttr
+
+#: the name of `nn.constants.BlobAttr`
+BLOB = "nn.blob"
+
+#: so many ops are printed without a memory: taking it up is not worth it
+FEW = 32
 
 #: mlir-opt writes dense attributes with more elements than this as hexadecimal bytes
 HEX_ABOVE = 100
+
+
+class Parts(NamedTuple):
+    """The texts of an op that are its own: names of operands, types of operands and results,
+    the tensor it holds, and its key with its name."""
+
+    operands: Sequence[str]
+    types: Sequence[str]
+    results: Sequence[str]
+    tensor: str
+    key: str
 
 
 @dataclass(eq=False, repr=False)
@@ -47,12 +65,18 @@ class MLIRPrinter(LayoutPrinter):
         default_factory=dict[int, "tuple[Attribute, str]"], init=False
     )
     _lines: Lines | None = field(default=None, init=False)
+    _printed: int = field(default=0, init=False)
 
     # -- ops that look like one before ---------------------------------------
 
     @override
     def _print_op(self, op: Operation) -> None:
         if self._lines is None:
+            self._printed += 1
+            if self._printed <= FEW:
+                return super()._print_op(op)
+            from qdialect.backends.mlir_lines import Lines
+
             self._lines = Lines(self.print_generic_format)
         found = self._lines.look(op)
         if found is None or self.stream is None:
@@ -89,7 +113,7 @@ class MLIRPrinter(LayoutPrinter):
         results = [self._type_text(value.type) for value in op.results]
         tensor = found.tensor
         held = "" if tensor is None else self._captured(lambda: self.print_attribute(tensor))
-        key = "" if found.key is None else f'{KEY} = "{found.key}"'
+        key = "" if found.key is None else f'nn.key = "{found.key}"'
         return Parts(names, types, results, held, key)
 
     def _name(self, value: SSAValue) -> str:
@@ -142,10 +166,10 @@ class MLIRPrinter(LayoutPrinter):
             self.print_string(self._type_text(cast("TensorType[Any]", attribute)))
         elif isinstance(attribute, DenseIntOrFPElementsAttr):
             self._print_dense(cast("DenseIntOrFPElementsAttr[Any]", attribute))
-        elif isinstance(attribute, BlobAttr) and self._is_inline(attribute.key.data):
+        elif attribute.name == BLOB and self._is_inline(cast("BlobAttr", plain).key.data):
             assert self.ctx is not None
-            data = self.ctx.blobs.get(attribute.key.data).data
-            held = cast("TensorType[Any]", attribute.type)
+            data = self.ctx.blobs.get(cast("BlobAttr", plain).key.data).data
+            held = cast("TensorType[Any]", cast("BlobAttr", plain).type)
             self._print_dense(DenseIntOrFPElementsAttr(held, BytesAttr(cast("bytes", data))))
         else:
             super().print_attribute(plain)

@@ -1,17 +1,23 @@
-"""Behavior declarations and their registry."""
+"""Behavior declarations and their registry; imported when they are first used."""
 
-from qdialect.behaviors.declaration import (
-    Accumulator,
-    Affine,
-    Behavior,
-    Port,
-    Rule,
-    Size,
-    Sizes,
-    axes,
-    no_axes,
-)
-from qdialect.behaviors.registry import BehaviorRegistry
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from qdialect.behaviors.declaration import (
+        Accumulator,
+        Affine,
+        Behavior,
+        Port,
+        Rule,
+        Size,
+        Sizes,
+        axes,
+        no_axes,
+    )
+    from qdialect.behaviors.registry import BehaviorRegistry
 
 __all__ = [
     "Accumulator",
@@ -25,3 +31,12 @@ __all__ = [
     "axes",
     "no_axes",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in __all__:
+        raise AttributeError(f"module 'qdialect.behaviors' has no attribute '{name}'")
+    module = "registry" if name == "BehaviorRegistry" else "declaration"
+    value = getattr(import_module(f"qdialect.behaviors.{module}"), name)
+    globals()[name] = value
+    return value

@@ -8,16 +8,18 @@ another by their identity.
 
 from __future__ import annotations
 
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from xdsl.dialects.builtin import ArrayAttr, DenseIntOrFPElementsAttr, StringAttr
 from xdsl.ir import Attribute, Operation
 from xdsl.ir.core import ErasedSSAValue
 
-from qdialect.behaviors import BehaviorRegistry
 from qdialect.dialects.nn.base import KEY, PIECE_KEYS, QPARAMS, NNOp
-from qdialect.dialects.nn.constants import BlobAttr
 from qdialect.dialects.quick_check import Quick
+
+if TYPE_CHECKING:
+    from qdialect.behaviors import BehaviorRegistry
+    from qdialect.dialects.nn.constants import BlobAttr
 
 Look = tuple[object, ...]
 
@@ -64,7 +66,7 @@ class Verified:
             held.append(result.type)
         for name, attribute in op.properties.items():
             names.append(name)
-            if type(attribute) is DenseIntOrFPElementsAttr or type(attribute) is BlobAttr:
+            if type(attribute) is DenseIntOrFPElementsAttr or attribute.name == "nn.blob":
                 # Of constants the type is looked at.
                 names.append(type(attribute))
                 attribute = cast("BlobAttr", attribute).type

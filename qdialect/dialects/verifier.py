@@ -7,29 +7,38 @@ order of definitions and uses; this does neither, and does not recurse.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import cast
+from typing import TYPE_CHECKING, cast
 
 from xdsl.dialects.builtin import (
     ArrayAttr,
     FileLineColLoc,
+    Float32Type,
+    FunctionType,
     FusedLoc,
+    IndexType,
+    IntegerAttr,
+    IntegerType,
     ModuleOp,
     NameLoc,
+    NoneAttr,
+    StringAttr,
+    TensorType,
+    UnregisteredOp,
 )
 from xdsl.ir import Attribute, Operation, Region
 from xdsl.ir.core import ErasedSSAValue
 from xdsl.traits import IsolatedFromAbove, IsTerminator, NoTerminator
 from xdsl.utils.exceptions import VerifyException
 
-from qdialect.behaviors import BehaviorRegistry
 from qdialect.dialects.nn.base import NNOp, keys_of
-from qdialect.dialects.nn.constants import BlobAttr, ConstantOp
-from qdialect.dialects.nn.ports import verify_declared
-from qdialect.dialects.quant import BareVerifyException
-from qdialect.dialects.quant.strict import QuantChecker
+from qdialect.dialects.quant.bare import BareVerifyException
 from qdialect.dialects.verified import Verified
 from qdialect.errors import InputError, QError, Where
 from qdialect.weights import BlobStore
+
+if TYPE_CHECKING:
+    from qdialect.behaviors import BehaviorRegistry
+    from qdialect.dialects.quant.strict import QuantChecker
 
 #: module attribute that names the weight store beside the text
 BLOBS = "nn.blobs"
@@ -68,13 +77,63 @@ def verification_errors(
     sound = True
     known = Verified() if known is None else known
     known.begin(behaviors)
-    for error in _rule_errors(module, QuantChecker(strict=strict), behaviors, known):
+    for error in _rule_errors(module, _Checker(strict), behaviors, known):
         sound = False
         yield error
     if sound:
         yield from _order_errors(module)
         if store is not None and BLOBS in module.attributes:
             yield from _missing_weights(module, store)
+
+
+_PLAIN: set[type[Attribute]] = {
+    FunctionType,
+    IndexType,
+    IntegerAttr,
+    IntegerType,
+    StringAttr,
+    Float32Type,
+    TensorType,
+}
+"""Of these, and of tensors of these, ops are right without a look at quantized types."""
+
+
+class _Checker:
+    """`QuantChecker`, imported at the first op that might need it: a module on plain types
+    does not."""
+
+    def __init__(self, strict: bool) -> None:
+        self._strict = strict
+        self._checker: QuantChecker | None = None
+
+    def needed(self, op: Operation) -> QuantChecker | None:
+        if self._checker is None and not _is_plain(op):
+            from qdialect.dialects.quant.strict import QuantChecker
+
+            self._checker = QuantChecker(strict=self._strict)
+        return self._checker
+
+
+def _is_plain(op: Operation) -> bool:
+    """Whether nothing that `op` defines or has can be of a quantized type."""
+    pending: list[Attribute] = [value.type for value in op.results]
+    pending += op.properties.values()
+    pending += op.attributes.values()
+    for region in op.regions:
+        for block in region.blocks:
+            pending += [value.type for value in block.args]
+    while pending:
+        attribute = pending.pop()
+        if type(attribute) not in _PLAIN:
+            return False
+        if isinstance(attribute, TensorType):
+            tensor = cast("TensorType[Attribute]", attribute)
+            if type(tensor.encoding) is not NoneAttr:
+                return False
+            pending.append(tensor.element_type)
+        elif isinstance(attribute, FunctionType):
+            pending += (*attribute.inputs.data, *attribute.outputs.data)
+    return not isinstance(op, UnregisteredOp) and not op.name.startswith("quant.")
 
 
 def where_of(location: Attribute) -> Where | None:
@@ -126,6 +185,8 @@ def invalid(op: Operation, message: str, *, bare: bool = False) -> InputError:
 
 
 def _missing_weights(module: ModuleOp, store: BlobStore) -> Iterator[InputError]:
+    from qdialect.dialects.nn.constants import BlobAttr, ConstantOp
+
     for op in module.walk():
         if isinstance(op, ConstantOp) and isinstance(op.value, BlobAttr):
             key = op.value.key.data
@@ -136,7 +197,7 @@ def _missing_weights(module: ModuleOp, store: BlobStore) -> Iterator[InputError]
 
 def _rule_errors(
     module: ModuleOp,
-    checker: QuantChecker,
+    checker: _Checker,
     behaviors: BehaviorRegistry | None,
     known: Verified,
 ) -> Iterator[InputError]:
@@ -153,7 +214,7 @@ def _rule_errors(
 def _first_error_in(
     top: Operation,
     isolated: list[Operation],
-    checker: QuantChecker,
+    checker: _Checker,
     behaviors: BehaviorRegistry | None,
     known: Verified,
 ) -> InputError | None:
@@ -176,15 +237,18 @@ def _first_error_in(
             known.quick.verify(op)
             behavior = None if behaviors is None or isinstance(op, NNOp) else behaviors.get(op)
             if behavior is not None:
+                from qdialect.dialects.nn.ports import verify_declared
+
                 verify_declared(op, behavior)
         except QError as error:
             return invalid(op, error.message)
         except VerifyException as error:
             return invalid(op, str(error), bare=isinstance(error, BareVerifyException))
-        message = checker.structure_error(op)
+        quant = checker.needed(op)
+        message = None if quant is None else quant.structure_error(op)
         if message is not None:
             return invalid(op, message, bare=True)
-        message = checker.strict_error(op) if doubtful is None else None
+        message = quant.strict_error(op) if quant is not None and doubtful is None else None
         if message is not None:
             doubtful = invalid(op, message, bare=True)
         elif look is not None and doubtful is None:

@@ -31,10 +31,8 @@ from qdialect.dialects.nn.base import KEY, NNOp
 from qdialect.dialects.nn.constants import ConstantOp
 from qdialect.dialects.quant.casts import CastOp
 from qdialect.dialects.quant.rescale import RescaleOp
+from qdialect.frontends.mlir_parser import TENSOR
 
-TENSOR = re.compile(
-    r'tensor<(?:[^<>"-]|-(?!>))*(?:<(?:[^<>"-]|-(?!>))*(?:<[^<>"-]*>(?:[^<>"-]|-(?!>))*)*>)?>'
-)
 _NAME = r"(?:[0-9]+|[A-Za-z_$.-][A-Za-z0-9_$.-]*)"
 #: result, op, operands, the rest up to a percent sign or the end of the line
 _LINE = re.compile(

@@ -45,10 +45,14 @@ from xdsl.utils.lexer import Input, Position, Span, Token
 from xdsl.utils.mlir_lexer import MLIRLexer, MLIRToken, MLIRTokenKind, StringLiteral
 
 from qdialect.errors import Where
-from qdialect.frontends.mlir_lines import TENSOR, Lines
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+
+    from qdialect.frontends.mlir_lines import Lines
+
+#: texts of at most so many characters are read without `Lines`: it is not worth it
+SHORT = 4000
 
 OVERRIDDEN = (
     "_get_op_by_name",
@@ -73,6 +77,9 @@ assert hasattr(MLIRLexer, "_lex_string_literal")
 
 #: dialects of which every op is known
 _CLOSED = frozenset(("quant", "nn", "onnx"))
+TENSOR = re.compile(
+    r'tensor<(?:[^<>"-]|-(?!>))*(?:<(?:[^<>"-]|-(?!>))*(?:<[^<>"-]*>(?:[^<>"-]|-(?!>))*)*>)?>'
+)
 _NEWLINE = re.compile("\n")
 _ALIAS_DEFINITION = re.compile(r"^([#!][A-Za-z$._-][\w$.-]*|[#!][0-9]+)[ \t]*=", re.MULTILINE)
 _HEX_ARRAY = re.compile(r"<\s*(?:b?f[0-9]+|f[468]E\w+)\s*:[^>]*\b0[xX]")
@@ -133,7 +140,9 @@ class MLIRParser(Parser):
         self._handles: dict[tuple[str, str], str] = {}
         self.external_resources: dict[str, dict[str, str | bool]] = {}
         self._lines: Lines | None = None
-        if by_lines:
+        if by_lines and len(text) > SHORT:
+            from qdialect.frontends.mlir_lines import Lines
+
             self._lines = Lines(
                 text, self._file, self._types, places.line_and_column, self._reads_type
             )

@@ -49,6 +49,29 @@ def test_a_file_without_passes_needs_the_dialects_only(tiny: str) -> None:
     assert "xdsl.dialects.linalg" not in found
 
 
+def test_a_tiny_file_needs_few_modules(tiny: str) -> None:
+    """What is imported is what a start costs (1.3 times xDSL's core, measured)."""
+    found = _imported([tiny])
+    assert found.isdisjoint(
+        (
+            "difflib",
+            "hashlib",
+            "importlib.metadata",
+            "json",
+            "qdialect.backends.mlir_lines",
+            "qdialect.behaviors.declaration",
+            "qdialect.dialects.nn.behaviors",
+            "qdialect.dialects.nn.constants",
+            "qdialect.dialects.nn.movement",
+            "qdialect.dialects.quant.types",
+            "qdialect.frontends.mlir_lines",
+            "qdialect.passes.registry",
+            "qdialect.qparams",
+        )
+    )
+    assert sum(name.startswith("qdialect") for name in found) < 45
+
+
 def test_a_stock_pass_needs_no_numpy(tiny: str) -> None:
     assert _imported([tiny, "-p", "canonicalize"]).isdisjoint({"onnx", "onnxruntime"})
 

@@ -15,12 +15,17 @@ from gen_graph import FORMS, GRAPHS
 from qdialect.backends.mlir import module_text
 from qdialect.context import new_context
 from qdialect.errors import QError
-from qdialect.frontends import mlir
+from qdialect.frontends import mlir, mlir_parser
 from qdialect.frontends.mlir_lines import Lines
 from qdialect.frontends.mlir_parser import MLIRParser
 from random_programs import random_program
 
 ROOT = Path(__file__).parents[2]
+
+
+@pytest.fixture(autouse=True)
+def _short_texts_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(mlir_parser, "SHORT", 0)
 
 
 def _read(text: str, by_lines: bool) -> ModuleOp | tuple[object, ...]:

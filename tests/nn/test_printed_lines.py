@@ -12,6 +12,7 @@ from xdsl.dialects.builtin import ModuleOp, TensorType, UnitAttr
 from xdsl.printer import Printer
 
 from gen_graph import FORMS, GRAPHS
+from qdialect.backends import mlir_printer
 from qdialect.backends.mlir import module_text
 from qdialect.backends.mlir_lines import Lines
 from qdialect.backends.mlir_printer import MLIRPrinter
@@ -27,6 +28,11 @@ WAYS: list[dict[str, Any]] = [
     for debuginfo in (False, True)
     for names in (False, True)
 ]
+
+
+@pytest.fixture(autouse=True)
+def _few_ops_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(mlir_printer, "FEW", 0)
 
 
 def _text(module: ModuleOp, ctx: QContext, **options: Any) -> object:

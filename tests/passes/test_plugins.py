@@ -47,6 +47,32 @@ def test_an_installed_plug_in_takes_part(tmp_path: Path, monkeypatch: pytest.Mon
     assert plugins.session().behaviors is not plugins.session().behaviors
 
 
+def test_without_one_the_metadata_of_packages_are_not_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Who is asked for a group finds what `importlib.metadata` finds."""
+
+    def refuse(**_: object) -> None:
+        raise AssertionError
+
+    monkeypatch.setattr(sys, "path", [str(tmp_path), "", str(tmp_path / "absent")])
+    monkeypatch.chdir(tmp_path)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("importlib.metadata.entry_points", refuse)
+        assert installed() == []
+    info = tmp_path / "vendor_new-1.0.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: vendor_new\nVersion: 1.0\n")
+    (info / "entry_points.txt").write_text("[qdialect.plugins]\nv = vendor_new\n")
+    assert installed() == ["vendor_new"]
+    archive = tmp_path / "packages.zip"
+    archive.write_bytes(b"")
+    monkeypatch.setattr(sys, "path", [str(archive)])
+    monkeypatch.setattr("importlib.metadata.entry_points", refuse)
+    with pytest.raises(AssertionError):
+        installed()
+
+
 @pytest.mark.parametrize(
     ("source", "message"),
     [

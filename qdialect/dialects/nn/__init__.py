@@ -1,162 +1,234 @@
 """The `nn` dialect: networks as compiler and ONNX people both read them.
 
 Activations [N, C, spatial...], weights OIHW, tensors of floats or of quantized types.
+
+A module of ops is imported when one of its ops is used: defining an op takes long.
 """
 
-from xdsl.ir import Dialect
+from __future__ import annotations
 
-from qdialect.dialects.nn import (
-    attention,
-    constants,
-    contraction,
-    dynamic,
-    elementwise,
-    functions,
-    indexing,
-    interpolation,
-    movement,
-    normalization,
-    ordering,
-    pooling,
-    recurrent,
-    reduction,
-    spatial_movement,
-    tables,
-    views,
-)
-from qdialect.dialects.nn.attention import AttentionOp
-from qdialect.dialects.nn.base import KEY, NNOp, keys_of, shape_of, tensor_type
-from qdialect.dialects.nn.constants import (
-    BlobAttr,
-    ConstantOp,
-    constant_array,
-    constant_of,
-    make_constant,
-)
-from qdialect.dialects.nn.contraction import (
-    CONVOLUTIONS,
-    TRANSPOSED,
-    Conv1DOp,
-    Conv2DOp,
-    Conv3DOp,
-    ConvTranspose1DOp,
-    ConvTranspose2DOp,
-    ConvTranspose3DOp,
-    FullyConnectedOp,
-    MatMulOp,
-)
-from qdialect.dialects.nn.dynamic import (
-    CODE,
-    DYNAMIC_CONVOLUTIONS,
-    DynamicConv1DOp,
-    DynamicConv2DOp,
-    DynamicConv3DOp,
-    DynamicMatMulOp,
-    DynamicOp,
-    DynamicQuantizeOp,
-)
-from qdialect.dialects.nn.elementwise import (
-    AddOp,
-    ClipOp,
-    DivOp,
-    HardSigmoidOp,
-    HardSwishOp,
-    LeakyReluOp,
-    MaximumOp,
-    MinimumOp,
-    MulOp,
-    ReluOp,
-    SigmoidOp,
-    SubOp,
-    TanhOp,
-)
-from qdialect.dialects.nn.functions import (
-    AbsOp,
-    CeilOp,
-    EluOp,
-    ErfOp,
-    ExpOp,
-    FloorOp,
-    GeluOp,
-    LogOp,
-    NegOp,
-    PowOp,
-    PReluOp,
-    ReciprocalOp,
-    RoundOp,
-    SoftplusOp,
-    SqrtOp,
-    SwishOp,
-)
-from qdialect.dialects.nn.indexing import GatherOp, InsertOp, SelectOp, SplitOp
-from qdialect.dialects.nn.interpolation import ResizeLinearOp
-from qdialect.dialects.nn.movement import (
-    ConcatOp,
-    FlattenOp,
-    PadOp,
-    ReshapeOp,
-    SliceOp,
-    TransposeOp,
-)
-from qdialect.dialects.nn.normalization import BatchNormOp, LayerNormOp, LrnOp, SoftmaxOp
-from qdialect.dialects.nn.ordering import ArgMaxOp, ArgMinOp, CompareOp, TopKOp
-from qdialect.dialects.nn.pooling import (
-    AVERAGE_POOLS,
-    GLOBAL_AVERAGE_POOLS,
-    MAX_POOLS,
-    AveragePoolOp,
-    AvgPool1DOp,
-    AvgPool2DOp,
-    AvgPool3DOp,
-    GlobalAvgPool1DOp,
-    GlobalAvgPool2DOp,
-    GlobalAvgPool3DOp,
-    MaxPool1DOp,
-    MaxPool2DOp,
-    MaxPool3DOp,
-    WindowOp,
-)
-from qdialect.dialects.nn.recurrent import GruOp, LstmOp
-from qdialect.dialects.nn.reduction import ReduceMaxOp, ReduceMeanOp, ReduceMinOp, ReduceSumOp
-from qdialect.dialects.nn.spatial_movement import (
-    DepthToSpaceOp,
-    Im2colOp,
-    ResizeNearestOp,
-    SpaceToDepthOp,
-)
-from qdialect.dialects.nn.tables import TableOp
-from qdialect.dialects.nn.views import (
-    ExpandOp,
-    FlipOp,
-    RepeatOp,
-    SqueezeOp,
-    TileOp,
-    UnsqueezeOp,
-)
+from collections.abc import Mapping
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
 
-NN = Dialect(
-    "nn",
-    [
-        *constants.OPS,
-        *attention.OPS,
-        *contraction.OPS,
-        *dynamic.OPS,
-        *elementwise.OPS,
-        *functions.OPS,
-        *indexing.OPS,
-        *interpolation.OPS,
-        *movement.OPS,
-        *normalization.OPS,
-        *ordering.OPS,
-        *pooling.OPS,
-        *recurrent.OPS,
-        *reduction.OPS,
-        *spatial_movement.OPS,
-        *tables.OPS,
-        *views.OPS,
-    ],
-    [BlobAttr],
-)
+if TYPE_CHECKING:
+    from xdsl.ir import Dialect, Operation
+
+    from qdialect.dialects.nn.attention import AttentionOp
+    from qdialect.dialects.nn.base import KEY, NNOp, keys_of, shape_of, tensor_type
+    from qdialect.dialects.nn.constants import (
+        BlobAttr,
+        ConstantOp,
+        constant_array,
+        constant_of,
+        make_constant,
+    )
+    from qdialect.dialects.nn.contraction import (
+        CONVOLUTIONS,
+        TRANSPOSED,
+        Conv1DOp,
+        Conv2DOp,
+        Conv3DOp,
+        ConvTranspose1DOp,
+        ConvTranspose2DOp,
+        ConvTranspose3DOp,
+        FullyConnectedOp,
+        MatMulOp,
+    )
+    from qdialect.dialects.nn.dynamic import (
+        CODE,
+        DYNAMIC_CONVOLUTIONS,
+        DynamicConv1DOp,
+        DynamicConv2DOp,
+        DynamicConv3DOp,
+        DynamicMatMulOp,
+        DynamicOp,
+        DynamicQuantizeOp,
+    )
+    from qdialect.dialects.nn.elementwise import (
+        AddOp,
+        ClipOp,
+        DivOp,
+        HardSigmoidOp,
+        HardSwishOp,
+        LeakyReluOp,
+        MaximumOp,
+        MinimumOp,
+        MulOp,
+        ReluOp,
+        SigmoidOp,
+        SubOp,
+        TanhOp,
+    )
+    from qdialect.dialects.nn.functions import (
+        AbsOp,
+        CeilOp,
+        EluOp,
+        ErfOp,
+        ExpOp,
+        FloorOp,
+        GeluOp,
+        LogOp,
+        NegOp,
+        PowOp,
+        PReluOp,
+        ReciprocalOp,
+        RoundOp,
+        SoftplusOp,
+        SqrtOp,
+        SwishOp,
+    )
+    from qdialect.dialects.nn.indexing import GatherOp, InsertOp, SelectOp, SplitOp
+    from qdialect.dialects.nn.interpolation import ResizeLinearOp
+    from qdialect.dialects.nn.movement import (
+        ConcatOp,
+        FlattenOp,
+        PadOp,
+        ReshapeOp,
+        SliceOp,
+        TransposeOp,
+    )
+    from qdialect.dialects.nn.normalization import BatchNormOp, LayerNormOp, LrnOp, SoftmaxOp
+    from qdialect.dialects.nn.ordering import ArgMaxOp, ArgMinOp, CompareOp, TopKOp
+    from qdialect.dialects.nn.pooling import (
+        AVERAGE_POOLS,
+        GLOBAL_AVERAGE_POOLS,
+        MAX_POOLS,
+        AveragePoolOp,
+        AvgPool1DOp,
+        AvgPool2DOp,
+        AvgPool3DOp,
+        GlobalAvgPool1DOp,
+        GlobalAvgPool2DOp,
+        GlobalAvgPool3DOp,
+        MaxPool1DOp,
+        MaxPool2DOp,
+        MaxPool3DOp,
+        WindowOp,
+    )
+    from qdialect.dialects.nn.recurrent import GruOp, LstmOp
+    from qdialect.dialects.nn.reduction import ReduceMaxOp, ReduceMeanOp, ReduceMinOp, ReduceSumOp
+    from qdialect.dialects.nn.spatial_movement import (
+        DepthToSpaceOp,
+        Im2colOp,
+        ResizeNearestOp,
+        SpaceToDepthOp,
+    )
+    from qdialect.dialects.nn.tables import TableOp
+    from qdialect.dialects.nn.views import (
+        ExpandOp,
+        FlipOp,
+        RepeatOp,
+        SqueezeOp,
+        TileOp,
+        UnsqueezeOp,
+    )
+
+    NN: Dialect
+
+#: the ops of each module, without `nn.`, in the order of the dialect
+OPS: Mapping[str, str] = {
+    "attention": "attention",
+    "constants": "constant",
+    "contraction": (
+        "conv1d conv2d conv3d conv_transpose1d conv_transpose2d conv_transpose3d "
+        "fully_connected matmul"
+    ),
+    "dynamic": "dynamic_quantize dynamic_matmul dynamic_conv1d dynamic_conv2d dynamic_conv3d",
+    "elementwise": (
+        "add sub mul div maximum minimum relu clip leaky_relu sigmoid tanh hard_sigmoid hard_swish"
+    ),
+    "functions": (
+        "neg abs exp log sqrt reciprocal erf gelu swish softplus elu pow floor ceil round prelu"
+    ),
+    "indexing": "split gather select insert",
+    "interpolation": "resize_linear",
+    "movement": "reshape flatten transpose slice pad concat",
+    "normalization": "batch_norm layer_norm softmax lrn",
+    "ordering": "compare arg_max arg_min top_k",
+    "pooling": (
+        "max_pool1d max_pool2d max_pool3d avg_pool1d avg_pool2d avg_pool3d "
+        "global_avg_pool1d global_avg_pool2d global_avg_pool3d"
+    ),
+    "recurrent": "lstm gru",
+    "reduction": "reduce_max reduce_min reduce_mean reduce_sum",
+    "spatial_movement": "depth_to_space space_to_depth im2col resize_nearest",
+    "tables": "table",
+    "views": "squeeze unsqueeze expand tile repeat flip",
+}
+
+#: what else is found where
+_WHERE: Mapping[str, str] = {
+    "attention": "AttentionOp",
+    "base": "KEY NNOp keys_of shape_of tensor_type",
+    "constants": "BlobAttr ConstantOp constant_array constant_of make_constant",
+    "contraction": (
+        "CONVOLUTIONS TRANSPOSED Conv1DOp Conv2DOp Conv3DOp ConvTranspose1DOp "
+        "ConvTranspose2DOp ConvTranspose3DOp FullyConnectedOp MatMulOp"
+    ),
+    "dynamic": (
+        "CODE DYNAMIC_CONVOLUTIONS DynamicConv1DOp DynamicConv2DOp DynamicConv3DOp "
+        "DynamicMatMulOp DynamicOp DynamicQuantizeOp"
+    ),
+    "elementwise": (
+        "AddOp ClipOp DivOp HardSigmoidOp HardSwishOp LeakyReluOp MaximumOp MinimumOp "
+        "MulOp ReluOp SigmoidOp SubOp TanhOp"
+    ),
+    "functions": (
+        "AbsOp CeilOp EluOp ErfOp ExpOp FloorOp GeluOp LogOp NegOp PowOp PReluOp "
+        "ReciprocalOp RoundOp SoftplusOp SqrtOp SwishOp"
+    ),
+    "indexing": "GatherOp InsertOp SelectOp SplitOp",
+    "interpolation": "ResizeLinearOp",
+    "movement": "ConcatOp FlattenOp PadOp ReshapeOp SliceOp TransposeOp",
+    "normalization": "BatchNormOp LayerNormOp LrnOp SoftmaxOp",
+    "ordering": "ArgMaxOp ArgMinOp CompareOp TopKOp",
+    "pooling": (
+        "AVERAGE_POOLS GLOBAL_AVERAGE_POOLS MAX_POOLS AveragePoolOp AvgPool1DOp "
+        "AvgPool2DOp AvgPool3DOp GlobalAvgPool1DOp GlobalAvgPool2DOp GlobalAvgPool3DOp "
+        "MaxPool1DOp MaxPool2DOp MaxPool3DOp WindowOp"
+    ),
+    "recurrent": "GruOp LstmOp",
+    "reduction": "ReduceMaxOp ReduceMeanOp ReduceMinOp ReduceSumOp",
+    "spatial_movement": "DepthToSpaceOp Im2colOp ResizeNearestOp SpaceToDepthOp",
+    "tables": "TableOp",
+    "views": "ExpandOp FlipOp RepeatOp SqueezeOp TileOp UnsqueezeOp",
+}
+
+_MODULES = {name: module for module, names in _WHERE.items() for name in names.split()}
+_OP_MODULES = {f"nn.{op}": module for module, ops in OPS.items() for op in ops.split()}
+
+
+def find_op(name: str) -> type[Operation] | None:
+    """The op `name` of this dialect, without the other modules of ops."""
+    module = _OP_MODULES.get(name)
+    if module is None:
+        return None
+    ops: list[type[Operation]] = _module(module).OPS
+    return next(op for op in ops if op.name == name)
+
+
+def _module(name: str) -> Any:
+    return import_module(f"qdialect.dialects.nn.{name}")
+
+
+def _dialect() -> Dialect:
+    from xdsl.ir import Dialect
+
+    ops = [op for module in OPS for op in _module(module).OPS]
+    return Dialect("nn", ops, [_module("constants").BlobAttr])
+
+
+def __getattr__(name: str) -> Any:
+    if name == "NN":
+        value: Any = _dialect()
+    elif name in _MODULES:
+        value = getattr(_module(_MODULES[name]), name)
+    else:
+        raise AttributeError(f"module 'qdialect.dialects.nn' has no attribute '{name}'")
+    globals()[name] = value
+    return value
+
 
 __all__ = [
     "AVERAGE_POOLS",
@@ -167,6 +239,7 @@ __all__ = [
     "KEY",
     "MAX_POOLS",
     "NN",
+    "OPS",
     "TRANSPOSED",
     "AbsOp",
     "AddOp",
@@ -264,6 +337,7 @@ __all__ = [
     "WindowOp",
     "constant_array",
     "constant_of",
+    "find_op",
     "keys_of",
     "make_constant",
     "shape_of",

@@ -14,14 +14,17 @@ import math
 import struct
 from abc import ABC
 from collections.abc import Mapping, Sequence
+from functools import cache
 from typing import Any, ClassVar, cast
 
 from typing_extensions import Self
 from xdsl.dialects.builtin import (
     DYNAMIC_INDEX,
+    AnyFloat,
     BoolAttr,
     DenseArrayBase,
     FloatAttr,
+    IndexType,
     IntegerAttr,
     IntegerType,
     StringAttr,
@@ -109,6 +112,21 @@ def ranked(element: Attribute, shape: Sequence[int]) -> TensorType[Any]:
     return TensorType(element, [DYNAMIC_INDEX if n == DYNAMIC else n for n in shape])
 
 
+@cache
+def _is_plain(kind: type[Attribute]) -> bool:
+    """Whether such an element type says nothing on quantization."""
+    return issubclass(kind, AnyFloat | IntegerType | IndexType)
+
+
+def _is_uniformly_plain(op: NNOp) -> bool:
+    """Whether all values have one element type that is not quantized: every port takes that."""
+    values = (*op.operands, *op.results)
+    element: Attribute = tensor_type(values[0]).element_type
+    return _is_plain(element.__class__) and all(
+        tensor_type(value).element_type == element for value in values
+    )
+
+
 def keys_of(op: Operation) -> tuple[str, ...]:
     """The stable keys an op carries (empty if none)."""
     return texts(op.attributes.get(KEY))
@@ -189,8 +207,6 @@ class NNOp(IRDLOperation, ABC):
     # -- verification ------------------------------------------------------
 
     def verify_(self) -> None:
-        from qdialect.dialects.nn.ports import verify_ports
-
         try:
             inferred = self.infer_results()
         except ShapeError as error:
@@ -211,7 +227,10 @@ class NNOp(IRDLOperation, ABC):
                 f"'{self.name}' op rounding must be one of {', '.join(_ROUNDINGS)}, "
                 f"but is '{rounding.data}'"
             )
-        verify_ports(self)
+        if not _is_uniformly_plain(self):
+            from qdialect.dialects.nn.ports import verify_ports
+
+            verify_ports(self)
         if QPARAMS in self.attributes or PIECE_KEYS in self.attributes:
             from qdialect.dialects.nn.component_qparams import verify_pieces
 

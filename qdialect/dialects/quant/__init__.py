@@ -1,42 +1,87 @@
-"""The `quant` dialect: MLIR's, text for text, plus `quant.rescale`."""
+"""The `quant` dialect: MLIR's, text for text, plus `quant.rescale`.
+
+Its modules are imported when they are first used: most files that are only looked at have
+no quantized types.
+"""
 
 from __future__ import annotations
 
-from xdsl.ir import Dialect
+from collections.abc import Mapping
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
 
-from qdialect.dialects.quant.casts import (
-    ROUNDING_KEY,
-    CastOp,
-    DCastOp,
-    QCastOp,
-    SCastOp,
-    cast_rounding,
-)
-from qdialect.dialects.quant.conversion import BareVerifyException, ConversionOp
-from qdialect.dialects.quant.elements import (
-    FLOAT_TYPES,
-    element_type,
-    expressed_type,
-    quant_element,
-    storage_type,
-    with_element,
-)
-from qdialect.dialects.quant.rescale import RescaleOp
-from qdialect.dialects.quant.types import (
-    AnyType,
-    CalibratedType,
-    QuantileType,
-    QuantizedType,
-    UniformType,
-)
-from qdialect.dialects.quant.values import AnyParams, CalibratedRange
-from qdialect.dialects.quant.write import TextVersion, printing_for
+if TYPE_CHECKING:
+    from xdsl.ir import Dialect
 
-Quant = Dialect(
-    "quant",
-    [QCastOp, DCastOp, SCastOp, RescaleOp],
-    [UniformType, AnyType, CalibratedType, QuantileType],
-)
+    from qdialect.dialects.quant.bare import BareVerifyException
+    from qdialect.dialects.quant.casts import (
+        ROUNDING_KEY,
+        CastOp,
+        DCastOp,
+        QCastOp,
+        SCastOp,
+        cast_rounding,
+    )
+    from qdialect.dialects.quant.conversion import ConversionOp
+    from qdialect.dialects.quant.elements import (
+        FLOAT_TYPES,
+        element_type,
+        expressed_type,
+        quant_element,
+        storage_type,
+        with_element,
+    )
+    from qdialect.dialects.quant.rescale import RescaleOp
+    from qdialect.dialects.quant.text_version import TextVersion, printing_for
+    from qdialect.dialects.quant.types import (
+        AnyType,
+        CalibratedType,
+        QuantileType,
+        QuantizedType,
+        UniformType,
+    )
+    from qdialect.dialects.quant.values import AnyParams, CalibratedRange
+
+    Quant: Dialect
+
+#: what is found where
+_WHERE: Mapping[str, str] = {
+    "bare": "BareVerifyException",
+    "casts": "ROUNDING_KEY CastOp DCastOp QCastOp SCastOp cast_rounding",
+    "conversion": "ConversionOp",
+    "elements": "FLOAT_TYPES element_type expressed_type quant_element storage_type with_element",
+    "rescale": "RescaleOp",
+    "text_version": "TextVersion printing_for",
+    "types": "AnyType CalibratedType QuantileType QuantizedType UniformType",
+    "values": "AnyParams CalibratedRange",
+}
+_MODULES = {name: module for module, names in _WHERE.items() for name in names.split()}
+
+
+def _dialect() -> Dialect:
+    from xdsl.ir import Dialect
+
+    from qdialect.dialects.quant.casts import DCastOp, QCastOp, SCastOp
+    from qdialect.dialects.quant.rescale import RescaleOp
+    from qdialect.dialects.quant.types import AnyType, CalibratedType, QuantileType, UniformType
+
+    return Dialect(
+        "quant",
+        [QCastOp, DCastOp, SCastOp, RescaleOp],
+        [UniformType, AnyType, CalibratedType, QuantileType],
+    )
+
+
+def __getattr__(name: str) -> Any:
+    if name == "Quant":
+        value: Any = _dialect()
+    elif name in _MODULES:
+        value = getattr(import_module(f"qdialect.dialects.quant.{_MODULES[name]}"), name)
+    else:
+        raise AttributeError(f"module 'qdialect.dialects.quant' has no attribute '{name}'")
+    globals()[name] = value
+    return value
+
 
 __all__ = [
     "FLOAT_TYPES",

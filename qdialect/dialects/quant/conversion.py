@@ -21,13 +21,10 @@ from xdsl.printer import Printer
 from xdsl.traits import Pure
 from xdsl.utils.exceptions import VerifyException
 
+from qdialect.dialects.quant.bare import BareVerifyException
 from qdialect.dialects.quant.elements import element_type
 from qdialect.dialects.quant.integrity import shape_error
 from qdialect.dialects.quant.types import AnyType, CalibratedType, QuantizedType
-
-
-class BareVerifyException(VerifyException):
-    """An error whose message stands alone: upstream puts no `'op.name' op` before it."""
 
 
 class ConversionOp(IRDLOperation):

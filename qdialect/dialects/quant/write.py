@@ -9,49 +9,26 @@ that release does not know that for LLVM 24.
 
 from __future__ import annotations
 
-from collections.abc import Generator
-from contextlib import contextmanager
-from contextvars import ContextVar
-from enum import Enum
 from functools import lru_cache
 
 from typing_extensions import assert_never
 
+from qdialect.dialects.quant.text_version import TextVersion, current_version
 from qdialect.dialects.quant.values import AnyParams, CalibratedRange
 from qdialect.errors import InputError
 from qdialect.numerics.float_text import FORMATS, float_text
 from qdialect.qparams.encoding import Layout, QParams, Storage
 
 
-class TextVersion(Enum):
-    """The MLIR release whose spelling is printed."""
-
-    V22 = "v22"
-    V24 = "v24"
-
-
-_version: ContextVar[TextVersion | None] = ContextVar("quant_text_version", default=None)
-
-
-@contextmanager
-def printing_for(version: TextVersion | None) -> Generator[None, None, None]:
-    """Print quant types for `version` within the `with` block."""
-    token = _version.set(version)
-    try:
-        yield
-    finally:
-        _version.reset(token)
-
-
 def uniform_text(qparams: QParams, version: TextVersion | None = None) -> str:
     """`<i8:f32, 5.000000e-01:3>`."""
-    return _uniform_text(qparams, version or _version.get())
+    return _uniform_text(qparams, version or current_version())
 
 
 def any_text(params: AnyParams, version: TextVersion | None = None) -> str:
     """`<i8<-8:7>:f32>`."""
     expressed = f":{params.expressed}" if params.expressed else ""
-    return f"<{_storage_text(params.storage, version or _version.get())}{expressed}>"
+    return f"<{_storage_text(params.storage, version or current_version())}{expressed}>"
 
 
 def calibrated_text(params: CalibratedRange) -> str:
@@ -64,7 +41,7 @@ def quantile_text(storage: Storage, version: TextVersion | None = None) -> str:
 
     LLVM 24 introduced it: there is no older spelling.
     """
-    if (version or _version.get()) is TextVersion.V22:
+    if (version or current_version()) is TextVersion.V22:
         raise _unknown_to_v22(storage)
     if storage.quantile is None:
         raise ValueError("quantile_text of a storage without a table")
