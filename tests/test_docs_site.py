@@ -48,7 +48,14 @@ def test_every_pass_is_described_with_its_options() -> None:
     for entry in PASSES.values():
         told = section("passes.md", entry.name)
         assert all(f"`{name}`" in told for name, *_ in entry.options)
-        assert "```text" in told
+        assert "```mlir" in told
+
+
+@pytest.mark.parametrize("name", sorted(PASSES))
+def test_every_pass_shows_ir_before_and_after_or_what_it_says(name: str) -> None:
+    told = section("passes.md", name)
+    shown = re.search(r"^```mlir\n.*?^```\n\nbecomes\n\n^```mlir\n", told, re.M | re.S)
+    assert shown or re.search(r"^ *// (remark|error): ", told, re.M)
 
 
 def test_every_target_is_described() -> None:

@@ -16,7 +16,9 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Sequence
+from importlib import import_module
 from pathlib import Path
+from typing import Any
 
 import reference_pages
 
@@ -34,7 +36,13 @@ theme:
   highlightjs: false
   color_mode: auto
 plugins: [search]
-markdown_extensions: [tables, fenced_code, toc]
+markdown_extensions:
+  - tables
+  - fenced_code
+  - toc
+  - codehilite:
+      guess_lang: false
+extra_css: [highlight.css]
 use_directory_urls: false
 validation:
   links:
@@ -60,9 +68,19 @@ def gather(folder: Path) -> None:
         f"[{Path(name).stem}]({GENERATED}/{name})" for name in reference_pages.pages()
     )
     index.write_text(index.read_text(encoding="utf-8").replace(PLACE, f"Here: {links}."))
+    (folder / "highlight.css").write_text(_colours(), encoding="utf-8")
     for page in folder.rglob("*.md"):
         text = page.read_text(encoding="utf-8")
         page.write_text(_without_foreign_links(text, page, folder), encoding="utf-8")
+
+
+def _colours() -> str:
+    """Style of what Pygments marks in code, for light and for dark pages."""
+    formatters: Any = import_module("pygments.formatters")
+    light, dark = (formatters.HtmlFormatter(style=name) for name in ("default", "one-dark"))
+    dark_rules = dark.get_style_defs('[data-bs-theme="dark"] .codehilite')
+    plain = ".codehilite, .codehilite pre { background: transparent; }"
+    return "\n".join([light.get_style_defs(".codehilite"), dark_rules, plain, ""])
 
 
 def _without_foreign_links(text: str, page: Path, folder: Path) -> str:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import argparse
 import inspect
+import re
 import sys
 from collections.abc import Iterable, Sequence
 from importlib import import_module
@@ -20,6 +21,7 @@ from xdsl.dialects.builtin import StringAttr
 from xdsl.ir import Attribute, Dialect, Operation
 from xdsl.irdl import IRDLOperation
 
+import pass_examples
 from qdialect.behaviors import BehaviorRegistry
 from qdialect.behaviors.describe import described
 from qdialect.cli import opt, translate
@@ -150,9 +152,31 @@ def passes_page() -> str:
                 for name, kind, default, what in entry.options
             ]
             lines += [*_table(("option", "type", "default", "what"), rows), ""]
-        if module.__doc__:
-            lines += ["```text", *module.__doc__.strip().splitlines(), "```", ""]
+        documentation = module.__doc__ or ""
+        lines += _docstring(documentation)
+        if not pass_examples.IN_DOCSTRING.search(documentation):
+            lines += pass_examples.example(entry.name)
     return "\n".join(lines)
+
+
+def _docstring(text: str) -> list[str]:
+    """A docstring as Markdown: paragraphs, and what is indented as IR or as a formula."""
+    lines: list[str] = []
+    for part in re.split(r"\n{2,}(?=\S)|(?<=\S)\n\n(?= {4})", inspect.cleandoc(text)):
+        if part.startswith("    "):
+            language = "mlir" if re.search(r"^    (%\w+ = |func\.)", part, re.M) else "text"
+            lines += [f"```{language}", *inspect.cleandoc(part).splitlines(), "```", ""]
+        elif part.startswith("|"):
+            lines += [*part.splitlines(), ""]
+        else:
+            lines += [_prose_of(part), ""]
+    return lines
+
+
+def _prose_of(text: str) -> str:
+    """Text that Markdown shows as it is, but for what is in backticks."""
+    parts = re.split(r"(`[^`]*`)", text)
+    return "".join(part if part.startswith("`") else _plain(part) for part in parts)
 
 
 # -- targets ----------------------------------------------------------------------

@@ -30,11 +30,11 @@ _FILE = re.compile(
 )
 _MARK = "--end of command, exit code"
 
-_HERE = f"{shlex.quote(sys.executable)} -m pip install --quiet --quiet --no-deps --no-warn-script-location"
+_PIP = f"{shlex.quote(sys.executable)} -m pip install -qq --no-deps --no-warn-script-location"
 STAND_INS = (
     (r"tools/demo\.sh", f"{shlex.quote(sys.executable)} {ROOT}/tools/demo.py"),
     (r"source \.venv/bin/activate", "true"),
-    (r"pip install -e", f'{_HERE} --target "$SITE"'),
+    (r"pip install -e", f'{_PIP} --target "$SITE"'),
 )
 """Commands that make an environment, or change one, and what is run for them: in this one, or
 with a folder of packages that is on its paths."""

@@ -56,9 +56,9 @@ class Interpreter:
         functions: Mapping[str, Kernel] | None = None,
     ) -> None:
         self.module = module
-        self.evaluation = Evaluation(ctx, floats)
-        self.listeners = tuple(listeners)
-        self.kernels = {**ctx.kernels, **DEFAULT_KERNELS, **(functions or {})}
+        self.evaluation: Evaluation = Evaluation(ctx, floats)
+        self.listeners: tuple[Listener, ...] = tuple(listeners)
+        self.kernels: dict[str, Kernel] = {**ctx.kernels, **DEFAULT_KERNELS, **(functions or {})}
         self._active: list[str] = []
 
     def run(

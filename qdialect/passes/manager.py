@@ -72,7 +72,7 @@ class PassManager:
         self.passes = passes
         self.verify_each = verify_each
         self.strict = strict
-        self.watchers = list(instrumentation)
+        self.watchers: list[Instrumentation] = list(instrumentation)
         #: by pass, the count of changes at which it does nothing
         self._left: dict[str, int] = {}
         self._verified = Verified()
