@@ -11,6 +11,7 @@ from io import StringIO
 from typing import Any, cast
 
 from xdsl.dialects.builtin import (
+    DYNAMIC_INDEX,
     UNKNOWN_LOC,
     AnyFloat,
     DenseIntOrFPElementsAttr,
@@ -19,19 +20,22 @@ from xdsl.dialects.builtin import (
     IntegerType,
     LocationAttr,
     ModuleOp,
+    NoneAttr,
     StringAttr,
     TensorType,
     UnregisteredOp,
 )
-from xdsl.ir import Attribute, Block, Operation, Region, SSAValue, TypeAttribute
+from xdsl.ir import Attribute, Block, Operation, Region, TypeAttribute
 
 from qdialect.backends.mlir_printer import MLIRPrinter
 from qdialect.context import QContext
-from qdialect.dialects.module_format import HEADER, MAGIC, VERSION, checksum
+from qdialect.dialects.module_format import HEADER, MAGIC, VERSION, checksum, is_element
 from qdialect.dialects.nn.constants import BlobAttr
-from qdialect.dialects.quant import TextVersion, printing_for
+from qdialect.dialects.quant.text_version import TextVersion, printing_for
+from qdialect.dialects.quant.types import UniformType
 from qdialect.dialects.verifier import op_where
 from qdialect.errors import UnsupportedError
+from qdialect.qparams.encoding import QParams
 
 _LINES = (1 << 32) - 1
 
@@ -72,7 +76,8 @@ class _Writer:
         #: by identity, which the second part keeps alive, and by what they are
         self._known: dict[int, tuple[int, Attribute]] = {}
         self._equal: dict[Attribute, int] = {}
-        self._values: dict[SSAValue, int] = {}
+        #: by identity, as their own hash is slow
+        self._values: dict[int, int] = {}
         self._where: Operation | None = None
 
     def op(self, op: Operation) -> None:
@@ -84,40 +89,42 @@ class _Writer:
         for region in op.regions:
             for block in region.blocks:
                 for argument in block.args:
-                    self._values[argument] = len(self._values)
+                    self._values[id(argument)] = len(self._values)
             for block in region.blocks:
                 for inner in block.ops:
                     self._number(inner)
         for result in op.results:
-            self._values[result] = len(self._values)
+            self._values[id(result)] = len(self._values)
 
     def _op(self, op: Operation, blocks: dict[Block, int]) -> None:
         self._where = op
-        put = self.numbers.append
         attributes = op.attributes
         name = op.name
         if isinstance(op, UnregisteredOp):
             name = op.op_name.data
             attributes = {k: held for k, held in attributes.items() if k != "op_name__"}
-        put(self._string(name))
+        string, attribute, values = self._string, self._attribute, self._values
         properties: list[int] = []
         for key, held in op.properties.items():
-            properties += (self._string(key), self._attribute(held))
-        put(self.dictionaries.setdefault(tuple(properties), len(self.dictionaries)))
-        put(len(attributes))
+            properties += (string(key), attribute(held))
+        number = self.dictionaries.setdefault(tuple(properties), len(self.dictionaries))
+        numbers = self.numbers
+        numbers += (string(name), number, len(attributes))
         for key, held in attributes.items():
-            put(self._string(key))
-            put(self._attribute(held))
+            numbers += (string(key), attribute(held))
         self._location(op.location)
-        put(len(op.operands))
-        self.numbers += [self._values[operand] for operand in op.operands]
-        put(len(op.results))
+        operands = op._operands  # pyright: ignore[reportPrivateUsage]
+        numbers.append(len(operands))
+        for operand in operands:
+            numbers.append(values[id(operand)])
+        numbers.append(len(op.results))
         for result in op.results:
-            put(self._attribute(result.type))
-            put(0 if result.name_hint is None else 1 + self._string(result.name_hint))
-        put(len(op.successors))
-        self.numbers += [blocks[block] for block in op.successors]
-        put(len(op.regions))
+            hint = result.name_hint
+            numbers += (attribute(result.type), 0 if hint is None else 1 + string(hint))
+        successors = op.successors
+        numbers.append(len(successors))
+        numbers += [blocks[block] for block in successors]
+        numbers.append(len(op.regions))
         for region in op.regions:
             self._region(region)
 
@@ -180,6 +187,16 @@ class _Writer:
         if isinstance(attribute, DenseResourceAttr):
             where = None if self._where is None else op_where(self._where)
             raise UnsupportedError("dense_resource cannot go into a .qmod file", where=where)
+        if type(attribute) is TensorType:
+            tensor = attribute
+            if is_element(tensor.element_type) and type(tensor.encoding) is NoneAttr:
+                shape = (-1 if n == DYNAMIC_INDEX else n for n in tensor.get_shape())
+                return ["s", self._attribute(tensor.element_type), *shape]
+        if type(attribute) is UniformType and attribute.data.is_per_tensor:
+            qparams = attribute.data
+            like = UniformType(QParams.per_tensor(qparams.storage, 1.0, 0, qparams.expressed))
+            if attribute != like:
+                return ["q", self._attribute(like), qparams.scale, qparams.zero_point]
         stream = StringIO()
         plain: Attribute = attribute
         MLIRPrinter(stream=stream, ctx=self._ctx).print_attribute(plain)

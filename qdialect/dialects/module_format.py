@@ -11,7 +11,9 @@
 
 The tables are lists: `strings`; `attributes`, each one a string (a string attribute),
 `["t", text]` (a type), `["a", text]` (an attribute as MLIR writes it), `["l", text]` (a
-location) or `["d", type, offset, length]` (a dense attribute, its values in the data); and
+location), `["d", type, offset, length]` (a dense attribute, its values in the data),
+`["s", type, extent, ..]` (a tensor type of elements of a type; -1 is an extent not known) or
+`["q", type, scale, zero point]` (a quantized type, else like another, per tensor); and
 `dictionaries`, each `[name, attribute, name, attribute, ..]` of numbers in these two.
 
 The numbers are the module op. An op is
@@ -35,8 +37,11 @@ A reader takes files of its own VERSION only: text is for keeping.
 
 from __future__ import annotations
 
+from xdsl.dialects.builtin import AnyFloat, IndexType, IntegerType
+from xdsl.ir import Attribute
+
 MAGIC = b"\x89QMOD\r\n\x1a"
-VERSION = 1
+VERSION = 2
 SUFFIX = ".qmod"
 HEADER = "<8sI16sQQQ"
 
@@ -46,3 +51,8 @@ def checksum(parts: bytes | memoryview) -> bytes:
     from hashlib import blake2b
 
     return blake2b(parts, digest_size=16).digest()
+
+
+def is_element(kind: Attribute) -> bool:
+    """Whether tensors of such elements have an entry of their own, not a text."""
+    return isinstance(kind, AnyFloat | IntegerType | IndexType) or kind.name == "quant.uniform"

@@ -10,6 +10,7 @@ from array import array
 from typing import Any, cast
 
 from xdsl.dialects.builtin import (
+    DYNAMIC_INDEX,
     UNKNOWN_LOC,
     AnyFloat,
     BytesAttr,
@@ -26,9 +27,10 @@ from xdsl.ir import Attribute, Block, Operation, Region, SSAValue, TypeAttribute
 from xdsl.irdl import IRDLOperation
 
 from qdialect.context import QContext
-from qdialect.dialects.module_format import HEADER, MAGIC, VERSION, checksum
+from qdialect.dialects.module_format import HEADER, MAGIC, VERSION, checksum, is_element
 from qdialect.errors import InputError, QError, Where
 from qdialect.frontends.mlir_parser import MLIRParser, Places
+from qdialect.qparams.encoding import QParams
 
 _START = struct.calcsize(HEADER)
 
@@ -83,7 +85,7 @@ class _Reader:
     ) -> None:
         self._ctx = ctx
         self._name = name
-        self._numbers = numbers
+        self._numbers = numbers.tolist()
         self._at = 0
         self._data = data
         self._strings: list[str] = tables["strings"]
@@ -123,6 +125,10 @@ class _Reader:
             return StringAttr(entry)
         if entry[0] == "d":
             return self._dense(*entry[1:])
+        if entry[0] == "s":
+            return self._tensor(*entry[1:])
+        if entry[0] == "q":
+            return self._quantized(*entry[1:])
         kind, text = entry
         if type(text) is not str:
             raise ValueError("text expected")
@@ -154,6 +160,25 @@ class _Reader:
             raise ValueError("a dense attribute of another length than its type")
         return DenseIntOrFPElementsAttr(cast("Any", kind), BytesAttr(bytes(data)))
 
+    def _tensor(self, number: Any, *extents: Any) -> Attribute:
+        element = self._attributes[_index(number)]
+        if not is_element(element) or not all(
+            type(extent) is int and -1 <= extent < 1 << 63 for extent in extents
+        ):
+            raise ValueError("a tensor type of no such elements or extents")
+        return TensorType(element, [DYNAMIC_INDEX if n < 0 else n for n in extents])
+
+    def _quantized(self, number: Any, scale: Any, zero: Any) -> Attribute:
+        from qdialect.dialects.quant.types import UniformType
+
+        like = self._attributes[_index(number)]
+        if not isinstance(like, UniformType) or type(scale) is not float or type(zero) is not int:
+            raise ValueError("a quantized type like none")
+        qparams = QParams.per_tensor(like.data.storage, scale, zero, like.data.expressed)
+        if not qparams.is_expressible:
+            raise ValueError(f"scale {scale:e} out of expressed type range")
+        return UniformType(qparams)
+
     # -- numbers -------------------------------------------------------------------
 
     def _take(self) -> int:
@@ -167,26 +192,35 @@ class _Reader:
         self._at = start + count
         if self._at > len(self._numbers):
             raise ValueError("a list that goes beyond the end")
-        return list(self._numbers[start : self._at])
+        return self._numbers[start : self._at]
 
     def _op(self, blocks: list[Block]) -> Operation:
-        take = self._take
-        kind = self._kind(take())
-        properties = self._dictionaries[take()]
+        numbers, values, strings = self._numbers, self._values, self._strings
+        table = self._attributes
+        at = self._at
+        kind = self._kinds.get(numbers[at]) or self._kind(numbers[at])
+        properties = self._dictionaries[numbers[at + 1]]
+        count = numbers[at + 2]
+        start, at = at + 3, at + 3 + 2 * count
         attributes: dict[str, Attribute] = {}
-        for _ in range(take()):
-            key = self._strings[take()]
-            attributes[key] = self._attributes[take()]
+        for index in range(start, at, 2):
+            attributes[strings[numbers[index]]] = table[numbers[index + 1]]
+        self._at = at
         location = self._location()
         operands = self._list()
+        at = self._at
+        start, at = at + 1, at + 1 + 2 * numbers[at]
         types: list[Attribute] = []
         names: list[int] = []
-        for _ in range(take()):
-            types.append(self._type())
-            names.append(take())
+        for index in range(start, at, 2):
+            held = table[numbers[index]]
+            if not isinstance(held, TypeAttribute):
+                raise ValueError("a value without a type")
+            types.append(held)
+            names.append(numbers[index + 1])
+        self._at = at
         successors = [blocks[number] for number in self._list()]
-        regions = [self._region() for _ in range(take())]
-        values = self._values
+        regions = [self._region() for _ in range(self._take())]
         complete = not operands or max(operands) < len(values)
         op = kind.create(
             operands=[values[number] for number in operands] if complete else (),
@@ -201,7 +235,7 @@ class _Reader:
             self._open.append((op, operands))
         for result, name in zip(op.results, names, strict=True):
             if name:
-                result.name_hint = self._strings[name - 1]
+                result.name_hint = strings[name - 1]
             values.append(result)
         return op
 

@@ -164,3 +164,56 @@ def test_hostile_files() -> None:
         except InputError:
             errors += 1
     assert errors > 100
+
+
+TYPES = """
+func.func @f(%a: tensor<?x3xf32>, %b: tensor<4x!quant.uniform<i8:f32, 0.1:3>>,
+             %c: tensor<4x!quant.uniform<i8:f32, 1.0>>, %d: tensor<4xi8, "e">,
+             %e: tensor<4x!quant.uniform<i8<-5:5>:f16:0, {0.5,0.25,0.1:2,0.3}>>,
+             %f: tensor<4x!quant.uniform<u8:f64, 4.9E-324:9>>, %g: tensor<0xindex>,
+             %h: !quant.uniform<i8:f32, 0.30000000000000004>) {
+  return
+}
+"""
+
+
+def test_types() -> None:
+    ctx = new_context()
+    module = read_module(TYPES, ctx)
+    _again(module, ctx)
+    read = module_of(module_bytes(module, ctx), new_context(), "x.qmod")
+    for ours, theirs in zip(module.walk(), read.walk(), strict=True):
+        assert ours.properties == theirs.properties
+
+
+@pytest.mark.parametrize(
+    "entry",
+    [
+        '["q",0,NaN,0]',
+        '["q",0,0.0,0]',
+        '["q",0,-1.0,0]',
+        '["q",0,1e300,0]',
+        '["q",0,1,0]',
+        '["q",0,0.5,0.5]',
+        '["q",0,0.5,9223372036854775808]',
+        '["q",0,0.5,true]',
+        '["q",1,0.5,0]',
+        '["q",9,0.5,0]',
+        '["q",0,0.5]',
+        '["s",0,-2]',
+        '["s",0,true]',
+        '["s",0,9223372036854775808]',
+        '["s",1,4]',
+        '["s",2,4]',
+        '["s",-1,4]',
+        '["s"]',
+    ],
+)
+def test_types_that_are_none(entry: str) -> None:
+    tables = (
+        f'{{"strings":[],"dictionaries":[],"attributes":[["t","!quant.uniform<i8:f32, 1.0>"],'
+        f'["t","tensor<4xi8>"],"text",{entry}]}}'
+    ).encode()
+    data = struct.pack("<QQQ", len(tables), 0, 0) + tables
+    whole = struct.pack(HEADER, MAGIC, VERSION, checksum(data), 0, 0, 0)[:28] + data
+    assert "not a module file" in _error(whole)
