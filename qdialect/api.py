@@ -114,9 +114,9 @@ def save(
     if not target.parent.is_dir():
         raise InputError("no such folder", where=Where(str(target.parent)), code="unwritable-file")
     if target.suffix == ".onnx":
-        from qdialect.backends.onnx import export_model, keeps_weights_beside, save_model
+        from qdialect.backends.onnx import keeps_weights_beside, save_model, write_model
 
-        written = export_model(model.module, model.ctx, form=form, runtime=runtime)
+        written = write_model(model.module, model.ctx, form=form, runtime=runtime)
         beside = keeps_weights_beside(model.module) and not inline_weights
         save_model(written, target, weights_beside=beside)
     elif target.suffix in (".mlir", ".qmod"):

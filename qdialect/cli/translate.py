@@ -177,17 +177,17 @@ def _write_mlir(module: ModuleOp, ctx: QContext, path: Path | None, args: Argume
 def _write_onnx(
     module: ModuleOp, ctx: QContext, path: Path | None, args: Arguments, opset: int | None
 ) -> None:
-    from qdialect.backends.onnx import export_model, keeps_weights_beside, save_model
+    from qdialect.backends.onnx import keeps_weights_beside, save_model, write_model
 
     form = "qoperator" if args.text("form") == "qoperator" else "qdq"
-    model = export_model(module, ctx, form=form, opset=opset)
+    model = write_model(module, ctx, form=form, opset=opset)
     if path is not None:
         beside = keeps_weights_beside(module) and not args.switch("inline-weights")
         save_model(model, path, weights_beside=beside)
     elif sys.stdout.isatty():
         raise UsageError("an ONNX model is binary: give -o FILE")
     else:
-        sys.stdout.buffer.write(model.SerializeToString())
+        sys.stdout.buffer.writelines(model.serialized())
 
 
 if __name__ == "__main__":

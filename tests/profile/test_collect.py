@@ -13,7 +13,7 @@ from xdsl.dialects.builtin import StringAttr, TensorType, f32
 from xdsl.utils.test_value import create_ssa_value
 
 from qdialect import api
-from qdialect.backends.onnx import beside
+from qdialect.backends.onnx import beside, written
 from qdialect.cli.calibration import calibrate, new_profile, open_data
 from qdialect.context import new_context
 from qdialect.dialects import nn
@@ -150,7 +150,7 @@ def test_weights_beside_a_large_model(slice_bytes: int, monkeypatch: pytest.Monk
     plan = instrument(model.module, model.ctx)
     plain = list(RuntimeEngine(plan, model.ctx, slice_bytes).run(inputs))
     monkeypatch.setattr(beside, "LARGE", 1)
-    monkeypatch.setattr(beside, "_SMALL", 64)
+    monkeypatch.setattr(written, "LARGE_WEIGHT", 64)
     again = RuntimeEngine(instrument(model.module, model.ctx), model.ctx, slice_bytes)
     for (a, x), (b, y) in zip(plain, again.run(inputs), strict=True):
         assert a == b

@@ -25,7 +25,7 @@ from xdsl.dialects.func import FuncOp, ReturnOp
 from xdsl.ir import Operation, SSAValue
 
 from qdialect.backends.onnx.accumulators import write_scaled
-from qdialect.backends.onnx.graph import GraphWriter
+from qdialect.backends.onnx.graph import GraphWriter, bytes_of
 from qdialect.backends.onnx.header import ModelHeader, inner_names, value_info
 from qdialect.backends.onnx.kernels import (
     NEWEST,
@@ -42,6 +42,7 @@ from qdialect.backends.onnx.quantization import (
     write_quantize,
 )
 from qdialect.backends.onnx.table import RENAMES, may_defer, write
+from qdialect.backends.onnx.written import Written
 from qdialect.context import QContext
 from qdialect.dialects.key_metadata import KeyTable
 from qdialect.dialects.nn import ConstantOp, constant_array, keys_of, shape_of
@@ -80,7 +81,20 @@ def export_model(
     numerics: Numerics = "ties",
     runtime: str | None = None,
 ) -> ModelProto:
-    """The module's function as an ONNX model.
+    """The module's function as an ONNX model; `write_model` does not copy its weights."""
+    return write_model(module, ctx, form, opset, numerics=numerics, runtime=runtime).whole()
+
+
+def write_model(
+    module: ModuleOp,
+    ctx: QContext,
+    form: Form = "qdq",
+    opset: int | None = None,
+    *,
+    numerics: Numerics = "ties",
+    runtime: str | None = None,
+) -> Written:
+    """The module's function as an ONNX model, with large weights where they are.
 
     `form` "qdq" writes every quantized op as dequantize, float op, quantize (movement
     ops directly on integers where the runtime has them); "qoperator" uses the integer
@@ -97,7 +111,8 @@ def export_model(
         header = ModelHeader.of(module, function, opset)
         version = parse_version(runtime) if runtime else installed_runtime() or NEWEST
         exporter = Exporter(function, ctx, form, header.opset, numerics, version)
-        return header.model(exporter.run(), exporter.keys)
+        model = header.model(exporter.run(), exporter.keys)
+        return Written(model, exporter.graph.weights)
     except QError as error:
         error.where = error.where or op_where(module)
         raise
@@ -210,7 +225,7 @@ class Exporter:
         quantized = quant_element(op.result.type)
         width = integer_width(element_type(op.result.type)) or 8
         width = quantized.qparams.storage.width if quantized is not None else width
-        raw = packed(array, width) if 1 < width < 8 else array.tobytes()
+        raw = packed(array, width) if 1 < width < 8 else bytes_of(array)
         return self.graph.initializer(self.key(op), code, array.shape, raw)
 
     def floats(self, value: SSAValue) -> str:

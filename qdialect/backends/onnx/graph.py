@@ -27,6 +27,11 @@ if TYPE_CHECKING:
     from onnx import AttributeProto, NodeProto, TensorProto
 
 
+LARGE_WEIGHT = 1 << 10
+"""Bytes from which on a weight is large: what shapes are computed from is not."""
+_PIECE = 1 << 20
+
+
 class GraphWriter:
     """Collects the nodes and initializers of one graph."""
 
@@ -34,6 +39,8 @@ class GraphWriter:
         """`reserved` names are given to nobody who only asks for something like them."""
         self.nodes: list[NodeProto] = []
         self.initializers: dict[str, TensorProto] = {}
+        #: the data of those that are large, which they do not hold
+        self.weights: dict[str, memoryview] = {}
         self.domains: set[str] = set()
         self._tensors = set(reserved)
         self._nodes: set[str] = set()
@@ -65,32 +72,50 @@ class GraphWriter:
     ) -> str:
         """The name of an initializer with this value: an earlier one asked for under
         the same name if it is the same, else a new one."""
-        data = bytes(raw)
         name = wanted
         if name in self.initializers:
             held = self.initializers[name]
             same = held.data_type == data_type and tuple(held.dims) == tuple(shape)
-            if same and held.raw_data == data:
+            if same and self._holds(held, raw):
                 return name
         name = _unique(wanted, self._tensors)
         tensor: TensorProto = package("onnx").TensorProto()
-        tensor.name, tensor.data_type, tensor.raw_data = name, data_type, data
+        tensor.name, tensor.data_type = name, data_type
+        if len(raw) < LARGE_WEIGHT:
+            tensor.raw_data = bytes(raw)
+        else:
+            self.weights[name] = memoryview(raw)
         tensor.dims.extend(shape)
         self.initializers[name] = tensor
         return name
+
+    def _holds(self, tensor: TensorProto, raw: bytes | memoryview) -> bool:
+        held = self.weights.get(tensor.name)
+        if held is None or len(held) != len(raw):
+            return held is None and tensor.raw_data == raw
+        # Views compare byte by byte, so bytes, a piece at a time.
+        pieces = range(0, len(held), _PIECE)
+        return all(bytes(held[n : n + _PIECE]) == bytes(raw[n : n + _PIECE]) for n in pieces)
 
     def array(self, wanted: str, array: np.ndarray[Any, Any]) -> str:
         """An initializer of a numpy array."""
         helper = package("onnx.helper")
         data: NDArray[Any] = array
         code: int = helper.np_dtype_to_tensor_dtype(data.dtype)
-        return self.initializer(wanted, code, data.shape, data.tobytes())
+        return self.initializer(wanted, code, data.shape, bytes_of(data))
 
     def ints(self, wanted: str, values: Sequence[int]) -> str:
         """An initializer listing 64-bit integers."""
         import numpy as np
 
         return self.array(wanted, np.array(values, np.int64))
+
+
+def bytes_of(array: NDArray[Any]) -> memoryview:
+    """Those of the elements in order; no copy if they lie in it."""
+    import numpy as np
+
+    return np.ascontiguousarray(array).reshape(-1).view(np.uint8).data
 
 
 def _unique(wanted: str, taken: set[str]) -> str:

@@ -105,17 +105,24 @@ def zero_point_bytes(qparams: QParams) -> bytes:
     return packed(qparams.zero_point_array(), qparams.storage.width)
 
 
+_PIECE = 1 << 20
+"""Elements packed at a time; a whole number of bytes."""
+
+
 def packed(values: Any, bits: int) -> bytes:
     """Integers as ONNX raw data: narrow ones several to a byte, lowest bits first."""
     import numpy as np
 
     if bits >= 8:
         return values.astype(f"<i{bits // 8}").tobytes()
-    per_byte = 8 // bits
-    flat = values.reshape(-1).astype(np.int64) & ((1 << bits) - 1)
-    flat = np.concatenate([flat, np.zeros(-len(flat) % per_byte, np.int64)])
-    shifts = np.arange(0, 8, bits)
-    return (flat.reshape(-1, per_byte) << shifts).sum(1).astype(np.uint8).tobytes()
+    per_byte, flat = 8 // bits, values.reshape(-1)
+    shifts = np.arange(0, 8, bits, dtype=np.uint8)
+    made = bytearray()
+    for start in range(0, flat.size, _PIECE):
+        codes = flat[start : start + _PIECE].astype(np.uint8) & ((1 << bits) - 1)
+        codes = np.concatenate([codes, np.zeros(-len(codes) % per_byte, np.uint8)])
+        made += np.bitwise_or.reduce(codes.reshape(-1, per_byte) << shifts, 1).tobytes()
+    return bytes(made)
 
 
 def write_quantize(

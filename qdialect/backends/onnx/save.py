@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 
 from xdsl.dialects.builtin import DictionaryAttr, ModuleOp
 
-from qdialect.backends.onnx.beside import is_large, without_weights
+from qdialect.backends.onnx.beside import without_weights
+from qdialect.backends.onnx.written import Written
 from qdialect.dialects.onnx import EXTERNAL_DATA, MODEL, package
 from qdialect.errors import InputError, Where
 from qdialect.weights import abandoned, hidden_prefix, remove_abandoned, replacing, stamp
@@ -30,7 +31,7 @@ def keeps_weights_beside(module: ModuleOp) -> bool:
 
 
 def save_model(
-    model: ModelProto, path: str | os.PathLike[str], *, weights_beside: bool = False
+    model: ModelProto | Written, path: str | os.PathLike[str], *, weights_beside: bool = False
 ) -> None:
     """Write `model` at `path`, whole or not at all (a temporary file, then a rename).
 
@@ -40,14 +41,16 @@ def save_model(
     the model that is replaced.
     """
     target = Path(path)
-    found = [len(t.raw_data) for t in model.graph.initializer if is_large(t)]
+    written = model if isinstance(model, Written) else Written(model, {})
+    every = map(written.data, written.model.graph.initializer)
+    found = [len(data) for data in every if data is not None]
     plain = target.is_file() or not target.exists()
     try:
         if plain and found and (weights_beside or sum(found) > _MOST):
-            _write_both(model, target.resolve(), target)
+            _write_both(written, target.resolve(), target)
             return
-        with replacing(target) as temporary:
-            temporary.write_bytes(model.SerializeToString())
+        with replacing(target) as temporary, temporary.open("wb") as file:
+            file.writelines(written.serialized())
     except ValueError as error:
         raise InputError(f"cannot write the model: {error}", where=Where(str(target))) from None
     except OSError as error:
@@ -56,14 +59,14 @@ def save_model(
         ) from None
 
 
-def _write_both(model: ModelProto, target: Path, said: Path) -> None:
+def _write_both(written: Written, target: Path, said: Path) -> None:
     """Whenever this is ended, the model that is there finds its own weights."""
     weights = target.with_name(f"{target.name}.data")
     aside = weights.with_name(f"{hidden_prefix(weights)}{stamp()}{_ASIDE}")
     read = _locations(target)
     _refuse_foreign(weights, target, read, said)
     with replacing(target) as temporary, replacing(weights) as data:
-        light = without_weights(model, data, weights.name)
+        light = without_weights(written, data, weights.name)
         temporary.write_bytes(light.SerializeToString())
         if weights.name in read:
             _read_from_aside(light, target, weights, data, aside)

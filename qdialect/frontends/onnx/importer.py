@@ -400,7 +400,7 @@ class Importer:
         ]
         if any(dims is not None for dims in result_dims):
             function.attributes[DIMS] = ArrayAttr(dims or ArrayAttr(()) for dims in result_dims)
-        module = ModuleOp([function], {MODEL: metadata(model)})
+        module = ModuleOp([function], {MODEL: metadata(self.loaded)})
         if self.loaded.file:
             file = StringAttr(self.loaded.file)
             module.location = FileLineColLoc(file, IntAttr(0), IntAttr(0))

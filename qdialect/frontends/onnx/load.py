@@ -6,17 +6,21 @@ the model without the data of large initializers.
 
 from __future__ import annotations
 
+import mmap
+import os
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from math import prod
 from pathlib import Path
+from stat import S_ISREG
 from typing import TYPE_CHECKING
 
 from qdialect.dialects.key_metadata import KEYS, KeyTable
 from qdialect.dialects.onnx import package
 from qdialect.errors import InputError, Where
 from qdialect.frontends.onnx.tensors import TensorReader
+from qdialect.frontends.onnx.wire import cut_out
 
 if TYPE_CHECKING:
     from onnx import GraphProto, ModelProto, NodeProto, TypeProto
@@ -26,6 +30,9 @@ _INFERENCE_LIMIT = 1024
 
 #: values are not propagated through models with a vector of more elements
 _PROPAGATION_LIMIT = 1 << 20
+
+#: files of fewer bytes are read: whoever writes to one that is mapped changes weights
+_MAPPED = 1 << 26
 
 
 @dataclass
@@ -45,11 +52,11 @@ class LoadedModel:
 def load_model(source: str | Path | bytes | ModelProto) -> LoadedModel:
     """Read, check and infer types; InputError says what is wrong and at which node."""
     file = str(source) if isinstance(source, str | Path) else None
-    model = _parse(source, Where(file=file))
+    model, weights = _parse(source, Where(file=file))
     if len(model.functions):
         model = package("onnx.inliner").inline_local_functions(model)
     folder = Path(file).resolve().parent if file else None
-    loaded = LoadedModel(model, file, TensorReader(file, folder))
+    loaded = LoadedModel(model, file, TensorReader(file, folder, weights))
     _check_texts(loaded)
     _check_names(loaded)
     for tensor in model.graph.initializer:
@@ -58,31 +65,39 @@ def load_model(source: str | Path | bytes | ModelProto) -> LoadedModel:
     return loaded
 
 
-def _parse(source: str | Path | bytes | ModelProto, where: Where) -> ModelProto:
+def _parse(
+    source: str | Path | bytes | ModelProto, where: Where
+) -> tuple[ModelProto, Mapping[str, memoryview]]:
+    """The model, and those of its weights that are not in it (see `wire.py`)."""
     onnx = package("onnx")
     if not isinstance(source, str | Path | bytes):
-        return source
-    if isinstance(source, str | Path):
-        try:
-            data = Path(source).read_bytes()
-        except OSError as error:
-            raise InputError(
-                f"cannot read the model: {error.strerror or error}", where=where
-            ) from None
-    else:
-        data = source
+        return source, {}
+    data = memoryview(source) if isinstance(source, bytes) else _read(Path(source), where)
     if not data:
         raise InputError("the file is empty", where=where, code="invalid-onnx")
+    message, weights = cut_out(data)
     model = onnx.ModelProto()
     try:
-        model.ParseFromString(data)
+        model.ParseFromString(message)
     except package("google.protobuf.message").DecodeError:
         raise InputError(
             "not an ONNX model: truncated, or not protobuf", where=where, code="invalid-onnx"
         ) from None
     if not model.HasField("graph"):
         raise InputError("not an ONNX model: it has no graph", where=where, code="invalid-onnx")
-    return model
+    return model, weights
+
+
+def _read(path: Path, where: Where) -> memoryview:
+    """The bytes of a file: a large one is mapped, and read where it is looked at."""
+    try:
+        with path.open("rb") as file:
+            status = os.fstat(file.fileno())
+            if S_ISREG(status.st_mode) and status.st_size >= _MAPPED:
+                return memoryview(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ))
+            return memoryview(file.read())
+    except OSError as error:
+        raise InputError(f"cannot read the model: {error.strerror or error}", where=where) from None
 
 
 # -- names ----------------------------------------------------------------------

@@ -11,11 +11,12 @@ from qdialect.dialects.key_metadata import KEYS
 from qdialect.dialects.onnx import EXTERNAL_DATA
 
 if TYPE_CHECKING:
-    from onnx import ModelProto
+    from qdialect.frontends.onnx.load import LoadedModel
 
 
-def metadata(model: ModelProto) -> DictionaryAttr:
+def metadata(loaded: LoadedModel) -> DictionaryAttr:
     """Versions, texts, metadata entries, and whether weights are in files beside it."""
+    model = loaded.model
     entries: dict[str, Attribute] = {
         "ir_version": IntegerAttr(model.ir_version, i64),
         "opset": DictionaryAttr(
@@ -31,6 +32,6 @@ def metadata(model: ModelProto) -> DictionaryAttr:
     texts = {p.key: StringAttr(p.value) for p in model.metadata_props if p.key != KEYS}
     if texts:
         entries["metadata"] = DictionaryAttr(texts)
-    if any(t.data_location == t.EXTERNAL for t in model.graph.initializer):
+    if any(map(loaded.tensors.has_file, model.graph.initializer)):
         entries[EXTERNAL_DATA] = UnitAttr()
     return DictionaryAttr(entries)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import mmap
 import os
+from collections.abc import Mapping
 from math import prod
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
@@ -40,11 +41,18 @@ ELEMENT_NAMES = {element: element_name(element) for element in ELEMENTS.values()
 
 
 class TensorReader:
-    """Gives the bytes of `TensorProto`s of one model file."""
+    """Gives the bytes of `TensorProto`s of one model file; `weights` are those of it that were
+    not parsed, by the locations they have in place of a file."""
 
-    def __init__(self, file: str | None, folder: Path | None) -> None:
+    def __init__(
+        self,
+        file: str | None,
+        folder: Path | None,
+        weights: Mapping[str, memoryview] | None = None,
+    ) -> None:
         self._file = file
         self._folder = folder
+        self._weights = weights or {}
         self._mapped: dict[Path, memoryview] = {}
 
     def element(self, tensor: TensorProto) -> Attribute:
@@ -119,7 +127,13 @@ class TensorReader:
         value = payload_of(raw, TensorType(held, shape), store)
         return ConstantOp(value, TensorType(element, shape))
 
-    # -- data outside the file --------------------------------------------------
+    # -- data outside the message -----------------------------------------------
+
+    def has_file(self, tensor: TensorProto) -> bool:
+        """Whether the data is in a file beside the model."""
+        if not self._is_external(tensor):
+            return False
+        return not any(entry.value in self._weights for entry in tensor.external_data)
 
     def _is_external(self, tensor: TensorProto) -> bool:
         return tensor.data_location == package("onnx").TensorProto.EXTERNAL
@@ -128,6 +142,8 @@ class TensorReader:
         if not self._is_external(tensor):
             return memoryview(tensor.raw_data)
         entries = {entry.key: entry.value for entry in tensor.external_data}
+        if (inside := self._weights.get(entries.get("location", ""))) is not None:
+            return inside
         mapped = self._map(tensor, entries.get("location", ""))
         try:
             offset = int(entries.get("offset", "0"))
