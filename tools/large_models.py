@@ -24,8 +24,9 @@ from pathlib import Path
 from typing import Any
 
 #: how weights are stored, and where: `u8` ones are re-encoded for ONNX Runtime's kernels, `t8`
-#: ones (signed) are transposed by a node, which is folded into them
-STORAGES = ("s8", "u8", "t8", "f32")
+#: ones (signed) are transposed by a node, which is folded into them, and so are the
+#: quantizations of `q32` ones, floats
+STORAGES = ("s8", "u8", "t8", "q32", "f32")
 PLACES = ("external", "inline", "mlir")
 CASES = tuple(f"{storage}-{place}" for storage in STORAGES for place in PLACES)
 _WIDTH = 4096
@@ -40,19 +41,21 @@ def write_network(
     All are codes but f32, which stays as it is.
     """
     import numpy as np
-    import onnx
     from onnx import TensorProto, helper
 
     storage, place = case.split("-")
-    codes = storage != "f32"
-    kind = {"u8": TensorProto.UINT8, "f32": TensorProto.FLOAT}.get(storage, TensorProto.INT8)
+    codes = storage not in ("q32", "f32")
+    kind = TensorProto.INT8 if codes else TensorProto.FLOAT
+    kind = TensorProto.UINT8 if storage == "u8" else kind
     size = rows * width * (1 if codes else 4)
     nodes: list[Any] = []
     small: list[Any] = [
         helper.make_tensor("xs", TensorProto.FLOAT, [], [0.05]),
         helper.make_tensor("xz", TensorProto.UINT8, [], [120]),
         helper.make_tensor("ws", TensorProto.FLOAT, [], [0.01]),
-        helper.make_tensor("wz", kind, [], [128 if storage == "u8" else 0]) if codes else None,
+        helper.make_tensor(
+            "wz", kind if codes else TensorProto.INT8, [], [128 if storage == "u8" else 0]
+        ),
     ]
     weights: list[Any] = []
     random = np.random.default_rng(7)
@@ -61,7 +64,7 @@ def write_network(
         for n in range(tensors):
             source, result = f"x{n}", f"x{n + 1}"
             nodes += _layer(n, source, result, storage)
-            weight = onnx.TensorProto()
+            weight = TensorProto()
             weight.name, weight.data_type = f"w{n}", kind
             weight.dims.extend(
                 [rows, width] if (n % 2 == 0) != (storage == "t8") else [width, rows]
@@ -85,16 +88,18 @@ def write_network(
         "net",
         [helper.make_tensor_value_info("x0", TensorProto.FLOAT, [1, rows])],
         [helper.make_tensor_value_info(f"x{tensors}", TensorProto.FLOAT, [1, last])],
-        [tensor for tensor in small if tensor is not None] + weights,
+        [*small, *weights],
     )
     model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)])
     model.ir_version = 8
     path = folder / "net.onnx"
     path.write_bytes(model.SerializeToString())
     if place == "inline":
-        whole = onnx.load(path)
+        from onnx.external_data_helper import load_external_data_for_model
+
+        load_external_data_for_model(model, str(folder))
         data.unlink()
-        path.write_bytes(whole.SerializeToString())
+        path.write_bytes(model.SerializeToString())
     elif place == "mlir":
         import qdialect as qd
 
@@ -113,6 +118,9 @@ def _layer(n: int, source: str, result: str, storage: str) -> list[Any]:
         helper.make_node("DequantizeLinear", [f"q{n}", "xs", "xz"], [f"d{n}"], name=f"real{n}"),
     ]
     weight = f"w{n}"
+    if storage == "q32":
+        made.append(helper.make_node("QuantizeLinear", [weight, "ws", "wz"], [f"c{n}"]))
+        weight = f"c{n}"
     if storage != "f32":
         made.append(helper.make_node("DequantizeLinear", [weight, "ws", "wz"], [f"v{n}"]))
         weight = f"v{n}"
@@ -135,7 +143,7 @@ class Peak(threading.Thread):
 
     def __init__(self) -> None:
         super().__init__(daemon=True)
-        self.anonymous = self.resident = 0
+        self.anonymous = self.resident = self.data = 0
         self._ended = threading.Event()
 
     def run(self) -> None:
@@ -145,10 +153,12 @@ class Peak(threading.Thread):
     def look(self) -> None:
         """One sample."""
         with open("/proc/self/status", "rb") as file:
-            found = dict(line.split(b":", 1) for line in file if line.startswith(b"Rss"))
-        sizes = {key: int(value.split()[0]) << 10 for key, value in found.items()}
-        self.anonymous = max(self.anonymous, sizes[b"RssAnon"])
-        self.resident = max(self.resident, sum(sizes.values()))
+            found = dict(line.split(b":", 1) for line in file if b" kB" in line)
+        wanted = (b"RssAnon", b"VmRSS", b"VmData")
+        anonymous, resident, data = (int(found[key].split()[0]) << 10 for key in wanted)
+        self.anonymous = max(self.anonymous, anonymous)
+        self.resident = max(self.resident, resident)
+        self.data = max(self.data, data)
 
     def end(self) -> None:
         """No more samples."""
@@ -181,6 +191,7 @@ def measure(source: str, result: str, numerics: str) -> dict[str, Any]:
     return {
         "anonymous": peak.anonymous,
         "resident": peak.resident,
+        "data": peak.data,
         "peaks": peaks,
         "seconds": seconds,
     }
@@ -213,7 +224,7 @@ def table(
     """One row for each case, over the least that any model takes."""
     rows: list[dict[str, Any]] = []
     for case in cases:
-        width = 4 if case.startswith("f32") else 1
+        width = 4 if "32" in case else 1
         extent = max((megabytes << 20) // tensors // width // _WIDTH, 1)
         with tempfile.TemporaryDirectory(dir=folder) as name:
             small, _ = write_network(Path(name), case, 1, 16)

@@ -115,14 +115,19 @@ def _add_up(weights: Numbers, rhs: QParams, axis: int | None) -> tuple[Numbers, 
     import numpy as np
 
     from qdialect.numerics.quantize import spread
+    from qdialect.numerics.slabs import slabs
 
     zeros = spread(rhs.zero_point_array(), rhs, weights.shape)
     small = weights.itemsize <= 2 and int(np.abs(zeros).max()) < 1 << 30
     kind = np.int32 if small else np.int64
-    steps = weights.astype(kind) - zeros.astype(kind)
-    others = tuple(d for d in range(steps.ndim) if d != axis)
-    total = steps.sum(others, np.int64).reshape(-1)
-    up = np.maximum(steps, 0).sum(others, np.int64).reshape(-1)
+    zeros = np.broadcast_to(zeros.astype(kind), weights.shape)
+    others = tuple(d for d in range(weights.ndim) if d != axis)
+    up, total = (np.zeros(1 if axis is None else weights.shape[axis], np.int64) for _ in range(2))
+    for where in slabs(weights.shape):
+        steps = weights[where].astype(kind) - zeros[where]
+        rows = slice(None) if axis is None else where[axis]
+        total[rows] += steps.sum(others, np.int64).reshape(-1)
+        up[rows] += np.maximum(steps, 0).sum(others, np.int64).reshape(-1)
     return up, total - up
 
 

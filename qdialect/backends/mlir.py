@@ -18,7 +18,7 @@ from qdialect.dialects.module_format import SUFFIX
 from qdialect.dialects.quant.text_version import TextVersion, printing_for
 from qdialect.dialects.verifier import op_where
 from qdialect.errors import InputError, QError, Where
-from qdialect.weights import replacing
+from qdialect.weights import alone, replacing
 
 if TYPE_CHECKING:
     from qdialect.dialects.nn.constants import BlobAttr
@@ -125,12 +125,14 @@ def save_module(
                 text_version=text_version,
             ).encode()
     try:
-        with replacing(target) as temporary:
-            temporary.write_bytes(data)
-            holds_more = bool(keys) and ctx.blobs.save_with_old(store, keys)
-        if holds_more:
-            with suppress(OSError):  # it may stay as it is
-                ctx.blobs.save(store, keys)
+        with alone(target.parent) as begin:
+            with replacing(target) as temporary:
+                temporary.write_bytes(data)
+                begin()
+                holds_more = bool(keys) and ctx.blobs.save_with_old(store, keys)
+            if holds_more:
+                with suppress(OSError):  # it may stay as it is
+                    ctx.blobs.save(store, keys)
     except QError as error:
         error.where = error.where or op_where(module)
         raise

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from qdialect.numerics.requantize import Affine, requantize
 from qdialect.numerics.rounding import Rounding
+from qdialect.numerics.slabs import slabs
 from qdialect.qparams import Layout, QParams
 
 Array = NDArray[Any]
@@ -49,14 +50,16 @@ def quantize_floats(x: Array, q: QParams, rounding: Rounding) -> Array:
     """Codes of float `x`: clamp(round(x / scale) + zero point); NaN gives the lowest
     code, infinities saturate."""
     kind = _WORKING[q.expressed]
-    scale = spread(q.scale_array(), q, x.shape).astype(kind)
-    zero = spread(q.zero_point_array(), q, x.shape)
-    with np.errstate(all="ignore"):
-        ratio = (x.astype(kind) / scale).astype(np.float64)
+    scale = np.broadcast_to(spread(q.scale_array(), q, x.shape).astype(kind), x.shape)
+    zero = np.broadcast_to(spread(q.zero_point_array(), q, x.shape), x.shape)
     far = 2.0**62
-    rounded = round_floats(np.nan_to_num(ratio, nan=-far, posinf=far, neginf=-far), rounding)
-    codes = np.clip(rounded + zero, q.storage.min, q.storage.max)
-    return codes.astype(storage_dtype(q))
+    result = np.empty(x.shape, storage_dtype(q))
+    for where in slabs(x.shape):
+        with np.errstate(all="ignore"):
+            ratio = (x[where].astype(kind) / scale[where]).astype(np.float64)
+        rounded = round_floats(np.nan_to_num(ratio, nan=-far, posinf=far, neginf=-far), rounding)
+        result[where] = np.clip(rounded + zero[where], q.storage.min, q.storage.max)
+    return result
 
 
 def round_floats(x: NDArray[np.float64], rounding: Rounding) -> NDArray[np.float64]:
@@ -73,7 +76,7 @@ def round_floats(x: NDArray[np.float64], rounding: Rounding) -> NDArray[np.float
 
 def rescale_codes(codes: Array, a: QParams, b: QParams, rounding: Rounding) -> Array:
     """Codes of `a` as codes of `b`, exactly; per tensor, or both on the same grid."""
-    result = np.empty(codes.shape, np.int64)
+    result = np.empty(codes.shape, storage_dtype(b))
     low, high = a.storage, b.storage
     shape = codes.shape
     scale_a, zero_a = (spread(v, a, shape) for v in (a.scale_array(), a.zero_point_array()))
@@ -84,10 +87,9 @@ def rescale_codes(codes: Array, a: QParams, b: QParams, rounding: Rounding) -> A
     for index in np.ndindex(cell_shape):
         sa, za, sb, zb = (cell[index] for cell in cells)
         where = tuple(i if n > 1 else slice(None) for i, n in zip(index, cell_shape, strict=True))
-        result[where] = requantize(
-            whole[where],
-            Affine(float(sa), int(za), low.min, low.max),
-            Affine(float(sb), int(zb), high.min, high.max),
-            rounding,
-        )
-    return result.astype(storage_dtype(b))
+        one = Affine(float(sa), int(za), low.min, low.max)
+        other = Affine(float(sb), int(zb), high.min, high.max)
+        source, target = whole[where], result[where]
+        for piece in slabs(source.shape):
+            target[piece] = requantize(source[piece], one, other, rounding)
+    return result

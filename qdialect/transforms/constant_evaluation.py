@@ -30,6 +30,7 @@ from qdialect.numerics.decide import Reals, UndecidedError, decide
 from qdialect.numerics.quantize import round_floats, spread, storage_dtype
 from qdialect.numerics.rationals import Rationals, RootsUp
 from qdialect.numerics.rounding import Rounding
+from qdialect.numerics.slabs import slabs
 from qdialect.qparams import QParams
 from qdialect.qparams.field import Field
 from qdialect.qparams.legality import Illegal
@@ -41,6 +42,8 @@ Array = NDArray[Any]
 Words = Callable[[Operation, Sequence[Any]], Any]
 
 _FLOATS = {"f16": np.float32, "bf16": np.float32, "f32": np.float32, "f64": np.float64}
+_STORED = {"f16": np.float16, "bf16": np.uint16}
+"""What holds those that are computed with as others."""
 
 
 def can_hold(type: Attribute) -> bool:
@@ -353,10 +356,14 @@ def dequantize(codes: Array, value: SSAValue) -> Array | Refusal:
     if params is None or not is_integer(params) or params.expressed not in _FLOATS:
         return Refusal("dtype", f"no float constant for {element_type(value.type)}")
     working = _FLOATS[params.expressed]
-    scale = spread(params.scale_array(), params, codes.shape).astype(working)
-    steps = codes.astype(np.int64) - spread(params.zero_point_array(), params, codes.shape)
-    with np.errstate(all="ignore"):
-        return _narrowed(np.asarray(steps.astype(working) * scale), params.expressed)
+    sides = params.scale_array().astype(working), params.zero_point_array()
+    scale, zero = (np.broadcast_to(spread(v, params, codes.shape), codes.shape) for v in sides)
+    result = np.empty(codes.shape, _STORED.get(params.expressed, working))
+    for where in slabs(codes.shape):
+        steps = codes[where].astype(np.int64) - zero[where]
+        with np.errstate(all="ignore"):
+            result[where] = _narrowed(steps.astype(working) * scale[where], params.expressed)
+    return result
 
 
 def _widened(array: Array, name: str) -> Array:

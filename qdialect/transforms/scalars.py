@@ -14,6 +14,7 @@ from qdialect.analysis.codes import constant_values, qparams_of
 from qdialect.context import QContext
 from qdialect.dialects.nn import ConstantOp, make_constant, shape_of
 from qdialect.dialects.quant import UniformType, element_type
+from qdialect.numerics.slabs import PIECE
 from qdialect.qparams import Layout, QParams, Storage
 
 
@@ -59,7 +60,7 @@ def vector_of(value: SSAValue, session: QContext) -> tuple[int | None, Sequence[
     array, params = constant_values(value, session), qparams_of(value)
     if array is None or array.size == 0 or array.dtype.kind not in "fiu":
         return None
-    if params is None and (array.dtype.kind != "f" or not np.isfinite(array).all()):
+    if params is None and array.dtype.kind != "f":
         return None
     if params is not None and (
         params.storage.is_float
@@ -68,18 +69,34 @@ def vector_of(value: SSAValue, session: QContext) -> tuple[int | None, Sequence[
     ):
         return None
     axis = None if params is None or params.is_per_tensor else params.axis
-    varying = [
-        d for d in range(array.ndim) if d == axis or (array != np.take(array, [0], axis=d)).any()
-    ]
-    if len(varying) > 1:
-        return None
+    varying = list[int]()
+    for dim in range(array.ndim):
+        if dim == axis or _varies(array, dim):
+            varying.append(dim)
+        if len(varying) > 1:
+            return None
     if not varying:
         row = array.reshape(-1)[:1]
     else:
         row = np.moveaxis(array, varying[0], 0).reshape(array.shape[varying[0]], -1)[:, 0]
+    # All others are equal to one of these, which no NaN is.
+    if params is None and not np.isfinite(row).all():
+        return None
     numbers = Numbers(row, params)
     # That stops at the first that is different.
     return (None, numbers[:1]) if numbers.is_one() else (varying[0], numbers)
+
+
+def _varies(array: NDArray[Any], dim: int) -> bool:
+    """Whether not all slices along a dimension are the same; mostly the first two tell."""
+    slices = np.moveaxis(array, dim, 0)
+    first, most = slices[:1], max(PIECE // max(slices[0].size, 1), 1)
+    start, count = 1, 1
+    while start < len(slices):
+        if (slices[start : start + count] != first).any():
+            return True
+        start, count = start + count, min(2 * count, most)
+    return array.dtype.kind == "f" and bool(np.isnan(first).any())
 
 
 def exact_scalar(

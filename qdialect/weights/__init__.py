@@ -1,6 +1,13 @@
 """Weights kept outside the IR text, and files written whole or not at all."""
 
-from qdialect.weights.files import abandoned, hidden_prefix, remove_abandoned, replacing, stamp
+from qdialect.weights.files import (
+    abandoned,
+    alone,
+    hidden_prefix,
+    remove_abandoned,
+    replacing,
+    stamp,
+)
 from qdialect.weights.store import DTYPES, Blob, BlobStore, content_key, is_possible
 
 __all__ = [
@@ -8,6 +15,7 @@ __all__ = [
     "Blob",
     "BlobStore",
     "abandoned",
+    "alone",
     "content_key",
     "hidden_prefix",
     "is_possible",

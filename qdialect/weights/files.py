@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 import zlib
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
@@ -34,6 +34,34 @@ def replacing(path: Path) -> Generator[Path]:
         with suppress(OSError):
             temporary.unlink()
         raise
+
+
+@contextmanager
+def alone(folder: Path) -> Generator[Callable[[], None]]:
+    """From the call of what this gives to its end, nobody else who asks for the same is: for
+    files in `folder` that belong together, whose names two processes would give in turns.
+
+    Where the system or the file system has no such locks, there is nothing.
+    """
+    try:
+        from fcntl import LOCK_EX, flock
+    except ImportError:
+        yield lambda: None
+        return
+
+    def begin() -> None:
+        # What is wrong with the folder is said by whoever writes to it.
+        with suppress(OSError):
+            if not held:
+                held.append(os.open(folder, os.O_RDONLY))
+                flock(held[0], LOCK_EX)
+
+    held: list[int] = []
+    try:
+        yield begin
+    finally:
+        for descriptor in held:
+            os.close(descriptor)
 
 
 def hidden_prefix(path: Path) -> str:

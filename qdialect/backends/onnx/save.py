@@ -13,7 +13,7 @@ from qdialect.backends.onnx.beside import without_weights
 from qdialect.backends.onnx.written import Written
 from qdialect.dialects.onnx import EXTERNAL_DATA, MODEL, package
 from qdialect.errors import InputError, Where
-from qdialect.weights import abandoned, hidden_prefix, remove_abandoned, replacing, stamp
+from qdialect.weights import abandoned, alone, hidden_prefix, remove_abandoned, replacing, stamp
 
 if TYPE_CHECKING:
     from onnx import ModelProto
@@ -60,14 +60,23 @@ def save_model(
 
 
 def _write_both(written: Written, target: Path, said: Path) -> None:
-    """Whenever this is ended, the model that is there finds its own weights."""
+    """Whenever this is ended, the model that is there finds its own weights; of two processes
+    that write it, one after the other gives both files their names."""
     weights = target.with_name(f"{target.name}.data")
     aside = weights.with_name(f"{hidden_prefix(weights)}{stamp()}{_ASIDE}")
-    read = _locations(target)
-    _refuse_foreign(weights, target, read, said)
-    with replacing(target) as temporary, replacing(weights) as data:
+    with alone(target.parent) as begin:
+        begin()
+        _refuse_foreign(weights, target, _locations(target), said)
+    with (
+        alone(target.parent) as begin,
+        replacing(target) as temporary,
+        replacing(weights) as data,
+    ):
         light = without_weights(written, data, weights.name)
         temporary.write_bytes(light.SerializeToString())
+        begin()
+        read = _locations(target)
+        _refuse_foreign(weights, target, read, said)
         if weights.name in read:
             _read_from_aside(light, target, weights, data, aside)
     aside.unlink(missing_ok=True)

@@ -6,7 +6,7 @@ the model or to the one beside it.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -76,22 +76,21 @@ class Written:
 
 def without(message: Any, left_out: str) -> Any:
     """A copy of a message without one of its fields."""
-    return _with(message, lambda field: field.name != left_out)
+    number: int = message.DESCRIPTOR.fields_by_name[left_out].number
+    return _with(message, lambda other: other != number)
 
 
 def _around(message: Any, number: int) -> tuple[bytes, bytes]:
     """The fields before one and those after it, serialized."""
-    parts = (
-        _with(message, lambda field: field.number < number),
-        _with(message, lambda field: field.number > number),
-    )
-    return parts[0].SerializeToString(), parts[1].SerializeToString()
+    before, after = _with(message, number.__gt__), _with(message, number.__lt__)
+    return before.SerializeToString(), after.SerializeToString()
 
 
-def _with(message: Any, wanted: Any) -> Any:
+def _with(message: Any, wanted: Callable[[int], bool]) -> Any:
+    """A copy of the fields with such numbers."""
     made = type(message)()
     for field, value in message.ListFields():
-        if not wanted(field):
+        if not wanted(field.number):
             continue
         if hasattr(value, "extend"):
             getattr(made, field.name).extend(value)

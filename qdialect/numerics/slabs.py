@@ -1,0 +1,24 @@
+"""Large arrays a piece at a time, for what makes wider numbers of each element on the way."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+PIECE = 1 << 20
+"""Elements that are looked at together."""
+
+
+def slabs(shape: Sequence[int], most: int = PIECE) -> Iterator[tuple[slice, ...]]:
+    """Indices of pieces of at most `most` elements (or one slice) of an array, cut along its
+    longest dimension; all of it if that is little."""
+    size = 1
+    for extent in shape:
+        size *= extent
+    if size <= most:
+        yield (slice(None),) * len(shape)
+        return
+    along = max(range(len(shape)), key=lambda d: shape[d])
+    count = max(most * shape[along] // size, 1)
+    for start in range(0, shape[along], count):
+        piece = slice(start, start + count)
+        yield tuple(piece if d == along else slice(None) for d in range(len(shape)))
