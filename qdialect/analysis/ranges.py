@@ -135,9 +135,10 @@ class CodeRanges:
     def _drifted(self, value: SSAValue, found: Interval | None) -> Interval | None:
         """With what `value` was before rewrites that were not exact: a proof holds for the
         program as it was as well, so that bounds add up."""
-        moved, params = self._session.drift.of(value), qparams_of(value)
+        moved = self._session.drift.of(value)
         if not moved or found is None:
             return found
+        params = qparams_of(value)
         if params is None or not isfinite(moved):
             return anything(value)
         whole = Interval(*params.storage.full_range)
@@ -145,8 +146,11 @@ class CodeRanges:
 
     def _assumed(self, value: SSAValue, found: Interval | None) -> Interval | None:
         """`found` cut to the real range that the IR states for `value`, if that is trusted."""
-        stated, params = assumption(value) if self.trusts else None, qparams_of(value)
-        if stated is None or found is None or params is None or not is_integer(params):
+        stated = assumption(value) if self.trusts else None
+        if stated is None or found is None:
+            return found
+        params = qparams_of(value)
+        if params is None or not is_integer(params):
             return found
         return found.cut(
             union(quantized(stated, b, Rounding.HALF_EVEN) for b in exact.affines(params))
@@ -158,7 +162,7 @@ class CodeRanges:
         if isinstance(op, SCastOp):
             source = same_codes(op)
             return [] if source is None else [source]
-        if isinstance(op, DCastOp | QCastOp | RescaleOp) or self._session.behaviors.get(op):
+        if self._session.behaviors.get(op) or isinstance(op, DCastOp | QCastOp | RescaleOp):
             return op.operands
         return []
 

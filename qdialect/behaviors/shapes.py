@@ -12,6 +12,7 @@ Shape = tuple[int, ...]
 
 #: an unknown extent (xDSL and MLIR mark it with the smallest 64-bit integer)
 DYNAMIC = -1
+_KEPT = "qdialect shape"
 
 
 def tensor_type(value: SSAValue) -> TensorType[Any]:
@@ -24,7 +25,11 @@ def tensor_type(value: SSAValue) -> TensorType[Any]:
 
 def shape_of(value: SSAValue) -> Shape:
     """The extents of a tensor value, `DYNAMIC` where unknown."""
-    extents = tensor_type(value).get_shape()
-    if DYNAMIC_INDEX not in extents:
-        return extents
-    return tuple(DYNAMIC if extent == DYNAMIC_INDEX else extent for extent in extents)
+    # Asked for all the time: kept with the type, which nobody changes.
+    kept = vars(value.type)
+    known: Shape | None = kept.get(_KEPT)
+    if known is None:
+        extents = tensor_type(value).get_shape()
+        known = tuple(DYNAMIC if extent == DYNAMIC_INDEX else extent for extent in extents)
+        kept[_KEPT] = known
+    return known

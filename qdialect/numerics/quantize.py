@@ -89,7 +89,7 @@ def rescale_codes(codes: Array, a: QParams, b: QParams, rounding: Rounding) -> A
         where = tuple(i if n > 1 else slice(None) for i, n in zip(index, cell_shape, strict=True))
         one = Affine(float(sa), int(za), low.min, low.max)
         other = Affine(float(sb), int(zb), high.min, high.max)
-        source, target = whole[where], result[where]
+        source, target = whole[(*where, ...)], result[(*where, ...)]
         for piece in slabs(source.shape):
             target[piece] = requantize(source[piece], one, other, rounding)
     return result

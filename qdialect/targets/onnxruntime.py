@@ -45,7 +45,11 @@ def _shapes(op: Operation) -> list[tuple[int, ...]]:
 
 def _size(op: Operation) -> int:
     """Elements of what it reads or gives, whichever is larger; unknown extents count as 1."""
-    return max((prod(max(n, 1) for n in shape) for shape in _shapes(op)), default=1)
+    return _largest(_shapes(op))
+
+
+def _largest(shapes: list[tuple[int, ...]]) -> int:
+    return max((prod(max(n, 1) for n in shape) for shape in shapes), default=1)
 
 
 _BETTER_IN_PIECES = frozenset({"nn.hard_sigmoid", "nn.hard_swish", "nn.swish"})
@@ -73,8 +77,9 @@ class _OnnxRuntime(Target):
 
     def _prices(self, op: Operation) -> Prices:
         """What was measured at the size nearest to the op's."""
-        known = all(n >= 0 for shape in _shapes(op) for n in shape)
-        return self.measured.near(_size(op) if known else None)
+        shapes = _shapes(op)
+        known = all(n >= 0 for shape in shapes for n in shape)
+        return self.measured.near(_largest(shapes) if known else None)
 
     def with_prices(self, prices: PriceTable) -> _OnnxRuntime:
         return replace(self, measured=prices)

@@ -24,7 +24,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from functools import cache
+from functools import cache, cached_property
 from math import isfinite, log
 from pathlib import Path
 from typing import Any, cast
@@ -73,8 +73,11 @@ class PriceTable:
     runtime: str
     cpu: str
     sizes: tuple[Prices, ...]
+    _near: dict[int | None, Prices] = field(
+        default_factory=dict["int | None", Prices], init=False, repr=False, compare=False
+    )
 
-    @property
+    @cached_property
     def unit_ns(self) -> float:
         """What a rescale of an element takes where tensors are large."""
         return max(self.sizes, key=lambda each: each.elements).unit_ns
@@ -82,6 +85,11 @@ class PriceTable:
     def near(self, elements: int | None) -> Prices:
         """What holds for tensors of so many elements: the nearest size, by ratio; the one in
         the middle where that is not known."""
+        if elements not in self._near:
+            self._near[elements] = self._nearest(elements)
+        return self._near[elements]
+
+    def _nearest(self, elements: int | None) -> Prices:
         if elements is None:
             return sorted(self.sizes, key=lambda each: each.elements)[(len(self.sizes) - 1) // 2]
         return nearest({each.elements: each for each in self.sizes}, elements)

@@ -48,7 +48,7 @@ becomes
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import Enum
 from fractions import Fraction
 from math import inf
@@ -182,8 +182,13 @@ class AffineOfCodes(Rule[_Chain]):
         assert source is not None and result is not None
         if source.storage == result.storage and _is_read(channels):
             return _Plan(_Form.READ, result, (), ties_contract(channels, source.expressed))
-        if axis is not None and len(channels) > 1:
-            refusal = self._foresee(chain, channels, axis)
+        several = axis is not None and len(channels) > 1
+        proposed = self._proposed(chain, channels[:1], axis, len(channels) if several else 1)
+        refusal = self._no_gain(chain, proposed)
+        if refusal is not None:
+            return refusal
+        if several:
+            refusal = self._foresee(chain, channels, proposed)
             if refusal is not None:
                 return refusal
         signs = {(c.whole.slope > 0) - (c.whole.slope < 0) for c in channels}
@@ -191,13 +196,24 @@ class AffineOfCodes(Rule[_Chain]):
             return flat
         if len(signs) > 1:
             return Refusal("slope", "slopes of both signs: no scale is negative")
-        plans = self._candidates(chain, channels, axis)
+        if several:
+            proposed = self._proposed(chain, channels, axis)
+        plans = self._candidates(chain, channels, proposed)
         return min(plans, key=_strength) if plans else _NO_TABLE
 
-    def _foresee(self, chain: _Chain, channels: Channels, axis: int) -> Refusal | None:
+    def _no_gain(self, chain: _Chain, proposed: Sequence[_Plan]) -> Refusal | None:
+        """Why none of the plans is worth a look at what it changes, if none is."""
+        if any(p.form is not _Form.RESCALE and not _is_such(chain, p) for p in proposed):
+            return None  # it takes a constant to tell what those cost
+        refusals = [self._refuse(chain, plan) for plan in proposed]
+        return refusals[0] if refusals and None not in refusals else None
+
+    def _foresee(
+        self, chain: _Chain, channels: Channels, proposed: Sequence[_Plan]
+    ) -> Refusal | None:
         """Most chains that are refused would be if all channels were like the first: look
         at that one first."""
-        plans = self._candidates(chain, channels[:1], axis, len(channels))
+        plans = self._candidates(chain, channels[:1], proposed)
         if not plans:
             return _NO_TABLE
         best = min(plans, key=_strength).contract
@@ -208,10 +224,28 @@ class AffineOfCodes(Rule[_Chain]):
         return None if None in refusals else refusals[0]
 
     def _candidates(
+        self, chain: _Chain, channels: Sequence[Channel], proposed: Sequence[_Plan]
+    ) -> list[_Plan]:
+        """Those that are possible for `channels`, with what each changes."""
+        rising, plans = channels[0].whole.slope > 0, list[_Plan]()
+        wanted, sign = tables_of(channels), Fraction(1 if rising else -1)
+        for plan in proposed:
+            scales, points = plan.middle.scale_list(), plan.middle.zero_point_list()
+            rows = zip(channels, scales, points, plan.offsets, strict=False)
+            lines = [
+                Line(c.seen._replace(scale=s, zero=z), sign, t, c.result) for c, s, z, t in rows
+            ]
+            got = linear_tables(exact.codes_of(channels[0].seen), lines, chain.rounding)
+            contract = codes_contract(channels, wanted, got, plan.middle.expressed)
+            if contract is not None:
+                plans.append(replace(plan, contract=contract))
+        return plans
+
+    def _proposed(
         self, chain: _Chain, channels: Sequence[Channel], axis: int | None, repeats: int = 1
     ) -> list[_Plan]:
-        """Plans for `channels`, all of one sign, in order of preference, with what each
-        changes; `repeats` of those there are."""
+        """Plans for `channels`, all of one sign, in order of preference; `repeats` of those
+        there are. What they change is not looked at."""
         rising = channels[0].whole.slope > 0
         source = qparams_of(chain.x)
         assert source is not None
@@ -239,7 +273,6 @@ class AffineOfCodes(Rule[_Chain]):
             negates = axis is None and not any(offsets)
             candidates = [(_Form.NEG if negates else _Form.SUB, zeros, tuple(offsets))]
         plans: list[_Plan] = []
-        wanted, sign = tables_of(channels), Fraction(1 if rising else -1)
         for form, points, added in candidates:
             if form is _Form.ADD and not any(added):
                 continue
@@ -251,24 +284,17 @@ class AffineOfCodes(Rule[_Chain]):
                 middle = QParams.per_axis(
                     source.storage, axis, scales * repeats, points * repeats, source.expressed
                 )
-            rows = zip(channels, scales, points, added, strict=True)
-            lines = [
-                Line(c.seen._replace(scale=s, zero=z), sign, t, c.result) for c, s, z, t in rows
-            ]
-            got = linear_tables(exact.codes_of(channels[0].seen), lines, chain.rounding)
-            contract = codes_contract(channels, wanted, got, source.expressed)
-            if contract is not None:
-                plans.append(_Plan(form, middle, added * repeats, contract))
+            plans.append(_Plan(form, middle, added * repeats, Contract(Numerics.EXACT)))
         return plans
 
     def _refuse(self, chain: _Chain, plan: _Plan) -> Refusal | None:
         """Why the plan is no gain, or not for this target."""
-        ops = [link.op for link in chain.links if not link.is_read]
-        if len(ops) == 1 and ops[0].name == plan.form.value:
+        if _is_such(chain, plan):
             return Refusal("already", "it is such an op already")
         made = _made(chain, plan, self.session)
         if not made:
             return None
+        ops = [link.op for link in chain.links if not link.is_read]
         target, new = self.session.target, made[-1]
         reason = target.refuses(new, [v.type for v in new.operands], [r.type for r in new.results])
         price, saved = target.op_price(new), sum(map(target.op_price, ops))
@@ -291,6 +317,12 @@ class AffineOfCodes(Rule[_Chain]):
         if made:
             rewriter.insert(made[-1], match.op, keep=match.op)
         rewriter.replace(match.op, made[-1].results if made else [match.x])
+
+
+def _is_such(chain: _Chain, plan: _Plan) -> bool:
+    """Whether the chain is the one op that the plan makes."""
+    ops = [link.op for link in chain.links if not link.is_read]
+    return len(ops) == 1 and ops[0].name == plan.form.value
 
 
 def _is_worth(links: Sequence[Link]) -> bool:

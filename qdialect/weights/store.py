@@ -14,6 +14,7 @@ import os
 import struct
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -83,6 +84,10 @@ class Blob:
     def array(self) -> NDArray[Any]:
         """A read-only view; types numpy lacks come as their bit patterns (bf16
         as uint16, 8-bit floats as uint8)."""
+        return self._array
+
+    @cached_property
+    def _array(self) -> NDArray[Any]:
         import numpy as np
 
         view = np.frombuffer(self.data, np.dtype(_NUMPY[self.element])).reshape(self.shape)

@@ -167,10 +167,23 @@ def constant_array(op: ConstantOp, store: BlobStore) -> NDArray[Any]:
     if isinstance(op.value, BlobAttr):
         array = store.get(op.value.key.data).array()
     else:
-        held = cast("TensorType[Any]", op.value.get_type())
-        name = element_name(held.element_type)
-        array = Blob(name, held.get_shape(), memoryview(op.value.data.data)).array()
+        array = _inline(op.value)
     return _numpy_view(array.reshape(declared.get_shape()), declared.element_type)
+
+
+_KEPT = "qdialect array"
+
+
+def _inline(value: DenseIntOrFPElementsAttr) -> NDArray[Any]:
+    """What is in the text, kept with it: few numbers that many ask for."""
+    kept = vars(value)
+    known: NDArray[Any] | None = kept.get(_KEPT)
+    if known is None:
+        held = cast("TensorType[Any]", value.get_type())
+        data = memoryview(value.data.data)
+        known = Blob(element_name(held.element_type), held.get_shape(), data).array()
+        kept[_KEPT] = known
+    return known
 
 
 def payload(array: np.ndarray[Any, Any], held: TensorType[Any], store: BlobStore) -> Payload:

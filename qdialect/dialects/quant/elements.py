@@ -45,6 +45,9 @@ FLOAT_TYPES: dict[str, AnyFloat] = {
 """The builtin float types by name."""
 
 
+_KEPT = "qdialect elements"
+
+
 @cache
 def _is_tensor(kind: type[Attribute]) -> bool:
     """`isinstance` on attributes is slow: their classes are abstract ones."""
@@ -76,7 +79,12 @@ def storage_type(qparams: QParams) -> IntegerType:
     """
     if qparams.storage.is_float:
         raise ValueError(f"storage {qparams.storage} is not an integer")
-    return IntegerType(qparams.storage.width)
+    return _signless(qparams.storage.width)
+
+
+@cache
+def _signless(width: int) -> IntegerType:
+    return IntegerType(width)
 
 
 def expressed_type(qparams: QParams) -> AnyFloat:
@@ -90,8 +98,15 @@ def with_element(type: TensorType[Attribute], element: Attribute) -> TensorType[
 def with_element(type: Attribute, element: Attribute) -> Attribute: ...
 def with_element(type: Attribute, element: Attribute) -> Attribute:
     """`type` with another element type: same shape and encoding; a scalar becomes `element`."""
-    if isinstance(type, TensorType):
-        return TensorType(element, type.shape, type.encoding)
+    if type.__class__ is TensorType:
+        # The same few are asked for again and again; each is kept with what it is told from.
+        kept: dict[int, tuple[Attribute, Attribute]] = vars(type).setdefault(_KEPT, {})
+        known = kept.get(id(element))
+        if known is None:
+            tensor = cast("AnyTensorType", type)
+            made = TensorType(element, tensor.shape, tensor.encoding)
+            known = kept[id(element)] = element, made
+        return known[1]
     if isinstance(type, UnrankedTensorType):
         return UnrankedTensorType(element)
     return element
