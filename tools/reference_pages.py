@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from xdsl.dialects.builtin import StringAttr
-from xdsl.ir import Attribute, Dialect, Operation
+from xdsl.ir import Attribute, Operation
 from xdsl.irdl import IRDLOperation
 
 import pass_examples
@@ -28,6 +28,7 @@ from qdialect.cli import opt, translate
 from qdialect.cli.flags import Command
 from qdialect.cli.qopt import COMMANDS
 from qdialect.context import new_context
+from qdialect.dialects import load
 from qdialect.targets.describe import description
 from qdialect.targets.installed import get_target, list_targets
 from qdialect.transforms import PASSES
@@ -52,20 +53,10 @@ def pages() -> dict[str, str]:
 def ops_of(name: str) -> list[type[IRDLOperation]]:
     """The ops of a dialect of ours, by name."""
     found: list[type[IRDLOperation]] = []
-    dialect: Dialect = _dialect(name)
-    for op in dialect.operations:
+    for op in load(name)().operations:
         if issubclass(op, IRDLOperation):
             found.append(op)
     return sorted(found, key=lambda op: op.name)
-
-
-def _dialect(name: str) -> Dialect:
-    module = import_module(f"qdialect.dialects.{name}")
-    return next(
-        value
-        for value in vars(module).values()
-        if isinstance(value, Dialect) and value.name == name
-    )
 
 
 def dialects_page() -> str:
