@@ -9,7 +9,7 @@ from typing import Any
 
 from qdialect import api
 from qdialect.api import Model
-from qdialect.cli.files import load_arrays, remarks_output, writable
+from qdialect.cli.files import load_arrays, remarks_output, report_output, writable
 from qdialect.cli.flags import Arguments, write_json
 from qdialect.cli.forms import cheapest_form, keep_model, timed
 from qdialect.cli.inspection import Inspection
@@ -52,7 +52,7 @@ def _optimize(args: Arguments, output: str) -> int:
         target = target.with_prices(read_prices(Path(prices), target.name))
     if args.switch("time") and path.suffix != ".onnx":
         raise UsageError("--time is for an .onnx result")
-    page = _report_path(args)
+    page = report_output(args.text("report"))
     numerics = api.check_numerics(args.text("numerics") or "exact")
     pipeline = args.text("pass-pipeline")
     if pipeline is None:
@@ -87,7 +87,7 @@ def _optimize(args: Arguments, output: str) -> int:
         from qdialect.cli.reporting import write_comparison
 
         inputs = args.text("input")
-        given = None if inputs is None else load_arrays(inputs)
+        given = [] if inputs is None else [load_arrays(inputs)]
         write_comparison(page, model, optimized, target, given)
     if args.switch("json"):
         write_json(_as_json(model, optimized, path, form, said))
@@ -104,14 +104,6 @@ def _optimize(args: Arguments, output: str) -> int:
         shown = [(name, f"{seconds:.3f} s") for name, seconds in rows]
         sys.stderr.write(table(shown, {1: True}))
     return OK
-
-
-def _report_path(args: Arguments) -> Path | None:
-    if not args.given("report"):
-        return None
-    from qdialect.cli.reporting import report_path
-
-    return report_path(args.text("report"))
 
 
 def _decide(

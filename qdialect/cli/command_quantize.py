@@ -11,7 +11,7 @@ from typing import Any, cast
 from qdialect import api
 from qdialect.api import Engine
 from qdialect.cli.calibration import Interrupted
-from qdialect.cli.files import remarks_output, writable
+from qdialect.cli.files import remarks_output, report_output, writable
 from qdialect.cli.flags import Arguments, write_json
 from qdialect.cli.quantization import Quantization, Quantized
 from qdialect.cli.terminal import OK, interrupted, progress, table
@@ -36,6 +36,7 @@ def run(args: Arguments) -> int:
     source = args.text("data")
     if (source is None) == (given is None) and not _is_auto(args):
         raise UsageError("give --data DIR|NPZ or --profile P.json, one of them")
+    page = report_output(args.text("report"))
     keys, sensitive = _kept(args)
     target = get_target(args.text("target") or "onnxruntime")
     recipe = _recipe(args, keys, target)
@@ -69,6 +70,11 @@ def run(args: Arguments) -> int:
     api.save(result.model, path, form=form, inline_weights=args.switch("inline-weights"))
     if args.given("remarks"):
         remarks_output([result.model.ctx], args.text("remarks"))
+    if page is not None:
+        from qdialect.cli.reporting import write_comparison
+
+        samples = work.some_samples()
+        write_comparison(page, model, result.model, target, samples, result.profile)
     if args.switch("json"):
         write_json(_as_json(result, path))
     elif not args.switch("quiet"):

@@ -33,6 +33,17 @@ def writable(name: str, suffixes: Sequence[str]) -> Path:
     return path
 
 
+def report_output(name: str | None) -> Path | None:
+    """Where `--report` writes its page; an error now if that could not be done later."""
+    if name is None:
+        return None
+    from qdialect.report.layout import require_layout
+
+    path = writable(name, (".html",))
+    require_layout()
+    return path
+
+
 def save_text(path: Path, text: str) -> None:
     """Write a file, whole or not at all."""
     try:

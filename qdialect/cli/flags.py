@@ -9,8 +9,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from math import isfinite
-from typing import Any, Literal, cast
+from typing import Any, Literal
 
 from qdialect.cli.terminal import indented, table
 from qdialect.errors import UsageError
@@ -216,6 +215,7 @@ QUANT_TEXT = Flag(
     "VERSION",
     choices=("v22", "v24"),
 )
+REPORT = Flag(("report",), "write a page to look at, one file for any browser", "value", "R.html")
 JSON = Flag(("json",), "what is said, as JSON on standard output")
 HELP = Flag(("help", "h"), "show this help and exit")
 VERSION = Flag(("version", "v"), "show the version and exit")
@@ -230,15 +230,6 @@ def write_json(told: Any) -> None:
     """Plain data to standard output; what is no number, or has no end, is null."""
     import json
 
-    write(json.dumps(_finite(told), indent=1, allow_nan=False) + "\n")
+    from qdialect.report.plain import finite
 
-
-def _finite(told: Any) -> Any:
-    if isinstance(told, float):
-        return told if isfinite(told) else None
-    if isinstance(told, Mapping):
-        entries = cast("Mapping[str, Any]", told)
-        return {key: _finite(value) for key, value in entries.items()}
-    if isinstance(told, list | tuple):
-        return [_finite(value) for value in cast("Sequence[Any]", told)]
-    return told
+    write(json.dumps(finite(told), indent=1, allow_nan=False) + "\n")

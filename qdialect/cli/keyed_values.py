@@ -28,6 +28,7 @@ from qdialect.dialects.quant import (
 )
 from qdialect.lowerings.marks import MARKED_KEY, SCALE, marked_order, marked_type
 from qdialect.qparams import Layout, QParams
+from qdialect.report.histograms import range_of
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -45,7 +46,8 @@ class KeyedValue:
     """A value: its keys, which result of its op it is, and the real numbers.
 
     `step` is the (smallest) scale of its codes, and `clipped` the share of them at an end of
-    their range (not where that end is the zero point); None if it has none.
+    their range (not where that end is the zero point); `span` is from where to where
+    codes reach. None if it has none.
     """
 
     keys: tuple[str, ...]
@@ -54,6 +56,7 @@ class KeyedValue:
     step: float | None
     reals: Array
     clipped: float | None = None
+    span: tuple[float, float] | None = None
 
     @property
     def name(self) -> str:
@@ -116,7 +119,8 @@ def _value(keys: tuple[str, ...], index: int, kind: Attribute, reals: Array) -> 
     element = quant_element(kind)
     step = None if element is None else min(element.qparams.scale_list())
     clipped = None if element is None else _clipped(element.qparams, reals)
-    return KeyedValue(keys, index, str(element_type(kind)), step, reals, clipped)
+    span = None if element is None else range_of(element.qparams)
+    return KeyedValue(keys, index, str(element_type(kind)), step, reals, clipped, span)
 
 
 def _clipped(params: QParams, reals: Array) -> float | None:

@@ -41,7 +41,7 @@ def compare_layers(
     powers: dict[tuple[str, str], tuple[float, float]] = {}
     worst: dict[tuple[str, str], tuple[float, float | None, float | None]] = {}
     for first, second in samples:
-        for name, one, other in _pairs(first, second):
+        for name, one, other in pairs_of(first, second):
             place = name, other.type
             apart = np.abs(one.reals - other.reals)
             signal, noise = powers.get(place, (0.0, 0.0))
@@ -67,7 +67,7 @@ def _decibels(signal: float, noise: float) -> float:
     return 10 * math.log10(signal / noise) if signal else -math.inf
 
 
-def _pairs(
+def pairs_of(
     first: Sequence[KeyedValue], second: Sequence[KeyedValue]
 ) -> list[tuple[str, KeyedValue, KeyedValue]]:
     """Values of one key and shape. Of several that an op became the last is the op's; a
@@ -93,7 +93,7 @@ def first_apart(
     is not the same, and by how many steps."""
     import numpy as np
 
-    for name, one, other in _pairs(first, second):
+    for name, one, other in pairs_of(first, second):
         if one.step is None or one.step != other.step:
             continue
         steps = float(np.abs(one.reals - other.reals).max(initial=0.0)) / one.step

@@ -14,6 +14,7 @@ from qdialect.cli.flags import (
     HELP,
     JSON,
     NUMERICS_INPUTS,
+    REPORT,
     VERIFY_NUMERICS,
     Command,
     Flag,
@@ -40,7 +41,6 @@ _ENGINE = Flag(
 _RUNTIME = Flag(
     ("runtime-optimizations",), "let ONNX Runtime rewrite the graph (default: run it as written)"
 )
-REPORT = Flag(("report",), "write a page to look at, one file for any browser", "value", "R.html")
 
 COMMANDS = {
     command.name.removeprefix("qopt "): command

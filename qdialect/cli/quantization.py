@@ -34,13 +34,16 @@ if TYPE_CHECKING:
 SENSITIVITY_SAMPLES = 4
 SEARCH_SAMPLES = 32
 CORRECTION_SAMPLES = 16
+REPORT_SAMPLES = 2
 
 
 @dataclass(frozen=True)
 class Quantized:
-    """A quantized model, what in it is float and why, and what was measured for that."""
+    """A quantized model, the profile it is from, what in it is float and why, and what was
+    measured for that."""
 
     model: Model
+    profile: Profile
     coverage: Coverage
     ranking: Sequence[Sensitivity] = ()
     trials: Sequence[Trial] = ()
@@ -130,7 +133,7 @@ class Quantization:
             verify_each=False,
         )
         optimized.ctx.remarks.remarks[:0] = told
-        return Quantized(optimized, coverage, ranking, trials)
+        return Quantized(optimized, profile, coverage, ranking, trials)
 
     def _prepared(self) -> Model:
         """The model with ops that are one, unless one of them is to stay float."""
@@ -170,6 +173,10 @@ class Quantization:
         assert self.data is not None
         data = open_data(self.model, self.data, self.whole_files)
         return list(data.read(numbers(len(data))))
+
+    def some_samples(self) -> list[Arrays]:
+        """A few samples of the data to look at, if there is data."""
+        return [] if self.data is None else self._samples(lambda n: _spread(n, REPORT_SAMPLES))
 
     def _runner(self, ctx: QContext) -> OpenRun:
         from qdialect.cli.execution import open_engine

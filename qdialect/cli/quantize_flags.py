@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from qdialect.cli.flags import HELP, JSON, Command, Flag
+from qdialect.cli.flags import HELP, JSON, REPORT, Command, Flag
 
 QUANTIZE_COMMAND = Command(
     "qopt quantize",
@@ -105,6 +105,7 @@ QUANTIZE_COMMAND = Command(
             "optional",
             "FILE.json",
         ),
+        REPORT,
         Flag(("quiet", "q"), "no summary"),
         JSON,
         HELP,

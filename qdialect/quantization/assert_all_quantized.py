@@ -31,7 +31,7 @@ from qdialect.dialects.quant import DCastOp, QCastOp, quant_element
 from qdialect.dialects.verifier import op_where
 from qdialect.errors import InputError
 from qdialect.quantization.apply_profile import ApplyProfile
-from qdialect.quantization.coverage import Coverage, Left, left_float
+from qdialect.quantization.coverage import Coverage, Left, kind_of, left_float
 from qdialect.quantization.selection import concerns
 from qdialect.quantization.values import users
 from qdialect.rewrite.remarks import key_text
@@ -88,7 +88,7 @@ def _reason(op: Operation, ctx: QContext) -> tuple[str, str] | None:
         return None
     behavior = ctx.behaviors.get(op)
     if behavior is None:
-        return "unknown-op", f"nothing is declared of '{op.name}'"
+        return "unknown-op", f"nothing is declared of '{kind_of(op)}'"
     operands = [
         value
         for index, value in enumerate(op.operands)

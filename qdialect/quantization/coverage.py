@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 
 from xdsl.ir import Operation
 
+from qdialect.dialects.onnx import NodeOp
 from qdialect.rewrite.remarks import key_text
 
 
@@ -50,4 +51,9 @@ class Coverage:
 
 
 def left_float(op: Operation, code: str, reason: str) -> Left:
-    return Left(op.name, key_text(op), code, reason)
+    return Left(kind_of(op), key_text(op), code, reason)
+
+
+def kind_of(op: Operation) -> str:
+    """What an op is called where it comes from: a node of ONNX that we keep, by its type."""
+    return f"ONNX {op.op_type.data}" if isinstance(op, NodeOp) else op.name

@@ -42,6 +42,7 @@ from qdialect.dialects.nn.shapes import DYNAMIC
 from qdialect.dialects.quant import DCastOp, QCastOp
 from qdialect.profile.ranges import Range
 from qdialect.quantization.blocks import block_refusal
+from qdialect.quantization.coverage import kind_of
 from qdialect.quantization.kept import kept_ops
 from qdialect.quantization.values import (
     Values,
@@ -220,7 +221,7 @@ def concerns(op: Operation) -> bool:
 
 def _refusal(values: Values, op: Operation, behavior: Behavior | None) -> Refusal | None:
     if behavior is None:
-        return Refusal("unknown-op", f"nothing is declared of '{op.name}'")
+        return Refusal("unknown-op", f"nothing is declared of '{kind_of(op)}'")
     ports = [(behavior.operand_port(i), v) for i, v in enumerate(op.operands)]
     ports += [(behavior.result_port(i), v) for i, v in enumerate(op.results)]
     real = [(port, value) for port, value in ports if port.rule is not Rule.PLAIN]

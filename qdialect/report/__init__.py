@@ -1,6 +1,8 @@
 """A page to look at: a model before and after, in one file that needs no network.
 
-`graph` reads modules into plain records, `blocks` finds what repeats, `layout` places ops
-(with the library of the extra `report`), `casts` follows quantize, dequantize and rescale
-from before to after, `cost` prices ops for a target, and `page` puts it all into HTML.
+`graph` reads modules into plain records, `blocks` finds what repeats, `groups` makes a tree of
+that, `layout` places its parts (with the library of the extra `report`), `drawing` makes data of
+them, `casts` follows quantize, dequantize and rescale from before to after, `histograms` counts
+values, `cost` prices ops for a target, `tables` are what is told in rows, and `page` puts it all
+into HTML.
 """

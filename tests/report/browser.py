@@ -26,7 +26,9 @@ def command() -> str | None:
 
 
 @contextmanager
-def opened(page_file: Path, scheme: str = "light") -> Iterator[tuple[Any, list[str]]]:
+def opened(
+    page_file: Path, scheme: str = "light", width: int = 1400
+) -> Iterator[tuple[Any, list[str]]]:
     """The page in a browser, shown, and what went wrong in it so far."""
     from playwright.sync_api import sync_playwright
 
@@ -34,7 +36,7 @@ def opened(page_file: Path, scheme: str = "light") -> Iterator[tuple[Any, list[s
         browser = playwright.chromium.launch(executable_path=command(), args=["--no-sandbox"])
         context = browser.new_context(
             color_scheme=scheme,  # pyright: ignore[reportArgumentType]
-            viewport={"width": 1500, "height": 1300},
+            viewport={"width": width, "height": 1300},
             offline=True,
         )
         page = context.new_page()

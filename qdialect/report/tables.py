@@ -1,0 +1,280 @@
+"""The tables of the page: captions, columns with what their cells are, and rows."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import isfinite
+from typing import TYPE_CHECKING, Any
+
+from qdialect.analysis.boundary import CODES
+from qdialect.report.casts import follow
+from qdialect.report.drawing import Json
+from qdialect.report.graph import Graph, Node, identity
+from qdialect.rewrite.remarks import OutputBound, Remark
+
+if TYPE_CHECKING:
+    from qdialect.report.histograms import Histogram
+    from qdialect.report.page import LayerError
+
+
+def _cell(label: str, names: Sequence[str]) -> list[Any]:
+    """A cell that leads to an op of the graph."""
+    return [label, list(names)]
+
+
+def casts_table(
+    before: Graph, after: Graph, remarks: Sequence[Remark], told: dict[str, list[int]]
+) -> Json:
+    rows = [
+        [_cell(move.key, move.names), move.before, move.after, move.fate, move.rewrite]
+        for move in follow(before, after, remarks, told)
+    ]
+    return {
+        "id": "casts",
+        "title": "Casts and rescales",
+        "note": "Every quantize, dequantize and rescale: where it was and where it went.",
+        "caption": "Casts and rescales, before and after",
+        "columns": [
+            ("name", "op"),
+            ("before", "text"),
+            ("after", "text"),
+            ("what became of it", "text"),
+            ("last rewrite there", "text"),
+        ],
+        "rows": rows,
+        "empty": "There is none.",
+    }
+
+
+def findings(sides: Sequence[tuple[str, Graph]]) -> list[Json]:
+    return [
+        {
+            "side": title,
+            "code": finding.code,
+            "message": finding.message,
+            "fix": finding.fix,
+            "names": _names(graph, number),
+        }
+        for title, graph in sides
+        for number, finding in graph.findings
+    ]
+
+
+def _names(graph: Graph, number: int) -> tuple[str, ...]:
+    if number < 0:
+        return ()
+    node = graph.nodes[number]
+    return identity(node.keys, node.location)
+
+
+def boundary_table(sides: Sequence[tuple[str, Graph]]) -> Json:
+    rows: list[list[Any]] = []
+    for title, graph in sides:
+        for number, finding in graph.findings:
+            node = graph.nodes[number] if number >= 0 else None
+            label = finding.op.name if node is None else f"{node.name} {node.label}"
+            rows.append(
+                [
+                    title,
+                    finding.code,
+                    CODES[finding.code],
+                    _cell(label, _names(graph, number)),
+                    finding.message,
+                    finding.fix,
+                    finding.flops,
+                    finding.bytes,
+                ]
+            )
+    return {
+        "id": "boundaries",
+        "title": "Boundaries",
+        "note": "Where integers turn into floats and back, and the pass that mends it.",
+        "caption": "Boundary findings",
+        "columns": [
+            ("side", "text"),
+            ("code", "text"),
+            ("kind", "text"),
+            ("op", "op"),
+            ("what", "text"),
+            ("fix-it", "text"),
+            ("float ops", "number"),
+            ("bytes", "number"),
+        ],
+        "rows": rows,
+        "empty": "Nothing breaks the integers.",
+    }
+
+
+def error_table(layers: Sequence[LayerError], measured: str, problem: str) -> Json:
+    rows: list[list[Any]] = [
+        [
+            _cell(layer.key, (layer.key.partition("#")[0],)),
+            layer.type if len(layer.type) <= 100 else f"{layer.type[:97]}...",
+            layer.sqnr_db if isfinite(layer.sqnr_db) else None,
+            layer.max_abs,
+            layer.max_steps,
+            None if layer.clipped is None else f"{layer.clipped:.3%}",
+        ]
+        for layer in layers
+    ]
+    return {
+        "id": "error",
+        "title": "Error per layer",
+        "note": "After against before, value by value; where a value is codes now, against what "
+        "it was once quantized, too. Exact: the same numbers. Clipped: the share of codes at an "
+        "end of their range that is not the zero point, where values may have been cut off.",
+        "caption": measured,
+        "columns": [
+            ("value", "op"),
+            ("type", "text"),
+            ("SQNR, dB", "meter"),
+            ("largest difference", "number"),
+            ("steps", "number"),
+            ("clipped", "number"),
+        ],
+        "rows": rows,
+        "problem": problem,
+        "empty": "Nothing was compared.",
+    }
+
+
+def ranges_table(histograms: Sequence[Histogram], source: str) -> Json:
+    """In the order of the ops."""
+    rows: list[list[Any]] = []
+    for number, h in enumerate(histograms):
+        cell = _cell(h.key, (h.key.partition("#")[0],))
+        ends = (h.minimum, h.maximum, h.low, h.high)
+        used = (min(h.maximum, h.high) - max(h.minimum, h.low)) / ((h.high - h.low) or 1.0)
+        rows.append([cell, h.storage, number, *ends, 100 * h.below, 100 * h.above, 100 * used])
+    return {
+        "id": "ranges",
+        "title": "Ranges",
+        "note": "How the numbers of each quantized value are distributed, and the range that its "
+        "codes hold (shaded). Heights are logarithmic. Below and above: the share of the data "
+        "that is clipped at either end; where a range begins at zero, what is below is what a relu "
+        "takes away. Used: how much of the range the data spans.",
+        "caption": f"Ranges, on {source}" if source else "Ranges",
+        "columns": [
+            ("value", "op"),
+            ("codes", "text"),
+            ("data and range", "histogram"),
+            ("least", "number"),
+            ("largest", "number"),
+            ("from", "number"),
+            ("to", "number"),
+            ("below, %", "number"),
+            ("above, %", "number"),
+            ("used, %", "number"),
+        ],
+        "rows": rows,
+        "empty": "No value with a range was seen.",
+    }
+
+
+def cost_table(sides: Sequence[tuple[str, Graph]]) -> Json:
+    kinds = sorted({node.name for _, graph in sides for node in graph.nodes})
+    rows: list[list[Any]] = []
+    for kind in kinds:
+        row: list[Any] = [kind]
+        for _, graph in sides:
+            same = [node for node in graph.nodes if node.name == kind]
+            row += [len(same), _total(same)]
+        if kind not in ("input", "output"):
+            rows.append(row)
+    rows.append(
+        [
+            "all that has a price",
+            *(v for _, g in sides for v in (_priced(g.nodes), _total(g.nodes))),
+        ]
+    )
+    columns: list[tuple[str, str]] = [("op", "text")]
+    for title, _ in sides:
+        columns += [(f"{title}, ops", "number"), (f"{title}, price", "number")]
+    return {
+        "id": "cost",
+        "title": "Cost",
+        "note": "By the prices of the target: one is what an element of a rescale costs. "
+        "Ops without a price, such as contractions on floats, are counted only, so totals of "
+        "two sides compare only where both have prices for the same ops.",
+        "caption": "Cost by kind of op",
+        "columns": columns,
+        "rows": rows,
+        "empty": "",
+    }
+
+
+def total_price(nodes: Sequence[Node]) -> tuple[float, int] | None:
+    """What all ops cost, and how many of them have no price; None where none has one."""
+    running = [node for node in nodes if node.category != "interface"]
+    total = _total(running)
+    return None if total is None else (total, len(running) - _priced(running))
+
+
+def _total(nodes: Sequence[Node]) -> float | None:
+    prices = [node.price for node in nodes if node.price is not None]
+    return round(sum(prices), 1) if prices else None
+
+
+def _priced(nodes: Sequence[Node]) -> int:
+    return sum(node.price is not None for node in nodes)
+
+
+def refused_table(remarks: Sequence[Remark]) -> Json:
+    groups: dict[tuple[str, ...], list[Remark]] = {}
+    for remark in remarks:
+        if remark.kind == "refused":
+            group = (remark.pass_name, remark.rule, remark.op, remark.code, remark.reason)
+            groups.setdefault(group, []).append(remark)
+    ordered = sorted(groups.items(), key=lambda item: -len(item[1]))
+    rows: list[list[Any]] = []
+    for (pass_name, rule, op, code, reason), found in ordered:
+        first = found[0]
+        keys = tuple(first.key.split(",")) if first.key else ()
+        cell = _cell(keys[-1] if keys else first.location, identity(keys, first.location))
+        rows.append([len(found), pass_name, rule, op, code, reason, cell])
+    return {
+        "id": "refused",
+        "title": "Refused",
+        "note": "Rewrites that were looked at and not done, by the condition that failed.",
+        "caption": "What was refused and why",
+        "columns": [
+            ("times", "number"),
+            ("pass", "text"),
+            ("rule", "text"),
+            ("at", "text"),
+            ("code", "text"),
+            ("reason", "text"),
+            ("first", "op"),
+        ],
+        "rows": rows,
+        "empty": "Nothing was refused.",
+    }
+
+
+def bounds_table(bounds: Sequence[OutputBound]) -> Json:
+    rows: list[list[Any]] = [
+        [
+            f"@{bound.function} result #{bound.result}",
+            bound.contract,
+            bound.steps if isfinite(bound.steps) else "no bound",
+            len(bound.causes),
+            ", ".join(bound.blocked),
+        ]
+        for bound in bounds
+    ]
+    return {
+        "id": "bounds",
+        "title": "Bounds of the outputs",
+        "note": "How far each output may be from what the model that was optimized gave (a float "
+        "one: with its casts), by the contracts of the rewrites.",
+        "caption": "Bounds",
+        "columns": [
+            ("output", "text"),
+            ("contract", "text"),
+            ("steps, at most", "number"),
+            ("rewrites", "number"),
+            ("no bound through", "text"),
+        ],
+        "rows": rows,
+        "empty": "No output was bounded.",
+    }
