@@ -45,7 +45,7 @@ MAY_IMPORT: dict[str, frozenset[str]] = {
     "profile": _IR | {"targets", "analysis", "interpreter", "backends"},
     "validation": _IR
     | {"targets", "analysis", "rewrite", "transforms", "passes", "interpreter", "engines"},
-    "report": _IR | {"targets", "analysis", "rewrite"},
+    "report": _IR | {"targets", "analysis", "rewrite", "profile"},
     "syntax": frozenset(),
     "quantization": _IR | {"targets", "analysis", "rewrite", "interpreter", "profile"},
 }

@@ -8,6 +8,7 @@ from collections.abc import Iterable
 from qdialect.cli.files import save_text, writable
 from qdialect.cli.flags import Arguments, write
 from qdialect.cli.terminal import OK, progress
+from qdialect.engines.installed import require
 from qdialect.errors import UsageError
 from qdialect.targets.installed import get_target
 
@@ -23,6 +24,7 @@ def run(args: Arguments) -> int:
         raise UsageError(f"there is no benchmark for target '{target.name}'", code="no-prices")
     rounds = args.integer("rounds", 100, minimum=1)
 
+    require("onnxruntime")
     from qdialect.backends.onnx.price_benchmark import Benchmark
     from qdialect.context import new_context
     from qdialect.frontends.mlir import read_module

@@ -30,6 +30,10 @@ def writable(name: str, suffixes: Sequence[str]) -> Path:
         raise InputError("no such folder", where=Where(str(path.parent)), code="unwritable-file")
     if path.is_dir() or not os.access(path.parent, os.W_OK):
         raise InputError("cannot write here", where=Where(name), code="unwritable-file")
+    if path.suffix == ".onnx":
+        from qdialect.dialects.onnx import package
+
+        package("onnx")
     return path
 
 

@@ -51,7 +51,7 @@ def paint(text: str, colour: str, stream: IO[str]) -> str:
 
 
 class Sources:
-    """The texts diagnostics point into, by file name."""
+    """The texts diagnostics point into, by file name: those added, and files of MLIR."""
 
     def __init__(self) -> None:
         self._lines: dict[str, list[str]] = {}
@@ -60,8 +60,12 @@ class Sources:
         self._lines[name] = text.split("\n")
 
     def line(self, name: str | None, number: int) -> str | None:
-        lines = self._lines.get(name or "", [])
-        return lines[number - 1] if 0 < number <= len(lines) else None
+        lines = self._lines.get(name or "")
+        if lines is None and name is not None and name.endswith(".mlir"):
+            from linecache import getlines
+
+            lines = self._lines[name] = [line.rstrip("\n") for line in getlines(name)]
+        return lines[number - 1] if lines and 0 < number <= len(lines) else None
 
 
 def report(error: QError, sources: Sources | None = None) -> None:
@@ -70,8 +74,8 @@ def report(error: QError, sources: Sources | None = None) -> None:
     place = f"{error.where}: " if error.where and str(error.where) else ""
     print(f"{place}{paint('error', 'error', stream)}: {error.message}", file=stream)
     where = error.where
-    if where is not None and where.line is not None and sources is not None:
-        line = sources.line(where.file, where.line)
+    if where is not None and where.line is not None:
+        line = (sources or Sources()).line(where.file, where.line)
         if line is not None and len(line) < 1000:
             column = where.column or 1
             blank = "".join("\t" if c == "\t" else " " for c in line[: column - 1])

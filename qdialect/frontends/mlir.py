@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import os
+import re
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
 from xdsl.dialects.builtin import UNKNOWN_LOC, FileLineColLoc, IntAttr, ModuleOp, StringAttr
 from xdsl.utils.exceptions import DiagnosticException, MultipleSpansParseError, ParseError
+from xdsl.utils.lexer import Span
 
 from qdialect.context import QContext
 from qdialect.dialects import verifier
@@ -151,8 +153,16 @@ def _parse_error(error: ParseError, places: Places) -> InputError:
         if error.ref_text:
             notes.append(error.ref_text)
         notes += [f"{places.where(span.start)}: {told or ''}" for span, told in error.refs]
-    where = places.where(error.span.start)
+    where = places.where(_culprit(first, error.span))
     return InputError(first, where=where, code="syntax-error", notes=tuple(notes))
+
+
+def _culprit(told: str, span: Span) -> int:
+    """Where to look: at the first use of a value that is nowhere defined, which is told at the
+    end of its function, or else at what was read last."""
+    undefined = re.search(r"values used but not defined: \[(%[\w$.-]+)", told)
+    found = undefined and re.search(rf"{re.escape(undefined[1])}(?![\w$.-])", span.input.content)
+    return found.start() if found else span.start
 
 
 def _unreadable(told: str, parser: MLIRParser | None, places: Places) -> InputError:

@@ -61,22 +61,23 @@ class _Grouping:
         if repeats > 1:
             length = (end - start) // repeats
             runs = [(at, at + length, 1) for at in range(start, end, length)]
-        elif end - start <= MOST:
-            made.parts = list(range(start, end))
+            made.parts = self._parts(runs, depth, same=True)
             return made
+        if end - start <= MOST:
+            made.parts = list(range(start, end))
         else:
-            runs, depth = self._divided(start, end, depth)
-        made.parts = self._parts(runs, depth)
+            made.parts = self._parts(*self._divided(start, end, depth))
         return made
 
-    def _parts(self, runs: Sequence[Interval], depth: int) -> list[Group | int]:
-        """A group for each run, and groups of those where they are many."""
+    def _parts(self, runs: Sequence[Interval], depth: int, same: bool = False) -> list[Group | int]:
+        """A group for each run, and groups of those where they are many; `same`: of the same
+        ops."""
         parts: list[Group | int] = [
             a if b - a == 1 else self.group(a, b, times, depth) for a, b, times in runs
         ]
         while len(parts) > MOST:
             each = ceil(sqrt(len(parts))) if len(parts) <= MOST * MOST else MOST
-            parts = [_joined(parts[at : at + each]) for at in range(0, len(parts), each)]
+            parts = [_joined(parts[at : at + each], same) for at in range(0, len(parts), each)]
         return parts
 
     def _divided(self, start: int, end: int, depth: int) -> tuple[list[Interval], int]:
@@ -134,12 +135,13 @@ def _is_most(run: Interval, start: int, end: int) -> bool:
     return run[2] == 1 and run[1] - run[0] > 0.9 * (end - start)
 
 
-def _joined(parts: Sequence[Group | int]) -> Group:
-    """Neighbours as one group."""
+def _joined(parts: Sequence[Group | int], same: bool) -> Group:
+    """Neighbours as one group; `same`: they are or hold the same."""
     first, last = parts[0], parts[-1]
     start = first if isinstance(first, int) else first.start
     end = last + 1 if isinstance(last, int) else last.end
-    return Group(start, end, list(parts))
+    repeats = sum(1 if isinstance(part, int) else part.repeats for part in parts) if same else 1
+    return Group(start, end, list(parts), repeats)
 
 
 @dataclass

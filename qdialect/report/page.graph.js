@@ -208,7 +208,10 @@ function graphView(title, graph, where, on) {
         shapes[kind] = `${shapes[kind] || ""}M${it.x - it.w / 2} ${it.y - it.h / 2}h${it.w}v${it.h}h${-it.w}z`;
       };
       for (const it of frames) add("frame", it);
-      for (const it of items) add(it.group ? "c-group" : `c-${it.category}`, it);
+      for (const it of items) {
+        add(it.group ? "c-group" : `c-${it.category}`, it);
+        if (it.group) for (const [category, share] of shares(it)) add(`c-${category}`, share);
+      }
       const far = view.scale < 0.2 ? "" : "box ";
       frameLayer.replaceChildren();
       boxLayer.replaceChildren(...Object.entries(shapes).map(([kind, d]) =>
@@ -248,16 +251,21 @@ function graphView(title, graph, where, on) {
       text(n.x, n.y + 13, shorten(below, 25), "sub"), tip);
     return group;
   }
+  /** What is in a closed group, as parts of a bar. */
+  function shares(g) {
+    let x = g.x - g.w / 2 + 8;
+    return [...g.mix].map(([category, count]) => {
+      const w = (g.w - 16) * count / (g.end - g.start);
+      x += w;
+      return [category, { x: x - w / 2, y: g.y + g.h / 2 - 9.5, w, h: 7 }];
+    });
+  }
   function groupElement(g) {
     const [group, box] = boxed(g, "node group", `Group of ${g.title}, ${g.name}, closed`, 9);
     box.setAttribute("class", "box c-group");
     group.append(box, text(g.x, g.y - 7, `▸ ${g.title}`), text(g.x, g.y + 7, shorten(g.name, 29), "sub"));
-    // What is inside, by share.
-    let x = g.x - g.w / 2 + 8;
-    for (const [category, count] of g.mix) {
-      const part = (g.w - 16) * count / (g.end - g.start);
-      group.append(draw("rect", { class: `box c-${category}`, x, y: g.y + g.h / 2 - 13, width: part, height: 7 }));
-      x += part;
+    for (const [category, { x, y, w, h }] of shares(g)) {
+      group.append(draw("rect", { class: `box c-${category}`, x: x - w / 2, y: y - h / 2, width: w, height: h }));
     }
     const tip = draw("title");
     tip.textContent = `${g.title}: ${g.name}\n${[...g.mix].map(([k, n]) => `${n} ${k}`).join(", ")}`;
