@@ -6,10 +6,17 @@ from math import isfinite, prod
 from typing import TYPE_CHECKING
 
 from xdsl.dialects.builtin import TensorType
-from xdsl.ir import Operation
+from xdsl.ir import Attribute, Operation
 
 from qdialect.behaviors.shapes import shape_of
-from qdialect.dialects.quant import DCastOp, QCastOp, RescaleOp, SCastOp, quant_element
+from qdialect.dialects.quant import (
+    DCastOp,
+    QCastOp,
+    RescaleOp,
+    SCastOp,
+    element_type,
+    quant_element,
+)
 
 if TYPE_CHECKING:
     from qdialect.context import QContext
@@ -22,14 +29,9 @@ def price(op: Operation, session: QContext) -> float | None:
     elements = prod(max(n, 1) for n in shape_of(op.results[0]))
     behavior = session.behaviors.get(op)
     if behavior is not None and behavior.accumulator is not None:
-        lhs, rhs = (
-            quant_element(op.operands[i].type)
-            for i in (behavior.accumulator.lhs, behavior.accumulator.rhs)
-        )
-        if lhs is None or rhs is None:
-            return None
-        kinds = (lhs.qparams.storage.spelling, rhs.qparams.storage.spelling)
-        found = session.target.encoding_price(op, behavior.accumulator.depth(op), *kinds)
+        sides = (behavior.accumulator.lhs, behavior.accumulator.rhs)
+        lhs, rhs = (_storage(op.operands[side].type) for side in sides)
+        found = session.target.encoding_price(op, behavior.accumulator.depth(op), lhs, rhs)
         return found if found is not None and isfinite(found) else None
     if isinstance(op, RescaleOp):
         source, result = quant_element(op.input.type), quant_element(op.results[0].type)
@@ -41,3 +43,9 @@ def price(op: Operation, session: QContext) -> float | None:
     else:
         return None
     return elements * each if isfinite(each) else None
+
+
+def _storage(kind: Attribute) -> str:
+    """What a tensor's elements are stored as: `u8`, or `f32` of floats."""
+    element = quant_element(kind)
+    return str(element_type(kind)) if element is None else element.qparams.storage.spelling

@@ -173,9 +173,11 @@ def _tiles(
     running = [sum(n.category != "interface" for n in g.nodes) for _, g in sides]
     prices = [total_price(g.nodes) for _, g in sides]
     tiles = [("ops that run", " → ".join(f"{n:,}" for n in running), "without constants")]
-    if all(price is not None and price[1] == 0 for price in prices):
-        shown = " → ".join(f"{price[0]:,.0f}" for price in prices if price is not None)
-        tiles.append(("price", shown, "in elements rescaled"))
+    if all(prices):
+        shown = " → ".join(f"{price[0]:,.0f}" for price in prices if price)
+        without = max(price[1] for price in prices if price)
+        more = f", {without} ops without one" if without else ""
+        tiles.append(("price", shown, f"in elements rescaled{more}"))
     tiles.append(
         ("boundaries", " → ".join(f"{len(g.findings):,}" for _, g in sides), "integers to floats")
     )

@@ -193,9 +193,10 @@ def cost_table(sides: Sequence[tuple[str, Graph]]) -> Json:
     return {
         "id": "cost",
         "title": "Cost",
-        "note": "By the prices of the target: one is what an element of a rescale costs. "
-        "Ops without a price, such as contractions on floats, are counted only, so totals of "
-        "two sides compare only where both have prices for the same ops.",
+        "note": "By the prices of the target: one is what an element of a rescale costs. Ops "
+        "without a price are counted only, so totals of two sides compare where both have prices "
+        "for all. Prices are of ops alone: what a runtime makes of several together is not in "
+        "them.",
         "caption": "Cost by kind of op",
         "columns": columns,
         "rows": rows,

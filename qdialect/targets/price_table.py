@@ -13,10 +13,11 @@ element, in units of one rescale (a dequantize and a quantize) of that size, whi
 `unit_ns` nanoseconds per element.  `codes` are ops that run on codes, `floats` the same on
 floats; `nn.conv2d` is that of one tap per channel.  `forms` are what the runtime makes of an
 op in QDQ and in QOperator form, all of its optimizations on.  `encodings` are contractions by
-the storage of activations and of weights, per product.  `transposed` are transposed
-convolutions by the products per element of the result: on floats between casts, and in
-phases on codes.  `apart` are ops of `forms` on floats between casts that the runtime does not
-put together (see `form-floats`); a table without them is read as saying nothing.
+the storage of activations and of weights, per product; `f32 f32` those on floats.
+`transposed` are transposed convolutions by the products per element of the result: on floats
+between casts, and in phases on codes.  `apart` are ops of `forms` on floats between casts that
+the runtime does not put together (see `form-floats`); a table without them is read as saying
+nothing.
 """
 
 from __future__ import annotations

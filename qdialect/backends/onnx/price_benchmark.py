@@ -81,7 +81,7 @@ _CONTRACTIONS: Mapping[str, tuple[str, int]] = {
     "nn.matmul": ("nn.matmul %x, %matrix", 0),
 }
 """How a copy is written, and its products per element (0: the side)."""
-_STORAGES = ("u8 i8", "u8 u8", "i8 i8")
+_STORAGES = ("u8 i8", "u8 u8", "i8 i8", "f32 f32")
 
 _TO_FLOATS = "nn.conv_transpose2d %x, %spread strides [2, 2]"
 _TO_PHASES = "nn.conv2d %x, %phases; nn.depth_to_space"
@@ -201,7 +201,8 @@ class Benchmark:
             result = given["nn.conv2d"] if "conv" in name else shape
             for storages in _STORAGES:
                 activations, weights = storages.split()
-                program = _Program(call, shape, result, activations, weights, chained=False)
+                stored = None if activations == "f32" else activations
+                program = _Program(call, shape, result, stored, weights, chained=False)
                 self._ask(side, name, storages, program, "qoperator", optimize=True)
         for channels in _TRANSPOSED:
             # As many elements of the result, whatever is summed.
@@ -341,7 +342,7 @@ class _Program:
             return self._apart(index, source, before, result)
         if self.call.startswith("quant."):
             return [*lines, f"  %r{index} = {written} : {before} to {result}"]
-        floats = self.storage is None
+        floats = self.storage is None and self.chained
         made = f"%t{index}" if floats else f"%r{index}"
         for step in written.split("; ")[:-1]:
             channels, high, wide = self.takes[1:]
@@ -371,6 +372,8 @@ class _Program:
         side = self.takes[-1]
 
         def weight(value: int, *shape: int) -> tuple[str, str, str]:
+            if self.weights == "f32":  # no two copies have the same
+                return str(scale), _type(shape), _type(shape)
             unsigned = self.weights == "u8"
             kind = _type(shape, f"{self.weights}:f32, 0.01{':128' if unsigned else ''}")
             return str(value - 128 * unsigned), kind, _type(shape, None, "i8")
