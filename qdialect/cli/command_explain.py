@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
+from dataclasses import asdict
 
 from qdialect import api
-from qdialect.cli.explanation import Decision, Explanation, OpState, explain_op
+from qdialect.cli.explanation import Decision, Explanation, OpState, decisions_of, explain_op
 from qdialect.cli.flags import Arguments, write, write_json
 from qdialect.cli.inspection import type_text
 from qdialect.cli.terminal import OK, indented, paint, table
@@ -15,11 +17,15 @@ from qdialect.errors import UsageError
 def run(args: Arguments) -> int:
     """The command; returns the exit code."""
     keys = args.texts("op")
-    if not keys:
-        raise UsageError("which op to explain is missing: --op KEY")
+    rules, codes = args.texts("rule"), args.texts("code")
+    if keys and (rules or codes):
+        raise UsageError("--rule and --code are for all ops, --op for some")
     numerics = api.check_numerics(args.text("numerics") or "exact")
     before = api.load(args.positional[0])
     after = api.optimize(before, args.text("target") or "onnxruntime", numerics)
+    if not keys:
+        _overview(args, decisions_of(after.ctx.remarks, rules, codes))
+        return OK
     found = [explain_op(before, after, key) for key in keys]
     if args.switch("json"):
         shown = [explanation.to_json() for explanation in found]
@@ -27,6 +33,23 @@ def run(args: Arguments) -> int:
     else:
         write("\n".join(_text(explanation) for explanation in found))
     return OK
+
+
+def _overview(args: Arguments, found: Sequence[Decision]) -> None:
+    """What was decided, and how often."""
+    if args.switch("json"):
+        write_json({"version": 1, "decisions": [asdict(each) for each in found]})
+        return
+    fired = [d for d in found if d.kind == "fired"]
+    refused = [d for d in found if d.kind == "refused"]
+    notes = [d for d in found if d.kind not in ("fired", "refused")]
+    write(_titled("fired", _decisions(fired) or "nothing\n") + "\n")
+    write(_titled("nearly fired, and what was missing", _decisions(refused) or "nothing\n"))
+    if notes:
+        write("\n" + _titled("notes", _decisions(notes)))
+    if not args.given("rule") and not args.given("code"):
+        model = args.positional[0]
+        write(f"\nwhere: qopt explain {model} --rule RULE or --code CODE; at one op: --op KEY\n")
 
 
 def _text(found: Explanation) -> str:
@@ -59,7 +82,7 @@ def _state(title: str, state: OpState) -> str:
     return _titled(title, table([row for row in rows if row[1]], stream=sys.stdout))
 
 
-def _decisions(found: list[Decision]) -> str:
+def _decisions(found: Sequence[Decision]) -> str:
     rows = [
         (
             f"{d.times} x",

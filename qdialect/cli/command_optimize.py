@@ -152,7 +152,7 @@ def _summary(before: Model, after: Model, source: Path, path: Path) -> str:
     fired, refused = sum(log.fired().values()), sum(log.refused().values())
     rows = [("", "before", "after")]
     rows += [(label, str(x), str(y)) for label, x, y in _counts(a, b)]
-    more = "" if not refused else "; --remarks tells why"
+    more = "" if not refused else f"; qopt explain {source} tells why"
     return (
         f"{source} -> {path}\n"
         f"{table(rows, {1: True, 2: True}, stream=sys.stderr, heading=True)}"

@@ -17,7 +17,7 @@ from qdialect.dialects.nn import keys_of
 from qdialect.dialects.nn.base import texts
 from qdialect.dialects.quant import DCastOp, QCastOp, RescaleOp
 from qdialect.errors import InputError
-from qdialect.rewrite.remarks import Remark, location_text
+from qdialect.rewrite.remarks import Remark, RemarkLog, location_text
 
 if TYPE_CHECKING:
     from qdialect.api import Model
@@ -109,6 +109,27 @@ def explain_op(before: Model, after: Model, key: str) -> Explanation:
         _decisions(r for r in remarks if _is_at(r, keys, places)),
         _decisions((r for r in remarks if _is_at(r, set(around), set(around))), named=True),
     )
+
+
+def decisions_of(log: RemarkLog, rules: Sequence[str], codes: Sequence[str]) -> list[Decision]:
+    """All decisions, the same ones counted; only those of `rules` (passes, too) and `codes`
+    where there are some, and then by op. InputError (`no-remark`) for names that no remark has."""
+    remarks = log.remarks
+    _check(rules, {n for r in remarks for n in (r.rule, r.pass_name)}, "rule or pass")
+    _check(codes, {r.code for r in remarks}, "condition")
+    if rules:
+        remarks = [r for r in remarks if r.rule in rules or r.pass_name in rules]
+    if codes:
+        remarks = [r for r in remarks if r.code in codes]
+    found = _decisions(remarks, named=bool(rules or codes))
+    return found if rules or codes else sorted(found, key=lambda d: -d.times)
+
+
+def _check(wanted: Sequence[str], known: set[str], what: str) -> None:
+    for name in wanted:
+        if name not in known:
+            hint = did_you_mean(name, sorted(known - {""}))
+            raise InputError(f"nothing is told of a {what} '{name}'{hint}", code="no-remark")
 
 
 def _refusal(refuses: Any, op: Operation) -> str:

@@ -137,14 +137,23 @@ COMMANDS = {
         ),
         Command(
             "qopt explain",
-            "Says what qopt optimize did at an op, what it nearly did and which condition failed,\n"
-            "how the op is declared, and its types before and after.",
+            "Says what qopt optimize did, what it nearly did and which condition failed: in all,\n"
+            "by rule or by condition, or at an op, with how that is declared and its types.",
             (
                 Flag(
                     ("op",),
                     "the op's name, that of a value it gives, or FILE:LINE:COLUMN; repeatable",
                     "value",
                     "KEY",
+                ),
+                Flag(
+                    ("rule",), "only what this rule or pass did, by op; repeatable", "value", "RULE"
+                ),
+                Flag(
+                    ("code",),
+                    "only where this condition failed, by op; repeatable",
+                    "value",
+                    "CODE",
                 ),
                 Flag(("target",), "what it will run on (default: onnxruntime)", "value", "NAME"),
                 Flag(

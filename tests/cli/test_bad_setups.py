@@ -131,7 +131,9 @@ def test_where_one_may_not_write(folder: Path, line: str) -> None:
         ("inspect m.mlir --report r.htm", "did you mean '.html'?"),
         ("diff m.mlir", "B is missing"),
         ("quantize m.mlir -o o.mlir", "--data DIR|NPZ or --profile P.json"),
-        ("explain m.mlir", "--op KEY"),
+        ("explain m.mlir --op a --rule b", "--rule and --code are for all ops"),
+        ("explain m.mlir --rule integerise", "did you mean 'integerize'?"),
+        ("explain m.mlir --code float-operands", "a condition 'float-operands'"),
         ("completion tcsh", "tcsh"),
     ],
 )

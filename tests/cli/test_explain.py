@@ -64,7 +64,6 @@ def test_the_name_of_a_value_finds_its_op(model: str) -> None:
     ("flags", "code", "said"),
     [
         (["--op", "akt"], 1, "no op 'akt'; did you mean 'act'?"),
-        ([], 2, "--op KEY"),
         (["--op", "act", "--target", "onnxruntme"], 2, "did you mean 'onnxruntime'?"),
     ],
 )
@@ -85,3 +84,21 @@ def test_every_declaration_can_be_told() -> None:
         rows = described(behavior)
         assert sum(row[0].startswith("operand") for row in rows) == len(behavior.operands)
         assert all(what and how for what, how in rows)
+
+
+def test_all_decisions_are_counted_and_asked_for_by_rule_and_condition(model: str) -> None:
+    told = json.loads(call(qopt, "explain", model, "--json").out)
+    times = [d["times"] for d in told["decisions"]]
+    assert times == sorted(times, reverse=True) and {d["at"] for d in told["decisions"]} == {""}
+    refused = [d for d in told["decisions"] if d["kind"] == "refused"]
+    assert refused
+    first = refused[0]
+    by_code = json.loads(call(qopt, "explain", model, "--code", first["code"], "--json").out)
+    assert {d["code"] for d in by_code["decisions"]} == {first["code"]}
+    assert all(d["at"] for d in by_code["decisions"])
+    by_rule = json.loads(call(qopt, "explain", model, "--rule", first["rule"], "--json").out)
+    assert {d["rule"] for d in by_rule["decisions"]} == {first["rule"]}
+    by_pass = json.loads(call(qopt, "explain", model, "--rule", first["pass_name"], "--json").out)
+    assert {d["pass_name"] for d in by_pass["decisions"]} == {first["pass_name"]}
+    text = call(qopt, "explain", model).out
+    assert f"[{first['code']}]" in text and "--rule RULE or --code CODE" in text
