@@ -132,6 +132,17 @@ def test_known_figures_are_shown_and_stored(
     assert entry.growth and entry.machine == bench_history.machine()
 
 
+def test_known_figures_keep_their_commit(tmp_path: Path) -> None:
+    rows, history = [row("parse", 100, 1.0, xdsl=0.2)], tmp_path / "history.jsonl"
+    for name, when in (("new", "2026-02-02 02:02"), ("old", "2026-01-01 01:01")):
+        entry = dataclasses.replace(Entry.of(rows), commit=name, when=when)
+        bench.write_figures(tmp_path / name, rows, entry)
+    options = ["--known", str(tmp_path / "new"), str(tmp_path / "old")]
+    assert bench.main([*options, "--history", str(history)]) == 0
+    (entry,) = bench_history.read(history)
+    assert (entry.commit, entry.when) == ("new", "2026-02-02 02:02")
+
+
 def other(entry: Entry, factor: float) -> Entry:
     """A run of another commit, on which everything took so many times as long."""
     ratios = {
@@ -147,7 +158,7 @@ def test_regressions_are_told(
 ) -> None:
     rows, history = [row("parse", 100, 1.0, xdsl=0.2)], tmp_path / "history.jsonl"
     known = tmp_path / "known.json"
-    bench.write_figures(known, rows)
+    bench.write_figures(known, rows, Entry.of(rows))
     bench_history.append(history, other(Entry.of(rows), factor))
     options = ["--known", str(known), "--compare", str(history), "--fail"]
     assert bench.main(options) == code

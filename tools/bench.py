@@ -16,7 +16,8 @@ import argparse
 import json
 import sys
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
+from itertools import groupby
 from pathlib import Path
 from typing import Any
 
@@ -112,9 +113,8 @@ def read_figures(path: Path) -> list[Row]:
     return rows
 
 
-def write_figures(path: Path, rows: Sequence[Row]) -> None:
+def write_figures(path: Path, rows: Sequence[Row], entry: history.Entry) -> None:
     """All figures so far: a long run that ends early has them."""
-    entry = history.Entry.of(rows)
     figures = {
         "version": VERSION,
         "commit": entry.commit,
@@ -140,14 +140,16 @@ def measured(options: argparse.Namespace, known: Sequence[Row]) -> list[Row]:
     for name in options.sections:
         try:
             with step(name):
-                for row in SECTIONS[name](options, Rounds(options.repeat, options.seconds)):
-                    rows.append(row)
+                found = SECTIONS[name](options, Rounds(options.repeat, options.seconds))
+                for _, group in groupby(found, key=lambda row: (row.case, row.size)):
+                    case = list(group)
+                    rows += case
+                    print(page.full(case), end="\n\n", flush=True)
                     if options.json:
-                        write_figures(options.json, _merged(known, rows))
+                        merged = _merged(known, rows)
+                        write_figures(options.json, merged, history.Entry.of(merged))
         except Absent as error:
             print(f"{name}: left out: {error}", file=sys.stderr)
-        found = [row for row in rows if row.section == name]
-        print(page.full(found), end="\n\n", flush=True)
     return rows
 
 
@@ -217,11 +219,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
     _check(parser, options)
     known = [row for path in options.known for row in read_figures(path)]
     rows = _merged(known, measured(options, known))
+    entry = history.Entry.of(rows)
+    if not options.sections:
+        # Nothing was measured here and now: it is the last of what is known.
+        last = max((_figures(path) for path in options.known), key=lambda told: told["when"])
+        entry = replace(entry, **{key: last[key] for key in history.TOLD})
     if options.json:
-        write_figures(options.json, rows)
+        write_figures(options.json, rows, entry)
     if exponents := page.grown(rows):
         print(f"Growth: time ~ ops ** exponent\n\n{exponents}\n")
-    entry = history.Entry.of(rows)
     worse = compared(entry, options.compare) if options.compare else False
     if options.history:
         history.append(options.history, entry)
@@ -233,10 +239,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _document(options: argparse.Namespace, rows: list[Row], entry: history.Entry) -> None:
     import bench_document
 
-    told = _figures(options.known[0]) if options.known else asdict(entry)
+    told = [_figures(path) for path in options.known] or [asdict(entry)]
     now = bench_document.Run(rows, told)
     old = [row for path in options.before for row in read_figures(path)]
-    before = bench_document.Run(old, _figures(options.before[0]) if options.before else {})
+    before = bench_document.Run(old, [_figures(path) for path in options.before])
     runs = [each for each in history.read(options.history or HISTORY) if each.alike(entry)]
     bench_document.write(options.document, now, before, runs)
 

@@ -89,10 +89,10 @@ LINEAR = 1.1
 
 
 class Run(NamedTuple):
-    """Figures and what they are of."""
+    """Figures, and what was said of the runs that they are of."""
 
     rows: Sequence[Row]
-    told: Mapping[str, Any]
+    told: Sequence[Mapping[str, Any]]
 
 
 def _figure(goal: Goal, row: Row) -> float:
@@ -266,10 +266,18 @@ def profile(rows: Sequence[Row]) -> str:
     return "\n\n".join(parts)
 
 
-def _told(title: str, run: Run) -> str:
-    machine = ", ".join(str(value) for value in run.told["machine"].values())
-    versions = ", ".join(f"{name} {version}" for name, version in run.told["versions"].items())
-    return f"- {title}: commit {run.told['commit']}, {run.told['when']} UTC; {machine}; {versions}"
+def _told(title: str, run: Run) -> Iterator[str]:
+    """A line for each commit that was measured, and on what."""
+    sections: dict[str, set[str]] = {}
+    for told in run.told:
+        found = {row["section"] for row in told.get("rows", ())}
+        sections.setdefault(told["commit"], set()).update(found)
+    last = {told["commit"]: told for told in run.told}
+    for commit, told in last.items():
+        machine = ", ".join(str(value) for value in told["machine"].values())
+        versions = ", ".join(f"{name} {version}" for name, version in told["versions"].items())
+        what = f" ({', '.join(sorted(sections[commit]))})" if len(last) > 1 else ""
+        yield f"- {title}{what}: commit {commit}, {told['when']} UTC; {machine}; {versions}"
 
 
 def _parts(now: Run, before: Run) -> Iterator[str]:
@@ -278,7 +286,7 @@ def _parts(now: Run, before: Run) -> Iterator[str]:
     def of(section: str) -> list[Row]:
         return [row for row in now.rows if row.section == section]
 
-    yield "\n".join(_told(t, r) for t, r in (("before", before), ("now", now)) if r.rows)
+    yield "\n".join((*_told("before", before), *_told("now", now)))
     yield "## What was wanted\n\n" + goals(now.rows, before.rows)
     if found := of("startup"):
         yield "## Start-up\n\n" + commands(found, known)

@@ -22,6 +22,8 @@ from bench_rows import Row, Spread, growth
 
 TOLERANCE = 0.1
 """Relative change that is never a regression."""
+TOLD = ("commit", "when", "machine", "versions")
+"""What is said of a run, beside its figures."""
 PACKAGES = ("xdsl", "numpy", "onnx", "onnxruntime", "protobuf")
 
 
