@@ -50,7 +50,7 @@ def follow(
             fate = "another cast now" if now[0].category in CASTS else "became part of it"
             moves.append(Moved(node.label, names, node.name, now[0].name, fate, rewrite))
         else:
-            fate = "folded" if rewrite else "not needed: what read it takes codes, or is gone"
+            fate = "folded" if rewrite else "not needed"
             moves.append(Moved(node.label, names, node.name, "", fate, rewrite))
     for node in after.casts():
         names = identity(node.keys, node.location)

@@ -26,6 +26,7 @@ from qdialect.dialects.quant import (
     quant_element,
 )
 from qdialect.report.cost import price
+from qdialect.report.histograms import range_of
 from qdialect.rewrite.remarks import location_text
 
 _TEXT = 160
@@ -158,10 +159,14 @@ class _Reader:
 
 
 def type_text(kind: Attribute) -> str:
-    """A type for people: of parameters along a dimension how many, and from where to where."""
+    """A type for people: with the numbers that codes can mean; of parameters along a dimension
+    how many there are, and from where to where."""
     element = quant_element(kind)
-    if element is None or element.qparams.is_per_tensor:
+    if element is None:
         return _short(str(kind))
+    if element.qparams.is_per_tensor:
+        span = range_of(element.qparams)
+        return _short(str(kind)) + (f", {span[0]:.4g} to {span[1]:.4g}" if span else "")
     params = element.qparams
     shape: Any = getattr(kind, "get_shape", tuple)()
     extents = "".join("?x" if n < 0 else f"{n}x" for n in shape)

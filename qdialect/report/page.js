@@ -47,14 +47,12 @@ function detail(names, node) {
       const facts = make("dl");
       const fact = (name, value) => value &&
         facts.append(make("dt", {}, name), make("dd", { class: "mono" }, value));
-      fact("name", n.label);
-      fact("kind", n.category);
+      const price = n.price == null ? "" : `price ${number(n.price)}`;
+      const what = [n.label, n.category, price, n.location].filter(Boolean).join(" · ");
       fact("takes", n.operands.length ? list(n.operands) : "");
       fact("gives", n.results.length ? list(n.results) : "");
       fact("properties", n.attributes.length ? list(n.attributes.map(([k, v]) => `${k} = ${v}`)) : "");
-      fact("price", n.price == null ? "" : `${number(n.price)} (elements rescaled)`);
-      fact("where", n.location);
-      parts.push(make("h3", {}, `${view.title}: ${n.name}`), facts);
+      parts.push(make("h3", {}, `${view.title}: ${n.name}`), make("p", { class: "note" }, what), facts);
     }
   }
   const told = [...new Set(names.flatMap((name) => data.history[name] || []))].sort((a, b) => a - b);

@@ -32,7 +32,8 @@ def casts_table(
     return {
         "id": "casts",
         "title": "Casts and rescales",
-        "note": "Every quantize, dequantize and rescale: where it was and where it went.",
+        "note": "Every quantize, dequantize and rescale: where it was and where it went. Not "
+        "needed: what read it takes codes now, or is gone.",
         "caption": "Casts and rescales, before and after",
         "columns": [
             ("name", "op"),
