@@ -45,6 +45,7 @@ from xdsl.utils.lexer import Input, Position, Span, Token
 from xdsl.utils.mlir_lexer import MLIRLexer, MLIRToken, MLIRTokenKind, StringLiteral
 
 from qdialect.errors import Where
+from qdialect.frontends.mlir_types import TENSOR, TensorTypes
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -77,9 +78,6 @@ assert hasattr(MLIRLexer, "_lex_string_literal")
 
 #: dialects of which every op is known
 _CLOSED = frozenset(("quant", "nn", "onnx"))
-TENSOR = re.compile(
-    r'tensor<(?:[^<>"-]|-(?!>))*(?:<(?:[^<>"-]|-(?!>))*(?:<[^<>"-]*>(?:[^<>"-]|-(?!>))*)*>)?>'
-)
 _NEWLINE = re.compile("\n")
 _ALIAS_DEFINITION = re.compile(r"^([#!][A-Za-z$._-][\w$.-]*|[#!][0-9]+)[ \t]*=", re.MULTILINE)
 _HEX_ARRAY = re.compile(r"<\s*(?:b?f[0-9]+|f[468]E\w+)\s*:[^>]*\b0[xX]")
@@ -135,7 +133,7 @@ class MLIRParser(Parser):
         self._file = StringAttr(places.name)
         self._name_positions: list[int] = []
         self._later = {m.group(1): m.start() for m in _ALIAS_DEFINITION.finditer(text)}
-        self._types: dict[str, TypeAttribute] = {}
+        self._types = TensorTypes()
         self._read_early: set[str] = set()
         self._handles: dict[tuple[str, str], str] = {}
         self.external_resources: dict[str, dict[str, str | bool]] = {}
@@ -144,7 +142,12 @@ class MLIRParser(Parser):
             from qdialect.frontends.mlir_lines import Lines
 
             self._lines = Lines(
-                text, self._file, self._types, places.line_and_column, self._reads_type
+                text,
+                self._file,
+                self._types.known,
+                places.line_and_column,
+                self._reads_type,
+                self._location_at,
             )
         _own_resources(ctx)
         # As the stock constructor, which has no place for another lexer.
@@ -182,11 +185,24 @@ class MLIRParser(Parser):
 
     def _reads_type(self, position: int) -> bool:
         """Whether there is a type at `position`; where the parser stands is lost."""
+        found = TENSOR.match(self.lexer.input.content, position)
+        if found is not None and self._types.read(found.group()) is not None:
+            return True
         try:
             self._resume_from(position)
             return self.parse_optional_type() is not None
         except Exception:
             return False
+
+    def _location_at(self, position: int, end: int) -> LocationAttr | None:
+        """The location from `position` to `end`; where the parser stands is lost."""
+        try:
+            self._resume_from(position)
+            location = self.parse_optional_location()
+        except Exception:
+            return None
+        behind = self.lexer.input.content[end : self.pos]
+        return None if self.pos < end or behind.strip() else location
 
     # -- locations of ops and block arguments --------------------------------
 
@@ -221,14 +237,14 @@ class MLIRParser(Parser):
         if found is None:
             return super()._parse_optional_builtin_type()
         text = found.group()
-        kind = self._types.get(text)
+        kind = self._types.read(text)
         if kind is None:
             start = self.pos
             kind = super()._parse_optional_builtin_type()
             if _largest_extent(kind) >= 1 << 63:
                 self.raise_error("invalid dimension", start, self.pos)
             if kind is not None and self.lexer.input.content[found.end() - 1] == ">":
-                self._types[text] = kind
+                self._types.learn(text, kind)
             return kind
         self._resume_from(found.end())
         return kind

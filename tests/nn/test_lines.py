@@ -181,3 +181,103 @@ TAIL = "  return %0 : tensor<4xf32>\n}\n"
 def test_lines_that_are_nearly_usual(line: str) -> None:
     _compare(HEAD + LINE + LINE.replace("%0", "%9") + line + TAIL)
     _compare(HEAD + LINE + line + line.replace("%1", "%2").replace("%a", "%b") + TAIL)
+
+
+T = "tensor<4xf32>"
+BLOB = "1df0d6b3d3a9a0e9"
+REPEATED = {
+    "several results": f'%N:2 = nn.split %x sizes [2, 2] {{nn.key = "kN"}} : ({T}) -> '
+    "(tensor<2xf32>, tensor<2xf32>)",
+    "a place": f'%N = nn.relu %x {{nn.key = "kN"}} : ({T}) -> {T} loc("a.onnx":N:3)',
+    "a name": f'%N = nn.relu %x {{nn.key = "kN"}} : ({T}) -> {T} loc("nN"("a.onnx":N:0))',
+    "names": f'%N = nn.relu %x : ({T}) -> {T} loc(fused["a", "bN"])',
+    "no place": f"%N = nn.relu %x : ({T}) -> {T} loc(unknown)",
+    "an alias": f"%N = nn.relu %x : ({T}) -> {T} loc(#loc7)",
+    "a generic op": f'%N = "nn.relu"(%x) {{nn.key = "kN"}} : ({T}) -> {T} loc("a":N:3)',
+    "a weight": f'%N = nn.constant #nn.blob<"{BLOB}N" : {T}> {{nn.key = "kN"}} : {T}',
+    "a generic weight": f'%N = "nn.constant"() <{{value = #nn.blob<"{BLOB}N" : {T}>}}> : () -> {T}',
+    "a small constant": f"%N = nn.constant dense<1.0> : {T} : {T}",
+    "arith": f"%N = arith.addf %x, %x : {T}",
+    "arith with a place": f'%N = arith.addf %x, %x fastmath<fast> : {T} loc("a.mlir":N:9)',
+    "arith with a key": f'%N = arith.addf %x, %x {{nn.key = "kN"}} : {T}',
+    "a cast": f"%N = tensor.cast %x : {T} to tensor<?xf32>",
+    "an empty one": f"%N = tensor.empty() : {T}",
+    "tosa": f'%N = "tosa.abs"(%x) : ({T}) -> {T}',
+    "a scalar": "%N = arith.constant 3 : i32",
+    "codes": "%N = quant.qcast %x : tensor<4xf32> to tensor<4x!quant.uniform<i8:f32, 0.1N:N>>",
+}
+
+
+def _repeated(line: str, count: int = 24) -> str:
+    lines = "".join(f"  {line.replace('N', str(number))}\n" for number in range(10, 10 + count))
+    return f'#loc7 = loc("a":1:2)\n{HEAD}{lines}  return %x : {T}\n}}\n'
+
+
+@pytest.mark.parametrize("line", REPEATED.values(), ids=REPEATED)
+def test_lines_of_all_kinds(line: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    made = 0
+    plain = Lines.read
+
+    def read(self: Lines, *arguments: object) -> object:
+        nonlocal made
+        ops, end = plain(self, *arguments)  # type: ignore[arg-type]
+        made += len(ops)
+        return ops, end
+
+    monkeypatch.setattr(Lines, "read", read)
+    text = _repeated(line)
+    assert _compare(text)
+    # The second element of the types of casts to codes is not yet known.
+    assert made >= 22
+    chance = random.Random(line)
+    for _ in range(12):
+        _compare(_corrupted(text, chance))
+
+
+def test_operands_among_several_results() -> None:
+    line = "  %N = nn.add USE, %0#1 : (tensor<2xf32>, tensor<2xf32>) -> tensor<2xf32>\n"
+    head = f"{HEAD}  %0:2 = nn.split %x sizes [2, 2] : ({T}) -> (tensor<2xf32>, tensor<2xf32>)\n"
+    for use in ("%0#0", "%0", "%0#2", "%0#00", "%1#0", "%9"):
+        lines = line.replace("N", "1").replace("USE", "%0#1") + line.replace("N", "2").replace(
+            "USE", use
+        )
+        _compare(f"{head}{lines}  return %x : {T}\n}}\n")
+
+
+def test_types_that_are_nearly_usual() -> None:
+    kinds = [
+        "tensor<0x4xf32>",
+        "tensor<04xf32>",
+        "tensor<4x",
+        "f32>",
+        "tensor<4xf32,1>",
+        "tensor<f32>",
+        "tensor<?x?xf32>",
+        "tensor<-1xf32>",
+        "tensor<4xf33>",
+        "tensor<4xnone>",
+        "tensor<*xf32>",
+        "tensor<xf32>",
+        "tensor<4x4>",
+        "tensor<4x!quant.uniform<i8:f32,0.1>>",
+        "tensor<4x!quant.uniform<i8:f32,0.5:-3>>",
+        "tensor<4x!quant.uniform<i8:f32,0.0>>",
+        "tensor<4x!quant.uniform<i8:f32,1.0e-50>>",
+        "tensor<4x!quant.uniform<i33:f32,0.1>>",
+        "tensor<4x!quant.uniform<i0:f32,0.1>>",
+        "tensor<4x!quant.uniform<u8:f64,0.1>>",
+        "tensor<4x!quant.uniform<si8:f32,0.1:-0>>",
+        "tensor<4x!quant.uniform<i8:bf16,0.1>>",
+        "tensor<4x!quant.uniform<i08:f32,0.1>>",
+        "tensor<4x!quant.uniform<i8:f32,1>>",
+        "tensor<4x!quant.uniform<i8:f32,99999999999.0>>",
+        "tensor<4x!quant.uniform<i8:f32,0.1:999999999999999999>>",
+        "tensor<1000000000000000000xf32>",
+        "tensor<9223372036854775808xf32>",
+    ]
+    first = '  "test.op"() : () -> (tensor<4xf32>, tensor<4x!quant.uniform<i8:f32, 0.5>>)\n'
+    for kind in kinds:
+        spaced = kind.replace("f32,", "f32, ").replace("f64,", "f64, ").replace("f16,", "f16, ")
+        for one in {kind, spaced}:
+            use = f'  %0 = "test.op"() : () -> {one}\n  %1 = "test.op"() : () -> {one}\n'
+            _compare(f"{HEAD}{first}{use}  return %x : {T}\n}}\n")

@@ -25,6 +25,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable
+from functools import cache
 
 from qdialect.dialects.quant.scan import QuantSyntaxError, Scanner
 from qdialect.dialects.quant.values import AnyParams, CalibratedRange
@@ -48,6 +49,11 @@ _OTHER_TYPE = re.compile(r"index|none|(?:tensor|vector|memref|tuple|complex)\b")
 _LEAF_LIST = re.compile(r"\{([^{}/]*)\}")
 _PARAM = r"\s*[0-9]+\.[0-9]*(?:[eE][+-]?[0-9]+)?\s*(?::\s*-?[0-9]{1,18}\s*)?"
 _PARAM_LIST = re.compile(rf"{_PARAM}(?:,{_PARAM})*")
+
+_PLAIN = re.compile(
+    r"<((?:[su]?i|u)[0-9]{1,2}):(f32|f16|f64|bf16), "
+    r"([0-9]+\.[0-9]*(?:[eE][+-]?[0-9]+)?)(?::(-?[0-9]{1,18}))?>"
+)
 
 
 def read_uniform(content: str, position: int, aliases: Aliases) -> tuple[QParams, int]:
@@ -96,6 +102,26 @@ def read_uniform(content: str, position: int, aliases: Aliases) -> tuple[QParams
         QParams.blockwise(storage, blocks, grid, params.scales, zeros, expressed),
         scan.position,
     )
+
+
+def read_plain(text: str) -> QParams | None:
+    """The contents of a `!quant.uniform` per tensor, if `text` is that, plain and correct."""
+    found = _PLAIN.fullmatch(text)
+    if found is None:
+        return None
+    scale, fmt = float(found[3]), FORMATS[found[2]]
+    if not fmt.smallest <= scale <= fmt.largest:
+        return None
+    storage = _plain_storage(found[1])
+    return storage and QParams.per_tensor(storage, scale, int(found[4] or 0), found[2])
+
+
+@cache
+def _plain_storage(name: str) -> Storage | None:
+    try:
+        return _read_storage_name(Scanner(name, 0), lambda _: None)
+    except QuantSyntaxError:
+        return None
 
 
 def read_any(content: str, position: int, aliases: Aliases) -> tuple[AnyParams, int]:
