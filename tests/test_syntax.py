@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from qdialect.dialects import load
 from qdialect.syntax.patterns import PATTERNS, textmate
 
 pytest.importorskip("pygments", reason="no Pygments: pip install pygments")
@@ -71,3 +72,16 @@ def test_the_grammar_for_editors_has_the_same_patterns() -> None:
         re.compile(pattern.regex)
         # Oniguruma, which editors use, takes lookbehinds of one width only.
         assert "(?<=" not in pattern.regex or not re.search(r"\(\?<=[^)]*[*+]", pattern.regex[:8])
+
+
+def test_every_op_of_ours_that_lit_tests_have_is_coloured() -> None:
+    ours = {op.name for name in ("nn", "quant") for op in load(name)().operations}
+    written, coloured = set[str](), set[str]()
+    for path in sorted(LIT.rglob("*.mlir")):
+        text = path.read_text(encoding="utf-8", errors="replace")
+        code = [line for line in text.splitlines() if re.search(r"= *(nn|quant)\.\w+", line)]
+        code = [line for line in code if not line.lstrip().startswith("//")]
+        written |= {name for line in code for name in re.findall(r"= *((?:nn|quant)\.\w+)", line)}
+        coloured |= {word for kind, word in tokens("\n".join(code)) if kind == "Name.Builtin"}
+    assert len(written & ours) >= 90
+    assert written & ours <= coloured

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import subprocess
 from pathlib import Path
@@ -67,6 +68,28 @@ def test_every_shell_knows_every_command(shell: str, tmp_path: Path) -> None:
     path = tmp_path / "script"
     path.write_text(text)
     subprocess.run([shell, "-n", str(path)], check=True, timeout=30)
+
+
+@pytest.mark.skipif(shutil.which("fish") is None, reason="no fish to complete in")
+@pytest.mark.parametrize(
+    ("line", "word"),
+    [
+        ("qopt opt", "optimize"),
+        ("qopt optimize --num", "--numerics"),
+        ("qopt optimize --numerics ", "bounded"),
+        ("qopt-opt -p sink", "sink-rescale"),
+        ("qopt profile m", "merge"),
+    ],
+)
+def test_fish_offers_words(line: str, word: str, tmp_path: Path) -> None:
+    path = tmp_path / "qopt.fish"
+    path.write_text(call(qopt, "completion", "fish").out)
+    asked = f"source {path}; complete -C '{line}'"
+    home = {**os.environ, "HOME": str(tmp_path), "XDG_CONFIG_HOME": str(tmp_path)}
+    done = subprocess.run(
+        ["fish", "-c", asked], capture_output=True, text=True, timeout=30, env=home
+    )
+    assert word in [offer.split("\t")[0] for offer in done.stdout.splitlines()], done.stderr
 
 
 def test_another_shell_is_refused() -> None:

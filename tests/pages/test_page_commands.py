@@ -126,3 +126,25 @@ def test_commands_of_a_page_run(page: Path, workplace: Callable[[str], None]) ->
         allowed = {0, *(code for code, of in EXIT_CODES.items() if line.startswith(of))}
         assert done.code in allowed, f"{line}\n{done.err}"
         assert "Traceback" not in done.err
+
+
+def programs() -> list[tuple[str, str]]:
+    """(page, program) of the blocks of Python that load a model."""
+    found: list[tuple[str, str]] = []
+    for page in [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]:
+        text = page.read_text(encoding="utf-8")
+        blocks = re.findall(r"^```python\n(.*?)^```", text, re.M | re.S)
+        found += [(page.name, b) for b in blocks if re.search(r"^import qdialect as qd$", b, re.M)]
+    return [(name, block) for name, block in found if "qd.load(" in block and "def " not in block]
+
+
+@pytest.mark.parametrize(("page", "program"), programs(), ids=lambda text: text.splitlines()[0])
+def test_programs_of_a_page_run(
+    page: str, program: str, workplace: Callable[[str], None], capsys: pytest.CaptureFixture[str]
+) -> None:
+    workplace(page)
+    exec(compile(program, page, "exec"), {})
+
+
+def test_pages_have_programs() -> None:
+    assert {"README.md", "quantize.md", "calibrate.md"} <= {page for page, _ in programs()}
