@@ -10,7 +10,7 @@ func.func private @signed(!quant.any<si8>, !quant.uniform<ui8:f32, 0.5>)
 // DEFAULT: @float(!quant.uniform<f8E4M3FN:f32, 5.000000e-01>)
 // V24: @float(!quant.uniform<f8E4M3FN:f32, 5.000000e-01>)
 // V22: text_version.mlir:14:1: error: text of MLIR 22 cannot express f8E4M3FN storage
-// V22-NEXT: note: text of MLIR 24 can: --quant-text=v24
+// V22: note: text of MLIR 24 can: --quant-text=v24
 func.func private @float(!quant.uniform<f8E4M3FN:f32, 0.5>)
 
 // DEFAULT: @table(!quant.uniform<!quant.quantile<ui1:f16, {-1.000000e+00,1.000000e+00}>:f32, 5.000000e-01>)
