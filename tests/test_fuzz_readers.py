@@ -16,7 +16,7 @@ from fuzz_readers import Runner, fuzz, minimized
 from qdialect.errors import InputError
 from reader_targets import READERS, Reader
 
-EXECUTIONS = {"mlir": 90, "onnx": 200, "profile": 200, "weights": 500}
+EXECUTIONS = {"mlir": 90, "module": 200, "onnx": 200, "profile": 200, "weights": 500}
 
 
 @pytest.mark.parametrize("name", READERS)

@@ -80,8 +80,12 @@ _SPECIAL_TEXTS = (
 
 def _read_mlir(path: Path) -> None:
     import qdialect as qd
+    from qdialect.backends import mlir_printer
     from qdialect.backends.mlir import module_text
+    from qdialect.frontends import mlir_parser
 
+    # What is meant for large modules takes part on small ones.
+    mlir_parser.SHORT = mlir_printer.FEW = 0
     model = qd.load(path, _session())
     module_text(model.module, model.ctx)
 
@@ -100,6 +104,61 @@ def _session() -> Any:
     session = _known().clone()
     session.blobs = BlobStore()
     return session
+
+
+# -- modules in binary ---------------------------------------------------------------------
+
+
+def _module_files() -> list[bytes]:
+    from qdialect.backends.module_file import module_bytes
+    from qdialect.errors import QError
+    from qdialect.frontends.mlir import read_module
+
+    found: list[bytes] = []
+    for text in _texts():
+        session = _session()
+        try:
+            found.append(module_bytes(read_module(text.decode(), session), session))
+        except QError:
+            continue
+    return found
+
+
+class _ModuleFiles:
+    """Damage to the tables, to a number, or to any byte; mostly with a checksum that fits."""
+
+    def __init__(self, draw: random.Random, seeds: Sequence[bytes]) -> None:
+        self._draw = draw
+        self._json = damage_bytes.Json(draw, [self._tables(seed) for seed in seeds])
+
+    @staticmethod
+    def _tables(data: bytes) -> bytes:
+        return data[52 : 52 + int.from_bytes(data[28:36], "little")]
+
+    def change(self, data: bytes) -> bytes:
+        from qdialect.dialects.module_format import checksum
+
+        draw, tables = self._draw, self._tables(data)
+        kind = draw.randrange(4)
+        if kind == 0:
+            new = self._json.change(tables)
+            behind = data[52 + len(tables) :]
+            data = data[:28] + len(new).to_bytes(8, "little") + data[36:52] + new + behind
+        elif len(data) > 52 and kind < 3:
+            place = draw.randrange(52 + len(tables) if kind == 1 else 28, len(data) + 1) - 1
+            new = bytes([draw.choice([0, 1, 2, 255, draw.randrange(256)])])
+            data = data[:place] + new + data[place + 1 :]
+        else:
+            data = data[: draw.randrange(len(data) + 1)] + draw.choice([b"", b"\0"])
+        return data if draw.random() < 0.05 else data[:12] + checksum(data[28:]) + data[28:]
+
+
+def _read_module_file(path: Path) -> None:
+    import qdialect as qd
+    from qdialect.backends.mlir import module_text
+
+    model = qd.load(path, _session())
+    module_text(model.module, model.ctx)
 
 
 # -- ONNX ---------------------------------------------------------------------------------
@@ -322,6 +381,13 @@ READERS = {
         _models,
         _read_onnx,
         lambda draw, seeds: _Models(draw, seeds).change,
+    ),
+    "module": Reader(
+        ".qmod",
+        ("frontends/module_file", "dialects/", "qparams/"),
+        _module_files,
+        _read_module_file,
+        lambda draw, seeds: _ModuleFiles(draw, seeds).change,
     ),
     "profile": Reader(
         ".json",

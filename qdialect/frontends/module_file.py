@@ -91,6 +91,7 @@ class _Reader:
         self._strings: list[str] = tables["strings"]
         if not all(type(text) is str for text in self._strings):
             raise ValueError("strings expected")
+        "".join(self._strings).encode()  # half of a surrogate pair is no text
         self._attributes: list[Attribute] = []
         for entry in tables["attributes"]:
             self._attributes.append(self._entry(entry))
@@ -122,6 +123,7 @@ class _Reader:
 
     def _entry(self, entry: Any) -> Attribute:
         if isinstance(entry, str):
+            entry.encode()
             return StringAttr(entry)
         if entry[0] == "d":
             return self._dense(*entry[1:])
@@ -132,6 +134,7 @@ class _Reader:
         kind, text = entry
         if type(text) is not str:
             raise ValueError("text expected")
+        text.encode()
         parser = MLIRParser(self._ctx, text, Places(text, self._name))
         found: Attribute | None
         if kind == "t":

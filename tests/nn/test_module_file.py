@@ -207,6 +207,8 @@ def test_types() -> None:
         '["s",2,4]',
         '["s",-1,4]',
         '["s"]',
+        '"\\ud800"',
+        '["a","@\\ud800"]',
     ],
 )
 def test_types_that_are_none(entry: str) -> None:
