@@ -8,15 +8,16 @@ from math import inf, isfinite
 from typing import TYPE_CHECKING, Any
 
 from xdsl.dialects.builtin import Float32Type, Float64Type
-from xdsl.ir import SSAValue
+from xdsl.ir import Operation, SSAValue
 
 from qdialect.analysis.codes import constant_values, is_integer, qparams_of
+from qdialect.behaviors import Behavior
 from qdialect.context import QContext
 from qdialect.dialects.nn import ConstantOp
 from qdialect.dialects.nn.constants import BlobAttr
 from qdialect.dialects.quant import SCastOp, element_type
 from qdialect.numerics import requantize as exact
-from qdialect.numerics.ranges import Interval, quantized, reals
+from qdialect.numerics.ranges import Interval, clamped, quantized, reals
 from qdialect.numerics.rounding import Rounding
 from qdialect.qparams import QParams
 
@@ -83,6 +84,14 @@ def reals_of(codes: Interval, params: QParams) -> Interval:
     return union(reals(codes, a) for a in exact.affines(params))
 
 
+def rescaled_codes(
+    codes: Interval, a: exact.Affine, b: exact.Affine, rounding: Rounding
+) -> Interval:
+    """What codes of `a`, whose own bounds do not matter, become as codes of `b`."""
+    low, high = (exact.rescaled(int(q), a, b, rounding) for q in (codes.low, codes.high))
+    return clamped(Interval(low, high, codes.assuming), b)
+
+
 def is_decidable(params: QParams, rounding: Rounding) -> bool:
     return is_integer(params) and rounding is not Rounding.GEMMLOWP
 
@@ -94,20 +103,20 @@ def in_floats(values: Interval) -> Interval | None:
     return values.widened(values.largest * Fraction(_SLACK) + Fraction(_TINY))
 
 
-def level_of(level: float, result: SSAValue) -> Interval | None:
-    """A real constant as `result` holds it."""
-    params = qparams_of(result)
+def level_of(level: float, params: QParams | None) -> Interval | None:
+    """A real constant as a value of these `params`, or a float, holds it."""
     if params is None:
         return in_floats(Interval.exactly(level)) if isfinite(level) else None
     codes = (exact.quantize_real(level, b, Rounding.HALF_EVEN) for b in exact.affines(params))
     return union(Interval(code, code) for code in codes)
 
 
-def clamped_by(values: Interval, low: float, high: float, result: SSAValue) -> Interval | None:
-    """min(max(x, low), high) in the representation of `result`."""
-    params = qparams_of(result)
+def clamped_by(
+    values: Interval, low: float, high: float, params: QParams | None
+) -> Interval | None:
+    """min(max(x, low), high) in the representation `params`, or in floats."""
     if params is None:
-        bounds = [level_of(bound, result) for bound in (low, high) if isfinite(bound)]
+        bounds = [level_of(bound, None) for bound in (low, high) if isfinite(bound)]
         slack = max((b.largest for b in bounds if b), default=0) * Fraction(_SLACK)
         return values.clip(low, high).widened(slack)
     found: list[Interval] = []
@@ -123,11 +132,55 @@ def clamped_by(values: Interval, low: float, high: float, result: SSAValue) -> I
     return union(found)
 
 
-def stored_anew(operands: Sequence[tuple[SSAValue, Interval]], result: QParams) -> Interval:
+Held = tuple[QParams | None, Interval]
+"""What is known of a value: its qparams and the codes it can hold (or floats)."""
+
+
+def passed_on(
+    op: Operation, behavior: Behavior, held: Sequence[Held], params: QParams | None, index: int = 0
+) -> Interval | None:
+    """What result `index` of an op that commutes can hold, as `params`, when its tied
+    operands (of a choice: all operands) hold what they do: elements of them, real constants
+    of the op, or elements clamped by them. None: nothing is known."""
+    if params is not None and behavior.mixes:
+        return _stored_anew(held, params)
+    joined = union(interval for _, interval in held)
+    if params is not None and not is_integer(params):
+        return joined
+    if behavior.chooses is not None:
+        return _chosen(op, behavior, [interval for _, interval in held])
+    if behavior.clamp is not None:
+        low, high = behavior.clamp(op)
+        return clamped_by(joined, low, high, params)
+    levels = [*behavior.levels(op)] if behavior.levels else []
+    if behavior.movement is not None:
+        movement = behavior.maps(op)[index]
+        levels += [movement.border_value] if movement.has_border else []
+    for level in levels:
+        code = level_of(level, params)
+        if code is None:
+            return None if params is None else Interval(*params.storage.full_range)
+        joined = joined.join(code)
+    return joined
+
+
+def _chosen(op: Operation, behavior: Behavior, known: Sequence[Interval]) -> Interval:
+    """Monotone in every operand, so its ends come from theirs."""
+    assert behavior.chooses is not None
+    import numpy as np
+
+    ends = (
+        [np.array([v], object) for v in side]
+        for side in zip(*((k.low, k.high) for k in known), strict=True)
+    )
+    low, high = (behavior.chooses(op, side)[0] for side in ends)
+    return Interval(low, high, next((k.assuming for k in known if k.assuming), ""))
+
+
+def _stored_anew(operands: Sequence[Held], result: QParams) -> Interval:
     """A movement that stores operands of other qparams anew, half to even."""
     found: list[Interval] = []
-    for value, codes in operands:
-        own = qparams_of(value)
+    for own, codes in operands:
         if own == result:
             found.append(codes)
         elif own and own.is_per_tensor and result.is_per_tensor and is_integer(own):

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import lru_cache
 from math import ceil, isfinite
 
 from xdsl.dialects.builtin import Float32Type, Float64Type
@@ -24,14 +25,13 @@ from qdialect.analysis.contractions import result_range
 from qdialect.analysis.intervals import (
     anything,
     bounds_of,
-    clamped_by,
     constant_range,
     in_floats,
     is_decidable,
-    level_of,
+    passed_on,
     reals_of,
+    rescaled_codes,
     same_codes,
-    stored_anew,
     union,
 )
 from qdialect.behaviors import Behavior
@@ -50,9 +50,9 @@ from qdialect.dialects.quant import (
 )
 from qdialect.numerics import requantize as exact
 from qdialect.numerics.fixed_point import FixedPoint, requantize_fixed
-from qdialect.numerics.ranges import Interval, quantized, reals
+from qdialect.numerics.ranges import Interval, quantized
 from qdialect.numerics.rounding import Rounding
-from qdialect.qparams import QParams
+from qdialect.qparams import QParams, Storage
 
 
 class CodeRanges:
@@ -126,6 +126,21 @@ class CodeRanges:
                         affected[use.operation] = None
                         pending.append(use.operation)
         return list(affected)
+
+    def renumber(self, value: SSAValue, by: int) -> None:
+        """All codes of `value` are `by` more from now on, and mean what they did."""
+        interval = self._known.get(value)
+        if interval is not None:
+            self._known[value] = replace(interval, low=interval.low + by, high=interval.high + by)
+
+    def knows(self, value: SSAValue) -> bool:
+        """Whether the interval of `value` has been asked for."""
+        return value in self._known
+
+    def prune(self) -> None:
+        """Drop what was found for values that are gone."""
+        for value in [v for v in self._known if _is_gone(v)]:
+            del self._known[value]
 
     def _noted(self, found: Interval | None) -> Interval | None:
         if found is not None and found.assuming:
@@ -242,7 +257,7 @@ class CodeRanges:
             if op.rounding is Rounding.GEMMLOWP:
                 return bounds_of(op.result)
             distinct = dict.fromkeys(cells)
-            return union(quantized(reals(codes, x), y, op.rounding) for x, y in distinct)
+            return union(rescaled_codes(codes, x, y, op.rounding) for x, y in distinct)
         if len(pairs) not in (1, len(cells)):
             return bounds_of(op.result)
         import numpy as np
@@ -275,53 +290,11 @@ class CodeRanges:
         known = [interval for interval in found if interval is not None]
         if len(known) != len(found) or not known:
             return [anything(result) for result in op.results]
-        joined = union(known)
-        results: list[Interval | None] = []
-        for index, result in enumerate(op.results):
-            params = qparams_of(result)
-            if params is not None and behavior.mixes:
-                results.append(stored_anew(list(zip(operands, known, strict=True)), params))
-            elif params is None or is_integer(params):
-                results.append(self._among(op, behavior, joined, result, index))
-            else:
-                results.append(joined)
-        return results
-
-    def _among(
-        self, op: Operation, behavior: Behavior, joined: Interval, result: SSAValue, index: int
-    ) -> Interval | None:
-        """Elements of the operands, real constants of the op, or elements clamped by them."""
-        if behavior.chooses is not None:
-            return self._chosen(op, behavior) or joined
-        if behavior.clamp is not None:
-            low, high = behavior.clamp(op)
-            return clamped_by(joined, low, high, result)
-        levels = [*behavior.levels(op)] if behavior.levels else []
-        if behavior.movement is not None:
-            movement = behavior.maps(op)[index]
-            levels += [movement.border_value] if movement.has_border else []
-        for level in levels:
-            code = level_of(level, result)
-            if code is None:
-                return anything(result)
-            joined = joined.join(code)
-        return joined
-
-    def _chosen(self, op: Operation, behavior: Behavior) -> Interval | None:
-        """Monotone in every operand, so its ends come from theirs."""
-        assert behavior.chooses is not None
-        found = [self._known_or_anything(v) for v in op.operands]
-        known = [interval for interval in found if interval is not None]
-        if len(known) != len(found):
-            return None
-        import numpy as np
-
-        ends = (
-            [np.array([v], object) for v in side]
-            for side in zip(*((k.low, k.high) for k in known), strict=True)
-        )
-        low, high = (behavior.chooses(op, side)[0] for side in ends)
-        return Interval(low, high, next((k.assuming for k in known if k.assuming), ""))
+        held = [(qparams_of(v), k) for v, k in zip(operands, known, strict=True)]
+        return [
+            passed_on(op, behavior, held, qparams_of(result), index)
+            for index, result in enumerate(op.results)
+        ]
 
     def _computed(self, op: Operation, behavior: Behavior) -> list[Interval] | None:
         """The real numbers a declared op gives, before they are stored."""
@@ -373,6 +346,11 @@ class CodeRanges:
         return union(found)
 
 
+def _is_gone(value: SSAValue) -> bool:
+    owner = value.owner
+    return isinstance(owner, Operation) and owner.parent is None
+
+
 def ranges(session: QContext) -> CodeRanges:
     """The ranges of the module that is being rewritten in `session`."""
     found = session.analyses.get(CodeRanges)
@@ -409,9 +387,18 @@ def seen_qparams(value: SSAValue, session: QContext) -> QParams | None:
     params = qparams_of(value)
     if params is None or not is_integer(params):
         return params
-    codes = ranges(session).of(value)
-    if codes is None:
-        low, high = params.storage.full_range
-    else:
-        low, high = int(codes.low), int(codes.high)
-    return params.with_storage(replace(params.storage, min=low, max=high))
+    return within(params, ranges(session).of(value))
+
+
+def within(params: QParams, codes: Interval | None) -> QParams:
+    """`params` of integers with `codes` as bounds."""
+    storage = params.storage
+    low, high = storage.full_range if codes is None else (int(codes.low), int(codes.high))
+    if (low, high) == (storage.min, storage.max):
+        return params
+    return params.with_storage(_bounded(storage, low, high))
+
+
+@lru_cache(maxsize=4096)
+def _bounded(storage: Storage, low: int, high: int) -> Storage:
+    return replace(storage, min=low, max=high)

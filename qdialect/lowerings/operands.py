@@ -54,7 +54,7 @@ def _is_on_its_sums(e: BaseEmitter, op: Operation, result: QParams) -> bool:
     if behavior.grid is None or isinstance(given, Refusal):
         return True
     step = behavior.grid(op, given)
-    return step is not None and float(step) in result.scale_list()
+    return step is not None and set(result.scale_list()) == {float(step)}
 
 
 def common_order(operands: Sequence[Held], rank: int) -> Order:

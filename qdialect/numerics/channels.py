@@ -88,10 +88,14 @@ def _numbers(terms: Sequence[Term], channel: int) -> _Numbers:
 
 
 def _exact(terms: _Numbers) -> Fraction:
-    total = Fraction(0)
+    """Summed in integers: a double is one over a power of two."""
+    total, under = 0, 1
     for term in terms:
-        product = Fraction(1)
+        product, denominator = 1, 1
         for factor in term:
-            product *= Fraction(factor)
-        total += product
-    return total
+            n, d = factor.as_integer_ratio()
+            product, denominator = product * n, denominator * d
+        common = max(under, denominator)
+        total = total * (common // under) + product * (common // denominator)
+        under = common
+    return Fraction(total, under)

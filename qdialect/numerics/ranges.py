@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from qdialect.numerics.requantize import Affine, round_fraction
+from qdialect.numerics.requantize import Affine, round_quotient
 from qdialect.numerics.rounding import Rounding
 
 Number = int | Fraction
@@ -163,14 +163,18 @@ def _exact(value: Any) -> Number:
 
 def reals(codes: Interval, a: Affine) -> Interval:
     """What codes of `a` mean; `a`'s own bounds do not matter."""
-    scale = Fraction(a.scale)
-    return Interval((codes.low - a.zero) * scale, (codes.high - a.zero) * scale, codes.assuming)
+    over, under = a.scale.as_integer_ratio()
+    low, high = (Fraction((q - a.zero) * over, under) for q in (codes.low, codes.high))
+    return Interval(low, high, codes.assuming)
 
 
 def unclamped(values: Interval, b: Affine, rounding: Rounding) -> Interval:
     """R(x / scale) + zero point: the codes of real numbers, before they saturate."""
-    scale = Fraction(b.scale)
-    low, high = (round_fraction(Fraction(x) / scale, rounding) for x in (values.low, values.high))
+    over, under = b.scale.as_integer_ratio()
+    low, high = (
+        round_quotient(x.numerator * under, x.denominator * over, rounding)
+        for x in (values.low, values.high)
+    )
     return Interval(low + b.zero, high + b.zero, values.assuming)
 
 

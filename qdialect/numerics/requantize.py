@@ -28,6 +28,9 @@ TABLE_WIDTH = 16
 
 _MANY = 4096
 
+#: pairs of parameters up to which they are remembered
+_FEW = 8
+
 
 class Affine(NamedTuple):
     """One (scale, zero point) pair with inclusive storage bounds."""
@@ -65,6 +68,15 @@ def triples(a: QParams, b: QParams, c: QParams) -> list[tuple[Affine, Affine, Af
 
 
 def _affines(q: QParams) -> list[Affine]:
+    return list(_some(q)) if q.count <= _FEW else _all(q)
+
+
+@lru_cache(maxsize=1 << 14)
+def _some(q: QParams) -> tuple[Affine, ...]:
+    return tuple(_all(q))
+
+
+def _all(q: QParams) -> list[Affine]:
     low, high = q.storage.min, q.storage.max
     pairs = zip(q.scale_list(), q.zero_point_list(), strict=True)
     return [Affine(s, z, low, high) for s, z in pairs]
@@ -93,14 +105,18 @@ def round_ratio(n: Codes, ratio: Fraction, rounding: Rounding) -> Codes:
         factor = float(ratio)
     except OverflowError:
         factor = float("inf")
-    with np.errstate(over="ignore", invalid="ignore"):
-        value = np.where(n == 0, 0.0, n * factor)
-    value = np.clip(value, -limit, limit)
+    if factor < 2.0**30:
+        value = n * factor  # which stays below the limit
+    else:
+        with np.errstate(over="ignore", invalid="ignore"):
+            value = np.clip(np.where(n == 0, 0.0, n * factor), -limit, limit)
     nearest = np.floor(value + 0.5)
     # |value - exact| <= 2**-51 |value|: one rounding of the ratio, one of the product.
     near = np.abs(np.abs(value - nearest) - 0.5) <= np.abs(value) * 2.0**-50 + 2.0**-1000
-    near = np.asarray(near & (n != 0) & (np.abs(value) < limit))
     result = np.asarray(nearest, np.int64)
+    if not near.any():
+        return result
+    near = np.asarray(near & (n != 0) & (np.abs(value) < limit))
     for index in map(int, np.flatnonzero(near)):
         result.flat[index] = round_fraction(int(n.flat[index]) * ratio, rounding)
     return result
@@ -120,14 +136,19 @@ def same_codes(
 
 def round_fraction(value: Fraction, rounding: Rounding) -> int:
     """`value` rounded to an integer; ties as `rounding` says."""
-    below, rest = divmod(value.numerator, value.denominator)
+    return round_quotient(value.numerator, value.denominator, rounding)
+
+
+def round_quotient(n: int, d: int, rounding: Rounding) -> int:
+    """n / d for d > 0, rounded to an integer; ties as `rounding` says."""
+    below, rest = divmod(n, d)
     twice = 2 * rest
-    if twice != value.denominator:
-        return below + (twice > value.denominator)
+    if twice != d:
+        return below + (twice > d)
     if rounding is Rounding.HALF_EVEN:
         return below + (below & 1)
     if rounding is Rounding.HALF_AWAY:
-        return below + (value > 0)
+        return below + (n > 0)
     return below + 1
 
 
@@ -236,6 +257,14 @@ def counterparts(
     return result
 
 
+def rescaled(code: int, a: Affine, b: Affine, rounding: Rounding) -> int:
+    """One code of `a` as a code of `b`, before it saturates: the rescale in integers, as a
+    double is a whole number over a power of two."""
+    over, under = a.scale.as_integer_ratio()
+    b_over, b_under = b.scale.as_integer_ratio()
+    return round_quotient((code - a.zero) * over * b_under, under * b_over, rounding) + b.zero
+
+
 def real_range(a: Affine) -> tuple[Fraction, Fraction]:
     """Smallest and largest real number a code of `a` can name."""
     scale = Fraction(a.scale)
@@ -244,13 +273,18 @@ def real_range(a: Affine) -> tuple[Fraction, Fraction]:
 
 def covers(outer: Affine, inner: Affine) -> bool:
     """Whether everything that `inner` can name lies in the range of `outer`."""
-    low, high = real_range(outer)
-    inner_low, inner_high = real_range(inner)
-    return low <= inner_low and inner_high <= high
+    over, under = outer.scale.as_integer_ratio()
+    inner_over, inner_under = inner.scale.as_integer_ratio()
+    one, other = over * inner_under, inner_over * under
+    return (outer.low - outer.zero) * one <= (inner.low - inner.zero) * other and (
+        inner.high - inner.zero
+    ) * other <= (outer.high - outer.zero) * one
 
 
 def represents(a: Affine, value: float) -> bool:
     """Whether some code of `a` names `value` exactly."""
+    if value == 0:
+        return a.low <= a.zero <= a.high
     low, high = real_range(a)
     return low <= value <= high and on_grid(a, value)
 
@@ -276,6 +310,8 @@ def square_root(value: Fraction, bits: int) -> Fraction:
 
 def quantize_real(value: float, b: Affine, rounding: Rounding) -> int:
     """The code of one real number; infinities saturate."""
+    if value == 0:
+        return min(max(b.zero, b.low), b.high)
     if value in (float("inf"), float("-inf")):
         return b.high if value > 0 else b.low
     code = round_fraction(Fraction(value) / Fraction(b.scale), rounding) + b.zero

@@ -56,7 +56,9 @@ class PassManager:
 
     A pass does not run again on what it left as it was. A pass class says so by
     `counts_changes` (it adds what it changes to `QContext.changes`), and by `idempotent`
-    (it leaves what it has changed as it is, too).
+    (it leaves what it has changed as it is, too).  What analyses know is kept as long as
+    nothing changes, or only passes do that say `keeps_analyses`: what they leave there is
+    right for the module as they leave it.
     """
 
     def __init__(
@@ -108,7 +110,7 @@ class PassManager:
             self.ctx.changes += 1
         elif self.ctx.changes == before or getattr(instance, "idempotent", False):
             self._left[key] = self.ctx.changes
-        if self.ctx.changes != before:
+        if self.ctx.changes != before and not getattr(instance, "keeps_analyses", False):
             self.ctx.analyses.clear()
 
     def _run_pass(

@@ -262,8 +262,10 @@ class Driver:
                         code="no-termination",
                     )
         self._report_refusals()
-        if fired or not self.session.keeps_analyses:
+        if not self.session.keeps_analyses:
             self.session.analyses.clear()
+        elif fired:
+            ranges(self.session).prune()
         self.session.changes += fired
         return fired
 

@@ -27,6 +27,7 @@ from xdsl.ir import Block, Operation, SSAValue
 from xdsl.passes import ModulePass
 from xdsl.traits import is_side_effect_free
 
+from qdialect.analysis.ranges import ranges
 from qdialect.context import QContext, session
 from qdialect.dialects.nn.component_keys import merge_keys
 
@@ -38,6 +39,7 @@ class Cse(ModulePass):
     name = "cse"
     counts_changes: ClassVar[bool] = True
     idempotent: ClassVar[bool] = True
+    keeps_analyses: ClassVar[bool] = True
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         qctx = session(ctx)
@@ -50,15 +52,21 @@ class Cse(ModulePass):
 def _merge(block: Block, session: QContext) -> int:
     """How many ops it merged into others."""
     survivor: dict[SSAValue, SSAValue] = {}
-    known: dict[Hashable, Operation] = {}
+    #: by name and operands, the first op or, once there are several, all that differ
+    known: dict[Hashable, Operation | dict[Hashable, Operation]] = {}
     dead: list[Operation] = []
     for op in block.ops:
         if survivor and any(operand in survivor for operand in op.operands):
             op.operands = [survivor.get(operand, operand) for operand in op.operands]
         if op.regions or not op.results or not is_side_effect_free(op):
             continue
-        identity = _identity(op)
-        earlier = known.setdefault(identity, op)
+        rough = (op.name, *op.operands) if op.operands else _identity(op)
+        alike = known.setdefault(rough, op)
+        if alike is op:
+            continue
+        if isinstance(alike, Operation):
+            alike = known[rough] = {_identity(alike): alike}
+        earlier = alike.setdefault(_identity(op), op)
         if earlier is op:
             continue
         for old, new in zip(op.results, earlier.results, strict=True):
@@ -66,6 +74,8 @@ def _merge(block: Block, session: QContext) -> int:
             session.drift.carry(old, new)
             if new.name_hint is None:
                 new.name_hint = old.name_hint
+        if session.drift.own:
+            ranges(session).forget(earlier)
         merge_keys(earlier, op, session.components)
         dead.append(op)
     for op in reversed(dead):
@@ -80,9 +90,9 @@ def _merge(block: Block, session: QContext) -> int:
 
 def _identity(op: Operation) -> Hashable:
     attributes = tuple((n, a) for n, a in sorted(op.attributes.items()) if not n.startswith("nn."))
+    """What an op of this name and operands computes."""
     return (
         op.name,
-        tuple(op.operands),
         tuple(sorted(op.properties.items())),
         attributes,
         tuple(result.type for result in op.results),

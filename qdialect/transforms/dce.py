@@ -32,6 +32,7 @@ class Dce(ModulePass):
     name = "dce"
     counts_changes: ClassVar[bool] = True
     idempotent: ClassVar[bool] = True
+    keeps_analyses: ClassVar[bool] = True
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         qctx = session(ctx)

@@ -27,6 +27,7 @@ contractions (`Target.encoding_price`) choose, against what renumbering costs at
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
@@ -36,6 +37,7 @@ from xdsl.passes import ModulePass
 
 from qdialect.analysis.codes import qparams_of
 from qdialect.analysis.cost import elements
+from qdialect.analysis.ranges import ranges
 from qdialect.behaviors import Behavior
 from qdialect.behaviors import Rule as PortRule
 from qdialect.context import QContext, session
@@ -88,6 +90,8 @@ class ReencodeStorage(ModulePass):
     """
 
     name = "reencode-storage"
+    counts_changes: ClassVar[bool] = True
+    keeps_analyses: ClassVar[bool] = True
 
     activations: str = "u8"
     weights: str = "i8"
@@ -103,7 +107,8 @@ class ReencodeStorage(ModulePass):
                     f"or {_CHEAPEST} for both",
                     code="bad-option",
                 )
-        _Reencoding(session(ctx), *chosen).run(op)
+        if chosen != ("keep", "keep"):
+            session(ctx).changes += _Reencoding(session(ctx), *chosen).run(op)
 
 
 def cheapest_encodings(module: ModuleOp, ctx: QContext) -> tuple[str, str]:
@@ -160,7 +165,8 @@ class _Reencoding:
         self.bits: set[Operation] = set()
         self.adapted: dict[tuple[SSAValue, str], SSAValue] = {}
 
-    def run(self, module: ModuleOp) -> None:
+    def run(self, module: ModuleOp) -> int:
+        """Re-encode; how many values were."""
         ops = list(module.walk())
         self.bits = {op for op in ops if only_read_again(op)}
         for op in ops:
@@ -171,6 +177,7 @@ class _Reencoding:
             if isinstance(op, ConstantOp) and is_dead(op):
                 op.detach()
                 op.erase()
+        return len(self.changed) + len(self.adapted)
 
     def _retype_results(self, op: Operation) -> None:
         """Give the results of an op that makes its own codes the new storage."""
@@ -182,11 +189,14 @@ class _Reencoding:
         for index, result in enumerate(op.results):
             params = qparams_of(result)
             new = shifted(params, self.activations) if params else None
-            if new is None or not self._takes(behavior, index, new) or self._is_adapter(op, new):
+            if params is None or new is None or self._is_adapter(op, new):
                 continue
+            if not self._takes(behavior, index, new):
+                continue
+            ranges(self.ctx).renumber(result, new.storage.min - params.storage.min)
             set_type(result, with_qparams(result, new))
             self.changed.add(result)
-            self._note(op, f"{params.storage if params else ''} becomes {new.storage}")
+            self._note(op, f"{params.storage} becomes {new.storage}")
 
     def _is_adapter(self, op: Operation, new: QParams) -> bool:
         """Whether `op` is what this pass leaves where an interface keeps its encoding."""

@@ -44,6 +44,7 @@ class RulePass(ModulePass, ABC):
 
     name: ClassVar[str]
     counts_changes: ClassVar[bool] = True
+    keeps_analyses: ClassVar[bool] = True
 
     numerics: str = "exact"
     assume: str = "nothing"

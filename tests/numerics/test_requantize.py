@@ -9,6 +9,7 @@ from math import floor, inf, nan
 import numpy as np
 import pytest
 
+from qdialect.numerics import requantize as exact
 from qdialect.numerics.linear import Line, linear_tables
 from qdialect.numerics.requantize import (
     Affine,
@@ -80,6 +81,8 @@ def test_every_code_on_a_grid_of_scales(rounding: Rounding) -> None:
         expected = [rescaled(q, a, b, rounding) for q in range(-128, 128)]
         assert table(a, b, rounding).tolist() == expected
         assert requantize(np.arange(-128, 128), a, b, rounding).tolist() == expected
+        one_by_one = [exact.rescaled(q, a, b, rounding) for q in range(-128, 128)]
+        assert [min(max(code, b.low), b.high) for code in one_by_one] == expected
 
 
 @pytest.mark.parametrize("rounding", REAL)
