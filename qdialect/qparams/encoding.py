@@ -162,8 +162,9 @@ class QParams:
         return hash((self.storage, self.expressed, self.blocks, self.scales, self.zero_points))
 
     def __getstate__(self) -> dict[str, object]:
-        # Hashes of strings differ between processes.
-        return {name: value for name, value in vars(self).items() if name != "_hash"}
+        # Hashes of strings differ between processes; the other is only remembered.
+        derived = ("_hash", "is_expressible")
+        return {name: value for name, value in vars(self).items() if name not in derived}
 
     # -- construction -----------------------------------------------------
 
@@ -245,7 +246,7 @@ class QParams:
     def is_per_tensor(self) -> bool:
         return self.layout is Layout.TENSOR
 
-    @property
+    @cached_property
     def is_expressible(self) -> bool:
         """Whether every scale lies in the range of the expressed type: a product or a step
         computed from scales may not, and is then no type."""

@@ -122,7 +122,33 @@ class Target:
         takes, gives = ([quant_element(t) for t in types] for types in (operands, results))
         given = [None if e is None else e.qparams for e in takes]
         made = [None if e is None else e.qparams for e in gives]
-        for params in (*given, *made):
+        return self._refuses(op, given, made, operands, results)
+
+    def refuses_encodings(
+        self, op: Operation, given: Sequence[QParams | None], made: Sequence[QParams | None]
+    ) -> str | None:
+        """`refuses` for `op` with other qparams on the operands and results that are
+        quantized."""
+        operands, results = ([v.type for v in values] for values in (op.operands, op.results))
+        if type(self).refuses is Target.refuses:
+            return self._refuses(op, given, made, operands, results)
+        from qdialect.dialects.quant import UniformType, with_element
+
+        def typed(kinds: Sequence[Attribute], qparams: Sequence[QParams | None]) -> list[Attribute]:
+            pairs = zip(kinds, qparams, strict=True)
+            return [kind if q is None else with_element(kind, UniformType(q)) for kind, q in pairs]
+
+        return self.refuses(op, typed(operands, given), typed(results, made))
+
+    def _refuses(
+        self,
+        op: Operation,
+        given: Sequence[QParams | None],
+        made: Sequence[QParams | None],
+        operands: Sequence[Attribute],
+        results: Sequence[Attribute],
+    ) -> str | None:
+        for params in dict.fromkeys((*given, *made)):
             reason = None if params is None else self.refuses_qparams(params)
             if reason:
                 return reason
@@ -164,6 +190,8 @@ class Target:
             return "all of a tensor has one scale"
         if params.layout.value == "block" and not self.per_block:
             return "no parameters in blocks"
+        if params.is_per_tensor and storage not in self.symmetric:
+            return None
         zeros = set(params.zero_point_list())
         if storage in self.symmetric and zeros != {0}:
             return f"the zero point of {storage} is 0"

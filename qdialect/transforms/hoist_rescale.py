@@ -36,7 +36,7 @@ from qdialect.qparams import QParams
 from qdialect.qparams.legality import Illegal
 from qdialect.rewrite import Refusal, Rewriter, Rule, retyped
 from qdialect.transforms.clamp_tables import clamp_commutes
-from qdialect.transforms.passage import is_passable, passage
+from qdialect.transforms.passage import is_passable, passage, rescaled_to
 from qdialect.transforms.rule_pass import (
     RulePass,
     keeps_order,
@@ -162,8 +162,9 @@ class HoistThroughBounded(HoistThroughTied):
 
     def contract(self, match: _Rescaled, above: Sequence[QParams]) -> Contract | Refusal:
         tied = [match.op.operands[i] for i in tied_operands(match.op, match.behavior)]
-        pairs = list(zip(tied, above, strict=True))
-        return passage(self.session, match.op, match.behavior, pairs, match.rescales[0].rounding)
+        pairs = zip(tied, above, strict=True)
+        given = [rescaled_to(value, params, self.session) for value, params in pairs]
+        return passage(self.session, match.op, match.behavior, given, match.rescales[0].rounding)
 
 
 @dataclass(frozen=True)

@@ -39,22 +39,31 @@ def is_passable(behavior: Behavior) -> bool:
     return behavior.is_tied and not behavior.commutes and behavior.gain is not None
 
 
+Rescaled = tuple[QParams, QParams, QParams]
+"""Of an operand: its qparams, the same with the bounds that its codes are known to keep, and
+what it is, or will be, rescaled to."""
+
+
+def rescaled_to(value: SSAValue, target: QParams, session: QContext) -> Rescaled:
+    """`value` rescaled to `target`."""
+    params, seen = qparams_of(value), seen_qparams(value, session)
+    assert params is not None and seen is not None
+    return params, seen, target
+
+
 def passage(
     session: QContext,
     op: Operation,
     behavior: Behavior,
-    rescales: Sequence[tuple[SSAValue, QParams]],
+    rescales: Sequence[Rescaled],
     rounding: Rounding,
 ) -> Contract | Refusal:
-    """The contract; `rescales` are per tied operand the value and what it is, or will be,
-    rescaled to."""
+    """The contract, given the tied operands."""
     if Rounding.GEMMLOWP in (rounding, rounding_of(op)):
         return NO_GEMMLOWP
     gain = 0.0
     found: list[tuple[exact.Affine, exact.Affine, exact.Affine]] = []
-    for index, (value, b) in zip(tied_operands(op, behavior), rescales, strict=True):
-        a, seen = qparams_of(value), seen_qparams(value, session)
-        assert a is not None and seen is not None
+    for index, (a, seen, b) in zip(tied_operands(op, behavior), rescales, strict=True):
         if exact.cells(a, b) is None:
             return Refusal("grid", "the two encodings lie on different grids")
         found += exact.triples(a, seen, b)

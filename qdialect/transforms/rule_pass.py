@@ -114,26 +114,67 @@ def refuse_types(
 
     A declaration says that an op is a function; traits may say that it does more.
     """
-    if op.regions or get_effects(op):
-        return Refusal("effects", f"'{op.name}' may do more than compute its results")
-    ports = [(behavior.operand_port(i), t, op.operands[i]) for i, t in enumerate(operands)]
-    ports += [(behavior.result_port(i), t, op.results[i]) for i, t in enumerate(results)]
-    for port, kind, value in ports:
-        element = quant_element(kind)
-        if element is None:
-            continue
-        if port.rule is PortRule.PLAIN:
-            return Refusal("port", f"takes no quantized {port.role}")
-        if behavior.movement is None and not is_integer(element.qparams):
-            return Refusal("storage", f"no arithmetic on codes stored as {element.qparams.storage}")
-        reason = port_refusal(op, port, element.qparams, shape_of(value))
-        if reason:
-            return Refusal("port", reason)
-        refusal = refuse_scales(element.qparams)
-        if refusal is not None:
-            return refusal
+    given, made = ([_encoding(t) for t in types] for types in (operands, results))
+    refusal = refuse_effects(op) or _refuse_ports(behavior, op, given, made)
+    if refusal is not None:
+        return refusal
     reason = ctx.target.refuses(op, operands, results)
     return Refusal("target", f"{ctx.target.name}: {reason}") if reason else None
+
+
+def refuse_encodings(
+    ctx: QContext,
+    behavior: Behavior,
+    op: Operation,
+    given: Sequence[QParams | None],
+    made: Sequence[QParams | None],
+) -> Refusal | None:
+    """`refuse_types` for `op` with other qparams where it has some, effects apart."""
+    refusal = _refuse_ports(behavior, op, given, made)
+    if refusal is not None:
+        return refusal
+    reason = ctx.target.refuses_encodings(op, given, made)
+    return Refusal("target", f"{ctx.target.name}: {reason}") if reason else None
+
+
+def refuse_effects(op: Operation) -> Refusal | None:
+    """An op that does more than compute its results must stay as it is."""
+    if op.regions or get_effects(op):
+        return Refusal("effects", f"'{op.name}' may do more than compute its results")
+    return None
+
+
+def _encoding(kind: Attribute) -> QParams | None:
+    element = quant_element(kind)
+    return None if element is None else element.qparams
+
+
+def _refuse_ports(
+    behavior: Behavior,
+    op: Operation,
+    given: Sequence[QParams | None],
+    made: Sequence[QParams | None],
+) -> Refusal | None:
+    for side, values, port_of in (
+        (given, op.operands, behavior.operand_port),
+        (made, op.results, behavior.result_port),
+    ):
+        for index, qparams in enumerate(side):
+            if qparams is None:
+                continue
+            port = port_of(index)
+            if port.rule is PortRule.PLAIN:
+                return Refusal("port", f"takes no quantized {port.role}")
+            if behavior.movement is None and not is_integer(qparams):
+                return Refusal("storage", f"no arithmetic on codes stored as {qparams.storage}")
+            if port.storages or not qparams.is_per_tensor:
+                reason = port_refusal(op, port, qparams, shape_of(values[index]))
+                if reason:
+                    return Refusal("port", reason)
+            refusal = refuse_scales(qparams)
+            if refusal is not None:
+                return refusal
+    return None
 
 
 def refuse_scales(params: QParams) -> Refusal | None:
@@ -162,17 +203,14 @@ def keeps_order(
     """
     if behavior.levels is None and behavior.clamp is None:
         return True
-    pairs = [a for q in params for a in exact.affines(q)]
     if behavior.clamp is None:
         levels = behavior.levels(op) if behavior.levels else ()
-        return all(exact.represents(a, v) for v in levels for a in pairs)
+        return all(exact.represents(a, v) for v in levels for q in params for a in exact.affines(q))
     low, high = behavior.clamp(op)
-    for a in pairs:
-        smallest, largest = exact.real_range(a)
-        idle_low = low == -inf or (inside and low <= smallest)
-        idle_high = high == inf or (inside and high >= largest)
-        if not (idle_low or exact.represents(a, low)):
-            return False
-        if not (idle_high or exact.represents(a, high)):
-            return False
+    for a in (a for q in params for a in exact.affines(q)):
+        for bound, end, sign in ((low, 0, 1), (high, 1, -1)):
+            if bound == -sign * inf or exact.represents(a, bound):
+                continue
+            if not (inside and sign * bound <= sign * exact.real_range(a)[end]):
+                return False
     return True

@@ -47,7 +47,7 @@ from qdialect.qparams.legality import Illegal
 from qdialect.rewrite import Refusal, Rewriter, Rule, retyped
 from qdialect.transforms.choice_constants import Counterpart, constant_operand, counterpart
 from qdialect.transforms.clamp_tables import clamp_commutes
-from qdialect.transforms.passage import is_passable, passage
+from qdialect.transforms.passage import is_passable, passage, rescaled_to
 from qdialect.transforms.rule_pass import (
     RulePass,
     keeps_order,
@@ -259,8 +259,8 @@ class SinkThroughBounded(SinkThroughTied):
         return self.session.behaviors.names_with(is_passable)
 
     def contract(self, match: _Tied, sources: Sequence[QParams]) -> Contract | Refusal:
-        pairs = [(r.input, r.result_qparams) for r in match.rescales]
-        return passage(self.session, match.op, match.behavior, pairs, match.rounding)
+        given = [rescaled_to(r.input, r.result_qparams, self.session) for r in match.rescales]
+        return passage(self.session, match.op, match.behavior, given, match.rounding)
 
     def lets_pass(self, user: Operation, behavior: Behavior) -> bool:
         return False

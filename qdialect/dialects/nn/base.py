@@ -92,10 +92,17 @@ def to_attribute(value: Any) -> Attribute:
     return ints(*(int(v) for v in values))
 
 
+_UNPACKED = "_qdialect_unpacked"
+
+
 def to_python(attribute: Attribute) -> Any:
     """The Python value of a property attribute; unknown kinds stay attributes."""
     if isinstance(attribute, DenseArrayBase):
-        return tuple(cast("Sequence[int | float]", attribute.get_values()))
+        # Unpacked once: attributes do not change.
+        known = vars(attribute)
+        if _UNPACKED not in known:
+            known[_UNPACKED] = tuple(cast("Sequence[int | float]", attribute.get_values()))
+        return known[_UNPACKED]
     if isinstance(attribute, IntegerAttr):
         number = cast("IntegerAttr[IntegerType]", attribute)
         value = number.value.data

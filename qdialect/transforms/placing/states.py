@@ -18,25 +18,32 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from xdsl.ir import Attribute, Operation, SSAValue
+from xdsl.ir import Operation, SSAValue
 
 from qdialect.analysis.codes import is_integer, qparams_of
-from qdialect.analysis.ranges import inside_bounds, seen_qparams
+from qdialect.analysis.intervals import Held, passed_on
+from qdialect.analysis.ranges import inside_bounds, seen_qparams, within
 from qdialect.behaviors import Behavior
 from qdialect.behaviors import Rule as PortRule
 from qdialect.behaviors.flow import carry_all_down, carry_some_down, carry_up, tied_operands
 from qdialect.context import QContext
-from qdialect.dialects.nn import constant_of, make_constant
-from qdialect.dialects.quant import RescaleOp, UniformType
+from qdialect.dialects.nn import constant_of
+from qdialect.dialects.quant import RescaleOp
 from qdialect.numerics.contract import EXACT, Contract, Numerics
+from qdialect.numerics.ranges import Interval
 from qdialect.numerics.rounding import Rounding
 from qdialect.qparams import QParams
 from qdialect.qparams.legality import Illegal
-from qdialect.rewrite import Refusal, retyped
+from qdialect.rewrite import Refusal
 from qdialect.transforms.choice_constants import Counterpart, constant_operand, counterpart
 from qdialect.transforms.clamp_tables import clamp_commutes
-from qdialect.transforms.passage import is_passable, passage
-from qdialect.transforms.rule_pass import keeps_order, refuse_growth, refuse_types, with_qparams
+from qdialect.transforms.passage import Rescaled, is_passable, passage, rescaled_to
+from qdialect.transforms.rule_pass import (
+    keeps_order,
+    refuse_effects,
+    refuse_encodings,
+    refuse_growth,
+)
 
 #: how many rescales may move past one place, each way
 DEPTH = 3
@@ -53,8 +60,6 @@ class Step(NamedTuple):
     rounding: Rounding
     seen: QParams
     origin: RescaleOp
-    #: below state 0, while these are found: the value as it would be there
-    value: SSAValue | None = None
 
     @property
     def inside(self) -> bool:
@@ -84,6 +89,8 @@ class Commuting:
     behavior: Behavior
     tied: list[int]
     labels: dict[int, Labels] = field(default_factory=dict[int, Labels])
+    #: whether one scale for all tied operands is that of all results, whatever it is
+    plain: bool = False
 
     @property
     def lowest(self) -> int:
@@ -110,11 +117,9 @@ class States:
         self.below: dict[SSAValue, list[Step]] = {}
         self.commuting: dict[Operation, Commuting] = {}
         self._operands_below: dict[tuple[Operation, int], list[Step]] = {}
-        self._shadows: list[Operation] = []
         self.ops = list(module.walk())
         for op in self.ops:
             self._look_up(op)
-        self._drop_shadows()
         for op in reversed(self.ops):
             self._look_down(op)
 
@@ -134,7 +139,7 @@ class States:
         if rescale is not None:
             source = rescale.input_qparams
             seen = seen_qparams(rescale.input, self.session) or source
-            step = Step(source, rescale.rounding, seen, rescale, rescale.input)
+            step = Step(source, rescale.rounding, seen, rescale)
             self.above[rescale.result] = [step, *self.above.get(rescale.input, ())][:DEPTH]
             return
         if not any(operand in self.above for operand in op.operands):
@@ -146,14 +151,15 @@ class States:
         stacks = [self.above.get(op.operands[i], []) for i in moving]
         ends: list[list[Step]] = [[] for _ in op.results]
         for depth, steps in enumerate(zip(*stacks, strict=False), 1):
-            labels = self._sunk(node, dict(zip(moving, steps, strict=True)), node.labels[1 - depth])
+            known = dict(zip(moving, steps, strict=True))
+            labels = self._sunk(node, known, node.labels[1 - depth])
             if labels is None:
                 break
             node.labels[-depth] = labels
-            shadow = self._shadow(node, labels, dict(zip(moving, steps, strict=True)))
-            for end, qparams, value in zip(ends, labels.results, shadow.results, strict=True):
-                seen = seen_qparams(value, self.session) or qparams
-                end.append(Step(qparams, steps[0].rounding, seen, steps[0].origin, value))
+            rounding, origin = steps[0].rounding, steps[0].origin
+            for index, end in enumerate(ends):
+                seen = self._seen(node, labels, known, index)
+                end.append(Step(labels.results[index], rounding, seen, origin))
         if node.labels.keys() > {0}:
             self.commuting[op] = node
             self.above.update(zip(op.results, ends, strict=True))
@@ -161,7 +167,7 @@ class States:
     def _node(self, op: Operation) -> Commuting | None:
         """The op in its present state, if rescales may pass it at all."""
         behavior = self.session.behaviors.get(op)
-        if behavior is None or not op.results or op.regions:
+        if behavior is None or not op.results or refuse_effects(op):
             return None
         if not behavior.commutes and not is_passable(behavior):
             return None
@@ -172,13 +178,16 @@ class States:
         if not tied or len(known) != len(operands) + len(results):
             return None
         now = Labels(known[: len(tied)], known[len(tied) :])
-        if carry_all_down(op, behavior, now.operands) != now.results:
+        plain = behavior.movement is None or not any(m.has_border for m in behavior.maps(op))
+        if not (plain and one_scale(known)) and (
+            carry_all_down(op, behavior, now.operands) != now.results
+        ):
             return None  # it requantizes its operands
         if behavior.chooses is not None:
             constants = [i for i in tied if constant_of(op.operands[i]) is not None]
             if len(constants) < len(tied):
                 now.constants = {i: constant_operand(self.session, op, i) for i in constants}
-        return Commuting(op, behavior, tied, {0: now})
+        return Commuting(op, behavior, tied, {0: now}, plain)
 
     def _sunk(self, node: Commuting, steps: dict[int, Step], next: Labels) -> Labels | None:
         """The op before `steps` (by operand), which lead to `next`; None where no state
@@ -200,8 +209,8 @@ class States:
             return None
         labels = self._checked(node, operands, results)
         if not node.behavior.commutes:
-            values = [step.value for step in some if step.value is not None]
-            contract = self._passing(node, values, next.operands, some[0].rounding, next.contract)
+            given = [(s.qparams, s.seen, b) for s, b in zip(some, next.operands, strict=True)]
+            contract = self._passing(node, given, some[0].rounding, next.contract)
             if contract is None:
                 return None
             labels.contract = contract
@@ -221,31 +230,31 @@ class States:
         """Qparams of the tied operands and of the results, given those of some operands."""
         if len(known) == len(node.tied):
             operands = list(known.values())
+            if node.plain and one_scale(operands):
+                return operands, operands[:1] * len(node.op.results)
             results = carry_all_down(node.op, node.behavior, operands)
             return results if isinstance(results, Illegal) else (operands, results)
         carried = carry_some_down(node.op, node.behavior, known)
         return carried if isinstance(carried, Illegal) else (carried[:-1], carried[-1:])
 
-    def _shadow(self, node: Commuting, labels: Labels, steps: dict[int, Step]) -> Operation:
-        """The op in a state below 0, beside the module: what is known of its codes is what
-        will be known once it is there."""
-        operands = list(node.op.operands)
-        for index, step in steps.items():
-            assert step.value is not None
-            operands[index] = step.value
-        for index, held in labels.constants.items():
-            constant = make_constant(held.codes, UniformType(held.params), self.session.blobs)
-            self._shadows.append(constant)
-            operands[index] = constant.result
-        kinds = [with_qparams(v, q) for v, q in zip(node.op.results, labels.results, strict=True)]
-        shadow = retyped(node.op, operands, kinds)
-        self._shadows.append(shadow)
-        return shadow
-
-    def _drop_shadows(self) -> None:
-        for shadow in reversed(self._shadows):
-            shadow.erase()
-        self._shadows.clear()
+    def _seen(self, node: Commuting, labels: Labels, known: dict[int, Step], index: int) -> QParams:
+        """The qparams of result `index` in the state of `labels`, with the bounds its codes
+        will be known to keep once the op is there."""
+        params = labels.results[index]
+        if not node.behavior.commutes or not is_integer(params):
+            return params
+        held: list[Held] = []
+        for operand in node.tied:
+            if operand in known:
+                step = known[operand]
+                storage = step.seen.storage
+                held.append((step.qparams, Interval(storage.min, storage.max)))
+            else:
+                constant = labels.constants[operand]
+                if not constant.codes.size:
+                    return within(params, None)
+                held.append((constant.params, Interval.exactly(constant.codes)))
+        return within(params, passed_on(node.op, node.behavior, held, params, index))
 
     # -- backward: states above 0 -----------------------------------------------------
 
@@ -315,9 +324,13 @@ class States:
         if len({step.rounding for step in steps}) > 1:
             return None
         results = [step.qparams for step in steps]
-        operands = carry_up(node.op, node.behavior, results)
-        if isinstance(operands, Illegal):
-            return None
+        joins = len(results) == 1 or node.behavior.joins is not None
+        if node.plain and joins and one_scale(results):
+            operands = results[:1] * len(node.tied)
+        else:
+            operands = carry_up(node.op, node.behavior, results)
+            if isinstance(operands, Illegal):
+                return None
         # Behind a rescale codes are inside their bounds.
         seen, inside = before.operands[0], True
         if before is node.labels[0]:
@@ -331,7 +344,9 @@ class States:
         labels = self._checked(node, operands, results)
         if not node.behavior.commutes:
             values = [node.op.operands[index] for index in node.tied]
-            contract = self._passing(node, values, operands, steps[0].rounding, EXACT)
+            pairs = zip(values, operands, strict=True)
+            given = [rescaled_to(value, params, self.session) for value, params in pairs]
+            contract = self._passing(node, given, steps[0].rounding, EXACT)
             if contract is None or 1 in node.labels:
                 return None  # the values further above are not there to be asked about
             labels.contract = contract
@@ -352,6 +367,8 @@ class States:
         """Whether the op compares with the same constants before and after the rescale
         above -> below of its operands; `seen` is what is known of the first one's codes."""
         behavior, op = node.behavior, node.op
+        if behavior.levels is None and behavior.clamp is None:
+            return True
         if keeps_order(behavior, op, above, inside=inside) and keeps_order(
             behavior, op, below, inside=True
         ):
@@ -359,17 +376,11 @@ class States:
         return clamp_commutes(behavior, op, seen, above[0], below[0], rounding)
 
     def _passing(
-        self,
-        node: Commuting,
-        values: Sequence[SSAValue],
-        targets: Sequence[QParams],
-        rounding: Rounding,
-        further: Contract,
+        self, node: Commuting, given: Sequence[Rescaled], rounding: Rounding, further: Contract
     ) -> Contract | None:
-        """What it changes that rescales of `values` pass an op that does not commute, and
+        """What it changes that rescales of operands pass an op that does not commute, and
         then what `further` says; None if the level does not allow it."""
-        pairs = list(zip(values, targets, strict=True))
-        found = passage(self.session, node.op, node.behavior, pairs, rounding)
+        found = passage(self.session, node.op, node.behavior, given, rounding)
         if isinstance(found, Refusal) or found.level > self.level:
             return None
         level = max(found.level, further.level)
@@ -377,14 +388,21 @@ class States:
 
     def _checked(self, node: Commuting, operands: list[QParams], results: list[QParams]) -> Labels:
         op, now = node.op, node.labels[0]
-        grown = _grown(operands, set(results).difference(now.results))
-        grown = grown or _grown(results, set(operands).difference(now.operands))
-        kinds: list[Attribute] = [v.type for v in op.operands]
+        if not one_scale([*operands, *results]):
+            grown = _grown(operands, set(results).difference(now.results))
+            if grown or _grown(results, set(operands).difference(now.operands)):
+                return Labels(operands, results, legal=False)
+        given: list[QParams | None] = [qparams_of(v) for v in op.operands]
         for index, qparams in zip(node.tied, operands, strict=True):
-            kinds[index] = with_qparams(op.operands[index], qparams)
-        made = [with_qparams(v, q) for v, q in zip(op.results, results, strict=True)]
-        refusal = refuse_types(self.session, node.behavior, op, kinds, made)
-        return Labels(operands, results, legal=refusal is None and not grown)
+            given[index] = qparams
+        refusal = refuse_encodings(self.session, node.behavior, op, given, results)
+        return Labels(operands, results, legal=refusal is None)
+
+
+def one_scale(params: Sequence[QParams]) -> bool:
+    """Whether all are the same, and per tensor."""
+    first = params[0]
+    return first.is_per_tensor and all(q is first or q == first for q in params)
 
 
 def _grown(before: Sequence[QParams], after: set[QParams]) -> bool:
