@@ -5,7 +5,7 @@ state costs, and tables of what pairs of states cost; `solve` finds states of le
 cost, with a proof (`Solution.bound`) of how far from the least it can be.
 """
 
-from qdialect.placement.problem import INFINITE, Problem, Solution
+from qdialect.placement.problem import INFINITE, Problem, Solution, Table
 from qdialect.placement.solver import solve
 
-__all__ = ["INFINITE", "Problem", "Solution", "solve"]
+__all__ = ["INFINITE", "Problem", "Solution", "Table", "solve"]

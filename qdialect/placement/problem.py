@@ -21,21 +21,26 @@ class Problem:
     unary: list[list[int]] = field(default_factory=list[list[int]])
     #: (u, v) with u < v -> table indexed by [state of u][state of v]
     pairs: dict[tuple[int, int], Table] = field(default_factory=dict[tuple[int, int], Table])
+    #: pairs whose table nobody else has
+    _own: set[tuple[int, int]] = field(default_factory=set[tuple[int, int]])
 
     def variable(self, costs: Sequence[int]) -> int:
         """A new variable with a state per cost; its number."""
         self.unary.append(list(costs))
         return len(self.unary) - 1
 
-    def add(self, u: int, v: int, table: Sequence[Sequence[int]]) -> None:
-        """Add `table[state of u][state of v]`; u and v differ."""
+    def add(self, u: int, v: int, table: Table) -> None:
+        """Add `table[state of u][state of v]`, which is left as it is; u and v differ."""
         if u > v:
             u, v = v, u
-            table = list(zip(*table, strict=True))
+            table = [list(row) for row in zip(*table, strict=True)]
         known = self.pairs.get((u, v))
         if known is None:
-            self.pairs[u, v] = [list(row) for row in table]
+            self.pairs[u, v] = table
             return
+        if (u, v) not in self._own:
+            self._own.add((u, v))
+            known = self.pairs[u, v] = [list(row) for row in known]
         for row, extra in zip(known, table, strict=True):
             for j, cost in enumerate(extra):
                 row[j] += cost

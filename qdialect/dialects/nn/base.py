@@ -30,6 +30,7 @@ from xdsl.dialects.builtin import (
     StringAttr,
     TensorType,
     f64,
+    i1,
     i64,
 )
 from xdsl.ir import Attribute, Operation, SSAValue
@@ -106,7 +107,7 @@ def to_python(attribute: Attribute) -> Any:
     if isinstance(attribute, IntegerAttr):
         number = cast("IntegerAttr[IntegerType]", attribute)
         value = number.value.data
-        return bool(value) if number.type == IntegerType(1) else value
+        return bool(value) if number.type == i1 else value
     if isinstance(attribute, FloatAttr):
         return attribute.value.data
     if isinstance(attribute, StringAttr):

@@ -265,13 +265,13 @@ class Commit:
         user: Operation,
     ) -> SSAValue:
         """The rescales from one state of a value to another, the one there is nearest."""
-        chain = self.model.prices.chain
-        cost, links = chain(ladder, made, state, steps)
+        window = self.model.prices.window(ladder, steps)
+        cost, links = window.chain(made, state)
         for k in range(state - 1, made, -1):
             known = self._made.get((ladder.value, ladder.rung(k - 1, steps)))
             if known is None:
                 continue
-            rest, fewer = chain(ladder, k, state, steps)
+            rest, fewer = window.chain(k, state)
             if rest < cost:  # else from where it is made, whichever use comes first
                 cost, links, new = rest, fewer, known
         before = _in_block_of(ladder.value, user)

@@ -20,7 +20,7 @@ from qdialect.context import QContext
 from qdialect.dialects.nn import constant_of
 from qdialect.numerics import requantize as exact
 from qdialect.numerics.contract import Numerics
-from qdialect.placement import INFINITE, Problem
+from qdialect.placement import INFINITE, Problem, Table
 from qdialect.qparams import QParams
 from qdialect.transforms.placing.ports import Absorptions, Ports, absorption_costs
 from qdialect.transforms.placing.prices import CLASS, MOVE, Ladder, Prices, Rung, Use
@@ -152,9 +152,15 @@ class Model:
         if maker.variable is None and all(use.variable is None for use in uses):
             return
         ladder = self.ladder(value, qparams)
+        if len(uses) == 1:
+            (use,) = uses
+            self._add(maker, use, self.prices.window(ladder, use.steps).table(maker, use))
+            return
         for use in uses:
             self._order(maker, use)
-        if self.prices.add_up(ladder, maker.lowest, uses):
+        windows = [self.prices.window(ladder, use.steps) for use in uses]
+        pairs = zip(windows, uses, strict=True)
+        if all(window.adds_up(maker.lowest, use.highest) for window, use in pairs):
             self._connect_by_steps(ladder, maker, uses)
         else:
             self._connect_by_targets(ladder, maker, uses)
@@ -213,8 +219,11 @@ class Model:
             [cost(i, j) for j in range(b.lowest, b.highest + 1)]
             for i in range(a.lowest, a.highest + 1)
         ]
-        if not any(any(row) for row in rows):
-            return
+        if any(any(row) for row in rows):
+            self._add(a, b, rows)
+
+    def _add(self, a: Use, b: Use, rows: Table) -> None:
+        """Add a table by state of a and of b; whoever gave it may keep it."""
         if a.variable is not None and b.variable is not None:
             self.problem.add(a.variable, b.variable, rows)
         elif a.variable is not None:
@@ -235,7 +244,7 @@ class Model:
             for k in range(maker.lowest, use.highest):
                 crossing.setdefault(ladder.rung(k, use.steps), []).append(use)
         for (k, _), users in crossing.items():
-            price = self.prices.step(ladder, k, users[0].steps)
+            price = self.prices.window(ladder, users[0].steps).link(k, k + 1)
 
             def pays(i: int, j: int, k: int = k, price: int = price) -> int:
                 return price if i <= k < j else 0
@@ -251,11 +260,6 @@ class Model:
 
     def _connect_by_targets(self, ladder: Ladder, maker: Use, uses: list[Use]) -> None:
         """Several steps may fold into one or none: price each set of states used."""
-        if len(uses) == 1:
-            use = uses[0]
-            reach = self.prices.chain
-            self._pair(maker, use, lambda i, j: reach(ladder, i, j, use.steps)[0] if i < j else 0)
-            return
         targets = {
             ladder.rung(j - 1, use.steps): use.steps
             for use in uses
@@ -288,8 +292,8 @@ class Model:
 
         def chain(start: int, n: int) -> int:
             if (start, n) not in known:
-                state, steps = rungs[n][0] + 1, targets[rungs[n]]
-                known[start, n] = self.prices.chain(ladder, start, state, steps)[0]
+                window = self.prices.window(ladder, targets[rungs[n]])
+                known[start, n] = window.chain(start, rungs[n][0] + 1)[0]
             return known[start, n]
 
         def price(i: int, mask: int) -> int:

@@ -59,7 +59,7 @@ class Ports:
             source = ladder.qparams(start, steps)
             return self._up(op, source, steps[end - 1])
 
-        return self._best(len(steps), absorb, lambda a, b: self._prices.fold(ladder, a, b, steps))
+        return self._best(len(steps), absorb, self._prices.window(ladder, steps).fold)
 
     def down(self, op: Operation, index: int, ladder: Ladder) -> Absorptions:
         """For operand `index` of `op`, whose value is `ladder`'s."""
@@ -68,8 +68,9 @@ class Ports:
             return self._down(op, index, ladder.above[end - 1], ladder.qparams(-start, ()))
 
         def fold(start: int, end: int) -> Contract | None:
-            return self._prices.fold(ladder, -end, -start, ())
+            return window.fold(-end, -start)
 
+        window = self._prices.window(ladder, ())
         return self._best(len(ladder.above), absorb, fold)
 
     def regridded(self, op: Operation, index: int, now: QParams, steps: list[Step]) -> int:

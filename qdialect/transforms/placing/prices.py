@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
 from math import isinf, log2
@@ -16,7 +16,7 @@ from qdialect.context import QContext
 from qdialect.numerics import requantize as exact
 from qdialect.numerics.contract import EXACT, Contract, Numerics
 from qdialect.numerics.rounding import Rounding
-from qdialect.placement import INFINITE
+from qdialect.placement import INFINITE, Table
 from qdialect.qparams import QParams
 from qdialect.transforms.pair_contract import pair_contract
 from qdialect.transforms.placing.states import Step
@@ -32,7 +32,7 @@ def elements_cost(cost: int) -> float:
 
 
 #: a step: its number (from state k to k + 1) and, above state 0, the way there
-Rung = tuple[int, tuple[tuple[QParams, Rounding], ...]]
+Rung = tuple[int, tuple[int, ...]]
 
 
 class Use(NamedTuple):
@@ -59,8 +59,105 @@ class Link:
     contract: Contract
 
 
-#: by state: what getting there costs, and how
-Chains = dict[int, tuple[int, list[Link]]]
+#: what getting to a state costs, and how
+Chain = tuple[int, list[Link]]
+
+
+class Window:
+    """The states of a value as one of its uses sees them, from the lowest up, and what
+    rescales between them cost: the same for all values that see the same."""
+
+    def __init__(
+        self,
+        prices: Prices,
+        elements: int,
+        lowest: int,
+        params: Sequence[QParams],
+        seen: Sequence[QParams],
+        roundings: Sequence[Rounding],
+    ) -> None:
+        self._prices = prices
+        self._elements = elements
+        self._lowest = lowest
+        #: by state, from the lowest: its qparams, and with the bounds that codes keep there
+        self._params = params
+        self._seen = seen
+        #: by step, from the lowest: how the rescale there rounds
+        self._roundings = roundings
+        self._links: dict[tuple[int, int], int] = {}
+        self._chains: dict[int, list[Chain]] = {}
+        self._tables: dict[tuple[int, int, int, int], Table] = {}
+
+    def link(self, i: int, j: int) -> int:
+        """The cost of one rescale from state i to state j."""
+        known = self._links.get((i, j))
+        if known is None:
+            a, b = self._params[i - self._lowest], self._params[j - self._lowest]
+            free = a == b and is_inside(a, self._seen[i - self._lowest])
+            known = 0 if free else self._prices.rescale(a, b, self._elements)
+            self._links[i, j] = known
+        return known
+
+    def fold(self, i: int, j: int) -> Contract | None:
+        """What one rescale from i to j changes; None if the level does not allow it."""
+        worst, i, j = EXACT, i - self._lowest, j - self._lowest
+        for middle in range(i + 1, j):
+            contract = self._prices.pair(
+                self._seen[i],
+                self._params[middle],
+                self._params[middle + 1],
+                self._roundings[middle - 1],
+                self._roundings[middle],
+            )
+            if contract is None:
+                return None
+            worst = Contract(
+                max(worst.level, contract.level), worst.steps + contract.steps, contract.note
+            )
+        return worst
+
+    def chain(self, i: int, j: int) -> Chain:
+        """The cheapest rescales from state i to state j >= i, with what folding changes."""
+        best = self._chains.setdefault(i, [(0, [])])
+        for end in range(i + len(best), j + 1):
+            options: list[Chain] = []
+            for start in range(i, end):
+                contract = self.fold(start, end)
+                if contract is None:
+                    continue
+                cost, links = best[start - i]
+                cost += self.link(start, end) + CLASS * int(contract.level)
+                options.append((cost, [*links, Link(start, end, contract)]))
+            best.append(min(options, key=lambda option: (option[0], len(option[1]))))
+        return best[j - i]
+
+    def adds_up(self, lowest: int, highest: int) -> bool:
+        """Whether no chain from `lowest` or above to `highest` is cheaper than its steps."""
+        for i in range(lowest, highest - 1):
+            cost = 0
+            for j in range(i + 1, highest + 1):
+                cost += self.link(j - 1, j)
+                if self.chain(i, j)[0] < cost:
+                    return False
+        return True
+
+    def table(self, maker: Use, use: Use) -> Table:
+        """What the states of the only use of a value cost with those of what makes it."""
+        key = (maker.lowest, maker.highest, use.lowest, use.highest)
+        known = self._tables.get(key)
+        if known is None:
+            ends = range(use.lowest, use.highest + 1)
+            known = self._tables[key] = [
+                [self.chain(i, j)[0] if i <= j else INFINITE * (i - j) for j in ends]
+                for i in range(maker.lowest, maker.highest + 1)
+            ]
+        return known
+
+
+def is_inside(params: QParams, seen: QParams) -> bool:
+    """Whether codes within the bounds of `seen` are within those of `params`."""
+    own, held = params.storage, seen.storage
+    return own.min <= held.min and held.max <= own.max
 
 
 @dataclass(frozen=True)
@@ -72,10 +169,6 @@ class Ladder:
     #: `now` with the bounds that codes are known to keep
     seen_now: QParams
     above: Sequence[Step]
-    #: chains from a state along some steps, which are kept so that their id stays theirs
-    known: dict[tuple[int, int], tuple[Sequence[Step], Chains]] = field(
-        default_factory=dict[tuple[int, int], "tuple[Sequence[Step], Chains]"], compare=False
-    )
 
     @cached_property
     def elements(self) -> int:
@@ -91,21 +184,14 @@ class Ladder:
         """The rescale from state k to k + 1."""
         return self.above[-k - 1] if k < 0 else steps[k]
 
-    def seen(self, state: int, steps: Sequence[Step]) -> QParams:
-        """The qparams with the bounds that codes in that state are known to keep."""
-        if state < 0:
-            return self.above[-state - 1].seen
-        return self.seen_now if state == 0 else self.qparams(state, steps)
-
     def is_inside(self, state: int) -> bool:
         """Whether the codes in that state are known to keep their bounds."""
         if state < 0:
             return self.above[-state - 1].inside
-        own, seen = self.now.storage, self.seen_now.storage
-        return state > 0 or (own.min <= seen.min and seen.max <= own.max)
+        return state > 0 or is_inside(self.now, self.seen_now)
 
     def rung(self, k: int, steps: Sequence[Step]) -> Rung:
-        return k, tuple((s.qparams, s.rounding) for s in steps[: max(k + 1, 0)])
+        return k, tuple([step.key for step in steps[: max(k + 1, 0)]])
 
 
 def bits_lost(a: QParams, b: QParams) -> float:
@@ -130,81 +216,47 @@ class Prices:
         self._prices: dict[tuple[QParams, QParams], float] = {}
         self._pairs: dict[tuple[QParams, QParams, QParams, Rounding, Rounding], Contract | None]
         self._pairs = {}
+        self._windows: dict[Hashable, Window] = {}
 
-    def step(self, ladder: Ladder, k: int, steps: Sequence[Step]) -> int:
-        """The cost of the rescale from state k to k + 1."""
-        return self._link(ladder, k, k + 1, steps)
-
-    def add_up(self, ladder: Ladder, lowest: int, uses: Sequence[Use]) -> bool:
-        """Whether no chain from `lowest` or above to any use is cheaper than its steps."""
-        for use in uses:
-            for i in range(lowest, use.highest - 1):
-                cheapest = self._chains(ladder, i, use.highest, use.steps)
-                cost = 0
-                for j in range(i + 1, use.highest + 1):
-                    cost += self.step(ladder, j - 1, use.steps)
-                    if cheapest[j][0] < cost:
-                        return False
-        return True
-
-    def chain(
-        self, ladder: Ladder, i: int, j: int, steps: Sequence[Step]
-    ) -> tuple[int, list[Link]]:
-        """The cheapest rescales from state i to state j > i, with what folding changes."""
-        return self._chains(ladder, i, j, steps)[j]
-
-    def _chains(self, ladder: Ladder, i: int, j: int, steps: Sequence[Step]) -> Chains:
-        """`chain` from i to every state up to j."""
-        _, best = ladder.known.setdefault((i, id(steps)), (steps, {i: (0, [])}))
-        for end in range(i + len(best), j + 1):
-            options: list[tuple[int, list[Link]]] = []
-            for start in range(i, end):
-                contract = self.fold(ladder, start, end, steps)
-                if contract is None:
-                    continue
-                cost, links = best[start]
-                cost += self._link(ladder, start, end, steps) + CLASS * int(contract.level)
-                options.append((cost, [*links, Link(start, end, contract)]))
-            best[end] = min(options, key=lambda option: (option[0], len(option[1])))
-        return best
+    def window(self, ladder: Ladder, steps: Sequence[Step]) -> Window:
+        """The states of a value along `steps`."""
+        above = ladder.above
+        key = (
+            ladder.elements,
+            ladder.now,
+            ladder.seen_now.storage,
+            tuple([step.key for step in above]),
+            tuple([step.key for step in steps]),
+        )
+        found = self._windows.get(key)
+        if found is None:
+            below = [step.qparams for step in steps]
+            found = self._windows[key] = Window(
+                self,
+                ladder.elements,
+                -len(above),
+                [*(s.qparams for s in reversed(above)), ladder.now, *below],
+                [*(s.seen for s in reversed(above)), ladder.seen_now, *below],
+                [*(s.rounding for s in reversed(above)), *(s.rounding for s in steps)],
+            )
+        return found
 
     def accuracy(self, ladder: Ladder, k: int, steps: Sequence[Step], weight: float) -> int:
         """The cost of a use in state k > 0 that nobody asked for: bits lost, per element."""
         lost = bits_lost(ladder.now, steps[k - 1].qparams) * ladder.elements
         return round(lost * weight * _UNIT) * COST + CLASS * int(Numerics.RELAXED)
 
-    def _link(self, ladder: Ladder, i: int, j: int, steps: Sequence[Step]) -> int:
-        a, b = ladder.qparams(i, steps), ladder.qparams(j, steps)
-        if a == b and ladder.is_inside(i):
-            return 0
+    def rescale(self, a: QParams, b: QParams, elements: int) -> int:
+        """The cost of a rescale of so many elements."""
         if (a, b) not in self._prices:
             self._prices[a, b] = self._target.rescale_price(a, b)
         price = self._prices[a, b]
-        if isinf(price):
-            return INFINITE
-        return round(price * ladder.elements * _UNIT) * COST
+        return INFINITE if isinf(price) else round(price * elements * _UNIT) * COST
 
-    def fold(self, ladder: Ladder, i: int, j: int, steps: Sequence[Step]) -> Contract | None:
-        """What one rescale from i to j changes; None if the level does not allow it."""
-        worst = EXACT
-        for middle in range(i + 1, j):
-            contract = self._pair(
-                ladder.seen(i, steps),
-                ladder.qparams(middle, steps),
-                ladder.qparams(middle + 1, steps),
-                ladder.step(middle - 1, steps).rounding,
-                ladder.step(middle, steps).rounding,
-            )
-            if contract is None:
-                return None
-            worst = Contract(
-                max(worst.level, contract.level), worst.steps + contract.steps, contract.note
-            )
-        return worst
-
-    def _pair(
+    def pair(
         self, a: QParams, b: QParams, c: QParams, first: Rounding, second: Rounding
     ) -> Contract | None:
+        """What a -> c changes in place of a -> b -> c; None if the level does not allow it."""
         key = (a, b, c, first, second)
         if key not in self._pairs:
             found = pair_contract(a, b, c, first, second)

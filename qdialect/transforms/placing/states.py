@@ -60,6 +60,8 @@ class Step(NamedTuple):
     rounding: Rounding
     seen: QParams
     origin: RescaleOp
+    #: a number for qparams, rounding and bounds: steps that have the same are alike
+    key: int
 
     @property
     def inside(self) -> bool:
@@ -113,6 +115,7 @@ class States:
         self.session = session
         self.level = level
         self.regridded: set[tuple[Operation, int]] = set()
+        self._keys: dict[tuple[QParams, Rounding, QParams], int] = {}
         self.above: dict[SSAValue, list[Step]] = {}
         self.below: dict[SSAValue, list[Step]] = {}
         self.commuting: dict[Operation, Commuting] = {}
@@ -123,12 +126,16 @@ class States:
         for op in reversed(self.ops):
             self._look_down(op)
 
+    def _step(self, qparams: QParams, rounding: Rounding, seen: QParams, origin: RescaleOp) -> Step:
+        key = self._keys.setdefault((qparams, rounding, seen), len(self._keys))
+        return Step(qparams, rounding, seen, origin, key)
+
     def use_below(self, user: Operation, index: int) -> list[Step]:
         """The steps that operand `index` of `user` can have behind it."""
         rescale = movable(user)
         if rescale is not None:
             result = rescale.result_qparams
-            step = Step(result, rescale.rounding, result, rescale)
+            step = self._step(result, rescale.rounding, result, rescale)
             return [step, *self.below.get(rescale.result, ())][:DEPTH]
         return self._operands_below.get((user, index), [])
 
@@ -139,7 +146,7 @@ class States:
         if rescale is not None:
             source = rescale.input_qparams
             seen = seen_qparams(rescale.input, self.session) or source
-            step = Step(source, rescale.rounding, seen, rescale)
+            step = self._step(source, rescale.rounding, seen, rescale)
             self.above[rescale.result] = [step, *self.above.get(rescale.input, ())][:DEPTH]
             return
         if not any(operand in self.above for operand in op.operands):
@@ -159,7 +166,7 @@ class States:
             rounding, origin = steps[0].rounding, steps[0].origin
             for index, end in enumerate(ends):
                 seen = self._seen(node, labels, known, index)
-                end.append(Step(labels.results[index], rounding, seen, origin))
+                end.append(self._step(labels.results[index], rounding, seen, origin))
         if node.labels.keys() > {0}:
             self.commuting[op] = node
             self.above.update(zip(op.results, ends, strict=True))
@@ -276,7 +283,7 @@ class States:
                 break
             node.labels[depth] = labels
             for end, qparams in zip(ends, labels.operands, strict=True):
-                end.append(Step(qparams, steps[0].rounding, qparams, steps[0].origin))
+                end.append(self._step(qparams, steps[0].rounding, qparams, steps[0].origin))
         if node.highest > 0:
             self.commuting[op] = node
             for index, end in zip(node.tied, ends, strict=True):
@@ -299,7 +306,7 @@ class States:
             else:
                 same = 0
                 for a, b in zip(common, steps, strict=False):
-                    if (a.qparams, a.rounding) != (b.qparams, b.rounding):
+                    if a.key != b.key:
                         break
                     same += 1
                 del common[same:]
