@@ -87,8 +87,15 @@ def _stretch(values: list[Affine], count: int) -> list[Affine]:
 
 
 def codes_of(a: Affine) -> Codes:
-    """All codes within the storage bounds."""
-    return np.arange(a.low, a.high + 1, dtype=np.int64)
+    """All codes within the storage bounds; read-only."""
+    return _codes(a.low, a.high)
+
+
+@lru_cache(maxsize=64)
+def _codes(low: int, high: int) -> Codes:
+    codes = np.arange(low, high + 1, dtype=np.int64)
+    codes.flags.writeable = False
+    return codes
 
 
 def round_ratio(n: Codes, ratio: Fraction, rounding: Rounding) -> Codes:
@@ -98,11 +105,16 @@ def round_ratio(n: Codes, ratio: Fraction, rounding: Rounding) -> Codes:
     evaluation's error is recomputed in integers.  Results beyond +-2**62 are
     clamped there (every caller clamps to storage bounds anyway).
     """
+    return _rounded(n, ratio.numerator, ratio.denominator, rounding)
+
+
+def _rounded(n: Codes, over: int, under: int, rounding: Rounding) -> Codes:
+    """`round_ratio` of over / under, not necessarily in lowest terms."""
     if rounding is Rounding.GEMMLOWP:
         raise ValueError("gemmlowp rounding is defined for (multiplier, shift) only")
     limit = 2.0**62
     try:
-        factor = float(ratio)
+        factor = over / under
     except OverflowError:
         factor = float("inf")
     if factor < 2.0**30:
@@ -118,8 +130,20 @@ def round_ratio(n: Codes, ratio: Fraction, rounding: Rounding) -> Codes:
         return result
     near = np.asarray(near & (n != 0) & (np.abs(value) < limit))
     for index in map(int, np.flatnonzero(near)):
-        result.flat[index] = round_fraction(int(n.flat[index]) * ratio, rounding)
+        result.flat[index] = round_quotient(int(n.flat[index]) * over, under, rounding)
     return result
+
+
+def _ratio(a: Affine, b: Affine) -> tuple[int, int]:
+    """s_a / s_b as a fraction, not in lowest terms: a double is a whole number over a power
+    of two."""
+    over, under = a.scale.as_integer_ratio()
+    b_over, b_under = b.scale.as_integer_ratio()
+    return over * b_under, under * b_over
+
+
+def _clipped(codes: Codes, b: Affine) -> Codes:
+    return np.minimum(np.maximum(codes, b.low), b.high)
 
 
 def same_codes(
@@ -155,24 +179,22 @@ def round_quotient(n: int, d: int, rounding: Rounding) -> int:
 @lru_cache(maxsize=256)  # 128 MB of 16-bit tables at worst
 def table(a: Affine, b: Affine, rounding: Rounding) -> Codes:
     """The rescale a -> b as an array indexed by q - a.low; read-only."""
-    codes = codes_of(a)
-    ratio = Fraction(a.scale) / Fraction(b.scale)
-    result = np.clip(round_ratio(codes - a.zero, ratio, rounding) + b.zero, b.low, b.high)
+    result = _clipped(_rounded(codes_of(a) - a.zero, *_ratio(a, b), rounding) + b.zero, b)
     result.flags.writeable = False
     return result
 
 
 def requantize(codes: NDArray[Any], a: Affine, b: Affine, rounding: Rounding) -> Codes:
     """Codes of `a` as codes of `b`."""
-    ratio = Fraction(a.scale) / Fraction(b.scale)
-    shifted = codes.astype(np.int64) - a.zero
+    ratio = _ratio(a, b)
+    shifted = codes.astype(np.int64, copy=False) - a.zero
     if shifted.size > _MANY:
         # Ties are decided one by one: let every distinct code be one.
         distinct, inverse = np.unique(shifted, return_inverse=True)
-        rounded = round_ratio(distinct, ratio, rounding)[inverse.reshape(shifted.shape)]
+        rounded = _rounded(distinct, *ratio, rounding)[inverse.reshape(shifted.shape)]
     else:
-        rounded = round_ratio(shifted, ratio, rounding)
-    return np.clip(rounded + b.zero, b.low, b.high)
+        rounded = _rounded(shifted, *ratio, rounding)
+    return _clipped(rounded + b.zero, b)
 
 
 def tabulated(q: QParams) -> bool:
@@ -190,11 +212,11 @@ def is_lossless(a: Affine, b: Affine) -> bool:
 
     Needs s_a/s_b to be an integer, and no saturation.
     """
-    ratio = Fraction(a.scale) / Fraction(b.scale)
-    if a.low < a.high and ratio.denominator != 1:
+    over, under = _ratio(a, b)
+    if a.low < a.high and over % under:
         return False  # two neighbouring codes cannot both land on integers
-    ends = [(code - a.zero) * ratio + b.zero for code in (a.low, a.high)]
-    return all(end.denominator == 1 and b.low <= end <= b.high for end in ends)
+    ends = [divmod((code - a.zero) * over, under) for code in (a.low, a.high)]
+    return all(not rest and b.low <= end + b.zero <= b.high for end, rest in ends)
 
 
 def keeps_distinct(a: Affine, b: Affine, rounding: Rounding) -> bool:
@@ -210,7 +232,8 @@ def keeps_distinct(a: Affine, b: Affine, rounding: Rounding) -> bool:
 
 def divides(b: Affine, a: Affine) -> bool:
     """Whether a step of `a` is a whole number of steps of `b`: a -> b then never rounds."""
-    return (Fraction(a.scale) / Fraction(b.scale)).denominator == 1
+    over, under = _ratio(a, b)
+    return over % under == 0
 
 
 def composes(a: Affine, b: Affine, c: Affine, first: Rounding, second: Rounding) -> bool:
@@ -258,11 +281,9 @@ def counterparts(
 
 
 def rescaled(code: int, a: Affine, b: Affine, rounding: Rounding) -> int:
-    """One code of `a` as a code of `b`, before it saturates: the rescale in integers, as a
-    double is a whole number over a power of two."""
-    over, under = a.scale.as_integer_ratio()
-    b_over, b_under = b.scale.as_integer_ratio()
-    return round_quotient((code - a.zero) * over * b_under, under * b_over, rounding) + b.zero
+    """One code of `a` as a code of `b`, before it saturates: the rescale in integers."""
+    over, under = _ratio(a, b)
+    return round_quotient((code - a.zero) * over, under, rounding) + b.zero
 
 
 def real_range(a: Affine) -> tuple[Fraction, Fraction]:
@@ -273,9 +294,7 @@ def real_range(a: Affine) -> tuple[Fraction, Fraction]:
 
 def covers(outer: Affine, inner: Affine) -> bool:
     """Whether everything that `inner` can name lies in the range of `outer`."""
-    over, under = outer.scale.as_integer_ratio()
-    inner_over, inner_under = inner.scale.as_integer_ratio()
-    one, other = over * inner_under, inner_over * under
+    one, other = _ratio(outer, inner)
     return (outer.low - outer.zero) * one <= (inner.low - inner.zero) * other and (
         inner.high - inner.zero
     ) * other <= (outer.high - outer.zero) * one

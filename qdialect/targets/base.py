@@ -124,13 +124,18 @@ class Target:
         made = [None if e is None else e.qparams for e in gives]
         return self._refuses(op, given, made, operands, results)
 
+    @property
+    def looks_at_ops(self) -> bool:
+        """Whether what it refuses depends on more than the name of an op and its types."""
+        return type(self).refuses is not Target.refuses
+
     def refuses_encodings(
         self, op: Operation, given: Sequence[QParams | None], made: Sequence[QParams | None]
     ) -> str | None:
         """`refuses` for `op` with other qparams on the operands and results that are
         quantized."""
         operands, results = ([v.type for v in values] for values in (op.operands, op.results))
-        if type(self).refuses is Target.refuses:
+        if not self.looks_at_ops:
             return self._refuses(op, given, made, operands, results)
         from qdialect.dialects.quant import UniformType, with_element
 

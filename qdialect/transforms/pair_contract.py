@@ -4,6 +4,7 @@ another way."""
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import lru_cache
 
 import numpy as np
 
@@ -17,6 +18,9 @@ from qdialect.targets.base import Target
 
 Reach = Callable[[], Sequence[Interval] | None]
 """Asked only where the answer matters: what is known of a value may be a long computation."""
+
+#: pairs of parameters up to which a decision is remembered
+_FEW = 64
 
 NO_GEMMLOWP = Refusal("rounding", "gemmlowp rounds multiplier and shift, no real numbers")
 
@@ -39,6 +43,26 @@ def pair_contract(
     The new a -> c rounds like the second; of a real number, if b and c have equal
     scales (`renumbers`), like the first.
     """
+    if reach is None and b.count * c.count <= _FEW:
+        return _remembered(a, b, c, first, second)
+    return _decided(a, b, c, first, second, reach)
+
+
+@lru_cache(maxsize=1 << 14)
+def _remembered(
+    a: QParams | None, b: QParams, c: QParams, first: Rounding, second: Rounding
+) -> Contract | Refusal:
+    return _decided(a, b, c, first, second, None)
+
+
+def _decided(
+    a: QParams | None,
+    b: QParams,
+    c: QParams,
+    first: Rounding,
+    second: Rounding,
+    reach: Reach | None,
+) -> Contract | Refusal:
     if Rounding.GEMMLOWP in (first, second):
         return NO_GEMMLOWP
     quads = _triples(a, b, c)
@@ -120,10 +144,12 @@ def _set(affine: exact.Affine | None) -> exact.Affine:
 def _triples(
     a: QParams | None, b: QParams, c: QParams
 ) -> list[tuple[exact.Affine | None, exact.Affine, exact.Affine]] | None:
+    if a is not None and a.is_per_tensor and b.is_per_tensor and c.is_per_tensor:
+        return list(exact.triples(a, b, c))
     if exact.cells(b, c) is None or (a is not None and exact.cells(a, b) is None):
         return None
     if a is not None and exact.cells(a, c) is None:
         return None
     if a is None:
         return [(None, mid, out) for mid, out in exact.cells(b, c) or ()]
-    return [(src, mid, out) for src, mid, out in exact.triples(a, b, c)]
+    return list(exact.triples(a, b, c))

@@ -50,7 +50,7 @@ from qdialect.rewrite.remarks import fired_remark, location_text
 from qdialect.transforms.placing.commit import Commit
 from qdialect.transforms.placing.model import Model
 from qdialect.transforms.placing.prices import elements_cost
-from qdialect.transforms.placing.states import movable
+from qdialect.transforms.placing.steps import movable
 
 
 class Placement(NamedTuple):
@@ -100,7 +100,7 @@ class PlaceRescales(ModulePass):
             session.changes += 1
             session.analyses.clear()
             # Rescales that have become one may now pass what neither could.
-            model = Model(session, op, level, self.accuracy)
+            model = Model(session, op, level, self.accuracy, model.prices)
             gains = model.problem.cost(model.start) < cost
         if not session.keeps_analyses:
             session.analyses.clear()

@@ -22,7 +22,7 @@ from qdialect.transforms.choice_constants import Counterpart
 from qdialect.transforms.placing.model import Model, Place
 from qdialect.transforms.placing.ports import Absorption
 from qdialect.transforms.placing.prices import Ladder, Rung
-from qdialect.transforms.placing.states import Commuting, Step, movable
+from qdialect.transforms.placing.steps import Commuting, Step, movable
 from qdialect.transforms.rule_pass import with_qparams
 
 REGRIDDED = Contract(Numerics.RELAXED, note="other qparams than were chosen for it")

@@ -24,7 +24,8 @@ from qdialect.placement import INFINITE, Problem, Table
 from qdialect.qparams import QParams
 from qdialect.transforms.placing.ports import Absorptions, Ports, absorption_costs
 from qdialect.transforms.placing.prices import CLASS, MOVE, Ladder, Prices, Rung, Use
-from qdialect.transforms.placing.states import States, Step, movable
+from qdialect.transforms.placing.states import States
+from qdialect.transforms.placing.steps import Step, movable
 
 Place = tuple[Operation, int]
 
@@ -36,17 +37,23 @@ class Model:
     """The problem, and which variable stands for what."""
 
     def __init__(
-        self, session: QContext, module: Operation, level: Numerics, accuracy: float = 1.0
+        self,
+        session: QContext,
+        module: Operation,
+        level: Numerics,
+        accuracy: float = 1.0,
+        prices: Prices | None = None,
     ) -> None:
         self.session = session
         self.level = level
         #: what a bit lost by regridding costs per element, in prices of a rescale
         self.accuracy = accuracy
-        self.states = States(session, module, level)
         self.problem = Problem()
         #: variable and its lowest state, by op (commuting, rescale, source) or use (sink)
         self.variables: dict[Operation | Place, tuple[int, int]] = {}
-        self.prices = Prices(session, level)
+        #: of an earlier model of the module, or new ones
+        self.prices = prices or Prices(session, level)
+        self.states = States(session, module, level, self.prices.steps)
         self.ports = Ports(session, level, self.prices)
         self.up: dict[Operation, Absorptions] = {}
         self.down: dict[Place, Absorptions] = {}

@@ -12,6 +12,7 @@ from typing import NamedTuple
 from xdsl.ir import Operation
 
 from qdialect.analysis.ranges import ranges
+from qdialect.behaviors import Behavior
 from qdialect.behaviors import Rule as PortRule
 from qdialect.context import QContext
 from qdialect.dialects.quant import DCastOp, QCastOp, cast_rounding
@@ -22,7 +23,7 @@ from qdialect.rewrite import Refusal
 from qdialect.transforms.absorption import Down, Up, down_contract, up_contract
 from qdialect.transforms.pair_contract import pair_contract
 from qdialect.transforms.placing.prices import CLASS, MOVE, Ladder, Prices
-from qdialect.transforms.placing.states import Step
+from qdialect.transforms.placing.steps import Step
 
 
 class Absorption(NamedTuple):
@@ -31,6 +32,8 @@ class Absorption(NamedTuple):
     path: tuple[int, ...]
     contract: Contract
 
+
+_NOTHING = Absorption((0,), EXACT)
 
 #: by number of rescales absorbed, from 0; None where that is not allowed
 Absorptions = list[Absorption | None]
@@ -63,6 +66,8 @@ class Ports:
 
     def down(self, op: Operation, index: int, ladder: Ladder) -> Absorptions:
         """For operand `index` of `op`, whose value is `ladder`'s."""
+        if not isinstance(op, DCastOp) and self._requantizing(op, index) is None:
+            return [_NOTHING]
 
         def absorb(start: int, end: int) -> Contract | None:
             return self._down(op, index, ladder.above[end - 1], ladder.qparams(-start, ()))
@@ -90,7 +95,7 @@ class Ports:
         fold: Callable[[int, int], Contract | None],
     ) -> Absorptions:
         """The strongest way to absorb each number of rescales."""
-        best: Absorptions = [Absorption((0,), EXACT)]
+        best: Absorptions = [_NOTHING]
         for end in range(1, count + 1):
             options: list[Absorption] = []
             for start in range(end):
@@ -111,6 +116,13 @@ class Ports:
         while best[-1] is None:
             best.pop()
         return best
+
+    def _requantizing(self, op: Operation, index: int) -> Behavior | None:
+        """The declaration of `op`, if it takes any qparams on operand `index`."""
+        behavior = self._session.behaviors.get(op)
+        if behavior is None or behavior.operand_port(index).rule is not PortRule.REQUANT:
+            return None
+        return behavior
 
     def _up(self, op: Operation, source: QParams, step: Step) -> Contract | None:
         """What it changes that a result written as `source` takes the step at once."""
@@ -140,8 +152,8 @@ class Ports:
             if all(exact.is_lossless(a, b) and a.scale == b.scale for a, b in cells):
                 return EXACT
             return Contract(Numerics.RELAXED, note="drops a rounding and a clip")
-        behavior = self._session.behaviors.get(op)
-        if behavior is None or behavior.operand_port(index).rule is not PortRule.REQUANT:
+        behavior = self._requantizing(op, index)
+        if behavior is None:
             return None
         match = Down(op, behavior, index, step.qparams, step.seen, middle, step.rounding)
         found = down_contract(self._session, match)

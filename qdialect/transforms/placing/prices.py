@@ -19,7 +19,7 @@ from qdialect.numerics.rounding import Rounding
 from qdialect.placement import INFINITE, Table
 from qdialect.qparams import QParams
 from qdialect.transforms.pair_contract import pair_contract
-from qdialect.transforms.placing.states import Step
+from qdialect.transforms.placing.steps import Step, StepKeys
 
 #: a cost is elements x price in 1/64, then contract classes weaker than exact, then moves
 COST, CLASS, MOVE = 1 << 48, 1 << 24, 1
@@ -217,6 +217,8 @@ class Prices:
         self._pairs: dict[tuple[QParams, QParams, QParams, Rounding, Rounding], Contract | None]
         self._pairs = {}
         self._windows: dict[Hashable, Window] = {}
+        #: the steps of the windows, which states number
+        self.steps = StepKeys()
 
     def window(self, ladder: Ladder, steps: Sequence[Step]) -> Window:
         """The states of a value along `steps`."""

@@ -15,15 +15,12 @@ One forward sweep finds the states below 0, one backward sweep those above: line
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
-from typing import NamedTuple
 
 from xdsl.ir import Operation, SSAValue
 
 from qdialect.analysis.codes import is_integer, qparams_of
 from qdialect.analysis.intervals import Held, passed_on
 from qdialect.analysis.ranges import inside_bounds, seen_qparams, within
-from qdialect.behaviors import Behavior
 from qdialect.behaviors import Rule as PortRule
 from qdialect.behaviors.flow import carry_all_down, carry_some_down, carry_up, tied_operands
 from qdialect.context import QContext
@@ -35,72 +32,24 @@ from qdialect.numerics.rounding import Rounding
 from qdialect.qparams import QParams
 from qdialect.qparams.legality import Illegal
 from qdialect.rewrite import Refusal
-from qdialect.transforms.choice_constants import Counterpart, constant_operand, counterpart
+from qdialect.transforms.choice_constants import constant_operand, counterpart
 from qdialect.transforms.clamp_tables import clamp_commutes
 from qdialect.transforms.passage import Rescaled, is_passable, passage, rescaled_to
+from qdialect.transforms.placing.steps import (
+    DEPTH,
+    Commuting,
+    Labels,
+    Step,
+    StepKeys,
+    movable,
+    one_scale,
+)
 from qdialect.transforms.rule_pass import (
     keeps_order,
     refuse_effects,
     refuse_encodings,
     refuse_growth,
 )
-
-#: how many rescales may move past one place, each way
-DEPTH = 3
-
-
-class Step(NamedTuple):
-    """A rescale as seen from a value: the qparams on its far side, and how it rounds.
-
-    `seen` are these qparams with the bounds that codes there are known to keep.  `origin`
-    is the rescale as it stands, which gives a moved one its key and location.
-    """
-
-    qparams: QParams
-    rounding: Rounding
-    seen: QParams
-    origin: RescaleOp
-    #: a number for qparams, rounding and bounds: steps that have the same are alike
-    key: int
-
-    @property
-    def inside(self) -> bool:
-        """Whether codes on the far side are known to keep their bounds."""
-        seen, own = self.seen.storage, self.qparams.storage
-        return own.min <= seen.min and seen.max <= own.max
-
-
-@dataclass
-class Labels:
-    """The qparams of a commuting op in one state; `legal` unless it cannot have it."""
-
-    operands: list[QParams]
-    results: list[QParams]
-    legal: bool = True
-    #: for an op that chooses: its constant operands, by number
-    constants: dict[int, Counterpart] = field(default_factory=dict[int, Counterpart])
-    #: what being in this state rather than in state 0 changes
-    contract: Contract = EXACT
-
-
-@dataclass
-class Commuting:
-    """A commuting op: `labels[k]` for its states k, state 0 included."""
-
-    op: Operation
-    behavior: Behavior
-    tied: list[int]
-    labels: dict[int, Labels] = field(default_factory=dict[int, Labels])
-    #: whether one scale for all tied operands is that of all results, whatever it is
-    plain: bool = False
-
-    @property
-    def lowest(self) -> int:
-        return min(self.labels)
-
-    @property
-    def highest(self) -> int:
-        return max(self.labels)
 
 
 class States:
@@ -111,11 +60,18 @@ class States:
     rescale that to (`regridded`), which no rescale does: a new choice of qparams.
     """
 
-    def __init__(self, session: QContext, module: Operation, level: Numerics) -> None:
+    def __init__(
+        self, session: QContext, module: Operation, level: Numerics, keys: StepKeys
+    ) -> None:
         self.session = session
         self.level = level
         self.regridded: set[tuple[Operation, int]] = set()
-        self._keys: dict[tuple[QParams, Rounding, QParams], int] = {}
+        self._keys = keys
+        #: whether ops of one name on one scale are all legal, by name, numbers and scale, on a
+        #: target that does not look at more
+        self._legal: dict[tuple[str, int, int, QParams], bool] = {}
+        self._one_for_all = not session.target.looks_at_ops
+        self._rescales_below: dict[Operation, list[Step]] = {}
         self.above: dict[SSAValue, list[Step]] = {}
         self.below: dict[SSAValue, list[Step]] = {}
         self.commuting: dict[Operation, Commuting] = {}
@@ -132,11 +88,17 @@ class States:
 
     def use_below(self, user: Operation, index: int) -> list[Step]:
         """The steps that operand `index` of `user` can have behind it."""
+        known = self._rescales_below.get(user)
+        if known is not None:
+            return known
         rescale = movable(user)
         if rescale is not None:
+            # Asked only once all that is below has been looked at.
             result = rescale.result_qparams
             step = self._step(result, rescale.rounding, result, rescale)
-            return [step, *self.below.get(rescale.result, ())][:DEPTH]
+            found = [step, *self.below.get(rescale.result, ())][:DEPTH]
+            self._rescales_below[user] = found
+            return found
         return self._operands_below.get((user, index), [])
 
     # -- forward: states below 0 ------------------------------------------------------
@@ -194,7 +156,9 @@ class States:
             constants = [i for i in tied if constant_of(op.operands[i]) is not None]
             if len(constants) < len(tied):
                 now.constants = {i: constant_operand(self.session, op, i) for i in constants}
-        return Commuting(op, behavior, tied, {0: now}, plain)
+        b = behavior
+        inert = plain and not (b.mixes or b.chooses or b.clamp or b.levels) and b.commutes
+        return Commuting(op, behavior, tied, {0: now}, plain, inert)
 
     def _sunk(self, node: Commuting, steps: dict[int, Step], next: Labels) -> Labels | None:
         """The op before `steps` (by operand), which lead to `next`; None where no state
@@ -250,6 +214,10 @@ class States:
         params = labels.results[index]
         if not node.behavior.commutes or not is_integer(params):
             return params
+        if node.inert:
+            bounds = [step.seen.storage for step in known.values()]
+            low, high = min(b.min for b in bounds), max(b.max for b in bounds)
+            return within(params, Interval(low, high))
         held: list[Held] = []
         for operand in node.tied:
             if operand in known:
@@ -395,21 +363,24 @@ class States:
 
     def _checked(self, node: Commuting, operands: list[QParams], results: list[QParams]) -> Labels:
         op, now = node.op, node.labels[0]
-        if not one_scale([*operands, *results]):
+        same = one_scale([*operands, *results])
+        if same and len(operands) == len(op.operands) and self._one_for_all:
+            key = (op.name, len(operands), len(results), operands[0])
+            if key not in self._legal:
+                self._legal[key] = self._is_legal(node, operands, results)
+            return Labels(operands, results, legal=self._legal[key])
+        if not same:
             grown = _grown(operands, set(results).difference(now.results))
             if grown or _grown(results, set(operands).difference(now.operands)):
                 return Labels(operands, results, legal=False)
-        given: list[QParams | None] = [qparams_of(v) for v in op.operands]
+        return Labels(operands, results, legal=self._is_legal(node, operands, results))
+
+    def _is_legal(self, node: Commuting, operands: list[QParams], results: list[QParams]) -> bool:
+        """Whether declaration and target let the op have these."""
+        given: list[QParams | None] = [qparams_of(v) for v in node.op.operands]
         for index, qparams in zip(node.tied, operands, strict=True):
             given[index] = qparams
-        refusal = refuse_encodings(self.session, node.behavior, op, given, results)
-        return Labels(operands, results, legal=refusal is None)
-
-
-def one_scale(params: Sequence[QParams]) -> bool:
-    """Whether all are the same, and per tensor."""
-    first = params[0]
-    return first.is_per_tensor and all(q is first or q == first for q in params)
+        return refuse_encodings(self.session, node.behavior, node.op, given, results) is None
 
 
 def _grown(before: Sequence[QParams], after: set[QParams]) -> bool:
@@ -417,10 +388,3 @@ def _grown(before: Sequence[QParams], after: set[QParams]) -> bool:
     if not after:
         return False
     return refuse_growth(before, max(after, key=lambda q: q.count)) is not None
-
-
-def movable(op: Operation) -> RescaleOp | None:
-    """`op` if it is a rescale whose place may be chosen."""
-    if isinstance(op, RescaleOp) and op.fixed_point is None:
-        return op if op.rounding is not Rounding.GEMMLOWP else None
-    return None
