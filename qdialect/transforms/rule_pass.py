@@ -192,6 +192,11 @@ def refuse_growth(before: Sequence[QParams], after: QParams) -> Refusal | None:
     return Refusal("growth", f"{source} parameters would become {after.count}")
 
 
+def names_all(params: Sequence[QParams], levels: Sequence[float]) -> bool:
+    """Whether every one of `params` has codes for all `levels`."""
+    return all(exact.represents(a, v) for v in levels for q in params for a in exact.affines(q))
+
+
 def keeps_order(
     behavior: Behavior, op: Operation, params: Sequence[QParams], *, inside: bool
 ) -> bool:
@@ -204,8 +209,7 @@ def keeps_order(
     if behavior.levels is None and behavior.clamp is None:
         return True
     if behavior.clamp is None:
-        levels = behavior.levels(op) if behavior.levels else ()
-        return all(exact.represents(a, v) for v in levels for q in params for a in exact.affines(q))
+        return names_all(params, behavior.levels(op) if behavior.levels else ())
     low, high = behavior.clamp(op)
     for a in (a for q in params for a in exact.affines(q)):
         for bound, end, sign in ((low, 0, 1), (high, 1, -1)):

@@ -85,6 +85,7 @@ class Window:
         #: by step, from the lowest: how the rescale there rounds
         self._roundings = roundings
         self._links: dict[tuple[int, int], int] = {}
+        self._folds: dict[tuple[int, int], Contract | None] = {}
         self._chains: dict[int, list[Chain]] = {}
         self._tables: dict[tuple[int, int, int, int], Table] = {}
 
@@ -100,6 +101,13 @@ class Window:
 
     def fold(self, i: int, j: int) -> Contract | None:
         """What one rescale from i to j changes; None if the level does not allow it."""
+        if j - i == 1:
+            return EXACT
+        if (i, j) not in self._folds:
+            self._folds[i, j] = self._folded(i, j)
+        return self._folds[i, j]
+
+    def _folded(self, i: int, j: int) -> Contract | None:
         worst, i, j = EXACT, i - self._lowest, j - self._lowest
         for middle in range(i + 1, j):
             contract = self._prices.pair(

@@ -46,6 +46,7 @@ from qdialect.transforms.placing.steps import (
 )
 from qdialect.transforms.rule_pass import (
     keeps_order,
+    names_all,
     refuse_effects,
     refuse_encodings,
     refuse_growth,
@@ -157,8 +158,9 @@ class States:
             if len(constants) < len(tied):
                 now.constants = {i: constant_operand(self.session, op, i) for i in constants}
         b = behavior
-        inert = plain and not (b.mixes or b.chooses or b.clamp or b.levels) and b.commutes
-        return Commuting(op, behavior, tied, {0: now}, plain, inert)
+        levels = b.levels(op) if b.levels else ()
+        inert = plain and not (b.mixes or b.chooses or b.clamp or levels) and b.commutes
+        return Commuting(op, behavior, tied, {0: now}, plain, levels, inert)
 
     def _sunk(self, node: Commuting, steps: dict[int, Step], next: Labels) -> Labels | None:
         """The op before `steps` (by operand), which lead to `next`; None where no state
@@ -342,8 +344,8 @@ class States:
         """Whether the op compares with the same constants before and after the rescale
         above -> below of its operands; `seen` is what is known of the first one's codes."""
         behavior, op = node.behavior, node.op
-        if behavior.levels is None and behavior.clamp is None:
-            return True
+        if behavior.clamp is None:
+            return names_all([*above, *below], node.levels)
         if keeps_order(behavior, op, above, inside=inside) and keeps_order(
             behavior, op, below, inside=True
         ):

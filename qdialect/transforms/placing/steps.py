@@ -67,6 +67,8 @@ class Commuting:
     labels: dict[int, Labels] = field(default_factory=dict[int, Labels])
     #: whether one scale for all tied operands is that of all results, whatever it is
     plain: bool = False
+    #: the constants it compares with
+    levels: Sequence[float] = ()
     #: whether its results hold elements of the tied operands only, and all of them may be there
     inert: bool = False
 
