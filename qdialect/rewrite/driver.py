@@ -17,6 +17,7 @@ from xdsl.dialects.builtin import AnyFloat, TensorType, UnknownLoc
 from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.traits import get_effects, is_side_effect_free
 
+from qdialect.analysis.index import ops_named
 from qdialect.analysis.ranges import ranges, ranges_anew
 from qdialect.dialects.nn.base import KEY, keys_of
 from qdialect.dialects.nn.component_keys import add_keys
@@ -231,12 +232,12 @@ class Driver:
         Raises QError (`no-termination`) if rules undo one another.
         """
         ranges_anew(self.session, trusts=self.assume)
-        for rule in self._all:
-            rule.prepare(module)
-        ops = 0
-        for op in module.walk():
+        roots, ops = ops_named(self.session, module, self._rules)
+        if roots:
+            for rule in self._all:
+                rule.prepare(module)
+        for op in roots:
             self._push(op)
-            ops += 1
         # Many rescales may each move through many ops: no op sees more of them than
         # there are ops, while rules in a circle come back to one place for ever.
         budget = PER_OP * ops + AT_LEAST

@@ -1,0 +1,50 @@
+"""The ops of a module by name, walked once as long as nothing changes."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass
+
+from xdsl.ir import Operation
+
+from qdialect.context import QContext
+
+
+@dataclass(frozen=True)
+class _Index:
+    module: Operation
+    #: `QContext.changes` as it was
+    changes: int
+    count: int
+    #: by name, the ops and their places in program order
+    ops: dict[str, list[tuple[int, Operation]]]
+
+
+def ops_named(
+    session: QContext, module: Operation, names: Collection[str]
+) -> tuple[list[Operation], int]:
+    """The ops in `module` that have one of `names`, in program order, and how many ops there
+    are in all."""
+    found = session.analyses.get(_Index)
+    if (
+        not isinstance(found, _Index)
+        or found.module is not module
+        or found.changes != session.changes
+    ):
+        found = _indexed(session, module)
+        if session.keeps_analyses:
+            session.analyses[_Index] = found
+    lists = [found.ops[name] for name in names if name in found.ops]
+    if len(lists) == 1:
+        return [op for _, op in lists[0]], found.count
+    chosen = sorted((place for each in lists for place in each), key=lambda place: place[0])
+    return [op for _, op in chosen], found.count
+
+
+def _indexed(session: QContext, module: Operation) -> _Index:
+    ops: dict[str, list[tuple[int, Operation]]] = {}
+    count = 0
+    for op in module.walk():
+        ops.setdefault(op.name, []).append((count, op))
+        count += 1
+    return _Index(module, session.changes, count, ops)
