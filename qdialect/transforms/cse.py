@@ -54,6 +54,7 @@ def _merge(block: Block, session: QContext) -> int:
     survivor: dict[SSAValue, SSAValue] = {}
     #: by name and operands, the first op or, once there are several, all that differ
     known: dict[Hashable, Operation | dict[Hashable, Operation]] = {}
+    equal: dict[Operation, list[Operation]] = {}
     dead: list[Operation] = []
     for op in block.ops:
         if survivor and any(operand in survivor for operand in op.operands):
@@ -76,8 +77,10 @@ def _merge(block: Block, session: QContext) -> int:
                 new.name_hint = old.name_hint
         if session.drift.own:
             ranges(session).forget(earlier)
-        merge_keys(earlier, op, session.components)
+        equal.setdefault(earlier, []).append(op)
         dead.append(op)
+    for earlier, merged in equal.items():
+        merge_keys(earlier, merged, session.components)
     for op in reversed(dead):
         # Uses in nested regions or later blocks were not in the sweep.
         for old in op.results:
@@ -89,8 +92,8 @@ def _merge(block: Block, session: QContext) -> int:
 
 
 def _identity(op: Operation) -> Hashable:
-    attributes = tuple((n, a) for n, a in sorted(op.attributes.items()) if not n.startswith("nn."))
     """What an op of this name and operands computes."""
+    attributes = tuple((n, a) for n, a in sorted(op.attributes.items()) if not n.startswith("nn."))
     return (
         op.name,
         tuple(sorted(op.properties.items())),

@@ -8,7 +8,8 @@ no piece of the op stand under `*`.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from itertools import chain
 from typing import TYPE_CHECKING
 
 from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, StringAttr
@@ -106,16 +107,19 @@ def add_keys(op: Operation, keys: Keys) -> None:
         op.attributes[KEY] = key_attribute(_union(keys_of(op), keys))
 
 
-def merge_keys(into: Operation, merged: Operation, table: Mapping[str, Components]) -> None:
-    """Let an op go under the keys of an equal one too, and its pieces under those of its."""
+def merge_keys(
+    into: Operation, merged: Sequence[Operation], table: Mapping[str, Components]
+) -> None:
+    """Let an op go under the keys of equal ones too, and its pieces under those of theirs."""
+    ops = (into, *merged)
     pieces: dict[str, Keys] = {}
-    if given_keys(into) or given_keys(merged):
-        first, second = (all_keys(op, table) for op in (into, merged))
-        for role in {**first, **second}:
-            pieces[role] = _union(first.get(role, ()), second.get(role, ()))
-    add_keys(into, keys_of(merged))
+    if any(map(given_keys, ops)):
+        found = [all_keys(op, table) for op in ops]
+        for role in dict.fromkeys(role for keys in found for role in keys):
+            pieces[role] = _union(*(keys.get(role, ()) for keys in found))
+    add_keys(into, _union(*map(keys_of, merged)))
     hold_keys(into, pieces)
 
 
-def _union(first: Keys, second: Keys) -> Keys:
-    return tuple(dict.fromkeys((*first, *second)))
+def _union(*several: Keys) -> Keys:
+    return tuple(dict.fromkeys(chain.from_iterable(several)))
