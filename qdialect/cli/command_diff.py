@@ -61,6 +61,9 @@ def run(args: Arguments) -> int:
         if not close:
             verdict = paint("different", "error", sys.stderr)
             print(f"{verdict}: more than {limit:g} steps apart", file=sys.stderr)
+            if inputs is None:
+                note = f"on {samples} random inputs, which may be far from real ones: -i X.npz"
+                print(f"{paint('note', 'note', sys.stderr)}: {note}", file=sys.stderr)
             if a is b:
                 given = drawn_inputs(main_function(a), 1)[0] if inputs is None else inputs
                 report_first_apart(a, engines[0], engines[-1], given)

@@ -37,9 +37,10 @@ def run(args: Arguments) -> int:
     if args.switch("json"):
         write_json(_as_json(profile, rows))
         return OK
+    spans = ", ".join(f"{first} to {end - 1}" for first, end in profile.samples)
     write(
         f"model    {profile.digest}\n"
-        f"samples  {profile.sample_count} {[list(pair) for pair in profile.samples]}\n"
+        f"samples  {profile.sample_count}: {spans}\n"
         f"engine   {profile.settings.engine}, channels {profile.settings.channels}\n\n"
     )
     shown = [("key", "low", "high", "zeros", "masked", "NaN", "notes")]

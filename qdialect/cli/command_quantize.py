@@ -196,7 +196,7 @@ def _summary(result: Quantized, sensitive: int) -> str:
                 name += f" {trial.recipe.percentile:g}"
             biases = "corrected" if trial.recipe.correct_bias else "as they are"
             rows.append((name, trial.recipe.weight_ranges, biases, f"{trial.sqnr:.1f} dB"))
-        text += table(rows, {3: True})
+        text += f"{table(rows, {3: True})}the first of these ways was used\n"
     if result.ranking:
         rows = [("quantized alone", "SQNR")]
         rows += [(entry.key, f"{entry.sqnr:.1f} dB") for entry in result.ranking[: sensitive + 5]]

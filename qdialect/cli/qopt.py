@@ -213,6 +213,8 @@ COMMANDS = {
                 HELP,
             ),
             ("A", "[B]"),
+            "max counts steps of an output's codes, units of an integer, or ulp of a float with\n"
+            "no codes behind it; models that are not meant to be the same are told by their SQNR.",
         ),
         Command(
             "qopt engines",
