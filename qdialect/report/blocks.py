@@ -12,6 +12,8 @@ from dataclasses import dataclass
 
 _LONGEST = 24
 """Pieces in the longest pattern that is looked for."""
+_SHORTEST = 6
+"""Nodes of a block from which on it is told that it repeats."""
 
 
 @dataclass(frozen=True)
@@ -67,9 +69,12 @@ def _best(signs: Sequence[tuple[str, ...]], at: int) -> tuple[int, int]:
 
 
 def _joined(blocks: Sequence[Block]) -> list[Block]:
-    """Neighbours that do not repeat, as one, up to the length of a long pattern."""
+    """Neighbours that do not repeat, or are too short for it to matter, as one, up to the length
+    of a long pattern."""
     joined: list[Block] = []
     for block in blocks:
+        if block.end - block.start < _SHORTEST:
+            block = Block(block.start, block.end, 1)
         last = joined[-1] if joined else None
         if (
             last is not None

@@ -16,6 +16,8 @@ from qdialect.report.blocks import cut, repeating
 
 MOST = 48
 """Parts of a group; and ops of one that is not divided."""
+_FEW = 4
+"""Ops that need no group of their own."""
 _LEVELS = 12
 """Of names: how deep they are looked at."""
 
@@ -72,9 +74,10 @@ class _Grouping:
     def _parts(self, runs: Sequence[Interval], depth: int, same: bool = False) -> list[Group | int]:
         """A group for each run, and groups of those where they are many; `same`: of the same
         ops."""
-        parts: list[Group | int] = [
-            a if b - a == 1 else self.group(a, b, times, depth) for a, b, times in runs
-        ]
+        parts: list[Group | int] = []
+        few = 2 if same else _FEW
+        for a, b, times in runs:
+            parts += range(a, b) if b - a < few else [self.group(a, b, times, depth)]
         while len(parts) > MOST:
             each = ceil(sqrt(len(parts))) if len(parts) <= MOST * MOST else MOST
             parts = [_joined(parts[at : at + each], same) for at in range(0, len(parts), each)]

@@ -5,8 +5,8 @@ const W = 148, H = 40, DETAIL = 0.42, GAP = 28, DOWN = 24, PAD = 14, HEAD = 26;
 const ALL_OPEN = 300, FIRST = 40;
 const shared = { views: [], chosen: [] };
 
-const shorten = (text, most) =>
-  text.length <= most ? text : `${text.slice(0, most / 2 - 1)}…${text.slice(-most / 2)}`;
+const shorten = (text, most) => text.length <= most ? text :
+  `${text.slice(0, Math.ceil(most / 2) - 1)}…${text.slice(-Math.floor(most / 2))}`;
 
 /** Nodes and groups of one side, and where they are while so many groups are open. */
 function arrangement(graph) {
@@ -275,8 +275,8 @@ function graphView(title, graph, where, on) {
   function frameElement(g) {
     const [group, box] = boxed(g, "node frame-of", `Group of ${g.title}, ${g.name}, open`, 9);
     box.setAttribute("class", "frame");
-    const words = text(g.x - g.w / 2 + 10, g.y - g.h / 2 + 17, `▾ ${g.title}, ${shorten(g.name, Math.max(12, g.w / 8))}`, "head");
-    group.append(box, words);
+    const words = shorten(`▾ ${g.title}, ${g.name}`, Math.floor((g.w - 20) / 6.4));
+    group.append(box, text(g.x - g.w / 2 + 10, g.y - g.h / 2 + 17, words, "head"));
     return group;
   }
   function zoom(factor, cx, cy) {
