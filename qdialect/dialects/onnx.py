@@ -8,6 +8,7 @@ lazy import of the `onnx` packages.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Mapping, Sequence
 from importlib import import_module
 from typing import Any, cast
@@ -91,6 +92,8 @@ def is_random(op_type: str) -> bool:
 
 def package(name: str) -> Any:
     """The module `onnx...` or `onnxruntime...`, imported now; QError (`missing-package`)."""
+    if (known := sys.modules.get(name)) is not None:
+        return known
     try:
         return import_module(name)
     except ImportError:

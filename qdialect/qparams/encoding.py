@@ -250,8 +250,10 @@ class QParams:
     def is_expressible(self) -> bool:
         """Whether every scale lies in the range of the expressed type: a product or a step
         computed from scales may not, and is then no type."""
-        fmt = FORMATS[self.expressed]
-        return all(fmt.smallest <= scale <= fmt.largest for scale in self.scale_list())
+        fmt, scales = FORMATS[self.expressed], self.scale_list()
+        # One after the other: a scale that is no number is in no range.
+        least, most = fmt.smallest, fmt.largest
+        return all(least <= scale <= most for scale in scales)
 
     @property
     def axis(self) -> int | None:

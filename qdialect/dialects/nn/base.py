@@ -14,7 +14,7 @@ import math
 import struct
 from abc import ABC
 from collections.abc import Mapping, Sequence
-from functools import cache
+from functools import cache, lru_cache
 from typing import Any, ClassVar, cast
 
 from typing_extensions import Self
@@ -117,6 +117,12 @@ def to_python(attribute: Attribute) -> Any:
 
 def ranked(element: Attribute, shape: Sequence[int]) -> TensorType[Any]:
     """The tensor type of a shape as `shape_of` gives it."""
+    return _ranked(element, tuple(shape))
+
+
+@lru_cache(maxsize=1024)
+def _ranked(element: Attribute, shape: tuple[int, ...]) -> TensorType[Any]:
+    """A network has few of them, and making one is slow."""
     return TensorType(element, [DYNAMIC_INDEX if n == DYNAMIC else n for n in shape])
 
 

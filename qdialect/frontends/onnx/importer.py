@@ -82,6 +82,11 @@ if TYPE_CHECKING:
     from onnx import ModelProto, NodeProto, TensorProto, TypeProto, ValueInfoProto
 
 
+_START = IntAttr(0)
+_FEW = 1 << 16
+"""Elements of a tensor that is kept as an array."""
+
+
 def import_model(source: str | Path | bytes | ModelProto, ctx: QContext) -> ModuleOp:
     """Read an ONNX model as a module with one function.
 
@@ -120,6 +125,9 @@ class Importer:
     _constants: dict[tuple[str, Attribute], SSAValue] = field(
         default_factory=dict[tuple[str, Attribute], SSAValue]
     )
+    #: what is asked for again and again
+    _types: dict[str, Attribute] = field(default_factory=dict[str, Attribute])
+    _arrays: dict[str, NDArray[Any]] = field(default_factory=dict[str, "NDArray[Any]"])
     _emitted: list[Operation] = field(default_factory=list[Operation])
     _node_index: int = 0
 
@@ -128,6 +136,7 @@ class Importer:
         self.opset = next((o.version for o in model.opset_import if o.domain in ("", "ai.onnx")), 1)
         self.statics.update((t.name, t) for t in model.graph.initializer)
         self._keys = read_keys(self.loaded)
+        self._file = StringAttr(self.loaded.file or "<model>")
 
     # -- what importers use -------------------------------------------------------
 
@@ -136,14 +145,22 @@ class Importer:
         if name in self.values:
             return self.values[name].type
         if name in self.statics:
-            tensor = self.statics[name]
-            return TensorType(self.loaded.tensors.element(tensor), tuple(tensor.dims))
+            if name not in self._types:
+                tensor = self.statics[name]
+                element = self.loaded.tensors.element(tensor)
+                self._types[name] = ranked(element, tuple(tensor.dims))
+            return self._types[name]
         return value_type(None)
 
     def static(self, name: str) -> NDArray[Any] | None:
         """The value of a tensor known at import, else None."""
-        tensor = self.statics.get(name)
-        return None if tensor is None else self.loaded.tensors.array(tensor)
+        if name not in self._arrays:
+            tensor = self.statics.get(name)
+            array = None if tensor is None else self.loaded.tensors.array(tensor)
+            if array is None or array.size > _FEW:
+                return array
+            self._arrays[name] = array
+        return self._arrays[name]
 
     def static_ints(self, name: str) -> tuple[int, ...] | None:
         """A list of integers known at import, else None."""
@@ -356,9 +373,7 @@ class Importer:
             owner.attributes[DOC] = StringAttr(node.proto.doc_string)
 
     def _location(self, key: str) -> NameLoc:
-        place = FileLineColLoc(
-            StringAttr(self.loaded.file or "<model>"), IntAttr(self._node_index), IntAttr(0)
-        )
+        place = FileLineColLoc(self._file, IntAttr(self._node_index), _START)
         return NameLoc(StringAttr(key), place)
 
     def _constant_node(self, name: str, tensor: TensorProto, element: Attribute) -> SSAValue:

@@ -25,6 +25,7 @@ from xdsl.dialects.builtin import (
 from xdsl.ir import Attribute
 
 from qdialect.dialects.nn import BlobAttr, ConstantOp
+from qdialect.dialects.nn.base import ranked
 from qdialect.dialects.nn.constants import INLINE_LIMIT, Payload, element_name
 from qdialect.dialects.onnx import ELEMENTS, STRING, integer_width, package
 from qdialect.dialects.quant import UniformType
@@ -124,8 +125,8 @@ class TensorReader:
         width = integer_width(held)
         if width in (2, 4):
             raw = _sign_extended(raw, width)
-        value = payload_of(raw, TensorType(held, shape), store)
-        return ConstantOp(value, TensorType(element, shape))
+        value = payload_of(raw, ranked(held, shape), store)
+        return ConstantOp(value, ranked(element, shape))
 
     # -- data outside the message -----------------------------------------------
 
