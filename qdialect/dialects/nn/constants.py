@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import cache
 from typing import TYPE_CHECKING, Any, ClassVar, cast
 
 from typing_extensions import Self
@@ -140,7 +141,12 @@ def element_name(element: Attribute) -> str:
 
 def _held(element: UniformType) -> IntegerType:
     """The integers that hold stored values; bits, for float storage."""
-    return IntegerType(element.qparams.storage.width)
+    return _integer(element.qparams.storage.width)
+
+
+@cache
+def _integer(width: int) -> IntegerType:
+    return IntegerType(width)
 
 
 def _numpy_view(array: NDArray[Any], element: Attribute) -> NDArray[Any]:
@@ -228,7 +234,8 @@ def signless(array: NDArray[Any], width: int) -> NDArray[Any]:
 def constant_of(value: SSAValue) -> ConstantOp | None:
     """The constant op that defines `value`, if one does."""
     owner = value.owner
-    return owner if isinstance(owner, ConstantOp) else None
+    # Asked of nearly every operand; for what it is not, `isinstance` is slow.
+    return owner if type(owner) is ConstantOp else None
 
 
 def inline_array(value: SSAValue) -> NDArray[Any] | None:

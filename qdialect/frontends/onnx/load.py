@@ -93,7 +93,9 @@ def _read(path: Path, where: Where) -> memoryview:
     try:
         with path.open("rb") as file:
             status = os.fstat(file.fileno())
-            if S_ISREG(status.st_mode) and status.st_size >= _MAPPED:
+            # Elsewhere nobody could replace the file as long as it is mapped.
+            mappable = os.name == "posix" and S_ISREG(status.st_mode)
+            if mappable and status.st_size >= _MAPPED:
                 return memoryview(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ))
             return memoryview(file.read())
     except OSError as error:
