@@ -8,7 +8,6 @@ several as `%0:2`; the predecessors of a block as a comment.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any, cast
 
 from typing_extensions import override
@@ -35,7 +34,6 @@ from qdialect.errors import QError
 _FUNC_PROPERTIES = ("sym_name", "function_type", "sym_visibility", "arg_attrs", "res_attrs")
 
 
-@dataclass(eq=False, repr=False)
 class LayoutPrinter(Printer):
     """The layout of mlir-opt; what a value is called is left to the base class until
     `name_values` is called."""

@@ -7,6 +7,7 @@ order of definitions and uses; this does neither, and does not recurse.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import cache
 from typing import TYPE_CHECKING, cast
 
 from xdsl.dialects.builtin import (
@@ -229,7 +230,7 @@ def _first_error_in(
         look = known.look(op)
         if look is not None and look[0] in known and op.next_op is not None:
             continue
-        if op is not top and op.has_trait(IsolatedFromAbove):
+        if op is not top and _is_isolated(type(op)):
             isolated.append(op)
             continue
         try:
@@ -258,10 +259,16 @@ def _first_error_in(
     return doubtful
 
 
+@cache
+def _is_isolated(kind: type[Operation]) -> bool:
+    return kind.has_trait(IsolatedFromAbove)
+
+
 def _check_structure(op: Operation) -> None:
     """What `Operation.verify` and `Block.verify` check beside the op's own rules."""
-    if any(isinstance(operand, ErasedSSAValue) for operand in op.operands):
-        raise VerifyException("uses a value that has been erased")
+    for operand in op._operands:  # pyright: ignore[reportPrivateUsage]
+        if isinstance(operand, ErasedSSAValue):
+            raise VerifyException("uses a value that has been erased")
     block = op.parent
     region = None if block is None else block.parent
     if op.successors:

@@ -14,7 +14,6 @@ from __future__ import annotations
 import math
 import struct
 from dataclasses import dataclass
-from fractions import Fraction
 from functools import lru_cache
 from typing import Literal
 
@@ -174,6 +173,8 @@ def _reads_back(digits: str, tens: int, value: float, name: str) -> bool:
     above = round_to_format(math.nextafter(nearest, math.inf), name)
     if below == above:
         return below == value
+    from fractions import Fraction  # needed so rarely that start-up does not wait for it
+
     # `nearest` is a midpoint of two values; the decimal may be beside it.
     offset = Fraction(int(digits)) * Fraction(10) ** tens - Fraction(nearest)
     if offset == 0:

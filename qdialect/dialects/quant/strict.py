@@ -153,9 +153,8 @@ class QuantChecker:
 def _defined(op: Operation) -> list[Attribute]:
     """The types of the values that `op` defines: results and block arguments."""
     types = [result.type for result in op.results]
-    for region in op.regions:
-        for block in region.blocks:
-            types += [arg.type for arg in block.args]
+    if op.regions:
+        types += [a.type for region in op.regions for block in region.blocks for a in block.args]
     return types
 
 
