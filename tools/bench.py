@@ -241,7 +241,7 @@ def _document(options: argparse.Namespace, rows: list[Row], entry: history.Entry
 
     told = [_figures(path) for path in options.known] or [asdict(entry)]
     now = bench_document.Run(rows, told)
-    old = [row for path in options.before for row in read_figures(path)]
+    old = _merged([], [row for path in options.before for row in read_figures(path)])
     before = bench_document.Run(old, [_figures(path) for path in options.before])
     runs = [each for each in history.read(options.history or HISTORY) if each.alike(entry)]
     bench_document.write(options.document, now, before, runs)

@@ -78,7 +78,7 @@ def _lines(axes: Any, lines: Sequence[Line]) -> None:
         if not points:
             continue
         colour = COLOURS[names.index(last) % len(COLOURS)]
-        label = name if style == "-" else None
+        label = name if name not in axes.get_legend_handles_labels()[1] else None
         xs, ys = zip(*points, strict=True)
         axes.plot(xs, ys, style, color=colour, label=label, marker=".", linewidth=1.4)
     axes.set_xscale("log")
@@ -118,11 +118,12 @@ def history(entries: Sequence[Entry], path: Path) -> None:
     figure, axes = pyplot.subplots(figsize=(8, 4), layout="constrained")
     for index, (group, course) in enumerate(courses(entries).items()):
         colour = COLOURS[index % len(COLOURS)]
-        axes.plot(range(len(course)), course, marker=".", color=colour, label=group)
+        style = ("-", "--")[index // len(COLOURS) % 2]
+        axes.plot(range(len(course)), course, style, marker=".", color=colour, label=group)
     axes.set_xticks(range(len(entries)), [entry.commit for entry in entries], rotation=30)
     axes.set_yscale("log")
     axes.set_ylabel("ratio, as a multiple of the first run")
     axes.grid(alpha=0.3, which="both")
-    axes.legend(fontsize=8)
+    figure.legend(loc="outside right center", fontsize=8)
     figure.savefig(path, dpi=110)
     pyplot.close(figure)

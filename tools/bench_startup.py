@@ -53,17 +53,17 @@ def commands(tiny: Path) -> dict[str, list[str]]:
     }
 
 
-def used(command: Sequence[str]) -> float:
-    """Processor time of a process and of what it starts."""
+def used(command: Sequence[str]) -> tuple[float, str]:
+    """Processor time of a process and of what it starts, and what it says on standard error."""
     process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
     assert process.stderr is not None
-    said = process.stderr.read()
+    said = process.stderr.read().decode(errors="replace")
     _, status, usage = os.wait4(process.pid, 0)
     process.stderr.close()
     process.returncode = os.waitstatus_to_exitcode(status)
     if process.returncode:
-        raise RuntimeError(f"{' '.join(command)}: {said.decode(errors='replace')[:500]}")
-    return usage.ru_utime + usage.ru_stime
+        raise RuntimeError(f"{' '.join(command)}: {said[:500]}")
+    return usage.ru_utime + usage.ru_stime, said
 
 
 def in_turns(kinds: Mapping[str, Sequence[str]], rounds: Rounds) -> dict[str, list[float]]:
@@ -73,7 +73,7 @@ def in_turns(kinds: Mapping[str, Sequence[str]], rounds: Rounds) -> dict[str, li
         used(kinds[name])
     for _ in range(rounds.most):
         for name, command in kinds.items():
-            times[name].append(used(command))
+            times[name].append(used(command)[0])
     return times
 
 
