@@ -104,9 +104,10 @@ def _compared(
     found: list[Compared] = []
     for given in inputs:
         reference = first.run(list(given), symbol)
-        results = second.run(across(ctx, given, old.inputs.data, function), symbol)
+        results = second.run(across(ctx, given, old.inputs.data, function, floats), symbol)
         # Judged as the interface was; the types come the other way round.
-        results = [converted(ctx, y, b, a) for y, (a, b) in zip(results, gives, strict=True)]
+        pairs = zip(results, gives, strict=True)
+        results = [converted(ctx, y, b, a, floats=floats) for y, (a, b) in pairs]
         each = compare_all(reference, results, old.outputs.data)
         slack = [_slack(array) if floats == "real" else 0.0 for array in reference]
         doubt = 1.0 if floats == "real" and _computes_floats(before) else 0.0
@@ -146,14 +147,18 @@ def _slack(array: NDArray[Any]) -> float:
 
 
 def across(
-    ctx: QContext, inputs: Arrays, types: Sequence[Attribute], function: FuncOp
+    ctx: QContext,
+    inputs: Arrays,
+    types: Sequence[Attribute],
+    function: FuncOp,
+    floats: Floats = "ieee",
 ) -> list[NDArray[Any]]:
     """Inputs of `types` as `function` takes them."""
     takes = function.function_type.inputs.data
     notes = function.arg_attrs or [None] * len(takes)
     roundings = [note.data.get(ROUNDING) if note else None for note in notes]
     return [
-        converted(ctx, array, source, target, rounding=how)
+        converted(ctx, array, source, target, rounding=how, floats=floats)
         for array, source, target, how in zip(inputs, types, takes, roundings, strict=True)
     ]
 
@@ -165,6 +170,7 @@ def converted(
     target: Attribute,
     *,
     rounding: Attribute | None = None,
+    floats: Floats = "ieee",
 ) -> NDArray[Any]:
     """A value across an interface that a pass changed between floats and codes, with
     the rounding it recorded (default: half to even)."""
@@ -179,4 +185,4 @@ def converted(
         cast = DCastOp(value, target)
     else:
         raise UnsupportedError(f"the pass changed {source} to {target} at the interface")
-    return evaluate_op(cast, [array], ctx)[0]
+    return evaluate_op(cast, [array], ctx, floats)[0]
