@@ -24,6 +24,8 @@ from qdialect.qparams import QParams
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from qdialect.qparams.maps import IndexMap
+
 #: relative and absolute error of a few operations in f32, generously
 _SLACK, _TINY = 2.0**-20, 2.0**-120
 _LARGEST_FLOAT = 2.0**127
@@ -137,9 +139,14 @@ Held = tuple[QParams | None, Interval]
 
 
 def passed_on(
-    op: Operation, behavior: Behavior, held: Sequence[Held], params: QParams | None, index: int = 0
+    op: Operation,
+    behavior: Behavior,
+    held: Sequence[Held],
+    params: QParams | None,
+    movement: IndexMap | None,
 ) -> Interval | None:
-    """What result `index` of an op that commutes can hold, as `params`, when its tied
+    """What the result of an op that commutes can hold, which `movement` moves there (if it
+    is one of elements), as `params`, when its tied
     operands (of a choice: all operands) hold what they do: elements of them, real constants
     of the op, or elements clamped by them. None: nothing is known."""
     if params is not None and behavior.mixes:
@@ -153,9 +160,8 @@ def passed_on(
         low, high = behavior.clamp(op)
         return clamped_by(joined, low, high, params)
     levels = [*behavior.levels(op)] if behavior.levels else []
-    if behavior.movement is not None:
-        movement = behavior.maps(op)[index]
-        levels += [movement.border_value] if movement.has_border else []
+    if movement is not None and movement.has_border:
+        levels.append(movement.border_value)
     for level in levels:
         code = level_of(level, params)
         if code is None:

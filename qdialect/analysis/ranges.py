@@ -291,8 +291,9 @@ class CodeRanges:
         if len(known) != len(found) or not known:
             return [anything(result) for result in op.results]
         held = [(qparams_of(v), k) for v, k in zip(operands, known, strict=True)]
+        maps = behavior.maps(op) if behavior.movement is not None else None
         return [
-            passed_on(op, behavior, held, qparams_of(result), index)
+            passed_on(op, behavior, held, qparams_of(result), maps[index] if maps else None)
             for index, result in enumerate(op.results)
         ]
 

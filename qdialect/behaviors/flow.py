@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
 
 from xdsl.ir import Operation
 
@@ -10,6 +11,9 @@ from qdialect.behaviors.declaration import Behavior, Rule
 from qdialect.behaviors.shapes import shape_of
 from qdialect.qparams import QParams
 from qdialect.qparams.legality import Illegal
+
+if TYPE_CHECKING:
+    from qdialect.qparams.maps import IndexMap
 
 
 def tied_operands(op: Operation, behavior: Behavior) -> list[int]:
@@ -27,13 +31,19 @@ def carry_down(
     """
     if behavior.movement is None:
         return _common(op, behavior, dict(zip(tied_operands(op, behavior), operands, strict=True)))
+    return _pulled(behavior.maps(op)[result], op, behavior, operands)
+
+
+def _pulled(
+    along: IndexMap, op: Operation, behavior: Behavior, operands: Sequence[QParams]
+) -> QParams | Illegal:
     from qdialect.qparams.field import Field
 
     fields = [
         Field.of(q, shape_of(op.operands[i]))
         for i, q in zip(tied_operands(op, behavior), operands, strict=True)
     ]
-    pulled = behavior.maps(op)[result].pull(fields)
+    pulled = along.pull(fields)
     return pulled if isinstance(pulled, Illegal) else pulled.to_qparams()
 
 
@@ -86,8 +96,12 @@ def carry_all_down(
 ) -> list[QParams] | Illegal:
     """`carry_down` for every result, or the first refusal."""
     carried: list[QParams] = []
+    maps = behavior.maps(op) if behavior.movement is not None else None
     for index in range(len(op.results)):
-        qparams = carry_down(op, behavior, operands, index)
+        if maps is None:
+            qparams = carry_down(op, behavior, operands, index)
+        else:
+            qparams = _pulled(maps[index], op, behavior, operands)
         if isinstance(qparams, Illegal):
             return qparams
         carried.append(qparams)

@@ -13,7 +13,7 @@ from xdsl.ir import Operation, SSAValue
 from xdsl.utils.exceptions import VerifyException
 
 from qdialect.behaviors import Accumulator, Behavior, Port, Rule
-from qdialect.behaviors.flow import carry_down
+from qdialect.behaviors.flow import carry_all_down, carry_down
 from qdialect.dialects.nn.base import shape_of, tensor_type
 from qdialect.dialects.nn.shapes import Shape
 from qdialect.dialects.quant import UniformType, quant_element
@@ -106,6 +106,7 @@ def _verify_tied(op: Operation, behavior: Behavior) -> None:
     operands = [e.qparams for e in elements if e is not None]
     if behavior.tells_order:
         _verify_comparable(op, behavior, operands, len(tied))
+    carried: list[QParams] | Illegal | None = None
     for index, value in enumerate(op.results):
         if behavior.result_port(index).rule is not Rule.TIED:
             continue
@@ -115,7 +116,12 @@ def _verify_tied(op: Operation, behavior: Behavior) -> None:
                 f"'{op.name}' op must have the same qparams on operand and result"
             )
         try:
-            expected = carry_down(op, behavior, operands, index)
+            if carried is None:  # all at once: there may be very many
+                carried = carry_all_down(op, behavior, operands)
+            if isinstance(carried, Illegal):
+                expected = carry_down(op, behavior, operands, index)
+            else:
+                expected = carried[index]
             if result.qparams.is_per_tensor and expected == result.qparams:
                 continue
             given = (result.qparams, canonical(result.qparams, value))

@@ -231,7 +231,9 @@ class States:
                 if not constant.codes.size:
                     return within(params, None)
                 held.append((constant.params, Interval.exactly(constant.codes)))
-        return within(params, passed_on(node.op, node.behavior, held, params, index))
+        moves = node.behavior.movement is not None
+        along = node.behavior.maps(node.op)[index] if moves else None
+        return within(params, passed_on(node.op, node.behavior, held, params, along))
 
     # -- backward: states above 0 -----------------------------------------------------
 
