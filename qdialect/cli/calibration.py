@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+import signal
+import threading
+from collections.abc import Callable, Generator, Iterable, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from time import monotonic
+from types import FrameType
 from typing import TYPE_CHECKING
 
 from qdialect.errors import InputError, UsageError
@@ -33,6 +37,32 @@ class Interrupted(Exception):
         self.profile = profile
 
 
+@contextmanager
+def undivided() -> Generator[None]:
+    """What is inside is done whole: a signal that asks to end waits for that."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    came: list[tuple[int, FrameType | None]] = []
+
+    def wait(number: int, frame: FrameType | None) -> None:
+        came.append((number, frame))
+
+    stops = (signal.SIGINT, signal.SIGTERM)
+    before = {number: signal.signal(number, wait) for number in stops}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, signal.SIG_DFL if handler is None else handler)
+    for number, frame in came:
+        handler = before[signal.Signals(number)]
+        if callable(handler):
+            handler(number, frame)
+        elif handler is not signal.SIG_IGN:
+            signal.raise_signal(number)
+
+
 def calibrate(
     model: Model,
     data: DataSet,
@@ -51,7 +81,7 @@ def calibrate(
     plan = instrument(model.module, model.ctx, settings.components)
     leave_derived(plan, model.ctx, settings.channels != "none")
     engine = open_engine(settings.engine, plan, model.ctx)
-    collector = Collector(start, plan.derived())
+    collector = Collector(start, plan.derived(), undivided)
     saved = monotonic()
     try:
         samples = data.read(numbers)

@@ -9,7 +9,8 @@ Small values of many samples are counted together, as counting has a fixed price
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -83,7 +84,14 @@ class Collector:
     """The profile of a model being gathered; `start` is one to go on from. What `derived`
     names is not observed."""
 
-    def __init__(self, start: Profile, derived: Mapping[str, Derived] | None = None) -> None:
+    def __init__(
+        self,
+        start: Profile,
+        derived: Mapping[str, Derived] | None = None,
+        undivided: Callable[[], AbstractContextManager[None]] = nullcontext,
+    ) -> None:
+        #: around what must be done whole or not at all, whoever interrupts
+        self._undivided = undivided
         self._profile = start
         self._derived = derived or {}
         self._values: dict[tuple[str, ...], _Value] = {}
@@ -116,20 +124,21 @@ class Collector:
             if channels is not None:
                 rows.append((keys, self._fitting(keys, channels)))
         # From here on nothing fails, and the sample counts.
-        self._samples.append(index)
-        for keys, tally, extremes in large:
-            value = self._value(keys)
-            value.tally.merge(tally)
-            _note(value, index, *extremes)
-        for keys, channels in rows:
-            value = self._value(keys)
-            value.channels.append(channels)
-            if len(value.channels) == _PENDING:
-                value.merged_channels()
-        if small:
-            self._wait(index, small)
-        if len(self._samples) >= LAST_SAMPLES:
-            self.profile()
+        with self._undivided():
+            self._samples.append(index)
+            for keys, tally, extremes in large:
+                value = self._value(keys)
+                value.tally.merge(tally)
+                _note(value, index, *extremes)
+            for keys, channels in rows:
+                value = self._value(keys)
+                value.channels.append(channels)
+                if len(value.channels) == _PENDING:
+                    value.merged_channels()
+            if small:
+                self._wait(index, small)
+            if len(self._samples) >= LAST_SAMPLES:
+                self.profile()
 
     def _wait(self, index: int, small: list[tuple[tuple[str, ...], NDArray[np.float32]]]) -> None:
         """Extremes of small values at once, their counts later."""

@@ -78,7 +78,7 @@ def test_stopped_and_resumed(net: Path, number: signal.Signals, code: int) -> No
     assert counts(shown) == sorted(counts(shown)), shown
     assert main([*PROFILE, "p.json", "--resume"]) == 0
     assert main([*PROFILE, "whole.json"]) == 0
-    assert Path("p.json").read_bytes() == Path("whole.json").read_bytes()
+    assert Path("p.json").read_text() == Path("whole.json").read_text()
 
 
 def test_killed_leaves_no_half_written_profile(net: Path) -> None:

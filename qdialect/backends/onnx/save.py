@@ -66,7 +66,8 @@ def _write_both(written: Written, target: Path, said: Path) -> None:
     aside = weights.with_name(f"{hidden_prefix(weights)}{stamp()}{_ASIDE}")
     with alone(target.parent) as begin:
         begin()
-        _refuse_foreign(weights, target, _locations(target), said)
+        # What says that an ended process left them goes with the next temporary file.
+        left = _refuse_foreign(weights, target, _locations(target), said)
     with (
         alone(target.parent) as begin,
         replacing(target) as temporary,
@@ -76,7 +77,8 @@ def _write_both(written: Written, target: Path, said: Path) -> None:
         temporary.write_bytes(light.SerializeToString())
         begin()
         read = _locations(target)
-        _refuse_foreign(weights, target, read, said)
+        if left is None or left != _identity(weights):
+            _refuse_foreign(weights, target, read, said)
         if weights.name in read:
             _read_from_aside(light, target, weights, data, aside)
     aside.unlink(missing_ok=True)
@@ -102,20 +104,31 @@ def _read_from_aside(
         temporary.write_bytes(model.SerializeToString())
 
 
-def _refuse_foreign(weights: Path, target: Path, read: set[str], said: Path) -> None:
+def _refuse_foreign(
+    weights: Path, target: Path, read: set[str], said: Path
+) -> tuple[int, ...] | None:
     """InputError if there is such a file, and it is not of the model that is replaced, nor of
-    one whose writing was ended."""
+    one whose writing was ended: then what tells it from others."""
     if not os.path.lexists(weights) or weights.name in read:
-        return
+        return None
     left = abandoned(target.parent, hidden_prefix(target), ".tmp")
     if any(weights.name in _locations(path) for path in left):
-        return
+        return _identity(weights)
     raise InputError(
         f"the weights would go to '{weights.name}', which is there and not of a model that is "
         "replaced",
         where=Where(str(said)),
         code="unwritable-file",
     )
+
+
+def _identity(path: Path) -> tuple[int, ...] | None:
+    """What tells a file from another that is put in its place."""
+    try:
+        found = os.lstat(path)
+    except OSError:
+        return None
+    return found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns
 
 
 def _locations(path: Path) -> set[str]:
