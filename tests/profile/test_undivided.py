@@ -16,9 +16,14 @@ from qdialect.profile.record import Profile, Settings
 
 def test_a_signal_inside_comes_after_it() -> None:
     done = []
-    with pytest.raises(KeyboardInterrupt), undivided():
-        os.kill(os.getpid(), signal.SIGINT)
-        done.append("all of it")
+
+    def work() -> None:
+        with undivided():
+            os.kill(os.getpid(), signal.SIGINT)
+            done.append("all of it")
+
+    with pytest.raises(KeyboardInterrupt):
+        work()
     assert done == ["all of it"]
     assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
 
