@@ -145,10 +145,10 @@ def passed_on(
     params: QParams | None,
     movement: IndexMap | None,
 ) -> Interval | None:
-    """What the result of an op that commutes can hold, which `movement` moves there (if it
-    is one of elements), as `params`, when its tied
-    operands (of a choice: all operands) hold what they do: elements of them, real constants
-    of the op, or elements clamped by them. None: nothing is known."""
+    """What the result of an op that commutes can hold, as `params`, when its tied operands (of
+    a choice: all operands) hold what they do: elements of them, which `movement` moves there
+    if it is one, real constants of the op, or elements clamped by them. None: nothing is
+    known."""
     if params is not None and behavior.mixes:
         return _stored_anew(held, params)
     joined = union(interval for _, interval in held)
@@ -164,8 +164,8 @@ def passed_on(
         levels.append(movement.border_value)
     for level in levels:
         code = level_of(level, params)
-        if code is None:
-            return None if params is None else Interval(*params.storage.full_range)
+        if code is None:  # a float may be infinite, a code stands for the nearest number
+            return None
         joined = joined.join(code)
     return joined
 

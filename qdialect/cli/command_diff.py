@@ -17,7 +17,7 @@ from qdialect.cli.execution import (
 )
 from qdialect.cli.files import load_arrays
 from qdialect.cli.flags import Arguments, write, write_json
-from qdialect.cli.inspection import type_text
+from qdialect.cli.inspection import difference_rows, type_text
 from qdialect.cli.layers import Layer, compare_layers, report_first_apart
 from qdialect.cli.terminal import OK, WRONG_INPUT, paint, progress, table
 from qdialect.errors import UsageError
@@ -72,21 +72,8 @@ def run(args: Arguments) -> int:
 
 def difference_table(found: list[OutputDifference]) -> str:
     """How far outputs are apart, for people."""
-    rows = [("output", "type", "max", "unit", "max abs", "differing", "SQNR")]
-    rows += [
-        (
-            output.name,
-            type_text(output.type),
-            f"{output.max_steps:.4g}",
-            output.unit,
-            f"{output.max_abs:.4g}",
-            f"{output.share_differing:.4%}",
-            f"{output.sqnr_db:.1f} dB",
-        )
-        for output in found
-    ]
     right: dict[int, bool] = dict.fromkeys((2, 4, 5, 6), True)
-    return table(rows, right, stream=sys.stdout, heading=True)
+    return table(difference_rows(found), right, stream=sys.stdout, heading=True)
 
 
 def _layers(

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from xdsl.dialects.builtin import (
     DenseIntOrFPElementsAttr,
@@ -28,6 +29,9 @@ from qdialect.dialects.quant import (
     quant_element,
 )
 from qdialect.rewrite.remarks import key_text, location_text
+
+if TYPE_CHECKING:
+    from qdialect.cli.execution import OutputDifference
 
 
 @dataclass
@@ -186,3 +190,23 @@ def _weigh(op: ConstantOp, ctx: QContext, blobs: dict[str, int], result: Inspect
 def type_text(text: str) -> str:
     """A type short enough for a table: long lists of parameters are cut."""
     return text if len(text) <= 100 else f"{text[:97]}..."
+
+
+def difference_rows(found: Sequence[OutputDifference]) -> list[tuple[str, ...]]:
+    """How far outputs are apart, in words, under a heading."""
+    rows: list[tuple[str, ...]] = [
+        ("output", "type", "max", "unit", "max abs", "differing", "SQNR")
+    ]
+    rows += [
+        (
+            output.name,
+            type_text(output.type),
+            f"{output.max_steps:.4g}",
+            output.unit,
+            f"{output.max_abs:.4g}",
+            f"{output.share_differing:.4%}",
+            f"{output.sqnr_db:.1f} dB",
+        )
+        for output in found
+    ]
+    return rows

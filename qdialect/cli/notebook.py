@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from qdialect.cli.execution import OutputDifference
-from qdialect.cli.inspection import inspect_module, type_text
+from qdialect.cli.inspection import difference_rows, inspect_module, type_text
 from qdialect.report.notebook import table_html, text_html
 
 if TYPE_CHECKING:
@@ -16,20 +16,7 @@ class Differences(list[OutputDifference]):
     """How far outputs are apart, one entry for each."""
 
     def _repr_html_(self) -> str:
-        rows = [("output", "type", "max", "unit", "max abs", "differing", "SQNR")]
-        rows += [
-            (
-                found.name,
-                type_text(found.type),
-                f"{found.max_steps:.4g}",
-                found.unit,
-                f"{found.max_abs:.4g}",
-                f"{found.share_differing:.4%}",
-                f"{found.sqnr_db:.1f} dB",
-            )
-            for found in self
-        ]
-        return table_html("differences of outputs", rows)
+        return table_html("differences of outputs", difference_rows(self))
 
 
 def model_html(model: Model) -> str:

@@ -19,7 +19,7 @@ from qdialect.numerics.rounding import Rounding
 from qdialect.placement import INFINITE, Table
 from qdialect.qparams import QParams
 from qdialect.transforms.pair_contract import pair_contract
-from qdialect.transforms.placing.steps import Step, StepKeys
+from qdialect.transforms.placing.steps import Step, StepKeys, is_inside
 
 #: a cost is elements x price in 1/64, then contract classes weaker than exact, then moves
 COST, CLASS, MOVE = 1 << 48, 1 << 24, 1
@@ -160,12 +160,6 @@ class Window:
                 for i in range(maker.lowest, maker.highest + 1)
             ]
         return known
-
-
-def is_inside(params: QParams, seen: QParams) -> bool:
-    """Whether codes within the bounds of `seen` are within those of `params`."""
-    own, held = params.storage, seen.storage
-    return own.min <= held.min and held.max <= own.max
 
 
 @dataclass(frozen=True)

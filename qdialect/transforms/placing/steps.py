@@ -36,8 +36,7 @@ class Step(NamedTuple):
     @property
     def inside(self) -> bool:
         """Whether codes on the far side are known to keep their bounds."""
-        seen, own = self.seen.storage, self.qparams.storage
-        return own.min <= seen.min and seen.max <= own.max
+        return is_inside(self.qparams, self.seen)
 
 
 class StepKeys(dict[tuple[QParams, Rounding, QParams], int]):
@@ -79,6 +78,12 @@ class Commuting:
     @property
     def highest(self) -> int:
         return max(self.labels)
+
+
+def is_inside(params: QParams, seen: QParams) -> bool:
+    """Whether codes within the bounds of `seen` are within those of `params`."""
+    own, held = params.storage, seen.storage
+    return own.min <= held.min and held.max <= own.max
 
 
 def one_scale(params: Sequence[QParams]) -> bool:
