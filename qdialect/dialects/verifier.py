@@ -229,7 +229,12 @@ def _first_error_in(
         op = pending.pop()
         look = known.look(op)
         if look is not None and look[0] in known and op.next_op is not None:
-            continue
+            if known.knows_types(op):
+                continue
+            quant = checker.needed(op)
+            if quant is None or quant.are_tensors_right(op):
+                known.learn_types(op)
+                continue
         if op is not top and _is_isolated(type(op)):
             isolated.append(op)
             continue
@@ -254,6 +259,7 @@ def _first_error_in(
             doubtful = invalid(op, message, bare=True)
         elif look is not None and doubtful is None:
             known.add(*look)
+            known.learn_types(op)
         nested = [inner for region in op.regions for block in region.blocks for inner in block.ops]
         pending.extend(reversed(nested))
     return doubtful

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Iterator
+from dataclasses import replace
 
 import pytest
 from xdsl.dialects.builtin import IntegerAttr, ModuleOp, StringAttr, i64
@@ -14,11 +15,13 @@ from gen_graph import FORMS, GRAPHS
 from qdialect.backends.mlir import module_text
 from qdialect.context import new_context
 from qdialect.dialects.nn import ConstantOp, GatherOp, ReluOp
+from qdialect.dialects.quant import UniformType, quant_element, with_element
 from qdialect.dialects.quick_check import Quick
 from qdialect.dialects.verified import Verified
 from qdialect.dialects.verifier import verification_errors
 from qdialect.errors import InputError
 from qdialect.frontends.mlir import read_module
+from qdialect.qparams.encoding import QParams, pack_f64, pack_i64
 from random_programs import random_program
 
 
@@ -34,15 +37,34 @@ def _plainly(module: ModuleOp) -> list[tuple[object, ...]]:
         return _told(verification_errors(module))
 
 
+def _other_field(params: QParams, chance: random.Random) -> QParams:
+    """`params` with another scale or zero point, or more of them."""
+    scales, zeros = params.scale_list(), params.zero_point_list()
+    where = chance.randrange(len(scales))
+    if chance.random() < 0.5:
+        scales[where] *= chance.choice([0.5, 3.0, 1e60, -1.0])
+    else:
+        zeros[where] += chance.choice([-1, 1, 1000])
+    if chance.random() < 0.2:
+        return QParams.per_axis(params.storage, 0, scales * 2, zeros * 2, params.expressed)
+    return replace(params, scales=pack_f64(scales), zero_points=pack_i64(zeros))
+
+
 def _spoil(op: Operation, others: list[Operation], chance: random.Random) -> None:
     """Make `op` an op that is most likely wrong."""
     other = chance.choice(others)
-    kind = chance.randrange(7)
+    kind = chance.randrange(9)
     values: list[SSAValue] = [*op.results, *op.operands]
     theirs: list[SSAValue] = [*other.results, *other.operands]
     if kind <= 1 and values and theirs:
         value = chance.choice(values)
         Rewriter.replace_value_with_new_type(value, chance.choice(theirs).type)
+    elif kind >= 7 and values:
+        value = chance.choice(values)
+        element = quant_element(value.type)
+        if element is not None:
+            new = with_element(value.type, UniformType(_other_field(element.qparams, chance)))
+            Rewriter.replace_value_with_new_type(value, new)
     elif kind == 2 and op.operands and other.results:
         op.operands[chance.randrange(len(op.operands))] = other.results[0]
     elif kind == 3 and op.operands:
@@ -116,6 +138,31 @@ def test_an_op_is_verified_once_for_its_looks(monkeypatch: pytest.MonkeyPatch) -
     assert sum(isinstance(op, ReluOp) for op in seen) == 1
     assert list(verification_errors(module, known=known)) == []
     assert sum(isinstance(op, ReluOp) for op in seen) == 1
+
+
+def test_scales_are_looked_at_where_they_matter() -> None:
+    text = """
+!a = !quant.uniform<i8:f32, 0.5>
+!b = !quant.uniform<i8:f32, SCALE>
+!w = !quant.uniform<i8:f32:0, {0.25,0.125}>
+!bias = !quant.uniform<i32:f32:0, {BIAS,0.0625}>
+func.func @f(%x: tensor<2x2x!a>, %w: tensor<2x2x!w>, %c: tensor<2x!bias>) -> tensor<2x2x!b> {
+  %a = nn.relu %x : (tensor<2x2x!a>) -> tensor<2x2x!b>
+  %b = nn.fully_connected %x, %w, %c
+      : (tensor<2x2x!a>, tensor<2x2x!w>, tensor<2x!bias>) -> tensor<2x2x!b>
+  return %a : tensor<2x2x!b>
+}
+"""
+    known = Verified()
+    for scale, bias, wrong in (
+        ("0.5", "0.125", ""),
+        ("0.5", "0.25", "bias must have the scale"),
+        ("0.75", "0.125", "result must be quantized as"),
+        ("0.5", "0.125", ""),
+    ):
+        module = read_module(text.replace("SCALE", scale).replace("BIAS", bias), new_context())
+        errors = [error.message for error in verification_errors(module, known=known)]
+        assert [wrong in error for error in errors] == [True] * bool(wrong)
 
 
 def test_what_a_verifier_sees_beyond_types_is_looked_at_again() -> None:

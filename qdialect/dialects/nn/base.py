@@ -157,7 +157,8 @@ def texts(attribute: Attribute | None) -> tuple[str, ...]:
 class NNOp(IRDLOperation, ABC):
     """Base of all `nn` ops."""
 
-    #: whether the verifier looks at nothing but types, properties and attributes
+    #: whether the verifier looks at nothing but types, properties and attributes, and of scales
+    #: and zero points only at which are the same (and at those of a declared bias)
     TOLD_BY_TYPES: ClassVar[bool] = True
 
     def __init__(

@@ -86,8 +86,8 @@ class GatherOp(NNOp):
         element = tensor_type(self.indices).element_type
         if not isinstance(element, IntegerType | IndexType):
             raise VerifyException(f"'{self.name}' op expects integer indices, but got {element}")
-        self._verify_range()
         super().verify_()
+        self._verify_range()
 
     def _verify_range(self) -> None:
         known, shape = inline_array(self.indices), shape_of(self.input)

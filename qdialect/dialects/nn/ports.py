@@ -153,6 +153,27 @@ def canonical(qparams: QParams, value: SSAValue) -> QParams:
     return Field.of(qparams, shape_of(value)).to_qparams()
 
 
+def carries_fields(op: Operation) -> bool:
+    """Whether the qparams of one value of `op`, of ours, follow from those of others."""
+    from qdialect.dialects.nn.behaviors import BY_NAME
+
+    behavior = BY_NAME[op.name]
+    return behavior.is_tied or behavior.tells_order
+
+
+def bias_fits(op: Operation) -> bool:
+    """Whether a bias of `op`, of ours, has the scale that it must have."""
+    from qdialect.dialects.nn.behaviors import BY_NAME
+
+    acc = BY_NAME[op.name].accumulator
+    try:
+        if acc is not None:
+            _verify_bias(op, acc)
+    except VerifyException:
+        return False
+    return True
+
+
 def _verify_bias(op: Operation, acc: Accumulator) -> None:
     if acc.bias is None or acc.bias >= len(op.operands):
         return

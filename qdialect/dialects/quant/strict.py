@@ -139,6 +139,26 @@ class QuantChecker:
                     return message
         return _rounding_error(op)
 
+    def are_tensors_right(self, op: Operation) -> bool:
+        """Whether all results of `op` are tensors, of a plain type or of a quantized one
+        that breaks none of these rules."""
+        for result in op.results:
+            kind = result.type
+            if kind.__class__ is not TensorType:
+                return False
+            tensor = cast("TensorType[Attribute]", kind)
+            element = tensor.element_type
+            if not _is_leaf(tensor.encoding.__class__):
+                return False
+            if element.__class__ is UniformType:
+                if self._strict and self._type_error(element) is not None:
+                    return False
+                if self._strict and shape_error(kind, cast("UniformType", element).data):
+                    return False
+            elif not _is_leaf(element.__class__):
+                return False
+        return True
+
     def _type_error(self, type: Attribute) -> str | None:
         if not isinstance(type, UniformType):
             element = quant_element(type)
