@@ -9,11 +9,10 @@ a defect of ours.
 from __future__ import annotations
 
 import sys
-from dataclasses import dataclass
+from typing import NamedTuple
 
 
-@dataclass(frozen=True)
-class Where:
+class Where(NamedTuple):
     """A place in an input: a text position, or a named node, or just a file."""
 
     file: str | None = None

@@ -8,8 +8,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 from qdialect.cli.terminal import indented, table
 from qdialect.errors import UsageError
@@ -18,8 +17,7 @@ Kind = Literal["switch", "value", "optional"]
 _BOOLEANS = {"true": True, "1": True, "false": False, "0": False}
 
 
-@dataclass(frozen=True)
-class Flag:
+class Flag(NamedTuple):
     """A flag: its names (the first is canonical, without dashes), what it takes.
 
     A `switch` takes nothing, or `=true` / `=false`; a `value` needs a value; an
@@ -47,8 +45,7 @@ class Flag:
         return f"{shown}[={self.metavar}]" if self.kind == "optional" else shown
 
 
-@dataclass(frozen=True)
-class Command:
+class Command(NamedTuple):
     """A command line: its flags and how many positional arguments it takes."""
 
     name: str
@@ -69,13 +66,13 @@ class Command:
         return f"{self.usage()}\n\n{self.summary}\n\nflags:\n{flags}{notes}"
 
 
-@dataclass
 class Arguments:
     """The parsed command line; flags by canonical name."""
 
-    command: Command
-    flags: dict[str, list[bool | str]] = field(default_factory=dict[str, "list[bool | str]"])
-    positional: list[str] = field(default_factory=list[str])
+    def __init__(self, command: Command) -> None:
+        self.command = command
+        self.flags: dict[str, list[bool | str]] = {}
+        self.positional: list[str] = []
 
     def switch(self, name: str) -> bool:
         """Whether a switch is on."""

@@ -114,6 +114,10 @@ def guarded(run: Callable[[Sequence[str]], int], argv: Sequence[str] | None) -> 
             return crashed(error)
         report(QError(f"plug-in code failed in {theirs}: {culprit(error)}", code="bad-plugin"))
         return WRONG_INPUT
+    finally:
+        if argv is None:
+            # Cycles end with the process; Python would look at each object for them once more.
+            gc.freeze()
 
 
 def _unwritable(error: OSError) -> int:

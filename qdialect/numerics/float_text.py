@@ -13,13 +13,11 @@ from __future__ import annotations
 
 import math
 import struct
-from dataclasses import dataclass
 from functools import lru_cache
-from typing import Literal
+from typing import Literal, NamedTuple
 
 
-@dataclass(frozen=True)
-class FloatFormat:
+class FloatFormat(NamedTuple):
     """`precision` counts significand bits with the implicit one; `min_exponent`
     is the exponent of the smallest normal value; `largest` is finite."""
 

@@ -21,7 +21,7 @@ from qdialect.context import QContext
 from qdialect.dialects.nn import AddOp, DivOp, MulOp, NNOp
 from qdialect.dialects.nn.components import Build, Components, Pieces
 from qdialect.dialects.nn.functions import PowOp
-from qdialect.dialects.nn.views import normalize_axes
+from qdialect.dialects.nn.shapes import normalize_axes
 from qdialect.dialects.quant import DCastOp, QCastOp, UniformType, quant_element
 from qdialect.transforms.rounded import number_of, unrounded
 

@@ -34,7 +34,7 @@ from qdialect.dialects.nn import (
 )
 from qdialect.dialects.nn.functions import GeluOp, PowOp, SqrtOp, SwishOp
 from qdialect.dialects.nn.reduction import ReduceMeanOp, ReduceOp
-from qdialect.dialects.nn.views import normalize_axes
+from qdialect.dialects.nn.shapes import normalize_axes
 from qdialect.transforms.rounded import number_of, rounded, unrounded
 
 Probe = tuple[type[NNOp], list[Attribute], dict[str, Any]]

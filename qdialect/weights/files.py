@@ -71,9 +71,7 @@ def hidden_prefix(path: Path) -> str:
 
 def stamp() -> str:
     """A new name that says which process of which machine gave it."""
-    from uuid import uuid4
-
-    return f"{_machine()}-{os.getpid()}-{uuid4().hex}"
+    return f"{_machine()}-{os.getpid()}-{os.urandom(16).hex()}"
 
 
 def abandoned(folder: Path, prefix: str, suffix: str = "") -> list[Path]:

@@ -15,9 +15,8 @@ from xdsl.irdl import (
 )
 from xdsl.traits import Pure
 
-from qdialect.dialects.nn.base import TENSOR, NNOp, Values
-from qdialect.dialects.nn.contraction import HALF_EVEN, check_depth
-from qdialect.dialects.nn.elementwise import REAL
+from qdialect.dialects.nn.base import HALF_EVEN, REAL, TENSOR, NNOp, Values
+from qdialect.dialects.nn.contraction import check_depth
 from qdialect.dialects.nn.shapes import DYNAMIC, Shape, ShapeError, broadcast, require_rank
 
 

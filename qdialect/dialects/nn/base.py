@@ -23,6 +23,7 @@ from xdsl.dialects.builtin import (
     AnyFloat,
     BoolAttr,
     DenseArrayBase,
+    Float64Type,
     FloatAttr,
     IndexType,
     IntegerAttr,
@@ -34,9 +35,17 @@ from xdsl.dialects.builtin import (
     i64,
 )
 from xdsl.ir import Attribute, Operation, SSAValue
-from xdsl.irdl import IRDLOperation
+from xdsl.irdl import (
+    AttrConstraint,
+    IRDLOperation,
+    operand_def,
+    prop_def,
+    result_def,
+    traits_def,
+)
 from xdsl.parser import Parser
 from xdsl.printer import Printer
+from xdsl.traits import Pure
 from xdsl.utils.exceptions import VerifyException
 
 from qdialect.behaviors.shapes import shape_of, tensor_type
@@ -46,7 +55,10 @@ from qdialect.numerics.rounding import Rounding
 Values = Mapping[str, Any]
 
 INTS = DenseArrayBase.constr(i64)
+REAL = FloatAttr.constr(Float64Type())
+FLAG = cast("AttrConstraint[BoolAttr]", IntegerAttr.constr(IntegerType(1)))
 TENSOR = TensorType.constr()
+HALF_EVEN = StringAttr("half_even")
 KEY = "nn.key"
 QPARAMS = "nn.qparams"
 PIECE_KEYS = "nn.piece_keys"
@@ -297,6 +309,25 @@ class NNOp(IRDLOperation, ABC):
         printer.print_op_attributes(self.attributes)
         printer.print_string(" : ")
         printer.print_function_type(self.operand_types, self.result_types)
+
+
+class UnaryOp(NNOp):
+    """One operand, result of the same shape."""
+
+    input = operand_def(TENSOR)
+    result = result_def(TENSOR)
+    traits = traits_def(Pure())
+
+    @classmethod
+    def infer(cls, operands: Sequence[Shape], values: Values) -> list[Shape]:
+        return [operands[0]]
+
+
+class FunctionOp(UnaryOp):
+    """A real function of one variable; on a quantized operand the exact result is
+    quantized with `rounding`, which is a lookup table."""
+
+    rounding = prop_def(StringAttr, HALF_EVEN)
 
 
 def show(shape: Shape) -> str:

@@ -11,8 +11,7 @@ from qdialect.behaviors import Behavior, Port, Rule, no_axes
 from qdialect.dialects.nn.base import NNOp, shape_of
 from qdialect.dialects.nn.constants import inline_array
 from qdialect.dialects.nn.resize import nearest_indices
-from qdialect.dialects.nn.shapes import DYNAMIC
-from qdialect.dialects.nn.views import normalize_axes
+from qdialect.dialects.nn.shapes import DYNAMIC, normalize_axes
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -14,8 +14,7 @@ from qdialect.behaviors.declaration import Gain, Sizes
 from qdialect.dialects.nn import behaviors_gains as gains
 from qdialect.dialects.nn.base import shape_of
 from qdialect.dialects.nn.behaviors_movement import values
-from qdialect.dialects.nn.shapes import DYNAMIC
-from qdialect.dialects.nn.views import normalize_axes
+from qdialect.dialects.nn.shapes import DYNAMIC, normalize_axes
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -62,8 +62,7 @@ from qdialect.dialects.nn.functions import ErfOp, ExpOp, GeluOp, PowOp, SqrtOp, 
 from qdialect.dialects.nn.normalization import BatchNormOp, LayerNormOp, LrnOp, SoftmaxOp
 from qdialect.dialects.nn.recurrent import GruOp, LstmOp
 from qdialect.dialects.nn.reduction import ReduceMaxOp, ReduceMeanOp, ReduceSumOp
-from qdialect.dialects.nn.shapes import DYNAMIC
-from qdialect.dialects.nn.views import normalize_axes
+from qdialect.dialects.nn.shapes import DYNAMIC, normalize_axes
 
 if TYPE_CHECKING:
     import numpy as np

@@ -16,7 +16,7 @@ from xdsl.irdl import (
 )
 from xdsl.traits import Pure
 
-from qdialect.dialects.nn.base import INTS, TENSOR, NNOp, Values, integer, ints
+from qdialect.dialects.nn.base import HALF_EVEN, INTS, TENSOR, NNOp, Values, integer, ints
 from qdialect.dialects.nn.shapes import (
     DYNAMIC,
     Shape,
@@ -26,8 +26,6 @@ from qdialect.dialects.nn.shapes import (
     transposed_shape,
     window_shape,
 )
-
-HALF_EVEN = StringAttr("half_even")
 
 
 class _GroupedOp(NNOp):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from xdsl.dialects.builtin import Float64Type, FloatAttr, StringAttr
+from xdsl.dialects.builtin import StringAttr
 from xdsl.irdl import (
     irdl_op_definition,
     operand_def,
@@ -15,11 +15,17 @@ from xdsl.irdl import (
 )
 from xdsl.traits import Pure
 
-from qdialect.dialects.nn.base import TENSOR, NNOp, Values, real
-from qdialect.dialects.nn.contraction import HALF_EVEN
+from qdialect.dialects.nn.base import (
+    HALF_EVEN,
+    REAL,
+    TENSOR,
+    FunctionOp,
+    NNOp,
+    UnaryOp,
+    Values,
+    real,
+)
 from qdialect.dialects.nn.shapes import Shape, ShapeError, broadcast
-
-REAL = FloatAttr.constr(Float64Type())
 
 
 class BinaryOp(NNOp):
@@ -95,25 +101,6 @@ class MinimumOp(ExtremumOp):
     """The smaller of lhs and rhs."""
 
     name = "nn.minimum"
-
-
-class UnaryOp(NNOp):
-    """One operand, result of the same shape."""
-
-    input = operand_def(TENSOR)
-    result = result_def(TENSOR)
-    traits = traits_def(Pure())
-
-    @classmethod
-    def infer(cls, operands: Sequence[Shape], values: Values) -> list[Shape]:
-        return [operands[0]]
-
-
-class FunctionOp(UnaryOp):
-    """A real function of one variable; on a quantized operand the exact result is
-    quantized with `rounding`, which is a lookup table."""
-
-    rounding = prop_def(StringAttr, HALF_EVEN)
 
 
 @irdl_op_definition

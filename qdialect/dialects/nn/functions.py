@@ -14,9 +14,7 @@ from xdsl.dialects.builtin import StringAttr
 from xdsl.irdl import irdl_op_definition, operand_def, prop_def, result_def, traits_def
 from xdsl.traits import Pure
 
-from qdialect.dialects.nn.base import TENSOR, NNOp, Values, real
-from qdialect.dialects.nn.contraction import HALF_EVEN
-from qdialect.dialects.nn.elementwise import REAL, FunctionOp
+from qdialect.dialects.nn.base import HALF_EVEN, REAL, TENSOR, FunctionOp, NNOp, Values, real
 from qdialect.dialects.nn.shapes import DYNAMIC, Shape, ShapeError, broadcast
 
 GELU_FORMS = ("none", "tanh")

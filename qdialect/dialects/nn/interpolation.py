@@ -7,8 +7,7 @@ from collections.abc import Sequence
 from xdsl.dialects.builtin import StringAttr
 from xdsl.irdl import irdl_op_definition, opt_prop_def, prop_def
 
-from qdialect.dialects.nn.base import INTS, Values
-from qdialect.dialects.nn.elementwise import FunctionOp
+from qdialect.dialects.nn.base import INTS, FunctionOp, Values
 from qdialect.dialects.nn.shapes import DYNAMIC, Shape, ShapeError, require_rank
 from qdialect.dialects.nn.spatial_movement import REALS, resized
 

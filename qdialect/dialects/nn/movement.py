@@ -19,15 +19,16 @@ from xdsl.utils.exceptions import VerifyException
 
 from qdialect.dialects.nn.base import (
     INTS,
+    REAL,
     TENSOR,
     NNOp,
+    UnaryOp,
     Values,
     ranked,
     real,
     shape_of,
     tensor_type,
 )
-from qdialect.dialects.nn.elementwise import REAL, UnaryOp
 from qdialect.dialects.nn.shapes import (
     DYNAMIC,
     Shape,

@@ -15,9 +15,17 @@ from xdsl.irdl import (
 )
 from xdsl.traits import Pure
 
-from qdialect.dialects.nn.base import TENSOR, NNOp, Values, integer, real
-from qdialect.dialects.nn.contraction import HALF_EVEN
-from qdialect.dialects.nn.elementwise import REAL, FunctionOp, UnaryOp
+from qdialect.dialects.nn.base import (
+    HALF_EVEN,
+    REAL,
+    TENSOR,
+    FunctionOp,
+    NNOp,
+    UnaryOp,
+    Values,
+    integer,
+    real,
+)
 from qdialect.dialects.nn.shapes import DYNAMIC, Shape, ShapeError, broadcast, normalize_axis
 
 

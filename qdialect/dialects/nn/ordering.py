@@ -11,6 +11,7 @@ from xdsl.traits import Pure
 from xdsl.utils.exceptions import VerifyException
 
 from qdialect.dialects.nn.base import (
+    FLAG,
     TENSOR,
     NNOp,
     Values,
@@ -20,7 +21,6 @@ from qdialect.dialects.nn.base import (
     shape_of,
     tensor_type,
 )
-from qdialect.dialects.nn.pooling import FLAG
 from qdialect.dialects.nn.shapes import DYNAMIC, Shape, ShapeError, broadcast, normalize_axis
 
 MODES = ("eq", "ne", "lt", "le", "gt", "ge")

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import ClassVar, cast
+from typing import ClassVar
 
-from xdsl.dialects.builtin import BoolAttr, IntegerAttr, IntegerType, StringAttr
+from xdsl.dialects.builtin import BoolAttr, StringAttr
 from xdsl.irdl import (
-    AttrConstraint,
     irdl_op_definition,
     operand_def,
     prop_def,
@@ -16,11 +15,8 @@ from xdsl.irdl import (
 )
 from xdsl.traits import Pure
 
-from qdialect.dialects.nn.base import INTS, TENSOR, NNOp, Values, boolean, ints
-from qdialect.dialects.nn.contraction import HALF_EVEN
+from qdialect.dialects.nn.base import FLAG, HALF_EVEN, INTS, TENSOR, NNOp, Values, boolean, ints
 from qdialect.dialects.nn.shapes import Shape, require_rank, window_shape
-
-FLAG = cast("AttrConstraint[BoolAttr]", IntegerAttr.constr(IntegerType(1)))
 
 
 class WindowOp(NNOp):

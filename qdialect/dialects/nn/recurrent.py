@@ -16,8 +16,7 @@ from xdsl.irdl import (
 )
 from xdsl.traits import Pure
 
-from qdialect.dialects.nn.base import TENSOR, NNOp, Values, boolean
-from qdialect.dialects.nn.contraction import HALF_EVEN
+from qdialect.dialects.nn.base import HALF_EVEN, TENSOR, NNOp, Values, boolean
 from qdialect.dialects.nn.shapes import DYNAMIC, Shape, ShapeError, require_rank
 
 DIRECTIONS = ("forward", "reverse", "bidirectional")

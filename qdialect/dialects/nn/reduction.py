@@ -9,11 +9,8 @@ from xdsl.dialects.builtin import BoolAttr, StringAttr
 from xdsl.irdl import irdl_op_definition, operand_def, prop_def, result_def, traits_def
 from xdsl.traits import Pure
 
-from qdialect.dialects.nn.base import INTS, TENSOR, NNOp, Values, boolean
-from qdialect.dialects.nn.contraction import HALF_EVEN
-from qdialect.dialects.nn.pooling import FLAG
-from qdialect.dialects.nn.shapes import Shape, ShapeError
-from qdialect.dialects.nn.views import normalize_axes
+from qdialect.dialects.nn.base import FLAG, HALF_EVEN, INTS, TENSOR, NNOp, Values, boolean
+from qdialect.dialects.nn.shapes import Shape, ShapeError, normalize_axes
 
 
 class ReduceOp(NNOp):

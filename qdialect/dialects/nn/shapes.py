@@ -33,6 +33,14 @@ def normalize_axis(axis: int, rank: int, *, past_end: bool = False) -> int:
     return axis + rank if axis < 0 else axis
 
 
+def normalize_axes(axes: Sequence[int], rank: int) -> tuple[int, ...]:
+    """`axes` in [0, rank), in ascending order; ShapeError outside or when given twice."""
+    normalized = sorted(normalize_axis(axis, rank) for axis in axes)
+    if len(set(normalized)) != len(normalized):
+        raise ShapeError(f"axes {list(axes)} name a dimension twice")
+    return tuple(normalized)
+
+
 def broadcast(shapes: Sequence[Shape]) -> Shape:
     """Numpy broadcasting. A dynamic extent meets 1 or itself as dynamic, and a
     static extent > 1 as that extent."""

@@ -9,8 +9,7 @@ from math import floor, inf, prod
 from xdsl.dialects.builtin import DenseArrayBase, IntegerAttr, StringAttr, f64, i64
 from xdsl.irdl import irdl_op_definition, opt_prop_def, prop_def
 
-from qdialect.dialects.nn.base import INTS, Values, ints
-from qdialect.dialects.nn.elementwise import UnaryOp
+from qdialect.dialects.nn.base import INTS, UnaryOp, Values, ints
 from qdialect.dialects.nn.shapes import (
     DYNAMIC,
     Shape,

@@ -7,23 +7,14 @@ from collections.abc import Sequence
 
 from xdsl.irdl import irdl_op_definition, prop_def
 
-from qdialect.dialects.nn.base import INTS, Values
-from qdialect.dialects.nn.elementwise import UnaryOp
+from qdialect.dialects.nn.base import INTS, UnaryOp, Values
 from qdialect.dialects.nn.shapes import (
     DYNAMIC,
     Shape,
     ShapeError,
     broadcast,
-    normalize_axis,
+    normalize_axes,
 )
-
-
-def normalize_axes(axes: Sequence[int], rank: int) -> tuple[int, ...]:
-    """`axes` in [0, rank), in ascending order; ShapeError outside or when given twice."""
-    normalized = sorted(normalize_axis(axis, rank) for axis in axes)
-    if len(set(normalized)) != len(normalized):
-        raise ShapeError(f"axes {list(axes)} name a dimension twice")
-    return tuple(normalized)
 
 
 @irdl_op_definition

@@ -8,7 +8,7 @@ from functools import cache
 from xdsl.dialects import arith
 from xdsl.ir import Operation
 
-from qdialect.dialects.nn.views import normalize_axes
+from qdialect.dialects.nn.shapes import normalize_axes
 from qdialect.lowerings.emitter import Lowering
 from qdialect.lowerings.linalg import (
     arithmetic,

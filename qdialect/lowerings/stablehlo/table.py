@@ -7,7 +7,7 @@ from functools import cache
 
 from xdsl.ir import Operation
 
-from qdialect.dialects.nn.views import normalize_axes
+from qdialect.dialects.nn.shapes import normalize_axes
 from qdialect.lowerings.emitter import Lowering
 from qdialect.lowerings.stablehlo import contraction, elementwise, functions, pooling, requantize
 from qdialect.lowerings.stablehlo.emitter import Emitter

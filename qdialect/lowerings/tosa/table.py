@@ -7,7 +7,7 @@ from functools import cache
 
 from xdsl.ir import Operation
 
-from qdialect.dialects.nn.views import normalize_axes
+from qdialect.dialects.nn.shapes import normalize_axes
 from qdialect.lowerings.emitter import Lowering
 from qdialect.lowerings.tosa import contraction, division, elementwise, ordering, pooling
 from qdialect.lowerings.tosa.emitter import Emitter
