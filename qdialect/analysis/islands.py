@@ -10,7 +10,7 @@ from xdsl.ir import Operation, SSAValue
 from qdialect.behaviors import Behavior, BehaviorRegistry
 from qdialect.behaviors import Rule as PortRule
 from qdialect.behaviors.flow import tied_operands
-from qdialect.dialects.nn.constants import constant_of
+from qdialect.dialects.nn.constants import ConstantOp, constant_of
 from qdialect.dialects.quant import DCastOp, QCastOp
 
 
@@ -31,15 +31,19 @@ class Islands:
             self._backward(op)
 
     def _forward(self, op: Operation, behavior: Behavior | None) -> None:
-        if isinstance(op, DCastOp):
+        # `isinstance` is slow for what it is not, as most ops are.
+        if type(op) is DCastOp:
             self.derived.add(op.result)
             self.lands.add(op.result)
-        elif any(constant_of(result) for result in op.results):
-            self.lands.update(op.results)
-        elif behavior is None:
             return
-        elif behavior.tells_order:
-            if all(op.operands[i] in self.derived for i in tied_operands(op, behavior)):
+        if type(op) is ConstantOp:
+            self.lands.add(op.result)
+            return
+        if behavior is None:
+            return
+        operands = op.operands
+        if behavior.tells_order:
+            if all(operands[i] in self.derived for i in tied_operands(op, behavior)):
                 rules = [behavior.result_port(i).rule for i in range(len(op.results))]
                 codes = [
                     r for r, rule in zip(op.results, rules, strict=True) if rule is PortRule.TIED
@@ -47,7 +51,7 @@ class Islands:
                 self.derived.update(codes)
                 self.lands.update(codes)
         elif behavior.commutes:
-            tied = [op.operands[i] for i in tied_operands(op, behavior)]
+            tied = [operands[i] for i in tied_operands(op, behavior)]
             if all(v in self.derived for v in tied):
                 self.derived.update(op.results)
             if all(
@@ -55,8 +59,8 @@ class Islands:
             ) and not all(constant_of(v) for v in tied):
                 self.lands.update(op.results)
         elif all(
-            op.operands[i] in self.derived or constant_of(op.operands[i])
-            for i in range(len(op.operands))
+            operand in self.derived or constant_of(operand)
+            for i, operand in enumerate(operands)
             if behavior.operand_port(i).rule in (PortRule.REQUANT, PortRule.TIED)
         ):
             self.lands.update(op.results)
@@ -83,7 +87,7 @@ class Islands:
 
     def _ends(self, user: Operation) -> bool:
         """Whether a path through `user` ends in a quantize."""
-        if isinstance(user, QCastOp):
+        if type(user) is QCastOp:
             return True
         behavior = self._behaviors.get(user)
         if behavior is not None and behavior.tells_order:

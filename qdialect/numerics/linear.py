@@ -17,9 +17,9 @@ from numpy.typing import NDArray
 from qdialect.numerics.requantize import Affine, Codes, round_fraction
 from qdialect.numerics.rounding import Rounding
 
-#: eight roundings of doubles, and some
-_ERROR = 2.0**-49
-_TINY = 2.0**-1000
+#: of a result, for each number of the size of its terms: eight roundings of doubles, and some
+ERROR = 2.0**-49
+TINY = 2.0**-1000
 
 
 class Line(NamedTuple):
@@ -58,7 +58,7 @@ def values(codes: Codes, lines: Sequence[Line]) -> Values:
         terms = (codes - column([a.zero for a in rows[0]])) * (slopes * (scales / units))
         shifts = offsets / units
         sizes = np.maximum(np.abs(terms), np.abs(shifts))
-        return Values(terms + shifts, sizes, sizes * _ERROR + _TINY)
+        return Values(terms + shifts, sizes, sizes * ERROR + TINY)
 
 
 def linear_tables(codes: Codes, lines: Sequence[Line], rounding: Rounding) -> Codes:

@@ -8,7 +8,22 @@ import numpy as np
 
 from qdialect.numerics import requantize as exact
 from qdialect.numerics.contract import Contract, Numerics
-from qdialect.transforms.affine_chains import Channel, Tables, undecided
+from qdialect.transforms.affine_tables import Channel, Tables, tables_of, undecided
+
+
+def read_contract(channels: Sequence[Channel], expressed: str) -> Contract | None:
+    """Of reading the same codes on other qparams; None if some code becomes another."""
+    seen = channels[0].seen
+    for code in (seen.low, (seen.low + seen.high) // 2, seen.high):
+        if channels[0].code(code) not in (code, None):
+            return None
+    if all(channel.shift(expressed) == 0 for channel in channels):
+        return Contract(Numerics.EXACT)
+    # The first channel tells, mostly.
+    samples = (channels[:1], channels) if len(channels) > 1 else (channels,)
+    if not all((tables_of(sample).codes == exact.codes_of(seen)).all() for sample in samples):
+        return None
+    return ties_contract(channels, expressed)
 
 
 def ties_contract(channels: Sequence[Channel], expressed: str) -> Contract:

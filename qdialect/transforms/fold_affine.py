@@ -62,7 +62,14 @@ from qdialect.context import QContext
 from qdialect.dialects.nn import AddOp, NegOp, SubOp, shape_of
 from qdialect.dialects.nn.base import QPARAMS
 from qdialect.dialects.nn.shapes import DYNAMIC
-from qdialect.dialects.quant import RescaleOp, SCastOp, storage_type, with_element
+from qdialect.dialects.quant import (
+    RescaleOp,
+    SCastOp,
+    UniformType,
+    quant_element,
+    storage_type,
+    with_element,
+)
 from qdialect.numerics import requantize as exact
 from qdialect.numerics.contract import Contract, Numerics
 from qdialect.numerics.float_text import round_to_format
@@ -71,7 +78,6 @@ from qdialect.numerics.rounding import Rounding
 from qdialect.qparams import QParams
 from qdialect.rewrite import Refusal, Rewriter, Rule
 from qdialect.transforms.affine_chains import (
-    Channel,
     Channels,
     Link,
     Undefined,
@@ -79,10 +85,10 @@ from qdialect.transforms.affine_chains import (
     chain_to,
     last_rounding,
     roots_of_chains,
-    tables_of,
 )
-from qdialect.transforms.affine_contract import codes_contract, ties_contract
-from qdialect.transforms.rule_pass import RulePass, with_qparams
+from qdialect.transforms.affine_contract import codes_contract, read_contract
+from qdialect.transforms.affine_tables import Channel, tables_of
+from qdialect.transforms.rule_pass import RulePass
 from qdialect.transforms.scalars import exact_scalar, exact_vector
 
 
@@ -98,12 +104,16 @@ class _Form(Enum):
 
 @dataclass(frozen=True)
 class _Plan:
-    """Read x as `middle`, then do `form` with `offsets`, one or one per index."""
+    """Read x as `kind`, then do `form` with `offsets`, one or one per index."""
 
     form: _Form
-    middle: QParams
+    kind: UniformType
     offsets: tuple[Fraction, ...]
     contract: Contract
+
+    @property
+    def middle(self) -> QParams:
+        return self.kind.qparams
 
 
 @dataclass(frozen=True, eq=False)
@@ -178,10 +188,12 @@ class AffineOfCodes(Rule[_Chain]):
         flat = Refusal("slope", "a slope is 0: the result does not depend on the operand")
         if channels[0].whole.slope == 0:
             return flat
-        source, result = qparams_of(chain.x), qparams_of(chain.op.results[0])
+        source, result = qparams_of(chain.x), quant_element(chain.op.results[0].type)
         assert source is not None and result is not None
-        if source.storage == result.storage and _is_read(channels):
-            return _Plan(_Form.READ, result, (), ties_contract(channels, source.expressed))
+        if source.storage == result.qparams.storage:
+            contract = read_contract(channels, source.expressed)
+            if contract is not None:
+                return _Plan(_Form.READ, result, (), contract)
         several = axis is not None and len(channels) > 1
         proposed = self._proposed(chain, channels[:1], axis, len(channels) if several else 1)
         refusal = self._no_gain(chain, proposed)
@@ -272,7 +284,7 @@ class AffineOfCodes(Rule[_Chain]):
             # nn.neg has no parameters along a dimension.
             negates = axis is None and not any(offsets)
             candidates = [(_Form.NEG if negates else _Form.SUB, zeros, tuple(offsets))]
-        plans: list[_Plan] = []
+        plans, exactly = list[_Plan](), Contract(Numerics.EXACT)
         for form, points, added in candidates:
             if form is _Form.ADD and not any(added):
                 continue
@@ -284,7 +296,7 @@ class AffineOfCodes(Rule[_Chain]):
                 middle = QParams.per_axis(
                     source.storage, axis, scales * repeats, points * repeats, source.expressed
                 )
-            plans.append(_Plan(form, middle, added * repeats, Contract(Numerics.EXACT)))
+            plans.append(_Plan(form, UniformType(middle), added * repeats, exactly))
         return plans
 
     def _refuse(self, chain: _Chain, plan: _Plan) -> Refusal | None:
@@ -297,12 +309,14 @@ class AffineOfCodes(Rule[_Chain]):
         ops = [link.op for link in chain.links if not link.is_read]
         target, new = self.session.target, made[-1]
         reason = target.refuses(new, [v.type for v in new.operands], [r.type for r in new.results])
-        price, saved = target.op_price(new), sum(map(target.op_price, ops))
-        falling = plan.form in (_Form.NEG, _Form.SUB)
+        price, falling = target.op_price(new), plan.form in (_Form.NEG, _Form.SUB)
         for op in reversed(made):
             op.erase()
         if reason:
             return Refusal("target", f"{target.name}: {reason}")
+        if not price and not falling:
+            return None
+        saved = sum(map(target.op_price, ops))
         if price > saved:
             return Refusal("price", f"{target.name}: costs {price:g}, what it replaces {saved:g}")
         if falling and len(ops) == 1 and price >= saved:
@@ -338,13 +352,6 @@ def _is_worth(links: Sequence[Link]) -> bool:
 _NO_TABLE = Refusal("table", "a clamp acts that no storage bound stands for, or no scale fits")
 
 
-def _is_read(channels: Sequence[Channel]) -> bool:
-    """Whether all codes stay as they are; told by the first channel, mostly."""
-    codes = exact.codes_of(channels[0].seen)
-    samples = (channels[:1], channels) if len(channels) > 1 else (channels,)
-    return all((tables_of(sample).codes == codes).all() for sample in samples)
-
-
 def _strength(plan: _Plan) -> tuple[Numerics, float]:
     return plan.contract.level, plan.contract.steps
 
@@ -356,7 +363,7 @@ def _plan(chain: _Chain) -> _Plan:
 
 def _made(chain: _Chain, plan: _Plan, session: QContext) -> list[Operation]:
     """The ops of a plan, in no block yet; the last one gives the result, x if there is none."""
-    made = _reads(chain.x, plan.middle)
+    made = _reads(chain.x, plan.kind)
     if plan.form is _Form.READ:
         return made
     x = made[-1].results[0] if made else chain.x
@@ -386,15 +393,15 @@ def _made(chain: _Chain, plan: _Plan, session: QContext) -> list[Operation]:
     return [*made, new]
 
 
-def _reads(value: SSAValue, params: QParams) -> list[Operation]:
-    """The codes of `value`, read on other qparams of the same storage."""
+def _reads(value: SSAValue, kind: UniformType) -> list[Operation]:
+    """The codes of `value`, read as `kind`, which has the same storage."""
     source = qparams_of(value)
     assert source is not None
-    if source == params:
+    if source == kind.qparams:
         return []
     bits_type: Attribute = with_element(value.type, storage_type(source))
     bits = SCastOp(value, bits_type)
-    return [bits, SCastOp(bits.result, with_qparams(value, params))]
+    return [bits, SCastOp(bits.result, with_element(value.type, kind))]
 
 
 @dataclass(frozen=True)

@@ -61,7 +61,6 @@ from qdialect.numerics.rounding import Rounding
 from qdialect.qparams import QParams, Storage
 from qdialect.rewrite import Refusal, Rewriter, Rule
 from qdialect.transforms.affine_chains import (
-    Channel,
     Channels,
     Link,
     Undefined,
@@ -70,9 +69,9 @@ from qdialect.transforms.affine_chains import (
     last_rounding,
     link_of,
     roots_of_chains,
-    tables_of,
 )
 from qdialect.transforms.affine_contract import codes_contract
+from qdialect.transforms.affine_tables import Channel, tables_of
 from qdialect.transforms.rule_pass import RulePass, refuse_types
 
 _CHANNELS = 1

@@ -32,7 +32,7 @@ becomes
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from xdsl.dialects.builtin import StringAttr
@@ -44,7 +44,7 @@ from qdialect.analysis.ranges import seen_qparams
 from qdialect.behaviors import Rule as PortRule
 from qdialect.behaviors.flow import carry_all_down, tied_operands
 from qdialect.context import QContext
-from qdialect.dialects.nn.constants import ConstantOp, constant_array, constant_of
+from qdialect.dialects.nn.constants import constant_array, constant_of
 from qdialect.dialects.nn.ports import bias_matches
 from qdialect.dialects.quant import DCastOp, QCastOp, cast_rounding
 from qdialect.numerics.contract import Contract
@@ -92,7 +92,15 @@ class _ClosedIslands(Policy):
         return Refusal("open-island", "the float result is not quantized again")
 
 
-class IntegerizeOp(Rule[Quantized]):
+@dataclass(frozen=True)
+class _Computed(Quantized):
+    """A quantize and the computing op above; `codes` are what that takes as a quantized
+    op, once `check` has found them."""
+
+    codes: list[SSAValue] = field(default_factory=list[SSAValue])
+
+
+class IntegerizeOp(Rule[_Computed]):
     """quantize(op(dequantize(a), ...)) = op(a, ...), by the meaning of a quantized op."""
 
     name = "integerize-op"
@@ -100,7 +108,7 @@ class IntegerizeOp(Rule[Quantized]):
     def roots(self) -> Iterable[str]:
         return (QCastOp.name,)
 
-    def match(self, op: Operation) -> Quantized | None:
+    def match(self, op: Operation) -> _Computed | None:
         assert isinstance(op, QCastOp)
         owner = op.input.owner
         if not isinstance(owner, Operation) or len(owner.results) != 1:
@@ -108,9 +116,9 @@ class IntegerizeOp(Rule[Quantized]):
         behavior = self.session.behaviors.get(owner)
         if behavior is None or behavior.commutes or qparams_of(op.result) is None:
             return None
-        return Quantized(op, owner, behavior)
+        return _Computed(op, owner, behavior)
 
-    def check(self, match: Quantized) -> Contract | Refusal:
+    def check(self, match: _Computed) -> Contract | Refusal:
         casts = only_quantized_alike(match.op.results[0])
         if casts is None:
             return Refusal("multi-use", "the float result is also used elsewhere")
@@ -134,6 +142,7 @@ class IntegerizeOp(Rule[Quantized]):
                 return Refusal("undefined", f"the {role} may be 0")
         if match.behavior.is_tied and not self._keeps_qparams(match, operands):
             return Refusal("tied", f"'{match.op.name}' gives the qparams it takes, not others")
+        match.codes[:] = operands
         refusal = refuse_types(
             self.session,
             match.behavior,
@@ -143,7 +152,7 @@ class IntegerizeOp(Rule[Quantized]):
         )
         return refusal or contract
 
-    def _keeps_qparams(self, match: Quantized, operands: Sequence[SSAValue]) -> bool:
+    def _keeps_qparams(self, match: _Computed, operands: Sequence[SSAValue]) -> bool:
         """Whether an op with tied ports takes what it is to give."""
         tied = [operands[i] for i in tied_operands(match.op, match.behavior)]
         params = [q for v in tied if (q := qparams_of(v)) is not None]
@@ -158,7 +167,7 @@ class IntegerizeOp(Rule[Quantized]):
             return any(represents(a, 0.0) for a in affines(params))
         return bool((constant_array(constant, self.session.blobs) == params.zero_point).any())
 
-    def _codes(self, match: Quantized, index: int, operand: SSAValue) -> SSAValue | Refusal:
+    def _codes(self, match: _Computed, index: int, operand: SSAValue) -> SSAValue | Refusal:
         """What the quantized op takes in place of a float operand; a scalar constant
         becomes a new quantized constant that is exactly the same number."""
         port = match.behavior.operand_port(index)
@@ -176,7 +185,7 @@ class IntegerizeOp(Rule[Quantized]):
             return Refusal("float-operand", f"the {port.role} is not dequantized")
         return scalar.result
 
-    def _is_bias(self, match: Quantized, bias: DCastOp) -> bool:
+    def _is_bias(self, match: _Computed, bias: DCastOp) -> bool:
         acc = match.behavior.accumulator
         if acc is None:
             return False
@@ -187,17 +196,14 @@ class IntegerizeOp(Rule[Quantized]):
             return False
         return bias_matches(lhs, rhs, own, acc.repeats(match.op))
 
-    def rewrite(self, match: Quantized, rewriter: Rewriter) -> None:
+    def rewrite(self, match: _Computed, rewriter: Rewriter) -> None:
         casts = only_quantized_alike(match.op.results[0])
         assert casts is not None
-        operands: list[SSAValue] = []
-        for index, operand in enumerate(match.op.operands):
-            codes = self._codes(match, index, operand)
-            assert not isinstance(codes, Refusal)
-            if isinstance(codes.owner, ConstantOp) and codes.owner.parent is None:
-                rewriter.insert(codes.owner, match.op, keep=constant_of(operand))
-            operands.append(codes)
-        new = retyped(match.op, operands, [match.cast.result.type])
+        for codes, operand in zip(match.codes, match.op.operands, strict=True):
+            constant = constant_of(codes)
+            if constant is not None and constant.parent is None:
+                rewriter.insert(constant, match.op, keep=constant_of(operand))
+        new = retyped(match.op, match.codes, [match.cast.result.type])
         if "rounding" in new.properties:
             new.properties["rounding"] = StringAttr(
                 self.session.target.rounding(cast_rounding(match.cast)).value

@@ -57,9 +57,10 @@ class Numbers(Sequence[Fraction]):
 def vector_of(value: SSAValue, session: QContext) -> tuple[int | None, Sequence[Fraction]] | None:
     """The real numbers of a constant that differ along one dimension, exactly: that
     dimension and one number for each index, or None and the one number; else None."""
-    array, params = constant_values(value, session), qparams_of(value)
+    array = constant_values(value, session)
     if array is None or array.size == 0 or array.dtype.kind not in "fiu":
         return None
+    params = qparams_of(value)
     if params is None and array.dtype.kind != "f":
         return None
     if params is not None and (
@@ -70,8 +71,8 @@ def vector_of(value: SSAValue, session: QContext) -> tuple[int | None, Sequence[
         return None
     axis = None if params is None or params.is_per_tensor else params.axis
     varying = list[int]()
-    for dim in range(array.ndim):
-        if dim == axis or _varies(array, dim):
+    for dim, extent in enumerate(array.shape):
+        if dim == axis or (extent > 1 and _varies(array, dim)):
             varying.append(dim)
         if len(varying) > 1:
             return None
@@ -83,13 +84,15 @@ def vector_of(value: SSAValue, session: QContext) -> tuple[int | None, Sequence[
     if params is None and not np.isfinite(row).all():
         return None
     numbers = Numbers(row, params)
-    # That stops at the first that is different.
-    return (None, numbers[:1]) if numbers.is_one() else (varying[0], numbers)
+    # Numbers on one scale are as different as what holds them.
+    if not varying or (axis is not None and numbers.is_one()):
+        return None, numbers[:1]
+    return varying[0], numbers
 
 
 def _varies(array: NDArray[Any], dim: int) -> bool:
     """Whether not all slices along a dimension are the same; mostly the first two tell."""
-    slices = np.moveaxis(array, dim, 0)
+    slices = np.moveaxis(array, dim, 0) if dim else array
     first, most = slices[:1], max(PIECE // max(slices[0].size, 1), 1)
     start, count = 1, 1
     while start < len(slices):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from functools import cache
+from functools import cache, lru_cache
 from typing import TYPE_CHECKING, Any, ClassVar, cast
 
 from typing_extensions import Self
@@ -15,7 +15,7 @@ from xdsl.dialects.builtin import (
     StringAttr,
     TensorType,
 )
-from xdsl.ir import Attribute, ParametrizedAttribute, SSAValue
+from xdsl.ir import Attribute, Operation, ParametrizedAttribute, SSAValue
 from xdsl.irdl import (
     IRDLOperation,
     base,
@@ -30,6 +30,7 @@ from xdsl.printer import Printer
 from xdsl.traits import ConstantLike, Pure
 from xdsl.utils.exceptions import VerifyException
 
+from qdialect.dialects.accessors import plain_accessors
 from qdialect.dialects.nn.base import TENSOR
 from qdialect.dialects.quant import UniformType
 from qdialect.weights import DTYPES, Blob, BlobStore
@@ -73,6 +74,7 @@ class BlobAttr(ParametrizedAttribute):
 Payload = BlobAttr | DenseIntOrFPElementsAttr
 
 
+@plain_accessors
 @irdl_op_definition
 class ConstantOp(IRDLOperation):
     """A tensor of floats or integers, or of a quantized type whose storage the value holds.
@@ -95,10 +97,12 @@ class ConstantOp(IRDLOperation):
         type: TensorType[Any] | None = None,
         attributes: Mapping[str, Attribute] | None = None,
     ):
-        super().__init__(
+        # What xDSL's constructor of declared ops sorts out first is plain here.
+        Operation.__init__(
+            self,
             result_types=[type or value.get_type()],
             properties={"value": value},
-            attributes=attributes,
+            attributes=attributes or {},
         )
 
     def verify_(self) -> None:
@@ -136,6 +140,11 @@ def element_name(element: Attribute) -> str:
         kind = cast("IntegerType[int, Signedness]", element)
         prefix = "ui" if kind.signedness.data is Signedness.UNSIGNED else "i"
         return f"{prefix}{kind.width.data}"
+    return _spelled(element)
+
+
+@lru_cache(maxsize=64)
+def _spelled(element: Attribute) -> str:
     return str(element)
 
 

@@ -9,12 +9,13 @@ from __future__ import annotations
 
 from typing_extensions import Self
 from xdsl.dialects.builtin import IntegerType, StringAttr
-from xdsl.ir import Attribute, Operation, SSAValue
+from xdsl.ir import Operation
 from xdsl.irdl import irdl_op_definition
 from xdsl.parser import Parser
 from xdsl.printer import Printer
 from xdsl.utils.exceptions import VerifyException
 
+from qdialect.dialects.accessors import plain_accessors
 from qdialect.dialects.quant.conversion import (
     ConversionOp,
     check_expressed,
@@ -47,9 +48,6 @@ def cast_rounding(op: Operation) -> Rounding:
 class CastOp(ConversionOp):
     """One of upstream's conversions: `quant.xcast %input attr-dict : T to T`."""
 
-    def __init__(self, input: SSAValue | Operation, result_type: Attribute) -> None:
-        super().__init__(operands=[input], result_types=[result_type])
-
     @classmethod
     def parse(cls, parser: Parser) -> Self:
         operand = parser.parse_unresolved_operand()
@@ -66,6 +64,7 @@ class CastOp(ConversionOp):
         print_conversion(printer, self)
 
 
+@plain_accessors
 @irdl_op_definition
 class QCastOp(CastOp):
     """Float to quantized: q = clamp(round(x / scale + zero point))."""
@@ -80,6 +79,7 @@ class QCastOp(CastOp):
         check_shape(self.result.type, quantized)
 
 
+@plain_accessors
 @irdl_op_definition
 class DCastOp(CastOp):
     """Quantized to float: x = (q - zero point) * scale."""
@@ -94,6 +94,7 @@ class DCastOp(CastOp):
         check_shape(self.input.type, quantized)
 
 
+@plain_accessors
 @irdl_op_definition
 class SCastOp(CastOp):
     """Quantized to its storage integer, or back: the bits do not change."""

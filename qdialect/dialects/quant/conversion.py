@@ -5,6 +5,8 @@ Checks raise `VerifyException` with upstream's message.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from types import MappingProxyType
 from typing import ClassVar, cast
 
 from xdsl.dialects.builtin import (
@@ -14,7 +16,7 @@ from xdsl.dialects.builtin import (
     TensorType,
     UnrankedTensorType,
 )
-from xdsl.ir import Attribute
+from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.irdl import IRDLOperation, operand_def, result_def, traits_def
 from xdsl.parser import Parser
 from xdsl.printer import Printer
@@ -35,6 +37,20 @@ class ConversionOp(IRDLOperation):
     result = result_def()
 
     traits = traits_def(Pure())
+
+    def __init__(
+        self,
+        input: SSAValue | Operation,
+        result_type: Attribute,
+        properties: Mapping[str, Attribute] = MappingProxyType({}),
+    ) -> None:
+        # What xDSL's constructor of declared ops sorts out first is plain here.
+        Operation.__init__(
+            self,
+            operands=(SSAValue.get(input),),
+            result_types=(result_type,),
+            properties=properties,
+        )
 
 
 def wrong_type(op: ConversionOp, role: str, type: Attribute, wanted: str) -> VerifyException:

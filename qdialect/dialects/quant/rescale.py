@@ -29,6 +29,7 @@ from xdsl.parser import Parser
 from xdsl.printer import Printer
 from xdsl.utils.exceptions import VerifyException
 
+from qdialect.dialects.accessors import plain_accessors
 from qdialect.dialects.quant.conversion import (
     ConversionOp,
     check_same_shape,
@@ -46,6 +47,7 @@ MAX_SHIFT = 62
 _ROUNDINGS = {mode.value: mode for mode in Rounding}
 
 
+@plain_accessors
 @irdl_op_definition
 class RescaleOp(ConversionOp):
     """Change of qparams in integers; see the module for the formula."""
@@ -71,7 +73,7 @@ class RescaleOp(ConversionOp):
             properties["multiplier"] = DenseArrayBase.from_list(i32, multiplier)
         if shift is not None:
             properties["shift"] = DenseArrayBase.from_list(i8, shift)
-        super().__init__(operands=[input], result_types=[result_type], properties=properties)
+        super().__init__(input, result_type, properties)
 
     @property
     def rounding(self) -> Rounding:
