@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from xdsl.dialects.builtin import (
     DenseIntOrFPElementsAttr,
-    FunctionType,
     StringAttr,
     UnregisteredOp,
 )
@@ -33,7 +32,8 @@ if TYPE_CHECKING:
 #: what writes the custom form of ops of which the above is true
 _WRITERS: set[Any] = {kind.print for kind in (NNOp, ConstantOp, CastOp, RescaleOp)}
 
-_PLAIN_KEY = re.compile(r"[A-Za-z0-9_ ./:;()+*,-]*")
+_is_plain = re.compile(r"[A-Za-z0-9_ ./:;()+*,-]*").fullmatch
+"""Whether a key is written as it is."""
 _LONGEST = 4000
 """Nothing is kept of a line that is longer: large constants do not come again."""
 
@@ -80,9 +80,6 @@ class Lines:
             usual = self._kinds[kind] = written and not issubclass(kind, UnregisteredOp)
         if not usual or op.regions or op.successors:
             return None
-        for result in op.results:
-            if type(result.type) is FunctionType:  # which is in parentheses, alone
-                return None
         look: list[object] = [kind, len(op.properties)]
         tensor: Attribute | None = None
         for name, attribute in op.properties.items():
@@ -163,13 +160,9 @@ def _divided(text: str, part: str) -> tuple[str, str, str]:
     return text.partition(part)
 
 
-def _is_plain(key: str) -> bool:
-    """Whether a text is written as it is."""
-    return _PLAIN_KEY.fullmatch(key) is not None
-
-
 def _function_type(operands: Sequence[str], results: Sequence[str]) -> str:
-    if len(results) == 1:
+    # One is without parentheses, unless it is a function type.
+    if len(results) == 1 and not results[0].startswith("("):
         return f" : ({', '.join(operands)}) -> {results[0]}"
     return f" : ({', '.join(operands)}) -> ({', '.join(results)})"
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Container, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 from io import StringIO
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
@@ -18,6 +19,7 @@ from xdsl.dialects.builtin import (
     IntegerType,
     NoneAttr,
     TensorType,
+    i1,
 )
 from xdsl.ir import Attribute, Operation, SSAValue
 
@@ -28,9 +30,13 @@ from qdialect.numerics.float_text import FORMATS, float_text
 if TYPE_CHECKING:
     from qdialect.backends.mlir_lines import Lines, Looks
     from qdialect.dialects.nn.constants import BlobAttr
+    from qdialect.dialects.quant.types import UniformType
 
 #: the name of `nn.constants.BlobAttr`
 BLOB = "nn.blob"
+
+#: the name of `quant.types.UniformType`
+UNIFORM = "quant.uniform"
 
 #: so many ops are printed without a memory: taking it up is not worth it
 FEW = 32
@@ -85,12 +91,31 @@ class MLIRPrinter(LayoutPrinter):
         parts = self._parts(op, found)
         text = self._lines.text(found.look, parts)
         if text is not None:
-            text = results + text + self._location_text(op)
-        else:
-            text = self._captured(lambda: super(MLIRPrinter, self)._print_op(op))
-            end = len(text) - len(self._location_text(op))
-            self._lines.learn(found.look, op, parts, text[len(results) : end])
+            self.print_string(f"{results}{text}{self._location_text(op)}")
+            return
+        text = self._captured(lambda: super(MLIRPrinter, self)._print_op(op))
+        end = len(text) - len(self._location_text(op))
+        self._lines.learn(found.look, op, parts, text[len(results) : end])
         self.print_string(text)
+
+    @override
+    def print_string(self, text: str, *, indent: int | None = None) -> None:
+        if self.stream is None or "\n" in text:
+            super().print_string(text, indent=indent)
+        else:
+            self._current_column += len(text)
+            self.stream.write(text)
+
+    @override
+    def _print_new_line(self, indent: int | None = None, print_message: bool = True) -> None:
+        if self.stream is None or self._next_line_callback:
+            super()._print_new_line(indent, print_message)
+        else:
+            self._current_line += 1
+            self._current_column = self.indent_num_spaces * (
+                self._indent if indent is None else indent
+            )
+            self.stream.write("\n" + " " * self._current_column)
 
     def _results_text(self, op: Operation) -> str:
         """`%0 = `, or nothing."""
@@ -105,14 +130,17 @@ class MLIRPrinter(LayoutPrinter):
         return " " + self._captured(lambda: self.print_attribute(op.location))
 
     def _parts(self, op: Operation, found: Looks) -> Parts:
-        names: list[str] = []
-        types: list[str] = []
-        for value in op._operands:  # pyright: ignore[reportPrivateUsage]
-            names.append(self._name(value))
-            types.append(self._type_text(value.type))
+        operands = op._operands  # pyright: ignore[reportPrivateUsage]
+        names = [self._name(value) for value in operands]
+        types = [self._type_text(value.type) for value in operands]
         results = [self._type_text(value.type) for value in op.results]
         tensor = found.tensor
-        held = "" if tensor is None else self._captured(lambda: self.print_attribute(tensor))
+        if tensor is None:
+            held = ""
+        elif type(tensor) is DenseIntOrFPElementsAttr:
+            held = self._dense_text(cast("DenseIntOrFPElementsAttr[Any]", tensor))
+        else:
+            held = self._captured(lambda: self.print_attribute(tensor))
         key = "" if found.key is None else f'nn.key = "{found.key}"'
         return Parts(names, types, results, held, key)
 
@@ -142,6 +170,8 @@ class MLIRPrinter(LayoutPrinter):
             return known[1]
         if type(kind) is TensorType:
             text = self._tensor_text(kind)
+        elif kind.name == UNIFORM:
+            text = f"!{UNIFORM}{cast('UniformType', kind).text}"
         else:
             text = self._captured(lambda: super(MLIRPrinter, self).print_attribute(kind))
         self._types[id(kind)] = kind, text
@@ -149,7 +179,7 @@ class MLIRPrinter(LayoutPrinter):
 
     def _tensor_text(self, kind: TensorType[Attribute]) -> str:
         dimensions = [
-            "?x" if extent == DYNAMIC_INDEX else f"{extent}x" for extent in kind.get_shape()
+            "?x" if extent.data == DYNAMIC_INDEX else f"{extent.data}x" for extent in kind.shape
         ]
         encoding = ""
         if type(kind.encoding) is not NoneAttr:
@@ -165,22 +195,20 @@ class MLIRPrinter(LayoutPrinter):
             # The second time from memory, as models repeat a few of them.
             self.print_string(self._type_text(cast("TensorType[Any]", attribute)))
         elif isinstance(attribute, DenseIntOrFPElementsAttr):
-            self._print_dense(cast("DenseIntOrFPElementsAttr[Any]", attribute))
+            self.print_string(self._dense_text(cast("DenseIntOrFPElementsAttr[Any]", attribute)))
         elif attribute.name == BLOB and self._is_inline(cast("BlobAttr", plain).key.data):
             assert self.ctx is not None
             data = self.ctx.blobs.get(cast("BlobAttr", plain).key.data).data
             held = cast("TensorType[Any]", cast("BlobAttr", plain).type)
-            self._print_dense(DenseIntOrFPElementsAttr(held, BytesAttr(cast("bytes", data))))
+            dense = DenseIntOrFPElementsAttr(held, BytesAttr(cast("bytes", data)))
+            self.print_string(self._dense_text(dense))
         else:
             super().print_attribute(plain)
 
     @override
     def print_float(self, value: float, type: AnyFloat) -> None:
-        text = float_text(value, type.name) if type.name in FORMATS else ""
-        if text.startswith("0x") or not math.isfinite(value):
-            text = f"0x{type.pack((value,))[::-1].hex().upper()}"
-        if text:
-            self.print_string(text)
+        if type.name in FORMATS:
+            self.print_string(_float_text(value, type))
         else:
             super().print_float(value, type)
 
@@ -200,7 +228,8 @@ class MLIRPrinter(LayoutPrinter):
     def _is_inline(self, key: str) -> bool:
         return self.external is not None and key not in self.external
 
-    def _print_dense(self, attribute: DenseIntOrFPElementsAttr[Any]) -> None:
+    def _dense_text(self, attribute: DenseIntOrFPElementsAttr[Any]) -> str:
+        """`dense<[1, 2]> : tensor<2xi8>`."""
         data = memoryview(attribute.data.data)
         element = attribute.get_element_type()
         shape = attribute.get_shape()
@@ -208,33 +237,44 @@ class MLIRPrinter(LayoutPrinter):
         width = data.nbytes // count if count else 0
         text = ""
         if count > 1 and data[width:] == data[: data.nbytes - width]:
-            text = self._element_text(element.unpack(data[:width], 1)[0], element)
-        elif count > HEX_ABOVE and element != IntegerType(1):
+            text = self._element_texts(data[:width], 1, element)[0]
+        elif count > HEX_ABOVE and element != i1:
             text = f'"0x{data.hex().upper()}"'
         elif count:
-            values = element.unpack(data, count)
-            if isinstance(element, IntegerType) and element != IntegerType(1):
-                texts = [str(value) for value in values]
-            else:
-                texts = [self._element_text(value, element) for value in values]
-            text = _nested(texts, shape)
-        self.print_string(f"dense<{text}> : ")
-        self.print_attribute(attribute.get_type())
+            text = _brackets(shape) % self._element_texts(data, count, element)
+        return f"dense<{text}> : {self._type_text(attribute.get_type())}"
 
-    def _element_text(self, value: Any, element: Any) -> str:
+    def _element_texts(self, data: memoryview, count: int, element: Any) -> tuple[str, ...]:
+        values = element.unpack(data, count)
+        if isinstance(element, IntegerType):
+            if element == i1:
+                return tuple("true" if value else "false" for value in values)
+            return tuple(map(str, values))
+        if isinstance(element, AnyFloat) and element.name in FORMATS:
+            return tuple(_float_text(value, element) for value in values)
+        return tuple(self._captured(lambda v=v: self._print_element(v, element)) for v in values)
+
+    def _print_element(self, value: Any, element: Any) -> None:
         if isinstance(element, ComplexType):
-            kind = cast("ComplexType[Any]", element)
-            return self._captured(lambda: self.print_complex(value, kind))
-        if isinstance(element, AnyFloat):
-            return self._captured(lambda: self.print_float(value, element))
-        return self._captured(lambda: self.print_int(value, element))
+            self.print_complex(value, cast("ComplexType[Any]", element))
+        elif isinstance(element, AnyFloat):
+            self.print_float(value, element)
+        else:
+            self.print_int(value, element)
 
 
-def _nested(texts: list[str], shape: Sequence[int]) -> str:
-    """The elements of a tensor in brackets, for each dimension of it."""
+def _float_text(value: float, kind: AnyFloat) -> str:
+    """What is no decimal is written as its bits."""
+    text = float_text(value, kind.name)
+    if text.startswith("0x"):
+        return f"0x{kind.pack((value,))[::-1].hex().upper()}"
+    return text
+
+
+@lru_cache(maxsize=64)
+def _brackets(shape: tuple[int, ...]) -> str:
+    """The elements of a tensor in brackets, for each dimension of it; each is a `%s`."""
+    text = "%s"
     for extent in reversed(shape):
-        texts = [
-            f"[{', '.join(texts[start : start + extent])}]"
-            for start in range(0, len(texts), extent)
-        ]
-    return texts[0]
+        text = f"[{', '.join([text] * extent)}]"
+    return text

@@ -111,13 +111,20 @@ def _magnitude_text(value: float, name: str) -> str:
     significand, exponent = _integer_parts(value)
     if significand == 0:
         return "0.000000e+00"
-    digits, tens = _decimal(significand, exponent, 6)
-    if _reads_back(digits, tens, value, name):
-        tens += len(digits) - 1
-        return f"{digits[0]}.{digits[1:]:0<6}e{'-' if tens < 0 else '+'}{abs(tens):02d}"
     precision = 2 + FORMATS[name].precision * 59 // 196
+    # Of decimals that read back as a double none is shorter than its `repr`.
+    if FORMATS[name] is not _DOUBLE or _is_short(repr(value)):
+        digits, tens = _decimal(significand, exponent, 6)
+        if _reads_back(digits, tens, value, name):
+            tens += len(digits) - 1
+            return f"{digits[0]}.{digits[1:]:0<6}e{'-' if tens < 0 else '+'}{abs(tens):02d}"
     digits, tens = _decimal(significand, exponent, precision)
     return _default_form(digits, tens, precision)
+
+
+def _is_short(decimal: str) -> bool:
+    """Whether a decimal has at most six significant digits."""
+    return len(decimal.partition("e")[0].replace(".", "").strip("0")) <= 6
 
 
 def _hex_text(value: float) -> str:

@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from enum import Enum
 from functools import cached_property
 from math import prod
+from struct import Struct
 from typing import TYPE_CHECKING
 
 from qdialect.numerics.float_text import FORMATS, round_to_format
@@ -23,6 +24,8 @@ from qdialect.numerics.float_text import FORMATS, round_to_format
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
+
+_F64, _I64 = Struct("d"), Struct("q")
 
 FLOAT_STORAGE = {"f8E4M3FN": (8, 448), "f8E5M2": (8, 57344), "f4E2M1FN": (4, 6)}
 """Width in bits and largest value of the float types that may be stored."""
@@ -265,14 +268,14 @@ class QParams:
         """The scale of a per-tensor encoding (real units per step)."""
         if not self.is_per_tensor:
             raise ValueError("scale of an encoding that is not per tensor")
-        return self.scale_list()[0]
+        return _F64.unpack(self.scales)[0]
 
     @property
     def zero_point(self) -> int:
         """The zero point of a per-tensor encoding (steps)."""
         if not self.is_per_tensor:
             raise ValueError("zero point of an encoding that is not per tensor")
-        return self.zero_point_list()[0]
+        return _I64.unpack(self.zero_points)[0]
 
     def scale_list(self) -> list[float]:
         """All scales in row-major order of the grid."""

@@ -76,9 +76,14 @@ class UniformType(Data[QParams], TypeAttribute):
     def parse_parameter(cls, parser: AttrParser) -> QParams:
         return _read(parser, read_uniform)
 
+    @property
+    def text(self) -> str:
+        """What stands behind `!quant.uniform`."""
+        return uniform_text(self.data)
+
     @override
     def print_parameter(self, printer: Printer) -> None:
-        printer.print_string(uniform_text(self.data))
+        printer.print_string(self.text)
 
 
 @irdl_attr_definition

@@ -65,6 +65,7 @@ def _spelling(storage: Storage, version: TextVersion | None) -> str:
     return storage.spelling
 
 
+@lru_cache(maxsize=64)
 def _storage_text(storage: Storage, version: TextVersion | None) -> str:
     if version is TextVersion.V22 and (storage.is_float or storage.quantile is not None):
         raise _unknown_to_v22(storage)
@@ -77,23 +78,24 @@ def _storage_text(storage: Storage, version: TextVersion | None) -> str:
 @lru_cache(maxsize=256)
 def _uniform_text(qparams: QParams, version: TextVersion | None) -> str:
     head = f"<{_storage_text(qparams.storage, version)}:{qparams.expressed}"
+    if qparams.layout is Layout.TENSOR:
+        return f"{head}, {_param_text(float_text(qparams.scale), qparams.zero_point)}>"
     scales = qparams.scale_list()
     if qparams.layout is Layout.BLOCK:
         texts = [_block_scale_text(scale, qparams.expressed) for scale in scales]
     else:
         texts = [float_text(scale) for scale in scales]
-    params = [
-        f"{text}:{zero}" if zero else text
-        for text, zero in zip(texts, qparams.zero_point_list(), strict=True)
-    ]
-    if qparams.layout is Layout.TENSOR:
-        return f"{head}, {params[0]}>"
+    params = [*map(_param_text, texts, qparams.zero_point_list())]
     if qparams.layout is Layout.AXIS:
         return f"{head}:{qparams.axis}, {{{','.join(params)}}}>"
     if qparams.layout is Layout.BLOCK:
         blocks = ", ".join(f"{axis}:{size}" for axis, size in qparams.blocks)
         return f"{head}:{{{blocks}}}, {_braced(params, qparams.grid)}>"
     assert_never(qparams.layout)
+
+
+def _param_text(scale: str, zero_point: int) -> str:
+    return f"{scale}:{zero_point}" if zero_point else scale
 
 
 def _block_scale_text(scale: float, expressed: str) -> str:
