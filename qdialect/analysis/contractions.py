@@ -8,7 +8,7 @@ otherwise. Padding is real 0.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -29,6 +29,8 @@ if TYPE_CHECKING:
     from qdialect.numerics.channels import Channels
 
     Numbers = NDArray[Any]
+
+_KEPT = "qdialect signed sums"
 
 CodesOf = Callable[[SSAValue], Interval | None]
 
@@ -104,9 +106,14 @@ def _signed_sums(
     """Sums of the positive and of the negative weights, along all dimensions but `axis`;
     kept with the weights."""
     constant = constant_of(value)
-    if constant is None or not isinstance(constant.value, BlobAttr):
+    if constant is None:
         return _add_up(weights, rhs, axis)
     question = ("signed sums", rhs.zero_points, rhs.axis, axis)
+    if not isinstance(constant.value, BlobAttr):
+        kept: dict[Hashable, tuple[Numbers, Numbers]] = vars(constant.value).setdefault(_KEPT, {})
+        if question not in kept:
+            kept[question] = _add_up(weights, rhs, axis)
+        return kept[question]
     key = constant.value.key.data
     return session.blobs.derived(key, question, lambda: _add_up(weights, rhs, axis))
 

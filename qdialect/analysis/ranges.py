@@ -15,6 +15,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from functools import lru_cache
 from math import ceil, isfinite
+from typing import TYPE_CHECKING
 
 from xdsl.dialects.builtin import Float32Type, Float64Type
 from xdsl.ir import Operation, SSAValue
@@ -34,7 +35,7 @@ from qdialect.analysis.intervals import (
     same_codes,
     union,
 )
-from qdialect.behaviors import Behavior
+from qdialect.behaviors import Accumulator, Behavior
 from qdialect.behaviors import Rule as PortRule
 from qdialect.behaviors.flow import tied_operands
 from qdialect.behaviors.shapes import shape_of
@@ -54,6 +55,9 @@ from qdialect.numerics.ranges import Interval, quantized
 from qdialect.numerics.rounding import Rounding
 from qdialect.qparams import QParams, Storage
 
+if TYPE_CHECKING:
+    from qdialect.numerics.channels import Channels
+
 
 class CodeRanges:
     """The intervals of one module while its rewrites go on (`ranges`)."""
@@ -70,7 +74,10 @@ class CodeRanges:
 
     def of(self, value: SSAValue) -> Interval | None:
         """The numbers in which `value` is stored (reals for a float), if there is a bound."""
-        pending, opened = [value], set[Operation]()
+        if value in self._known:
+            return self._noted(self._known[value])
+        pending: list[SSAValue] = [value]
+        opened: set[Operation] = set()
         while pending:
             current = pending[-1]
             owner = current.owner
@@ -118,8 +125,11 @@ class CodeRanges:
         affected: dict[Operation, None] = {}
         pending = [op]
         while pending:
-            for result in pending.pop().results:
-                if self._known.pop(result, self) is self:
+            changed = pending.pop()
+            for result in changed.results:
+                # What a constant holds is looked up without being asked for.
+                unknown = self._known.pop(result, self) is self
+                if unknown and not isinstance(changed, ConstantOp):
                     continue
                 for use in result.uses:
                     if use.operation not in affected:
@@ -178,11 +188,13 @@ class CodeRanges:
             source = same_codes(op)
             return [] if source is None else [source]
         if self._session.behaviors.get(op) or isinstance(op, DCastOp | QCastOp | RescaleOp):
-            return op.operands
+            return [v for v in op.operands if not isinstance(v.owner, ConstantOp)]
         return []
 
     def _known_or_anything(self, value: SSAValue) -> Interval | None:
-        return self._known[value] if value in self._known else anything(value)
+        if value in self._known:
+            return self._known[value]
+        return self.of(value) if isinstance(value.owner, ConstantOp) else anything(value)
 
     def _real(self, value: SSAValue) -> Interval | None:
         interval, params = self._known_or_anything(value), qparams_of(value)
@@ -216,6 +228,8 @@ class CodeRanges:
             return [bounds_of(result) for result in op.results]
         if behavior.on_codes is not None:
             return [self._looked_up(op, behavior)]
+        if behavior.accumulator is not None:
+            return [self._contracted(op, behavior)]
         found = self._computed(op, behavior)
         return [self._stored(found, op.results[0], rounding_of(op))]
 
@@ -256,7 +270,7 @@ class CodeRanges:
         if pairs is None:
             if op.rounding is Rounding.GEMMLOWP:
                 return bounds_of(op.result)
-            distinct = dict.fromkeys(cells)
+            distinct = cells if len(cells) == 1 else dict.fromkeys(cells)
             return union(rescaled_codes(codes, x, y, op.rounding) for x, y in distinct)
         if len(pairs) not in (1, len(cells)):
             return bounds_of(op.result)
@@ -301,9 +315,7 @@ class CodeRanges:
         """The real numbers a declared op gives, before they are stored."""
         result, acc = op.results[0], behavior.accumulator
         if acc is not None:
-            port = behavior.operand_port(acc.rhs)
-            sums = result_range(self._session, op, acc, port, self._known_or_anything)
-            params = qparams_of(result)
+            sums, params = self._sums(op, behavior, acc), qparams_of(result)
             if sums is None or params is None:
                 return None
             alike = params.axis == acc.result_axis(op) and sums.count == params.count
@@ -321,6 +333,24 @@ class CodeRanges:
             return [Interval.exactly(given(op, known))]
         except ValueError:
             return None
+
+    def _sums(self, op: Operation, behavior: Behavior, acc: Accumulator) -> Channels | None:
+        port = behavior.operand_port(acc.rhs)
+        return result_range(self._session, op, acc, port, self._known_or_anything)
+
+    def _contracted(self, op: Operation, behavior: Behavior) -> Interval | None:
+        """What a contraction stores; most reach past both ends of their storage."""
+        result, rounding, acc = op.results[0], rounding_of(op), behavior.accumulator
+        params = qparams_of(result)
+        assert acc is not None and params is not None
+        sums = self._sums(op, behavior, acc) if is_decidable(params, rounding) else None
+        if sums is None:
+            return bounds_of(result)
+        a, *others = exact.affines(params)
+        ends = ((code - a.zero) * a.scale for code in (a.low - 1, a.high + 1))
+        if not others and sums.passes(*ends):
+            return bounds_of(result)
+        return self._stored(self._computed(op, behavior), result, rounding)
 
     def _by_table(self, op: Operation, behavior: Behavior) -> Interval | None:
         """f(x) on every code that can occur, every step rounded outwards."""

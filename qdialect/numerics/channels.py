@@ -19,6 +19,9 @@ from qdialect.numerics.ranges import Interval
 Term = tuple[NDArray[Any], ...]
 """Factors, integers (also Python's) or doubles: one number, or one per channel."""
 
+#: relative and absolute error of a sum of products in float64, generously
+_SLACK, _TINY = 2.0**-48, 2.0**-1000
+
 _Numbers = tuple[tuple[int | float, ...], ...]
 
 
@@ -43,9 +46,23 @@ class Channels:
 
     def joined(self) -> Interval:
         """The smallest interval that holds all of them."""
-        near = {id(term): _near(term) for term in (*self.low, *self.high)}
+        with np.errstate(all="ignore"):
+            near = {id(term): _near(term) for term in (*self.low, *self.high)}
         low, high = ([(t, near[id(t)]) for t in terms] for terms in (self.low, self.high))
         return Interval(_smallest(low, 1), _smallest(high, -1), self.assuming)
+
+    def passes(self, low: float, high: float) -> bool:
+        """Whether some channel certainly reaches below `low` and some above `high`; float64
+        tells, if there is room enough."""
+        below, above = (
+            bound + sign * (abs(bound) * _SLACK + _TINY) for bound, sign in ((low, -1), (high, 1))
+        )
+        with np.errstate(all="ignore"):
+            near = {id(term): _near(term) for term in (*self.low, *self.high)}
+            off = {key: np.abs(each) * _SLACK for key, each in near.items()}
+            lows = _summed([near[id(term)] + off[id(term)] for term in self.low])
+            highs = _summed([near[id(term)] - off[id(term)] for term in self.high])
+        return bool((lows < below).any() and (highs > above).any())
 
     def __add__(self, other: Channels) -> Channels:
         return Channels(
@@ -60,21 +77,29 @@ def _count(term: Term) -> int:
 def _near(term: Term) -> NDArray[np.float64]:
     """Its products in float64: each off by a few units in the last place, or by the least
     double, if it is finite."""
-    product = np.ones(1)
-    with np.errstate(all="ignore"):
-        for factor in term:
-            product = product * factor.astype(np.float64, copy=False)
+    first, *others = term
+    product = first.astype(np.float64, copy=False)
+    for factor in others:
+        product = product * factor.astype(np.float64, copy=False)
     return product
+
+
+def _summed(terms: list[NDArray[np.float64]]) -> NDArray[np.float64]:
+    count = max(each.size for each in terms)
+    total, *others = (each if each.size in (1, count) else np.resize(each, count) for each in terms)
+    for each in others:
+        total = total + each
+    return total
 
 
 def _smallest(terms: Sequence[tuple[Term, NDArray[np.float64]]], sign: int) -> Fraction:
     """The smallest sum of terms (`sign` 1), or the largest (-1)."""
     count = max(near.size for _, near in terms)
-    total, error = np.zeros(count), np.full(count, 2.0**-1000)
+    total, error = np.zeros(count), np.full(count, _TINY)
     with np.errstate(all="ignore"):
         for _, near in terms:
             every = near if near.size in (1, count) else np.resize(near, count)
-            total, error = total + sign * every, error + np.abs(every) * 2.0**-48
+            total, error = total + sign * every, error + np.abs(every) * _SLACK
         possible = ~(total - error > (total + error).min())
     exact = [term for term, _ in terms]
     distinct = {_numbers(exact, c) for c in np.flatnonzero(possible).tolist()}

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from fractions import Fraction
 from functools import lru_cache
-from math import isfinite, isqrt
+from math import inf, isfinite, isqrt
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -47,6 +47,8 @@ def meetings(a: QParams, b: QParams) -> list[tuple[Affine, Affine]] | None:
     None if the two fields are laid out on different grids (then nothing is
     decided here).
     """
+    if a.is_per_tensor and b.is_per_tensor:
+        return [(_some(a)[0], _some(b)[0])]
     if not a.is_per_tensor and not b.is_per_tensor and (a.blocks, a.grid) != (b.blocks, b.grid):
         return None
     left, right = _affines(a), _affines(b)
@@ -57,7 +59,7 @@ def meetings(a: QParams, b: QParams) -> list[tuple[Affine, Affine]] | None:
 def cells(a: QParams, b: QParams) -> list[tuple[Affine, Affine]] | None:
     """The distinct ones of `meetings`."""
     pairs = meetings(a, b)
-    return None if pairs is None else list(dict.fromkeys(pairs))
+    return pairs if pairs is None or len(pairs) == 1 else list(dict.fromkeys(pairs))
 
 
 def triples(a: QParams, b: QParams, c: QParams) -> list[tuple[Affine, Affine, Affine]]:
@@ -292,6 +294,15 @@ def real_range(a: Affine) -> tuple[Fraction, Fraction]:
     return (a.low - a.zero) * scale, (a.high - a.zero) * scale
 
 
+def clamps_nothing(a: Affine, low: float, high: float) -> bool:
+    """Whether all that codes of `a` name lies between `low` and `high`."""
+    smallest, largest = a.low - a.zero, a.high - a.zero
+    if low == 0 and high == inf:
+        return smallest * a.scale >= 0
+    scale = Fraction(a.scale)
+    return low <= smallest * scale and largest * scale <= high
+
+
 def covers(outer: Affine, inner: Affine) -> bool:
     """Whether everything that `inner` can name lies in the range of `outer`."""
     one, other = _ratio(outer, inner)
@@ -315,7 +326,8 @@ def on_grid(a: Affine, value: float) -> bool:
 
 def affines(q: QParams) -> list[Affine]:
     """The distinct (scale, zero point) pairs of `q` with its bounds."""
-    return list(dict.fromkeys(_affines(q)))
+    found = _affines(q)
+    return found if len(found) == 1 else list(dict.fromkeys(found))
 
 
 def square_root(value: Fraction, bits: int) -> Fraction:

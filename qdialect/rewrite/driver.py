@@ -86,7 +86,7 @@ class Rewriter:
 
     def origin(self, op: Operation) -> Operation:
         """The op of the first module that `op` is the successor of."""
-        return self._origins.get(op, op)
+        return self._origins.get(op, op) if self._origins else op
 
     def replace_value(self, old: SSAValue, new: SSAValue) -> None:
         """Send every use of `old` to `new`; the name hint goes along."""
@@ -174,12 +174,12 @@ def is_dead(op: Operation, behaviors: BehaviorRegistry | None = None) -> bool:
 
     An op that is in `behaviors` is a function, unless its traits say that it does more.
     """
-    return (
-        bool(op.results)
-        and all(result.first_use is None for result in op.results)
-        and op.parent is not None
-        and (is_side_effect_free(op) or _is_declared(op, behaviors))
-    )
+    for result in op.results:
+        if result.first_use is not None:
+            return False
+    if not op.results or op.parent is None:
+        return False
+    return is_side_effect_free(op) or _is_declared(op, behaviors)
 
 
 def _is_declared(op: Operation, behaviors: BehaviorRegistry | None) -> bool:
@@ -222,8 +222,12 @@ class Driver:
             for root in rule.roots():
                 self._rules.setdefault(root, []).append(rule)
         self._queue: deque[Operation] = deque()
-        self._queued: set[Operation] = set()
+        #: by identity, as the hash of an op is slow
+        self._queued: set[int] = set()
         self._refusals: dict[tuple[Operation, str], Refusal] = {}
+        #: those that some rule refused
+        self._refused: set[Operation] = set()
+        self._ranges = ranges(session)
         self._provenance = Provenance(session)
 
     def run(self, module: Operation) -> int:
@@ -231,7 +235,7 @@ class Driver:
 
         Raises QError (`no-termination`) if rules undo one another.
         """
-        ranges_anew(self.session, trusts=self.assume)
+        self._ranges = ranges_anew(self.session, trusts=self.assume)
         roots, ops = ops_named(self.session, module, self._rules)
         if roots:
             for rule in self._all:
@@ -248,7 +252,7 @@ class Driver:
         fired = 0
         while self._queue and self.session.rewrites_left != 0:
             op = self._queue.popleft()
-            self._queued.discard(op)
+            self._queued.discard(id(op))
             if op.parent is None and op is not module:
                 continue
             place = rewriter.origin(op)
@@ -266,28 +270,30 @@ class Driver:
         if not self.session.keeps_analyses:
             self.session.analyses.clear()
         elif fired:
-            ranges(self.session).prune()
+            self._ranges.prune()
         self.session.changes += fired
         return fired
 
     def _operand_changed(self, op: Operation) -> None:
         """Look at `op` again, and at whatever looked at the range of its results."""
         self._push(op)
-        for user in ranges(self.session).forget(op):
+        for user in self._ranges.forget(op):
             self._push(user)
 
     def _push(self, op: Operation) -> None:
-        if op.name in self._rules and op not in self._queued:
-            self._queued.add(op)
+        if op.name in self._rules and id(op) not in self._queued:
+            self._queued.add(id(op))
             self._queue.append(op)
 
     def _visit(self, op: Operation, rewriter: Rewriter) -> bool:
+        assumed = self._ranges.assumed
+        was_refused = op in self._refused
         for rule in self._rules[op.name]:
-            assumed = ranges(self.session).assumed
             assumed.clear()
             match = rule.match(op)
             if match is None:
-                self._refusals.pop((op, rule.name), None)
+                if was_refused:
+                    self._refusals.pop((op, rule.name), None)
                 continue
             verdict = rule.check(match)
             if isinstance(verdict, Contract) and assumed:
@@ -299,6 +305,7 @@ class Driver:
                     "numerics", f"would be {verdict}{why}, but only {self.numerics} is allowed"
                 )
             if isinstance(verdict, Refusal):
+                self._refused.add(op)
                 self._refusals[op, rule.name] = verdict
                 continue
             self._log(op, rule, verdict)

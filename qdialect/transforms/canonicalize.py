@@ -41,7 +41,7 @@ from qdialect.dialects.nn.base import ints, real
 from qdialect.dialects.nn.shapes import DYNAMIC
 from qdialect.dialects.quant import SCastOp
 from qdialect.numerics.contract import EXACT, Contract
-from qdialect.numerics.requantize import affines, quantize_real, real_range
+from qdialect.numerics.requantize import affines, clamps_nothing, quantize_real
 from qdialect.numerics.rounding import Rounding
 from qdialect.rewrite import Refusal, Rewriter, Rule, retyped
 from qdialect.transforms.cast_rules import Pair
@@ -85,8 +85,7 @@ class RedundantClamp(Rule[Operation]):
         if op.operands[0].type != op.results[0].type or not is_integer(params):
             return None
         low, high = behavior.clamp(op)
-        named = [real_range(a) for a in affines(params)]
-        idle = all(low <= smallest and largest <= high for smallest, largest in named)
+        idle = all(clamps_nothing(a, low, high) for a in affines(params))
         return op if idle or self._proved(op) else None
 
     def check(self, match: Operation) -> Contract | Refusal:

@@ -25,6 +25,14 @@ from qdialect.rewrite.driver import is_dead
 
 
 @dataclass(frozen=True)
+class _Swept:
+    """That nothing was dead in a module when the count of changes was that."""
+
+    module: ModuleOp
+    changes: int
+
+
+@dataclass(frozen=True)
 class Dce(ModulePass):
     """Dead code elimination; keeps anything with an effect, and of unknown effect
     if nothing is declared of it."""
@@ -36,6 +44,9 @@ class Dce(ModulePass):
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         qctx = session(ctx)
+        swept = qctx.analyses.get(_Swept)
+        if isinstance(swept, _Swept) and swept.module is op and swept.changes == qctx.changes:
+            return
         # Users come after definitions, so one backward sweep sees every op after
         # all of its users are gone.
         for inner in reversed(list(op.walk())):
@@ -43,3 +54,5 @@ class Dce(ModulePass):
                 inner.detach()
                 inner.erase()
                 qctx.changes += 1
+        if qctx.keeps_analyses:
+            qctx.analyses[_Swept] = _Swept(op, qctx.changes)
