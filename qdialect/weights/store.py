@@ -9,11 +9,9 @@ bytes), opened read-only through mmap: nothing is read until it is used.
 
 from __future__ import annotations
 
-import mmap
 import os
 import struct
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -73,13 +71,13 @@ _MAX_HEADER = 100_000_000
 _KEY_ENTRY = "qdialect.element_types"
 
 
-@dataclass(frozen=True)
 class Blob:
     """One tensor: element type name as in IR text, shape, raw bytes."""
 
-    element: str
-    shape: tuple[int, ...]
-    data: memoryview
+    def __init__(self, element: str, shape: tuple[int, ...], data: memoryview) -> None:
+        self.element = element
+        self.shape = shape
+        self.data = data
 
     def array(self) -> NDArray[Any]:
         """A read-only view; types numpy lacks come as their bit patterns (bf16
@@ -202,6 +200,7 @@ def content_key(element: str, shape: tuple[int, ...], raw: memoryview) -> str:
 
 def _read(path: Path) -> dict[str, Blob]:
     import json
+    from mmap import ACCESS_READ, mmap
 
     where = Where(file=str(path))
 
@@ -213,7 +212,7 @@ def _read(path: Path) -> dict[str, Blob]:
             size = os.fstat(file.fileno()).st_size
             if size < 8:
                 raise bad("shorter than its length field")
-            mapped = memoryview(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ))
+            mapped = memoryview(mmap(file.fileno(), 0, access=ACCESS_READ))
     except OSError as error:
         reason = error.strerror or str(error)
         raise InputError(f"cannot open weight store: {reason}", where=where) from None

@@ -14,6 +14,15 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from xdsl.ir import Dialect, Operation
 
+    from qdialect.dialects.nn.activations import (
+        ClipOp,
+        HardSigmoidOp,
+        HardSwishOp,
+        LeakyReluOp,
+        ReluOp,
+        SigmoidOp,
+        TanhOp,
+    )
     from qdialect.dialects.nn.attention import AttentionOp
     from qdialect.dialects.nn.base import KEY, NNOp, keys_of, shape_of, tensor_type
     from qdialect.dialects.nn.constants import (
@@ -45,21 +54,7 @@ if TYPE_CHECKING:
         DynamicOp,
         DynamicQuantizeOp,
     )
-    from qdialect.dialects.nn.elementwise import (
-        AddOp,
-        ClipOp,
-        DivOp,
-        HardSigmoidOp,
-        HardSwishOp,
-        LeakyReluOp,
-        MaximumOp,
-        MinimumOp,
-        MulOp,
-        ReluOp,
-        SigmoidOp,
-        SubOp,
-        TanhOp,
-    )
+    from qdialect.dialects.nn.elementwise import AddOp, DivOp, MaximumOp, MinimumOp, MulOp, SubOp
     from qdialect.dialects.nn.functions import (
         AbsOp,
         CeilOp,
@@ -135,9 +130,8 @@ OPS: Mapping[str, str] = {
         "fully_connected matmul"
     ),
     "dynamic": "dynamic_quantize dynamic_matmul dynamic_conv1d dynamic_conv2d dynamic_conv3d",
-    "elementwise": (
-        "add sub mul div maximum minimum relu clip leaky_relu sigmoid tanh hard_sigmoid hard_swish"
-    ),
+    "elementwise": "add sub mul div maximum minimum",
+    "activations": "relu clip leaky_relu sigmoid tanh hard_sigmoid hard_swish",
     "functions": (
         "neg abs exp log sqrt reciprocal erf gelu swish softplus elu pow floor ceil round prelu"
     ),
@@ -159,6 +153,7 @@ OPS: Mapping[str, str] = {
 
 #: what else is found where
 _WHERE: Mapping[str, str] = {
+    "activations": "ClipOp HardSigmoidOp HardSwishOp LeakyReluOp ReluOp SigmoidOp TanhOp",
     "attention": "AttentionOp",
     "base": "KEY NNOp keys_of shape_of tensor_type",
     "constants": "BlobAttr ConstantOp constant_array constant_of make_constant",
@@ -170,10 +165,7 @@ _WHERE: Mapping[str, str] = {
         "CODE DYNAMIC_CONVOLUTIONS DynamicConv1DOp DynamicConv2DOp DynamicConv3DOp "
         "DynamicMatMulOp DynamicOp DynamicQuantizeOp"
     ),
-    "elementwise": (
-        "AddOp ClipOp DivOp HardSigmoidOp HardSwishOp LeakyReluOp MaximumOp MinimumOp "
-        "MulOp ReluOp SigmoidOp SubOp TanhOp"
-    ),
+    "elementwise": "AddOp DivOp MaximumOp MinimumOp MulOp SubOp",
     "functions": (
         "AbsOp CeilOp EluOp ErfOp ExpOp FloorOp GeluOp LogOp NegOp PowOp PReluOp "
         "ReciprocalOp RoundOp SoftplusOp SqrtOp SwishOp"

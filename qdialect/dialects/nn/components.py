@@ -25,6 +25,13 @@ from xdsl.ir import Operation, SSAValue
 
 from qdialect.behaviors.shapes import shape_of, tensor_type
 from qdialect.dialects.nn import recurrent_components
+from qdialect.dialects.nn.activations import (
+    ClipOp,
+    HardSigmoidOp,
+    HardSwishOp,
+    SigmoidOp,
+    TanhOp,
+)
 from qdialect.dialects.nn.attention import AttentionOp
 from qdialect.dialects.nn.base import KEY, NNOp, keys_of
 from qdialect.dialects.nn.component_keys import (
@@ -47,17 +54,7 @@ from qdialect.dialects.nn.contraction import (
     FullyConnectedOp,
     MatMulOp,
 )
-from qdialect.dialects.nn.elementwise import (
-    AddOp,
-    ClipOp,
-    DivOp,
-    HardSigmoidOp,
-    HardSwishOp,
-    MulOp,
-    SigmoidOp,
-    SubOp,
-    TanhOp,
-)
+from qdialect.dialects.nn.elementwise import AddOp, DivOp, MulOp, SubOp
 from qdialect.dialects.nn.functions import ErfOp, ExpOp, GeluOp, PowOp, SqrtOp, SwishOp
 from qdialect.dialects.nn.normalization import BatchNormOp, LayerNormOp, LrnOp, SoftmaxOp
 from qdialect.dialects.nn.recurrent import GruOp, LstmOp

@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING, Protocol, cast
 from xdsl.ir import Operation, SSAValue
 
 from qdialect.behaviors.shapes import shape_of
+from qdialect.dialects.nn.activations import SigmoidOp, TanhOp
 from qdialect.dialects.nn.contraction import FullyConnectedOp
-from qdialect.dialects.nn.elementwise import AddOp, MulOp, SigmoidOp, SubOp, TanhOp
+from qdialect.dialects.nn.elementwise import AddOp, MulOp, SubOp
 from qdialect.dialects.nn.shapes import DYNAMIC
 
 if TYPE_CHECKING:
