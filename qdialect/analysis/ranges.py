@@ -141,7 +141,8 @@ class CodeRanges:
         """All codes of `value` are `by` more from now on, and mean what they did."""
         interval = self._known.get(value)
         if interval is not None:
-            self._known[value] = replace(interval, low=interval.low + by, high=interval.high + by)
+            low, high = interval.low + by, interval.high + by
+            self._known[value] = Interval(low, high, interval.assuming)
 
     def knows(self, value: SSAValue) -> bool:
         """Whether the interval of `value` has been asked for."""

@@ -43,24 +43,28 @@ class Hook(NamedTuple):
 
 def shielded(
     function: Callable[..., Any],
-    owner: str,
+    owner: str | Callable[[Any], str],
     hook: Hook,
     allowed: tuple[type[Exception], ...] = (),
 ) -> Callable[..., Any]:
     """`function`, with its failures as QErrors (`bad-hook`); those in `allowed` mean
-    something to the caller and pass."""
+    something to the caller and pass. Its owner, or what tells it from the first argument."""
+    passing = (QError, *allowed)
+
+    def failed(what: str, args: tuple[Any, ...]) -> QError:
+        return _failed(owner if isinstance(owner, str) else owner(args[0]), hook, what)
 
     @wraps(function)
     def call(*args: Any, **kwargs: Any) -> Any:
         try:
             result = function(*args, **kwargs)
-        except (QError, *allowed):
+        except passing:
             raise
         except (Exception, SystemExit) as error:
-            raise _failed(owner, hook, f"raised {culprit(error)}") from error
+            raise failed(f"raised {culprit(error)}", args) from error
         if not hook.accepts(result):
             text = f"returned {type(result).__name__} {result!r:.60}, not {hook.returns}"
-            raise _failed(owner, hook, text)
+            raise failed(text, args)
         return result
 
     return call
@@ -71,12 +75,7 @@ def shielded_method(cls: type, hook: Hook) -> Callable[..., Any]:
     method = cls.__dict__[hook.name]
     where = f"{cls.__module__}.{cls.__qualname__}"
 
-    @wraps(method)
-    def call(self: Any, *args: Any, **kwargs: Any) -> Any:
-        guarded = shielded(method, f"target '{self.name}' ({where})", hook)
-        return guarded(self, *args, **kwargs)
-
-    return call
+    return shielded(method, lambda target: f"target '{target.name}' ({where})", hook)
 
 
 def _failed(owner: str, hook: Hook, what: str) -> QError:

@@ -14,7 +14,7 @@ from array import array
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from enum import Enum
-from functools import cached_property
+from functools import cached_property, lru_cache
 from math import prod
 from struct import Struct
 from typing import TYPE_CHECKING
@@ -112,6 +112,13 @@ class Storage:
         """Spelling and bounds; a quantile table is not shown."""
         bounds = "" if self.is_full_range else f"<{self.min}:{self.max}>"
         return f"{self.spelling}{bounds}"
+
+
+@lru_cache(maxsize=256)
+def _with_signedness(storage: Storage, signed: bool) -> Storage:
+    shift = full_range(signed, storage.width)[0] - storage.full_range[0]
+    keyword = "i" if signed else "u"
+    return Storage(keyword, storage.width, storage.min + shift, storage.max + shift)
 
 
 def full_range(signed: bool, width: int) -> tuple[int, int]:
@@ -321,17 +328,16 @@ class QParams:
         storage = self.storage
         if storage.signed == signed:
             return self
-        shift = full_range(signed, storage.width)[0] - storage.full_range[0]
+        moved = _with_signedness(storage, signed)
+        shift = moved.min - storage.min
         return QParams(
-            Storage(
-                "i" if signed else "u", storage.width, storage.min + shift, storage.max + shift
-            ),
+            moved,
             self.expressed,
             self.layout,
             self.blocks,
             self.grid,
             self.scales,
-            pack_i64(z + shift for z in self.zero_point_list()),
+            pack_i64([z + shift for z in self.zero_point_list()]),
         )
 
     def with_axis(self, axis: int) -> QParams:

@@ -32,22 +32,23 @@ from typing import ClassVar
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.dialects.func import FuncOp, ReturnOp
-from xdsl.ir import Block, Operation, SSAValue
+from xdsl.ir import Attribute, Block, Operation, SSAValue
 from xdsl.passes import ModulePass
 
 from qdialect.analysis.codes import qparams_of
 from qdialect.analysis.cost import elements
+from qdialect.analysis.index import ops_named
 from qdialect.analysis.ranges import ranges
 from qdialect.behaviors import Behavior
 from qdialect.behaviors import Rule as PortRule
 from qdialect.context import QContext, session
 from qdialect.dialects.nn import ConstantOp, constant_array, constant_of, make_constant
 from qdialect.dialects.nn.base import KEY
-from qdialect.dialects.quant import DCastOp, QCastOp, RescaleOp, SCastOp, UniformType
+from qdialect.dialects.quant import DCastOp, QCastOp, RescaleOp, SCastOp, quant_element
 from qdialect.errors import UsageError
 from qdialect.numerics.contract import Contract, Numerics
 from qdialect.numerics.rounding import Rounding
-from qdialect.qparams import QParams, Storage
+from qdialect.qparams import QParams
 from qdialect.rewrite.driver import is_dead, set_type
 from qdialect.rewrite.remarks import fired_remark
 from qdialect.transforms.rule_pass import users, with_qparams
@@ -56,15 +57,15 @@ _ENCODINGS = ("i8", "u8", "keep")
 _CHEAPEST = "cheapest"
 
 
-def shifted(params: QParams, keyword: str) -> QParams | None:
-    """`params` on the other signedness, or None if there is nothing to change."""
+def other_encoding(value: SSAValue) -> str | None:
+    """How the codes of `value` could be stored as well: 8-bit integers, signed or not."""
+    params = qparams_of(value)
+    if params is None:
+        return None
     storage = params.storage
     if storage.width != 8 or storage.is_float or storage.quantile is not None:
         return None
-    target = Storage.of(keyword)
-    if target.signed == storage.signed:
-        return None
-    return params.with_signedness(target.signed)
+    return "u8" if storage.signed else "i8"
 
 
 def only_read_again(op: Operation) -> bool:
@@ -117,7 +118,8 @@ def cheapest_encodings(module: ModuleOp, ctx: QContext) -> tuple[str, str]:
     where none costs less than what is there, or nothing is known."""
     pairs = [("keep", "keep"), *((a, w) for a in ("u8", "i8") for w in ("u8", "i8"))]
     totals = dict.fromkeys(pairs, 0.0)
-    for op in module.walk():
+    contractions = ctx.behaviors.names_with(lambda b: b.accumulator is not None)
+    for op in ops_named(ctx, module, {FuncOp.name, ReturnOp.name, *contractions})[0]:
         behavior = ctx.behaviors.get(op)
         if isinstance(op, FuncOp | ReturnOp):
             _count_interface(op, totals, ctx)
@@ -128,10 +130,14 @@ def cheapest_encodings(module: ModuleOp, ctx: QContext) -> tuple[str, str]:
                 continue
             constant = constant_of(op.operands[acc.rhs]) is not None
             depth = acc.depth(op)
+            prices: dict[tuple[str, str], float] = {}
             for pair in totals:
                 new = (pair[0], pair[1] if constant else pair[0])
                 lhs, rhs = (str(n if e == "keep" else e) for n, e in zip(now, new, strict=True))
-                totals[pair] += ctx.target.encoding_price(op, depth, lhs, rhs) or 0.0
+                if (lhs, rhs) not in prices:
+                    price = ctx.target.encoding_price(op, depth, lhs, rhs)
+                    prices[lhs, rhs] = price or 0.0
+                totals[pair] += prices[lhs, rhs]
     return min(totals, key=lambda pair: totals[pair])
 
 
@@ -163,12 +169,16 @@ class _Reencoding:
         self.weights = weights
         self.changed: set[SSAValue] = set()
         self.bits: set[Operation] = set()
-        self.adapted: dict[tuple[SSAValue, str], SSAValue] = {}
+        self.adapted: dict[SSAValue, SSAValue] = {}
+        #: types by identity, each with that of the same numbers on the other signedness
+        self._others: dict[int, tuple[Attribute, Attribute]] = {}
+        self._contracts: dict[str, Contract] = {}
 
     def run(self, module: ModuleOp) -> int:
         """Re-encode; how many values were."""
         ops = list(module.walk())
-        self.bits = {op for op in ops if only_read_again(op)}
+        casts = (op for op in ops if isinstance(op, SCastOp))
+        self.bits = {op for op in casts if only_read_again(op)}
         for op in ops:
             self._retype_results(op)
         for op in ops:
@@ -183,20 +193,35 @@ class _Reencoding:
         """Give the results of an op that makes its own codes the new storage."""
         if self.activations == "keep":
             return
+        if all(other_encoding(result) != self.activations for result in op.results):
+            return
         behavior = self.ctx.behaviors.get(op)
         if behavior is None and not isinstance(op, QCastOp | RescaleOp) and not self._reads(op):
             return
         for index, result in enumerate(op.results):
             params = qparams_of(result)
-            new = shifted(params, self.activations) if params else None
-            if params is None or new is None or self._is_adapter(op, new):
+            if params is None or other_encoding(result) != self.activations:
                 continue
-            if not self._takes(behavior, index, new):
+            kind = self._other_type(result)
+            new = quant_element(kind)
+            assert new is not None
+            if self._is_adapter(op, new.data) or not self._takes(behavior, index, new.data):
                 continue
-            ranges(self.ctx).renumber(result, new.storage.min - params.storage.min)
-            set_type(result, with_qparams(result, new))
+            old = params.storage
+            ranges(self.ctx).renumber(result, new.data.storage.min - old.min)
+            set_type(result, kind)
             self.changed.add(result)
-            self._note(op, f"{params.storage} becomes {new.storage}")
+            self._note(op, f"{old} becomes {new.data.storage}")
+
+    def _other_type(self, value: SSAValue) -> Attribute:
+        """The type of the same numbers on the other signedness."""
+        known = self._others.get(id(value.type))
+        if known is None:
+            params = qparams_of(value)
+            assert params is not None
+            made = with_qparams(value, params.with_signedness(not params.storage.signed))
+            known = self._others[id(value.type)] = value.type, made
+        return known[1]
 
     def _is_adapter(self, op: Operation, new: QParams) -> bool:
         """Whether `op` is what this pass leaves where an interface keeps its encoding."""
@@ -210,17 +235,13 @@ class _Reencoding:
         return storages is None or str(new.storage) in storages
 
     def _adapt_operands(self, op: Operation) -> None:
-        operands = list(op.operands)
-        for index, operand in enumerate(operands):
-            wanted = self._wanted(op, index)
-            params = qparams_of(operand)
-            if wanted == "keep" or params is None:
-                continue
-            new = shifted(params, wanted)
-            if new is not None:
-                operands[index] = self._adapted(operand, new, wanted)
-        if any(a is not b for a, b in zip(operands, op.operands, strict=True)):
-            op.operands = operands
+        changed: dict[int, SSAValue] = {}
+        for index, operand in enumerate(op.operands):
+            encoding = other_encoding(operand)
+            if encoding is not None and self._wanted(op, index) == encoding:
+                changed[index] = self._adapted(operand)
+        if changed:
+            op.operands = [changed.get(i, operand) for i, operand in enumerate(op.operands)]
 
     def _wanted(self, op: Operation, index: int) -> str:
         """The encoding in which `op` takes this operand."""
@@ -254,16 +275,15 @@ class _Reencoding:
         """Whether `op` is the lower half of a pair that is re-encoded as a whole."""
         return isinstance(op, SCastOp) and op.input.owner in self.bits
 
-    def _adapted(self, value: SSAValue, new: QParams, encoding: str) -> SSAValue:
-        """`value` in another encoding: a new constant, or a renumbering rescale."""
-        if (value, encoding) in self.adapted:
-            return self.adapted[value, encoding]
-        constant = constant_of(value)
+    def _adapted(self, value: SSAValue) -> SSAValue:
+        """`value` in its other encoding: a new constant, or a renumbering rescale."""
+        if value in self.adapted:
+            return self.adapted[value]
+        constant, kind = constant_of(value), self._other_type(value)
         if constant is not None:
-            made: ConstantOp | RescaleOp = self._constant(constant, new)
+            made: ConstantOp | RescaleOp = self._constant(constant, kind)
         else:
-            rounding = self.ctx.target.rounding(Rounding.HALF_EVEN)
-            made = RescaleOp(value, with_qparams(value, new), rounding)
+            made = RescaleOp(value, kind, self.ctx.target.rounding(Rounding.HALF_EVEN))
         owner = value.owner
         if isinstance(owner, Block):
             assert owner.first_op is not None
@@ -272,19 +292,23 @@ class _Reencoding:
             assert owner.parent is not None
             owner.parent.insert_op_after(made, owner)
             made.location = owner.location
-        self.adapted[value, encoding] = made.result
+        self.adapted[value] = made.result
         return made.result
 
-    def _constant(self, constant: ConstantOp, new: QParams) -> ConstantOp:
+    def _constant(self, constant: ConstantOp, kind: Attribute) -> ConstantOp:
         import numpy as np
 
+        element = quant_element(kind)
+        assert element is not None
         old = constant_array(constant, self.ctx.blobs)
         codes = (old.view(np.uint8) ^ np.uint8(0x80)).view(
-            np.int8 if new.storage.signed else np.uint8
+            np.int8 if element.data.storage.signed else np.uint8
         )
         kept = {KEY: constant.attributes[KEY]} if KEY in constant.attributes else None
-        return make_constant(codes, UniformType(new), self.ctx.blobs, kept)
+        return make_constant(codes, element, self.ctx.blobs, kept)
 
     def _note(self, op: Operation, reason: str) -> None:
         name = ReencodeStorage.name
-        self.ctx.remarks.add(fired_remark(name, name, op, Contract(Numerics.EXACT, note=reason)))
+        if reason not in self._contracts:
+            self._contracts[reason] = Contract(Numerics.EXACT, note=reason)
+        self.ctx.remarks.add(fired_remark(name, name, op, self._contracts[reason]))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from math import inf
 from typing import Any, ClassVar
 
@@ -66,7 +67,13 @@ class RulePass(ModulePass, ABC):
 
 def with_qparams(value: SSAValue, qparams: QParams) -> Attribute:
     """The type of `value` with other qparams."""
-    return with_element(value.type, UniformType(qparams))
+    return with_element(value.type, _uniform(qparams))
+
+
+@lru_cache(maxsize=1 << 14)
+def _uniform(qparams: QParams) -> UniformType:
+    """One type for all values: what is known of it need be found out once."""
+    return UniformType(qparams)
 
 
 def dequantized(value: SSAValue) -> DCastOp | None:

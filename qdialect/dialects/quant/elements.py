@@ -103,10 +103,16 @@ def with_element(type: Attribute, element: Attribute) -> Attribute:
         kept: dict[int, tuple[Attribute, Attribute]] = vars(type).setdefault(_KEPT, {})
         known = kept.get(id(element))
         if known is None:
-            tensor = cast("AnyTensorType", type)
-            made = TensorType(element, tensor.shape, tensor.encoding)
-            known = kept[id(element)] = element, made
+            known = kept[id(element)] = element, _with_element(cast("AnyTensorType", type), element)
         return known[1]
     if isinstance(type, UnrankedTensorType):
         return UnrankedTensorType(element)
     return element
+
+
+def _with_element(tensor: TensorType[Attribute], element: Attribute) -> TensorType[Attribute]:
+    """The parts are right, as they are those of a type and a type: xDSL need not verify them
+    again, which takes most of the time of making one."""
+    made: TensorType[Attribute] = object.__new__(TensorType)
+    vars(made).update(shape=tensor.shape, element_type=element, encoding=tensor.encoding)
+    return made
