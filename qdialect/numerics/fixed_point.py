@@ -19,15 +19,18 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any, NamedTuple
-
-import numpy as np
-from numpy.typing import NDArray
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from qdialect.numerics import thresholds
 from qdialect.numerics.contract import EXACT, Contract, Numerics
-from qdialect.numerics.requantize import Affine, Codes, round_fraction, round_ratio
+from qdialect.numerics.later import np
+from qdialect.numerics.requantize import Affine, round_fraction, round_ratio
 from qdialect.numerics.rounding import Rounding
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from qdialect.numerics.requantize import Codes
 
 MAX_SHIFT = 62
 #: smallest shift of `tosa.rescale`

@@ -13,6 +13,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from fractions import Fraction
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -20,8 +21,11 @@ from qdialect.numerics.contract import Contract, Numerics
 from qdialect.numerics.fixed_point import Form
 from qdialect.numerics.float_text import round_to_format
 from qdialect.numerics.quantize import round_floats
-from qdialect.numerics.requantize import TABLE_WIDTH, Affine, Codes, codes_of
+from qdialect.numerics.requantize import TABLE_WIDTH, Affine, codes_of
 from qdialect.numerics.rounding import Rounding
+
+if TYPE_CHECKING:
+    from qdialect.numerics.requantize import Codes
 
 _COMPUTED_IN = {"f64": np.float64, "f32": np.float32, "f16": np.float32}
 _STORED_IN = {"f64": np.float64, "f32": np.float32, "f16": np.float16}

@@ -9,13 +9,17 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from fractions import Fraction
 from math import inf
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
-from qdialect.numerics.requantize import Affine, Codes, round_fraction
+from qdialect.numerics.requantize import Affine, round_fraction
 from qdialect.numerics.rounding import Rounding
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from qdialect.numerics.requantize import Codes
 
 #: of a result, for each number of the size of its terms: eight roundings of doubles, and some
 ERROR = 2.0**-49

@@ -13,15 +13,19 @@ from __future__ import annotations
 from collections.abc import Sequence
 from fractions import Fraction
 from math import inf
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from qdialect.numerics.float_text import round_to_format
 from qdialect.numerics.linear import Line, column, linear_tables, near
-from qdialect.numerics.requantize import Codes, round_fraction
+from qdialect.numerics.requantize import round_fraction
 from qdialect.numerics.rounding import Rounding
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from qdialect.numerics.requantize import Codes
 
 _WEIGHTS = np.array([64, *range(127, 64, -1), *range(63, 0, -1)])
 """The first has the exact scale."""

@@ -6,20 +6,21 @@ type (IEEE; in f32 for f16), the rest in integers.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import numpy as np
-from numpy.typing import NDArray
-
+from qdialect.numerics.later import np
 from qdialect.numerics.requantize import Affine, requantize
 from qdialect.numerics.rounding import Rounding
 from qdialect.numerics.slabs import slabs
 from qdialect.qparams import Layout, QParams
 
-Array = NDArray[Any]
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    Array = NDArray[Any]
 
 #: expressed type -> the type its division is done in (f16 in f32, as ONNX Runtime does)
-_WORKING = {"f16": np.float32, "f32": np.float32, "f64": np.float64}
+_WORKING = {"f16": "float32", "f32": "float32", "f64": "float64"}
 
 
 def storage_dtype(q: QParams) -> np.dtype[Any]:

@@ -12,15 +12,18 @@ from collections.abc import Callable
 from fractions import Fraction
 from functools import lru_cache
 from math import inf, isfinite, isqrt
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-import numpy as np
-from numpy.typing import NDArray
-
+from qdialect.numerics.later import np
 from qdialect.numerics.rounding import Rounding
 from qdialect.qparams import QParams
 
-Codes = NDArray[np.int64]
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    Codes = NDArray[np.int64]
+    Choose = Callable[[Codes, Codes], Codes]
+    """The larger, or the smaller, of two codes."""
 
 #: storage width up to which decisions are made by enumerating codes
 TABLE_WIDTH = 16
@@ -243,9 +246,6 @@ def composes(a: Affine, b: Affine, c: Affine, first: Rounding, second: Rounding)
     middle = table(a, b, first)
     return np.array_equal(requantize(middle, b, c, second), table(a, c, second))
 
-
-Choose = Callable[[Codes, Codes], Codes]
-"""The larger, or the smaller, of two codes."""
 
 _MISSING = 256
 

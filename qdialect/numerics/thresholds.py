@@ -14,15 +14,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from fractions import Fraction
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import numpy as np
-from numpy.typing import NDArray
-
+from qdialect.numerics.later import np
 from qdialect.numerics.requantize import Affine
 from qdialect.numerics.rounding import Rounding
 
-Steps = NDArray[np.int64]
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    Steps = NDArray[np.int64]
 
 _LIMIT = 2.0**62
 _NEAR = 2.0**-46

@@ -6,10 +6,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from functools import lru_cache
 
-import numpy as np
-
 from qdialect.numerics import requantize as exact
 from qdialect.numerics.contract import EXACT, Contract, Numerics
+from qdialect.numerics.later import np
 from qdialect.numerics.ranges import Interval, unclamped
 from qdialect.numerics.rounding import Rounding
 from qdialect.qparams import QParams

@@ -4,18 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from fractions import Fraction
-from typing import Any, overload
+from typing import TYPE_CHECKING, Any, overload
 
-import numpy as np
-from numpy.typing import NDArray
 from xdsl.ir import SSAValue
 
 from qdialect.analysis.codes import constant_values, qparams_of
 from qdialect.context import QContext
 from qdialect.dialects.nn import ConstantOp, make_constant, shape_of
 from qdialect.dialects.quant import UniformType, element_type
+from qdialect.numerics.later import np
 from qdialect.numerics.slabs import PIECE
 from qdialect.qparams import Layout, QParams, Storage
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
 
 
 def scalar_of(value: SSAValue, session: QContext) -> Fraction | None:
