@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from xdsl.ir import Operation, SSAValue
 
@@ -29,6 +29,10 @@ if TYPE_CHECKING:
     from qdialect.numerics.channels import Channels
 
     Numbers = NDArray[Any]
+
+_ZERO = Interval(0, 0)
+
+_SLACK = 2.0**-40
 
 _KEPT = "qdialect signed sums"
 
@@ -69,18 +73,10 @@ def sums_of(
 ) -> Sums | None:
     """What `op` sums when the quantized values `sides` are its operands; with `partial`
     also every intermediate sum, in any order. `port` is that of the right side."""
-    lhs, rhs = (qparams_of(side) for side in sides)
-    if lhs is None or rhs is None or not (is_integer(lhs) and is_integer(rhs)):
+    given = _factors(op, acc, sides, codes_of, partial=partial)
+    if given is None:
         return None
-    axis = acc.rhs_axis(op)
-    if not lhs.is_per_tensor or not (rhs.is_per_tensor or rhs.axis == axis):
-        return None
-    codes = codes_of(sides[0])
-    if codes is None:
-        return None
-    x, zero = codes - lhs.zero_point, Interval(0, 0)
-    if 0 not in x and (partial or (acc.pads is not None and acc.pads(op))):
-        x = x.join(zero)
+    x, lhs, rhs = given
     scales = lhs.scale_array().reshape(-1), rhs.scale_array().reshape(-1)
     weights = constant_values(sides[1], session)
     if weights is None:
@@ -88,29 +84,113 @@ def sums_of(
         return None if found is None else _sums(found, scales)
     if not weights.size:
         return None
-    # A vector on the right has no output dimension of its own: all of it is summed.
-    kept = port.axes is None or axis in port.axes(op)
-    if 0 not in x and weights.size // (weights.shape[axis] if kept else 1) != acc.depth(op):
-        x = x.join(zero)
-    up, down = _signed_sums(sides[1], weights, rhs, axis if kept else None, session)
+    x, signed = _weighted(session, op, acc, port, sides[1], weights, x, rhs)
+    up, down = signed.up, signed.down
     low, high = int(x.low), int(x.high)
-    furthest = max(-low, high) * max(int(up.max()), -int(down.min()))
-    if furthest >= 1 << 61:
+    if max(-low, high) * signed.most >= 1 << 61:
         up, down = up.astype(object), down.astype(object)
     return Sums(up * low + down * high, up * high + down * low, scales, x.assuming)
 
 
+def passes(
+    session: QContext,
+    op: Operation,
+    acc: Accumulator,
+    port: Port,
+    codes_of: CodesOf,
+    low: float,
+    high: float,
+) -> bool:
+    """Whether the real result of a contraction certainly reaches below `low` and above
+    `high`, in the channel whose sums have the widest range: most do, and there is no need
+    to look at others."""
+    sides = op.operands[acc.lhs], op.operands[acc.rhs]
+    given = _factors(op, acc, sides, codes_of)
+    weights = constant_values(sides[1], session)
+    if given is None or weights is None or not weights.size:
+        return False
+    x, lhs, rhs = given
+    x, signed = _weighted(session, op, acc, port, sides[1], weights, x, rhs)
+    channel, up, down = signed.widest
+    scales = rhs.scale_list()
+    scale = lhs.scale * scales[channel % len(scales)]
+    ends = [(up * int(a) + down * int(b)) * scale for a, b in ((x.low, x.high), (x.high, x.low))]
+    room = max(map(abs, (*ends, low, high)))
+    if acc.bias is not None and acc.bias < len(op.operands):
+        bias, count = bias_reals(session, op.operands[acc.bias], codes_of), signed.up.size
+        if bias is None or (bias.count % count and count % bias.count):
+            return False
+        more = bias.near(channel)
+        room += max(map(abs, more))
+        ends = [end + other for end, other in zip(ends, more, strict=True)]
+    # Of doubles, each a few roundings off, and with room for many more.
+    return ends[0] < low - room * _SLACK and ends[1] > high + room * _SLACK
+
+
+def _factors(
+    op: Operation,
+    acc: Accumulator,
+    sides: tuple[SSAValue, SSAValue],
+    codes_of: CodesOf,
+    *,
+    partial: bool = False,
+) -> tuple[Interval, QParams, QParams] | None:
+    """What the left codes less their zero point can be, and the qparams of both sides; None
+    where they are not ones whose products are summed in integers."""
+    lhs, rhs = (qparams_of(side) for side in sides)
+    if lhs is None or rhs is None or not (is_integer(lhs) and is_integer(rhs)):
+        return None
+    if not lhs.is_per_tensor or not (rhs.is_per_tensor or rhs.axis == acc.rhs_axis(op)):
+        return None
+    codes = codes_of(sides[0])
+    if codes is None:
+        return None
+    x = codes - lhs.zero_point
+    if 0 not in x and (partial or (acc.pads is not None and acc.pads(op))):
+        x = x.join(_ZERO)
+    return x, lhs, rhs
+
+
+class _Signed(NamedTuple):
+    """Sums of the positive and of the negative weights, per channel."""
+
+    up: Numbers
+    down: Numbers
+    #: the number and the two sums of the channel where they are furthest apart
+    widest: tuple[int, int, int]
+    #: the largest absolute value of all
+    most: int
+
+
+def _weighted(
+    session: QContext,
+    op: Operation,
+    acc: Accumulator,
+    port: Port,
+    value: SSAValue,
+    weights: Numbers,
+    x: Interval,
+    rhs: QParams,
+) -> tuple[Interval, _Signed]:
+    """What is multiplied by constant weights, padding included, and their sums."""
+    axis = acc.rhs_axis(op)
+    # A vector on the right has no output dimension of its own: all of it is summed.
+    kept = port.axes is None or axis in port.axes(op)
+    if 0 not in x and weights.size // (weights.shape[axis] if kept else 1) != acc.depth(op):
+        x = x.join(_ZERO)
+    return x, _signed_sums(value, weights, rhs, axis if kept else None, session)
+
+
 def _signed_sums(
     value: SSAValue, weights: Numbers, rhs: QParams, axis: int | None, session: QContext
-) -> tuple[Numbers, Numbers]:
-    """Sums of the positive and of the negative weights, along all dimensions but `axis`;
-    kept with the weights."""
+) -> _Signed:
+    """Along all dimensions but `axis`; kept with the weights."""
     constant = constant_of(value)
     if constant is None:
         return _add_up(weights, rhs, axis)
-    question = ("signed sums", rhs.zero_points, rhs.axis, axis)
+    question = ("signed sums", rhs.storage, rhs.zero_points, rhs.axis, axis)
     if not isinstance(constant.value, BlobAttr):
-        kept: dict[Hashable, tuple[Numbers, Numbers]] = vars(constant.value).setdefault(_KEPT, {})
+        kept: dict[Hashable, _Signed] = vars(constant.value).setdefault(_KEPT, {})
         if question not in kept:
             kept[question] = _add_up(weights, rhs, axis)
         return kept[question]
@@ -118,7 +198,7 @@ def _signed_sums(
     return session.blobs.derived(key, question, lambda: _add_up(weights, rhs, axis))
 
 
-def _add_up(weights: Numbers, rhs: QParams, axis: int | None) -> tuple[Numbers, Numbers]:
+def _add_up(weights: Numbers, rhs: QParams, axis: int | None) -> _Signed:
     import numpy as np
 
     from qdialect.numerics.quantize import spread
@@ -135,7 +215,10 @@ def _add_up(weights: Numbers, rhs: QParams, axis: int | None) -> tuple[Numbers, 
         rows = slice(None) if axis is None else where[axis]
         total[rows] += steps.sum(others, np.int64).reshape(-1)
         up[rows] += np.maximum(steps, 0).sum(others, np.int64).reshape(-1)
-    return up, total - up
+    down = total - up
+    channel = int((up - down).argmax())
+    widest = channel, int(up[channel]), int(down[channel])
+    return _Signed(up, down, widest, max(int(up.max()), -int(down.min())))
 
 
 def _of_depth(

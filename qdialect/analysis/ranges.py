@@ -15,14 +15,13 @@ from collections.abc import Sequence
 from dataclasses import replace
 from functools import lru_cache
 from math import ceil, isfinite
-from typing import TYPE_CHECKING
 
 from xdsl.dialects.builtin import Float32Type, Float64Type
 from xdsl.ir import Operation, SSAValue
 
 from qdialect.analysis.assumptions import assumption
 from qdialect.analysis.codes import constant_values, is_integer, qparams_of, rounding_of
-from qdialect.analysis.contractions import result_range
+from qdialect.analysis.contractions import passes, result_range
 from qdialect.analysis.intervals import (
     anything,
     bounds_of,
@@ -54,9 +53,6 @@ from qdialect.numerics.fixed_point import FixedPoint, requantize_fixed
 from qdialect.numerics.ranges import Interval, quantized
 from qdialect.numerics.rounding import Rounding
 from qdialect.qparams import QParams, Storage
-
-if TYPE_CHECKING:
-    from qdialect.numerics.channels import Channels
 
 
 class CodeRanges:
@@ -230,7 +226,7 @@ class CodeRanges:
         if behavior.on_codes is not None:
             return [self._looked_up(op, behavior)]
         if behavior.accumulator is not None:
-            return [self._contracted(op, behavior)]
+            return [self._contracted(op, behavior, behavior.accumulator)]
         found = self._computed(op, behavior)
         return [self._stored(found, op.results[0], rounding_of(op))]
 
@@ -316,7 +312,9 @@ class CodeRanges:
         """The real numbers a declared op gives, before they are stored."""
         result, acc = op.results[0], behavior.accumulator
         if acc is not None:
-            sums, params = self._sums(op, behavior, acc), qparams_of(result)
+            port = behavior.operand_port(acc.rhs)
+            sums = result_range(self._session, op, acc, port, self._known_or_anything)
+            params = qparams_of(result)
             if sums is None or params is None:
                 return None
             alike = params.axis == acc.result_axis(op) and sums.count == params.count
@@ -335,21 +333,16 @@ class CodeRanges:
         except ValueError:
             return None
 
-    def _sums(self, op: Operation, behavior: Behavior, acc: Accumulator) -> Channels | None:
-        port = behavior.operand_port(acc.rhs)
-        return result_range(self._session, op, acc, port, self._known_or_anything)
-
-    def _contracted(self, op: Operation, behavior: Behavior) -> Interval | None:
+    def _contracted(self, op: Operation, behavior: Behavior, acc: Accumulator) -> Interval | None:
         """What a contraction stores; most reach past both ends of their storage."""
-        result, rounding, acc = op.results[0], rounding_of(op), behavior.accumulator
+        result, rounding = op.results[0], rounding_of(op)
         params = qparams_of(result)
-        assert acc is not None and params is not None
-        sums = self._sums(op, behavior, acc) if is_decidable(params, rounding) else None
-        if sums is None:
+        if params is None or not is_decidable(params, rounding):
             return bounds_of(result)
         a, *others = exact.affines(params)
-        ends = ((code - a.zero) * a.scale for code in (a.low - 1, a.high + 1))
-        if not others and sums.passes(*ends):
+        ends = (a.low - 1 - a.zero) * a.scale, (a.high + 1 - a.zero) * a.scale
+        port, known = behavior.operand_port(acc.rhs), self._known_or_anything
+        if not others and passes(self._session, op, acc, port, known, *ends):
             return bounds_of(result)
         return self._stored(self._computed(op, behavior), result, rounding)
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -46,23 +47,17 @@ class Channels:
 
     def joined(self) -> Interval:
         """The smallest interval that holds all of them."""
-        with np.errstate(all="ignore"):
-            near = {id(term): _near(term) for term in (*self.low, *self.high)}
+        near = {id(term): _near(term) for term in (*self.low, *self.high)}
         low, high = ([(t, near[id(t)]) for t in terms] for terms in (self.low, self.high))
         return Interval(_smallest(low, 1), _smallest(high, -1), self.assuming)
 
-    def passes(self, low: float, high: float) -> bool:
-        """Whether some channel certainly reaches below `low` and some above `high`; float64
-        tells, if there is room enough."""
-        below, above = (
-            bound + sign * (abs(bound) * _SLACK + _TINY) for bound, sign in ((low, -1), (high, 1))
+    def near(self, channel: int) -> tuple[float, float]:
+        """The ends of one interval, a few roundings off."""
+        low, high = (
+            sum(prod(float(f[channel % f.size]) for f in term) for term in terms)
+            for terms in (self.low, self.high)
         )
-        with np.errstate(all="ignore"):
-            near = {id(term): _near(term) for term in (*self.low, *self.high)}
-            off = {key: np.abs(each) * _SLACK for key, each in near.items()}
-            lows = _summed([near[id(term)] + off[id(term)] for term in self.low])
-            highs = _summed([near[id(term)] - off[id(term)] for term in self.high])
-        return bool((lows < below).any() and (highs > above).any())
+        return low, high
 
     def __add__(self, other: Channels) -> Channels:
         return Channels(
@@ -77,19 +72,11 @@ def _count(term: Term) -> int:
 def _near(term: Term) -> NDArray[np.float64]:
     """Its products in float64: each off by a few units in the last place, or by the least
     double, if it is finite."""
-    first, *others = term
-    product = first.astype(np.float64, copy=False)
-    for factor in others:
-        product = product * factor.astype(np.float64, copy=False)
+    product = np.ones(1)
+    with np.errstate(all="ignore"):
+        for factor in term:
+            product = product * factor.astype(np.float64, copy=False)
     return product
-
-
-def _summed(terms: list[NDArray[np.float64]]) -> NDArray[np.float64]:
-    count = max(each.size for each in terms)
-    total, *others = (each if each.size in (1, count) else np.resize(each, count) for each in terms)
-    for each in others:
-        total = total + each
-    return total
 
 
 def _smallest(terms: Sequence[tuple[Term, NDArray[np.float64]]], sign: int) -> Fraction:

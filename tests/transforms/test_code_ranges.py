@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from itertools import islice
+from typing import Any
 
 import families_casts  # noqa: F401
 import families_combine  # noqa: F401
@@ -18,12 +19,15 @@ from random_graphs import random_graph
 from rewrite_support import EXECUTED, KEPT, Program, parse
 from xdsl.ir import Operation
 
+from gen_graph import GRAPHS
+from qdialect.analysis import ranges
 from qdialect.analysis.codes import is_integer, qparams_of
 from qdialect.analysis.ranges import CodeRanges
 from qdialect.context import QContext, new_context
 from qdialect.errors import InputError
 from qdialect.interpreter import Interpreter
 from qdialect.numerics.ranges import Interval
+from random_programs import random_program
 
 CTX = new_context()
 
@@ -75,3 +79,34 @@ def test_families_stay_inside(family: Family) -> None:
             continue
         check(program, ctx, module)
         EXECUTED.setdefault("(ranges)", Counter())["programs"] += 1
+
+
+@pytest.mark.parametrize("part", range(3))
+def test_sums_that_reach_past_both_ends_are_as_found_exactly(
+    part: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    modules = [random_program(seed, 14, wild=False) for seed in range(part * 60, part * 60 + 60)]
+    modules += [(graph(60, "quantized"), new_context()) for graph in GRAPHS.values()]
+    told = 0
+    plainly = ranges.passes
+
+    def counted(*args: Any) -> bool:
+        nonlocal told
+        found = plainly(*args)
+        told += found
+        return found
+
+    def intervals() -> list[Interval | None]:
+        return [
+            found.of(result)
+            for module, ctx in modules
+            for found in [CodeRanges(ctx)]
+            for op in module.walk()
+            for result in op.results
+        ]
+
+    monkeypatch.setattr(ranges, "passes", counted)
+    quick = intervals()
+    monkeypatch.setattr(ranges, "passes", lambda *args: False)
+    assert quick == intervals()
+    assert told > 30
