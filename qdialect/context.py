@@ -89,7 +89,7 @@ def _no_drift() -> Drift:
     return Drift()
 
 
-@dataclass
+@dataclass(eq=False, repr=False)
 class QContext(Context):
     """An xDSL context plus what belongs to one qdialect session."""
 
@@ -104,18 +104,18 @@ class QContext(Context):
     )
     #: of dialects that are not loaded, by name: what finds one op of theirs
     finders: dict[str, Callable[[str], type[Operation] | None]] = field(
-        default_factory=dict[str, "Callable[[str], type[Operation] | None]"], compare=False
+        default_factory=dict[str, "Callable[[str], type[Operation] | None]"]
     )
     remarks: _Late[RemarkLog] = _Late(_new_log)
-    drift: _Late[Drift] = field(default=_Late(_no_drift), compare=False)
+    drift: _Late[Drift] = _Late(_no_drift)
     #: what analyses found out about the module that is being rewritten, by their class
-    analyses: dict[type, object] = field(default_factory=dict[type, object], compare=False)
+    analyses: dict[type, object] = field(default_factory=dict[type, object])
     #: whether a pass manager sees to it that they are dropped when something changes
-    keeps_analyses: bool = field(default=False, compare=False)
+    keeps_analyses: bool = False
     #: how many changes passes made that count them (see `passes.manager`)
-    changes: int = field(default=0, compare=False)
+    changes: int = 0
     #: how many more rewrites rules may do (None: all), to find the one that is wrong
-    rewrites_left: int | None = field(default=None, compare=False)
+    rewrites_left: int | None = None
     _target: _Late[Target] = _Late(_default_target)
 
     @override

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Container, Sequence
-from dataclasses import dataclass, field
 from functools import lru_cache
 from io import StringIO
-from typing import TYPE_CHECKING, Any, NamedTuple, cast
+from typing import IO, TYPE_CHECKING, Any, NamedTuple, cast
 
 from typing_extensions import override
 from xdsl.dialects.builtin import (
@@ -56,22 +55,30 @@ class Parts(NamedTuple):
     key: str
 
 
-@dataclass(eq=False, repr=False)
 class MLIRPrinter(LayoutPrinter):
     """Float literals are exact; a dense attribute is a splat only if its bits are.
 
     With `external`, a weight whose key is not in it is written out as `dense`.
     """
 
-    ctx: QContext | None = field(default=None, kw_only=True)
-    external: Container[str] | None = field(default=None, kw_only=True)
-
-    #: texts of types by identity of the type, which the entry keeps alive
-    _types: dict[int, tuple[Attribute, str]] = field(
-        default_factory=dict[int, "tuple[Attribute, str]"], init=False
-    )
-    _lines: Lines | None = field(default=None, init=False)
-    _printed: int = field(default=0, init=False)
+    def __init__(
+        self,
+        stream: IO[str] | None = None,
+        *,
+        ctx: QContext | None = None,
+        external: Container[str] | None = None,
+        print_generic_format: bool = False,
+        print_debuginfo: bool = False,
+    ) -> None:
+        super().__init__(
+            stream, print_generic_format=print_generic_format, print_debuginfo=print_debuginfo
+        )
+        self.ctx = ctx
+        self.external = external
+        #: texts of types by identity of the type, which the entry keeps alive
+        self._types: dict[int, tuple[Attribute, str]] = {}
+        self._lines: Lines | None = None
+        self._printed = 0
 
     # -- ops that look like one before ---------------------------------------
 

@@ -92,11 +92,11 @@ def abandoned(folder: Path, prefix: str, suffix: str = "") -> list[Path]:
 
 def remove_abandoned(folder: Path, prefix: str, suffix: str = "") -> None:
     """Remove what is `abandoned`."""
-    from shutil import rmtree
-
     for path in abandoned(folder, prefix, suffix):
         with suppress(OSError):
             if path.is_dir() and not path.is_symlink():
+                from shutil import rmtree
+
                 rmtree(path)
             else:
                 path.unlink()
