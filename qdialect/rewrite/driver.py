@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from xdsl.dialects.builtin import AnyFloat, TensorType, UnknownLoc
 from xdsl.ir import Attribute, Operation, SSAValue
-from xdsl.traits import get_effects, is_side_effect_free
+from xdsl.traits import get_effects
 
 from qdialect.analysis.index import ops_named
 from qdialect.analysis.ranges import ranges, ranges_anew
@@ -23,6 +23,7 @@ from qdialect.dialects.nn.base import KEY, keys_of
 from qdialect.dialects.nn.component_keys import add_keys
 from qdialect.errors import QError
 from qdialect.numerics.contract import Contract, Numerics
+from qdialect.rewrite.effects import is_effect_free
 from qdialect.rewrite.provenance import Provenance
 from qdialect.rewrite.remarks import Remark, fired_remark, key_text, location_text
 from qdialect.rewrite.rule import Refusal, Rule
@@ -179,7 +180,7 @@ def is_dead(op: Operation, behaviors: BehaviorRegistry | None = None) -> bool:
             return False
     if not op.results or op.parent is None:
         return False
-    return is_side_effect_free(op) or _is_declared(op, behaviors)
+    return is_effect_free(op) or _is_declared(op, behaviors)
 
 
 def _is_declared(op: Operation, behaviors: BehaviorRegistry | None) -> bool:

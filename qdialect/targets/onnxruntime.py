@@ -9,6 +9,7 @@ measures them again.
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
+from functools import lru_cache
 from math import inf, prod
 from typing import TYPE_CHECKING, cast
 
@@ -49,7 +50,12 @@ def _size(op: Operation) -> int:
 
 
 def _largest(shapes: list[tuple[int, ...]]) -> int:
-    return max((prod(max(n, 1) for n in shape) for shape in shapes), default=1)
+    return max(map(_elements, shapes), default=1)
+
+
+@lru_cache(maxsize=1024)
+def _elements(shape: tuple[int, ...]) -> int:
+    return prod(max(n, 1) for n in shape)
 
 
 _BETTER_IN_PIECES = frozenset({"nn.hard_sigmoid", "nn.hard_swish", "nn.swish"})
@@ -122,10 +128,12 @@ class _OnnxRuntime(Target):
 
     def in_floats(self, op: Operation) -> bool:
         """Where what was measured apart costs less than what the runtime fuses."""
-        apart, forms = self._prices(op).apart, self.form_prices(op)
-        price = apart.get(op.name)
-        whole = _size(op) * self._prices(op).unit_ns
-        return price is not None and forms is not None and price * whole < min(forms)
+        prices = self._prices(op)
+        price = prices.apart.get(op.name)
+        forms = None if price is None else self.form_prices(op)
+        if price is None or forms is None:
+            return False
+        return price * _size(op) * prices.unit_ns < min(forms)
 
     def should_lower(self, op: Operation) -> bool:
         """There is an integer kernel for a transposed convolution in phases: it pays where

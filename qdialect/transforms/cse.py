@@ -25,11 +25,13 @@ from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Block, Operation, SSAValue
 from xdsl.passes import ModulePass
-from xdsl.traits import is_side_effect_free
 
 from qdialect.analysis.ranges import ranges
 from qdialect.context import QContext, session
+from qdialect.dialects.nn import ConstantOp
 from qdialect.dialects.nn.component_keys import merge_keys
+from qdialect.dialects.nn.constants import BlobAttr
+from qdialect.rewrite.effects import is_effect_free
 
 
 @dataclass(frozen=True)
@@ -43,35 +45,39 @@ class Cse(ModulePass):
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         qctx = session(ctx)
-        for inner in list(op.walk()):
-            for region in inner.regions:
+        pending: list[Operation] = [op]
+        while pending:
+            for region in pending.pop().regions:
                 for block in region.blocks:
-                    qctx.changes += _merge(block, qctx)
+                    qctx.changes += _merge(block, qctx, pending)
 
 
-def _merge(block: Block, session: QContext) -> int:
-    """How many ops it merged into others."""
-    survivor: dict[SSAValue, SSAValue] = {}
-    #: by name and operands, the first op or, once there are several, all that differ
+def _merge(block: Block, session: QContext, nested: list[Operation]) -> int:
+    """How many ops it merged into others; collects what holds further blocks."""
+    #: values by identity, as their own hash is slow
+    survivor: dict[int, SSAValue] = {}
+    #: by what can be told at little cost, the first op or, once there are several, all that
+    #: differ
     known: dict[Hashable, Operation | dict[Hashable, Operation]] = {}
     equal: dict[Operation, list[Operation]] = {}
     dead: list[Operation] = []
     for op in block.ops:
-        if survivor and any(operand in survivor for operand in op.operands):
-            op.operands = [survivor.get(operand, operand) for operand in op.operands]
-        if op.regions or not op.results or not is_side_effect_free(op):
+        if survivor and not survivor.keys().isdisjoint(map(id, op.operands)):
+            op.operands = [survivor.get(id(operand), operand) for operand in op.operands]
+        if op.regions:
+            nested.append(op)
+        if op.regions or not op.results or not is_effect_free(op):
             continue
-        rough = (op.name, *op.operands) if op.operands else _identity(op)
-        alike = known.setdefault(rough, op)
+        alike = known.setdefault(_roughly(op), op)
         if alike is op:
             continue
         if isinstance(alike, Operation):
-            alike = known[rough] = {_identity(alike): alike}
+            alike = known[_roughly(op)] = {_identity(alike): alike}
         earlier = alike.setdefault(_identity(op), op)
         if earlier is op:
             continue
         for old, new in zip(op.results, earlier.results, strict=True):
-            survivor[old] = new
+            survivor[id(old)] = new
             session.drift.carry(old, new)
             if new.name_hint is None:
                 new.name_hint = old.name_hint
@@ -85,10 +91,19 @@ def _merge(block: Block, session: QContext) -> int:
         # Uses in nested regions or later blocks were not in the sweep.
         for old in op.results:
             if old.first_use is not None:
-                old.replace_all_uses_with(survivor[old])
+                old.replace_all_uses_with(survivor[id(old)])
         op.detach()
         op.erase()
     return len(dead)
+
+
+def _roughly(op: Operation) -> Hashable:
+    """What ops that compute the same have in common, told at little cost."""
+    constant = op if isinstance(op, ConstantOp) else None
+    if constant is None:
+        return (op.name, *map(id, op.operands)) if op.operands else _identity(op)
+    value = constant.value
+    return value.key.data if isinstance(value, BlobAttr) else value.data.data
 
 
 def _identity(op: Operation) -> Hashable:

@@ -13,7 +13,6 @@ from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.passes import ModulePass
-from xdsl.traits import get_effects
 
 from qdialect.analysis.codes import is_integer
 from qdialect.behaviors import Behavior
@@ -34,6 +33,7 @@ from qdialect.numerics import requantize as exact
 from qdialect.numerics.contract import level_named
 from qdialect.qparams import QParams
 from qdialect.rewrite import Driver, Refusal, Rule
+from qdialect.rewrite.effects import has_effects
 
 
 @dataclass(frozen=True)
@@ -146,7 +146,7 @@ def refuse_encodings(
 
 def refuse_effects(op: Operation) -> Refusal | None:
     """An op that does more than compute its results must stay as it is."""
-    if op.regions or get_effects(op):
+    if op.regions or has_effects(op):
         return Refusal("effects", f"'{op.name}' may do more than compute its results")
     return None
 
