@@ -153,12 +153,13 @@ def run_passes(
     from qdialect.passes.manager import PassManager
     from qdialect.passes.pipeline import parse_pipeline
     from qdialect.passes.plugins import Plugins
+    from qdialect.rewrite.copying import copied
 
     passes = Plugins().registry().build(parse_pipeline(pipeline))
     ctx = model.ctx.clone()
     if target is not None:
         ctx.target = _target(target)
-    module = model.module.clone()
+    module = copied(model.module)
     watchers = list(instrumentation)
     if verify_numerics:
         from qdialect.validation.numerics_check import NumericsCheck

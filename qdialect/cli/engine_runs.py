@@ -127,7 +127,8 @@ def integer_model(model: Model, interface: bool = True, to: str = "tosa") -> Mod
     """`model` with integers inside and, if wanted, at its interface, if it has ops of ours;
     for one of `EXPORTS`."""
     from qdialect import api
-    from qdialect.transforms.pipelines import OPTIMIZED_FOR, optimize_pipeline
+    from qdialect.transforms.exports import OPTIMIZED_FOR
+    from qdialect.transforms.pipelines import optimize_pipeline
 
     if not _is_ours(model):
         return model
@@ -139,7 +140,7 @@ def integer_model(model: Model, interface: bool = True, to: str = "tosa") -> Mod
 def ready_model(model: Model, to: str = "tosa") -> Model:
     """An integer network in the form of which every op is exact in one of `EXPORTS`."""
     from qdialect import api
-    from qdialect.transforms.pipelines import EXPORTS
+    from qdialect.transforms.exports import EXPORTS
 
     if not _is_ours(model):
         return model
@@ -150,7 +151,7 @@ def ready_model(model: Model, to: str = "tosa") -> Model:
 def converted_model(model: Model, to: str = "tosa") -> Model:
     """The same in that dialect."""
     from qdialect import api
-    from qdialect.transforms.pipelines import EXPORTS
+    from qdialect.transforms.exports import EXPORTS
 
     if not _is_ours(model):
         return model

@@ -7,6 +7,7 @@ import types
 import typing
 from collections.abc import Callable
 from enum import Enum
+from functools import cache
 from typing import Any, Literal, TypeVar, Union, get_args, get_origin
 
 from qdialect.errors import UsageError
@@ -24,7 +25,7 @@ def instantiate(cls: type[T], spec: PassSpec) -> T:
     Raises UsageError (`bad-option`) for an option the pass does not have, one that
     is given twice or is missing, and a value that is not of the field's type.
     """
-    hints = typing.get_type_hints(cls)
+    hints = _hints(cls)
     fields = {field.name: field for field in dataclasses.fields(typing.cast("Any", cls))}
     values: dict[str, Any] = {}
     for key, texts in spec.options:
@@ -47,6 +48,11 @@ def instantiate(cls: type[T], spec: PassSpec) -> T:
         return cls(**values)
     except ValueError as error:
         raise _bad(f"pass '{spec.name}': {error}") from None
+
+
+@cache
+def _hints(cls: type) -> dict[str, Any]:
+    return typing.get_type_hints(cls)
 
 
 def _bad(message: str, notes: tuple[str, ...] = ()) -> UsageError:

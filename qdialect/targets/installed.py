@@ -41,24 +41,29 @@ def get_target(name: str) -> Target:
 
 
 def _loaded(point: EntryPoint) -> Target:
-    package = f" of package '{point.dist.name}'" if point.dist is not None else ""
     try:
         target = point.load()
     except QError as error:
         raise QError(
-            f"target '{point.name}'{package} cannot be loaded: {error.message}", code="bad-plugin"
+            f"target {_whose(point)} cannot be loaded: {error.message}", code="bad-plugin"
         ) from error
     except (Exception, SystemExit) as error:
         raise QError(
-            f"target '{point.name}'{package} ({point.value}) cannot be loaded: {culprit(error)}",
+            f"target {_whose(point)} ({point.value}) cannot be loaded: {culprit(error)}",
             code="bad-plugin",
         ) from error
     if not isinstance(target, Target):
         raise QError(
-            f"target '{point.name}'{package}: '{point.value}' is not a qdialect Target",
+            f"target {_whose(point)}: '{point.value}' is not a qdialect Target",
             code="bad-plugin",
         )
     return target
+
+
+def _whose(point: EntryPoint) -> str:
+    """Its name, and that of the package, which is read from a file."""
+    package = "" if point.dist is None else f" of package '{point.dist.name}'"
+    return f"'{point.name}'{package}"
 
 
 def summaries() -> list[tuple[str, str]]:

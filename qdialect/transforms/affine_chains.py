@@ -10,9 +10,8 @@ a table of at most 256 entries (`affine_tables`): what `fold_affine` compares ev
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from fractions import Fraction
-from typing import overload
+from typing import NamedTuple, overload
 
 from xdsl.ir import Operation, SSAValue
 
@@ -50,8 +49,7 @@ class Functions:
         return self._made[n]
 
 
-@dataclass(frozen=True)
-class Link:
+class Link(NamedTuple):
     """`op` computes `functions` of its operand `x`, one for all or one per index of
     dimension `axis`."""
 
@@ -64,12 +62,12 @@ class Link:
     @property
     def is_read(self) -> bool:
         """Whether it reads codes on other qparams."""
-        return isinstance(self.op, SCastOp)
+        return type(self.op) is SCastOp
 
     @property
     def computes(self) -> bool:
         """Whether it is more than a clamp, a rescale or a read."""
-        return not self.on_codes and not isinstance(self.op, RescaleOp)
+        return not self.on_codes and type(self.op) is not RescaleOp
 
 
 def roots_of_chains(session: QContext) -> Sequence[str]:
@@ -120,8 +118,7 @@ def link_of(op: Operation, session: QContext) -> Link | None:
     return None if found is None else _link(op, found.x, found.axis, found.functions)
 
 
-@dataclass(frozen=True)
-class Function:
+class Function(NamedTuple):
     """What an op with constants does to its one operand `x`: one function, or one for each
     index of the dimension `axis` of the result."""
 

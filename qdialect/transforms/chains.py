@@ -16,7 +16,6 @@ import numpy as np
 from numpy.typing import NDArray
 from xdsl.dialects.builtin import IntegerType, TensorType
 from xdsl.ir import Attribute, Operation, SSAValue
-from xdsl.traits import get_effects
 
 from qdialect.analysis.codes import is_integer, qparams_of
 from qdialect.behaviors import Behavior
@@ -36,6 +35,7 @@ from qdialect.numerics.quantize import storage_dtype
 from qdialect.numerics.rounding import Rounding
 from qdialect.qparams import QParams
 from qdialect.rewrite import Refusal
+from qdialect.rewrite.effects import has_effects
 from qdialect.transforms.constant_evaluation import compute_codes
 from qdialect.transforms.scalars import scalar_of
 
@@ -128,7 +128,7 @@ class Chains:
         if isinstance(op, DCastOp | SCastOp):
             return True
         behavior = self._session.behaviors.get(op)
-        if behavior is None or not behavior.elementwise or op.regions or get_effects(op):
+        if behavior is None or not behavior.elementwise or op.regions or has_effects(op):
             return False
         codes = [qparams_of(v) is not None for v in (*op.operands, *op.results)]
         return all(codes) or not any(codes)

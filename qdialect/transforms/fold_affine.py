@@ -116,13 +116,16 @@ class _Plan:
         return self.kind.qparams
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(eq=False)
 class _Chain:
     """`links`, last first, and what they could become."""
 
-    op: Operation
-    links: tuple[Link, ...]
-    plan: _Plan | Refusal = field(repr=False)
+    links: Sequence[Link]
+    plan: _Plan | Refusal = field(init=False, repr=False)
+
+    @property
+    def op(self) -> Operation:
+        return self.links[0].op
 
     @property
     def x(self) -> SSAValue:
@@ -162,12 +165,11 @@ class AffineOfCodes(Rule[_Chain]):
         return match.plan if isinstance(match.plan, Refusal) else match.plan.contract
 
     def _chain(self, links: Sequence[Link]) -> _Chain:
-        chain = _Chain(links[0].op, tuple(links), Refusal("", ""))
+        chain = _Chain(links)
         plan = self._decide(chain)
-        if isinstance(plan, _Plan):
-            refusal = self._refuse(chain, plan)
-            plan = refusal or plan
-        return _Chain(chain.op, chain.links, plan)
+        refusal = self._refuse(chain, plan) if isinstance(plan, _Plan) else None
+        chain.plan = refusal or plan
+        return chain
 
     def _decide(self, chain: _Chain) -> _Plan | Refusal:
         axes = set(axes_of(chain.links))
@@ -343,10 +345,10 @@ def _is_worth(links: Sequence[Link]) -> bool:
     """Whether one op computes, or a read keeps two rescales apart."""
     if links[0].is_read:
         return False
+    if any(link.computes for link in links):
+        return True
     rescales = sum(isinstance(link.op, RescaleOp) for link in links)
-    return any(link.computes for link in links) or (
-        rescales > 1 and any(link.is_read for link in links)
-    )
+    return rescales > 1 and any(link.is_read for link in links)
 
 
 _NO_TABLE = Refusal("table", "a clamp acts that no storage bound stands for, or no scale fits")

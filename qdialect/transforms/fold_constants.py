@@ -25,7 +25,6 @@ from typing import Any
 
 from xdsl.dialects.builtin import StringAttr
 from xdsl.ir import Attribute, Operation, SSAValue
-from xdsl.traits import is_side_effect_free
 
 from qdialect.analysis.codes import qparams_of
 from qdialect.behaviors import Behavior
@@ -43,6 +42,7 @@ from qdialect.qparams.growth import within_growth
 from qdialect.qparams.legality import Illegal
 from qdialect.qparams.maps import IndexMap
 from qdialect.rewrite import Refusal, Rewriter, Rule
+from qdialect.rewrite.effects import is_effect_free
 from qdialect.transforms import constant_evaluation as evaluation
 from qdialect.transforms.cast_rules import QuantizeOfConstant
 from qdialect.transforms.constant_evaluation import Array
@@ -99,13 +99,17 @@ class _FoldRule(Rule[_Fold]):
         return self.session.behaviors.names_with(self.wants)
 
     def match(self, op: Operation) -> _Fold | None:
-        if not op.operands or not op.results or op.regions or not is_side_effect_free(op):
+        sources: list[SSAValue] = []
+        for operand in op.operands:
+            source = self.source(operand)
+            if source is None:
+                return None
+            sources.append(source)
+        if not sources or not op.results or op.regions or not is_effect_free(op):
             return None
         behavior = self.session.behaviors.get(op)
         assert behavior is not None
-        sources = [self.source(operand) for operand in op.operands]
-        known = [source for source in sources if source is not None]
-        return _Fold(op, behavior, known) if len(known) == len(sources) else None
+        return _Fold(op, behavior, sources)
 
     def check(self, match: _Fold) -> Contract | Refusal:
         refusal = result_refusal(match.op, match.sources, self.max_growth)

@@ -38,7 +38,7 @@ from typing import Any
 from xdsl.dialects.builtin import StringAttr
 from xdsl.ir import Operation, SSAValue
 
-from qdialect.analysis.codes import qparams_of
+from qdialect.analysis.codes import qparams_of, rounding_of
 from qdialect.analysis.islands import Islands
 from qdialect.analysis.ranges import seen_qparams
 from qdialect.behaviors import Rule as PortRule
@@ -204,10 +204,9 @@ class IntegerizeOp(Rule[_Computed]):
             if constant is not None and constant.parent is None:
                 rewriter.insert(constant, match.op, keep=constant_of(operand))
         new = retyped(match.op, match.codes, [match.cast.result.type])
-        if "rounding" in new.properties:
-            new.properties["rounding"] = StringAttr(
-                self.session.target.rounding(cast_rounding(match.cast)).value
-            )
+        rounding = self.session.target.rounding(cast_rounding(match.cast))
+        if "rounding" in new.properties and rounding_of(new) is not rounding:
+            new.properties["rounding"] = StringAttr(rounding.value)
         rewriter.insert(new, match.op, keep=match.op)
         for cast in casts:
             rewriter.replace(cast, new.results)

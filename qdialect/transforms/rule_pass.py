@@ -79,15 +79,14 @@ def _uniform(qparams: QParams) -> UniformType:
 def dequantized(value: SSAValue) -> DCastOp | None:
     """The `quant.dcast` that defines `value`, if one does."""
     owner = value.owner
-    return owner if isinstance(owner, DCastOp) else None
+    # Asked of nearly every operand; for what it is not, `isinstance` is slow.
+    return owner if type(owner) is DCastOp else None
 
 
 def rescaled(value: SSAValue) -> RescaleOp | None:
     """The real-form `quant.rescale` that defines `value`, if one does."""
     owner = value.owner
-    if isinstance(owner, RescaleOp) and owner.fixed_point is None:
-        return owner
-    return None
+    return owner if type(owner) is RescaleOp and owner.fixed_point is None else None
 
 
 def users(value: SSAValue) -> list[Operation]:
@@ -98,16 +97,17 @@ def users(value: SSAValue) -> list[Operation]:
 def only_quantized_alike(value: SSAValue) -> list[QCastOp] | None:
     """All users of `value` if each is a `quant.qcast` to the same type with the
     same rounding, else None."""
-    casts = [user for user in users(value) if isinstance(user, QCastOp)]
-    first = casts[0] if casts else None
-    if first is None or len(casts) != len(users(value)):
-        return None
+    casts: list[QCastOp] = []
+    for user in users(value):
+        if type(user) is not QCastOp:
+            return None
+        casts.append(user)
     alike = all(
-        c.result.type == first.result.type
-        and c.attributes.get("quant.rounding") == first.attributes.get("quant.rounding")
-        for c in casts
+        c.result.type == casts[0].result.type
+        and c.attributes.get("quant.rounding") == casts[0].attributes.get("quant.rounding")
+        for c in casts[1:]
     )
-    return casts if alike else None
+    return casts if casts and alike else None
 
 
 def refuse_types(

@@ -11,6 +11,7 @@ from xdsl.ir import SSAValue
 from qdialect.analysis.codes import constant_values, qparams_of
 from qdialect.context import QContext
 from qdialect.dialects.nn import ConstantOp, make_constant, shape_of
+from qdialect.dialects.nn.constants import element_name
 from qdialect.dialects.quant import UniformType, element_type
 from qdialect.numerics.later import np
 from qdialect.numerics.slabs import PIECE
@@ -140,4 +141,5 @@ def exact_copy(value: SSAValue, session: QContext) -> ConstantOp | None:
     number = scalar_of(value, session)
     if number is None or qparams_of(value) is not None:
         return None
-    return exact_scalar(number, str(element_type(value.type)), shape_of(value), session)
+    expressed = element_name(element_type(value.type))
+    return exact_scalar(number, expressed, shape_of(value), session)

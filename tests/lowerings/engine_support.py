@@ -15,7 +15,7 @@ from qdialect.engines.installed import engine_named
 from qdialect.engines.program import Program
 from qdialect.frontends.mlir import read_module, verify_module
 from qdialect.interpreter import Interpreter, random_inputs
-from qdialect.transforms.pipelines import EXPORTS
+from qdialect.transforms.exports import EXPORTS
 
 Array = NDArray[Any]
 

@@ -16,7 +16,7 @@ from xdsl.dialects.builtin import (
     TensorType,
     UnrankedTensorType,
 )
-from xdsl.ir import Attribute, Operation, SSAValue
+from xdsl.ir import Attribute, Operation, OpResult, SSAValue
 from xdsl.irdl import IRDLOperation, operand_def, result_def, traits_def
 from xdsl.parser import Parser
 from xdsl.printer import Printer
@@ -44,10 +44,12 @@ class ConversionOp(IRDLOperation):
         result_type: Attribute,
         properties: Mapping[str, Attribute] = MappingProxyType({}),
     ) -> None:
-        # What xDSL's constructor of declared ops sorts out first is plain here.
+        # What xDSL's constructor of declared ops sorts out first is plain here, and so is
+        # mostly what `SSAValue.get` does.
+        value = input if type(input) is OpResult else SSAValue.get(input)
         Operation.__init__(
             self,
-            operands=(SSAValue.get(input),),
+            operands=(value,),
             result_types=(result_type,),
             properties=properties,
         )
