@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Mapping, Sequence
+from functools import lru_cache
 from importlib import import_module
 from typing import Any, cast
 
@@ -201,7 +202,19 @@ class ProtoAttr(ParametrizedAttribute):
 
 def strings(values: Sequence[str]) -> ArrayAttr[StringAttr]:
     """A list of names as an attribute."""
-    return ArrayAttr([StringAttr(value) for value in values])
+    return _strings(tuple(values))
+
+
+@lru_cache(maxsize=1 << 10)
+def _strings(values: tuple[str, ...]) -> ArrayAttr[StringAttr]:
+    # A scale and its zero point are parameters of several nodes.
+    return ArrayAttr([string(value) for value in values])
+
+
+@lru_cache(maxsize=1 << 10)
+def string(value: str) -> StringAttr:
+    """A name as an attribute: many stand in several places."""
+    return StringAttr(value)
 
 
 def string_list(attribute: Attribute | None) -> list[str]:

@@ -51,6 +51,7 @@ from qdialect.dialects.onnx import (
     is_random,
     is_tensor,
     package,
+    string,
     string_list,
     strings,
 )
@@ -183,7 +184,7 @@ class Importer:
         key = (name, element)
         if key not in self._constants:
             op = self.loaded.tensors.constant(self.statics[name], element, self.ctx.blobs)
-            op.attributes[KEY] = StringAttr(name)
+            op.attributes[KEY] = string(name)
             self._keys.name(op)
             op.location = self._location(name)
             self.block.add_op(op)
@@ -361,7 +362,7 @@ class Importer:
             aliases = string_list(owner.attributes.get(ALIASES))
             owner.attributes[ALIASES] = strings([*aliases, *outputs])
             return
-        owner.attributes[KEY] = StringAttr(node.key)
+        owner.attributes[KEY] = string(node.key)
         self._keys.name(owner)
         operands = len(owner.operands)
         named = node.names_inputs and not isinstance(owner, NodeOp)
@@ -374,14 +375,14 @@ class Importer:
 
     def _location(self, key: str) -> NameLoc:
         place = FileLineColLoc(self._file, IntAttr(self._node_index), _START)
-        return NameLoc(StringAttr(key), place)
+        return NameLoc(string(key), place)
 
     def _constant_node(self, name: str, tensor: TensorProto, element: Attribute) -> SSAValue:
         """A constant of a type the weight store does not hold, as a `Constant` node."""
         proto = package("onnx.helper").make_node("Constant", [], [name], value=tensor)
         attributes = {a.name: ir_attribute(a, self.ctx.blobs) for a in proto.attribute}
         op = NodeOp("Constant", [], [TensorType(element, tuple(tensor.dims))], attributes)
-        op.attributes[KEY] = StringAttr(name)
+        op.attributes[KEY] = string(name)
         op.location = self._location(name)
         self.block.add_op(op)
         return op.results[0]
