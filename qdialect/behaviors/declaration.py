@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from enum import Enum
 from fractions import Fraction
 from math import inf
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from xdsl.ir import Operation
 
@@ -90,8 +90,7 @@ class Accumulator:
     pads: Callable[[Operation], bool] | None = None
 
 
-@dataclass(frozen=True)
-class Affine:
+class Affine(NamedTuple):
     """x -> min(max(slope * x + offset, low), high) in exact real units."""
 
     slope: Fraction
@@ -104,8 +103,7 @@ Bounds = tuple[Fraction | None, Fraction | None]
 """Low and high; None where there is no bound."""
 
 
-@dataclass(frozen=True)
-class Size:
+class Size(NamedTuple):
     """What |x| is known to be for every element x of a tensor, in real units: bounds, and
     of a constant each element's."""
 

@@ -17,7 +17,7 @@ from enum import Enum
 from functools import cached_property, lru_cache
 from math import prod
 from struct import Struct
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from qdialect.numerics.float_text import FORMATS, round_to_format
 
@@ -31,8 +31,7 @@ FLOAT_STORAGE = {"f8E4M3FN": (8, 448), "f8E5M2": (8, 57344), "f4E2M1FN": (4, 6)}
 """Width in bits and largest value of the float types that may be stored."""
 
 
-@dataclass(frozen=True)
-class Quantile:
+class Quantile(NamedTuple):
     """A look-up table of storage codes: code number k, from the lower bound, means table[k].
 
     `value_type` is the MLIR type of the entries (`f16`, `i8`); `table` holds them

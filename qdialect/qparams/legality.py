@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, NamedTuple
 
 Code = Literal[
     "axis-split",
@@ -22,8 +21,7 @@ Code = Literal[
 ]
 
 
-@dataclass(frozen=True)
-class Illegal:
+class Illegal(NamedTuple):
     """A refusal: `code` for programs, `reason` for people.
 
     | code | meaning |

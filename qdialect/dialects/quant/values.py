@@ -5,21 +5,19 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from qdialect.qparams.encoding import Storage
 
 
-@dataclass(frozen=True)
-class AnyParams:
+class AnyParams(NamedTuple):
     """A storage, and perhaps an expressed float type, without parameters."""
 
     storage: Storage
     expressed: str | None = None
 
 
-@dataclass(frozen=True)
-class CalibratedRange:
+class CalibratedRange(NamedTuple):
     """An expressed float type and the closed range [min, max] of real values seen."""
 
     expressed: str

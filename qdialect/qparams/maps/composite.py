@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Sequence
-from dataclasses import replace
 
 from numpy.typing import ArrayLike
 
@@ -45,7 +44,7 @@ class Composite(IndexMap):
             pulled = step.pull_grid([grid], limit)
             if isinstance(pulled, Illegal):
                 named = pulled.code in ("axis-merge", "axis-split")
-                return replace(pulled, code=self.code) if named else pulled
+                return pulled._replace(code=self.code) if named else pulled
             grid = pulled.reduced()
         return grid
 
