@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 
 from xdsl.ir import Operation
@@ -18,6 +18,18 @@ class _Index:
     count: int
     #: by name, the ops and their places in program order
     ops: dict[str, list[tuple[int, Operation]]]
+
+
+def every_op(top: Operation) -> Iterator[Operation]:
+    """`top` and all ops in it, in program order, as `top.walk()` gives them, which takes a
+    generator for each op. Neither may be changed meanwhile."""
+    pending = [top]
+    while pending:
+        op = pending.pop()
+        yield op
+        if op.regions:
+            inner = [each for region in op.regions for block in region.blocks for each in block.ops]
+            pending += reversed(inner)
 
 
 def ops_named(
@@ -44,7 +56,7 @@ def ops_named(
 def _indexed(session: QContext, module: Operation) -> _Index:
     ops: dict[str, list[tuple[int, Operation]]] = {}
     count = 0
-    for op in module.walk():
+    for op in every_op(module):
         ops.setdefault(op.name, []).append((count, op))
         count += 1
     return _Index(module, session.changes, count, ops)

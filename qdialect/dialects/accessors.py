@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any, TypeVar
+from collections.abc import Callable
+from typing import Any, TypeVar, cast
 
 from xdsl.irdl import IRDLOperation, OperandDef, ResultDef
 
 _Op = TypeVar("_Op", bound=IRDLOperation)
+
+
+#: of a tuple, whatever its class makes of it
+_item: Callable[[Any, int], Any] = cast("Any", tuple).__getitem__
 
 
 def plain_accessors(cls: type[_Op]) -> type[_Op]:
@@ -24,8 +29,8 @@ def plain_accessors(cls: type[_Op]) -> type[_Op]:
 
 
 def _operand(index: int) -> Any:
-    return property(lambda op: op._operands[index])
+    return property(lambda op: _item(op._operands, index))
 
 
 def _result(index: int) -> Any:
-    return property(lambda op: op.results[index])
+    return property(lambda op: _item(op.results, index))

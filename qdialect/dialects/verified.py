@@ -92,10 +92,12 @@ class Verified:
         held: list[Attribute] = []
         fields: list[bytes] = []
         plain = True
+        faces = self._faces
         for value in (*operands, *op.results):
             if type(value) is ErasedSSAValue:
                 return None
-            face = self._face_of(value.type)
+            kept = value.type
+            face = faces.get(id(kept)) or self._face_of(kept)
             names.append(face.form)
             if face.field is not None:
                 fields.append(face.field)

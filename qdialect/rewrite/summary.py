@@ -13,6 +13,7 @@ from xdsl.dialects.func import FuncOp, ReturnOp
 from xdsl.ir import Block, Operation, SSAValue
 
 from qdialect.analysis.codes import qparams_of
+from qdialect.analysis.index import every_op, ops_named
 from qdialect.analysis.influence import moved
 from qdialect.context import QContext
 from qdialect.numerics.contract import Numerics
@@ -58,10 +59,10 @@ def summarize(session: QContext, module: Operation, since: int = 0) -> list[Outp
     else:
         sweep = _Sweep(session, since)
         sweep.arguments()
-        for op in module.walk():
+        for op in every_op(module):
             sweep.visit(op)
     bounds: list[OutputBound] = []
-    for op in module.walk():
+    for op in ops_named(session, module, [FuncOp.name])[0]:
         if isinstance(op, FuncOp) and not op.is_declaration:
             last = op.body.blocks[-1].last_op
             for index, value in enumerate(last.operands if isinstance(last, ReturnOp) else ()):

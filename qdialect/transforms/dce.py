@@ -20,6 +20,7 @@ from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.passes import ModulePass
 
+from qdialect.analysis.index import every_op
 from qdialect.context import session
 from qdialect.rewrite.driver import is_dead
 
@@ -49,7 +50,7 @@ class Dce(ModulePass):
             return
         # Users come after definitions, so one backward sweep sees every op after
         # all of its users are gone.
-        for inner in reversed(list(op.walk())):
+        for inner in reversed(list(every_op(op))):
             if is_dead(inner, qctx.behaviors):
                 inner.detach()
                 inner.erase()

@@ -35,7 +35,7 @@ from xdsl.ir import Operation
 from qdialect.analysis.ranges import inside_bounds, ranges, seen_qparams
 from qdialect.context import QContext
 from qdialect.dialects.nn import constant_array, constant_of
-from qdialect.dialects.quant import QCastOp, RescaleOp, cast_rounding
+from qdialect.dialects.quant import QCastOp, RescaleOp, cast_rounding, same_type
 from qdialect.numerics import requantize as exact
 from qdialect.numerics.contract import EXACT, Contract
 from qdialect.numerics.rounding import Rounding
@@ -63,7 +63,7 @@ class IdentityRescale(Rule[RescaleOp]):
 
     def match(self, op: Operation) -> RescaleOp | None:
         assert isinstance(op, RescaleOp)
-        same = op.input.type == op.result.type and op.fixed_point is None
+        same = same_type(op.input.type, op.result.type) and op.fixed_point is None
         return op if same else None
 
     def check(self, match: RescaleOp) -> Contract | Refusal:

@@ -37,7 +37,7 @@ from xdsl.passes import ModulePass
 
 from qdialect.analysis.codes import qparams_of
 from qdialect.analysis.cost import elements
-from qdialect.analysis.index import ops_named
+from qdialect.analysis.index import every_op, ops_named
 from qdialect.analysis.ranges import ranges
 from qdialect.behaviors import Behavior
 from qdialect.behaviors import Rule as PortRule
@@ -176,7 +176,7 @@ class _Reencoding:
 
     def run(self, module: ModuleOp) -> int:
         """Re-encode; how many values were."""
-        ops = list(module.walk())
+        ops = list(every_op(module))
         casts = (op for op in ops if isinstance(op, SCastOp))
         self.bits = {op for op in casts if only_read_again(op)}
         for op in ops:

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
         element_type,
         expressed_type,
         quant_element,
+        same_type,
         storage_type,
         with_element,
     )
@@ -49,7 +50,8 @@ _WHERE: Mapping[str, str] = {
     "bare": "BareVerifyException",
     "casts": "ROUNDING_KEY CastOp DCastOp QCastOp SCastOp cast_rounding",
     "conversion": "ConversionOp",
-    "elements": "FLOAT_TYPES element_type expressed_type quant_element storage_type with_element",
+    "elements": "FLOAT_TYPES element_type expressed_type quant_element same_type storage_type "
+    "with_element",
     "rescale": "RescaleOp",
     "text_version": "TextVersion printing_for",
     "types": "AnyType CalibratedType QuantileType QuantizedType UniformType",
@@ -107,6 +109,7 @@ __all__ = [
     "expressed_type",
     "printing_for",
     "quant_element",
+    "same_type",
     "storage_type",
     "with_element",
 ]

@@ -72,6 +72,16 @@ def quant_element(type: Attribute) -> UniformType | None:
     return cast("UniformType", element) if _is_uniform(element.__class__) else None
 
 
+def same_type(one: Attribute, other: Attribute) -> bool:
+    """Whether two types are equal; of quantized ones mostly the scales tell at once."""
+    if one is other:
+        return True
+    a, b = quant_element(one), quant_element(other)
+    if a is not None and b is not None and a.data.scales != b.data.scales:
+        return False
+    return one == other
+
+
 def storage_type(qparams: QParams) -> IntegerType:
     """The signless integer type that holds stored values.
 
