@@ -90,7 +90,8 @@ def rescaled_codes(
     codes: Interval, a: exact.Affine, b: exact.Affine, rounding: Rounding
 ) -> Interval:
     """What codes of `a`, whose own bounds do not matter, become as codes of `b`."""
-    low, high = (exact.rescaled(int(q), a, b, rounding) for q in (codes.low, codes.high))
+    low = exact.rescaled(int(codes.low), a, b, rounding)
+    high = exact.rescaled(int(codes.high), a, b, rounding)
     return clamped(Interval(low, high, codes.assuming), b)
 
 

@@ -267,7 +267,9 @@ class CodeRanges:
         if pairs is None:
             if op.rounding is Rounding.GEMMLOWP:
                 return bounds_of(op.result)
-            distinct = cells if len(cells) == 1 else dict.fromkeys(cells)
+            if len(cells) == 1:
+                return rescaled_codes(codes, *cells[0], op.rounding)
+            distinct = dict.fromkeys(cells)
             return union(rescaled_codes(codes, x, y, op.rounding) for x, y in distinct)
         if len(pairs) not in (1, len(cells)):
             return bounds_of(op.result)

@@ -179,7 +179,7 @@ def unclamped(values: Interval, b: Affine, rounding: Rounding) -> Interval:
 
 def clamped(codes: Interval, b: Affine) -> Interval:
     """Codes after they saturate at the bounds of `b`."""
-    low, high = (min(max(code, b.low), b.high) for code in (codes.low, codes.high))
+    low, high = min(max(codes.low, b.low), b.high), min(max(codes.high, b.low), b.high)
     used = "" if (low, high) == (b.low, b.high) else codes.assuming
     return Interval(low, high, used)
 
