@@ -207,21 +207,27 @@ def derive_bias(
     scales: list[float] = [lhs.scale * s for s in rhs.scale_list()]
     old = params.scale_list()
     count = max(len(scales), len(old))
-    result = np.empty(codes.shape, np.int64)
-    error = Fraction(0)
-    for index in np.ndindex(codes.shape):
-        channel = int(index[0])
-        source = Fraction(old[channel % len(old)])
-        target = Fraction(scales[channel % len(scales)])
-        value = int(codes[index]) * source
-        code = exact.round_fraction(value / target, Rounding.HALF_EVEN)
+    every: list[int] = []
+    # In integers, as fractions of them would be slow: a double is one over a power of two.
+    error, whole = 0, 1
+    numbers: list[int] = codes.reshape(-1).tolist()
+    each = len(numbers) // max(int(codes.shape[0]), 1)
+    for position, number in enumerate(numbers):
+        channel = position // each
+        n, d = old[channel % len(old)].as_integer_ratio()
+        over, under = scales[channel % len(scales)].as_integer_ratio()
+        value, step = number * n * under, d * over
+        code = exact.round_quotient(value, step, Rounding.HALF_EVEN)
         if abs(code) > 2**31 - 1:
             return Refusal("bias", "the re-derived bias does not fit 32 bits")
-        result[index] = code
-        error = max(error, abs(value - code * target))
+        every.append(code)
+        off = abs(value - code * step)
+        if off * whole > error * d * under:
+            error, whole = off, d * under
+    result = np.array(every, np.int32).reshape(codes.shape)
     if count == 1:
         derived = QParams.per_tensor(params.storage, scales[0], 0, params.expressed)
     else:
         vector = [scales[c % len(scales)] for c in range(codes.shape[0])]
         derived = QParams.per_axis(params.storage, 0, vector, None, params.expressed)
-    return refuse_scales(derived) or _Bias(result.astype(np.int32), derived, error)
+    return refuse_scales(derived) or _Bias(result, derived, Fraction(error, whole))
