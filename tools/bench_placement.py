@@ -145,17 +145,17 @@ def measure(case: Case) -> Result:
     del module
     sunk, greedy_seconds = greedy(case)
     placed, placement, seconds = place(case)
-    solution = placement.solution
+    parts = placement.parts
     return Result(
         str(case),
         ops,
         before,
         sunk,
         placed,
-        None if placement.estimated else elements_cost(solution.bound),
-        solution.components,
-        solution.exact,
-        dict(solution.methods),
+        None if placement.estimated else elements_cost(parts.bound),
+        len(parts),
+        parts.exact,
+        dict(parts.methods),
         1e6 * greedy_seconds / ops,
         1e6 * seconds / ops,
     )

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 #: the cost of what must not be; any sum with one in it is above every sum without
 INFINITE = 1 << 160
@@ -76,17 +78,40 @@ class Problem:
         return part
 
 
-@dataclass(frozen=True)
-class Solution:
-    """States, what they cost, and a lower bound on what any states cost.
+class Part(NamedTuple):
+    """A connected component, solved: its variables, what their states cost, a lower bound on
+    what any states cost, and by which method they were found."""
 
-    `methods` counts the components by how they were solved; `exact` those whose cost is
-    proved least.
-    """
-
-    states: tuple[int, ...]
+    variables: Sequence[int]
     cost: int
     bound: int
-    components: int
-    exact: int
-    methods: tuple[tuple[str, int], ...] = ()
+    method: str
+
+
+class Parts(tuple[Part, ...]):
+    """What components that have nothing to do with one another come to."""
+
+    @property
+    def cost(self) -> int:
+        return sum(part.cost for part in self)
+
+    @property
+    def bound(self) -> int:
+        return sum(part.bound for part in self)
+
+    @property
+    def exact(self) -> int:
+        """How many are proved least."""
+        return sum(part.bound >= part.cost for part in self)
+
+    @property
+    def methods(self) -> tuple[tuple[str, int], ...]:
+        """How many were solved in each way."""
+        return tuple(sorted(Counter(part.method for part in self).items()))
+
+
+class Solution(NamedTuple):
+    """The states of all variables, and what that comes to in each component."""
+
+    states: tuple[int, ...]
+    parts: Parts

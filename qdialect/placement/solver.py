@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Sequence
 
 from qdialect.placement import highs
 from qdialect.placement.elimination import eliminate, improve
 from qdialect.placement.mincut import cut, is_cuttable
-from qdialect.placement.problem import Problem, Solution
+from qdialect.placement.problem import Part, Parts, Problem, Solution
 
 #: entries of the largest table of the cheap elimination, which settles most components
 NARROW = 256
@@ -33,8 +32,7 @@ def solve(problem: Problem, start: Sequence[int], *, use_solver: bool = True) ->
     owner = {v: n for n, component in enumerate(components) for v in component}
     for pair in problem.pairs:
         inside.setdefault(owner[pair[0]], []).append(pair)
-    cost = bound = exact = 0
-    methods: Counter[str] = Counter()
+    parts: list[Part] = []
     for n, component in enumerate(components):
         part = problem.restricted(component, inside.get(n, ()))
         before = [states[v] for v in component]
@@ -44,13 +42,8 @@ def solve(problem: Problem, start: Sequence[int], *, use_solver: bool = True) ->
             found, reached = before, kept
         for v, state in zip(component, found, strict=True):
             states[v] = state
-        cost += reached
-        bound += min(least, reached)
-        exact += least >= reached
-        methods[method] += 1
-    return Solution(
-        tuple(states), cost, bound, len(components), exact, tuple(sorted(methods.items()))
-    )
+        parts.append(Part(component, reached, min(least, reached), method))
+    return Solution(tuple(states), Parts(parts))
 
 
 def _solve_component(

@@ -44,24 +44,25 @@ from qdialect.analysis.ranges import ranges_anew
 from qdialect.context import QContext, session
 from qdialect.errors import UsageError
 from qdialect.numerics.contract import EXACT, Numerics, level_named
-from qdialect.placement import Solution, solve
+from qdialect.placement import Parts, Solution, solve
 from qdialect.rewrite import Remark
 from qdialect.rewrite.remarks import fired_remark, location_text
 from qdialect.transforms.placing.commit import Commit
 from qdialect.transforms.placing.model import Model
 from qdialect.transforms.placing.prices import elements_cost
+from qdialect.transforms.placing.rounds import Options, Rounds
 from qdialect.transforms.placing.steps import movable
 
 
 class Placement(NamedTuple):
-    """A placement: what the module cost before, and how good it is now.
+    """A placement: what the module cost before, and how good each component is now.
 
     The costs are those of `placing.prices`; `estimated` counts the values whose costs are
     only known from above, which leaves the bound of the solution unproved.
     """
 
     before: int
-    solution: Solution
+    parts: Parts
     estimated: int
 
 
@@ -72,6 +73,7 @@ class PlaceRescales(ModulePass):
     name = "place-rescales"
     counts_changes: ClassVar[bool] = True
     idempotent: ClassVar[bool] = True
+    keeps_analyses: ClassVar[bool] = True
 
     numerics: str = "exact"
     solver: bool = True
@@ -86,28 +88,38 @@ class PlaceRescales(ModulePass):
         if not 0 <= self.accuracy < inf:
             raise UsageError("accuracy is a price: 0 or more, and finite", code="bad-option")
         ranges_anew(session)
+        rounds = self._rounds(
+            session, op, Options(session.target, level, self.accuracy, self.solver)
+        )
         session.changes += _drop_dead_rescales(op)
-        model = Model(session, op, level, self.accuracy)
-        before = model.problem.cost(model.start)
+        model = rounds.state(committed=False)
+        before = rounds.parts.cost + model.start_cost
         gains = True
         while True:
-            start = model.start
-            solution = solve(model.problem, start, use_solver=self.solver)
-            if not gains or (list(solution.states) == start and not model.folds):
+            cost = rounds.parts.cost + model.start_cost
+            solution = solve(model.problem, model.start, use_solver=self.solver)
+            rounds.settle(model, solution)
+            if not gains or (list(solution.states) == model.start and not model.folds):
                 break
-            cost = model.problem.cost(start)
             self._commit(session, model, solution)
             session.changes += 1
-            session.analyses.clear()
             # Rescales that have become one may now pass what neither could.
-            model = Model(session, op, level, self.accuracy, model.prices)
-            gains = model.problem.cost(model.start) < cost
+            model = rounds.state(committed=True)
+            gains = rounds.parts.cost + model.start_cost < cost
+        placement = Placement(before, rounds.parts, len(rounds.estimated))
         if not session.keeps_analyses:
             session.analyses.clear()
-        placement = Placement(before, solution, model.estimated)
-        if before or model.variables:
+        if before or placement.parts:
             self._report(session, op, placement)
         return placement
+
+    @staticmethod
+    def _rounds(session: QContext, module: ModuleOp, options: Options) -> Rounds:
+        """Those of an earlier run on the module, if what they know still holds."""
+        found = session.analyses.get(Rounds)
+        if not isinstance(found, Rounds) or (found.module, found.options) != (module, options):
+            found = session.analyses[Rounds] = Rounds(session, module, options)
+        return found
 
     def _commit(self, session: QContext, model: Model, solution: Solution) -> None:
         commit = Commit(session, model, solution.states)
@@ -122,9 +134,9 @@ class PlaceRescales(ModulePass):
                     session.drift.record(commit.now(result), number, contract)
 
     def _report(self, session: QContext, op: ModuleOp, placement: Placement) -> None:
-        solution = placement.solution
-        cost, least = elements_cost(solution.cost), elements_cost(solution.bound)
-        methods = ", ".join(f"{count} by {name}" for name, count in solution.methods)
+        parts = placement.parts
+        cost, least = elements_cost(parts.cost), elements_cost(parts.bound)
+        methods = ", ".join(f"{count} by {name}" for name, count in parts.methods)
         bound = f"lower bound {least:g}, gap {_gap(cost, least):.1%}"
         if placement.estimated:
             bound = f"no lower bound ({placement.estimated} values only estimated)"
@@ -138,7 +150,7 @@ class PlaceRescales(ModulePass):
                 "",
                 code="placement",
                 reason=f"cost {elements_cost(placement.before):g} -> {cost:g} elements x price, "
-                f"{bound}; {solution.exact} of {solution.components} components exact ({methods})",
+                f"{bound}; {parts.exact} of {len(parts)} components exact ({methods})",
             )
         )
 

@@ -51,7 +51,7 @@ class Commit:
 
     def run(self) -> None:
         uses = self._uses_of_moved()
-        for op in self.model.states.ops:
+        for op in self.model.ops:
             rescale = movable(op)
             node = self.model.states.commuting.get(op)
             if rescale is not None:
@@ -69,7 +69,7 @@ class Commit:
         """Who uses what earlier rewrites have moved, as long as uses are the old ones."""
         if not self.session.drift.own:
             return {}
-        results = (value for op in self.model.states.ops for value in op.results)
+        results = (value for op in self.model.ops for value in op.results)
         return {value: [(u.operation, u.index) for u in value.uses] for value in results}
 
     def _hand_on(self, uses: dict[SSAValue, list[tuple[Operation, int]]]) -> None:

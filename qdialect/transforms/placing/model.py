@@ -1,4 +1,4 @@
-"""The placement problem of a module: variables, what their states cost, what goes together.
+"""The placement problem of ops: variables, what their states cost, what goes together.
 
 Every commuting op and every movable rescale is a variable over its states (see `states`);
 so is every requantizing result that could take the qparams of a rescale below it, and
@@ -10,16 +10,14 @@ price; uses in the same state share them.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 
 from xdsl.ir import Operation, SSAValue
 
 from qdialect.analysis.codes import qparams_of
 from qdialect.analysis.ranges import seen_qparams
-from qdialect.context import QContext
 from qdialect.dialects.nn import constant_of
 from qdialect.numerics import requantize as exact
-from qdialect.numerics.contract import Numerics
 from qdialect.placement import INFINITE, Problem, Table
 from qdialect.qparams import QParams
 from qdialect.transforms.placing.ports import Absorptions, Ports, absorption_costs
@@ -34,44 +32,46 @@ _TARGETS = 7
 
 
 class Model:
-    """The problem, and which variable stands for what."""
+    """The problem of `values` and the `ops` that make or use them, in program order, and
+    which variable stands for what.
+
+    These must be whole components: where an op has several states, all it ties is there.
+    """
 
     def __init__(
         self,
-        session: QContext,
-        module: Operation,
-        level: Numerics,
-        accuracy: float = 1.0,
-        prices: Prices | None = None,
+        states: States,
+        prices: Prices,
+        accuracy: float,
+        ops: Sequence[Operation],
+        values: Collection[SSAValue],
     ) -> None:
-        self.session = session
-        self.level = level
+        self.session = states.session
+        self.level = states.level
         #: what a bit lost by regridding costs per element, in prices of a rescale
         self.accuracy = accuracy
+        self.ops = ops
         self.problem = Problem()
         #: variable and its lowest state, by op (commuting, rescale, source) or use (sink)
         self.variables: dict[Operation | Place, tuple[int, int]] = {}
-        #: of an earlier model of the module, or new ones
-        self.prices = prices or Prices(session, level)
-        self.states = States(session, module, level, self.prices.steps)
-        self.ports = Ports(session, level, self.prices)
+        #: by value whose states cost something, one of the variables these hang on
+        self._tied: dict[SSAValue, int] = {}
+        self.prices = prices
+        self.states = states
+        self.ports = Ports(self.session, self.level, prices)
         self.up: dict[Operation, Absorptions] = {}
         self.down: dict[Place, Absorptions] = {}
         #: values for which costs are only known from above: no bound is proved then
-        self.estimated = 0
+        self.estimated: list[SSAValue] = []
         #: constants: their rescales cost nothing
         self.free: set[SSAValue] = set()
+        self._values = values
         self._auxiliary: dict[int, int] = {}
         self._ladders: dict[SSAValue, Ladder] = {}
-        for op in self.states.ops:
+        for op in ops:
             self._declare(op)
-        for op in self.states.ops:
-            for result in op.results:
-                self._connect(result)
-            for region in op.regions:
-                for block in region.blocks:
-                    for argument in block.args:
-                        self._connect(argument)
+        for value in values:
+            self._connect(value)
 
     @property
     def folds(self) -> bool:
@@ -87,6 +87,18 @@ class Model:
         for variable, state in self._auxiliary.items():
             start[variable] = state
         return start
+
+    @property
+    def start_cost(self) -> int:
+        """What they cost."""
+        return self.problem.cost(self.start)
+
+    def variables_on(self) -> Iterator[tuple[SSAValue, int]]:
+        """Every value with the variables that hang on its states."""
+        yield from self._tied.items()
+        for what, (variable, _) in self.variables.items():
+            value = what.results[0] if isinstance(what, Operation) else what[0].operands[what[1]]
+            yield value, variable
 
     # -- variables --------------------------------------------------------------------
 
@@ -109,8 +121,9 @@ class Model:
             self._variable(op, node.lowest, costs)
             return
         self._declare_source(op)
+        above, regridded = self.states.above, self.states.regridded
         for index, operand in enumerate(op.operands):
-            if operand in self.states.above or (op, index) in self.states.regridded:
+            if operand in self._values and (operand in above or (op, index) in regridded):
                 self._declare_sink(op, index)
 
     def _variable(self, what: Operation | Place, lowest: int, costs: list[int]) -> None:
@@ -118,9 +131,11 @@ class Model:
             self.variables[what] = self.problem.variable(costs), lowest
 
     def _declare_source(self, op: Operation) -> None:
-        if len(op.results) != 1 or op.results[0] not in self.states.below:
+        if len(op.results) != 1:
             return
         result = op.results[0]
+        if result not in self.states.below or result not in self._values:
+            return
         qparams = qparams_of(result)
         if qparams is None or constant_of(result) is not None:
             return  # each use of a constant has its own
@@ -156,8 +171,11 @@ class Model:
             self.free.add(value)
             return
         uses, maker = self._uses(value), self.maker(value)
-        if maker.variable is None and all(use.variable is None for use in uses):
+        on = (each.variable for each in (maker, *uses) if each.variable is not None)
+        one = next(on, None)
+        if one is None:
             return
+        self._tied[value] = one
         ladder = self.ladder(value, qparams)
         if len(uses) == 1:
             (use,) = uses
@@ -273,7 +291,7 @@ class Model:
             for j in range(use.lowest, use.highest + 1)
         }
         if len(targets) > _TARGETS:
-            self.estimated += 1
+            self.estimated.append(ladder.value)
             self._connect_by_steps(ladder, maker, uses)
             return
         number = {rung: n for n, rung in enumerate(targets)}

@@ -160,6 +160,14 @@ class Ports:
         return found if isinstance(found, Contract) else None
 
 
+def takes_others(session: QContext, op: Operation) -> bool:
+    """Whether an operand of `op` may be given in other qparams than it has."""
+    if isinstance(op, DCastOp):
+        return True
+    behavior = session.behaviors.get(op)
+    return behavior is not None and any(port.rule is PortRule.REQUANT for port in behavior.operands)
+
+
 def _strength(absorption: Absorption) -> tuple[int, float, int]:
     contract = absorption.contract
     return contract.level, contract.steps, len(absorption.path)

@@ -4,53 +4,28 @@ A rescale may stand anywhere along the commuting ops (movement, order-preserving
 it.  Number the qparams of a value v by what has been applied to it: state 0 is what it
 has now; state -1 what it has once the rescale above it (or above the commuting ops above
 it) has moved below v; state +1 what it has once the rescale that all its users apply has
-moved above.  A commuting op has the states for which its operands, its results, its
-declaration and the target agree (law 2.2; the levels of order-preserving ops need a code
-in every state on the way, or all codes must agree).  An op with tied ports that computes
-(`passage`) has them at the price of what passing it changes.
+moved above.  Which states an op can be in is said by its labels (`labels`).
 
-One forward sweep finds the states below 0, one backward sweep those above: linear.
+One forward sweep finds the states below 0, one backward sweep those above: linear.  When
+ops have changed, the sweeps look at these and as far as what they find is another.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from itertools import compress
 
 from xdsl.ir import Operation, SSAValue
 
-from qdialect.analysis.codes import is_integer, qparams_of
-from qdialect.analysis.intervals import Held, passed_on
-from qdialect.analysis.ranges import inside_bounds, seen_qparams, within
+from qdialect.analysis.ranges import seen_qparams
 from qdialect.behaviors import Rule as PortRule
-from qdialect.behaviors.flow import carry_all_down, carry_some_down, carry_up, tied_operands
 from qdialect.context import QContext
-from qdialect.dialects.nn import constant_of
 from qdialect.dialects.quant import RescaleOp
-from qdialect.numerics.contract import EXACT, Contract, Numerics
-from qdialect.numerics.ranges import Interval
+from qdialect.numerics.contract import Numerics
 from qdialect.numerics.rounding import Rounding
 from qdialect.qparams import QParams
-from qdialect.qparams.legality import Illegal
-from qdialect.rewrite import Refusal
-from qdialect.transforms.choice_constants import constant_operand, counterpart
-from qdialect.transforms.clamp_tables import clamp_commutes
-from qdialect.transforms.passage import Rescaled, is_passable, passage, rescaled_to
-from qdialect.transforms.placing.steps import (
-    DEPTH,
-    Commuting,
-    Labels,
-    Step,
-    StepKeys,
-    movable,
-    one_scale,
-)
-from qdialect.transforms.rule_pass import (
-    keeps_order,
-    names_all,
-    refuse_effects,
-    refuse_encodings,
-    refuse_growth,
-)
+from qdialect.transforms.placing.labels import Labelling
+from qdialect.transforms.placing.steps import DEPTH, Commuting, Step, StepKeys, movable
 
 
 class States:
@@ -61,46 +36,104 @@ class States:
     rescale that to (`regridded`), which no rescale does: a new choice of qparams.
     """
 
-    def __init__(
-        self, session: QContext, module: Operation, level: Numerics, keys: StepKeys
-    ) -> None:
+    def __init__(self, session: QContext, level: Numerics, keys: StepKeys) -> None:
         self.session = session
         self.level = level
         self.regridded: set[tuple[Operation, int]] = set()
         self._keys = keys
-        #: whether ops of one name on one scale are all legal, by name, numbers and scale, on a
-        #: target that does not look at more
-        self._legal: dict[tuple[str, int, int, QParams], bool] = {}
-        self._one_for_all = not session.target.looks_at_ops
-        self._rescales_below: dict[Operation, list[Step]] = {}
+        self._labelling = Labelling(session, level)
         self.above: dict[SSAValue, list[Step]] = {}
         self.below: dict[SSAValue, list[Step]] = {}
         self.commuting: dict[Operation, Commuting] = {}
-        self._operands_below: dict[tuple[Operation, int], list[Step]] = {}
-        self.ops = list(module.walk())
-        for op in self.ops:
+        #: by op, the steps that its operands can have behind them, by number
+        self._offers: dict[Operation, dict[int, list[Step]]] = {}
+        #: the ops of the module in program order, where each is, and which are to be looked at
+        self.ops: list[Operation] = []
+        self.places: dict[Operation, int] = {}
+        self._marks = bytearray()
+
+    def state(self, ops: list[Operation]) -> None:
+        """Look at all `ops` of a module."""
+        self.ops = ops
+        for known in (self.above, self.below, self.commuting, self._offers, self.regridded):
+            known.clear()
+        for op in ops:
             self._look_up(op)
-        for op in reversed(self.ops):
+        for op in reversed(ops):
             self._look_down(op)
+
+    def restate(
+        self, ops: list[Operation], changed: Iterable[Operation], gone: Iterable[Operation]
+    ) -> tuple[list[Operation], set[Operation]]:
+        """Look again at `changed` ops of the module, which now has `ops`, and at whatever
+        that is felt by: these, and which of them commute or did.
+
+        Not at level `relaxed`, where what a use can take hangs on the other uses.
+        """
+        assert self.level is not Numerics.RELAXED
+        self.ops, self.places = ops, {op: place for place, op in enumerate(ops)}
+        for op in gone:
+            self._offers.pop(op, None)
+            self.commuting.pop(op, None)
+            for result in op.results:
+                self.above.pop(result, None)
+                self.below.pop(result, None)
+        self._marks = bytearray(len(ops))
+        for op in changed:
+            self._marks[self.places[op]] = 1
+        moving: set[Operation] = set()
+        place = self._marks.find(1)
+        while place >= 0:
+            self._look_up_again(ops[place], moving)
+            place = self._marks.find(1, place + 1)
+        place = self._marks.rfind(1)
+        while place >= 0:
+            self._look_down_again(ops[place], moving)
+            place = self._marks.rfind(1, 0, place)
+        return list(compress(ops, self._marks)), moving
+
+    def _look_up_again(self, op: Operation, moving: set[Operation]) -> None:
+        before = [self.above.pop(result, []) for result in op.results]
+        if self.commuting.pop(op, None) is not None:
+            moving.add(op)
+        self._look_up(op)
+        if op in self.commuting:
+            moving.add(op)
+        for result, steps in zip(op.results, before, strict=True):
+            if not _are_same(self.above.get(result, []), steps):
+                for use in result.uses:
+                    self._marks[self.places[use.operation]] = 1
+
+    def _look_down_again(self, op: Operation, moving: set[Operation]) -> None:
+        before = self._offers.pop(op, {})
+        for result in op.results:
+            self.below.pop(result, None)
+        node = self.commuting.get(op)
+        if node is not None:
+            moving.add(op)
+            for state in range(1, node.highest + 1):
+                del node.labels[state]
+            if node.labels.keys() == {0}:
+                del self.commuting[op]
+        self._look_down(op)
+        if op in self.commuting:
+            moving.add(op)
+        after = self._offers.get(op, {})
+        for index in before.keys() | after.keys():
+            owner = op.operands[index].owner if index < len(op.operands) else None
+            if isinstance(owner, Operation) and not _are_same(
+                before.get(index, []), after.get(index, [])
+            ):
+                self._marks[self.places[owner]] = 1
 
     def _step(self, qparams: QParams, rounding: Rounding, seen: QParams, origin: RescaleOp) -> Step:
         key = self._keys.setdefault((qparams, rounding, seen), len(self._keys))
         return Step(qparams, rounding, seen, origin, key)
 
-    def use_below(self, user: Operation, index: int) -> list[Step]:
+    def use_below(self, user: Operation, index: int) -> Sequence[Step]:
         """The steps that operand `index` of `user` can have behind it."""
-        known = self._rescales_below.get(user)
-        if known is not None:
-            return known
-        rescale = movable(user)
-        if rescale is not None:
-            # Asked only once all that is below has been looked at.
-            result = rescale.result_qparams
-            step = self._step(result, rescale.rounding, result, rescale)
-            found = [step, *self.below.get(rescale.result, ())][:DEPTH]
-            self._rescales_below[user] = found
-            return found
-        return self._operands_below.get((user, index), [])
+        offers = self._offers.get(user)
+        return () if offers is None else offers.get(index, ())
 
     # -- forward: states below 0 ------------------------------------------------------
 
@@ -114,7 +147,7 @@ class States:
             return
         if not any(operand in self.above for operand in op.operands):
             return
-        node = self._node(op)
+        node = self._labelling.node(op)
         if node is None:
             return
         moving = [i for i in node.tied if i not in node.labels[0].constants]
@@ -122,118 +155,17 @@ class States:
         ends: list[list[Step]] = [[] for _ in op.results]
         for depth, steps in enumerate(zip(*stacks, strict=False), 1):
             known = dict(zip(moving, steps, strict=True))
-            labels = self._sunk(node, known, node.labels[1 - depth])
+            labels = self._labelling.sunk(node, known, node.labels[1 - depth])
             if labels is None:
                 break
             node.labels[-depth] = labels
             rounding, origin = steps[0].rounding, steps[0].origin
             for index, end in enumerate(ends):
-                seen = self._seen(node, labels, known, index)
+                seen = self._labelling.seen(node, labels, known, index)
                 end.append(self._step(labels.results[index], rounding, seen, origin))
         if node.labels.keys() > {0}:
             self.commuting[op] = node
             self.above.update(zip(op.results, ends, strict=True))
-
-    def _node(self, op: Operation) -> Commuting | None:
-        """The op in its present state, if rescales may pass it at all."""
-        behavior = self.session.behaviors.get(op)
-        if behavior is None or not op.results or refuse_effects(op):
-            return None
-        if not behavior.commutes and not is_passable(behavior):
-            return None
-        tied = tied_operands(op, behavior)
-        operands = [qparams_of(op.operands[i]) for i in tied]
-        results = [qparams_of(result) for result in op.results]
-        known = [q for q in (*operands, *results) if q is not None and is_integer(q)]
-        if not tied or len(known) != len(operands) + len(results):
-            return None
-        now = Labels(known[: len(tied)], known[len(tied) :])
-        plain = behavior.movement is None or not any(m.has_border for m in behavior.maps(op))
-        if not (plain and one_scale(known)) and (
-            carry_all_down(op, behavior, now.operands) != now.results
-        ):
-            return None  # it requantizes its operands
-        if behavior.chooses is not None:
-            constants = [i for i in tied if constant_of(op.operands[i]) is not None]
-            if len(constants) < len(tied):
-                now.constants = {i: constant_operand(self.session, op, i) for i in constants}
-        b = behavior
-        levels = b.levels(op) if b.levels else ()
-        inert = plain and not (b.mixes or b.chooses or b.clamp or levels) and b.commutes
-        return Commuting(op, behavior, tied, {0: now}, plain, levels, inert)
-
-    def _sunk(self, node: Commuting, steps: dict[int, Step], next: Labels) -> Labels | None:
-        """The op before `steps` (by operand), which lead to `next`; None where no state
-        further below can be either."""
-        some = list(steps.values())
-        if len({step.rounding for step in some}) > 1:
-            return None
-        operands = [step.qparams for step in some]
-        if node.behavior.mixes and len(set(operands)) > 1:
-            return None
-        carried = self._carried(node, {i: step.qparams for i, step in steps.items()})
-        if isinstance(carried, Illegal):
-            return None
-        operands, results = carried
-        inside = all(step.inside for step in some)
-        if not self._orders_alike(
-            node, operands, next.operands, some[0].seen, some[0].rounding, inside=inside
-        ):
-            return None
-        labels = self._checked(node, operands, results)
-        if not node.behavior.commutes:
-            given = [(s.qparams, s.seen, b) for s, b in zip(some, next.operands, strict=True)]
-            contract = self._passing(node, given, some[0].rounding, next.contract)
-            if contract is None:
-                return None
-            labels.contract = contract
-        for index, held in next.constants.items():
-            params = operands[node.tied.index(index)]
-            found = counterpart(
-                node.op, node.behavior, held, params, some[0].rounding, inside=inside
-            )
-            if isinstance(found, Refusal):
-                return None
-            labels.constants[index] = found
-        return labels
-
-    def _carried(
-        self, node: Commuting, known: dict[int, QParams]
-    ) -> tuple[list[QParams], list[QParams]] | Illegal:
-        """Qparams of the tied operands and of the results, given those of some operands."""
-        if len(known) == len(node.tied):
-            operands = list(known.values())
-            if node.plain and one_scale(operands):
-                return operands, operands[:1] * len(node.op.results)
-            results = carry_all_down(node.op, node.behavior, operands)
-            return results if isinstance(results, Illegal) else (operands, results)
-        carried = carry_some_down(node.op, node.behavior, known)
-        return carried if isinstance(carried, Illegal) else (carried[:-1], carried[-1:])
-
-    def _seen(self, node: Commuting, labels: Labels, known: dict[int, Step], index: int) -> QParams:
-        """The qparams of result `index` in the state of `labels`, with the bounds its codes
-        will be known to keep once the op is there."""
-        params = labels.results[index]
-        if not node.behavior.commutes or not is_integer(params):
-            return params
-        if node.inert:
-            bounds = [step.seen.storage for step in known.values()]
-            low, high = min(b.min for b in bounds), max(b.max for b in bounds)
-            return within(params, Interval(low, high))
-        held: list[Held] = []
-        for operand in node.tied:
-            if operand in known:
-                step = known[operand]
-                storage = step.seen.storage
-                held.append((step.qparams, Interval(storage.min, storage.max)))
-            else:
-                constant = labels.constants[operand]
-                if not constant.codes.size:
-                    return within(params, None)
-                held.append((constant.params, Interval.exactly(constant.codes)))
-        moves = node.behavior.movement is not None
-        along = node.behavior.maps(node.op)[index] if moves else None
-        return within(params, passed_on(node.op, node.behavior, held, params, along))
 
     # -- backward: states above 0 -----------------------------------------------------
 
@@ -242,15 +174,21 @@ class States:
             steps = self._common(result)
             if steps:
                 self.below[result] = steps
-        if movable(op) or not op.results or not all(r in self.below for r in op.results):
+        rescale = movable(op)
+        if rescale is not None:
+            target = rescale.result_qparams
+            step = self._step(target, rescale.rounding, target, rescale)
+            self._offers[op] = {0: [step, *self.below.get(rescale.result, ())][:DEPTH]}
             return
-        node = self.commuting.get(op) or self._node(op)
+        if not op.results or not all(r in self.below for r in op.results):
+            return
+        node = self.commuting.get(op) or self._labelling.node(op)
         if node is None:
             return
         ends: list[list[Step]] = [[] for _ in node.tied]
         stacks = [self.below[result] for result in op.results]
         for depth, steps in enumerate(zip(*stacks, strict=False), 1):
-            labels = self._hoisted(node, steps, node.labels[depth - 1])
+            labels = self._labelling.hoisted(node, steps, node.labels[depth - 1])
             if labels is None:
                 break
             node.labels[depth] = labels
@@ -258,8 +196,7 @@ class States:
                 end.append(self._step(qparams, steps[0].rounding, qparams, steps[0].origin))
         if node.highest > 0:
             self.commuting[op] = node
-            for index, end in zip(node.tied, ends, strict=True):
-                self._operands_below[op, index] = end
+            self._offers[op] = dict(zip(node.tied, ends, strict=True))
         # What the op cannot have, it cannot offer to those above either.
         for result, stack in zip(op.results, stacks, strict=True):
             self.below[result] = stack[: max(node.highest, 0)]
@@ -286,9 +223,9 @@ class States:
                 return []
         if not common:
             return []
-        for place in flexible:
-            self.regridded.add(place)
-            self._operands_below[place] = common
+        for user, index in flexible:
+            self.regridded.add((user, index))
+            self._offers.setdefault(user, {})[index] = common
         return common
 
     def _is_flexible(self, user: Operation, index: int) -> bool:
@@ -297,98 +234,9 @@ class States:
         behavior = self.session.behaviors.get(user)
         return behavior is not None and behavior.operand_port(index).rule is PortRule.REQUANT
 
-    def _hoisted(self, node: Commuting, steps: Sequence[Step], before: Labels) -> Labels | None:
-        """The op behind `steps`, which lead on from `before`; None where no state further
-        above can be either."""
-        if len({step.rounding for step in steps}) > 1:
-            return None
-        results = [step.qparams for step in steps]
-        joins = len(results) == 1 or node.behavior.joins is not None
-        if node.plain and joins and one_scale(results):
-            operands = results[:1] * len(node.tied)
-        else:
-            operands = carry_up(node.op, node.behavior, results)
-            if isinstance(operands, Illegal):
-                return None
-        # Behind a rescale codes are inside their bounds.
-        seen, inside = before.operands[0], True
-        if before is node.labels[0]:
-            values = [node.op.operands[i] for i in node.tied]
-            inside = all(inside_bounds(value, self.session) for value in values)
-            seen = seen_qparams(values[0], self.session) or seen
-        if not self._orders_alike(
-            node, before.operands, operands, seen, steps[0].rounding, inside=inside
-        ):
-            return None
-        labels = self._checked(node, operands, results)
-        if not node.behavior.commutes:
-            values = [node.op.operands[index] for index in node.tied]
-            pairs = zip(values, operands, strict=True)
-            given = [rescaled_to(value, params, self.session) for value, params in pairs]
-            contract = self._passing(node, given, steps[0].rounding, EXACT)
-            if contract is None or 1 in node.labels:
-                return None  # the values further above are not there to be asked about
-            labels.contract = contract
-        return labels
 
-    # -- both -------------------------------------------------------------------------
-
-    def _orders_alike(
-        self,
-        node: Commuting,
-        above: Sequence[QParams],
-        below: Sequence[QParams],
-        seen: QParams,
-        rounding: Rounding,
-        *,
-        inside: bool,
-    ) -> bool:
-        """Whether the op compares with the same constants before and after the rescale
-        above -> below of its operands; `seen` is what is known of the first one's codes."""
-        behavior, op = node.behavior, node.op
-        if behavior.clamp is None:
-            return names_all([*above, *below], node.levels)
-        if keeps_order(behavior, op, above, inside=inside) and keeps_order(
-            behavior, op, below, inside=True
-        ):
-            return True
-        return clamp_commutes(behavior, op, seen, above[0], below[0], rounding)
-
-    def _passing(
-        self, node: Commuting, given: Sequence[Rescaled], rounding: Rounding, further: Contract
-    ) -> Contract | None:
-        """What it changes that rescales of operands pass an op that does not commute, and
-        then what `further` says; None if the level does not allow it."""
-        found = passage(self.session, node.op, node.behavior, given, rounding)
-        if isinstance(found, Refusal) or found.level > self.level:
-            return None
-        level = max(found.level, further.level)
-        return Contract(level, found.steps + further.steps, found.note)
-
-    def _checked(self, node: Commuting, operands: list[QParams], results: list[QParams]) -> Labels:
-        op, now = node.op, node.labels[0]
-        same = one_scale([*operands, *results])
-        if same and len(operands) == len(op.operands) and self._one_for_all:
-            key = (op.name, len(operands), len(results), operands[0])
-            if key not in self._legal:
-                self._legal[key] = self._is_legal(node, operands, results)
-            return Labels(operands, results, legal=self._legal[key])
-        if not same:
-            grown = _grown(operands, set(results).difference(now.results))
-            if grown or _grown(results, set(operands).difference(now.operands)):
-                return Labels(operands, results, legal=False)
-        return Labels(operands, results, legal=self._is_legal(node, operands, results))
-
-    def _is_legal(self, node: Commuting, operands: list[QParams], results: list[QParams]) -> bool:
-        """Whether declaration and target let the op have these."""
-        given: list[QParams | None] = [qparams_of(v) for v in node.op.operands]
-        for index, qparams in zip(node.tied, operands, strict=True):
-            given[index] = qparams
-        return refuse_encodings(self.session, node.behavior, node.op, given, results) is None
-
-
-def _grown(before: Sequence[QParams], after: set[QParams]) -> bool:
-    """Whether any of `after` has more parameters than values that have `before`."""
-    if not after:
-        return False
-    return refuse_growth(before, max(after, key=lambda q: q.count)) is not None
+def _are_same(some: Sequence[Step], others: Sequence[Step]) -> bool:
+    """Whether they are alike and come from the same rescales."""
+    return len(some) == len(others) and all(
+        a.key == b.key and a.origin is b.origin for a, b in zip(some, others, strict=True)
+    )

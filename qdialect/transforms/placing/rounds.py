@@ -1,0 +1,159 @@
+"""The placement problem of a module while it changes.
+
+Placing rescales lets others pass that could not before, so the problem is stated again
+after each placement, and when another pass has run in between.  Components that nothing
+of this touches keep the solution they have: only the others are stated and solved.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import NamedTuple
+
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.ir import Operation, SSAValue
+
+from qdialect.analysis.ranges import CodeRanges, ranges
+from qdialect.context import QContext
+from qdialect.numerics.contract import Numerics
+from qdialect.placement import Part, Parts, Solution
+from qdialect.targets.base import Target
+from qdialect.transforms.placing.model import Model
+from qdialect.transforms.placing.ports import takes_others
+from qdialect.transforms.placing.prices import Prices
+from qdialect.transforms.placing.snapshot import Changes, Snapshot
+from qdialect.transforms.placing.states import States
+from qdialect.transforms.placing.steps import movable
+
+
+class Options(NamedTuple):
+    """What a solution depends on besides the module."""
+
+    target: Target
+    level: Numerics
+    accuracy: float
+    solver: bool
+
+
+class Rounds:
+    """States the problem of `module`, each time as far as it is another."""
+
+    def __init__(self, session: QContext, module: ModuleOp, options: Options) -> None:
+        self.session = session
+        self.module = module
+        self.options = options
+        #: values for which costs are only known from above: no bound is proved then
+        self.estimated: set[SSAValue] = set()
+        self._prices = Prices(session, options.level)
+        self._states = States(session, options.level, self._prices.steps)
+        self._snapshot = Snapshot()
+        #: the components solved, by number, and the values of each; of which of them a value is
+        self._parts: dict[int, Part] = {}
+        self._values: dict[int, list[SSAValue]] = {}
+        self._home: dict[SSAValue, set[int]] = {}
+        #: values of components that were to be placed otherwise
+        self._unsettled: list[SSAValue] = []
+        self._stated = 0
+
+    @property
+    def parts(self) -> Parts:
+        """What the components come to that have been settled and that nothing has touched."""
+        return Parts(self._parts.values())
+
+    def state(self, *, committed: bool) -> Model:
+        """The problem of all that is another than when it was settled; `committed` if a
+        solution has been built since, of which the ranges have not been told."""
+        if committed and self.session.drift.own:
+            # What rewrites move values by is handed on to others when they are gone.
+            self.session.analyses.pop(CodeRanges, None)
+        found = ranges(self.session)
+        ops = list(self.module.walk())
+        if self._stated == 0 or self.options.level is Numerics.RELAXED:
+            ops, values = self._state_all(ops)
+        else:
+            changes = self._snapshot.compare(ops, found, stale=committed)
+            ops, values = self._restate(ops, changes)
+        self._stated += 1
+        model = Model(self._states, self._prices, self.options.accuracy, ops, values)
+        self.estimated.update(model.estimated)
+        self._snapshot.keep(found)
+        return model
+
+    def settle(self, model: Model, solution: Solution) -> None:
+        """Keep what was found for the components of `model`."""
+        first = max(self._parts, default=-1) + 1
+        start, states = model.start, solution.states
+        part_of: dict[int, int] = {}
+        for number, part in enumerate(solution.parts, first):
+            self._parts[number] = part
+            part_of.update(dict.fromkeys(part.variables, number))
+        for value, variable in model.variables_on():
+            number = part_of[variable]
+            self._home.setdefault(value, set()).add(number)
+            self._values.setdefault(number, []).append(value)
+        for number, part in enumerate(solution.parts, first):
+            if any(start[v] != states[v] for v in part.variables):
+                self._unsettled += self._values[number]
+
+    def _state_all(self, ops: list[Operation]) -> tuple[Sequence[Operation], dict[SSAValue, None]]:
+        for known in (self._parts, self._values, self._home, self._unsettled, self.estimated):
+            known.clear()
+        self._states.state(ops)
+        self._snapshot.take(ops)
+        return ops, dict.fromkeys(_made_by(ops))
+
+    def _restate(
+        self, ops: list[Operation], changes: Changes
+    ) -> tuple[Sequence[Operation], dict[SSAValue, None]]:
+        looked, moving = self._states.restate(ops, changes.ops, changes.gone)
+        touched = [*changes.values, *self._unsettled]
+        touched += [result for op in changes.gone for result in op.results]
+        self._unsettled.clear()
+        for op in looked:
+            touched += op.results
+            takes = op in changes.new and takes_others(self.session, op)
+            if takes or op in moving or movable(op):
+                touched += op.operands
+        values = self._whole(touched)
+        self.estimated.difference_update(values)
+        place = self._states.places.__getitem__
+        users = {use.operation for value in values for use in value.uses}
+        makers = {maker for maker in map(_maker, values) if maker is not None}
+        made = _made_by(sorted(makers, key=place))
+        # In program order, whichever way they were found.
+        return sorted(users | makers, key=place), {v: None for v in made if v in values}
+
+    def _whole(self, touched: list[SSAValue]) -> set[SSAValue]:
+        """The values of all components that have one of `touched`, as they were settled and
+        as they are now; those are settled no more."""
+        places, commuting = self._states.places, self._states.commuting
+        found: set[SSAValue] = set()
+        while touched:
+            value = touched.pop()
+            for number in self._home.pop(value, ()):
+                if self._parts.pop(number, None) is not None:
+                    touched += self._values.pop(number)
+            maker = _maker(value)
+            if value in found or maker is None or maker not in places:
+                continue
+            found.add(value)
+            for op in (maker, *(use.operation for use in value.uses)):
+                if op in commuting or movable(op):
+                    touched += op.operands
+                    touched += op.results
+        return found
+
+
+def _maker(value: SSAValue) -> Operation | None:
+    """The op that makes `value`, or the one around the block whose argument it is."""
+    owner = value.owner
+    return owner if isinstance(owner, Operation) else owner.parent_op()
+
+
+def _made_by(ops: Iterable[Operation]) -> Iterator[SSAValue]:
+    """What `ops` make, in that order, and the arguments of blocks in them."""
+    for op in ops:
+        yield from op.results
+        for region in op.regions:
+            for block in region.blocks:
+                yield from block.args
