@@ -8,7 +8,7 @@ table, and every question about it is answered by looking at all its entries.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from fractions import Fraction
 from functools import lru_cache
 from math import inf, isfinite, isqrt
@@ -51,7 +51,7 @@ def meetings(a: QParams, b: QParams) -> list[tuple[Affine, Affine]] | None:
     decided here).
     """
     if a.is_per_tensor and b.is_per_tensor:
-        return [(_some(a)[0], _some(b)[0])]
+        return [(affine(a), affine(b))]
     if not a.is_per_tensor and not b.is_per_tensor and (a.blocks, a.grid) != (b.blocks, b.grid):
         return None
     left, right = _affines(a), _affines(b)
@@ -243,8 +243,42 @@ def divides(b: Affine, a: Affine) -> bool:
 
 def composes(a: Affine, b: Affine, c: Affine, first: Rounding, second: Rounding) -> bool:
     """Whether a -> b -> c equals a -> c (rounding `second`) on every code of `a`."""
-    middle = table(a, b, first)
-    return np.array_equal(requantize(middle, b, c, second), table(a, c, second))
+    found = _composes_in_floats(a, b, c)
+    if found is None:
+        middle = table(a, b, first)
+        found = np.array_equal(requantize(middle, b, c, second), table(a, c, second))
+    return found
+
+
+#: up to which size, and how far from a tie, a float is sure to round as what it stands for
+_SMALL, _NEAR = 2.0**24, 2.0**-20
+
+
+def _composes_in_floats(a: Affine, b: Affine, c: Affine) -> bool | None:
+    """`composes` where no code comes close to a tie, so that floats decide; else None."""
+    once, again, whole = a.scale / b.scale, b.scale / c.scale, a.scale / c.scale
+    furthest = max(a.high - a.zero, a.zero - a.low) * max(once, whole)
+    if max(furthest, max(b.high - b.zero, b.zero - b.low) * again) >= _SMALL:
+        return None
+    n = codes_of(a) - float(a.zero)
+    x = n * once + 0.5
+    middle = np.floor(x)
+    reached = np.minimum(np.maximum(middle, b.low - b.zero), b.high - b.zero)
+    y = reached * again + 0.5
+    last = np.floor(y)
+    z = n * whole + 0.5
+    straight = np.floor(z)
+    low, high = c.low - c.zero, c.high - c.zero
+    one = np.minimum(np.maximum(last, low), high)
+    other = np.minimum(np.maximum(straight, low), high)
+    differs = one != other
+    index = int(differs.argmax())
+    where = slice(index, index + 1) if differs[index] else slice(None)
+    for exact, rounded in ((x, middle), (y, last), (z, straight)):
+        rest = exact[where] - rounded[where]
+        if rest.min() <= _NEAR or rest.max() >= 1 - _NEAR:
+            return None
+    return not differs[index]
 
 
 _MISSING = 256
@@ -324,10 +358,15 @@ def on_grid(a: Affine, value: float) -> bool:
     return isfinite(value) and (Fraction(value) / Fraction(a.scale)).denominator == 1
 
 
-def affines(q: QParams) -> list[Affine]:
+def affines(q: QParams) -> Sequence[Affine]:
     """The distinct (scale, zero point) pairs of `q` with its bounds."""
-    found = _affines(q)
-    return found if len(found) == 1 else list(dict.fromkeys(found))
+    return _some(q) if q.is_per_tensor else list(dict.fromkeys(_affines(q)))
+
+
+def affine(q: QParams) -> Affine:
+    """The one of `q`, which is per tensor."""
+    (found,) = _some(q)
+    return found
 
 
 def square_root(value: Fraction, bits: int) -> Fraction:

@@ -63,6 +63,15 @@ class Link:
 Chain = tuple[int, list[Link]]
 
 
+class _End(NamedTuple):
+    """What getting to a state costs at least, in how many rescales, and where the last one
+    of them starts."""
+
+    cost: int
+    links: int
+    start: int
+
+
 class Window:
     """The states of a value as one of its uses sees them, from the lowest up, and what
     rescales between them cost: the same for all values that see the same."""
@@ -85,9 +94,30 @@ class Window:
         #: by step, from the lowest: how the rescale there rounds
         self._roundings = roundings
         self._links: dict[tuple[int, int], int] = {}
-        self._folds: dict[tuple[int, int], Contract | None] = {}
-        self._chains: dict[int, list[Chain]] = {}
+        self._chains: dict[int, list[_End]] = {}
         self._tables: dict[tuple[int, int, int, int], Table] = {}
+
+    @cached_property
+    def _folds(self) -> dict[tuple[int, int], Contract]:
+        """What one rescale in place of several changes, where the level allows it."""
+        found: dict[tuple[int, int], Contract] = {}
+        params, seen, roundings = self._params, self._seen, self._roundings
+        for start in range(len(params) - 2):
+            worst, source = EXACT, seen[start]
+            for end in range(start + 2, len(params)):
+                contract = self._prices.pair(
+                    source,
+                    params[end - 1],
+                    params[end],
+                    roundings[end - 2],
+                    roundings[end - 1],
+                )
+                if contract is None:
+                    break  # nor is any that goes on from there
+                level = max(worst.level, contract.level)
+                worst = Contract(level, worst.steps + contract.steps, contract.note)
+                found[start + self._lowest, end + self._lowest] = worst
+        return found
 
     def link(self, i: int, j: int) -> int:
         """The cost of one rescale from state i to state j."""
@@ -101,51 +131,50 @@ class Window:
 
     def fold(self, i: int, j: int) -> Contract | None:
         """What one rescale from i to j changes; None if the level does not allow it."""
-        if j - i == 1:
-            return EXACT
-        if (i, j) not in self._folds:
-            self._folds[i, j] = self._folded(i, j)
-        return self._folds[i, j]
-
-    def _folded(self, i: int, j: int) -> Contract | None:
-        worst, i, j = EXACT, i - self._lowest, j - self._lowest
-        for middle in range(i + 1, j):
-            contract = self._prices.pair(
-                self._seen[i],
-                self._params[middle],
-                self._params[middle + 1],
-                self._roundings[middle - 1],
-                self._roundings[middle],
-            )
-            if contract is None:
-                return None
-            worst = Contract(
-                max(worst.level, contract.level), worst.steps + contract.steps, contract.note
-            )
-        return worst
+        return EXACT if j - i == 1 else self._folds.get((i, j))
 
     def chain(self, i: int, j: int) -> Chain:
         """The cheapest rescales from state i to state j >= i, with what folding changes."""
-        best = self._chains.setdefault(i, [(0, [])])
+        ends = self._ends(i, j)
+        links: list[Link] = []
+        at = j
+        while at > i:
+            start = ends[at - i].start
+            contract = self.fold(start, at)
+            assert contract is not None
+            links.append(Link(start, at, contract))
+            at = start
+        return ends[j - i].cost, links[::-1]
+
+    def _ends(self, i: int, j: int) -> list[_End]:
+        """The cheapest ways from state i to itself, i + 1 ... and to j at least; of equally
+        cheap ones that of the fewest rescales."""
+        best = self._chains.setdefault(i, [_End(0, 0, i)])
+        folds = self._folds
         for end in range(i + len(best), j + 1):
-            options: list[Chain] = []
-            for start in range(i, end):
-                contract = self.fold(start, end)
-                if contract is None:
-                    continue
-                cost, links = best[start - i]
-                cost += self.link(start, end) + CLASS * int(contract.level)
-                options.append((cost, [*links, Link(start, end, contract)]))
-            best.append(min(options, key=lambda option: (option[0], len(option[1]))))
-        return best[j - i]
+            before = best[-1]
+            least = _End(before.cost + self.link(end - 1, end), before.links + 1, end - 1)
+            if folds:
+                for start in range(end - 2, i - 1, -1):
+                    contract = folds.get((start, end))
+                    if contract is None:
+                        continue
+                    before = best[start - i]
+                    cost = before.cost + self.link(start, end) + CLASS * int(contract.level)
+                    # Of those that tie, the one that folds first.
+                    least = min(_End(cost, before.links + 1, start), least)
+            best.append(least)
+        return best
 
     def adds_up(self, lowest: int, highest: int) -> bool:
         """Whether no chain from `lowest` or above to `highest` is cheaper than its steps."""
+        if not self._folds:
+            return True
         for i in range(lowest, highest - 1):
             cost = 0
             for j in range(i + 1, highest + 1):
                 cost += self.link(j - 1, j)
-                if self.chain(i, j)[0] < cost:
+                if self._ends(i, j)[j - i].cost < cost:
                     return False
         return True
 
@@ -154,12 +183,20 @@ class Window:
         key = (maker.lowest, maker.highest, use.lowest, use.highest)
         known = self._tables.get(key)
         if known is None:
-            ends = range(use.lowest, use.highest + 1)
             known = self._tables[key] = [
-                [self.chain(i, j)[0] if i <= j else INFINITE * (i - j) for j in ends]
+                self._row(i, use.lowest, use.highest)
                 for i in range(maker.lowest, maker.highest + 1)
             ]
         return known
+
+    def _row(self, i: int, lowest: int, highest: int) -> list[int]:
+        """The costs from state i to the states from `lowest` to `highest`."""
+        row = [INFINITE * (i - j) for j in range(lowest, min(i - 1, highest) + 1)]
+        if i <= highest:
+            row += [
+                end.cost for end in self._ends(i, highest)[max(lowest - i, 0) : highest - i + 1]
+            ]
+        return row
 
 
 @dataclass(frozen=True)
@@ -216,8 +253,6 @@ class Prices:
         self._target = session.target
         self._level = level
         self._prices: dict[tuple[QParams, QParams], float] = {}
-        self._pairs: dict[tuple[QParams, QParams, QParams, Rounding, Rounding], Contract | None]
-        self._pairs = {}
         self._windows: dict[Hashable, Window] = {}
         #: the steps of the windows, which states number
         self.steps = StepKeys()
@@ -261,9 +296,5 @@ class Prices:
         self, a: QParams, b: QParams, c: QParams, first: Rounding, second: Rounding
     ) -> Contract | None:
         """What a -> c changes in place of a -> b -> c; None if the level does not allow it."""
-        key = (a, b, c, first, second)
-        if key not in self._pairs:
-            found = pair_contract(a, b, c, first, second)
-            allowed = isinstance(found, Contract) and found.level <= self._level
-            self._pairs[key] = found if isinstance(found, Contract) and allowed else None
-        return self._pairs[key]
+        found = pair_contract(a, b, c, first, second)
+        return found if isinstance(found, Contract) and found.level <= self._level else None
