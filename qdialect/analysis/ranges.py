@@ -429,7 +429,15 @@ def within(params: QParams, codes: Interval | None) -> QParams:
     low, high = storage.full_range if codes is None else (int(codes.low), int(codes.high))
     if (low, high) == (storage.min, storage.max):
         return params
+    if params.is_per_tensor:
+        return _within(params, low, high)
     return params.with_storage(_bounded(storage, low, high))
+
+
+@lru_cache(maxsize=1 << 13)
+def _within(params: QParams, low: int, high: int) -> QParams:
+    """Remembered, as its hash is asked for again and again."""
+    return params.with_storage(_bounded(params.storage, low, high))
 
 
 @lru_cache(maxsize=4096)

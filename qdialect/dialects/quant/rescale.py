@@ -78,24 +78,31 @@ class RescaleOp(ConversionOp):
     @property
     def rounding(self) -> Rounding:
         """R: how the rescaled value becomes an integer."""
-        if self.rounding_name is None:
+        # Asked of every rescale by every pass: the accessors of xDSL search for the field.
+        if "rounding" not in self.properties:
             return Rounding.HALF_EVEN
-        return _ROUNDINGS[self.rounding_name.data]
+        name = self.rounding_name
+        assert name is not None
+        return _ROUNDINGS[name.data]
 
     @property
     def fixed_point(self) -> list[tuple[int, int]] | None:
         """The (multiplier, shift) pairs, or None in the real form."""
+        if "multiplier" not in self.properties:
+            return None
         if self.multiplier is None or self.shift is None:
             return None
         return list(zip(self.multiplier.get_values(), self.shift.get_values(), strict=True))
 
     @property
     def input_qparams(self) -> QParams:
-        return _uniform(self, "operand", self.input.type).data
+        (value,) = self._operands
+        return _uniform(self, "operand", value.type).data
 
     @property
     def result_qparams(self) -> QParams:
-        return _uniform(self, "result", self.result.type).data
+        (value,) = self.results
+        return _uniform(self, "result", value.type).data
 
     # -- custom form --------------------------------------------------------
 

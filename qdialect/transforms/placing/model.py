@@ -27,6 +27,9 @@ from qdialect.transforms.placing.steps import Step, movable
 
 Place = tuple[Operation, int]
 
+#: what stays as it is
+_FIXED = Use(None, 0, 0, 0, ())
+
 #: states of one value that can be told apart before costs are only estimated
 _TARGETS = 7
 
@@ -54,8 +57,8 @@ class Model:
         self.problem = Problem()
         #: variable and its lowest state, by op (commuting, rescale, source) or use (sink)
         self.variables: dict[Operation | Place, tuple[int, int]] = {}
-        #: by value whose states cost something, one of the variables these hang on
-        self._tied: dict[SSAValue, int] = {}
+        #: by value whose states cost something, the variables these hang on
+        self._tied: dict[SSAValue, list[int]] = {}
         self.prices = prices
         self.states = states
         self.ports = Ports(self.session, self.level, prices)
@@ -95,7 +98,8 @@ class Model:
 
     def variables_on(self) -> Iterator[tuple[SSAValue, int]]:
         """Every value with the variables that hang on its states."""
-        yield from self._tied.items()
+        for value, variables in self._tied.items():
+            yield from ((value, variable) for variable in variables)
         for what, (variable, _) in self.variables.items():
             value = what.results[0] if isinstance(what, Operation) else what[0].operands[what[1]]
             yield value, variable
@@ -171,19 +175,22 @@ class Model:
             self.free.add(value)
             return
         uses, maker = self._uses(value), self.maker(value)
-        on = (each.variable for each in (maker, *uses) if each.variable is not None)
-        one = next(on, None)
-        if one is None:
+        on = [each.variable for each in (maker, *uses) if each.variable is not None]
+        if not on:
             return
-        self._tied[value] = one
+        self._tied[value] = on
         ladder = self.ladder(value, qparams)
+        for group in [uses] if maker.lowest < 0 else _apart(uses):
+            self._connect_with(ladder, maker, group)
+
+    def _connect_with(self, ladder: Ladder, maker: Use, uses: list[Use]) -> None:
+        """What the states of a value and of `uses` that may share rescales cost together."""
+        windows = [self.prices.window(ladder, use.steps) for use in uses]
         if len(uses) == 1:
-            (use,) = uses
-            self._add(maker, use, self.prices.window(ladder, use.steps).table(maker, use))
+            self._add(maker, uses[0], windows[0].table(maker, uses[0]))
             return
         for use in uses:
             self._order(maker, use)
-        windows = [self.prices.window(ladder, use.steps) for use in uses]
         pairs = zip(windows, uses, strict=True)
         if all(window.adds_up(maker.lowest, use.highest) for window, use in pairs):
             self._connect_by_steps(ladder, maker, uses)
@@ -214,24 +221,24 @@ class Model:
         owner = value.owner
         known = self.variables.get(owner) if isinstance(owner, Operation) else None
         if known is None:
-            return Use(None, 0, 0, 0, ())
+            return _FIXED
         variable, lowest = known
         return Use(variable, lowest, lowest + len(self.problem.unary[variable]) - 1, 0, ())
 
     def _uses(self, value: SSAValue) -> list[Use]:
-        found: dict[tuple[int | None, int], Use] = {}
+        found: dict[int | None, Use] = {}
         for use in value.uses:
             op, index = use.operation, use.index
             shift = 1 if movable(op) else 0
             known = self.variables.get(op) if shift or op in self.states.commuting else None
             known = known or self.variables.get((op, index))
             if known is None:
-                found[None, 0] = Use(None, 0, 0, 0, ())
+                found[None] = _FIXED
                 continue
             variable, lowest = known
             highest = lowest + len(self.problem.unary[variable]) - 1
             steps = tuple(self.states.use_below(op, index))
-            found[variable, 0] = Use(variable, lowest + shift, highest + shift, shift, steps)
+            found[variable] = Use(variable, lowest + shift, highest + shift, shift, steps)
         return list(found.values())
 
     def _order(self, maker: Use, use: Use) -> None:
@@ -333,6 +340,16 @@ class Model:
             return total
 
         return price
+
+
+def _apart(uses: list[Use]) -> list[list[Use]]:
+    """Uses that start with different rescales of a value have none in common."""
+    if len(uses) == 1:
+        return [uses]
+    groups: dict[int | None, list[Use]] = {}
+    for use in uses:
+        groups.setdefault(use.steps[0].key if use.steps else None, []).append(use)
+    return list(groups.values())
 
 
 def _range(use: Use) -> range:

@@ -94,6 +94,7 @@ def one_scale(params: Sequence[QParams]) -> bool:
 
 def movable(op: Operation) -> RescaleOp | None:
     """`op` if it is a rescale whose place may be chosen."""
-    if isinstance(op, RescaleOp) and op.fixed_point is None:
-        return op if op.rounding is not Rounding.GEMMLOWP else None
-    return None
+    # Asked of every op; for what it is not, `isinstance` is slow.
+    if op.name != RescaleOp.name or not isinstance(op, RescaleOp) or op.fixed_point is not None:
+        return None
+    return op if op.rounding is not Rounding.GEMMLOWP else None
