@@ -11,7 +11,7 @@ from xdsl.dialects.builtin import ModuleOp
 from gen_graph import FORMS, GRAPHS
 from qdialect.analysis.ranges import CodeRanges
 from qdialect.context import QContext, new_context
-from qdialect.errors import QError
+from qdialect.errors import PassFailure, QError
 from qdialect.passes.manager import PassManager
 from qdialect.passes.pipeline import parse_pipeline
 from qdialect.passes.registry import PassRegistry
@@ -30,8 +30,12 @@ TWICE = "place-rescales{numerics=LEVEL},fold-rescale{numerics=LEVEL},canonicaliz
 def outcome(make: Make, pipeline: str) -> tuple[str, list[str]]:
     module, ctx = make()
     ctx.target = get_target("onnxruntime")
-    with contextlib.suppress(QError):  # what a program has may be nothing for the pass
+    try:
         PassManager(ctx, PassRegistry().build(parse_pipeline(pipeline))).run(module)
+    except PassFailure:
+        raise
+    except QError:
+        pass  # what a program has may be nothing for the pass
     return str(module), [str(remark) for remark in ctx.remarks.remarks]
 
 

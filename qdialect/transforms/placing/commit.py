@@ -22,7 +22,7 @@ from qdialect.transforms.choice_constants import Counterpart
 from qdialect.transforms.placing.model import Model, Place
 from qdialect.transforms.placing.ports import Absorption
 from qdialect.transforms.placing.prices import Ladder, Rung
-from qdialect.transforms.placing.steps import Commuting, Step, movable
+from qdialect.transforms.placing.steps import Commuting, Step
 from qdialect.transforms.rule_pass import with_qparams
 
 REGRIDDED = Contract(Numerics.RELAXED, note="other qparams than were chosen for it")
@@ -52,8 +52,7 @@ class Commit:
     def run(self) -> None:
         uses = self._uses_of_moved()
         for op in self.model.ops:
-            rescale = movable(op)
-            node = self.model.states.commuting.get(op)
+            rescale, node = self.model.rescale(op), self.model.commuting(op)
             if rescale is not None:
                 self._rescale(rescale)
             elif node is not None:

@@ -17,13 +17,14 @@ from xdsl.ir import Operation, SSAValue
 from qdialect.analysis.codes import qparams_of
 from qdialect.analysis.ranges import seen_qparams
 from qdialect.dialects.nn import constant_of
+from qdialect.dialects.quant import RescaleOp
 from qdialect.numerics import requantize as exact
 from qdialect.placement import INFINITE, Problem, Table
 from qdialect.qparams import QParams
 from qdialect.transforms.placing.ports import Absorptions, Ports, absorption_costs
 from qdialect.transforms.placing.prices import CLASS, MOVE, Ladder, Prices, Rung, Use
 from qdialect.transforms.placing.states import States
-from qdialect.transforms.placing.steps import Step, movable
+from qdialect.transforms.placing.steps import Commuting, Step, movable
 
 Place = tuple[Operation, int]
 
@@ -35,10 +36,11 @@ _TARGETS = 7
 
 
 class Model:
-    """The problem of `values` and the `ops` that make or use them, in program order, and
-    which variable stands for what.
+    """The problem of `values` and the `ops` around them, in program order, and which variable
+    stands for what.
 
-    These must be whole components: where an op has several states, all it ties is there.
+    The values must be those of whole components: where an op has several states, all that it
+    ties is among them.  The ops must be all that a solution may change.
     """
 
     def __init__(
@@ -68,7 +70,7 @@ class Model:
         self.estimated: list[SSAValue] = []
         #: constants: their rescales cost nothing
         self.free: set[SSAValue] = set()
-        self._values = values
+        self.values = values
         self._auxiliary: dict[int, int] = {}
         self._ladders: dict[SSAValue, Ladder] = {}
         for op in ops:
@@ -106,14 +108,24 @@ class Model:
 
     # -- variables --------------------------------------------------------------------
 
-    def _declare(self, op: Operation) -> None:
+    def rescale(self, op: Operation) -> RescaleOp | None:
+        """`op` if it is a rescale of the problem."""
         rescale = movable(op)
+        return rescale if rescale is not None and rescale.result in self.values else None
+
+    def commuting(self, op: Operation) -> Commuting | None:
+        """`op` if it is a commuting op of the problem."""
+        node = self.states.commuting.get(op)
+        return node if node is not None and op.results[0] in self.values else None
+
+    def _declare(self, op: Operation) -> None:
+        rescale = self.rescale(op)
         if rescale is not None:
             above = len(self.states.above.get(rescale.result, ()))
             below = len(self.states.use_below(op, 0)) - 1
             self._variable(op, -above, [MOVE * abs(s) for s in range(-above, below + 1)])
             return
-        node = self.states.commuting.get(op)
+        node = self.commuting(op)
         if node is not None:
             states = range(node.lowest, node.highest + 1)
             costs = [
@@ -127,7 +139,7 @@ class Model:
         self._declare_source(op)
         above, regridded = self.states.above, self.states.regridded
         for index, operand in enumerate(op.operands):
-            if operand in self._values and (operand in above or (op, index) in regridded):
+            if operand in self.values and (operand in above or (op, index) in regridded):
                 self._declare_sink(op, index)
 
     def _variable(self, what: Operation | Place, lowest: int, costs: list[int]) -> None:
@@ -138,7 +150,7 @@ class Model:
         if len(op.results) != 1:
             return
         result = op.results[0]
-        if result not in self.states.below or result not in self._values:
+        if result not in self.states.below or result not in self.values:
             return
         qparams = qparams_of(result)
         if qparams is None or constant_of(result) is not None:

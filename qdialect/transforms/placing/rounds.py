@@ -7,7 +7,7 @@ of this touches keep the solution they have: only the others are stated and solv
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 from xdsl.dialects.builtin import ModuleOp
@@ -15,6 +15,7 @@ from xdsl.ir import Operation, SSAValue
 
 from qdialect.analysis.ranges import CodeRanges, ranges
 from qdialect.context import QContext
+from qdialect.dialects.nn import constant_of
 from qdialect.numerics.contract import Numerics
 from qdialect.placement import Part, Parts, Solution
 from qdialect.targets.base import Target
@@ -105,43 +106,88 @@ class Rounds:
     def _restate(
         self, ops: list[Operation], changes: Changes
     ) -> tuple[Sequence[Operation], dict[SSAValue, None]]:
-        looked, moving = self._states.restate(ops, changes.ops, changes.gone)
+        looked, moving, others = self._states.restate(ops, changes.ops, changes.gone)
         touched = [*changes.values, *self._unsettled]
-        touched += [result for op in changes.gone for result in op.results]
         self._unsettled.clear()
         for op in looked:
             touched += op.results
-            takes = op in changes.new and takes_others(self.session, op)
-            if takes or op in moving or movable(op):
+            if op in moving or movable(op):
                 touched += op.operands
-        values = self._whole(touched)
-        self.estimated.difference_update(values)
-        place = self._states.places.__getitem__
-        users = {use.operation for value in values for use in value.uses}
-        makers = {maker for maker in map(_maker, values) if maker is not None}
-        made = _made_by(sorted(makers, key=place))
+                others.update(op.results)
+            elif op in changes.new:
+                others.update(op.results)
+                if takes_others(self.session, op):
+                    touched += op.operands
+        touched += self._beside(op for op in looked if op in moving or movable(op))
+        others |= changes.others
+        for op in changes.gone:
+            touched += op.results
+            others.update(op.results)
+        values = self._whole(touched, others)
+        whole = [value for value in values if value in others or not self._is_apart(value)]
+        self.estimated.difference_update(whole)
+        near = {use.operation for value in whole for use in value.uses}
+        near.update(value.owner for value in whole if isinstance(value.owner, Operation))
+        # What is given another operand is made anew.
+        anew = [op for op in near if takes_others(self.session, op)]
+        near.update(use.operation for op in anew for result in op.results for use in result.uses)
         # In program order, whichever way they were found.
-        return sorted(users | makers, key=place), {v: None for v in made if v in values}
+        place = self._states.places.__getitem__
+        made = _made_by(sorted({maker for maker in map(_maker, values) if maker}, key=place))
+        return sorted(near, key=place), {value: None for value in made if value in values}
 
-    def _whole(self, touched: list[SSAValue]) -> set[SSAValue]:
-        """The values of all components that have one of `touched`, as they were settled and
-        as they are now; those are settled no more."""
-        places, commuting = self._states.places, self._states.commuting
+    def _is_apart(self, value: SSAValue) -> bool:
+        """Whether `value` is made in one state only, and no constant: then uses of it that
+        start with different rescales have nothing to do with one another."""
+        owner = value.owner
+        if not isinstance(owner, Operation):
+            return True
+        fixed = owner not in self._states.commuting and not movable(owner)
+        return fixed and not self._states.below.get(value) and constant_of(value) is None
+
+    def _beside(self, ops: Iterable[Operation]) -> list[SSAValue]:
+        """What is made from values that are apart by ops that may share rescales of them
+        with one of `ops`."""
+        first: dict[SSAValue, set[int]] = {}
+        for op in ops:
+            for index, value in enumerate(op.operands):
+                steps = self._states.use_below(op, index)
+                if steps and self._is_apart(value):
+                    first.setdefault(value, set()).add(steps[0].key)
+        found: list[SSAValue] = []
+        for value, keys in first.items():
+            for use in value.uses:
+                steps = self._states.use_below(use.operation, use.index)
+                if steps and steps[0].key in keys:
+                    found += use.operation.results
+        return found
+
+    def _whole(self, touched: list[SSAValue], others: Collection[SSAValue]) -> set[SSAValue]:
+        """The values of all components on `touched`, which are settled no more; not of those
+        that only have an end on a value that is apart, unless it is one of `others`."""
+        places = self._states.places
         found: set[SSAValue] = set()
         while touched:
             value = touched.pop()
-            for number in self._home.pop(value, ()):
-                if self._parts.pop(number, None) is not None:
-                    touched += self._values.pop(number)
-            maker = _maker(value)
-            if value in found or maker is None or maker not in places:
+            if value in found:
                 continue
-            found.add(value)
-            for op in (maker, *(use.operation for use in value.uses)):
-                if op in commuting or movable(op):
-                    touched += op.operands
-                    touched += op.results
+            if value in others or not self._is_apart(value):
+                for number in list(self._home.get(value, ())):
+                    touched += self._unsettle(number)
+            if _maker(value) in places:
+                found.add(value)
         return found
+
+    def _unsettle(self, number: int) -> list[SSAValue]:
+        """Forget a component; its values."""
+        del self._parts[number]
+        values = self._values.pop(number)
+        for value in values:
+            homes = self._home.get(value, set())
+            homes.discard(number)
+            if not homes:
+                self._home.pop(value, None)
+        return values
 
 
 def _maker(value: SSAValue) -> Operation | None:

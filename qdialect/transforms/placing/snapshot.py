@@ -17,12 +17,13 @@ _Look = tuple[tuple[SSAValue, ...], tuple[Any, ...]]
 class Changes(NamedTuple):
     """`ops`: those that are new or other than they were, or that use or make something of
     which that holds; `new`: of these, those of which more than where operands come from is
-    another; `values`: those made or used elsewhere than they were, or that hold other codes;
-    `gone`: the ops that are there no more."""
+    another; `values`: those made or used elsewhere than they were; `others`: those of other
+    types, or that hold other codes; `gone`: the ops that are there no more."""
 
     ops: dict[Operation, None]
     new: set[Operation]
     values: dict[SSAValue, None]
+    others: set[SSAValue]
     gone: list[Operation]
 
 
@@ -45,7 +46,7 @@ class Snapshot:
         """What is another than when this was asked last; if `stale`, then `ranges` have not
         been told, and are."""
         before, self._looks = self._looks, {op: _look(op) for op in ops}
-        changes = Changes({}, set(), {}, [op for op in before if op not in self._looks])
+        changes = Changes({}, set(), {}, set(), [op for op in before if op not in self._looks])
         own: list[Operation] = []
         for op, look in self._looks.items():
             was = before.get(op)
@@ -62,6 +63,7 @@ class Snapshot:
         for op in own:
             self._note(op, before.get(op), self._looks[op], changes, ranges)
         for value in ranges.others(self._ranges):
+            changes.others.add(value)
             self._touch(value, changes)
             self._touch_users(value, changes)
         return changes
@@ -75,6 +77,7 @@ class Snapshot:
             for value in (*(was[0] if was else ()), *look[0], *op.results):
                 self._touch(value, changes)
             for result in op.results:
+                changes.others.add(result)
                 self._touch_users(result, changes)
             return
         for old, new in zip(was[0], look[0], strict=True):
@@ -91,7 +94,7 @@ class Snapshot:
         return old not in self._ranges or self._ranges[old] == ranges.of(new)
 
     def _touch(self, value: SSAValue, changes: Changes) -> None:
-        """Others use `value` now, or other codes are in it."""
+        """Others use `value` now, or it is another."""
         owner = value.owner
         if not isinstance(owner, Operation):
             changes.values[value] = None

@@ -64,9 +64,10 @@ class States:
 
     def restate(
         self, ops: list[Operation], changed: Iterable[Operation], gone: Iterable[Operation]
-    ) -> tuple[list[Operation], set[Operation]]:
+    ) -> tuple[list[Operation], set[Operation], set[SSAValue]]:
         """Look again at `changed` ops of the module, which now has `ops`, and at whatever
-        that is felt by: these, and which of them commute or did.
+        that is felt by: these, which of them commute or did, and the values that have other
+        steps below them.
 
         Not at level `relaxed`, where what a use can take hangs on the other uses.
         """
@@ -82,15 +83,16 @@ class States:
         for op in changed:
             self._marks[self.places[op]] = 1
         moving: set[Operation] = set()
+        others: set[SSAValue] = set()
         place = self._marks.find(1)
         while place >= 0:
             self._look_up_again(ops[place], moving)
             place = self._marks.find(1, place + 1)
         place = self._marks.rfind(1)
         while place >= 0:
-            self._look_down_again(ops[place], moving)
+            self._look_down_again(ops[place], moving, others)
             place = self._marks.rfind(1, 0, place)
-        return list(compress(ops, self._marks)), moving
+        return list(compress(ops, self._marks)), moving, others
 
     def _look_up_again(self, op: Operation, moving: set[Operation]) -> None:
         before = [self.above.pop(result, []) for result in op.results]
@@ -104,10 +106,11 @@ class States:
                 for use in result.uses:
                     self._marks[self.places[use.operation]] = 1
 
-    def _look_down_again(self, op: Operation, moving: set[Operation]) -> None:
+    def _look_down_again(
+        self, op: Operation, moving: set[Operation], others: set[SSAValue]
+    ) -> None:
         before = self._offers.pop(op, {})
-        for result in op.results:
-            self.below.pop(result, None)
+        stacks = [self.below.pop(result, []) for result in op.results]
         node = self.commuting.get(op)
         if node is not None:
             moving.add(op)
@@ -118,6 +121,9 @@ class States:
         self._look_down(op)
         if op in self.commuting:
             moving.add(op)
+        for result, steps in zip(op.results, stacks, strict=True):
+            if not _are_same(self.below.get(result, []), steps):
+                others.add(result)
         after = self._offers.get(op, {})
         for index in before.keys() | after.keys():
             owner = op.operands[index].owner if index < len(op.operands) else None
