@@ -13,6 +13,7 @@ from qdialect.qparams import QParams
 from qdialect.qparams.legality import Illegal
 
 if TYPE_CHECKING:
+    from qdialect.qparams.field import Field
     from qdialect.qparams.maps import IndexMap
 
 
@@ -31,18 +32,20 @@ def carry_down(
     """
     if behavior.movement is None:
         return _common(op, behavior, dict(zip(tied_operands(op, behavior), operands, strict=True)))
-    return _pulled(behavior.maps(op)[result], op, behavior, operands)
+    return _pulled(behavior.maps(op)[result], _fields(op, behavior, operands))
 
 
-def _pulled(
-    along: IndexMap, op: Operation, behavior: Behavior, operands: Sequence[QParams]
-) -> QParams | Illegal:
+def _fields(op: Operation, behavior: Behavior, operands: Sequence[QParams]) -> list[Field]:
+    """Those of the tied operands."""
     from qdialect.qparams.field import Field
 
-    fields = [
+    return [
         Field.of(q, shape_of(op.operands[i]))
         for i, q in zip(tied_operands(op, behavior), operands, strict=True)
     ]
+
+
+def _pulled(along: IndexMap, fields: Sequence[Field]) -> QParams | Illegal:
     pulled = along.pull(fields)
     return pulled if isinstance(pulled, Illegal) else pulled.to_qparams()
 
@@ -96,12 +99,14 @@ def carry_all_down(
 ) -> list[QParams] | Illegal:
     """`carry_down` for every result, or the first refusal."""
     carried: list[QParams] = []
-    maps = behavior.maps(op) if behavior.movement is not None else None
+    moves = behavior.movement is not None
+    maps = behavior.maps(op) if moves else ()
+    fields = _fields(op, behavior, operands) if moves else []
     for index in range(len(op.results)):
-        if maps is None:
-            qparams = carry_down(op, behavior, operands, index)
+        if moves:
+            qparams = _pulled(maps[index], fields)
         else:
-            qparams = _pulled(maps[index], op, behavior, operands)
+            qparams = carry_down(op, behavior, operands, index)
         if isinstance(qparams, Illegal):
             return qparams
         carried.append(qparams)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from math import prod
 
 import numpy as np
@@ -108,7 +109,12 @@ class Field:
         if _is_repeated(self.scales) and _is_repeated(self.zero_points):
             return self.uniform(self.shape)
         layout = self.layout
-        return self.with_grid(self.to_grid().reduced().fitted(layout) or self.to_grid())
+        return self.with_grid(self.reduced.fitted(layout) or self.to_grid())
+
+    @cached_property
+    def reduced(self) -> Grid:
+        """The coarsest grid of the parameters; many results may read one field."""
+        return self.to_grid().reduced()
 
     def to_grid(self, first_slot: int | None = None) -> Grid:
         """The parameters as an array; pairs get distinct slots from `first_slot` on."""

@@ -107,7 +107,7 @@ class IndexMap(ABC):
         if 0 in out.shape or all(0 in shape for shape in shapes):
             return Illegal("empty", "a tensor without elements has no per-axis parameters")
         limit = layout or _richest([out])
-        grids = self.push_grid(out.to_grid(0 if structural else None).reduced(), shapes)
+        grids = self.push_grid(_grids([out], structural)[0], shapes)
         if isinstance(grids, Illegal):
             return grids
         fitted = [grid.reduced().fitted(limit) for grid in grids]
@@ -190,7 +190,7 @@ def _grids(fields: Sequence[Field], structural: bool) -> list[Grid]:
     grids: list[Grid] = []
     slot = 0
     for field in fields:
-        grids.append(field.to_grid(slot if structural else None).reduced())
+        grids.append(field.to_grid(slot).reduced() if structural else field.reduced)
         slot += field.count
     return grids
 
