@@ -15,9 +15,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import lru_cache
 from math import ceil, isfinite
+from typing import cast
 
 from xdsl.dialects.builtin import Float32Type, Float64Type
-from xdsl.ir import Operation, SSAValue
+from xdsl.ir import Block, Operation, SSAValue
 
 from qdialect.analysis.assumptions import assumption
 from qdialect.analysis.codes import constant_values, is_integer, qparams_of, rounding_of
@@ -39,8 +40,9 @@ from qdialect.behaviors import Rule as PortRule
 from qdialect.behaviors.flow import tied_operands
 from qdialect.behaviors.shapes import shape_of
 from qdialect.context import QContext
-from qdialect.dialects.nn import ConstantOp
+from qdialect.dialects.nn import ConstantOp, constant_of
 from qdialect.dialects.quant import (
+    ConversionOp,
     DCastOp,
     QCastOp,
     RescaleOp,
@@ -76,13 +78,14 @@ class CodeRanges:
         opened: set[Operation] = set()
         while pending:
             current = pending[-1]
-            owner = current.owner
             if current in self._known:
                 pending.pop()
                 continue
-            if not isinstance(owner, Operation):
+            # `isinstance` is slow where the answer is no.
+            if type(current.owner) is Block:
                 self._known[pending.pop()] = self._assumed(current, anything(current))
                 continue
+            owner = cast("Operation", current.owner)
             above = [v for v in self._reads(owner) if v not in self._known]
             if above and owner not in opened:
                 opened.add(owner)
@@ -187,17 +190,17 @@ class CodeRanges:
     # -- one op ---------------------------------------------------------------
 
     def _reads(self, op: Operation) -> Sequence[SSAValue]:
-        if isinstance(op, SCastOp):
-            source = same_codes(op)
-            return [] if source is None else [source]
-        if self._session.behaviors.get(op) or isinstance(op, DCastOp | QCastOp | RescaleOp):
-            return [v for v in op.operands if not isinstance(v.owner, ConstantOp)]
+        if self._session.behaviors.get(op) or isinstance(op, ConversionOp):
+            if isinstance(op, SCastOp):
+                source = same_codes(op)
+                return [] if source is None else [source]
+            return [v for v in op.operands if constant_of(v) is None]
         return []
 
     def _known_or_anything(self, value: SSAValue) -> Interval | None:
         if value in self._known:
             return self._known[value]
-        return self.of(value) if isinstance(value.owner, ConstantOp) else anything(value)
+        return anything(value) if constant_of(value) is None else self.of(value)
 
     def _real(self, value: SSAValue) -> Interval | None:
         interval, params = self._known_or_anything(value), qparams_of(value)
@@ -208,18 +211,10 @@ class CodeRanges:
     def _results(self, op: Operation) -> list[Interval | None]:
         if len(op.results) == 1:
             result = op.results[0]
-            if isinstance(op, ConstantOp):
+            if type(op) is ConstantOp:
                 return [constant_range(op, self._session)]
-            if isinstance(op, SCastOp):
-                source = same_codes(op)
-                return [self._known_or_anything(source) if source else anything(result)]
-            if isinstance(op, RescaleOp):
-                return [self._rescaled(op)]
-            if isinstance(op, QCastOp):
-                values = self._real(op.input)
-                return [self._stored([values] if values else None, result, cast_rounding(op))]
-            if isinstance(op, DCastOp):
-                return [self._dequantized(op)]
+            if isinstance(op, ConversionOp):
+                return [self._converted(op, result)]
         behavior = self._session.behaviors.get(op)
         if behavior is None:
             return [anything(result) for result in op.results]
@@ -235,6 +230,17 @@ class CodeRanges:
             return [self._contracted(op, behavior, behavior.accumulator)]
         found = self._computed(op, behavior)
         return [self._stored(found, op.results[0], rounding_of(op))]
+
+    def _converted(self, op: ConversionOp, result: SSAValue) -> Interval | None:
+        if isinstance(op, SCastOp):
+            source = same_codes(op)
+            return self._known_or_anything(source) if source else anything(result)
+        if isinstance(op, RescaleOp):
+            return self._rescaled(op)
+        if isinstance(op, QCastOp):
+            values = self._real(op.input)
+            return self._stored([values] if values else None, result, cast_rounding(op))
+        return self._dequantized(op) if isinstance(op, DCastOp) else anything(result)
 
     def _looked_up(self, op: Operation, behavior: Behavior) -> Interval | None:
         """What an op that is defined on codes gives for those that can occur."""
