@@ -2,20 +2,26 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from math import prod
 
 from xdsl.dialects.builtin import TensorType
 from xdsl.ir import Operation, SSAValue
 
 from qdialect.behaviors import Behavior
-from qdialect.behaviors.shapes import DYNAMIC, shape_of
+from qdialect.behaviors.shapes import DYNAMIC, Shape, shape_of
 
 
 def elements(value: SSAValue) -> int:
     """Number of elements, unknown extents and an unknown rank counted as 1."""
     if not isinstance(value.type, TensorType):
         return 1
-    return prod(1 if n == DYNAMIC else n for n in shape_of(value))
+    return _count(shape_of(value))
+
+
+@lru_cache(maxsize=1 << 10)
+def _count(shape: Shape) -> int:
+    return prod(1 if n == DYNAMIC else n for n in shape)
 
 
 def size(value: SSAValue) -> int:
