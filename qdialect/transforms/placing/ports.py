@@ -6,7 +6,7 @@ with the strongest contract is taken.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from xdsl.ir import Operation
@@ -55,7 +55,7 @@ class Ports:
         self._level = level
         self._prices = prices
 
-    def up(self, op: Operation, ladder: Ladder, steps: list[Step]) -> Absorptions:
+    def up(self, op: Operation, ladder: Ladder, steps: Sequence[Step]) -> Absorptions:
         """For the one result of `op`, which all users rescale by `steps`."""
 
         def absorb(start: int, end: int) -> Contract | None:
@@ -78,7 +78,7 @@ class Ports:
         window = self._prices.window(ladder, ())
         return self._best(len(ladder.above), absorb, fold)
 
-    def regridded(self, op: Operation, index: int, now: QParams, steps: list[Step]) -> int:
+    def regridded(self, op: Operation, index: int, now: QParams, steps: Sequence[Step]) -> int:
         """How many of `steps`, which others take, operand `index` may be given as well."""
         behavior = self._session.behaviors.get(op)
         assert behavior is not None
