@@ -73,10 +73,13 @@ class Model:
         self.values = values
         self._auxiliary: dict[int, int] = {}
         self._ladders: dict[SSAValue, Ladder] = {}
+        #: the values that a variable may hang on
+        self._near: set[SSAValue] = set()
         for op in ops:
             self._declare(op)
         for value in values:
-            self._connect(value)
+            if value in self._near:
+                self._connect(value)
 
     @property
     def folds(self) -> bool:
@@ -124,6 +127,7 @@ class Model:
             above = len(self.states.above.get(rescale.result, ()))
             below = len(self.states.use_below(op, 0)) - 1
             self._variable(op, -above, [MOVE * abs(s) for s in range(-above, below + 1)])
+            self._near.update((rescale.input, rescale.result))
             return
         node = self.commuting(op)
         if node is not None:
@@ -135,6 +139,8 @@ class Model:
                 for s in states
             ]
             self._variable(op, node.lowest, costs)
+            self._near.update(op.operands)
+            self._near.update(op.results)
             return
         self._declare_source(op)
         above, regridded = self.states.above, self.states.regridded
@@ -158,6 +164,7 @@ class Model:
         ladder = self.ladder(result, qparams)
         self.up[op] = self.ports.up(op, ladder, self.states.below[result])
         self._variable(op, 0, absorption_costs(self.up[op], INFINITE))
+        self._near.add(result)
 
     def _declare_sink(self, op: Operation, index: int) -> None:
         value = op.operands[index]
@@ -175,6 +182,7 @@ class Model:
                 self.prices.accuracy(ladder, k, steps, self.accuracy) for k in range(1, count + 1)
             ]
         self._variable((op, index), 1 - len(found), costs)
+        self._near.add(value)
 
     # -- costs ------------------------------------------------------------------------
 

@@ -21,7 +21,7 @@ from qdialect.numerics.contract import EXACT, Contract, Numerics
 from qdialect.qparams import QParams
 from qdialect.rewrite import Refusal
 from qdialect.transforms.absorption import Down, Up, down_contract, up_contract
-from qdialect.transforms.pair_contract import pair_contract
+from qdialect.transforms.pair_contract import pair_contract, renumbers
 from qdialect.transforms.placing.prices import CLASS, MOVE, Ladder, Prices
 from qdialect.transforms.placing.steps import Step
 
@@ -127,6 +127,8 @@ class Ports:
     def _up(self, op: Operation, source: QParams, step: Step) -> Contract | None:
         """What it changes that a result written as `source` takes the step at once."""
         target, rounding = step.qparams, step.rounding
+        if self._level < Numerics.BOUNDED and not renumbers(source, target):
+            return None  # most are: what dropping a rounding changes need not be found out
         if isinstance(op, QCastOp):
             found = pair_contract(
                 None,
@@ -155,6 +157,10 @@ class Ports:
         behavior = self._requantizing(op, index)
         if behavior is None:
             return None
+        if self._level < Numerics.BOUNDED:
+            cells = exact.cells(step.seen, middle)
+            if cells is None or not all(exact.is_lossless(a, b) for a, b in cells):
+                return None
         match = Down(op, behavior, index, step.qparams, step.seen, middle, step.rounding)
         found = down_contract(self._session, match)
         return found if isinstance(found, Contract) else None
