@@ -43,9 +43,9 @@ class Labelling:
     def __init__(self, session: QContext, level: Numerics) -> None:
         self.session = session
         self.level = level
-        #: whether ops of one name on one scale are all legal, by name, numbers and scale, on a
+        #: the labels of all ops of one name on one scale, by name, numbers and scale, on a
         #: target that does not look at more
-        self._legal: dict[tuple[str, int, int, QParams], bool] = {}
+        self._alike: dict[tuple[str, int, int, QParams], Labels] = {}
         self._one_for_all = not session.target.looks_at_ops
 
     def node(self, op: Operation) -> Commuting | None:
@@ -75,6 +75,15 @@ class Labelling:
         levels = b.levels(op) if b.levels else ()
         inert = plain and not (b.mixes or b.chooses or b.clamp or levels) and b.commutes
         return Commuting(op, behavior, tied, {0: now}, plain, levels, inert)
+
+    def alike(self, node: Commuting, steps: Sequence[Step]) -> list[Labels] | None:
+        """The op before or behind each of `steps`, which pass it as they are: it only moves
+        elements, and each has one scale. None if it needs a closer look."""
+        if not (node.inert and steps and all(step.qparams.is_per_tensor for step in steps)):
+            return None
+        if not self._one_for_all or len(node.tied) != len(node.op.operands):
+            return None
+        return [self._on_one(node, step.qparams) for step in steps]
 
     def sunk(self, node: Commuting, steps: dict[int, Step], next: Labels) -> Labels | None:
         """The op before `steps` (by operand), which lead to `next`; None where no state
@@ -219,15 +228,22 @@ class Labelling:
         op, now = node.op, node.labels[0]
         same = one_scale([*operands, *results])
         if same and len(operands) == len(op.operands) and self._one_for_all:
-            key = (op.name, len(operands), len(results), operands[0])
-            if key not in self._legal:
-                self._legal[key] = self._is_legal(node, operands, results)
-            return Labels(operands, results, legal=self._legal[key])
+            return Labels(operands, results, legal=self._on_one(node, operands[0]).legal)
         if not same:
             grown = _grown(operands, set(results).difference(now.results))
             if grown or _grown(results, set(operands).difference(now.operands)):
                 return Labels(operands, results, legal=False)
         return Labels(operands, results, legal=self._is_legal(node, operands, results))
+
+    def _on_one(self, node: Commuting, params: QParams) -> Labels:
+        """The op with `params` everywhere."""
+        tied, results = len(node.tied), len(node.op.results)
+        key = (node.op.name, tied, results, params)
+        found = self._alike.get(key)
+        if found is None:
+            found = self._alike[key] = Labels([params] * tied, [params] * results)
+            found.legal = self._is_legal(node, found.operands, found.results)
+        return found
 
     def _is_legal(self, node: Commuting, operands: list[QParams], results: list[QParams]) -> bool:
         """Whether declaration and target let the op have these."""

@@ -158,6 +158,12 @@ class States:
             return
         moving = [i for i in node.tied if i not in node.labels[0].constants]
         stacks = [self.above.get(op.operands[i], []) for i in moving]
+        alike = self._labelling.alike(node, stacks[0]) if len(moving) == 1 else None
+        if alike is not None:
+            node.labels.update((-depth, labels) for depth, labels in enumerate(alike, 1))
+            self.commuting[op] = node
+            self.above.update((result, stacks[0]) for result in op.results)
+            return
         ends: list[list[Step]] = [[] for _ in op.results]
         for depth, steps in enumerate(zip(*stacks, strict=False), 1):
             known = dict(zip(moving, steps, strict=True))
@@ -191,8 +197,14 @@ class States:
         node = self.commuting.get(op) or self._labelling.node(op)
         if node is None:
             return
-        ends: list[list[Step]] = [[] for _ in node.tied]
         stacks = [self.below[result] for result in op.results]
+        alike = self._labelling.alike(node, stacks[0]) if len(stacks) == 1 else None
+        if alike is not None:
+            node.labels.update(enumerate(alike, 1))
+            self.commuting[op] = node
+            self._offers[op] = dict.fromkeys(node.tied, stacks[0])
+            return
+        ends: list[list[Step]] = [[] for _ in node.tied]
         for depth, steps in enumerate(zip(*stacks, strict=False), 1):
             labels = self._labelling.hoisted(node, steps, node.labels[depth - 1])
             if labels is None:
