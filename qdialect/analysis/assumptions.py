@@ -15,8 +15,12 @@ from xdsl.dialects.builtin import DenseArrayBase
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import Operation, SSAValue
 
+from qdialect.analysis.codes import is_integer, qparams_of
+from qdialect.analysis.intervals import union
 from qdialect.dialects.nn import keys_of
-from qdialect.numerics.ranges import Interval
+from qdialect.numerics.ranges import Interval, quantized
+from qdialect.numerics.requantize import affines
+from qdialect.numerics.rounding import Rounding
 
 ASSUMED = "nn.assumed_range"
 
@@ -38,3 +42,11 @@ def assumption(value: SSAValue) -> Interval | None:
     if len(ends) != 2 or not all(map(isfinite, ends)) or ends[0] > ends[1]:
         return None
     return Interval(Fraction(ends[0]), Fraction(ends[1]), f"the range of {name}")
+
+
+def cut_to_assumption(value: SSAValue, found: Interval | None) -> Interval | None:
+    """`found`, the codes of `value`, cut to those of the real range stated for it."""
+    stated, params = assumption(value), qparams_of(value)
+    if stated is None or found is None or params is None or not is_integer(params):
+        return found
+    return found.cut(union(quantized(stated, b, Rounding.HALF_EVEN) for b in affines(params)))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from fractions import Fraction
-from math import inf, isfinite
+from math import ceil, inf, isfinite
 from typing import TYPE_CHECKING, Any
 
 from xdsl.dialects.builtin import Float32Type, Float64Type
@@ -104,6 +104,15 @@ def in_floats(values: Interval) -> Interval | None:
     if values.largest >= _LARGEST_FLOAT:
         return None
     return values.widened(values.largest * Fraction(_SLACK) + Fraction(_TINY))
+
+
+def off_by(value: SSAValue, found: Interval, moved: float) -> Interval | None:
+    """What `value` can hold if it may be off by so much, in real units."""
+    params = qparams_of(value)
+    if params is None or not isfinite(moved):
+        return anything(value)
+    whole = Interval(*params.storage.full_range)
+    return found.widened(ceil(moved / min(params.scale_list()))).cut(whole)
 
 
 def level_of(level: float, params: QParams | None) -> Interval | None:

@@ -14,13 +14,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import lru_cache
-from math import ceil, isfinite
 from typing import cast
 
 from xdsl.dialects.builtin import Float32Type, Float64Type
 from xdsl.ir import Block, Operation, SSAValue
 
-from qdialect.analysis.assumptions import assumption
+from qdialect.analysis.assumptions import cut_to_assumption
 from qdialect.analysis.codes import constant_values, is_integer, qparams_of, rounding_of
 from qdialect.analysis.contractions import passes, result_range
 from qdialect.analysis.intervals import (
@@ -29,6 +28,7 @@ from qdialect.analysis.intervals import (
     constant_range,
     in_floats,
     is_decidable,
+    off_by,
     passed_on,
     reals_of,
     rescaled_codes,
@@ -136,6 +136,16 @@ class CodeRanges:
                         pending.append(use.operation)
         return list(affected)
 
+    def are_same(self, old: SSAValue, new: SSAValue) -> bool:
+        """Whether both are known, and known to hold the same codes of one type: then what
+        reads one may read the other, unless it looks at what stands above."""
+        if self.trusts or old not in self._known or new not in self._known:
+            return False
+        seen = (ConstantOp, SCastOp)
+        if type(old.owner) in seen or type(new.owner) in seen or old.type != new.type:
+            return False
+        return self._known[old] == self._known[new]
+
     def renumber(self, value: SSAValue, by: int) -> None:
         """All codes of `value` are `by` more from now on, and mean what they did."""
         interval = self._known.get(value)
@@ -169,23 +179,11 @@ class CodeRanges:
         moved = self._session.drift.of(value)
         if not moved or found is None:
             return found
-        params = qparams_of(value)
-        if params is None or not isfinite(moved):
-            return anything(value)
-        whole = Interval(*params.storage.full_range)
-        return found.widened(ceil(moved / min(params.scale_list()))).cut(whole)
+        return off_by(value, found, moved)
 
     def _assumed(self, value: SSAValue, found: Interval | None) -> Interval | None:
         """`found` cut to the real range that the IR states for `value`, if that is trusted."""
-        stated = assumption(value) if self.trusts else None
-        if stated is None or found is None:
-            return found
-        params = qparams_of(value)
-        if params is None or not is_integer(params):
-            return found
-        return found.cut(
-            union(quantized(stated, b, Rounding.HALF_EVEN) for b in exact.affines(params))
-        )
+        return cut_to_assumption(value, found) if self.trusts else found
 
     # -- one op ---------------------------------------------------------------
 

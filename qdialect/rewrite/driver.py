@@ -53,10 +53,12 @@ class Rewriter:
         behaviors: BehaviorRegistry,
         changed: Callable[[Operation], None],
         provenance: Provenance,
+        is_same: Callable[[SSAValue, SSAValue], bool] = lambda old, new: False,
     ) -> None:
         self._push = push
         self._behaviors = behaviors
         self._changed = changed
+        self._is_same = is_same
         self.root: Operation | None = None
         self._provenance = provenance
         self._origins: dict[Operation, Operation] = {}
@@ -94,8 +96,9 @@ class Rewriter:
         if old is new:
             return
         self._provenance.replaced(old, new)
+        changed = self._push if self._is_same(old, new) else self._changed
         if isinstance(new.owner, Operation):
-            self._changed(new.owner)
+            changed(new.owner)
         if new.name_hint is None:
             new.name_hint = old.name_hint
         users: dict[Operation, list[int]] = {}
@@ -109,7 +112,7 @@ class Rewriter:
                 for index in indices:
                     operands[index] = new
                 user.operands = operands
-            self._changed(user)
+            changed(user)
 
     def set_operand(self, op: Operation, index: int, value: SSAValue) -> None:
         """Send one use to `value`; erases the old definition if that was its last."""
@@ -248,7 +251,11 @@ class Driver:
         budget = PER_OP * ops + AT_LEAST
         here: Counter[Operation] = Counter()
         rewriter = Rewriter(
-            self._push, self.session.behaviors, self._operand_changed, self._provenance
+            self._push,
+            self.session.behaviors,
+            self._operand_changed,
+            self._provenance,
+            self._is_same,
         )
         fired = 0
         while self._queue and self.session.rewrites_left != 0:
@@ -274,6 +281,10 @@ class Driver:
             self._ranges.prune()
         self.session.changes += fired
         return fired
+
+    def _is_same(self, old: SSAValue, new: SSAValue) -> bool:
+        """Whether what is computed from `old` has the same range when computed from `new`."""
+        return not self.session.drift.own and self._ranges.are_same(old, new)
 
     def _operand_changed(self, op: Operation) -> None:
         """Look at `op` again, and at whatever looked at the range of its results."""
