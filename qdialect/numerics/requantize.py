@@ -261,24 +261,24 @@ def _composes_in_floats(a: Affine, b: Affine, c: Affine) -> bool | None:
     if max(furthest, max(b.high - b.zero, b.zero - b.low) * again) >= _SMALL:
         return None
     n = codes_of(a) - float(a.zero)
-    x = n * once + 0.5
-    middle = np.floor(x)
+    x = np.empty((3, n.size))
+    np.multiply(n, once, out=x[0])
+    np.multiply(n, whole, out=x[2])
+    middle = np.floor(x[0] + 0.5)
     reached = np.minimum(np.maximum(middle, b.low - b.zero), b.high - b.zero)
-    y = reached * again + 0.5
-    last = np.floor(y)
-    z = n * whole + 0.5
-    straight = np.floor(z)
+    np.multiply(reached, again, out=x[1])
+    x += 0.5
+    rounded = np.floor(x)
     low, high = c.low - c.zero, c.high - c.zero
-    one = np.minimum(np.maximum(last, low), high)
-    other = np.minimum(np.maximum(straight, low), high)
+    one, other = np.minimum(np.maximum(rounded[1:], low), high)
     differs = one != other
     index = int(differs.argmax())
-    where = slice(index, index + 1) if differs[index] else slice(None)
-    for exact, rounded in ((x, middle), (y, last), (z, straight)):
-        rest = exact[where] - rounded[where]
-        if rest.min() <= _NEAR or rest.max() >= 1 - _NEAR:
-            return None
-    return not differs[index]
+    if differs[index]:
+        x, rounded = x[:, index], rounded[:, index]
+    rest = x - rounded
+    if rest.min() <= _NEAR or rest.max() >= 1 - _NEAR:
+        return None
+    return not bool(differs[index])
 
 
 _MISSING = 256

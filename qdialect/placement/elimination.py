@@ -14,9 +14,11 @@ Pearl, 1988): the result is the best that changes only the others, so never wors
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from heapq import heapify, heappop, heappush
 from math import prod
+from operator import add
 from typing import Any
 
 import numpy as np
@@ -231,23 +233,19 @@ def _minimized(x: int, factors: list[Factor], sizes: list[int]) -> Factor:
 
 def _on_one(x: int, factors: list[Factor], count: int, size: int) -> list[int]:
     """`_minimized` with one other variable: chains and trees, most of all models."""
-    sums = [[0] * count for _ in range(size)]
+    own = [0] * count
+    rows: list[Sequence[int]] = [own] * size
     for factor in factors:
         costs = factor.costs
         if len(factor.scope) == 1:
-            mine = factor.scope[0] == x
-            for j, row in enumerate(sums):
-                for s in range(count):
-                    row[s] += costs[s] if mine else costs[j]
-        elif factor.scope[0] == x:
-            for j, row in enumerate(sums):
-                for s in range(count):
-                    row[s] += costs[s * size + j]
+            own = list(map(add, own, costs))
+            continue
+        if factor.scope[0] == x:
+            more = [costs[j::size] for j in range(size)]
         else:
-            for j, row in enumerate(sums):
-                for s in range(count):
-                    row[s] += costs[j * count + s]
-    return [min(row) for row in sums]
+            more = [costs[j : j + count] for j in range(0, size * count, count)]
+        rows = [list(map(add, row, extra)) for row, extra in zip(rows, more, strict=True)]
+    return [min(map(add, own, row)) for row in rows]
 
 
 def _strides(scope: Scope, sizes: list[int]) -> dict[int, int]:

@@ -11,6 +11,7 @@ price; uses in the same state share them.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Sequence
+from functools import cached_property
 
 from xdsl.ir import Operation, SSAValue
 
@@ -86,7 +87,7 @@ class Model:
         """Whether a rescale of a constant stands there to be computed."""
         return any(movable(use.operation) for value in self.free for use in value.uses)
 
-    @property
+    @cached_property
     def start(self) -> list[int]:
         """The states as the module has them."""
         start = [0] * len(self.problem.unary)
@@ -96,7 +97,7 @@ class Model:
             start[variable] = state
         return start
 
-    @property
+    @cached_property
     def start_cost(self) -> int:
         """What they cost."""
         return self.problem.cost(self.start)
