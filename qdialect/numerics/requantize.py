@@ -217,9 +217,10 @@ def is_lossless(a: Affine, b: Affine) -> bool:
 
     Needs s_a/s_b to be an integer, and no saturation.
     """
+    # Two neighbouring codes cannot both land on integers, unless s_a/s_b is one.
+    if a.low < a.high and not divides(b, a):
+        return False
     over, under = _ratio(a, b)
-    if a.low < a.high and over % under:
-        return False  # two neighbouring codes cannot both land on integers
     ends = [divmod((code - a.zero) * over, under) for code in (a.low, a.high)]
     return all(not rest and b.low <= end + b.zero <= b.high for end, rest in ends)
 
@@ -237,6 +238,9 @@ def keeps_distinct(a: Affine, b: Affine, rounding: Rounding) -> bool:
 
 def divides(b: Affine, a: Affine) -> bool:
     """Whether a step of `a` is a whole number of steps of `b`: a -> b then never rounds."""
+    quotient = a.scale / b.scale
+    if quotient < inf and not quotient.is_integer():
+        return False  # as the quotient of two doubles is rounded, a whole number is exact
     over, under = _ratio(a, b)
     return over % under == 0
 

@@ -47,21 +47,18 @@ class Snapshot:
         been told, and are."""
         before, self._looks = self._looks, {op: _look(op) for op in ops}
         changes = Changes({}, set(), {}, set(), [op for op in before if op not in self._looks])
-        own: list[Operation] = []
-        for op, look in self._looks.items():
-            was = before.get(op)
-            if was == look:
-                continue
-            own.append(op)
         for op in changes.gone:
             for operand in before[op][0]:
                 self._touch(operand, changes)
         if stale:
-            for op in own:
-                ranges.forget(op)
             ranges.prune()
-        for op in own:
-            self._note(op, before.get(op), self._looks[op], changes, ranges)
+        # In program order: what is known of operands is right when it is asked for.
+        for op, look in self._looks.items():
+            was = before.get(op)
+            if was != look:
+                self._note(op, was, look, changes, ranges)
+                if stale and op in changes.new:
+                    ranges.forget(op)
         for value in ranges.others(self._ranges):
             changes.others.add(value)
             self._touch(value, changes)
