@@ -16,7 +16,7 @@ from qdialect.transforms.fold_rescale import IdentityRescale
 KILLED = {
     "identity-rescale": [
         "IdentityRescale.match: negate: op if same",
-        "IdentityRescale.match: logic: op.input.type == op.result.type and",
+        "IdentityRescale.match: logic: same_type(op.input.type, op.result.type) and",
         "IdentityRescale.check: drop: if inside_bounds",
         "IdentityRescale.check: negate: if inside_bounds",
         "IdentityRescale.check: weaker: return EXACT",

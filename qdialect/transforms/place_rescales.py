@@ -40,6 +40,7 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Operation
 from xdsl.passes import ModulePass
 
+from qdialect.analysis.index import every_op
 from qdialect.analysis.ranges import ranges_anew
 from qdialect.context import QContext, session
 from qdialect.errors import UsageError
@@ -162,7 +163,7 @@ def _gap(cost: float, least: float) -> float:
 def _drop_dead_rescales(module: Operation) -> int:
     """What nobody uses need not stand anywhere; how many there were."""
     dropped = 0
-    for op in reversed(list(module.walk())):
+    for op in reversed(list(every_op(module))):
         if movable(op) and op.results[0].first_use is None:
             op.detach()
             op.erase()

@@ -79,6 +79,12 @@ class Blob:
         self.shape = shape
         self.data = data
 
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Blob):
+            return NotImplemented
+        same = (self.element, self.shape) == (other.element, other.shape)
+        return same and self.data == other.data
+
     def array(self) -> NDArray[Any]:
         """A read-only view; types numpy lacks come as their bit patterns (bf16
         as uint16, 8-bit floats as uint8)."""

@@ -13,6 +13,7 @@ from typing import NamedTuple
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Operation, SSAValue
 
+from qdialect.analysis.index import every_op
 from qdialect.analysis.ranges import CodeRanges, ranges
 from qdialect.context import QContext
 from qdialect.dialects.nn import constant_of
@@ -68,7 +69,7 @@ class Rounds:
             # What rewrites move values by is handed on to others when they are gone.
             self.session.analyses.pop(CodeRanges, None)
         found = ranges(self.session)
-        ops = list(self.module.walk())
+        ops = list(every_op(self.module))
         if self._stated == 0 or self.options.level is Numerics.RELAXED:
             ops, values = self._state_all(ops)
         else:
