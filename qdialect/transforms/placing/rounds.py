@@ -107,23 +107,7 @@ class Rounds:
     def _restate(
         self, ops: list[Operation], changes: Changes
     ) -> tuple[Sequence[Operation], dict[SSAValue, None]]:
-        looked, moving, others = self._states.restate(ops, changes.ops, changes.gone)
-        touched = [*changes.values, *self._unsettled]
-        self._unsettled.clear()
-        for op in looked:
-            touched += op.results
-            if op in moving or movable(op):
-                touched += op.operands
-                others.update(op.results)
-            elif op in changes.new:
-                others.update(op.results)
-                if takes_others(self.session, op):
-                    touched += op.operands
-        touched += self._beside(op for op in looked if op in moving or movable(op))
-        others |= changes.others
-        for op in changes.gone:
-            touched += op.results
-            others.update(op.results)
+        touched, others = self._touched(ops, changes)
         values = self._whole(touched, others)
         whole = [value for value in values if value in others or not self._is_apart(value)]
         self.estimated.difference_update(whole)
@@ -136,6 +120,27 @@ class Rounds:
         place = self._states.places.__getitem__
         made = _made_by(sorted({maker for maker in map(_maker, values) if maker}, key=place))
         return sorted(near, key=place), {value: None for value in made if value in values}
+
+    def _touched(
+        self, ops: list[Operation], changes: Changes
+    ) -> tuple[list[SSAValue], set[SSAValue]]:
+        """The values that are felt to have changed, and those of them that are made in other
+        states than they were, or hold others."""
+        looked, moving, others = self._states.restate(ops, changes.ops, changes.gone)
+        others |= changes.others
+        touched = [*changes.values, *self._unsettled]
+        self._unsettled.clear()
+        movers = [op for op in looked if op in moving or movable(op)]
+        takers = [op for op in looked if op in changes.new and takes_others(self.session, op)]
+        for op in (*movers, *takers):
+            touched += op.operands
+        for op in looked:
+            touched += op.results
+        for op in changes.gone:
+            touched += op.results
+        for op in (*movers, *changes.new, *changes.gone):
+            others.update(op.results)
+        return touched + self._beside(movers), others
 
     def _is_apart(self, value: SSAValue) -> bool:
         """Whether `value` is made in one state only, and no constant: then uses of it that
