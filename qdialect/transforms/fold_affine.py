@@ -152,14 +152,17 @@ class AffineOfCodes(Rule[_Chain]):
 
     def match(self, op: Operation) -> _Chain | None:
         links = chain_to(op, self.session)
-        chains = [
-            self._chain(links[: n + 1]) for n in range(len(links)) if _is_worth(links[: n + 1])
-        ]
+        chains: list[_Chain] = []
+        for count in range(len(links), 0, -1):
+            if _is_worth(links[:count]):
+                chains.append(self._chain(links[:count]))
+                if _is_exact(chains[-1].plan):
+                    return chains[-1]
         # The strongest contract, then the longest; a refusal of the shortest says most.
         possible = [c for c in chains if isinstance(c.plan, _Plan)]
         if possible:
             return min(possible, key=lambda c: (_plan(c).contract.level, -len(c.links)))
-        return chains[0] if chains else None
+        return chains[-1] if chains else None
 
     def check(self, match: _Chain) -> Contract | Refusal:
         return match.plan if isinstance(match.plan, Refusal) else match.plan.contract
@@ -352,6 +355,10 @@ def _is_worth(links: Sequence[Link]) -> bool:
 
 
 _NO_TABLE = Refusal("table", "a clamp acts that no storage bound stands for, or no scale fits")
+
+
+def _is_exact(plan: _Plan | Refusal) -> bool:
+    return isinstance(plan, _Plan) and plan.contract.level is Numerics.EXACT
 
 
 def _strength(plan: _Plan) -> tuple[Numerics, float]:
