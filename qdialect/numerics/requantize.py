@@ -67,6 +67,8 @@ def cells(a: QParams, b: QParams) -> list[tuple[Affine, Affine]] | None:
 
 def triples(a: QParams, b: QParams, c: QParams) -> list[tuple[Affine, Affine, Affine]]:
     """The distinct parameters that meet in a -> b -> c (all on one grid, see `cells`)."""
+    if a.is_per_tensor and b.is_per_tensor and c.is_per_tensor:
+        return [(affine(a), affine(b), affine(c))]
     lists = [_affines(q) for q in (a, b, c)]
     count = max(map(len, lists))
     return list(dict.fromkeys(zip(*(_stretch(each, count) for each in lists), strict=True)))

@@ -68,11 +68,12 @@ def _merge(block: Block, session: QContext, nested: list[Operation]) -> int:
             nested.append(op)
         if op.regions or not op.results or not is_effect_free(op):
             continue
-        alike = known.setdefault(_roughly(op), op)
+        rough = _roughly(op)
+        alike = known.setdefault(rough, op)
         if alike is op:
             continue
         if isinstance(alike, Operation):
-            alike = known[_roughly(op)] = {_identity(alike): alike}
+            alike = known[rough] = {_identity(alike): alike}
         earlier = alike.setdefault(_identity(op), op)
         if earlier is op:
             continue
@@ -99,11 +100,10 @@ def _merge(block: Block, session: QContext, nested: list[Operation]) -> int:
 
 def _roughly(op: Operation) -> Hashable:
     """What ops that compute the same have in common, told at little cost."""
-    constant = op if isinstance(op, ConstantOp) else None
-    if constant is None:
-        return (op.name, *map(id, op.operands)) if op.operands else _identity(op)
-    value = constant.value
-    return value.key.data if isinstance(value, BlobAttr) else value.data.data
+    if isinstance(op, ConstantOp):
+        value = op.value
+        return value.key.data if isinstance(value, BlobAttr) else value.data.data
+    return (op.name, *map(id, op.operands)) if op.operands else _identity(op)
 
 
 def _identity(op: Operation) -> Hashable:

@@ -64,10 +64,7 @@ def _decided(
 ) -> Contract | Refusal:
     if Rounding.GEMMLOWP in (first, second):
         return NO_GEMMLOWP
-    if a is not None and a.is_per_tensor and b.is_per_tensor and c.is_per_tensor:
-        quads = [(exact.affine(a), exact.affine(b), exact.affine(c))]
-    else:
-        quads = _triples(a, b, c)
+    quads = _triples(a, b, c)
     if quads is None:
         return Refusal("grid", "the encodings lie on different grids")
     if a is None:
@@ -146,6 +143,8 @@ def _set(affine: exact.Affine | None) -> exact.Affine:
 def _triples(
     a: QParams | None, b: QParams, c: QParams
 ) -> list[tuple[exact.Affine | None, exact.Affine, exact.Affine]] | None:
+    if a is not None and a.is_per_tensor and b.is_per_tensor and c.is_per_tensor:
+        return list(exact.triples(a, b, c))
     if exact.cells(b, c) is None or (a is not None and exact.cells(a, b) is None):
         return None
     if a is not None and exact.cells(a, c) is None:

@@ -94,10 +94,9 @@ class PlaceRescales(ModulePass):
         )
         session.changes += _drop_dead_rescales(op)
         model = rounds.state(committed=False)
-        before = rounds.parts.cost + model.start_cost
+        before = cost = rounds.parts.cost + model.start_cost
         gains = True
         while True:
-            cost = rounds.parts.cost + model.start_cost
             solution = solve(model.problem, model.start, use_solver=self.solver)
             rounds.settle(model, solution)
             if not gains or (list(solution.states) == model.start and not model.folds):
@@ -106,7 +105,8 @@ class PlaceRescales(ModulePass):
             session.changes += 1
             # Rescales that have become one may now pass what neither could.
             model = rounds.state(committed=True)
-            gains = rounds.parts.cost + model.start_cost < cost
+            earlier, cost = cost, rounds.parts.cost + model.start_cost
+            gains = cost < earlier
         placement = Placement(before, rounds.parts, len(rounds.estimated))
         if not session.keeps_analyses:
             session.analyses.clear()

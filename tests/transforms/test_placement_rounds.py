@@ -48,7 +48,7 @@ def counted(*, anew: bool) -> Iterator[list[int]]:
     def watched(rounds: Rounds, *, committed: bool) -> Model:
         if anew:
             rounds.session.analyses.pop(CodeRanges, None)
-            rounds._stated = 0  # pyright: ignore[reportPrivateUsage]
+            rounds._states.ops = []  # pyright: ignore[reportPrivateUsage]
         model = state(rounds, committed=committed)
         counts.append(len(model.variables))
         return model

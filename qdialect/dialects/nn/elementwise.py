@@ -14,12 +14,7 @@ from xdsl.irdl import (
 )
 from xdsl.traits import Pure
 
-from qdialect.dialects.nn.base import (
-    HALF_EVEN,
-    TENSOR,
-    NNOp,
-    Values,
-)
+from qdialect.dialects.nn.base import HALF_EVEN, TENSOR, NNOp, Values
 from qdialect.dialects.nn.shapes import Shape, broadcast
 
 

@@ -96,13 +96,11 @@ class RescaleOp(ConversionOp):
 
     @property
     def input_qparams(self) -> QParams:
-        (value,) = self._operands
-        return _uniform(self, "operand", value.type).data
+        return _uniform(self, "operand", self.input.type).data
 
     @property
     def result_qparams(self) -> QParams:
-        (value,) = self.results
-        return _uniform(self, "result", value.type).data
+        return _uniform(self, "result", self.result.type).data
 
     # -- custom form --------------------------------------------------------
 

@@ -55,7 +55,6 @@ class Rounds:
         self._home: dict[SSAValue, set[int]] = {}
         #: values of components that were to be placed otherwise
         self._unsettled: list[SSAValue] = []
-        self._stated = 0
 
     @property
     def parts(self) -> Parts:
@@ -70,12 +69,11 @@ class Rounds:
             self.session.analyses.pop(CodeRanges, None)
         found = ranges(self.session)
         ops = list(every_op(self.module))
-        if self._stated == 0 or self.options.level is Numerics.RELAXED:
+        if not self._states.ops or self.options.level is Numerics.RELAXED:
             ops, values = self._state_all(ops)
         else:
             changes = self._snapshot.compare(ops, found, stale=committed)
             ops, values = self._restate(ops, changes)
-        self._stated += 1
         model = Model(self._states, self._prices, self.options.accuracy, ops, values)
         self.estimated.update(model.estimated)
         self._snapshot.keep(found)
