@@ -193,7 +193,7 @@ def optimize(
         instrumentation=instrumentation,
     )
     if check:
-        from qdialect.cli.optimized_check import check_optimized
+        from qdialect.cli.judge import check_optimized
 
         check_optimized(model, optimized, check)
     return optimized
@@ -214,7 +214,7 @@ def check(
     What is compared is the ONNX model in `form`, a QOperator one as its QDQ meaning; with
     None the module itself.
     """
-    from qdialect.cli.optimized_check import check_optimized
+    from qdialect.cli.judge import check_optimized
 
     return check_optimized(before, after, samples, inputs=inputs, form=form)
 

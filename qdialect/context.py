@@ -116,6 +116,10 @@ class QContext(Context):
     changes: int = 0
     #: how many more rewrites rules may do (None: all), to find the one that is wrong
     rewrites_left: int | None = None
+    #: rules that must not fire: by name, the places (see `rewrite.remarks.place_of`) or ANYWHERE
+    barred: dict[str, set[str]] = field(default_factory=dict[str, set[str]])
+    #: the rule and the place at which a rule last raised an exception
+    crashed: tuple[str, str] | None = None
     _target: _Late[Target] = _Late(_default_target)
 
     @override
@@ -191,7 +195,8 @@ class QContext(Context):
         return known and self._definition(name) is None
 
     def clone(self) -> QContext:
-        """Same registrations, weights, behaviors, components and target; a fresh remark log."""
+        """Same registrations, weights, behaviors, components, target and barred rules; a fresh
+        remark log."""
         return QContext(
             **vars(super().clone()),
             blobs=self.blobs,
@@ -200,6 +205,7 @@ class QContext(Context):
             kernels=self.kernels,
             lowerings=self.lowerings,
             finders=self.finders,
+            barred=self.barred,
             _target=self._target,
         )
 

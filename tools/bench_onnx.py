@@ -32,7 +32,7 @@ import document
 import qdialect as qd
 from measure import count_ops, latency, run_all, session, sqnr
 from progress import step, table
-from qdialect.cli.forms import cheapest_form
+from qdialect.cli.race import cheapest_form
 from samples import Feeds
 
 EVALUATION_SEED = 2

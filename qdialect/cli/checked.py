@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from math import isfinite
 
+from qdialect.errors import QError
 from qdialect.interpreter import Difference
 
 LEAST_DB = 10.0
@@ -31,6 +32,8 @@ class OutputCheck:
     found: Difference
     number: bool = True
     """Not an index or a condition."""
+    is_float: bool = False
+    """Not codes: a distance is in real units, never in steps."""
 
     @property
     def distance(self) -> float:
@@ -52,11 +55,16 @@ class OutputCheck:
         return single or self.found.sqnr_db >= LEAST_DB
 
     def __str__(self) -> str:
-        unit = "" if self.real else " steps"
-        text = f"output '{self.name}' differs by up to {self.distance:.4g}{unit} "
+        floats = self.real or self.is_float
+        apart = self.found.max_abs if floats else self.found.max_steps
+        unit = f" ({self.found.sqnr_db:.1f} dB)" if floats else " codes" if self.number else ""
+        text = f"output '{self.name}' differs by up to {apart:.4g}{unit} "
         text += f"in {self.found.share_differing:.2%} of its elements"
         if self.bounded:
-            return f"{text}; its rewrites ({self.contract}) allow {self.allowed:.4g}"
+            allowed = (
+                f"{self.allowed:.4g}{'' if self.real else ' steps'}" if self.allowed else "none"
+            )
+            return f"{text}; its rewrites ({self.contract}) allow {allowed}"
         kind = "useful " if isfinite(self.allowed) else ""
         if not self.number:
             return f"{text}; its rewrites ({self.contract}) state no {kind}bound, not judged"
@@ -68,7 +76,8 @@ class OutputCheck:
 
 @dataclass(frozen=True)
 class Checked:
-    """What was compared; `reason` says why not all that was wanted."""
+    """What was compared; `reason` says why not all that was wanted, `wrong` which output is
+    outside its contract, `failure` why the result does not run where the original does."""
 
     wanted: int
     samples: int
@@ -77,6 +86,8 @@ class Checked:
     seconds: float = 0.0
     reason: str = ""
     notes: Sequence[str] = ()
+    wrong: OutputCheck | None = None
+    failure: QError | None = None
 
     def __str__(self) -> str:
         if not self.samples:
@@ -85,8 +96,8 @@ class Checked:
         inputs = f"{self.samples}{of} {self.how}"
         same = sum(output.found.is_equal for output in self.outputs)
         lines = [
-            f"checked on {inputs}: {same} of {len(self.outputs)} outputs are the same bit for "
-            f"bit ({self.seconds:.1f} s{'; ' + self.reason if self.reason else ''})"
+            f"compared with the original on {inputs}: {same} of {len(self.outputs)} outputs have "
+            f"the same bits ({self.seconds:.1f} s{'; ' + self.reason if self.reason else ''})"
         ]
         lines += [str(output) for output in self.outputs if not output.found.is_equal]
         return "\n  ".join([*lines, *self.notes])

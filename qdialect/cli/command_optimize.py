@@ -2,30 +2,49 @@
 
 from __future__ import annotations
 
+import os
+import re
 import sys
 import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from qdialect import api
 from qdialect.api import Model
+from qdialect.cli.candidates import FLOAT, INPUT, Candidate, Choice, Selection, unrounded
 from qdialect.cli.files import load_arrays, remarks_output, report_output, writable
 from qdialect.cli.flags import Arguments, write_json
-from qdialect.cli.forms import cheapest_form, keep_model, timed
 from qdialect.cli.inspection import Inspection
 from qdialect.cli.instrumentation import Progress
+from qdialect.cli.judge import Judge
+from qdialect.cli.optimization import Dropped, Optimization, Optimized
+from qdialect.cli.race import SECONDS, cheapest_form
 from qdialect.cli.reproducer import Reproducer, numerics_check
-from qdialect.cli.terminal import OK, OUR_BUG, report, table
-from qdialect.errors import PassFailure, UsageError
+from qdialect.cli.terminal import OK, WRONG_INPUT, crash_report, table
+from qdialect.context import QContext
+from qdialect.errors import QError, UsageError, Where, culprit, foreign_frame
 from qdialect.passes.manager import Instrumentation
 from qdialect.targets.base import Target
 from qdialect.targets.installed import get_target
 from qdialect.targets.price_table import read_prices
 from qdialect.transforms.pipelines import optimize_pipeline
 
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from numpy.typing import NDArray
+
+    Arrays = Mapping[str, NDArray[Any]]
+
 SAMPLES = 2
 """On how many random inputs the result is compared, unless said: one of numbers anywhere,
 one with many at boundaries."""
+RACE = "QOPT_RACE"
+"""The environment variable that says how long to race where `--race` does not."""
+_SECONDS = re.compile(r"([0-9]+(?:\.[0-9]*)?|\.[0-9]+)(ms|s)?$")
 
 
 def run(args: Arguments) -> int:
@@ -38,136 +57,313 @@ def run(args: Arguments) -> int:
         for flag in ("jobs", "no-cache"):
             if args.given(flag):
                 raise UsageError(f"--{flag} is for a folder of models")
-        return _optimize(args, output)
+        return _Run(args, source, output).run()
     from qdialect.cli.optimize_folder import Folder
 
     get_target(args.text("target") or "onnxruntime")
     return Folder(args, source, Path(output)).run()
 
 
-def _optimize(args: Arguments, output: str) -> int:
-    path = writable(output, (".onnx", ".mlir", ".qmod"))
-    target = get_target(args.text("target") or "onnxruntime")
-    if (prices := args.text("prices")) is not None:
-        target = target.with_prices(read_prices(Path(prices), target.name))
-    if args.switch("time") and path.suffix != ".onnx":
-        raise UsageError("--time is for an .onnx result")
-    page = report_output(args.text("report"))
-    numerics = api.check_numerics(args.text("numerics") or "exact")
-    pipeline = args.text("pass-pipeline")
-    if pipeline is None:
-        pipeline = optimize_pipeline(target, numerics)
-
-    began = time.perf_counter()
-    model = api.load(args.positional[0])
-    imported = time.perf_counter()
-    reproducer = Reproducer(model.ctx, None, verify_each=True)
-    watchers: list[Instrumentation] = [reproducer, Progress()]
-    if args.given("verify-numerics"):
-        watchers.append(numerics_check(args))
-    try:
-        optimized = api.run_passes(
-            model, pipeline, target=target, verify_each=False, instrumentation=watchers
-        )
-    except PassFailure as error:
-        report(error)
-        print(f"note: reproducer written to {reproducer.written}", file=sys.stderr)
-        return OUR_BUG
-    transformed = time.perf_counter()
-    form, said = _decide(args, model, optimized, target, path)
-    compared = time.perf_counter()
-    if form is None:
-        keep_model(model, path)
-    else:
-        api.save(optimized, path, form=form, inline_weights=args.switch("inline-weights"))
-    exported = time.perf_counter()
-    if args.given("remarks"):
-        remarks_output([optimized.ctx], args.text("remarks"))
-    if page is not None:
-        from qdialect.cli.reporting import write_comparison
-
-        inputs = args.text("input")
-        given = [] if inputs is None else [load_arrays(inputs)]
-        write_comparison(page, model, optimized, target, given)
-    if args.switch("json"):
-        write_json(_as_json(model, optimized, path, form, said))
-    elif not args.switch("quiet"):
-        sys.stderr.write(_summary(model, optimized, Path(args.positional[0]), path))
-        sys.stderr.write("".join(f"{line}\n" for line in said))
-    if args.switch("timing"):
-        rows = [
-            ("import", imported - began),
-            ("passes", transformed - imported),
-            ("check", compared - transformed),
-            ("export", exported - compared),
-        ]
-        shown = [(name, f"{seconds:.3f} s") for name, seconds in rows]
-        sys.stderr.write(table(shown, {1: True}))
-    return OK
+def race_seconds(text: str | None) -> float:
+    """`3s`, `500ms` or `3` (seconds); the environment or the default where nothing is said."""
+    text = text if text is not None else os.environ.get(RACE) or str(SECONDS)
+    found = _SECONDS.match(text)
+    if found is None:
+        raise UsageError(f"--race takes a time (3s, 500ms; 0: no race), not '{text}'")
+    return float(found[1]) / (1000 if found[2] == "ms" else 1)
 
 
-def _decide(
-    args: Arguments, model: Model, optimized: Model, target: Target, path: Path
-) -> tuple[api.Form | None, list[str]]:
-    """The form to write (None: the original), and what was timed and checked for it."""
-    wanted, inputs = args.text("form"), args.text("input")
-    given = None if inputs is None else load_arrays(inputs)
-    form: api.Form | None = "qoperator" if wanted == "qoperator" else "qdq"
-    if wanted in (None, "auto"):
-        form = cheapest_form(optimized.module, target)
-    said: list[str] = []
-    if args.switch("time"):
-        timing = timed(model, optimized, preferred=form, inputs=given)
-        form = timing.chosen
-        said.append(str(timing))
-    samples = args.integer("check", SAMPLES)
-    if samples and form is not None:
-        written = form if path.suffix == ".onnx" else None
-        said.append(str(api.check(model, optimized, samples, inputs=given, form=written)))
-    return form, said
+@dataclass
+class _Run:
+    """One model: what is done, what was found out, and what is said of it."""
+
+    args: Arguments
+    source: Path
+    output: str
+    notes: list[str] = field(default_factory=list[str])
+    #: what was left out, and why; with `--strict` anything here makes the exit code 1
+    dropped: list[Dropped] = field(default_factory=list[Dropped])
+    times: list[tuple[str, float]] = field(default_factory=list[tuple[str, float]])
+    reproducers: list[Reproducer] = field(default_factory=list[Reproducer])
+
+    def __post_init__(self) -> None:
+        args = self.args
+        self.path = writable(self.output, (".onnx", ".mlir", ".qmod"))
+        self.is_onnx = self.path.suffix == ".onnx"
+        self.target = self._target()
+        self.page = report_output(args.text("report"))
+        self.numerics = api.check_numerics(args.text("numerics") or "exact")
+        self.seconds = race_seconds(args.text("race"))
+        self.samples = args.integer("check", SAMPLES)
+        wanted = args.text("form")
+        self.form: api.Form | None = "qoperator" if wanted == "qoperator" else "qdq"
+        if wanted in (None, "auto"):
+            self.form = None
+        self.float_file = None if args.text("float") is None else Path(str(args.text("float")))
+        if self.float_file is not None and not self.is_onnx:
+            raise UsageError("--float is for an .onnx result")
+
+    def _target(self) -> Target:
+        target = get_target(self.args.text("target") or "onnxruntime")
+        if (prices := self.args.text("prices")) is not None:
+            target = target.with_prices(read_prices(Path(prices), target.name))
+        return target
+
+    @cached_property
+    def given(self) -> Arrays | None:
+        inputs = self.args.text("input")
+        return None if inputs is None else load_arrays(inputs)
+
+    def run(self) -> int:
+        pipeline = self.args.text("pass-pipeline")
+        if pipeline is None:
+            pipeline = optimize_pipeline(self.target, self.numerics)
+        began = time.perf_counter()
+        model = self._load()
+        began = self._took("import", began)
+        result = choice = judge = None
+        if model is not None:
+            work = Optimization(model, pipeline, self.target, self._watchers)
+            judge = Judge(model, self.samples, self.given)
+            result = self._optimized(work, judge)
+            self.dropped += work.dropped
+            written = [str(one.written) for one in self.reproducers if one.written is not None]
+            self.notes += [f"what crashed is shown again by {name}" for name in written[:1]]
+            began = self._took("passes and check", began)
+        if result is not None and judge is not None:
+            choice = self._choice(result, judge)
+            began = self._took("candidates", began)
+        self._write(model, result, choice)
+        self._took("export", began)
+        self._say(model, result, choice)
+        return WRONG_INPUT if self.dropped and self.args.switch("strict") else OK
+
+    def _took(self, name: str, began: float) -> float:
+        now = time.perf_counter()
+        self.times.append((name, now - began))
+        return now
+
+    # -- the result -------------------------------------------------------------------
+
+    def _load(self) -> Model | None:
+        """The model; None where we cannot read what the runtime runs."""
+        try:
+            return api.load(self.source)
+        except UsageError:
+            raise
+        except Exception as error:
+            if foreign_frame(error) is not None or not self._can_keep():
+                raise
+            self._drop("the whole model, which could not be read", error)
+            return None
+
+    def _can_keep(self) -> bool:
+        """Whether the original can be the result: a model that the runtime runs."""
+        from qdialect.backends.onnx.engine import runs
+        from qdialect.backends.onnx.kernels import installed_runtime
+
+        is_model = self.is_onnx and self.source.suffix == ".onnx"
+        return is_model and installed_runtime() is not None and runs(self.source, self.given)
+
+    def _drop(self, what: str, error: Exception) -> None:
+        if isinstance(error, QError):
+            place = f"{Where(node=error.where.node)}: " if error.where and error.where.node else ""
+            why = f"{place}{error.message}"
+        else:
+            details = crash_report(error)
+            why = f"{culprit(error)} (a defect of qdialect; details are in {details})"
+        self.dropped.append(Dropped(what, why))
+
+    def _watchers(self, ctx: QContext) -> Sequence[Instrumentation]:
+        self.reproducers.append(Reproducer(ctx, None, verify_each=True))
+        watchers: list[Instrumentation] = [self.reproducers[-1], Progress()]
+        if self.args.given("verify-numerics"):
+            watchers.append(numerics_check(self.args))
+        return watchers
+
+    def _optimized(self, work: Optimization, judge: Judge) -> Optimized | None:
+        """What passed its check; None where the original is what can be written."""
+        try:
+            return work.checked(judge, "qdq" if self.is_onnx else None, self.samples)
+        except QError as error:
+            if error.code in ("bad-plugin", "numerics", "bad-input") or isinstance(
+                error, UsageError
+            ):
+                raise
+            if not self._can_keep():
+                raise
+            self._drop("all passes", error)
+            return None
+
+    def _choice(self, result: Optimized, judge: Judge) -> Choice | None:
+        """Which file to write, by what the runtime makes of each; None where no runtime is
+        asked: the form is chosen by prices."""
+        from qdialect.backends.onnx import write_model
+        from qdialect.backends.onnx.kernels import installed_runtime
+
+        raced = self.seconds > 0 and self.form is None and self.target.name == "onnxruntime"
+        if not self.is_onnx or installed_runtime() is None or not (self.samples or raced):
+            return None
+        samples = judge.executed_samples() if judge.same_interface(result.model) else []
+        is_file = self.source.suffix == ".onnx" and bool(samples)
+        floats = unrounded(self.source, samples) if is_file and not self.float_file else None
+        selection = Selection(self.source if is_file else None, samples, floats, self.notes)
+        if self.float_file is not None:
+            selection.add_float(self.float_file)
+        forms = self._forms(result.model)
+        for form in forms if raced else forms[:1]:
+            written = result.written if form == "qdq" else None
+            if written is None:
+                written = write_model(result.model.module, result.model.ctx, form=form)
+            selection.add(form, written, form)
+        inputs = samples[0][0] if samples else None
+        seconds = self.seconds if raced or self.float_file is not None else 0.0
+        return selection.choose(forms, seconds, inputs)
+
+    def _forms(self, model: Model) -> list[api.Form]:
+        """The forms that may be written, what is likely cheaper first.  Integer kernels round
+        ties in another way than the casts and floats of the input, so not at `exact`."""
+        if self.form is not None:
+            return [self.form]
+        if self.numerics == "exact" or self.target.name != "onnxruntime":
+            return ["qdq"]
+        first = cheapest_form(model.module, self.target)
+        return [first, "qoperator" if first == "qdq" else "qdq"]
+
+    def _write(self, model: Model | None, result: Optimized | None, choice: Choice | None) -> None:
+        from qdialect.backends.onnx import copy_model, keeps_weights_beside, save_model
+
+        inline = self.args.switch("inline-weights")
+        if result is None:
+            if self.is_onnx and self.source.suffix == ".onnx":
+                copy_model(self.source, self.path)
+            else:
+                assert model is not None
+                api.save(model, self.path)
+        elif choice is None:
+            form = self._forms(result.model)[0]
+            api.save(result.model, self.path, form=form, inline_weights=inline)
+        elif isinstance(choice.chosen.model, Path):
+            copy_model(choice.chosen.model, self.path)
+        else:
+            beside = keeps_weights_beside(result.model.module) and not inline
+            save_model(choice.chosen.model, self.path, weights_beside=beside)
+
+    # -- what is said -----------------------------------------------------------------
+
+    def _say(self, model: Model | None, result: Optimized | None, choice: Choice | None) -> None:
+        args = self.args
+        if args.given("remarks") and result is not None:
+            remarks_output([result.model.ctx], args.text("remarks"))
+        if self.page is not None and model is not None and result is not None:
+            from qdialect.cli.reporting import write_comparison
+
+            given = [] if self.given is None else [self.given]
+            write_comparison(self.page, model, result.model, self.target, given)
+        if args.switch("json"):
+            write_json(self._as_json(model, result, choice))
+        elif not args.switch("quiet"):
+            sys.stderr.write(self._summary(model, result, choice))
+        elif self.dropped:
+            sys.stderr.write("".join(f"{one}\n" for one in self.dropped))
+        if args.switch("timing"):
+            shown = [(name, f"{seconds:.3f} s") for name, seconds in self.times]
+            sys.stderr.write(table(shown, {1: True}))
+
+    def _as_json(
+        self, model: Model | None, result: Optimized | None, choice: Choice | None
+    ) -> dict[str, Any]:
+        """The summary as plain data; `form` is null where the original was written."""
+        counts = [] if model is None or result is None else _counts(model, result.model)
+        form: str | None = None
+        if result is not None:
+            form = choice.chosen.form if choice else self._forms(result.model)[0]
+        made: dict[str, Any] = {
+            "version": 2,
+            "output": str(self.path),
+            "form": form if self.is_onnx else None,
+            "before": {label: first for label, first, _ in counts},
+            "after": {label: second for label, _, second in counts},
+            "dropped": [{"what": one.what, "why": one.why} for one in self.dropped],
+            "notes": [*self._checked(result), *self.notes],
+        }
+        if result is not None:
+            log = result.model.ctx.remarks
+            made |= {
+                "fired": log.fired(),
+                "refused": log.refused(),
+                "outputs": [bound.as_json() for bound in log.outputs],
+            }
+        if choice is not None:
+            made["executed"] = {c.name: c.executed.as_json() for c in choice.candidates}
+            made["written"] = choice.chosen.name
+            made["race"] = {name: lap.as_json() for name, lap in choice.race.laps.items()}
+        return made
+
+    def _summary(self, model: Model | None, result: Optimized | None, choice: Choice | None) -> str:
+        lines = [f"{self.source} -> {self.path}\n"]
+        if choice is not None:
+            lines += self._executed(choice)
+        if model is not None and result is not None:
+            if choice is None or self.args.switch("details"):
+                rows = [("", "before", "after")]
+                rows += [(label, str(x), str(y)) for label, x, y in _counts(model, result.model)]
+                lines.append(table(rows, {1: True, 2: True}, stream=sys.stderr, heading=True))
+            log = result.model.ctx.remarks
+            fired, refused = sum(log.fired().values()), sum(log.refused().values())
+            more = "" if not refused else f"; qopt explain {self.source} tells why"
+            lines.append(f"{fired} rewrites fired, {refused} were refused{more}\n")
+        lines += [f"{line}\n" for line in self._checked(result)]
+        lines += [f"{line}\n" for line in (*self.dropped, *self.notes)]
+        if result is None:
+            lines.append("the original is what was written\n")
+        return "".join(lines)
+
+    def _checked(self, result: Optimized | None) -> list[str]:
+        return [] if result is None or not self.samples else [str(result.checked)]
+
+    def _executed(self, choice: Choice) -> list[str]:
+        """What the runtime runs of the input and of what is written, and how long it takes."""
+        columns = [c for c in (choice.named(INPUT), choice.chosen) if c is not None]
+        if choice.chosen.name == INPUT:
+            columns = columns[:1]
+        rows = [("what ONNX Runtime executes", *(_title(c) for c in columns))]
+        rows.append(("nodes", *(str(c.executed.nodes) for c in columns)))
+        rows.append(("  with a float result", *(str(c.executed.float_nodes) for c in columns)))
+        rows.append(("  quantize, dequantize", *(str(c.executed.casts) for c in columns)))
+        laps = choice.race.laps
+        if laps:
+            rows.append(("ms a run", *(f"{laps[c.name].milliseconds:.3g}" for c in columns)))
+        right = dict.fromkeys(range(1, len(columns) + 1), True)
+        lines = [table(rows, right, stream=sys.stderr, heading=True)]
+        if choice.chosen.executed.floats:
+            lines.append(f"float nodes that are left: {choice.chosen.executed.kinds()}\n")
+        if laps:
+            lines.append(f"{choice.race}\n")
+        if choice.chosen.name == FLOAT:
+            lines.append("the float model is faster than what integers make: it is written\n")
+        elif choice.chosen.name == INPUT and len(choice.candidates) > 1:
+            lines.append("nothing is faster than the input, so that is what is written\n")
+        return lines
 
 
-def _as_json(
-    before: Model, after: Model, path: Path, form: api.Form | None, said: list[str]
-) -> dict[str, Any]:
-    """The summary as plain data; `form` is null where the original was written."""
-    counts = _counts(api.inspect(before), api.inspect(after))
-    log = after.ctx.remarks
-    return {
-        "version": 1,
-        "output": str(path),
-        "form": form,
-        "before": {label: first for label, first, _ in counts},
-        "after": {label: second for label, _, second in counts},
-        "fired": log.fired(),
-        "refused": log.refused(),
-        "outputs": [bound.as_json() for bound in log.outputs],
-        "notes": said,
-    }
+def _title(candidate: Candidate) -> str:
+    return "input" if candidate.name == INPUT else f"written ({candidate.name})"
 
 
-def _summary(before: Model, after: Model, source: Path, path: Path) -> str:
+def _counts(before: Model, after: Model) -> list[tuple[str, int, int]]:
     a, b = api.inspect(before), api.inspect(after)
-    log = after.ctx.remarks
-    fired, refused = sum(log.fired().values()), sum(log.refused().values())
-    rows = [("", "before", "after")]
-    rows += [(label, str(x), str(y)) for label, x, y in _counts(a, b)]
-    more = "" if not refused else f"; qopt explain {source} tells why"
-    return (
-        f"{source} -> {path}\n"
-        f"{table(rows, {1: True, 2: True}, stream=sys.stderr, heading=True)}"
-        f"{fired} rewrites fired, {refused} were refused{more}\n"
-    )
+    return [(label, one, other) for (label, one), (_, other) in zip(_of(a), _of(b), strict=True)]
 
 
-def _counts(a: Inspection, b: Inspection) -> list[tuple[str, int, int]]:
+def _of(found: Inspection) -> list[tuple[str, int]]:
     return [
-        ("ops", a.total, b.total),
-        ("quantize", a.quantize, b.quantize),
-        ("dequantize", a.dequantize, b.dequantize),
-        ("rescale", a.rescales, b.rescales),
-        ("quantized ops", a.quantized, b.quantized),
-        ("mixed ops", a.mixed, b.mixed),
-        ("float ops", a.float, b.float),
-        ("unknown ops", sum(u.count for u in a.unknown), sum(u.count for u in b.unknown)),
+        ("ops", found.total),
+        ("quantize", found.quantize),
+        ("dequantize", found.dequantize),
+        ("rescale", found.rescales),
+        ("quantized ops", found.quantized),
+        ("mixed ops", found.mixed),
+        ("float ops", found.float),
+        ("unknown ops", sum(unknown.count for unknown in found.unknown)),
     ]

@@ -91,9 +91,23 @@ COMMANDS = {
                 Flag(("input", "i"), "compare on these inputs instead", "value", "X.npz"),
                 Flag(("prices",), "what ops cost here, from qopt prices", "value", "FILE.json"),
                 Flag(
-                    ("time",),
-                    "time the original and both forms in ONNX Runtime; write the fastest",
+                    ("race",),
+                    "time the input and what could be written in ONNX Runtime for about so long, "
+                    "and write the fastest (default: 3s; 0: prices choose, the same file anywhere)",
+                    "value",
+                    "TIME",
                 ),
+                Flag(
+                    ("float",),
+                    "the float model, which takes part in the race and is written if it wins",
+                    "value",
+                    "FLOAT.onnx",
+                ),
+                Flag(
+                    ("strict",),
+                    "exit code 1 if a rewrite had to be left out (the result is written)",
+                ),
+                Flag(("details",), "count our ops, too, before and after"),
                 Flag(("inline-weights",), "write all weights into the result, none beside it"),
                 REPORT,
                 Flag(("timing",), "say how long import, passes and export took"),

@@ -146,6 +146,14 @@ def interrupted() -> int:
 
 def crashed(error: BaseException) -> int:
     """Report a defect of ours: one line, and the traceback in a file."""
+    name = crash_report(error)
+    print(f"internal error: {culprit(error)}", file=sys.stderr)
+    print(f"note: this is a defect of qdialect; details are in {name}", file=sys.stderr)
+    return OUR_BUG
+
+
+def crash_report(error: BaseException) -> str:
+    """Write the command line and the traceback to a new temporary file; its name."""
     import tempfile
     import traceback
 
@@ -154,10 +162,7 @@ def crashed(error: BaseException) -> int:
     ) as file:
         file.write(f"command: {sys.argv}\n")
         traceback.print_exception(type(error), error, error.__traceback__, file=file)
-    text = str(error).strip().split("\n")[0]
-    print(f"internal error: {type(error).__name__}: {text}", file=sys.stderr)
-    print(f"note: this is a defect of qdialect; details are in {file.name}", file=sys.stderr)
-    return OUR_BUG
+    return file.name
 
 
 def moving(stream: IO[str]) -> bool:

@@ -9,7 +9,7 @@ remark log.
 from __future__ import annotations
 
 from collections import Counter, deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, cast
 
@@ -25,7 +25,14 @@ from qdialect.errors import QError
 from qdialect.numerics.contract import Contract, Numerics
 from qdialect.rewrite.effects import is_effect_free
 from qdialect.rewrite.provenance import Provenance
-from qdialect.rewrite.remarks import Remark, fired_remark, key_text, location_text
+from qdialect.rewrite.remarks import (
+    ANYWHERE,
+    Remark,
+    fired_remark,
+    key_text,
+    location_text,
+    place_of,
+)
 from qdialect.rewrite.rule import Refusal, Rule
 
 if TYPE_CHECKING:
@@ -233,6 +240,7 @@ class Driver:
         self._refused: set[Operation] = set()
         self._ranges = ranges(session)
         self._provenance = Provenance(session)
+        self._barred = session.barred
 
     def run(self, module: Operation) -> int:
         """Rewrite until nothing fires; returns how many rewrites fired.
@@ -302,12 +310,18 @@ class Driver:
         was_refused = op in self._refused
         for rule in self._rules[op.name]:
             assumed.clear()
-            match = rule.match(op)
-            if match is None:
+            if self._barred and _is_barred(self._barred.get(rule.name, ()), op):
+                continue
+            try:
+                match = rule.match(op)
+                verdict = None if match is None else rule.check(match)
+            except Exception:
+                self.session.crashed = rule.name, place_of(op)
+                raise
+            if verdict is None:
                 if was_refused:
                     self._refusals.pop((op, rule.name), None)
                 continue
-            verdict = rule.check(match)
             if isinstance(verdict, Contract) and assumed:
                 noted = [*([verdict.note] if verdict.note else []), f"assuming {min(assumed)}"]
                 verdict = replace(verdict, note=", ".join(noted))
@@ -320,17 +334,23 @@ class Driver:
                 self._refused.add(op)
                 self._refusals[op, rule.name] = verdict
                 continue
-            self._log(op, rule, verdict)
+            remark = self._log(op, rule, verdict)
             self._push(op)
             rewriter.root = op
             self._provenance.begin(verdict)
-            rule.rewrite(match, rewriter)
+            try:
+                rule.rewrite(match, rewriter)
+            except Exception:
+                self.session.crashed = rule.name, remark.place
+                raise
             return True
         return False
 
-    def _log(self, op: Operation, rule: Rule[Any], contract: Contract) -> None:
+    def _log(self, op: Operation, rule: Rule[Any], contract: Contract) -> Remark:
         self._refusals.pop((op, rule.name), None)
-        self.session.remarks.add(fired_remark(self.pass_name, rule.name, op, contract))
+        remark = fired_remark(self.pass_name, rule.name, op, contract)
+        self.session.remarks.add(remark)
+        return remark
 
     def _report_refusals(self) -> None:
         for (op, rule_name), refusal in self._refusals.items():
@@ -348,6 +368,10 @@ class Driver:
                     reason=refusal.reason,
                 )
             )
+
+
+def _is_barred(places: Collection[str], op: Operation) -> bool:
+    return ANYWHERE in places or (bool(places) and place_of(op) in places)
 
 
 def retyped(

@@ -30,6 +30,11 @@ class Remark:
     code: str = ""
     reason: str = ""
 
+    @property
+    def place(self) -> str:
+        """As `place_of` the op."""
+        return self.key or self.location or self.op
+
     def __str__(self) -> str:
         place = f"{self.location}: " if self.location else ""
         name = f"'{self.op}'" + (f" ({self.key})" if self.key else "")
@@ -140,6 +145,16 @@ def location_text(location: Attribute) -> str:
         texts = [location_text(entry) for entry in entries]
         return next(filter(None, texts), "")
     return ""
+
+
+ANYWHERE = "*"
+"""In `QContext.barred`: the rule must not fire at any op."""
+
+
+def place_of(op: Operation) -> str:
+    """What tells an op from others when the same passes run again: its key, else its
+    location, else its kind."""
+    return key_text(op) or location_text(op.location) or op.name
 
 
 def key_text(op: Operation) -> str:

@@ -1,4 +1,4 @@
-"""`qopt prices`, and the form by price and by the clock."""
+"""`qopt prices`, and the form by price."""
 
 from __future__ import annotations
 
@@ -10,7 +10,6 @@ import pytest
 from commands import call, qopt
 from test_check import conv_relu
 
-from qdialect.cli import forms
 from qdialect.targets.price_table import read_prices, shipped_prices
 
 
@@ -48,42 +47,9 @@ def test_auto_is_the_form_that_costs_less(
     table = json.loads(shipped_prices("onnxruntime").to_json())
     sizes = [each | {"forms": {"nn.conv2d": pair}} for each in table["sizes"]]
     path.write_text(json.dumps(table | {"sizes": sizes}))
-    arguments = ["optimize", str(net), "-o", str(out), "--form=auto", f"--prices={path}"]
+    arguments = ["optimize", str(net), "-o", str(out), "--numerics=ties", f"--prices={path}"]
     assert call(qopt, *arguments).code == 0
     assert ("QLinearConv" in kinds(out)) == kernel
-
-
-@pytest.mark.parametrize(
-    ("medians", "kernel", "said"),
-    [
-        ({"original": 2.0, "qdq": 1.0, "qoperator": 1.05}, False, "; qdq is written"),
-        ({"original": 2.0, "qdq": 1.0, "qoperator": 0.5}, True, "; qoperator is written"),
-        ({"original": 1.0, "qdq": 2.0, "qoperator": 3.0}, None, "neither form is faster"),
-    ],
-)
-def test_the_fastest_is_written(
-    net: Path,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    medians: dict[str, float],
-    kernel: bool | None,
-    said: str,
-) -> None:
-    monkeypatch.setattr(forms, "_medians", lambda *_: dict(medians))
-    out = tmp_path / "o.onnx"
-    result = call(qopt, "optimize", str(net), "-o", str(out), "--time")
-    assert result.code == 0 and said in result.err, result.err
-    if kernel is None:
-        assert out.read_bytes() == net.read_bytes()
-        assert "checked" not in result.err
-    else:
-        assert ("QLinearConv" in kinds(out)) == kernel
-
-
-def test_timing_for_real(net: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(forms, "SECONDS", 0.05)
-    result = call(qopt, "optimize", str(net), "-o", str(tmp_path / "o.onnx"), "--time")
-    assert result.code == 0 and "timed in ONNX Runtime, one thread: original" in result.err
 
 
 @pytest.mark.parametrize(
@@ -92,7 +58,8 @@ def test_timing_for_real(net: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPa
         (("prices",), 2, "-o FILE.json"),
         (("prices", "-o", "p.txt"), 2, "must end in .json"),
         (("prices", "-o", "p.json", "--target=tosa"), 2, "no benchmark for target 'tosa'"),
-        (("optimize", "IN", "-o", "o.mlir", "--time"), 2, "--time is for an .onnx result"),
+        (("optimize", "IN", "-o", "o.mlir", "--float", "IN"), 2, "--float is for an .onnx result"),
+        (("optimize", "IN", "-o", "o.onnx", "--race", "soon"), 2, "--race takes a time (3s, 500ms"),
         (("optimize", "IN", "-o", "o.onnx", "--prices=no.json"), 1, "cannot read prices"),
     ],
 )

@@ -12,7 +12,7 @@ import pytest
 import qdialect as qd
 from qdialect.api import Model, run_passes
 from qdialect.backends.mlir import module_text
-from qdialect.cli.forms import cheapest_form
+from qdialect.cli.race import cheapest_form
 from qdialect.errors import InputError, UsageError
 from qdialect.frontends.mlir import read_module
 from qdialect.targets.price_table import (

@@ -33,9 +33,16 @@ class OrtEngine:
     """
 
     def __init__(
-        self, model: ModelProto | bytes | str | PathLike[str], optimize: bool, threads: int = 1
+        self,
+        model: ModelProto | bytes | str | PathLike[str],
+        optimize: bool,
+        threads: int = 1,
+        saved: PathLike[str] | None = None,
     ) -> None:
-        """InputError (`runtime-refuses`) when the runtime does not load the model."""
+        """The graph that the runtime made is written to `saved`, its weights beside it.
+
+        InputError (`runtime-refuses`) when the runtime does not load the model.
+        """
         ort = package("onnxruntime")
         options = ort.SessionOptions()
         options.intra_op_num_threads = threads
@@ -46,6 +53,12 @@ class OrtEngine:
         options.graph_optimization_level = (
             levels.ORT_ENABLE_ALL if optimize else levels.ORT_DISABLE_ALL
         )
+        if saved is not None:
+            options.optimized_model_filepath = fspath(saved)
+            # Else a model of more than 2 GB could not be written.
+            for key, value in (("file_name", "weights"), ("min_size_in_bytes", "1024")):
+                name = f"session.optimized_model_external_initializers_{key}"
+                options.add_session_config_entry(name, value)
         file = fspath(model) if isinstance(model, str | PathLike) else None
         source: Any
         if file is not None or isinstance(model, bytes):
@@ -80,19 +93,30 @@ class OrtEngine:
         return dict(zip(self.outputs, results, strict=True))
 
 
-def has_integer_kernels(file: str | PathLike[str]) -> bool:
-    """Whether a model file has nodes that round in a runtime's own way."""
-    model = package("onnx").load(fspath(file), load_external_data=False)
-    kinds = {node.op_type for node in model.graph.node}
-    return any(kind.startswith("QLinear") or kind == "QGemm" for kind in kinds)
+def runs(file: str | PathLike[str], inputs: Arrays | None = None) -> bool:
+    """Whether the runtime runs a model as it is written: on `inputs`, or on ones of every kind
+    where nobody gave any, unknown extents being 1."""
+    import numpy as np
+
+    try:
+        engine = OrtEngine(file, optimize=False)
+        if inputs is None:
+            inputs = {
+                entry.name: np.ones(
+                    [n if isinstance(n, int) else 1 for n in entry.shape],
+                    _numpy_name(entry.type.removeprefix("tensor(").removesuffix(")")),
+                )
+                for entry in engine.session.get_inputs()
+            }
+        engine.run(inputs)
+    except (QError, TypeError):  # a type that numpy does not have
+        return False
+    return True
 
 
-def is_one_file(file: str | PathLike[str]) -> bool:
-    """Whether a model file holds all of its weights."""
-    onnx = package("onnx")
-    model = onnx.load(fspath(file), load_external_data=False)
-    external = onnx.TensorProto.EXTERNAL
-    return not any(tensor.data_location == external for tensor in model.graph.initializer)
+def _numpy_name(kind: str) -> str:
+    """What numpy calls an element type of the runtime."""
+    return {"float": "float32", "double": "float64", "string": "object"}.get(kind, kind)
 
 
 def _reason(error: Exception) -> str:

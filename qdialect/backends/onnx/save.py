@@ -59,6 +59,24 @@ def save_model(
         ) from None
 
 
+def copy_model(source: str | os.PathLike[str], path: str | os.PathLike[str]) -> None:
+    """Write the model file `source` at `path`: byte for byte where it is one file, else with its
+    weights beside it."""
+    onnx = package("onnx")
+    light = onnx.load(os.fspath(source), load_external_data=False)
+    if any(t.data_location == t.EXTERNAL for t in light.graph.initializer):
+        save_model(onnx.load(os.fspath(source)), path, weights_beside=True)
+        return
+    data = Path(source).read_bytes()
+    try:
+        with replacing(Path(path)) as temporary:
+            temporary.write_bytes(data)
+    except OSError as error:
+        raise InputError(
+            f"cannot write the model: {error.strerror or error}", where=Where(str(path))
+        ) from None
+
+
 def _write_both(written: Written, target: Path, said: Path) -> None:
     """Whenever this is ended, the model that is there finds its own weights; of two processes
     that write it, one after the other gives both files their names."""

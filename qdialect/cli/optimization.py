@@ -1,0 +1,215 @@
+"""Running the optimizing pipeline so that no valid model is refused.
+
+A rewrite that crashes, or after which the result is outside its contract, is left out and the
+pipeline runs again on the original.  What is left out grows from one rewrite (a rule at one
+place) to a rule everywhere to a whole pass, as often as that is needed.  Rules are tried in the
+same order each time, so the same input gives the same result.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from typing_extensions import override
+from xdsl.passes import ModulePass
+
+from qdialect.api import Form, Model
+from qdialect.cli.judge import Judge
+from qdialect.context import QContext
+from qdialect.errors import QError, UsageError
+from qdialect.passes.manager import Instrumentation, Passes, PassManager
+from qdialect.rewrite.copying import copied
+from qdialect.rewrite.remarks import ANYWHERE
+
+if TYPE_CHECKING:
+    from xdsl.dialects.builtin import ModuleOp
+
+    from qdialect.backends.onnx.written import Written
+    from qdialect.cli.checked import Checked
+    from qdialect.targets.base import Target
+
+MOST = 24
+"""After so many that were left out, the original is the result."""
+_PLACES = 3
+"""A rule that is wrong at so many places is left out everywhere."""
+_THEIRS = ("bad-plugin", "numerics")
+"""Errors that are the caller's to mend: plug-in code, a check they asked for."""
+
+Watchers = Callable[[QContext], Sequence[Instrumentation]]
+
+
+@dataclass(frozen=True)
+class Dropped:
+    """A rewrite, rule or pass that was left out, and why."""
+
+    what: str
+    why: str
+
+    def __str__(self) -> str:
+        return f"left out: {self.what}: {self.why}"
+
+
+@dataclass(frozen=True)
+class Optimized:
+    """A model that passed its check, with the ONNX model in QDQ form that was judged (None: it
+    becomes MLIR text)."""
+
+    model: Model
+    written: Written | None
+    checked: Checked
+
+
+class Optimization:
+    """The passes of one pipeline on one model; `dropped` says what was left out of them."""
+
+    def __init__(
+        self,
+        model: Model,
+        pipeline: str,
+        target: Target,
+        watchers: Watchers = lambda ctx: (),
+    ) -> None:
+        from qdialect.passes.pipeline import parse_pipeline
+        from qdialect.passes.plugins import Plugins
+
+        self.dropped: list[Dropped] = []
+        self._model, self._target, self._watchers = model, target, watchers
+        self._passes: Passes = Plugins().registry().build(parse_pipeline(pipeline))
+        self._barred: dict[str, set[str]] = {}
+        self._left_out: set[str] = set()
+        self._verify_each = False
+
+    def run(self) -> Model:
+        """The model after all passes but what was left out."""
+        while True:
+            ctx = self._session()
+            watch = _Watch()
+            try:
+                return self._attempt(ctx, [*self._watchers(ctx), watch])
+            except QError as error:
+                if isinstance(error, UsageError) or error.code in _THEIRS:
+                    raise
+                if "left invalid IR" in error.message and not self._verify_each:
+                    self._verify_each = True  # to know which pass
+                    continue
+                if not self._drop(ctx.crashed, watch.name, error.message):
+                    raise
+
+    def checked(self, judge: Judge, form: Form | None, samples: int) -> Optimized | None:
+        """The model, held against the original, with all rewrites left out after which it is
+        outside its contract; None where nothing helps.
+
+        `form` None: it becomes MLIR text."""
+        from qdialect.backends.onnx import write_model
+        from qdialect.cli.checked import Checked
+
+        while True:
+            model = self.run()
+            written = None if form is None else write_model(model.module, model.ctx)
+            if not samples:
+                return Optimized(model, written, Checked(0, 0, "", reason="--check=0"))
+            checked = judge.check(model, written, None if form is None else "qdq")
+            problem = checked.failure or checked.wrong
+            if problem is None:
+                return Optimized(model, written, checked)
+            why = checked.failure.message if checked.failure else str(checked.wrong)
+            if not self._drop_wrong(judge, form, why):
+                self.dropped.append(Dropped("all passes", why))
+                return None
+
+    # -- running ----------------------------------------------------------------------
+
+    def _session(self) -> QContext:
+        ctx = self._model.ctx.clone()
+        ctx.target = self._target
+        ctx.barred = self._barred
+        return ctx
+
+    def _attempt(self, ctx: QContext, watchers: Sequence[Instrumentation]) -> Model:
+        module = copied(self._model.module)
+        passes = [entry for entry in self._passes if entry[0].name not in self._left_out]
+        manager = PassManager(ctx, passes, verify_each=self._verify_each, instrumentation=watchers)
+        manager.run(module)
+        return Model(module, ctx)
+
+    # -- leaving out ------------------------------------------------------------------
+
+    def _drop(self, crashed: tuple[str, str] | None, name: str | None, why: str) -> bool:
+        """Leave out a rewrite, or the pass; False where there is nothing more to leave out."""
+        if len(self.dropped) >= MOST:
+            return False
+        if crashed is not None:
+            rule, place = crashed
+            places = self._barred.setdefault(rule, set())
+            if ANYWHERE not in places:
+                spread = place in places or len(places) + 1 >= _PLACES
+                places.add(ANYWHERE if spread else place)
+                what = f"rule {rule}" if spread else f"{rule} at '{place}'"
+                self.dropped.append(Dropped(what, why))
+                return True
+        if name is None or name in self._left_out:
+            return False
+        self._left_out.add(name)
+        self.dropped.append(Dropped(f"pass {name}", why))
+        return True
+
+    def _drop_wrong(self, judge: Judge, form: Form | None, why: str) -> bool:
+        def is_wrong(ctx: QContext, module: ModuleOp) -> bool:
+            return judge.is_wrong(ctx, module, form)
+
+        ctx, search = self._session(), _Search(is_wrong)
+        try:
+            self._attempt(ctx, [search])
+        except _Found:
+            return self._drop(search.culprit(ctx), search.name, why)
+        return False
+
+
+class _Watch(Instrumentation):
+    """Knows which pass is under way."""
+
+    name: str | None = None
+
+    @override
+    def before_pass(self, name: str, module: ModuleOp) -> None:
+        self.name = name
+
+
+class _Found(QError):
+    """The first pass after which a module is wrong has run."""
+
+
+class _Search(_Watch):
+    """Stops after the first pass after which the module is wrong."""
+
+    def __init__(self, is_wrong: Callable[[QContext, ModuleOp], bool]) -> None:
+        self._is_wrong = is_wrong
+        self._next = 0
+
+    @override
+    def before_pipeline(self, ctx: QContext, passes: Passes, module: ModuleOp) -> None:
+        self._ctx, self._passes = ctx, passes
+
+    @override
+    def before_pass(self, name: str, module: ModuleOp) -> None:
+        super().before_pass(name, module)
+        self._instance: ModulePass = self._passes[self._next][1]
+        self._next += 1
+        self._before = module.clone()
+
+    @override
+    def after_pass(self, name: str, module: ModuleOp) -> None:
+        if self._is_wrong(self._ctx, module):
+            raise _Found("wrong from here on")
+
+    def culprit(self, ctx: QContext) -> tuple[str, str] | None:
+        """The rule and the place of the rewrite in that pass; None where a pass does not
+        consist of rewrites, or bounds of several rewrites add up."""
+        from qdialect.validation.bisection import first_wrong_rewrite
+
+        if any(bound.contract != "exact" for bound in ctx.remarks.outputs):
+            return None
+        found: Any = first_wrong_rewrite(ctx, self._before, self._instance, self._is_wrong)
+        return None if found is None else (found.rewrite.rule, found.rewrite.place)
