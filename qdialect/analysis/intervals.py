@@ -15,9 +15,11 @@ from qdialect.behaviors import Behavior
 from qdialect.context import QContext
 from qdialect.dialects.nn import ConstantOp
 from qdialect.dialects.nn.constants import BlobAttr
-from qdialect.dialects.quant import SCastOp, element_type
+from qdialect.dialects.quant import SCastOp, arithmetic_of, element_type
 from qdialect.numerics import requantize as exact
-from qdialect.numerics.ranges import Interval, clamped, quantized, reals
+from qdialect.numerics.arithmetic import quantized as code_of
+from qdialect.numerics.arithmetic import requantized
+from qdialect.numerics.ranges import Interval, clamped, reals
 from qdialect.numerics.rounding import Rounding
 from qdialect.qparams import QParams
 
@@ -28,6 +30,9 @@ if TYPE_CHECKING:
 
 #: relative and absolute error of a few operations in f32, generously
 _SLACK, _TINY = 2.0**-20, 2.0**-120
+#: unit roundoffs, and how many of them functions and sums of many products lose
+_UNIT = {"f64": 2.0**-53, "f32": 2.0**-24, "f16": 2.0**-11, "bf16": 2.0**-8}
+_STEPS, _SUMS = 2.0**6, 2.0**15
 _LARGEST_FLOAT = 2.0**127
 
 
@@ -87,11 +92,16 @@ def reals_of(codes: Interval, params: QParams) -> Interval:
 
 
 def rescaled_codes(
-    codes: Interval, a: exact.Affine, b: exact.Affine, rounding: Rounding
+    codes: Interval, a: exact.Affine, b: exact.Affine, rounding: Rounding, floats: str | None
 ) -> Interval:
     """What codes of `a`, whose own bounds do not matter, become as codes of `b`."""
-    low = exact.rescaled(int(codes.low), a, b, rounding)
-    high = exact.rescaled(int(codes.high), a, b, rounding)
+    ends = [int(codes.low), int(codes.high)]
+    if floats is None:
+        low, high = (exact.rescaled(end, a, b, rounding) for end in ends)
+    else:
+        import numpy as np
+
+        low, high = requantized(np.array(ends), a, b, rounding, floats).tolist()
     return clamped(Interval(low, high, codes.assuming), b)
 
 
@@ -106,6 +116,13 @@ def in_floats(values: Interval) -> Interval | None:
     return values.widened(values.largest * Fraction(_SLACK) + Fraction(_TINY))
 
 
+def as_floats(values: Interval, expressed: str, *, sums: bool) -> Interval:
+    """What floats may be that are `values` in the reals: sums, or some other function."""
+    # Sums of floats of 16 bits are computed in f32.
+    unit = _UNIT["f32" if sums and expressed != "f64" else expressed] * (_SUMS if sums else _STEPS)
+    return values.widened(values.largest * Fraction(unit) + Fraction(_TINY))
+
+
 def off_by(value: SSAValue, found: Interval, moved: float) -> Interval | None:
     """What `value` can hold if it may be off by so much, in real units."""
     params = qparams_of(value)
@@ -115,30 +132,30 @@ def off_by(value: SSAValue, found: Interval, moved: float) -> Interval | None:
     return found.widened(ceil(moved / min(params.scale_list()))).cut(whole)
 
 
-def level_of(level: float, params: QParams | None) -> Interval | None:
+def level_of(level: float, params: QParams | None, floats: str | None) -> Interval | None:
     """A real constant as a value of these `params`, or a float, holds it."""
     if params is None:
         return in_floats(Interval.exactly(level)) if isfinite(level) else None
-    codes = (exact.quantize_real(level, b, Rounding.HALF_EVEN) for b in exact.affines(params))
+    codes = (code_of(level, b, Rounding.HALF_EVEN, floats) for b in exact.affines(params))
     return union(Interval(code, code) for code in codes)
 
 
 def clamped_by(
-    values: Interval, low: float, high: float, params: QParams | None
+    values: Interval, low: float, high: float, params: QParams | None, floats: str | None
 ) -> Interval | None:
     """min(max(x, low), high) in the representation `params`, or in floats."""
     if params is None:
-        bounds = [level_of(bound, None) for bound in (low, high) if isfinite(bound)]
+        bounds = [level_of(bound, None, None) for bound in (low, high) if isfinite(bound)]
         slack = max((b.largest for b in bounds if b), default=0) * Fraction(_SLACK)
         return values.clip(low, high).widened(slack)
     found: list[Interval] = []
     for b in exact.affines(params):
         ends = [int(values.low), int(values.high)]
         if low != -inf:
-            lowest = exact.quantize_real(low, b, Rounding.HALF_EVEN)
+            lowest = code_of(low, b, Rounding.HALF_EVEN, floats)
             ends = [max(end, lowest) for end in ends]
         if high != inf:
-            highest = exact.quantize_real(high, b, Rounding.HALF_EVEN)
+            highest = code_of(high, b, Rounding.HALF_EVEN, floats)
             ends = [min(end, highest) for end in ends]
         found.append(Interval(*ends, assuming=values.assuming))
     return union(found)
@@ -159,8 +176,9 @@ def passed_on(
     a choice: all operands) hold what they do: elements of them, which `movement` moves there
     if it is one, real constants of the op, or elements clamped by them. None: nothing is
     known."""
+    floats = None if params is None else arithmetic_of(op).floats(params.expressed)
     if params is not None and behavior.mixes:
-        return _stored_anew(held, params)
+        return _stored_anew(held, params, floats)
     joined = union(interval for _, interval in held)
     if params is not None and not is_integer(params):
         return joined
@@ -168,12 +186,12 @@ def passed_on(
         return _chosen(op, behavior, [interval for _, interval in held])
     if behavior.clamp is not None:
         low, high = behavior.clamp(op)
-        return clamped_by(joined, low, high, params)
+        return clamped_by(joined, low, high, params, floats)
     levels = [*behavior.levels(op)] if behavior.levels else []
     if movement is not None and movement.has_border:
         levels.append(movement.border_value)
     for level in levels:
-        code = level_of(level, params)
+        code = level_of(level, params, floats)
         if code is None:  # a float may be infinite, a code stands for the nearest number
             return None
         joined = joined.join(code)
@@ -193,7 +211,7 @@ def _chosen(op: Operation, behavior: Behavior, known: Sequence[Interval]) -> Int
     return Interval(low, high, next((k.assuming for k in known if k.assuming), ""))
 
 
-def _stored_anew(operands: Sequence[Held], result: QParams) -> Interval:
+def _stored_anew(operands: Sequence[Held], result: QParams, floats: str | None) -> Interval:
     """A movement that stores operands of other qparams anew, half to even."""
     found: list[Interval] = []
     for own, codes in operands:
@@ -201,7 +219,7 @@ def _stored_anew(operands: Sequence[Held], result: QParams) -> Interval:
             found.append(codes)
         elif own and own.is_per_tensor and result.is_per_tensor and is_integer(own):
             (a,), (b,) = exact.affines(own), exact.affines(result)
-            found.append(quantized(reals(codes, a), b, Rounding.HALF_EVEN))
+            found.append(rescaled_codes(codes, a, b, Rounding.HALF_EVEN, floats))
         else:
             found.append(codes.join(Interval(result.storage.min, result.storage.max)))
     return union(found)

@@ -24,6 +24,7 @@ from qdialect.analysis.codes import constant_values, is_integer, qparams_of, rou
 from qdialect.analysis.contractions import passes, result_range
 from qdialect.analysis.intervals import (
     anything,
+    as_floats,
     bounds_of,
     constant_range,
     in_floats,
@@ -47,6 +48,7 @@ from qdialect.dialects.quant import (
     QCastOp,
     RescaleOp,
     SCastOp,
+    arithmetic_of,
     cast_rounding,
     element_type,
 )
@@ -112,11 +114,12 @@ class CodeRanges:
             self._noted(self._known[operand])
         if isinstance(owner, QCastOp | RescaleOp):
             found = self._real(owner.input)
-            return None if found is None else [found]
+            return None if found is None else self._in_floats([found], value)
         behavior = self._session.behaviors.get(owner)
         if behavior is None or behavior.is_tied or len(owner.results) != 1:
             return None
-        return self._computed(owner, behavior)
+        computed = self._computed(owner, behavior)
+        return None if computed is None else self._in_floats(computed, value)
 
     def forget(self, op: Operation) -> list[Operation]:
         """Drop what was found for the results of `op` and everything computed from
@@ -263,10 +266,23 @@ class CodeRanges:
         params = qparams_of(result)
         if values is None or params is None or not is_decidable(params, rounding):
             return bounds_of(result)
+        values = self._in_floats(values, result)
         if len(values) == 1:
             return union(quantized(values[0], b, rounding) for b in exact.affines(params))
         cells = zip(values, exact.meetings(params, params) or (), strict=True)
         return union(quantized(each, b, rounding) for each, (b, _) in cells)
+
+    def _in_floats(self, values: list[Interval], result: SSAValue) -> list[Interval]:
+        """What may be rounded to `result` where its op computes `values` in the reals."""
+        params, owner = qparams_of(result), result.owner
+        if params is None or not isinstance(owner, Operation):
+            return values
+        floats = arithmetic_of(owner).floats(params.expressed)
+        if floats is None:
+            return values
+        behavior = self._session.behaviors.get(owner)
+        sums = behavior is not None and behavior.accumulator is not None
+        return [as_floats(each, floats, sums=sums) for each in values]
 
     def _rescaled(self, op: RescaleOp) -> Interval | None:
         codes = self._known_or_anything(op.input)
@@ -274,13 +290,14 @@ class CodeRanges:
         cells = exact.meetings(a, b)
         if codes is None or cells is None or not (is_integer(a) and is_integer(b)):
             return bounds_of(op.result)
+        floats = arithmetic_of(op).floats(a.expressed)
         if pairs is None:
             if op.rounding is Rounding.GEMMLOWP:
                 return bounds_of(op.result)
             if len(cells) == 1:
-                return rescaled_codes(codes, *cells[0], op.rounding)
+                return rescaled_codes(codes, *cells[0], op.rounding, floats)
             distinct = dict.fromkeys(cells)
-            return union(rescaled_codes(codes, x, y, op.rounding) for x, y in distinct)
+            return union(rescaled_codes(codes, x, y, op.rounding, floats) for x, y in distinct)
         if len(pairs) not in (1, len(cells)):
             return bounds_of(op.result)
         import numpy as np

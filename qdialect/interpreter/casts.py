@@ -8,7 +8,8 @@ f32, as ONNX Runtime does).
     qcast:  q = clamp(R(x / s) + z)         x / s rounded to float first
 
 R is `quant.rounding` (half even without one). NaN gives the lowest integer and
-infinities saturate, as in ONNX Runtime. `quant.rescale` is exact.
+infinities saturate, as in ONNX Runtime. `quant.rescale` is exact, unless the module's
+arithmetic is that of floats (`in_floats`).
 
 Float storage and look-up tables: q is the number a code stands for, q - z is taken in
 float64 first, and R(x / s) + z the number nearest to x / s + z (see `codes`).
@@ -32,6 +33,7 @@ from qdialect.dialects.quant import (
     UniformType,
     cast_rounding,
     element_type,
+    expressed_type,
     quant_element,
 )
 from qdialect.errors import UnsupportedError
@@ -49,7 +51,7 @@ from qdialect.interpreter.quantize import (
 )
 from qdialect.interpreter.ratio import round_division
 from qdialect.interpreter.real import Real
-from qdialect.interpreter.values import Array, Evaluation, Kernel, place, storage_dtype
+from qdialect.interpreter.values import Array, Evaluation, Kernel, as_float, place, storage_dtype
 from qdialect.numerics.rounding import Rounding
 from qdialect.qparams import QParams
 
@@ -78,10 +80,29 @@ def qcast(op: Operation, operands: Sequence[Array], evaluation: Evaluation) -> l
     if is_coded(qparams.storage):
         steps = Real.floats(np.atleast_1d(quotient))
         return [store_codes(steps, zero_points, qparams.storage, rounding).reshape(quotient.shape)]
+    return [_stored(quotient, zero_points, qparams, rounding)]
+
+
+def dequantized(codes: Array, qparams: QParams) -> Array:
+    """Codes of integer storage as floats of the expressed type."""
+    dtype = np.dtype(np.float64 if qparams.expressed == "f64" else np.float32)
+    product = offsets(codes, qparams).astype(dtype) * field(qparams, codes.shape)[0].astype(dtype)
+    return as_float(product.reshape(codes.shape), expressed_type(qparams))
+
+
+def quantized(values: Array, qparams: QParams, rounding: Rounding) -> Array:
+    """Floats as codes of integer storage: clamp(R(x / s) + z), the quotient a float."""
+    dtype = np.dtype(np.float64 if qparams.expressed == "f64" else np.float32)
+    scales, zero_points = field(qparams, values.shape)
+    quotient = values.astype(dtype) / scales.astype(dtype)
+    return _stored(quotient, zero_points, qparams, rounding).reshape(values.shape)
+
+
+def _stored(quotient: Array, zero_points: Array, qparams: QParams, rounding: Rounding) -> Array:
     low, high = qparams.storage.min - zero_points, qparams.storage.max - zero_points
     rounded = np.clip(round_floats(np.asarray(quotient, np.float64), rounding), low, high)
     steps = np.where(np.isnan(rounded), low, rounded).astype(np.int64)
-    return [(steps + zero_points).astype(storage_dtype(qparams.storage))]
+    return (steps + zero_points).astype(storage_dtype(qparams.storage))
 
 
 def dcast(op: Operation, operands: Sequence[Array], evaluation: Evaluation) -> list[Array]:

@@ -20,6 +20,7 @@ from qdialect.dialects.nn.shapes import ShapeError
 from qdialect.dialects.onnx import OpaqueType
 from qdialect.dialects.verifier import op_where
 from qdialect.errors import InputError, QError, UnsupportedError, UsageError
+from qdialect.interpreter.in_floats import computes_in_floats, evaluate_in_floats
 from qdialect.interpreter.kernels import DEFAULT_KERNELS
 from qdialect.interpreter.values import (
     Array,
@@ -161,7 +162,10 @@ def evaluate(
     with _located(op):
         if isinstance(op, NNOp) and not isinstance(op, ReshapeOp):
             op.infer([value.shape for value in operands], op.values)
-        results = kernel(op, operands, evaluation)
+        if computes_in_floats(op, evaluation):
+            results = evaluate_in_floats(op, operands, evaluation, kernel)
+        else:
+            results = kernel(op, operands, evaluation)
         _check_results(op, results, evaluation)
     return results
 

@@ -13,22 +13,24 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from fractions import Fraction
-from typing import TYPE_CHECKING
-
-import numpy as np
+from typing import TYPE_CHECKING, Any
 
 from qdialect.numerics.contract import Contract, Numerics
 from qdialect.numerics.fixed_point import Form
 from qdialect.numerics.float_text import round_to_format
+from qdialect.numerics.later import np
 from qdialect.numerics.quantize import round_floats
 from qdialect.numerics.requantize import TABLE_WIDTH, Affine, codes_of
 from qdialect.numerics.rounding import Rounding
 
 if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
     from qdialect.numerics.requantize import Codes
 
-_COMPUTED_IN = {"f64": np.float64, "f32": np.float32, "f16": np.float32}
-_STORED_IN = {"f64": np.float64, "f32": np.float32, "f16": np.float16}
+    Floats = NDArray[Any]
+
+_COMPUTED_IN = {"f64": "float64", "f32": "float32", "f16": "float32", "bf16": "float32"}
 _UNIT = {"f64": Fraction(1, 1 << 53), "f32": Fraction(1, 1 << 24)}
 _PRECISION = {"f64": 53, "f32": 24, "f16": 11, "bf16": 8}
 _RANGE = {"f64": (2.0**-1022, 1.7976931348623157e308), "f32": (2.0**-126, 3.4028234663852886e38)}
@@ -37,16 +39,37 @@ _RANGE = {"f64": (2.0**-1022, 1.7976931348623157e308), "f32": (2.0**-126, 3.4028
 def requantize_floats(
     codes: Codes, a: Affine, b: Affine, expressed: str, rounding: Rounding
 ) -> Codes:
-    """Codes of `a` as codes of `b` through floats of type `expressed` (f16, f32, f64)."""
-    kind = _COMPUTED_IN[expressed]
+    """Codes of `a` as codes of `b` through floats of type `expressed`."""
+    return codes_of_floats(dequantize_codes(codes, a, expressed), b, expressed, rounding)
+
+
+def dequantize_codes(codes: NDArray[Any], a: Affine, expressed: str) -> Floats:
+    """Codes of `a` as floats of type `expressed`, held in the type that is computed in."""
+    kind = np.dtype(_COMPUTED_IN[expressed])
     with np.errstate(all="ignore"):
-        real = (codes - a.zero).astype(kind) * kind(a.scale)
-        stored = real.astype(_STORED_IN[expressed]).astype(kind)
-        quotient = np.asarray(stored / kind(b.scale), np.float64)
+        return stored((codes - a.zero).astype(kind) * kind.type(a.scale), expressed)
+
+
+def codes_of_floats(x: Floats, b: Affine, expressed: str, rounding: Rounding) -> Codes:
+    """Floats of type `expressed` as codes of `b`."""
+    kind = np.dtype(_COMPUTED_IN[expressed])
+    with np.errstate(all="ignore"):
+        quotient = np.asarray(x.astype(kind) / kind.type(b.scale), np.float64)
     low, high = float(b.low - b.zero), float(b.high - b.zero)
     rounded = np.clip(round_floats(quotient, rounding), low, high)
     steps = np.where(np.isnan(rounded), low, rounded).astype(np.int64)
     return steps + b.zero
+
+
+def stored(x: Floats, expressed: str) -> Floats:
+    """`x`, in the type that is computed in, rounded to `expressed`."""
+    if expressed == "f16":
+        return x.astype(np.float16).astype(np.float32)
+    if expressed == "bf16":
+        bits = x.view(np.uint32)
+        even = (bits + np.uint32(0x7FFF) + ((bits >> 16) & 1)) & np.uint32(0xFFFF0000)
+        return np.where(np.isnan(x), x, even.view(np.float32))
+    return x
 
 
 def casts_contract(a: Affine, b: Affine, old: Form, expressed: str) -> Contract | None:
@@ -54,7 +77,7 @@ def casts_contract(a: Affine, b: Affine, old: Form, expressed: str) -> Contract 
 
     On at most 16 bits every code is computed.  On more, five roundings move a result
     of at most n steps by 6 * u * n, u the unit roundoff, if nothing over- or
-    underflows.  None if the type is not one of f16, f32, f64, or nothing is known.
+    underflows.  None if nothing is known.
     """
     if expressed not in _COMPUTED_IN:
         return None

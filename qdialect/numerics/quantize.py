@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from qdialect.numerics.arithmetic import Arithmetic, requantized
 from qdialect.numerics.later import np
-from qdialect.numerics.requantize import Affine, requantize
+from qdialect.numerics.requantize import Affine
 from qdialect.numerics.rounding import Rounding
 from qdialect.numerics.slabs import slabs
 from qdialect.qparams import Layout, QParams
@@ -75,10 +76,12 @@ def round_floats(x: NDArray[np.float64], rounding: Rounding) -> NDArray[np.float
     return below + up
 
 
-def rescale_codes(codes: Array, a: QParams, b: QParams, rounding: Rounding) -> Array:
-    """Codes of `a` as codes of `b`, exactly; per tensor, or both on the same grid."""
+def rescale_codes(
+    codes: Array, a: QParams, b: QParams, rounding: Rounding, defined: Arithmetic
+) -> Array:
+    """Codes of `a` as codes of `b`; per tensor, or both on the same grid."""
     result = np.empty(codes.shape, storage_dtype(b))
-    low, high = a.storage, b.storage
+    low, high, floats = a.storage, b.storage, defined.floats(a.expressed)
     shape = codes.shape
     scale_a, zero_a = (spread(v, a, shape) for v in (a.scale_array(), a.zero_point_array()))
     scale_b, zero_b = (spread(v, b, shape) for v in (b.scale_array(), b.zero_point_array()))
@@ -92,5 +95,5 @@ def rescale_codes(codes: Array, a: QParams, b: QParams, rounding: Rounding) -> A
         other = Affine(float(sb), int(zb), high.min, high.max)
         source, target = whole[(*where, ...)], result[(*where, ...)]
         for piece in slabs(source.shape):
-            target[piece] = requantize(source[piece], one, other, rounding)
+            target[piece] = requantized(source[piece], one, other, rounding, floats)
     return result

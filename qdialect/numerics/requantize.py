@@ -291,17 +291,18 @@ _MISSING = 256
 
 
 def counterparts(
-    wanted: Codes, a: Affine, seen: Affine, b: Affine, rounding: Rounding, choose: Choose
+    wanted: Codes, a: Affine, seen: Affine, values: Codes, choose: Choose
 ) -> Codes | None:
     """Per code c in `wanted` (of b, distinct) a code c' of a such that
 
         choose(rescale(x), c) = rescale(choose(x, c'))    for every code x of `seen`
 
-    (a, perhaps with wider bounds); None if one has none. A code that c is rescaled from
+    (a, perhaps with wider bounds), `values` being the table of the rescale; None if one has
+    none. A code that c is rescaled from
     will do, since a rescale is monotone; else c can only be one that is never, or always
     chosen, and the ends of a are tried on all codes.
     """
-    values, x = table(seen, b, rounding), codes_of(seen)
+    x = codes_of(seen)
     start = a.low - seen.low
     inside = values[start : start + a.high - a.low + 1]
     position = np.searchsorted(inside, wanted)

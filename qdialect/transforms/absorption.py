@@ -24,7 +24,8 @@ from qdialect.behaviors import Behavior
 from qdialect.context import QContext
 from qdialect.dialects.nn import constant_array, constant_of, make_constant
 from qdialect.dialects.nn.ports import bias_matches
-from qdialect.dialects.quant import UniformType
+from qdialect.dialects.quant import UniformType, arithmetic_of
+from qdialect.numerics import arithmetic
 from qdialect.numerics import requantize as exact
 from qdialect.numerics.contract import Contract, Numerics
 from qdialect.numerics.rounding import Rounding
@@ -76,6 +77,7 @@ def up_contract(session: QContext, match: Up) -> Contract | Refusal:
         rounding_of(op),
         match.rounding,
         lambda: ranges(session).before_rounding(op.results[0]),
+        defined=arithmetic_of(op),
     )
 
 
@@ -129,7 +131,8 @@ def down_contract(session: QContext, match: Down) -> Contract | Refusal:
     if isinstance(bias, Refusal):
         return bias
     bias_error = bias.error if bias else Fraction(0)
-    if all(exact.is_lossless(src, mid) for src, mid in cells) and not bias_error:
+    floats = arithmetic_of(match.op).floats(match.middle.expressed)
+    if not bias_error and all(arithmetic.is_lossless(src, mid, floats) for src, mid in cells):
         return Contract(Numerics.EXACT, note="the rescale loses nothing")
     gain = gain_of(session, match.op, match.behavior, match.index, (match.seen, match.middle))
     out = qparams_of(match.op.results[0])

@@ -39,9 +39,10 @@ from qdialect.context import QContext
 from qdialect.dialects.nn import ClipOp, FlattenOp, ReshapeOp, TransposeOp, shape_of
 from qdialect.dialects.nn.base import ints, real
 from qdialect.dialects.nn.shapes import DYNAMIC
-from qdialect.dialects.quant import SCastOp
+from qdialect.dialects.quant import SCastOp, arithmetic_of
+from qdialect.numerics.arithmetic import quantized
 from qdialect.numerics.contract import EXACT, Contract
-from qdialect.numerics.requantize import affines, clamps_nothing, quantize_real
+from qdialect.numerics.requantize import affines, clamps_nothing
 from qdialect.numerics.rounding import Rounding
 from qdialect.rewrite import Refusal, Rewriter, Rule, retyped
 from qdialect.transforms.cast_rules import Pair
@@ -101,10 +102,11 @@ class RedundantClamp(Rule[Operation]):
         if codes is None:
             return False
         low, high = behavior.clamp(op)
+        floats = arithmetic_of(op).floats(params.expressed)
         for a in affines(params):
-            if low != -inf and codes.low < quantize_real(low, a, Rounding.HALF_EVEN):
+            if low != -inf and codes.low < quantized(low, a, Rounding.HALF_EVEN, floats):
                 return False
-            if high != inf and codes.high > quantize_real(high, a, Rounding.HALF_EVEN):
+            if high != inf and codes.high > quantized(high, a, Rounding.HALF_EVEN, floats):
                 return False
         return True
 

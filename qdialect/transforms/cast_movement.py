@@ -17,11 +17,13 @@ from math import isfinite
 from xdsl.ir import Operation, SSAValue
 
 from qdialect.analysis.codes import qparams_of
+from qdialect.analysis.not_a_number import NotANumber
 from qdialect.analysis.ranges import inside_bounds
 from qdialect.behaviors import Behavior
 from qdialect.behaviors.flow import carry_all_down, carry_up, tied_operands
 from qdialect.context import QContext
-from qdialect.dialects.quant import DCastOp, QCastOp, cast_rounding
+from qdialect.dialects.quant import DCastOp, QCastOp, arithmetic_of, cast_rounding
+from qdialect.numerics.arithmetic import Arithmetic
 from qdialect.numerics.contract import EXACT, Contract, Numerics
 from qdialect.numerics.requantize import affines, on_grid
 from qdialect.numerics.rounding import Rounding
@@ -73,7 +75,8 @@ class HoistQuantize(Rule[Quantized]):
 
     A movement needs operand qparams that the index map carries to the result's;
     constants that f compares with (relu, clip) are quantized alike on both sides.
-    NaN has no place in an order: f may clamp the code it is stored as.
+    NaN has no place in an order: f may clamp the code it is stored as.  In a module of floats
+    no op above may make one; that a model is given none is taken for granted.
     """
 
     name = "hoist-quantize"
@@ -81,9 +84,11 @@ class HoistQuantize(Rule[Quantized]):
     def __init__(self, session: QContext, policy: Policy) -> None:
         super().__init__(session)
         self.policy = policy
+        self._not_a_number = NotANumber(session)
 
     def prepare(self, module: Operation) -> None:
         self.policy.prepare(module)
+        self._not_a_number = NotANumber(self.session)
 
     def roots(self) -> Iterable[str]:
         return (QCastOp.name,)
@@ -118,8 +123,16 @@ class HoistQuantize(Rule[Quantized]):
             kinds[index] = with_qparams(match.op.operands[index], qparams)
         results = [cast.result.type for cast in casts]
         compares = match.behavior.movement is None
+        if compares and self._meets_nan(match):
+            return Refusal("nan", "what it compares may be no number")
         contract = Contract(Numerics.EXACT, note="NaN aside") if compares else EXACT
         return refuse_types(self.session, match.behavior, match.op, kinds, results) or contract
+
+    def _meets_nan(self, match: Quantized) -> bool:
+        if arithmetic_of(match.op) is Arithmetic.REAL:
+            return False
+        tied = tied_operands(match.op, match.behavior)
+        return any(self._not_a_number.may_be(match.op.operands[i]) for i in tied)
 
     def _casts(self, match: Quantized) -> list[QCastOp] | None:
         """Per result the quantize that is its only use, all with one rounding; else None."""

@@ -21,7 +21,15 @@ from qdialect.analysis.ranges import inside_bounds, seen_qparams
 from qdialect.context import QContext
 from qdialect.dialects.nn import ConstantOp, constant_array, constant_of, make_constant
 from qdialect.dialects.nn.base import KEY
-from qdialect.dialects.quant import DCastOp, QCastOp, RescaleOp, cast_rounding, quant_element
+from qdialect.dialects.quant import (
+    DCastOp,
+    QCastOp,
+    RescaleOp,
+    arithmetic_of,
+    cast_rounding,
+    quant_element,
+)
+from qdialect.numerics import arithmetic
 from qdialect.numerics import requantize as exact
 from qdialect.numerics.contract import EXACT, Contract, Numerics
 from qdialect.numerics.rounding import Rounding
@@ -80,6 +88,7 @@ class QuantizeOfDequantize(Rule[Pair]):
             cast_rounding(match.lower),
             lambda: seen_qparams(match.source, self.session) or a,
             b,
+            arithmetic_of(match.lower),
         )[1]
 
     def rewrite(self, match: Pair, rewriter: Rewriter) -> None:
@@ -154,7 +163,10 @@ class DequantizeOfRescale(Rule[Pair]):
         cells = exact.cells(source, upper.result_qparams)
         if upper.input_qparams.expressed != upper.result_qparams.expressed:
             return Refusal("expressed", "the expressed types differ")
-        lossless = cells and all(exact.is_lossless(a, b) and a.scale == b.scale for a, b in cells)
+        floats = arithmetic_of(upper).floats(source.expressed)
+        lossless = cells and all(
+            arithmetic.is_lossless(a, b, floats) and a.scale == b.scale for a, b in cells
+        )
         if lossless:
             return Contract(Numerics.EXACT, note="the rescale renumbers codes")
         return Contract(Numerics.RELAXED, note="drops a rounding and a clip")

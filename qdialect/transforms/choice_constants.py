@@ -18,6 +18,7 @@ from qdialect.behaviors.shapes import shape_of
 from qdialect.context import QContext
 from qdialect.dialects.nn import constant_array, constant_of
 from qdialect.numerics import requantize as exact
+from qdialect.numerics.arithmetic import Arithmetic, table
 from qdialect.numerics.rounding import Rounding
 from qdialect.qparams import QParams
 from qdialect.rewrite import Refusal
@@ -52,6 +53,7 @@ def counterpart(
     params: QParams,
     rounding: Rounding,
     *,
+    defined: Arithmetic,
     inside: bool,
 ) -> Counterpart | Refusal:
     """What the constant operand `held` of `op` becomes on `params` once the rescales on
@@ -66,7 +68,7 @@ def counterpart(
         low, high = params.storage.full_range
         seen = params.with_storage(replace(params.storage, min=low, max=high))
     shape = shape_of(op.operands[held.index])
-    found = _per_cell(op, behavior, held.codes, shape, (params, seen, before), rounding)
+    found = _per_cell(op, behavior, held.codes, shape, (params, seen, before), rounding, defined)
     if found is None:
         return Refusal("levels", "no code stands for a constant it compares with")
     from qdialect.numerics.quantize import storage_dtype
@@ -81,6 +83,7 @@ def _per_cell(
     shape: tuple[int, ...],
     params: tuple[QParams, QParams, QParams],
     rounding: Rounding,
+    defined: Arithmetic,
 ) -> NDArray[np.int64] | None:
     """The codes, decided once per distinct one and pair of parameters that meet there."""
     import numpy as np
@@ -104,9 +107,8 @@ def _per_cell(
         source = exact.Affine(scale, int(zero), a.storage.min, a.storage.max)
         wide = source._replace(low=seen.storage.min, high=seen.storage.max)
         target = exact.Affine(to_scale, int(to_zero), b.storage.min, b.storage.max)
-        found = exact.counterparts(
-            wanted, source, wide, target, rounding, lambda x, c: choose(op, (x, c))
-        )
+        values = table(wide, target, rounding, defined.floats(a.expressed))
+        found = exact.counterparts(wanted, source, wide, values, lambda x, c: choose(op, (x, c)))
         if found is None:
             return None
         result[here] = found[back.reshape(-1)]

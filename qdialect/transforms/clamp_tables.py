@@ -15,15 +15,23 @@ from xdsl.ir import Operation
 
 from qdialect.behaviors import Behavior
 from qdialect.numerics import requantize as exact
+from qdialect.numerics.arithmetic import Arithmetic, quantized, requantized
 from qdialect.numerics.rounding import Rounding
 from qdialect.qparams import QParams
 
 
 def clamp_commutes(
-    behavior: Behavior, op: Operation, seen: QParams, a: QParams, b: QParams, rounding: Rounding
+    behavior: Behavior,
+    op: Operation,
+    seen: QParams,
+    a: QParams,
+    b: QParams,
+    rounding: Rounding,
+    defined: Arithmetic,
 ) -> bool:
     """Whether the clamp that `op` is gives the same before and after a rescale a -> b of
     the codes `seen`, of a's parameters."""
+    floats = defined.floats(a.expressed)
     if behavior.clamp is None or rounding is Rounding.GEMMLOWP:
         return False
     if not exact.tabulated(seen) or exact.cells(a, b) is None:
@@ -31,17 +39,22 @@ def clamp_commutes(
     low, high = behavior.clamp(op)
     for given, inside, result in exact.triples(seen, a, b):
         codes = exact.codes_of(given)
-        before = _clamped(exact.requantize(codes, inside, result, rounding), low, high, result)
-        clamped = _clamped(codes, low, high, inside)
-        if not np.array_equal(before, exact.requantize(clamped, inside, result, rounding)):
+        moved = requantized(codes, inside, result, rounding, floats)
+        clamped = _clamped(codes, low, high, inside, floats)
+        if not np.array_equal(
+            _clamped(moved, low, high, result, floats),
+            requantized(clamped, inside, result, rounding, floats),
+        ):
             return False
     return True
 
 
-def _clamped(codes: exact.Codes, low: float, high: float, a: exact.Affine) -> exact.Codes:
+def _clamped(
+    codes: exact.Codes, low: float, high: float, a: exact.Affine, floats: str | None
+) -> exact.Codes:
     """As the op does it: at the codes nearest to the levels, ties to even."""
     if low != -inf:
-        codes = np.maximum(codes, exact.quantize_real(low, a, Rounding.HALF_EVEN))
+        codes = np.maximum(codes, quantized(low, a, Rounding.HALF_EVEN, floats))
     if high != inf:
-        codes = np.minimum(codes, exact.quantize_real(high, a, Rounding.HALF_EVEN))
+        codes = np.minimum(codes, quantized(high, a, Rounding.HALF_EVEN, floats))
     return codes

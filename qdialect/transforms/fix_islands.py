@@ -45,7 +45,7 @@ from xdsl.ir import Operation, SSAValue
 from qdialect.analysis.codes import is_integer, qparams_of
 from qdialect.analysis.float_islands import FloatIsland, float_island, is_float
 from qdialect.context import QContext
-from qdialect.dialects.quant import DCastOp, QCastOp, RescaleOp, cast_rounding
+from qdialect.dialects.quant import DCastOp, QCastOp, RescaleOp, arithmetic_of, cast_rounding
 from qdialect.numerics.contract import EXACT, Contract, Numerics
 from qdialect.numerics.rounding import Rounding
 from qdialect.rewrite import Refusal, Rewriter, Rule
@@ -138,7 +138,9 @@ class FixIsland(Rule[_Found]):
             return Refusal("axis", "it is quantized along a dimension")
         if not isfinite(self.session.target.rescale_price(x.params, params)):
             return Refusal("target", f"{self.session.target.name} has no such rescale")
-        _, contract = target_rounding(self.session.target, wanted, lambda: x.params, params)
+        _, contract = target_rounding(
+            self.session.target, wanted, lambda: x.params, params, arithmetic_of(cast)
+        )
         if isinstance(contract, Refusal) or not x.error:
             return contract
         if not isfinite(x.error):

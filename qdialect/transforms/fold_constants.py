@@ -7,6 +7,9 @@
     f(dequantize(constant), ..)      -> dequantize(constant)  so a weight behind reshape and
                                         transpose ends as a plain quantized constant
     rescale, quantize, storage cast of a constant             -> constant
+                                        a float weight of a contraction becomes a constant
+                                        at `ties` only: runtimes pack constant weights and
+                                        sum them in another order
     dequantize(constant)             -> float constant        only with `dequantize`, of up to
                                         `most` elements, not in blocks (0: any)
 
@@ -23,8 +26,9 @@ from dataclasses import dataclass, field
 from math import prod
 from typing import Any
 
-from xdsl.dialects.builtin import StringAttr
+from xdsl.dialects.builtin import AnyFloat, StringAttr
 from xdsl.ir import Attribute, Operation, SSAValue
+from xdsl.traits import IsTerminator
 
 from qdialect.analysis.codes import qparams_of
 from qdialect.behaviors import Behavior
@@ -33,7 +37,15 @@ from qdialect.context import QContext
 from qdialect.dialects.nn import KEY, ConstantOp, constant_of, keys_of, make_constant, shape_of
 from qdialect.dialects.nn.constants import signless
 from qdialect.dialects.nn.shapes import DYNAMIC
-from qdialect.dialects.quant import DCastOp, SCastOp, element_type, quant_element
+from qdialect.dialects.quant import (
+    ConversionOp,
+    DCastOp,
+    SCastOp,
+    arithmetic_at,
+    element_type,
+    quant_element,
+)
+from qdialect.numerics.arithmetic import Arithmetic
 from qdialect.numerics.contract import EXACT, Contract, Numerics
 from qdialect.numerics.float_text import round_to_format
 from qdialect.qparams import Layout, QParams
@@ -78,6 +90,26 @@ def result_refusal(op: Operation, sources: Sequence[SSAValue], max_growth: float
     if after > limit:
         return Refusal("growth", f"{before} elements become {after}, the cap is {limit:g}")
     return None
+
+
+PACKED = Contract(Numerics.TIES, note="floats sum in another order where a weight is a constant")
+
+
+def is_packed(value: SSAValue, session: QContext) -> bool:
+    """Whether a float is the weight of a contraction, or read by an op that nobody knows, in a
+    module of floats: a runtime that packs constant weights sums in another order."""
+    if quant_element(value.type) is not None or not isinstance(element_type(value.type), AnyFloat):
+        return False
+    if value.first_use is None or arithmetic_at(value) is Arithmetic.REAL:
+        return False
+    return any(_packs(use.operation, use.index, session) for use in value.uses)
+
+
+def _packs(user: Operation, index: int, session: QContext) -> bool:
+    behavior = session.behaviors.get(user)
+    if behavior is None:
+        return not isinstance(user, ConversionOp) and not user.has_trait(IsTerminator)
+    return behavior.accumulator is not None and behavior.accumulator.rhs == index
 
 
 class _FoldRule(Rule[_Fold]):
@@ -130,7 +162,8 @@ class _FoldRule(Rule[_Fold]):
 
     def contract(self, match: _Fold) -> Contract:
         """What folding may change."""
-        return EXACT
+        packed = any(is_packed(result, self.session) for result in match.op.results)
+        return PACKED if packed else EXACT
 
     def rewrite(self, match: _Fold, rewriter: Rewriter) -> None:
         results: list[SSAValue] = []
@@ -200,7 +233,7 @@ class FoldArithmetic(_FoldRule):
         if floats and several and not behavior.picks:
             note = "a float function of several roundings"
             return Contract(Numerics.TIES, note=note)
-        return EXACT
+        return super().contract(match)
 
 
 def _rounds_border(movement: IndexMap, params: QParams) -> bool:
@@ -333,7 +366,21 @@ class DequantizeOfConstant(_CastRule):
         params = qparams_of(match.operands[0])
         if self.most and params is not None and params.layout is Layout.BLOCK:
             return Refusal("blocks", "weights in blocks are codes for the sake of their size")
-        return super().check(match)
+        found = super().check(match)
+        return PACKED if found == EXACT and self._ends_packed(match.results[0]) else found
+
+    def _ends_packed(self, value: SSAValue) -> bool:
+        """Whether what only moves its elements ends in a packed weight."""
+        pending = [value]
+        while pending:
+            current = pending.pop()
+            if is_packed(current, self.session):
+                return True
+            for use in current.uses:
+                behavior = self.session.behaviors.get(use.operation)
+                if behavior is not None and behavior.movement is not None:
+                    pending += use.operation.results
+        return False
 
     def roots(self) -> Iterable[str]:
         return (DCastOp.name,)

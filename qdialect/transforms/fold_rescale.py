@@ -32,12 +32,20 @@ from typing import Any
 
 from xdsl.ir import Operation
 
+from qdialect.analysis.codes import survives_float
 from qdialect.analysis.ranges import inside_bounds, ranges, seen_qparams
 from qdialect.context import QContext
 from qdialect.dialects.nn import constant_array, constant_of
-from qdialect.dialects.quant import QCastOp, RescaleOp, cast_rounding, same_type
+from qdialect.dialects.quant import (
+    QCastOp,
+    RescaleOp,
+    arithmetic_of,
+    cast_rounding,
+    same_type,
+)
 from qdialect.numerics import requantize as exact
-from qdialect.numerics.contract import EXACT, Contract
+from qdialect.numerics.arithmetic import Arithmetic
+from qdialect.numerics.contract import EXACT, Contract, Numerics
 from qdialect.numerics.rounding import Rounding
 from qdialect.rewrite import Refusal, Rewriter, Rule
 from qdialect.transforms.cast_rules import (
@@ -67,9 +75,12 @@ class IdentityRescale(Rule[RescaleOp]):
         return op if same else None
 
     def check(self, match: RescaleOp) -> Contract | Refusal:
-        if inside_bounds(match.input, self.session):
-            return EXACT
-        return Refusal("bounds", "codes may lie outside the narrowed bounds")
+        if not inside_bounds(match.input, self.session):
+            return Refusal("bounds", "codes may lie outside the narrowed bounds")
+        params = match.input_qparams
+        if arithmetic_of(match) is Arithmetic.EXPRESSED and not survives_float(params):
+            return Contract(Numerics.TIES, 1, f"{params.expressed} cannot carry every code")
+        return EXACT
 
     def rewrite(self, match: RescaleOp, rewriter: Rewriter) -> None:
         rewriter.replace(match, [match.input])
@@ -97,6 +108,7 @@ class RescaleOfRescale(Rule[Pair]):
             lower.result_qparams,
             upper.rounding,
             lower.rounding,
+            defined=arithmetic_of(lower),
         )
 
     def rewrite(self, match: Pair, rewriter: Rewriter) -> None:
@@ -132,6 +144,7 @@ class RescaleOfQuantize(Rule[Pair]):
             first,
             lower.rounding,
             lambda: ranges(self.session).before_rounding(lower.input),
+            defined=arithmetic_of(lower),
         )
 
     def rewrite(self, match: Pair, rewriter: Rewriter) -> None:
@@ -144,7 +157,7 @@ class RescaleOfQuantize(Rule[Pair]):
 
 
 class RescaleOfConstant(Rule[RescaleOp]):
-    """A rescaled constant is a constant, computed exactly."""
+    """A rescaled constant is a constant, computed as the source does."""
 
     name = "rescale-of-constant"
 
@@ -171,6 +184,7 @@ class RescaleOfConstant(Rule[RescaleOp]):
             match.input_qparams,
             match.result_qparams,
             match.rounding,
+            arithmetic_of(match),
         )
         replace_by_constant(match, codes, constant, self.session, rewriter)
 

@@ -30,7 +30,7 @@ from qdialect.analysis.ranges import inside_bounds, seen_qparams
 from qdialect.behaviors import Behavior
 from qdialect.behaviors.flow import carry_all_down, carry_up, tied_operands
 from qdialect.context import QContext
-from qdialect.dialects.quant import RescaleOp
+from qdialect.dialects.quant import RescaleOp, arithmetic_of
 from qdialect.numerics.contract import EXACT, Contract
 from qdialect.qparams import QParams
 from qdialect.qparams.legality import Illegal
@@ -125,7 +125,13 @@ class HoistThroughTied(Rule[_Rescaled]):
         rescale = match.rescales[0]
         seen, rounding = seen_qparams(tied[0], self.session), rescale.rounding
         if seen is not None and clamp_commutes(
-            match.behavior, match.op, seen, sources[0], rescale.result_qparams, rounding
+            match.behavior,
+            match.op,
+            seen,
+            sources[0],
+            rescale.result_qparams,
+            rounding,
+            arithmetic_of(match.op),
         ):
             return EXACT
         return Refusal("levels", "no code stands for a constant it compares with")

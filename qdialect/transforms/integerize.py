@@ -46,7 +46,7 @@ from qdialect.behaviors.flow import carry_all_down, tied_operands
 from qdialect.context import QContext
 from qdialect.dialects.nn.constants import constant_array, constant_of
 from qdialect.dialects.nn.ports import bias_matches
-from qdialect.dialects.quant import DCastOp, QCastOp, cast_rounding
+from qdialect.dialects.quant import DCastOp, QCastOp, arithmetic_of, cast_rounding
 from qdialect.numerics.contract import Contract
 from qdialect.numerics.requantize import affines, represents
 from qdialect.numerics.rounding import Rounding
@@ -125,7 +125,11 @@ class IntegerizeOp(Rule[_Computed]):
         result = qparams_of(match.cast.result)
         assert result is not None
         rounding, contract = target_rounding(
-            self.session.target, cast_rounding(match.cast), lambda: None, result
+            self.session.target,
+            cast_rounding(match.cast),
+            lambda: None,
+            result,
+            arithmetic_of(match.op),
         )
         if isinstance(contract, Refusal):
             return contract

@@ -25,8 +25,9 @@ from qdialect.behaviors import Behavior
 from qdialect.behaviors import Rule as PortRule
 from qdialect.behaviors.flow import carry_down, tied_operands
 from qdialect.context import QContext
-from qdialect.dialects.quant import DCastOp, RescaleOp
+from qdialect.dialects.quant import DCastOp, RescaleOp, arithmetic_of
 from qdialect.numerics import requantize as exact
+from qdialect.numerics.arithmetic import keeps_distinct
 from qdialect.numerics.contract import EXACT, Contract
 from qdialect.numerics.rounding import Rounding
 from qdialect.qparams import QParams
@@ -196,7 +197,8 @@ class OrderOfRescale(_OrderRule):
             cells = exact.cells(met, rescale.result_qparams)
             if cells is None:
                 return Refusal("grid", "the two encodings lie on different grids")
-            if not all(exact.keeps_distinct(a, b, rounding) for a, b in cells):
+            floats = arithmetic_of(match.op).floats(source.expressed)
+            if not all(keeps_distinct(a, b, rounding, floats) for a, b in cells):
                 return Refusal("merges", "the rescale makes one code of several")
         return None
 

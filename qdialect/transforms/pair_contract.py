@@ -6,7 +6,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from functools import lru_cache
 
+from qdialect.numerics import arithmetic
 from qdialect.numerics import requantize as exact
+from qdialect.numerics.arithmetic import Arithmetic
 from qdialect.numerics.contract import EXACT, Contract, Numerics
 from qdialect.numerics.later import np
 from qdialect.numerics.ranges import Interval, unclamped
@@ -31,6 +33,8 @@ def pair_contract(
     first: Rounding,
     second: Rounding,
     reach: Reach | None = None,
+    *,
+    defined: Arithmetic,
 ) -> Contract | Refusal:
     """What replacing a -> b -> c by a -> c may change; `a` None means any real number,
     or one in `reach()` (one interval for all, or one per cell of b).
@@ -40,21 +44,73 @@ def pair_contract(
     Dropping the middle drops an error of half a middle step, so results differ by
     at most s_b / (2 s_c) + 1 steps, if the middle clips nothing that c would not.
     The new a -> c rounds like the second; of a real number, if b and c have equal
-    scales (`renumbers`), like the first.
+    scales (`renumbers`), like the first.  What is exact in the reals is `ties` where ops are
+    `defined` in floats, unless all codes agree there.
     """
+    floats = defined.floats(b.expressed)
     if reach is None and b.count * c.count <= _FEW:
-        return _remembered(a, b, c, first, second)
-    return _decided(a, b, c, first, second, reach)
+        return _remembered(a, b, c, first, second, floats)
+    return _decided(a, b, c, first, second, reach, floats)
 
 
 @lru_cache(maxsize=1 << 14)
 def _remembered(
-    a: QParams | None, b: QParams, c: QParams, first: Rounding, second: Rounding
+    a: QParams | None,
+    b: QParams,
+    c: QParams,
+    first: Rounding,
+    second: Rounding,
+    floats: str | None,
 ) -> Contract | Refusal:
-    return _decided(a, b, c, first, second, None)
+    return _decided(a, b, c, first, second, None, floats)
 
 
 def _decided(
+    a: QParams | None,
+    b: QParams,
+    c: QParams,
+    first: Rounding,
+    second: Rounding,
+    reach: Reach | None,
+    floats: str | None,
+) -> Contract | Refusal:
+    found = _in_reals(a, b, c, first, second, reach)
+    if floats is None or isinstance(found, Refusal):
+        return found
+    quads = _triples(a, b, c) or ()
+    if a is None:
+        if found.level > Numerics.EXACT:
+            return found
+        same = all(arithmetic.is_real(mid, out, second, floats) for _, mid, out in quads)
+        return found if same else _IN_REALS
+    if a.storage.max - a.storage.min >= 1 << exact.TABLE_WIDTH:
+        return _IN_REALS if found.level is Numerics.EXACT else found
+    apart = max(_apart(_set(src), mid, out, first, second, floats) for src, mid, out in quads)
+    if not apart:
+        return Contract(Numerics.EXACT, note="equal on all codes")
+    if found.level is Numerics.EXACT:
+        return _IN_REALS if apart == 1 else Contract(Numerics.BOUNDED, apart, "in floats")
+    return Contract(found.level, max(found.steps, apart), found.note)
+
+
+def _apart(
+    a: exact.Affine,
+    b: exact.Affine,
+    c: exact.Affine,
+    first: Rounding,
+    second: Rounding,
+    floats: str,
+) -> int:
+    """The largest difference of a -> b -> c and a -> c on a code of `a`."""
+    middle = arithmetic.table(a, b, first, floats)
+    chain = arithmetic.requantized(middle, b, c, second, floats)
+    return int(np.abs(chain - arithmetic.table(a, c, second, floats)).max())
+
+
+_IN_REALS = Contract(Numerics.TIES, 1, "equal in the reals, not in floats")
+
+
+def _in_reals(
     a: QParams | None,
     b: QParams,
     c: QParams,
@@ -109,7 +165,11 @@ def _stays_inside(reach: Reach | None, b: QParams, rounding: Rounding) -> bool:
 
 
 def target_rounding(
-    target: Target, wanted: Rounding, source: Callable[[], QParams | None], b: QParams
+    target: Target,
+    wanted: Rounding,
+    source: Callable[[], QParams | None],
+    b: QParams,
+    defined: Arithmetic,
 ) -> tuple[Rounding, Contract | Refusal]:
     """How a new requantization a -> b rounds on `target` where `wanted` is asked for, and
     what that changes; a is `source()`, where None means any real number.
@@ -123,8 +183,12 @@ def target_rounding(
         return chosen, EXACT
     a = source()
     pairs = None if a is None or not exact.tabulated(a) else exact.cells(a, b)
+    floats = defined.floats(b.expressed)
     if pairs and all(
-        np.array_equal(exact.table(x, y, wanted), exact.table(x, y, chosen)) for x, y in pairs
+        np.array_equal(
+            arithmetic.table(x, y, wanted, floats), arithmetic.table(x, y, chosen, floats)
+        )
+        for x, y in pairs
     ):
         return chosen, Contract(Numerics.EXACT, note="no code is a tie")
     return chosen, Contract(Numerics.TIES, note=f"{target.name} rounds {chosen.value}")

@@ -25,6 +25,8 @@ from qdialect.analysis.ranges import seen_qparams
 from qdialect.behaviors import Behavior
 from qdialect.behaviors.flow import tied_operands
 from qdialect.context import QContext
+from qdialect.dialects.quant import arithmetic_of
+from qdialect.numerics import arithmetic
 from qdialect.numerics import requantize as exact
 from qdialect.numerics.contract import Contract, Numerics
 from qdialect.numerics.ranges import Interval
@@ -77,7 +79,9 @@ def passage(
     )
     equal = all(a.scale == b.scale for a, _, b in found)
     same_ends = all(exact.covers(a, b) and exact.covers(b, seen) for a, seen, b in found)
-    if equal and (keeps or same_ends):
+    floats = arithmetic_of(op).floats(rescales[0][0].expressed)
+    real = all(arithmetic.is_real(seen, b, rounding, floats) for _, seen, b in found)
+    if real and equal and (keeps or same_ends):
         return Contract(Numerics.EXACT, note="equal scales")
     largest, least = max(b.scale for _, _, b in found), min(b.scale for _, _, b in found)
     steps = gain * largest / (2 * least) + max(a.scale / (2 * b.scale) for a, _, b in found) + 1

@@ -16,14 +16,14 @@ from qdialect.targets.installed import get_target
 
 PREPARATION = (
     "raise-dynamic,lower-dynamic{to=floats numerics=relaxed},"
-    "canonicalize,fold-constants,canonicalize,cse,dce"
+    "canonicalize,fold-constants{numerics=ties},canonicalize,cse,dce"
 )
 """What a model goes through before it is quantized; what it quantizes as it runs becomes
 float products of the weights that it has."""
 
 FUSION = (
     "raise-composites{numerics=ties},lower-attention{numerics=ties},canonicalize,"
-    "fold-into-weights{numerics=ties},canonicalize,fold-constants,cse,dce"
+    "fold-into-weights{numerics=ties},canonicalize,fold-constants{numerics=ties},cse,dce"
 )
 """Then: every op that becomes one with another is one rounding less. The products of an
 attention are quantized one by one."""

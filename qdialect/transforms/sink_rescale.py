@@ -39,7 +39,7 @@ from qdialect.behaviors import Behavior
 from qdialect.behaviors.flow import carry_all_down, carry_some_down, tied_operands
 from qdialect.context import QContext
 from qdialect.dialects.nn import constant_of, make_constant
-from qdialect.dialects.quant import RescaleOp, UniformType
+from qdialect.dialects.quant import RescaleOp, UniformType, arithmetic_of
 from qdialect.numerics.contract import EXACT, Contract
 from qdialect.numerics.rounding import Rounding
 from qdialect.qparams import QParams
@@ -158,7 +158,8 @@ class SinkThroughTied(Rule[_Tied]):
         if seen is None or len(results) != 1:
             return False
         a, b = rescale.input_qparams, rescale.result_qparams
-        return clamp_commutes(match.behavior, match.op, seen, a, b, match.rounding)
+        defined = arithmetic_of(match.op)
+        return clamp_commutes(match.behavior, match.op, seen, a, b, match.rounding, defined)
 
     def _sources(self, match: _Tied) -> list[QParams] | Illegal:
         """Qparams of the results once the rescales are gone."""
@@ -196,6 +197,7 @@ class SinkThroughTied(Rule[_Tied]):
                     constant_operand(self.session, match.op, index),
                     after,
                     match.rounding,
+                    defined=arithmetic_of(match.op),
                     inside=all(inside_bounds(r.input, self.session) for r in match.rescales),
                 )
                 if isinstance(one, Refusal):

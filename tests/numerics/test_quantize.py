@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from test_requantize import REAL, TENTH, Affine, definition, rescaled
 
+from qdialect.numerics.arithmetic import Arithmetic
 from qdialect.numerics.quantize import (
     can_quantize_floats,
     quantize_floats,
@@ -79,7 +80,7 @@ ENCODINGS = [
 def test_rescaled_constants(a: QParams, b: QParams, rounding: Rounding) -> None:
     low = 0 if not a.storage.signed else -128
     codes = np.stack([np.arange(low, low + 256)] * 2).astype(storage_dtype(a))
-    result = rescale_codes(codes, a, b, rounding)
+    result = rescale_codes(codes, a, b, rounding, Arithmetic.REAL)
     assert result.dtype == storage_dtype(b)
     for row in range(2):
         source, target = (
@@ -101,11 +102,20 @@ def test_blocks_are_spread_over_their_elements() -> None:
     assert spread(q.scale_array(), q, (4, 6)).tolist() == [[1.0, 1.0, 2.0, 2.0, 3.0, 3.0]]
     codes = np.ones((4, 6), np.int8)
     to = QParams.per_tensor("i8", 1.0)
-    assert rescale_codes(codes, q, to, Rounding.HALF_EVEN)[0].tolist() == [1, 1, 2, 2, 3, 3]
+    assert rescale_codes(codes, q, to, Rounding.HALF_EVEN, Arithmetic.REAL)[0].tolist() == [
+        1,
+        1,
+        2,
+        2,
+        3,
+        3,
+    ]
 
 
 def test_scalars_and_nothing() -> None:
     a, b = QParams.per_tensor("i8", 0.5), QParams.per_tensor("i8", 1.0)
-    assert int(rescale_codes(np.array(5, np.int8), a, b, Rounding.HALF_UP)) == 3
-    assert rescale_codes(np.zeros((0, 3), np.int8), a, b, Rounding.HALF_UP).shape == (0, 3)
+    assert int(rescale_codes(np.array(5, np.int8), a, b, Rounding.HALF_UP, Arithmetic.REAL)) == 3
+    assert rescale_codes(
+        np.zeros((0, 3), np.int8), a, b, Rounding.HALF_UP, Arithmetic.REAL
+    ).shape == (0, 3)
     assert int(quantize_floats(np.array(1.25, np.float32), a, Rounding.HALF_EVEN)) == 2

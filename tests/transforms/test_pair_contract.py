@@ -6,12 +6,14 @@ from __future__ import annotations
 from fractions import Fraction
 from itertools import product
 
+from qdialect.numerics.arithmetic import Arithmetic
 from qdialect.numerics.contract import Contract, Numerics
 from qdialect.numerics.requantize import Affine, round_fraction
 from qdialect.numerics.rounding import Rounding
 from qdialect.qparams import QParams, Storage
 from qdialect.transforms.fold_rescale import pair_contract
 
+REAL = Arithmetic.REAL
 EVEN = Rounding.HALF_EVEN
 NARROW = Storage.of("i8", -20, 20)
 GRID = [
@@ -34,7 +36,7 @@ def step(q: int, a: Affine, b: Affine, *, clamp: bool = True) -> int:
 def test_a_middle_that_clips_is_called_saturation() -> None:
     seen = dict.fromkeys(Numerics, 0)
     for a, b, c in product(GRID, GRID, GRID):
-        contract = pair_contract(a, b, c, EVEN, EVEN)
+        contract = pair_contract(a, b, c, EVEN, EVEN, defined=REAL)
         assert isinstance(contract, Contract)
         seen[contract.level] += 1
         source, middle, out = affine(a), affine(b), affine(c)
@@ -55,15 +57,15 @@ def test_a_middle_that_clips_is_called_saturation() -> None:
 
 def test_the_note_names_the_range() -> None:
     a, b = QParams.per_tensor("i8", 1.0), QParams.per_tensor("i8", 0.25, 28)
-    contract = pair_contract(a, b, a, EVEN, EVEN)
+    contract = pair_contract(a, b, a, EVEN, EVEN, defined=REAL)
     assert contract == Contract(Numerics.SATURATION, 1.125, "the middle clips to [-39, 24.75]")
 
 
 def test_quantizing_a_real_number() -> None:
     b, c = QParams.per_tensor("i8", 0.5, 3), QParams.per_tensor("u8", 0.5, 131)
-    assert pair_contract(None, b, c, Rounding.HALF_AWAY, EVEN).level is Numerics.EXACT
+    assert pair_contract(None, b, c, Rounding.HALF_AWAY, EVEN, defined=REAL).level is Numerics.EXACT
     wider = QParams.per_tensor("i16", 0.5)
-    assert pair_contract(None, b, wider, EVEN, EVEN).level is Numerics.SATURATION
+    assert pair_contract(None, b, wider, EVEN, EVEN, defined=REAL).level is Numerics.SATURATION
     fine = QParams.per_tensor(Storage.of("i8", -8, 8), 0.25)
-    bounded = pair_contract(None, b, fine, EVEN, EVEN)
+    bounded = pair_contract(None, b, fine, EVEN, EVEN, defined=REAL)
     assert (bounded.level, bounded.steps) == (Numerics.BOUNDED, 2.0)

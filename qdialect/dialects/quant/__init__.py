@@ -13,6 +13,12 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from xdsl.ir import Dialect
 
+    from qdialect.dialects.quant.arithmetic import (
+        ARITHMETIC_KEY,
+        IN_FLOATS,
+        arithmetic_at,
+        arithmetic_of,
+    )
     from qdialect.dialects.quant.bare import BareVerifyException
     from qdialect.dialects.quant.casts import (
         ROUNDING_KEY,
@@ -47,6 +53,7 @@ if TYPE_CHECKING:
 
 #: what is found where
 _WHERE: Mapping[str, str] = {
+    "arithmetic": "ARITHMETIC_KEY IN_FLOATS arithmetic_at arithmetic_of",
     "bare": "BareVerifyException",
     "casts": "ROUNDING_KEY CastOp DCastOp QCastOp SCastOp cast_rounding",
     "conversion": "ConversionOp",
@@ -86,7 +93,9 @@ def __getattr__(name: str) -> Any:
 
 
 __all__ = [
+    "ARITHMETIC_KEY",
     "FLOAT_TYPES",
+    "IN_FLOATS",
     "ROUNDING_KEY",
     "AnyParams",
     "AnyType",
@@ -104,6 +113,8 @@ __all__ = [
     "SCastOp",
     "TextVersion",
     "UniformType",
+    "arithmetic_at",
+    "arithmetic_of",
     "cast_rounding",
     "element_type",
     "expressed_type",

@@ -56,6 +56,8 @@ from qdialect.dialects.onnx import (
     strings,
 )
 from qdialect.dialects.quant import (
+    ARITHMETIC_KEY,
+    IN_FLOATS,
     SCastOp,
     UniformType,
     element_type,
@@ -416,7 +418,7 @@ class Importer:
         ]
         if any(dims is not None for dims in result_dims):
             function.attributes[DIMS] = ArrayAttr(dims or ArrayAttr(()) for dims in result_dims)
-        module = ModuleOp([function], {MODEL: metadata(self.loaded)})
+        module = ModuleOp([function], {MODEL: metadata(self.loaded), ARITHMETIC_KEY: IN_FLOATS})
         if self.loaded.file:
             file = StringAttr(self.loaded.file)
             module.location = FileLineColLoc(file, IntAttr(0), IntAttr(0))

@@ -12,7 +12,7 @@ from qdialect.behaviors import Behavior
 from qdialect.context import QContext
 from qdialect.dialects.nn import ConstantOp, constant_array, constant_of, make_constant
 from qdialect.dialects.nn.base import KEY
-from qdialect.dialects.quant import DCastOp, QCastOp, RescaleOp, UniformType
+from qdialect.dialects.quant import DCastOp, QCastOp, RescaleOp, UniformType, arithmetic_of
 from qdialect.numerics.contract import Contract, Numerics
 from qdialect.qparams import QParams
 from qdialect.rewrite import Rewriter, retyped
@@ -314,7 +314,9 @@ class Commit:
         codes = constant_array(constant, self.session.blobs)
         source: QParams = ladder.now
         for k in range(state):
-            codes = rescale_codes(codes, source, steps[k].qparams, steps[k].rounding)
+            codes = rescale_codes(
+                codes, source, steps[k].qparams, steps[k].rounding, arithmetic_of(user)
+            )
             source = steps[k].qparams
         kept = {KEY: constant.attributes[KEY]} if KEY in constant.attributes else None
         new = make_constant(codes, UniformType(source), self.session.blobs, kept)

@@ -18,6 +18,7 @@ from qdialect.analysis.ranges import inside_bounds, seen_qparams, within
 from qdialect.behaviors.flow import carry_all_down, carry_some_down, carry_up, tied_operands
 from qdialect.context import QContext
 from qdialect.dialects.nn import constant_of
+from qdialect.dialects.quant import arithmetic_of
 from qdialect.numerics.contract import EXACT, Contract, Numerics
 from qdialect.numerics.ranges import Interval
 from qdialect.numerics.rounding import Rounding
@@ -113,7 +114,13 @@ class Labelling:
         for index, held in next.constants.items():
             params = operands[node.tied.index(index)]
             found = counterpart(
-                node.op, node.behavior, held, params, some[0].rounding, inside=inside
+                node.op,
+                node.behavior,
+                held,
+                params,
+                some[0].rounding,
+                defined=arithmetic_of(node.op),
+                inside=inside,
             )
             if isinstance(found, Refusal):
                 return None
@@ -211,7 +218,7 @@ class Labelling:
             behavior, op, below, inside=True
         ):
             return True
-        return clamp_commutes(behavior, op, seen, above[0], below[0], rounding)
+        return clamp_commutes(behavior, op, seen, above[0], below[0], rounding, arithmetic_of(op))
 
     def _passing(
         self, node: Commuting, given: Sequence[Rescaled], rounding: Rounding, further: Contract

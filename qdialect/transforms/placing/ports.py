@@ -15,7 +15,8 @@ from qdialect.analysis.ranges import ranges
 from qdialect.behaviors import Behavior
 from qdialect.behaviors import Rule as PortRule
 from qdialect.context import QContext
-from qdialect.dialects.quant import DCastOp, QCastOp, cast_rounding
+from qdialect.dialects.quant import DCastOp, QCastOp, arithmetic_of, cast_rounding
+from qdialect.numerics import arithmetic
 from qdialect.numerics import requantize as exact
 from qdialect.numerics.contract import EXACT, Contract, Numerics
 from qdialect.qparams import QParams
@@ -137,6 +138,7 @@ class Ports:
                 cast_rounding(op),
                 rounding,
                 lambda: ranges(self._session).before_rounding(op.result),
+                defined=arithmetic_of(op),
             )
             return found if isinstance(found, Contract) else None
         behavior = self._session.behaviors.get(op)
@@ -151,7 +153,8 @@ class Ports:
             cells = exact.cells(step.seen, middle)
             if cells is None or middle.expressed != step.qparams.expressed:
                 return None
-            if all(exact.is_lossless(a, b) and a.scale == b.scale for a, b in cells):
+            floats = arithmetic_of(op).floats(middle.expressed)
+            if all(a.scale == b.scale and arithmetic.is_lossless(a, b, floats) for a, b in cells):
                 return EXACT
             return Contract(Numerics.RELAXED, note="drops a rounding and a clip")
         behavior = self._requantizing(op, index)

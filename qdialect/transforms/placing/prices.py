@@ -14,6 +14,7 @@ from xdsl.ir import SSAValue
 from qdialect.analysis.cost import elements
 from qdialect.context import QContext
 from qdialect.numerics import requantize as exact
+from qdialect.numerics.arithmetic import Arithmetic
 from qdialect.numerics.contract import EXACT, Contract, Numerics
 from qdialect.numerics.rounding import Rounding
 from qdialect.placement import INFINITE, Table
@@ -249,8 +250,9 @@ def bits_lost(a: QParams, b: QParams) -> float:
 class Prices:
     """Prices of chains of rescales under a level of numerics, remembered."""
 
-    def __init__(self, session: QContext, level: Numerics) -> None:
+    def __init__(self, session: QContext, level: Numerics, defined: Arithmetic) -> None:
         self._target = session.target
+        self._defined = defined
         self._level = level
         self._prices: dict[tuple[QParams, QParams], float] = {}
         self._windows: dict[Hashable, Window] = {}
@@ -296,5 +298,5 @@ class Prices:
         self, a: QParams, b: QParams, c: QParams, first: Rounding, second: Rounding
     ) -> Contract | None:
         """What a -> c changes in place of a -> b -> c; None if the level does not allow it."""
-        found = pair_contract(a, b, c, first, second)
+        found = pair_contract(a, b, c, first, second, defined=self._defined)
         return found if isinstance(found, Contract) and found.level <= self._level else None

@@ -17,6 +17,7 @@ from qdialect.analysis.index import every_op
 from qdialect.analysis.ranges import CodeRanges, ranges
 from qdialect.context import QContext
 from qdialect.dialects.nn import constant_of
+from qdialect.dialects.quant import arithmetic_of
 from qdialect.numerics.contract import Numerics
 from qdialect.placement import Part, Parts, Solution
 from qdialect.targets.base import Target
@@ -46,7 +47,7 @@ class Rounds:
         self.options = options
         #: values for which costs are only known from above: no bound is proved then
         self.estimated: set[SSAValue] = set()
-        self._prices = Prices(session, options.level)
+        self._prices = Prices(session, options.level, arithmetic_of(module))
         self._states = States(session, options.level, self._prices.steps)
         self._snapshot = Snapshot()
         #: the components solved, by number, and the values of each; of which of them a value is
