@@ -9,7 +9,7 @@ from typing import Any
 
 from qdialect import api
 from qdialect.api import Model
-from qdialect.cli.files import load_arrays, remarks_output, report_output, writable
+from qdialect.cli.files import load_arrays, load_model, remarks_output, report_output, writable
 from qdialect.cli.flags import Arguments, write_json
 from qdialect.cli.forms import cheapest_form, keep_model, timed
 from qdialect.cli.inspection import Inspection
@@ -59,7 +59,7 @@ def _optimize(args: Arguments, output: str) -> int:
         pipeline = optimize_pipeline(target, numerics)
 
     began = time.perf_counter()
-    model = api.load(args.positional[0])
+    model = load_model(args, args.positional[0])
     imported = time.perf_counter()
     reproducer = Reproducer(model.ctx, None, verify_each=True)
     watchers: list[Instrumentation] = [reproducer, Progress()]

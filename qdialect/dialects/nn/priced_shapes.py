@@ -38,7 +38,9 @@ FIRST = 1
 OTHER = 128
 """What any other unknown extent is priced as."""
 
-_SAME_SHAPE = (QCastOp, DCastOp, SCastOp, RescaleOp, UnrealizedConversionCastOp)
+SAME_SHAPE = (QCastOp, DCastOp, SCastOp, RescaleOp, UnrealizedConversionCastOp)
+"""Ops whose result has the shape of their operand."""
+
 _KEPT = "qdialect priced shape"
 
 
@@ -90,7 +92,8 @@ def _find(value: SSAValue) -> None:
             for result, shape in zip(owner.results, _inferred(owner), strict=True):
                 _keep(result, shape)
         else:
-            _arguments(owner)
+            for argument, shape in zip(owner.args, argument_shapes(owner), strict=True):
+                _keep(argument, shape)
 
 
 def _is_open(value: SSAValue) -> bool:
@@ -105,7 +108,7 @@ def _sources(op: Operation) -> list[SSAValue]:
     """The operands that tell the shapes of results."""
     if isinstance(op, NNOp) and all(map(_has_shape, op.operands)):
         return list(op.operands)
-    same = isinstance(op, _SAME_SHAPE) and len(op.operands) == 1
+    same = isinstance(op, SAME_SHAPE) and len(op.operands) == 1
     return list(op.operands) if same and _has_shape(op.operands[0]) else []
 
 
@@ -140,19 +143,18 @@ def usual(dimension: int) -> int:
     return OTHER if dimension else FIRST
 
 
-def _arguments(block: Block) -> None:
-    """Keep the shapes of all arguments of a block."""
-    entries = _entries(block)
+def argument_shapes(block: Block) -> list[Shape]:
+    """The shapes that the arguments of a block are priced with; () where no rank is known."""
     named: dict[str, int] = {}
-    shapes: list[list[int | str]] = []
-    for argument, entry in zip(block.args, entries, strict=True):
-        dims = _dims(argument, entry)
-        shapes.append(dims)
+    shapes = [_dims(a, entry) for a, entry in zip(block.args, _entries(block), strict=True)]
+    for dims in shapes:
         for d, n in enumerate(dims):
             if isinstance(n, str):
                 named[n] = max(named.get(n, 0), usual(d))
-    for argument, dims in zip(block.args, shapes, strict=True):
-        _keep(argument, tuple(named[n] if isinstance(n, str) else n for n in dims))
+    return [
+        tuple(named[n] if isinstance(n, str) else usual(d) if n == DYNAMIC else n for d, n in each)
+        for each in map(enumerate, shapes)
+    ]
 
 
 def _entries(block: Block) -> list[Mapping[str, Any]]:
@@ -167,12 +169,19 @@ def _entries(block: Block) -> list[Mapping[str, Any]]:
 
 def _dims(argument: BlockArgument, entry: Mapping[str, Any]) -> list[int | str]:
     """Numbers, names, and `DYNAMIC` for what has neither."""
-    shape = shape_of(argument) if _has_shape(argument) else ()
+    dims = named_dims(argument, entry)
     stated = entry.get(PRICED_AS)
     if isinstance(stated, DenseArrayBase):
         numbers = stated.get_values()
-        if len(numbers) == len(shape) and min((1, *numbers)) > 0:
+        if len(numbers) == len(dims) and min((1, *numbers)) > 0:
             return list(numbers)
+    return dims
+
+
+def named_dims(argument: SSAValue, entry: Mapping[str, Any]) -> list[int | str]:
+    """The extents of a function's argument with the attributes `entry`: numbers, names, and
+    `DYNAMIC` for what has neither."""
+    shape = shape_of(argument) if _has_shape(argument) else ()
     declared: tuple[Any, ...] = getattr(entry.get(DIMS), "data", ())
     if len(declared) != len(shape):
         return list(shape)
