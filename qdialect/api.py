@@ -65,8 +65,17 @@ class Model:
         return module_text(self.module, self.ctx, text_version=_known_version(text_version))
 
 
-def load(path: str | os.PathLike[str], ctx: QContext | None = None) -> Model:
+def load(
+    path: str | os.PathLike[str],
+    ctx: QContext | None = None,
+    *,
+    dims: Mapping[str, int] | None = None,
+    typical_dims: Mapping[str, int] | None = None,
+) -> Model:
     """The model in a `.onnx`, `.mlir` or `.qmod` file, verified.
+
+    `dims` are numbers that symbolic extents of its inputs get, by name; `typical_dims` numbers
+    they are only priced as (default: 1 in a first dimension, 128 in others).
 
     `ctx` is a session of your own, with your dialects and behaviors registered; without
     one, a new session that installed plug-ins extend, and that keeps ops it does not know.
@@ -79,14 +88,22 @@ def load(path: str | os.PathLike[str], ctx: QContext | None = None) -> Model:
         from qdialect.frontends.mlir import verify_module
         from qdialect.frontends.onnx import import_model
 
-        module = import_model(source, session)
+        module = import_model(source, session, dims)
         verify_module(module, session)
     elif source.suffix in (".mlir", ".qmod"):
         from qdialect.frontends.mlir import load_module
 
         module = load_module(source, session)
+        if dims:
+            from qdialect.dialects.nn.named_extents import bind_extents
+
+            bind_extents(module, dims)
     else:
         raise UsageError(f"cannot tell the kind of '{source}': use .onnx, .mlir or .qmod")
+    if typical_dims:
+        from qdialect.dialects.nn.named_extents import price_extents
+
+        price_extents(module, typical_dims)
     return Model(module, session, source)
 
 

@@ -2,26 +2,31 @@
 
 from __future__ import annotations
 
-from functools import lru_cache
 from math import prod
 
 from xdsl.dialects.builtin import TensorType
 from xdsl.ir import Operation, SSAValue
 
 from qdialect.behaviors import Behavior
-from qdialect.behaviors.shapes import DYNAMIC, Shape, shape_of
+from qdialect.behaviors.declaration import Accumulator
+from qdialect.behaviors.shapes import DYNAMIC, shape_of
+from qdialect.dialects.nn.priced_shapes import priced_like, priced_shape
 
 
 def elements(value: SSAValue) -> int:
-    """Number of elements, unknown extents and an unknown rank counted as 1."""
-    if not isinstance(value.type, TensorType):
-        return 1
-    return _count(shape_of(value))
+    """Number of elements, of the shape it is priced with; 1 for an unknown rank."""
+    return prod(priced_shape(value)) if isinstance(value.type, TensorType) else 1
 
 
-@lru_cache(maxsize=1 << 10)
-def _count(shape: Shape) -> int:
-    return prod(1 if n == DYNAMIC else n for n in shape)
+def products(op: Operation, accumulator: Accumulator) -> int:
+    """Products summed per element of a contraction, of the shapes it is priced with."""
+    open_ = any(isinstance(v.type, TensorType) and DYNAMIC in shape_of(v) for v in op.operands)
+    if not open_:
+        return accumulator.depth(op)
+    like = priced_like(op)
+    depth = accumulator.depth(like)
+    like.drop_all_references()
+    return depth
 
 
 def size(value: SSAValue) -> int:
@@ -35,5 +40,5 @@ def flops(op: Operation, behavior: Behavior | None) -> int:
         return 0
     per_element = 1
     if behavior is not None and behavior.accumulator is not None:
-        per_element = 2 * max(behavior.accumulator.depth(op), 1)
+        per_element = 2 * max(products(op, behavior.accumulator), 1)
     return per_element * elements(op.results[0])

@@ -7,7 +7,7 @@ from collections import Counter
 
 from qdialect import api
 from qdialect.analysis.boundary import CODES
-from qdialect.cli.files import report_output
+from qdialect.cli.files import load_model, report_output
 from qdialect.cli.flags import Arguments, did_you_mean, write, write_json
 from qdialect.cli.inspection import Boundary, Inspection, type_text
 from qdialect.cli.terminal import OK, WRONG_INPUT, indented, paint, table
@@ -46,7 +46,7 @@ def _inspect(path: str, args: Arguments, unwanted: set[str], several: bool) -> i
 def _load(path: str, args: Arguments) -> api.Model:
     """The model, as it is or as kernels run it; its report is written first, if wanted."""
     page = report_output(args.text("report"))
-    model = api.load(path)
+    model = load_model(args, path)
     if args.switch("integerized"):
         model = api.run_passes(model, _AS_KERNELS_RUN)
     if page is not None:

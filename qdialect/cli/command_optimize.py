@@ -6,16 +6,16 @@ import os
 import re
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from qdialect import api
 from qdialect.api import Model
 from qdialect.cli.candidates import FLOAT, INPUT, Candidate, Choice, Selection, unrounded
-from qdialect.cli.files import load_arrays, remarks_output, report_output, writable
+from qdialect.cli.files import load_arrays, load_model, remarks_output, report_output, writable
 from qdialect.cli.flags import Arguments, write_json
 from qdialect.cli.inspection import Inspection
 from qdialect.cli.instrumentation import Progress
@@ -38,6 +38,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     Arrays = Mapping[str, NDArray[Any]]
+
+T = TypeVar("T")
 
 SAMPLES = 2
 """On how many random inputs the result is compared, unless said: one of numbers anywhere,
@@ -125,13 +127,13 @@ class _Run:
         if model is not None:
             work = Optimization(model, pipeline, self.target, self._watchers)
             judge = Judge(model, self.samples, self.given)
-            result = self._optimized(work, judge)
+            result = self._or_original(lambda: work.checked(judge, self.is_onnx, self.samples))
             self.dropped += work.dropped
             written = [str(one.written) for one in self.reproducers if one.written is not None]
             self.notes += [f"what crashed is shown again by {name}" for name in written[:1]]
             began = self._took("passes and check", began)
         if result is not None and judge is not None:
-            choice = self._choice(result, judge)
+            choice = self._or_original(lambda: self._choice(result, judge))
             began = self._took("candidates", began)
         self._write(model, result, choice)
         self._took("export", began)
@@ -148,7 +150,7 @@ class _Run:
     def _load(self) -> Model | None:
         """The model; None where we cannot read what the runtime runs."""
         try:
-            return api.load(self.source)
+            return load_model(self.args, str(self.source))
         except UsageError:
             raise
         except Exception as error:
@@ -181,16 +183,16 @@ class _Run:
             watchers.append(numerics_check(self.args))
         return watchers
 
-    def _optimized(self, work: Optimization, judge: Judge) -> Optimized | None:
-        """What passed its check; None where the original is what can be written."""
+    def _or_original(self, work: Callable[[], T]) -> T | None:
+        """What `work` gives; None where it fails on a model that the runtime runs, so that the
+        original is what can be written."""
         try:
-            return work.checked(judge, "qdq" if self.is_onnx else None, self.samples)
-        except QError as error:
-            if error.code in ("bad-plugin", "numerics", "bad-input") or isinstance(
-                error, UsageError
-            ):
+            return work()
+        except Exception as error:
+            code = error.code if isinstance(error, QError) else ""
+            if isinstance(error, UsageError) or code in ("bad-plugin", "numerics", "bad-input"):
                 raise
-            if not self._can_keep():
+            if foreign_frame(error) is not None or not self._can_keep():
                 raise
             self._drop("all passes", error)
             return None

@@ -11,7 +11,7 @@ from typing import Any, cast
 from qdialect import api
 from qdialect.api import Engine
 from qdialect.cli.calibration import Interrupted
-from qdialect.cli.files import remarks_output, report_output, writable
+from qdialect.cli.files import load_model, remarks_output, report_output, writable
 from qdialect.cli.flags import Arguments, write_json
 from qdialect.cli.quantization import Quantization, Quantized
 from qdialect.cli.terminal import OK, interrupted, progress, table
@@ -44,7 +44,7 @@ def run(args: Arguments) -> int:
     if path.suffix == ".onnx" and level != "exact":
         _check_rounding(target)
     numerics = None if level is None else api.check_numerics(level)
-    model = api.load(args.positional[0])
+    model = load_model(args, args.positional[0])
     profile = None
     if given is not None:
         profile = load_profile(Path(given), model_digest(model.module, model.ctx))

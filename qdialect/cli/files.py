@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from qdialect import api
 from qdialect.cli.flags import did_you_mean
 from qdialect.errors import InputError, UsageError, Where
 from qdialect.weights import replacing
@@ -15,6 +16,8 @@ from qdialect.weights import replacing
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from qdialect.api import Model
+    from qdialect.cli.flags import Arguments
     from qdialect.context import QContext
 
     Arrays = Mapping[str, NDArray[Any]]
@@ -46,6 +49,12 @@ def report_output(name: str | None) -> Path | None:
     path = writable(name, (".html",))
     require_layout()
     return path
+
+
+def load_model(args: Arguments, name: str) -> Model:
+    """The model in a file, with the extents that `--dim` and `--typical-dim` tell."""
+    dims, typical = args.extents("dim"), args.extents("typical-dim")
+    return api.load(name, dims=dims, typical_dims=typical)
 
 
 def save_text(path: Path, text: str) -> None:

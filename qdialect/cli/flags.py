@@ -97,6 +97,16 @@ class Arguments:
             return found[-1]
         return next(flag.default for flag in self.command.flags if flag.name == name)
 
+    def extents(self, name: str) -> dict[str, int]:
+        """The values of a repeatable flag as numbers by name: NAME=N, N at least 1."""
+        found: dict[str, int] = {}
+        for text in self.texts(name):
+            symbol, equals, number = text.rpartition("=")
+            if not equals or not symbol or not number.isdecimal() or int(number) < 1:
+                raise UsageError(f"--{name} takes NAME=N with N at least 1, not '{text}'")
+            found[symbol] = int(number)
+        return found
+
     def integer(self, name: str, default: int, minimum: int = 0) -> int:
         """A flag's value as an integer of at least `minimum`."""
         value = self.text(name)
@@ -211,6 +221,16 @@ QUANT_TEXT = Flag(
     "value",
     "VERSION",
     choices=("v22", "v24"),
+)
+DIMS = (
+    Flag(("dim",), "a symbolic extent of the inputs is this number; repeatable", "value", "NAME=N"),
+    Flag(
+        ("typical-dim",),
+        "price a symbolic extent as this number (default: 1 in a first dimension, 128 in others); "
+        "repeatable",
+        "value",
+        "NAME=N",
+    ),
 )
 REPORT = Flag(("report",), "write a page to look at, one file for any browser", "value", "R.html")
 JSON = Flag(("json",), "what is said, as JSON on standard output")

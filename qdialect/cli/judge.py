@@ -161,7 +161,7 @@ class Judge:
             written = None if form is None else write_model(module, ctx)
         except QError:
             return False
-        checked = again.check(Model(module, ctx), written, None if form is None else "qdq")
+        checked = again.check(Model(module, ctx), written, form)
         return checked.wrong is not None or checked.failure is not None
 
     def sample(self, how: str, index: int, reference: Run) -> tuple[Arrays, list[Array]]:

@@ -97,20 +97,21 @@ class Optimization:
                 if not self._drop(ctx.crashed, watch.name, error.message):
                     raise
 
-    def checked(self, judge: Judge, form: Form | None, samples: int) -> Optimized | None:
+    def checked(self, judge: Judge, is_onnx: bool, samples: int) -> Optimized | None:
         """The model, held against the original, with all rewrites left out after which it is
         outside its contract; None where nothing helps.
 
-        `form` None: it becomes MLIR text."""
+        `is_onnx` says that it becomes an ONNX model, else MLIR text."""
         from qdialect.backends.onnx import write_model
         from qdialect.cli.checked import Checked
 
+        form: Form | None = "qdq" if is_onnx else None
         while True:
             model = self.run()
             written = None if form is None else write_model(model.module, model.ctx)
             if not samples:
                 return Optimized(model, written, Checked(0, 0, "", reason="--check=0"))
-            checked = judge.check(model, written, None if form is None else "qdq")
+            checked = judge.check(model, written, form)
             problem = checked.failure or checked.wrong
             if problem is None:
                 return Optimized(model, written, checked)

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from importlib import import_module
 
 from qdialect.cli.flags import (
+    DIMS,
     HELP,
     JSON,
     NUMERICS_INPUTS,
@@ -52,6 +53,7 @@ COMMANDS = {
             (
                 Flag(("o", "output-file"), "where to write the result", "value", "OUT"),
                 Flag(("target",), "what it will run on (default: onnxruntime)", "value", "NAME"),
+                *DIMS,
                 Flag(
                     ("numerics",),
                     "how much answers may change (default: exact)",
@@ -145,6 +147,7 @@ COMMANDS = {
                     "take float ops between casts, as QDQ files write them, for ops on codes "
                     "where they are",
                 ),
+                *DIMS,
                 HELP,
             ),
             ("IN...",),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from qdialect.cli.flags import HELP, JSON, REPORT, Command, Flag
+from qdialect.cli.flags import DIMS, HELP, JSON, REPORT, Command, Flag
 
 QUANTIZE_COMMAND = Command(
     "qopt quantize",
@@ -12,6 +12,7 @@ QUANTIZE_COMMAND = Command(
         Flag(("profile",), "a profile of the model (see qopt profile)", "value", "P.json"),
         Flag(("o", "output-file"), "where to write the result", "value", "OUT"),
         Flag(("target",), "what it will run on (default: onnxruntime)", "value", "NAME"),
+        *DIMS,
         Flag(
             ("form",),
             "how an .onnx result writes quantized ops (default: qdq)",

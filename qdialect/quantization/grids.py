@@ -330,7 +330,8 @@ class _Assignment:
             constant = self.grids.constants.get((op, index))
             known = self.grids.qparams.get(operand) if constant is None else constant.qparams
             port = behavior.operand_port(index)
-            if known is None and (array := self._array(operand)) is not None:
+            array = None if port.rule is Rule.PLAIN else self._array(operand)
+            if known is None and array is not None:
                 # One number, which gets its codes with the op.
                 known = array_qparams(array, self._scheme(operand))[0]
             if port.rule is Rule.PLAIN or known is None:

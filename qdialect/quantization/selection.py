@@ -28,17 +28,16 @@ from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from enum import Flag, auto
-from math import inf, isfinite, prod
+from math import inf, isfinite
 
 import numpy as np
 from xdsl.dialects.func import ReturnOp
 from xdsl.ir import Operation, SSAValue
 from xdsl.traits import ConstantLike
 
+from qdialect.analysis.cost import elements
 from qdialect.behaviors import Behavior, Rule, Size
 from qdialect.behaviors.flow import tied_operands
-from qdialect.dialects.nn import shape_of
-from qdialect.dialects.nn.shapes import DYNAMIC
 from qdialect.dialects.quant import DCastOp, QCastOp
 from qdialect.profile.ranges import Range
 from qdialect.quantization.blocks import block_refusal
@@ -256,9 +255,9 @@ def _amplification(values: Values, op: Operation, behavior: Behavior) -> Refusal
         array = real_array(op.operands[number], values.ctx.blobs)
         if array is None:
             return Size(0.0, _reach(values.range(op.operands[number])))
-        elements = np.abs(array)
-        least, most = elements.min(initial=inf), elements.max(initial=0.0)
-        return Size(float(least), float(most), elements)
+        sizes = np.abs(array)
+        least, most = sizes.min(initial=inf), sizes.max(initial=0.0)
+        return Size(float(least), float(most), sizes)
 
     result = _width(values.range(op.results[0]))
     for index, operand in enumerate(op.operands):
@@ -283,7 +282,7 @@ def _reach(found: Range | None) -> float:
 
 
 def _elements(values: Sequence[SSAValue]) -> int:
-    return sum(prod(1 if n == DYNAMIC else n for n in shape_of(value)) for value in values)
+    return sum(map(elements, values))
 
 
 def runtime_tied(op: Operation, behavior: Behavior) -> list[SSAValue]:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from math import isfinite, prod
+from math import isfinite
 from typing import TYPE_CHECKING
 
 from xdsl.dialects.builtin import TensorType
 from xdsl.ir import Attribute, Operation
 
-from qdialect.behaviors.shapes import shape_of
+from qdialect.analysis.cost import elements, products
 from qdialect.dialects.quant import (
     DCastOp,
     QCastOp,
@@ -26,12 +26,11 @@ def price(op: Operation, session: QContext) -> float | None:
     """The price of an op; None where the target has none."""
     if not op.results or not all(isinstance(v.type, TensorType) for v in op.results):
         return None
-    elements = prod(max(n, 1) for n in shape_of(op.results[0]))
     behavior = session.behaviors.get(op)
     if behavior is not None and behavior.accumulator is not None:
         sides = (behavior.accumulator.lhs, behavior.accumulator.rhs)
         lhs, rhs = (_storage(op.operands[side].type) for side in sides)
-        found = session.target.encoding_price(op, behavior.accumulator.depth(op), lhs, rhs)
+        found = session.target.encoding_price(op, products(op, behavior.accumulator), lhs, rhs)
         return found if found is not None and isfinite(found) else None
     if isinstance(op, RescaleOp):
         source, result = quant_element(op.input.type), quant_element(op.results[0].type)
@@ -42,7 +41,7 @@ def price(op: Operation, session: QContext) -> float | None:
         each = session.target.op_price(op)
     else:
         return None
-    return elements * each if isfinite(each) else None
+    return elements(op.results[0]) * each if isfinite(each) else None
 
 
 def _storage(kind: Attribute) -> str:

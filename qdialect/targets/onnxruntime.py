@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, cast
 from xdsl.dialects.builtin import TensorType
 
 from qdialect.behaviors.shapes import shape_of
+from qdialect.dialects.nn.priced_shapes import priced_shape
 from qdialect.dialects.quant import quant_element
 from qdialect.targets.base import Target
 from qdialect.targets.kernels import Kernel
@@ -41,11 +42,11 @@ _FAMILIES = {"nn.fully_connected": "nn.matmul"}
 def _shapes(op: Operation) -> list[tuple[int, ...]]:
     """Of what it reads first, and of what it gives."""
     values = (*op.operands[:1], *op.results[:1])
-    return [shape_of(v) for v in values if isinstance(v.type, TensorType)]
+    return [priced_shape(v) for v in values if isinstance(v.type, TensorType)]
 
 
 def _size(op: Operation) -> int:
-    """Elements of what it reads or gives, whichever is larger; unknown extents count as 1."""
+    """Elements of what it reads or gives, whichever is larger."""
     return _largest(_shapes(op))
 
 
@@ -83,9 +84,7 @@ class _OnnxRuntime(Target):
 
     def _prices(self, op: Operation) -> Prices:
         """What was measured at the size nearest to the op's."""
-        shapes = _shapes(op)
-        known = all(n >= 0 for shape in shapes for n in shape)
-        return self.measured.near(_largest(shapes) if known else None)
+        return self.measured.near(_size(op))
 
     def with_prices(self, prices: PriceTable) -> _OnnxRuntime:
         return replace(self, measured=prices)
@@ -106,7 +105,7 @@ class _OnnxRuntime(Target):
         measured = prices.encodings.get(_family(op))
         if measured is None:
             return None
-        products *= prod(max(n, 1) for n in shape_of(op.results[0]))
+        products *= _elements(priced_shape(op.results[0]))
         units = prices.unit_ns / self.measured.unit_ns
         return units * products * measured.get(f"{activations} {weights}", inf)
 

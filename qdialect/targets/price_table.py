@@ -74,8 +74,8 @@ class PriceTable:
     runtime: str
     cpu: str
     sizes: tuple[Prices, ...]
-    _near: dict[int | None, Prices] = field(
-        default_factory=dict["int | None", Prices], init=False, repr=False, compare=False
+    _near: dict[int, Prices] = field(
+        default_factory=dict[int, Prices], init=False, repr=False, compare=False
     )
 
     @cached_property
@@ -83,17 +83,12 @@ class PriceTable:
         """What a rescale of an element takes where tensors are large."""
         return max(self.sizes, key=lambda each: each.elements).unit_ns
 
-    def near(self, elements: int | None) -> Prices:
-        """What holds for tensors of so many elements: the nearest size, by ratio; the one in
-        the middle where that is not known."""
+    def near(self, elements: int) -> Prices:
+        """What holds for tensors of so many elements: the nearest size, by ratio."""
         if elements not in self._near:
-            self._near[elements] = self._nearest(elements)
+            sizes = {each.elements: each for each in self.sizes}
+            self._near[elements] = nearest(sizes, elements)
         return self._near[elements]
-
-    def _nearest(self, elements: int | None) -> Prices:
-        if elements is None:
-            return sorted(self.sizes, key=lambda each: each.elements)[(len(self.sizes) - 1) // 2]
-        return nearest({each.elements: each for each in self.sizes}, elements)
 
     def to_json(self) -> str:
         """The text of the file."""

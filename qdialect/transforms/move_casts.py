@@ -26,16 +26,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from math import prod
 from typing import Any
 
 from xdsl.dialects.func import FuncOp, ReturnOp
 from xdsl.ir import Operation, SSAValue
 
 from qdialect.analysis.codes import qparams_of
+from qdialect.analysis.cost import elements
 from qdialect.behaviors import Behavior
 from qdialect.behaviors.flow import carry_all_down, tied_operands
-from qdialect.behaviors.shapes import DYNAMIC, shape_of
 from qdialect.context import QContext
 from qdialect.dialects.quant import DCastOp, QCastOp, cast_rounding, element_type, with_element
 from qdialect.errors import UsageError
@@ -116,17 +115,14 @@ class Minimize(Policy):
         assert behavior is not None
         before = _elements([op.operands[i] for i in tied_operands(op, behavior)])
         after = _elements(op.results)
-        if before is None or after is None:
-            return Refusal("dynamic-shape", "the number of elements is not known")
         here, there = (after, before) if above else (before, after)
         if there < here:
             return None
         return Refusal("cost", f"{there} elements would cross instead of {here}")
 
 
-def _elements(values: Sequence[SSAValue]) -> int | None:
-    shapes = [shape_of(v) for v in values]
-    return None if any(DYNAMIC in s for s in shapes) else sum(map(prod, shapes))
+def _elements(values: Sequence[SSAValue]) -> int:
+    return sum(map(elements, values))
 
 
 @dataclass(frozen=True)

@@ -36,7 +36,7 @@ from xdsl.ir import Attribute, Block, Operation, SSAValue
 from xdsl.passes import ModulePass
 
 from qdialect.analysis.codes import qparams_of
-from qdialect.analysis.cost import elements
+from qdialect.analysis.cost import elements, products
 from qdialect.analysis.index import every_op, ops_named
 from qdialect.analysis.ranges import ranges
 from qdialect.behaviors import Behavior
@@ -129,7 +129,7 @@ def cheapest_encodings(module: ModuleOp, ctx: QContext) -> tuple[str, str]:
             if None in now:
                 continue
             constant = constant_of(op.operands[acc.rhs]) is not None
-            depth = acc.depth(op)
+            depth = products(op, acc)
             prices: dict[tuple[str, str], float] = {}
             for pair in totals:
                 new = (pair[0], pair[1] if constant else pair[0])

@@ -224,7 +224,11 @@ class NNOp(IRDLOperation, ABC):
 
     def infer_results(self) -> list[Shape]:
         """Result shapes as this op's operands and properties give them; ShapeError."""
-        return self.infer([shape_of(operand) for operand in self.operands], self.values)
+        return self.infer_from([shape_of(operand) for operand in self.operands])
+
+    def infer_from(self, operands: Sequence[Shape]) -> list[Shape]:
+        """Result shapes as this op gives them for operands of other extents; ShapeError."""
+        return self.infer(operands, self.values)
 
     @property
     def values(self) -> dict[str, Any]:

@@ -77,10 +77,12 @@ class ReshapeOp(UnaryOp):
             )
         super().verify_()
 
-    def infer_results(self) -> list[Shape]:
-        source, declared = shape_of(self.input), shape_of(self.result)
+    def infer_from(self, operands: Sequence[Shape]) -> list[Shape]:
+        source, declared = operands[0], shape_of(self.result)
         if self.shape is not None:
             return [reshape(source, self.values["shape"])]
+        if DYNAMIC in declared and DYNAMIC not in source and 0 not in declared:
+            return [reshape(source, declared)]
         if DYNAMIC in source or DYNAMIC in declared:
             return [declared]
         # A static extent of 0 must not be read as "copy".

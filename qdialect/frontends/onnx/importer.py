@@ -8,7 +8,7 @@ serves as a shape, an axis list or qparams never does.
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
@@ -90,15 +90,17 @@ _FEW = 1 << 16
 """Elements of a tensor that is kept as an array."""
 
 
-def import_model(source: str | Path | bytes | ModelProto, ctx: QContext) -> ModuleOp:
-    """Read an ONNX model as a module with one function.
+def import_model(
+    source: str | Path | bytes | ModelProto, ctx: QContext, dims: Mapping[str, int] | None = None
+) -> ModuleOp:
+    """Read an ONNX model as a module with one function; `dims` are numbers for symbolic extents.
 
     What we know becomes `nn` and `quant` ops, every other node an `onnx.node`.
     Weights go to `ctx.blobs`.  Raises InputError (file and node) for a model that
     is broken, QError (`missing-package`) without the `onnx` package.
     """
     try:
-        loaded = load_model(source)
+        loaded = load_model(source, dims)
         check_operand_types(loaded)
         return Importer(ctx, loaded).run()
     except UnicodeDecodeError:

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING
 from qdialect.dialects.key_metadata import KEYS, KeyTable
 from qdialect.dialects.onnx import package
 from qdialect.errors import InputError, Where
+from qdialect.frontends.onnx.bound import bound
 from qdialect.frontends.onnx.tensors import TensorReader
 from qdialect.frontends.onnx.wire import cut_out
 
@@ -49,10 +50,17 @@ class LoadedModel:
         return Where(file=self.file, node=node)
 
 
-def load_model(source: str | Path | bytes | ModelProto) -> LoadedModel:
-    """Read, check and infer types; InputError says what is wrong and at which node."""
+def load_model(
+    source: str | Path | bytes | ModelProto, dims: Mapping[str, int] | None = None
+) -> LoadedModel:
+    """Read, check and infer types; InputError says what is wrong and at which node.
+
+    `dims` are numbers for symbolic extents.
+    """
     file = str(source) if isinstance(source, str | Path) else None
     model, weights = _parse(source, Where(file=file))
+    if dims:
+        model = bound(model, dims)
     if len(model.functions):
         model = package("onnx.inliner").inline_local_functions(model)
     folder = Path(file).resolve().parent if file else None
