@@ -119,7 +119,7 @@ def to_python(attribute: Attribute) -> Any:
     if isinstance(attribute, IntegerAttr):
         number = cast("IntegerAttr[IntegerType]", attribute)
         value = number.value.data
-        return bool(value) if number.type == i1 else value
+        return bool(value) if number.type == i1 else int(value)
     if isinstance(attribute, FloatAttr):
         return attribute.value.data
     if isinstance(attribute, StringAttr):
