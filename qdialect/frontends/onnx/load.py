@@ -54,7 +54,9 @@ def load_model(source: str | Path | bytes | ModelProto) -> LoadedModel:
     file = str(source) if isinstance(source, str | Path) else None
     model, weights = _parse(source, Where(file=file))
     if len(model.functions):
-        model = package("onnx.inliner").inline_local_functions(model)
+        from qdialect.frontends.onnx.inlining import inlined
+
+        model = inlined(model, Where(file=file))
     folder = Path(file).resolve().parent if file else None
     loaded = LoadedModel(model, file, TensorReader(file, folder, weights))
     _check_texts(loaded)
