@@ -16,7 +16,7 @@ from fuzz_readers import Runner, fuzz, minimized
 from qdialect.errors import InputError
 from reader_targets import READERS, Reader
 
-EXECUTIONS = {"mlir": 90, "module": 200, "onnx": 200, "profile": 200, "weights": 500}
+EXECUTIONS = {"arrays": 300, "mlir": 90, "module": 200, "onnx": 200, "profile": 200, "weights": 500}
 
 
 @pytest.mark.parametrize("name", READERS)
@@ -26,7 +26,7 @@ def test_readers_refuse_what_is_damaged(name: str, tmp_path: Path) -> None:
     assert result.findings == {}
     assert result.executions == count
     assert 0 < result.read < result.executions
-    assert result.edges > 150
+    assert result.edges > (40 if name == "arrays" else 150)  # it is one small file
     assert result.peak < 64 << 20
 
 

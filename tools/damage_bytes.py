@@ -1,14 +1,17 @@
-"""Texts, JSON and weight stores with something wrong in them, made from sound ones by a seed."""
+"""Texts, JSON, weight stores and arrays with something wrong in them, made from sound ones by
+a seed."""
 
 # pyright: basic
 from __future__ import annotations
 
+import io
 import json
 import random
 import re
 import struct
 from collections.abc import Sequence
 from typing import Any
+from zipfile import ZipFile
 
 TOKEN = re.compile(
     rb'"(?:[^"\\\n]|\\.)*"|[@%#!^]?[A-Za-z_$][\w$.-]*|[@%#!^]\d+|0x[0-9A-Fa-f]+|\d+x|'
@@ -29,6 +32,8 @@ RUBBISH = (b"\xff\xfe", b"\x00", b"\xc3\x28", b"\xed\xa0\x80", b"\r", "\u202e\u2
 BRACKETS = ((b"[", b"]"), (b"{", b"}"), (b"(", b")"), (b"<", b">"))
 OPENERS = (b"tensor<", b"tuple<", b"dense<", b"[", b"{", b"(", b"loc(fused[", b"<", b"-", b"{a = ")
 DEPTHS = (2, 40, 300, 3000, 20000)
+MEMBERS = ("x.npy", "y.npy")
+"""The arrays of an archive."""
 MOST = 1 << 18
 """Bytes of one input at most."""
 
@@ -251,3 +256,32 @@ class Store:
             at = self.draw.randrange(len(rest) + 1)
             rest = self.draw.choice((rest[:at], rest + b"\0" * 8, rest[at:] + rest[:at]))
         return struct.pack("<Q", length % 2**64) + header + rest
+
+
+class Archives:
+    """Damage to the headers and data of arrays, zipped anew, or to the bytes of the archive."""
+
+    def __init__(self, draw: random.Random, seeds: Sequence[bytes]) -> None:
+        self._draw = draw
+        self._tokens = Tokens(draw, [self._members(seed)[0] for seed in seeds])
+
+    @staticmethod
+    def _members(data: bytes) -> list[bytes]:
+        with ZipFile(io.BytesIO(data)) as archive:
+            return [archive.read(name) for name in MEMBERS]
+
+    def change(self, data: bytes) -> bytes:
+        try:
+            members = self._members(data)
+        except Exception:  # no sound archive any more
+            return self._tokens.raw(data)
+        if self._draw.random() < 0.3:
+            return self._tokens.raw(data)
+        file, at = io.BytesIO(), self._draw.randrange(len(members))
+        length = 10 + int.from_bytes(members[at][8:10], "little")
+        header = self._tokens.change(members[at][10:length]).strip()[: length - 11]
+        members[at] = members[at][:10] + header.ljust(length - 11) + b"\n" + members[at][length:]
+        with ZipFile(file, "w") as archive:
+            for name, member in zip(MEMBERS, members, strict=True):
+                archive.writestr(name, member)
+        return file.getvalue()

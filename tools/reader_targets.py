@@ -367,7 +367,38 @@ def _read_beside(said: dict[str, Any], folder: Path) -> None:
     reader.array(tensor)
 
 
+# -- arrays of calibration data -----------------------------------------------------------
+
+
+def _archives() -> list[bytes]:
+    import io
+
+    import numpy as np
+
+    found: list[bytes] = []
+    for save in (np.savez, np.savez_compressed):
+        file = io.BytesIO()
+        save(file, x=np.zeros((6, 4), np.float32), y=np.ones((6, 2), np.int8, order="F"))
+        found.append(file.getvalue())
+    return found
+
+
+def _read_arrays(path: Path) -> None:
+    from qdialect.weights.numpy_files import npz_arrays, npz_headers
+
+    headers, arrays = npz_headers(path), npz_arrays(path)
+    if {name: (a.shape, a.dtype) for name, a in arrays.items()} != headers:
+        raise AssertionError("an array is not what its header says")
+
+
 READERS = {
+    "arrays": Reader(
+        ".npz",
+        ("weights/numpy_files",),
+        _archives,
+        _read_arrays,
+        lambda draw, seeds: damage_bytes.Archives(draw, seeds).change,
+    ),
     "mlir": Reader(
         ".mlir",
         ("frontends/mlir", "dialects/", "qparams/"),

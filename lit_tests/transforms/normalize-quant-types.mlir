@@ -29,3 +29,13 @@ func.func @equal(%x: tensor<4x2x!quant.uniform<i8:f32:{0:2, 1:1}, {{2.0, 3.0}, {
   %0 = quant.dcast %x : tensor<4x2x!quant.uniform<i8:f32:{0:2, 1:1}, {{2.0, 3.0}, {2.0, 3.0}}>> to tensor<4x2xf32>
   return %0 : tensor<4x2xf32>
 }
+
+// Other attributes stay as they are: the integer 0 is not the boolean false before it.
+// CHECK-LABEL: func.func @integers
+func.func @integers(%x: tensor<2x3xf32>) -> (tensor<2xi64>, tensor<2x3xf32>) {
+  // CHECK: nn.arg_max %{{.*}} axis 1 keepdims false
+  // CHECK: nn.softmax %{{.*}} axis 0
+  %0 = nn.arg_max %x axis 1 keepdims false : (tensor<2x3xf32>) -> tensor<2xi64>
+  %1 = nn.softmax %x axis 0 : (tensor<2x3xf32>) -> tensor<2x3xf32>
+  return %0, %1 : tensor<2xi64>, tensor<2x3xf32>
+}

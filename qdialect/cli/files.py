@@ -71,23 +71,9 @@ def save_text(path: Path, text: str) -> None:
 
 def load_arrays(name: str) -> dict[str, NDArray[Any]]:
     """The arrays of an `.npz` file by name."""
-    import numpy as np
+    from qdialect.weights.numpy_files import npz_arrays
 
-    where = Where(name)
-    try:
-        with np.load(name, allow_pickle=False) as archive:
-            if not hasattr(archive, "files"):
-                raise InputError("not an .npz file", where=where, code="bad-arrays")
-            return {key: archive[key] for key in archive.files}
-    except OSError as error:
-        reason = error.strerror or str(error)
-        raise InputError(f"cannot open: {reason}", where=where, code="unreadable-file") from None
-    except InputError:
-        raise
-    except Exception as error:
-        raise InputError(
-            f"not an .npz file of arrays ({type(error).__name__})", where=where, code="bad-arrays"
-        ) from None
+    return npz_arrays(Path(name))
 
 
 def save_arrays(path: Path, arrays: Arrays) -> None:

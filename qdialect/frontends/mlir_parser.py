@@ -33,6 +33,7 @@ from xdsl.dialects.builtin import (
     IntAttr,
     IntegerType,
     LocationAttr,
+    ModuleOp,
     NoneAttr,
     StringAttr,
     TensorType,
@@ -41,10 +42,11 @@ from xdsl.dialects.builtin import (
 from xdsl.ir import Attribute, Block, BlockArgument, Dialect, Operation, SSAValue, TypeAttribute
 from xdsl.parser import AttrParser, Parser
 from xdsl.parser.generic_parser import ParserState
-from xdsl.utils.lexer import Input, Position, Span, Token
-from xdsl.utils.mlir_lexer import MLIRLexer, MLIRToken, MLIRTokenKind, StringLiteral
+from xdsl.utils.lexer import Input, Span
 
 from qdialect.errors import Where
+from qdialect.frontends.mlir_aliases import AliasExtents
+from qdialect.frontends.mlir_lexer import Lexer
 from qdialect.frontends.mlir_types import TENSOR, TensorTypes
 
 if TYPE_CHECKING:
@@ -73,8 +75,6 @@ OVERRIDDEN = (
 )
 for _name in OVERRIDDEN:
     getattr(Parser, _name)
-assert hasattr(MLIRLexer, "_unescaped_characters_regex")
-assert hasattr(MLIRLexer, "_lex_string_literal")
 
 #: dialects of which every op is known
 _CLOSED = frozenset(("quant", "nn", "onnx"))
@@ -101,27 +101,6 @@ class Places:
         return Where(self.name, *self.line_and_column(position))
 
 
-class _Lexer(MLIRLexer):
-    """The stock lexer's pattern of a string takes exponential time on an open quote, and
-    text with escapes beyond ASCII is a string of bytes to it."""
-
-    _unescaped_characters_regex = re.compile(
-        r'"[^"\\\n\v\f]*(?:\\(?:["nt\\]|[0-9A-Fa-f]{2})[^"\\\n\v\f]*)*"'
-    )
-
-    @override
-    def _lex_string_literal(self, start_pos: Position) -> MLIRToken:
-        token = super()._lex_string_literal(start_pos)
-        if token.kind is not MLIRTokenKind.BYTES_LIT:
-            return token
-        literal = StringLiteral.from_span(token.span)
-        try:
-            literal.bytes_contents.decode()
-        except UnicodeDecodeError:
-            return token
-        return Token(MLIRTokenKind.STRING_LIT, literal)
-
-
 class MLIRParser(Parser):
     """A parser of one text, whose places are known.
 
@@ -135,6 +114,7 @@ class MLIRParser(Parser):
         self._later = {m.group(1): m.start() for m in _ALIAS_DEFINITION.finditer(text)}
         self._types = TensorTypes()
         self._read_early: set[str] = set()
+        self._extents = AliasExtents()
         self._handles: dict[tuple[str, str], str] = {}
         self.external_resources: dict[str, dict[str, str | bool]] = {}
         self._lines: Lines | None = None
@@ -151,7 +131,7 @@ class MLIRParser(Parser):
             )
         _own_resources(ctx)
         # As the stock constructor, which has no place for another lexer.
-        AttrParser.__init__(self, ParserState(_Lexer(Input(text, places.name))), ctx)
+        AttrParser.__init__(self, ParserState(Lexer(Input(text, places.name))), ctx)
         self.ssa_values = {}
         self.blocks = {}
         self.forward_block_references = defaultdict(list)
@@ -160,6 +140,14 @@ class MLIRParser(Parser):
     def _location(self, position: int) -> FileLineColLoc:
         line, column = self._places.line_and_column(position)
         return FileLineColLoc(self._file, IntAttr(line), IntAttr(column))
+
+    @override
+    def parse_module(self, allow_implicit_module: bool = True) -> ModuleOp:
+        module = super().parse_module(allow_implicit_module)
+        fault = self._extents.fault_of_module(module, len(self.lexer.input.content))
+        if fault is not None:
+            self.raise_error(fault)
+        return module
 
     # -- many ops at once ------------------------------------------------------
 
@@ -255,7 +243,11 @@ class MLIRParser(Parser):
     def _parse_alias_def(self) -> None:
         name = self._current_token.text
         if name not in self._read_early:
+            start = self.pos
             super()._parse_alias_def()
+            fault = self._extents.fault(self.attribute_aliases[name])
+            if fault is not None:
+                self.raise_error(fault, start, start + len(name))
             return
         self._read_early.remove(name)
         self._consume_token()

@@ -12,14 +12,12 @@ by name; an .npy is the one argument there is. A sample is one run of the model.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
-from zipfile import BadZipFile, ZipFile
 
 import numpy as np
-from numpy.lib import format as npy
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import Attribute
 
@@ -27,12 +25,12 @@ from qdialect.dialects.nn.shapes import DYNAMIC, compatible
 from qdialect.errors import InputError, Where
 from qdialect.interpreter import argument_names
 from qdialect.interpreter.values import declared_shape, runtime_dtype
+from qdialect.weights.numpy_files import Header, npy_array, npy_header, npz_arrays, npz_headers
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     Sample = dict[str, NDArray[Any]]
-    Header = tuple[tuple[int, ...], np.dtype[Any]]
 
 
 @dataclass(frozen=True)
@@ -148,46 +146,13 @@ def _paths(source: Path) -> list[Path]:
 
 def _headers(path: Path, names: list[str]) -> dict[str, Header]:
     """Shapes and dtypes of the arrays of a file, by name."""
-
-    def read() -> dict[str, Header]:
-        if path.suffix == ".npy":
-            with path.open("rb") as file:
-                return {_only(path, names): _header(file)}
-        found: dict[str, Header] = {}
-        with ZipFile(path) as archive:
-            for entry in archive.namelist():
-                with archive.open(entry) as file:
-                    found[entry.removesuffix(".npy")] = _header(file)
-        return found
-
-    return _reading(path, read)
-
-
-def _header(file: Any) -> Header:
-    version = npy.read_magic(file)
-    read = npy.read_array_header_1_0 if version == (1, 0) else npy.read_array_header_2_0
-    shape, _, dtype = read(file)
-    return shape, dtype
+    return {_only(path, names): npy_header(path)} if path.suffix == ".npy" else npz_headers(path)
 
 
 def _load(path: Path, names: list[str]) -> Sample:
-    def read() -> Sample:
-        mode = "r" if path.suffix == ".npy" else None
-        loaded: Any = np.load(path, mmap_mode=mode, allow_pickle=False)
-        if path.suffix == ".npy":
-            return {_only(path, names): loaded}
-        with loaded as archive:
-            return {name: archive[name] for name in names}
-
-    return _reading(path, read)
-
-
-def _reading(path: Path, read: Callable[[], Any]) -> Any:
-    try:
-        return read()
-    except (OSError, ValueError, EOFError, BadZipFile) as error:
-        reason = getattr(error, "strerror", None) or str(error).split("\n")[0]
-        _refuse(path, f"cannot read: {reason}", "unreadable-file")
+    if path.suffix == ".npy":
+        return {_only(path, names): npy_array(path)}
+    return npz_arrays(path, names)
 
 
 def _only(path: Path, names: list[str]) -> str:

@@ -81,16 +81,20 @@ class NormalizeQuantTypes(ModulePass):
 
 
 class _Normalizer:
-    """Attributes with the types inside them normalized; unchanged ones stay themselves."""
+    """Attributes with the types inside them normalized; unchanged ones stay themselves.
+
+    Results are remembered by identity: attributes that are equal to Python may differ in
+    their text, as the integers 0 and False do."""
 
     def __init__(self) -> None:
-        self.known: dict[Attribute, Attribute] = {}
+        #: by identity, which the first part keeps alive
+        self._known: dict[int, tuple[Attribute, Attribute]] = {}
 
     def of(self, attribute: Attribute) -> Attribute:
-        found = self.known.get(attribute)
+        found = self._known.get(id(attribute))
         if found is None:
-            found = self.known[attribute] = self._new(attribute)
-        return found
+            found = self._known[id(attribute)] = attribute, self._new(attribute)
+        return found[1]
 
     def _new(self, attribute: Attribute) -> Attribute:
         element = quant_element(attribute)

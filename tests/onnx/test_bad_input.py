@@ -587,3 +587,40 @@ def test_a_vector_of_absurd_length_takes_no_time() -> None:
     b.output("y", shape=[2, 1 << 33])
     _, module = load(b.model(check=False))
     assert "nn.mul" in ops(module)
+
+
+def with_functions(calls: list[list[str]]) -> onnx.ModelProto:
+    """A model that calls local function F0; function Fi calls those of `calls[i]` in a row."""
+    b = ModelBuilder()
+    b.node("F0", [b.input("x", [3])], "y", domain="local")
+    b.output("y", shape=[3])
+    model = b.model(check=False)
+    opsets = [helper.make_opsetid("", 17), helper.make_opsetid("local", 1)]
+    for index, names in enumerate(calls):
+        nodes = [
+            helper.make_node(
+                name, [f"t{i}"], [f"t{i + 1}"], domain="local" if name != "Relu" else ""
+            )
+            for i, name in enumerate(names)
+        ]
+        made = helper.make_function("local", f"F{index}", ["t0"], [f"t{len(names)}"], nodes, opsets)
+        model.functions.append(made)
+    return model
+
+
+def test_local_functions_that_stand_for_too_many_nodes() -> None:
+    def doubled(levels: int) -> onnx.ModelProto:
+        return with_functions([[f"F{i + 1}"] * 2 for i in range(levels)] + [["Relu"]])
+
+    assert "local functions stand for 536870912 nodes" in str(refused(doubled(29)))
+    assert ops(import_model(doubled(5), new_context())) == ["nn.relu"] * 32
+
+
+@pytest.mark.parametrize("cycle", [[["F0"]], [["Relu", "F1"], ["F2"], ["F1", "Relu"]]])
+def test_local_functions_that_call_themselves(cycle: list[list[str]]) -> None:
+    assert "calls itself" in str(refused(with_functions(cycle)))
+
+
+def test_local_functions_nested_too_deeply() -> None:
+    chain = [[f"F{i + 1}"] for i in range(3000)] + [["Relu"]]
+    assert "nested too deeply" in str(refused(with_functions(chain)))

@@ -11,6 +11,7 @@ the function type:
 from __future__ import annotations
 
 import math
+import re
 import struct
 from abc import ABC
 from collections.abc import Mapping, Sequence
@@ -56,12 +57,14 @@ Values = Mapping[str, Any]
 
 INTS = DenseArrayBase.constr(i64)
 REAL = FloatAttr.constr(Float64Type())
+REALS = DenseArrayBase.constr(f64)
 FLAG = cast("AttrConstraint[BoolAttr]", IntegerAttr.constr(IntegerType(1)))
 TENSOR = TensorType.constr()
 HALF_EVEN = StringAttr("half_even")
 KEY = "nn.key"
 QPARAMS = "nn.qparams"
 PIECE_KEYS = "nn.piece_keys"
+_WORD = re.compile(r"[A-Za-z_][\w$.]*")
 _ROUNDINGS = [mode.value for mode in Rounding]
 
 
@@ -119,7 +122,7 @@ def to_python(attribute: Attribute) -> Any:
     if isinstance(attribute, IntegerAttr):
         number = cast("IntegerAttr[IntegerType]", attribute)
         value = number.value.data
-        return bool(value) if number.type == i1 else value
+        return bool(value) if number.type == i1 else int(value)
     if isinstance(attribute, FloatAttr):
         return attribute.value.data
     if isinstance(attribute, StringAttr):
@@ -284,7 +287,7 @@ class NNOp(IRDLOperation, ABC):
                 parser.raise_error(f"'{cls.name}' has no property '{name}'")
             if name in properties:
                 parser.raise_error(f"property '{name}' is given twice")
-            properties[name] = _parse_value(parser)
+            properties[name] = _parse_value(parser, definition.properties[name].constr)
         for name, prop in definition.properties.items():
             if name not in properties and prop.default_value is not None:
                 properties[name] = prop.default_value
@@ -339,13 +342,17 @@ def show(shape: Shape) -> str:
     return "x".join("?" if d == DYNAMIC else str(d) for d in shape) or "scalar"
 
 
-def _parse_value(parser: Parser) -> Attribute:
+def _parse_value(parser: Parser, constraint: object) -> Attribute:
+    """The value of a property that is constrained in this way."""
+    is_real = constraint in (REAL, REALS)
     numbers = parser.parse_optional_comma_separated_list(
-        parser.Delimiter.SQUARE, parser.parse_number
+        parser.Delimiter.SQUARE, lambda: _parse_optional_number(parser, is_real)
     )
     if numbers is not None:
-        return to_attribute(numbers)
-    number = parser.parse_optional_number()
+        if None in numbers:
+            parser.raise_error("expected a number")
+        return reals() if is_real and not numbers else to_attribute(numbers)
+    number = _parse_optional_number(parser, is_real)
     if number is not None:
         return real(number) if isinstance(number, float) else integer(number)
     word = parser.parse_optional_identifier()
@@ -354,6 +361,18 @@ def _parse_value(parser: Parser) -> Attribute:
     if word is not None:
         return StringAttr(word)
     return parser.parse_attribute()
+
+
+def _parse_optional_number(parser: Parser, is_real: bool) -> int | float | None:
+    """A number; as a real number, a hexadecimal one is the bits of it, as everywhere in MLIR."""
+    start = parser.pos
+    number = parser.parse_optional_number()
+    text = parser.lexer.input.content[start : parser.pos]
+    if not is_real or not isinstance(number, int) or text[:2] not in ("0x", "0X"):
+        return number
+    if number >> 64:
+        parser.raise_error("a real number has 64 bits", start, parser.pos)
+    return struct.unpack("<d", number.to_bytes(8, "little"))[0]
 
 
 def _print_value(printer: Printer, attribute: Attribute) -> None:
@@ -365,7 +384,7 @@ def _print_value(printer: Printer, attribute: Attribute) -> None:
         printer.print_string("true" if value else "false")
     elif isinstance(value, int | float):
         printer.print_string(_number_text(value))
-    elif isinstance(value, str):
+    elif isinstance(value, str) and _WORD.fullmatch(value) and value not in ("true", "false"):
         printer.print_string(value)
     else:
         printer.print_attribute(attribute)

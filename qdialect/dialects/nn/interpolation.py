@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from xdsl.dialects.builtin import StringAttr
 from xdsl.irdl import irdl_op_definition, opt_prop_def, prop_def
 
-from qdialect.dialects.nn.base import INTS, FunctionOp, Values
+from qdialect.dialects.nn.base import INTS, REALS, FunctionOp, Values
 from qdialect.dialects.nn.shapes import DYNAMIC, Shape, ShapeError, require_rank
-from qdialect.dialects.nn.spatial_movement import REALS, resized
+from qdialect.dialects.nn.spatial_movement import resized
 
 COORDINATES = ("asymmetric", "half_pixel", "pytorch_half_pixel", "align_corners")
 

@@ -6,10 +6,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from math import floor, inf, prod
 
-from xdsl.dialects.builtin import DenseArrayBase, IntegerAttr, StringAttr, f64, i64
+from xdsl.dialects.builtin import IntegerAttr, StringAttr, i64
 from xdsl.irdl import irdl_op_definition, opt_prop_def, prop_def
 
-from qdialect.dialects.nn.base import INTS, UnaryOp, Values, ints
+from qdialect.dialects.nn.base import INTS, REALS, UnaryOp, Values, ints
 from qdialect.dialects.nn.shapes import (
     DYNAMIC,
     Shape,
@@ -19,7 +19,6 @@ from qdialect.dialects.nn.shapes import (
 )
 from qdialect.numerics.float_text import round_to_format
 
-REALS = DenseArrayBase.constr(f64)
 COORDINATES = ("asymmetric", "half_pixel", "align_corners")
 NEAREST = ("round_prefer_floor", "round_prefer_ceil", "floor", "ceil")
 

@@ -62,7 +62,9 @@ def load_model(
     if dims:
         model = bound(model, dims)
     if len(model.functions):
-        model = package("onnx.inliner").inline_local_functions(model)
+        from qdialect.frontends.onnx.inlining import inlined
+
+        model = inlined(model, Where(file=file))
     folder = Path(file).resolve().parent if file else None
     loaded = LoadedModel(model, file, TensorReader(file, folder, weights))
     _check_texts(loaded)
