@@ -20,7 +20,7 @@ from qdialect.cli.flags import Arguments, write_json
 from qdialect.cli.inspection import Inspection
 from qdialect.cli.instrumentation import Progress
 from qdialect.cli.judge import Judge
-from qdialect.cli.optimization import Dropped, Optimization, Optimized
+from qdialect.cli.optimization import EVERYTHING, Dropped, Optimization, Optimized
 from qdialect.cli.race import SECONDS, cheapest_form
 from qdialect.cli.reproducer import Reproducer, numerics_check
 from qdialect.cli.terminal import OK, WRONG_INPUT, crash_report, table
@@ -134,6 +134,8 @@ class _Run:
             began = self._took("passes and check", began)
         if result is not None and judge is not None:
             choice = self._or_original(lambda: self._choice(result, judge))
+            if any(one.what == EVERYTHING for one in self.dropped):
+                result = None
             began = self._took("candidates", began)
         self._write(model, result, choice)
         self._took("export", began)
@@ -194,7 +196,7 @@ class _Run:
                 raise
             if foreign_frame(error) is not None or not self._can_keep():
                 raise
-            self._drop("all passes", error)
+            self._drop(EVERYTHING, error)
             return None
 
     def _choice(self, result: Optimized, judge: Judge) -> Choice | None:
@@ -206,10 +208,12 @@ class _Run:
         raced = self.seconds > 0 and self.form is None and self.target.name == "onnxruntime"
         if not self.is_onnx or installed_runtime() is None or not (self.samples or raced):
             return None
-        samples = judge.executed_samples() if judge.same_interface(result.model) else []
-        is_file = self.source.suffix == ".onnx" and bool(samples)
-        floats = unrounded(self.source, samples) if is_file and not self.float_file else None
-        selection = Selection(self.source if is_file else None, samples, floats, self.notes)
+        same = judge.same_interface(result.model)
+        samples = judge.executed_samples() if same else []
+        source = self.source if same and self.source.suffix == ".onnx" else None
+        compared = source is not None and bool(samples) and self.float_file is None
+        floats = unrounded(self.source, samples) if compared else None
+        selection = Selection(source, samples, floats, self.notes)
         if self.float_file is not None:
             selection.add_float(self.float_file)
         forms = self._forms(result.model)

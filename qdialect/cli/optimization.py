@@ -30,6 +30,8 @@ if TYPE_CHECKING:
     from qdialect.cli.checked import Checked
     from qdialect.targets.base import Target
 
+EVERYTHING = "all passes"
+"""What is left out where the original is the result."""
 MOST = 24
 """After so many that were left out, the original is the result."""
 _PLACES = 3
@@ -117,7 +119,7 @@ class Optimization:
                 return Optimized(model, written, checked)
             why = checked.failure.message if checked.failure else str(checked.wrong)
             if not self._drop_wrong(judge, form, why):
-                self.dropped.append(Dropped("all passes", why))
+                self.dropped.append(Dropped(EVERYTHING, why))
                 return None
 
     # -- running ----------------------------------------------------------------------
@@ -160,6 +162,8 @@ class Optimization:
         def is_wrong(ctx: QContext, module: ModuleOp) -> bool:
             return judge.is_wrong(ctx, module, form)
 
+        if is_wrong(self._session(), self._model.module):
+            return False  # reading and writing it alone changes it
         ctx, search = self._session(), _Search(is_wrong)
         try:
             self._attempt(ctx, [search])
