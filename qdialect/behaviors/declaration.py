@@ -184,6 +184,9 @@ class Behavior:
     #: the op written with `numerics.words` besides those of `arithmetic`, which cannot say
     #: it: on enclosures of real numbers it decides which code is nearest
     analytic: Callable[[Operation, Sequence[Any]], Any] | None = None
+    #: the same on floats, each step rounded, where runtimes take other steps than
+    #: `arithmetic` or `analytic`; ValueError where they do not round each step
+    in_floats: Callable[[Operation, Sequence[Any]], Any] | None = None
     #: for f(x) = clamp(slope * x + offset) on one operand, the others being real
     #: constants: what f is, given the constants (None for x), or None if it is not;
     #: constants that differ along a dimension are given index by index

@@ -124,7 +124,9 @@ def _exact_hard_sigmoid(op: Operation, x: Real) -> Real:
 
 
 def _hard_swish(op: Operation, x: Array) -> Array:
-    return x * np.clip(x / x.dtype.type(6) + x.dtype.type(0.5), 0, 1)
+    """With the constants of the function that ONNX defines it by."""
+    kind = x.dtype.type
+    return x * np.clip(x * kind(1 / 6) + kind(0.5), 0, 1)
 
 
 def _exact_hard_swish(op: Operation, x: Real) -> Real:

@@ -53,12 +53,19 @@ def dequantize_codes(codes: NDArray[Any], a: Affine, expressed: str) -> Floats:
 def codes_of_floats(x: Floats, b: Affine, expressed: str, rounding: Rounding) -> Codes:
     """Floats of type `expressed` as codes of `b`."""
     kind = np.dtype(_COMPUTED_IN[expressed])
+    return codes_by(x.astype(kind), kind.type(b.scale), b.zero, (b.low, b.high), rounding)
+
+
+def codes_by(
+    x: Floats, scales: Any, zeros: Any, bounds: tuple[int, int], rounding: Rounding
+) -> Codes:
+    """Floats as codes of scales, which are of their type, and zero points."""
     with np.errstate(all="ignore"):
-        quotient = np.asarray(x.astype(kind) / kind.type(b.scale), np.float64)
-    low, high = float(b.low - b.zero), float(b.high - b.zero)
+        quotient = np.asarray(x / scales, np.float64)
+    low, high = (np.asarray(bound - zeros, np.float64) for bound in bounds)
     rounded = np.clip(round_floats(quotient, rounding), low, high)
     steps = np.where(np.isnan(rounded), low, rounded).astype(np.int64)
-    return steps + b.zero
+    return steps + zeros
 
 
 def stored(x: Floats, expressed: str) -> Floats:

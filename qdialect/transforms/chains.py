@@ -2,7 +2,8 @@
 
 A value whose elements depend on the codes of one other value alone is a table of its
 results on all codes of that one, its `root`.  Codes are computed exactly, op by op;
-floats between a dequantize and a quantize are real numbers, as `integerize` reads them.
+floats between a dequantize and a quantize are real numbers, as `integerize` reads them, or
+in a module of floats those of 32 bits (`float_chains`).
 One forward sweep finds the roots; results are computed on demand, once per value.
 """
 
@@ -26,22 +27,28 @@ from qdialect.dialects.quant import (
     QCastOp,
     RescaleOp,
     SCastOp,
+    arithmetic_of,
     cast_rounding,
     element_type,
 )
 from qdialect.numerics import requantize as exact
+from qdialect.numerics.arithmetic import Arithmetic
+from qdialect.numerics.contract import Contract, Numerics
 from qdialect.numerics.decide import Reals, UndecidedError, decide
+from qdialect.numerics.float_spans import CodeSpan, FloatSpan
 from qdialect.numerics.quantize import storage_dtype
 from qdialect.numerics.rounding import Rounding
 from qdialect.qparams import QParams
 from qdialect.rewrite import Refusal
 from qdialect.rewrite.effects import has_effects
 from qdialect.transforms.constant_evaluation import compute_codes
+from qdialect.transforms.float_chains import Span, computed
 from qdialect.transforms.scalars import scalar_of
 
 Array = NDArray[Any]
-Held = Array | Reals | Refusal
-"""A value on all codes of its root: codes or bits, real numbers, or why not."""
+Held = Array | Reals | Span | Refusal
+"""A value on all codes of its root: codes or bits, real numbers (or what floats make of them),
+or why not."""
 
 ROOT_WIDTH = 8
 """Bits of storage whose codes are enumerated: 65 536 entries of 16-bit codes do not stay in
@@ -55,6 +62,7 @@ class Chains:
 
     def __init__(self, module: Operation, session: QContext) -> None:
         self._session = session
+        self._in_floats = arithmetic_of(module) is Arithmetic.EXPRESSED
         self._roots: dict[SSAValue, SSAValue | None] = {}
         self._held: dict[SSAValue, Held] = {}
         #: ops on codes that are in no chain since parameters differ along a dimension
@@ -178,7 +186,10 @@ class Chains:
         if self._roots[value] is value:
             assert params is not None
             low, high = params.storage.full_range
-            return np.arange(low, high + 1).astype(storage_dtype(params))
+            codes = np.arange(low, high + 1)
+            return (
+                CodeSpan.exactly(codes) if self._in_floats else codes.astype(storage_dtype(params))
+            )
         op = value.owner
         assert isinstance(op, Operation)
         held = [self._held.get(v) for v in op.operands]
@@ -186,6 +197,8 @@ class Chains:
             if isinstance(each, Refusal):
                 return each
         try:
+            if self._in_floats:
+                return self._computed_in_floats(op, held)
             if isinstance(op, DCastOp | QCastOp | RescaleOp | SCastOp):
                 return _cast(op, held[0])
             behavior = self._session.behaviors.get(op)
@@ -197,6 +210,31 @@ class Chains:
             return Refusal("undecided", str(error))
         except ValueError as error:
             return Refusal("unsupported", str(error))
+
+    def _computed_in_floats(self, op: Operation, held: Sequence[Any]) -> Held:
+        if not isinstance(op, SCastOp):
+            return computed(op, self._session.behaviors.get(op), held, self._session)
+        result, bits = qparams_of(op.result), held[0]
+        if result is None:
+            return bits
+        if bits.undecided:
+            return Refusal("undecided", "floats do not decide what is read")
+        return CodeSpan.exactly(_read(bits.likely, result).astype(np.int64))
+
+    def entries(self, value: SSAValue) -> tuple[Array, Contract] | Refusal:
+        """The codes of `value` on all codes of its root, and what a table of them changes."""
+        held, params = self.held(value), qparams_of(value)
+        assert params is not None and not isinstance(held, Reals | FloatSpan)
+        if isinstance(held, Refusal):
+            return held
+        if not isinstance(held, CodeSpan):
+            return held, Contract(Numerics.EXACT, note=f"{len(held)} codes")
+        codes = held.likely.astype(storage_dtype(params))
+        if not held.undecided:
+            return codes, Contract(Numerics.EXACT, note=f"{len(codes)} codes")
+        level = Numerics.TIES if held.doubt == 1 else Numerics.BOUNDED
+        note = f"{held.undecided} of {len(codes)} codes are ties to a runtime's functions"
+        return codes, Contract(level, held.doubt, note)
 
     def _codes(self, op: Operation, behavior: Behavior, held: Sequence[Any]) -> Held:
         arrays = [

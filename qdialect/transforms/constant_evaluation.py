@@ -341,7 +341,8 @@ def _on_floats(op: Operation, behavior: Behavior, arrays: Sequence[Array]) -> Ar
         if behavior.chooses is not None:
             return _narrowed(behavior.chooses(op, widened), name)
         if behavior.arithmetic is not None:
-            result: Array = behavior.arithmetic(op, widened)
+            steps = behavior.in_floats or behavior.arithmetic
+            result: Array = steps(op, widened)
             return _narrowed(result.astype(_FLOATS[name], copy=False), name)
         function = behavior.pointwise or behavior.transcendental
         if function is not None:

@@ -49,28 +49,25 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
-from enum import Enum
 from fractions import Fraction
 from math import inf
 from typing import Any
 
-from xdsl.dialects.builtin import StringAttr
-from xdsl.ir import Attribute, Operation, SSAValue
+from xdsl.ir import Operation, SSAValue
 
 from qdialect.analysis.codes import qparams_of
+from qdialect.analysis.ranges import seen_qparams
 from qdialect.context import QContext
-from qdialect.dialects.nn import AddOp, NegOp, SubOp, shape_of
-from qdialect.dialects.nn.base import QPARAMS
+from qdialect.dialects.nn import shape_of
 from qdialect.dialects.nn.shapes import DYNAMIC
 from qdialect.dialects.quant import (
     RescaleOp,
-    SCastOp,
     UniformType,
+    arithmetic_of,
     quant_element,
-    storage_type,
-    with_element,
 )
 from qdialect.numerics import requantize as exact
+from qdialect.numerics.arithmetic import Arithmetic
 from qdialect.numerics.contract import Contract, Numerics
 from qdialect.numerics.float_text import round_to_format
 from qdialect.numerics.linear import Line, linear_tables, near
@@ -87,33 +84,13 @@ from qdialect.transforms.affine_chains import (
     roots_of_chains,
 )
 from qdialect.transforms.affine_contract import codes_contract, read_contract
+from qdialect.transforms.affine_floats import (
+    chain_codes,
+    floats_contract,
+)
+from qdialect.transforms.affine_plans import Form, Plan, made_of, plan_in_floats
 from qdialect.transforms.affine_tables import Channel, tables_of
 from qdialect.transforms.rule_pass import RulePass
-from qdialect.transforms.scalars import exact_scalar, exact_vector
-
-
-class _Form(Enum):
-    """What a chain becomes: the op after reading x on other qparams."""
-
-    READ = "quant.scast"
-    RESCALE = RescaleOp.name
-    ADD = AddOp.name
-    NEG = NegOp.name
-    SUB = SubOp.name
-
-
-@dataclass(frozen=True)
-class _Plan:
-    """Read x as `kind`, then do `form` with `offsets`, one or one per index."""
-
-    form: _Form
-    kind: UniformType
-    offsets: tuple[Fraction, ...]
-    contract: Contract
-
-    @property
-    def middle(self) -> QParams:
-        return self.kind.qparams
 
 
 @dataclass(eq=False)
@@ -121,7 +98,8 @@ class _Chain:
     """`links`, last first, and what they could become."""
 
     links: Sequence[Link]
-    plan: _Plan | Refusal = field(init=False, repr=False)
+    plan: Plan | Refusal = field(init=False, repr=False)
+    _floats: list[exact.Codes | None] = field(default_factory=list[Any], repr=False)
 
     @property
     def op(self) -> Operation:
@@ -130,6 +108,14 @@ class _Chain:
     @property
     def x(self) -> SSAValue:
         return self.links[-1].x
+
+    def in_floats(self, session: QContext) -> exact.Codes | None:
+        """What it makes of every code that is seen, in floats, one row per channel or one."""
+        if not self._floats:
+            seen = seen_qparams(self.x, session)
+            assert seen is not None
+            self._floats.append(chain_codes(self.links, seen, session))
+        return self._floats[0]
 
     @property
     def rounding(self) -> Rounding:
@@ -159,7 +145,7 @@ class AffineOfCodes(Rule[_Chain]):
                 if _is_exact(chains[-1].plan):
                     return chains[-1]
         # The strongest contract, then the longest; a refusal of the shortest says most.
-        possible = [c for c in chains if isinstance(c.plan, _Plan)]
+        possible = [c for c in chains if isinstance(c.plan, Plan)]
         if possible:
             return min(possible, key=lambda c: (_plan(c).contract.level, -len(c.links)))
         return chains[-1] if chains else None
@@ -170,11 +156,11 @@ class AffineOfCodes(Rule[_Chain]):
     def _chain(self, links: Sequence[Link]) -> _Chain:
         chain = _Chain(links)
         plan = self._decide(chain)
-        refusal = self._refuse(chain, plan) if isinstance(plan, _Plan) else None
+        refusal = self._refuse(chain, plan) if isinstance(plan, Plan) else None
         chain.plan = refusal or plan
         return chain
 
-    def _decide(self, chain: _Chain) -> _Plan | Refusal:
+    def _decide(self, chain: _Chain) -> Plan | Refusal:
         axes = set(axes_of(chain.links))
         if len(axes) > 1:
             return Refusal("grid", "parameters differ along several dimensions")
@@ -189,7 +175,7 @@ class AffineOfCodes(Rule[_Chain]):
 
     def _decide_channels(
         self, chain: _Chain, channels: Channels, axis: int | None
-    ) -> _Plan | Refusal:
+    ) -> Plan | Refusal:
         flat = Refusal("slope", "a slope is 0: the result does not depend on the operand")
         if channels[0].whole.slope == 0:
             return flat
@@ -197,8 +183,11 @@ class AffineOfCodes(Rule[_Chain]):
         assert source is not None and result is not None
         if source.storage == result.qparams.storage:
             contract = read_contract(channels, source.expressed)
+            if arithmetic_of(chain.op) is Arithmetic.EXPRESSED:
+                same = exact.codes_of(channels[0].seen)[None, :]
+                contract = floats_contract(contract, chain.in_floats(self.session), same)
             if contract is not None:
-                return _Plan(_Form.READ, result, (), contract)
+                return Plan(Form.READ, result, (), contract)
         several = axis is not None and len(channels) > 1
         proposed = self._proposed(chain, channels[:1], axis, len(channels) if several else 1)
         refusal = self._no_gain(chain, proposed)
@@ -218,15 +207,15 @@ class AffineOfCodes(Rule[_Chain]):
         plans = self._candidates(chain, channels, proposed)
         return min(plans, key=_strength) if plans else _NO_TABLE
 
-    def _no_gain(self, chain: _Chain, proposed: Sequence[_Plan]) -> Refusal | None:
+    def _no_gain(self, chain: _Chain, proposed: Sequence[Plan]) -> Refusal | None:
         """Why none of the plans is worth a look at what it changes, if none is."""
-        if any(p.form is not _Form.RESCALE and not _is_such(chain, p) for p in proposed):
+        if any(p.form is not Form.RESCALE and not _is_such(chain, p) for p in proposed):
             return None  # it takes a constant to tell what those cost
         refusals = [self._refuse(chain, plan) for plan in proposed]
         return refusals[0] if refusals and None not in refusals else None
 
     def _foresee(
-        self, chain: _Chain, channels: Channels, proposed: Sequence[_Plan]
+        self, chain: _Chain, channels: Channels, proposed: Sequence[Plan]
     ) -> Refusal | None:
         """Most chains that are refused would be if all channels were like the first: look
         at that one first."""
@@ -241,11 +230,13 @@ class AffineOfCodes(Rule[_Chain]):
         return None if None in refusals else refusals[0]
 
     def _candidates(
-        self, chain: _Chain, channels: Sequence[Channel], proposed: Sequence[_Plan]
-    ) -> list[_Plan]:
+        self, chain: _Chain, channels: Sequence[Channel], proposed: Sequence[Plan]
+    ) -> list[Plan]:
         """Those that are possible for `channels`, with what each changes."""
-        rising, plans = channels[0].whole.slope > 0, list[_Plan]()
+        rising, plans = channels[0].whole.slope > 0, list[Plan]()
         wanted, sign = tables_of(channels), Fraction(1 if rising else -1)
+        result = qparams_of(chain.op.results[0])
+        assert result is not None
         for plan in proposed:
             scales, points = plan.middle.scale_list(), plan.middle.zero_point_list()
             rows = zip(channels, scales, points, plan.offsets, strict=False)
@@ -254,13 +245,18 @@ class AffineOfCodes(Rule[_Chain]):
             ]
             got = linear_tables(exact.codes_of(channels[0].seen), lines, chain.rounding)
             contract = codes_contract(channels, wanted, got, plan.middle.expressed)
+            if contract is not None and arithmetic_of(chain.op) is Arithmetic.EXPRESSED:
+                wanted_floats = chain.in_floats(self.session)
+                plan, contract = plan_in_floats(
+                    plan, contract, channels, wanted_floats, result, chain.rounding
+                )
             if contract is not None:
                 plans.append(replace(plan, contract=contract))
         return plans
 
     def _proposed(
         self, chain: _Chain, channels: Sequence[Channel], axis: int | None, repeats: int = 1
-    ) -> list[_Plan]:
+    ) -> list[Plan]:
         """Plans for `channels`, all of one sign, in order of preference; `repeats` of those
         there are. What they change is not looked at."""
         rising = channels[0].whole.slope > 0
@@ -284,14 +280,14 @@ class AffineOfCodes(Rule[_Chain]):
             offsets.append(Fraction(offset))
             moved.append(a.zero - shift)
         whole = (Fraction(0),) * len(channels)
-        candidates = [(_Form.RESCALE, moved, whole), (_Form.ADD, zeros, tuple(offsets))]
+        candidates = [(Form.RESCALE, moved, whole), (Form.ADD, zeros, tuple(offsets))]
         if not rising:
             # nn.neg has no parameters along a dimension.
             negates = axis is None and not any(offsets)
-            candidates = [(_Form.NEG if negates else _Form.SUB, zeros, tuple(offsets))]
-        plans, exactly = list[_Plan](), Contract(Numerics.EXACT)
+            candidates = [(Form.NEG if negates else Form.SUB, zeros, tuple(offsets))]
+        plans, exactly = list[Plan](), Contract(Numerics.EXACT)
         for form, points, added in candidates:
-            if form is _Form.ADD and not any(added):
+            if form is Form.ADD and not any(added):
                 continue
             if any(not low <= zero <= high for zero in points):
                 continue
@@ -301,20 +297,20 @@ class AffineOfCodes(Rule[_Chain]):
                 middle = QParams.per_axis(
                     source.storage, axis, scales * repeats, points * repeats, source.expressed
                 )
-            plans.append(_Plan(form, UniformType(middle), added * repeats, exactly))
+            plans.append(Plan(form, UniformType(middle), added * repeats, exactly))
         return plans
 
-    def _refuse(self, chain: _Chain, plan: _Plan) -> Refusal | None:
+    def _refuse(self, chain: _Chain, plan: Plan) -> Refusal | None:
         """Why the plan is no gain, or not for this target."""
         if _is_such(chain, plan):
             return Refusal("already", "it is such an op already")
-        made = _made(chain, plan, self.session)
+        made = made_of(plan, chain.op, chain.x, chain.rounding, self.session)
         if not made:
             return None
         ops = [link.op for link in chain.links if not link.is_read]
         target, new = self.session.target, made[-1]
         reason = target.refuses(new, [v.type for v in new.operands], [r.type for r in new.results])
-        price, falling = target.op_price(new), plan.form in (_Form.NEG, _Form.SUB)
+        price, falling = target.op_price(new), plan.form in (Form.NEG, Form.SUB)
         for op in reversed(made):
             op.erase()
         if reason:
@@ -330,7 +326,7 @@ class AffineOfCodes(Rule[_Chain]):
 
     def rewrite(self, match: _Chain, rewriter: Rewriter) -> None:
         plan = _plan(match)
-        made = _made(match, plan, self.session)
+        made = made_of(plan, match.op, match.x, match.rounding, self.session)
         for op in made[:-1]:
             rewriter.insert(op, match.op)
         if made:
@@ -338,7 +334,7 @@ class AffineOfCodes(Rule[_Chain]):
         rewriter.replace(match.op, made[-1].results if made else [match.x])
 
 
-def _is_such(chain: _Chain, plan: _Plan) -> bool:
+def _is_such(chain: _Chain, plan: Plan) -> bool:
     """Whether the chain is the one op that the plan makes."""
     ops = [link.op for link in chain.links if not link.is_read]
     return len(ops) == 1 and ops[0].name == plan.form.value
@@ -357,60 +353,17 @@ def _is_worth(links: Sequence[Link]) -> bool:
 _NO_TABLE = Refusal("table", "a clamp acts that no storage bound stands for, or no scale fits")
 
 
-def _is_exact(plan: _Plan | Refusal) -> bool:
-    return isinstance(plan, _Plan) and plan.contract.level is Numerics.EXACT
+def _is_exact(plan: Plan | Refusal) -> bool:
+    return isinstance(plan, Plan) and plan.contract.level is Numerics.EXACT
 
 
-def _strength(plan: _Plan) -> tuple[Numerics, float]:
+def _strength(plan: Plan) -> tuple[Numerics, float]:
     return plan.contract.level, plan.contract.steps
 
 
-def _plan(chain: _Chain) -> _Plan:
-    assert isinstance(chain.plan, _Plan)
+def _plan(chain: _Chain) -> Plan:
+    assert isinstance(chain.plan, Plan)
     return chain.plan
-
-
-def _made(chain: _Chain, plan: _Plan, session: QContext) -> list[Operation]:
-    """The ops of a plan, in no block yet; the last one gives the result, x if there is none."""
-    made = _reads(chain.x, plan.kind)
-    if plan.form is _Form.READ:
-        return made
-    x = made[-1].results[0] if made else chain.x
-    kind, rounding = chain.op.results[0].type, chain.rounding
-    # Another op has other pieces.
-    attributes = {n: a for n, a in chain.op.attributes.items() if n != QPARAMS}
-    if plan.form is _Form.RESCALE:
-        return [*made, RescaleOp(x, kind, rounding)]
-    operands: list[SSAValue] = [x]
-    if plan.form is not _Form.NEG:
-        # In the storage of x, so that no later re-encoding finds it different.
-        signed, expressed = plan.middle.storage.signed, plan.middle.expressed
-        if plan.middle.axis is None:
-            constant = exact_scalar(plan.offsets[0], expressed, (), session, signed=signed)
-        else:
-            rank = len(shape_of(chain.x)) - plan.middle.axis
-            constant = exact_vector(plan.offsets, rank, expressed, session, signed=signed)
-        made.append(constant)
-        operands = [x, constant.result] if plan.form is _Form.ADD else [constant.result, x]
-    kinds = {_Form.ADD: AddOp, _Form.SUB: SubOp, _Form.NEG: NegOp}
-    new = kinds[plan.form].create(
-        operands=operands,
-        result_types=[kind],
-        properties={"rounding": StringAttr(rounding.value)},
-        attributes=attributes,
-    )
-    return [*made, new]
-
-
-def _reads(value: SSAValue, kind: UniformType) -> list[Operation]:
-    """The codes of `value`, read as `kind`, which has the same storage."""
-    source = qparams_of(value)
-    assert source is not None
-    if source == kind.qparams:
-        return []
-    bits_type: Attribute = with_element(value.type, storage_type(source))
-    bits = SCastOp(value, bits_type)
-    return [bits, SCastOp(bits.result, with_element(value.type, kind))]
 
 
 @dataclass(frozen=True)

@@ -9,8 +9,10 @@ a quantize, with constants in between, also where x is used twice (x * sigmoid(x
     rescale(table[x]), table[rescale(x)], table[table[x]]  ->  table[x]
 
 Exact: entries are computed from what each op means, and floats are taken for the real
-numbers they stand for, as `integerize` does (float32 evaluation may differ at ties); a
-result that no number of digits decides is refused.
+numbers they stand for, as `integerize` does; a result that no number of digits decides is
+refused. In a module of floats entries are what float32 gives, op by op; where a runtime's
+function (erf, an exponential) may put a code on either side of a tie, the table is `ties`, or
+`bounded` if later ops make more of it.
 
 A chain is replaced where the target's price of a lookup is not higher than that of the
 ops which go away with it. Chains of rescales, casts and clamps only are left to the
@@ -42,7 +44,7 @@ from qdialect.context import QContext
 from qdialect.dialects.nn import TableOp, make_constant
 from qdialect.dialects.nn.base import ranked
 from qdialect.dialects.quant import DCastOp, QCastOp, RescaleOp, SCastOp, UniformType
-from qdialect.numerics.contract import Contract, Numerics
+from qdialect.numerics.contract import Contract
 from qdialect.rewrite import Refusal, Rewriter, Rule
 from qdialect.transforms.chains import Chains
 from qdialect.transforms.constant_evaluation import can_hold
@@ -122,32 +124,31 @@ class ChainToTable(Rule[_Chain]):
             return Refusal("dtype", f"no constants of type {op.results[0].type}")
         params, source = qparams_of(op.results[0]), qparams_of(match.root)
         assert params is not None and source is not None
-        held = self.chains.held(op.results[0])
-        if isinstance(held, Refusal):
-            return held
+        entries = self.chains.entries(op.results[0])
+        if isinstance(entries, Refusal):
+            return entries
         made = self._table(match)
         price, saved = target.op_price(made), sum(map(target.op_price, match.links))
         types = [v.type for v in made.operands]
         reason = target.refuses(made, types, [r.type for r in made.results])
-        entries = made.operands[1].owner
+        constant = made.operands[1].owner
         made.erase()
-        if isinstance(entries, Operation):
-            entries.erase()
+        if isinstance(constant, Operation):
+            constant.erase()
         if reason:
             return Refusal("target", f"{target.name}: {reason}")
         if price > saved:
             return Refusal("price", f"a lookup costs {price:g}, the ops it replaces {saved:g}")
-        return Contract(Numerics.EXACT, note=f"{len(held)} codes")
+        return entries[1]
 
     def _table(self, match: _Chain) -> TableOp:
         """The lookup and its constant, in no block yet."""
-        held, result = self.chains.held(match.op.results[0]), match.op.results[0]
-        params = qparams_of(result)
-        assert params is not None and not isinstance(held, Refusal)
-        entries: Any = held
+        result = match.op.results[0]
+        entries, params = self.chains.entries(result), qparams_of(result)
+        assert params is not None and not isinstance(entries, Refusal)
         element = UniformType(params)
-        constant = make_constant(entries, element, self.session.blobs)
-        assert constant.result.type == ranked(element, [len(entries)])
+        constant = make_constant(entries[0], element, self.session.blobs)
+        assert constant.result.type == ranked(element, [len(entries[0])])
         return TableOp(match.root, constant, result_types=[result.type])
 
     def rewrite(self, match: _Chain, rewriter: Rewriter) -> None:

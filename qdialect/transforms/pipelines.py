@@ -36,15 +36,14 @@ def optimize_pipeline(target: Target | str, numerics: str) -> str:
     since what the first round leaves dead may have stood in the way; then affine
     functions go into scales; then, twice for the same reason, rescales go where they cost
     least, into requantizing ops as far as `numerics` allows.  What is left of elementwise
-    chains becomes lookups where that pays; not at `exact`, at which a model that a runtime
-    evaluates in floats keeps its bits there too.  For a target whose interface is codes,
+    chains becomes lookups where that pays.  For a target whose interface is codes,
     functions take and give those in the end.
     """
     chosen = get_target(target) if isinstance(target, str) else target
     level = f"{{numerics={numerics}}}"
     clean = ("canonicalize", "cse", "dce")
     settle = (f"place-rescales{level}", f"fold-rescale{level}", *clean)
-    tables = () if numerics == "exact" and chosen.floats else (f"form-tables{level}", *clean)
+    tables = (f"form-tables{level}", *clean)
     interface = ("fold-interface",) if chosen.interface is Interface.INTEGER else ()
 
     def added(point: str) -> list[str]:
@@ -63,7 +62,7 @@ def optimize_pipeline(target: Target | str, numerics: str) -> str:
         *settle,
         *settle,
         *tables,
-        *(settle if tables else ()),
+        *settle,
         *tables,
         *added("end"),
         *interface,

@@ -33,6 +33,7 @@ def _function(
     affine: AffineOf | None = None,
     *,
     rational: bool = False,
+    in_floats: Words | None = None,
 ) -> Behavior:
     def pointwise(op: Operation, x: NDArray[np.float64]) -> NDArray[np.float64]:
         return words(op, [x])
@@ -43,6 +44,7 @@ def _function(
         pointwise=pointwise,
         arithmetic=words if rational else None,
         analytic=None if rational else words,
+        in_floats=in_floats,
         gain=gain,
         affine=affine,
         elementwise=True,
@@ -84,6 +86,10 @@ def _hard_sigmoid_affine(op: Operation, constants: Sequence[Fraction | None]) ->
 
 def _hard_swish(op: Operation, x: Sequence[Any]) -> Any:
     return x[0] * (x[0] / 6.0 + 0.5).clip(0.0, 1.0)
+
+
+def _hard_swish_in_floats(op: Operation, x: Sequence[Any]) -> Any:
+    return x[0] * (x[0] * (1.0 / 6.0) + 0.5).clip(0.0, 1.0)
 
 
 def prelu(op: Operation, x: Sequence[Any]) -> Any:
@@ -168,6 +174,12 @@ def _pow(op: Operation, x: Sequence[Any]) -> Any:
     return words.power(x[0], values(op)["exponent"])
 
 
+def _pow_in_floats(op: Operation, x: Sequence[Any]) -> Any:
+    if values(op)["exponent"] not in (2.0, 3.0):
+        raise ValueError("no product of few factors")
+    return _pow(op, x)
+
+
 def _floor(op: Operation, x: Sequence[Any]) -> Any:
     from qdialect.numerics import words
 
@@ -193,7 +205,13 @@ FUNCTIONS: tuple[Behavior, ...] = (
     _function(
         "nn.hard_sigmoid", _hard_sigmoid, gains.hard_sigmoid, _hard_sigmoid_affine, rational=True
     ),
-    _function("nn.hard_swish", _hard_swish, gains.at_most(1.5), rational=True),
+    _function(
+        "nn.hard_swish",
+        _hard_swish,
+        gains.at_most(1.5),
+        rational=True,
+        in_floats=_hard_swish_in_floats,
+    ),
     _function("nn.neg", _neg, gains.unit, _neg_affine, rational=True),
     _function("nn.abs", _abs, gains.unit, rational=True),
     _function("nn.reciprocal", _reciprocal, rational=True),
@@ -205,7 +223,7 @@ FUNCTIONS: tuple[Behavior, ...] = (
     _function("nn.swish", _swish, gains.at_most(1.1)),
     _function("nn.softplus", _softplus, gains.unit),
     _function("nn.elu", _elu, gains.alpha),
-    _function("nn.pow", _pow),
+    _function("nn.pow", _pow, in_floats=_pow_in_floats),
     _function("nn.floor", _floor),
     _function("nn.ceil", _ceil),
     _function("nn.round", _round),

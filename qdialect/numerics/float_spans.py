@@ -1,0 +1,205 @@
+"""What float32 arithmetic gives, element by element: a number, or a span of them.
+
+Sums, differences, products, quotients, square roots, clamps and roundings to whole numbers are
+each rounded to nearest, so that one result is what every runtime computes; a span of operands
+gives the span between the results at its ends, as rounding is monotone.  Of another function f a
+runtime has an approximation of its own: it is taken to be off by at most
+
+    2**-19 max(|f|, 1) + 2**-22 |x|
+
+(ONNX Runtime's are off by at most a fourth of that).  Quantized, a span is one code unless it
+meets a tie.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from qdialect.numerics.float_path import codes_of_floats, dequantize_codes
+from qdialect.numerics.requantize import Affine
+from qdialect.numerics.rounding import Rounding
+from qdialect.numerics.spans import Spans
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from qdialect.numerics.requantize import Codes
+
+    Floats = NDArray[np.float32]
+
+FLOATS = "f32"
+"""The type that is computed in."""
+_RELATIVE, _OF_ARGUMENT = 2.0**-19, 2.0**-22
+
+
+class InexactError(Exception):
+    """A function that floats do not compute by one rounding each step."""
+
+
+class CodeSpan(NamedTuple):
+    """Codes: the lowest and the highest that each may be, and the most likely."""
+
+    low: Codes
+    likely: Codes
+    high: Codes
+
+    @staticmethod
+    def exactly(codes: Codes) -> CodeSpan:
+        """Codes that are known."""
+        return CodeSpan(codes, codes, codes)
+
+    @property
+    def doubt(self) -> int:
+        """How many steps a code may be from the most likely one."""
+        away = np.maximum(self.high - self.likely, self.likely - self.low)
+        return int(away.max(initial=0))
+
+    @property
+    def undecided(self) -> int:
+        """How many codes are not known."""
+        return int(np.count_nonzero(self.low != self.high))
+
+    def map(self, function: Callable[[Codes], Codes]) -> CodeSpan:
+        """A monotone function of them."""
+        if not self.undecided:
+            return CodeSpan.exactly(function(self.likely))
+        return CodeSpan(*map(function, self))
+
+
+class FloatSpan:
+    """Floats of 32 bits: `low` to `high`, and the most likely."""
+
+    #: arrays leave arithmetic with spans to these
+    __array_ufunc__ = None
+
+    def __init__(self, low: Floats, likely: Floats, high: Floats) -> None:
+        self.low = low
+        self.likely = likely
+        self.high = high
+
+    @staticmethod
+    def exactly(values: Any) -> FloatSpan:
+        """Floats that are known."""
+        held = np.asarray(values, np.float32)
+        return FloatSpan(held, held, held)
+
+    @staticmethod
+    def of_codes(codes: CodeSpan, a: Affine) -> FloatSpan:
+        """Dequantized codes."""
+        if not codes.undecided:
+            return FloatSpan.exactly(dequantize_codes(codes.likely, a, FLOATS))
+        return FloatSpan(*(dequantize_codes(each, a, FLOATS) for each in codes))
+
+    def quantized(self, b: Affine, rounding: Rounding) -> CodeSpan:
+        """Codes of b."""
+        if self.is_exact:
+            return CodeSpan.exactly(codes_of_floats(self.likely, b, FLOATS, rounding))
+        ends = (self.low, self.likely, self.high)
+        return CodeSpan(*(codes_of_floats(each, b, FLOATS, rounding) for each in ends))
+
+    @property
+    def is_exact(self) -> bool:
+        """Whether all are known."""
+        return self.low is self.high
+
+    @property
+    def has_nan(self) -> bool:
+        """Whether some are no numbers."""
+        return bool((np.isnan(self.low) | np.isnan(self.likely) | np.isnan(self.high)).any())
+
+    def __len__(self) -> int:
+        return len(self.likely)
+
+    def _both(self, other: Any, function: Callable[[Any, Any], Any], *, swapped: bool) -> FloatSpan:
+        o = other if isinstance(other, FloatSpan) else FloatSpan.exactly(other)
+        a, b = (o, self) if swapped else (self, o)
+        likely = function(a.likely, b.likely)
+        if a.is_exact and b.is_exact:
+            return FloatSpan(likely, likely, likely)
+        ends = [function(x, y) for x in (a.low, a.high) for y in (b.low, b.high)]
+        return FloatSpan(np.minimum.reduce(ends), likely, np.maximum.reduce(ends))
+
+    def __add__(self, other: Any) -> FloatSpan:
+        return self._both(other, np.add, swapped=False)
+
+    def __radd__(self, other: Any) -> FloatSpan:
+        return self._both(other, np.add, swapped=True)
+
+    def __sub__(self, other: Any) -> FloatSpan:
+        return self._both(other, np.subtract, swapped=False)
+
+    def __rsub__(self, other: Any) -> FloatSpan:
+        return self._both(other, np.subtract, swapped=True)
+
+    def __mul__(self, other: Any) -> FloatSpan:
+        return self._both(other, np.multiply, swapped=False)
+
+    def __rmul__(self, other: Any) -> FloatSpan:
+        return self._both(other, np.multiply, swapped=True)
+
+    def __truediv__(self, other: Any) -> FloatSpan:
+        return _nowhere_zero(other)._both(self, np.divide, swapped=True)
+
+    def __rtruediv__(self, other: Any) -> FloatSpan:
+        return _nowhere_zero(self)._both(other, np.divide, swapped=True)
+
+    def _each(self, function: Callable[[Floats], Floats]) -> FloatSpan:
+        """A monotone function."""
+        likely = function(self.likely)
+        if self.is_exact:
+            return FloatSpan(likely, likely, likely)
+        return FloatSpan(function(self.low), likely, function(self.high))
+
+    def clip(self, low: float, high: float) -> FloatSpan:
+        ends = np.float32(low), np.float32(high)
+        return self._each(lambda x: np.minimum(np.maximum(x, ends[0]), ends[1]))
+
+    def sqrt(self) -> FloatSpan:
+        return self._each(np.sqrt)
+
+    def floor(self) -> FloatSpan:
+        return self._each(np.floor)
+
+    def nearest(self) -> FloatSpan:
+        return self._each(np.rint)
+
+    def exp(self) -> FloatSpan:
+        raise InexactError
+
+    def log(self) -> FloatSpan:
+        raise InexactError
+
+    def erf(self) -> FloatSpan:
+        raise InexactError
+
+    def pi(self) -> FloatSpan:
+        raise InexactError
+
+
+def _nowhere_zero(value: Any) -> FloatSpan:
+    """A divisor; a span of those may not have zero inside."""
+    divisor = value if isinstance(value, FloatSpan) else FloatSpan.exactly(value)
+    if not divisor.is_exact and ((divisor.low <= 0) & (divisor.high >= 0)).any():
+        raise InexactError
+    return divisor
+
+
+def approximated(
+    words: Callable[[list[Any]], Any],
+    in_doubles: Callable[[NDArray[np.float64]], NDArray[np.float64]],
+    x: FloatSpan,
+) -> FloatSpan:
+    """A function of one operand that is not computed by one rounding each step: what a runtime's
+    approximation of it may be (see the module); NaN where nothing is known."""
+    operand = Spans(x.low.astype(np.float64), x.high.astype(np.float64))
+    found: Spans = words([operand])
+    reach = np.maximum(np.abs(operand.low), np.abs(operand.high)) * _OF_ARGUMENT
+    low, high = (
+        end + sign * (np.maximum(np.abs(end), 1.0) * _RELATIVE + reach)
+        for end, sign in ((found.low, -1.0), (found.high, 1.0))
+    )
+    likely = in_doubles(x.likely.astype(np.float64))
+    return FloatSpan(*(end.astype(np.float32) for end in (low, likely, high)))
