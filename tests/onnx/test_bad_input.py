@@ -587,3 +587,22 @@ def test_a_vector_of_absurd_length_takes_no_time() -> None:
     b.output("y", shape=[2, 1 << 33])
     _, module = load(b.model(check=False))
     assert "nn.mul" in ops(module)
+
+
+def test_function_that_calls_itself() -> None:
+    call = helper.make_node("F", ["x"], ["y"], domain="d")
+    opsets = [helper.make_opsetid("", 17), helper.make_opsetid("d", 1)]
+    x, y = (helper.make_tensor_value_info(name, TensorProto.FLOAT, [1]) for name in "xy")
+    model = helper.make_model(
+        helper.make_graph([call], "g", [x], [y]),
+        opset_imports=opsets,
+        functions=[helper.make_function("d", "F", ["x"], ["y"], [call], opsets)],
+    )
+    assert "must not be recursive" in str(refused(model))
+
+
+def test_extent_that_is_no_64_bit_number() -> None:
+    model = unary("MaxPool", [1, 1, 4, 4], kernel_shape=[2, 2], pads=[0] * 4)
+    pads = next(a for a in model.graph.node[0].attribute if a.name == "pads")
+    pads.ints[:] = [2**62] * 4
+    assert "is no 64-bit integer" in str(refused(model))

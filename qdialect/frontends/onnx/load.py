@@ -56,16 +56,25 @@ def load_model(source: str | Path | bytes | ModelProto) -> LoadedModel:
     """Read, check and infer types; InputError says what is wrong and at which node."""
     file = str(source) if isinstance(source, str | Path) else None
     model, weights = _parse(source, Where(file=file))
-    if len(model.functions):
-        model = package("onnx.inliner").inline_local_functions(model)
     folder = Path(file).resolve().parent if file else None
     loaded = LoadedModel(model, file, TensorReader(file, folder, weights))
+    if len(model.functions):
+        loaded.model = _without_functions(loaded)
     _check_texts(loaded)
     _check_names(loaded)
     for tensor in model.graph.initializer:
         loaded.tensors.check(tensor)
     _check_and_infer(loaded)
     return loaded
+
+
+def _without_functions(loaded: LoadedModel) -> ModelProto:
+    """The model with its local functions inlined."""
+    inliner, checker = package("onnx.inliner"), package("onnx.checker")
+    try:
+        return inliner.inline_local_functions(loaded.model)
+    except (checker.ValidationError, RuntimeError) as error:
+        raise _rejected(loaded, str(error)) from None
 
 
 def _parse(
