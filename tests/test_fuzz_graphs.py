@@ -12,8 +12,8 @@ from onnx import TensorProto, helper, numpy_helper
 import fuzz_graphs
 import qdialect as qd
 from fuzz_graphs import failure, fuzz
-from random_graph_feeds import random_feeds
-from random_graphs import random_graph
+from random_onnx import random_graph
+from random_onnx_feeds import random_feeds
 
 
 def small_model() -> onnx.ModelProto:

@@ -107,7 +107,8 @@ class _OnnxRuntime(Target):
             return None
         products *= _elements(priced_shape(op.results[0]))
         units = prices.unit_ns / self.measured.unit_ns
-        return units * products * measured.get(f"{activations} {weights}", inf)
+        per_product = measured.get(f"{activations} {weights}")
+        return inf if per_product is None else units * products * per_product
 
     def op_price(self, op: Operation) -> float:
         """What was measured, on codes or on floats."""

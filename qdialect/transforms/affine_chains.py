@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator, Sequence
 from fractions import Fraction
 from typing import NamedTuple, overload
 
+from xdsl.dialects.builtin import TensorType
 from xdsl.ir import Operation, SSAValue
 
 from qdialect.analysis.codes import qparams_of, rounding_of
@@ -191,8 +192,12 @@ def _link(
     functions: Functions,
     on_codes: bool = False,
 ) -> Link | None:
-    """None if a constant broadcasts x, or parameters differ along other dimensions."""
-    if not _is_bytes(x) or shape_of(x) != shape_of(op.results[0]):
+    """None if a constant broadcasts x, or parameters differ along other dimensions, or the
+    rank is not known."""
+    result = op.results[0]
+    if not (isinstance(x.type, TensorType) and isinstance(result.type, TensorType)):
+        return None
+    if not _is_bytes(x) or shape_of(x) != shape_of(result):
         return None
     link = Link(op, x, axis, functions, on_codes)
     return link if len({*axes_of([link])}) <= 1 else None

@@ -624,3 +624,10 @@ def test_local_functions_that_call_themselves(cycle: list[list[str]]) -> None:
 def test_local_functions_nested_too_deeply() -> None:
     chain = [[f"F{i + 1}"] for i in range(3000)] + [["Relu"]]
     assert "nested too deeply" in str(refused(with_functions(chain)))
+
+
+def test_extent_that_is_no_64_bit_number() -> None:
+    model = unary("MaxPool", [1, 1, 4, 4], kernel_shape=[2, 2], pads=[0] * 4)
+    pads = next(a for a in model.graph.node[0].attribute if a.name == "pads")
+    pads.ints[:] = [2**62] * 4
+    assert "is no 64-bit integer" in str(refused(model))

@@ -45,7 +45,7 @@ from qdialect.backends.onnx.table import RENAMES, may_defer, write
 from qdialect.backends.onnx.written import Written
 from qdialect.context import QContext
 from qdialect.dialects.key_metadata import KeyTable
-from qdialect.dialects.nn import ConstantOp, constant_array, keys_of, shape_of
+from qdialect.dialects.nn import ConstantOp, constant_array, constant_of, keys_of, shape_of
 from qdialect.dialects.onnx import (
     ARG_NAME,
     DATA_TYPES,
@@ -185,8 +185,17 @@ class Exporter:
         self.tensors[value] = name
         return name
 
-    def alias(self, value: SSAValue, source: SSAValue) -> None:
-        """`value` is the tensor of `source`, under another type."""
+    def alias(self, value: SSAValue, source: SSAValue, code: int | None = None) -> None:
+        """`value` is the tensor of `source`, under another type.
+
+        A constant is written again where `code` is not the ONNX type it has: signless
+        integers are signed and unsigned ones.
+        """
+        constant = constant_of(source)
+        if constant is not None and code not in (None, self.code(source)):
+            self._codes[value] = code
+            self.tensors[value] = self.constant(constant, code=code)
+            return
         self.tensors[value] = self.tensor(source)
         self._codes[value] = self.code(source)
 
@@ -214,14 +223,15 @@ class Exporter:
             return storage_code(quantized.qparams)
         return DATA_TYPES[element_type(value.type)]
 
-    def constant(self, op: ConstantOp, *, transposed: bool = False) -> str:
-        """A constant as an initializer, under its key; the tensor name."""
+    def constant(self, op: ConstantOp, *, transposed: bool = False, code: int | None = None) -> str:
+        """A constant as an initializer of its ONNX type, or of another with the same bits,
+        under its key; the tensor name."""
         array: NDArray[Any] = constant_array(op, self.ctx.blobs)
         if array.dtype.kind == "b":
             # xDSL reads `true` as a byte of ones.
             array = array.view("u1") != 0
         array = array.T if transposed else array
-        code = self.code(op.result)
+        code = self.code(op.result) if code is None else code
         quantized = quant_element(op.result.type)
         width = integer_width(element_type(op.result.type)) or 8
         width = quantized.qparams.storage.width if quantized is not None else width

@@ -60,8 +60,17 @@ class GraphWriter:
     ) -> NodeProto:
         """Append a node; attributes that are None are left out."""
         given = {key: value for key, value in attributes.items() if value is not None}
-        made = package("onnx.helper").make_node(
+        helper, kinds = package("onnx.helper"), package("onnx").AttributeProto
+        empty = [
+            key for key, value in given.items() if isinstance(value, list | tuple) and not value
+        ]
+        lists = {key: given.pop(key) for key in empty}
+        made = helper.make_node(
             op_type, inputs, outputs, _unique(name, self._nodes), domain=domain, **given
+        )
+        # Of what an empty list is, `make_node` cannot tell.
+        made.attribute.extend(
+            helper.make_attribute(key, value, attr_type=kinds.INTS) for key, value in lists.items()
         )
         self.domains.add(domain)
         self.nodes.append(made)

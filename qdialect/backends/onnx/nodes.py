@@ -109,13 +109,13 @@ def write_rescale(exporter: Exporter, op: RescaleOp) -> None:
 
 def write_scast(exporter: Exporter, op: SCastOp) -> None:
     """Nothing: the tensor is the same integers."""
-    exporter.alias(op.result, op.input)
-    quantized = quant_element(op.result.type)
-    if quantized is not None:
-        from qdialect.backends.onnx.quantization import storage_code
+    from qdialect.backends.onnx.quantization import storage_code
 
-        if storage_code(quantized.qparams) != exporter.code(op.input):
-            raise exporter.unsupported(op, "reads integers of one signedness as the other")
+    quantized = quant_element(op.result.type)
+    wanted = None if quantized is None else storage_code(quantized.qparams)
+    exporter.alias(op.result, op.input, wanted)
+    if wanted not in (None, exporter.code(op.result)):
+        raise exporter.unsupported(op, "reads integers of one signedness as the other")
 
 
 def write_table(exporter: Exporter, op: TableOp) -> None:
@@ -159,7 +159,9 @@ def write_table(exporter: Exporter, op: TableOp) -> None:
 
 
 def write_conversion(exporter: Exporter, op: UnrealizedConversionCastOp) -> None:
-    """Nothing: a signless integer type and ONNX's are the same tensor."""
+    """Nothing: a signless integer type and ONNX's are the same tensor, whichever that is."""
     if len(op.inputs) != 1 or len(op.outputs) != 1:
         raise exporter.unsupported(op, "is not an ONNX op")
-    exporter.alias(op.outputs[0], op.inputs[0])
+    element = element_type(op.outputs[0].type)
+    unsigned = str(element).startswith("ui")
+    exporter.alias(op.outputs[0], op.inputs[0], DATA_TYPES[element] if unsigned else None)

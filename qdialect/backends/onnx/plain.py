@@ -14,7 +14,7 @@ from qdialect.dialects import nn
 from qdialect.dialects.nn import NNOp, shape_of
 from qdialect.dialects.nn.component_keys import Keys, inner_keys, role_keys
 from qdialect.dialects.nn.shapes import DYNAMIC
-from qdialect.dialects.onnx import PARAMS, string_list
+from qdialect.dialects.onnx import PARAMS, package, string_list
 from qdialect.dialects.quant import UniformType, element_type, quant_element
 
 if TYPE_CHECKING:
@@ -213,17 +213,22 @@ def pool(op_type: str) -> Writer:
 
 
 def reshape(call: Call) -> None:
-    """`nn.reshape` as Reshape to a constant shape."""
+    """`nn.reshape` as Reshape to a constant shape.
+
+    A shape with a 0 that is an extent is that of an empty tensor: before opset 14 such a
+    tensor is made anew.
+    """
     op = cast("nn.ReshapeOp", call.op)
     declared = shape_of(op.results[0])
-    target = list(op.values.get("shape") or declared)
-    zero_is_extent = 0 in declared and op.shape is None
-    call.node(
-        "Reshape",
-        call.inputs[0],
-        call.ints(1, "shape", [-1 if n == DYNAMIC else n for n in target]),
-        allowzero=1 if zero_is_extent else None,
-    )
+    target = [-1 if n == DYNAMIC else n for n in op.values.get("shape") or declared]
+    zero_is_extent = op.shape is None and 0 in declared
+    shape = call.ints(1, "shape", target)
+    if zero_is_extent and call.exporter.opset < 14:
+        helper = package("onnx.helper")
+        zero = helper.make_tensor("value", call.exporter.code(op.results[0]), [1], [0])
+        call.node("ConstantOfShape", shape, value=zero)
+        return
+    call.node("Reshape", call.inputs[0], shape, allowzero=1 if zero_is_extent else None)
 
 
 def slice_(call: Call) -> None:

@@ -130,6 +130,9 @@ def to_python(attribute: Attribute) -> Any:
     return attribute
 
 
+_LARGEST_EXTENT = 2**63 - 1
+
+
 def ranked(element: Attribute, shape: Sequence[int]) -> TensorType[Any]:
     """The tensor type of a shape as `shape_of` gives it."""
     return _ranked(element, tuple(shape))
@@ -138,6 +141,8 @@ def ranked(element: Attribute, shape: Sequence[int]) -> TensorType[Any]:
 @lru_cache(maxsize=1024)
 def _ranked(element: Attribute, shape: tuple[int, ...]) -> TensorType[Any]:
     """A network has few of them, and making one is slow."""
+    if (largest := max(shape, default=0)) > _LARGEST_EXTENT:
+        raise VerifyException(f"an extent of {largest} is no 64-bit integer")
     return TensorType(element, [DYNAMIC_INDEX if n == DYNAMIC else n for n in shape])
 
 

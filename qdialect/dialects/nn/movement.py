@@ -43,8 +43,8 @@ from qdialect.dialects.nn.shapes import (
 class ReshapeOp(UnaryOp):
     """Same elements in row-major order under another shape.
 
-    The result type tells the shape as long as it has at most one dynamic extent;
-    beyond that `shape` does, as in ONNX: 0 copies an extent, one -1 is inferred.
+    The result type tells the shape as long as it has at most one dynamic extent, and none
+    of 0 beside it; beyond that `shape` does, as in ONNX: 0 copies an extent, one -1 is inferred.
     """
 
     name = "nn.reshape"
@@ -66,14 +66,16 @@ class ReshapeOp(UnaryOp):
             value,
             result_types=[ranked(tensor_type(value).element_type, result)],
             attributes=attributes,
-            shape=tuple(shape) if result.count(DYNAMIC) > 1 else None,
+            shape=tuple(shape) if _is_ambiguous(result) else None,
         )
 
     def verify_(self) -> None:
         declared = shape_of(self.result)
-        if self.shape is None and declared.count(DYNAMIC) > 1:
+        if self.shape is None and _is_ambiguous(declared):
             raise VerifyException(
                 f"'{self.name}' op needs `shape` for a result with several dynamic extents"
+                if 0 not in declared
+                else f"'{self.name}' op needs `shape` for an empty result with a dynamic extent"
             )
         super().verify_()
 
@@ -89,6 +91,12 @@ class ReshapeOp(UnaryOp):
         if _count(source) != _count(declared):
             raise ShapeError(f"cannot reshape {list(source)} to {list(declared)}")
         return [declared]
+
+
+def _is_ambiguous(shape: Shape) -> bool:
+    """Whether the number of elements does not tell the dynamic extents."""
+    unknown = shape.count(DYNAMIC)
+    return unknown > 1 or (unknown == 1 and 0 in shape)
 
 
 @irdl_op_definition

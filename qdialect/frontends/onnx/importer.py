@@ -233,6 +233,13 @@ class Importer:
         self._emitted.append(op)
         return op
 
+    def take_back(self) -> None:
+        """Erase what was emitted of the node being imported."""
+        for op in reversed(self._emitted):
+            op.detach()
+            op.erase()
+        self._emitted.clear()
+
     def build(
         self, kind: type[Any], *operands: SSAValue, output: str, **properties: Any
     ) -> SSAValue:
@@ -340,13 +347,14 @@ class Importer:
         return Node(proto, index, key, self.loaded.where(key), inputs, outputs)
 
     def _import_node(self, node: Node) -> None:
+        from qdialect.frontends.onnx.probe import by_rule
         from qdialect.frontends.onnx.table import RULES
 
         self._emitted.clear()
         self._node_index = node.index
         rule = RULES.get((node.domain, node.op_type))
         try:
-            results = rule(self, node) if rule else None
+            results = by_rule(self, rule, node) if rule else None
             if results is None:
                 results = self.keep(node)
         except VerifyException as error:

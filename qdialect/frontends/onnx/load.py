@@ -64,18 +64,27 @@ def load_model(
     model, weights = _parse(source, Where(file=file))
     if dims:
         model = bound(model, dims)
-    if len(model.functions):
-        from qdialect.frontends.onnx.inlining import inlined
-
-        model = inlined(model, Where(file=file))
     folder = Path(file).resolve().parent if file else None
     loaded = LoadedModel(model, file, TensorReader(file, folder, weights))
+    if len(model.functions):
+        loaded.model = _without_functions(loaded)
     _check_texts(loaded)
     _check_names(loaded)
     for tensor in model.graph.initializer:
         loaded.tensors.check(tensor)
     _check_and_infer(loaded)
     return loaded
+
+
+def _without_functions(loaded: LoadedModel) -> ModelProto:
+    """The model with its local functions inlined."""
+    from qdialect.frontends.onnx.inlining import inlined
+
+    checker = package("onnx.checker")
+    try:
+        return inlined(loaded.model, loaded.where())
+    except (checker.ValidationError, RuntimeError) as error:
+        raise _rejected(loaded, str(error)) from None
 
 
 def _parse(

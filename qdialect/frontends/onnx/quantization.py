@@ -171,6 +171,8 @@ def _read_element(
         return UniformType(QParams.blockwise(storage, blocks, scale.shape, scales, zeros, kind))
     if scale.ndim == 0 or (scale.ndim == 1 and len(scales) == 1):
         return UniformType(QParams.per_tensor(storage, scales[0], zeros[0], kind))
+    if not scales:  # of an axis without indices: the tensor is empty
+        return UniformType(QParams.per_tensor(storage, 1.0, expressed=kind))
     if scale.ndim > 1:
         raise _bad(node, f"scales of rank {scale.ndim} need a block size")
     if shape is None:

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from qdialect.qparams.encoding import Layout
-from qdialect.qparams.grid import Cells, Grid, Shape, coarsest_block
+from qdialect.qparams.grid import DYNAMIC, Cells, Grid, Shape, coarsest_block
 from qdialect.qparams.legality import Illegal
 from qdialect.qparams.maps.base import Array, IndexMap, single
 
@@ -40,6 +40,8 @@ class Separable(IndexMap):
             if params.shape[k] == 1 or source is None:
                 continue
             size, block = grid.shape[source], grid.blocks[source]
+            if size == DYNAMIC and not self._keeps(k):
+                return Illegal("dynamic-shape", f"which indices of dimension {source} are read")
             index = self.index(k, size)
             if index is None:
                 blocks[k] = block
@@ -55,6 +57,8 @@ class Separable(IndexMap):
             source = sources[k]
             if source is None:
                 return _undetermined(k, "the operand does not have that dimension")
+            if shape[source] == DYNAMIC and not self._keeps(k):
+                return _undetermined(k, "the operand has an unknown number of indices")
             index = self.index(k, shape[source])
             if index is None:
                 blocks[source] = out.blocks[k]
@@ -67,6 +71,10 @@ class Separable(IndexMap):
                 return _undetermined(k, "reads of the same operand index want different ones")
             params, blocks[source] = _read(params, k, cell[first], out.ragged(k))
         return [out.on(shape, blocks, _unmoved(params, sources, len(shape)))]
+
+    def _keeps(self, dim: int) -> bool:
+        """Whether result dimension `dim` reads all indices in order, however many there are."""
+        return self.index(dim, 1) is None
 
     def apply(self, arrays: Sequence[Array], fill: ArrayLike = 0) -> Array:
         (array,) = arrays

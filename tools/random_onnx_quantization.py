@@ -1,4 +1,4 @@
-"""Quantize, dequantize and the ops on codes of a random graph (`random_graphs`)."""
+"""Quantize, dequantize and the ops on codes of a random graph (`random_onnx`)."""
 
 # pyright: basic
 from __future__ import annotations
@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from onnx import TensorProto, helper
 
-from random_graphs import FOREIGN, FOUR_BITS, SMALL, Rejected, Value
+from random_onnx import FOREIGN, FOUR_BITS, SMALL, Rejected, Value
 
 if TYPE_CHECKING:
-    from random_graphs import GraphMaker
+    from random_onnx import GraphMaker
 
 
 def scale(g: GraphMaker, x: np.ndarray | None = None, steps: int = 255) -> float:

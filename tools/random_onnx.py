@@ -5,7 +5,7 @@ a node that the runtime does not take is dropped.  So shapes are those of the ru
 graphs are valid, whatever the operands are: extents of 0 and 1, ranks 0 to 6, scales that are
 subnormal or huge, names with any character.  Everything follows from the seed.
 
-    python tools/random_graphs.py 7 -o graph.onnx
+    python tools/random_onnx.py 7 -o graph.onnx
 """
 
 # pyright: basic
@@ -69,7 +69,7 @@ class GraphMaker:
     """Draws one graph."""
 
     def __init__(self, seed: int, count: int | None = None) -> None:
-        from random_graph_ops import RECIPES
+        from random_onnx_ops import RECIPES
 
         self.random = random.Random(seed)
         self.numbers = np.random.default_rng(seed)

@@ -1,4 +1,4 @@
-"""Ops of a random graph that move elements (`random_graphs`)."""
+"""Ops of a random graph that move elements (`random_onnx`)."""
 
 # pyright: basic
 from __future__ import annotations
@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from random_graphs import Rejected
+from random_onnx import Rejected
 
 if TYPE_CHECKING:
-    from random_graphs import GraphMaker
+    from random_onnx import GraphMaker
 
 ANY = (np.float32,) * 4 + (np.int8, np.uint8, np.int64, np.int32, np.bool_)
 """The types of tensors that are moved, floats mostly."""

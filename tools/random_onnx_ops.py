@@ -1,4 +1,4 @@
-"""How the operands and attributes of each op are drawn (`random_graphs`).
+"""How the operands and attributes of each op are drawn (`random_onnx`).
 
 Most ops are drawn from their schema: the types it allows, its optional inputs, its attributes
 by name.  Ops whose operands must fit one another have a recipe of their own.  A recipe draws
@@ -15,13 +15,13 @@ import numpy as np
 import onnx
 from onnx import helper
 
-from random_graph_bodies import BODIES
-from random_graph_movement import MOVEMENT
-from random_graph_quantization import CASTS, QOPERATOR
-from random_graphs import FOREIGN, Rejected
+from random_onnx import FOREIGN, Rejected
+from random_onnx_bodies import BODIES
+from random_onnx_movement import MOVEMENT
+from random_onnx_quantization import CASTS, QOPERATOR
 
 if TYPE_CHECKING:
-    from random_graphs import GraphMaker, Value
+    from random_onnx import GraphMaker, Value
 
 Recipe = Callable[["GraphMaker", str], None]
 

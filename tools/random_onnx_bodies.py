@@ -1,4 +1,4 @@
-"""If, Loop and local functions of a random graph (`random_graphs`)."""
+"""If, Loop and local functions of a random graph (`random_onnx`)."""
 
 # pyright: basic
 from __future__ import annotations
@@ -10,10 +10,10 @@ import numpy as np
 import onnx
 from onnx import TensorProto, helper
 
-from random_graphs import Rejected, Value
+from random_onnx import Rejected, Value
 
 if TYPE_CHECKING:
-    from random_graphs import GraphMaker
+    from random_onnx import GraphMaker
 
 
 def branches(g: GraphMaker, kind: str) -> None:
