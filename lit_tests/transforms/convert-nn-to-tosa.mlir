@@ -82,3 +82,11 @@ func.func @place(%x: !x) -> tensor<1x1x4x4xi64> {
   %0 = nn.arg_max %x axis 1 : (!x) -> tensor<1x1x4x4xi64>
   func.return %0 : tensor<1x1x4x4xi64>
 }
+
+// A strided slice of floats: what is padded is a zero of their type.
+// CHECK-LABEL: func.func @every_second
+// CHECK: tosa.const"() <{values = dense<[0.000000e+00]> : tensor<1xf32>}>
+func.func @every_second(%x: tensor<1x3x8x8xf32>) -> tensor<1x3x4x8xf32> {
+  %0 = nn.slice %x starts [0, 0, 0, 0] stops [1, 3, 8, 8] steps [1, 1, 2, 1] : (tensor<1x3x8x8xf32>) -> tensor<1x3x4x8xf32>
+  return %0 : tensor<1x3x4x8xf32>
+}

@@ -205,4 +205,8 @@ def _meaning(op: Operation, value: SSAValue) -> Attribute | None:
     """The type that says what a value's numbers mean; None where nothing does."""
     if SCALE in op.attributes:
         return marked_type(op.attributes, value.type)
-    return value.type if _is_number(value.type) and not op.has_trait(ConstantLike) else None
+    return (
+        value.type
+        if _is_number(value.type) and not op.has_trait(ConstantLike, value_if_unregistered=False)
+        else None
+    )

@@ -6,7 +6,8 @@ order of definitions and uses; this does neither, and does not recurse.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING, cast
 
@@ -26,11 +27,12 @@ from xdsl.dialects.builtin import (
     TensorType,
     UnregisteredOp,
 )
-from xdsl.ir import Attribute, Operation, Region
+from xdsl.ir import Attribute, Block, Operation, OpResult, Region, SSAValue
 from xdsl.ir.core import ErasedSSAValue
 from xdsl.traits import IsolatedFromAbove, IsTerminator, NoTerminator
 from xdsl.utils.exceptions import VerifyException
 
+from qdialect.dialects.dominance import dominator_tree
 from qdialect.dialects.nn.base import NNOp, keys_of
 from qdialect.dialects.quant.bare import BareVerifyException
 from qdialect.dialects.verified import Verified
@@ -267,7 +269,7 @@ def _first_error_in(
 
 @cache
 def _is_isolated(kind: type[Operation]) -> bool:
-    return kind.has_trait(IsolatedFromAbove)
+    return kind.has_trait(IsolatedFromAbove, value_if_unregistered=False)
 
 
 def _check_structure(op: Operation) -> None:
@@ -315,46 +317,71 @@ def _order_errors(module: ModuleOp) -> Iterator[InputError]:
 
 
 def _first_misuse_in(top: Operation, isolated: list[Operation]) -> InputError | None:
-    """One walk in program order with the set of values visible so far.
-
-    In a region of several blocks every value of the region counts as defined: the
-    order of blocks is the verifier's of the dialect that branches.
-    """
+    """One walk with the set of values visible so far: in program order within a block, and
+    from each block to those it dominates, whose values it sees."""
     #: values by identity, as their own hash is slow
     visible: set[int] = set()
-    # Entries are ops still to visit and, after the ops of a region, the values to forget.
-    pending: list[Operation | list[int]] = []
+    #: ops and blocks still to visit and, after what sees them, the values to forget
+    pending: list[Operation | _Scope | list[int]] = []
     _enter(top, visible, pending)
     while pending:
         entry = pending.pop()
         if isinstance(entry, list):
             visible.difference_update(entry)
             continue
+        if isinstance(entry, _Scope):
+            entry.enter(visible, pending)
+            continue
         for operand in entry._operands:  # pyright: ignore[reportPrivateUsage]
             if id(operand) not in visible:
-                index = list(map(id, entry.operands)).index(id(operand))
-                return invalid(entry, f"operand #{index} is not defined before this use")
+                return _misuse(entry, operand)
         for result in entry.results:
             visible.add(id(result))
         if not entry.regions:
             continue
-        if entry.has_trait(IsolatedFromAbove):
+        if _is_isolated(type(entry)):
             isolated.append(entry)
         else:
             _enter(entry, visible, pending)
     return None
 
 
-def _enter(op: Operation, visible: set[int], pending: list[Operation | list[int]]) -> None:
-    for region in reversed(op.regions):
-        several = region.first_block is not region.last_block
-        local: list[int] = []
-        ops: list[Operation] = []
-        for block in region.blocks:
-            local.extend(map(id, block.args))
-            for inner in block.ops:
-                local.extend(map(id, inner.results))
-                ops.append(inner)
-        visible.update(local if several else (id(a) for b in region.blocks for a in b.args))
-        pending.append(local)
+def _misuse(op: Operation, operand: SSAValue) -> InputError:
+    index = list(map(id, op.operands)).index(id(operand))
+    later = isinstance(operand, OpResult) and operand.op.parent is op.parent
+    fault = "is not defined before this use" if later else "does not dominate this use"
+    return invalid(op, f"operand #{index} {fault}")
+
+
+@dataclass
+class _Scope:
+    """A block that was not visited yet."""
+
+    block: Block
+    tree: Mapping[Block, Sequence[Block]]
+    """The blocks that each one dominates."""
+    is_graph: bool = False
+    """Whether its ops may use results of later ones."""
+
+    def enter(self, visible: set[int], pending: list[Operation | _Scope | list[int]]) -> None:
+        """Go on with the ops of the block, then with the blocks it dominates."""
+        ops = list(self.block.ops)
+        arguments = list(map(id, self.block.args))
+        results = [id(result) for op in ops for result in op.results]
+        visible.update((*arguments, *results) if self.is_graph else arguments)
+        pending.append(arguments + results)
+        pending.extend(_Scope(inner, self.tree) for inner in reversed(self.tree[self.block]))
         pending.extend(reversed(ops))
+
+
+def _enter(op: Operation, visible: set[int], pending: list[Operation | _Scope | list[int]]) -> None:
+    for region in reversed(op.regions):
+        first = region.first_block
+        if first is None:
+            continue
+        if first is not region.last_block:
+            # As in mlir-opt, blocks that are never reached may use what they like.
+            pending.append(_Scope(first, dominator_tree(region)))
+        else:
+            # Of an op nobody knows it may be a graph, in which order means nothing.
+            pending.append(_Scope(first, {first: ()}, isinstance(op, UnregisteredOp)))

@@ -20,6 +20,7 @@ from qdialect.errors import (
     foreign_frame,
     foreign_module,
 )
+from qdialect.passes.anchors import unanchored
 from qdialect.passes.pipeline import PassSpec
 from qdialect.rewrite.summary import summarize
 
@@ -141,9 +142,10 @@ class PassManager:
                 known=self._verified,
             )
         except QError as error:
-            theirs = foreign_module(type(instance).__module__)
+            home = type(unanchored(instance)).__module__
+            theirs = foreign_module(home)
             kind, code = (QError, "bad-plugin") if theirs else (PassFailure, "internal-error")
-            whose = f" (plug-in {type(instance).__module__})" if theirs else ""
+            whose = f" (plug-in {home})" if theirs else ""
             raise kind(
                 f"pass '{name}'{whose} left invalid IR: {error.message}",
                 where=error.where,

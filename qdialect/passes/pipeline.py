@@ -7,9 +7,12 @@
     value    ::= item (`,` item)*
     item     ::= word | string | `{` anything balanced `}`
 
-Our passes run on whole modules, so anchors only group: `builtin.module(a,func.func(b))`
-is `a,b`.  An option without a value is a flag.  `-` and `_` are the same in names
-of options.
+An anchor is the name of an op: its passes run on the ops of this name right inside of the
+op around it; `any` stands for every name.  The module that is given is around all of them:
+`builtin.module(a)` is `a` on it, and `builtin.module(builtin.module(a),func.func(b))` runs
+`a` on the modules in it and `b` on its functions (see `anchors.py`).
+
+An option without a value is a flag.  `-` and `_` are the same in names of options.
 """
 
 from __future__ import annotations
@@ -26,23 +29,31 @@ _STRING = re.compile(r"\"((?:[^\"\\]|\\.)*)\"|'([^']*)'")
 _SPACE = re.compile(r"\s*")
 _PLAIN = re.compile(r"[^\s,{}()=\"']+")
 
+ANY = "any"
+"""The anchor that is every op."""
+
 Options = tuple[tuple[str, tuple[str, ...]], ...]
 
 
 @dataclass(frozen=True)
 class PassSpec:
-    """One pass of a pipeline: its name and its options in the order given.
+    """One pass of a pipeline: its name, its options in the order given, and the anchors around
+    it, from the outermost in the module that is given.
 
     An option's values are texts; a flag has none.
     """
 
     name: str
     options: Options = ()
+    anchors: tuple[str, ...] = ()
 
     def __str__(self) -> str:
-        if not self.options:
-            return self.name
-        return f"{self.name}{{{' '.join(_option_text(k, v) for k, v in self.options)}}}"
+        text = self.name
+        if self.options:
+            text += f"{{{' '.join(_option_text(k, v) for k, v in self.options)}}}"
+        for anchor in reversed(self.anchors):
+            text = f"{anchor}({text})"
+        return text
 
 
 def parse_pipeline(text: str) -> list[PassSpec]:
@@ -73,6 +84,8 @@ class _Reader:
     def __init__(self, text: str) -> None:
         self.text = text
         self.position = 0
+        #: the anchors around what is read; None outside of any
+        self.anchors: tuple[str, ...] | None = None
 
     def fail(self, message: str, position: int | None = None) -> UsageError:
         column = self.position if position is None else position
@@ -120,15 +133,19 @@ class _Reader:
             raise self.fail("expected the name of a pass")
         self.position = found.end()
         if self.accept("("):
-            opened = self.position - 1
+            opened, around = self.position - 1, self.anchors
+            is_given = around is None and found.group() in ("builtin.module", ANY)
+            self.anchors = () if is_given else (*(around or ()), found.group())
             specs = self.pipeline(")")
+            self.anchors = around
             if not self.accept(")"):
                 raise self.fail(
                     "missing ')'" if self._at_end() else "expected ',' or ')'",
                     (opened if self._at_end() else None),
                 )
             return specs
-        return [PassSpec(found.group(), self.options() if self.accept("{") else ())]
+        options = self.options() if self.accept("{") else ()
+        return [PassSpec(found.group(), options, self.anchors or ())]
 
     def options(self) -> Options:
         opened = self.position - 1

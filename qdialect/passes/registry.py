@@ -64,8 +64,15 @@ class PassRegistry:
 
     def build(self, specs: Iterable[PassSpec]) -> list[tuple[PassSpec, ModulePass]]:
         """The passes of a pipeline, ready to run; UsageError for a bad one."""
-        known = map(self._spelled_out, specs)
-        return [(spec, instantiate(self.load(spec.name), spec)) for spec in known]
+        return [(spec, self._built(spec)) for spec in map(self._spelled_out, specs)]
+
+    def _built(self, spec: PassSpec) -> ModulePass:
+        instance = instantiate(self.load(spec.name), spec)
+        if not spec.anchors:
+            return instance
+        from qdialect.passes.anchors import AnchoredPass
+
+        return AnchoredPass(instance, spec.anchors)
 
     def _spelled_out(self, spec: PassSpec) -> PassSpec:
         """The pass that a short name stands for, if it is one."""

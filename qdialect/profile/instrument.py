@@ -115,7 +115,7 @@ def instrument(module: ModuleOp, ctx: QContext, components: bool = True) -> Inst
         if is_float(argument.type):
             result.arguments[name] = (INPUT_PREFIX + name,)
             taken.add(INPUT_PREFIX + name)
-    ops = [op for op in block.ops if not op.has_trait(ConstantLike)]
+    ops = [op for op in block.ops if not op.has_trait(ConstantLike, value_if_unregistered=False)]
     own = [_own_keys(op) for op in ops]
     for op, groups in zip(ops, own, strict=True):
         for key in (key for group in groups.values() for key in group):

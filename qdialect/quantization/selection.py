@@ -213,7 +213,7 @@ def select(values: Values) -> Selection:
 
 def concerns(op: Operation) -> bool:
     """Whether an op computes floats, so that it could be asked for in integers."""
-    if op.has_trait(ConstantLike) or isinstance(op, QCastOp | DCastOp):
+    if op.has_trait(ConstantLike, value_if_unregistered=False) or isinstance(op, QCastOp | DCastOp):
         return False
     return any(float_value(result) for result in op.results)
 

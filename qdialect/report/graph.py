@@ -108,7 +108,7 @@ class _Reader:
             self._connect(value, self._add(node))
 
     def _op(self, op: Operation) -> None:
-        if op.has_trait(ConstantLike):
+        if op.has_trait(ConstantLike, value_if_unregistered=False):
             self.constants |= {value: self._type(value.type) for value in op.results}
             return
         node = Node(

@@ -60,7 +60,7 @@ class Found:
             and value not in named
             and isinstance(value.owner, Operation)
             and not isinstance(value.owner, DCastOp)
-            and not value.owner.has_trait(ConstantLike)
+            and not value.owner.has_trait(ConstantLike, value_if_unregistered=False)
         ]
 
 
@@ -135,7 +135,7 @@ def _is_closed(
         users = [use.operation for use in quantize.result.uses]
         inner.update(user for user in users if isinstance(user, DCastOp))
     for op in inner:
-        if result in op.results or op.has_trait(ConstantLike):
+        if result in op.results or op.has_trait(ConstantLike, value_if_unregistered=False):
             continue
         if any(use.operation not in inner for value in op.results for use in value.uses):
             return False
@@ -160,7 +160,7 @@ class _Matching:
             return self if self.bound[pattern] is value else None
         op = pattern.owner
         assert isinstance(op, Operation)
-        if op.has_trait(ConstantLike):
+        if op.has_trait(ConstantLike, value_if_unregistered=False):
             return self._constant(pattern, _number(value, self.session))
         if isinstance(op, MulOp):
             return self._product(pattern, value)
@@ -210,7 +210,9 @@ class _Matching:
         if isinstance(leaf, SSAValue):
             return self.run(pattern, leaf)
         owner = pattern.owner
-        is_constant = isinstance(owner, Operation) and owner.has_trait(ConstantLike)
+        is_constant = isinstance(owner, Operation) and owner.has_trait(
+            ConstantLike, value_if_unregistered=False
+        )
         found = self._constant(pattern, leaf) if is_constant else None
         return found and _Matching(self.session, found.bound, True)
 

@@ -96,7 +96,7 @@ class Plan(Pieces):
 
     def emit(self, op: Operation) -> SSAValue:
         value = self._append(op)
-        if self.quantized and not op.has_trait(ConstantLike):
+        if self.quantized and not op.has_trait(ConstantLike, value_if_unregistered=False):
             self._set_element(op, self._carried(op))
         return value
 

@@ -191,7 +191,10 @@ def _container(type: Attribute) -> bool:
 
 
 def _narrow_constant(op: Operation, ctx: QContext) -> Iterator[str]:
-    if op.has_trait(ConstantLike) or op.name in ("nn.constant", "tosa.const"):
+    if op.has_trait(ConstantLike, value_if_unregistered=False) or op.name in (
+        "nn.constant",
+        "tosa.const",
+    ):
         for result in op.results:
             element = quant_element(result.type)
             if element is not None and element.qparams.storage.width < 8:

@@ -113,7 +113,12 @@ def _return(function: FuncOp) -> ReturnOp:
 def _ops(function: FuncOp) -> list[Operation]:
     """The ops of the function in order, but for its end and constants."""
     ops: Iterator[Operation] = iter(function.body.block.ops)
-    return [op for op in ops if not isinstance(op, ReturnOp) and not op.has_trait(ConstantLike)]
+    return [
+        op
+        for op in ops
+        if not isinstance(op, ReturnOp)
+        and not op.has_trait(ConstantLike, value_if_unregistered=False)
+    ]
 
 
 def _size(module: ModuleOp) -> int:

@@ -133,7 +133,7 @@ def _computes_floats(module: ModuleOp) -> bool:
     return any(
         is_float(value.type)
         for op in module.walk()
-        if not isinstance(op, kinds) and not op.has_trait(ConstantLike)
+        if not isinstance(op, kinds) and not op.has_trait(ConstantLike, value_if_unregistered=False)
         for value in op.results
     )
 

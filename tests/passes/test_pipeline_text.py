@@ -35,7 +35,22 @@ from qdialect.passes.registry import PassRegistry
         ("builtin.module(a,b)", [PassSpec("a"), PassSpec("b")]),
         (
             "builtin.module(func.func(a{x=1},b),c,any(d))",
-            [PassSpec("a", (("x", ("1",)),)), PassSpec("b"), PassSpec("c"), PassSpec("d")],
+            [
+                PassSpec("a", (("x", ("1",)),), ("func.func",)),
+                PassSpec("b", (), ("func.func",)),
+                PassSpec("c"),
+                PassSpec("d", (), ("any",)),
+            ],
+        ),
+        ("func.func(a)", [PassSpec("a", (), ("func.func",))]),
+        ("any(any(a)),any(b)", [PassSpec("a", (), ("any",)), PassSpec("b")]),
+        (
+            "builtin.module(builtin.module(a,func.func(b)),c)",
+            [
+                PassSpec("a", (), ("builtin.module",)),
+                PassSpec("b", (), ("builtin.module", "func.func")),
+                PassSpec("c"),
+            ],
         ),
     ],
 )
@@ -69,6 +84,7 @@ SPECS = st.builds(
     PassSpec,
     NAMES,
     st.lists(st.tuples(NAMES, st.lists(st.text(min_size=1), max_size=3).map(tuple))).map(tuple),
+    st.lists(st.sampled_from(["any", "builtin.module", "func.func"]), max_size=3).map(tuple),
 )
 
 

@@ -64,7 +64,7 @@ def flagged(offset: int, value: int) -> bytes:
 DAMAGED = {
     "a header that claims too much": (npz(npy(f"({HUGE}, 4)")), "claims 18446744073709551616"),
     "negative extents": (npz(npy("(-4, 4)")), "array 'x' has the shape [-4, 4]"),
-    "objects": (npz(npy("(4, 3, 6, 6)", "'|O'")), "holds Python objects"),
+    "objects": (npz(npy("(4, 3, 6, 6)", "'|O'")), "has dtype object"),
     "text in place of a shape": (npz(npy("'x'")), "shape is not valid"),
     "no header": (npz(b"\x93NUMPY"), "cannot read: "),
     "another version": (npz(npy("(1,)", version=9)), "format version"),

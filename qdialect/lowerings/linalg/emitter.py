@@ -143,9 +143,14 @@ class Emitter(BaseEmitter):
     # -- movement -----------------------------------------------------------------
 
     def permuted(self, value: SSAValue, perms: Sequence[int]) -> SSAValue:
-        rank = len(perms)
-        dims = tuple(AffineExpr.dimension(list(perms).index(d)) for d in range(rank))
-        empty = self.empty(reordered(shape_of(value), perms), element_of(value))
+        dims = tuple(AffineExpr.dimension(list(perms).index(d)) for d in range(len(perms)))
+        return self._copied(value, dims, reordered(shape_of(value), perms))
+
+    def _copied(
+        self, value: SSAValue, dims: tuple[AffineExpr, ...], shape: Sequence[int]
+    ) -> SSAValue:
+        """A tensor of `shape`, each element of which is that of `value` at `dims`."""
+        rank, empty = len(shape), self.empty(shape, element_of(value))
         source = value, AffineMap(rank, 0, dims)
         return self.loops(
             [source], (empty, AffineMap.identity(rank)), "p" * rank, lambda _, x: x[0]
@@ -155,6 +160,8 @@ class Emitter(BaseEmitter):
         old, new, element = shape_of(value), tuple(shape), element_of(value)
         if old == new:
             return value
+        if not old:  # xDSL accepts no `tensor.expand_shape` of a scalar
+            return self._copied(value, (), new)
         groups = _groups(old, new)
         between = tuple(prod(old[d] for d in left) for left, _ in groups)
         if between != old:

@@ -13,13 +13,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from math import gcd, prod
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from xdsl.dialects.builtin import IntegerType, i32
-from xdsl.ir import SSAValue
+from xdsl.dialects.builtin import i32
+from xdsl.ir import Attribute, SSAValue
 
 from qdialect.behaviors.shapes import shape_of
+from qdialect.dialects.nn.constants import element_name
 from qdialect.lowerings.emitter import element_of, storage_of
 from qdialect.lowerings.errors import Unlowerable
 from qdialect.lowerings.held import Held, plain, reordered
@@ -28,6 +29,7 @@ from qdialect.lowerings.operands import common_order, fill_code
 from qdialect.lowerings.tosa.contraction import joined, sliced
 from qdialect.lowerings.tosa.elementwise import ranked
 from qdialect.lowerings.tosa.emitter import Emitter, axis
+from qdialect.weights import DTYPES
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -110,17 +112,19 @@ def _every(e: Emitter, value: SSAValue, place: int, index: NDArray[np.int64]) ->
     padding = [0] * (2 * len(shape))
     padding[2 * place + 1] = short
     shape[place] += short
-    zero = e.const(np.zeros(1, _array_type(value)), element)
-    value = e.op("pad", [value, e.shape(padding), zero], shape, element)
+    value = e.op("pad", [value, e.shape(padding), _zero(e, element)], shape, element)
     split = (*shape[:place], count, step, *shape[place + 1 :])
     start = (*shape[:place], count, 1, *shape[place + 1 :])
     value = sliced(e, e.reshaped(value, split), (0,) * len(split), start)
     return e.reshaped(value, (*shape[:place], count, *shape[place + 1 :]))
 
 
-def _array_type(value: SSAValue) -> str:
-    element = cast("IntegerType[int]", element_of(value))
-    return f"i{element.width.data // 8}"
+def _zero(e: Emitter, element: Attribute) -> SSAValue:
+    """One zero of an element type, whatever it is."""
+    name = element_name(element)
+    if name not in DTYPES:
+        raise Unlowerable("type", f"there are no constants of {element}")
+    return e.const(np.zeros(1, np.int8), element)
 
 
 def gathered(e: Emitter, value: SSAValue, index: NDArray[Any]) -> SSAValue:
