@@ -31,12 +31,13 @@ from onnxruntime.quantization import (
 from onnxruntime.quantization.shape_inference import quant_pre_process
 
 import samples
+from held_out_nets import NETS, TOKENS, VOCABULARY, held_out_net
 from light_nets import IMAGE, image_input, light_net
 from progress import step
 from samples import Feeds, Sampler
 
 CACHE = Path(os.environ.get("QDIALECT_CACHE", Path(__file__).parents[1] / ".cache"))
-MADE_BY = ("corpus.py", "light_nets.py", "samples.py")
+MADE_BY = ("corpus.py", "held_out_nets.py", "light_nets.py", "samples.py")
 OPSET = 13
 
 
@@ -193,6 +194,33 @@ SOURCES = {
         ),
     )
 }
+
+
+def _tokens(count: int, seed: int) -> list[Feeds]:
+    """Numbers of words, common ones more often."""
+    random = np.random.default_rng(seed)
+    found = random.zipf(1.3, (count, 1, TOKENS)) % VOCABULARY
+    return [{"x": row.astype(np.int64)} for row in found]
+
+
+def _held_out_source(name: str) -> Source:
+    port = NETS[name]().graph.input[0]
+    shape = tuple(d.dim_value for d in port.type.tensor_type.shape.dim)
+    sampler = _tokens if len(shape) == 2 else samples.images("x", shape[2], shape[3])
+
+    def load() -> onnx.ModelProto:
+        return held_out_net(name, [feeds["x"] for feeds in sampler(4, 0)])
+
+    return Source(name, load, {"x": shape}, sampler)
+
+
+HELD_OUT = tuple(NETS)
+"""Networks no rewrite was made on."""
+
+
+def source_named(name: str) -> Source:
+    """A network of the corpus, or one that is held out."""
+    return SOURCES.get(name) or _held_out_source(name)
 
 
 def _fix_shapes(graph: onnx.GraphProto, shapes: Mapping[str, tuple[int, ...]]) -> None:

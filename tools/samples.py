@@ -42,12 +42,13 @@ def _scene(random: np.random.Generator, size: int) -> np.ndarray:
     return np.asarray(image)
 
 
-def images(name: str, size: int = 224) -> Sampler:
+def images(name: str, height: int = 224, width: int = 224) -> Sampler:
     """Photograph-like images for the input `name`."""
 
     def sample(count: int, seed: int) -> list[Feeds]:
-        random = np.random.default_rng(seed)
-        return [{name: _as_tensor(_scene(random, size))} for _ in range(count)]
+        random, size = np.random.default_rng(seed), max(height, width)
+        scenes = (_as_tensor(_scene(random, size)) for _ in range(count))
+        return [{name: np.ascontiguousarray(one[:, :, :height, :width])} for one in scenes]
 
     return sample
 

@@ -49,6 +49,10 @@ def _is_price_or_none(price: Any) -> bool:
     return price is None or _is_price(price)
 
 
+def _is_pair_or_none(pair: Any) -> bool:
+    return pair is None or (isinstance(pair, tuple) and len(cast("tuple[Any, ...]", pair)) == 2)
+
+
 @dataclass(frozen=True)
 class Target:
     """A target: what it runs on which types, and what things cost.
@@ -98,6 +102,8 @@ class Target:
         Hook("op_price", "a number >= 0", _is_price),
         Hook("encoding_price", "a number >= 0 or None", _is_price_or_none),
         Hook("in_floats", "a bool", of_type(bool)),
+        Hook("moves_axis", "a bool", of_type(bool)),
+        Hook("channels", "two numbers of channels or None", _is_pair_or_none),
         Hook("should_lower", "a bool", of_type(bool)),
         Hook("should_raise", "a bool", of_type(bool)),
         Hook("rounding", "a Rounding", of_type(Rounding)),
@@ -239,6 +245,16 @@ class Target:
         """Whether an op on codes is faster as one on floats between casts that nobody puts
         together again (`form-floats`)."""
         return False
+
+    def moves_axis(self, op: Operation) -> bool:
+        """Whether an op along an inner dimension of codes is faster as one along the last
+        between transposes (`softmax-last`)."""
+        return False
+
+    def channels(self, op: Operation) -> tuple[int, int] | None:
+        """How many channels the input and the result of a convolution on codes should have
+        (`widen-channels`), no fewer than they have; None where they should be as they are."""
+        return None
 
     def should_lower(self, op: Operation) -> bool:
         """Whether a composite op is to be lowered into its components."""

@@ -70,12 +70,31 @@ def _summed(op: Operation) -> float:
     return weight[0] // v["groups"] * prod(weight[2:]) / prod(v["strides"])
 
 
+def _kind(op: Operation) -> str:
+    """Which measured op `op` is like, between casts or in an integer kernel."""
+    inner = op.name == "nn.softmax" and cast("NNOp", op).values["axis"] not in (
+        -1,
+        len(shape_of(op.operands[0])) - 1,
+    )
+    return f"{op.name} inner" if inner else op.name
+
+
 def _family(op: Operation) -> str:
     """Which measured contraction `op` is like."""
     if not op.name.startswith("nn.conv"):
         return _FAMILIES.get(op.name, op.name)
     apart = shape_of(op.operands[1])[1] == 1 and shape_of(op.operands[0])[1] != 1
     return "nn.conv2d apart" if apart else "nn.conv2d"
+
+
+_SUMMED = 4
+"""Products of u8 and i8 that are summed at a time, and channels of the result in a block."""
+_GIVEN = 16
+"""Channels of the result that are computed at a time; fewer take as long as more blocks."""
+
+
+def _multiple(n: int, unit: int) -> int:
+    return -(-n // unit) * unit
 
 
 @dataclass(frozen=True)
@@ -93,7 +112,7 @@ class _OnnxRuntime(Target):
         if not op.results or quant_element(op.results[0].type) is None:
             return None
         prices = self._prices(op)
-        pair = prices.forms.get(op.name)
+        pair = prices.forms.get(_kind(op))
         whole = _size(op) * prices.unit_ns
         return None if pair is None else (whole * pair[0], whole * pair[1])
 
@@ -129,15 +148,46 @@ class _OnnxRuntime(Target):
     def in_floats(self, op: Operation) -> bool:
         """Where what was measured apart costs less than what the runtime fuses."""
         prices = self._prices(op)
-        price = prices.apart.get(op.name)
+        price = prices.apart.get(_kind(op))
         forms = None if price is None else self.form_prices(op)
         if price is None or forms is None:
             return False
         return price * _size(op) * prices.unit_ns < min(forms)
 
+    def moves_axis(self, op: Operation) -> bool:
+        """Where what was measured along the last dimension, and two transposes, cost less."""
+        prices = self._prices(op)
+        there, last = prices.forms.get(f"{op.name} inner"), prices.forms.get(op.name)
+        turn = prices.codes.get("nn.transpose")
+        if there is None or last is None or turn is None:
+            return False
+        return min(last) + 2 * turn < min(there)
+
+    def channels(self, op: Operation) -> tuple[int, int] | None:
+        """Numbers that its products of u8 and i8 are fast with, where that is worth what is
+        padded and sliced."""
+        x, weight, result = op.operands[0], op.operands[1], op.results[0]
+        elements = [quant_element(v.type) for v in (x, weight)]
+        prices = self._prices(op)
+        pair, moved = prices.channels.get("nn.conv2d"), prices.codes.get("nn.pad")
+        kinds = [e and e.qparams.storage.spelling for e in elements]
+        if pair is None or moved is None or kinds != ["u8", "i8"]:
+            return None
+        given, (count, *taps) = shape_of(weight)[1], (shape_of(weight)[0], *shape_of(weight)[2:])
+        inputs = given if given * prod(taps) % _SUMMED == 0 else _multiple(given, _SUMMED)
+        outputs = max(_multiple(count, _SUMMED), _GIVEN)
+        if shape_of(x)[1] != given or (inputs, outputs) == (given, count):
+            return None
+        positions = _elements(shape_of(result)) // count
+        cost = _elements(shape_of(x)) // given * inputs if inputs != given else 0
+        cost += _elements(shape_of(result)) if outputs != count else 0
+        return (inputs, outputs) if moved * cost < (pair[0] - pair[1]) * positions else None
+
     def should_lower(self, op: Operation) -> bool:
         """There is an integer kernel for a transposed convolution in phases: it pays where
-        enough is summed."""
+        enough is summed.  That of PReLU branches: two others take a quarter of its time."""
+        if op.name == "nn.prelu":
+            return True
         if op.name == "nn.conv_transpose2d":
             measured = self._prices(op).transposed
             if not measured:
@@ -164,9 +214,12 @@ TARGET = _OnnxRuntime(
             "merge-shuffles",
             "reencode-storage{activations=cheapest weights=cheapest}",
             "fold-rescale",
+            "lower-prelu",
             # Scales and shifts of float ops that stay; weights stay codes.
             "fold-constants{dequantize=true most=4096}",
+            "softmax-last",
             "form-floats",
+            "widen-channels",
         ),
     },
 )

@@ -6,7 +6,8 @@
        "codes": {"nn.add": 0.4, ...}, "floats": {"nn.exp": 0.4, ...},
        "forms": {"nn.add": [0.4, 0.4], ...},
        "encodings": {"nn.conv2d": {"u8 i8": 0.015, ...}, ...},
-       "transposed": {"32": [9.1, 4.2], ...}, "apart": {"nn.avg_pool2d": 1.4, ...}}, ...]}
+       "transposed": {"32": [9.1, 4.2], ...}, "apart": {"nn.avg_pool2d": 1.4, ...},
+       "channels": {"nn.conv2d": [46.0, 21.0]}}, ...]}
 
 Prices hold for tensors of about that many elements; others go by the nearest.  They are per
 element, in units of one rescale (a dequantize and a quantize) of that size, which takes
@@ -16,8 +17,9 @@ op in QDQ and in QOperator form, all of its optimizations on.  `encodings` are c
 the storage of activations and of weights, per product; `f32 f32` those on floats.
 `transposed` are transposed convolutions by the products per element of the result: on floats
 between casts, and in phases on codes.  `apart` are ops of `forms` on floats between casts that
-the runtime does not put together (see `form-floats`); a table without them is read as saying
-nothing.
+the runtime does not put together (see `form-floats`).  `channels` are contractions of u8 and i8
+per position of the result, with 3 and with 4 channels of the input (see `widen-channels`).  A table
+without these two is read as saying nothing.
 """
 
 from __future__ import annotations
@@ -51,6 +53,7 @@ class Prices:
     )
     transposed: Mapping[int, Pair] = field(default_factory=dict[int, Pair])
     apart: Mapping[str, float] = field(default_factory=dict[str, float])
+    channels: Mapping[str, Pair] = field(default_factory=dict[str, Pair])
 
     def to_json(self) -> str:
         """One op to a line, in order."""
@@ -61,7 +64,7 @@ class Prices:
 
         head = {"elements": self.elements, "unit_ns": self.unit_ns}
         rows = [f"   {json.dumps(k)}: {json.dumps(v)}" for k, v in head.items()]
-        for name in ("codes", "floats", "forms", "encodings", "transposed", "apart"):
+        for name in ("codes", "floats", "forms", "encodings", "transposed", "apart", "channels"):
             rows.append(f'   "{name}": {section(getattr(self, name))}')
         return "  {\n" + ",\n".join(rows) + "\n  }"
 
@@ -159,7 +162,7 @@ def _prices(data: Any) -> Prices:
     unit = _price("unit_ns", fields.get("unit_ns"))
     if not unit:
         raise ValueError("'unit_ns' is 0")
-    names = ("codes", "floats", "forms", "encodings", "transposed", "apart")
+    names = ("codes", "floats", "forms", "encodings", "transposed", "apart", "channels")
     sections = {name: _section(fields, name) for name in names}
     return Prices(
         elements,
@@ -173,6 +176,7 @@ def _prices(data: Any) -> Prices:
             for key, value in sections["transposed"].items()
         },
         _each(sections["apart"]),
+        {op: _pair("channels", op, value) for op, value in sections["channels"].items()},
     )
 
 

@@ -180,6 +180,24 @@ def _entries() -> tuple[PassEntry, ...]:
             (("where", "str", "target", "target, or all: everywhere"), *_RULES),
         ),
         PassEntry(
+            "lower-prelu",
+            "write PReLU on codes as a product and a maximum of floats between casts",
+            f"{here}.lower_prelu:LowerPRelu",
+            _RULES,
+        ),
+        PassEntry(
+            "softmax-last",
+            "write softmax along an inner dimension as one along the last, between transposes",
+            f"{here}.softmax_last:SoftmaxLast",
+            (("where", "str", "target", "target, or all: everywhere"), *_RULES),
+        ),
+        PassEntry(
+            "widen-channels",
+            "widen convolutions to numbers of channels that a target's kernel is made for",
+            f"{here}.widen_channels:WidenChannels",
+            (("multiple", "int", "0", "of what; default 0: the target says which"), *_RULES),
+        ),
+        PassEntry(
             "raise-composites",
             "make composite ops of their pieces: biases, swish, gelu, softmax, layer norm",
             f"{here}.raise_composites:RaiseComposites",

@@ -31,6 +31,7 @@ SIZE: dict[str, Any] = {
     "forms": {"nn.add": [2, 1]},
     "encodings": {"nn.conv2d": {"u8 i8": 0.1, "i8 i8": 0.2}},
     "transposed": {"8": [1, 2], "64": [4, 3]},
+    "channels": {"nn.conv2d": [9, 5]},
 }
 GOOD: dict[str, Any] = {
     "version": 2,
@@ -261,3 +262,58 @@ def test_the_runtime_does_not_put_averages_together_again() -> None:
             onnxruntime.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
             kinds = {node.op_type for node in onnx.load(ran).graph.node}
         assert kernel in kinds, kinds
+
+
+STEM = """
+!x = tensor<1x3x4x4x!quant.uniform<u8:f32, 0.5:3>>
+!w = tensor<16x3x3x3x!quant.uniform<{}:f32, 0.1>>
+!y = tensor<1x16x2x2x!quant.uniform<u8:f32, 0.5:3>>
+func.func @main(%x: !x) -> !y {{
+  %w = nn.constant dense<2> : tensor<16x3x3x3xi8> : !w
+  %0 = nn.conv2d %x, %w : (!x, !w) -> !y
+  func.return %0 : !y
+}}
+"""
+
+
+@pytest.mark.parametrize(
+    ("storage", "pair", "pad", "made"),
+    [
+        ("i8", (100.0, 10.0), 1.0, True),
+        # 4 positions save 90 of a rescale each; 64 elements are written.
+        ("i8", (100.0, 10.0), 6.0, False),
+        ("i8", (10.0, 10.0), 0.0, False),
+        ("u8", (100.0, 10.0), 1.0, False),
+    ],
+)
+def test_channels_are_padded_where_that_costs_less(
+    storage: str, pair: tuple[float, float], pad: float, made: bool
+) -> None:
+    prices = Prices(1, 1.0, codes={"nn.pad": pad}, channels={"nn.conv2d": pair})
+    result = priced(STEM.format(storage), "widen-channels", prices)
+    assert ("nn.pad" in result) == made
+    assert ("16x4x3x3" in result) == made
+
+
+def test_channels_stay_where_nothing_was_measured() -> None:
+    assert "nn.pad" not in priced(STEM.format("i8"), "widen-channels", Prices(1, 1.0))
+
+
+def test_few_results_are_widened_too() -> None:
+    prices = Prices(1, 1.0, codes={"nn.pad": 0.1}, channels={"nn.conv2d": (100.0, 10.0)})
+    text = STEM.format("i8").replace("16x3", "10x4").replace("1x3", "1x4").replace("x16x", "x10x")
+    result = priced(text, "widen-channels", prices)
+    assert "nn.pad" not in result and "16x4x3x3" in result and "nn.slice" in result
+
+
+@pytest.mark.parametrize(
+    ("inner", "turn", "made"), [((9.0, 9.0), 1.0, True), ((9.0, 9.0), 4.0, False)]
+)
+def test_softmax_is_turned_where_that_costs_less(
+    inner: tuple[float, float], turn: float, made: bool
+) -> None:
+    text = POOL.replace("avg_pool2d %x kernel [2, 2] strides [2, 2]", "softmax %x axis 1")
+    text = text.replace("1x2x2x2", "1x2x4x4")
+    forms = {"nn.softmax": (3.0, 3.0), "nn.softmax inner": inner}
+    prices = Prices(1, 1.0, codes={"nn.transpose": turn}, forms=forms)
+    assert ("nn.transpose" in priced(text, "softmax-last", prices)) == made

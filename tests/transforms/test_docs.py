@@ -43,6 +43,9 @@ DOCUMENTED = [
     "lower-division",
     "lower-transposed",
     "form-floats",
+    "lower-prelu",
+    "softmax-last",
+    "widen-channels",
     "merge-shuffles",
     "raise-composites",
     "fold-into-weights",
@@ -57,6 +60,8 @@ LEVELS = {
     "lower-division": "{numerics=ties}",
     "lower-transposed": "{numerics=ties}",
     "form-floats": "{where=all}",
+    "softmax-last": "{where=all}",
+    "widen-channels": "{multiple=2}",
 }
 
 

@@ -69,10 +69,11 @@ _WINDOWS: Mapping[str, str] = {
     "nn.conv2d": _CONV,
     "nn.matmul": "nn.matmul %x, %matrix",
     "nn.softmax": "nn.softmax %x",
+    "nn.softmax inner": "nn.softmax %x axis 1",
 }
 """Other kernels, by how a copy is written."""
 
-_APART = ("nn.avg_pool2d", "nn.global_avg_pool2d", "nn.softmax")
+_APART = ("nn.avg_pool2d", "nn.global_avg_pool2d", "nn.softmax", "nn.softmax inner")
 """Of these also what they take on floats between casts that are not put together."""
 
 _CONTRACTIONS: Mapping[str, tuple[str, int]] = {
@@ -81,6 +82,9 @@ _CONTRACTIONS: Mapping[str, tuple[str, int]] = {
     "nn.matmul": ("nn.matmul %x, %matrix", 0),
 }
 """How a copy is written, and its products per element (0: the side)."""
+_FEW = (3, 4)
+"""Channels of the input of a convolution to as many as a block of the result and more."""
+_PAD = "nn.pad %x low [0, 0, 0, 0] high [0, 1, 0, 0]"
 _STORAGES = ("u8 i8", "u8 u8", "i8 i8", "f32 f32")
 
 _TO_FLOATS = "nn.conv_transpose2d %x, %spread strides [2, 2]"
@@ -204,6 +208,12 @@ class Benchmark:
                 stored = None if activations == "f32" else activations
                 program = _Program(call, shape, result, stored, weights, chained=False)
                 self._ask(side, name, storages, program, "qoperator", optimize=True)
+        wide = (1, CHANNELS + 1, side, side)
+        self._ask(side, "nn.pad", "codes", _Program(_PAD, shape, wide, "u8", chained=False))
+        for channels in _FEW:
+            image = (1, channels, side, side)
+            program = _Program("nn.conv2d %x, %few", image, given["nn.conv2d"], "u8", chained=False)
+            self._ask(side, str(channels), "channels", program, "qoperator", optimize=True)
         for channels in _TRANSPOSED:
             # As many elements of the result, whatever is summed.
             high, wide = side * 4 // 8, side * CHANNELS * 2 // (4 * channels)
@@ -241,6 +251,7 @@ class Benchmark:
             name: {s: _rounded(units[name, s] / (depth or side)) for s in _STORAGES}
             for name, (_, depth) in _CONTRACTIONS.items()
         }
+        few = [_rounded(units[str(n), "channels"] * CHANNELS) for n in _FEW]
         return Prices(
             pairs["rescale", "codes"].elements,
             _rounded(unit * 1e9),
@@ -250,6 +261,8 @@ class Benchmark:
             encodings,
             {int(channels): pair for channels, pair in forms("transposed ").items()},
             {n: _rounded(v) for (n, kind), v in units.items() if kind == "apart"},
+            # Per position, of which the result has as many channels.
+            {"nn.conv2d": (few[0], few[1])},
         )
 
     def _ask(
@@ -383,6 +396,7 @@ class _Program:
         return {
             "%entries": ("7", _type((256,), f"u8:f32, {scale}:1"), "tensor<256xi8>"),
             "%kernel": weight(5, 32, 32, 3, 3),
+            "%few": weight(5, 32, channels, 3, 3),
             "%filters": weight(5, 32, 1, 3, 3),
             "%matrix": weight(5, side, side),
             "%spread": weight(5, channels, channels, 2, 2),

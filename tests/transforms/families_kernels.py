@@ -1,0 +1,67 @@
+"""Families of what a runtime's kernels are fast with: other channels, axes and pieces."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+from families import GRID, ROUNDINGS, family, pairs, rounding
+from families_combine import samples
+from rewrite_support import Program, all_codes, per_axis, quant, tensor
+
+SLOPES = [
+    [0.25, -0.5],
+    [1.0, 1.0],
+    [1.5, 2.0],
+    [0.0, 0.1],
+]
+CONVOLUTIONS = [
+    # text, input, weight, result
+    ("pads [1, 1, 1, 1]", (1, 3, 4, 5), (4, 3, 3, 3), (1, 4, 4, 5)),
+    ("strides [2, 2]", (2, 1, 5, 5), (3, 1, 2, 2), (2, 3, 2, 2)),
+    ("dilations [2, 1]", (1, 2, 5, 4), (1, 2, 2, 1), (1, 1, 3, 4)),
+]
+
+
+@family("prelu-to-product", pipeline="lower-prelu", floats="real")
+def prelus() -> Iterator[Program]:
+    for n, (a, b) in enumerate(pairs(GRID)):
+        held = SLOPES[n % len(SLOPES)]
+        p = Program(f"prelu {held} of {a} -> {b}")
+        codes = np.stack([all_codes(a)] * 2)[None, :, :]
+        x, kind, result = p.codes(a, codes), *(tensor(codes.shape, q) for q in (a, b))
+        column = np.array(held, np.float32).reshape(2, 1)
+        slopes, type_ = p.constant(column, "f32", "f32"), tensor((2, 1), "f32")
+        how = rounding(ROUNDINGS[n % 3])
+        yield p.returns(p.nn(f"prelu {x}, {slopes} {how}", [kind, type_], result), result)
+
+
+@family("softmax-along-last", pipeline="softmax-last{where=all}")
+def softmaxes() -> Iterator[Program]:
+    for n, (a, b) in enumerate(pairs(GRID)):
+        shape = [(2, 3, 4), (5, 2), (1, 2, 3, 2)][n % 3]
+        axis = [1, 0, -3][n % 3]
+        p = Program(f"softmax {axis} of {a} -> {b}")
+        x, kind, result = p.codes(a, samples(a, shape)), tensor(shape, a), tensor(shape, b)
+        how = rounding(ROUNDINGS[n % 3])
+        yield p.returns(p.nn(f"softmax {x} axis {axis} {how}", [kind], result), result)
+
+
+@family("widen-convolution", pipeline="widen-channels{multiple=4}")
+def convolutions() -> Iterator[Program]:
+    for n, (a, b) in enumerate(pairs(GRID)):
+        text, source, shape, result = CONVOLUTIONS[n % len(CONVOLUTIONS)]
+        along = n % 2 == 1
+        scales = [(0.01, 2), (0.02, -5), (0.005, 0), (0.04, 7)][: shape[0]]
+        w = per_axis("i8", 0, scales) if along else quant("i8", 0.01, 3)
+        p = Program(f"conv2d {text} {a} {w} -> {b}")
+        x = p.codes(a, samples(a, source))
+        weight = p.constant(samples(quant("i8", 0.01, 3), shape), w, "i8")
+        operands, kinds = [x, weight], [tensor(source, a), tensor(shape, w)]
+        if n % 3:
+            offsets = np.arange(shape[0], dtype=np.float32) - 1.5
+            operands.append(p.constant(offsets, "f32", "f32"))
+            kinds.append(tensor(offsets.shape, "f32"))
+        how = rounding(ROUNDINGS[n % 3])
+        made = p.nn(f"conv2d {', '.join(operands)} {text} {how}", kinds, tensor(result, b))
+        yield p.returns(made, tensor(result, b))
