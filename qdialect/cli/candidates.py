@@ -102,8 +102,12 @@ class Selection:
         return Candidate(name, model, form, engine, executed, answers)
 
     def add_float(self, path: Path) -> None:
-        """Let a float model take part; InputError where its inputs or outputs are others."""
-        candidate = self._loaded(FLOAT, path, None)
+        """Let a float model take part; InputError (`bad-float`) where it does not run, or its
+        inputs or outputs are others."""
+        try:
+            candidate = self._loaded(FLOAT, path, None)
+        except QError as error:
+            raise InputError(error.message, where=Where(str(path)), code="bad-float") from None
         for kind in ("inputs", "outputs"):
             found = getattr(candidate.engine, kind)
             for other in self.candidates[:1]:
@@ -112,7 +116,7 @@ class Selection:
                         f"the {kind} of the float model are {', '.join(found)}, those of the "
                         f"quantized one {', '.join(wanted)}",
                         where=Where(str(path)),
-                        code="not-comparable",
+                        code="bad-float",
                     )
         self.floats = Reference("the float model", candidate.answers)
         self.candidates.append(candidate)

@@ -44,6 +44,8 @@ T = TypeVar("T")
 SAMPLES = 2
 """On how many random inputs the result is compared, unless said: one of numbers anywhere,
 one with many at boundaries."""
+_THEIRS = ("bad-plugin", "numerics", "bad-input", "bad-float")
+"""Errors that are the caller's to mend."""
 RACE = "QOPT_RACE"
 """The environment variable that says how long to race where `--race` does not."""
 _SECONDS = re.compile(r"([0-9]+(?:\.[0-9]*)?|\.[0-9]+)(ms|s)?$")
@@ -156,6 +158,8 @@ class _Run:
         except UsageError:
             raise
         except Exception as error:
+            if isinstance(error, QError) and error.code == "too-large":
+                raise  # for the runtime, too
             if foreign_frame(error) is not None or not self._can_keep():
                 raise
             self._drop("the whole model, which could not be read", error)
@@ -192,7 +196,7 @@ class _Run:
             return work()
         except Exception as error:
             code = error.code if isinstance(error, QError) else ""
-            if isinstance(error, UsageError) or code in ("bad-plugin", "numerics", "bad-input"):
+            if isinstance(error, UsageError) or code in _THEIRS:
                 raise
             if foreign_frame(error) is not None or not self._can_keep():
                 raise

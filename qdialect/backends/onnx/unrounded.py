@@ -48,7 +48,17 @@ def model_without_rounding(source: str | PathLike[str]) -> ModelProto:
         node.domain = ""
         del node.attribute[:]
         node.input[:] = [above.input[0], *limits[key]]
+    read = {name for node in graph.node for name in node.input}
+    read |= {output.name for output in graph.output}
+    for node in quantized.values():
+        if node.output[0] not in read and not _holds_bodies(graph):
+            graph.node.remove(node)
     return model
+
+
+def _holds_bodies(graph: Any) -> bool:
+    """Whether nodes have graphs of their own, which may read anything."""
+    return any(a.HasField("g") or a.graphs for node in graph.node for a in node.attribute)
 
 
 def _limits(scale: Any, zero: Any) -> tuple[Any, Any] | None:

@@ -38,7 +38,7 @@ def inlined(model: ModelProto, where: Where) -> ModelProto:
         raise InputError(
             f"calls of local functions stand for {total} nodes, which are more than {most}",
             where=where,
-            code="invalid-onnx",
+            code="too-large",
         )
     return package("onnx.inliner").inline_local_functions(model)
 
