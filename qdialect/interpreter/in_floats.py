@@ -5,7 +5,8 @@
 `quant.arithmetic` of the module says so (docs/design/002-rescale-contracts.md).  What only
 moves codes or tells their order stays on codes; so do lookups and fixed-point rescales, which
 are defined on them, sums of 32 bits, and products of codes with a float result, which ONNX
-computes in integers.
+computes in integers.  What an integer kernel defines (`nn.kernel`) is taken for the real function,
+which the kernel comes close to.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from collections.abc import Sequence
 from xdsl.ir import Attribute, Block, Operation
 
 from qdialect.dialects import nn
+from qdialect.dialects.nn.base import is_kernel
 from qdialect.dialects.quant import RescaleOp, expressed_type, quant_element, with_element
 from qdialect.dialects.quant.arithmetic import arithmetic_of
 from qdialect.interpreter import casts, indexing, movement, spatial, tables
@@ -43,7 +45,7 @@ _WIDEST = 16
 
 def computes_in_floats(op: Operation, evaluation: Evaluation) -> bool:
     """Whether `op` is dequantize, a float op and quantize."""
-    if evaluation.floats != "ieee" or not op.results:
+    if evaluation.floats != "ieee" or not op.results or is_kernel(op):
         return False
     elements = [quant_element(result.type) for result in op.results]
     if any(e is None or is_coded(e.qparams.storage) for e in elements):

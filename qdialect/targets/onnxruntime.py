@@ -212,7 +212,7 @@ TARGET = _OnnxRuntime(
         "integers": ("lower-transposed{numerics=LEVEL}",),
         "end": (
             "merge-shuffles",
-            "reencode-storage{activations=cheapest weights=cheapest}",
+            "reencode-storage{activations=cheapest weights=cheapest numerics=LEVEL}",
             "fold-rescale",
             "lower-prelu",
             # Scales and shifts of float ops that stay; weights stay codes.

@@ -233,6 +233,7 @@ def _entries() -> tuple[PassEntry, ...]:
             (
                 ("activations", "str", "u8", "i8, u8 or keep"),
                 ("weights", "str", "i8", "i8, u8 or keep"),
+                _NUMERICS,
             ),
         ),
         PassEntry(

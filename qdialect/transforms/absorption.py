@@ -31,7 +31,12 @@ from qdialect.numerics.contract import Contract, Numerics
 from qdialect.numerics.rounding import Rounding
 from qdialect.qparams import QParams
 from qdialect.rewrite import Refusal, Rewriter, retyped
-from qdialect.transforms.pair_contract import NO_GEMMLOWP, pair_contract, renumbers
+from qdialect.transforms.pair_contract import (
+    NO_GEMMLOWP,
+    pair_contract,
+    renumbers,
+    replaced_kernel,
+)
 from qdialect.transforms.rule_pass import refuse_scales, refuse_types, with_qparams
 
 if TYPE_CHECKING:
@@ -56,6 +61,9 @@ class Up:
         return rounding_of(self.op) if same_scale else self.rounding
 
 
+EXACT_READING = Contract(Numerics.EXACT, note="the rescale loses nothing")
+
+
 def up_contract(session: QContext, match: Up) -> Contract | Refusal:
     """What writing the result as `target` at once may change."""
     op = match.op
@@ -70,7 +78,7 @@ def up_contract(session: QContext, match: Up) -> Contract | Refusal:
         return refusal
     if match.new_rounding is not rounding_of(op) and "rounding" not in op.properties:
         return Refusal("rounding", f"'{op.name}' has no declared rounding")
-    return pair_contract(
+    found = pair_contract(
         None,
         match.source,
         match.target,
@@ -79,6 +87,7 @@ def up_contract(session: QContext, match: Up) -> Contract | Refusal:
         lambda: ranges(session).before_rounding(op.results[0]),
         defined=arithmetic_of(op),
     )
+    return found if isinstance(found, Refusal) else replaced_kernel(op, found)
 
 
 def absorb_up(match: Up, rewriter: Rewriter) -> Operation:
@@ -133,7 +142,7 @@ def down_contract(session: QContext, match: Down) -> Contract | Refusal:
     bias_error = bias.error if bias else Fraction(0)
     floats = arithmetic_of(match.op).floats(match.middle.expressed)
     if not bias_error and all(arithmetic.is_lossless(src, mid, floats) for src, mid in cells):
-        return Contract(Numerics.EXACT, note="the rescale loses nothing")
+        return replaced_kernel(match.op, EXACT_READING)
     gain = gain_of(session, match.op, match.behavior, match.index, (match.seen, match.middle))
     out = qparams_of(match.op.results[0])
     if gain is None or out is None:

@@ -18,6 +18,7 @@ from xdsl.ir import SSAValue
 from qdialect.analysis.codes import constant_values, qparams_of, rounding_of
 from qdialect.context import QContext
 from qdialect.dialects.nn import shape_of
+from qdialect.dialects.nn.base import is_kernel
 from qdialect.dialects.quant import RescaleOp, element_type
 from qdialect.numerics import requantize as exact
 from qdialect.numerics.contract import Contract, Numerics
@@ -62,6 +63,8 @@ def chain_codes(links: Sequence[Link], seen: QParams, session: QContext) -> exac
     row); None if floats do not say."""
     codes = exact.codes_of(exact.affines(seen)[0])[None, :]
     params = qparams_of(links[-1].x)
+    if any(is_kernel(link.op) for link in links):
+        return None
     for link in reversed(links):
         result = qparams_of(link.op.results[0])
         if params is None or result is None or {params.expressed, result.expressed} != {FLOATS}:

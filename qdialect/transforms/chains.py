@@ -22,6 +22,7 @@ from qdialect.analysis.codes import is_integer, qparams_of
 from qdialect.behaviors import Behavior
 from qdialect.context import QContext
 from qdialect.dialects.nn import constant_of, shape_of
+from qdialect.dialects.nn.base import is_kernel
 from qdialect.dialects.quant import (
     DCastOp,
     QCastOp,
@@ -67,6 +68,8 @@ class Chains:
         self._held: dict[SSAValue, Held] = {}
         #: ops on codes that are in no chain since parameters differ along a dimension
         self.per_axis: set[Operation] = set()
+        #: values that an op defined by an integer kernel is above of
+        self._by_kernels: set[SSAValue] = set()
         #: values all uses of which lead to codes with the same root
         self.inner: set[SSAValue] = set()
         ops = list(module.walk())
@@ -89,6 +92,8 @@ class Chains:
         source = self._source(op)
         if source is not None:
             self._roots[result] = source
+            if is_kernel(op) or any(v in self._by_kernels for v in op.operands):
+                self._by_kernels.add(result)
 
     def needed(self, value: SSAValue) -> bool:
         """Whether something else than a longer chain uses `value`."""
@@ -230,6 +235,9 @@ class Chains:
         if not isinstance(held, CodeSpan):
             return held, Contract(Numerics.EXACT, note=f"{len(held)} codes")
         codes = held.likely.astype(storage_dtype(params))
+        if value in self._by_kernels:
+            note = "an integer kernel rounds in a way of its own"
+            return codes, Contract(Numerics.BOUNDED, max(held.doubt, 1), note)
         if not held.undecided:
             return codes, Contract(Numerics.EXACT, note=f"{len(codes)} codes")
         level = Numerics.TIES if held.doubt == 1 else Numerics.BOUNDED

@@ -59,6 +59,7 @@ from qdialect.transforms import constant_evaluation as evaluation
 from qdialect.transforms.cast_rules import QuantizeOfConstant
 from qdialect.transforms.constant_evaluation import Array
 from qdialect.transforms.fold_rescale import RescaleOfConstant
+from qdialect.transforms.pair_contract import replaced_kernel
 from qdialect.transforms.rule_pass import RulePass, dequantized, with_qparams
 
 #: constants of at most this many elements are made whatever they grow from
@@ -163,7 +164,7 @@ class _FoldRule(Rule[_Fold]):
     def contract(self, match: _Fold) -> Contract:
         """What folding may change."""
         packed = any(is_packed(result, self.session) for result in match.op.results)
-        return PACKED if packed else EXACT
+        return PACKED if packed else replaced_kernel(match.op, EXACT)
 
     def rewrite(self, match: _Fold, rewriter: Rewriter) -> None:
         results: list[SSAValue] = []

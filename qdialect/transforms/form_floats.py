@@ -48,6 +48,7 @@ from qdialect.dialects.quant import (
 from qdialect.errors import UsageError
 from qdialect.numerics.contract import EXACT, Contract
 from qdialect.rewrite import Refusal, Rewriter, Rule
+from qdialect.transforms.pair_contract import replaced_kernel
 from qdialect.transforms.rule_pass import RulePass
 
 _WHERE = ("target", "all")
@@ -89,7 +90,7 @@ class OpToFloats(Rule[Operation]):
             return Refusal("shape", "a reshape cannot give it its shape again")
         if QPARAMS in op.attributes:
             return Refusal("components", "it has qparams of its pieces")
-        return EXACT
+        return replaced_kernel(op, EXACT)
 
     def rewrite(self, match: Operation, rewriter: Rewriter) -> None:
         op, result = match, match.results[0]

@@ -6,6 +6,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from functools import lru_cache
 
+from xdsl.ir import Operation
+
+from qdialect.dialects.nn.base import is_kernel
 from qdialect.numerics import arithmetic
 from qdialect.numerics import requantize as exact
 from qdialect.numerics.arithmetic import Arithmetic
@@ -162,6 +165,13 @@ def _stays_inside(reach: Reach | None, b: QParams, rounding: Rounding) -> bool:
     if len(found) == len(cells):
         pairs = list(zip(found, cells, strict=True))
     return all(unclamped(x, mid, rounding).inside(Interval(mid.low, mid.high)) for x, mid in pairs)
+
+
+def replaced_kernel(op: Operation, found: Contract) -> Contract:
+    """`found`, of another op in place of `op`: `ties` at best if a kernel defines that."""
+    if found.level > Numerics.EXACT or not is_kernel(op):
+        return found
+    return Contract(Numerics.TIES, 1, "an integer kernel rounds in a way of its own")
 
 
 def target_rounding(

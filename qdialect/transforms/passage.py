@@ -33,7 +33,7 @@ from qdialect.numerics.ranges import Interval
 from qdialect.numerics.rounding import Rounding
 from qdialect.qparams import QParams
 from qdialect.rewrite import Refusal
-from qdialect.transforms.pair_contract import NO_GEMMLOWP
+from qdialect.transforms.pair_contract import NO_GEMMLOWP, replaced_kernel
 
 
 def is_passable(behavior: Behavior) -> bool:
@@ -82,7 +82,7 @@ def passage(
     floats = arithmetic_of(op).floats(rescales[0][0].expressed)
     real = all(arithmetic.is_real(seen, b, rounding, floats) for _, seen, b in found)
     if real and equal and (keeps or same_ends):
-        return Contract(Numerics.EXACT, note="equal scales")
+        return replaced_kernel(op, Contract(Numerics.EXACT, note="equal scales"))
     largest, least = max(b.scale for _, _, b in found), min(b.scale for _, _, b in found)
     steps = gain * largest / (2 * least) + max(a.scale / (2 * b.scale) for a, _, b in found) + 1
     if keeps:

@@ -43,10 +43,10 @@ from qdialect.behaviors import Behavior
 from qdialect.behaviors import Rule as PortRule
 from qdialect.context import QContext, session
 from qdialect.dialects.nn import ConstantOp, constant_array, constant_of, make_constant
-from qdialect.dialects.nn.base import KEY
+from qdialect.dialects.nn.base import KEY, rounds_by_encoding
 from qdialect.dialects.quant import DCastOp, QCastOp, RescaleOp, SCastOp, quant_element
 from qdialect.errors import UsageError
-from qdialect.numerics.contract import Contract, Numerics
+from qdialect.numerics.contract import Contract, Numerics, level_named
 from qdialect.numerics.rounding import Rounding
 from qdialect.qparams import QParams
 from qdialect.rewrite.driver import is_dead, set_type
@@ -87,7 +87,8 @@ class ReencodeStorage(ModulePass):
     """Change 8-bit storage between signed and unsigned, exactly; see the module.
 
     `activations` and `weights` are `i8`, `u8` or `keep`, or both `cheapest`; a weight is a
-    constant on the right side of a contraction.
+    constant on the right side of a contraction.  An op that is defined by an integer kernel
+    which rounds signed codes in another way than unsigned ones keeps its own at `exact`.
     """
 
     name = "reencode-storage"
@@ -96,6 +97,7 @@ class ReencodeStorage(ModulePass):
 
     activations: str = "u8"
     weights: str = "i8"
+    numerics: str = "exact"
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         chosen = (self.activations, self.weights)
@@ -109,7 +111,9 @@ class ReencodeStorage(ModulePass):
                     code="bad-option",
                 )
         if chosen != ("keep", "keep"):
-            session(ctx).changes += _Reencoding(session(ctx), *chosen).run(op)
+            session(ctx).changes += _Reencoding(
+                session(ctx), *chosen, keeps_kernels=level_named(self.numerics) is Numerics.EXACT
+            ).run(op)
 
 
 def cheapest_encodings(module: ModuleOp, ctx: QContext) -> tuple[str, str]:
@@ -163,8 +167,11 @@ def _bytes(value: SSAValue) -> str | None:
 
 
 class _Reencoding:
-    def __init__(self, ctx: QContext, activations: str, weights: str) -> None:
+    def __init__(
+        self, ctx: QContext, activations: str, weights: str, *, keeps_kernels: bool
+    ) -> None:
         self.ctx = ctx
+        self._keeps_kernels = keeps_kernels
         self.activations = activations
         self.weights = weights
         self.changed: set[SSAValue] = set()
@@ -197,6 +204,8 @@ class _Reencoding:
             return
         behavior = self.ctx.behaviors.get(op)
         if behavior is None and not isinstance(op, QCastOp | RescaleOp) and not self._reads(op):
+            return
+        if self._keeps_kernels and rounds_by_encoding(op):
             return
         for index, result in enumerate(op.results):
             params = qparams_of(result)
@@ -250,7 +259,7 @@ class _Reencoding:
         if op in self.bits:
             # Whoever reads the bits takes them for the new encoding.
             return self.activations
-        if behavior is None:
+        if behavior is None or (self._keeps_kernels and rounds_by_encoding(op)):
             if operand not in self.changed or self._takes_any(op):
                 return "keep"
             # Anything else keeps seeing the codes it saw before.

@@ -17,6 +17,7 @@ from qdialect.backends.onnx.quantization import (
 )
 from qdialect.dialects import nn
 from qdialect.dialects.nn import ConstantOp, NNOp, shape_of
+from qdialect.dialects.nn.base import is_kernel
 from qdialect.dialects.onnx import STORED_TRANSPOSED
 from qdialect.dialects.quant import RescaleOp, quant_element
 from qdialect.numerics.rounding import Rounding
@@ -77,7 +78,9 @@ def write_kernel(exporter: Exporter, op: Operation, key: str, wanted: str) -> bo
     """Write `op` on stored integers; False if no kernel runs it."""
     if op.name in CLAMPS:
         return _write_clamp(exporter, op, key, wanted)
-    if op.name not in WRITERS or refusal(op, exporter.numerics, exporter.runtime):
+    # What a kernel defines may be what that kernel gives.
+    numerics = "bounded" if is_kernel(op) else exporter.numerics
+    if op.name not in WRITERS or refusal(op, numerics, exporter.runtime):
         return False
     output = exporter.claim(op.results[0], wanted)
     qparams = qparams_of(op.results[0])

@@ -27,6 +27,7 @@ from qdialect.dialects.nn import (
     PadOp,
     WindowOp,
 )
+from qdialect.dialects.nn.base import is_kernel
 from qdialect.dialects.nn.behaviors import BY_NAME
 from qdialect.dialects.quant import DCastOp, RescaleOp, quant_element
 
@@ -91,7 +92,8 @@ def _write_nn(exporter: Exporter, op: Operation) -> None:
     )
     if write_accumulator(exporter, op, key, wanted):
         return
-    if exporter.form == "qoperator" and not direct and _write_codes(exporter, op, key, wanted):
+    kernels = exporter.form == "qoperator" or is_kernel(op)
+    if kernels and not direct and _write_codes(exporter, op, key, wanted):
         return
     if direct:
         inputs = [exporter.tensor(v) for v in op.operands]

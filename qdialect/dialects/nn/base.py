@@ -65,7 +65,21 @@ KEY = "nn.key"
 QPARAMS = "nn.qparams"
 PIECE_KEYS = "nn.piece_keys"
 _WORD = re.compile(r"[A-Za-z_][\w$.]*")
+KERNEL = "nn.kernel"
+"""Discardable attribute (a unit): an integer kernel of the runtime that a model is from defines the
+op, with a rounding of its own.  Another op in its place changes ties, at least."""
 _ROUNDINGS = [mode.value for mode in Rounding]
+
+
+def is_kernel(op: Operation) -> bool:
+    """Whether an integer kernel defines `op`."""
+    return KERNEL in op.attributes
+
+
+def rounds_by_encoding(op: Operation) -> bool:
+    """Whether an integer kernel defines `op` that rounds signed codes in another way than the
+    unsigned ones of the same numbers: products of ONNX Runtime (measured, 1.32)."""
+    return is_kernel(op) and op.name == "nn.mul"
 
 
 def ints(*values: int) -> DenseArrayBase:

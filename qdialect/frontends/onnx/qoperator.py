@@ -2,8 +2,11 @@
 
 A QLinear op is defined as dequantize, op in real numbers, quantize half to even, which
 is what a quantized `nn` op means.  Kernels of ONNX Runtime come close to that: what each
-gives away is in `qdialect/backends/onnx/kernels.py`.  Nodes whose qparams are not
-constants, activations with several scales, and channels-last layouts stay ONNX nodes.
+gives away is in `qdialect/backends/onnx/kernels.py`.  The op is marked (`nn.kernel`), so that
+it is written as that kernel again and no rewrite that changes its arithmetic is `exact`;
+QLinearConcat and QLinearWhere give what rescales in float32 and a movement give.  Nodes whose
+qparams are not constants, activations with several scales, and channels-last layouts stay ONNX
+nodes.
 """
 
 from __future__ import annotations
@@ -13,9 +16,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, cast
 
 from xdsl.dialects.builtin import IntegerType, UnitAttr
-from xdsl.ir import Attribute, SSAValue
+from xdsl.ir import Attribute, Operation, SSAValue
 
 from qdialect.dialects import nn
+from qdialect.dialects.nn.base import KERNEL
 from qdialect.dialects.nn.shapes import DYNAMIC
 from qdialect.dialects.onnx import STORED_TRANSPOSED
 from qdialect.dialects.quant import (
@@ -23,6 +27,7 @@ from qdialect.dialects.quant import (
     UniformType,
     element_type,
     expressed_type,
+    quant_element,
     with_element,
 )
 from qdialect.frontends.onnx.compute import convolution_window, pool_window
@@ -409,19 +414,35 @@ def _rescaled(found: _Quantized, element: UniformType) -> list[SSAValue]:
     return values
 
 
+def _kernel(rule: Rule) -> Rule:
+    """The op on codes that `rule` builds is defined by the kernel that the node names."""
+
+    def marked(imp: Importer, node: Node) -> Results:
+        results = rule(imp, node)
+        pending = [value.owner for value in results or ()]
+        for op in pending:
+            if isinstance(op, Operation) and any(quant_element(v.type) for v in op.operands):
+                op.attributes[KERNEL] = UnitAttr()
+            elif isinstance(op, Operation):  # a bias is added to the floats that a kernel gives
+                pending += [v.owner for v in op.operands]
+        return results
+
+    return marked
+
+
 RULES: Mapping[tuple[str, str], Rule] = {
-    ("", "QLinearConv"): conv,
-    (_MS, "QLinearConv"): conv,
-    ("", "QLinearMatMul"): matmul,
-    (_MS, "QGemm"): gemm,
-    (_MS, "MatMulIntegerToFloat"): matmul_to_float,
-    (_MS, "QLinearAdd"): simple(nn.AddOp, 6, 7),
-    (_MS, "QLinearMul"): simple(nn.MulOp, 6, 7),
-    (_MS, "QLinearSigmoid"): simple(nn.SigmoidOp, 3, 4),
-    (_MS, "QLinearLeakyRelu"): simple(nn.LeakyReluOp, 3, 4, alpha=0.009999999776482582),
-    (_MS, "QLinearSoftmax"): softmax,
-    (_MS, "QLinearAveragePool"): average_pool,
-    (_MS, "QLinearGlobalAveragePool"): global_average_pool,
+    ("", "QLinearConv"): _kernel(conv),
+    (_MS, "QLinearConv"): _kernel(conv),
+    ("", "QLinearMatMul"): _kernel(matmul),
+    (_MS, "QGemm"): _kernel(gemm),
+    (_MS, "MatMulIntegerToFloat"): _kernel(matmul_to_float),
+    (_MS, "QLinearAdd"): _kernel(simple(nn.AddOp, 6, 7)),
+    (_MS, "QLinearMul"): _kernel(simple(nn.MulOp, 6, 7)),
+    (_MS, "QLinearSigmoid"): _kernel(simple(nn.SigmoidOp, 3, 4)),
+    (_MS, "QLinearLeakyRelu"): _kernel(simple(nn.LeakyReluOp, 3, 4, alpha=0.009999999776482582)),
+    (_MS, "QLinearSoftmax"): _kernel(softmax),
+    (_MS, "QLinearAveragePool"): _kernel(average_pool),
+    (_MS, "QLinearGlobalAveragePool"): _kernel(global_average_pool),
     (_MS, "QLinearReduceMean"): reduce_mean,
     (_MS, "QLinearConcat"): concat,
     (_MS, "QLinearWhere"): where,
