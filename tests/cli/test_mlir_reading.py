@@ -131,8 +131,8 @@ RESOURCES = """\
 module {
   func.func @f() -> (tensor<2xi8>, tensor<1xf32>) {
     %cst = arith.constant dense_resource<"v w"> : tensor<2xi8>
-    %cst_0 = arith.constant dense_resource<x> : tensor<1xf32>
-    return %cst, %cst_0 : tensor<2xi8>, tensor<1xf32>
+    %cst_1 = arith.constant dense_resource<x> : tensor<1xf32>
+    return %cst, %cst_1 : tensor<2xi8>, tensor<1xf32>
   }
 }
 
