@@ -112,6 +112,10 @@ class QContext(Context):
     analyses: dict[type, object] = field(default_factory=dict[type, object])
     #: whether a pass manager sees to it that they are dropped when something changes
     keeps_analyses: bool = False
+    #: what texts that were read hold for other tools, by group
+    external_resources: dict[str, dict[str, str | bool]] = field(
+        default_factory=dict[str, "dict[str, str | bool]"]
+    )
     #: how many changes passes made that count them (see `passes.manager`)
     changes: int = 0
     #: how many more rewrites rules may do (None: all), to find the one that is wrong
@@ -206,6 +210,7 @@ class QContext(Context):
             lowerings=self.lowerings,
             finders=self.finders,
             barred=self.barred,
+            external_resources=self.external_resources,
             _target=self._target,
         )
 

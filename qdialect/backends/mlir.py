@@ -13,6 +13,7 @@ from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, ModuleOp, StringAtt
 from xdsl.ir import Attribute, ParametrizedAttribute
 
 from qdialect.backends.mlir_printer import BLOB, MLIRPrinter
+from qdialect.backends.mlir_resources import Resources
 from qdialect.context import QContext
 from qdialect.dialects.module_format import SUFFIX
 from qdialect.dialects.quant.text_version import TextVersion, printing_for
@@ -40,6 +41,7 @@ def print_module(
     external: Container[str] | None = None,
     keep_names: bool = True,
     text_version: TextVersion | str | None = None,
+    resources: Resources | None = None,
 ) -> None:
     """Write `module` and a final newline.
 
@@ -51,6 +53,8 @@ def print_module(
     Weights are written as references into the store, or with `inline_weights` as
     `dense<"0x...">`, so that the text stands alone.  `external` names the keys a
     reader will find; other weights are written inline.
+
+    `resources` are written in place of the external resources of the session.
     """
     if inline_weights:
         external = ()
@@ -72,7 +76,8 @@ def print_module(
         except QError as error:
             error.where = error.where or op_where(module)
             raise
-    printer.print_metadata(ctx.loaded_dialects)
+    external_resources = ctx.external_resources if resources is None else resources
+    printer.print_resources(ctx.loaded_dialects, external_resources)
     stream.write("\n")
 
 

@@ -24,17 +24,17 @@ from xdsl.dialects.builtin import (
 )
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import Attribute, Block, Operation
-from xdsl.printer import Printer
 from xdsl.traits import IsolatedFromAbove, IsTerminator
 
 from qdialect.backends.mlir_names import value_names
+from qdialect.backends.mlir_resources import ResourcePrinter
 from qdialect.dialects.verifier import op_where
 from qdialect.errors import QError
 
 _FUNC_PROPERTIES = ("sym_name", "function_type", "sym_visibility", "arg_attrs", "res_attrs")
 
 
-class LayoutPrinter(Printer):
+class LayoutPrinter(ResourcePrinter):
     """The layout of mlir-opt; what a value is called is left to the base class until
     `name_values` is called."""
 

@@ -169,7 +169,7 @@ class OptDriver:
             from qdialect.profile.assume import state_ranges
 
             state_ranges(parsed.module, self.profile)
-        specs, verify_each = self._pipeline(parsed)
+        specs, verify_each = self._pipeline(parsed, ctx)
         if self.args.switch("dump-pass-pipeline"):
             from qdialect.passes.pipeline import pipeline_text
 
@@ -181,11 +181,11 @@ class OptDriver:
             run_passes(self.args, parsed.module, ctx, passes, verify_each, self.timing)
         return parsed.module
 
-    def _pipeline(self, parsed: Parsed) -> tuple[list[PassSpec], bool]:
+    def _pipeline(self, parsed: Parsed, ctx: QContext) -> tuple[list[PassSpec], bool]:
         verify_each = self.args.switch("verify-each") and not self.args.switch("disable-verify")
         if not self.args.switch("run-reproducer"):
             return self.specs, verify_each
-        from qdialect.cli.reproducer import pipeline_of
+        from qdialect.cli.reproducer import GROUP, pipeline_of
 
         found = pipeline_of(parsed.external_resources)
         if found is None:
@@ -193,6 +193,7 @@ class OptDriver:
                 "not a reproducer: it names no pipeline in its external_resources",
                 where=Where(self._name),
             )
+        del ctx.external_resources[GROUP]  # it has been used
         return found
 
     # -- sessions, output --------------------------------------------------------

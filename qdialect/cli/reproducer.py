@@ -92,17 +92,10 @@ def _write(path: Path | None, prefix: str, text: str) -> Path:
 
 def _text(module: ModuleOp, pipeline: str, ctx: QContext, verify_each: bool, comment: str) -> str:
     above = "".join(f"// {line}".rstrip() + "\n" for line in comment.splitlines())
-    quoted = pipeline.replace("\\", "\\\\").replace('"', '\\"')
-    return (
-        f"{above}\n"
-        f"{module_text(module, ctx, inline_weights=True, text_version='v24')}\n"
-        "{-#\n  external_resources: {\n"
-        f"    {GROUP}: {{\n"
-        f'      pipeline: "{quoted}",\n'
-        "      disable_threading: true,\n"
-        f"      verify_each: {str(verify_each).lower()}\n"
-        "    }\n  }\n#-}\n"
-    )
+    group = {"pipeline": pipeline, "disable_threading": True, "verify_each": verify_each}
+    resources = {**ctx.external_resources, GROUP: group}
+    text = module_text(module, ctx, inline_weights=True, text_version="v24", resources=resources)
+    return f"{above}\n{text}"
 
 
 def pipeline_of(resources: dict[str, dict[str, str | bool]]) -> tuple[list[PassSpec], bool] | None:

@@ -140,6 +140,7 @@ def parse_text(
     if module.location is UNKNOWN_LOC:
         # Not in the text: as in mlir-opt it is at line 0.
         module.location = FileLineColLoc(StringAttr(name), IntAttr(0), IntAttr(0))
+    ctx.external_resources.update(parser.external_resources)
     if folder is not None:
         _open_weights(module, ctx, folder)
     return Parsed(module, parser.external_resources)

@@ -130,9 +130,7 @@ class PlaceRescales(ModulePass):
         for absorbing, rule, contract in commit.absorbed:
             session.remarks.add(fired_remark(self.name, rule, absorbing, contract))
             if contract.level is not Numerics.EXACT:
-                for result in absorbing.results:
-                    number = len(session.remarks.remarks) - 1
-                    session.drift.record(commit.now(result), number, contract)
+                commit.record(absorbing, len(session.remarks.remarks) - 1, contract)
 
     def _report(self, session: QContext, op: ModuleOp, placement: Placement) -> None:
         parts = placement.parts

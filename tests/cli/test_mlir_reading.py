@@ -17,6 +17,7 @@ from xdsl.dialects.builtin import (
 )
 from xdsl.parser import Parser
 
+import qdialect as qd
 from qdialect.backends.mlir import module_text
 from qdialect.context import new_context
 from qdialect.errors import InputError
@@ -124,6 +125,49 @@ def test_resources_belong_to_the_session() -> None:
     again = read_module(text(first), ctx)
     assert first in module_text(again, ctx)
     assert first in module_text(module, ctx)
+
+
+RESOURCES = """\
+module {
+  func.func @f() -> (tensor<2xi8>, tensor<1xf32>) {
+    %cst = arith.constant dense_resource<"v w"> : tensor<2xi8>
+    %cst_1 = arith.constant dense_resource<x> : tensor<1xf32>
+    return %cst, %cst_1 : tensor<2xi8>, tensor<1xf32>
+  }
+}
+
+{-#
+  dialect_resources: {
+    builtin: {
+      "v w": "0x010000000102",
+      x: "0x040000000000803F"
+    }
+  },
+  external_resources: {
+    "a tool": {
+      "b c": "d\\22e",
+      t: true
+    },
+    mlir_reproducer: {
+      foo: "bar",
+      verify_each: false
+    }
+  }
+#-}
+"""
+
+
+def test_resources_come_back() -> None:
+    module, ctx = read(RESOURCES)
+    assert module_text(module, ctx.clone()).rstrip() == RESOURCES.rstrip()
+    assert "resources" not in module_text(*read("module {}"))
+
+
+def test_resources_of_a_file_are_kept(tmp_path: Path) -> None:
+    path, copy = tmp_path / "in.mlir", tmp_path / "out.mlir"
+    path.write_text(RESOURCES)
+    qd.save(qd.run_passes(qd.load(path), "canonicalize"), copy)
+    assert copy.read_text()[copy.read_text().index("{-#") :].rstrip() in RESOURCES
 
 
 def test_every_op_knows_its_place() -> None:

@@ -6,6 +6,7 @@ import json
 from collections import Counter
 from math import inf, isfinite
 
+import numpy as np
 import pytest
 from random_graphs import random_graph
 from rewrite_support import Program, apply, evaluate, fired, parse, quant, tensor
@@ -128,3 +129,44 @@ func.func @main(%x: !a) -> tensor<2xf32> {
     apply(module, ctx, "fold-rescale{numerics=relaxed},fold-interface")
     (bound,) = summarize(ctx, module)
     assert bound.real > 0
+
+
+BELOW_AND_ABOVE = """
+!x = tensor<256x!quant.uniform<i8:f32, {0}>>
+!v = tensor<256x!quant.uniform<i8:f32, {1}>>
+!y = tensor<256x!quant.uniform<i8:f32, {2}>>
+!z = tensor<256x!quant.uniform<{3}>>
+!w = tensor<256x!quant.uniform<{4}>>
+func.func @main(%x: !x, %v: !v) -> !w {{
+  %r = quant.rescale %x : !x to !y
+  %s = nn.{5} %v, {6} : (!v, !y) -> !z
+  %t = quant.rescale %s : !z to !w
+  return %t : !w
+}}
+"""
+SCALES = ("0.3:6", "0.1:1", "0.5:1", "0.25", "0.7:-4", "0.05:3")
+RESULTS = ("i16:f32, 0.7:4", "i16:f32, 0.7:3", "i8:f32, 0.5:4", "i16:f32, 0.5:3", "i16:f32, 0.2")
+
+
+@pytest.mark.parametrize("level", ["bounded", "saturation"])
+def test_a_rescale_from_above_and_one_from_below(level: str) -> None:
+    """What either port of an op takes counts where both do, in the steps it was proved in."""
+    rng = np.random.default_rng(1)
+    seen: Counter[str] = Counter()
+    for number in range(60):
+        qparams = [*rng.choice(SCALES, 3), *rng.choice(RESULTS, 2)]
+        body = [*qparams, *(("add", "%r") if number % 2 else ("sub", "%r"))]
+        module, ctx = parse(BELOW_AND_ABOVE.format(*body))
+        codes = np.arange(-128, 128, dtype=np.int8)
+        inputs = [codes, rng.permutation(codes)]
+        (before,) = evaluate(module, ctx, inputs, "real")
+        done = fired(apply(module, ctx, f"place-rescales{{numerics={level}}}"))
+        (after,) = evaluate(module, ctx, inputs, "real")
+        (bound,) = summarize(ctx, module)
+        far = abs(before.astype(float) - after.astype(float)).max()
+        assert far <= bound.steps * (1 + 1e-9), (qparams, bound, far)
+        if level == "bounded":
+            assert isfinite(bound.steps), qparams
+        seen["both"] += {"absorb-down", "absorb-up"} <= {r.rule for r in done}
+        seen["moved"] += bool(far)
+    assert seen["both"] > 5 and seen["moved"] > 5, seen

@@ -46,6 +46,8 @@ class Commit:
         }
         #: what an old value has become, and in which of its states that is
         self._new: dict[SSAValue, SSAValue] = {}
+        #: the next versions of values of ops that several ports of an op have replaced
+        self._passing: dict[SSAValue, SSAValue] = {}
         self._made: dict[tuple[SSAValue, Rung], SSAValue] = {}
         self._dead: list[Operation] = []
 
@@ -88,10 +90,23 @@ class Commit:
                 heirs.append((now.operands[index], 1.0, 0.0))
             drift.hand_on(value, heirs)
 
-    def now(self, value: SSAValue) -> SSAValue:
-        """What `value` has become; a chain that is an identity as one rescale is what it
-        was made from."""
-        return self._new.get(value, value)
+    def record(self, op: Operation, remark: int, contract: Contract) -> None:
+        """State what `contract` lets the results of `op`, or what they have become, be off.
+
+        What one port of an op changes is in steps of the type the result had then; another
+        rounding follows where a later port writes it in another one.
+        """
+        drift = self.session.drift
+        for result in op.results:
+            # A chain that is an identity as one rescale is what it was made from.
+            value = self._new.get(result, result)
+            drift.record(value, remark, contract)
+            while value in self._passing:
+                after = self._passing[value]
+                qparams = qparams_of(after) if after.type != value.type else None
+                rounding = 0.0 if qparams is None else max(qparams.scale_list())
+                drift.hand_on(value, [(after, 1.0, rounding)])
+                value = after
 
     def state(self, what: Operation | Place) -> int:
         return self._states.get(what, 0)
@@ -171,7 +186,7 @@ class Commit:
                 current, self._behavior(op), index, step.qparams, step.seen, middle, step.rounding
             )
             new = absorb_down(self.session, match, new_value, self._rewriter)
-        self._drop_if_ours(current, op)
+        self._drop_if_ours(current, new, op)
         if state < 0:
             self._absorbed(new, "absorb-down", self.model.down[op, index][-state])
         else:
@@ -194,7 +209,7 @@ class Commit:
             else:
                 match = Up(current, self._behavior(op), source, step.qparams, step.rounding)
                 new = absorb_up(match, self._rewriter)
-            self._drop_if_ours(current, op)
+            self._drop_if_ours(current, new, op)
             current = new
         self._absorbed(current, "absorb-up", absorption)
         return current
@@ -208,9 +223,10 @@ class Commit:
         assert behavior is not None
         return behavior
 
-    def _drop_if_ours(self, current: Operation, op: Operation) -> None:
-        """Erase what stood between the old op and the next version of it."""
+    def _drop_if_ours(self, current: Operation, new: Operation, op: Operation) -> None:
+        """Erase what stood between the old op and the next version of it, `new`."""
         if current is not op:
+            self._passing.update(zip(current.results, new.results, strict=True))
             current.detach()
             current.erase()
 
