@@ -7,7 +7,6 @@ serves as a shape, an axis list or qparams never does.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -73,7 +72,7 @@ from qdialect.frontends.onnx.load import (
     read_keys,
     subgraphs,
 )
-from qdialect.frontends.onnx.metadata import metadata
+from qdialect.frontends.onnx.metadata import metadata, symbol
 from qdialect.frontends.onnx.node import Node, stable_keys
 from qdialect.frontends.onnx.operand_types import check_operand_types
 from qdialect.frontends.onnx.tensors import ELEMENT_NAMES
@@ -413,7 +412,7 @@ class Importer:
                 entry[DIMS] = dims
             arguments.append(DictionaryAttr(entry))
         function = FuncOp(
-            _symbol(model.graph.name),
+            symbol(model.graph.name),
             ([a.type for a in self.block.args], [r.type for r in results]),
             Region(self.block),
             arg_attrs=ArrayAttr(arguments),
@@ -439,12 +438,6 @@ def _stored_float(element: UniformType) -> Attribute:
     """The float type of float storage."""
     keyword = element.qparams.storage.keyword
     return next(kind for kind, name in ELEMENT_NAMES.items() if name == keyword)
-
-
-def _symbol(name: str) -> str:
-    """`name` as a bare MLIR symbol."""
-    text = re.sub(r"[^A-Za-z0-9_$.]", "_", name) or "main"
-    return text if re.match(r"[A-Za-z_]", text) else f"_{text}"
 
 
 def _is_stateful(node: NodeProto) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
 
 from xdsl.dialects.builtin import DictionaryAttr, IntegerAttr, StringAttr, UnitAttr, i64
@@ -35,3 +36,9 @@ def metadata(loaded: LoadedModel) -> DictionaryAttr:
     if any(map(loaded.tensors.has_file, model.graph.initializer)):
         entries[EXTERNAL_DATA] = UnitAttr()
     return DictionaryAttr(entries)
+
+
+def symbol(name: str) -> str:
+    """`name` as a bare MLIR symbol."""
+    text = re.sub(r"[^A-Za-z0-9_$.]", "_", name) or "main"
+    return text if re.match(r"[A-Za-z_]", text) else f"_{text}"
