@@ -7,7 +7,8 @@
 
 Sections: text (build, parse, print, verify, module files), passes (the optimizing pipeline),
 table (every pass alone), startup, models (real networks, against ONNX Runtime's optimizer and
-other tools), profile (where the time goes).
+other tools), chains (ONNX models that are one long chain or one wide op), profile (where the time
+goes).
 """
 
 from __future__ import annotations
@@ -67,6 +68,14 @@ def _models(options: argparse.Namespace, rounds: Rounds) -> Iterator[Row]:
     return bench_models.rows(options.models or bench_models.DEFAULT, options.configs, rounds)
 
 
+def _chains(options: argparse.Namespace, rounds: Rounds) -> Iterator[Row]:
+    import bench_chains
+
+    names = _named(options.cases, bench_chains.NAMES) or bench_chains.DEFAULT
+    chains = [bench_chains.Chain(name, size) for name in names for size in options.sizes]
+    return bench_chains.rows(chains, rounds, _setting(options))
+
+
 def _profile(options: argparse.Namespace, rounds: Rounds) -> Iterator[Row]:
     import bench_profile
 
@@ -79,15 +88,21 @@ SECTIONS: dict[str, Section] = {
     "table": _table,
     "startup": _startup,
     "models": _models,
+    "chains": _chains,
     "profile": _profile,
 }
 
 
 def _cases(section: str, options: argparse.Namespace, sizes: Sequence[int]) -> list[Any]:
-    from bench_cases import DEFAULT, Case
+    from bench_cases import DEFAULT, NAMES, Case
 
-    names = options.cases or DEFAULT[section]
+    names = _named(options.cases, NAMES) or DEFAULT[section]
     return [Case(name, size) for name in names for size in sizes]
+
+
+def _named(cases: Sequence[str], known: Sequence[str]) -> list[str]:
+    """Those of the cases that are asked for that a section knows."""
+    return [case for case in cases if case in known]
 
 
 def _setting(options: argparse.Namespace) -> Any:
@@ -248,8 +263,8 @@ def _document(options: argparse.Namespace, rows: list[Row], entry: history.Entry
 
 
 def _check(parser: argparse.ArgumentParser, options: argparse.Namespace) -> None:
-    from bench_cases import CASES
-    from gen_graph import FORMS
+    from bench_cases import NAMES
+    from bench_chains import NAMES as CHAINS
 
     if not options.sections and not options.known:
         options.sections = list(SECTIONS)
@@ -257,11 +272,8 @@ def _check(parser: argparse.ArgumentParser, options: argparse.Namespace) -> None
     if unknown:
         parser.error(f"no section {unknown[0]!r}; there are {', '.join(SECTIONS)}")
     for case in options.cases:
-        graph, _, form = case.partition(" ")
-        if graph not in CASES or form not in FORMS:
-            parser.error(
-                f"no case {case!r}: GRAPH FORM, of {', '.join(CASES)} and {', '.join(FORMS)}"
-            )
+        if case not in NAMES and case not in CHAINS:
+            parser.error(f"no case {case!r}; there are {', '.join((*NAMES, *CHAINS))}")
     if options.fail and not options.compare:
         parser.error("--fail needs --compare")
 

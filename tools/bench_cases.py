@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import SSAValue
 
-from gen_graph import GRAPHS, SHAPE, Network
+from gen_graph import FORMS, GRAPHS, SHAPE, Network
 from qdialect.dialects.nn import AddOp, ConcatOp, ReluOp, SigmoidOp, SplitOp
 
 
@@ -59,6 +59,7 @@ CASES: dict[str, Callable[[int, str], ModuleOp]] = GRAPHS | {
     "joins": joins,
     "users": users,
 }
+NAMES = [f"{graph} {form}" for graph in CASES for form in FORMS]
 DEFAULT = {
     "text": ("residual qdq", "chain quantized"),
     "passes": (

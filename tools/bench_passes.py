@@ -80,10 +80,12 @@ class Clock(Instrumentation):
         self._stop("verify" if len(self.names) == self._positions else name)
 
 
-def optimize(module: ModuleOp, setting: Setting, clock: Clock | None = None) -> None:
+def optimize(
+    module: ModuleOp, setting: Setting, clock: Clock | None = None, ctx: QContext | None = None
+) -> None:
     """The pipeline of `qopt optimize`."""
     target = get_target(setting.target)
-    ctx = new_context()
+    ctx = ctx or new_context()
     ctx.target = target
     passes = PassRegistry().build(parse_pipeline(optimize_pipeline(target, setting.numerics)))
     watchers = [clock] if clock else []

@@ -19,8 +19,8 @@ from xdsl.traits import get_effects
 
 from qdialect.analysis.index import ops_named
 from qdialect.analysis.ranges import ranges, ranges_anew
-from qdialect.dialects.nn.base import KEY, keys_of
-from qdialect.dialects.nn.component_keys import add_keys
+from qdialect.dialects.nn.base import KEY
+from qdialect.dialects.nn.component_keys import join_keys, settle_keys
 from qdialect.errors import QError
 from qdialect.numerics.contract import Contract, Numerics
 from qdialect.rewrite.effects import is_effect_free
@@ -67,6 +67,8 @@ class Rewriter:
         self._changed = changed
         self._is_same = is_same
         self.root: Operation | None = None
+        #: whether keys of ops are joined, and not listed yet
+        self.joined = False
         self._provenance = provenance
         self._origins: dict[Operation, Operation] = {}
 
@@ -135,7 +137,7 @@ class Rewriter:
         if len(op.results) == 1 and KEY in op.attributes:
             owner = values[0].owner
             if isinstance(owner, Operation) and _are_same_floats(op.results[0], values[0]):
-                add_keys(owner, keys_of(op))
+                self.joined |= join_keys(owner, op)
         for old, new in zip(op.results, values, strict=True):
             self.replace_value(old, new)
         self.erase(op)
@@ -257,7 +259,6 @@ class Driver:
         # Many rescales may each move through many ops: no op sees more of them than
         # there are ops, while rules in a circle come back to one place for ever.
         budget = PER_OP * ops + AT_LEAST
-        here: Counter[Operation] = Counter()
         rewriter = Rewriter(
             self._push,
             self.session.behaviors,
@@ -265,6 +266,21 @@ class Driver:
             self._provenance,
             self._is_same,
         )
+        try:
+            fired = self._rewrite(rewriter, module, budget)
+        finally:
+            if rewriter.joined:
+                settle_keys(module)
+        self._report_refusals()
+        if not self.session.keeps_analyses:
+            self.session.analyses.clear()
+        elif fired:
+            self._ranges.prune()
+        self.session.changes += fired
+        return fired
+
+    def _rewrite(self, rewriter: Rewriter, module: Operation, budget: int) -> int:
+        here: Counter[Operation] = Counter()
         fired = 0
         while self._queue and self.session.rewrites_left != 0:
             op = self._queue.popleft()
@@ -282,12 +298,6 @@ class Driver:
                         f"pass '{self.pass_name}' does not terminate on this module",
                         code="no-termination",
                     )
-        self._report_refusals()
-        if not self.session.keeps_analyses:
-            self.session.analyses.clear()
-        elif fired:
-            self._ranges.prune()
-        self.session.changes += fired
         return fired
 
     def _is_same(self, old: SSAValue, new: SSAValue) -> bool:

@@ -7,9 +7,10 @@ from dataclasses import asdict, dataclass, field
 from math import isfinite
 from typing import Any, Literal
 
-from xdsl.dialects.builtin import FileLineColLoc, FusedLoc, NameLoc, StringAttr
+from xdsl.dialects.builtin import FileLineColLoc, FusedLoc, NameLoc
 from xdsl.ir import Attribute, Operation
 
+from qdialect.dialects.nn.base import keys_of
 from qdialect.numerics.contract import Contract
 
 Kind = Literal["fired", "refused", "note"]
@@ -159,10 +160,4 @@ def place_of(op: Operation) -> str:
 
 def key_text(op: Operation) -> str:
     """The op's stable key (several joined by commas), or nothing."""
-    attribute = op.attributes.get("nn.key")
-    if attribute is None:
-        return ""
-    if isinstance(attribute, StringAttr):
-        return attribute.data
-    entries: Any = getattr(attribute, "data", ())
-    return ",".join(entry.data for entry in entries if isinstance(entry, StringAttr))
+    return ",".join(keys_of(op))

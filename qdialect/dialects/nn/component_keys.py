@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, StringAttr
 from xdsl.ir import Attribute, Operation
 
-from qdialect.dialects.nn.base import KEY, PIECE_KEYS, keys_of, texts
+from qdialect.dialects.nn.base import KEY, PIECE_KEYS, JoinedKeys, keys_of, texts
 
 if TYPE_CHECKING:
     from qdialect.dialects.nn.components import Components
@@ -101,10 +101,24 @@ def shared_key(key: str, table: Mapping[str, Components]) -> str:
     return name
 
 
-def add_keys(op: Operation, keys: Keys) -> None:
-    """Let an op go under these keys too."""
-    if keys:
-        op.attributes[KEY] = key_attribute(_union(keys_of(op), keys))
+def join_keys(op: Operation, other: Operation) -> bool:
+    """Let `op` go under the keys of `other` too; whether it must be settled for that.
+
+    An op may take the place of thousands, one after the other: until `settle_keys` its
+    keys are joined two by two, and `keys_of` lists them.
+    """
+    own, more = op.attributes.get(KEY), other.attributes.get(KEY)
+    if more is None or more is own:
+        return False
+    op.attributes[KEY] = more if own is None else JoinedKeys((own, more))
+    return own is not None
+
+
+def settle_keys(module: Operation) -> None:
+    """List the keys that `join_keys` has joined, in every op of `module`."""
+    for op in module.walk():
+        if isinstance(op.attributes.get(KEY), JoinedKeys):
+            op.attributes[KEY] = key_attribute(keys_of(op))
 
 
 def merge_keys(
@@ -117,7 +131,8 @@ def merge_keys(
         found = [all_keys(op, table) for op in ops]
         for role in dict.fromkeys(role for keys in found for role in keys):
             pieces[role] = _union(*(keys.get(role, ()) for keys in found))
-    add_keys(into, _union(*map(keys_of, merged)))
+    if keys := _union(*map(keys_of, ops)):
+        into.attributes[KEY] = key_attribute(keys)
     hold_keys(into, pieces)
 
 

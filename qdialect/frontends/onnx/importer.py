@@ -51,7 +51,6 @@ from qdialect.dialects.onnx import (
     is_tensor,
     package,
     string,
-    string_list,
     strings,
 )
 from qdialect.dialects.quant import (
@@ -133,6 +132,8 @@ class Importer:
     _types: dict[str, Attribute] = field(default_factory=dict[str, Attribute])
     _arrays: dict[str, NDArray[Any]] = field(default_factory=dict[str, "NDArray[Any]"])
     _emitted: list[Operation] = field(default_factory=list[Operation])
+    #: other names of the results of ops
+    _aliases: dict[Operation, list[str]] = field(default_factory=dict[Operation, list[str]])
     _node_index: int = 0
 
     def __post_init__(self) -> None:
@@ -283,6 +284,7 @@ class Importer:
         graph = self.loaded.model.graph
         arguments = [v for v in graph.input if v.name not in self.statics]
         quantized = quantized_inputs(self)
+        kinds: list[Attribute] = []
         for info in arguments:
             kind = value_type(info.type)
             if kind == UNKNOWN:
@@ -293,8 +295,9 @@ class Importer:
                 )
             if info.name in quantized:
                 kind = with_element(kind, quantized[info.name])
-            argument = self.block.insert_arg(kind, len(self.block.args))
-            self.values[info.name] = argument
+            kinds.append(kind)
+        self.block = Block(arg_types=kinds)
+        self.values.update((v.name, a) for v, a in zip(arguments, self.block.args, strict=True))
         for name, element in quantized_constants(self).items():
             self.values[name] = self.constant(name, element)
         for tensor in graph.sparse_initializer:
@@ -305,6 +308,8 @@ class Importer:
             )
         for index, (proto, key) in enumerate(zip(graph.node, stable_keys(graph.node), strict=True)):
             self._import_node(self._node(proto, key, index))
+        for op, names in self._aliases.items():
+            op.attributes[ALIASES] = strings(names)
         results = [self._output(info) for info in graph.output]
         self._drop_replaced(results)
         self.block.add_op(ReturnOp(*results))
@@ -329,9 +334,10 @@ class Importer:
 
     def _drop_replaced(self, results: Sequence[SSAValue]) -> None:
         """Erase what is only read in another form."""
+        returned = set(results)
         for op in self.replaced:
             if op.parent is not None and op.results[0].first_use is None:
-                if op.results[0] in results:
+                if op.results[0] in returned:
                     continue
                 op.detach()
                 op.erase()
@@ -370,8 +376,7 @@ class Importer:
         if not isinstance(owner, Operation):
             return
         if owner not in self._emitted:
-            aliases = string_list(owner.attributes.get(ALIASES))
-            owner.attributes[ALIASES] = strings([*aliases, *outputs])
+            self._aliases.setdefault(owner, []).extend(outputs)
             return
         owner.attributes[KEY] = string(node.key)
         self._keys.name(owner)
