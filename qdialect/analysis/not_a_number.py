@@ -9,17 +9,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-import numpy as np
 from xdsl.ir import Operation, SSAValue
 
 from qdialect.analysis.codes import constant_values, qparams_of
 from qdialect.behaviors import Behavior
 from qdialect.context import QContext
 from qdialect.dialects.quant import DCastOp
+from qdialect.numerics.later import np
 
 _LARGE = 2.0**100
 """Sums and products of a few smaller floats do not overflow."""
-_TRIED = np.array([-1e4, -1.5, -1e-4, -0.0, 0.0, 1e-4, 1.5, 1e4])
+_TRIED = (-1e4, -1.5, -1e-4, -0.0, 0.0, 1e-4, 1.5, 1e4)
 
 
 class NotANumber:
@@ -90,4 +90,4 @@ def _is_undefined(op: Operation, behavior: Behavior) -> bool:
     if behavior.pointwise is None:
         return False
     with np.errstate(all="ignore"):
-        return bool(np.isnan(behavior.pointwise(op, _TRIED)).any())
+        return bool(np.isnan(behavior.pointwise(op, np.array(_TRIED))).any())

@@ -8,7 +8,6 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from qdialect import api
 from qdialect.cli.flags import did_you_mean
 from qdialect.errors import InputError, UsageError, Where
 from qdialect.weights import replacing
@@ -53,6 +52,8 @@ def report_output(name: str | None) -> Path | None:
 
 def load_model(args: Arguments, name: str) -> Model:
     """The model in a file, with the extents that `--dim` and `--typical-dim` tell."""
+    from qdialect import api
+
     dims, typical = args.extents("dim"), args.extents("typical-dim")
     return api.load(name, dims=dims, typical_dims=typical)
 
