@@ -37,6 +37,23 @@ func.func @pad_rows(%x: !rows_a) -> tensor<2x7x!quant.uniform<i8:f32:0, {1.0, 2.
   func.return %1 : tensor<2x7x!quant.uniform<i8:f32:0, {1.0, 2.0}>>
 }
 
+// SINK-LABEL: func.func @reshape_to(
+// SINK-NEXT: nn.constant
+// SINK-NEXT: nn.reshape_to
+// SINK-NEXT: quant.rescale
+// SINK-NEXT: return
+// HOIST-LABEL: func.func @reshape_to(
+// HOIST-NEXT: nn.constant
+// HOIST-NEXT: quant.rescale
+// HOIST-NEXT: nn.reshape_to
+// HOIST-NEXT: return
+func.func @reshape_to(%x: !a) -> tensor<?x2x?x!quant.uniform<u8:f32, 0.75:128>> {
+  %s = nn.constant dense<[-1, 2, 2]> : tensor<3xi64> : tensor<3xi64>
+  %0 = quant.rescale %x : !a to !b
+  %1 = nn.reshape_to %0, %s : (!b, tensor<3xi64>) -> tensor<?x2x?x!quant.uniform<u8:f32, 0.75:128>>
+  func.return %1 : tensor<?x2x?x!quant.uniform<u8:f32, 0.75:128>>
+}
+
 // SINK-LABEL: func.func @tile(
 // SINK-NEXT: nn.tile
 // SINK-NEXT: quant.rescale

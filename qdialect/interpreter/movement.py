@@ -15,10 +15,11 @@ from xdsl.ir import Attribute, Operation
 from qdialect.dialects import nn
 from qdialect.dialects.nn.shapes import normalize_axis, reshape, slice_bounds
 from qdialect.dialects.quant import quant_element
+from qdialect.errors import InputError
 from qdialect.interpreter.elementwise import properties
 from qdialect.interpreter.quantize import field, is_quantized, load, quantize, quantize_on, store
 from qdialect.interpreter.real import Real
-from qdialect.interpreter.values import Array, Evaluation, Kernel, constant, declared_shape
+from qdialect.interpreter.values import Array, Evaluation, Kernel, constant, declared_shape, place
 from qdialect.numerics.rounding import Rounding
 from qdialect.qparams import QParams
 
@@ -34,6 +35,26 @@ def _reshape(op: Operation, operands: Sequence[Array], evaluation: Evaluation) -
     if target is not None:
         return [operands[0].reshape(reshape(operands[0].shape, target))]
     return [operands[0].reshape(declared_shape(op.results[0].type))]
+
+
+def _reshape_to(op: Operation, operands: Sequence[Array], evaluation: Evaluation) -> list[Array]:
+    """The extents that the second operand holds: 0 copies one unless `allowzero`; InputError
+    (`bad-shape`) where they do not fit."""
+    x, target = operands[0], [int(n) for n in operands[1].reshape(-1)]
+    shape = list(target)
+    for d, n in enumerate(target):
+        if n == 0 and not properties(op)["allowzero"] and d < x.ndim:
+            shape[d] = x.shape[d]
+    known = prod(n for n in shape if n != -1)
+    if shape.count(-1) == 1 and known and not x.size % known:
+        shape[shape.index(-1)] = x.size // known
+    if min((0, *shape)) < 0 or prod(shape) != x.size:
+        raise InputError(
+            f"'{op.name}' cannot reshape {list(x.shape)} to {target}",
+            where=place(op),
+            code="bad-shape",
+        )
+    return [x.reshape(shape)]
 
 
 def _flatten(op: Operation, operands: Sequence[Array], evaluation: Evaluation) -> list[Array]:
@@ -128,6 +149,7 @@ def _requantized(
 KERNELS: Mapping[str, Kernel] = {
     nn.ConstantOp.name: _constant,
     nn.ReshapeOp.name: _reshape,
+    nn.ReshapeToOp.name: _reshape_to,
     nn.FlattenOp.name: _flatten,
     nn.TransposeOp.name: _transpose,
     nn.SliceOp.name: _slice,

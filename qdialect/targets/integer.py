@@ -87,6 +87,7 @@ TARGET = Target(
                 "nn.relu",
                 "nn.repeat",
                 "nn.reshape",
+                "nn.reshape_to",
                 "nn.resize_linear",
                 "nn.resize_nearest",
                 "nn.round",

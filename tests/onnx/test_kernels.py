@@ -373,6 +373,7 @@ MOVES: dict[str, tuple[Any, dict[str, Any], Callable[[Array], Array]]] = {
     "nn.repeat": (nn.RepeatOp, {"repeats": (1, 2, 1, 1)}, lambda x: x.repeat(2, 1)),
     "nn.flip": (nn.FlipOp, {"axes": (2,)}, lambda x: x[:, :, ::-1]),
     "nn.split": (nn.SplitOp, {"axis": 1, "sizes": (1, 3)}, lambda x: x[:, :1]),
+    "nn.reshape_to": (nn.ReshapeToOp, {}, lambda x: x.reshape(2, 32)),
     "nn.gather": (nn.GatherOp, {"axis": 1}, lambda x: x[:, [2, 0]]),
     "nn.select": (nn.SelectOp, {}, lambda x: x),
     "nn.insert": (
@@ -416,6 +417,8 @@ def move(name: str, storage: str, runtime: Version) -> list[str]:
     operands = [x, x] if name == "nn.concat" else [x]
     if name == "nn.gather":
         operands.append(g.add(nn.make_constant(np.array([2, 0]), i64, g.ctx.blobs)))
+    if name == "nn.reshape_to":
+        operands.append(g.add(nn.make_constant(np.array([2, -1]), i64, g.ctx.blobs)))
     if name == "nn.compare":
         operands.append(g.add(nn.FlipOp(x, axes=(3,))))
     if name == "nn.insert":

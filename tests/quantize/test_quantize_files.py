@@ -9,6 +9,10 @@ import pytest
 
 import qdialect as qd
 from qdialect.backends.onnx import OrtEngine, export_model
+from qdialect.context import new_context
+from qdialect.frontends.onnx import import_model
+from qdialect.quantization.recipe import Recipe
+from qdialect.targets.installed import get_target
 
 MODELS = Path(__file__).parent / "models"
 
@@ -41,3 +45,32 @@ def test_unknown_extents_have_prices() -> None:
         got = run(quantized.model, x)
         assert got.shape == wanted.shape
         assert np.abs(got - wanted).max() < 0.3 * np.abs(wanted).max()
+
+
+def test_decoder_of_unknown_extents() -> None:
+    """One block as PyTorch exports it: shapes follow from the input's, casts pass reshapes and
+    transposes, and every batch and length gives the same as the file that was quantized."""
+    model = qd.load(MODELS / "decoder_unknown_extents.onnx")
+    kept = {found.kind: found.count for found in qd.inspect(model).unknown}
+    assert kept == dict.fromkeys(
+        ("Concat", "Expand", "Range", "Shape", "Squeeze", "Trilu", "Unsqueeze"), 1
+    )
+    recipe = Recipe.of_target(get_target("onnxruntime"))
+    found = qd.quantize(model, MODELS / "decoder_unknown_extents.npz", recipe=recipe)
+    assert found.coverage.quantized["nn.matmul"] >= 6
+    written = export_model(found.model.module, found.model.ctx)
+    session = new_context()
+    quantized = qd.Model(import_model(written, session), session)
+    optimized = qd.optimize(quantized)
+    before, after = qd.inspect(quantized), qd.inspect(optimized)
+    assert after.quantize <= 4 < before.quantize
+    assert after.quantized >= 20 > before.quantized
+    engines = [
+        OrtEngine(each, optimize=False)
+        for each in (written, export_model(optimized.module, optimized.ctx))
+    ]
+    random = np.random.default_rng(2)
+    for batch, length in ((1, 1), (2, 7), (3, 32), (1, 64)):
+        ids = random.integers(0, 64, (batch, length))
+        a, b = (engine.run({"ids": ids})["linear_4"] for engine in engines)
+        assert a.shape == (batch, length, 64) and a.tobytes() == b.tobytes()

@@ -32,6 +32,15 @@ func.func @picks(%x: tensor<2x5xf32>, %i: tensor<3x?xi64>, %c: tensor<2x1xi1>, %
   return
 }
 
+// CHECK-LABEL: @computed
+func.func @computed(%x: tensor<?x?x8xf32>, %q: tensor<?x8x!quant.uniform<i8:f32, 0.5>>, %s: tensor<3xi64>) {
+  // CHECK: nn.reshape_to %x, %s : (tensor<?x?x8xf32>, tensor<3xi64>) -> tensor<?x4x?xf32>
+  %0 = nn.reshape_to %x, %s : (tensor<?x?x8xf32>, tensor<3xi64>) -> tensor<?x4x?xf32>
+  // CHECK: nn.reshape_to %q, %s allowzero true : (tensor<?x8x!quant.uniform<i8:f32, 5.000000e-01>>, tensor<3xi64>) -> tensor<?x?x?x!quant.uniform<i8:f32, 5.000000e-01>>
+  %1 = nn.reshape_to %q, %s allowzero true : (tensor<?x8x!quant.uniform<i8:f32, 0.5>>, tensor<3xi64>) -> tensor<?x?x?x!quant.uniform<i8:f32, 0.5>>
+  return
+}
+
 // CHECK-LABEL: @orders
 func.func @orders(%x: tensor<?x5xf32>, %q: tensor<2x5x!quant.uniform<i8:f32, 0.5>>) {
   // CHECK: nn.compare %x, %x mode le : (tensor<?x5xf32>, tensor<?x5xf32>) -> tensor<?x5xi1>

@@ -49,6 +49,38 @@ func.func @dynamic(%x: tensor<2x!quant.uniform<i8:f32:0, {1.0, 2.0}>>, %i: tenso
 
 // -----
 
+func.func @shape_of_floats(%x: tensor<?x4xf32>, %s: tensor<2xf32>) {
+  // expected-error @+1 {{'nn.reshape_to' op expects a shape of integers, but got f32}}
+  %0 = nn.reshape_to %x, %s : (tensor<?x4xf32>, tensor<2xf32>) -> tensor<?x?xf32>
+  return
+}
+
+// -----
+
+func.func @shape_of_unknown_length(%x: tensor<?x4xf32>, %s: tensor<?xi64>) {
+  // expected-error @+1 {{expects a vector of known length as shape, but got [-1]}}
+  %0 = nn.reshape_to %x, %s : (tensor<?x4xf32>, tensor<?xi64>) -> tensor<?x?xf32>
+  return
+}
+
+// -----
+
+func.func @shape_of_another_rank(%x: tensor<?x4xf32>, %s: tensor<3xi64>) {
+  // expected-error @+1 {{result #0 has shape ?x?, but the operands give ?x?x?}}
+  %0 = nn.reshape_to %x, %s : (tensor<?x4xf32>, tensor<3xi64>) -> tensor<?x?xf32>
+  return
+}
+
+// -----
+
+func.func @rows_of_a_computed_shape(%x: tensor<2x4x!quant.uniform<i8:f32:0, {1.0, 2.0}>>, %s: tensor<2xi64>) {
+  // expected-error @+1 {{unknown sizes decide the parameters}}
+  %0 = nn.reshape_to %x, %s : (tensor<2x4x!quant.uniform<i8:f32:0, {1.0, 2.0}>>, tensor<2xi64>) -> tensor<?x?x!quant.uniform<i8:f32:0, {1.0, 2.0}>>
+  return
+}
+
+// -----
+
 func.func @condition(%c: tensor<2xi8>, %x: tensor<2xf32>) {
   // expected-error @+1 {{expects an i1 condition}}
   %0 = nn.select %c, %x, %x : (tensor<2xi8>, tensor<2xf32>, tensor<2xf32>) -> tensor<2xf32>

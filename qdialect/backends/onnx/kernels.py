@@ -30,6 +30,7 @@ _BYTES = frozenset({"u8", "i8"})
 
 DIRECT: Mapping[str, frozenset[str]] = {
     "nn.reshape": _ANY,
+    "nn.reshape_to": _ANY,
     "nn.flatten": _ANY,
     "nn.transpose": _ANY,
     "nn.slice": _ANY,

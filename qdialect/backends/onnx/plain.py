@@ -231,6 +231,11 @@ def reshape(call: Call) -> None:
     call.node("Reshape", call.inputs[0], shape, allowzero=1 if zero_is_extent else None)
 
 
+def reshape_to(call: Call) -> None:
+    """`nn.reshape_to` as Reshape."""
+    call.node("Reshape", allowzero=1 if call.values["allowzero"] else None)
+
+
 def slice_(call: Call) -> None:
     """`nn.slice` as Slice over the dimensions it shortens."""
     v = call.values
@@ -325,6 +330,7 @@ PLAIN: dict[str, Writer] = {
     "nn.softmax": same("Softmax", "axis"),
     "nn.concat": same("Concat", "axis"),
     "nn.reshape": reshape,
+    "nn.reshape_to": reshape_to,
     "nn.flatten": same("Flatten", "axis"),
     "nn.transpose": same("Transpose", "perm"),
     "nn.slice": slice_,

@@ -80,6 +80,7 @@ if TYPE_CHECKING:
         FlattenOp,
         PadOp,
         ReshapeOp,
+        ReshapeToOp,
         SliceOp,
         TransposeOp,
     )
@@ -137,7 +138,7 @@ OPS: Mapping[str, str] = {
     ),
     "indexing": "split gather select insert",
     "interpolation": "resize_linear",
-    "movement": "reshape flatten transpose slice pad concat",
+    "movement": "reshape reshape_to flatten transpose slice pad concat",
     "normalization": "batch_norm layer_norm softmax lrn",
     "ordering": "compare arg_max arg_min top_k",
     "pooling": (
@@ -172,7 +173,7 @@ _WHERE: Mapping[str, str] = {
     ),
     "indexing": "GatherOp InsertOp SelectOp SplitOp",
     "interpolation": "ResizeLinearOp",
-    "movement": "ConcatOp FlattenOp PadOp ReshapeOp SliceOp TransposeOp",
+    "movement": "ConcatOp FlattenOp PadOp ReshapeOp ReshapeToOp SliceOp TransposeOp",
     "normalization": "BatchNormOp LayerNormOp LrnOp SoftmaxOp",
     "ordering": "ArgMaxOp ArgMinOp CompareOp TopKOp",
     "pooling": (
@@ -306,6 +307,7 @@ __all__ = [
     "ReluOp",
     "RepeatOp",
     "ReshapeOp",
+    "ReshapeToOp",
     "ResizeLinearOp",
     "ResizeNearestOp",
     "RoundOp",

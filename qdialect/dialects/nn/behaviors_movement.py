@@ -259,6 +259,12 @@ MOVEMENT: tuple[Behavior, ...] = (
         is_identity=_is_only_part,
     ),
     Behavior(
+        "nn.reshape_to",
+        (_INPUT, Port("shape", Rule.PLAIN, axes=no_axes)),
+        (_RESULT,),
+        movement=_reshape,
+    ),
+    Behavior(
         "nn.gather",
         (_INPUT, Port("indices", Rule.PLAIN, axes=no_axes)),
         (_RESULT,),

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from xdsl.dialects.builtin import IntegerAttr, StringAttr, i64
+from xdsl.dialects.builtin import BoolAttr, IndexType, IntegerAttr, IntegerType, StringAttr, i64
 from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.irdl import (
     irdl_op_definition,
+    operand_def,
     opt_prop_def,
     prop_def,
     result_def,
@@ -18,12 +19,14 @@ from xdsl.traits import Pure
 from xdsl.utils.exceptions import VerifyException
 
 from qdialect.dialects.nn.base import (
+    FLAG,
     INTS,
     REAL,
     TENSOR,
     NNOp,
     UnaryOp,
     Values,
+    boolean,
     ranked,
     real,
     shape_of,
@@ -97,6 +100,34 @@ def _is_ambiguous(shape: Shape) -> bool:
     """Whether the number of elements does not tell the dynamic extents."""
     unknown = shape.count(DYNAMIC)
     return unknown > 1 or (unknown == 1 and 0 in shape)
+
+
+@irdl_op_definition
+class ReshapeToOp(NNOp):
+    """`nn.reshape` to extents that are computed: `shape` holds one number for each dimension, as
+    in ONNX. One -1 is inferred, and 0 copies an extent unless `allowzero`."""
+
+    name = "nn.reshape_to"
+    input = operand_def(TENSOR)
+    shape = operand_def(TENSOR)
+    result = result_def(TENSOR)
+    allowzero: BoolAttr = prop_def(FLAG, boolean(False))
+    traits = traits_def(Pure())
+
+    @classmethod
+    def infer(cls, operands: Sequence[Shape], values: Values) -> list[Shape]:
+        shape = operands[1]
+        if len(shape) != 1 or shape[0] == DYNAMIC:
+            raise ShapeError(f"expects a vector of known length as shape, but got {list(shape)}")
+        return [(DYNAMIC,) * shape[0]]
+
+    def verify_(self) -> None:
+        element = tensor_type(self.shape).element_type
+        if not isinstance(element, IntegerType | IndexType):
+            raise VerifyException(
+                f"'{self.name}' op expects a shape of integers, but got {element}"
+            )
+        super().verify_()
 
 
 @irdl_op_definition
@@ -223,6 +254,7 @@ def _count(shape: Shape) -> int:
 
 OPS = [
     ReshapeOp,
+    ReshapeToOp,
     FlattenOp,
     TransposeOp,
     SliceOp,

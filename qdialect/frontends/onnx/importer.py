@@ -40,14 +40,12 @@ from qdialect.dialects.onnx import (
     DIMS,
     DOC,
     GRAPH_NAME,
-    KNOWN_DOMAINS,
     MODEL,
     OUTPUTS,
     PARAMS,
     RESULT_NAMES,
     NodeOp,
     derived_outputs,
-    is_random,
     is_tensor,
     package,
     string,
@@ -69,12 +67,12 @@ from qdialect.frontends.onnx.load import (
     captured_names,
     load_model,
     read_keys,
-    subgraphs,
 )
 from qdialect.frontends.onnx.metadata import metadata, symbol
-from qdialect.frontends.onnx.node import Node, stable_keys
+from qdialect.frontends.onnx.node import Node, is_stateful, stable_keys
 from qdialect.frontends.onnx.operand_types import check_operand_types
-from qdialect.frontends.onnx.tensors import ELEMENT_NAMES
+from qdialect.frontends.onnx.shape_arithmetic import ShapeArithmetic
+from qdialect.frontends.onnx.tensors import ELEMENT_NAMES, stored_float
 from qdialect.frontends.onnx.types import UNKNOWN, dim_names, extents, value_type
 from qdialect.weights import DTYPES
 
@@ -129,6 +127,7 @@ class Importer:
         default_factory=dict[tuple[str, Attribute], SSAValue]
     )
     #: what is asked for again and again
+    symbols: ShapeArithmetic = field(init=False)
     _types: dict[str, Attribute] = field(default_factory=dict[str, Attribute])
     _arrays: dict[str, NDArray[Any]] = field(default_factory=dict[str, "NDArray[Any]"])
     _emitted: list[Operation] = field(default_factory=list[Operation])
@@ -141,6 +140,7 @@ class Importer:
         self.opset = next((o.version for o in model.opset_import if o.domain in ("", "ai.onnx")), 1)
         self.statics.update((t.name, t) for t in model.graph.initializer)
         self._keys = read_keys(self.loaded)
+        self.symbols = ShapeArithmetic(self)
         self._file = StringAttr(self.loaded.file or "<model>")
 
     # -- what importers use -------------------------------------------------------
@@ -202,7 +202,7 @@ class Importer:
         if not isinstance(element, UniformType):
             return value
         if element.qparams.storage.is_float:
-            return self._recast(value, _stored_float(element))
+            return self._recast(value, stored_float(element))
         stored = self.emit(SCastOp(value, with_element(value.type, storage_type(element.qparams))))
         if element.qparams.storage.signed:
             return stored.results[0]
@@ -218,7 +218,7 @@ class Importer:
         """Stored integers, or a quantized value of the same storage, read under `element`."""
         if element.qparams.storage.is_float:
             if isinstance(element_type(value.type), UniformType):
-                value = self._recast(value, _stored_float(element))
+                value = self._recast(value, stored_float(element))
             return self._recast(value, element)
         signless = with_element(value.type, storage_type(element.qparams))
         if isinstance(element_type(value.type), UniformType):
@@ -248,7 +248,10 @@ class Importer:
         The shape is the one the op infers, with extents that only ONNX shape
         inference knows filled in.
         """
-        op: Operation = kind(*operands, **properties)
+        return self.shaped(kind(*operands, **properties), output)
+
+    def shaped(self, op: Operation, output: str) -> SSAValue:
+        """Append an op whose result is tensor `output`, as `build` does."""
         known = value_type(self.loaded.types.get(output))
         result = op.results[0]
         own = cast("TensorType[Attribute]", result.type)
@@ -271,7 +274,7 @@ class Importer:
             attributes,
             domain=node.domain,
             captures=captures,
-            stateful=_is_stateful(node.proto),
+            stateful=is_stateful(node.proto),
         )
         return list(self.emit(op).results)
 
@@ -298,6 +301,7 @@ class Importer:
             kinds.append(kind)
         self.block = Block(arg_types=kinds)
         self.values.update((v.name, a) for v, a in zip(arguments, self.block.args, strict=True))
+        self.symbols.name(None, [v.name for v in arguments], self.block.args)
         for name, element in quantized_constants(self).items():
             self.values[name] = self.constant(name, element)
         for tensor in graph.sparse_initializer:
@@ -313,6 +317,7 @@ class Importer:
         results = [self._output(info) for info in graph.output]
         self._drop_replaced(results)
         self.block.add_op(ReturnOp(*results))
+        self.symbols.drop_unread()
         return self._module([v.type for v in arguments], [v.name for v in arguments], results)
 
     def _output(self, info: ValueInfoProto) -> SSAValue:
@@ -359,7 +364,9 @@ class Importer:
         self._node_index = node.index
         rule = RULES.get((node.domain, node.op_type))
         try:
-            results = by_rule(self, rule, node) if rule else None
+            results = self.symbols.result(node)
+            if results is None:
+                results = by_rule(self, rule, node) if rule else None
             if results is None:
                 results = self.keep(node)
         except VerifyException as error:
@@ -369,6 +376,8 @@ class Importer:
             op.location = location
         present = [name for name in node.outputs if name]
         self.values.update(zip(present, results, strict=False))
+        self.symbols.name(node, present, results)
+        self.symbols.follow(node, self._emitted)
         if results:
             self._name(node, results[0].owner, present)
 
@@ -383,7 +392,9 @@ class Importer:
         operands = len(owner.operands)
         named = node.names_inputs and not isinstance(owner, NodeOp)
         if named and len(node.inputs) > operands:
-            owner.attributes[PARAMS] = strings(node.inputs[operands:])
+            # A computed input has a name of its own.
+            names = [name if name in self.statics else "" for name in node.inputs[operands:]]
+            owner.attributes[PARAMS] = strings(names)
         if outputs != derived_outputs(node.key, len(outputs)):
             owner.attributes[OUTPUTS] = strings(outputs)
         if node.proto.doc_string:
@@ -437,16 +448,3 @@ class Importer:
             file = StringAttr(self.loaded.file)
             module.location = FileLineColLoc(file, IntAttr(0), IntAttr(0))
         return module
-
-
-def _stored_float(element: UniformType) -> Attribute:
-    """The float type of float storage."""
-    keyword = element.qparams.storage.keyword
-    return next(kind for kind, name in ELEMENT_NAMES.items() if name == keyword)
-
-
-def _is_stateful(node: NodeProto) -> bool:
-    """A node, or one in its subgraphs, may answer differently when asked twice."""
-    if is_random(node.op_type) or node.domain not in KNOWN_DOMAINS:
-        return True
-    return any(_is_stateful(inner) for graph in subgraphs(node) for inner in graph.node)

@@ -13,6 +13,7 @@ from qdialect.dialects.nn.interpolation import COORDINATES as LINEAR_COORDINATES
 from qdialect.dialects.nn.shapes import DYNAMIC
 from qdialect.dialects.nn.spatial_movement import COORDINATES, NEAREST
 from qdialect.dialects.quant import UniformType, element_type
+from qdialect.frontends.onnx import computed_shapes
 from qdialect.frontends.onnx.movement import axes_of, movable
 from qdialect.frontends.onnx.node import Node
 
@@ -42,9 +43,13 @@ def unsqueeze(imp: Importer, node: Node) -> Results:
 
 
 def expand(imp: Importer, node: Node) -> Results:
-    """`Expand` to a constant shape."""
+    """`Expand` to a shape that is constant, or follows from that of the operand."""
     wanted = imp.static_ints(node.input(1))
-    if movable(imp, node.input(0)) is None or wanted is None or min((0, *wanted)) < 0:
+    if movable(imp, node.input(0)) is None:
+        return None
+    if wanted is None:
+        return computed_shapes.expand(imp, node)
+    if min((0, *wanted)) < 0:
         return None
     x = imp.value(node.input(0))
     return [imp.build(nn.ExpandOp, x, output=node.output(0), shape=wanted)]

@@ -14,6 +14,7 @@ from qdialect.dialects.nn.shapes import DYNAMIC
 from qdialect.dialects.onnx import FLOATS
 from qdialect.dialects.quant import DCastOp, UniformType, element_type
 from qdialect.errors import InputError
+from qdialect.frontends.onnx import computed_shapes
 from qdialect.frontends.onnx.node import Node
 from qdialect.frontends.onnx.types import extents, value_type
 
@@ -71,7 +72,9 @@ def reshape(imp: Importer, node: Node) -> Results:
     target = imp.static_ints(node.input(1)) if node.input(1) else node.get("shape", None)
     if target is None:
         target = _inferred(imp, node)
-    if target is None or (node.get("allowzero", 0) and 0 in target):
+    if target is None:
+        return computed_shapes.reshape(imp, node)
+    if node.get("allowzero", 0) and 0 in target:
         return None
     return _reshaped(imp, node, target)
 
@@ -96,11 +99,15 @@ def slice_(imp: Importer, node: Node) -> Results:
         starts, ends, axes = (node.get(n, None) for n in ("starts", "ends", "axes"))
         steps = None
     else:
-        starts, ends, axes, steps = (
-            imp.static_ints(node.input(i)) if node.input(i) else None for i in range(1, 5)
+        axes, steps = (
+            imp.static_ints(node.input(i)) if node.input(i) else None for i in range(3, 5)
         )
         if any(node.input(i) and not imp.static_ints(node.input(i)) for i in (3, 4)):
             return None
+        starts, ends = (
+            computed_shapes.bounds(imp, node, node.input(i), axes) if shape is not None else None
+            for i in (1, 2)
+        )
     if shape is None or starts is None or ends is None:
         return None
     rank = len(shape)

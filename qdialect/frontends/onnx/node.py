@@ -7,8 +7,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, cast
 
+from qdialect.dialects.onnx import KNOWN_DOMAINS, is_random
 from qdialect.errors import InputError, Where
 from qdialect.frontends.onnx.attributes import python_value
+from qdialect.frontends.onnx.load import subgraphs
 
 if TYPE_CHECKING:
     from onnx import NodeProto
@@ -83,6 +85,13 @@ class Node:
 def _kind(value: Any) -> str:
     kinds = {int: "an integer", float: "a number", str: "a text", tuple: "a list"}
     return next((text for kind, text in kinds.items() if isinstance(value, kind)), "something else")
+
+
+def is_stateful(node: NodeProto) -> bool:
+    """A node, or one in its subgraphs, may answer differently when asked twice."""
+    if is_random(node.op_type) or node.domain not in KNOWN_DOMAINS:
+        return True
+    return any(is_stateful(inner) for graph in subgraphs(node) for inner in graph.node)
 
 
 def stable_keys(nodes: Sequence[NodeProto]) -> list[str]:

@@ -41,6 +41,12 @@ ELEMENT_NAMES = {element: element_name(element) for element in ELEMENTS.values()
 """How the weight store spells the element types of `ELEMENTS`."""
 
 
+def stored_float(element: UniformType) -> Attribute:
+    """The float type of float storage."""
+    keyword = element.qparams.storage.keyword
+    return next(kind for kind, name in ELEMENT_NAMES.items() if name == keyword)
+
+
 class TensorReader:
     """Gives the bytes of `TensorProto`s of one model file; `weights` are those of it that were
     not parsed, by the locations they have in place of a file."""
