@@ -142,3 +142,18 @@ func.func @main(%x: tensor<1x1x2x2xf32>) -> tensor<{shape}xf32> {{
 }}"""
     x = np.array([[-1.3, 0.6], [0.1, 1.9]], np.float32).reshape(1, 1, 2, 2)
     assert "Sum" in agrees(text, {"arg0": x})
+
+
+@pytest.mark.parametrize("axis", [0, 1])
+def test_weights_with_a_scale_per_row(axis: int) -> None:
+    """The runtime takes the scales of a product's weights for scales of columns."""
+    a, w = "!quant.uniform<i8:f32, 0.5>", f"!quant.uniform<i8:f32:{axis}, {{0.25, 1.0, 2.0}}>"
+    text = f"""
+func.func @main(%x: tensor<2x3xf32>) -> tensor<2x3xf32> {{
+  %w = nn.constant dense<[[1, -2, 3], [4, 5, -6], [-7, 8, 9]]> : tensor<3x3xi8> : tensor<3x3x{w}>
+  %0 = quant.qcast %x : tensor<2x3xf32> to tensor<2x3x{a}>
+  %1 = nn.matmul %0, %w : (tensor<2x3x{a}>, tensor<3x3x{w}>) -> tensor<2x3xf32>
+  func.return %1 : tensor<2x3xf32>
+}}"""
+    x = np.array([[1.5, -3, 4], [0.5, 2, -6]], np.float32)
+    assert ("Sum" in agrees(text, {"arg0": x})) == (axis == 0)

@@ -3,10 +3,11 @@
 With its optimizations on, the runtime makes one kernel of DequantizeLinear, a float op and
 QuantizeLinear without looking at all the parameters: a Conv, a Sigmoid or a pool with a scale
 per channel in or out becomes a kernel that takes one scale and fails when it runs, a Softmax one
-that uses the first; MaxPool and Conv become kernels on 4-bit integers, of which there are none.
-Of two pairs in a row it makes one, and so rounds once, to a third scale.  What is written means
-the same with and without the runtime's optimizations: a Sum of one operand, which the runtime
-neither removes nor looks through, stands between.
+that uses the first, a product whose weights have a scale per row one that takes them for scales
+per column; MaxPool and Conv become kernels on 4-bit integers, of which there are none.  Of two
+pairs in a row it makes one, and so rounds once, to a third scale.  What is written means the same
+with and without the runtime's optimizations: a Sum of one operand, which the runtime neither
+removes nor looks through, stands between.
 
     DequantizeLinear (axis 1) -> Sum -> Conv -> Sum -> QuantizeLinear (axis 1)
 """
@@ -25,7 +26,7 @@ _QUANTIZE, _DEQUANTIZE = "QuantizeLinear", "DequantizeLinear"
 
 _KERNELS = frozenset(
     {
-        *("AveragePool", "Conv", "GlobalAveragePool", "LeakyRelu"),
+        *("AveragePool", "Conv", "Gemm", "GlobalAveragePool", "LeakyRelu"),
         *("MatMul", "Sigmoid", "Softmax", "Where"),
     }
 )
@@ -57,22 +58,29 @@ class _Shields:
         """Write a node, reading from a Sum what it must not see the origin of."""
         for index, name in enumerate(node.input):
             maker = self.makers.get(name)
-            if maker is not None and self._is_mistaken(maker, node):
+            if maker is not None and self._is_mistaken(maker, node, index):
                 node.input[index] = self._apart(name)
         self.graph.nodes.append(node)
 
-    def _is_mistaken(self, maker: NodeProto, reader: NodeProto) -> bool:
+    def _is_mistaken(self, maker: NodeProto, reader: NodeProto, index: int) -> bool:
         """Whether the runtime would take both for one kernel that there is none of, or for a
         part of one pair of casts."""
         if reader.op_type == _QUANTIZE and maker.op_type == _DEQUANTIZE:
             return self._is_second_pair(maker, reader)
         if reader.op_type == _QUANTIZE:
             return self._is_narrow(reader) or (self._is_along(reader) and maker.op_type in _KERNELS)
-        if maker.op_type != _DEQUANTIZE or maker.input[0] in self.graph.initializers:
+        if maker.op_type != _DEQUANTIZE:
             return False
-        if self._is_narrow(maker):
+        codes = self.graph.initializers.get(maker.input[0])
+        if codes is None and self._is_narrow(maker):
             return True
-        return self._is_along(maker) and reader.op_type in _KERNELS
+        if reader.op_type not in _KERNELS:
+            return False
+        if codes is None:
+            return self._is_along(maker)
+        if 0 in codes.dims:
+            return True
+        return self._is_along(maker) and not _is_weight(reader, index, maker, len(codes.dims))
 
     def _is_along(self, cast: NodeProto) -> bool:
         """Whether a cast has a scale for each index of a dimension, or block."""
@@ -98,3 +106,18 @@ class _Shields:
             self.graph.node("Sum", [name], [made], f"{made}_Sum")
             self.shielded[name] = made
         return self.shielded[name]
+
+
+def _is_weight(reader: NodeProto, index: int, cast: NodeProto, rank: int) -> bool:
+    """Whether a constant with several scales is where a kernel takes one: weights with a scale
+    per output channel, or per block, and biases."""
+    given = {attribute.name: attribute.i for attribute in cast.attribute}
+    axis = given.get("axis", 1) % max(rank, 1)
+    if reader.op_type not in ("Conv", "Gemm", "MatMul") or index == 0:
+        return False
+    if index == 2 or given.get("block_size"):
+        return True
+    if reader.op_type == "MatMul":
+        return axis == rank - 1
+    turned = any(a.name == "transB" and a.i for a in reader.attribute)
+    return axis == (0 if turned or reader.op_type == "Conv" else 1)
