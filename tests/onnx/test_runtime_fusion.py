@@ -101,3 +101,59 @@ func.func @main(%x: tensor<1x3xf32>) -> tensor<1x9xf32> {{
         (fused,) = engines[1].run({"arg0": x}).values()
         np.testing.assert_array_equal(plain, exact)
         assert np.abs(fused - exact).max() <= 0.041
+
+
+def agrees(text: str, inputs: dict[str, np.ndarray]) -> list[str]:
+    """The kinds of nodes of a program that gives the same bits, optimizations on and off."""
+    ctx = new_context()
+    model = export_model(read_module(text, ctx), ctx)
+    (plain,) = OrtEngine(model, optimize=False).run(inputs).values()
+    (fused,) = OrtEngine(model, optimize=True).run(inputs).values()
+    np.testing.assert_array_equal(plain, fused)
+    return [node.op_type for node in model.graph.node]
+
+
+def test_two_pairs_do_not_become_one() -> None:
+    a, b = "!quant.uniform<i8:f32, 0.05>", "!quant.uniform<i8:f32, 0.07>"
+    text = f"""
+func.func @main(%x: tensor<400xf32>) -> tensor<400xf32> {{
+  %0 = quant.qcast %x : tensor<400xf32> to tensor<400x{a}>
+  %1 = quant.rescale %0 : tensor<400x{a}> to tensor<400x{b}>
+  %2 = quant.dcast %1 : tensor<400x{b}> to tensor<400xf32>
+  func.return %2 : tensor<400xf32>
+}}"""
+    x = np.linspace(-7, 7, 400, dtype=np.float32)
+    pair = ["QuantizeLinear", "DequantizeLinear"]
+    assert agrees(text, {"arg0": x}) == [*pair, "Sum", *pair]
+
+
+@pytest.mark.parametrize(
+    "call", ["nn.relu %0", "nn.clip %0 min -1.0 max 1.0", "nn.max_pool2d %0 kernel [2, 2]"]
+)
+def test_codes_of_4_bits_have_no_kernels(call: str) -> None:
+    q = "!quant.uniform<i4:f32, 0.25>"
+    shape = "1x1x1x1" if "pool" in call else "1x1x2x2"
+    text = f"""
+func.func @main(%x: tensor<1x1x2x2xf32>) -> tensor<{shape}xf32> {{
+  %0 = quant.qcast %x : tensor<1x1x2x2xf32> to tensor<1x1x2x2x{q}>
+  %1 = {call} : (tensor<1x1x2x2x{q}>) -> tensor<{shape}x{q}>
+  %2 = quant.dcast %1 : tensor<{shape}x{q}> to tensor<{shape}xf32>
+  func.return %2 : tensor<{shape}xf32>
+}}"""
+    x = np.array([[-1.3, 0.6], [0.1, 1.9]], np.float32).reshape(1, 1, 2, 2)
+    assert "Sum" in agrees(text, {"arg0": x})
+
+
+@pytest.mark.parametrize("axis", [0, 1])
+def test_weights_with_a_scale_per_row(axis: int) -> None:
+    """The runtime takes the scales of a product's weights for scales of columns."""
+    a, w = "!quant.uniform<i8:f32, 0.5>", f"!quant.uniform<i8:f32:{axis}, {{0.25, 1.0, 2.0}}>"
+    text = f"""
+func.func @main(%x: tensor<2x3xf32>) -> tensor<2x3xf32> {{
+  %w = nn.constant dense<[[1, -2, 3], [4, 5, -6], [-7, 8, 9]]> : tensor<3x3xi8> : tensor<3x3x{w}>
+  %0 = quant.qcast %x : tensor<2x3xf32> to tensor<2x3x{a}>
+  %1 = nn.matmul %0, %w : (tensor<2x3x{a}>, tensor<3x3x{w}>) -> tensor<2x3xf32>
+  func.return %1 : tensor<2x3xf32>
+}}"""
+    x = np.array([[1.5, -3, 4], [0.5, 2, -6]], np.float32)
+    assert ("Sum" in agrees(text, {"arg0": x})) == (axis == 0)

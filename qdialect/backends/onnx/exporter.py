@@ -37,15 +37,15 @@ from qdialect.backends.onnx.kernels import (
 from qdialect.backends.onnx.quantization import (
     packed,
     storage_code,
-    write_arithmetic,
     write_dequantize,
     write_quantize,
 )
+from qdialect.backends.onnx.shields import shield
 from qdialect.backends.onnx.table import RENAMES, may_defer, write
 from qdialect.backends.onnx.written import Written
 from qdialect.context import QContext
 from qdialect.dialects.key_metadata import KeyTable
-from qdialect.dialects.nn import ConstantOp, constant_array, constant_of, keys_of, shape_of
+from qdialect.dialects.nn import ConstantOp, constant_array, constant_of, keys_of
 from qdialect.dialects.onnx import (
     ARG_NAME,
     DATA_TYPES,
@@ -156,7 +156,6 @@ class Exporter:
     _dequantized: dict[tuple[str, QParams], str] = field(
         default_factory=dict[tuple[str, QParams], str]
     )
-    _spelled: dict[str, str] = field(default_factory=dict[str, str])
     _reserved: dict[SSAValue, str] = field(default_factory=dict[SSAValue, str])
     _codes: dict[SSAValue, int] = field(default_factory=dict[SSAValue, int])
     _fresh: Counter[str] = field(default_factory=Counter[str])
@@ -256,19 +255,6 @@ class Exporter:
                 self._dequantized[place] = name
         return self._dequantized[place]
 
-    def unfused(self, value: SSAValue) -> str:
-        """The tensor of a quantized value's real numbers, made without a DequantizeLinear
-        that a runtime could take for a part of an integer kernel."""
-        quantized = quant_element(value.type)
-        assert quantized is not None
-        source = self.tensor(value)
-        if (known := self._spelled.get(source)) is None:
-            known = self._spelled[source] = self.graph.tensor(f"{source}_real")
-            rank = len(shape_of(value))
-            node = f"{source}_Dequantize"
-            write_arithmetic(self.graph, source, known, quantized.qparams, rank, node)
-        return known
-
     def dequantize(self, op: DCastOp) -> None:
         """Write a `quant.dcast`, unless an earlier need for it already did."""
         if op.result in self.tensors:
@@ -316,6 +302,7 @@ class Exporter:
         for value, name in zip(terminator.operands, results, strict=True):
             if self.tensor(value) != name:
                 self.graph.node("Identity", [self.tensor(value)], [name], f"{name}_copy")
+        shield(self.graph)
         return self._graph(names, results, terminator)
 
     def _input_names(self) -> list[str]:

@@ -17,7 +17,7 @@ from qdialect.dialects import nn
 from qdialect.dialects.nn import NNOp, shape_of
 from qdialect.dialects.quant import RescaleOp, quant_element
 from qdialect.errors import UsageError
-from qdialect.qparams.encoding import Layout, QParams
+from qdialect.qparams.encoding import QParams
 
 Version = tuple[int, int]
 """Major and minor version of ONNX Runtime."""
@@ -177,37 +177,6 @@ def refusal(op: Operation, numerics: Numerics = "ties", runtime: Version = NEWES
         or _too_old(op, activations[0], runtime)
         or _weight(op, kernel, qparams, runtime)
         or ("the bias is not stored as i32" if bias and _is_not_i32(qparams[bias]) else None)
-    )
-
-
-def misfused(op: Operation) -> frozenset[int]:
-    """Operands that must not be dequantized by a DequantizeLinear.
-
-    ONNX Runtime puts dequantize, op, quantize into one kernel without looking at the scales
-    of activations; where those are not per tensor, the model then does not load.
-    """
-    kernel = KERNELS.get(op.name)
-    result = quant_element(op.results[0].type)
-    if kernel is None or result is None:
-        return frozenset()
-    elements = [quant_element(v.type) for v in op.operands]
-    activations = {
-        index: element.qparams
-        for index, element in enumerate(elements)
-        if element is not None and index not in (kernel.weight, kernel.bias)
-    }
-    plain = result.qparams.is_per_tensor and all(q.is_per_tensor for q in activations.values())
-    if plain or None in elements:
-        return frozenset()
-    first = next(iter(activations), None)
-    return frozenset(
-        index
-        for index, qparams in activations.items()
-        if (not qparams.is_per_tensor or index == first)
-        and not qparams.storage.is_float
-        and qparams.storage.width in (8, 16)
-        and qparams.expressed == "f32"
-        and qparams.layout is not Layout.BLOCK
     )
 
 

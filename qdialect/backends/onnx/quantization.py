@@ -145,28 +145,6 @@ def write_quantize(
         write_bounds(graph, target, output, qparams, name)
 
 
-def write_arithmetic(
-    graph: GraphWriter, source: str, output: str, qparams: QParams, rank: int, name: str
-) -> None:
-    """`output` = DequantizeLinear(`source`), spelled out so that no runtime sees one: of
-    codes that a float32 holds, per tensor or per axis."""
-    import numpy as np
-
-    along = [-1 if axis == qparams.axis else 1 for axis in range(rank)]
-    shape = [] if qparams.is_per_tensor else along
-
-    def constant(kind: str, values: Any) -> str:
-        return graph.array(f"{output}_{kind}", values.astype(np.float32).reshape(shape))
-
-    step = graph.tensor(f"{output}_codes")
-    graph.node("Cast", [source], [step], f"{name}_cast", to=1)
-    if any(qparams.zero_point_list()):
-        codes, step = step, graph.tensor(f"{output}_centred")
-        zero = constant("zero_point", qparams.zero_point_array())
-        graph.node("Sub", [codes, zero], [step], f"{name}_centre")
-    graph.node("Mul", [step, constant("scale", qparams.scale_array())], [output], name)
-
-
 def write_bounds(graph: GraphWriter, source: str, output: str, qparams: QParams, name: str) -> None:
     """`output` = `source` clipped to storage bounds narrower than the type's."""
     """`output` = `source` clipped to storage bounds narrower than the type."""

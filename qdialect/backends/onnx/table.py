@@ -12,7 +12,7 @@ from qdialect.backends.onnx.accumulators import write_accumulator
 from qdialect.backends.onnx.float_results import write_to_float
 from qdialect.backends.onnx.fully_connected import fully_connected, is_transposed_weight
 from qdialect.backends.onnx.indexing import INDEXING
-from qdialect.backends.onnx.kernels import DIRECT, Version, misfused, runs_on
+from qdialect.backends.onnx.kernels import DIRECT, Version, runs_on
 from qdialect.backends.onnx.n_bits import is_packed_weight, write_n_bits
 from qdialect.backends.onnx.ordering import ORDERING
 from qdialect.backends.onnx.plain import PLAIN, Call, Writer
@@ -129,12 +129,9 @@ def _write_float(exporter: Exporter, op: Operation, key: str, output: str) -> No
     if isinstance(op, FullyConnectedOp):
         fully_connected(exporter, op, key, output)
         return
-    mistaken = misfused(op)
     # Numbers are concatenated as they are: the quantization of the result rescales them.
     values = [_rescaled_from(exporter, v) or v for v in op.operands]
-    inputs = [
-        exporter.unfused(v) if i in mistaken else exporter.floats(v) for i, v in enumerate(values)
-    ]
+    inputs = [exporter.floats(v) for v in values]
     FLOAT[op.name](Call(exporter, op, key, inputs, output))
 
 

@@ -185,7 +185,13 @@ def _same_static_type(op: Operation) -> bool:
 
 
 def _is_reshape_to_same(op: Operation) -> bool:
-    return _same_type(op) and shape_of(op.results[0]).count(DYNAMIC) <= 1
+    shape = shape_of(op.results[0])
+    # The number of elements, if it is not 0, tells one unknown extent.
+    return _same_type(op) and shape.count(DYNAMIC) <= (0 not in shape)
+
+
+def _moves_single_elements(op: Operation) -> bool:
+    return values(op)["block"] == 1
 
 
 def _keeps_order(op: Operation) -> bool:
@@ -246,8 +252,8 @@ MOVEMENT: tuple[Behavior, ...] = (
     _movement("nn.tile", _tile, _repeats_nothing),
     _movement("nn.repeat", _repeat, _repeats_nothing),
     _movement("nn.flip", _flip, _flips_nothing),
-    _movement("nn.depth_to_space", _depth_to_space, _same_type),
-    _movement("nn.space_to_depth", _space_to_depth, _same_type),
+    _movement("nn.depth_to_space", _depth_to_space, _moves_single_elements),
+    _movement("nn.space_to_depth", _space_to_depth, _moves_single_elements),
     _movement("nn.im2col", _im2col),
     _movement("nn.resize_nearest", _resize_nearest, _keeps_coordinates),
     Behavior(

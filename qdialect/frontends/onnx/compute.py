@@ -67,6 +67,13 @@ def same(kind: type[Any], operands: int = 1, **defaults: float) -> Rule:
     return rule
 
 
+def total(imp: Importer, node: Node) -> Results:
+    """`Sum` of two values, or of one, which is that value."""
+    if len(node.inputs) == 1 and float_shapes(imp, node.inputs) is not None:
+        return [imp.value(node.input(0))]
+    return same(nn.AddOp, 2)(imp, node)
+
+
 def extremum(kind: type[Any]) -> Rule:
     """`Max` or `Min` of any number of values, two by two: floats, or quantized values of
     one encoding."""

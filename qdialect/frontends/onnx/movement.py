@@ -132,13 +132,15 @@ def slice_(imp: Importer, node: Node) -> Results:
 def pad(imp: Importer, node: Node) -> Results:
     """`Pad` by constant, non-negative amounts."""
     shape = movable(imp, node.input(0))
+    if shape is None:
+        return None
     if imp.opset < 11:
         pads, value = node.get("pads", None), float(node.get("value", 0.0))
     else:
         pads = imp.static_ints(node.input(1))
         value = _pad_value(imp, node)
     axes = imp.static_ints(node.input(3)) if node.input(3) else None
-    if shape is None or pads is None or value is None or (node.input(3) and axes is None):
+    if pads is None or value is None or (node.input(3) and axes is None):
         return None
     rank = len(shape)
     axes = tuple(range(rank)) if axes is None else axes

@@ -48,7 +48,7 @@ RULES: Mapping[tuple[str, str], Rule] = {
     ("", "MatMul"): same(nn.MatMulOp, 2),
     ("", "Einsum"): einsum.einsum,
     ("", "Add"): same(nn.AddOp, 2),
-    ("", "Sum"): same(nn.AddOp, 2),
+    ("", "Sum"): compute.total,
     ("", "Sub"): same(nn.SubOp, 2),
     ("", "Mul"): idioms.multiply,
     ("", "Div"): same(nn.DivOp, 2),
