@@ -4,7 +4,8 @@ quantize(dequantize(q)), same type          -> q                      exact if c
                    are inside the bounds and the float path is wide enough
 quantize(dequantize(q)), other type         -> rescale(q)             exact (reals)
 quantize(constant)                          -> constant               exact
-dequantize(rescale(q)), dequantize(quantize(x))                       relaxed
+dequantize(rescale(q)), dequantize(f(quantize(x)))                    relaxed
+                   where f moves elements or keeps their order
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from xdsl.ir import Operation, SSAValue
 
 from qdialect.analysis.codes import is_integer, qparams_of, survives_float
 from qdialect.analysis.ranges import inside_bounds, seen_qparams
+from qdialect.behaviors.flow import tied_operands
 from qdialect.context import QContext
 from qdialect.dialects.nn import ConstantOp, constant_array, constant_of, make_constant
 from qdialect.dialects.nn.base import KEY
@@ -27,15 +29,17 @@ from qdialect.dialects.quant import (
     RescaleOp,
     arithmetic_of,
     cast_rounding,
+    element_type,
     quant_element,
+    with_element,
 )
 from qdialect.numerics import arithmetic
 from qdialect.numerics import requantize as exact
 from qdialect.numerics.contract import EXACT, Contract, Numerics
 from qdialect.numerics.rounding import Rounding
-from qdialect.rewrite import Refusal, Rewriter, Rule
+from qdialect.rewrite import Refusal, Rewriter, Rule, retyped
 from qdialect.transforms.pair_contract import NO_GEMMLOWP, target_rounding
-from qdialect.transforms.rule_pass import dequantized, rescaled
+from qdialect.transforms.rule_pass import dequantized, refuse_types, rescaled
 
 
 @dataclass(frozen=True)
@@ -178,22 +182,80 @@ class DequantizeOfRescale(Rule[Pair]):
         rewriter.replace(match.lower, new.results)
 
 
-class DequantizeOfQuantize(Rule[Pair]):
-    """dequantize(quantize(x)) ~ x: drops a rounding and a clip, so never unasked."""
+@dataclass(frozen=True)
+class _Between:
+    """A dequantize, and the ops on codes between it and the quantizes above, the lowest
+    first: ops that commute with both, and rescales."""
+
+    lower: DCastOp
+    ops: tuple[Operation, ...]
+
+
+class DequantizeOfQuantize(Rule[_Between]):
+    """dequantize(f(quantize(x))) ~ f(x) for an f that commutes with casts, or none: drops a
+    rounding and a clip, so never unasked. All that f takes is quantized, and nothing else
+    takes what it computes on the way."""
 
     name = "dequantize-of-quantize"
 
     def roots(self) -> Iterable[str]:
         return (DCastOp.name,)
 
-    def match(self, op: Operation) -> Pair | None:
-        upper = op.operands[0].owner
-        if not isinstance(upper, QCastOp) or upper.input.type != op.results[0].type:
-            return None
-        return Pair(op, upper)
+    def match(self, op: Operation) -> _Between | None:
+        assert isinstance(op, DCastOp)
+        expressed, found = element_type(op.result.type), list[Operation]()
+        pending = [op.input]
+        while pending:
+            value = pending.pop()
+            owner = value.owner
+            if isinstance(owner, QCastOp):
+                if element_type(owner.input.type) != expressed:
+                    return None
+                continue
+            if not isinstance(owner, Operation) or not value.has_one_use():
+                return None
+            if rescaled(value) is None:
+                behavior = self.session.behaviors.get(owner)
+                if behavior is None or not behavior.commutes or len(owner.results) != 1:
+                    return None
+                pending += [owner.operands[i] for i in tied_operands(owner, behavior)]
+            else:
+                pending.append(owner.operands[0])
+            found.append(owner)
+        return _Between(op, tuple(found))
 
-    def check(self, match: Pair) -> Contract | Refusal:
+    def check(self, match: _Between) -> Contract | Refusal:
+        kind = element_type(match.lower.result.type)
+        for op in match.ops:
+            behavior = self.session.behaviors.get(op)
+            if behavior is None or isinstance(op, RescaleOp):
+                continue
+            kinds = [value.type for value in op.operands]
+            for index in tied_operands(op, behavior):
+                kinds[index] = with_element(kinds[index], kind)
+            results = [with_element(op.results[0].type, kind)]
+            refusal = refuse_types(self.session, behavior, op, kinds, results)
+            if refusal:
+                return refusal
         return Contract(Numerics.RELAXED, note="drops a rounding and a clip")
 
-    def rewrite(self, match: Pair, rewriter: Rewriter) -> None:
-        rewriter.replace(match.lower, [match.source])
+    def rewrite(self, match: _Between, rewriter: Rewriter) -> None:
+        kind = element_type(match.lower.result.type)
+        floats: dict[SSAValue, SSAValue] = {}
+
+        def as_float(value: SSAValue) -> SSAValue:
+            return value.owner.input if isinstance(value.owner, QCastOp) else floats[value]
+
+        for op in reversed(match.ops):
+            if isinstance(op, RescaleOp):
+                floats[op.result] = as_float(op.input)
+                continue
+            behavior = self.session.behaviors.get(op)
+            assert behavior is not None
+            operands = list(op.operands)
+            for index in tied_operands(op, behavior):
+                operands[index] = as_float(operands[index])
+            new = retyped(op, operands, [with_element(op.results[0].type, kind)])
+            rewriter.insert(new, op, keep=op)
+            floats[op.results[0]] = new.results[0]
+        rewriter.replace(match.lower, [as_float(match.lower.input)])

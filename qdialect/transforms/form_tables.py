@@ -16,7 +16,8 @@ function (erf, an exponential) may put a code on either side of a tie, the table
 
 A chain is replaced where the target's price of a lookup is not higher than that of the
 ops which go away with it. Chains of rescales, casts and clamps only are left to the
-passes that fold those. Values that something else uses stay.
+passes that fold those. Values that something else uses stay; chains that share what they
+compute (a swish that is rescaled twice) become tables together.
 
 For example
 
@@ -48,16 +49,20 @@ from qdialect.numerics.contract import Contract
 from qdialect.rewrite import Refusal, Rewriter, Rule
 from qdialect.transforms.chains import Chains
 from qdialect.transforms.constant_evaluation import can_hold
+from qdialect.transforms.moved_tables import FunctionOfMovedTable
 from qdialect.transforms.rule_pass import RulePass
 
+_SHARED = 64
+"""Ops that are looked at for chains that share some of their links."""
 _CASTS = (DCastOp.name, QCastOp.name, RescaleOp.name, SCastOp.name)
 
 
 @dataclass(frozen=True)
 class _Chain:
-    """`op` gives a function of the codes of `root`; `links` go away with it."""
+    """`ends`, the first of which was asked about, give functions of the codes of `root`;
+    `links` go away with them."""
 
-    op: Operation
+    ends: tuple[Operation, ...]
     root: SSAValue
     links: tuple[Operation, ...]
 
@@ -87,20 +92,47 @@ class ChainToTable(Rule[_Chain]):
             return None
         result = op.results[0]
         if op in self.chains.per_axis and self._computes(op):
-            return _Chain(op, result, ())
+            return _Chain((op,), result, ())
         root = self.chains.root(result)
         if root is None or root is result or qparams_of(result) is None:
             return None
         if not self.chains.needed(result):
             return None
-        links = self._links(op)
-        computing = any(self._computes(link) for link in links)
+        ends = (op,)
+        links = self._links(ends)
+        if not any(map(self._computes, links)):
+            # What computes may be shared with other chains: they go together, or not at all.
+            ends = self._together(op, root)
+            links = self._links(ends)
+        computing = any(map(self._computes, links))
         done = len(links) == 1 and op.name == TableOp.name
-        return _Chain(op, root, links) if computing and not done else None
+        return _Chain(ends, root, links) if computing and not done else None
 
-    def _links(self, op: Operation) -> tuple[Operation, ...]:
-        """`op` and what nothing else keeps alive."""
-        links, pending = {op: None}, [op]
+    def _together(self, op: Operation, root: SSAValue) -> tuple[Operation, ...]:
+        """`op` and the ends of other chains from `root` that share links with it."""
+        ends, seen, pending = {op: None}, {op}, [op]
+        while pending and len(seen) <= _SHARED:
+            current = pending.pop()
+            above = [value.owner for value in current.operands]
+            near = [a for a in above if isinstance(a, Operation) and self._is_shared(a, root)]
+            if current not in ends:
+                near += [use.operation for use in current.results[0].uses]
+            new = [other for other in dict.fromkeys(near) if other not in seen]
+            seen.update(new)
+            pending += new
+            ends.update((other, None) for other in new if self.chains.needed(other.results[0]))
+        is_whole = not pending and all(qparams_of(end.results[0]) is not None for end in ends)
+        return tuple(ends) if is_whole else (op,)
+
+    def _is_shared(self, op: Operation, root: SSAValue) -> bool:
+        """Whether nothing but chains from `root` uses what `op` computes in one."""
+        if not self.chains.is_link(op) or self.chains.root(op.results[0]) is not root:
+            return False
+        return not self.chains.needed(op.results[0])
+
+    def _links(self, ends: tuple[Operation, ...]) -> tuple[Operation, ...]:
+        """`ends` and what nothing else keeps alive."""
+        links, pending = dict.fromkeys(ends), list(ends)
         while pending:
             for value in pending.pop().operands:
                 owner = value.owner
@@ -119,46 +151,51 @@ class ChainToTable(Rule[_Chain]):
     def check(self, match: _Chain) -> Contract | Refusal:
         if not match.links:
             return Refusal("per-axis", "one table for parameters that differ along a dimension")
-        target, op = self.session.target, match.op
-        if not can_hold(op.results[0].type):
-            return Refusal("dtype", f"no constants of type {op.results[0].type}")
-        params, source = qparams_of(op.results[0]), qparams_of(match.root)
-        assert params is not None and source is not None
-        entries = self.chains.entries(op.results[0])
-        if isinstance(entries, Refusal):
-            return entries
-        made = self._table(match)
-        price, saved = target.op_price(made), sum(map(target.op_price, match.links))
-        types = [v.type for v in made.operands]
-        reason = target.refuses(made, types, [r.type for r in made.results])
-        constant = made.operands[1].owner
-        made.erase()
-        if isinstance(constant, Operation):
-            constant.erase()
-        if reason:
-            return Refusal("target", f"{target.name}: {reason}")
+        target, price, contracts = self.session.target, 0.0, list[Contract]()
+        for op in match.ends:
+            if not can_hold(op.results[0].type):
+                return Refusal("dtype", f"no constants of type {op.results[0].type}")
+            entries = self.chains.entries(op.results[0])
+            if isinstance(entries, Refusal):
+                return entries
+            made = self._table(match.root, op)
+            price += target.op_price(made)
+            types = [v.type for v in made.operands]
+            reason = target.refuses(made, types, [r.type for r in made.results])
+            constant = made.operands[1].owner
+            made.erase()
+            if isinstance(constant, Operation):
+                constant.erase()
+            if reason:
+                return Refusal("target", f"{target.name}: {reason}")
+            contracts.append(entries[1])
+        saved = sum(map(target.op_price, match.links))
         if price > saved:
-            return Refusal("price", f"a lookup costs {price:g}, the ops it replaces {saved:g}")
-        return entries[1]
+            lookups = (
+                "a lookup costs" if len(match.ends) == 1 else f"{len(match.ends)} lookups cost"
+            )
+            return Refusal("price", f"{lookups} {price:g}, the ops it replaces {saved:g}")
+        return max(contracts, key=lambda contract: (contract.level, contract.steps))
 
-    def _table(self, match: _Chain) -> TableOp:
-        """The lookup and its constant, in no block yet."""
-        result = match.op.results[0]
+    def _table(self, root: SSAValue, op: Operation) -> TableOp:
+        """The lookup in place of `op` and its constant, in no block yet."""
+        result = op.results[0]
         entries, params = self.chains.entries(result), qparams_of(result)
         assert params is not None and not isinstance(entries, Refusal)
         element = UniformType(params)
         constant = make_constant(entries[0], element, self.session.blobs)
         assert constant.result.type == ranked(element, [len(entries[0])])
-        return TableOp(match.root, constant, result_types=[result.type])
+        return TableOp(root, constant, result_types=[result.type])
 
     def rewrite(self, match: _Chain, rewriter: Rewriter) -> None:
-        made = self._table(match)
-        constant = made.operands[1].owner
-        assert isinstance(constant, Operation)
-        rewriter.insert(constant, match.op)
-        rewriter.insert(made, match.op, keep=match.op)
-        self.chains.note(made)
-        rewriter.replace(match.op, made.results)
+        tables = [self._table(match.root, op) for op in match.ends]
+        for op, made in zip(match.ends, tables, strict=True):
+            constant = made.operands[1].owner
+            assert isinstance(constant, Operation)
+            rewriter.insert(constant, op)
+            rewriter.insert(made, op, keep=op)
+            self.chains.note(made)
+            rewriter.replace(op, made.results)
 
 
 @dataclass(frozen=True)
@@ -168,4 +205,4 @@ class FormTables(RulePass):
     name = "form-tables"
 
     def rules(self, session: QContext) -> Sequence[Rule[Any]]:
-        return (ChainToTable(session),)
+        return (ChainToTable(session), FunctionOfMovedTable(session))

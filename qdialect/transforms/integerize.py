@@ -175,7 +175,7 @@ class IntegerizeOp(Rule[_Computed]):
         """What the quantized op takes in place of a float operand; a scalar constant
         becomes a new quantized constant that is exactly the same number."""
         port = match.behavior.operand_port(index)
-        if port.rule is PortRule.PLAIN:
+        if port.rule is PortRule.PLAIN or qparams_of(operand) is not None:
             return operand
         cast = dequantized(operand)
         if port.rule is PortRule.BIAS:

@@ -1,6 +1,7 @@
 """Give contractions of codes with a float result their integer accumulator.
 
     op(dequantize(x), dequantize(w), b)  ->  dequantize(op(x, w, b'))
+    op(x, w, b)                          ->  dequantize(op(x, w, b'))   with a float result
 
 The accumulator sums integer products, so it is an i32 of scale s_x s_w, zero point
 0, per output channel where the weight is (the groups of a transposed convolution
@@ -36,7 +37,7 @@ from qdialect.behaviors import Accumulator, Behavior
 from qdialect.behaviors.shapes import DYNAMIC, shape_of
 from qdialect.context import QContext
 from qdialect.dialects.nn import AddOp, ReshapeOp, constant_array, constant_of
-from qdialect.dialects.quant import DCastOp
+from qdialect.dialects.quant import DCastOp, element_type, with_element
 from qdialect.numerics.contract import Contract, Numerics
 from qdialect.qparams import QParams
 from qdialect.rewrite import Refusal, Rewriter, Rule, retyped
@@ -81,9 +82,9 @@ class TypeAccumulator(Rule[_Sum]):
         if behavior is None or behavior.accumulator is None or len(op.results) != 1:
             return None
         acc = behavior.accumulator
-        sides = [dequantized(op.operands[n]) for n in (acc.lhs, acc.rhs)]
-        lhs, rhs = (seen_qparams(side.input, self.session) if side else None for side in sides)
-        if lhs is None or rhs is None:
+        sides = [_codes(op.operands[n]) for n in (acc.lhs, acc.rhs)]
+        lhs, rhs = (seen_qparams(side, self.session) if side else None for side in sides)
+        if lhs is None or rhs is None or qparams_of(op.results[0]) is not None:
             return None
         return _Sum(op, behavior, acc, lhs, rhs)
 
@@ -112,14 +113,14 @@ class TypeAccumulator(Rule[_Sum]):
     def _largest(self, match: _Sum) -> int:
         """Largest |sum| of products, of any number of them in any order."""
         acc = match.acc
-        lhs, rhs = (dequantized(match.op.operands[n]) for n in (acc.lhs, acc.rhs))
+        lhs, rhs = (_codes(match.op.operands[n]) for n in (acc.lhs, acc.rhs))
         assert lhs is not None and rhs is not None
         found = sums_of(
             self.session,
             match.op,
             acc,
             match.behavior.operand_port(acc.rhs),
-            (lhs.input, rhs.input),
+            (lhs, rhs),
             ranges(self.session).of,
             partial=True,
         )
@@ -132,9 +133,9 @@ class TypeAccumulator(Rule[_Sum]):
         """Codes in place of floats; without the bias unless it is on the sum's scale."""
         operands = list(match.op.operands)
         for n in (match.acc.lhs, match.acc.rhs):
-            cast = dequantized(operands[n])
-            assert cast is not None
-            operands[n] = cast.input
+            side = _codes(operands[n])
+            assert side is not None
+            operands[n] = side
         codes = self._bias_codes(match)
         if match.bias is not None:
             assert match.acc.bias is not None
@@ -142,10 +143,10 @@ class TypeAccumulator(Rule[_Sum]):
         return operands
 
     def _bias_codes(self, match: _Sum) -> SSAValue | None:
-        cast = dequantized(match.bias) if match.bias is not None else None
-        params = qparams_of(cast.input) if cast else None
-        constant = constant_of(cast.input) if cast else None
-        if cast is None or params is None or constant is None or params.storage.width != 32:
+        bias = _codes(match.bias) if match.bias is not None else None
+        params = qparams_of(bias) if bias else None
+        constant = constant_of(bias) if bias else None
+        if params is None or constant is None or params.storage.width != 32:
             return None
         sums, scales = self._result(match).scale_list(), params.scale_list()
         count = max(len(sums), len(scales))
@@ -156,7 +157,7 @@ class TypeAccumulator(Rule[_Sum]):
             return None
         codes = constant_array(constant, self.session.blobs)
         furthest = max(abs(int(codes.min(initial=0))), abs(int(codes.max(initial=0))))
-        return cast.input if self._largest(match) + furthest <= _MAX else None
+        return bias if self._largest(match) + furthest <= _MAX else None
 
     def rewrite(self, match: _Sum, rewriter: Rewriter) -> None:
         result = match.op.results[0]
@@ -172,6 +173,10 @@ class TypeAccumulator(Rule[_Sum]):
 
     def _add(self, match: _Sum, value: SSAValue, bias: SSAValue, rewriter: Rewriter) -> SSAValue:
         """The float bias added along the result's channel dimension."""
+        if qparams_of(bias) is not None:
+            cast = DCastOp(bias, with_element(bias.type, element_type(value.type)))
+            rewriter.insert(cast, match.op)
+            bias = cast.result
         below = len(shape_of(value)) - 1 - match.acc.result_axis(match.op)
         if below:
             column = ReshapeOp(bias, (*shape_of(bias), *(1,) * below))
@@ -180,6 +185,14 @@ class TypeAccumulator(Rule[_Sum]):
         total = AddOp(value, bias, result_types=[value.type])
         rewriter.insert(total, match.op, keep=match.op)
         return total.result
+
+
+def _codes(value: SSAValue) -> SSAValue | None:
+    """The codes that an operand is, or is dequantized from."""
+    if qparams_of(value) is not None:
+        return value
+    cast = dequantized(value)
+    return cast.input if cast is not None else None
 
 
 @dataclass(frozen=True)

@@ -116,3 +116,37 @@ def composed() -> Iterator[Program]:
             t = p.constant(entries, b, f"i{info.width}")
             y = p.nn(f"table {y}, {t}", [kb, tensor((count,), b)], kb)
         yield p.returns(p.op(f"quant.rescale {y}", kb, ka), ka)
+
+
+@family("chain-to-table", pipeline="form-tables")
+def chains_that_share_links() -> Iterator[Program]:
+    """A hard swish, rescaled twice."""
+    for n, (a, b) in enumerate(pairs(GRID)):
+        gate, middle, last = (GRID[(n * k + k) % len(GRID)] for k in (3, 5, 7))
+        p = Program(f"two rescales of a swish {a} -> {middle} -> {b}, {last}")
+        shape = all_codes(a).shape
+        ka, kg, km, kb, kl = (tensor(shape, q) for q in (a, gate, middle, b, last))
+        x = p.codes(a, all_codes(a))
+        how = rounding(ROUNDINGS[n % 3])
+        y = p.nn(f"hard_sigmoid {x} alpha 0.375 {how}", [ka], kg)
+        z = p.nn(f"mul {x}, {y} {how}", [ka, kg], km)
+        p.returns(p.op(f"quant.rescale {z} {how}", km, kb), kb)
+        yield p.returns(p.op(f"quant.rescale {z} {how}", km, kl), kl)
+
+
+@family("function-of-moved-table", pipeline="form-tables")
+def functions_of_moved_tables() -> Iterator[Program]:
+    for n, (a, b) in enumerate(pairs(GRID)):
+        middle = GRID[(n * 5 + 2) % len(GRID)]
+        p = Program(f"sigmoid of {a} -> {middle}, moved, then to {b}")
+        count = all_codes(a).size
+        square = (2, count // 2)
+        ka, km = tensor(all_codes(a).shape, a), tensor(all_codes(a).shape, middle)
+        moved, turned = tensor(square, middle), tensor(square[::-1], middle)
+        x = p.codes(a, all_codes(a))
+        y = p.nn(f"hard_sigmoid {x} alpha 0.375 {rounding(ROUNDINGS[n % 3])}", [ka], km)
+        z = p.nn(f"reshape {y} shape {list(square)}", [km], moved)
+        t = p.nn(f"transpose {z} perm [1, 0]", [moved], turned)
+        last = tensor(square[::-1], b)
+        how = rounding(ROUNDINGS[n // 3 % 3])
+        yield p.returns(p.op(f"quant.rescale {t} {how}", turned, last), last)
