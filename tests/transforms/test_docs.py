@@ -45,6 +45,7 @@ DOCUMENTED = [
     "form-floats",
     "lower-prelu",
     "softmax-last",
+    "channels-last",
     "widen-channels",
     "merge-shuffles",
     "raise-composites",
@@ -61,6 +62,7 @@ LEVELS = {
     "lower-transposed": "{numerics=ties}",
     "form-floats": "{where=all}",
     "softmax-last": "{where=all}",
+    "channels-last": "{where=all}",
     "widen-channels": "{multiple=2}",
 }
 
