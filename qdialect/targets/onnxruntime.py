@@ -220,10 +220,10 @@ TARGET = _OnnxRuntime(
             "merge-shuffles",
             "reencode-storage{activations=cheapest weights=cheapest numerics=LEVEL}",
             "fold-rescale",
-            "lower-prelu",
+            "lower-prelu{numerics=LEVEL}",
             # Scales and shifts of float ops that stay; weights stay codes.
             "fold-constants{dequantize=true most=4096}",
-            "softmax-last",
+            "softmax-last{numerics=LEVEL}",
             "form-floats",
             "channels-last",
             "widen-channels",

@@ -23,7 +23,7 @@ CONVOLUTIONS = [
 ]
 
 
-@family("prelu-to-product", pipeline="lower-prelu", floats="real")
+@family("prelu-to-product", pipeline="lower-prelu{numerics=ties}")
 def prelus() -> Iterator[Program]:
     for n, (a, b) in enumerate(pairs(GRID)):
         held = SLOPES[n % len(SLOPES)]

@@ -61,6 +61,7 @@ LEVELS = {
     "lower-division": "{numerics=ties}",
     "lower-transposed": "{numerics=ties}",
     "form-floats": "{where=all}",
+    "lower-prelu": "{numerics=ties}",
     "softmax-last": "{where=all}",
     "channels-last": "{where=all}",
     "widen-channels": "{multiple=2}",
