@@ -1,6 +1,6 @@
-// RUN: qopt-opt %s -p "lower-prelu" --remarks --verify-diagnostics | filecheck %s
-// RUN: qopt-opt %s -p "lower-prelu" --verify-numerics=6 > %t
-// RUN: qopt-opt %s -p "lower-prelu" > %t && qopt-opt %t -p "lower-prelu" > %t.2 && diff %t %t.2
+// RUN: qopt-opt %s -p "lower-prelu{numerics=ties}" --remarks --verify-diagnostics | filecheck %s
+// RUN: qopt-opt %s -p "lower-prelu{numerics=ties}" --verify-numerics=6 > %t
+// RUN: qopt-opt %s -p "lower-prelu{numerics=ties}" > %t && qopt-opt %t -p "lower-prelu{numerics=ties}" > %t.2 && diff %t %t.2
 
 // PReLU as a product and a maximum, or a minimum, of floats.
 
@@ -20,7 +20,7 @@
 // CHECK-NEXT: return [[Y]], [[Y]]
 func.func @on_codes(%x: !x) -> (!y, !y) {
   %a = nn.constant dense<[[[0.25]], [[-0.5]]]> : !a : !a
-  // expected-remark@+1 {{prelu-to-product fired, exact}}
+  // expected-remark@+1 {{prelu-to-product fired, ties}}
   %0 = nn.prelu %x, %a {nn.key = "p"} : (!x, !a) -> !y
   return %0, %0 : !y, !y
 }
@@ -30,7 +30,7 @@ func.func @on_codes(%x: !x) -> (!y, !y) {
 func.func @example(%x: !x) -> !y {
   // DOC-BEFORE
   %a = nn.constant dense<0.25> : !a : !a
-  // expected-remark@+1 {{prelu-to-product fired, exact}}
+  // expected-remark@+1 {{prelu-to-product fired, ties}}
   %0 = nn.prelu %x, %a : (!x, !a) -> !y
   // DOC-AFTER
   //   %a = nn.constant dense<0.25> : !a : !a

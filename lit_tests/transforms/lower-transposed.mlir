@@ -22,17 +22,17 @@
 // CHECK-SAME: [[X:%[a-z0-9_]+]]:
 // CHECK-NEXT: [[W:%[a-z0-9_]+]] = nn.constant dense<{{\[\[\[\[}}1]]], {{\[\[\[}}2]]], {{\[\[\[}}3]]], {{\[\[\[}}4]]]]>
 // CHECK-NEXT: [[V0:%[a-z0-9_]+]] = nn.conv2d [[X]], [[W]] :
-// CHECK-NEXT: [[V1:%[a-z0-9_]+]] = nn.depth_to_space [[V0]] block 2 mode CRD
+// CHECK-NEXT: [[V1:%[a-z0-9_]+]] = nn.depth_to_space [[V0]] block 2
 // CHECK-NEXT: return [[V1]]
 func.func @phases(%x: !x) -> !y {
   // DOC-BEFORE
   %w = nn.constant dense<[[[[1, 2], [3, 4]]]]> : tensor<1x1x2x2xi8> : !w
-  // expected-remark@+1 {{transposed-to-phases fired, ties}}
+  // expected-remark@+1 {{transposed-to-phases fired, exact}}
   %0 = nn.conv_transpose2d %x, %w strides [2, 2] : (!x, !w) -> !y
   // DOC-AFTER
   //   %1 = nn.constant dense<[[[[1]]], [[[2]]], [[[3]]], [[[4]]]]> : tensor<4x1x1x1xi8> : !phases
   //   %2 = nn.conv2d %x, %1 : (!x, !phases) -> !channels
-  //   %0 = nn.depth_to_space %2 block 2 mode CRD : (!channels) -> !y
+  //   %0 = nn.depth_to_space %2 block 2 : (!channels) -> !y
   // DOC-END
   return %0 : !y
 }
@@ -43,7 +43,7 @@ func.func @phases(%x: !x) -> !y {
 // CHECK-SAME: [[X:%[a-z0-9_]+]]:
 // CHECK-NEXT: [[W:%[a-z0-9_]+]] = nn.constant dense<{{\[\[\[\[}}9, 3], [7, 1]]], {{\[\[\[}}2, 8], [2, 5]]], {{\[\[\[}}2, 2], [2, 4]]], {{\[\[\[}}2, 2], [2, 2]]]]>
 // CHECK-NEXT: [[V0:%[a-z0-9_]+]] = nn.conv2d [[X]], [[W]] pads [1, 1, 0, 0]
-// CHECK-NEXT: [[V1:%[a-z0-9_]+]] = nn.depth_to_space [[V0]] block 2 mode CRD
+// CHECK-NEXT: [[V1:%[a-z0-9_]+]] = nn.depth_to_space [[V0]] block 2
 // CHECK-NEXT: [[V2:%[a-z0-9_]+]] = nn.slice [[V1]] starts [0, 0, 1, 1] stops [1, 1, 6, 6]
 // CHECK-NEXT: return [[V2]], [[V2]]
 func.func @multi_use(%x: !x) -> (!same, !same) {
@@ -54,8 +54,8 @@ func.func @multi_use(%x: !x) -> (!same, !same) {
 }
 
 // CHECK-LABEL: func.func @per_axis(
-// CHECK: nn.constant dense<{{.*}}> : tensor<8x1x1x1xi8> : tensor<8x1x1x1x!quant.uniform<i8:f32:0, {1.000000e-01,1.000000e-01,1.000000e-01,1.000000e-01,2.000000e-01:1,2.000000e-01:1,2.000000e-01:1,2.000000e-01:1}>>
-// CHECK: nn.constant dense<[1.500000e+00, 1.500000e+00, 1.500000e+00, 1.500000e+00, 2.500000e+00
+// CHECK: nn.constant dense<{{.*}}> : tensor<8x1x1x1xi8> : tensor<8x1x1x1x!quant.uniform<i8:f32:0, {1.000000e-01,2.000000e-01:1,1.000000e-01,2.000000e-01:1,1.000000e-01,2.000000e-01:1,1.000000e-01,2.000000e-01:1}>>
+// CHECK: nn.constant dense<[1.500000e+00, 2.500000e+00, 1.500000e+00, 2.500000e+00, 1.500000e+00
 // CHECK: nn.depth_to_space
 func.func @per_axis(%x: !x) -> !two {
   %w = nn.constant dense<[[[[1, 2], [3, 4]], [[5, 6], [7, 8]]]]> : tensor<1x2x2x2xi8> : !rows

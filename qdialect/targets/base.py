@@ -247,8 +247,8 @@ class Target:
         return False
 
     def moves_axis(self, op: Operation) -> bool:
-        """Whether an op along an inner dimension of codes is faster as one along the last
-        between transposes (`softmax-last`)."""
+        """Whether an op on codes is faster with the dimension that it works along, or channels,
+        last, between transposes (`softmax-last`, `channels-last`)."""
         return False
 
     def channels(self, op: Operation) -> tuple[int, int] | None:

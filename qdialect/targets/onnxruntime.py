@@ -155,10 +155,16 @@ class _OnnxRuntime(Target):
         return price * _size(op) * prices.unit_ns < min(forms)
 
     def moves_axis(self, op: Operation) -> bool:
-        """Where what was measured along the last dimension, and two transposes, cost less."""
+        """Where what was measured along the last dimension, and two transposes, cost less;
+        copies of whole pixels cost what a transpose does.  Its transposes for convolutions go
+        past nearest upsampling, whose kernel for channels last takes ten times as long."""
+        if op.name == "nn.resize_nearest":
+            return True
         prices = self._prices(op)
-        there, last = prices.forms.get(f"{op.name} inner"), prices.forms.get(op.name)
         turn = prices.codes.get("nn.transpose")
+        if op.name in prices.codes:
+            return turn is not None and 3 * turn < prices.codes[op.name]
+        there, last = prices.forms.get(f"{op.name} inner"), prices.forms.get(op.name)
         if there is None or last is None or turn is None:
             return False
         return min(last) + 2 * turn < min(there)
@@ -214,11 +220,12 @@ TARGET = _OnnxRuntime(
             "merge-shuffles",
             "reencode-storage{activations=cheapest weights=cheapest numerics=LEVEL}",
             "fold-rescale",
-            "lower-prelu",
+            "lower-prelu{numerics=LEVEL}",
             # Scales and shifts of float ops that stay; weights stay codes.
             "fold-constants{dequantize=true most=4096}",
-            "softmax-last",
+            "softmax-last{numerics=LEVEL}",
             "form-floats",
+            "channels-last",
             "widen-channels",
         ),
     },

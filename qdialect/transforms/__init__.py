@@ -192,6 +192,12 @@ def _entries() -> tuple[PassEntry, ...]:
             (("where", "str", "target", "target, or all: everywhere"), *_RULES),
         ),
         PassEntry(
+            "channels-last",
+            "write depth_to_space and nearest upsampling as transposes and copies of whole pixels",
+            f"{here}.channels_last:ChannelsLast",
+            (("where", "str", "target", "target, or all: everywhere"), *_RULES),
+        ),
+        PassEntry(
             "widen-channels",
             "widen convolutions to numbers of channels that a target's kernel is made for",
             f"{here}.widen_channels:WidenChannels",

@@ -222,9 +222,11 @@ class Chains:
         result, bits = qparams_of(op.result), held[0]
         if result is None:
             return bits
-        if bits.undecided:
+        read = CodeSpan(*(_read(codes, result).astype(np.int64) for codes in bits))
+        # Reading moves all codes alike, unless some go round the end of the storage.
+        if (read.low > read.likely).any() or (read.likely > read.high).any():
             return Refusal("undecided", "floats do not decide what is read")
-        return CodeSpan.exactly(_read(bits.likely, result).astype(np.int64))
+        return read
 
     def entries(self, value: SSAValue) -> tuple[Array, Contract] | Refusal:
         """The codes of `value` on all codes of its root, and what a table of them changes."""

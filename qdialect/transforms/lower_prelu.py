@@ -7,7 +7,8 @@ as long as both of these:
     prelu(x, a)  =  minimum(x, a x)      all slopes a >= 1
 
 Codes are finite, and a product rounded to nearest is on the same side of x as the real one, so
-floats give the same bits.  Where the target says so (`Target.should_lower`), for constant slopes.
+floats give the same bits: exact, or `ties` for an op on codes that is defined in the reals.  Where
+the target says so (`Target.should_lower`), for constant slopes.
 
 For example
 
@@ -35,8 +36,16 @@ from xdsl.ir import Operation, SSAValue
 from qdialect.analysis.codes import constant_values, is_integer, qparams_of
 from qdialect.context import QContext
 from qdialect.dialects.nn import MaximumOp, MinimumOp, MulOp, PReluOp
-from qdialect.dialects.quant import ROUNDING_KEY, DCastOp, QCastOp, expressed_type, with_element
-from qdialect.numerics.contract import EXACT, Contract
+from qdialect.dialects.quant import (
+    ROUNDING_KEY,
+    DCastOp,
+    QCastOp,
+    arithmetic_of,
+    expressed_type,
+    with_element,
+)
+from qdialect.numerics.arithmetic import Arithmetic
+from qdialect.numerics.contract import EXACT, Contract, Numerics
 from qdialect.qparams import QParams
 from qdialect.rewrite import Refusal, Rewriter, Rule
 from qdialect.transforms.constant_evaluation import dequantize
@@ -95,6 +104,9 @@ class PReluToProduct(Rule[_Sloped]):
         result = qparams_of(op.results[0])
         if result is not None and not is_integer(result):
             return Refusal("grid", "the codes of its result are no integers")
+        on_codes = result is not None or cast is None
+        if on_codes and arithmetic_of(op) is Arithmetic.REAL:
+            return Contract(Numerics.TIES, note="floats round before codes do")
         return EXACT
 
     def rewrite(self, match: _Sloped, rewriter: Rewriter) -> None:

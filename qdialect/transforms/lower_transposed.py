@@ -8,11 +8,12 @@ that the kernel reaches) sums the taps h = a + s t:
 
 For each phase a this is a convolution over x with T taps, mirrored, where taps beyond
 the kernel are 0.  All s^2 phases read the same windows: they are channels of one
-convolution, (o, a, b) in this order, and depth_to_space (CRD) puts each in its place.
-What `pads` cuts off stays off: whole blocks are not computed, the rest is sliced.
+convolution, (a, b, o) in this order, and depth_to_space (DCR) puts each in its place; with
+groups (o, a, b), and CRD.  What `pads` cuts off stays off: whole blocks are not computed, the
+rest is sliced.
 
-The same products are summed and rounded once, so it is exact in the reals; floats
-sum in another order, which may move ties.  Where the target says so
+The same products are summed and rounded once, so it is exact in the reals; where several
+taps meet, floats sum in another order, which may move ties.  Where the target says so
 (`Target.should_lower`), for constant weights, one stride and no dilation.
 
 For example
@@ -24,7 +25,7 @@ becomes
 
     %1 = nn.constant dense<[[[[1]]], [[[2]]], [[[3]]], [[[4]]]]> : tensor<4x1x1x1xi8> : !phases
     %2 = nn.conv2d %x, %1 : (!x, !phases) -> !channels
-    %0 = nn.depth_to_space %2 block 2 mode CRD : (!channels) -> !y
+    %0 = nn.depth_to_space %2 block 2 : (!channels) -> !y
 """
 
 from __future__ import annotations
@@ -48,7 +49,7 @@ from qdialect.dialects.nn import (
 from qdialect.dialects.nn.base import QPARAMS
 from qdialect.dialects.nn.shapes import DYNAMIC
 from qdialect.dialects.quant import UniformType, element_type
-from qdialect.numerics.contract import Contract, Numerics
+from qdialect.numerics.contract import EXACT, Contract, Numerics
 from qdialect.qparams import QParams
 from qdialect.rewrite import Refusal, Rewriter, Rule
 from qdialect.transforms.rule_pass import RulePass, refuse_types
@@ -125,6 +126,8 @@ class TransposedToPhases(Rule[_Transposed]):
                 refusal = refuse_types(self.session, behavior, new, kinds, new.result_types)
         for new in reversed(made):
             new.erase()
+        if all(rows.taps == 1 for rows in match.rows):
+            return refusal or EXACT
         return refusal or Contract(Numerics.TIES, note="floats sum in another order")
 
     def rewrite(self, match: _Transposed, rewriter: Rewriter) -> None:
@@ -140,7 +143,7 @@ class TransposedToPhases(Rule[_Transposed]):
         made: list[Operation] = [self._weight(match)]
         operands: list[SSAValue] = [op.input, made[0].results[0]]
         if op.bias is not None:
-            made.append(self._bias(op.bias, block * block))
+            made.append(self._bias(op.bias, block * block, op.values["groups"]))
             operands.append(made[-1].results[0])
         element = element_type(op.result.type)
         attributes = {n: a for n, a in op.attributes.items() if n != QPARAMS}
@@ -154,7 +157,8 @@ class TransposedToPhases(Rule[_Transposed]):
             )
         )
         if block > 1:
-            made.append(DepthToSpaceOp(made[-1].results[0], block=block, mode="CRD"))
+            mode = "DCR" if op.values["groups"] == 1 else "CRD"
+            made.append(DepthToSpaceOp(made[-1].results[0], block=block, mode=mode))
         first, last = (0, 0, rows.first, columns.first), (0, 0, rows.last, columns.last)
         if any((*first, *last)):
             given, wanted = made[-1].results[0], shape_of(op.result)
@@ -182,24 +186,26 @@ class TransposedToPhases(Rule[_Transposed]):
         wide[:, :, : kernel[0], : kernel[1]] = codes
         taps = [rows.taps for rows in match.rows]
         split = wide.reshape(groups, inner // groups, outer, taps[0], s, taps[1], s)
-        # groups, out, a, b, in, taps: mirrored
-        turned = split.transpose(0, 2, 4, 6, 1, 3, 5)[..., ::-1, ::-1]
+        # groups, out, a, b, in, taps: mirrored; or a, b, out first
+        order = (4, 6, 0, 2, 1, 3, 5) if groups == 1 else (0, 2, 4, 6, 1, 3, 5)
+        turned = split.transpose(order)[..., ::-1, ::-1]
         array = np.ascontiguousarray(turned).reshape(groups * outer * s * s, inner // groups, *taps)
         if axis is not None:
             each = range(groups) if axis == 0 else [n for _ in range(groups) for n in range(outer)]
-            params = _repeated(params, [n for n in each for _ in range(s * s)])
+            params = _repeated(params, _phased(each, s * s, groups))
         return make_constant(array, UniformType(params), self.session.blobs)
 
-    def _bias(self, bias: SSAValue, times: int) -> Operation:
+    def _bias(self, bias: SSAValue, times: int, groups: int) -> Operation:
         import numpy as np
 
         values, params = constant_values(bias, self.session), qparams_of(bias)
         assert values is not None
-        array: NDArray[Any] = np.repeat(values, times)
+        rows = _phased(range(len(values)), times, groups)
+        array: NDArray[Any] = values[np.array(rows)]
         if params is None:
             return make_constant(array, element_type(bias.type), self.session.blobs)
         if not params.is_per_tensor:
-            params = _repeated(params, [n for n in range(len(values)) for _ in range(times)])
+            params = _repeated(params, rows)
         return make_constant(array, UniformType(params), self.session.blobs)
 
 
@@ -212,6 +218,13 @@ def _end(first: int, last: int, extent: int) -> int:
 
 #: past any end
 _FAR = 2**63 - 1
+
+
+def _phased(channels: Sequence[int], times: int, groups: int) -> list[int]:
+    """The channels that so many phases of them are of."""
+    if groups == 1:
+        return [n for _ in range(times) for n in channels]
+    return [n for n in channels for _ in range(times)]
 
 
 def _repeated(params: QParams, rows: Sequence[int]) -> QParams:

@@ -35,6 +35,7 @@ from qdialect.dialects.quant import element_type
 from qdialect.errors import UsageError
 from qdialect.numerics.contract import EXACT, Contract
 from qdialect.rewrite import Refusal, Rewriter, Rule
+from qdialect.transforms.pair_contract import replaced_kernel
 from qdialect.transforms.rule_pass import RulePass
 
 _WHERE = ("target", "all")
@@ -64,7 +65,7 @@ class SoftmaxAlongLast(Rule[SoftmaxOp]):
         target = self.session.target
         if not self._everywhere and not target.moves_axis(match):
             return Refusal("inner", f"{target.name} runs '{match.name}' along any dimension")
-        return EXACT
+        return replaced_kernel(match, EXACT)
 
     def rewrite(self, match: SoftmaxOp, rewriter: Rewriter) -> None:
         rank = len(shape_of(match.operands[0]))

@@ -23,7 +23,7 @@ CONVOLUTIONS = [
 ]
 
 
-@family("prelu-to-product", pipeline="lower-prelu", floats="real")
+@family("prelu-to-product", pipeline="lower-prelu{numerics=ties}")
 def prelus() -> Iterator[Program]:
     for n, (a, b) in enumerate(pairs(GRID)):
         held = SLOPES[n % len(SLOPES)]
@@ -65,3 +65,25 @@ def convolutions() -> Iterator[Program]:
         how = rounding(ROUNDINGS[n % 3])
         made = p.nn(f"conv2d {', '.join(operands)} {text} {how}", kinds, tensor(result, b))
         yield p.returns(made, tensor(result, b))
+
+
+PIXELS = [
+    ("depth_to_space %x block 2 mode DCR", (1, 8, 2, 3), (1, 2, 4, 6)),
+    ("depth_to_space %x block 3 mode DCR", (2, 9, 1, 3), (2, 1, 3, 9)),
+    ("resize_nearest %x sizes [1, 2, 6, 4]", (1, 2, 2, 4), (1, 2, 6, 4)),
+    (
+        "resize_nearest %x scales [1.0, 1.0, 2.0, 2.0] coordinates asymmetric nearest floor",
+        (2, 3, 2, 3),
+        (2, 3, 4, 6),
+    ),
+]
+
+
+@family("pixels-moved", pipeline="channels-last{where=all}")
+def pixels() -> Iterator[Program]:
+    for n, a in enumerate(GRID):
+        text, source, result = PIXELS[n % len(PIXELS)]
+        p = Program(f"{text} of {a}")
+        x = p.codes(a, samples(a, source))
+        kind = tensor(result, a)
+        yield p.returns(p.nn(text.replace("%x", x), [tensor(source, a)], kind), kind)

@@ -45,6 +45,7 @@ DOCUMENTED = [
     "form-floats",
     "lower-prelu",
     "softmax-last",
+    "channels-last",
     "widen-channels",
     "merge-shuffles",
     "raise-composites",
@@ -60,7 +61,9 @@ LEVELS = {
     "lower-division": "{numerics=ties}",
     "lower-transposed": "{numerics=ties}",
     "form-floats": "{where=all}",
+    "lower-prelu": "{numerics=ties}",
     "softmax-last": "{where=all}",
+    "channels-last": "{where=all}",
     "widen-channels": "{multiple=2}",
 }
 

@@ -83,12 +83,14 @@ _CONTRACTIONS: Mapping[str, tuple[str, int]] = {
 }
 """How a copy is written, and its products per element (0: the side)."""
 _FEW = (3, 4)
-"""Channels of the input of a convolution to as many as a block of the result and more."""
+"""Channels of the input of a convolution."""
 _PAD = "nn.pad %x low [0, 0, 0, 0] high [0, 1, 0, 0]"
+_BLOCKS = "nn.depth_to_space %x block 2"
 _STORAGES = ("u8 i8", "u8 u8", "i8 i8", "f32 f32")
 
 _TO_FLOATS = "nn.conv_transpose2d %x, %spread strides [2, 2]"
-_TO_PHASES = "nn.conv2d %x, %phases; nn.depth_to_space"
+_TO_PHASES = "nn.conv2d %x, %phases; nn.transpose perm [0, 3, 1, 2]"
+"""With the depth_to_space as `channels-last` writes it."""
 _INPUTS = {
     "tensor(uint8)": ("uint8", 250),
     "tensor(int8)": ("int8", 125),
@@ -210,6 +212,9 @@ class Benchmark:
                 self._ask(side, name, storages, program, "qoperator", optimize=True)
         wide = (1, CHANNELS + 1, side, side)
         self._ask(side, "nn.pad", "codes", _Program(_PAD, shape, wide, "u8", chained=False))
+        large = (1, CHANNELS // 4, 2 * side, 2 * side)
+        moved = _Program(_BLOCKS, shape, large, "u8", chained=False)
+        self._ask(side, "nn.depth_to_space", "codes", moved)
         for channels in _FEW:
             image = (1, channels, side, side)
             program = _Program("nn.conv2d %x, %few", image, given["nn.conv2d"], "u8", chained=False)
@@ -357,15 +362,33 @@ class _Program:
             return [*lines, f"  %r{index} = {written} : {before} to {result}"]
         floats = self.storage is None and self.chained
         made = f"%t{index}" if floats else f"%r{index}"
-        for step in written.split("; ")[:-1]:
-            channels, high, wide = self.takes[1:]
-            phases = self._type((1, 4 * channels, high, wide), scale)
-            lines.append(f"  %p{index} = {step} : ({', '.join(kinds)}) -> {phases}")
-            kinds, written = [phases], f"nn.depth_to_space %p{index} block 2 mode CRD"
+        if self.call == _TO_PHASES:
+            kind = self._phases(index, written.partition("; ")[0], kinds, scale, lines)
+            kinds, written = [kind], f"nn.transpose %image{index} perm [0, 3, 1, 2]"
         lines.append(f"  {made} = {written} : ({', '.join(kinds)}) -> {result}")
         if floats:
             lines.append(f"  %r{index} = {_CLIP} : ({result}) -> {result}".replace("%x", made))
         return lines
+
+    def _phases(
+        self, index: int, conv: str, kinds: list[str], scale: float, lines: list[str]
+    ) -> str:
+        """Add a convolution to phases, and what makes them `%image`; the type of that."""
+        channels, high, wide = self.takes[1:]
+        steps = (
+            (conv, "channels", (1, 4 * channels, high, wide)),
+            ("nn.transpose %channels perm [0, 2, 3, 1]", "pixels", (1, high, wide, 4 * channels)),
+            ("nn.reshape %pixels", "blocks", (1, high, wide, 2, 2 * channels)),
+            ("nn.transpose %blocks perm [0, 1, 3, 2, 4]", "rows", (1, high, 2, wide, 2 * channels)),
+            ("nn.reshape %rows", "image", (1, 2 * high, 2 * wide, channels)),
+        )
+        before = ""
+        for text, name, shape in steps:
+            kind = self._type(shape, scale)
+            call = text.replace(f"%{before}", f"%{before}{index}") if before else text
+            lines.append(f"  %{name}{index} = {call} : ({', '.join(kinds)}) -> {kind}")
+            before, kinds = name, [kind]
+        return kinds[0]
 
     def _apart(self, index: int, source: str, before: str, result: str) -> list[str]:
         takes, gives = _type(self.takes), _type(self.gives)
