@@ -17,14 +17,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from qdialect.numerics import thresholds
+from qdialect.numerics.arithmetic import requantized
 from qdialect.numerics.contract import EXACT, Contract, Numerics
 from qdialect.numerics.later import np
-from qdialect.numerics.requantize import Affine, round_fraction, round_ratio
+from qdialect.numerics.requantize import TABLE_WIDTH, Affine, round_fraction, round_ratio
 from qdialect.numerics.rounding import Rounding
 
 if TYPE_CHECKING:
@@ -139,10 +140,12 @@ def _steps(codes: NDArray[Any], a: Affine) -> NDArray[Any]:
 
 @dataclass(frozen=True)
 class Form:
-    """One way to compute a rescale: the real ratio, or a pair, and a rounding."""
+    """One way to compute a rescale: the real ratio, or a pair, and a rounding; the real ratio
+    in the reals, or through floats of the type `floats`."""
 
     rounding: Rounding
     pair: FixedPoint | None = None
+    floats: str | None = None
 
     def factor(self, a: Affine, b: Affine) -> Fraction:
         """What n = q - zero point is multiplied by."""
@@ -152,6 +155,8 @@ class Form:
         """The result of every code."""
         if self.pair is not None:
             return requantize_fixed(codes, a, b, self.pair, self.rounding)
+        if self.floats is not None:
+            return requantized(codes, a, b, self.rounding, self.floats)
         rounded = round_ratio(codes - a.zero, ratio_of(a, b), self.rounding)
         return np.clip(rounded + b.zero, b.low, b.high)
 
@@ -163,7 +168,7 @@ def replacement_contract(a: Affine, b: Affine, old: Form, new: Form) -> Contract
     and the other step, `numerics.thresholds`), unless the result has more than 2**16 codes,
     or more than 2**20 codes do not saturate and one of the two is gemmlowp.
     Then |n * f_old - n * f_new| <= e on those that do not saturate gives at most
-    ceil(e) steps, and one more if the two round ties differently.
+    ceil(e) steps, and one more if the two round ties differently, or one through floats.
     """
     return weakest_replacement([(a, b)], [old], [new])
 
@@ -171,7 +176,17 @@ def replacement_contract(a: Affine, b: Affine, old: Form, new: Form) -> Contract
 def weakest_replacement(
     cells: Sequence[tuple[Affine, Affine]], old: Sequence[Form], new: Sequence[Form]
 ) -> Contract:
-    """The weakest of the contracts of cells that share their storages and roundings."""
+    """The weakest of the contracts of cells that share their storages and roundings.
+
+    Of more codes than a table has, one step more than in the reals is stated for floats.
+    """
+    many = any(a.high - a.low >= 1 << TABLE_WIDTH for a, _ in cells)
+    if many and any(form.floats is not None for form in (*old, *new)):
+        in_reals = [[replace(form, floats=None) for form in forms] for forms in (old, new)]
+        found = weakest_replacement(cells, *in_reals)
+        if [form.floats for form in old] == [form.floats for form in new] and found == EXACT:
+            return found
+        return Contract(Numerics.BOUNDED, found.steps + 1, found.note)
     differing = _differing(cells, old, new)
     contracts = [
         _contract(*cells[i], old[i], new[i], codes)
@@ -180,7 +195,7 @@ def weakest_replacement(
     ]
     exact = Contract(Numerics.EXACT, note="equal on all codes")
     if not contracts and all(
-        o.factor(*c) == n.factor(*c) and o.rounding is n.rounding
+        o.factor(*c) == n.factor(*c) and o.rounding is n.rounding and o.floats == n.floats
         for c, o, n in zip(cells, old, new, strict=True)
     ):
         return EXACT
@@ -190,6 +205,7 @@ def weakest_replacement(
 def _contract(a: Affine, b: Affine, old: Form, new: Form, codes: Codes | None) -> Contract:
     f, g = old.factor(a, b), new.factor(a, b)
     same_rounding = old.rounding is new.rounding and _plain(old) and _plain(new)
+    same_rounding = same_rounding and old.floats == new.floats
     if f == g and same_rounding:
         return EXACT
     codes = _decisive(a, b, old, new) if codes is None else codes
@@ -206,7 +222,9 @@ def _differing(
     """Per cell the codes that the two forms map differently; None where that is not known."""
     unknown: list[Codes | None] = [None] * len(cells)
     b = cells[0][1]
-    if b.high - b.low >= _MANY_RESULTS or not (_plain(old[0]) and _plain(new[0])):
+    if b.high - b.low >= _MANY_RESULTS or not (
+        _plain(old[0]) and _plain(new[0]) and old[0].floats is new[0].floats is None
+    ):
         return unknown
     sides = [
         thresholds.steps(

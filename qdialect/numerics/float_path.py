@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
-from qdialect.numerics.contract import Contract, Numerics
+from qdialect.numerics.contract import EXACT, Contract, Numerics
 from qdialect.numerics.fixed_point import Form
 from qdialect.numerics.float_text import round_to_format
 from qdialect.numerics.later import np
@@ -88,6 +88,8 @@ def casts_contract(a: Affine, b: Affine, old: Form, expressed: str) -> Contract 
     """
     if expressed not in _COMPUTED_IN:
         return None
+    if old.floats == expressed:
+        return EXACT
     if (a.high - a.low).bit_length() <= TABLE_WIDTH:
         return _by_table(a, b, old, expressed)
     if expressed not in _UNIT or old.pair is not None:

@@ -19,7 +19,7 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Operation
 
 from qdialect.context import QContext
-from qdialect.dialects.quant import RescaleOp
+from qdialect.dialects.quant import RescaleOp, arithmetic_of
 from qdialect.errors import UsageError
 from qdialect.numerics.contract import EXACT, Contract
 from qdialect.numerics.fixed_point import (
@@ -72,9 +72,13 @@ def forms_of(op: RescaleOp, cells: int) -> list[Form]:
     """How `op` computes each of its cells."""
     pairs = op.fixed_point
     if pairs is None:
-        return [Form(op.rounding)] * cells
+        return [Form(op.rounding, floats=_floats(op))] * cells
     forms = [Form(op.rounding, FixedPoint(*pair)) for pair in pairs]
     return forms * cells if len(forms) == 1 else forms
+
+
+def _floats(op: RescaleOp) -> str | None:
+    return arithmetic_of(op).floats(op.input_qparams.expressed)
 
 
 class FixRescale(Rule[RescaleOp]):
@@ -152,7 +156,7 @@ class UnfixRescale(Rule[RescaleOp]):
         cells = cells_of(match)
         if cells is None:
             return Refusal("grid", "the two encodings lie on different grids")
-        new = [Form(self._rounding(match))] * len(cells)
+        new = [Form(self._rounding(match), floats=_floats(match))] * len(cells)
         return Plan(match, cells, forms_of(match, len(cells)), new).contract()
 
     def rewrite(self, match: RescaleOp, rewriter: Rewriter) -> None:
