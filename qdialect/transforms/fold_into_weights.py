@@ -44,6 +44,7 @@ from qdialect.dialects.nn.base import KEY, QPARAMS
 from qdialect.numerics.contract import Contract, Numerics
 from qdialect.rewrite import Refusal, Rewriter, Rule, retyped
 from qdialect.transforms.affine_chains import function_of
+from qdialect.transforms.pair_contract import in_reals
 from qdialect.transforms.rule_pass import RulePass
 
 if TYPE_CHECKING:
@@ -110,7 +111,7 @@ class FoldIntoWeights(Rule[_Folded]):
         if not all(np.isfinite(array).all() for array in (weights, biases)):
             return Refusal("overflow", "a weight or bias would not be finite")
         if exact:
-            return Contract(Numerics.EXACT, note="in real arithmetic")
+            return in_reals(product)
         return Contract(Numerics.TIES, note="weights are rounded once more")
 
     def _is_finite(self, value: SSAValue | None) -> bool:

@@ -43,6 +43,7 @@ from qdialect.errors import UsageError
 from qdialect.numerics.contract import Contract, Numerics
 from qdialect.rewrite import Refusal, Rewriter, Rule
 from qdialect.transforms.component_plan import Plan, Unplannable, plan_pieces
+from qdialect.transforms.pair_contract import in_reals
 from qdialect.transforms.rule_pass import RulePass, refuse_types
 
 ALL = "all"
@@ -119,7 +120,7 @@ class LowerComposite(Rule[_Composite]):
         if not plan.quantized and plan.rounds_constants:
             return Contract(Numerics.TIES, note="its constants are rounded to floats")
         if not plan.quantized:
-            return Contract(Numerics.EXACT, note="in real arithmetic")
+            return in_reals(plan.op)
         rounded = [role for role in plan.roles[:-1] if role not in plan.components.sums]
         if rounded:
             return Contract(Numerics.RELAXED, inf, f"rounds and clips {', '.join(rounded)}")

@@ -9,6 +9,7 @@ from functools import lru_cache
 from xdsl.ir import Operation
 
 from qdialect.dialects.nn.base import is_kernel
+from qdialect.dialects.quant import arithmetic_of
 from qdialect.numerics import arithmetic
 from qdialect.numerics import requantize as exact
 from qdialect.numerics.arithmetic import Arithmetic
@@ -165,6 +166,14 @@ def _stays_inside(reach: Reach | None, b: QParams, rounding: Rounding) -> bool:
     if len(found) == len(cells):
         pairs = list(zip(found, cells, strict=True))
     return all(unclamped(x, mid, rounding).inside(Interval(mid.low, mid.high)) for x, mid in pairs)
+
+
+def in_reals(op: Operation, note: str = "in real arithmetic") -> Contract:
+    """Of what is equal in the reals and rounds in another order: `ties` where `op` is defined in
+    floats."""
+    if arithmetic_of(op) is Arithmetic.EXPRESSED:
+        return Contract(Numerics.TIES, 1, f"{note}; floats round in another order")
+    return Contract(Numerics.EXACT, note=note)
 
 
 def replaced_kernel(op: Operation, found: Contract) -> Contract:

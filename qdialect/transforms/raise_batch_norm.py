@@ -27,9 +27,10 @@ from qdialect.dialects.nn import (
     constant_of,
     make_constant,
 )
-from qdialect.numerics.contract import Contract, Numerics
+from qdialect.numerics.contract import Contract
 from qdialect.rewrite import Refusal, Rewriter, Rule
 from qdialect.transforms.component_raising import hold, name_pieces, unwanted
+from qdialect.transforms.pair_contract import in_reals
 
 
 @dataclass(frozen=True)
@@ -83,7 +84,7 @@ class RaiseBatchNorm(Rule[_Steps]):
         refusal = unwanted(norm, self.session)
         for op in (norm, *made):
             op.erase()
-        return refusal or Contract(Numerics.EXACT, note="in real arithmetic")
+        return refusal or in_reals(match.constants[0])
 
     def _make(self, match: _Steps) -> list[Operation]:
         """The four vectors and the op."""

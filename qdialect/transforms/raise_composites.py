@@ -69,6 +69,7 @@ from qdialect.transforms.component_raising import (
     unwanted,
 )
 from qdialect.transforms.composite_probes import PROBES
+from qdialect.transforms.pair_contract import in_reals
 from qdialect.transforms.raise_batch_norm import RaiseBatchNorm
 from qdialect.transforms.raise_fully_connected import MatMulToFullyConnected
 from qdialect.transforms.rule_pass import RulePass, refuse_types
@@ -122,7 +123,7 @@ class RaiseBias(Rule[_Biased]):
         reason = unwanted(made[-1], self.session) or self._refusal(made[-1])
         for op in reversed(made):
             op.erase()
-        return reason or Contract(Numerics.EXACT, note="in real arithmetic")
+        return reason or in_reals(match.add)
 
     def _refusal(self, new: Operation) -> Refusal | None:
         try:
@@ -225,7 +226,7 @@ class RaiseFunction(Rule[_Raised]):
             return Contract(Numerics.RELAXED, inf, note)
         if match.found.inexact:
             return Contract(Numerics.TIES, note="constants are not exactly the function's")
-        return Contract(Numerics.EXACT, note="in real arithmetic")
+        return in_reals(match.root)
 
     def rewrite(self, match: _Raised, rewriter: Rewriter) -> None:
         probe, found, result = match.probe, match.found, match.root.results[0]

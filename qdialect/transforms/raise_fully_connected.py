@@ -30,8 +30,9 @@ from qdialect.dialects.nn import (
     make_constant,
 )
 from qdialect.dialects.nn.base import KEY, QPARAMS
-from qdialect.numerics.contract import Contract, Numerics
+from qdialect.numerics.contract import Contract
 from qdialect.rewrite import Refusal, Rewriter, Rule
+from qdialect.transforms.pair_contract import in_reals
 
 
 @dataclass(frozen=True)
@@ -73,7 +74,7 @@ class MatMulToFullyConnected(Rule[_Product]):
                 return Refusal("shape", "the sum has another shape than the product")
             if shape_of(lhs)[:-1].count(DYNAMIC) > 1 or 0 in shape_of(lhs):
                 return Refusal("dynamic-shape", "the rows cannot be counted through and back")
-        return Contract(Numerics.EXACT, note="in real arithmetic")
+        return in_reals(match.add)
 
     def rewrite(self, match: _Product, rewriter: Rewriter) -> None:
         product, lhs = match.product, match.product.operands[0]

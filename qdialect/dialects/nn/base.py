@@ -79,8 +79,9 @@ def is_kernel(op: Operation) -> bool:
 
 def rounds_by_encoding(op: Operation) -> bool:
     """Whether an integer kernel defines `op` that rounds signed codes in another way than the
-    unsigned ones of the same numbers: products of ONNX Runtime (measured, 1.32)."""
-    return is_kernel(op) and op.name == "nn.mul"
+    unsigned ones of the same numbers: products and averages of windows of ONNX Runtime
+    (measured, 1.32)."""
+    return is_kernel(op) and op.name.startswith(("nn.mul", "nn.avg_pool"))
 
 
 def ints(*values: int) -> DenseArrayBase:
