@@ -103,10 +103,10 @@ func.func @main(%x: tensor<1x3xf32>) -> tensor<1x9xf32> {{
         assert np.abs(fused - exact).max() <= 0.041
 
 
-def agrees(text: str, inputs: dict[str, np.ndarray]) -> list[str]:
+def agrees(text: str, inputs: dict[str, np.ndarray], opset: int | None = None) -> list[str]:
     """The kinds of nodes of a program that gives the same bits, optimizations on and off."""
     ctx = new_context()
-    model = export_model(read_module(text, ctx), ctx)
+    model = export_model(read_module(text, ctx), ctx, opset=opset)
     (plain,) = OrtEngine(model, optimize=False).run(inputs).values()
     (fused,) = OrtEngine(model, optimize=True).run(inputs).values()
     np.testing.assert_array_equal(plain, fused)
@@ -157,3 +157,18 @@ func.func @main(%x: tensor<2x3xf32>) -> tensor<2x3xf32> {{
 }}"""
     x = np.array([[1.5, -3, 4], [0.5, 2, -6]], np.float32)
     assert ("Sum" in agrees(text, {"arg0": x})) == (axis == 0)
+
+
+@pytest.mark.parametrize("opset", [20, 21])
+def test_casts_of_i8_are_not_moved_past_movement_ops(opset: int) -> None:
+    """ONNX Runtime 1.32 does not load what it makes of them in models of opset 21 or later."""
+    text = """
+func.func @main(%x: tensor<2x3xf32>) -> tensor<3x2xf32> {
+  %0 = quant.qcast %x : tensor<2x3xf32> to tensor<2x3x!quant.uniform<i8:f32, 0.5>>
+  %1 = quant.dcast %0 : tensor<2x3x!quant.uniform<i8:f32, 0.5>> to tensor<2x3xf32>
+  %2 = nn.transpose %1 perm [1, 0] : (tensor<2x3xf32>) -> tensor<3x2xf32>
+  %3 = nn.abs %2 : (tensor<3x2xf32>) -> tensor<3x2xf32>
+  func.return %3 : tensor<3x2xf32>
+}"""
+    x = np.array([[1.5, -3, 4], [0.5, 2, -6]], np.float32)
+    assert ("Sum" in agrees(text, {"arg0": x}, opset)) == (opset == 21)

@@ -302,7 +302,7 @@ class Exporter:
         for value, name in zip(terminator.operands, results, strict=True):
             if self.tensor(value) != name:
                 self.graph.node("Identity", [self.tensor(value)], [name], f"{name}_copy")
-        shield(self.graph)
+        shield(self.graph, self.opset)
         return self._graph(names, results, terminator)
 
     def _input_names(self) -> list[str]:

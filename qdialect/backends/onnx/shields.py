@@ -5,9 +5,11 @@ QuantizeLinear without looking at all the parameters: a Conv, a Sigmoid or a poo
 per channel in or out becomes a kernel that takes one scale and fails when it runs, a Softmax one
 that uses the first, a product whose weights have a scale per row one that takes them for scales
 per column; MaxPool and Conv become kernels on 4-bit integers, of which there are none.  Of two
-pairs in a row it makes one, and so rounds once, to a third scale.  What is written means the same
-with and without the runtime's optimizations: a Sum of one operand, which the runtime neither
-removes nor looks through, stands between.
+pairs in a row it makes one, and so rounds once, to a third scale.  In models of opset 21 or later
+it moves casts of i8 past movement ops and then does not load its own nodes.
+
+What is written means the same with and without the runtime's optimizations: a Sum of one operand,
+which the runtime neither removes nor looks through, stands between.
 
     DequantizeLinear (axis 1) -> Sum -> Conv -> Sum -> QuantizeLinear (axis 1)
 """
@@ -36,9 +38,16 @@ _NARROW = frozenset({21, 22, 25, 26})
 """`TensorProto.DataType` of the integers of 4 and 2 bits."""
 
 
-def shield(graph: GraphWriter) -> None:
+_MOVED_PAST = frozenset({"MaxPool", "Reshape", "Slice", "Squeeze", "Transpose", "Unsqueeze"})
+"""Ops past which the runtime moves a DequantizeLinear."""
+
+_INT8 = 3
+"""`TensorProto.DataType`."""
+
+
+def shield(graph: GraphWriter, opset: int) -> None:
     """Put a Sum wherever the runtime would fail, or change what the nodes mean."""
-    work = _Shields(graph)
+    work = _Shields(graph, opset)
     nodes = list(graph.nodes)
     graph.nodes.clear()
     for node in nodes:
@@ -48,10 +57,12 @@ def shield(graph: GraphWriter) -> None:
 class _Shields:
     """The walk: nodes are written again in order, with what stands between them."""
 
-    def __init__(self, graph: GraphWriter) -> None:
+    def __init__(self, graph: GraphWriter, opset: int) -> None:
         self.graph = graph
+        self.opset = opset
         self.makers: dict[str, NodeProto] = {n: node for node in graph.nodes for n in node.output}
         self.reads = Counter(name for node in graph.nodes for name in node.input)
+        self.quantized = {n.input[0] for n in graph.nodes if n.op_type == _QUANTIZE}
         self.shielded: dict[str, str] = {}
 
     def add(self, node: NodeProto) -> None:
@@ -72,7 +83,7 @@ class _Shields:
         if maker.op_type != _DEQUANTIZE:
             return False
         codes = self.graph.initializers.get(maker.input[0])
-        if codes is None and self._is_narrow(maker):
+        if codes is None and (self._is_narrow(maker) or self._is_moved(maker, reader)):
             return True
         if reader.op_type not in _KERNELS:
             return False
@@ -88,8 +99,21 @@ class _Shields:
         return scale is not None and len(scale.dims) > 0 and list(scale.dims) != [1]
 
     def _is_narrow(self, cast: NodeProto) -> bool:
+        return self._storage(cast) in _NARROW
+
+    def _storage(self, cast: NodeProto) -> int:
+        """The `TensorProto.DataType` of codes, by the zero point."""
         zero = self.graph.initializers.get(cast.input[2]) if len(cast.input) > 2 else None
-        return zero is not None and zero.data_type in _NARROW
+        return 0 if zero is None else zero.data_type
+
+    def _is_moved(self, dequantize: NodeProto, reader: NodeProto) -> bool:
+        """Whether the runtime moves a cast past its reader to where it does not load it."""
+        return (
+            self.opset >= 21
+            and reader.op_type in _MOVED_PAST
+            and self._storage(dequantize) == _INT8
+            and reader.output[0] not in self.quantized
+        )
 
     def _is_second_pair(self, dequantize: NodeProto, quantize: NodeProto) -> bool:
         """Whether what is quantized was quantized just before, and only for that."""

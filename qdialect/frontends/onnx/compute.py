@@ -184,8 +184,14 @@ def batch_norm(imp: Importer, node: Node) -> Results:
 
 
 def layer_norm(imp: Importer, node: Node) -> Results:
-    """`LayerNormalization` whose statistics nobody uses."""
+    """`LayerNormalization` whose statistics nobody uses.
+
+    In models of opsets before it, as ONNX Runtime takes them, it stays a node: written as one
+    of opset 17 it would raise the opset of all others.
+    """
     names = [name for name in node.inputs if name]
+    if imp.opset < 17:
+        return None
     if any(node.outputs[1:]) or int(node.get("stash_type", 1)) != 1:
         return None
     shapes = float_shapes(imp, names)
