@@ -6,6 +6,7 @@ argument.  Errors are UsageErrors that say what was meant.
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal, NamedTuple
@@ -30,6 +31,8 @@ class Flag(NamedTuple):
     metavar: str = ""
     default: bool | str | None = None
     choices: tuple[str, ...] = ()
+    writes: bool = False
+    """Whether its value is a file to write."""
 
     @property
     def name(self) -> str:
@@ -159,7 +162,29 @@ def parse(command: Command, argv: Sequence[str]) -> Arguments:
         )
     if not result.given("help"):
         _check_count(command, result.positional)
+        _check_written(result)
     return result
+
+
+def _check_written(args: Arguments) -> None:
+    """UsageError if a file to write is one of those to read."""
+    written = [flag.name for flag in args.command.flags if flag.writes]
+    if not written or args.switch(FORCE.name):
+        return
+    read = [*args.positional, *(t for n in args.flags if n not in written for t in args.texts(n))]
+    for name in (text for flag in written for text in args.texts(flag)):
+        if any(_are_one_file(name, source) for source in read):
+            raise UsageError(
+                f"'{name}' is read as well, and would be replaced: name another file to write, "
+                f"or use --{FORCE.name}"
+            )
+
+
+def _are_one_file(one: str, other: str) -> bool:
+    try:
+        return os.path.isfile(one) and os.path.samefile(one, other)
+    except (OSError, ValueError):
+        return False
 
 
 def _described(flag: Flag) -> str:
@@ -232,7 +257,10 @@ DIMS = (
         "NAME=N",
     ),
 )
-REPORT = Flag(("report",), "write a page to look at, one file for any browser", "value", "R.html")
+REPORT = Flag(
+    ("report",), "write a page to look at, one file for any browser", "value", "R.html", writes=True
+)
+FORCE = Flag(("force",), "let the result replace a file that is read")
 JSON = Flag(("json",), "what is said, as JSON on standard output")
 HELP = Flag(("help", "h"), "show this help and exit")
 VERSION = Flag(("version", "v"), "show the version and exit")

@@ -10,6 +10,7 @@ import sys
 from collections.abc import Sequence
 
 from qdialect.cli.flags import (
+    FORCE,
     HELP,
     NUMERICS_INPUTS,
     QUANT_TEXT,
@@ -27,7 +28,13 @@ COMMAND = Command(
     "qopt-opt",
     "Reads a module, runs a pipeline of passes on it and writes it.",
     (
-        Flag(("o", "output-file"), "write to FILE instead of standard output", "value", "FILE"),
+        Flag(
+            ("o", "output-file"),
+            "write to FILE instead of standard output",
+            "value",
+            "FILE",
+            writes=True,
+        ),
         Flag(
             ("pass-pipeline", "p", "passes"),
             "passes to run: 'a,b{x=1}' or 'builtin.module(func.func(a),b)'",
@@ -47,6 +54,7 @@ COMMAND = Command(
             "say what fired and what was refused, and why (to FILE: as JSON)",
             "optional",
             "FILE.json",
+            writes=True,
         ),
         VERIFY_NUMERICS,
         NUMERICS_INPUTS,
@@ -98,6 +106,7 @@ COMMAND = Command(
         Flag(("list-passes",), "list the passes and their options and exit"),
         Flag(("list-targets",), "list the targets and exit"),
         Flag(("show-target",), "say what target NAME can do and exit", "value", "NAME"),
+        FORCE,
         HELP,
         VERSION,
     ),

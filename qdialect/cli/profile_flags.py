@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from qdialect.cli.flags import HELP, JSON, Command, Flag
+from qdialect.cli.flags import FORCE, HELP, JSON, Command, Flag
 
-_OUTPUT = Flag(("o", "output-file"), "where to write the profile", "value", "P.json")
+_OUTPUT = Flag(("o", "output-file"), "where to write the profile", "value", "P.json", writes=True)
 
 PROFILE_COMMANDS = (
     Command(
@@ -18,6 +18,7 @@ PROFILE_COMMANDS = (
                 "where to write it (default: IN.profile.json)",
                 "value",
                 "P.json",
+                writes=True,
             ),
             Flag(
                 ("engine",),
@@ -58,6 +59,7 @@ PROFILE_COMMANDS = (
             ),
             Flag(("quiet", "q"), "no summary"),
             JSON,
+            FORCE,
             HELP,
         ),
         ("IN",),
@@ -66,7 +68,7 @@ PROFILE_COMMANDS = (
     Command(
         "qopt profile merge",
         "Joins profiles of parts of a data set: the profile of the whole, byte for byte.",
-        (_OUTPUT, JSON, HELP),
+        (_OUTPUT, JSON, FORCE, HELP),
         ("P...",),
     ),
     Command(

@@ -12,6 +12,7 @@ from importlib import import_module
 
 from qdialect.cli.flags import (
     DIMS,
+    FORCE,
     HELP,
     JSON,
     NUMERICS_INPUTS,
@@ -51,7 +52,9 @@ COMMANDS = {
             "Writes a model that computes the same and runs faster; of a folder, all in it,\n"
             "into the folder OUT: on all cores, and only what has changed (OUT/.qopt knows).",
             (
-                Flag(("o", "output-file"), "where to write the result", "value", "OUT"),
+                Flag(
+                    ("o", "output-file"), "where to write the result", "value", "OUT", writes=True
+                ),
                 Flag(("target",), "what it will run on (default: onnxruntime)", "value", "NAME"),
                 *DIMS,
                 Flag(
@@ -80,6 +83,7 @@ COMMANDS = {
                     "say what fired and what was refused, and why (to FILE: as JSON)",
                     "optional",
                     "FILE.json",
+                    writes=True,
                 ),
                 VERIFY_NUMERICS,
                 NUMERICS_INPUTS,
@@ -117,6 +121,7 @@ COMMANDS = {
                 Flag(("no-cache",), "of a folder, do again what is done"),
                 Flag(("quiet", "q"), "no summary"),
                 JSON,
+                FORCE,
                 HELP,
             ),
             ("IN",),
@@ -125,10 +130,17 @@ COMMANDS = {
             "qopt prices",
             "Measures what ops cost in ONNX Runtime on this machine, for qopt optimize --prices.",
             (
-                Flag(("o", "output-file"), "where to write the prices", "value", "FILE.json"),
+                Flag(
+                    ("o", "output-file"),
+                    "where to write the prices",
+                    "value",
+                    "FILE.json",
+                    writes=True,
+                ),
                 Flag(("target",), "what is measured (default: onnxruntime)", "value", "NAME"),
                 Flag(("rounds",), "how often each op is timed (default: 100)", "value", "N"),
                 JSON,
+                FORCE,
                 HELP,
             ),
         ),
@@ -148,6 +160,7 @@ COMMANDS = {
                     "where they are",
                 ),
                 *DIMS,
+                FORCE,
                 HELP,
             ),
             ("IN...",),
@@ -192,10 +205,11 @@ COMMANDS = {
             "differ, with the first value that does, by key.",
             (
                 Flag(("input", "i"), "the inputs", "value", "X.npz"),
-                Flag(("output", "o"), "where to write the outputs", "value", "Y.npz"),
+                Flag(("output", "o"), "where to write the outputs", "value", "Y.npz", writes=True),
                 _ENGINE,
                 _RUNTIME,
                 JSON,
+                FORCE,
                 HELP,
             ),
             ("IN",),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from qdialect.cli.flags import DIMS, HELP, JSON, REPORT, Command, Flag
+from qdialect.cli.flags import DIMS, FORCE, HELP, JSON, REPORT, Command, Flag
 
 QUANTIZE_COMMAND = Command(
     "qopt quantize",
@@ -10,7 +10,7 @@ QUANTIZE_COMMAND = Command(
     (
         Flag(("data", "d"), ".npz or .npy file, or a folder of them", "value", "DIR|NPZ"),
         Flag(("profile",), "a profile of the model (see qopt profile)", "value", "P.json"),
-        Flag(("o", "output-file"), "where to write the result", "value", "OUT"),
+        Flag(("o", "output-file"), "where to write the result", "value", "OUT", writes=True),
         Flag(("target",), "what it will run on (default: onnxruntime)", "value", "NAME"),
         *DIMS,
         Flag(
@@ -105,10 +105,12 @@ QUANTIZE_COMMAND = Command(
             "say what was left float and what fired, and why (to FILE: as JSON)",
             "optional",
             "FILE.json",
+            writes=True,
         ),
         REPORT,
         Flag(("quiet", "q"), "no summary"),
         JSON,
+        FORCE,
         HELP,
     ),
     ("IN",),

@@ -7,7 +7,17 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from qdialect.cli.flags import HELP, QUANT_TEXT, VERSION, Arguments, Command, Flag, parse, write
+from qdialect.cli.flags import (
+    FORCE,
+    HELP,
+    QUANT_TEXT,
+    VERSION,
+    Arguments,
+    Command,
+    Flag,
+    parse,
+    write,
+)
 from qdialect.cli.opt import version_line
 from qdialect.cli.terminal import OK, guarded
 from qdialect.errors import UsageError
@@ -40,7 +50,13 @@ COMMAND = Command(
             )
             for name, said in _LOWERED.items()
         ),
-        Flag(("o", "output-file"), "write to FILE instead of standard output", "value", "FILE"),
+        Flag(
+            ("o", "output-file"),
+            "write to FILE instead of standard output",
+            "value",
+            "FILE",
+            writes=True,
+        ),
         Flag(
             ("form",),
             "how quantized ops are written in ONNX (default: qdq)",
@@ -60,6 +76,7 @@ COMMAND = Command(
         Flag(("mlir-print-op-generic", "print-op-generic"), "write ops in the generic form"),
         Flag(("mlir-print-debuginfo", "print-debuginfo"), "write locations"),
         QUANT_TEXT,
+        FORCE,
         HELP,
         VERSION,
     ),

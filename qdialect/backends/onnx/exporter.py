@@ -26,7 +26,8 @@ from xdsl.ir import Operation, SSAValue
 
 from qdialect.backends.onnx.accumulators import write_scaled
 from qdialect.backends.onnx.graph import GraphWriter, bytes_of
-from qdialect.backends.onnx.header import ModelHeader, inner_names, value_info
+from qdialect.backends.onnx.header import ModelHeader, value_info
+from qdialect.backends.onnx.inner_graphs import inner_names
 from qdialect.backends.onnx.kernels import (
     NEWEST,
     Numerics,
@@ -108,7 +109,7 @@ def write_model(
         raise UsageError(f"no ONNX form '{form}' (qdq, qoperator)")
     try:
         function = _only_function(module)
-        header = ModelHeader.of(module, function, opset)
+        header = ModelHeader.of(module, function, ctx.blobs, opset)
         version = parse_version(runtime) if runtime else installed_runtime() or NEWEST
         exporter = Exporter(function, ctx, form, header.opset, numerics, version)
         model = header.model(exporter.run(), exporter.keys)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, cast
 
@@ -16,13 +15,11 @@ from xdsl.dialects.builtin import (
     TensorType,
 )
 from xdsl.dialects.func import FuncOp
-from xdsl.ir import Attribute, Operation
+from xdsl.ir import Attribute
 
-from qdialect.backends.onnx.graph import node_attribute
-from qdialect.backends.onnx.quantization import required_opset
+from qdialect.backends.onnx.opsets import changed_node, opset_for
 from qdialect.dialects.key_metadata import KEYS, KeyTable
-from qdialect.dialects.nn import MAX_POOLS, AveragePoolOp, NNOp, WindowOp, shape_of
-from qdialect.dialects.onnx import MODEL, NodeOp, OpaqueType, ProtoAttr, package
+from qdialect.dialects.onnx import MODEL, OpaqueType, package
 from qdialect.dialects.quant import quant_element
 from qdialect.errors import UnsupportedError, Where
 from qdialect.weights import BlobStore
@@ -32,37 +29,6 @@ if TYPE_CHECKING:
 
 #: the opset of a module that was not imported from ONNX
 DEFAULT_OPSET = 17
-#: older ones mark inference otherwise
-LEAST_OPSET = 6
-#: ops that are written in a form of a later opset
-OP_OPSETS = {
-    "nn.fully_connected": 7,
-    "nn.batch_norm": 9,
-    "nn.slice": 10,
-    "nn.lstm": 7,
-    "nn.gru": 7,
-    "nn.clip": 11,
-    "nn.pad": 11,
-    "nn.layer_norm": 17,
-    "nn.attention": 23,
-}
-#: ops that broadcast as numpy does since this opset
-BROADCASTING = {
-    "nn.add": 7,
-    "nn.sub": 7,
-    "nn.mul": 7,
-    "nn.div": 7,
-    "nn.maximum": 8,
-    "nn.minimum": 8,
-}
-#: ops that are written on 8-bit integers since this opset
-INTEGER_OPSETS = {
-    "nn.relu": 12,
-    "nn.clip": 12,
-    "nn.reduce_max": 12,
-    "nn.reduce_min": 12,
-    **{kind.name: 12 for kind in MAX_POOLS},
-}
 
 
 @dataclass
@@ -75,18 +41,22 @@ class ModelHeader:
     narrow: bool
 
     @staticmethod
-    def of(module: ModuleOp, function: FuncOp, opset: int | None) -> ModelHeader:
+    def of(module: ModuleOp, function: FuncOp, store: BlobStore, opset: int | None) -> ModelHeader:
         """From the imported model's metadata and what the ops need.
 
-        UnsupportedError when `opset` is too low, or differs from the imported one in
-        a way that changes the meaning of a kept node.
+        Where a later opset would change the meaning of a kept node, ops are written in the
+        oldest form they have. UnsupportedError when that does not help, or `opset` is too low
+        or changes a kept node.
         """
         model = module.attributes.get(MODEL)
         attributes = dict(model.data) if isinstance(model, DictionaryAttr) else {}
         imports = opset_imports(attributes.get("opset"))
-        need, narrow = _needs(function)
+        need, narrow = opset_for(function), _holds_narrow_codes(function)
         source = imports.get("")
         wanted = opset or max(source or DEFAULT_OPSET, need)
+        if opset is None and source is not None and changed_node(function, store, source, wanted):
+            need = opset_for(function, oldest=True)
+            wanted = max(source, need)
         newest: int = package("onnx").defs.onnx_opset_version()
         if wanted > newest:
             raise UnsupportedError(
@@ -94,8 +64,14 @@ class ModelHeader:
             )
         if wanted < need:
             raise UnsupportedError(f"the model needs opset {need}, but {wanted} was asked for")
-        if source is not None and wanted != source:
-            _check_kept_nodes(function, source, wanted)
+        changed = None if source is None else changed_node(function, store, source, wanted)
+        if changed is not None:
+            key = changed.attributes.get("nn.key")
+            name = changed.op_type.data
+            raise UnsupportedError(
+                f"'{name}' changed between opset {source} of the model and opset {wanted}",
+                where=Where(node=key.data if isinstance(key, StringAttr) else name),
+            )
         imports[""] = wanted
         return ModelHeader(attributes, imports, wanted, narrow)
 
@@ -145,86 +121,11 @@ def opset_imports(attribute: Attribute | None) -> dict[str, int]:
     }
 
 
-def _needs(function: FuncOp) -> tuple[int, bool]:
-    """The least opset for all ops and types, and whether 2- or 4-bit storage occurs."""
-    opset, narrow = LEAST_OPSET, False
-    for op in function.body.block.ops:
-        opset = max(opset, _op_opset(op))
-        for value in (*op.operands, *op.results):
-            quantized = quant_element(value.type)
-            if quantized is not None:
-                opset = max(opset, required_opset(quantized.qparams))
-                narrow = narrow or quantized.qparams.storage.width < 8
-    return opset, narrow
-
-
-def _op_opset(op: Operation) -> int:
-    """The least opset with the form `op` is written in."""
-    least = OP_OPSETS.get(op.name, 0)
-    if not isinstance(op, NNOp):
-        return least
-    values = op.values
-    if op.name == "nn.fully_connected" and len(op.operands) < 3:
-        least = 11
-    if op.name == "nn.softmax" and values["axis"] not in (-1, len(shape_of(op.results[0])) - 1):
-        least = 13
-    if len({shape_of(v) for v in op.operands}) > 1 and op.name in BROADCASTING:
-        least = BROADCASTING[op.name]
-    if values.get("ceil_mode"):
-        least = max(least, 10)
-    if isinstance(op, WindowOp) and any(d != 1 for d in values["dilations"]):
-        least = max(least, 19 if isinstance(op, AveragePoolOp) else 10)
-    if op.name in INTEGER_OPSETS and quant_element(op.operands[0].type) is not None:
-        least = max(least, INTEGER_OPSETS[op.name])
-    return least
-
-
-def _check_kept_nodes(function: FuncOp, source: int, target: int) -> None:
-    defs = package("onnx.defs")
-    for op in function.body.block.ops:
-        if not isinstance(op, NodeOp) or op.domain.data:
-            continue
-        name = op.op_type.data
-        try:
-            versions = [defs.get_schema(name, v, "").since_version for v in (source, target)]
-        except defs.SchemaError:
-            versions = []
-        if len(set(versions)) != 1 or any(True for _ in graphs_in(op)):
-            key = op.attributes.get("nn.key")
-            raise UnsupportedError(
-                f"'{name}' changed between opset {source} of the model and opset {target}",
-                where=Where(node=key.data if isinstance(key, StringAttr) else name),
-            )
-
-
-# -- subgraphs --------------------------------------------------------------------------
-
-
-def graphs_in(op: NodeOp) -> Iterator[str]:
-    """The names of the attributes of a kept node that hold graphs."""
-    for name, attribute in op.node_attributes.data.items():
-        if isinstance(attribute, ProtoAttr) and attribute.kind.data in ("graph", "graphs"):
-            yield name
-
-
-def inner_names(function: FuncOp, store: BlobStore) -> Iterator[str]:
-    """Every tensor name defined inside a subgraph: no outer tensor may take it."""
-    for op in function.body.block.ops:
-        if isinstance(op, NodeOp):
-            for name in graphs_in(op):
-                held = node_attribute(name, op.node_attributes.data[name], store)
-                for graph in (*held.graphs, *((held.g,) if held.HasField("g") else ())):
-                    yield from _defined(graph)
-
-
-def _defined(graph: GraphProto) -> Iterator[str]:
-    yield from (v.name for v in graph.input)
-    yield from (t.name for t in graph.initializer)
-    for node in graph.node:
-        yield from node.output
-        for attribute in node.attribute:
-            for inner in (*attribute.graphs, *((attribute.g,) if attribute.HasField("g") else ())):
-                yield from _defined(inner)
+def _holds_narrow_codes(function: FuncOp) -> bool:
+    """Whether 2- or 4-bit storage occurs."""
+    values = (v for op in function.body.block.ops for v in (*op.operands, *op.results))
+    elements = (quant_element(value.type) for value in values)
+    return any(e is not None and e.qparams.storage.width < 8 for e in elements)
 
 
 # -- inputs and outputs -----------------------------------------------------------------

@@ -43,18 +43,23 @@ def place(op_type: str) -> Writer:
 
 
 def top_k(call: Call) -> None:
-    """`nn.top_k` as TopK."""
+    """`nn.top_k` as TopK, before opset 10 with an attribute."""
     exporter, v = call.exporter, call.values
-    if exporter.opset < 10 or (exporter.opset < 11 and not (v["largest"] and v["sorted"])):
+    if exporter.opset < 11 and not (v["largest"] and v["sorted"]):
         raise exporter.unsupported(call.op, "needs opset 11")
     indices = exporter.claim(call.op.results[1], exporter.output_names(call.op, call.key)[1])
-    inputs = [call.inputs[0], call.ints(1, "k", [v["k"]])]
+    inputs, count = [call.inputs[0]], None
+    if exporter.opset < 10:
+        count = v["k"]
+    else:
+        inputs.append(call.ints(1, "k", [v["k"]]))
     exporter.graph.node(
         "TopK",
         inputs,
         [call.output, indices],
         call.key,
         axis=v["axis"],
+        k=count,
         largest=None if v["largest"] else 0,
         sorted=None if v["sorted"] else 0,
     )

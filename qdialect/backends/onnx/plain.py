@@ -131,8 +131,11 @@ def conv(op_type: str) -> Writer:
 
 
 def clip(call: Call) -> None:
-    """`nn.clip` as Clip with constant bounds."""
+    """`nn.clip` as Clip with constant bounds, before opset 11 attributes."""
     v = call.values
+    if call.exporter.opset < 11:
+        call.node("Clip", min=v.get("min"), max=v.get("max"))
+        return
     bounds = [
         call.scalar(position, name, v[name]) if v.get(name) is not None else ""
         for position, name in ((1, "min"), (2, "max"))
@@ -237,13 +240,18 @@ def reshape_to(call: Call) -> None:
 
 
 def slice_(call: Call) -> None:
-    """`nn.slice` as Slice over the dimensions it shortens."""
+    """`nn.slice` as Slice over the dimensions it shortens: with attributes before opset 10."""
     v = call.values
     shape = shape_of(call.op.operands[0])
     bounds = list(zip(v["starts"], v["stops"], v["steps"], strict=True))
     axes = [d for d, b in enumerate(bounds) if not _takes_all(shape[d], *b)] or [0]
     lists = [list(entry) for entry in zip(*(bounds[d] for d in axes), strict=True)]
     starts, stops, steps = lists
+    if call.exporter.opset < 10:
+        if any(step != 1 for step in steps):
+            raise call.exporter.unsupported(call.op, "with steps needs opset 10")
+        call.node("Slice", starts=starts, ends=stops, axes=axes)
+        return
     inputs = [
         call.ints(1, "starts", starts),
         call.ints(2, "ends", stops),
@@ -261,8 +269,13 @@ def _takes_all(extent: int, start: int, stop: int, step: int) -> bool:
 
 
 def pad(call: Call) -> None:
-    """`nn.pad` as Pad; the value as stored integer when the operand is quantized."""
+    """`nn.pad` as Pad, with attributes before opset 11; the value as stored integer when the
+    operand is quantized."""
     v = call.values
+    if call.exporter.opset < 11:
+        value = v["value"] if v["mode"] == "constant" else None
+        call.node("Pad", mode=v["mode"], pads=[*v["low"], *v["high"]], value=value)
+        return
     inputs = [call.inputs[0], call.ints(1, "pads", [*v["low"], *v["high"]])]
     if v["mode"] == "constant":
         inputs.append(_pad_value(call, v["value"]))

@@ -14,6 +14,7 @@ from qdialect.backends.onnx.fully_connected import fully_connected, is_transpose
 from qdialect.backends.onnx.indexing import INDEXING
 from qdialect.backends.onnx.kernels import DIRECT, Version, runs_on
 from qdialect.backends.onnx.n_bits import is_packed_weight, write_n_bits
+from qdialect.backends.onnx.opsets import INTEGER_OPSETS
 from qdialect.backends.onnx.ordering import ORDERING
 from qdialect.backends.onnx.plain import PLAIN, Call, Writer
 from qdialect.backends.onnx.qoperator import is_absorbed, write_kernel
@@ -87,7 +88,7 @@ def _write_nn(exporter: Exporter, op: Operation) -> None:
         if not (isinstance(op, MatMulOp) and write_n_bits(exporter, op, key, output)):
             _write_float(exporter, op, key, output)
         return
-    direct = _is_direct(op, exporter.runtime) and not any(
+    direct = _is_direct(op, exporter.runtime, exporter.opset) and not any(
         v.owner in exporter.deferred for v in op.operands
     )
     if write_accumulator(exporter, op, key, wanted):
@@ -141,9 +142,11 @@ def _rescaled_from(exporter: Exporter, value: SSAValue) -> SSAValue | None:
     return op.input if isinstance(op, RescaleOp) and op in exporter.deferred else None
 
 
-def _is_direct(op: Operation, runtime: Version) -> bool:
+def _is_direct(op: Operation, runtime: Version, opset: int) -> bool:
     """An op that moves or picks elements, or tells their order, between equal qparams of a
     storage it runs on."""
+    if opset < INTEGER_OPSETS.get(op.name, 0):
+        return False
     storages = DIRECT.get(op.name)
     behavior = BY_NAME.get(op.name)
     data = [
