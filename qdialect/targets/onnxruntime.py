@@ -143,7 +143,11 @@ class _OnnxRuntime(Target):
         if op.name in codes and has_kernel and (on_codes or op.name not in floats):
             return codes[op.name]
         # Not on codes: a rescale with the float op in the middle.
-        return floats.get(op.name, 0.5) + on_codes
+        price = floats.get(op.name, 0.5) + on_codes
+        if op.name == "nn.batch_norm" and on_codes:
+            # Convolutions take channels last, and a transpose goes past no batch norm.
+            price += 2 * codes.get("nn.transpose", 0.0)
+        return price
 
     def in_floats(self, op: Operation) -> bool:
         """Where what was measured apart costs less than what the runtime fuses."""
@@ -223,6 +227,7 @@ TARGET = _OnnxRuntime(
             "lower-prelu{numerics=LEVEL}",
             # Scales and shifts of float ops that stay; weights stay codes.
             "fold-constants{dequantize=true most=4096}",
+            "form-depthwise{numerics=LEVEL}",
             "softmax-last{numerics=LEVEL}",
             "form-floats",
             "channels-last",

@@ -317,3 +317,23 @@ def test_softmax_is_turned_where_that_costs_less(
     forms = {"nn.softmax": (3.0, 3.0), "nn.softmax inner": inner}
     prices = Prices(1, 1.0, codes={"nn.transpose": turn}, forms=forms)
     assert ("nn.transpose" in priced(text, "softmax-last", prices)) == made
+
+
+NORM = """
+!x = tensor<1x2x4x4x!quant.uniform<u8:f32, 0.5:3>>
+!y = tensor<1x2x4x4x!quant.uniform<u8:f32, 0.25:7>>
+!c = tensor<2xf32>
+func.func @main(%x: !x) -> !y {
+  %s = nn.constant dense<[0.25, 0.5]> : !c : !c
+  %0 = nn.batch_norm %x, %s, %s, %s, %s epsilon 0.0 : (!x, !c, !c, !c, !c) -> !y
+  func.return %0 : !y
+}
+"""
+
+
+@pytest.mark.parametrize(("turn", "made"), [(1.0, True), (0.1, False)])
+def test_the_transposes_around_a_batch_norm_are_part_of_its_price(turn: float, made: bool) -> None:
+    codes = {"nn.conv2d": 2.0, "nn.transpose": turn}
+    prices = Prices(1, 1.0, codes=codes, floats={"nn.batch_norm": 0.25})
+    result = priced(NORM, "form-depthwise{numerics=ties}", prices)
+    assert ("nn.conv2d" in result) == made
