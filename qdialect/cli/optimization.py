@@ -8,7 +8,7 @@ same order each time, so the same input gives the same result.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -64,7 +64,8 @@ class Optimized:
 
 
 class Optimization:
-    """The passes of one pipeline on one model; `dropped` says what was left out of them."""
+    """The passes of one pipeline on one model, some `without` more ado; `dropped` says what was
+    left out of the others."""
 
     def __init__(
         self,
@@ -72,6 +73,8 @@ class Optimization:
         pipeline: str,
         target: Target,
         watchers: Watchers = lambda ctx: (),
+        *,
+        without: Collection[str] = (),
     ) -> None:
         from qdialect.passes.pipeline import parse_pipeline
         from qdialect.passes.plugins import Plugins
@@ -80,7 +83,7 @@ class Optimization:
         self._model, self._target, self._watchers = model, target, watchers
         self._passes: Passes = Plugins().registry().build(parse_pipeline(pipeline))
         self._barred: dict[str, set[str]] = {}
-        self._left_out: set[str] = set()
+        self._left_out: set[str] = set(without)
         self._verify_each = False
 
     def run(self) -> Model:

@@ -29,6 +29,16 @@ FUSION = (
 attention are quantized one by one."""
 
 
+BY_PRICE = frozenset(
+    {
+        *("fold-affine", "form-tables", "lower-prelu", "softmax-last", "form-floats"),
+        *("widen-channels", "lower-transposed", "merge-shuffles"),
+    }
+)
+"""Passes whose rewrites a runtime may be slower with than the prices of its target say: without
+them, what is left is what the integers of a model need."""
+
+
 def optimize_pipeline(target: Target | str, numerics: str) -> str:
     """The pipeline of `qopt optimize`.
 
