@@ -25,7 +25,7 @@ from qdialect.cli.race import SECONDS, cheapest_form
 from qdialect.cli.reproducer import Reproducer, numerics_check
 from qdialect.cli.terminal import OK, WRONG_INPUT, crash_report, table
 from qdialect.context import QContext
-from qdialect.errors import QError, UsageError, Where, culprit, foreign_frame
+from qdialect.errors import InputError, QError, UsageError, Where, culprit, foreign_frame
 from qdialect.passes.manager import Instrumentation
 from qdialect.targets.base import Target
 from qdialect.targets.installed import get_target
@@ -167,18 +167,22 @@ class _Run:
         except Exception as error:
             if isinstance(error, QError) and error.code == "too-large":
                 raise  # for the runtime, too
-            if foreign_frame(error) is not None or not self._can_keep():
+            if foreign_frame(error) is not None or not self._can_keep(error):
                 raise
             self._drop("the whole model, which could not be read", error)
             return None
 
-    def _can_keep(self) -> bool:
-        """Whether the original can be the result: a model that the runtime runs."""
-        from qdialect.backends.onnx.engine import runs
+    def _can_keep(self, error: Exception) -> bool:
+        """Whether the original can be the result: a model that the runtime loads, where the
+        failure is ours, and one that it runs, where we say that the model is wrong."""
+        from qdialect.backends.onnx.engine import loads, runs
         from qdialect.backends.onnx.kernels import installed_runtime
 
         is_model = self.is_onnx and self.source.suffix == ".onnx"
-        return is_model and installed_runtime() is not None and runs(self.source, self.given)
+        if not is_model or installed_runtime() is None:
+            return False
+        ours = not isinstance(error, InputError)
+        return loads(self.source) if ours else runs(self.source, self.given)
 
     def _drop(self, what: str, error: Exception) -> None:
         if isinstance(error, QError):
@@ -205,7 +209,7 @@ class _Run:
             code = error.code if isinstance(error, QError) else ""
             if isinstance(error, UsageError) or code in _THEIRS:
                 raise
-            if foreign_frame(error) is not None or not self._can_keep():
+            if foreign_frame(error) is not None or not self._can_keep(error):
                 raise
             self._drop(EVERYTHING, error)
             return None

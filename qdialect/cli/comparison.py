@@ -199,6 +199,11 @@ class Comparison:
                 break
             except _Refused as refused:
                 return self.failed(refused.error)
+            except QError as error:
+                if error.code == "bad-input":
+                    raise
+                reason = f"the original does not run on input {seed + 1}: {error.message}"
+                break
             if done == 0:
                 self.try_kernels(given, expected)
             found = self.differences(expected, got)
@@ -213,7 +218,7 @@ class Comparison:
             done += 1
             if monotonic() > self.until:
                 break
-        if done < wanted:
+        if done < wanted and not reason:
             reason = f"time is up after {self.judge.seconds:g} s"
         kind = "given" if self.judge.inputs is not None else "random"
         inputs = f"{kind} input{'s' if wanted > 1 else ''} {how}"

@@ -93,6 +93,15 @@ class OrtEngine:
         return dict(zip(self.outputs, results, strict=True))
 
 
+def loads(file: str | PathLike[str]) -> bool:
+    """Whether the runtime loads a model as it is written."""
+    try:
+        OrtEngine(file, optimize=False)
+    except QError:
+        return False
+    return True
+
+
 def runs(file: str | PathLike[str], inputs: Arrays | None = None) -> bool:
     """Whether the runtime runs a model as it is written: on `inputs`, or on ones of every kind
     where nobody gave any, unknown extents being 1."""
