@@ -23,11 +23,19 @@ from qdialect.behaviors import Rule as PortRule
 from qdialect.behaviors.flow import tied_operands
 from qdialect.context import QContext
 from qdialect.dialects.nn import BlobAttr, constant_array, constant_of, shape_of
+from qdialect.dialects.nn.base import is_kernel
 from qdialect.dialects.nn.constants import element_name
 from qdialect.dialects.nn.ports import canonical
-from qdialect.dialects.quant import UniformType, element_type, storage_type
+from qdialect.dialects.quant import UniformType, arithmetic_of, element_type, storage_type
+from qdialect.numerics.arithmetic import Arithmetic
 from qdialect.numerics.decide import Reals, UndecidedError, decide
-from qdialect.numerics.quantize import round_floats, spread, storage_dtype
+from qdialect.numerics.quantize import (
+    can_quantize_floats,
+    quantize_floats,
+    round_floats,
+    spread,
+    storage_dtype,
+)
 from qdialect.numerics.rationals import Rationals, RootsUp
 from qdialect.numerics.rounding import Rounding
 from qdialect.numerics.slabs import slabs
@@ -150,6 +158,13 @@ def mix(op: Operation, behavior: Behavior, arrays: Sequence[Array]) -> list[Arra
     declared = qparams_of(op.results[0])
     if declared is None or not is_integer(declared):
         return Refusal("float-result", "quantized constants give a float result")
+    if arithmetic_of(op) is Arithmetic.EXPRESSED and can_quantize_floats(declared):
+        floats = [dequantize(array, v) for array, v in zip(arrays, op.operands, strict=True)]
+        known = [array for array in floats if not isinstance(array, Refusal)]
+        if len(known) < len(floats):
+            return Refusal("dtype", "an operand is not dequantized")
+        (movement,) = behavior.maps(op)
+        return [quantize_floats(movement.apply(known), declared, Rounding.HALF_EVEN)]
     reals = _exact(op.operands, arrays)
     if isinstance(reals, Refusal):
         return reals
@@ -221,7 +236,8 @@ def compute_codes(op: Operation, behavior: Behavior, arrays: Sequence[Array]) ->
         return Refusal("rounding", "gemmlowp does not round real numbers")
     if behavior.clamp is not None:
         bounds = behavior.clamp(op)
-        low, high = (_bound(bound, op.operands[0], arrays[0]) for bound in bounds)
+        defined = arithmetic_of(op)
+        low, high = (_bound(bound, op.operands[0], arrays[0], defined) for bound in bounds)
         return np.minimum(np.maximum(arrays[0], low), high)
     if behavior.picks is not None:
         return behavior.picks(op, arrays[0], declared.storage.min)
@@ -230,6 +246,8 @@ def compute_codes(op: Operation, behavior: Behavior, arrays: Sequence[Array]) ->
     function = behavior.analytic or behavior.pointwise or behavior.transcendental
     if behavior.arithmetic is None and function is None:
         return _unsupported(op)
+    if rounds_each_step(op, behavior):
+        return _in_floats(op, behavior, arrays, declared, rounding)
     reals = _exact(op.operands, arrays)
     if isinstance(reals, Refusal):
         return reals
@@ -244,6 +262,36 @@ def compute_codes(op: Operation, behavior: Behavior, arrays: Sequence[Array]) ->
     if behavior.analytic is not None and declared.is_per_tensor:
         return _decided(op, behavior.analytic, reals, declared)
     return _on_table(op, behavior, reals[0])
+
+
+def rounds_each_step(op: Operation, behavior: Behavior) -> bool:
+    """Whether `op` on codes is a few floats of 32 bits, each rounded once, so that every runtime
+    computes the same."""
+    if arithmetic_of(op) is Arithmetic.REAL or is_kernel(op):
+        return False
+    known = [qparams_of(v) for v in (*op.operands, *op.results)]
+    floats = all(q is not None and q.expressed == "f32" for q in known)
+    return floats and behavior.elementwise and behavior.arithmetic is not None
+
+
+def _in_floats(
+    op: Operation,
+    behavior: Behavior,
+    arrays: Sequence[Array],
+    declared: QParams,
+    rounding: Rounding,
+) -> Array | Refusal:
+    values: list[Array] = []
+    for array, value in zip(arrays, op.operands, strict=True):
+        floats = dequantize(array, value)
+        if isinstance(floats, Refusal):
+            return floats
+        values.append(floats)
+    steps = behavior.in_floats or behavior.arithmetic
+    assert steps is not None
+    with np.errstate(all="ignore"):
+        result: Array = steps(op, values)
+    return quantize_floats(result.astype(np.float32, copy=False), declared, rounding)
 
 
 def _decided(
@@ -261,13 +309,15 @@ def _decided(
     return codes.reshape(shape).astype(storage_dtype(to))
 
 
-def _bound(bound: float, value: SSAValue, codes: Array) -> Array:
+def _bound(bound: float, value: SSAValue, codes: Array, defined: Arithmetic) -> Array:
     """A real bound as codes of `value`, half even; the storage's own bound if infinite."""
     params = qparams_of(value)
     assert params is not None
     if not np.isfinite(bound):
         end = params.storage.max if bound > 0 else params.storage.min
         return np.array(end, codes.dtype)
+    if defined is Arithmetic.EXPRESSED and can_quantize_floats(params):
+        return quantize_floats(np.full(codes.shape, bound), params, Rounding.HALF_EVEN)
     level = Rationals.of_floats(np.full(codes.shape, bound))
     return level.quantize(params, Rounding.HALF_EVEN)
 

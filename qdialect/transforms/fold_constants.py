@@ -42,6 +42,7 @@ from qdialect.dialects.quant import (
     DCastOp,
     SCastOp,
     arithmetic_at,
+    arithmetic_of,
     element_type,
     quant_element,
 )
@@ -59,7 +60,7 @@ from qdialect.transforms import constant_evaluation as evaluation
 from qdialect.transforms.cast_rules import QuantizeOfConstant
 from qdialect.transforms.constant_evaluation import Array
 from qdialect.transforms.fold_rescale import RescaleOfConstant
-from qdialect.transforms.pair_contract import replaced_kernel
+from qdialect.transforms.pair_contract import in_reals, replaced_kernel
 from qdialect.transforms.rule_pass import RulePass, dequantized, with_qparams
 
 #: constants of at most this many elements are made whatever they grow from
@@ -228,8 +229,12 @@ class FoldArithmetic(_FoldRule):
         return result if isinstance(result, Refusal) else [result]
 
     def contract(self, match: _Fold) -> Contract:
-        floats = all(quant_element(v.type) is None for v in match.op.results)
-        behavior = match.behavior
+        behavior, op = match.behavior, match.op
+        floats = all(quant_element(v.type) is None for v in op.results)
+        ordered = behavior.commutes or behavior.on_codes or behavior.picks
+        on_codes = not floats and not ordered and arithmetic_of(op) is Arithmetic.EXPRESSED
+        if on_codes and not evaluation.rounds_each_step(op, behavior):
+            return in_reals(op)
         several = behavior.pointwise or behavior.transcendental or behavior.work
         if floats and several and not behavior.picks:
             note = "a float function of several roundings"
