@@ -112,7 +112,7 @@ def write_model(
         header = ModelHeader.of(module, function, ctx.blobs, opset)
         version = parse_version(runtime) if runtime else installed_runtime() or NEWEST
         exporter = Exporter(function, ctx, form, header.opset, numerics, version)
-        model = header.model(exporter.run(), exporter.keys)
+        model = header.model(exporter.run(), exporter.keys, function)
         return Written(model, exporter.graph.weights)
     except QError as error:
         error.where = error.where or op_where(module)

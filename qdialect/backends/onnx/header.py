@@ -14,13 +14,14 @@ from xdsl.dialects.builtin import (
     StringAttr,
     TensorType,
 )
-from xdsl.dialects.func import FuncOp
+from xdsl.dialects.func import FuncOp, ReturnOp
 from xdsl.ir import Attribute
 
 from qdialect.backends.onnx.opsets import changed_node, opset_for
+from qdialect.dialects.interface_metadata import QPARAMS, interface_text
 from qdialect.dialects.key_metadata import KEYS, KeyTable
 from qdialect.dialects.onnx import MODEL, OpaqueType, package
-from qdialect.dialects.quant import quant_element
+from qdialect.dialects.quant import UniformType, quant_element
 from qdialect.errors import UnsupportedError, Where
 from qdialect.weights import BlobStore
 
@@ -75,8 +76,10 @@ class ModelHeader:
         imports[""] = wanted
         return ModelHeader(attributes, imports, wanted, narrow)
 
-    def model(self, written: tuple[GraphProto, set[str]], keys: KeyTable) -> ModelProto:
-        """The model of a graph and the domains its nodes use."""
+    def model(
+        self, written: tuple[GraphProto, set[str]], keys: KeyTable, function: FuncOp
+    ) -> ModelProto:
+        """The model of a graph and the domains its nodes use, of `function`."""
         graph, domains = written
         helper = package("onnx.helper")
         for domain in domains:
@@ -89,10 +92,10 @@ class ModelHeader:
         given = self.attributes.get("ir_version")
         kept = given.value.data if isinstance(given, IntegerAttr) else 0
         model.ir_version = max(4, least, kept, 10 if self.narrow else 0)
-        self._describe(model, keys)
+        self._describe(model, {KEYS: keys.text(), QPARAMS: _interface(graph, function)})
         return model
 
-    def _describe(self, model: ModelProto, keys: KeyTable) -> None:
+    def _describe(self, model: ModelProto, own: dict[str, str]) -> None:
         for name in ("producer_name", "producer_version", "domain", "doc_string"):
             text = self.attributes.get(name)
             if isinstance(text, StringAttr):
@@ -104,10 +107,22 @@ class ModelHeader:
         texts: dict[str, str] = {}
         if isinstance(metadata, DictionaryAttr):
             texts = {k: v.data for k, v in metadata.data.items() if isinstance(v, StringAttr)}
-        if text := keys.text():
-            texts[KEYS] = text
+        texts |= {key: text for key, text in own.items() if text}
         if texts:
             package("onnx.helper").set_model_props(model, dict(sorted(texts.items())))
+
+
+def _interface(graph: GraphProto, function: FuncOp) -> str:
+    """What the inputs and outputs mean that are codes."""
+    last = function.body.block.last_op
+    results = last.operands if isinstance(last, ReturnOp) else ()
+    types: dict[str, UniformType] = {}
+    for infos, values in ((graph.input, function.body.block.args), (graph.output, results)):
+        for info, value in zip(infos, values, strict=True):
+            element = quant_element(value.type)
+            if element is not None:
+                types[info.name] = element
+    return interface_text(types)
 
 
 def opset_imports(attribute: Attribute | None) -> dict[str, int]:

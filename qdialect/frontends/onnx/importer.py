@@ -66,6 +66,7 @@ from qdialect.frontends.onnx.load import (
     LoadedModel,
     captured_names,
     load_model,
+    read_interface,
     read_keys,
 )
 from qdialect.frontends.onnx.metadata import metadata, symbol
@@ -141,6 +142,7 @@ class Importer:
         self.statics.update((t.name, t) for t in model.graph.initializer)
         self._keys = read_keys(self.loaded)
         self.symbols = ShapeArithmetic(self)
+        self.stated = read_interface(self.loaded)
         self._file = StringAttr(self.loaded.file or "<model>")
 
     # -- what importers use -------------------------------------------------------
@@ -328,6 +330,11 @@ class Importer:
             storage = found.qparams.storage
             sign = Signedness.SIGNLESS if storage.signed else Signedness.UNSIGNED
             found = IntegerType(storage.width, sign) if not storage.is_float else declared
+        stated = self.stated.get(info.name)
+        if stated is not None and declared == found == element_type(value.type):
+            from qdialect.frontends.onnx.quantized_inputs import suits
+
+            return self.quantized(value, stated) if suits(stated, value.type) else value
         known = declared in DATA_TYPES and found in DATA_TYPES
         if known and is_tensor(value.type) and declared != found:
             raise InputError(

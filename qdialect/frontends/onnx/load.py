@@ -26,6 +26,8 @@ from qdialect.frontends.onnx.wire import cut_out
 if TYPE_CHECKING:
     from onnx import GraphProto, ModelProto, NodeProto, TypeProto
 
+    from qdialect.dialects.quant import UniformType
+
 #: initializers of at most this many elements take part in shape inference
 _INFERENCE_LIMIT = 1024
 
@@ -169,6 +171,22 @@ def read_keys(loaded: LoadedModel) -> KeyTable:
     except (ValueError, RecursionError) as error:
         raise InputError(
             f"metadata '{KEYS}' holds no keys: {error}", where=loaded.where(), code="invalid-onnx"
+        ) from None
+
+
+def read_interface(loaded: LoadedModel) -> dict[str, UniformType]:
+    """What an exported model says of inputs and outputs that are codes; InputError if its
+    metadata says it wrongly."""
+    from qdialect.dialects.interface_metadata import QPARAMS, read_interface
+
+    text = next((p.value for p in loaded.model.metadata_props if p.key == QPARAMS), "")
+    try:
+        return read_interface(text)
+    except (ValueError, RecursionError) as error:
+        raise InputError(
+            f"metadata '{QPARAMS}' holds no qparams: {error}",
+            where=loaded.where(),
+            code="invalid-onnx",
         ) from None
 
 

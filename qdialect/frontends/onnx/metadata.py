@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from xdsl.dialects.builtin import DictionaryAttr, IntegerAttr, StringAttr, UnitAttr, i64
 from xdsl.ir import Attribute
 
+from qdialect.dialects.interface_metadata import QPARAMS
 from qdialect.dialects.key_metadata import KEYS
 from qdialect.dialects.onnx import EXTERNAL_DATA
 
@@ -29,8 +30,9 @@ def metadata(loaded: LoadedModel) -> DictionaryAttr:
             entries[name] = StringAttr(text)
     if model.model_version:
         entries["model_version"] = IntegerAttr(model.model_version, i64)
-    # The keys are on the ops.
-    texts = {p.key: StringAttr(p.value) for p in model.metadata_props if p.key != KEYS}
+    # The keys are on the ops, the qparams in the types.
+    own = (KEYS, QPARAMS)
+    texts = {p.key: StringAttr(p.value) for p in model.metadata_props if p.key not in own}
     if texts:
         entries["metadata"] = DictionaryAttr(texts)
     if any(map(loaded.tensors.has_file, model.graph.initializer)):

@@ -23,8 +23,9 @@ if TYPE_CHECKING:
 
 
 def quantized_inputs(imp: Importer) -> dict[str, UniformType]:
-    """Integer graph inputs that only nodes read which agree on how."""
-    graph = imp.loaded.model.graph
+    """Integer graph inputs that only nodes read which agree on how, and those of which the
+    metadata says how, if no node that reads them says something else."""
+    graph, stated = imp.loaded.model.graph, dict(imp.stated)
     found: dict[str, UniformType | None] = {}
     inputs = {v.name: value_type(v.type) for v in graph.input if v.name not in imp.statics}
     for proto in graph.node:
@@ -32,7 +33,15 @@ def quantized_inputs(imp: Importer) -> dict[str, UniformType]:
             if name in inputs:
                 element = _reading(imp, proto, position, inputs[name])
                 found[name] = element if found.get(name, element) == element else None
-    return {name: element for name, element in found.items() if element is not None}
+                if element not in (None, stated.get(name)):
+                    stated.pop(name, None)
+    known = {name: element for name, element in found.items() if element is not None}
+    return known | {name: e for name, e in stated.items() if suits(e, inputs.get(name))}
+
+
+def suits(element: UniformType, source: Attribute | None) -> bool:
+    """Whether a tensor of this type can hold codes of `element`."""
+    return source is not None and storage_name(element_type(source)) == storage_name(element)
 
 
 def _reading(
