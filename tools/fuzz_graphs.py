@@ -28,7 +28,7 @@ import tempfile
 import time
 import traceback
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from multiprocessing.connection import Connection, wait
 from pathlib import Path
@@ -44,7 +44,9 @@ SUMS = 1e-5
 """Of the largest number: what another order of a sum of floats may change."""
 LEAST_DB = 10.0
 """Integer kernels meet ties in another way than floats; a wrong scale leaves less than this."""
+_RUNTIME_ALONE = "the graph itself with optimizations"
 Arrays = dict[str, np.ndarray]
+Stage = Callable[[str], None]
 
 
 class Failed(Exception):
@@ -72,8 +74,11 @@ class Case:
     runs_optimized: bool = False
 
     @staticmethod
-    def of(model: onnx.ModelProto) -> Case:
-        """Invalid where the runtime does not run it."""
+    def of(
+        model: onnx.ModelProto, optimized: bool = True, on_stage: Stage = lambda _: None
+    ) -> Case:
+        """Invalid where the runtime does not run it; `optimized`: see also whether it runs with
+        the runtime's optimizations, which ends the process for some graphs."""
         from qdialect.backends.onnx import OrtEngine
         from qdialect.errors import QError
         from random_onnx_feeds import random_feeds
@@ -92,11 +97,14 @@ class Case:
                 case.feeds.append(feeds)
         except QError as error:
             raise Invalid(str(error)) from None
-        try:
-            OrtEngine(data, optimize=True).run(case.feeds[0])
-            case.runs_optimized = True
-        except QError:
-            pass
+        if optimized:
+            on_stage(_RUNTIME_ALONE)
+            try:
+                OrtEngine(data, optimize=True).run(case.feeds[0])
+                case.runs_optimized = True
+            except QError:
+                pass
+            on_stage("")
         return case
 
     @property
@@ -105,12 +113,20 @@ class Case:
         return any(kind.startswith("QLinear") or kind == "QGemm" for kind in kinds)
 
 
-def check_graph(model: onnx.ModelProto, folder: Path, twice: bool = False) -> list[str]:
+def check_graph(
+    model: onnx.ModelProto,
+    folder: Path,
+    twice: bool = False,
+    optimized: bool = True,
+    on_stage: Stage = lambda _: None,
+) -> list[str]:
     """What was met that is no failure; Invalid or Failed."""
     import qdialect as qd
     from qdialect.backends.onnx import export_model
 
-    case, path, met = Case.of(model), folder / "m.onnx", list[str]()
+    case, path, met = Case.of(model, optimized, on_stage), folder / "m.onnx", list[str]()
+    if not case.runs_optimized:
+        met.append("does not run with the runtime's optimizations")
     path.write_bytes(model.SerializeToString())
     given = qd.load(path)
     if case.has_kernels:
@@ -174,7 +190,7 @@ def _equal(
         if _undefined(case.model, feeds):
             met.append("not a number quantized")
         elif a.dtype.kind == "f" and np.array_equal(a, b, equal_nan=True):
-            raise Failed("zero's sign", f"{what}: '{name}'")
+            met.append("zeros of the other sign")
         elif (_is_near(a, b) or feeds is case.feeds[-1]) and _same_in_reference(
             given, better, feeds
         ):
@@ -249,12 +265,13 @@ def _near(wanted: list[Any], found: list[Any]) -> None:
             raise Failed("meaning", f"up to {steps:g} off what the kernels give")
 
 
-def failure(model: onnx.ModelProto, folder: Path, twice: bool = False) -> tuple[str, str]:
-    """The kind of what came out ("" if all is well, "invalid"), and the words."""
+def failure(model: onnx.ModelProto, folder: Path, *args: Any) -> tuple[str, str]:
+    """The kind of what came out ("" if all is well, "invalid"), and the words; `args` are
+    those of `check_graph`."""
     from qdialect.errors import QError
 
     try:
-        return "", ", ".join(dict.fromkeys(check_graph(model, folder, twice)))
+        return "", ", ".join(dict.fromkeys(check_graph(model, folder, *args)))
     except Invalid as error:
         return "invalid", str(error)
     except Failed as error:
@@ -272,21 +289,18 @@ def failure(model: onnx.ModelProto, folder: Path, twice: bool = False) -> tuple[
 
 
 def _work(pipe: Connection) -> None:
-    """A process that tries one graph after another: (seed or bytes, twice) comes, (kind, words,
-    ops, model) goes."""
+    """A process that tries one graph after another: (seed, twice, optimized) comes; what it is
+    about to do and, last, (kind, words, ops) go."""
     from random_onnx import random_graph
 
     with tempfile.TemporaryDirectory(prefix="fuzz") as name:
         while True:
             try:
-                given, twice = pipe.recv()
+                seed, *args = pipe.recv()
             except EOFError:
                 return
-            if isinstance(given, int):
-                model = random_graph(given)
-            else:
-                model = onnx.ModelProto.FromString(given)
-            kind, words = failure(model, Path(name), twice)
+            model = random_graph(seed)
+            kind, words = failure(model, Path(name), *args, pipe.send)
             ops = Counter(node.op_type for node in model.graph.node)
             pipe.send((kind, words, ops))
 
@@ -301,11 +315,20 @@ class Worker:
         self.process.start()
         other.close()
         self.seed: int | None = None
+        self.stage = ""
         self.until = 0.0
 
-    def give(self, seed: int, twice: bool) -> None:
+    def give(self, seed: int, optimized: bool = True) -> None:
         self.seed, self.until = seed, time.monotonic() + SECONDS
-        self.pipe.send((seed, twice))
+        self.pipe.send((seed, seed % 4 == 0, optimized))
+
+    def result(self) -> tuple[str, str, Counter[str]] | None:
+        """What came of the graph, if that is what the process has to say."""
+        said = self.pipe.recv()
+        if isinstance(said, str):
+            self.stage = said
+            return None
+        return said
 
     def end(self) -> None:
         self.process.kill()
@@ -354,8 +377,9 @@ def fuzz(seeds: Iterator[int], jobs: int = 1, until: float = float("inf")) -> Ta
                 continue
             try:
                 if worker.pipe.poll():
-                    tally.add(seed, *worker.pipe.recv())
-                    _next(worker, seeds, until)
+                    if (found := worker.result()) is not None:
+                        tally.add(seed, *found)
+                        _next(worker, seeds, until)
                 elif time.monotonic() > worker.until:
                     tally.add(seed, "hung", f"more than {SECONDS:g} s", Counter())
                     worker.end()
@@ -363,9 +387,11 @@ def fuzz(seeds: Iterator[int], jobs: int = 1, until: float = float("inf")) -> Ta
                     _next(workers[index], seeds, until)
             except EOFError:
                 worker.end()
-                code = worker.process.exitcode
-                tally.add(seed, "died", f"exit code {code}", Counter())
                 workers[index] = Worker()
+                if worker.stage == _RUNTIME_ALONE:  # the runtime's own doing
+                    workers[index].give(seed, optimized=False)
+                    continue
+                tally.add(seed, "died", f"exit code {worker.process.exitcode}", Counter())
                 _next(workers[index], seeds, until)
     for worker in workers:
         worker.end()
@@ -376,7 +402,7 @@ def _next(worker: Worker, seeds: Iterator[int], until: float) -> None:
     seed = next(seeds, None) if time.monotonic() < until else None
     worker.seed = None
     if seed is not None:
-        worker.give(seed, seed % 4 == 0)
+        worker.give(seed)
 
 
 def keep_small(seed: int, kind: str, keep: Path, seconds: float) -> None:
@@ -422,7 +448,7 @@ def _try(files: Sequence[Path]) -> int:
     code = 0
     for path in files:
         with tempfile.TemporaryDirectory(prefix="fuzz") as name:
-            kind, words = failure(onnx.load(path), Path(name), twice=True)
+            kind, words = failure(onnx.load(path), Path(name), True)
         print(f"{path}: {kind or 'same'} {words}")
         code |= kind not in ("", "invalid")
     return code

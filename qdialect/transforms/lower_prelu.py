@@ -114,7 +114,8 @@ class PReluToProduct(Rule[_Sloped]):
         assert kind is not None
         made: list[Operation] = []
         x, slopes = (_as_floats(value, made) for value in op.operands)
-        made.append(MulOp(x, slopes))
+        # Slopes of three elements do not tell that an unknown extent is 3.
+        made.append(MulOp.create(operands=[x, slopes], result_types=[x.type]))
         made.append(kind(x, made[-1].results[0]))
         if qparams_of(op.results[0]) is not None:
             made.append(QCastOp(made[-1].results[0], op.results[0].type))

@@ -133,8 +133,8 @@ def write_table(exporter: Exporter, op: TableOp) -> None:
     given = quant_element(op.result.type)
     assert element is not None and given is not None
     storage = element.qparams.storage
-    if entries is None or storage.width not in (8, 16) or exporter.opset < 11:
-        raise exporter.unsupported(op, "is written with a constant table of 8 or 16 bit codes")
+    if entries is None or storage.width not in (4, 8, 16) or exporter.opset < 11:
+        raise exporter.unsupported(op, "is written with a constant table of 4, 8 or 16 bit codes")
     key, graph = exporter.key(op), exporter.graph
     table = constant_array(entries, exporter.ctx.blobs)
     held = np.roll(table, storage.full_range[0])
@@ -151,6 +151,8 @@ def write_table(exporter: Exporter, op: TableOp) -> None:
         return made
 
     source, shape = exporter.tensor(op.input), shape_of(op.input)
+    if storage.width < 8:
+        source = step("Cast", "codes", source, to=TensorProto.INT32)
     flat = source
     if len(shape) != 1:
         flat = step("Reshape", "flat", source, graph.ints(f"{key}_all", [-1]))

@@ -27,6 +27,8 @@ if TYPE_CHECKING:
 
     from qdialect.frontends.onnx.importer import Importer
 
+_EXTENTS = (1, 8)
+"""What unknown extents are tried as."""
 _MOST = 1 << 24
 """Elements of an operand that are made for this."""
 
@@ -46,8 +48,11 @@ def by_rule(imp: Importer, rule: Rule, node: Node) -> list[SSAValue] | None:
 
 def runs(imp: Importer, node: Node) -> bool:
     """Whether ONNX Runtime (the reference evaluator of ONNX, where that is not installed) runs
-    the node; False where an operand's type or shape is not known."""
-    model = _alone(imp, node)
+    the node, unknown extents being 1 or more; False where an operand's type is not known."""
+    return any(_runs(_alone(imp, node, unknown)) for unknown in _EXTENTS)
+
+
+def _runs(model: ModelProto | None) -> bool:
     if model is None:
         return False
     helper, feeds = package("onnx.helper"), dict[str, Any]()
@@ -91,8 +96,8 @@ def _code(element: Attribute) -> int | None:
     )
 
 
-def _alone(imp: Importer, node: Node) -> ModelProto | None:
-    """The node as a model, unknown extents being 1; None where it cannot be run on zeros."""
+def _alone(imp: Importer, node: Node, unknown: int) -> ModelProto | None:
+    """The node as a model, unknown extents being `unknown`; None where that is not known."""
     onnx, loaded = package("onnx"), imp.loaded
     if any(attribute.ref_attr_name for attribute in node.proto.attribute):
         return None
@@ -112,7 +117,7 @@ def _alone(imp: Importer, node: Node) -> ModelProto | None:
                 return None
             ranked = cast("TensorType[Attribute]", kind)
             code = _code(element_type(ranked))
-            dims = [1 if n == DYNAMIC else n for n in extents(ranked)]
+            dims = [unknown if n == DYNAMIC else n for n in extents(ranked)]
         if code is None or prod(dims) > _MOST:
             return None
         graph.input.append(onnx.helper.make_tensor_value_info(name, code, dims))
