@@ -9,6 +9,7 @@ import numpy as np
 import onnx
 import pytest
 from onnx_models import ModelBuilder, load, ops
+from random_shapes import Shapes
 
 from qdialect.backends.onnx import OrtEngine, export_model
 from qdialect.context import new_context
@@ -263,3 +264,43 @@ def test_a_shape_that_is_an_input(target: list[int], allowzero: int) -> None:
         assert got == wanted
         if not (allowzero and {0, -1} <= set(target)):  # means nothing
             assert mine == wanted, (size, target, allowzero)
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_random_shapes(seed: int) -> None:
+    """What is written gives what the model gives, for every batch and sequence it runs on."""
+    shapes = Shapes(seed)
+    model = shapes.model()
+    ctx, module = load(model)
+    written = export_model(module, ctx)
+    before, after = OrtEngine(model, optimize=False), OrtEngine(written, optimize=False)
+    ran = 0
+    empty = ((0, 2), (2, 0), (0, 0)) if shapes.allowzero else ()
+    for batch, length in ((1, 1), (2, 3), (3, 2), (4, 4), *empty):
+        x = np.random.default_rng(seed).normal(size=(batch, length, 24)).astype(np.float32)
+        wanted = result(lambda f: before.run(f).values(), {"x": x})
+        if wanted is not None:
+            assert result(lambda f: after.run(f).values(), {"x": x}) == wanted, (batch, length)
+            ran += 1
+    assert ran >= 4
+
+
+def test_only_names_of_inputs_are_believed() -> None:
+    """Values and outputs are named `n` here that are not of one extent."""
+    b = ModelBuilder(17)
+    b.input("x", ["n", "m"])
+    b.const("low", np.float32(0))
+    rows = b.node("NonZero", [b.node("Greater", ["x", "low"], "positive")], "places")
+    turned = b.node("Cast", [b.node("Transpose", [rows], "turned", perm=[1, 0])], "z", to=1)
+    b.output("z", shape=["n", "m"])
+    size = b.node("Shape", ["x"], "size")
+    b.node("Reshape", [turned, size], "y")
+    b.output("y", shape=["n", "m"])
+    ctx, module = load(b.model())
+    assert "nn.reshape_to" in ops(module)
+    x = np.array([[1, -1], [2, 3], [-1, -1]], np.float32)
+    feed = {"x": x}
+    written = OrtEngine(export_model(module, ctx), optimize=False).run(feed)
+    assert written["z"].shape == (3, 2) == written["y"].shape
+    with pytest.raises(InputError, match="reshape"):
+        OrtEngine(export_model(module, ctx), optimize=False).run({"x": x * 0 + 1})

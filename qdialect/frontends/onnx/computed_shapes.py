@@ -6,7 +6,7 @@
 
 Each holds on every run, where an extent is 0 too: a -1 is written only where the elements that
 are left tell it.  (A computed 0, which `Reshape` takes for a copy unless `allowzero`, is the extent
-it was computed as: the two differ where batch and sequence are both empty.)
+it was computed as: some tensors without elements then have another shape.)
 """
 
 from __future__ import annotations

@@ -136,7 +136,21 @@ def _taken(whole: Extent, start: Extent, end: Extent) -> Extent | None:
 
 SHAPES: Mapping[str, Rule] = {
     **dict.fromkeys(
-        ("Cast", "Trilu", "Not", "CumSum", "Sign", "Neg", "Abs", "ScatterND", "ScatterElements"),
+        (
+            *(
+                "Abs",
+                "Cast",
+                "Clip",
+                "CumSum",
+                "Neg",
+                "Not",
+                "ScatterElements",
+                "ScatterND",
+                "Sign",
+            ),
+            *("Trilu", "Sin", "Cos", "Tan", "Asin", "Acos", "Atan", "Sinh", "Cosh", "Asinh"),
+            *("Sign", "Acosh", "Atanh", "IsNaN", "LogSoftmax", "Mish", "Selu", "Celu", "Softsign"),
+        ),
         _same,
     ),
     **dict.fromkeys(

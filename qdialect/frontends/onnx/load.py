@@ -288,7 +288,7 @@ def _check_and_infer(loaded: LoadedModel) -> None:
     _check_opset(loaded)
     _check_splits(loaded, loaded.model.graph)
     light = _without_weights(loaded.model)
-    _forget_negative_extents(light.graph)
+    _forget_extents(light.graph)
     _hide_newer_ops(light)
     checker = package("onnx.checker")
     without_rank = [
@@ -338,12 +338,16 @@ def _may_propagate(graph: GraphProto) -> bool:
     return all(len(dims) != 1 or dims[0].dim_value <= _PROPAGATION_LIMIT for dims in shapes)
 
 
-def _forget_negative_extents(graph: GraphProto) -> None:
-    """They mean unknown ones, and shape inference ends the process on some."""
+def _forget_extents(graph: GraphProto) -> None:
+    """Negative ones mean unknown ones, and shape inference ends the process on some. A name is
+    a fact where it is of an input, which the caller gives; of other values it may be anybody's."""
     for value in (*graph.input, *graph.output, *graph.value_info):
         for dim in value.type.tensor_type.shape.dim:
             if dim.dim_value < 0:
                 dim.Clear()
+    for value in (*graph.output, *graph.value_info):
+        for dim in value.type.tensor_type.shape.dim:
+            dim.ClearField("dim_param")
 
 
 def _check_windows(loaded: LoadedModel, light: ModelProto) -> None:
