@@ -130,11 +130,11 @@ def _refusing(path: Path) -> Generator[None]:
     except BadZipFile as error:
         raise _error(path, f"not an .npz file ({error})") from None
     except OSError as error:
-        raise _error(path, error.strerror or str(error)) from None
+        raise _error(path, error.strerror or str(error), "open") from None
     except Exception as error:
         told = str(error).split("\n")[0] or type(error).__name__
         raise _error(path, told) from None
 
 
-def _error(path: Path, reason: str) -> InputError:
-    return InputError(f"cannot read: {reason}", where=Where(str(path)), code="unreadable-file")
+def _error(path: Path, reason: str, verb: str = "read") -> InputError:
+    return InputError(f"cannot {verb}: {reason}", where=Where(str(path)), code="unreadable-file")
