@@ -199,16 +199,21 @@ def optimize(
 
     With `check` it is held against the given one on so many random inputs (see `qdialect.check`).
     """
+    from qdialect.cli.bodies import with_bodies
     from qdialect.transforms.pipelines import optimize_pipeline
 
     chosen = _target(target)
+    pipeline = optimize_pipeline(chosen, check_numerics(numerics))
+
+    start = with_bodies(model, pipeline, chosen)
     optimized = run_passes(
-        model,
-        optimize_pipeline(chosen, check_numerics(numerics)),
+        start.model,
+        pipeline,
         target=chosen,
         verify_each=verify_each,
         instrumentation=instrumentation,
     )
+    optimized.ctx.remarks.remarks += start.remarks
     if check:
         from qdialect.cli.judge import check_optimized
 

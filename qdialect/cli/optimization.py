@@ -16,6 +16,7 @@ from typing_extensions import override
 from xdsl.passes import ModulePass
 
 from qdialect.api import Form, Model
+from qdialect.cli.bodies import WithBodies, with_bodies
 from qdialect.cli.judge import Judge
 from qdialect.context import QContext
 from qdialect.errors import QError, UsageError
@@ -81,6 +82,9 @@ class Optimization:
 
         self.dropped: list[Dropped] = []
         self._model, self._target, self._watchers = model, target, watchers
+        self._pipeline = pipeline
+        #: the model with its bodies optimized; None before that
+        self._start: WithBodies | None = None
         self._passes: Passes = Plugins().registry().build(parse_pipeline(pipeline))
         self._barred: dict[str, set[str]] = {}
         self._left_out: set[str] = set(without)
@@ -133,11 +137,18 @@ class Optimization:
         ctx.barred = self._barred
         return ctx
 
+    def _with_bodies(self) -> WithBodies:
+        if self._start is None:
+            self._start = with_bodies(self._model, self._pipeline, self._target)
+        return self._start
+
     def _attempt(self, ctx: QContext, watchers: Sequence[Instrumentation]) -> Model:
-        module = copied(self._model.module)
+        start = self._with_bodies()
+        module = copied(start.model.module)
         passes = [entry for entry in self._passes if entry[0].name not in self._left_out]
         manager = PassManager(ctx, passes, verify_each=self._verify_each, instrumentation=watchers)
         manager.run(module)
+        ctx.remarks.remarks += start.remarks
         return Model(module, ctx)
 
     # -- leaving out ------------------------------------------------------------------
@@ -167,6 +178,11 @@ class Optimization:
 
         if is_wrong(self._session(), self._model.module):
             return False  # reading and writing it alone changes it
+        start = self._with_bodies()
+        if start.remarks and is_wrong(self._session(), start.model.module):
+            self._start = WithBodies(self._model, [])
+            self.dropped.append(Dropped("rewrites in bodies of If, Loop and Scan", why))
+            return True
         ctx, search = self._session(), _Search(is_wrong)
         try:
             self._attempt(ctx, [search])

@@ -44,3 +44,9 @@ def _defined(graph: GraphProto) -> Iterator[str]:
         yield from node.output
         for inner in graphs_in(node):
             yield from _defined(inner)
+
+
+def domains_in(graph: GraphProto) -> set[str]:
+    """The domains of the nodes in a graph and in those inside."""
+    found = {node.domain for node in graph.node}
+    return found.union(*(domains_in(inner) for node in graph.node for inner in graphs_in(node)))

@@ -8,6 +8,7 @@ from xdsl.dialects.builtin import StringAttr, UnrealizedConversionCastOp
 from xdsl.ir import SSAValue
 
 from qdialect.backends.onnx.graph import node_attribute
+from qdialect.backends.onnx.inner_graphs import domains_in
 from qdialect.dialects.nn import ConstantOp, TableOp, constant_array, constant_of, shape_of
 from qdialect.dialects.nn.shapes import DYNAMIC
 from qdialect.dialects.onnx import DATA_TYPES, DOC, NodeOp, is_tensor
@@ -40,6 +41,7 @@ def write_node(exporter: Exporter, op: NodeOp) -> None:
         written = node_attribute(name, attribute, exporter.ctx.blobs)
         for graph in (*written.graphs, *((written.g,) if written.HasField("g") else ())):
             rename(graph, renamed)
+            exporter.graph.domains |= domains_in(graph)
         made.attribute.append(written)
     doc = op.attributes.get(DOC)
     if isinstance(doc, StringAttr):

@@ -1,0 +1,79 @@
+"""Bodies of `If`, `Loop` and `Scan` are optimized like functions, and mean the same."""
+
+# pyright: basic
+from __future__ import annotations
+
+from itertools import product
+from typing import Any
+
+import numpy as np
+import onnx
+import onnx.inliner
+import pytest
+from body_models import MODELS, ROW, nodes_in
+
+from qdialect import api
+from qdialect.backends.onnx import export_model
+from qdialect.context import new_context
+from qdialect.frontends.onnx import import_model
+
+runtime = pytest.importorskip("onnxruntime")
+
+
+def _run(model: onnx.ModelProto, feeds: dict[str, Any], optimized: bool) -> list[Any]:
+    options = runtime.SessionOptions()
+    if not optimized:
+        options.graph_optimization_level = runtime.GraphOptimizationLevel.ORT_DISABLE_ALL
+    options.log_severity_level = 4
+    session = runtime.InferenceSession(
+        model.SerializeToString(), options, providers=["CPUExecutionProvider"]
+    )
+    return session.run(None, feeds)
+
+
+def _relus(model: onnx.ModelProto) -> int:
+    return sum(node.op_type == "Relu" for node in nodes_in(model.graph))
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_bodies_are_optimized(name: str) -> None:
+    model = MODELS[name]()
+    onnx.checker.check_model(model)
+    ctx = new_context()
+    read = api.Model(import_model(model, ctx), ctx)
+    before = read.text()
+    optimized = api.optimize(read)
+    assert read.text() == before  # the given one stays
+    written = export_model(optimized.module, optimized.ctx)
+    onnx.checker.check_model(written)
+    # Of two relus in a row, one is left.
+    assert 2 * _relus(written) == _relus(onnx.inliner.inline_local_functions(model))
+    x = np.random.default_rng(3).normal(size=ROW).astype(np.float32) * 3
+    for chosen, rewritten in product((True, False), repeat=2):
+        feeds = {"x": x}
+        if any(v.name == "c" for v in model.graph.input):
+            feeds["c"] = np.asarray(chosen)
+        expected, given = _run(model, feeds, False), _run(written, feeds, rewritten)
+        for one, other in zip(expected, given, strict=True):
+            assert one.shape == other.shape
+            if rewritten:
+                np.testing.assert_allclose(one, other, atol=0.051)
+            else:
+                assert one.tobytes() == other.tobytes()
+
+
+def test_a_body_keeps_only_what_it_reads() -> None:
+    ctx = new_context()
+    model = api.optimize(api.Model(import_model(MODELS["if"](), ctx), ctx))
+    (node,) = (op for op in model.module.walk() if op.name == "onnx.node")
+    assert list(node.captured()) == ["t", "c"]
+
+
+def test_what_is_done_in_bodies_is_told_and_exact() -> None:
+    ctx = new_context()
+    model = api.Model(import_model(MODELS["loop"](), ctx), ctx)
+    for numerics in ("exact", "relaxed"):
+        remarks = api.optimize(model, numerics=numerics).ctx.remarks
+        fired = [r for r in remarks.remarks if r.kind == "fired"]
+        assert {r.contract for r in fired} == {"exact"}
+        assert remarks.fired()["repeated-clamp"] == 2
