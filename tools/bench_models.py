@@ -19,7 +19,6 @@ from pathlib import Path
 
 import onnx
 
-import bench_onnx
 import corpus
 import qdialect as qd
 from bench_others import PINNED, Others
@@ -75,9 +74,22 @@ def runtime_optimizer(path: Path) -> float:
     return max(best[True] - best[False], 1e-6)
 
 
+def interior_conversions(model: onnx.ModelProto) -> int:
+    """Q and DQ between ops, not at the interface, nor of weights."""
+    graph = model.graph
+    outside = {v.name for v in graph.input} | {t.name for t in graph.initializer}
+    results = {v.name for v in graph.output}
+    return sum(
+        node.op_type in ("QuantizeLinear", "DequantizeLinear")
+        and node.input[0] not in outside
+        and not results & set(node.output)
+        for node in graph.node
+    )
+
+
 def left(path: Path) -> str:
     model = onnx.load(path, load_external_data=False)
-    return f"{len(model.graph.node)}/{bench_onnx.interior_conversions(model)}"
+    return f"{len(model.graph.node)}/{interior_conversions(model)}"
 
 
 def measured(case: str, source: Path, others: Others | None, rounds: Rounds) -> list[Row]:

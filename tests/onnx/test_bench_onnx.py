@@ -50,27 +50,36 @@ def test_a_line_for_each_file(
     monkeypatch.setattr(corpus, "SOURCES", {"small": source})
     figures, picture = tmp_path / "b.json", tmp_path / "b.png"
     options = ["--configs", "s8s8", "u8s8_qop", "--calibration", "2", "--samples", "2"]
-    options += ["--seconds", "0.01", "--repeat", "1", "--json", str(figures)]
+    options += ["--models", "small", "--seconds", "0.01", "--json", str(figures)]
     assert bench.main(["onnx", *options, "--plot", str(picture)]) in (0, 1)  # 1: noise
     rows = json.loads(figures.read_text())["rows"]
     assert [row["config"] for row in rows] == ["s8s8", "u8s8_qop"]
-    assert all(row["same"] == 1 and row["latency"]["ours"] > 0 for row in rows)
+    for row in rows:
+        assert row["same"] == 1 and not row["held_out"]
+        assert row["runs"]["exact qdq"]["ratio"] > 0 and row["runs"]["exact qdq"]["floats"] == ""
+        assert row["runs"]["float"]["floats"] and row["runs"]["alone"]["nodes"] > 1
     text = capsys.readouterr().out
-    assert "| small s8s8" in text and "s8 activations: geometric mean" in text
+    assert "| small s8s8" in text and "of the corpus, s8 activations at `exact`" in text
+    again = ["onnx", *options, "--known", str(figures)]
+    assert bench.main(again) in (0, 1) and json.loads(figures.read_text())["rows"] == rows
     assert picture.stat().st_size > 1000
 
 
 def test_what_misses_a_goal_is_told() -> None:
-    two = bench_onnx.Sides
-    row = bench_onnx.Row(
-        "net", "u8s8", 1.0, two(1, 1.5), 0.0, two(1, 1), two(4, 0), two(1, 0), 9, 0.1, 0.01, 0.5,
-        20.0, two(19, 19),
-    )  # fmt: skip
+    def runs(ratio: float, quality: float) -> bench_onnx.Runs:
+        return bench_onnx.Runs(1.0, ratio, ratio - 0.1, ratio + 0.1, 9, "Conv 1", 1, 4, quality)
+
+    names = [f"{level} {form}" for level in bench_onnx.LEVELS for form in bench_onnx.FORMS]
+    of = {"alone": runs(1.0, 20.0), "float": runs(0.7, 99.0)}
+    of |= {name: runs(1.5, 19.0) for name in names}
+    row = bench_onnx.Row("net", "u8s8", True, of, "qdq", "alone", 0.1, 0.5, 20.0)
     text = "\n".join(bench_onnx.summary([row]))
-    assert "geometric mean 1.50 (goal 0.8)" in text
-    assert "slower than the runtime alone: net u8s8 1.50" in text
+    assert "held out, u8 activations at `exact`: geometric mean 1.50 (goal 0.85)" in text
+    assert "slower than the runtime alone, beyond the quartiles: net u8s8 1.50" in text
+    assert "the float network is faster: net u8s8" in text
     assert "not the same bits as written: net u8s8" in text
-    assert "further from float than as written: net u8s8" in text
+    assert "executed or written: net u8s8 exact, net u8s8 ties" in text
+    assert bench_onnx.cells(row)[4] == "1.50!, 1.50! ± 0.10" and "input" in bench_onnx.cells(row)
 
 
 @pytest.mark.filterwarnings("ignore")

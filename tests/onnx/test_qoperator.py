@@ -7,14 +7,17 @@ from typing import Any
 import numpy as np
 import pytest
 from kernel_graphs import BYTES, SHAPE, Graph, check, encoding, real
+from onnx import numpy_helper
 from onnx_models import BOUNDS, STORAGE_DTYPES, export
 from xdsl.dialects.builtin import TensorType
 from xdsl.ir import Operation
 
-from qdialect.backends.onnx import OrtEngine
+from qdialect.backends.onnx import OrtEngine, export_model
 from qdialect.backends.onnx.kernels import refusal
+from qdialect.context import new_context
 from qdialect.dialects import nn
 from qdialect.dialects.quant import RescaleOp, UniformType
+from qdialect.frontends.mlir import read_module
 from qdialect.qparams.encoding import QParams
 
 
@@ -143,3 +146,22 @@ def test_other_roundings_are_refused(op: str) -> None:
     module = g.module(g.add(made))
     with pytest.raises(UnsupportedError, match="ONNX rounds half even"):
         export(g.ctx, module, "qoperator")
+
+
+@pytest.mark.parametrize(
+    ("call", "bounds"), [("nn.relu %x", (10,)), ("nn.clip %x min -1.0 max 6.0", (8, 22))]
+)
+def test_clamps_are_of_codes_in_either_form(call: str, bounds: tuple[int, ...]) -> None:
+    """On floats between casts they would take ten times as long."""
+    kind = "tensor<1x1x16x16x!quant.uniform<u8:f32, 0.5:10>>"
+    text = f"func.func @main(%x: {kind}) -> {kind} {{\n  %0 = {call} : ({kind}) -> {kind}\n"
+    ctx = new_context()
+    module = read_module(text + f"  func.return %0 : {kind}\n}}", ctx)
+    for form in ("qdq", "qoperator"):
+        model = export_model(module, ctx, form=form)
+        (node,) = model.graph.node
+        held = {t.name: numpy_helper.to_array(t).item() for t in model.graph.initializer}
+        assert node.op_type == "Clip" and tuple(held[n] for n in node.input[1:]) == bounds
+        codes = np.arange(256, dtype=np.uint8).reshape(1, 1, 16, 16)
+        (got,) = OrtEngine(model, optimize=True).run({"arg0": codes}).values()
+        np.testing.assert_array_equal(got, np.clip(codes, bounds[0], (*bounds, 255)[1]))

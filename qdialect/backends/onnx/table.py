@@ -12,12 +12,12 @@ from qdialect.backends.onnx.accumulators import write_accumulator
 from qdialect.backends.onnx.float_results import write_to_float
 from qdialect.backends.onnx.fully_connected import fully_connected, is_transposed_weight
 from qdialect.backends.onnx.indexing import INDEXING
-from qdialect.backends.onnx.kernels import DIRECT, Version, runs_on
+from qdialect.backends.onnx.kernels import CLAMPS, DIRECT, Version, runs_on
 from qdialect.backends.onnx.n_bits import is_packed_weight, write_n_bits
 from qdialect.backends.onnx.opsets import INTEGER_OPSETS
 from qdialect.backends.onnx.ordering import ORDERING
 from qdialect.backends.onnx.plain import PLAIN, Call, Writer
-from qdialect.backends.onnx.qoperator import is_absorbed, write_kernel
+from qdialect.backends.onnx.qoperator import is_absorbed, write_clamp, write_kernel
 from qdialect.backends.onnx.reduction import REDUCTIONS
 from qdialect.behaviors import Rule
 from qdialect.dialects.nn import (
@@ -92,6 +92,8 @@ def _write_nn(exporter: Exporter, op: Operation) -> None:
         v.owner in exporter.deferred for v in op.operands
     )
     if write_accumulator(exporter, op, key, wanted):
+        return
+    if op.name in CLAMPS and write_clamp(exporter, op, key, wanted):
         return
     kernels = exporter.form == "qoperator" or is_kernel(op)
     if kernels and not direct and _write_codes(exporter, op, key, wanted):
