@@ -103,7 +103,8 @@ def as_float(values: Array, type: Attribute, floats: Floats = "ieee") -> Array:
     """Floats of any precision as runtime values of a float type, rounded to nearest even."""
     if floats == "ieee" and isinstance(element_type(type), BFloat16Type):
         return round_to_bf16(values)
-    return values.astype(runtime_dtype(type, floats), copy=False)
+    with np.errstate(over="ignore"):  # what is too large becomes infinite
+        return values.astype(runtime_dtype(type, floats), copy=False)
 
 
 def integer_dtype(width: int, signed: bool) -> np.dtype[Any]:

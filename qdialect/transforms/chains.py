@@ -95,6 +95,31 @@ class Chains:
             if is_kernel(op) or any(v in self._by_kernels for v in op.operands):
                 self._by_kernels.add(result)
 
+    def renew(self, op: Operation) -> None:
+        """Find the roots of `op`, and of what stands above it, anew where they are gone."""
+        if not any(map(self._is_gone, (*op.operands, *op.results))):
+            return
+        pending, order = [op], dict[Operation, None]()
+        while pending:
+            current = pending[-1]
+            above = [v.owner for v in current.operands if self._is_gone(v)]
+            missing = [a for a in above if isinstance(a, Operation) and a not in order]
+            if missing:
+                pending += missing
+                continue
+            order[pending.pop()] = None
+        for current in order:
+            for result in current.results:
+                self._roots.pop(result, None)
+                self._held.pop(result, None)
+        for current in order:
+            self.note(current)
+
+    def _is_gone(self, value: SSAValue) -> bool:
+        """Whether another rule has erased the root of `value`."""
+        root = self._roots.get(value)
+        return root is not None and isinstance(root.owner, Operation) and root.owner.parent is None
+
     def needed(self, value: SSAValue) -> bool:
         """Whether something else than a longer chain uses `value`."""
         root = self._roots[value]

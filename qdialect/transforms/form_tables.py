@@ -93,6 +93,7 @@ class ChainToTable(Rule[_Chain]):
         result = op.results[0]
         if op in self.chains.per_axis and self._computes(op):
             return _Chain((op,), result, ())
+        self.chains.renew(op)
         root = self.chains.root(result)
         if root is None or root is result or qparams_of(result) is None:
             return None

@@ -29,8 +29,9 @@ from xdsl.ir import Attribute, Operation, SSAValue
 from qdialect.analysis.codes import is_integer, qparams_of
 from qdialect.behaviors.flow import tied_operands
 from qdialect.dialects.nn import TableOp, constant_array, constant_of, make_constant
-from qdialect.dialects.quant import RescaleOp, UniformType
+from qdialect.dialects.quant import RescaleOp, UniformType, arithmetic_of
 from qdialect.numerics import requantize as exact
+from qdialect.numerics.arithmetic import requantized
 from qdialect.numerics.contract import EXACT, Contract
 from qdialect.numerics.quantize import storage_dtype
 from qdialect.numerics.rounding import Rounding
@@ -133,7 +134,8 @@ class FunctionOfMovedTable(Rule[_Moved]):
             if op.fixed_point is not None or op.rounding is Rounding.GEMMLOWP:
                 return None
             (a,), (b,) = exact.affines(source), exact.affines(result)
-            return exact.requantize(codes, a, b, op.rounding).astype(storage_dtype(result))
+            floats = arithmetic_of(op).floats(source.expressed)
+            return requantized(codes, a, b, op.rounding, floats).astype(storage_dtype(result))
         constant = constant_of(op.table)
         if constant is None:
             return None

@@ -281,3 +281,13 @@ def test_a_computed_weight_stays_computed() -> None:
     assert len(written.SerializeToString()) < 1.1 * path.stat().st_size
     kinds = {t.data_type for t in written.graph.initializer if len(t.dims) > 1}
     assert kinds == {helper.np_dtype_to_tensor_dtype(np.dtype(np.int8))}
+
+
+def test_an_integer_target_keeps_what_floats_decide() -> None:
+    """Three rescales of codes, and a float output that has nothing to do with them."""
+    source = onnx.load(HERE.parent / "models" / "rescales_beside_floats.onnx")
+    model = imported(source)
+    optimized = api.optimize(model, "integer", "exact")
+    checked = api.check(model, optimized, 12, form=None)
+    assert checked.samples == 12
+    assert all(output.found.is_equal for output in checked.outputs)

@@ -197,3 +197,26 @@ def test_codes_that_functions_do_not_decide_are_read_on_other_qparams() -> None:
     apply(module, ctx, "form-tables{numerics=ties}")
     assert names(module) == ["nn.constant", "nn.table"]
     assert sum(op.name == "quant.scast" for op in module.walk()) == 1  # of the input
+
+
+@pytest.mark.parametrize("floats", [False, True])
+def test_a_function_of_what_another_table_has_moved(floats: bool) -> None:
+    """The rescale below the transpose goes into the table above, so that the values between are
+    other ones when the last function is looked at."""
+    p = Program("a table, moved, and a function")
+    codes = np.arange(-128, 128).reshape(2, 128)
+    middle, turned = quant("i8", 0.0235), tensor((128, 2), B)
+    x = p.nn(f"tanh {p.codes(A, codes, (2, 128))}", [tensor((2, 128), A)], tensor((2, 128), B))
+    x = p.nn(f"transpose {x} perm [1, 0]", [tensor((2, 128), B)], turned)
+    x = p.op(f"quant.rescale {x}", turned, tensor((128, 2), middle))
+    x = p.nn(f"abs {x}", [tensor((128, 2), middle)], turned)
+    ctx = new_context()
+    module, _ = parse(p.returns(x, turned).text, ctx)
+    if floats:
+        module.attributes[ARITHMETIC_KEY] = StringAttr("expressed")
+    before = evaluate(module, ctx, p.inputs)
+    remarks = apply(module, ctx, "form-tables")
+    rules = {remark.rule for remark in fired(remarks)}
+    assert {"chain-to-table", "function-of-moved-table"} <= rules
+    assert names(module).count("nn.table") == 1
+    assert np.array_equal(before[0], evaluate(module, ctx, p.inputs)[0])
