@@ -85,6 +85,7 @@ class Case:
         from random_onnx_feeds import random_feeds
 
         case, data = Case(model), model.SerializeToString()
+        on_stage(_DRAWN)
         try:
             engine = OrtEngine(data, optimize=False)
             for kind in range(3):
@@ -98,6 +99,7 @@ class Case:
                 case.feeds.append(feeds)
         except QError as error:
             raise Invalid(str(error)) from None
+        on_stage("")
         if optimized:
             on_stage(_RUNTIME_ALONE)
             try:
