@@ -44,6 +44,7 @@ SUMS = 1e-5
 """Of the largest number: what another order of a sum of floats may change."""
 LEAST_DB = 10.0
 """Integer kernels meet ties in another way than floats; a wrong scale leaves less than this."""
+_DRAWN = "the graph as it is drawn"
 _RUNTIME_ALONE = "the graph itself with optimizations"
 Arrays = dict[str, np.ndarray]
 Stage = Callable[[str], None]
@@ -84,6 +85,7 @@ class Case:
         from random_onnx_feeds import random_feeds
 
         case, data = Case(model), model.SerializeToString()
+        on_stage(_DRAWN)
         try:
             engine = OrtEngine(data, optimize=False)
             for kind in range(3):
@@ -97,6 +99,7 @@ class Case:
                 case.feeds.append(feeds)
         except QError as error:
             raise Invalid(str(error)) from None
+        on_stage("")
         if optimized:
             on_stage(_RUNTIME_ALONE)
             try:
@@ -299,7 +302,9 @@ def _work(pipe: Connection) -> None:
                 seed, *args = pipe.recv()
             except EOFError:
                 return
+            pipe.send(_DRAWN)
             model = random_graph(seed)
+            pipe.send("")
             kind, words = failure(model, Path(name), *args, pipe.send)
             ops = Counter(node.op_type for node in model.graph.node)
             pipe.send((kind, words, ops))
@@ -391,7 +396,8 @@ def fuzz(seeds: Iterator[int], jobs: int = 1, until: float = float("inf")) -> Ta
                 if worker.stage == _RUNTIME_ALONE:  # the runtime's own doing
                     workers[index].give(seed, optimized=False)
                     continue
-                tally.add(seed, "died", f"exit code {worker.process.exitcode}", Counter())
+                kind = "invalid" if worker.stage == _DRAWN else "died"
+                tally.add(seed, kind, f"exit code {worker.process.exitcode}", Counter())
                 _next(workers[index], seeds, until)
     for worker in workers:
         worker.end()

@@ -8,6 +8,7 @@ from typing import Any
 from qdialect.backends.onnx.plain import Call, Writer
 from qdialect.dialects.nn import shape_of
 from qdialect.dialects.nn.shapes import DYNAMIC
+from qdialect.dialects.quant import quant_element
 
 
 def axes(op_type: str) -> Writer:
@@ -68,12 +69,18 @@ def flip(call: Call) -> None:
 
 
 def split(call: Call) -> None:
-    """`nn.split` as Split: sizes are an input from opset 13 on."""
+    """`nn.split` as Split: sizes are an input from opset 13 on.
+
+    Of floats, parts that are codes are quantized one by one.
+    """
     exporter, v = call.exporter, call.values
     names = exporter.output_names(call.op, call.key)
+    parts = list(zip(call.op.results[1:], names[1:], strict=True))
+    on_floats = call.inputs[0] != exporter.tensor(call.op.operands[0])
+    casts = [on_floats and quant_element(result.type) is not None for result, _ in parts]
     rest = [
-        exporter.claim(result, name)
-        for result, name in zip(call.op.results[1:], names[1:], strict=True)
+        exporter.graph.tensor(f"{name}_real") if cast else exporter.claim(result, name)
+        for (result, name), cast in zip(parts, casts, strict=True)
     ]
     inputs, attributes = [call.inputs[0]], dict[str, Any](axis=v["axis"])
     if exporter.opset >= 13:
@@ -81,6 +88,9 @@ def split(call: Call) -> None:
     else:
         attributes["split"] = v["sizes"]
     exporter.graph.node("Split", inputs, [call.output, *rest], call.key, **attributes)
+    for (result, name), real, cast in zip(parts, rest, casts, strict=True):
+        if cast:
+            exporter.quantize(real, result, name, f"{name}_QuantizeLinear")
 
 
 def depth_to_space(call: Call) -> None:

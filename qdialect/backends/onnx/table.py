@@ -119,7 +119,7 @@ def _write_dequantized(exporter: Exporter, op: Operation, key: str, wanted: str)
     if quant_element(result.type) is None:
         _write_float(exporter, op, key, exporter.claim(result, wanted))
         return
-    if any(quant_element(other.type) for other in op.results[1:]):
+    if op.name != "nn.split" and any(quant_element(other.type) for other in op.results[1:]):
         raise exporter.unsupported(op, "gives several quantized results")
     if rounding != "half_even":
         raise exporter.unsupported(op, f"rounds {rounding}; ONNX rounds half even")

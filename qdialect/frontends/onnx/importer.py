@@ -70,7 +70,7 @@ from qdialect.frontends.onnx.load import (
     read_keys,
 )
 from qdialect.frontends.onnx.metadata import metadata, symbol
-from qdialect.frontends.onnx.node import Node, is_stateful, stable_keys
+from qdialect.frontends.onnx.node import Node, is_stateful, stable_keys, trimmed
 from qdialect.frontends.onnx.operand_types import check_operand_types
 from qdialect.frontends.onnx.shape_arithmetic import ShapeArithmetic
 from qdialect.frontends.onnx.tensors import ELEMENT_NAMES, stored_float
@@ -79,7 +79,7 @@ from qdialect.weights import DTYPES
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
-    from onnx import ModelProto, NodeProto, TensorProto, TypeProto, ValueInfoProto
+    from onnx import ModelProto, TensorProto, TypeProto, ValueInfoProto
 
 
 _START = IntAttr(0)
@@ -313,7 +313,7 @@ class Importer:
                 code="unsupported",
             )
         for index, (proto, key) in enumerate(zip(graph.node, stable_keys(graph.node), strict=True)):
-            self._import_node(self._node(proto, key, index))
+            self._import_node(trimmed(proto, key, index, self.loaded.where(key)))
         for op, names in self._aliases.items():
             op.attributes[ALIASES] = strings(names)
         results = [self._output(info) for info in graph.output]
@@ -353,15 +353,6 @@ class Importer:
                     continue
                 op.detach()
                 op.erase()
-
-    def _node(self, proto: NodeProto, key: str, index: int) -> Node:
-        inputs = list(proto.input)
-        outputs = list(proto.output)
-        while inputs and not inputs[-1]:
-            inputs.pop()
-        while outputs and not outputs[-1]:
-            outputs.pop()
-        return Node(proto, index, key, self.loaded.where(key), inputs, outputs)
 
     def _import_node(self, node: Node) -> None:
         from qdialect.frontends.onnx.probe import by_rule

@@ -20,6 +20,7 @@ from qdialect.dialects.key_metadata import KEYS, KeyTable
 from qdialect.dialects.onnx import package
 from qdialect.errors import InputError, Where
 from qdialect.frontends.onnx.bound import bound
+from qdialect.frontends.onnx.hidden_ops import hide, hide_newer_ops
 from qdialect.frontends.onnx.tensors import TensorReader
 from qdialect.frontends.onnx.wire import cut_out
 
@@ -33,9 +34,6 @@ _INFERENCE_LIMIT = 1024
 
 #: values are not propagated through models with a vector of more elements
 _PROPAGATION_LIMIT = 1 << 20
-
-#: a domain of which nothing is known
-_HIDDEN = "qdialect.unknown"
 
 #: files of fewer bytes are read: whoever writes to one that is mapped changes weights
 _MAPPED = 1 << 26
@@ -289,7 +287,7 @@ def _check_and_infer(loaded: LoadedModel) -> None:
     _check_splits(loaded, loaded.model.graph)
     light = _without_weights(loaded.model)
     _forget_extents(light.graph)
-    _hide_newer_ops(light)
+    hide_newer_ops(light)
     checker = package("onnx.checker")
     without_rank = [
         value.type.tensor_type
@@ -360,7 +358,7 @@ def _check_windows(loaded: LoadedModel, light: ModelProto) -> None:
         return
     probe: ModelProto = onnx.ModelProto()
     probe.CopyFrom(light)
-    _hide(probe, [node for node in probe.graph.node if node.op_type == "Slice"])
+    hide(probe, [node for node in probe.graph.node if node.op_type == "Slice"])
     try:
         inferred = onnx.shape_inference.infer_shapes(probe, data_prop=_may_propagate(light.graph))
     except (onnx.shape_inference.InferenceError, RuntimeError):
@@ -373,38 +371,6 @@ def _check_windows(loaded: LoadedModel, light: ModelProto) -> None:
                 where=loaded.where(makers.get(value.name)),
                 code="invalid-node",
             )
-
-
-def _hide_newer_ops(light: ModelProto) -> None:
-    """Hide ops that ONNX has only since a later opset, as runtimes have had some for longer
-    (ONNX Runtime writes `LayerNormalization` into models of any opset)."""
-    defs = package("onnx.defs")
-    opset = next((o.version for o in light.opset_import if o.domain in ("", "ai.onnx")), 1)
-    known: dict[str, bool] = {}
-
-    def is_newer(node: NodeProto) -> bool:
-        kind = node.op_type
-        if kind not in known:
-            known[kind] = not defs.has(kind, opset, "") and defs.has(kind)
-        return known[kind] and node.domain in ("", "ai.onnx")
-
-    _hide(light, [node for node in _nodes(light.graph) if is_newer(node)])
-
-
-def _nodes(graph: GraphProto) -> Iterator[NodeProto]:
-    """The nodes of a graph and of those inside."""
-    for node in graph.node:
-        yield node
-        for inner in subgraphs(node):
-            yield from _nodes(inner)
-
-
-def _hide(model: ModelProto, nodes: Sequence[NodeProto]) -> None:
-    """Put nodes into a domain in which the checker and inference know nothing."""
-    if nodes and all(entry.domain != _HIDDEN for entry in model.opset_import):
-        model.opset_import.append(package("onnx.helper").make_opsetid(_HIDDEN, 1))
-    for node in nodes:
-        node.domain = _HIDDEN
 
 
 def _check_opset(loaded: LoadedModel) -> None:

@@ -110,3 +110,12 @@ def stable_keys(nodes: Sequence[NodeProto]) -> list[str]:
         taken.add(key)
         keys.append(key)
     return keys
+
+
+def trimmed(proto: NodeProto, key: str, index: int, where: Where) -> Node:
+    """A node without the absent inputs and outputs at the ends of its lists."""
+    inputs, outputs = list(proto.input), list(proto.output)
+    for names in (inputs, outputs):
+        while names and not names[-1]:
+            names.pop()
+    return Node(proto, index, key, where, inputs, outputs)

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     from qdialect.frontends.onnx.importer import Importer
 
-_EXTENTS = (1, 8)
+_EXTENTS = (1, 8, 0)
 """What unknown extents are tried as."""
 _MOST = 1 << 24
 """Elements of an operand that are made for this."""
@@ -48,7 +48,7 @@ def by_rule(imp: Importer, rule: Rule, node: Node) -> list[SSAValue] | None:
 
 def runs(imp: Importer, node: Node) -> bool:
     """Whether ONNX Runtime (the reference evaluator of ONNX, where that is not installed) runs
-    the node, unknown extents being 1 or more; False where an operand's type is not known."""
+    the node, whatever unknown extents are; False where an operand's type is not known."""
     return any(_runs(_alone(imp, node, unknown)) for unknown in _EXTENTS)
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from xdsl.dialects.builtin import UnrankedTensorType
 from xdsl.ir import Attribute
 
 from qdialect.dialects.quant import UniformType, element_type
@@ -89,6 +90,8 @@ def _read_below(
     imp: Importer, name: str, source: Attribute, readers: dict[str, list[tuple[NodeProto, int]]]
 ) -> UniformType | None:
     """The one encoding of all that reads a tensor, itself or moved."""
+    # What moved it has another shape, which encodings of one scale do not ask for.
+    anywhere = UnrankedTensorType(element_type(source))
     elements: set[UniformType | None] = set()
     seen, pending = {name}, [name]
     while pending:
@@ -98,7 +101,7 @@ def _read_below(
                     seen.add(proto.output[0])
                     pending.append(proto.output[0])
             else:
-                elements.add(_reading(imp, proto, position, source))
+                elements.add(_reading(imp, proto, position, anywhere))
     if len(elements) != 1:
         return None
     (element,) = elements
