@@ -203,3 +203,29 @@ def test_linear_resizes_of_other_dimensions_stay_nodes(scales: list[float]) -> N
     b.node("Resize", names, "y", mode="linear")
     b.output("y")
     assert ops(load(b.model())[1]) == ["onnx.node"]
+
+
+@pytest.mark.parametrize("end", [2**31 - 1, 2**63 - 1, 2**31 - 2, 3, -4, -(2**63)])
+@pytest.mark.parametrize("step", [1, -1, -2])
+@pytest.mark.parametrize("start", [0, 2, -1])
+def test_slices_as_far_as_there_is_something(start: int, end: int, step: int) -> None:
+    """With negative steps the largest integers are the beginning, other large ones the end."""
+    b = ModelBuilder(17)
+    b.input("x", [1, 4])
+    lists = [b.const(n, [v]) for n, v in zip("seap", (start, end, 1, step), strict=True)]
+    b.node("Slice", ["x", *lists], "y")
+    b.output("y", shape=[None, None])
+    check(b.model())
+
+
+@pytest.mark.parametrize("stop", [2**31 - 1, 2**63 - 1])
+def test_nothing_is_written_as_nothing(stop: int) -> None:
+    """`x[0:beyond:-1]` has no element, for us as for numpy."""
+    block = Block(arg_types=[TensorType(f32, [4])])
+    op = nn.SliceOp(block.args[0], starts=(0,), stops=(stop,), steps=(-1,))
+    block.add_ops([op, ReturnOp(op.result)])
+    kinds = FunctionType.from_lists(block.arg_types, [op.result.type])
+    module = ModuleOp([FuncOp("main", kinds, Region(block))])
+    model = export_model(module, new_context())
+    (got,) = OrtEngine(model, optimize=False).run({"arg0": np.ones(4, np.float32)}).values()
+    assert got.shape == (0,)

@@ -247,6 +247,9 @@ def slice_(call: Call) -> None:
     axes = [d for d, b in enumerate(bounds) if not _takes_all(shape[d], *b)] or [0]
     lists = [list(entry) for entry in zip(*(bounds[d] for d in axes), strict=True)]
     starts, stops, steps = lists
+    # The largest integers are the beginning where steps are negative: here they are beyond the end.
+    largest = (2**31 - 1, 2**63 - 1)
+    stops = [n - (k < 0 and n in largest) for n, k in zip(stops, steps, strict=True)]
     if call.exporter.opset < 10:
         if any(step != 1 for step in steps):
             raise call.exporter.unsupported(call.op, "with steps needs opset 10")

@@ -16,6 +16,7 @@ from qdialect.dialects.quant import DCastOp, UniformType, element_type
 from qdialect.errors import InputError
 from qdialect.frontends.onnx import computed_shapes
 from qdialect.frontends.onnx.node import Node
+from qdialect.frontends.onnx.shape_values import slice_end
 from qdialect.frontends.onnx.types import extents, value_type
 
 if TYPE_CHECKING:
@@ -104,8 +105,11 @@ def slice_(imp: Importer, node: Node) -> Results:
         )
         if any(node.input(i) and not imp.static_ints(node.input(i)) for i in (3, 4)):
             return None
+        forward = steps is None or min(steps, default=1) > 0
         starts, ends = (
-            computed_shapes.bounds(imp, node, node.input(i), axes) if shape is not None else None
+            computed_shapes.bounds(imp, node, node.input(i), axes)
+            if shape is not None and forward
+            else imp.static_ints(node.input(i))
             for i in (1, 2)
         )
     if shape is None or starts is None or ends is None:
@@ -121,8 +125,8 @@ def slice_(imp: Importer, node: Node) -> Results:
             where=node.where,
             code="invalid-node",
         )
-    for axis, *bounds in zip(axes, starts, ends, steps, strict=True):
-        full[axis % rank] = bounds
+    for axis, start, end, step in zip(axes, starts, ends, steps, strict=True):
+        full[axis % rank] = [start, slice_end(end, step), step]
     names = ("starts", "stops", "steps")
     lists = dict(zip(names, zip(*full, strict=True), strict=True))
     x = imp.value(node.input(0))

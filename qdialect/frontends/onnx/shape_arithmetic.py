@@ -39,7 +39,7 @@ class ShapeArithmetic(Symbols):
         self._followed: set[int] = set()
 
     def result(self, node: Node) -> list[SSAValue] | None:
-        """What a node of shape arithmetic gives, where no node has to compute it."""
+        """Nothing, where a node of shape arithmetic need not compute what is known or there."""
         function = FUNCTIONS.get(node.op_type) if not node.domain else None
         if function is None or len(node.outputs) != 1:
             return None
@@ -65,7 +65,10 @@ class ShapeArithmetic(Symbols):
             self._imp.statics[name] = package("onnx.numpy_helper").from_array(array, name)
             return []
         twin = self._same.setdefault(_key(found, element), name)
-        return None if twin == name else [self._imp.value(twin)]
+        if twin == name:
+            return None
+        self._imp.values[name] = self._imp.value(twin)
+        return []
 
     def _constant(self, name: str, dtype: Any) -> NDArray[Any] | None:
         """The value where it is the same on every run, and the type holds it."""

@@ -44,6 +44,12 @@ def integers(array: Numbers) -> NDArray[np.int64] | None:
     return np.array(found, np.int64).reshape(array.shape)
 
 
+def slice_end(end: int, step: int) -> int:
+    """The end of a slice as numpy takes it: the largest integers mean "as far as there is
+    something", which is the beginning where steps are negative."""
+    return -(2**63) if step < 0 and end in (2**31 - 1, 2**63 - 1) else end
+
+
 def _shape(s: Symbols, node: Node) -> Numbers | None:
     extents = s.extents(node.input(0))
     if extents is None:
@@ -87,7 +93,7 @@ def _slice(s: Symbols, node: Node) -> Numbers | None:
         return None
     taken = [slice(None)] * x.ndim
     for axis, start, end, step in zip(axes, starts, ends, steps, strict=True):
-        places = range(*slice(start, end, step).indices(x.shape[axis]))
+        places = range(*slice(start, slice_end(end, step), step).indices(x.shape[axis]))
         stop = places.stop if places.stop >= 0 else None
         taken[axis] = slice(places.start, stop, step) if len(places) else slice(0)
     return x[tuple(taken)]
