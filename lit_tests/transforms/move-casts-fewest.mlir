@@ -116,3 +116,35 @@ func.func @copies_differ(%x: !f) -> tensor<4x4x!quant.uniform<i8:f32:0, {0.5, 0.
   %1 = quant.qcast %0 : tensor<4x4xf32> to tensor<4x4x!quant.uniform<i8:f32:0, {0.5, 0.25, 0.5, 0.25}>>
   func.return %1 : tensor<4x4x!quant.uniform<i8:f32:0, {0.5, 0.25, 0.5, 0.25}>>
 }
+
+// Below an op that leaves the number as it is.
+// CHECK-LABEL: func.func @past_a_flip(
+// CHECK-NEXT: nn.flip
+// CHECK-NEXT: nn.slice
+// CHECK-NEXT: quant.dcast {{.*}} to tensor<2x2xf32>
+func.func @past_a_flip(%x: !q) -> !f_half {
+  %0 = quant.dcast %x : !q to !f
+  // expected-remark@+1 {{sink-dequantize fired, exact}}
+  %1 = nn.flip %0 axes [0] : (!f) -> !f
+  // expected-remark@+2 {{sink-dequantize fired, exact}}
+  // expected-remark@+1 {{hoist-dequantize refused [cost]: 8 elements would cross instead of 4}}
+  %2 = nn.slice %1 starts [0, 1] stops [2, 3] steps [1, 1] : (!f) -> !f_half
+  func.return %2 : !f_half
+}
+
+// Two that read little of one tensor.
+// CHECK-LABEL: func.func @two_parts(
+// CHECK-NEXT: nn.slice
+// CHECK-NEXT: quant.dcast {{.*}} to tensor<1x4xf32>
+// CHECK-NEXT: nn.slice
+// CHECK-NEXT: quant.dcast {{.*}} to tensor<1x3xf32>
+func.func @two_parts(%x: !q) -> (tensor<1x4xf32>, tensor<1x3xf32>) {
+  %0 = quant.dcast %x : !q to !f
+  // expected-remark@+2 {{sink-dequantize fired, exact}}
+  // expected-remark@+1 {{hoist-dequantize refused [cost]: 8 elements would cross instead of 4}}
+  %1 = nn.slice %0 starts [0, 0] stops [1, 4] steps [1, 1] : (!f) -> tensor<1x4xf32>
+  // expected-remark@+2 {{sink-dequantize fired, exact}}
+  // expected-remark@+1 {{hoist-dequantize refused [cost]: 8 elements would cross instead of 3}}
+  %2 = nn.slice %0 starts [0, 0] stops [1, 3] steps [1, 1] : (!f) -> tensor<1x3xf32>
+  func.return %1, %2 : tensor<1x4xf32>, tensor<1x3xf32>
+}

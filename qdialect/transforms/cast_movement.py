@@ -10,7 +10,7 @@ exact either way. Which way is worth going is a `Policy`, asked op by op.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from math import isfinite
 
@@ -33,6 +33,7 @@ from qdialect.rewrite import Refusal, Rewriter, Rule, retyped
 from qdialect.transforms.rule_pass import (
     dequantized,
     keeps_order,
+    only_quantized_alike,
     refuse_growth,
     refuse_types,
     with_qparams,
@@ -108,41 +109,26 @@ class HoistQuantize(Rule[Quantized]):
         casts = self._casts(match)
         if casts is None:
             return Refusal("multi-use", "the float result is also used elsewhere")
-        params = qparams_of(match.cast.result)
-        assert params is not None
-        levels = match.behavior.levels(match.op) if match.behavior.levels else ()
-        rounds = any(isfinite(v) and not on_grid(a, v) for v in levels for a in affines(params))
-        if rounds and cast_rounding(match.cast) is not Rounding.HALF_EVEN:
-            return Refusal("rounding", "constants it compares with are quantized half even")
-        operands = carry_up(match.op, match.behavior, self._params(casts))
-        if isinstance(operands, Illegal):
-            return Refusal(operands.code, operands.reason)
-        tied = tied_operands(match.op, match.behavior)
-        kinds = [v.type for v in match.op.operands]
-        for index, qparams in zip(tied, operands, strict=True):
-            kinds[index] = with_qparams(match.op.operands[index], qparams)
-        results = [cast.result.type for cast in casts]
+        rounding = cast_rounding(match.cast)
+        above = quantized_above(
+            self.session, match.op, match.behavior, self._params(casts), rounding
+        )
+        if isinstance(above, Refusal):
+            return above
         compares = match.behavior.movement is None
-        if compares and self._meets_nan(match):
+        if compares and meets_nan(match.op, match.behavior, self._not_a_number):
             return Refusal("nan", "what it compares may be no number")
-        contract = Contract(Numerics.EXACT, note="NaN aside") if compares else EXACT
-        return refuse_types(self.session, match.behavior, match.op, kinds, results) or contract
-
-    def _meets_nan(self, match: Quantized) -> bool:
-        if arithmetic_of(match.op) is Arithmetic.REAL:
-            return False
-        tied = tied_operands(match.op, match.behavior)
-        return any(self._not_a_number.may_be(match.op.operands[i]) for i in tied)
+        return Contract(Numerics.EXACT, note="NaN aside") if compares else EXACT
 
     def _casts(self, match: Quantized) -> list[QCastOp] | None:
-        """Per result the quantize that is its only use, all with one rounding; else None."""
+        """Per result one of the quantizes that alone use it and are alike, all with one
+        rounding; else None."""
         casts: list[QCastOp] = []
         for result in match.op.results:
-            use = result.first_use
-            cast = use.operation if use is not None and result.has_one_use() else None
-            if not isinstance(cast, QCastOp) or qparams_of(cast.result) is None:
+            alike = only_quantized_alike(result)
+            if alike is None or qparams_of(alike[0].result) is None:
                 return None
-            casts.append(cast)
+            casts.append(alike[0])
         same = all(cast_rounding(cast) is cast_rounding(match.cast) for cast in casts)
         return casts if same else None
 
@@ -164,8 +150,64 @@ class HoistQuantize(Rule[Quantized]):
             operands[index] = cast.result
         new = retyped(match.op, operands, [cast.result.type for cast in casts])
         rewriter.insert(new, match.op, keep=match.op)
-        for cast, result in zip(casts, new.results, strict=True):
-            rewriter.replace(cast, [result])
+        for old, result in zip(match.op.results, new.results, strict=True):
+            for cast in only_quantized_alike(old) or ():
+                rewriter.replace(cast, [result])
+
+
+def meets_nan(op: Operation, behavior: Behavior, not_a_number: NotANumber) -> bool:
+    """Whether an op of a module of floats may be given no number."""
+    if arithmetic_of(op) is Arithmetic.REAL:
+        return False
+    return any(not_a_number.may_be(op.operands[i]) for i in tied_operands(op, behavior))
+
+
+def quantized_above(
+    session: QContext,
+    op: Operation,
+    behavior: Behavior,
+    params: Sequence[QParams],
+    rounding: Rounding,
+) -> list[QParams] | Refusal:
+    """What the tied operands of a float op are quantized under so that its results are codes
+    of `params`, one for each; or why that is not the same."""
+    levels = behavior.levels(op) if behavior.levels else ()
+    rounds = any(isfinite(v) and not on_grid(a, v) for v in levels for a in affines(params[0]))
+    if rounds and rounding is not Rounding.HALF_EVEN:
+        return Refusal("rounding", "constants it compares with are quantized half even")
+    operands = carry_up(op, behavior, params)
+    if isinstance(operands, Illegal):
+        return Refusal(operands.code, operands.reason)
+    kinds = [v.type for v in op.operands]
+    for index, qparams in zip(tied_operands(op, behavior), operands, strict=True):
+        kinds[index] = with_qparams(op.operands[index], qparams)
+    results = [with_qparams(v, q) for v, q in zip(op.results, params, strict=True)]
+    return refuse_types(session, behavior, op, kinds, results) or operands
+
+
+def codes_below(
+    session: QContext,
+    op: Operation,
+    behavior: Behavior,
+    params: Sequence[QParams],
+    inside: Callable[[], bool],
+) -> list[QParams] | Refusal:
+    """What the results of a float op are codes of if its tied operands are codes of `params`;
+    or why that is not the same. `inside` tells whether those keep to their bounds."""
+    if behavior.mixes and len(set(params)) > 1:
+        return Refusal("tied", "the operands have different qparams")
+    if not keeps_order(behavior, op, params, inside=behavior.clamp is not None and inside()):
+        return Refusal("levels", "no code stands for a constant it compares with")
+    carried = carry_all_down(op, behavior, params)
+    if isinstance(carried, Illegal):
+        return Refusal(carried.code, carried.reason)
+    kinds = [v.type for v in op.operands]
+    for index, qparams in zip(tied_operands(op, behavior), params, strict=True):
+        kinds[index] = with_qparams(op.operands[index], qparams)
+    results = [with_qparams(v, q) for v, q in zip(op.results, carried, strict=True)]
+    refusal = refuse_types(session, behavior, op, kinds, results)
+    growths = (refuse_growth(params, qparams) for qparams in carried)
+    return refusal or next(filter(None, growths), None) or carried
 
 
 class SinkDequantize(Rule[Operation]):
@@ -202,21 +244,14 @@ class SinkDequantize(Rule[Operation]):
         sources = self._sources(match, behavior)
         params = [qparams_of(source) for source in sources]
         known = [q for q in params if q is not None]
-        if len(known) != len(params) or (behavior.mixes and len(set(known)) > 1):
+        if len(known) != len(params):
             return Refusal("tied", "the operands have different qparams")
-        inside = all(inside_bounds(source, self.session) for source in sources)
-        if not keeps_order(behavior, match, known, inside=inside):
-            return Refusal("levels", "no code stands for a constant it compares with")
-        carried = carry_all_down(match, behavior, known)
-        if isinstance(carried, Illegal):
-            return Refusal(carried.code, carried.reason)
-        kinds = [v.type for v in match.operands]
-        for index, source in zip(tied_operands(match, behavior), sources, strict=True):
-            kinds[index] = source.type
-        results = [with_qparams(v, q) for v, q in zip(match.results, carried, strict=True)]
-        refusal = refuse_types(self.session, behavior, match, kinds, results)
-        growths = (refuse_growth(known, qparams) for qparams in carried)
-        return refusal or next(filter(None, growths), EXACT)
+
+        def inside() -> bool:
+            return all(inside_bounds(source, self.session) for source in sources)
+
+        found = codes_below(self.session, match, behavior, known, inside)
+        return found if isinstance(found, Refusal) else EXACT
 
     def _sources(self, op: Operation, behavior: Behavior) -> list[SSAValue]:
         casts = [dequantized(op.operands[i]) for i in tied_operands(op, behavior)]

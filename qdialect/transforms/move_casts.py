@@ -4,7 +4,7 @@
                                     a movement op right at a float argument or result
                                     keeps the integer-ness of the interface it touches
     boundary=maximize-integer       quantize up, dequantize down, as far as they go
-    boundary=minimize-conversions   each cast where the fewest elements cross
+    boundary=minimize-conversions   each cast where the fewest elements cross (`cast_cut`)
 
 Every move is exact (`cast_movement`); a tie moves nothing. The interface itself is
 `fold-interface`'s business.
@@ -24,10 +24,12 @@ if an op other than a movement takes the result.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from xdsl.context import Context
+from xdsl.dialects.builtin import ModuleOp
 from xdsl.dialects.func import FuncOp, ReturnOp
 from xdsl.ir import Operation, SSAValue
 
@@ -35,14 +37,20 @@ from qdialect.analysis.codes import qparams_of
 from qdialect.analysis.cost import elements
 from qdialect.behaviors import Behavior
 from qdialect.behaviors.flow import carry_all_down, tied_operands
-from qdialect.context import QContext
+from qdialect.context import QContext, session
 from qdialect.dialects.quant import DCastOp, QCastOp, cast_rounding, element_type, with_element
 from qdialect.errors import UsageError
 from qdialect.numerics.contract import EXACT, Contract
 from qdialect.qparams.legality import Illegal
 from qdialect.rewrite import Refusal, Rewriter, Rule, retyped
+from qdialect.transforms.cast_cut import CODES, FLOATS, CastCut
 from qdialect.transforms.cast_movement import HoistQuantize, Policy, SinkDequantize
-from qdialect.transforms.rule_pass import RulePass, refuse_types
+from qdialect.transforms.rule_pass import RulePass, refuse_types, users
+
+MINIMIZE = "minimize-conversions"
+
+_ROUNDS = 8
+"""A dequantize that moved may let a quantize move; each round casts fewer elements."""
 
 
 class Preserve(Policy):
@@ -89,40 +97,64 @@ class Preserve(Policy):
 
 
 class Minimize(Policy):
-    """A cast passes an op if fewer elements cross on the other side."""
+    """A cast passes the ops that a minimum cut says (see `cast_cut`)."""
 
     def __init__(self, session: QContext) -> None:
         self._session = session
+        self._cut: CastCut | None = None
+
+    def prepare(self, module: Operation) -> None:
+        if self._cut is None:
+            self._cut = CastCut(self._session, module)
 
     def hoist_quantize(self, op: Operation) -> Refusal | None:
-        return self._fewer(op, above=True)
+        return self._unless(op, self._planned.quantize, CODES, above=True)
 
     def hoist_dequantize(self, op: Operation) -> Refusal | None:
-        return self._fewer(op, above=True)
+        states = self._planned.dequantize
+        return self._unless(op, states, FLOATS, "codes are", op.results, above=True)
 
     def sink_quantize(self, op: Operation) -> Refusal | None:
-        return self._fewer(op, above=False)
+        states = self._planned.quantize
+        return self._unless(op, states, FLOATS, "quantized value is", self._tied(op))
 
     def sink_dequantize(self, op: Operation) -> Refusal | None:
-        behavior = self._session.behaviors.get(op)
-        assert behavior is not None
-        if not all(op.operands[i].has_one_use() for i in tied_operands(op, behavior)):
-            return Refusal("multi-use", "the dequantized value is also used elsewhere")
-        return self._fewer(op, above=False)
+        states = self._planned.dequantize
+        return self._unless(op, states, CODES, "dequantized value is", self._tied(op))
 
-    def _fewer(self, op: Operation, *, above: bool) -> Refusal | None:
+    @property
+    def _planned(self) -> CastCut:
+        assert self._cut is not None
+        return self._cut
+
+    def _tied(self, op: Operation) -> list[SSAValue]:
         behavior = self._session.behaviors.get(op)
         assert behavior is not None
-        before = _elements([op.operands[i] for i in tied_operands(op, behavior)])
-        after = _elements(op.results)
-        here, there = (after, before) if above else (before, after)
-        if there < here:
+        return [op.operands[i] for i in tied_operands(op, behavior)]
+
+    def _unless(
+        self,
+        op: Operation,
+        states: Mapping[Operation, int],
+        state: int,
+        what: str = "",
+        cast_values: Sequence[SSAValue] = (),
+        *,
+        above: bool = False,
+    ) -> Refusal | None:
+        """None if `op` is to be in `state`, or if the rule knows why it cannot be; else why not.
+        `cast_values` are cast on this side, and then `above`, or else below."""
+        if states.get(op) == state:
             return None
-        return Refusal("cost", f"{there} elements would cross instead of {here}")
-
-
-def _elements(values: Sequence[SSAValue]) -> int:
-    return sum(map(elements, values))
+        before, after = (sum(map(elements, values)) for values in (self._tied(op), op.results))
+        here, there = (after, before) if above else (before, after)
+        if there >= here:
+            return Refusal("cost", f"{there} elements would cross instead of {here}")
+        if not all(value.has_one_use() for value in cast_values):
+            return Refusal("multi-use", f"the {what} also used elsewhere")
+        if self._planned.is_fixed(op, states):
+            return None
+        return Refusal("least", "with all that reads these values, no fewer elements would cross")
 
 
 @dataclass(frozen=True)
@@ -163,8 +195,6 @@ class SinkQuantize(Rule[_Moved]):
         refusal = self.policy.sink_quantize(match.op)
         if refusal:
             return refusal
-        if not all(cast.result.has_one_use() for cast in match.casts):
-            return Refusal("multi-use", "the quantized value is also used elsewhere")
         if len({cast_rounding(cast) for cast in match.casts}) > 1:
             return Refusal("rounding", "the operands are quantized with different roundings")
         params = [q for cast in match.casts if (q := qparams_of(cast.result))]
@@ -224,7 +254,7 @@ class HoistDequantize(Rule[_Moved]):
         refusal = self.policy.hoist_dequantize(match.op)
         if refusal:
             return refusal
-        if not match.op.results[0].has_one_use():
+        if self._lowers(match) is None:
             return Refusal("multi-use", "the codes are also used elsewhere")
         params = qparams_of(match.op.results[0])
         tied = tied_operands(match.op, match.behavior)
@@ -249,7 +279,16 @@ class HoistDequantize(Rule[_Moved]):
             operands[index] = cast.result
         moved = retyped(match.op, operands, [lower.result.type])
         rewriter.insert(moved, match.op, keep=match.op)
-        rewriter.replace(lower, moved.results)
+        for each in self._lowers(match) or ():
+            rewriter.replace(each, moved.results)
+
+    def _lowers(self, match: _Moved) -> list[DCastOp] | None:
+        """All users of the result, if they dequantize it to one type."""
+        lowers = [user for user in users(match.op.results[0]) if isinstance(user, DCastOp)]
+        kinds = {lower.result.type for lower in lowers}
+        return (
+            lowers if len(kinds) == 1 and len(lowers) == len(users(match.op.results[0])) else None
+        )
 
 
 def _accepts(
@@ -266,8 +305,14 @@ class MoveCasts(RulePass):
 
     boundary: str = "preserve"
 
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        qctx, rounds = session(ctx), _ROUNDS if self.boundary == MINIMIZE else 1
+        super().apply(qctx, op)
+        while (rounds := rounds - 1) and CastCut(qctx, op).gains:
+            super().apply(qctx, op)
+
     def rules(self, session: QContext) -> Sequence[Rule[Any]]:
-        if self.boundary == "minimize-conversions":
+        if self.boundary == MINIMIZE:
             policy = Minimize(session)
             return (
                 HoistQuantize(session, policy),
