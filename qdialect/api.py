@@ -244,10 +244,26 @@ def check(
 def run(
     model: Model, inputs: Mapping[str, NDArray[Any]], engine: EngineName = "numpy"
 ) -> dict[str, NDArray[Any]]:
-    """All outputs by name."""
-    from qdialect.cli.execution import open_engine
+    """All outputs by name.
 
-    return open_engine(model, engine)(inputs)
+    Arrays of types that numpy lacks are taken as the package `ml_dtypes` has them, and given so
+    if one was taken; else 4-bit integers are one to a byte, bf16 is in float32, and smaller
+    floats are their bits.
+    """
+    import numpy as np
+
+    from qdialect.cli.execution import open_engine
+    from qdialect.engines.local import output_names
+    from qdialect.interpreter import Interpreter
+    from qdialect.interpreter.narrow import as_held, as_narrow, is_narrow
+
+    arrays = {name: np.asarray(array) for name, array in inputs.items()}
+    outputs = open_engine(model, engine)({name: as_held(a) for name, a in arrays.items()})
+    if not any(map(is_narrow, arrays.values())):
+        return outputs
+    function = Interpreter(model.ctx, model.module).function()
+    types = dict(zip(output_names(function), function.function_type.outputs, strict=True))
+    return {name: as_narrow(array, types[name]) for name, array in outputs.items()}
 
 
 def calibrate(

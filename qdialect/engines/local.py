@@ -71,7 +71,11 @@ class OnnxRuntime:
 
     def open(self, module: ModuleOp, ctx: QContext, *, source: Path | None, optimize: bool) -> Run:
         from qdialect.backends.onnx import OrtEngine, export_model
+        from qdialect.interpreter import Interpreter, argument_names
+        from qdialect.interpreter.narrow import as_held, as_narrow
 
+        function = Interpreter(ctx, module).function()
+        types = dict(zip(argument_names(function), function.function_type.inputs, strict=True))
         if source is not None and source.suffix == ".onnx":
             engine = OrtEngine(source, optimize=optimize)
         else:
@@ -82,7 +86,8 @@ class OnnxRuntime:
                 if name not in engine.inputs:
                     known = ", ".join(engine.inputs)
                     raise InputError(f"no input '{name}' (inputs: {known})", code="bad-input")
-            return engine.run(inputs)
+            feeds = {n: as_narrow(a, types[n]) if n in types else a for n, a in inputs.items()}
+            return {name: as_held(array) for name, array in engine.run(feeds).items()}
 
         return run
 

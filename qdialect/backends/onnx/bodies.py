@@ -8,6 +8,7 @@ each iteration) is not told, so that nothing is made of it.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -17,7 +18,7 @@ from xdsl.ir import Attribute, SSAValue
 
 from qdialect.backends.onnx.graph import bytes_of, node_attribute
 from qdialect.backends.onnx.header import opset_imports, value_info
-from qdialect.backends.onnx.inner_graphs import graphs_in
+from qdialect.backends.onnx.inner_graphs import graphs_in, graphs_of
 from qdialect.backends.onnx.nodes import rename
 from qdialect.dialects.nn import constant_array, constant_of
 from qdialect.dialects.onnx import (
@@ -44,6 +45,8 @@ if TYPE_CHECKING:
     )
 
 WITH_BODIES = ("If", "Loop", "Scan")
+_SMALL = 1 << 12
+"""Bytes up to which a constant is copied into every body that reads it."""
 
 
 @dataclass(frozen=True)
@@ -132,6 +135,7 @@ def _around(op: NodeOp, graph: GraphProto, store: BlobStore) -> GraphProto | Non
     of a type that no input has."""
     made: GraphProto = package("onnx").GraphProto()
     read = _read(graph)
+    readers = Counter(name for each in graphs_of(op, store) for name in _read(each))
     for name, value in op.captured().items():
         if name not in read:
             continue
@@ -139,6 +143,9 @@ def _around(op: NodeOp, graph: GraphProto, store: BlobStore) -> GraphProto | Non
         element = element_type(value.type)
         if constant is not None and element in DATA_TYPES and (integer_width(element) or 8) >= 8:
             array = constant_array(constant, store)
+            if array.nbytes > _SMALL and not (value.has_one_use() and readers[name] == 1):
+                made.input.append(value_info(name, value.type, DATA_TYPES[element], None))
+                continue
             tensor = made.initializer.add()
             tensor.name, tensor.data_type = name, DATA_TYPES[element]
             tensor.dims.extend(array.shape)

@@ -13,6 +13,7 @@ from xdsl.ir import Operation, SSAValue
 from qdialect.backends.onnx.beside import loadable
 from qdialect.backends.onnx.graph import node_attribute
 from qdialect.backends.onnx.header import DEFAULT_OPSET, opset_imports, value_info
+from qdialect.backends.onnx.narrow_values import NARROW, run_narrow
 from qdialect.dialects.onnx import DATA_TYPES, MODEL, NodeOp, is_tensor, package
 from qdialect.dialects.quant import element_type
 from qdialect.errors import InputError, QError, Where
@@ -78,14 +79,21 @@ class OrtEngine:
             ) from None
         self.inputs: list[str] = [entry.name for entry in self.session.get_inputs()]
         self.outputs: list[str] = [entry.name for entry in self.session.get_outputs()]
+        self._gives_narrow = any(entry.type in NARROW for entry in self.session.get_outputs())
 
     def run(self, inputs: Arrays) -> dict[str, NDArray[Any]]:
-        """All outputs by name; InputError (`runtime-fails`) when the runtime fails."""
+        """All outputs by name; InputError (`runtime-fails`) when the runtime fails.
+
+        Values of types that numpy lacks are arrays of `ml_dtypes`, taken and given.
+        """
         import numpy as np
 
         try:
             feeds = {name: np.asarray(array) for name, array in inputs.items()}
-            results = self.session.run(self.outputs, feeds)
+            if self._gives_narrow or any(a.dtype.isbuiltin == 2 for a in feeds.values()):
+                results = run_narrow(self.session, self.outputs, feeds)
+            else:
+                results = self.session.run(self.outputs, feeds)
         except Exception as error:
             raise InputError(
                 f"ONNX Runtime cannot run the model: {_reason(error)}", code="runtime-fails"

@@ -15,7 +15,7 @@ from xdsl.ir import Operation
 
 from qdialect.backends.onnx.inner_graphs import graphs_in, graphs_of
 from qdialect.backends.onnx.quantization import required_opset
-from qdialect.dialects.nn import MAX_POOLS, AveragePoolOp, NNOp, WindowOp, shape_of
+from qdialect.dialects.nn import MAX_POOLS, AveragePoolOp, ConstantOp, NNOp, WindowOp, shape_of
 from qdialect.dialects.onnx import NodeOp, package
 from qdialect.dialects.quant import quant_element
 from qdialect.weights import BlobStore
@@ -92,8 +92,11 @@ def opset_for(function: FuncOp, oldest: bool = False) -> int:
         opset = max(opset, _op_opset(op, oldest))
         for value in (*op.operands, *op.results):
             quantized = quant_element(value.type)
-            if quantized is not None:
-                opset = max(opset, required_opset(quantized.qparams))
+            if quantized is None:
+                continue
+            opset = max(opset, required_opset(quantized.qparams))
+            if not quantized.qparams.storage.is_full_range and value.owner is op:
+                opset = max(opset, 0 if isinstance(op, ConstantOp) else INTEGER_OPSETS["nn.clip"])
     return opset
 
 

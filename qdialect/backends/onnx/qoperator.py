@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, cast
 from xdsl.ir import Operation, SSAValue
 
 from qdialect.backends.onnx.kernels import CLAMPS, KERNELS, Kernel, Version, refusal
+from qdialect.backends.onnx.opsets import INTEGER_OPSETS
 from qdialect.backends.onnx.quantization import (
     packed,
     parameters,
@@ -223,6 +224,8 @@ def write_clamp(exporter: Exporter, op: Operation, key: str, wanted: str) -> boo
     if not bounds:
         exporter.alias(op.results[0], op.operands[0])
         return True
+    if exporter.opset < INTEGER_OPSETS["nn.clip"]:
+        return False
     import numpy as np
 
     code = storage_code(qparams)
