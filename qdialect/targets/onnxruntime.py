@@ -186,7 +186,7 @@ class _OnnxRuntime(Target):
         given, (count, *taps) = shape_of(weight)[1], (shape_of(weight)[0], *shape_of(weight)[2:])
         inputs = given if given * prod(taps) % _SUMMED == 0 else _multiple(given, _SUMMED)
         outputs = max(_multiple(count, _SUMMED), _GIVEN)
-        if shape_of(x)[1] != given or (inputs, outputs) == (given, count):
+        if not given or not count or shape_of(x)[1] != given or (inputs, outputs) == (given, count):
             return None
         taken, made = (_elements(priced_shape(v)) for v in (x, result))
         cost = taken // given * inputs if inputs != given else 0
