@@ -34,7 +34,7 @@ from measure import run_all, session, sqnr
 from progress import step, table
 from qdialect.backends.onnx.engine import OrtEngine
 from qdialect.backends.onnx.executed import optimized_engine
-from qdialect.cli.race import cheapest_form, race, winner
+from qdialect.cli.race import cheapest_form, race
 
 EVALUATION_SEED = 2
 GOALS = {("s8", "exact"): 0.42, ("u8", "exact"): 0.85, ("u8", "ties"): 0.75}
@@ -72,8 +72,6 @@ class Row:
     """By `float`, `alone`, and level and form (`exact qdq`)."""
     preferred: str
     """The form that prices choose at `exact`."""
-    chosen: str
-    """The winner of a race of the input and both forms at `exact`."""
     optimize: float
     """Seconds of processor time to load, optimize and save at `exact`."""
     same: float
@@ -81,7 +79,9 @@ class Row:
     sqnr_written: float
 
     def best(self, level: str) -> Runs:
-        """The faster form."""
+        """What is written: QDQ form at `exact`, else the faster one."""
+        if level == "exact":
+            return self.runs["exact qdq"]
         return min((self.runs[f"{level} {form}"] for form in FORMS), key=lambda runs: runs.ratio)
 
 
@@ -109,8 +109,6 @@ def measured(
         engines[name], counts[name] = optimized_engine(path)
     samples = source.samples(options.samples, EVALUATION_SEED)
     laps = race(engines, samples[0], options.seconds).laps
-    entrants = {name: laps[name] for name in ("exact qdq", "exact qoperator", "alone")}
-    order = sorted(entrants, key=lambda name: name != f"exact {preferred}")
     wanted = run_all(engines["float"].session, samples)
     # Integer kernels round in their own way: what is held against is what they mean.
     plain, kernels = folder / "plain.onnx", config.form is QuantFormat.QOperator
@@ -132,7 +130,6 @@ def measured(
         source.name in corpus.HELD_OUT,
         {name: runs(name) for name in paths},
         preferred,
-        winner(entrants, order),
         seconds,
         equal / sum(array.size for array in reference),
         sqnr(wanted, reference),
@@ -163,7 +160,7 @@ HEADER = (
 
 def cells(row: Row) -> tuple[str, ...]:
     """A line of the table."""
-    alone, exact, ties = row.runs["alone"], row.runs[f"exact {row.preferred}"], row.best("ties")
+    alone, exact, ties = row.runs["alone"], row.best("exact"), row.best("ties")
     pair = [row.runs[f"exact {form}"] for form in FORMS]
     shown = [f"{run.ratio:.2f}" + ("!" if run.low > 1 else "") for run in pair]
     spread = max(run.high - run.low for run in pair) / 2
@@ -179,7 +176,7 @@ def cells(row: Row) -> tuple[str, ...]:
         f"{row.runs['float'].ratio:.2f}",
         f"{', '.join(shown)} ± {spread:.2f}",
         f"{ties.ratio:.2f}",
-        "input" if row.chosen == "alone" else row.chosen.removeprefix("exact "),
+        "input" if exact.ratio > 1 else "ours",
         both("nodes"),
         both("casts"),
         both("float_nodes"),

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from math import sqrt
+from random import Random
 from time import monotonic, thread_time
 from typing import TYPE_CHECKING, Any
 
@@ -92,19 +93,21 @@ class Race:
 
 
 def race(engines: Mapping[str, OrtEngine], inputs: Arrays, seconds: float) -> Race:
-    """Run all in turns for about so many seconds (and `FEWEST` turns, if those take no more
-    than four times as long), or until more turns would tell nothing new.  The first is the one
-    that the others are compared with."""
+    """Run all in turns, in a new order each time, for about so many seconds (and `FEWEST` turns,
+    if those take no more than four times as long), or until more turns would tell nothing new.
+    The first is the one that the others are compared with."""
     times: dict[str, list[float]] = {name: [] for name in engines}
     for engine in engines.values():
         engine.run(inputs)
-    names, began, turn, look = list(engines), monotonic(), 0, _CLEAR
+    order, names, began, turn, look = Random(0), list(engines), monotonic(), 0, _CLEAR
     while (spent := monotonic() - began) < seconds or (turn < FEWEST and spent < 4 * seconds):
         for name in names:
             start = thread_time()
             engines[name].run(inputs)
             times[name].append(1e3 * (thread_time() - start))
-        names, turn = [*names[1:], names[0]], turn + 1
+        # Whoever runs after the largest finds its own weights gone from the caches.
+        order.shuffle(names)
+        turn += 1
         if turn == look:
             look *= 2
             if all(lap.noise <= _NOISE for lap in _laps(times).values()):

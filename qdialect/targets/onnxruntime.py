@@ -186,12 +186,12 @@ class _OnnxRuntime(Target):
         given, (count, *taps) = shape_of(weight)[1], (shape_of(weight)[0], *shape_of(weight)[2:])
         inputs = given if given * prod(taps) % _SUMMED == 0 else _multiple(given, _SUMMED)
         outputs = max(_multiple(count, _SUMMED), _GIVEN)
-        if shape_of(x)[1] != given or (inputs, outputs) == (given, count):
+        if not given or not count or shape_of(x)[1] != given or (inputs, outputs) == (given, count):
             return None
-        positions = _elements(shape_of(result)) // count
-        cost = _elements(shape_of(x)) // given * inputs if inputs != given else 0
-        cost += _elements(shape_of(result)) if outputs != count else 0
-        return (inputs, outputs) if moved * cost < (pair[0] - pair[1]) * positions else None
+        taken, made = (_elements(priced_shape(v)) for v in (x, result))
+        cost = taken // given * inputs if inputs != given else 0
+        cost += made if outputs != count else 0
+        return (inputs, outputs) if moved * cost < (pair[0] - pair[1]) * made / count else None
 
     def should_lower(self, op: Operation) -> bool:
         """There is an integer kernel for a transposed convolution in phases: it pays where

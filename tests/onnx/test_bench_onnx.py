@@ -72,7 +72,7 @@ def test_what_misses_a_goal_is_told() -> None:
     names = [f"{level} {form}" for level in bench_onnx.LEVELS for form in bench_onnx.FORMS]
     of = {"alone": runs(1.0, 20.0), "float": runs(0.7, 99.0)}
     of |= {name: runs(1.5, 19.0) for name in names}
-    row = bench_onnx.Row("net", "u8s8", True, of, "qdq", "alone", 0.1, 0.5, 20.0)
+    row = bench_onnx.Row("net", "u8s8", True, of, "qdq", 0.1, 0.5, 20.0)
     text = "\n".join(bench_onnx.summary([row]))
     assert "held out, u8 activations at `exact`: geometric mean 1.50 (goal 0.85)" in text
     assert "slower than the runtime alone, beyond the quartiles: net u8s8 1.50" in text

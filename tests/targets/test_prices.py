@@ -337,3 +337,10 @@ def test_the_transposes_around_a_batch_norm_are_part_of_its_price(turn: float, m
     prices = Prices(1, 1.0, codes=codes, floats={"nn.batch_norm": 0.25})
     result = priced(NORM, "form-depthwise{numerics=ties}", prices)
     assert ("nn.conv2d" in result) == made
+
+
+def test_unknown_extents_are_priced_too() -> None:
+    """A batch as one."""
+    prices = Prices(1, 1.0, codes={"nn.pad": 1.0}, channels={"nn.conv2d": (100.0, 10.0)})
+    text = STEM.format("i8").replace("tensor<1x3x", "tensor<?x3x").replace("<1x16", "<?x16")
+    assert "nn.pad" in priced(text, "widen-channels", prices)
