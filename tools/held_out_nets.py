@@ -80,8 +80,8 @@ class Net:
         return self.op("Concat", parts, sum(self.channels[p] for p in parts), axis=axis)
 
     def pool(self, x: str, kernel: int, stride: int, pad: int = 0, kind: str = "MaxPool") -> str:
-        edges = {"kernel_shape": [kernel] * 2, "strides": [stride] * 2, "pads": [pad] * 4}
-        return self.op(kind, [x], **edges)
+        size, step = [kernel] * 2, [stride] * 2
+        return self.op(kind, [x], kernel_shape=size, strides=step, pads=[pad] * 4)
 
     def head(self, x: str, classes: int = 1000) -> str:
         x = self.op("Flatten", [self.op("GlobalAveragePool", [x])])
@@ -412,9 +412,13 @@ def _c2f(net: Net, x: str, to: int, count: int, added: bool) -> str:
 
 def _double(net: Net, x: str) -> str:
     scales = net.constant(np.array([1, 1, 2, 2], dtype=np.float32))
-    how = {"mode": "nearest", "nearest_mode": "floor"}
-    how["coordinate_transformation_mode"] = "asymmetric"
-    return net.op("Resize", [x, "", scales], **how)
+    return net.op(
+        "Resize",
+        [x, "", scales],
+        mode="nearest",
+        nearest_mode="floor",
+        coordinate_transformation_mode="asymmetric",
+    )
 
 
 def _detections(net: Net, maps: Sequence[str], classes: int = 80) -> str:
@@ -495,7 +499,7 @@ def estimate_batch_norms(model: onnx.ModelProto, images: Sequence[np.ndarray]) -
         helper.make_tensor_value_info(name, TensorProto.FLOAT, None) for name in names
     )
     session = ort.InferenceSession(probe.SerializeToString(), providers=["CPUExecutionProvider"])
-    runs = [session.run(names, {"x": image}) for image in images]
+    runs: list[Any] = [session.run(names, {"x": image}) for image in images]
     found = [np.mean([run[i].ravel() for run in runs], axis=0) for i in range(len(names))]
     known = dict(zip((name for name, _ in asked), found, strict=True))
     for (mean, _), (power, _) in zip(asked[::2], asked[1::2], strict=True):

@@ -271,7 +271,7 @@ def product(g: GraphMaker, kind: str) -> None:
     if kind == "Gemm":
         if g.chance(0.6):
             inputs.append(bias(g, g.random.choice((made, made, 1))))
-        attributes = {k: 1 for k, on in (("transA", flip), ("transB", turned)) if on}
+        attributes.update({k: 1 for k, on in (("transA", flip), ("transB", turned)) if on})
         if g.chance(0.2):
             attributes |= {
                 "alpha": g.random.choice((0.5, 1.5)),

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from fractions import Fraction
+from functools import lru_cache
 from math import ceil, inf, isfinite
 from typing import TYPE_CHECKING, Any
 
@@ -21,7 +23,7 @@ from qdialect.numerics.arithmetic import quantized as code_of
 from qdialect.numerics.arithmetic import requantized
 from qdialect.numerics.ranges import Interval, clamped, reals
 from qdialect.numerics.rounding import Rounding
-from qdialect.qparams import QParams
+from qdialect.qparams import QParams, Storage
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -223,3 +225,25 @@ def _stored_anew(operands: Sequence[Held], result: QParams, floats: str | None) 
         else:
             found.append(codes.join(Interval(result.storage.min, result.storage.max)))
     return union(found)
+
+
+def within(params: QParams, codes: Interval | None) -> QParams:
+    """`params` of integers with `codes` as bounds."""
+    storage = params.storage
+    low, high = storage.full_range if codes is None else (int(codes.low), int(codes.high))
+    if (low, high) == (storage.min, storage.max):
+        return params
+    if params.is_per_tensor:
+        return _within(params, low, high)
+    return params.with_storage(_bounded(storage, low, high))
+
+
+@lru_cache(maxsize=1 << 13)
+def _within(params: QParams, low: int, high: int) -> QParams:
+    """Remembered, as its hash is asked for again and again."""
+    return params.with_storage(_bounded(params.storage, low, high))
+
+
+@lru_cache(maxsize=4096)
+def _bounded(storage: Storage, low: int, high: int) -> Storage:
+    return replace(storage, min=low, max=high)

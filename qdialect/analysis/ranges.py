@@ -12,8 +12,6 @@ long as nothing above it is replaced; then `forget` drops what depends on it.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
-from functools import lru_cache
 from typing import cast
 
 from xdsl.dialects.builtin import Float32Type, Float64Type
@@ -35,6 +33,7 @@ from qdialect.analysis.intervals import (
     rescaled_codes,
     same_codes,
     union,
+    within,
 )
 from qdialect.behaviors import Accumulator, Behavior
 from qdialect.behaviors import Rule as PortRule
@@ -56,7 +55,7 @@ from qdialect.numerics import requantize as exact
 from qdialect.numerics.fixed_point import FixedPoint, requantize_fixed
 from qdialect.numerics.ranges import Interval, quantized
 from qdialect.numerics.rounding import Rounding
-from qdialect.qparams import QParams, Storage
+from qdialect.qparams import QParams
 
 
 class CodeRanges:
@@ -442,25 +441,3 @@ def seen_qparams(value: SSAValue, session: QContext) -> QParams | None:
     if params is None or not is_integer(params):
         return params
     return within(params, ranges(session).of(value))
-
-
-def within(params: QParams, codes: Interval | None) -> QParams:
-    """`params` of integers with `codes` as bounds."""
-    storage = params.storage
-    low, high = storage.full_range if codes is None else (int(codes.low), int(codes.high))
-    if (low, high) == (storage.min, storage.max):
-        return params
-    if params.is_per_tensor:
-        return _within(params, low, high)
-    return params.with_storage(_bounded(storage, low, high))
-
-
-@lru_cache(maxsize=1 << 13)
-def _within(params: QParams, low: int, high: int) -> QParams:
-    """Remembered, as its hash is asked for again and again."""
-    return params.with_storage(_bounded(params.storage, low, high))
-
-
-@lru_cache(maxsize=4096)
-def _bounded(storage: Storage, low: int, high: int) -> Storage:
-    return replace(storage, min=low, max=high)

@@ -17,7 +17,7 @@ from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.traits import ConstantLike
 
 from qdialect.dialects.nn import keys_of
-from qdialect.dialects.nn.base import texts
+from qdialect.dialects.nn.keys import texts
 from qdialect.dialects.onnx import DIMS, RESULT_NAMES, NodeOp, strings
 from qdialect.dialects.quant import (
     DCastOp,

@@ -15,7 +15,7 @@ from typing import Any, cast
 
 from xdsl.ir import Operation
 
-from qdialect.dialects.nn.base import KEY, keys_of
+from qdialect.dialects.nn.base import KEY
 from qdialect.dialects.nn.component_keys import (
     OTHERS,
     Keys,
@@ -25,6 +25,7 @@ from qdialect.dialects.nn.component_keys import (
     key_attribute,
 )
 from qdialect.dialects.nn.components import COMPONENTS
+from qdialect.dialects.nn.keys import keys_of
 
 KEYS = "qdialect.keys"
 

@@ -33,7 +33,8 @@ from xdsl.traits import IsolatedFromAbove, IsTerminator, NoTerminator
 from xdsl.utils.exceptions import VerifyException
 
 from qdialect.dialects.dominance import dominator_tree
-from qdialect.dialects.nn.base import NNOp, keys_of
+from qdialect.dialects.nn.base import NNOp
+from qdialect.dialects.nn.keys import keys_of
 from qdialect.dialects.quant.bare import BareVerifyException
 from qdialect.dialects.verified import Verified
 from qdialect.errors import InputError, QError, Where

@@ -10,7 +10,7 @@ from typing import Any, Literal
 from xdsl.dialects.builtin import FileLineColLoc, FusedLoc, NameLoc
 from xdsl.ir import Attribute, Operation
 
-from qdialect.dialects.nn.base import keys_of
+from qdialect.dialects.nn.keys import keys_of
 from qdialect.numerics.contract import Contract
 
 Kind = Literal["fired", "refused", "note"]

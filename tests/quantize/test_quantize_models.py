@@ -11,7 +11,7 @@ from quantize_support import sqnr
 
 import qdialect as qd
 from qdialect.cli.qopt import main
-from qdialect.dialects.nn.base import keys_of
+from qdialect.dialects.nn.keys import keys_of
 from qdialect.dialects.quant import quant_element
 from qdialect.numerics.float_text import round_to_format
 from qdialect.profile.file import save_profile

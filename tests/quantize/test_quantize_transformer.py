@@ -12,7 +12,7 @@ from onnx import TensorProto, helper, numpy_helper
 
 import qdialect as qd
 from qdialect.cli.qopt import main
-from qdialect.dialects.nn.base import keys_of
+from qdialect.dialects.nn.keys import keys_of
 from qdialect.dialects.quant import quant_element
 from qdialect.quantization.recipe import Recipe
 

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
         TanhOp,
     )
     from qdialect.dialects.nn.attention import AttentionOp
-    from qdialect.dialects.nn.base import KEY, NNOp, keys_of, shape_of, tensor_type
+    from qdialect.dialects.nn.base import KEY, NNOp, shape_of, tensor_type
     from qdialect.dialects.nn.constants import (
         BlobAttr,
         ConstantOp,
@@ -75,6 +75,7 @@ if TYPE_CHECKING:
     )
     from qdialect.dialects.nn.indexing import GatherOp, InsertOp, SelectOp, SplitOp
     from qdialect.dialects.nn.interpolation import ResizeLinearOp
+    from qdialect.dialects.nn.keys import keys_of
     from qdialect.dialects.nn.movement import (
         ConcatOp,
         FlattenOp,
@@ -156,7 +157,8 @@ OPS: Mapping[str, str] = {
 _WHERE: Mapping[str, str] = {
     "activations": "ClipOp HardSigmoidOp HardSwishOp LeakyReluOp ReluOp SigmoidOp TanhOp",
     "attention": "AttentionOp",
-    "base": "KEY NNOp keys_of shape_of tensor_type",
+    "base": "KEY NNOp shape_of tensor_type",
+    "keys": "keys_of",
     "constants": "BlobAttr ConstantOp constant_array constant_of make_constant",
     "contraction": (
         "CONVOLUTIONS TRANSPOSED Conv1DOp Conv2DOp Conv3DOp ConvTranspose1DOp "

@@ -15,7 +15,6 @@ import re
 import struct
 from abc import ABC
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from functools import cache, lru_cache
 from typing import Any, ClassVar, cast
 
@@ -36,7 +35,7 @@ from xdsl.dialects.builtin import (
     i1,
     i64,
 )
-from xdsl.ir import Attribute, Data, Operation, SSAValue
+from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.irdl import (
     AttrConstraint,
     IRDLOperation,
@@ -45,7 +44,7 @@ from xdsl.irdl import (
     result_def,
     traits_def,
 )
-from xdsl.parser import AttrParser, Parser
+from xdsl.parser import Parser
 from xdsl.printer import Printer
 from xdsl.traits import Pure
 from xdsl.utils.exceptions import VerifyException
@@ -175,52 +174,6 @@ def _is_uniformly_plain(op: NNOp) -> bool:
     return _is_plain(element.__class__) and all(
         tensor_type(value).element_type == element for value in values
     )
-
-
-@dataclass(frozen=True, eq=False)
-class JoinedKeys(Data[tuple[Attribute, Attribute]]):
-    """The keys of two ops that became one. Only in a module while rules run on it."""
-
-    name = "nn.joined_keys"
-
-    @classmethod
-    def parse_parameter(cls, parser: AttrParser) -> tuple[Attribute, Attribute]:
-        parser.raise_error("keys are listed in a text")
-
-    def print_parameter(self, printer: Printer) -> None:
-        with printer.in_angle_brackets():
-            printer.print_string(",".join(_listed(self)))
-
-
-def keys_of(op: Operation) -> tuple[str, ...]:
-    """The stable keys an op carries (empty if none)."""
-    keys = op.attributes.get(KEY)
-    return _listed(keys) if isinstance(keys, JoinedKeys) else texts(keys)
-
-
-def _listed(joined: JoinedKeys) -> tuple[str, ...]:
-    """Each key once, in order. Parts may be shared: each is looked at once."""
-    found: dict[str, None] = {}
-    pending: list[Attribute] = [joined]
-    visited: set[int] = set()
-    while pending:
-        part = pending.pop()
-        if id(part) in visited:
-            continue
-        visited.add(id(part))
-        if isinstance(part, JoinedKeys):
-            pending += reversed(part.data)
-        else:
-            found.update(dict.fromkeys(texts(part)))
-    return tuple(found)
-
-
-def texts(attribute: Attribute | None) -> tuple[str, ...]:
-    """A text or a list of texts."""
-    if isinstance(attribute, StringAttr):
-        return (attribute.data,)
-    data: Any = getattr(attribute, "data", ())
-    return tuple(entry.data for entry in data if isinstance(entry, StringAttr))
 
 
 class NNOp(IRDLOperation, ABC):

@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING
 from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, StringAttr
 from xdsl.ir import Attribute, Operation
 
-from qdialect.dialects.nn.base import KEY, PIECE_KEYS, JoinedKeys, keys_of, texts
+from qdialect.dialects.nn.base import KEY, PIECE_KEYS
+from qdialect.dialects.nn.keys import JoinedKeys, keys_of, texts
 
 if TYPE_CHECKING:
     from qdialect.dialects.nn.components import Components

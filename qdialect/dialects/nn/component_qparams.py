@@ -13,8 +13,9 @@ from xdsl.dialects.builtin import DictionaryAttr
 from xdsl.ir import Operation
 from xdsl.utils.exceptions import VerifyException
 
-from qdialect.dialects.nn.base import PIECE_KEYS, QPARAMS, texts
+from qdialect.dialects.nn.base import PIECE_KEYS, QPARAMS
 from qdialect.dialects.nn.component_keys import OTHERS
+from qdialect.dialects.nn.keys import texts
 from qdialect.dialects.quant import UniformType, element_type, quant_element
 
 if TYPE_CHECKING:

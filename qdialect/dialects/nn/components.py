@@ -33,7 +33,7 @@ from qdialect.dialects.nn.activations import (
     TanhOp,
 )
 from qdialect.dialects.nn.attention import AttentionOp
-from qdialect.dialects.nn.base import KEY, NNOp, keys_of
+from qdialect.dialects.nn.base import KEY, NNOp
 from qdialect.dialects.nn.component_keys import (
     OTHERS,
     given_keys,
@@ -56,6 +56,7 @@ from qdialect.dialects.nn.contraction import (
 )
 from qdialect.dialects.nn.elementwise import AddOp, DivOp, MulOp, SubOp
 from qdialect.dialects.nn.functions import ErfOp, ExpOp, GeluOp, PowOp, SqrtOp, SwishOp
+from qdialect.dialects.nn.keys import keys_of
 from qdialect.dialects.nn.normalization import BatchNormOp, LayerNormOp, LrnOp, SoftmaxOp
 from qdialect.dialects.nn.recurrent import GruOp, LstmOp
 from qdialect.dialects.nn.reduction import ReduceMaxOp, ReduceMeanOp, ReduceSumOp

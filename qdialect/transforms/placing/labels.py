@@ -13,8 +13,8 @@ from collections.abc import Sequence
 from xdsl.ir import Operation
 
 from qdialect.analysis.codes import is_integer, qparams_of
-from qdialect.analysis.intervals import Held, passed_on
-from qdialect.analysis.ranges import inside_bounds, seen_qparams, within
+from qdialect.analysis.intervals import Held, passed_on, within
+from qdialect.analysis.ranges import inside_bounds, seen_qparams
 from qdialect.behaviors.flow import carry_all_down, carry_some_down, carry_up, tied_operands
 from qdialect.context import QContext
 from qdialect.dialects.nn import constant_of
