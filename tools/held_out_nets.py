@@ -10,6 +10,7 @@ Mul, Sigmoid, Mul, hard-swish as one op or as HardSigmoid and Mul.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import numpy as np
 import onnx

@@ -40,6 +40,11 @@ class OutputCheck:
         return self.found.max_abs if self.real else self.found.max_steps
 
     @property
+    def may_clip(self) -> bool:
+        """Whether values that were clipped, or that now are, may be any distance off."""
+        return self.contract in ("saturation", "relaxed")
+
+    @property
     def bounded(self) -> bool:
         """Whether a bound judges, not the power of the difference."""
         return self.allowed < _USELESS
@@ -66,7 +71,7 @@ class OutputCheck:
             )
             return f"{text}; its rewrites ({self.contract}) allow {allowed}"
         kind = "useful " if isfinite(self.allowed) else ""
-        if not self.number:
+        if not self.number or (self.may_clip and not self.holds):
             return f"{text}; its rewrites ({self.contract}) state no {kind}bound, not judged"
         return (
             f"{text}; its rewrites ({self.contract}) state no {kind}bound, so it is judged by the "

@@ -302,11 +302,13 @@ class Comparison:
             )
         except QError:
             return None
-        if any(one.is_wrong for one in found):
+        worst = [one.worst for one in found]
+        unbounded = [one for one in self.judged(worst) if not one.bounded and not one.holds]
+        if any(one.is_wrong for one in found) or any(not o.may_clip for o in unbounded):
             return None
         if _REALS not in self.notes:
             self.notes.append(_REALS)
-        return [one.worst for one in found]
+        return worst
 
     def refused(self, error: QError) -> InputError:
         return InputError(
