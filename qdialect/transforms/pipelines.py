@@ -31,8 +31,8 @@ attention are quantized one by one."""
 
 BY_PRICE = frozenset(
     {
-        *("fold-affine", "form-tables", "lower-prelu", "softmax-last", "form-floats"),
-        *("widen-channels", "lower-transposed", "merge-shuffles"),
+        *("form-tables", "lower-prelu", "form-depthwise", "softmax-last", "form-floats"),
+        *("channels-last", "widen-channels", "lower-transposed", "merge-shuffles"),
     }
 )
 """Passes whose rewrites a runtime may be slower with than the prices of its target say: without
