@@ -17,8 +17,8 @@ KILLED = {
     "identity-rescale": [
         "IdentityRescale.match: negate: op if same",
         "IdentityRescale.match: logic: same_type(op.input.type, op.result.type) and",
-        "IdentityRescale.check: drop: if inside_bounds",
-        "IdentityRescale.check: negate: if inside_bounds",
+        "IdentityRescale.check: drop: if not inside_bounds",
+        "IdentityRescale.check: negate: if not inside_bounds",
         "IdentityRescale.check: weaker: return EXACT",
     ],
     "identity-movement": [
@@ -73,7 +73,8 @@ def test_a_function_is_as_before_afterwards() -> None:
         assert check.__code__ is not code
     assert check.__code__ is code
     assert IdentityRescale.match in guards(IdentityRescale)
-    assert {m.kind for m in mutants(check)} == {"negate", "drop", "weaker"}
+    kinds = {"negate", "drop", "logic", "weaker", "stronger"}
+    assert {m.kind for m in mutants(check)} == kinds
 
 
 def test_every_kind_of_change() -> None:
@@ -106,13 +107,13 @@ def check(a, b, c):
 
 def test_the_command(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     path = tmp_path / "found.json"
-    given = ["--rules", "identity-rescale", "--most", "2", "--fuzz", "0", "--json", str(path)]
+    given = ["--rules", "repeated-clamp", "--most", "2", "--fuzz", "0", "--json", str(path)]
     assert main(given) == 0
     out = capsys.readouterr().out
-    assert "| `identity-rescale` | 2 |" in out
+    assert "| `repeated-clamp` | 2 |" in out
     assert len(json.loads(path.read_text())) == 2
     assert main([*given, "--known", str(path)]) == 0
-    assert "| `identity-rescale` | 4 |" in capsys.readouterr().out
+    assert "| `repeated-clamp` | 4 |" in capsys.readouterr().out
 
 
 def test_equivalent_mutants_are_there() -> None:

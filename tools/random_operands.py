@@ -94,6 +94,16 @@ def _gather(b: Builder, op: type) -> Drawn:
     return [x, b.constant(np.asarray(indices, "i8"), i64)], {"axis": axis}
 
 
+def _reshape_to(b: Builder, op: type) -> Drawn:
+    """A shape that the program computes: all elements in a row, or the extents as they are."""
+    x = b.pick(b.takes(op))
+    shape = shape_of(x)
+    extents = [-1] if b.random.random() < 0.5 else [*shape[:-1], -1]
+    if extents.count(-1) > 1:
+        raise ValueError("several unknown extents")
+    return [x, b.constant(np.asarray(extents, "i8"), i64)], {}
+
+
 def _select(b: Builder, op: type) -> Drawn:
     x = b.pick()
     kind = element_type(x.type)
@@ -236,6 +246,7 @@ OPERANDS: dict[str, Callable[[Builder, type], Any]] = {
     **dict.fromkeys(["nn.fully_connected", "nn.matmul", "nn.dynamic_matmul"], _product),
     "nn.attention": _attention,
     "nn.gather": _gather,
+    "nn.reshape_to": _reshape_to,
     "nn.select": _select,
     "nn.insert": _insert,
     "nn.split": _split,

@@ -63,7 +63,8 @@ def codes_by(
     with np.errstate(all="ignore"):
         quotient = np.asarray(x / scales, np.float64)
     low, high = (np.asarray(bound - zeros, np.float64) for bound in bounds)
-    rounded = np.clip(round_floats(quotient, rounding), low, high)
+    # Infinite ones have no fraction; beyond the bounds it does not matter.
+    rounded = np.clip(round_floats(np.clip(quotient, low - 1, high + 1), rounding), low, high)
     steps = np.where(np.isnan(rounded), low, rounded).astype(np.int64)
     return steps + zeros
 
