@@ -54,7 +54,7 @@ from qdialect.rewrite import Refusal, Rewriter, Rule, retyped
 from qdialect.transforms.cast_movement import HoistQuantize, Policy, Quantized, SinkDequantize
 from qdialect.transforms.cast_rules import QuantizeOfConstant, QuantizeOfDequantize
 from qdialect.transforms.order_rules import OrderOfDequantize
-from qdialect.transforms.pair_contract import target_rounding
+from qdialect.transforms.pair_contract import replaced_kernel, target_rounding
 from qdialect.transforms.rule_pass import (
     RulePass,
     dequantized,
@@ -101,7 +101,10 @@ class _Computed(Quantized):
 
 
 class IntegerizeOp(Rule[_Computed]):
-    """quantize(op(dequantize(a), ...)) = op(a, ...), by the meaning of a quantized op."""
+    """quantize(op(dequantize(a), ...)) = op(a, ...), by the meaning of a quantized op.
+
+    An integer kernel with a float result (MatMulIntegerToFloat) rounds that before the quantize
+    does; the kernel that gives codes rounds once."""
 
     name = "integerize-op"
 
@@ -154,7 +157,7 @@ class IntegerizeOp(Rule[_Computed]):
             [v.type for v in operands],
             [match.cast.result.type],
         )
-        return refusal or contract
+        return refusal or replaced_kernel(match.op, contract)
 
     def _keeps_qparams(self, match: _Computed, operands: Sequence[SSAValue]) -> bool:
         """Whether an op with tied ports takes what it is to give."""

@@ -111,6 +111,29 @@ def test_pairs_the_kernels_refuse(activation: str, weight: str) -> None:
     assert types[-2:] == ["Gemm", "QuantizeLinear"]
 
 
+@pytest.mark.parametrize("optimize", [False, True])
+@pytest.mark.parametrize(
+    ("kind", "shapes"),
+    [
+        (nn.MatMulOp, ((7, 0), (0, 5))),
+        (nn.FullyConnectedOp, ((7, 0), (5, 0))),
+        (nn.CONVOLUTIONS[1], ((3, 0, 2, 2), (5, 0, 1, 1))),
+    ],
+)
+def test_no_kernel_sums_over_nothing(
+    kind: Any, shapes: tuple[tuple[int, ...], tuple[int, ...]], optimize: bool
+) -> None:
+    """The runtime's kernels leave in the result what was in memory."""
+    x, w = encoding("u8", 0.02, 3), encoding("i8", 0.01, 0)
+    g = Graph((x, shapes[0]))
+    op = kind(g.block.args[0], g.constant(np.zeros(shapes[1], np.int8), w), element=x)
+    model = export(g.ctx, g.module(g.add(op)), "qoperator")
+    assert not any(node.op_type.startswith(("QLinear", "QGemm")) for node in model.graph.node)
+    engine = OrtEngine(model, optimize=optimize)
+    got = engine.run({engine.inputs[0]: np.zeros(shapes[0], np.uint8)})[engine.outputs[0]]
+    assert got.size and (got == x.qparams.zero_point).all()
+
+
 def test_narrow_bounds_are_kept() -> None:
     element = UniformType(QParams.per_tensor(nn_storage(-100, 90), 0.01, 4))
     x = encoding("i8", 0.02, 3)

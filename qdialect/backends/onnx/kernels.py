@@ -231,6 +231,8 @@ def _weight(op: Operation, kernel: Kernel, qparams: list[QParams], runtime: Vers
         return f"the kernel takes no {weight.storage} weight with this activation"
     if op.name == "nn.matmul" and min(len(shape), len(shape_of(op.operands[0]))) < 2:
         return "the kernel takes no vectors"
+    if 0 in (*shape, *shape_of(op.operands[0])):
+        return "the kernel leaves a sum over nothing what was in memory"
     if weight.is_per_tensor:
         return None
     if weight.axis != kernel.channel % len(shape) or (op.name == "nn.matmul" and len(shape) != 2):
