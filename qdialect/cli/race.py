@@ -39,14 +39,9 @@ _NOISE = 0.01
 
 
 def cheapest_form(module: ModuleOp, target: Target) -> Form:
-    """The form in which the kernels of the module's ops cost less; integer kernels where the
-    runtime would replace quantizations of the QDQ form by others."""
-    from qdialect.backends.onnx.kernels import is_merged
-
+    """The form in which the kernels of the module's ops cost less."""
     qdq = kernels = 0.0
     for op in module.walk():
-        if target.name == "onnxruntime" and is_merged(op):
-            return "qoperator"
         prices = target.form_prices(op)
         if prices is not None:
             qdq, kernels = qdq + prices[0], kernels + prices[1]

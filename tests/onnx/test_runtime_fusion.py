@@ -172,3 +172,22 @@ func.func @main(%x: tensor<2x3xf32>) -> tensor<3x2xf32> {
 }"""
     x = np.array([[1.5, -3, 4], [0.5, 2, -6]], np.float32)
     assert ("Sum" in agrees(text, {"arg0": x}, opset)) == (opset == 21)
+
+
+def test_two_quantizations_in_a_row_stay_two() -> None:
+    """Of two pairs of casts in a row the runtime would make one with a third scale."""
+    x, y = (f"tensor<256x!quant.uniform<u8:f32, {scale}>>" for scale in (0.1, 0.07))
+    ctx = new_context()
+    module = read_module(
+        f"func.func @main(%x: {x}) -> {y} {{\n"
+        f"  %0 = nn.sigmoid %x : ({x}) -> {x}\n"
+        f"  %1 = quant.rescale %0 : {x} to {y}\n"
+        f"  %2 = nn.sigmoid %1 : ({y}) -> {y}\n"
+        f"  func.return %2 : {y}\n}}",
+        ctx,
+    )
+    model = export_model(module, ctx)
+    engines = [OrtEngine(model, optimize=optimize) for optimize in (False, True)]
+    codes = {engines[0].inputs[0]: np.arange(256, dtype=np.uint8)}
+    (plain,), (rewritten,) = (engine.run(codes).values() for engine in engines)
+    assert len(np.unique(plain)) > 1 and np.array_equal(plain, rewritten)

@@ -126,24 +126,6 @@ def test_the_form_goes_by_price(prices: tuple[float, float], form: str) -> None:
     assert cheapest_form(module, qd.get_target("generic")) == "qdq"
 
 
-@pytest.mark.parametrize(
-    ("reader", "form"), [("sigmoid", "qoperator"), ("reshape", "qdq"), ("relu", "qdq")]
-)
-def test_a_rescale_that_the_runtime_would_drop_takes_kernels(reader: str, form: str) -> None:
-    x, y = (f"tensor<4x!quant.uniform<u8:f32, {scale}>>" for scale in (0.1, 0.07))
-    read = {"sigmoid": "nn.sigmoid %1", "reshape": "nn.reshape %1 shape [4]", "relu": "nn.relu %1"}
-    module = read_module(
-        f"func.func @main(%x: {x}) -> {y} {{\n"
-        f"  %0 = nn.sigmoid %x : ({x}) -> {x}\n"
-        f"  %1 = quant.rescale %0 : {x} to {y}\n"
-        f"  %2 = {read[reader]} : ({y}) -> {y}\n"
-        f"  func.return %2 : {y}\n}}",
-        qd.new_context(),
-    )
-    assert cheapest_form(module, qd.get_target("onnxruntime")) == form
-    assert cheapest_form(module, qd.get_target("generic")) == "qdq"
-
-
 CONV = """
 !a = !quant.uniform<{0}:f32, 0.1>
 !w = !quant.uniform<i8:f32, 0.01>

@@ -15,7 +15,7 @@ from xdsl.ir import Operation
 
 from qdialect.dialects import nn
 from qdialect.dialects.nn import NNOp, shape_of
-from qdialect.dialects.quant import RescaleOp, quant_element
+from qdialect.dialects.quant import quant_element
 from qdialect.errors import UsageError
 from qdialect.qparams.encoding import QParams
 
@@ -178,31 +178,6 @@ def refusal(op: Operation, numerics: Numerics = "ties", runtime: Version = NEWES
         or _weight(op, kernel, qparams, runtime)
         or ("the bias is not stored as i32" if bias and _is_not_i32(qparams[bias]) else None)
     )
-
-
-def is_merged(op: Operation) -> bool:
-    """Whether ONNX Runtime drops `op`, a rescale in QDQ form.
-
-    Of quantize, dequantize, quantize, dequantize it makes one pair with a third scale, which
-    takes other codes than the two.  So it must be an op that is quantized twice, and what
-    reads it a dequantize.
-    """
-    if not isinstance(op, RescaleOp) or op.fixed_point is not None:
-        return False
-    elements = [quant_element(v.type) for v in (op.input, op.result)]
-    params = [element.qparams for element in elements if element is not None]
-    storages = {q.storage.spelling for q in params}
-    if len(storages) != 1 or not all(q.is_per_tensor for q in params):
-        return False
-    owner = op.input.owner
-    if not isinstance(owner, NNOp) or not op.input.has_one_use() or _on_codes(owner):
-        return False
-    users = [use.operation for use in op.result.uses]
-    return all(isinstance(user, NNOp) and not _on_codes(user) for user in users)
-
-
-def _on_codes(op: Operation) -> bool:
-    return op.name in DIRECT or op.name in CLAMPS or isinstance(op, nn.ConstantOp)
 
 
 def _activations(qparams: list[QParams]) -> str | None:
