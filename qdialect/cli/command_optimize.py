@@ -17,7 +17,6 @@ from qdialect.api import Model
 from qdialect.cli.candidates import FLOAT, INPUT, Candidate, Choice, Selection, unrounded
 from qdialect.cli.files import load_arrays, load_model, remarks_output, report_output, writable
 from qdialect.cli.flags import Arguments, write_json
-from qdialect.cli.inspection import Inspection
 from qdialect.cli.instrumentation import Progress
 from qdialect.cli.judge import Judge
 from qdialect.cli.optimization import EVERYTHING, Dropped, Optimization, Optimized
@@ -390,18 +389,5 @@ def _title(candidate: Candidate) -> str:
 
 
 def _counts(before: Model, after: Model) -> list[tuple[str, int, int]]:
-    a, b = api.inspect(before), api.inspect(after)
-    return [(label, one, other) for (label, one), (_, other) in zip(_of(a), _of(b), strict=True)]
-
-
-def _of(found: Inspection) -> list[tuple[str, int]]:
-    return [
-        ("ops", found.total),
-        ("quantize", found.quantize),
-        ("dequantize", found.dequantize),
-        ("rescale", found.rescales),
-        ("quantized ops", found.quantized),
-        ("mixed ops", found.mixed),
-        ("float ops", found.float),
-        ("unknown ops", sum(unknown.count for unknown in found.unknown)),
-    ]
+    pairs = zip(api.inspect(before).counts, api.inspect(after).counts, strict=True)
+    return [(label, first, second) for (label, first), (_, second) in pairs]

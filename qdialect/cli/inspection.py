@@ -83,6 +83,20 @@ class Inspection:
     unknown: list[Unknown] = field(default_factory=list[Unknown])
     boundaries: list[Boundary] = field(default_factory=list[Boundary])
 
+    @property
+    def counts(self) -> list[tuple[str, int]]:
+        """What is shown in short, with its name for people."""
+        return [
+            ("ops", self.total),
+            ("quantize", self.quantize),
+            ("dequantize", self.dequantize),
+            ("rescale", self.rescales),
+            ("quantized ops", self.quantized),
+            ("mixed ops", self.mixed),
+            ("float ops", self.float),
+            ("unknown ops", sum(unknown.count for unknown in self.unknown)),
+        ]
+
     def to_json(self) -> dict[str, Any]:
         """As plain data."""
         return {"version": 1, **asdict(self)}

@@ -23,14 +23,7 @@ def model_html(model: Model) -> str:
     """What is in a model, in short, and its text."""
     found = inspect_module(model.module, model.ctx)
     counts = [
-        ("ops", found.total),
-        ("quantize", found.quantize),
-        ("dequantize", found.dequantize),
-        ("rescale", found.rescales),
-        ("quantized ops", found.quantized),
-        ("mixed ops", found.mixed),
-        ("float ops", found.float),
-        ("unknown ops", sum(each.count for each in found.unknown)),
+        *found.counts,
         ("boundary findings", len(found.boundaries)),
         ("bytes of weights", found.weight_bytes),
     ]
