@@ -34,7 +34,6 @@ from xdsl.utils.exceptions import VerifyException
 
 from qdialect.dialects.dominance import dominator_tree
 from qdialect.dialects.nn.base import NNOp
-from qdialect.dialects.nn.keys import keys_of
 from qdialect.dialects.quant.bare import BareVerifyException
 from qdialect.dialects.verified import Verified
 from qdialect.errors import InputError, QError, Where
@@ -167,6 +166,8 @@ def where_of(location: Attribute) -> Where | None:
 def op_where(op: Operation) -> Where | None:
     """The place of `op`, or of the nearest op around it that has one; an op without a
     place of its own is named by its key."""
+    from qdialect.dialects.nn.keys import keys_of
+
     current: Operation | None = op
     while current is not None:
         where = where_of(current.location)

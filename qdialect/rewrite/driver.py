@@ -68,7 +68,7 @@ class Rewriter:
         self._is_same = is_same
         self.root: Operation | None = None
         #: whether keys of ops are joined, and not listed yet
-        self.joined = False
+        self.joined: bool = False
         self._provenance = provenance
         self._origins: dict[Operation, Operation] = {}
 
