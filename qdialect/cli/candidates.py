@@ -42,8 +42,8 @@ _SAME_DB = 60.0
 
 @dataclass(frozen=True)
 class Candidate:
-    """One file: a path as it is, or a model of ours in `form`; how the runtime executes it,
-    what it answers so, and how far below its outputs the difference from floats lies."""
+    """One file: a path as it is, or a model of ours in `form`; how the runtime executes it, and
+    what it answers so."""
 
     name: str
     model: Written | Path
@@ -60,7 +60,6 @@ class Choice:
     chosen: Candidate
     candidates: Sequence[Candidate]
     race: Race
-    notes: list[str]
 
     def named(self, name: str) -> Candidate | None:
         return next((c for c in self.candidates if c.name == name), None)
@@ -135,7 +134,7 @@ class Selection:
             entrants = sorted(order, key=lambda name: name != INPUT)
             raced = race({name: sound[name].engine for name in entrants}, inputs, seconds)
             chosen = winner(raced.laps, order)
-        return Choice(sound[chosen], self.candidates, raced, self.notes)
+        return Choice(sound[chosen], self.candidates, raced)
 
     def _sound(self) -> dict[str, Candidate]:
         """Those that, as executed, are as close to the float model as the input is."""

@@ -276,14 +276,18 @@ class _Run:
             else:
                 assert model is not None
                 api.save(model, self.path)
-        elif choice is None:
-            form = self._forms(result.model)[0]
-            api.save(result.model, self.path, form=form, inline_weights=inline)
-        elif isinstance(choice.chosen.model, Path):
-            copy_model(choice.chosen.model, self.path)
         else:
-            beside = keeps_weights_beside(result.model.module) and not inline
-            save_model(choice.chosen.model, self.path, weights_beside=beside)
+            form = self._forms(result.model)[0]
+            made = result.written if form == "qdq" else None
+            if choice is not None:
+                made = choice.chosen.model
+            if made is None:
+                api.save(result.model, self.path, form=form, inline_weights=inline)
+            elif isinstance(made, Path):
+                copy_model(made, self.path)
+            else:
+                beside = keeps_weights_beside(result.model.module) and not inline
+                save_model(made, self.path, weights_beside=beside)
 
     # -- what is said -----------------------------------------------------------------
 

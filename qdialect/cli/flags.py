@@ -247,6 +247,9 @@ QUANT_TEXT = Flag(
     "VERSION",
     choices=("v22", "v24"),
 )
+OUTPUT = Flag(
+    ("o", "output-file"), "write to FILE instead of standard output", "value", "FILE", writes=True
+)
 DIMS = (
     Flag(("dim",), "a symbolic extent of the inputs is this number; repeatable", "value", "NAME=N"),
     Flag(

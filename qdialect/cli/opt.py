@@ -13,6 +13,7 @@ from qdialect.cli.flags import (
     FORCE,
     HELP,
     NUMERICS_INPUTS,
+    OUTPUT,
     QUANT_TEXT,
     VERIFY_NUMERICS,
     VERSION,
@@ -28,13 +29,7 @@ COMMAND = Command(
     "qopt-opt",
     "Reads a module, runs a pipeline of passes on it and writes it.",
     (
-        Flag(
-            ("o", "output-file"),
-            "write to FILE instead of standard output",
-            "value",
-            "FILE",
-            writes=True,
-        ),
+        OUTPUT,
         Flag(
             ("pass-pipeline", "p", "passes"),
             "passes to run: 'a,b{x=1}' or 'builtin.module(func.func(a),b)'",

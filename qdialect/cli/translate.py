@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from qdialect.cli.flags import (
     FORCE,
     HELP,
+    OUTPUT,
     QUANT_TEXT,
     VERSION,
     Arguments,
@@ -50,13 +51,7 @@ COMMAND = Command(
             )
             for name, said in _LOWERED.items()
         ),
-        Flag(
-            ("o", "output-file"),
-            "write to FILE instead of standard output",
-            "value",
-            "FILE",
-            writes=True,
-        ),
+        OUTPUT,
         Flag(
             ("form",),
             "how quantized ops are written in ONNX (default: qdq)",
