@@ -18,12 +18,12 @@ __version__ = "0.1.0"
 
 _WHERE = {
     "Inspection": "qdialect.cli.inspection",
-    "Interpreter": "qdialect.interpreter",
+    "Interpreter": "qdialect.reference",
     "InputError": "qdialect.errors",
     "Model": "qdialect.api",
     "OutputDifference": "qdialect.cli.execution",
-    "PassManager": "qdialect.passes.manager",
-    "PassRegistry": "qdialect.passes.registry",
+    "PassManager": "qdialect.pipeline.manager",
+    "PassRegistry": "qdialect.pipeline.registry",
     "QContext": "qdialect.context",
     "QError": "qdialect.errors",
     "Recipe": "qdialect.quantization.recipe",
@@ -39,7 +39,7 @@ _WHERE = {
     "load": "qdialect.api",
     "new_context": "qdialect.context",
     "optimize": "qdialect.api",
-    "parse_pipeline": "qdialect.passes.pipeline",
+    "parse_pipeline": "qdialect.pipeline.text",
     "quantize": "qdialect.api",
     "run": "qdialect.api",
     "run_passes": "qdialect.api",
@@ -94,11 +94,11 @@ if TYPE_CHECKING:
     from qdialect.cli.inspection import Inspection
     from qdialect.context import QContext, new_context
     from qdialect.errors import InputError, QError, UnsupportedError, UsageError
-    from qdialect.interpreter import Interpreter
-    from qdialect.passes.manager import PassManager
-    from qdialect.passes.pipeline import parse_pipeline
-    from qdialect.passes.registry import PassRegistry
+    from qdialect.pipeline.manager import PassManager
+    from qdialect.pipeline.registry import PassRegistry
+    from qdialect.pipeline.text import parse_pipeline
     from qdialect.quantization.recipe import Recipe
+    from qdialect.reference import Interpreter
     from qdialect.targets.base import Target
     from qdialect.targets.installed import get_target, list_targets
 

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from qdialect.cli.quantization import Quantized
     from qdialect.context import QContext
     from qdialect.engines.table import EngineName
-    from qdialect.passes.manager import Instrumentation
+    from qdialect.pipeline.manager import Instrumentation
     from qdialect.profile.record import Channels, Profile
     from qdialect.quantization.recipe import Recipe
     from qdialect.targets.base import Target
@@ -48,7 +48,7 @@ class Model:
     source: Path | None = None
 
     def __str__(self) -> str:
-        from qdialect.backends.mlir import module_text
+        from qdialect.formats.mlir.write import module_text
 
         return module_text(self.module, self.ctx)
 
@@ -60,7 +60,7 @@ class Model:
 
     def text(self, text_version: TextVersion | None = None) -> str:
         """The MLIR text, with quant types spelled for a release (see `save`)."""
-        from qdialect.backends.mlir import module_text
+        from qdialect.formats.mlir.write import module_text
 
         return module_text(self.module, self.ctx, text_version=_known_version(text_version))
 
@@ -80,28 +80,28 @@ def load(
     `ctx` is a session of your own, with your dialects and behaviors registered; without
     one, a new session that installed plug-ins extend, and that keeps ops it does not know.
     """
-    from qdialect.passes.plugins import Plugins
+    from qdialect.pipeline.plugins import Plugins
 
     source = Path(path)
     session = Plugins().session(allow_unregistered=True) if ctx is None else ctx
     if source.suffix == ".onnx":
-        from qdialect.frontends.mlir import verify_module
-        from qdialect.frontends.onnx import import_model
+        from qdialect.formats.mlir.read import verify_module
+        from qdialect.formats.onnx.read import import_model
 
         module = import_model(source, session, dims)
         verify_module(module, session)
     elif source.suffix in (".mlir", ".qmod"):
-        from qdialect.frontends.mlir import load_module
+        from qdialect.formats.mlir.read import load_module
 
         module = load_module(source, session)
         if dims:
-            from qdialect.dialects.nn.named_extents import bind_extents
+            from qdialect.ops.named_extents import bind_extents
 
             bind_extents(module, dims)
     else:
         raise UsageError(f"cannot tell the kind of '{source}': use .onnx, .mlir or .qmod")
     if typical_dims:
-        from qdialect.dialects.nn.named_extents import price_extents
+        from qdialect.ops.named_extents import price_extents
 
         price_extents(module, typical_dims)
     return Model(module, session, source)
@@ -131,13 +131,13 @@ def save(
     if not target.parent.is_dir():
         raise InputError("no such folder", where=Where(str(target.parent)), code="unwritable-file")
     if target.suffix == ".onnx":
-        from qdialect.backends.onnx import keeps_weights_beside, save_model, write_model
+        from qdialect.formats.onnx.write import keeps_weights_beside, save_model, write_model
 
         written = write_model(model.module, model.ctx, form=form, runtime=runtime)
         beside = keeps_weights_beside(model.module) and not inline_weights
         save_model(written, target, weights_beside=beside)
     elif target.suffix in (".mlir", ".qmod"):
-        from qdialect.backends.mlir import save_module
+        from qdialect.formats.mlir.write import save_module
 
         save_module(
             model.module,
@@ -167,9 +167,9 @@ def run_passes(
     names the rewrite which changed more than its contract allows.  The remarks of the passes
     are in the new model's `ctx.remarks`.
     """
-    from qdialect.passes.manager import PassManager
-    from qdialect.passes.pipeline import parse_pipeline
-    from qdialect.passes.plugins import Plugins
+    from qdialect.pipeline.manager import PassManager
+    from qdialect.pipeline.plugins import Plugins
+    from qdialect.pipeline.text import parse_pipeline
     from qdialect.rewrite.copying import copied
 
     passes = Plugins().registry().build(parse_pipeline(pipeline))
@@ -200,7 +200,7 @@ def optimize(
     With `check` it is held against the given one on so many random inputs (see `qdialect.check`).
     """
     from qdialect.cli.bodies import with_bodies
-    from qdialect.transforms.pipelines import optimize_pipeline
+    from qdialect.passes.pipelines import optimize_pipeline
 
     chosen = _target(target)
     pipeline = optimize_pipeline(chosen, check_numerics(numerics))
@@ -254,8 +254,8 @@ def run(
 
     from qdialect.cli.execution import open_engine
     from qdialect.engines.local import output_names
-    from qdialect.interpreter import Interpreter
-    from qdialect.interpreter.narrow import as_held, as_narrow, is_narrow
+    from qdialect.reference import Interpreter
+    from qdialect.reference.narrow import as_held, as_narrow, is_narrow
 
     arrays = {name: np.asarray(array) for name, array in inputs.items()}
     outputs = open_engine(model, engine)({name: as_held(a) for name, a in arrays.items()})

@@ -21,9 +21,9 @@ if TYPE_CHECKING:
     from xdsl.ir import Operation
 
     from qdialect.behaviors import BehaviorRegistry
-    from qdialect.dialects.nn.components import Components
-    from qdialect.interpreter.values import Kernel
     from qdialect.lowerings.emitter import Lowering
+    from qdialect.ops.components import Components
+    from qdialect.reference.values import Kernel
     from qdialect.rewrite.drift import Drift
     from qdialect.rewrite.remarks import RemarkLog
     from qdialect.targets.base import Target
@@ -60,13 +60,13 @@ class _Late(Generic[_T]):
 
 
 def _default_behaviors() -> BehaviorRegistry:
-    from qdialect.dialects.behaviors import default_registry
+    from qdialect.ops.registered import default_registry
 
     return default_registry()
 
 
 def _default_components() -> dict[str, Components]:
-    from qdialect.dialects.nn.components import COMPONENTS
+    from qdialect.ops.components import COMPONENTS
 
     return dict(COMPONENTS)
 
@@ -227,7 +227,7 @@ def new_context(*, allow_unregistered: bool = False) -> QContext:
     from xdsl.dialects import get_all_dialects
 
     from qdialect.dialects import DIALECTS, load
-    from qdialect.dialects.nn import find_op as find_nn_op
+    from qdialect.ops import find_op as find_nn_op
 
     ctx = QContext(allow_unregistered)
     for name, factory in get_all_dialects().items():

@@ -5,8 +5,8 @@ from __future__ import annotations
 from xdsl.universe import Universe
 
 from qdialect.dialects import DIALECTS, load
-from qdialect.transforms import PASSES
-from qdialect.transforms import load as load_pass
+from qdialect.passes import PASSES
+from qdialect.passes import load as load_pass
 
 
 def _universe() -> Universe:

@@ -19,7 +19,7 @@ from bench_history import Change, Entry
 from bench_passes import Setting
 from bench_rows import Absent, Rounds, Row, Spread, growth, in_turns, limited, seconds
 from gen_graph import FORMS
-from qdialect.dialects.verifier import verify_module
+from qdialect.verify.verifier import verify_module
 
 
 @pytest.mark.parametrize("form", FORMS)

@@ -11,8 +11,8 @@ import pytest
 
 import build_docs
 import reference_pages
+from qdialect.passes import PASSES
 from qdialect.targets.installed import get_target, list_targets
-from qdialect.transforms import PASSES
 
 
 @cache

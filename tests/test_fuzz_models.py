@@ -12,7 +12,7 @@ import pytest
 
 import fuzz_models
 from fuzz_models import failure, fuzz, reduced
-from qdialect.interpreter import Interpreter
+from qdialect.reference import Interpreter
 from random_models import BATCH, random_feeds, random_model
 
 

@@ -13,9 +13,9 @@ import pytest
 import fuzz_programs
 import random_programs
 from fuzz_programs import Failed, check_one, check_text, fuzz_seed
-from qdialect.backends.mlir import module_text
+from qdialect.formats.mlir.write import module_text
 from qdialect.numerics.contract import EXACT
-from qdialect.transforms import combine_rescale
+from qdialect.passes.rescale import combine_rescale
 from random_programs import NAMES, random_program
 
 TOOLS = Path(fuzz_programs.__file__).parent

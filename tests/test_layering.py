@@ -20,7 +20,7 @@ import pytest
 PACKAGE = Path(__file__).parents[1] / "qdialect"
 
 _BASE = frozenset({"errors", "qparams", "numerics", "weights", "behaviors"})
-_IR = _BASE | {"dialects", "context"}
+_IR = _BASE | {"dialects", "quant", "ops", "verify", "context"}
 _ENTRY = frozenset({"api", "cli"})
 
 MAY_IMPORT: dict[str, frozenset[str]] = {
@@ -30,30 +30,32 @@ MAY_IMPORT: dict[str, frozenset[str]] = {
     "placement": frozenset(),
     "weights": frozenset({"errors", "qparams", "numerics"}),
     "behaviors": frozenset({"errors", "qparams"}),
-    "dialects": _BASE,
-    "targets": frozenset({"errors", "qparams", "numerics", "behaviors", "dialects"}),
-    "context": _BASE | {"dialects"},
-    "interpreter": frozenset({"errors", "weights", "dialects", "context"}),
+    "dialects": frozenset({"errors"}),
+    "quant": frozenset({"errors", "qparams", "numerics", "dialects"}),
+    "ops": _BASE | {"dialects", "quant"},
+    "verify": _BASE | {"dialects", "quant", "ops"},
+    "targets": frozenset({"errors", "qparams", "numerics", "behaviors", "quant", "ops"}),
+    "context": _BASE | {"dialects", "quant", "ops", "verify"},
+    "reference": frozenset({"errors", "weights", "dialects", "quant", "ops", "verify", "context"}),
     "analysis": _IR | {"targets"},
     "rewrite": _IR | {"targets", "analysis"},
-    "transforms": _IR | {"targets", "analysis", "rewrite", "placement"},
-    "lowerings": _IR | {"targets", "analysis", "rewrite", "transforms"},
-    "engines": frozenset({"errors", "dialects", "context", "interpreter", "backends"}),
-    "passes": _IR | {"targets", "analysis", "rewrite", "transforms"},
-    "frontends": _IR,
-    "backends": _IR | {"targets"},
-    "profile": _IR | {"targets", "analysis", "interpreter", "backends"},
+    "passes": _IR | {"targets", "analysis", "rewrite", "placement"},
+    "lowerings": _IR | {"targets", "analysis", "rewrite", "passes"},
+    "formats": _IR | {"targets"},
+    "engines": _IR | {"reference", "formats"},
+    "pipeline": _IR | {"targets", "analysis", "rewrite", "passes"},
+    "profile": _IR | {"targets", "analysis", "reference", "formats"},
     "validation": _IR
-    | {"targets", "analysis", "rewrite", "transforms", "passes", "interpreter", "engines"},
+    | {"targets", "analysis", "rewrite", "passes", "pipeline", "reference", "engines"},
     "report": _IR | {"targets", "analysis", "rewrite", "profile"},
     "syntax": frozenset(),
-    "quantization": _IR | {"targets", "analysis", "rewrite", "interpreter", "profile"},
+    "quantization": _IR | {"targets", "analysis", "rewrite", "reference", "profile"},
 }
 """What a part may import, wherever in a file the import stands."""
 
 MODULES: dict[str, frozenset[str]] = {
     "qparams": frozenset({"qdialect.numerics.float_text"}),
-    "interpreter": frozenset({"qdialect.qparams", "qdialect.numerics.rounding"}),
+    "reference": frozenset({"qdialect.qparams", "qdialect.numerics.rounding"}),
 }
 """Single modules a part may import besides. Float formats are a leaf, and scales are held
 in one. The interpreter checks the numerics, so of them it uses only the definition of
@@ -65,7 +67,7 @@ LEAVES = ("qdialect.numerics.float_text", "qdialect.numerics.rounding")
 ONLY_LAZILY: dict[str, frozenset[str]] = {
     "context": frozenset(
         {
-            "qdialect.interpreter.values",
+            "qdialect.reference.values",
             "qdialect.lowerings.emitter",
             "qdialect.rewrite.drift",
             "qdialect.rewrite.remarks",
@@ -80,7 +82,7 @@ MAY_IMPORT_ALL = frozenset({"api", "cli", "universe", "__init__", "__main__"})
 MAY_IMPORT_ENTRY = frozenset({"api", "cli", "universe", "__init__", "__main__"})
 
 MODEL_LIBRARIES = frozenset({"onnx", "onnxruntime"})
-MAY_USE_MODEL_LIBRARIES = ("qdialect.frontends.onnx", "qdialect.backends.onnx")
+MAY_USE_MODEL_LIBRARIES = ("qdialect.formats.onnx.read", "qdialect.formats.onnx.write")
 
 
 class Import(NamedTuple):

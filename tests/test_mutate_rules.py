@@ -11,7 +11,7 @@ import pytest
 import mutate_rules
 from mutate_rules import Mutant, broken, guards, main, mutants, rules, table, try_rule
 from mutations import changes, signature
-from qdialect.transforms.fold_rescale import IdentityRescale
+from qdialect.passes.rescale.fold_rescale import IdentityRescale
 
 KILLED = {
     "identity-rescale": [

@@ -13,9 +13,9 @@ import pytest
 import bench_placement
 from gen_graph import FORMS, GRAPHS
 from progress import table
-from qdialect.backends.mlir import module_text
 from qdialect.context import new_context
-from qdialect.dialects.verifier import verify_module
+from qdialect.formats.mlir.write import module_text
+from qdialect.verify.verifier import verify_module
 
 TOOLS = Path(__file__).parents[1] / "tools"
 

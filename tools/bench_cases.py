@@ -9,7 +9,7 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import SSAValue
 
 from gen_graph import FORMS, GRAPHS, SHAPE, Network
-from qdialect.dialects.nn import AddOp, ConcatOp, ReluOp, SigmoidOp, SplitOp
+from qdialect.ops import AddOp, ConcatOp, ReluOp, SigmoidOp, SplitOp
 
 
 def deep(size: int, form: str) -> ModuleOp:

@@ -17,9 +17,9 @@ from xdsl.dialects.builtin import ModuleOp
 from bench_passes import VERIFY, Setting, optimize
 from bench_rows import Rounds, Row, Spread, alone, ratios, seconds
 from gen_chains import FORMS, MODELS
-from qdialect.backends.onnx import write_model
 from qdialect.context import new_context
-from qdialect.frontends.onnx import import_model
+from qdialect.formats.onnx.read import import_model
+from qdialect.formats.onnx.write import write_model
 
 SECTION = "chains"
 LIMIT = 900.0

@@ -25,7 +25,7 @@ from bench_others import PINNED, Others
 from bench_rows import Rounds, Row, Spread, alone, collecting_seldom, growth_of_peak, ratios
 from measure import session
 from progress import step
-from qdialect.transforms import PASSES, load
+from qdialect.passes import PASSES, load
 
 SECTION = "models"
 RUNTIME = "ONNX Runtime's optimizer"

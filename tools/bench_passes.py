@@ -30,12 +30,12 @@ from bench_rows import (
     seconds,
 )
 from qdialect.context import QContext, new_context
-from qdialect.passes.manager import Instrumentation, Passes, PassManager
-from qdialect.passes.pipeline import parse_pipeline
-from qdialect.passes.registry import PassRegistry
+from qdialect.passes import PASSES, load
+from qdialect.passes.pipelines import optimize_pipeline
+from qdialect.pipeline.manager import Instrumentation, Passes, PassManager
+from qdialect.pipeline.registry import PassRegistry
+from qdialect.pipeline.text import parse_pipeline
 from qdialect.targets.installed import get_target
-from qdialect.transforms import PASSES, load
-from qdialect.transforms.pipelines import optimize_pipeline
 
 PIPELINE, TABLE = "passes", "table"
 VERIFY = "stock verify"

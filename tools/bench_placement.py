@@ -29,14 +29,14 @@ from progress import step, table
 from qdialect.analysis.cost import elements
 from qdialect.api import load
 from qdialect.context import QContext, new_context
-from qdialect.dialects.quant import RescaleOp
 from qdialect.errors import QError
 from qdialect.numerics.contract import Numerics
-from qdialect.passes.pipeline import parse_pipeline
-from qdialect.passes.registry import PassRegistry
-from qdialect.transforms.pipelines import optimize_pipeline
-from qdialect.transforms.place_rescales import Placement, PlaceRescales
-from qdialect.transforms.placing.prices import elements_cost
+from qdialect.passes.pipelines import optimize_pipeline
+from qdialect.passes.rescale.place.prices import elements_cost
+from qdialect.passes.rescale.place_rescales import Placement, PlaceRescales
+from qdialect.pipeline.registry import PassRegistry
+from qdialect.pipeline.text import parse_pipeline
+from qdialect.quant import RescaleOp
 
 TARGET = "onnxruntime"
 LEVELS = ("exact", "bounded", "saturation", "relaxed")

@@ -21,12 +21,12 @@ from xdsl.printer import Printer
 from bench_cases import Case, count
 from bench_rows import FAINT, Rounds, Row, Spread, alone, growth_of_peak, in_turns, ratios
 from bench_startup import used
-from qdialect.backends.mlir import module_text
-from qdialect.backends.module_file import module_bytes
 from qdialect.context import new_context
-from qdialect.dialects.verifier import verify_module
-from qdialect.frontends.mlir import read_module
-from qdialect.frontends.module_file import module_of
+from qdialect.formats.mlir.read import read_module
+from qdialect.formats.mlir.write import module_text
+from qdialect.formats.qmod.read import module_of
+from qdialect.formats.qmod.write import module_bytes
+from qdialect.verify.verifier import verify_module
 
 SECTION = "text"
 XDSL, MLIR_OPT = "stock xDSL", "mlir-opt"

@@ -1,6 +1,6 @@
 """Every rule of every pass on the programs of its families: what it may change, and what it does.
 
-Families (`tests/transforms/families_*.py`) are programs on which a rule fires or refuses: all
+Families (`tests/passes/families_*.py`) are programs on which a rule fires or refuses: all
 codes of functions of one operand, all pairs of two, samples of contractions, over a grid of
 scales and zero points.  Each program is then put on extreme grids (`extreme_grids.py`): denormal,
 huge and equal scales, scales far apart, zero points at the ends; and the target is another.
@@ -22,7 +22,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from random import Random
 
-sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "transforms"))
+sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "passes"))
 from contract_judge import judge, judge_extreme
 from extreme_grids import extremes_of
 from families import FAMILIES, Family

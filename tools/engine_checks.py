@@ -15,11 +15,11 @@ from qdialect.api import Model
 from qdialect.cli.engine_runs import InEngine, integer_model, ready_model
 from qdialect.cli.execution import open_engine
 from qdialect.context import QContext
-from qdialect.dialects.nn import NNOp, constant_of, shape_of
-from qdialect.dialects.quant import quant_element
 from qdialect.errors import QError
-from qdialect.interpreter import Interpreter, argument_names
-from qdialect.interpreter.quantize import load
+from qdialect.ops import NNOp, constant_of, shape_of
+from qdialect.quant import quant_element
+from qdialect.reference import Interpreter, argument_names
+from qdialect.reference.quantize import load
 from qdialect.validation.translation import drawn
 
 TIES = 0.15

@@ -30,7 +30,7 @@ from qdialect.cli.engine_runs import converted_model, integer_model, ready_model
 from qdialect.engines.installed import engine_named
 from qdialect.engines.program import Program
 from qdialect.errors import QError
-from qdialect.interpreter import Interpreter, random_inputs
+from qdialect.reference import Interpreter, random_inputs
 
 Array = NDArray[Any]
 

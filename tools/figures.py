@@ -27,15 +27,15 @@ import bench_placement
 from figure_style import FONT, LIGHT, colour, style_sheet
 from qdialect.api import Model, run_passes
 from qdialect.context import new_context
-from qdialect.dialects.nn import shape_of
-from qdialect.dialects.quant import RescaleOp
-from qdialect.frontends.mlir import read_module, verify_module
+from qdialect.formats.mlir.read import read_module, verify_module
 from qdialect.numerics.requantize import Affine, codes_of, requantize
 from qdialect.numerics.rounding import Rounding
+from qdialect.ops import shape_of
 from qdialect.qparams import Field, Illegal, QParams
 from qdialect.qparams.maps.base import IndexMap
 from qdialect.qparams.maps.dims import Flip, Slice, Transpose
 from qdialect.qparams.maps.reshape import Reshape
+from qdialect.quant import RescaleOp
 
 PAGES = Path(__file__).parents[1] / "docs" / "concepts"
 CHANNELS = ("after", "warn", "good", "third")

@@ -80,8 +80,8 @@ class Case:
     ) -> Case:
         """Invalid where the runtime does not run it; `optimized`: see also whether it runs with
         the runtime's optimizations, which ends the process for some graphs."""
-        from qdialect.backends.onnx import OrtEngine
         from qdialect.errors import QError
+        from qdialect.formats.onnx.write import OrtEngine
         from random_onnx_feeds import random_feeds
 
         case, data = Case(model), model.SerializeToString()
@@ -125,7 +125,7 @@ def check_graph(
 ) -> list[str]:
     """What was met that is no failure; Invalid or Failed."""
     import qdialect as qd
-    from qdialect.backends.onnx import export_model
+    from qdialect.formats.onnx.write import export_model
 
     case, path, met = Case.of(model, optimized, on_stage), folder / "m.onnx", list[str]()
     if not case.runs_optimized:
@@ -153,8 +153,8 @@ def check_graph(
 
 
 def _run(model: onnx.ModelProto, case: Case, what: str) -> list[list[Any]]:
-    from qdialect.backends.onnx import OrtEngine
     from qdialect.errors import QError
+    from qdialect.formats.onnx.write import OrtEngine
 
     data = model.SerializeToString()
     try:
@@ -233,8 +233,8 @@ def _same_in_reference(given: Any, better: Any, feeds: Arrays) -> bool:
 
 def _undefined(model: onnx.ModelProto, feeds: Arrays) -> bool:
     """Whether a number that is none is made an integer, which nobody defines."""
-    from qdialect.backends.onnx import OrtEngine
     from qdialect.errors import QError
+    from qdialect.formats.onnx.write import OrtEngine
 
     probe = onnx.ModelProto()
     probe.CopyFrom(model)

@@ -32,8 +32,8 @@ import numpy as np
 import onnx
 
 import qdialect as qd
-from qdialect.backends.onnx import OrtEngine, export_model
 from qdialect.errors import QError
+from qdialect.formats.onnx.write import OrtEngine, export_model
 from random_models import random_feeds, random_model
 from reduce_model import reduced
 

@@ -111,12 +111,12 @@ def quantized_net() -> onnx.ModelProto:
 
 def kernel_net() -> onnx.ModelProto:
     """The same with integer kernels."""
-    from qdialect.backends.onnx import export_model
     from qdialect.context import new_context
-    from qdialect.frontends.onnx import import_model
-    from qdialect.passes.manager import PassManager
-    from qdialect.passes.pipeline import parse_pipeline
-    from qdialect.passes.plugins import Plugins
+    from qdialect.formats.onnx.read import import_model
+    from qdialect.formats.onnx.write import export_model
+    from qdialect.pipeline.manager import PassManager
+    from qdialect.pipeline.plugins import Plugins
+    from qdialect.pipeline.text import parse_pipeline
 
     ctx = new_context()
     module = import_model(quantized_net(), ctx)
@@ -398,7 +398,7 @@ def warm_up() -> None:
     import onnx.shape_inference
 
     import qdialect as qd
-    from qdialect.backends.onnx.engine import OrtEngine
+    from qdialect.formats.onnx.write.engine import OrtEngine
 
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "m.onnx"

@@ -33,20 +33,20 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.dialects.func import FuncOp
 
 from engine_checks import check_engine, run_on_numbers
-from qdialect.backends.mlir import module_text
 from qdialect.context import QContext, new_context
-from qdialect.dialects.verifier import verify_module
 from qdialect.engines.table import ENGINES
 from qdialect.errors import InputError, QError, UnsupportedError
-from qdialect.frontends.mlir import read_module
-from qdialect.passes.pipeline import parse_pipeline
-from qdialect.passes.registry import PassRegistry
+from qdialect.formats.mlir.read import read_module
+from qdialect.formats.mlir.write import module_text
+from qdialect.passes import PASSES
+from qdialect.passes.pipelines import optimize_pipeline
+from qdialect.pipeline.registry import PassRegistry
+from qdialect.pipeline.text import parse_pipeline
 from qdialect.rewrite.summary import summarize
 from qdialect.targets.installed import get_target
-from qdialect.transforms import PASSES
-from qdialect.transforms.pipelines import optimize_pipeline
 from qdialect.validation.reducer import Reducer
 from qdialect.validation.translation import compared, drawn
+from qdialect.verify.verifier import verify_module
 from random_order import shuffle, structure
 from random_programs import random_program
 

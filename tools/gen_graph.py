@@ -34,7 +34,7 @@ from xdsl.dialects.func import FuncOp, ReturnOp
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 from xdsl.irdl import IRDLOperation
 
-from qdialect.dialects.nn import (
+from qdialect.ops import (
     KEY,
     AddOp,
     ConcatOp,
@@ -50,9 +50,9 @@ from qdialect.dialects.nn import (
     SplitOp,
     TransposeOp,
 )
-from qdialect.dialects.nn.base import to_attribute
-from qdialect.dialects.quant import DCastOp, QCastOp, RescaleOp, UniformType
+from qdialect.ops.base import to_attribute
 from qdialect.qparams import QParams
+from qdialect.quant import DCastOp, QCastOp, RescaleOp, UniformType
 
 SHAPE = (1, 4, 8, 8)
 FORMS = ("qdq", "quantized")
@@ -393,8 +393,8 @@ GRAPHS: dict[str, Callable[[int, str], ModuleOp]] = {
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    from qdialect.backends.mlir import print_module
     from qdialect.context import new_context
+    from qdialect.formats.mlir.write import print_module
 
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("graph", choices=GRAPHS)

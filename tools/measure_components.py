@@ -19,18 +19,18 @@ from xdsl.dialects.builtin import ModuleOp, TensorType
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import Operation
 
-from qdialect.backends.mlir import module_text
 from qdialect.context import QContext, new_context
-from qdialect.dialects.nn import AddOp, UnsqueezeOp, constant_array, constant_of, make_constant
-from qdialect.dialects.nn.component_qparams import hold_types
-from qdialect.dialects.quant import UniformType, element_type
-from qdialect.frontends.mlir import read_module, verify_module
-from qdialect.interpreter import Interpreter
+from qdialect.formats.mlir.read import read_module, verify_module
+from qdialect.formats.mlir.write import module_text
+from qdialect.ops import AddOp, UnsqueezeOp, constant_array, constant_of, make_constant
+from qdialect.ops.component_qparams import hold_types
+from qdialect.passes.lowering.lower_composites import LowerComposites
 from qdialect.profile.instrument import instrument
 from qdialect.profile.ranges import Range
 from qdialect.profile.scheme import Scheme, tensor_qparams
 from qdialect.qparams import QParams
-from qdialect.transforms.lower_composites import LowerComposites
+from qdialect.quant import UniformType, element_type
+from qdialect.reference import Interpreter
 
 Array = NDArray[np.float32]
 I8 = Scheme.of("i8")

@@ -19,7 +19,7 @@ from types import CodeType, FunctionType
 from typing import Any
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
-sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "transforms"))
+sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "passes"))
 from contract_judge import hold, judge_extreme
 from extreme_grids import extremes_of
 from families import FAMILIES, Family

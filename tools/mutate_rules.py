@@ -1,6 +1,6 @@
 """Are the guards of the rewrites tested?  Break them one at a time, and see who notices.
 
-A mutant is `match`, `check` or a helper they call in `qdialect.transforms` with one change:
+A mutant is `match`, `check` or a helper they call in `qdialect.passes` with one change:
 
     negate    a condition is turned around          drop     a refusal falls through
     logic     and <-> or, any <-> all               compare  < <-> <=, == <-> !=, in <-> not in
@@ -8,7 +8,7 @@ A mutant is `match`, `check` or a helper they call in `qdialect.transforms` with
     stronger  a weaker contract is claimed exact    weaker   an exact one is claimed relaxed
     answer    True <-> False is returned
 
-A mutant is killed if a program of a family of the rule (`tests/transforms/families_*.py`) breaks
+A mutant is killed if a program of a family of the rule (`tests/passes/families_*.py`) breaks
 its contract, no longer verifies, raises, or never sees the rule fire; or if a lit test that names
 the rule, a short fuzz with its pass alone, or a unit test of its module fails.  Those that survive
 and change nothing are listed in `equivalent_mutants.json`, with the reason.
@@ -39,12 +39,12 @@ from document import put
 from mutant_judges import FAMILIES, by_families, by_fuzz, by_lit, by_unit, cases, codes_of
 from mutations import changes, signature
 from qdialect.context import new_context
-from qdialect.passes.pipeline import parse_pipeline
-from qdialect.passes.registry import PassRegistry
-from qdialect.transforms import PASSES
+from qdialect.passes import PASSES
+from qdialect.pipeline.registry import PassRegistry
+from qdialect.pipeline.text import parse_pipeline
 
 EQUIVALENT = Path(__file__).with_name("equivalent_mutants.json")
-OWN = "qdialect.transforms"
+OWN = "qdialect.passes"
 NOT_GUARDS = {"rewrite", "roots", "prepare", "__init__"}
 
 

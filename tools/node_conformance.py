@@ -30,12 +30,12 @@ from onnx import helper, numpy_helper
 from xdsl.ir import Operation
 
 from progress import step, table
-from qdialect.backends.onnx import OrtEngine, evaluate_node
 from qdialect.context import new_context
 from qdialect.dialects.onnx import NodeOp
 from qdialect.errors import QError
-from qdialect.frontends.onnx import import_model
-from qdialect.interpreter import Evaluation, Interpreter
+from qdialect.formats.onnx.read import import_model
+from qdialect.formats.onnx.write import OrtEngine, evaluate_node
+from qdialect.reference import Evaluation, Interpreter
 
 Feeds = Mapping[str, Any]
 Engine = Callable[[onnx.ModelProto, Feeds], Iterable[Any]]

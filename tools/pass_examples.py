@@ -7,10 +7,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from qdialect.api import Model, run_passes
-from qdialect.backends.mlir import module_text
 from qdialect.context import new_context
 from qdialect.errors import QError
-from qdialect.frontends.mlir import read_module, verify_module
+from qdialect.formats.mlir.read import read_module, verify_module
+from qdialect.formats.mlir.write import module_text
 
 LIT = Path(__file__).parents[1] / "lit_tests"
 FILES = {
@@ -25,7 +25,7 @@ IN_DOCSTRING = re.compile(r"^    \S.*\n\nbecomes\n\n    \S", re.M)
 
 def example(name: str) -> list[str]:
     """Markdown of an example: IR before and after, or IR and what the pass says of it."""
-    path = LIT / FILES.get(name, f"transforms/{name}.mlir")
+    path = LIT / FILES.get(name, f"passes/{name}.mlir")
     text = path.read_text(encoding="utf-8")
     found = [f"From its lit test, `{path.relative_to(LIT.parent)}`:", ""]
     changed = sorted(_changed(text, _pipeline(text, name, path)), key=lambda pair: len(pair[0]))

@@ -14,9 +14,9 @@ import numpy as np
 from xdsl.dialects.builtin import f32, i1, i64
 from xdsl.ir import SSAValue
 
-from qdialect.dialects.nn import shape_of
-from qdialect.dialects.quant import UniformType, element_type, quant_element
+from qdialect.ops import shape_of
 from qdialect.qparams import QParams, Storage
+from qdialect.quant import UniformType, element_type, quant_element
 
 if TYPE_CHECKING:
     from random_programs import Builder

@@ -31,14 +31,18 @@ from xdsl.dialects.func import FuncOp, ReturnOp
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 from xdsl.utils.exceptions import VerifyException
 
-from qdialect.backends.mlir import module_text
 from qdialect.behaviors import Rule
 from qdialect.behaviors.flow import carry_all_down, tied_operands
 from qdialect.context import QContext, new_context
-from qdialect.dialects.nn import KEY, NN, make_constant, shape_of
-from qdialect.dialects.nn.base import ranked, to_attribute, to_python
-from qdialect.dialects.nn.shapes import DYNAMIC, ShapeError
-from qdialect.dialects.quant import (
+from qdialect.errors import QError
+from qdialect.formats.mlir.write import module_text
+from qdialect.numerics.rounding import Rounding
+from qdialect.ops import KEY, NN, make_constant, shape_of
+from qdialect.ops.base import ranked, to_attribute, to_python
+from qdialect.ops.shapes import DYNAMIC, ShapeError
+from qdialect.qparams import QParams, Storage
+from qdialect.qparams.legality import Illegal
+from qdialect.quant import (
     DCastOp,
     QCastOp,
     RescaleOp,
@@ -47,11 +51,7 @@ from qdialect.dialects.quant import (
     element_type,
     quant_element,
 )
-from qdialect.dialects.verifier import verify_module
-from qdialect.errors import QError
-from qdialect.numerics.rounding import Rounding
-from qdialect.qparams import QParams, Storage
-from qdialect.qparams.legality import Illegal
+from qdialect.verify.verifier import verify_module
 from random_operands import CHOICES, OPERANDS, is_number
 
 MOST_ELEMENTS = 600

@@ -80,9 +80,9 @@ _SPECIAL_TEXTS = (
 
 def _read_mlir(path: Path) -> None:
     import qdialect as qd
-    from qdialect.backends import mlir_printer
-    from qdialect.backends.mlir import module_text
-    from qdialect.frontends import mlir_parser
+    from qdialect.formats.mlir.read import parser as mlir_parser
+    from qdialect.formats.mlir.write import module_text
+    from qdialect.formats.mlir.write import printer as mlir_printer
 
     # What is meant for large modules takes part on small ones.
     mlir_parser.SHORT = mlir_printer.FEW = 0
@@ -110,9 +110,9 @@ def _session() -> Any:
 
 
 def _module_files() -> list[bytes]:
-    from qdialect.backends.module_file import module_bytes
     from qdialect.errors import QError
-    from qdialect.frontends.mlir import read_module
+    from qdialect.formats.mlir.read import read_module
+    from qdialect.formats.qmod.write import module_bytes
 
     found: list[bytes] = []
     for text in _texts():
@@ -155,7 +155,7 @@ class _ModuleFiles:
 
 def _read_module_file(path: Path) -> None:
     import qdialect as qd
-    from qdialect.backends.mlir import module_text
+    from qdialect.formats.mlir.write import module_text
 
     model = qd.load(path, _session())
     module_text(model.module, model.ctx)
@@ -338,7 +338,7 @@ def _read_store(data: bytes, folder: Path) -> None:
 
 
 def _read_name(name: str, folder: Path) -> None:
-    from qdialect.frontends.mlir import weight_path
+    from qdialect.formats.mlir.read import weight_path
     from qdialect.weights import BlobStore
 
     path = weight_path(name, folder)
@@ -350,7 +350,7 @@ def _read_name(name: str, folder: Path) -> None:
 def _read_beside(said: dict[str, Any], folder: Path) -> None:
     import onnx
 
-    from qdialect.frontends.onnx.tensors import TensorReader
+    from qdialect.formats.onnx.read.tensors import TensorReader
 
     tensor = onnx.TensorProto(name="w", data_location=onnx.TensorProto.EXTERNAL)
     try:
@@ -401,21 +401,21 @@ READERS = {
     ),
     "mlir": Reader(
         ".mlir",
-        ("frontends/mlir", "dialects/", "qparams/"),
+        ("formats/mlir/read/", "dialects/", "ops/", "quant/", "qparams/"),
         _texts,
         _read_mlir,
         lambda draw, seeds: damage_bytes.Tokens(draw, seeds).change,
     ),
     "onnx": Reader(
         ".onnx",
-        ("frontends/onnx/",),
+        ("formats/onnx/read/",),
         _models,
         _read_onnx,
         lambda draw, seeds: _Models(draw, seeds).change,
     ),
     "module": Reader(
         ".qmod",
-        ("frontends/module_file", "dialects/", "qparams/"),
+        ("formats/qmod/read", "dialects/", "ops/", "quant/", "qparams/"),
         _module_files,
         _read_module_file,
         lambda draw, seeds: _ModuleFiles(draw, seeds).change,
@@ -429,7 +429,7 @@ READERS = {
     ),
     "weights": Reader(
         ".bin",
-        ("weights/", "frontends/mlir.py", "frontends/onnx/tensors.py"),
+        ("weights/", "formats/mlir/read/__init__.py", "formats/onnx/read/tensors.py"),
         _stores,
         _read_weights,
         lambda draw, seeds: _Stores(draw, seeds).change,

@@ -29,9 +29,9 @@ from qdialect.cli.flags import Command
 from qdialect.cli.qopt import COMMANDS
 from qdialect.context import new_context
 from qdialect.dialects import load
+from qdialect.passes import PASSES
 from qdialect.targets.describe import description
 from qdialect.targets.installed import get_target, list_targets
-from qdialect.transforms import PASSES
 
 DIALECTS = ("nn", "quant")
 """The dialects whose ops are described; others are exchange formats."""

@@ -23,10 +23,10 @@ from typing import Any
 
 import qdialect as qd
 from progress import step
-from qdialect.backends.onnx import export_model
 from qdialect.context import new_context
 from qdialect.errors import QError
-from qdialect.frontends.mlir import read_module, verify_module
+from qdialect.formats.mlir.read import read_module, verify_module
+from qdialect.formats.onnx.write import export_model
 from qdialect.targets.installed import get_target
 from random_models import random_model
 
@@ -52,7 +52,7 @@ def lit_inputs() -> Iterator[tuple[str, qd.Model]]:
 
 def random_inputs() -> Iterator[tuple[str, qd.Model]]:
     """Models out of seeds."""
-    from qdialect.frontends.onnx import import_model
+    from qdialect.formats.onnx.read import import_model
 
     for seed in range(RANDOM):
         ctx = new_context(allow_unregistered=True)

@@ -28,16 +28,16 @@ from xdsl.traits import Pure
 import qdialect as qd
 from qdialect.behaviors import Behavior, Port, Rule
 from qdialect.context import new_context
-from qdialect.dialects.nn import Conv2DOp, TableOp, shape_of
-from qdialect.dialects.quant import RescaleOp, quant_element
 from qdialect.numerics.contract import EXACT
 from qdialect.numerics.rounding import Rounding
+from qdialect.ops import Conv2DOp, TableOp, shape_of
+from qdialect.passes.pipelines import optimize_pipeline
+from qdialect.passes.rule_pass import RulePass
+from qdialect.quant import RescaleOp, quant_element
 from qdialect.rewrite import Refusal
 from qdialect.rewrite import Rule as Rewrite
 from qdialect.targets.base import Interface, Target
 from qdialect.targets.kernels import Kernel
-from qdialect.transforms.pipelines import optimize_pipeline
-from qdialect.transforms.rule_pass import RulePass
 
 # [dialect] One op of our own: a convolution whose results go through a lookup at once.
 

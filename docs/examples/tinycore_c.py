@@ -12,12 +12,12 @@ import numpy as np
 from xdsl.dialects.builtin import DenseArrayBase
 from xdsl.dialects.func import FuncOp, ReturnOp
 
-from qdialect.dialects.nn import ConstantOp, constant_array, shape_of
-from qdialect.dialects.nn.behaviors_sums import window_counts
-from qdialect.dialects.quant import quant_element
-from qdialect.dialects.verifier import op_where
 from qdialect.errors import UnsupportedError
 from qdialect.numerics.rounding import Rounding
+from qdialect.ops import ConstantOp, constant_array, shape_of
+from qdialect.ops.behaviors_sums import window_counts
+from qdialect.quant import quant_element
+from qdialect.verify.verifier import op_where
 
 PRELUDE = """#include <stdint.h>
 static int64_t clamp(int64_t v, int64_t low, int64_t high) {

@@ -17,10 +17,10 @@ from xdsl.ir import Operation, SSAValue
 
 from qdialect.analysis.codes import is_integer, qparams_of
 from qdialect.analysis.intervals import union
-from qdialect.dialects.nn import keys_of
 from qdialect.numerics.ranges import Interval, quantized
 from qdialect.numerics.requantize import affines
 from qdialect.numerics.rounding import Rounding
+from qdialect.ops import keys_of
 
 ASSUMED = "nn.assumed_range"
 

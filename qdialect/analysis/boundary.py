@@ -31,10 +31,12 @@ from qdialect.behaviors import Rule as PortRule
 from qdialect.behaviors.flow import carry_all_down, tied_operands
 from qdialect.behaviors.shapes import shape_of
 from qdialect.context import QContext
-from qdialect.dialects.nn import ConstantOp, constant_of
-from qdialect.dialects.nn.ports import port_refusal
 from qdialect.dialects.onnx import NodeOp
-from qdialect.dialects.quant import (
+from qdialect.ops import ConstantOp, constant_of
+from qdialect.ops.ports import port_refusal
+from qdialect.qparams import QParams
+from qdialect.qparams.legality import Illegal
+from qdialect.quant import (
     DCastOp,
     QCastOp,
     RescaleOp,
@@ -43,8 +45,6 @@ from qdialect.dialects.quant import (
     cast_rounding,
     quant_element,
 )
-from qdialect.qparams import QParams
-from qdialect.qparams.legality import Illegal
 
 #: what each code stands for
 CODES = {

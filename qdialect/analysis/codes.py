@@ -8,12 +8,12 @@ from xdsl.dialects.builtin import StringAttr
 from xdsl.ir import Operation, SSAValue
 
 from qdialect.context import QContext
-from qdialect.dialects.nn import constant_array, constant_of
-from qdialect.dialects.nn.constants import BlobAttr, element_name
-from qdialect.dialects.quant import element_type, quant_element
 from qdialect.numerics import requantize as exact
 from qdialect.numerics.rounding import Rounding
+from qdialect.ops import constant_array, constant_of
+from qdialect.ops.constants import BlobAttr, element_name
 from qdialect.qparams import QParams
+from qdialect.quant import element_type, quant_element
 from qdialect.weights import DTYPES
 
 if TYPE_CHECKING:

@@ -18,9 +18,9 @@ from qdialect.analysis.codes import constant_values, is_integer, qparams_of
 from qdialect.behaviors import Accumulator, Port
 from qdialect.behaviors.shapes import DYNAMIC
 from qdialect.context import QContext
-from qdialect.dialects.nn import constant_of
-from qdialect.dialects.nn.constants import BlobAttr
 from qdialect.numerics.ranges import Interval
+from qdialect.ops import constant_of
+from qdialect.ops.constants import BlobAttr
 from qdialect.qparams import QParams
 
 if TYPE_CHECKING:
@@ -201,8 +201,8 @@ def _signed_sums(
 def _add_up(weights: Numbers, rhs: QParams, axis: int | None) -> _Signed:
     import numpy as np
 
+    from qdialect.numerics.chunks import slabs
     from qdialect.numerics.quantize import spread
-    from qdialect.numerics.slabs import slabs
 
     zeros = spread(rhs.zero_point_array(), rhs, weights.shape)
     small = weights.itemsize <= 2 and int(np.abs(zeros).max()) < 1 << 30

@@ -10,7 +10,7 @@ from xdsl.ir import Operation, SSAValue
 from qdialect.behaviors import Behavior
 from qdialect.behaviors.declaration import Accumulator
 from qdialect.behaviors.shapes import DYNAMIC, shape_of
-from qdialect.dialects.nn.priced_shapes import priced_like, priced_shape
+from qdialect.ops.priced_shapes import priced_like, priced_shape
 
 
 def elements(value: SSAValue) -> int:

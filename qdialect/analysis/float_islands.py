@@ -15,8 +15,8 @@ from xdsl.dialects.func import ReturnOp
 from xdsl.ir import Attribute, Operation, SSAValue
 
 from qdialect.behaviors import BehaviorRegistry
-from qdialect.dialects.nn.constants import ConstantOp
-from qdialect.dialects.quant import DCastOp, QCastOp
+from qdialect.ops.constants import ConstantOp
+from qdialect.quant import DCastOp, QCastOp
 
 
 @dataclass

@@ -13,9 +13,9 @@ from qdialect.analysis.ranges import seen_qparams
 from qdialect.behaviors import Accumulator, Behavior, Size, Sizes
 from qdialect.behaviors.shapes import DYNAMIC
 from qdialect.context import QContext
-from qdialect.dialects.nn import constant_array, constant_of
 from qdialect.numerics import requantize as exact
 from qdialect.numerics.quantize import spread
+from qdialect.ops import constant_array, constant_of
 from qdialect.qparams import QParams
 
 if TYPE_CHECKING:

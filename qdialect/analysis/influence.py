@@ -14,8 +14,8 @@ from qdialect.analysis.gain import gain_of
 from qdialect.behaviors import Behavior
 from qdialect.behaviors.flow import tied_operands
 from qdialect.context import QContext
-from qdialect.dialects.quant import DCastOp, QCastOp, RescaleOp, SCastOp, element_type
 from qdialect.qparams import QParams
+from qdialect.quant import DCastOp, QCastOp, RescaleOp, SCastOp, element_type
 
 #: what a few roundings in f32 add, relative
 _FLOATS = 1 + 2.0**-20

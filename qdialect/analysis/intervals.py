@@ -15,15 +15,15 @@ from xdsl.ir import Operation, SSAValue
 from qdialect.analysis.codes import constant_values, is_integer, qparams_of
 from qdialect.behaviors import Behavior
 from qdialect.context import QContext
-from qdialect.dialects.nn import ConstantOp
-from qdialect.dialects.nn.constants import BlobAttr
-from qdialect.dialects.quant import SCastOp, arithmetic_of, element_type
 from qdialect.numerics import requantize as exact
 from qdialect.numerics.arithmetic import quantized as code_of
 from qdialect.numerics.arithmetic import requantized
 from qdialect.numerics.ranges import Interval, clamped, reals
 from qdialect.numerics.rounding import Rounding
+from qdialect.ops import ConstantOp
+from qdialect.ops.constants import BlobAttr
 from qdialect.qparams import QParams, Storage
+from qdialect.quant import SCastOp, arithmetic_of, element_type
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -10,8 +10,8 @@ from xdsl.ir import Operation, SSAValue
 from qdialect.behaviors import Behavior, BehaviorRegistry
 from qdialect.behaviors import Rule as PortRule
 from qdialect.behaviors.flow import tied_operands
-from qdialect.dialects.nn.constants import ConstantOp, constant_of
-from qdialect.dialects.quant import DCastOp, QCastOp
+from qdialect.ops.constants import ConstantOp, constant_of
+from qdialect.quant import DCastOp, QCastOp
 
 
 class Islands:

@@ -14,8 +14,8 @@ from xdsl.ir import Operation, SSAValue
 from qdialect.analysis.codes import constant_values, qparams_of
 from qdialect.behaviors import Behavior
 from qdialect.context import QContext
-from qdialect.dialects.quant import DCastOp
-from qdialect.numerics.later import np
+from qdialect.numerics.lazy_numpy import np
+from qdialect.quant import DCastOp
 
 _LARGE = 2.0**100
 """Sums and products of a few smaller floats do not overflow."""

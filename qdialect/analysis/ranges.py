@@ -40,8 +40,13 @@ from qdialect.behaviors import Rule as PortRule
 from qdialect.behaviors.flow import tied_operands
 from qdialect.behaviors.shapes import shape_of
 from qdialect.context import QContext
-from qdialect.dialects.nn import ConstantOp, constant_of
-from qdialect.dialects.quant import (
+from qdialect.numerics import requantize as exact
+from qdialect.numerics.fixed_point import FixedPoint, requantize_fixed
+from qdialect.numerics.ranges import Interval, quantized
+from qdialect.numerics.rounding import Rounding
+from qdialect.ops import ConstantOp, constant_of
+from qdialect.qparams import QParams
+from qdialect.quant import (
     ConversionOp,
     DCastOp,
     QCastOp,
@@ -51,11 +56,6 @@ from qdialect.dialects.quant import (
     cast_rounding,
     element_type,
 )
-from qdialect.numerics import requantize as exact
-from qdialect.numerics.fixed_point import FixedPoint, requantize_fixed
-from qdialect.numerics.ranges import Interval, quantized
-from qdialect.numerics.rounding import Rounding
-from qdialect.qparams import QParams
 
 
 class CodeRanges:

@@ -12,9 +12,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from qdialect.api import Model, run_passes
-from qdialect.dialects.nn import keys_of
 from qdialect.dialects.onnx import NodeOp
 from qdialect.errors import QError
+from qdialect.ops import keys_of
 from qdialect.rewrite.remarks import Remark
 
 if TYPE_CHECKING:
@@ -36,7 +36,7 @@ class WithBodies:
 
 def with_bodies(model: Model, pipeline: str, target: Target, depth: int = 0) -> WithBodies:
     """The model with `pipeline` run on its bodies; the given one if that changes none."""
-    from qdialect.backends.onnx.bodies import WITH_BODIES, put
+    from qdialect.formats.onnx.write.bodies import WITH_BODIES, put
     from qdialect.rewrite.copying import copied
 
     def has_bodies(op: object) -> bool:
@@ -59,10 +59,10 @@ def _changed(
     model: Model, op: NodeOp, pipeline: str, target: Target, depth: int
 ) -> tuple[dict[str, Attribute], list[Remark]]:
     """The attributes of a node that hold other bodies now, and what was done to them."""
-    from qdialect.backends.onnx import write_model
-    from qdialect.backends.onnx.bodies import bodies_of
-    from qdialect.frontends.onnx import import_model
-    from qdialect.frontends.onnx.attributes import ir_attribute
+    from qdialect.formats.onnx.read import import_model
+    from qdialect.formats.onnx.read.attributes import ir_attribute
+    from qdialect.formats.onnx.write import write_model
+    from qdialect.formats.onnx.write.bodies import bodies_of
 
     found: dict[str, Attribute] = {}
     remarks: list[Remark] = []

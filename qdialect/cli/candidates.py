@@ -23,9 +23,9 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from qdialect.api import Form
-    from qdialect.backends.onnx import OrtEngine
-    from qdialect.backends.onnx.executed import Executed
-    from qdialect.backends.onnx.written import Written
+    from qdialect.formats.onnx.write import OrtEngine
+    from qdialect.formats.onnx.write.executed import Executed
+    from qdialect.formats.onnx.write.written import Written
 
     Array = NDArray[Any]
     Arrays = Mapping[str, Array]
@@ -94,7 +94,7 @@ class Selection:
         """A model with the runtime's optimizations on, run on all samples.
 
         QError where it does not load or run."""
-        from qdialect.backends.onnx.executed import optimized_engine
+        from qdialect.formats.onnx.write.executed import optimized_engine
 
         engine, executed = optimized_engine(model if isinstance(model, Path) else model.whole())
         answers = [list(engine.run(inputs).values()) for inputs, _ in self.samples]
@@ -181,8 +181,8 @@ class Reference:
 def unrounded(source: Path, samples: Samples) -> Reference | None:
     """The model file without the rounding of activations, on all samples; None where it does
     not run."""
-    from qdialect.backends.onnx import OrtEngine
-    from qdialect.backends.onnx.unrounded import model_without_rounding
+    from qdialect.formats.onnx.write import OrtEngine
+    from qdialect.formats.onnx.write.unrounded import model_without_rounding
 
     try:
         engine = OrtEngine(model_without_rounding(source), optimize=False)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from math import isfinite
 
 from qdialect.errors import QError
-from qdialect.interpreter import Difference
+from qdialect.reference import Difference
 
 LEAST_DB = 10.0
 """Where no bound judges: the difference has at most a tenth of the power of the output.  Rewrites

@@ -8,8 +8,8 @@ from qdialect.cli.flags import Arguments, did_you_mean, write
 from qdialect.cli.qopt import COMMANDS
 from qdialect.cli.terminal import OK
 from qdialect.errors import UsageError
+from qdialect.passes import PASSES
 from qdialect.targets.installed import list_targets
-from qdialect.transforms import PASSES
 
 
 def run(args: Arguments) -> int:

@@ -25,11 +25,11 @@ from qdialect.cli.reproducer import Reproducer, numerics_check
 from qdialect.cli.terminal import OK, WRONG_INPUT, crash_report, table
 from qdialect.context import QContext
 from qdialect.errors import InputError, QError, UsageError, Where, culprit, foreign_frame
-from qdialect.passes.manager import Instrumentation
+from qdialect.passes.pipelines import BY_PRICE, optimize_pipeline
+from qdialect.pipeline.manager import Instrumentation
 from qdialect.targets.base import Target
 from qdialect.targets.installed import get_target
 from qdialect.targets.price_table import read_prices
-from qdialect.transforms.pipelines import BY_PRICE, optimize_pipeline
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -174,8 +174,8 @@ class _Run:
     def _can_keep(self, error: Exception) -> bool:
         """Whether the original can be the result: a model that the runtime loads, where the
         failure is ours, and one that it runs, where we say that the model is wrong."""
-        from qdialect.backends.onnx.engine import loads, runs
-        from qdialect.backends.onnx.kernels import installed_runtime
+        from qdialect.formats.onnx.write.engine import loads, runs
+        from qdialect.formats.onnx.write.kernels import installed_runtime
 
         is_model = self.is_onnx and self.source.suffix == ".onnx"
         if not is_model or installed_runtime() is None:
@@ -231,8 +231,8 @@ class _Run:
     def _choice(self, results: Mapping[str, Optimized], judge: Judge) -> Choice | None:
         """Which file to write, by what the runtime makes of each; None where no runtime is
         asked: the form is chosen by prices."""
-        from qdialect.backends.onnx import write_model
-        from qdialect.backends.onnx.kernels import installed_runtime
+        from qdialect.formats.onnx.write import write_model
+        from qdialect.formats.onnx.write.kernels import installed_runtime
 
         if not self.is_onnx or installed_runtime() is None or not (self.samples or self._races):
             return None
@@ -267,7 +267,7 @@ class _Run:
         return [first, "qoperator" if first == "qdq" else "qdq"]
 
     def _write(self, model: Model | None, result: Optimized | None, choice: Choice | None) -> None:
-        from qdialect.backends.onnx import copy_model, keeps_weights_beside, save_model
+        from qdialect.formats.onnx.write import copy_model, keeps_weights_beside, save_model
 
         inline = self.args.switch("inline-weights")
         if result is None:

@@ -25,9 +25,9 @@ def run(args: Arguments) -> int:
     rounds = args.integer("rounds", 100, minimum=1)
 
     require("onnxruntime")
-    from qdialect.backends.onnx.price_benchmark import Benchmark
     from qdialect.context import new_context
-    from qdialect.frontends.mlir import read_module
+    from qdialect.formats.mlir.read import read_module
+    from qdialect.formats.onnx.write.price_benchmark import Benchmark
 
     def watch(numbers: Iterable[int]) -> Iterable[int]:
         return progress(numbers, rounds, "measuring")

@@ -14,12 +14,12 @@ from xdsl.dialects.builtin import AnyFloat, ModuleOp
 from qdialect.cli.checked import Checked, OutputCheck
 from qdialect.cli.execution import main_function
 from qdialect.context import QContext
-from qdialect.dialects.quant import element_type, quant_element
 from qdialect.engines.local import output_names
 from qdialect.errors import InputError, QError
-from qdialect.interpreter import Difference, argument_names
-from qdialect.interpreter.compare import compare
-from qdialect.transforms.fold_interface import ROUNDING
+from qdialect.passes.casts.fold_interface import ROUNDING
+from qdialect.quant import element_type, quant_element
+from qdialect.reference import Difference, argument_names
+from qdialect.reference.compare import compare
 from qdialect.validation.divergence import OutOfTime, interpreter
 from qdialect.validation.translation import converted
 
@@ -27,8 +27,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from qdialect.api import Form, Model
-    from qdialect.backends.onnx.written import Written
     from qdialect.cli.judge import Judge
+    from qdialect.formats.onnx.write.written import Written
     from qdialect.rewrite.remarks import OutputBound
 
     Array = NDArray[Any]
@@ -80,7 +80,7 @@ class Comparison:
     @cached_property
     def meaning(self) -> tuple[QContext, ModuleOp]:
         """The module that is judged: what was written, read again."""
-        from qdialect.frontends.onnx import import_model
+        from qdialect.formats.onnx.read import import_model
 
         if self.written is None:
             return self.after.ctx, self.after.module
@@ -97,7 +97,7 @@ class Comparison:
 
     def engines(self) -> list[tuple[str, Callable[[], tuple[Run, Run]]]]:
         """What may judge, the preferred first."""
-        from qdialect.backends.onnx.kernels import installed_runtime
+        from qdialect.formats.onnx.write.kernels import installed_runtime
 
         ours = (IN_REFERENCE, self.interpreted)
         fits = self.exact and self.written is not None and self.same_interface
@@ -135,7 +135,7 @@ class Comparison:
         }
 
     def in_runtime(self) -> tuple[Run, Run]:
-        from qdialect.backends.onnx import OrtEngine, write_model
+        from qdialect.formats.onnx.write import OrtEngine, write_model
 
         original = self.judge.original
         assert self.written is not None
@@ -227,8 +227,8 @@ class Comparison:
 
     def try_kernels(self, given: Arrays, expected: Sequence[Array]) -> None:
         """Run the integer kernels themselves, if those are what is written."""
-        from qdialect.backends.onnx import OrtEngine
-        from qdialect.backends.onnx.kernels import installed_runtime
+        from qdialect.formats.onnx.write import OrtEngine
+        from qdialect.formats.onnx.write.kernels import installed_runtime
 
         if self.form != "qoperator" or installed_runtime() is None or not self.same_interface:
             return

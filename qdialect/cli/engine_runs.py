@@ -13,13 +13,13 @@ from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import Attribute
 
-from qdialect.dialects.quant import quant_element
 from qdialect.engines.installed import engine_named, require
 from qdialect.engines.local import output_names
 from qdialect.engines.program import Program
 from qdialect.errors import InputError
-from qdialect.lowerings.marks import INTERFACE, marked_type
-from qdialect.transforms.fold_interface import FLOAT_TYPE, ROUNDING
+from qdialect.lowerings.debug_attributes import INTERFACE, marked_type
+from qdialect.passes.casts.fold_interface import FLOAT_TYPE, ROUNDING
+from qdialect.quant import quant_element
 from qdialect.validation.translation import converted
 
 if TYPE_CHECKING:
@@ -49,7 +49,7 @@ class InEngine:
 
     def __init__(self, ready: Model, engine: str) -> None:
         from qdialect.cli.execution import main_function
-        from qdialect.interpreter import argument_names
+        from qdialect.reference import argument_names
 
         self.engine = engine_named(engine)
         lowered = converted_model(ready)
@@ -127,8 +127,8 @@ def integer_model(model: Model, interface: bool = True, to: str = "tosa") -> Mod
     """`model` with integers inside and, if wanted, at its interface, if it has ops of ours;
     for one of `EXPORTS`."""
     from qdialect import api
-    from qdialect.transforms.exports import OPTIMIZED_FOR
-    from qdialect.transforms.pipelines import optimize_pipeline
+    from qdialect.passes.lowering.exports import OPTIMIZED_FOR
+    from qdialect.passes.pipelines import optimize_pipeline
 
     if not _is_ours(model):
         return model
@@ -140,7 +140,7 @@ def integer_model(model: Model, interface: bool = True, to: str = "tosa") -> Mod
 def ready_model(model: Model, to: str = "tosa") -> Model:
     """An integer network in the form of which every op is exact in one of `EXPORTS`."""
     from qdialect import api
-    from qdialect.transforms.exports import EXPORTS
+    from qdialect.passes.lowering.exports import EXPORTS
 
     if not _is_ours(model):
         return model
@@ -151,7 +151,7 @@ def ready_model(model: Model, to: str = "tosa") -> Model:
 def converted_model(model: Model, to: str = "tosa") -> Model:
     """The same in that dialect."""
     from qdialect import api
-    from qdialect.transforms.exports import EXPORTS
+    from qdialect.passes.lowering.exports import EXPORTS
 
     if not _is_ours(model):
         return model

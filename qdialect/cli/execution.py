@@ -11,10 +11,10 @@ from xdsl.dialects.builtin import StringAttr
 from xdsl.dialects.func import FuncOp, ReturnOp
 from xdsl.ir import SSAValue
 
-from qdialect.dialects.nn import FlattenOp, ReshapeOp, SliceOp, TransposeOp
-from qdialect.dialects.quant import DCastOp, quant_element
 from qdialect.engines.local import output_names
 from qdialect.errors import InputError
+from qdialect.ops import FlattenOp, ReshapeOp, SliceOp, TransposeOp
+from qdialect.quant import DCastOp, quant_element
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -75,7 +75,7 @@ def run_all(run: Run, samples: Sequence[Mapping[str, Array]]) -> Iterator[dict[s
 
 def drawn_inputs(function: FuncOp, samples: int) -> list[dict[str, Array]]:
     """Random inputs by name; every other one has many values at boundaries."""
-    from qdialect.interpreter import argument_names, random_inputs
+    from qdialect.reference import argument_names, random_inputs
 
     arguments = argument_names(function)
     return [
@@ -86,7 +86,7 @@ def drawn_inputs(function: FuncOp, samples: int) -> list[dict[str, Array]]:
 
 def main_function(model: Model) -> FuncOp:
     """`main`, or the only function."""
-    from qdialect.interpreter import Interpreter
+    from qdialect.reference import Interpreter
 
     return Interpreter(model.ctx, model.module).function()
 
@@ -139,7 +139,7 @@ def _worse(x: OutputDifference, y: OutputDifference) -> OutputDifference:
 def _compare(
     function: FuncOp, names: Sequence[str], a: Sequence[Array], b: Sequence[Array]
 ) -> list[OutputDifference]:
-    from qdialect.interpreter import compare_all
+    from qdialect.reference import compare_all
 
     types = function.function_type.outputs.data
     terminator = function.body.block.last_op
@@ -182,7 +182,7 @@ def _quantization_behind(value: SSAValue) -> QParams | None:
 
 def argument_types(function: FuncOp) -> dict[str, str]:
     """Argument names and types as text."""
-    from qdialect.interpreter import argument_names
+    from qdialect.reference import argument_names
 
     types = function.function_type.inputs.data
     return {n: str(t) for n, t in zip(argument_names(function), types, strict=True)}

@@ -13,10 +13,10 @@ from xdsl.ir import Operation, SSAValue
 
 from qdialect.behaviors.describe import described
 from qdialect.cli.flags import did_you_mean
-from qdialect.dialects.nn import keys_of
-from qdialect.dialects.nn.keys import texts
-from qdialect.dialects.quant import DCastOp, QCastOp, RescaleOp
 from qdialect.errors import InputError
+from qdialect.ops import keys_of
+from qdialect.ops.keys import texts
+from qdialect.quant import DCastOp, QCastOp, RescaleOp
 from qdialect.rewrite.remarks import Remark, RemarkLog, location_text
 
 if TYPE_CHECKING:

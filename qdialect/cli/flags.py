@@ -212,7 +212,7 @@ def _value(flag: Flag, argument: str, value: str | None, pending: list[str]) -> 
 
 
 def _unknown(command: Command, by_name: Mapping[str, Flag], argument: str, name: str) -> UsageError:
-    from qdialect.transforms import PASSES
+    from qdialect.passes import PASSES
 
     shown = argument.partition("=")[0]
     if name in PASSES and "pass-pipeline" in by_name:

@@ -18,16 +18,9 @@ from xdsl.ir import Operation
 
 from qdialect.analysis.boundary import Finding, find_boundaries
 from qdialect.context import QContext
-from qdialect.dialects.nn import BlobAttr, ConstantOp, keys_of
 from qdialect.dialects.onnx import NodeOp
-from qdialect.dialects.quant import (
-    DCastOp,
-    QCastOp,
-    RescaleOp,
-    SCastOp,
-    element_type,
-    quant_element,
-)
+from qdialect.ops import BlobAttr, ConstantOp, keys_of
+from qdialect.quant import DCastOp, QCastOp, RescaleOp, SCastOp, element_type, quant_element
 from qdialect.rewrite.remarks import key_text, location_text
 
 if TYPE_CHECKING:

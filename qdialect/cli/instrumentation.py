@@ -11,11 +11,11 @@ from typing import Any
 from typing_extensions import override
 from xdsl.dialects.builtin import ModuleOp
 
-from qdialect.backends.mlir import module_text
 from qdialect.cli.terminal import bar, moving
 from qdialect.context import QContext
 from qdialect.errors import QError
-from qdialect.passes.manager import Instrumentation, Passes
+from qdialect.formats.mlir.write import module_text
+from qdialect.pipeline.manager import Instrumentation, Passes
 
 _RULE = "===" + "-" * 73 + "==="
 

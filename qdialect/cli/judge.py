@@ -27,18 +27,18 @@ from qdialect.cli.comparison import IN_RUNTIME, Comparison
 from qdialect.cli.execution import main_function
 from qdialect.cli.samples import draw, suitable
 from qdialect.context import QContext
-from qdialect.dialects.nn import ConstantOp
-from qdialect.dialects.verifier import op_where
 from qdialect.errors import InputError, QError, Where
+from qdialect.ops import ConstantOp
 from qdialect.validation.divergence import Divergence, first_divergence
+from qdialect.verify.verifier import op_where
 
 if TYPE_CHECKING:
     from xdsl.dialects.func import FuncOp
 
     from qdialect.api import Form, Model
-    from qdialect.backends.onnx import OrtEngine
-    from qdialect.backends.onnx.written import Written
     from qdialect.cli.comparison import Array, Arrays, Run
+    from qdialect.formats.onnx.write import OrtEngine
+    from qdialect.formats.onnx.write.written import Written
 
 MOST = 1 << 28
 """Elements of a value that are computed for a check."""
@@ -63,7 +63,7 @@ def check_optimized(
     InputError (`outside-contract`) where the optimized model is further off than its
     rewrites allow, or does not run where the original does.
     """
-    from qdialect.backends.onnx import write_model
+    from qdialect.formats.onnx.write import write_model
 
     judge = Judge(before, samples, inputs, seconds)
     written = None if form is None else write_model(after.module, after.ctx, form=form)
@@ -103,7 +103,7 @@ class Judge:
     @cached_property
     def original(self) -> OrtEngine:
         """The original file (or the model as it would be written) in the runtime, as it is."""
-        from qdialect.backends.onnx import OrtEngine, export_model
+        from qdialect.formats.onnx.write import OrtEngine, export_model
 
         source: Any = self.before.source
         if source is None or source.suffix != ".onnx":
@@ -126,7 +126,7 @@ class Judge:
         """Whether a module somewhere on the way is wrong on the inputs on which the result
         was, or does not run; one that cannot be written is not called so."""
         from qdialect.api import Model
-        from qdialect.backends.onnx import write_model
+        from qdialect.formats.onnx.write import write_model
         from qdialect.rewrite.summary import summarize
 
         ctx.remarks.outputs = summarize(ctx, module)

@@ -2,7 +2,7 @@
 
 The interpreter is listened to. Every other engine gives what a function returns: a clone of
 the function returns the keyed values too. Of a lowered module, what its integers mean is read
-from the attributes beside them (`qdialect.lowerings.marks`).
+from the attributes beside them (`qdialect.lowerings.debug_attributes`).
 """
 
 from __future__ import annotations
@@ -16,18 +16,12 @@ from xdsl.dialects.func import ReturnOp
 from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.traits import ConstantLike
 
-from qdialect.dialects.nn import keys_of
-from qdialect.dialects.nn.keys import texts
 from qdialect.dialects.onnx import DIMS, RESULT_NAMES, NodeOp, strings
-from qdialect.dialects.quant import (
-    DCastOp,
-    element_type,
-    expressed_type,
-    quant_element,
-    with_element,
-)
-from qdialect.lowerings.marks import MARKED_KEY, SCALE, marked_order, marked_type
+from qdialect.lowerings.debug_attributes import MARKED_KEY, SCALE, marked_order, marked_type
+from qdialect.ops import keys_of
+from qdialect.ops.keys import texts
 from qdialect.qparams import Layout, QParams
+from qdialect.quant import DCastOp, element_type, expressed_type, quant_element, with_element
 from qdialect.report.histograms import range_of
 
 if TYPE_CHECKING:
@@ -95,7 +89,7 @@ def _last(results: Mapping[str, Array], count: int) -> list[Array]:
 
 def _interpreted(model: Model, inputs: Inputs) -> list[KeyedValue]:
     from qdialect.engines.local import kept_node
-    from qdialect.interpreter import Interpreter
+    from qdialect.reference import Interpreter
 
     found: list[KeyedValue] = []
 
@@ -146,7 +140,7 @@ def _clipped(params: QParams, reals: Array) -> float | None:
 
 def _reals(kind: Attribute, array: Array, op: Operation) -> Array:
     """The numbers that an array of `kind` means, in the order of the model's dimensions."""
-    from qdialect.interpreter.quantize import load
+    from qdialect.reference.quantize import load
 
     reals = load(array, kind).approx
     order = marked_order(op.attributes, reals.ndim)
@@ -168,7 +162,7 @@ def _returning(model: Model, *, with_casts: bool) -> tuple[ModuleOp, list[_Retur
 
     `with_casts` returns floats in place of codes.
     """
-    from qdialect.interpreter import Interpreter
+    from qdialect.reference import Interpreter
 
     module = model.module.clone()
     function = Interpreter(model.ctx, module).function()

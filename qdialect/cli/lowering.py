@@ -13,17 +13,17 @@ from typing import TYPE_CHECKING
 from xdsl.ir import Operation
 
 from qdialect.api import Model, run_passes
-from qdialect.interpreter import Interpreter
 from qdialect.numerics.contract import Numerics
+from qdialect.passes.lowering.lower_composites import LowerComposite
+from qdialect.passes.lowering.lower_division import LowerDivision
 from qdialect.profile.record import Profile
 from qdialect.quantization.grids import assign
 from qdialect.quantization.recipe import Recipe
 from qdialect.quantization.selection import Selection, select
 from qdialect.quantization.values import Values
+from qdialect.reference import Interpreter
 from qdialect.rewrite import Driver, Refusal
 from qdialect.rewrite.remarks import key_text
-from qdialect.transforms.lower_composites import LowerComposite
-from qdialect.transforms.lower_division import LowerDivision
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

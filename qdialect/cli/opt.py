@@ -149,11 +149,11 @@ def version_line(command: str) -> str:
 
 
 def _pass_list(args: Arguments) -> str:
-    from qdialect.transforms import PASSES
+    from qdialect.passes import PASSES
 
     entries = list(PASSES.values())
     if args.given("load-plugin"):
-        from qdialect.passes.plugins import Plugins
+        from qdialect.pipeline.plugins import Plugins
 
         entries = Plugins(args.texts("load-plugin")).registry().entries()
     rows: list[tuple[str, str]] = []

@@ -10,15 +10,13 @@ from typing import TYPE_CHECKING
 
 from xdsl.dialects.builtin import ModuleOp, StringAttr
 
-from qdialect.backends.mlir import module_text, save_module
 from qdialect.cli.files import remarks_output, save_text
 from qdialect.cli.flags import Arguments, write
 from qdialect.cli.terminal import OK, OUR_BUG, WRONG_INPUT, Sources, report
 from qdialect.context import QContext
 from qdialect.dialects.module_format import SUFFIX
-from qdialect.dialects.verifier import BLOBS, verification_errors
 from qdialect.errors import InputError, PassFailure, QError, UsageError, Where
-from qdialect.frontends.mlir import (
+from qdialect.formats.mlir.read import (
     Parsed,
     decode,
     parse_text,
@@ -26,13 +24,15 @@ from qdialect.frontends.mlir import (
     read_text,
     weight_path,
 )
-from qdialect.passes.plugins import Plugins
+from qdialect.formats.mlir.write import module_text, save_module
+from qdialect.pipeline.plugins import Plugins
+from qdialect.verify.verifier import BLOBS, verification_errors
 from qdialect.weights import BlobStore
 
 if TYPE_CHECKING:
     from qdialect.cli.diagnostics import Expectations
     from qdialect.cli.instrumentation import Timing
-    from qdialect.passes.pipeline import PassSpec
+    from qdialect.pipeline.text import PassSpec
     from qdialect.profile.record import Profile
     from qdialect.targets.base import Target
 
@@ -59,7 +59,7 @@ class OptDriver:
 
     def _read_pipeline(self) -> None:
         """What is wrong with it, or with the plug-ins, is reported before the input is read."""
-        from qdialect.passes.pipeline import parse_pipeline
+        from qdialect.pipeline.text import parse_pipeline
 
         registry = self.plugins.registry()
         self.specs = [s for text in self.args.texts("pass-pipeline") for s in parse_pipeline(text)]
@@ -171,7 +171,7 @@ class OptDriver:
             state_ranges(parsed.module, self.profile)
         specs, verify_each = self._pipeline(parsed, ctx)
         if self.args.switch("dump-pass-pipeline"):
-            from qdialect.passes.pipeline import pipeline_text
+            from qdialect.pipeline.text import pipeline_text
 
             print(pipeline_text(specs), file=sys.stderr)
         if specs:

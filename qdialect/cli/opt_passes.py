@@ -10,7 +10,7 @@ from qdialect.cli.flags import Arguments
 from qdialect.cli.instrumentation import IRDumps, Statistics, Timing
 from qdialect.cli.reproducer import Reproducer, numerics_check
 from qdialect.context import QContext
-from qdialect.passes.manager import Instrumentation, Passes, PassManager
+from qdialect.pipeline.manager import Instrumentation, Passes, PassManager
 
 
 def run_passes(

@@ -20,15 +20,15 @@ from qdialect.cli.bodies import WithBodies, with_bodies
 from qdialect.cli.judge import Judge
 from qdialect.context import QContext
 from qdialect.errors import QError, UsageError
-from qdialect.passes.manager import Instrumentation, Passes, PassManager
+from qdialect.pipeline.manager import Instrumentation, Passes, PassManager
 from qdialect.rewrite.copying import copied
 from qdialect.rewrite.remarks import ANYWHERE
 
 if TYPE_CHECKING:
     from xdsl.dialects.builtin import ModuleOp
 
-    from qdialect.backends.onnx.written import Written
     from qdialect.cli.checked import Checked
+    from qdialect.formats.onnx.write.written import Written
     from qdialect.targets.base import Target
 
 EVERYTHING = "all passes"
@@ -77,8 +77,8 @@ class Optimization:
         *,
         without: Collection[str] = (),
     ) -> None:
-        from qdialect.passes.pipeline import parse_pipeline
-        from qdialect.passes.plugins import Plugins
+        from qdialect.pipeline.plugins import Plugins
+        from qdialect.pipeline.text import parse_pipeline
 
         self.dropped: list[Dropped] = []
         self._model, self._target, self._watchers = model, target, watchers
@@ -111,8 +111,8 @@ class Optimization:
         outside its contract; None where nothing helps.
 
         `is_onnx` says that it becomes an ONNX model, else MLIR text."""
-        from qdialect.backends.onnx import write_model
         from qdialect.cli.checked import Checked
+        from qdialect.formats.onnx.write import write_model
 
         form: Form | None = "qdq" if is_onnx else None
         while True:

@@ -12,16 +12,16 @@ from qdialect.api import Engine, Model, run_passes
 from qdialect.cli.calibration import calibrate, new_profile, open_data
 from qdialect.cli.lowering import lower_unfit
 from qdialect.errors import InputError, UsageError
-from qdialect.interpreter import Interpreter
 from qdialect.numerics.rounding import Rounding
+from qdialect.passes.pipelines import FUSION, PREPARATION, optimize_pipeline
 from qdialect.profile.instrument import model_digest
 from qdialect.profile.record import Profile, Settings
 from qdialect.quantization.apply_profile import apply_profile, known_keys
 from qdialect.quantization.coverage import Coverage
 from qdialect.quantization.kept import kept_ops
 from qdialect.quantization.recipe import Recipe
+from qdialect.reference import Interpreter
 from qdialect.targets.base import Target
-from qdialect.transforms.pipelines import FUSION, PREPARATION, optimize_pipeline
 
 if TYPE_CHECKING:
     from qdialect.context import QContext

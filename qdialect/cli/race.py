@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from xdsl.dialects.builtin import ModuleOp
 
     from qdialect.api import Form
-    from qdialect.backends.onnx import OrtEngine
+    from qdialect.formats.onnx.write import OrtEngine
     from qdialect.targets.base import Target
 
     Arrays = Mapping[str, NDArray[Any]]

@@ -11,9 +11,9 @@ from qdialect.cli.execution import main_function
 from qdialect.cli.files import save_text
 from qdialect.cli.layers import compare_layers, pairs_of
 from qdialect.cli.samples import draw, suitable
-from qdialect.dialects.nn import keys_of
-from qdialect.dialects.quant import QCastOp, quant_element
 from qdialect.errors import QError
+from qdialect.ops import keys_of
+from qdialect.quant import QCastOp, quant_element
 from qdialect.report.histograms import Histogram, of_distribution, of_values, range_of
 from qdialect.report.page import Contents, LayerError, report_page
 

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import SSAValue
 
-from qdialect.dialects.nn.shapes import DYNAMIC
-from qdialect.dialects.quant import QCastOp, quant_element
 from qdialect.errors import QError
-from qdialect.interpreter import argument_names, random_inputs
-from qdialect.interpreter.values import declared_shape
+from qdialect.ops.shapes import DYNAMIC
+from qdialect.quant import QCastOp, quant_element
+from qdialect.reference import argument_names, random_inputs
+from qdialect.reference.values import declared_shape
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

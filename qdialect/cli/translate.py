@@ -100,7 +100,7 @@ def _run(argv: Sequence[str]) -> int:
     opset = args.integer("opset", 0, minimum=1) or None
     output = args.text("o")
     path = None if output in (None, "-") else Path(output)
-    from qdialect.passes.plugins import Plugins
+    from qdialect.pipeline.plugins import Plugins
 
     ctx = Plugins().session(allow_unregistered=args.switch("allow-unregistered-dialect"))
     action, _, name = actions[0].partition("-")
@@ -118,8 +118,8 @@ def _source(args: Arguments) -> str:
 
 
 def _read_onnx(args: Arguments, ctx: QContext) -> ModuleOp:
-    from qdialect.frontends.mlir import verify_module
-    from qdialect.frontends.onnx import import_model
+    from qdialect.formats.mlir.read import verify_module
+    from qdialect.formats.onnx.read import import_model
 
     source = _source(args)
     module = import_model(sys.stdin.buffer.read() if source == "-" else Path(source), ctx)
@@ -128,7 +128,7 @@ def _read_onnx(args: Arguments, ctx: QContext) -> ModuleOp:
 
 
 def _read_mlir(args: Arguments, ctx: QContext) -> ModuleOp:
-    from qdialect.frontends.mlir import decode, load_module, read_module, verify_module
+    from qdialect.formats.mlir.read import decode, load_module, read_module, verify_module
 
     source = _source(args)
     if source != "-":
@@ -141,9 +141,9 @@ def _read_mlir(args: Arguments, ctx: QContext) -> ModuleOp:
 
 def _write_lowered(args: Arguments, ctx: QContext, path: Path | None, name: str) -> None:
     from qdialect.api import Model
-    from qdialect.backends.mlir import module_text
     from qdialect.cli.engine_runs import integer_model, lowered_model
     from qdialect.cli.files import save_text
+    from qdialect.formats.mlir.write import module_text
 
     is_onnx = _source(args).endswith(".onnx")
     module = _read_onnx(args, ctx) if is_onnx else _read_mlir(args, ctx)
@@ -158,7 +158,7 @@ def _write_lowered(args: Arguments, ctx: QContext, path: Path | None, name: str)
 
 
 def _write_mlir(module: ModuleOp, ctx: QContext, path: Path | None, args: Arguments) -> None:
-    from qdialect.backends.mlir import module_text, save_module
+    from qdialect.formats.mlir.write import module_text, save_module
 
     version = args.text("quant-text")
     generic = args.switch("mlir-print-op-generic")
@@ -189,7 +189,7 @@ def _write_mlir(module: ModuleOp, ctx: QContext, path: Path | None, args: Argume
 def _write_onnx(
     module: ModuleOp, ctx: QContext, path: Path | None, args: Arguments, opset: int | None
 ) -> None:
-    from qdialect.backends.onnx import keeps_weights_beside, save_model, write_model
+    from qdialect.formats.onnx.write import keeps_weights_beside, save_model, write_model
 
     form = "qoperator" if args.text("form") == "qoperator" else "qdq"
     model = write_model(module, ctx, form=form, opset=opset)

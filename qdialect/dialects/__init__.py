@@ -12,8 +12,8 @@ if TYPE_CHECKING:
 
 #: dialect name -> where its `Dialect` object lives
 DIALECTS: Mapping[str, str] = {
-    "quant": "qdialect.dialects.quant:Quant",
-    "nn": "qdialect.dialects.nn:NN",
+    "quant": "qdialect.quant:Quant",
+    "nn": "qdialect.ops:NN",
     "onnx": "qdialect.dialects.onnx:ONNX",
     "shape": "qdialect.dialects.unranked:Shape",
     "tosa": "qdialect.dialects.tosa:TOSA",

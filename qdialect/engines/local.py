@@ -18,7 +18,7 @@ from qdialect.errors import InputError
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from qdialect.interpreter import Evaluation
+    from qdialect.reference import Evaluation
 
     Array = NDArray[Any]
     Run = Callable[[Mapping[str, Array]], dict[str, Array]]
@@ -49,7 +49,7 @@ class Numpy:
         return None
 
     def open(self, module: ModuleOp, ctx: QContext, *, source: Path | None, optimize: bool) -> Run:
-        from qdialect.interpreter import Interpreter
+        from qdialect.reference import Interpreter
 
         interpreter = Interpreter(ctx, module, functions={NodeOp.name: kept_node})
         names = output_names(interpreter.function())
@@ -70,9 +70,9 @@ class OnnxRuntime:
         return ", ".join(absent) or None
 
     def open(self, module: ModuleOp, ctx: QContext, *, source: Path | None, optimize: bool) -> Run:
-        from qdialect.backends.onnx import OrtEngine, export_model
-        from qdialect.interpreter import Interpreter, argument_names
-        from qdialect.interpreter.narrow import as_held, as_narrow
+        from qdialect.formats.onnx.write import OrtEngine, export_model
+        from qdialect.reference import Interpreter, argument_names
+        from qdialect.reference.narrow import as_held, as_narrow
 
         function = Interpreter(ctx, module).function()
         types = dict(zip(argument_names(function), function.function_type.inputs, strict=True))
@@ -94,7 +94,7 @@ class OnnxRuntime:
 
 def kept_node(op: Operation, operands: Sequence[Array], evaluation: Evaluation) -> list[Array]:
     """The kernel of `onnx.node` for the interpreter."""
-    from qdialect.backends.onnx import evaluate_node
+    from qdialect.formats.onnx.write import evaluate_node
 
     return evaluate_node(cast("NodeOp", op), operands, evaluation.ctx.blobs)
 

@@ -10,8 +10,8 @@ import numpy as np
 from xdsl.dialects.builtin import ModuleOp, TensorType
 from xdsl.dialects.func import FuncOp
 
-from qdialect.dialects.quant import quant_element, storage_type
 from qdialect.errors import InputError
+from qdialect.quant import quant_element, storage_type
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -68,7 +68,7 @@ class Program:
     @staticmethod
     def of(module: ModuleOp, ctx: QContext) -> Program:
         """Of a module of dialects that MLIR has; its function is `main` or the only one."""
-        from qdialect.backends.mlir import module_text
+        from qdialect.formats.mlir.write import module_text
 
         functions = [op for op in module.ops if isinstance(op, FuncOp)]
         named = [f for f in functions if f.sym_name.data == "main"] or functions

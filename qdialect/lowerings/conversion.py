@@ -6,7 +6,7 @@ refused, with the op and the nearest form that has one, before anything is chang
 interpreter's result on the module before is what every engine must give on the module after.
 
 Operations carry, as attributes that any reader keeps or drops, what their integers mean:
-`key`, `scale`, `zero_point`, `axis` and others (`qdialect.lowerings.marks`).
+`key`, `scale`, `zero_point`, `axis` and others (`qdialect.lowerings.debug_attributes`).
 """
 
 from __future__ import annotations
@@ -29,14 +29,14 @@ from xdsl.ir import Attribute, Block, Operation, SSAValue
 from qdialect.analysis.codes import qparams_of
 from qdialect.behaviors.shapes import shape_of
 from qdialect.context import QContext
-from qdialect.dialects.nn import ConstantOp, constant_array
-from qdialect.dialects.verifier import op_where
 from qdialect.errors import UnsupportedError
+from qdialect.lowerings.debug_attributes import INTERFACE, marks
 from qdialect.lowerings.emitter import E, Lowering, type_of
 from qdialect.lowerings.errors import Unlowerable
-from qdialect.lowerings.held import Held, plain
-from qdialect.lowerings.marks import INTERFACE, marks
+from qdialect.lowerings.laid_out import Held, plain
+from qdialect.ops import ConstantOp, constant_array
 from qdialect.qparams import QParams
+from qdialect.verify.verifier import op_where
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -19,12 +19,12 @@ from xdsl.ir import Attribute, Operation, SSAValue
 
 from qdialect.behaviors.shapes import tensor_type
 from qdialect.context import QContext
-from qdialect.dialects.nn import keys_of, shape_of
-from qdialect.dialects.quant import quant_element
+from qdialect.lowerings.debug_attributes import MARKED_KEY, SCALE, marks
 from qdialect.lowerings.errors import Unlowerable
-from qdialect.lowerings.held import Held, Order, between, plain, reordered
-from qdialect.lowerings.marks import MARKED_KEY, SCALE, marks
+from qdialect.lowerings.laid_out import Held, Order, between, plain, reordered
+from qdialect.ops import keys_of, shape_of
 from qdialect.qparams import QParams
+from qdialect.quant import quant_element
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

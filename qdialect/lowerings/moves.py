@@ -13,7 +13,7 @@ from qdialect.behaviors.flow import carry_down
 from qdialect.behaviors.shapes import shape_of
 from qdialect.lowerings.emitter import E, Lowering
 from qdialect.lowerings.errors import Unlowerable
-from qdialect.lowerings.held import Held, plain
+from qdialect.lowerings.laid_out import Held, plain
 from qdialect.qparams import QParams
 
 if TYPE_CHECKING:

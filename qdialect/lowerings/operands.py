@@ -12,12 +12,12 @@ from qdialect.analysis.codes import qparams_of, rounding_of
 from qdialect.analysis.ranges import ranges
 from qdialect.lowerings.emitter import BaseEmitter
 from qdialect.lowerings.errors import Unlowerable
-from qdialect.lowerings.held import Held, Order, plain
+from qdialect.lowerings.laid_out import Held, Order, plain
 from qdialect.numerics.requantize import affines, represents
 from qdialect.numerics.rounding import Rounding
+from qdialect.passes.rescale.split_rescale import accumulator_qparams, operand_qparams
 from qdialect.qparams import QParams
 from qdialect.rewrite import Refusal
-from qdialect.transforms.split_rescale import accumulator_qparams, operand_qparams
 
 _MAX = 2**31 - 1
 

@@ -15,7 +15,7 @@ from math import inf
 from typing import TYPE_CHECKING, Any
 
 from qdialect.numerics import requantize as exact
-from qdialect.numerics.later import np
+from qdialect.numerics.lazy_numpy import np
 from qdialect.numerics.rounding import Rounding
 
 if TYPE_CHECKING:

@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from qdialect.numerics import thresholds
 from qdialect.numerics.arithmetic import requantized
 from qdialect.numerics.contract import EXACT, Contract, Numerics
-from qdialect.numerics.later import np
+from qdialect.numerics.lazy_numpy import np
 from qdialect.numerics.requantize import TABLE_WIDTH, Affine, round_fraction, round_ratio
 from qdialect.numerics.rounding import Rounding
 

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 from qdialect.numerics.contract import EXACT, Contract, Numerics
 from qdialect.numerics.fixed_point import Form
 from qdialect.numerics.float_text import round_to_format
-from qdialect.numerics.later import np
+from qdialect.numerics.lazy_numpy import np
 from qdialect.numerics.quantize import round_floats
 from qdialect.numerics.requantize import TABLE_WIDTH, Affine, codes_of
 from qdialect.numerics.rounding import Rounding

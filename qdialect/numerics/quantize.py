@@ -9,10 +9,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from qdialect.numerics.arithmetic import Arithmetic, requantized
-from qdialect.numerics.later import np
+from qdialect.numerics.chunks import slabs
+from qdialect.numerics.lazy_numpy import np
 from qdialect.numerics.requantize import Affine
 from qdialect.numerics.rounding import Rounding
-from qdialect.numerics.slabs import slabs
 from qdialect.qparams import Layout, QParams
 
 if TYPE_CHECKING:

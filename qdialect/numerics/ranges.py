@@ -13,7 +13,7 @@ from fractions import Fraction
 from math import inf, isfinite
 from typing import Any
 
-from qdialect.numerics.later import np
+from qdialect.numerics.lazy_numpy import np
 from qdialect.numerics.requantize import Affine, round_quotient
 from qdialect.numerics.rounding import Rounding
 

@@ -14,7 +14,7 @@ from functools import lru_cache
 from math import inf, isfinite, isqrt
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from qdialect.numerics.later import np
+from qdialect.numerics.lazy_numpy import np
 from qdialect.numerics.rounding import Rounding
 from qdialect.qparams import QParams
 

@@ -16,7 +16,7 @@ from collections.abc import Sequence
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
-from qdialect.numerics.later import np
+from qdialect.numerics.lazy_numpy import np
 from qdialect.numerics.requantize import Affine
 from qdialect.numerics.rounding import Rounding
 

@@ -1,1 +1,355 @@
-"""Running passes: pipeline text, the pass manager and what watches it."""
+"""The passes, by name; a pass is imported when it is first used.
+
+This table is all `--help` and `--list-passes` read, so it must stay free of
+imports; a test holds it against the pass classes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from importlib import import_module
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from xdsl.passes import ModulePass
+
+
+class PassEntry(NamedTuple):
+    """Name, one line of help, `module:Class`, and (option, type, default, help)."""
+
+    name: str
+    summary: str
+    where: str
+    options: tuple[tuple[str, str, str, str], ...] = ()
+
+
+_NUMERICS = ("numerics", "str", "exact", "weakest contract class that may fire")
+_RULES = (
+    _NUMERICS,
+    ("assume", "str", "nothing", "believe ranges stated on the IR: nothing or profile"),
+)
+
+
+def _entries() -> tuple[PassEntry, ...]:
+    here = "qdialect.passes"
+    return (
+        PassEntry(
+            "integerize",
+            "turn dequantize -> op -> quantize into the quantized op",
+            f"{here}.casts.integerize:Integerize",
+            _RULES,
+        ),
+        PassEntry(
+            "fold-rescale",
+            "fold rescales: identity, pairs, constants, quantize of dequantize",
+            f"{here}.rescale.fold_rescale:FoldRescale",
+            _RULES,
+        ),
+        PassEntry(
+            "fold-constants",
+            "evaluate ops on constants, qparams, names and keys kept",
+            f"{here}.folding.fold_constants:FoldConstants",
+            (
+                *_RULES,
+                ("max_growth", "float", "4.0", "largest growth in elements of a folded constant"),
+                ("dequantize", "bool", "false", "also fold dequantize of constants"),
+                ("most", "int", "0", "elements that a dequantized constant may have; 0: any"),
+            ),
+        ),
+        PassEntry(
+            "sink-rescale",
+            "move rescales below movement and order-preserving ops",
+            f"{here}.rescale.sink_rescale:SinkRescale",
+            _RULES,
+        ),
+        PassEntry(
+            "hoist-rescale",
+            "move rescales above movement and order-preserving ops",
+            f"{here}.rescale.hoist_rescale:HoistRescale",
+            _RULES,
+        ),
+        PassEntry(
+            "place-rescales",
+            "put every rescale where it costs least, with a lower bound",
+            f"{here}.rescale.place_rescales:PlaceRescales",
+            (
+                _NUMERICS,
+                ("solver", "bool", "true", "use HiGHS, where installed, on hard components"),
+                ("accuracy", "float", "1.0", "price of a bit lost per element, under relaxed"),
+            ),
+        ),
+        PassEntry(
+            "move-casts",
+            "choose where quantize and dequantize stand among movement ops",
+            f"{here}.casts.move_casts:MoveCasts",
+            (
+                *_RULES,
+                (
+                    "boundary",
+                    "str",
+                    "preserve",
+                    "preserve, maximize-integer or minimize-conversions",
+                ),
+            ),
+        ),
+        PassEntry(
+            "fold-interface",
+            "let functions take and give codes where they quantize and dequantize",
+            f"{here}.casts.fold_interface:FoldInterface",
+            (
+                ("arguments", "bool", "true", "change float arguments"),
+                ("results", "bool", "true", "change float results"),
+            ),
+        ),
+        PassEntry(
+            "combine-rescale",
+            "absorb rescales into the requantizing ops next to them",
+            f"{here}.rescale.combine_rescale:CombineRescale",
+            _RULES,
+        ),
+        PassEntry(
+            "fold-affine",
+            "fold multiplication, division and addition by constants into scales",
+            f"{here}.folding.fold_affine:FoldAffine",
+            _RULES,
+        ),
+        PassEntry(
+            "form-tables",
+            "turn elementwise chains on codes of at most 8 bits into lookup tables",
+            f"{here}.tables.form_tables:FormTables",
+            _RULES,
+        ),
+        PassEntry(
+            "form-depthwise",
+            "write affine functions per channel of codes as depthwise convolutions",
+            f"{here}.tables.form_depthwise:FormDepthwise",
+            _RULES,
+        ),
+        PassEntry(
+            "split-rescale",
+            "take rescales out of requantizing ops, which leaves 32-bit integer arithmetic",
+            f"{here}.rescale.split_rescale:SplitRescale",
+            (("ops", "str", "all", "all, or sums: what adds many numbers"), *_RULES),
+        ),
+        PassEntry(
+            "fix-islands",
+            "compute float islands in 32-bit integers, for targets without floats",
+            f"{here}.lowering.fix_islands:FixIslands",
+            _RULES,
+        ),
+        PassEntry(
+            "form-softmax-tables",
+            "write softmax of codes as lookups, a sum and one division of integers",
+            f"{here}.tables.form_softmax_tables:FormSoftmaxTables",
+            _RULES,
+        ),
+        PassEntry(
+            "type-accumulators",
+            "give contractions of codes with a float result their integer accumulator",
+            f"{here}.casts.type_accumulators:TypeAccumulators",
+            _RULES,
+        ),
+        PassEntry(
+            "lower-composites",
+            "write composites as pieces with component qparams (lower-lstm: nn.lstm only, ...)",
+            f"{here}.lowering.lower_composites:LowerComposites",
+            (*_RULES, ("ops", "str", "all", "which composites, joined by +; default all")),
+        ),
+        PassEntry(
+            "lower-division",
+            "write divisions of floats as products with reciprocals, which tables do",
+            f"{here}.lowering.lower_division:LowerDivisions",
+            _RULES,
+        ),
+        PassEntry(
+            "merge-shuffles",
+            "one gather for reshapes and a transpose that reorder a dimension",
+            f"{here}.cleanup.merge_shuffles:MergeShuffles",
+            _RULES,
+        ),
+        PassEntry(
+            "lower-transposed",
+            "write transposed convolutions on codes as convolutions and depth_to_space",
+            f"{here}.lowering.lower_transposed:LowerTransposed",
+            _RULES,
+        ),
+        PassEntry(
+            "form-floats",
+            "write ops on codes as ops on floats between casts, where a target is faster so",
+            f"{here}.casts.form_floats:FormFloats",
+            (("where", "str", "target", "target, or all: everywhere"), *_RULES),
+        ),
+        PassEntry(
+            "lower-prelu",
+            "write PReLU on codes as a product and a maximum of floats between casts",
+            f"{here}.lowering.lower_prelu:LowerPRelu",
+            _RULES,
+        ),
+        PassEntry(
+            "softmax-last",
+            "write softmax along an inner dimension as one along the last, between transposes",
+            f"{here}.lowering.softmax_last:SoftmaxLast",
+            (("where", "str", "target", "target, or all: everywhere"), *_RULES),
+        ),
+        PassEntry(
+            "channels-last",
+            "write depth_to_space and nearest upsampling as transposes and copies of whole pixels",
+            f"{here}.lowering.channels_last:ChannelsLast",
+            (("where", "str", "target", "target, or all: everywhere"), *_RULES),
+        ),
+        PassEntry(
+            "widen-channels",
+            "widen convolutions to numbers of channels that a target's kernel is made for",
+            f"{here}.lowering.widen_channels:WidenChannels",
+            (("multiple", "int", "0", "of what; default 0: the target says which"), *_RULES),
+        ),
+        PassEntry(
+            "raise-composites",
+            "make composite ops of their pieces: biases, swish, gelu, softmax, layer norm",
+            f"{here}.importing.raise_composites:RaiseComposites",
+            _RULES,
+        ),
+        PassEntry(
+            "fold-into-weights",
+            "fold what is done to each channel of a float contraction into its weights",
+            f"{here}.folding.fold_into_weights:FoldIntoWeightsPass",
+            _RULES,
+        ),
+        PassEntry(
+            "raise-dynamic",
+            "make one op of a product that quantizes its input as it runs",
+            f"{here}.importing.raise_dynamic:RaiseDynamicProducts",
+            _RULES,
+        ),
+        PassEntry(
+            "lower-dynamic",
+            "write such ops in pieces, or as float products of dequantized weights",
+            f"{here}.lowering.lower_dynamic:LowerDynamicProducts",
+            (*_RULES, ("to", "str", "pieces", "pieces or floats (relaxed)")),
+        ),
+        PassEntry(
+            "quantization-boundary",
+            "list where integers become floats and back, as remarks B1 to B7",
+            f"{here}.casts.quantization_boundary:QuantizationBoundary",
+        ),
+        PassEntry(
+            "reencode-storage",
+            "change 8-bit storage between signed and unsigned, exactly",
+            f"{here}.casts.reencode_storage:ReencodeStorage",
+            (
+                ("activations", "str", "u8", "i8, u8 or keep"),
+                ("weights", "str", "i8", "i8, u8 or keep"),
+                _NUMERICS,
+            ),
+        ),
+        PassEntry(
+            "convert-rescale",
+            "change rescales between the real and the (multiplier, shift) form",
+            f"{here}.rescale.convert_rescale:ConvertRescale",
+            (
+                ("form", "str", "fixed", "fixed or real"),
+                ("bits", "int", "32", "integer type of the multiplier: 32 or 16"),
+                ("rounding", "str", "keep", "rounding of the result"),
+                *_RULES,
+            ),
+        ),
+        PassEntry(
+            "convert-nn-to-tosa",
+            "write integer networks in TOSA, bit for bit",
+            "qdialect.lowerings.tosa.convert:ConvertNnToTosa",
+        ),
+        PassEntry(
+            "convert-nn-to-linalg",
+            "write integer networks in linalg, arith and tensor, bit for bit",
+            "qdialect.lowerings.linalg.convert:ConvertNnToLinalg",
+            (("casts", "str", "arith", "how casts of floats are written: arith, quant or iree"),),
+        ),
+        PassEntry(
+            "convert-nn-to-stablehlo",
+            "write quantized networks in StableHLO with quantized types",
+            "qdialect.lowerings.stablehlo.convert:ConvertNnToStablehlo",
+        ),
+        PassEntry(
+            "expand-rescale",
+            "write rescales in upstream's ops, so that nothing of ours is left",
+            f"{here}.rescale.expand_rescale:ExpandRescale",
+            (("to", "str", "arith", "arith (integers) or casts (dcast, qcast)"), *_RULES),
+        ),
+        PassEntry(
+            "lower-quant-ops",
+            "write quantize and dequantize in arith, rounding and saturating",
+            f"{here}.lowering.lower_quant_ops:LowerQuantOps",
+        ),
+        PassEntry(
+            "strip-func-quant-types",
+            "make functions and blocks pass stored integers",
+            f"{here}.lowering.strip_func_quant_types:StripFuncQuantTypes",
+        ),
+        PassEntry(
+            "normalize-quant-types",
+            "write block grids per tensor or per axis where they are that",
+            f"{here}.lowering.normalize_quant_types:NormalizeQuantTypes",
+        ),
+        PassEntry(
+            "preflight",
+            "list what an upstream tool would change, reject or crash on (with --remarks)",
+            f"{here}.lowering.preflight:Preflight",
+            (("tool", "str", "all", "mlir-opt-22, iree-3.13 or all"),),
+        ),
+        PassEntry(
+            "canonicalize",
+            "remove what does nothing: redundant clamps, identity and paired movements",
+            f"{here}.cleanup.canonicalize:Canonicalize",
+            _RULES,
+        ),
+        PassEntry(
+            "apply-profile",
+            "quantize a float module from a calibration profile",
+            "qdialect.quantization.apply_profile:ApplyProfile",
+            (
+                ("file", "str", "", "the profile; required"),
+                ("activations", "str", "u8", "storage of values: u8, i8, u16 or i16"),
+                ("weights", "str", "i8", "storage of weights: i8, u8, i4, u4 or i16"),
+                ("scheme", "str", "asymmetric", "asymmetric, symmetric or power-of-two"),
+                ("per_channel", "bool", "true", "a scale for each channel of weights"),
+                ("block", "int", "0", "matrices in blocks of so many numbers, products float"),
+                (
+                    "calibration",
+                    "str",
+                    "minmax",
+                    "ranges of values: minmax, percentile, average, mse or entropy",
+                ),
+                ("percentile", "float", "99.99", "share of the data to keep, in percent"),
+                ("weight_ranges", "str", "mse", "ranges of weights: mse or minmax"),
+                ("max_steps", "float", "16.0", "largest amplification of a step by an op"),
+                (
+                    "keep_float",
+                    "tuple[str, ...]",
+                    "()",
+                    "ops to leave float, by key, kind or place",
+                ),
+                ("require_all", "bool", "false", "an op left float is an error"),
+                ("check_digest", "bool", "true", "refuse the profile of another model"),
+            ),
+        ),
+        PassEntry(
+            "assert-all-quantized",
+            "fail if an op is left float, and say why",
+            "qdialect.quantization.assert_all_quantized:AssertAllQuantized",
+        ),
+        PassEntry("cse", "merge equal pure ops", f"{here}.cleanup.cse:Cse"),
+        PassEntry("dce", "erase pure ops whose results are unused", f"{here}.cleanup.dce:Dce"),
+    )
+
+
+PASSES: Mapping[str, PassEntry] = {entry.name: entry for entry in _entries()}
+
+
+def load(name: str) -> Callable[[], type[ModulePass]]:
+    """A function that imports the pass class when it is first needed."""
+
+    def factory() -> type[ModulePass]:
+        module, _, attribute = PASSES[name].where.partition(":")
+        return getattr(import_module(module), attribute)
+
+    return factory

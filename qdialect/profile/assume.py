@@ -6,7 +6,7 @@ from xdsl.dialects.builtin import DenseArrayBase, f64
 from xdsl.ir import Operation
 
 from qdialect.analysis.assumptions import ASSUMED
-from qdialect.dialects.nn import constant_of, keys_of
+from qdialect.ops import constant_of, keys_of
 from qdialect.profile.record import Profile
 
 

@@ -21,10 +21,10 @@ import numpy as np
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import Attribute
 
-from qdialect.dialects.nn.shapes import DYNAMIC, compatible
 from qdialect.errors import InputError, Where
-from qdialect.interpreter import argument_names
-from qdialect.interpreter.values import declared_shape, runtime_dtype
+from qdialect.ops.shapes import DYNAMIC, compatible
+from qdialect.reference import argument_names
+from qdialect.reference.values import declared_shape, runtime_dtype
 from qdialect.weights.numpy_files import Header, npy_array, npy_header, npz_arrays, npz_headers
 
 if TYPE_CHECKING:

@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol, cast
 from qdialect.context import QContext
 from qdialect.dialects.onnx import NodeOp
 from qdialect.errors import UsageError
-from qdialect.interpreter import Evaluation, Interpreter
-from qdialect.interpreter.values import declared_shape
 from qdialect.profile.collector import Observation
 from qdialect.profile.instrument import Instrumented
+from qdialect.reference import Evaluation, Interpreter
+from qdialect.reference.values import declared_shape
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -78,8 +78,8 @@ class RuntimeEngine:
     """The float model in ONNX Runtime, with the observed values as its outputs."""
 
     def __init__(self, plan: Instrumented, ctx: QContext, slice_bytes: int = SLICE_BYTES) -> None:
-        from qdialect.backends.onnx import OrtEngine, export_model
-        from qdialect.backends.onnx.engine import first_part
+        from qdialect.formats.onnx.write import OrtEngine, export_model
+        from qdialect.formats.onnx.write.engine import first_part
 
         self._arguments = plan.arguments
         names = plan.return_observed()
@@ -120,6 +120,6 @@ def _bytes(value: SSAValue) -> int:
 def _kept_node(
     op: Operation, operands: Sequence[NDArray[Any]], evaluation: Evaluation
 ) -> list[NDArray[Any]]:
-    from qdialect.backends.onnx import evaluate_node
+    from qdialect.formats.onnx.write import evaluate_node
 
     return evaluate_node(cast("NodeOp", op), operands, evaluation.ctx.blobs)

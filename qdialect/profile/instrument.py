@@ -1,7 +1,7 @@
 """What to observe in a float module: every float value, and what composites are made of.
 
 The module that is compiled is not touched. Its clone has each composite op replaced by
-its pieces (`qdialect.dialects.nn.components`), the last of which is the composite's own
+its pieces (`qdialect.ops.components`), the last of which is the composite's own
 result; so one run sees both, and nothing is computed twice.
 """
 
@@ -17,15 +17,15 @@ from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.traits import ConstantLike
 
 from qdialect.context import QContext
-from qdialect.dialects.nn import ConcatOp, keys_of
-from qdialect.dialects.nn.components import Pieces
 from qdialect.dialects.onnx import DIMS, RESULT_NAMES, is_tensor, strings
-from qdialect.dialects.quant import element_type
-from qdialect.dialects.verifier import op_where
 from qdialect.errors import InputError
-from qdialect.interpreter import Interpreter, argument_names
+from qdialect.ops import ConcatOp, keys_of
+from qdialect.ops.components import Pieces
 from qdialect.profile.derived import Derived, can_clamp
 from qdialect.qparams.maps.base import IndexMap
+from qdialect.quant import element_type
+from qdialect.reference import Interpreter, argument_names
+from qdialect.verify.verifier import op_where
 
 FLOATS = frozenset({"f64", "f32", "f16", "bf16"})
 INPUT_PREFIX = "input:"
@@ -94,7 +94,7 @@ def model_digest(module: ModuleOp, ctx: QContext) -> str:
 
     Locations and the model's metadata do not count.
     """
-    from qdialect.backends.mlir import module_text
+    from qdialect.formats.mlir.write import module_text
 
     plain = module.clone()
     for name in list(plain.attributes):

@@ -34,10 +34,8 @@ from xdsl.dialects.func import FuncOp
 from xdsl.passes import ModulePass
 
 from qdialect.context import QContext, session
-from qdialect.dialects.nn.component_keys import all_keys, shared_key
-from qdialect.dialects.verifier import op_where
 from qdialect.errors import InputError, UsageError
-from qdialect.interpreter import Interpreter, argument_names
+from qdialect.ops.component_keys import all_keys, shared_key
 from qdialect.profile.file import load_profile
 from qdialect.profile.instrument import INPUT_PREFIX, model_digest
 from qdialect.profile.record import Profile
@@ -48,8 +46,10 @@ from qdialect.quantization.kept import kept_ops
 from qdialect.quantization.recipe import Recipe
 from qdialect.quantization.selection import Selection, select
 from qdialect.quantization.values import Values, op_keys
+from qdialect.reference import Interpreter, argument_names
 from qdialect.rewrite import Refusal
 from qdialect.rewrite.remarks import Remark, key_text, location_text
+from qdialect.verify.verifier import op_where
 
 if TYPE_CHECKING:
     from qdialect.profile.ranges import Method

@@ -23,14 +23,14 @@ from xdsl.ir import Operation, SSAValue
 
 from qdialect.behaviors import Accumulator
 from qdialect.context import QContext
-from qdialect.dialects.nn import ReduceMeanOp, make_constant, shape_of
-from qdialect.dialects.quant import element_type
-from qdialect.interpreter import Interpreter
+from qdialect.ops import ReduceMeanOp, make_constant, shape_of
 from qdialect.profile.engines import open_engine
 from qdialect.profile.instrument import Instrumented, Observed
+from qdialect.quant import element_type
 from qdialect.quantization.grids import Constant, Grids, bias_codes, bias_qparams, reach
 from qdialect.quantization.selection import Selection
 from qdialect.quantization.values import real_array
+from qdialect.reference import Interpreter
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

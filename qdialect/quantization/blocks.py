@@ -15,11 +15,11 @@ import numpy as np
 from xdsl.ir import Operation
 
 from qdialect.behaviors import Behavior
-from qdialect.dialects.nn import make_constant, shape_of
-from qdialect.dialects.nn.base import KEY
-from qdialect.dialects.quant import DCastOp, UniformType, element_type
 from qdialect.numerics.float_text import round_to_format
+from qdialect.ops import make_constant, shape_of
+from qdialect.ops.base import KEY
 from qdialect.qparams import QParams, Storage
+from qdialect.quant import DCastOp, UniformType, element_type
 from qdialect.quantization.values import Values, codes_behind, real_array
 from qdialect.quantization.weights import quantized, symmetric_scales
 from qdialect.rewrite import Refusal

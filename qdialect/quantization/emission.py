@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from xdsl.ir import Operation, SSAValue
 
-from qdialect.dialects.nn import make_constant
-from qdialect.dialects.nn.base import KEY
-from qdialect.dialects.nn.component_keys import role_keys
-from qdialect.dialects.nn.component_qparams import hold_types
-from qdialect.dialects.nn.constants import constant_of
-from qdialect.dialects.quant import DCastOp, QCastOp, UniformType, element_type, with_element
+from qdialect.ops import make_constant
+from qdialect.ops.base import KEY
+from qdialect.ops.component_keys import role_keys
+from qdialect.ops.component_qparams import hold_types
+from qdialect.ops.constants import constant_of
 from qdialect.profile.scheme import tensor_qparams
+from qdialect.quant import DCastOp, QCastOp, UniformType, element_type, with_element
 from qdialect.quantization.blocks import WEIGHTS_ONLY, write_blocks
 from qdialect.quantization.grids import Grids
 from qdialect.quantization.selection import Selection

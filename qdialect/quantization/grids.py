@@ -25,14 +25,14 @@ from xdsl.ir import Attribute, Operation, SSAValue
 from qdialect.analysis.codes import is_integer
 from qdialect.behaviors import Accumulator, Behavior, Rule
 from qdialect.behaviors.flow import carry_all_down, tied_operands
-from qdialect.dialects.nn import TableOp, constant_array, shape_of
-from qdialect.dialects.nn.ports import port_refusal
-from qdialect.dialects.nn.shapes import DYNAMIC
-from qdialect.dialects.quant import UniformType, element_type, quant_element, with_element
 from qdialect.numerics.float_text import round_to_format
+from qdialect.ops import TableOp, constant_array, shape_of
+from qdialect.ops.ports import port_refusal
+from qdialect.ops.shapes import DYNAMIC
 from qdialect.profile.scheme import Scheme, array_qparams, tensor_qparams
 from qdialect.qparams import QParams, Storage
 from qdialect.qparams.legality import Illegal
+from qdialect.quant import UniformType, element_type, quant_element, with_element
 from qdialect.quantization.selection import Selection, runtime_tied
 from qdialect.quantization.values import (
     codes_behind,

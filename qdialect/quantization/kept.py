@@ -17,7 +17,7 @@ from xdsl.dialects.func import FuncOp
 from xdsl.ir import Operation
 
 from qdialect.context import QContext
-from qdialect.dialects.nn.component_keys import all_keys
+from qdialect.ops.component_keys import all_keys
 from qdialect.quantization.values import is_constant, op_keys
 
 ENDS = ("first", "last")

@@ -31,12 +31,12 @@ from xdsl.ir import Operation, SSAValue
 
 from qdialect.context import QContext
 from qdialect.dialects.onnx import DIMS, RESULT_NAMES, string_list, strings
-from qdialect.interpreter import Interpreter
 from qdialect.profile.record import Profile
 from qdialect.quantization.apply_profile import Correct, apply_profile
 from qdialect.quantization.recipe import Recipe
 from qdialect.quantization.selection import select
 from qdialect.quantization.values import Values, float_value
+from qdialect.reference import Interpreter
 
 ENOUGH = 60.0
 DOUBT = 2.0

@@ -38,8 +38,8 @@ from xdsl.traits import ConstantLike
 from qdialect.analysis.cost import elements
 from qdialect.behaviors import Behavior, Rule, Size
 from qdialect.behaviors.flow import tied_operands
-from qdialect.dialects.quant import DCastOp, QCastOp
 from qdialect.profile.ranges import Range
+from qdialect.quant import DCastOp, QCastOp
 from qdialect.quantization.blocks import block_refusal
 from qdialect.quantization.coverage import kind_of
 from qdialect.quantization.kept import kept_ops

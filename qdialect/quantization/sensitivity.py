@@ -14,8 +14,7 @@ from typing import TYPE_CHECKING
 from xdsl.dialects.builtin import ModuleOp
 
 from qdialect.context import QContext
-from qdialect.dialects.nn import keys_of
-from qdialect.interpreter import Interpreter
+from qdialect.ops import keys_of
 from qdialect.profile.record import Profile
 from qdialect.quantization.emission import emit
 from qdialect.quantization.grids import assign
@@ -23,6 +22,7 @@ from qdialect.quantization.recipe import Recipe
 from qdialect.quantization.search import sqnr
 from qdialect.quantization.selection import Selection, select
 from qdialect.quantization.values import Values
+from qdialect.reference import Interpreter
 
 if TYPE_CHECKING:
     from qdialect.quantization.search import Arrays, OpenRun

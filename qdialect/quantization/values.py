@@ -20,10 +20,8 @@ from xdsl.ir import Block, Operation, SSAValue
 from qdialect.behaviors import Behavior
 from qdialect.behaviors.flow import tied_operands
 from qdialect.context import QContext
-from qdialect.dialects.nn import ConstantOp, constant_array, constant_of, keys_of
-from qdialect.dialects.nn.component_keys import shared_key
-from qdialect.dialects.quant import DCastOp, element_type, quant_element
-from qdialect.interpreter import argument_names
+from qdialect.ops import ConstantOp, constant_array, constant_of, keys_of
+from qdialect.ops.component_keys import shared_key
 from qdialect.profile.distribution import distribution, image
 from qdialect.profile.entries import tensor_range
 from qdialect.profile.flat_tails import without_flat_tails
@@ -32,7 +30,9 @@ from qdialect.profile.ranges import Range, choose_range, max_of_channels
 from qdialect.profile.record import Profile
 from qdialect.qparams import QParams
 from qdialect.qparams.encoding import Layout
+from qdialect.quant import DCastOp, element_type, quant_element
 from qdialect.quantization.recipe import Recipe
+from qdialect.reference import argument_names
 from qdialect.weights import BlobStore
 
 if TYPE_CHECKING:

@@ -9,14 +9,7 @@ from xdsl.dialects.builtin import TensorType
 from xdsl.ir import Attribute, Operation
 
 from qdialect.analysis.cost import elements, products
-from qdialect.dialects.quant import (
-    DCastOp,
-    QCastOp,
-    RescaleOp,
-    SCastOp,
-    element_type,
-    quant_element,
-)
+from qdialect.quant import DCastOp, QCastOp, RescaleOp, SCastOp, element_type, quant_element
 
 if TYPE_CHECKING:
     from qdialect.context import QContext

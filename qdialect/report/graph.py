@@ -16,15 +16,9 @@ from xdsl.traits import ConstantLike
 
 from qdialect.analysis.boundary import Finding, find_boundaries
 from qdialect.context import QContext
-from qdialect.dialects.nn import keys_of
 from qdialect.dialects.onnx import NodeOp
-from qdialect.dialects.quant import (
-    DCastOp,
-    QCastOp,
-    RescaleOp,
-    element_type,
-    quant_element,
-)
+from qdialect.ops import keys_of
+from qdialect.quant import DCastOp, QCastOp, RescaleOp, element_type, quant_element
 from qdialect.report.cost import price
 from qdialect.report.histograms import range_of
 from qdialect.rewrite.remarks import location_text

@@ -13,8 +13,8 @@ from math import inf
 
 from xdsl.ir import SSAValue
 
-from qdialect.dialects.quant import quant_element
 from qdialect.numerics.contract import Contract, Numerics
+from qdialect.quant import quant_element
 
 
 @dataclass(frozen=True)

@@ -19,10 +19,10 @@ from xdsl.traits import get_effects
 
 from qdialect.analysis.index import ops_named
 from qdialect.analysis.ranges import ranges, ranges_anew
-from qdialect.dialects.nn.base import KEY
-from qdialect.dialects.nn.component_keys import join_keys, settle_keys
 from qdialect.errors import QError
 from qdialect.numerics.contract import Contract, Numerics
+from qdialect.ops.base import KEY
+from qdialect.ops.component_keys import join_keys, settle_keys
 from qdialect.rewrite.effects import is_effect_free
 from qdialect.rewrite.provenance import Provenance
 from qdialect.rewrite.remarks import (

@@ -123,7 +123,7 @@ class Target:
         Passes ask before they commit: `op` gives name and properties, and the types
         are those it would have.
         """
-        from qdialect.dialects.quant import quant_element
+        from qdialect.quant import quant_element
 
         takes, gives = ([quant_element(t) for t in types] for types in (operands, results))
         given = [None if e is None else e.qparams for e in takes]
@@ -143,7 +143,7 @@ class Target:
         operands, results = ([v.type for v in values] for values in (op.operands, op.results))
         if not self.looks_at_ops:
             return self._refuses(op, given, made, operands, results)
-        from qdialect.dialects.quant import UniformType, with_element
+        from qdialect.quant import UniformType, with_element
 
         def typed(kinds: Sequence[Attribute], qparams: Sequence[QParams | None]) -> list[Attribute]:
             pairs = zip(kinds, qparams, strict=True)

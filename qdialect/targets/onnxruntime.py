@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, cast
 from xdsl.dialects.builtin import TensorType
 
 from qdialect.behaviors.shapes import shape_of
-from qdialect.dialects.nn.priced_shapes import priced_shape
-from qdialect.dialects.quant import quant_element
+from qdialect.ops.priced_shapes import priced_shape
+from qdialect.quant import quant_element
 from qdialect.targets.base import Target
 from qdialect.targets.kernels import Kernel
 from qdialect.targets.price_table import Prices, PriceTable, nearest, shipped_prices
@@ -25,7 +25,7 @@ from qdialect.targets.price_table import Prices, PriceTable, nearest, shipped_pr
 if TYPE_CHECKING:
     from xdsl.ir import Operation
 
-    from qdialect.dialects.nn.base import NNOp
+    from qdialect.ops.base import NNOp
 
 _CASTS = ("quant.rescale", "quant.scast", "quant.dcast", "quant.qcast", "nn.table")
 

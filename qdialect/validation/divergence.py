@@ -11,16 +11,16 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Attribute, Operation, SSAValue
 
 from qdialect.context import QContext
-from qdialect.dialects.nn import keys_of
 from qdialect.dialects.onnx import NodeOp
-from qdialect.dialects.quant import quant_element
 from qdialect.errors import QError
+from qdialect.ops import keys_of
+from qdialect.quant import quant_element
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from qdialect.interpreter import Difference, Interpreter
-    from qdialect.interpreter.machine import Listener
+    from qdialect.reference import Difference, Interpreter
+    from qdialect.reference.machine import Listener
 
     Array = NDArray[Any]
     Place = tuple[str, int]
@@ -50,7 +50,7 @@ def interpreter(
 ) -> Interpreter:
     """One that runs kept nodes too, and stops with OutOfTime at the time `until`."""
     from qdialect.engines.local import kept_node
-    from qdialect.interpreter import Interpreter
+    from qdialect.reference import Interpreter
 
     def watch(op: Operation, results: Sequence[Array]) -> None:
         if monotonic() > until:
@@ -132,8 +132,8 @@ def _difference(type: Attribute, reference: Array, array: Array, own: Attribute)
 
     import numpy as np
 
-    from qdialect.interpreter.compare import compare
-    from qdialect.interpreter.quantize import load
+    from qdialect.reference.compare import compare
+    from qdialect.reference.quantize import load
 
     if quant_element(type) is None or type == own or reference.shape != array.shape:
         return compare(reference, array, type)

@@ -18,16 +18,16 @@ from xdsl.dialects.func import FuncOp
 from xdsl.passes import ModulePass
 
 from qdialect.context import QContext
-from qdialect.dialects.verifier import op_where
 from qdialect.errors import InputError, QError, UnsupportedError
-from qdialect.interpreter import argument_names
-from qdialect.passes.manager import Instrumentation, Passes
-from qdialect.passes.pipeline import PassSpec
+from qdialect.pipeline.manager import Instrumentation, Passes
+from qdialect.pipeline.text import PassSpec
+from qdialect.reference import argument_names
 from qdialect.rewrite.summary import summarize
 from qdialect.validation.bisection import Culprit, first_wrong_rewrite
 from qdialect.validation.divergence import first_divergence
 from qdialect.validation.reducer import Reducer
 from qdialect.validation.translation import Arrays, Compared, across, compared, drawn
+from qdialect.verify.verifier import op_where
 
 Write = Callable[[ModuleOp, QContext, PassSpec, str], str]
 """Writes a reduced program with the pass and what went wrong; where to."""

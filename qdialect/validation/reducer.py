@@ -16,9 +16,9 @@ from xdsl.ir import Operation, SSAValue
 from xdsl.traits import ConstantLike
 
 from qdialect.context import QContext
-from qdialect.dialects.verifier import verify_module
 from qdialect.errors import QError
 from qdialect.rewrite.driver import is_dead
+from qdialect.verify.verifier import verify_module
 
 Fails = Callable[[ModuleOp], bool]
 

@@ -27,12 +27,12 @@ from xdsl.utils.test_value import create_ssa_value
 
 from qdialect.analysis.float_islands import is_float
 from qdialect.context import QContext
-from qdialect.dialects.quant import ROUNDING_KEY, DCastOp, QCastOp, quant_element
 from qdialect.errors import UnsupportedError
-from qdialect.interpreter import Difference, Interpreter, compare_all, evaluate_op, random_inputs
-from qdialect.interpreter.values import Floats
+from qdialect.passes.casts.fold_interface import ROUNDING
+from qdialect.quant import ROUNDING_KEY, DCastOp, QCastOp, quant_element
+from qdialect.reference import Difference, Interpreter, compare_all, evaluate_op, random_inputs
+from qdialect.reference.values import Floats
 from qdialect.rewrite.remarks import OutputBound
-from qdialect.transforms.fold_interface import ROUNDING
 
 Arrays = Sequence[NDArray[Any]]
 

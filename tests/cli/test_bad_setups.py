@@ -13,8 +13,8 @@ import pytest
 from commands import call, qopt
 
 from gen_graph import GRAPHS
-from qdialect.backends.mlir import save_module
 from qdialect.context import new_context
+from qdialect.formats.mlir.write import save_module
 
 ROOT = Path(__file__).parents[2]
 WITHOUT = """import sys

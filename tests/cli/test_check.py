@@ -18,18 +18,18 @@ from xdsl.ir import Operation
 
 import qdialect as qd
 from qdialect import errors
-from qdialect.backends.onnx import OrtEngine
 from qdialect.cli.checked import OutputCheck
 from qdialect.cli.judge import check_optimized
 from qdialect.context import QContext
-from qdialect.dialects.nn import ClipOp, ReluOp
 from qdialect.errors import QError
-from qdialect.interpreter import Difference
+from qdialect.formats.onnx.write import OrtEngine
 from qdialect.numerics.contract import EXACT, Contract
+from qdialect.ops import ClipOp, ReluOp
+from qdialect.passes.cleanup.dce import Dce
+from qdialect.passes.folding.fold_affine import FoldAffine
+from qdialect.reference import Difference
 from qdialect.rewrite import Refusal, Rewriter, Rule
 from qdialect.rewrite.remarks import OutputBound, key_text
-from qdialect.transforms.dce import Dce
-from qdialect.transforms.fold_affine import FoldAffine
 
 
 def run(*argv: object) -> Result:

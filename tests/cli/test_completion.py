@@ -13,7 +13,7 @@ from commands import call, qopt
 from qdialect.cli import opt
 from qdialect.cli.completion import SHELLS, spellings
 from qdialect.cli.qopt import COMMANDS
-from qdialect.transforms import PASSES
+from qdialect.passes import PASSES
 
 
 def completed(script: Path, *words: str) -> set[str]:

@@ -241,7 +241,7 @@ def test_one_model_in_two_engines(models: tuple[str, str, str], tmp_path: Path) 
 def test_where_engines_part_is_said_by_key(
     models: tuple[str, str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from qdialect.backends.onnx import OrtEngine
+    from qdialect.formats.onnx.write import OrtEngine
 
     sound = OrtEngine.run
 

@@ -26,8 +26,8 @@ import onnx
 import pytest
 
 import qdialect as qd
-from qdialect.backends.onnx import OrtEngine
 from qdialect.cli import opt, qopt, translate
+from qdialect.formats.onnx.write import OrtEngine
 
 Main = Callable[[Sequence[str]], int]
 MAINS: Mapping[str, tuple[Main, str]] = {

@@ -18,11 +18,11 @@ from xdsl.dialects.builtin import (
 from xdsl.parser import Parser
 
 import qdialect as qd
-from qdialect.backends.mlir import module_text
 from qdialect.context import new_context
 from qdialect.errors import InputError
-from qdialect.frontends.mlir import read_module, verify_module
-from qdialect.frontends.mlir_parser import OVERRIDDEN
+from qdialect.formats.mlir.read import read_module, verify_module
+from qdialect.formats.mlir.read.parser import OVERRIDDEN
+from qdialect.formats.mlir.write import module_text
 from qdialect.weights import BlobStore
 
 

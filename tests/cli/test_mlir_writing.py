@@ -20,12 +20,12 @@ from xdsl.dialects.builtin import (
 )
 from xdsl.printer import Printer
 
-from qdialect.backends.mlir import blob_keys, module_text, save_module
 from qdialect.context import new_context
-from qdialect.dialects.nn import BlobAttr, ConstantOp, constant_array, make_constant
 from qdialect.dialects.onnx import ProtoAttr
 from qdialect.errors import InputError
-from qdialect.frontends.mlir import load_module, read_module
+from qdialect.formats.mlir.read import load_module, read_module
+from qdialect.formats.mlir.write import blob_keys, module_text, save_module
+from qdialect.ops import BlobAttr, ConstantOp, constant_array, make_constant
 from qdialect.weights import Blob, BlobStore, replacing
 
 
@@ -97,7 +97,7 @@ def test_nothing_is_left_behind_on_failure(tmp_path: Path, monkeypatch: pytest.M
     def full(*_: object) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr("qdialect.backends.mlir.os.replace", full)
+    monkeypatch.setattr("qdialect.formats.mlir.write.os.replace", full)
     with pytest.raises(InputError, match="No space left"):
         save_module(module, ctx, tmp_path / "x.mlir", inline_weights=True)
     assert list(tmp_path.iterdir()) == []

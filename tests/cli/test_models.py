@@ -13,7 +13,7 @@ from commands import Result, call, qopt, qopt_translate
 from onnx import TensorProto, helper, numpy_helper
 
 import qdialect as qd
-from qdialect.backends.mlir import module_text
+from qdialect.formats.mlir.write import module_text
 
 
 def build() -> onnx.ModelProto:

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from commands import Result, call, qopt_opt
 
-from qdialect.transforms import PASSES
+from qdialect.passes import PASSES
 
 TEXT = """\
 !a = !quant.uniform<i8:f32, 0.5:3>
@@ -40,7 +40,7 @@ class Crash(ModulePass):
 class Zero(ModulePass):
     name = "change-numbers"
     def apply(self, ctx, op):
-        from qdialect.dialects.nn import ReluOp
+        from qdialect.ops import ReluOp
         for inner in list(op.walk()):
             if isinstance(inner, ReluOp):
                 inner.results[0].replace_all_uses_with(inner.operands[0])

@@ -15,14 +15,14 @@ from onnx import TensorProto, helper
 from test_check import conv_relu
 
 from qdialect import errors
-from qdialect.backends.onnx import OrtEngine
-from qdialect.backends.onnx.executed import count, optimized_engine
-from qdialect.backends.onnx.unrounded import model_without_rounding
 from qdialect.cli import candidates, command_optimize
 from qdialect.cli.candidates import chance_db, signal_to_noise
 from qdialect.cli.command_optimize import FEWER, race_seconds
 from qdialect.cli.race import Lap, Race, race, winner
 from qdialect.errors import UsageError
+from qdialect.formats.onnx.write import OrtEngine
+from qdialect.formats.onnx.write.executed import count, optimized_engine
+from qdialect.formats.onnx.write.unrounded import model_without_rounding
 
 
 @pytest.fixture

@@ -16,7 +16,7 @@ import pytest
 from qdialect.api import Model
 from qdialect.context import new_context
 from qdialect.errors import UnsupportedError
-from qdialect.interpreter import Interpreter, random_inputs
+from qdialect.reference import Interpreter, random_inputs
 
 ROOT = Path(__file__).parents[2]
 sys.path[:0] = [str(ROOT / part) for part in ("docs/examples", "tests/onnx", "tests/lowerings")]

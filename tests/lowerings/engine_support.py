@@ -13,9 +13,9 @@ from qdialect.api import Model, run_passes
 from qdialect.context import new_context
 from qdialect.engines.installed import engine_named
 from qdialect.engines.program import Program
-from qdialect.frontends.mlir import read_module, verify_module
-from qdialect.interpreter import Interpreter, random_inputs
-from qdialect.transforms.exports import EXPORTS
+from qdialect.formats.mlir.read import read_module, verify_module
+from qdialect.passes.lowering.exports import EXPORTS
+from qdialect.reference import Interpreter, random_inputs
 
 Array = NDArray[Any]
 

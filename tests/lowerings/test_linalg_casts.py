@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 from engine_support import agree, compare, converted, prepared
 
-from qdialect.backends.mlir import module_text
 from qdialect.engines import tools
 from qdialect.engines.mlir_runner import MlirRunner
 from qdialect.engines.program import Program, Tensor
-from qdialect.interpreter import Interpreter, random_inputs
+from qdialect.formats.mlir.write import module_text
+from qdialect.reference import Interpreter, random_inputs
 
 KINDS = [
     "i8:f32, 0.5:3",

@@ -14,7 +14,7 @@ from ptq_networks import NETWORKS, quantized
 import qdialect as qd
 from qdialect.cli.engine_runs import InEngine, integer_model, ready_model
 from qdialect.engines.installed import missing
-from qdialect.interpreter import Interpreter, random_inputs
+from qdialect.reference import Interpreter, random_inputs
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "cli"))
 

@@ -10,7 +10,7 @@ import pytest
 
 import qdialect as qd
 from qdialect.errors import UnsupportedError
-from qdialect.frontends.mlir import read_module
+from qdialect.formats.mlir.read import read_module
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "cli"))
 

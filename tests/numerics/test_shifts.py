@@ -8,11 +8,11 @@ from math import ldexp
 
 import pytest
 
+from qdialect.numerics.code_shifts import code_of, shift_of
 from qdialect.numerics.float_path import near_tie
 from qdialect.numerics.linear import Line, linear_tables
 from qdialect.numerics.requantize import Affine, codes_of
 from qdialect.numerics.rounding import Rounding
-from qdialect.numerics.shifts import code_of, shift_of
 
 REAL = [r for r in Rounding if r is not Rounding.GEMMLOWP]
 

@@ -10,11 +10,11 @@ from xdsl.dialects.builtin import FunctionType, ModuleOp, TensorType
 from xdsl.dialects.func import FuncOp, ReturnOp
 from xdsl.ir import Block, Operation, Region, SSAValue
 
-from qdialect.backends.onnx import OrtEngine
+from qdialect import ops as nn
 from qdialect.context import QContext, new_context
-from qdialect.dialects import nn
-from qdialect.dialects.quant import UniformType
+from qdialect.formats.onnx.write import OrtEngine
 from qdialect.qparams.encoding import QParams
+from qdialect.quant import UniformType
 
 SHAPE = (2, 6, 8, 10)
 BYTES = ("u8", "i8")

@@ -13,12 +13,12 @@ from onnx import helper, numpy_helper
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.parser import Parser
 
-from qdialect.backends.onnx import OrtEngine, export_model
-from qdialect.backends.onnx.kernels import NEWEST, Version, installed_runtime
 from qdialect.context import QContext, new_context
-from qdialect.frontends.onnx import import_model
-from qdialect.transforms.dce import Dce
-from qdialect.transforms.integerize import Integerize
+from qdialect.formats.onnx.read import import_model
+from qdialect.formats.onnx.write import OrtEngine, export_model
+from qdialect.formats.onnx.write.kernels import NEWEST, Version, installed_runtime
+from qdialect.passes.casts.integerize import Integerize
+from qdialect.passes.cleanup.dce import Dce
 
 Array = NDArray[Any]
 

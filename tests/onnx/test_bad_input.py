@@ -15,11 +15,11 @@ import pytest
 from onnx import TensorProto, helper
 from onnx_models import ModelBuilder, load, ops, unary
 
-from qdialect.backends.onnx import OrtEngine, export_model, save_model
 from qdialect.context import new_context
 from qdialect.errors import InputError, QError, UnsupportedError
-from qdialect.frontends.onnx import import_model
-from qdialect.interpreter import Interpreter
+from qdialect.formats.onnx.read import import_model
+from qdialect.formats.onnx.write import OrtEngine, export_model, save_model
+from qdialect.reference import Interpreter
 
 
 def refused(source: Any) -> InputError:

@@ -14,9 +14,9 @@ from body_models import MODELS, ROW, nodes_in
 from onnx import helper, numpy_helper
 
 from qdialect import api
-from qdialect.backends.onnx import export_model
 from qdialect.context import new_context
-from qdialect.frontends.onnx import import_model
+from qdialect.formats.onnx.read import import_model
+from qdialect.formats.onnx.write import export_model
 
 runtime = pytest.importorskip("onnxruntime")
 

@@ -11,12 +11,12 @@ import pytest
 from onnx_models import ModelBuilder, load, ops
 from random_shapes import Shapes
 
-from qdialect.backends.onnx import OrtEngine, export_model
 from qdialect.context import new_context
 from qdialect.dialects.onnx import NodeOp
 from qdialect.errors import InputError
-from qdialect.frontends.onnx import import_model
-from qdialect.interpreter import Interpreter
+from qdialect.formats.onnx.read import import_model
+from qdialect.formats.onnx.write import OrtEngine, export_model
+from qdialect.reference import Interpreter
 
 Feed = dict[str, Any]
 

@@ -11,10 +11,11 @@ import pytest
 from onnx_models import ModelBuilder
 
 import qdialect as qd
-from qdialect.backends.onnx import OrtEngine, beside, save_model
-from qdialect.backends.onnx import save as saving
 from qdialect.cli import qopt, translate
 from qdialect.errors import InputError
+from qdialect.formats.onnx.write import OrtEngine, save_model
+from qdialect.formats.onnx.write import external_data as beside
+from qdialect.formats.onnx.write import save as saving
 
 WEIGHT = np.random.default_rng(0).integers(-100, 100, (40, 40)).astype(np.float32)
 

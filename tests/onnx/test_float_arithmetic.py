@@ -14,14 +14,14 @@ from xdsl.dialects.builtin import TensorType, f32
 from xdsl.ir import Block
 
 from qdialect import api
-from qdialect.backends.onnx import OrtEngine, export_model
 from qdialect.context import new_context
-from qdialect.dialects.quant import arithmetic_of
-from qdialect.frontends.onnx import import_model
-from qdialect.interpreter import Interpreter
+from qdialect.formats.onnx.read import import_model
+from qdialect.formats.onnx.write import OrtEngine, export_model
 from qdialect.numerics.arithmetic import Arithmetic, requantized
 from qdialect.numerics.requantize import Affine
 from qdialect.numerics.rounding import Rounding
+from qdialect.quant import arithmetic_of
+from qdialect.reference import Interpreter
 
 pytest.importorskip("onnxruntime")
 
@@ -205,9 +205,9 @@ def test_a_table_is_what_the_runtime_computes(kind: str, attributes: dict[str, f
 
 
 def test_the_error_of_functions_is_as_stated() -> None:
-    from qdialect.dialects import nn
-    from qdialect.dialects.behaviors import default_registry
+    from qdialect import ops as nn
     from qdialect.numerics.float_spans import FloatSpan, approximated
+    from qdialect.ops.registered import default_registry
 
     rng = np.random.default_rng(3)
     size = rng.uniform(-6, 2, 20000)

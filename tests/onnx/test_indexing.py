@@ -11,12 +11,12 @@ from xdsl.dialects.builtin import FunctionType, ModuleOp, TensorType, f32
 from xdsl.dialects.func import FuncOp, ReturnOp
 from xdsl.ir import Block, Region
 
-from qdialect.backends.onnx import OrtEngine, export_model
-from qdialect.backends.onnx.kernels import SINCE
+from qdialect import ops as nn
 from qdialect.context import new_context
-from qdialect.dialects import nn
-from qdialect.frontends.onnx import import_model
-from qdialect.interpreter import Interpreter
+from qdialect.formats.onnx.read import import_model
+from qdialect.formats.onnx.write import OrtEngine, export_model
+from qdialect.formats.onnx.write.kernels import SINCE
+from qdialect.reference import Interpreter
 
 IMAGE = [1, 4, 4, 6]
 CASES: list[tuple[str, str, list[tuple[str, Any]], dict[str, Any], int]] = [

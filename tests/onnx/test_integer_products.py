@@ -10,10 +10,10 @@ import pytest
 from onnx import TensorProto
 from onnx_models import ModelBuilder, export, load, ops, random_feeds
 
-from qdialect.backends.onnx import OrtEngine
-from qdialect.dialects.quant import quant_element
 from qdialect.errors import InputError
-from qdialect.interpreter import Interpreter
+from qdialect.formats.onnx.write import OrtEngine
+from qdialect.quant import quant_element
+from qdialect.reference import Interpreter
 
 Shape = tuple[int, ...]
 

@@ -13,10 +13,10 @@ from xdsl.parser import Parser
 from xdsl.traits import is_side_effect_free
 from xdsl.utils.exceptions import VerifyException
 
-from qdialect.backends.onnx import evaluate_node
 from qdialect.context import new_context
 from qdialect.dialects.onnx import NodeOp
 from qdialect.errors import QError
+from qdialect.formats.onnx.write import evaluate_node
 
 
 def kept(module: Any) -> list[NodeOp]:

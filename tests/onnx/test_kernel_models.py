@@ -13,9 +13,9 @@ from onnx_models import Array
 from xdsl.parser import Parser
 
 from qdialect import api
-from qdialect.backends.onnx import OrtEngine, export_model
 from qdialect.context import new_context
-from qdialect.frontends.onnx import import_model
+from qdialect.formats.onnx.read import import_model
+from qdialect.formats.onnx.write import OrtEngine, export_model
 
 pytest.importorskip("onnxruntime")
 

@@ -16,8 +16,10 @@ from kernel_graphs import BYTES, SHAPE, Graph, check, encoding, real, stored
 from onnx_models import RUNTIME, STORAGE_DTYPES, Array, export, needs_runtime, steps
 from xdsl.dialects.builtin import TensorType, i1, i64
 
-from qdialect.backends.onnx import OrtEngine
-from qdialect.backends.onnx.kernels import (
+from qdialect import ops as nn
+from qdialect.errors import UsageError
+from qdialect.formats.onnx.write import OrtEngine
+from qdialect.formats.onnx.write.kernels import (
     DIRECT,
     KERNELS,
     SINCE,
@@ -25,10 +27,8 @@ from qdialect.backends.onnx.kernels import (
     parse_version,
     runs_on,
 )
-from qdialect.dialects import nn
-from qdialect.dialects.quant import RescaleOp, UniformType
-from qdialect.errors import UsageError
 from qdialect.qparams.encoding import QParams
+from qdialect.quant import RescaleOp, UniformType
 
 UNARY: dict[str, tuple[Any, dict[str, Any], Callable[[Array], Array]]] = {
     "nn.sigmoid": (nn.SigmoidOp, {}, lambda x: 1 / (1 + np.exp(-x))),

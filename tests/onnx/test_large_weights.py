@@ -14,9 +14,9 @@ from onnx_models import ModelBuilder
 
 import qdialect as qd
 from large_models import measured, write_network
-from qdialect.backends.onnx import export_model, write_model
-from qdialect.backends.onnx.written import Written
-from qdialect.frontends.onnx.wire import cut_out
+from qdialect.formats.onnx.read.wire import cut_out
+from qdialect.formats.onnx.write import export_model, write_model
+from qdialect.formats.onnx.write.written import Written
 
 RANDOM = np.random.default_rng(3)
 MEGA = 1 << 20
@@ -179,7 +179,7 @@ WRITER = """
 import sys
 import numpy as np, onnx
 from onnx import helper, TensorProto
-from qdialect.backends.onnx import save_model
+from qdialect.formats.onnx.write import save_model
 number, path = int(sys.argv[1]), sys.argv[2]
 weight = helper.make_tensor("w", 1, [4000], np.full(4000, number, "f4").tobytes(), raw=True)
 graph = helper.make_graph(

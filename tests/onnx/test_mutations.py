@@ -16,7 +16,7 @@ import pytest
 import fuzz_onnx
 from qdialect.context import new_context
 from qdialect.errors import InputError, QError
-from qdialect.frontends.onnx import import_model
+from qdialect.formats.onnx.read import import_model
 
 COUNT = int(os.environ.get("QDIALECT_FUZZ", "24"))
 PIECES = 4

@@ -9,10 +9,10 @@ import onnx
 import pytest
 from onnx_models import ModelBuilder, export, load, ops, random_feeds
 
-from qdialect.backends.onnx import OrtEngine
-from qdialect.dialects.quant import quant_element
 from qdialect.errors import InputError
-from qdialect.interpreter import Interpreter
+from qdialect.formats.onnx.write import OrtEngine
+from qdialect.quant import quant_element
+from qdialect.reference import Interpreter
 
 
 def model(

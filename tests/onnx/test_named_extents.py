@@ -12,8 +12,8 @@ from xdsl.dialects.func import FuncOp
 
 import qdialect as qd
 from qdialect.cli.qopt import main
-from qdialect.dialects.nn.priced_shapes import priced_shape
 from qdialect.errors import UsageError
+from qdialect.ops.priced_shapes import priced_shape
 
 
 @pytest.fixture

@@ -14,8 +14,8 @@ import onnx
 import pytest
 from onnx_models import RUNTIME, export, load
 
-from qdialect.backends.onnx import OrtEngine
 from qdialect.errors import InputError
+from qdialect.formats.onnx.write import OrtEngine
 
 #: cases with random results before a version of the runtime
 RANDOM = {"test_reversesequence_batch": (1, 28)}

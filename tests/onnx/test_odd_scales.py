@@ -11,9 +11,9 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 from qdialect import api
-from qdialect.backends.onnx import export_model
 from qdialect.context import new_context
-from qdialect.frontends.onnx import import_model
+from qdialect.formats.onnx.read import import_model
+from qdialect.formats.onnx.write import export_model
 
 runtime = pytest.importorskip("onnxruntime")
 

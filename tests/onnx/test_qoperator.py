@@ -12,13 +12,13 @@ from onnx_models import BOUNDS, STORAGE_DTYPES, export
 from xdsl.dialects.builtin import TensorType
 from xdsl.ir import Operation
 
-from qdialect.backends.onnx import OrtEngine, export_model
-from qdialect.backends.onnx.kernels import refusal
+from qdialect import ops as nn
 from qdialect.context import new_context
-from qdialect.dialects import nn
-from qdialect.dialects.quant import RescaleOp, UniformType
-from qdialect.frontends.mlir import read_module
+from qdialect.formats.mlir.read import read_module
+from qdialect.formats.onnx.write import OrtEngine, export_model
+from qdialect.formats.onnx.write.kernels import refusal
 from qdialect.qparams.encoding import QParams
+from qdialect.quant import RescaleOp, UniformType
 
 
 def test_rescale_with_another_reader_is_written_for_both() -> None:

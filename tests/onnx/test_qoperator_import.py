@@ -10,11 +10,11 @@ import pytest
 from onnx_models import STORAGE_DTYPES, ModelBuilder, export, load, ops, random_feeds
 from xdsl.dialects.builtin import ModuleOp
 
-from qdialect.backends.onnx import OrtEngine
 from qdialect.context import QContext
 from qdialect.dialects.onnx import PARAMS, NodeOp
 from qdialect.errors import InputError
-from qdialect.interpreter import Interpreter
+from qdialect.formats.onnx.write import OrtEngine
+from qdialect.reference import Interpreter
 
 BYTES = ("u8", "i8")
 MIDDLE = {"u8": 128, "i8": 0}

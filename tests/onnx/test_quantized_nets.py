@@ -20,8 +20,8 @@ from onnx_models import (
     roundtrip,
 )
 
-from qdialect.backends.onnx import OrtEngine
-from qdialect.interpreter import Interpreter
+from qdialect.formats.onnx.write import OrtEngine
+from qdialect.reference import Interpreter
 
 quantization = pytest.importorskip("onnxruntime.quantization")
 

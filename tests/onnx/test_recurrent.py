@@ -10,11 +10,11 @@ from onnx_models import ModelBuilder, load, ops, roundtrip
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Operation
 
-from qdialect.dialects.nn import shape_of
-from qdialect.frontends.mlir import verify_module
-from qdialect.interpreter import Interpreter
+from qdialect.formats.mlir.read import verify_module
+from qdialect.ops import shape_of
+from qdialect.passes.lowering.lower_composites import LowerComposites
 from qdialect.profile.instrument import instrument
-from qdialect.transforms.lower_composites import LowerComposites
+from qdialect.reference import Interpreter
 
 GATES = {"LSTM": 4, "GRU": 3}
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from qdialect.backends.onnx import OrtEngine, export_model
-from qdialect.backends.onnx.kernels import KERNELS
 from qdialect.context import new_context
-from qdialect.frontends.mlir import read_module
-from qdialect.interpreter import Interpreter
+from qdialect.formats.mlir.read import read_module
+from qdialect.formats.onnx.write import OrtEngine, export_model
+from qdialect.formats.onnx.write.kernels import KERNELS
+from qdialect.reference import Interpreter
 
 TENSOR, AXIS = "<u8:f32, 0.05:100>", "<u8:f32:1, {0.05:100, 0.02:7, 0.04:128}>"
 WEIGHT = "tensor<3x3x1x1x!quant.uniform<i8:f32, 0.1>>"

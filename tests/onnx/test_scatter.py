@@ -11,11 +11,11 @@ from xdsl.dialects.builtin import FunctionType, ModuleOp, TensorType, f32
 from xdsl.dialects.func import FuncOp, ReturnOp
 from xdsl.ir import Block, Region
 
-from qdialect.backends.onnx import OrtEngine, export_model
+from qdialect import ops as nn
 from qdialect.context import new_context
-from qdialect.dialects import nn
 from qdialect.errors import InputError, UnsupportedError
-from qdialect.interpreter import Interpreter
+from qdialect.formats.onnx.write import OrtEngine, export_model
+from qdialect.reference import Interpreter
 
 BOX = np.stack(np.meshgrid([1, 3], [0, 1, 2], indexing="ij"), -1)
 #: op, indices, extents of the update, attributes, and what it becomes

@@ -13,21 +13,22 @@ from xdsl.dialects.builtin import StringAttr, TensorType, f32
 from xdsl.utils.test_value import create_ssa_value
 
 from qdialect import api
-from qdialect.backends.onnx import beside, written
+from qdialect import ops as nn
 from qdialect.cli.calibration import calibrate, new_profile, open_data
 from qdialect.context import new_context
-from qdialect.dialects import nn
-from qdialect.dialects.nn.components import COMPONENTS, Components
 from qdialect.errors import InputError
-from qdialect.frontends.mlir import verify_module
-from qdialect.frontends.onnx import import_model
-from qdialect.interpreter import Interpreter
+from qdialect.formats.mlir.read import verify_module
+from qdialect.formats.onnx.read import import_model
+from qdialect.formats.onnx.write import external_data as beside
+from qdialect.formats.onnx.write import written
+from qdialect.ops.components import COMPONENTS, Components
 from qdialect.profile.collector import Collector
 from qdialect.profile.data import DataSet
 from qdialect.profile.engines import RuntimeEngine, open_engine, slices
 from qdialect.profile.file import profile_text
 from qdialect.profile.instrument import instrument, model_digest
 from qdialect.profile.record import CHANNELS, Channels, Profile, Settings
+from qdialect.reference import Interpreter
 
 ENGINES = ["numpy", "onnxruntime"]
 

@@ -18,9 +18,9 @@ from xdsl.dialects.builtin import (
 from xdsl.dialects.func import FuncOp, ReturnOp
 from xdsl.ir import Block, Region
 
+from qdialect import ops as nn
 from qdialect.api import Model
 from qdialect.context import new_context
-from qdialect.dialects import nn
 from qdialect.profile.collector import Collector
 from qdialect.profile.derived import Derived, can_clamp, clamped, derive, with_derived
 from qdialect.profile.engines import open_engine

@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 
 from measure_components import CASES, Case, float_module
-from qdialect.backends.mlir import module_text
 from qdialect.context import new_context
-from qdialect.interpreter import argument_names
+from qdialect.formats.mlir.write import module_text
 from qdialect.profile.engines import ENGINES, open_engine
 from qdialect.profile.instrument import instrument
+from qdialect.reference import argument_names
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)

@@ -14,8 +14,8 @@ import numpy as np
 import pytest
 from profile_models import images, saved
 
-from qdialect.backends.onnx import beside
 from qdialect.cli.qopt import main
+from qdialect.formats.onnx.write import external_data as beside
 from qdialect.profile.file import load_profile
 from qdialect.weights import replacing, stamp
 
@@ -113,7 +113,7 @@ CHILD = """
 import os, signal, sys
 from pathlib import Path
 from onnx import ModelProto
-from qdialect.backends.onnx import beside
+from qdialect.formats.onnx.write import external_data as beside
 from qdialect.weights import replacing
 beside.LARGE = 0
 with replacing(Path("file")) as temporary, beside.loadable(ModelProto()) as folder:

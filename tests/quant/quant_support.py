@@ -18,8 +18,8 @@ from xdsl.parser import Parser
 from xdsl.printer import Printer
 from xdsl.utils.exceptions import ParseError, VerifyException
 
-from qdialect.dialects.quant import Quant
-from qdialect.dialects.quant.strict import verify_structure
+from qdialect.quant import Quant
+from qdialect.quant.strict import verify_structure
 
 CASES = Path(__file__).parent / "cases"
 

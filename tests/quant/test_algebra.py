@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 
 from qdialect.context import new_context
-from qdialect.frontends.mlir import read_module, verify_module
-from qdialect.interpreter import Interpreter
-from qdialect.passes.manager import PassManager
-from qdialect.passes.pipeline import parse_pipeline
-from qdialect.passes.registry import PassRegistry
+from qdialect.formats.mlir.read import read_module, verify_module
+from qdialect.pipeline.manager import PassManager
+from qdialect.pipeline.registry import PassRegistry
+from qdialect.pipeline.text import parse_pipeline
+from qdialect.reference import Interpreter
 
 PAIR = """
 func.func @f(%q: tensor<{n}x{type}>) -> tensor<{n}x{type}> {{

@@ -9,13 +9,13 @@ import pytest
 from mlir_runner import Call, run_calls
 from numpy.typing import NDArray
 
-from qdialect.backends.mlir import module_text
 from qdialect.context import new_context
-from qdialect.frontends.mlir import read_module, verify_module
-from qdialect.interpreter import Interpreter
-from qdialect.passes.manager import PassManager
-from qdialect.passes.pipeline import parse_pipeline
-from qdialect.passes.registry import PassRegistry
+from qdialect.formats.mlir.read import read_module, verify_module
+from qdialect.formats.mlir.write import module_text
+from qdialect.pipeline.manager import PassManager
+from qdialect.pipeline.registry import PassRegistry
+from qdialect.pipeline.text import parse_pipeline
+from qdialect.reference import Interpreter
 
 ROUNDINGS = ["half_even", "half_away", "half_up"]
 

@@ -7,10 +7,10 @@ import subprocess
 import pytest
 from quant_support import find_mlir_opt
 
-from qdialect.backends.mlir import module_text
 from qdialect.context import new_context
-from qdialect.frontends.mlir import read_module
-from qdialect.transforms.preflight import Preflight
+from qdialect.formats.mlir.read import read_module
+from qdialect.formats.mlir.write import module_text
+from qdialect.passes.lowering.preflight import Preflight
 
 Q = "!quant.uniform<i8:f32, 0.5>"
 WIDE = "!quant.uniform<i32:f32, 0.5>"

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 from quant_support import parse_module
 
-from qdialect.dialects.quant.strict import verify_strict, verify_structure
+from qdialect.quant.strict import verify_strict, verify_structure
 
 
 def strict(types: str) -> list[str]:

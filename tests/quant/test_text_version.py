@@ -12,11 +12,11 @@ from generate import Features, TypeGenerator
 from quant_support import find_iree_opt
 
 from qdialect import api
-from qdialect.backends.mlir import module_text
 from qdialect.cli import opt, translate
 from qdialect.context import new_context
 from qdialect.errors import InputError, UsageError
-from qdialect.frontends.mlir import read_module
+from qdialect.formats.mlir.read import read_module
+from qdialect.formats.mlir.write import module_text
 
 SIGNED = "func.func private @f(!quant.any<si8>)\n"
 FLOAT = "func.func private @g(tensor<2x!quant.any<f8E5M2:f32>>)\n"

@@ -8,7 +8,8 @@ from xdsl.dialects.builtin import TensorType, f16, f32
 from xdsl.parser import Parser
 from xdsl.utils.exceptions import ParseError
 
-from qdialect.dialects.quant import (
+from qdialect.qparams.encoding import QParams, Storage
+from qdialect.quant import (
     AnyParams,
     AnyType,
     CalibratedRange,
@@ -21,7 +22,6 @@ from qdialect.dialects.quant import (
     storage_type,
     with_element,
 )
-from qdialect.qparams.encoding import QParams, Storage
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ import pytest
 from numpy.typing import NDArray
 
 import qdialect as qd
-from qdialect.dialects.nn import constant_of
+from qdialect.ops import constant_of
 from qdialect.quantization.recipe import Recipe
 
 NET = """

@@ -14,9 +14,9 @@ from onnx import TensorProto, helper, numpy_helper
 
 import qdialect as qd
 from qdialect.cli.qopt import main
-from qdialect.dialects.quant import quant_element
 from qdialect.errors import InputError
 from qdialect.qparams import Layout
+from qdialect.quant import quant_element
 from qdialect.quantization.blocks import in_blocks
 from qdialect.quantization.recipe import Recipe
 

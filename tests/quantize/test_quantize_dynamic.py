@@ -13,9 +13,9 @@ import pytest
 from onnx import helper, numpy_helper
 
 import qdialect as qd
-from qdialect.backends.onnx import OrtEngine
-from qdialect.dialects.nn import ConstantOp, constant_array
-from qdialect.dialects.quant import quant_element
+from qdialect.formats.onnx.write import OrtEngine
+from qdialect.ops import ConstantOp, constant_array
+from qdialect.quant import quant_element
 
 onnxruntime = pytest.importorskip("onnxruntime")
 

@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 import qdialect as qd
-from qdialect.backends.onnx import OrtEngine, export_model
 from qdialect.context import new_context
-from qdialect.frontends.onnx import import_model
+from qdialect.formats.onnx.read import import_model
+from qdialect.formats.onnx.write import OrtEngine, export_model
 from qdialect.quantization.recipe import Recipe
 from qdialect.targets.installed import get_target
 

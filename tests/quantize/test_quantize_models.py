@@ -11,11 +11,11 @@ from quantize_support import sqnr
 
 import qdialect as qd
 from qdialect.cli.qopt import main
-from qdialect.dialects.nn.keys import keys_of
-from qdialect.dialects.quant import quant_element
 from qdialect.numerics.float_text import round_to_format
+from qdialect.ops.keys import keys_of
 from qdialect.profile.file import save_profile
 from qdialect.qparams import Storage
+from qdialect.quant import quant_element
 from qdialect.quantization.assert_all_quantized import coverage
 from qdialect.quantization.recipe import Recipe
 from qdialect.quantization.weights import Overflow, Sums, quantized, symmetric_scales, weight_scales

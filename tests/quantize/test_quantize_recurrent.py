@@ -13,7 +13,7 @@ from quantize_support import sqnr
 
 import qdialect as qd
 from qdialect.cli.qopt import main
-from qdialect.dialects.quant import quant_element
+from qdialect.quant import quant_element
 from qdialect.quantization.recipe import Recipe
 
 STEPS, GIVEN, HIDDEN = 5, 4, 6

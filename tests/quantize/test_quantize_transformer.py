@@ -12,8 +12,8 @@ from onnx import TensorProto, helper, numpy_helper
 
 import qdialect as qd
 from qdialect.cli.qopt import main
-from qdialect.dialects.nn.keys import keys_of
-from qdialect.dialects.quant import quant_element
+from qdialect.ops.keys import keys_of
+from qdialect.quant import quant_element
 from qdialect.quantization.recipe import Recipe
 
 WIDTH, HEADS, STEPS = 16, 2, 6

@@ -14,13 +14,13 @@ import pytest
 
 import qdialect as qd
 from gen_graph import GRAPHS
-from qdialect.backends.mlir import save_module
 from qdialect.behaviors.shapes import shape_of
 from qdialect.cli.execution import main_function
 from qdialect.cli.qopt import main as qopt
 from qdialect.cli.reporting import comparison_page
 from qdialect.context import new_context
 from qdialect.errors import UsageError
+from qdialect.formats.mlir.write import save_module
 from qdialect.report import layout
 from qdialect.report.casts import follow, history
 from qdialect.report.graph import graph_of

@@ -8,8 +8,8 @@ from xdsl.ir import Operation
 
 from qdialect.analysis.cost import elements, products
 from qdialect.context import new_context
-from qdialect.dialects.nn.priced_shapes import priced_shape
-from qdialect.frontends.mlir import read_module
+from qdialect.formats.mlir.read import read_module
+from qdialect.ops.priced_shapes import priced_shape
 from qdialect.report.cost import price
 from qdialect.targets.installed import get_target, list_targets
 

@@ -11,10 +11,10 @@ import pytest
 
 import qdialect as qd
 from qdialect.api import Model, run_passes
-from qdialect.backends.mlir import module_text
 from qdialect.cli.race import cheapest_form
 from qdialect.errors import InputError, UsageError
-from qdialect.frontends.mlir import read_module
+from qdialect.formats.mlir.read import read_module
+from qdialect.formats.mlir.write import module_text
 from qdialect.targets.price_table import (
     Prices,
     PriceTable,

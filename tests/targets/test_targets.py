@@ -13,10 +13,11 @@ import qdialect as qd
 from qdialect.behaviors import Behavior, Port, Rule
 from qdialect.context import QContext, new_context
 from qdialect.errors import QError, UsageError
-from qdialect.frontends.mlir import read_module, verify_module
+from qdialect.formats.mlir.read import read_module, verify_module
 from qdialect.numerics.rounding import Rounding
-from qdialect.passes.pipeline import parse_pipeline
-from qdialect.passes.registry import PassRegistry
+from qdialect.passes.pipelines import optimize_pipeline
+from qdialect.pipeline.registry import PassRegistry
+from qdialect.pipeline.text import parse_pipeline
 from qdialect.qparams import QParams
 from qdialect.targets.base import Interface, Target
 from qdialect.targets.describe import description
@@ -25,7 +26,6 @@ from qdialect.targets.integer import TARGET as INTEGER
 from qdialect.targets.kernels import Kernel
 from qdialect.targets.onnxruntime import TARGET as ONNXRUNTIME
 from qdialect.targets.tosa import TARGET as TOSA
-from qdialect.transforms.pipelines import optimize_pipeline
 
 SHIPPED = [GENERIC, INTEGER, ONNXRUNTIME, TOSA]
 

@@ -21,7 +21,7 @@ from dataclasses import dataclass
 from qdialect.numerics.contract import Contract, Numerics
 from qdialect.rewrite import Rule
 from qdialect.rewrite.remarks import key_text
-from qdialect.transforms.rule_pass import RulePass
+from qdialect.passes.rule_pass import RulePass
 
 
 class DropRelu(Rule):
@@ -134,9 +134,9 @@ def test_given_inputs_are_run_too(wrong: str, tmp_path: Path) -> None:
 
 
 def test_the_api_raises_with_the_rewrite(wrong: str, tmp_path: Path) -> None:
-    from qdialect.passes.manager import PassManager
-    from qdialect.passes.pipeline import parse_pipeline
-    from qdialect.passes.plugins import Plugins
+    from qdialect.pipeline.manager import PassManager
+    from qdialect.pipeline.plugins import Plugins
+    from qdialect.pipeline.text import parse_pipeline
 
     plugins = Plugins(("wrong_pass",))
     model = qd.load(tmp_path / "in.mlir")

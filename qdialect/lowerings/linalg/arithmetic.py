@@ -11,18 +11,16 @@ from xdsl.ir import Operation, SSAValue
 
 from qdialect.analysis.codes import qparams_of
 from qdialect.behaviors.shapes import shape_of
-from qdialect.dialects.quant import (
-    RescaleOp,
-)
 from qdialect.lowerings.emitter import integers
 from qdialect.lowerings.errors import Unlowerable
-from qdialect.lowerings.held import Held, plain
+from qdialect.lowerings.laid_out import Held, plain
 from qdialect.lowerings.linalg.emitter import Emitter
 from qdialect.lowerings.operands import check_quotient, clamp_bounds, exact_result
+from qdialect.passes.lowering.pointwise import Body, clamped, element_wise
+from qdialect.passes.rescale.expand_rescale import integer_rescale, plan_of
 from qdialect.qparams import QParams
+from qdialect.quant import RescaleOp
 from qdialect.rewrite import Refusal
-from qdialect.transforms.expand_rescale import integer_rescale, plan_of
-from qdialect.transforms.pointwise import Body, clamped, element_wise
 
 Lower = Callable[[Emitter, Operation, Sequence[Held]], Held]
 

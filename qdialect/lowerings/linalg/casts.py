@@ -31,7 +31,16 @@ from xdsl.ir.affine import AffineExpr, AffineMap
 from qdialect.analysis.codes import qparams_of
 from qdialect.behaviors.shapes import shape_of
 from qdialect.dialects.iree_linalg_ext import DequantizeAffineOp, QuantizeAffineOp
-from qdialect.dialects.quant import (
+from qdialect.lowerings.emitter import Lowering
+from qdialect.lowerings.errors import Unlowerable
+from qdialect.lowerings.laid_out import Held, plain
+from qdialect.lowerings.linalg.arithmetic import held_type, narrow, pointwise, quantized
+from qdialect.lowerings.linalg.emitter import Emitter
+from qdialect.numerics.rounding import Rounding
+from qdialect.passes.lowering.lower_quant_ops import dequantize, quantize, refusal
+from qdialect.passes.lowering.pointwise import Body
+from qdialect.qparams import QParams
+from qdialect.quant import (
     CastOp,
     DCastOp,
     QCastOp,
@@ -41,15 +50,6 @@ from qdialect.dialects.quant import (
     expressed_type,
     storage_type,
 )
-from qdialect.lowerings.emitter import Lowering
-from qdialect.lowerings.errors import Unlowerable
-from qdialect.lowerings.held import Held, plain
-from qdialect.lowerings.linalg.arithmetic import held_type, narrow, pointwise, quantized
-from qdialect.lowerings.linalg.emitter import Emitter
-from qdialect.numerics.rounding import Rounding
-from qdialect.qparams import QParams
-from qdialect.transforms.lower_quant_ops import dequantize, quantize, refusal
-from qdialect.transforms.pointwise import Body
 
 _WIDEST = 16
 

@@ -23,16 +23,16 @@ from xdsl.ir.affine import AffineExpr, AffineMap
 
 from qdialect.analysis.codes import qparams_of
 from qdialect.behaviors.shapes import shape_of
-from qdialect.dialects.nn.base import NNOp
 from qdialect.lowerings.emitter import integers
 from qdialect.lowerings.errors import Unlowerable
-from qdialect.lowerings.held import Held, plain
+from qdialect.lowerings.laid_out import Held, plain
 from qdialect.lowerings.linalg.arithmetic import held_type, quantized, stepped, zero_of
 from qdialect.lowerings.linalg.emitter import Emitter, Read
 from qdialect.lowerings.operands import exact_result
 from qdialect.lowerings.windows import Geometry, fitted
+from qdialect.ops.base import NNOp
+from qdialect.passes.lowering.pointwise import Body
 from qdialect.qparams import QParams
-from qdialect.transforms.pointwise import Body
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

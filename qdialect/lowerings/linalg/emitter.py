@@ -29,8 +29,8 @@ from xdsl.ir.affine import AffineExpr, AffineMap
 from qdialect.behaviors.shapes import shape_of
 from qdialect.context import QContext
 from qdialect.lowerings.emitter import BaseEmitter, element_of
-from qdialect.lowerings.held import Held, reordered
-from qdialect.transforms.pointwise import Body
+from qdialect.lowerings.laid_out import Held, reordered
+from qdialect.passes.lowering.pointwise import Body
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

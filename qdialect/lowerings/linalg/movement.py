@@ -19,14 +19,14 @@ from xdsl.ir import Operation, SSAValue
 
 from qdialect.analysis.codes import qparams_of
 from qdialect.behaviors.shapes import shape_of
-from qdialect.dialects.nn.base import NNOp
 from qdialect.lowerings.emitter import element_of
 from qdialect.lowerings.errors import Unlowerable
-from qdialect.lowerings.held import Held, plain
+from qdialect.lowerings.laid_out import Held, plain
 from qdialect.lowerings.linalg.emitter import Emitter
 from qdialect.lowerings.moves import LARGEST, held_otherwise, movement
 from qdialect.lowerings.operands import fill_code
-from qdialect.transforms.pointwise import Body
+from qdialect.ops.base import NNOp
+from qdialect.passes.lowering.pointwise import Body
 
 if TYPE_CHECKING:
     from qdialect.qparams.maps import IndexMap

@@ -15,14 +15,14 @@ from xdsl.ir.affine import AffineExpr, AffineMap
 
 from qdialect.analysis.codes import qparams_of
 from qdialect.behaviors.shapes import shape_of
-from qdialect.dialects.nn.base import NNOp
 from qdialect.lowerings.emitter import element_of
 from qdialect.lowerings.errors import Unlowerable
-from qdialect.lowerings.held import Held, plain
+from qdialect.lowerings.laid_out import Held, plain
 from qdialect.lowerings.linalg.arithmetic import Lower, quantized, widened
 from qdialect.lowerings.linalg.emitter import Emitter
 from qdialect.lowerings.linalg.movement import move
-from qdialect.transforms.pointwise import Body
+from qdialect.ops.base import NNOp
+from qdialect.passes.lowering.pointwise import Body
 
 _LOWEST = -(1 << 63)
 _WORD = 32

@@ -13,10 +13,8 @@ from xdsl.ir.affine import AffineExpr, AffineMap
 
 from qdialect.analysis.codes import qparams_of
 from qdialect.behaviors.shapes import shape_of
-from qdialect.dialects.nn.base import NNOp
-from qdialect.dialects.nn.behaviors_sums import window_counts
 from qdialect.lowerings.emitter import element_of
-from qdialect.lowerings.held import Held, plain
+from qdialect.lowerings.laid_out import Held, plain
 from qdialect.lowerings.linalg.arithmetic import (
     Lower,
     extremum_op,
@@ -29,8 +27,10 @@ from qdialect.lowerings.linalg.contraction import bits_of, padded, window_maps
 from qdialect.lowerings.linalg.emitter import Compute, Emitter
 from qdialect.lowerings.operands import exact_result
 from qdialect.lowerings.windows import Geometry, fitted
+from qdialect.ops.base import NNOp
+from qdialect.ops.behaviors_sums import window_counts
+from qdialect.passes.lowering.pointwise import Body
 from qdialect.qparams import QParams
-from qdialect.transforms.pointwise import Body
 
 
 def _idle(params: QParams, largest: bool) -> int:

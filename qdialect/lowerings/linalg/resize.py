@@ -19,13 +19,13 @@ from xdsl.ir.affine import AffineExpr, AffineMap
 
 from qdialect.analysis.codes import qparams_of
 from qdialect.behaviors.shapes import shape_of
-from qdialect.dialects.nn.behaviors_resize import Ratio, ratios
 from qdialect.lowerings.errors import Unlowerable
-from qdialect.lowerings.held import Held, plain
+from qdialect.lowerings.laid_out import Held, plain
 from qdialect.lowerings.linalg.arithmetic import held_type, quantized, stepped, zero_of
 from qdialect.lowerings.linalg.emitter import Emitter, Read
 from qdialect.lowerings.operands import exact_result
-from qdialect.transforms.pointwise import Body
+from qdialect.ops.behaviors_resize import Ratio, ratios
+from qdialect.passes.lowering.pointwise import Body
 
 
 def resize_linear(e: Emitter, op: Operation, operands: Sequence[Held]) -> Held:

@@ -8,7 +8,6 @@ from functools import cache
 from xdsl.dialects import arith
 from xdsl.ir import Operation
 
-from qdialect.dialects.nn.shapes import normalize_axes
 from qdialect.lowerings.emitter import Lowering
 from qdialect.lowerings.linalg import (
     arithmetic,
@@ -20,6 +19,7 @@ from qdialect.lowerings.linalg import (
     transposed,
 )
 from qdialect.lowerings.linalg.emitter import Emitter
+from qdialect.ops.shapes import normalize_axes
 
 
 def _spatial(op: Operation, rank: int) -> Sequence[int]:
@@ -27,7 +27,7 @@ def _spatial(op: Operation, rank: int) -> Sequence[int]:
 
 
 def _axes(op: Operation, rank: int) -> Sequence[int]:
-    from qdialect.dialects.nn.base import NNOp
+    from qdialect.ops.base import NNOp
 
     assert isinstance(op, NNOp)
     return normalize_axes(op.values["axes"], rank)

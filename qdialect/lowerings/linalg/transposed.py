@@ -15,14 +15,14 @@ from xdsl.ir import Operation, SSAValue
 
 from qdialect.analysis.codes import qparams_of
 from qdialect.behaviors.shapes import shape_of
-from qdialect.dialects.nn.base import NNOp
 from qdialect.lowerings.errors import Unlowerable
-from qdialect.lowerings.held import Held, plain
+from qdialect.lowerings.laid_out import Held, plain
 from qdialect.lowerings.linalg.arithmetic import quantized
 from qdialect.lowerings.linalg.contraction import Sides, bits_of, convolved, differences
 from qdialect.lowerings.linalg.emitter import Emitter
 from qdialect.lowerings.operands import exact_result
 from qdialect.lowerings.windows import Geometry
+from qdialect.ops.base import NNOp
 from qdialect.qparams import QParams
 
 

@@ -14,15 +14,15 @@ import numpy as np
 from xdsl.ir import Operation, SSAValue
 
 from qdialect.behaviors.shapes import shape_of
-from qdialect.dialects.nn.base import NNOp
 from qdialect.dialects.stablehlo import ConvolutionDimensionsAttr, DotDimensionsAttr
 from qdialect.lowerings.errors import Unlowerable
-from qdialect.lowerings.held import Held, Order, channels_last, plain
+from qdialect.lowerings.laid_out import Held, Order, channels_last, plain
 from qdialect.lowerings.operands import exact_result
 from qdialect.lowerings.stablehlo.emitter import Emitter, long, longs, pairs, stated
 from qdialect.lowerings.stablehlo.requantize import centered, moved, quantized
+from qdialect.ops.base import NNOp
+from qdialect.passes.rescale.split_rescale import accumulator_qparams
 from qdialect.qparams import QParams
-from qdialect.transforms.split_rescale import accumulator_qparams
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

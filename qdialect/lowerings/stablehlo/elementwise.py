@@ -9,10 +9,9 @@ from xdsl.dialects.builtin import i32
 from xdsl.ir import Operation
 
 from qdialect.behaviors.shapes import shape_of
-from qdialect.dialects.quant import storage_type
 from qdialect.dialects.stablehlo import GatherDimensionsAttr
 from qdialect.lowerings.errors import Unlowerable
-from qdialect.lowerings.held import Held
+from qdialect.lowerings.laid_out import Held
 from qdialect.lowerings.operands import clamp_bounds, common_order
 from qdialect.lowerings.stablehlo.emitter import Emitter, Lower, longs, ranked
 from qdialect.lowerings.stablehlo.requantize import (
@@ -24,6 +23,7 @@ from qdialect.lowerings.stablehlo.requantize import (
     rounded,
     widened,
 )
+from qdialect.quant import storage_type
 
 
 def arithmetic(name: str) -> Lower:

@@ -17,13 +17,13 @@ from xdsl.dialects.builtin import (
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 
 from qdialect.behaviors.shapes import shape_of
-from qdialect.dialects.nn.constants import payload
-from qdialect.dialects.quant import UniformType, storage_type
 from qdialect.dialects.stablehlo.ops import OPS, ConstantOp, ReturnOp
 from qdialect.lowerings.emitter import NamedEmitter, element_of, storage_of
 from qdialect.lowerings.errors import Unlowerable
-from qdialect.lowerings.held import Held, Order, plain, reordered
+from qdialect.lowerings.laid_out import Held, Order, plain, reordered
+from qdialect.ops.constants import payload
 from qdialect.qparams import QParams
+from qdialect.quant import UniformType, storage_type
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

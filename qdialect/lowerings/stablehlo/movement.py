@@ -20,7 +20,7 @@ from qdialect.behaviors.shapes import shape_of
 from qdialect.dialects.stablehlo import GatherDimensionsAttr
 from qdialect.lowerings.emitter import element_of
 from qdialect.lowerings.errors import Unlowerable
-from qdialect.lowerings.held import Held, plain, reordered
+from qdialect.lowerings.laid_out import Held, plain, reordered
 from qdialect.lowerings.moves import LARGEST, held_otherwise, movement
 from qdialect.lowerings.operands import common_order, fill_code
 from qdialect.lowerings.stablehlo.emitter import Emitter, long, longs, ranked

@@ -10,14 +10,14 @@ from xdsl.dialects.builtin import i32
 from xdsl.ir import Operation, SSAValue
 
 from qdialect.behaviors.shapes import shape_of
-from qdialect.dialects.nn.base import NNOp
-from qdialect.dialects.nn.behaviors_sums import window_counts
 from qdialect.lowerings.errors import Unlowerable
-from qdialect.lowerings.held import Held, plain, reordered
+from qdialect.lowerings.laid_out import Held, plain, reordered
 from qdialect.lowerings.operands import exact_result
 from qdialect.lowerings.stablehlo.emitter import Emitter, Lower, longs, pairs
 from qdialect.lowerings.stablehlo.requantize import centered, quantized, result_of, widened
 from qdialect.lowerings.windows import Geometry, fitted
+from qdialect.ops.base import NNOp
+from qdialect.ops.behaviors_sums import window_counts
 from qdialect.qparams import QParams
 
 

@@ -17,14 +17,14 @@ from xdsl.ir import Attribute, Operation, SSAValue
 
 from qdialect.analysis.codes import qparams_of, rounding_of
 from qdialect.behaviors.shapes import shape_of
-from qdialect.dialects.quant import CastOp, QCastOp, RescaleOp, cast_rounding
 from qdialect.lowerings.emitter import element_named
 from qdialect.lowerings.errors import Unlowerable
-from qdialect.lowerings.held import Held, Order
+from qdialect.lowerings.laid_out import Held, Order
 from qdialect.lowerings.stablehlo.emitter import Emitter, stated
 from qdialect.numerics.requantize import Affine, affines, cells
 from qdialect.numerics.rounding import Rounding
 from qdialect.qparams import QParams, Storage
+from qdialect.quant import CastOp, QCastOp, RescaleOp, cast_rounding
 
 _ROOM = replace(Storage.of("i32"), min=-(1 << 23), max=(1 << 23) - 1)
 """Storage that f32 has all integers of, to saturate in."""

@@ -7,10 +7,10 @@ from functools import cache
 
 from xdsl.ir import Operation
 
-from qdialect.dialects.nn.shapes import normalize_axes
 from qdialect.lowerings.emitter import Lowering
 from qdialect.lowerings.stablehlo import contraction, elementwise, functions, pooling, requantize
 from qdialect.lowerings.stablehlo.emitter import Emitter
+from qdialect.ops.shapes import normalize_axes
 
 
 def _spatial(op: Operation, rank: int) -> Sequence[int]:
@@ -18,7 +18,7 @@ def _spatial(op: Operation, rank: int) -> Sequence[int]:
 
 
 def _axes(op: Operation, rank: int) -> Sequence[int]:
-    from qdialect.dialects.nn.base import NNOp
+    from qdialect.ops.base import NNOp
 
     assert isinstance(op, NNOp)
     return normalize_axes(op.values["axes"], rank)

@@ -16,14 +16,14 @@ from xdsl.ir import Operation, SSAValue
 
 from qdialect.analysis.codes import qparams_of
 from qdialect.behaviors.shapes import shape_of
-from qdialect.dialects.nn.base import NNOp
 from qdialect.lowerings.emitter import element_of
 from qdialect.lowerings.errors import Unlowerable
-from qdialect.lowerings.held import Held, channels_last, plain
+from qdialect.lowerings.laid_out import Held, channels_last, plain
 from qdialect.lowerings.operands import exact_result
 from qdialect.lowerings.tosa.emitter import Emitter, longs
 from qdialect.lowerings.tosa.rescale import signed
 from qdialect.lowerings.windows import Geometry, fitted
+from qdialect.ops.base import NNOp
 
 
 def codes(e: Emitter, x: Held, role: str) -> tuple[Held, int]:

@@ -18,7 +18,7 @@ from qdialect.analysis.codes import qparams_of
 from qdialect.analysis.ranges import ranges
 from qdialect.behaviors.shapes import shape_of
 from qdialect.lowerings.errors import Unlowerable
-from qdialect.lowerings.held import Held
+from qdialect.lowerings.laid_out import Held
 from qdialect.lowerings.operands import check_quotient, common_order
 from qdialect.lowerings.tosa.elementwise import narrowed, ranked
 from qdialect.lowerings.tosa.emitter import Emitter, flag

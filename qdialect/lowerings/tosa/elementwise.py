@@ -15,7 +15,7 @@ from qdialect.behaviors.shapes import shape_of
 from qdialect.dialects.tosa.base import PROPAGATE
 from qdialect.lowerings.emitter import INTEGERS, integers
 from qdialect.lowerings.errors import Unlowerable
-from qdialect.lowerings.held import Held, plain
+from qdialect.lowerings.laid_out import Held, plain
 from qdialect.lowerings.operands import clamp_bounds, common_order, exact_result
 from qdialect.lowerings.tosa.emitter import Emitter
 from qdialect.lowerings.tosa.rescale import UNIT, as_held, clamped, rescaled, signed, widened

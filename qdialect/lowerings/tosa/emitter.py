@@ -22,10 +22,10 @@ from xdsl.dialects.builtin import (
 from xdsl.ir import Operation, SSAValue
 
 from qdialect.dialects import tosa
-from qdialect.dialects.nn import shape_of
-from qdialect.dialects.nn.constants import payload
 from qdialect.lowerings.emitter import INTEGERS, NamedEmitter, element_of, integers
-from qdialect.lowerings.held import reordered
+from qdialect.lowerings.laid_out import reordered
+from qdialect.ops import shape_of
+from qdialect.ops.constants import payload
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

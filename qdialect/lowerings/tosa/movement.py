@@ -20,15 +20,15 @@ from xdsl.dialects.builtin import i32
 from xdsl.ir import Attribute, SSAValue
 
 from qdialect.behaviors.shapes import shape_of
-from qdialect.dialects.nn.constants import element_name
 from qdialect.lowerings.emitter import element_of, storage_of
 from qdialect.lowerings.errors import Unlowerable
-from qdialect.lowerings.held import Held, plain, reordered
+from qdialect.lowerings.laid_out import Held, plain, reordered
 from qdialect.lowerings.moves import LARGEST, held_otherwise, movement
 from qdialect.lowerings.operands import common_order, fill_code
 from qdialect.lowerings.tosa.contraction import joined, sliced
 from qdialect.lowerings.tosa.elementwise import ranked
 from qdialect.lowerings.tosa.emitter import Emitter, axis
+from qdialect.ops.constants import element_name
 from qdialect.weights import DTYPES
 
 if TYPE_CHECKING:

@@ -14,16 +14,16 @@ from xdsl.ir import Operation, SSAValue
 
 from qdialect.analysis.codes import qparams_of
 from qdialect.behaviors.shapes import shape_of
-from qdialect.dialects.nn.base import NNOp
 from qdialect.dialects.tosa.base import PROPAGATE
 from qdialect.lowerings.emitter import element_of
 from qdialect.lowerings.errors import Unlowerable
-from qdialect.lowerings.held import Held, plain
+from qdialect.lowerings.laid_out import Held, plain
 from qdialect.lowerings.operands import common_order
 from qdialect.lowerings.tosa.elementwise import ranked
 from qdialect.lowerings.tosa.emitter import Emitter, axis, flag
 from qdialect.lowerings.tosa.movement import move
 from qdialect.lowerings.tosa.rescale import signed, widened
+from qdialect.ops.base import NNOp
 
 #: the operation, whether its operands are exchanged, whether it is negated
 _COMPARISONS = {

@@ -11,12 +11,10 @@ from xdsl.ir import Operation, SSAValue
 
 from qdialect.analysis.codes import qparams_of
 from qdialect.behaviors.shapes import shape_of
-from qdialect.dialects.nn.base import NNOp
-from qdialect.dialects.nn.behaviors_sums import window_counts
 from qdialect.dialects.tosa.base import PROPAGATE
 from qdialect.lowerings.emitter import element_of
 from qdialect.lowerings.errors import Unlowerable
-from qdialect.lowerings.held import Held, Order, channels_last
+from qdialect.lowerings.laid_out import Held, Order, channels_last
 from qdialect.lowerings.operands import exact_result
 from qdialect.lowerings.tosa.contraction import (
     codes,
@@ -28,6 +26,8 @@ from qdialect.lowerings.tosa.emitter import Emitter, axis, longs
 from qdialect.lowerings.tosa.movement import taken
 from qdialect.lowerings.tosa.rescale import signed, widened
 from qdialect.lowerings.windows import Geometry, fitted
+from qdialect.ops.base import NNOp
+from qdialect.ops.behaviors_sums import window_counts
 
 
 def max_pool(e: Emitter, op: Operation, operands: Sequence[Held]) -> Held:

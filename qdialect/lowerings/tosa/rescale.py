@@ -24,14 +24,14 @@ from xdsl.ir import Operation, SSAValue
 
 from qdialect.analysis.ranges import ranges
 from qdialect.behaviors.shapes import shape_of
-from qdialect.dialects.quant import RescaleOp
 from qdialect.lowerings.emitter import integers
 from qdialect.lowerings.errors import Unlowerable
-from qdialect.lowerings.held import Held, Order, plain
+from qdialect.lowerings.laid_out import Held, Order, plain
 from qdialect.lowerings.tosa.emitter import Emitter, flag
 from qdialect.numerics.fixed_point import MAX_SHIFT, MIN_SHIFT
 from qdialect.numerics.rounding import Rounding
 from qdialect.qparams import QParams, Storage
+from qdialect.quant import RescaleOp
 
 Pair = tuple[int, int]
 UNIT: Pair = (1 << 30, 30)

@@ -16,13 +16,13 @@ from xdsl.ir import Operation
 
 from qdialect.analysis.codes import qparams_of
 from qdialect.behaviors.shapes import shape_of
-from qdialect.dialects.nn.behaviors_resize import ratios
 from qdialect.dialects.tosa import ResizeMode, ResizeModeAttr
 from qdialect.lowerings.errors import Unlowerable
-from qdialect.lowerings.held import Held, channels_last
+from qdialect.lowerings.laid_out import Held, channels_last
 from qdialect.lowerings.operands import exact_result
 from qdialect.lowerings.tosa.contraction import codes
 from qdialect.lowerings.tosa.emitter import Emitter
+from qdialect.ops.behaviors_resize import ratios
 
 _LARGEST = 1 << 11
 _FURTHEST = 16

@@ -7,13 +7,13 @@ from functools import cache
 
 from xdsl.ir import Operation
 
-from qdialect.dialects.nn.shapes import normalize_axes
 from qdialect.lowerings.emitter import Lowering
 from qdialect.lowerings.tosa import contraction, division, elementwise, ordering, pooling
 from qdialect.lowerings.tosa.emitter import Emitter
 from qdialect.lowerings.tosa.rescale import lower_rescale
 from qdialect.lowerings.tosa.resize import resize_linear
 from qdialect.lowerings.tosa.transposed import lower_transposed
+from qdialect.ops.shapes import normalize_axes
 
 
 def _spatial(op: Operation, rank: int) -> Sequence[int]:
@@ -21,7 +21,7 @@ def _spatial(op: Operation, rank: int) -> Sequence[int]:
 
 
 def _axes(op: Operation, rank: int) -> Sequence[int]:
-    from qdialect.dialects.nn.base import NNOp
+    from qdialect.ops.base import NNOp
 
     assert isinstance(op, NNOp)
     return normalize_axes(op.values["axes"], rank)

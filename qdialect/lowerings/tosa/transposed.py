@@ -18,12 +18,12 @@ from xdsl.ir import Operation, SSAValue
 
 from qdialect.analysis.codes import qparams_of
 from qdialect.behaviors.shapes import shape_of
-from qdialect.dialects.nn.base import NNOp
 from qdialect.lowerings.errors import Unlowerable
-from qdialect.lowerings.held import Held, channels_last
+from qdialect.lowerings.laid_out import Held, channels_last
 from qdialect.lowerings.operands import exact_result
 from qdialect.lowerings.tosa.contraction import bias_of, codes, joined, sliced
 from qdialect.lowerings.tosa.emitter import Emitter, longs
+from qdialect.ops.base import NNOp
 
 
 def lower_transposed(e: Emitter, op: Operation, operands: Sequence[Held]) -> Held:

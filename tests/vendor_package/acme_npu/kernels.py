@@ -6,7 +6,7 @@ from fractions import Fraction
 
 import numpy as np
 
-from qdialect.dialects.quant import quant_element
+from qdialect.quant import quant_element
 
 
 def reals(codes, kind):

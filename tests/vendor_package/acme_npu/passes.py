@@ -10,10 +10,10 @@ from xdsl.ir import Operation
 
 from acme_npu.dialect import ConvReluOp
 from qdialect.context import QContext
-from qdialect.dialects.nn import Conv2DOp, ReluOp
 from qdialect.numerics.contract import EXACT, Contract
+from qdialect.ops import Conv2DOp, ReluOp
+from qdialect.passes.rule_pass import RulePass, refuse_types
 from qdialect.rewrite import Refusal, Rewriter, Rule
-from qdialect.transforms.rule_pass import RulePass, refuse_types
 
 
 class FuseConvRelu(Rule[ReluOp]):

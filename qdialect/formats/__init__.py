@@ -1,0 +1,1 @@
+"""The file formats: each has a reader and a writer."""

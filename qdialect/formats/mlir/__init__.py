@@ -1,0 +1,1 @@
+"""MLIR text: the parser (`read`) and the printer (`write`)."""

@@ -1,0 +1,428 @@
+"""xDSL's parser, made to read what mlir-opt writes.
+
+Beyond the stock parser: every op and block argument gets its place in the text as
+location; location aliases may stand after their use (where mlir-opt prints them),
+and other aliases too; `loc` may carry metadata or a range; hexadecimal floats in
+dense literals mean bits; `arith.trunci` takes overflow flags; `dense_resource`
+blobs belong to the session, not to the process; `external_resources` are kept.
+
+Some of this needs private methods of the stock parser.  `OVERRIDDEN` lists them and
+importing this module fails if a release of xDSL no longer has one.
+"""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_right
+from collections import defaultdict
+from typing import TYPE_CHECKING, Any, cast
+
+from typing_extensions import override
+from xdsl.context import Context
+from xdsl.dialect_interfaces.op_asm import OpAsmDialectInterface
+from xdsl.dialects.builtin import (
+    UNKNOWN_LOC,
+    AnyFloat,
+    ArrayAttr,
+    Builtin,
+    ComplexType,
+    DenseArrayBase,
+    FileLineColLoc,
+    FusedLoc,
+    IndexType,
+    IntAttr,
+    IntegerType,
+    LocationAttr,
+    ModuleOp,
+    NoneAttr,
+    StringAttr,
+    TensorType,
+    UnregisteredOp,
+)
+from xdsl.ir import Attribute, Block, BlockArgument, Dialect, Operation, SSAValue, TypeAttribute
+from xdsl.parser import AttrParser, Parser
+from xdsl.parser.generic_parser import ParserState
+from xdsl.utils.lexer import Input, Span
+
+from qdialect.errors import Where
+from qdialect.formats.mlir.read.aliases import AliasExtents
+from qdialect.formats.mlir.read.lexer import Lexer
+from qdialect.formats.mlir.read.types import TENSOR, TensorTypes
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from qdialect.formats.mlir.read.lines import Lines
+
+#: texts of at most so many characters are read without `Lines`: it is not worth it
+SHORT = 4000
+
+OVERRIDDEN = (
+    "_get_op_by_name",
+    "_parse_alias_def",
+    "_parse_block_body",
+    "_parse_builtin_densearray_attr",
+    "_parse_dialect_resource_handle",
+    "_parse_extended_type_or_attribute",
+    "_parse_external_resources",
+    "_parse_location",
+    "_parse_op_result_list",
+    "_parse_optional_builtin_parametrized_attr",
+    "_parse_optional_builtin_type",
+    "_parse_tensor_literal_element",
+    "_register_ssa_definition",
+    "_resume_from",
+)
+for _name in OVERRIDDEN:
+    getattr(Parser, _name)
+
+#: dialects of which every op is known
+_CLOSED = frozenset(("quant", "nn", "onnx"))
+_NEWLINE = re.compile("\n")
+_ALIAS_DEFINITION = re.compile(r"^([#!][A-Za-z$._-][\w$.-]*|[#!][0-9]+)[ \t]*=", re.MULTILINE)
+_HEX_ARRAY = re.compile(r"<\s*(?:b?f[0-9]+|f[468]E\w+)\s*:[^>]*\b0[xX]")
+_Literal = AttrParser._TensorLiteralElement  # pyright: ignore[reportPrivateUsage]
+
+
+class Places:
+    """Line and column of positions in a text; `line_offset` lines stand before the
+    text in the file called `name`."""
+
+    def __init__(self, text: str, name: str, line_offset: int = 0) -> None:
+        self._starts = [0, *(found.end() for found in _NEWLINE.finditer(text))]
+        self._offset = line_offset
+        self.name = name
+
+    def line_and_column(self, position: int) -> tuple[int, int]:
+        row = bisect_right(self._starts, position)
+        return row + self._offset, position - self._starts[row - 1] + 1
+
+    def where(self, position: int) -> Where:
+        return Where(self.name, *self.line_and_column(position))
+
+
+class MLIRParser(Parser):
+    """A parser of one text, whose places are known.
+
+    With `by_lines`, usual lines are read faster, to the same ops (see `Lines`).
+    """
+
+    def __init__(self, ctx: Context, text: str, places: Places, *, by_lines: bool = True) -> None:
+        self._places = places
+        self._file = StringAttr(places.name)
+        self._name_positions: list[int] = []
+        self._later = {m.group(1): m.start() for m in _ALIAS_DEFINITION.finditer(text)}
+        self._types = TensorTypes()
+        self._read_early: set[str] = set()
+        self._extents = AliasExtents()
+        self._handles: dict[tuple[str, str], str] = {}
+        self.external_resources: dict[str, dict[str, str | bool]] = {}
+        self._lines: Lines | None = None
+        if by_lines and len(text) > SHORT:
+            from qdialect.formats.mlir.read.lines import Lines
+
+            self._lines = Lines(
+                text,
+                self._file,
+                self._types.known,
+                places.line_and_column,
+                self._reads_type,
+                self._location_at,
+            )
+        _own_resources(ctx)
+        # As the stock constructor, which has no place for another lexer.
+        AttrParser.__init__(self, ParserState(Lexer(Input(text, places.name))), ctx)
+        self.ssa_values = {}
+        self.blocks = {}
+        self.forward_block_references = defaultdict(list)
+        self.forward_ssa_references = {}
+
+    def _location(self, position: int) -> FileLineColLoc:
+        line, column = self._places.line_and_column(position)
+        return FileLineColLoc(self._file, IntAttr(line), IntAttr(column))
+
+    @override
+    def parse_module(self, allow_implicit_module: bool = True) -> ModuleOp:
+        module = super().parse_module(allow_implicit_module)
+        fault = self._extents.fault_of_module(module, len(self.lexer.input.content))
+        if fault is not None:
+            self.raise_error(fault)
+        return module
+
+    # -- many ops at once ------------------------------------------------------
+
+    @override
+    def _parse_block_body(self, block: Block) -> None:
+        lines = self._lines
+        if lines is None:
+            return super()._parse_block_body(block)
+        while True:
+            start = self.pos
+            ops, end = lines.read(start, self.ssa_values, self.forward_ssa_references)
+            if ops:
+                block.add_ops(ops)
+                start = end
+            if self.pos != start:
+                self._resume_from(start)
+                start = self.pos
+            op = self.parse_optional_operation()
+            if op is None:
+                return None
+            block.add_op(op)
+            lines.learn(start, op)
+
+    def _reads_type(self, position: int) -> bool:
+        """Whether there is a type at `position`; where the parser stands is lost."""
+        found = TENSOR.match(self.lexer.input.content, position)
+        if found is not None and self._types.read(found.group()) is not None:
+            return True
+        try:
+            self._resume_from(position)
+            return self.parse_optional_type() is not None
+        except Exception:
+            return False
+
+    def _location_at(self, position: int, end: int) -> LocationAttr | None:
+        """The location from `position` to `end`; where the parser stands is lost."""
+        try:
+            self._resume_from(position)
+            location = self.parse_optional_location()
+        except Exception:
+            return None
+        behind = self.lexer.input.content[end : self.pos]
+        return None if self.pos < end or behind.strip() else location
+
+    # -- locations of ops and block arguments --------------------------------
+
+    @override
+    def parse_operation(self) -> Operation:
+        op = super().parse_operation()
+        position = self._name_positions.pop()
+        if op.location is UNKNOWN_LOC:
+            op.location = self._location(position)
+        return op
+
+    @override
+    def _parse_op_result_list(self) -> list[tuple[Span, int]]:
+        results = super()._parse_op_result_list()
+        self._name_positions.append(self.pos)
+        return results
+
+    @override
+    def _register_ssa_definition(self, name: str, values: Sequence[SSAValue], span: Span) -> None:
+        for value in values:
+            if isinstance(value, BlockArgument) and value.location is UNKNOWN_LOC:
+                value.location = self._location(span.start)
+        super()._register_ssa_definition(name, values, span)
+
+    # -- types -----------------------------------------------------------------
+
+    @override
+    def _parse_optional_builtin_type(self) -> TypeAttribute | None:
+        """A tensor type is parsed once for each way it is written: models repeat a few
+        types thousands of times, and they are most of the text."""
+        found = TENSOR.match(self.lexer.input.content, self.pos)
+        if found is None:
+            return super()._parse_optional_builtin_type()
+        text = found.group()
+        kind = self._types.read(text)
+        if kind is None:
+            start = self.pos
+            kind = super()._parse_optional_builtin_type()
+            if _largest_extent(kind) >= 1 << 63:
+                self.raise_error("invalid dimension", start, self.pos)
+            if kind is not None and self.lexer.input.content[found.end() - 1] == ">":
+                self._types.learn(text, kind)
+            return kind
+        self._resume_from(found.end())
+        return kind
+
+    # -- aliases and `loc` ---------------------------------------------------
+
+    @override
+    def _parse_alias_def(self) -> None:
+        name = self._current_token.text
+        if name not in self._read_early:
+            start = self.pos
+            super()._parse_alias_def()
+            fault = self._extents.fault(self.attribute_aliases[name])
+            if fault is not None:
+                self.raise_error(fault, start, start + len(name))
+            return
+        self._read_early.remove(name)
+        self._consume_token()
+        self.parse_punctuation("=")
+        self.parse_attribute()
+
+    @override
+    def _parse_extended_type_or_attribute(  # pyright: ignore[reportIncompatibleMethodOverride]
+        self, attr_or_dialect_name: str, is_type: bool
+    ) -> Attribute:
+        name = ("!" if is_type else "#") + attr_or_dialect_name
+        if name not in self.attribute_aliases and name in self._later:
+            self._read_definition(name)
+        # The stock parser takes a dot in the name for a dialect's attribute.
+        if name in self.attribute_aliases and "." in name:
+            return self.attribute_aliases[name]
+        dialect, _, kind = attr_or_dialect_name.partition(".")
+        if is_type and dialect == "quant" and kind and self.ctx.get_optional_type(name[1:]) is None:
+            self.raise_error(f"unknown quantized type {kind}")
+        parse: Any = super()._parse_extended_type_or_attribute
+        return parse(attr_or_dialect_name, is_type)
+
+    def _read_definition(self, name: str) -> None:
+        """Read the definition of an alias that stands further down, and come back."""
+        back = self.pos
+        self._resume_from(self._later.pop(name))
+        self._parse_alias_def()
+        self._read_early.add(name)
+        self._resume_from(back)
+
+    @override
+    def _parse_optional_builtin_parametrized_attr(self) -> Attribute | None:
+        return self.parse_optional_location() or (
+            super()._parse_optional_builtin_parametrized_attr()
+        )
+
+    @override
+    def _parse_location(self) -> LocationAttr:
+        if self.parse_optional_keyword("fused"):
+            metadata: Attribute = NoneAttr()
+            if self.parse_optional_punctuation("<"):
+                metadata = self.parse_attribute()
+                self.parse_punctuation(">")
+            parts = self.parse_comma_separated_list(self.Delimiter.SQUARE, self._parse_location)
+            return FusedLoc(cast("ArrayAttr[Attribute]", ArrayAttr(parts)), metadata)
+        location = super()._parse_location()
+        if isinstance(location, FileLineColLoc) and self.parse_optional_keyword("to"):
+            # A range; xDSL's location holds its start.
+            self.parse_optional_integer(False, False)
+            self.parse_punctuation(":")
+            self.parse_integer(False, False)
+        return location
+
+    # -- ops and literals the stock parser gets wrong ------------------------
+
+    def op_named(self, name: str) -> type[Operation]:
+        """The op of this name; an error as for a text that is this name."""
+        self._name_positions.append(0)
+        return self._get_op_by_name(name)
+
+    @override
+    def _get_op_by_name(self, name: str) -> type[Operation]:
+        found = self.ctx.get_optional_op(name, dialect_stack=self._parser_state.dialect_stack)
+        dialect = name.partition(".")[0]
+        if dialect in _CLOSED and (found is None or issubclass(found, UnregisteredOp)):
+            # As in mlir-opt, whatever the options: such a dialect allows no unknown ops.
+            found = None
+        if found is None and dialect == "quant":
+            self.raise_error(
+                f"unregistered operation '{name}' found in dialect ('quant') that does not "
+                "allow unknown operations"
+            )
+        if found is None:
+            from difflib import get_close_matches
+
+            start = self._name_positions[-1]
+            close = get_close_matches(name, [op.name for op in self.ctx.loaded_ops], 1, 0.8)
+            hint = f"; did you mean {close[0]}?" if close else ""
+            self.raise_error(f"Operation {name} is not registered{hint}", start, start + len(name))
+        if found.name == "arith.trunci":
+            from qdialect.formats.mlir.read.ops import TruncIOp
+
+            return TruncIOp
+        if found.name == "tensor.reshape":
+            from qdialect.dialects.unranked import ReshapeOp
+
+            return ReshapeOp
+        return found
+
+    @override
+    def _parse_tensor_literal_element(self) -> Any:
+        element = super()._parse_tensor_literal_element()
+        if isinstance(element.value, int) and element.span.text.lstrip("-")[:2] in ("0x", "0X"):
+            return _Bits(element.is_negative, element.value, element.span)
+        return element
+
+    @override
+    def _parse_builtin_densearray_attr(self) -> DenseArrayBase | None:
+        if _HEX_ARRAY.match(self.lexer.input.content, self.pos) is None:
+            return super()._parse_builtin_densearray_attr()
+        self.parse_punctuation("<")
+        element = self.parse_type()
+        assert isinstance(element, AnyFloat)
+        self.parse_punctuation(":")
+        values = self.parse_comma_separated_list(
+            self.Delimiter.NONE,
+            lambda: self._parse_tensor_literal_element().to_type(self, element),
+        )
+        self.parse_punctuation(">")
+        return DenseArrayBase.from_list(element, values)
+
+    # -- resources -----------------------------------------------------------
+
+    @override
+    def _parse_dialect_resource_handle(
+        self, dialect_name: str, interface: OpAsmDialectInterface
+    ) -> str:
+        key = self.parse_identifier_or_str_literal(" for resource handle")
+        known = self._handles.get((dialect_name, key))
+        if known is None:
+            known = self._handles[dialect_name, key] = interface.declare_resource(key)
+        return known
+
+    @override
+    def _parse_external_resources(self) -> None:
+        self.parse_comma_separated_list(self.Delimiter.BRACES, self._parse_external_group)
+
+    def _parse_external_group(self) -> None:
+        group = self.parse_identifier_or_str_literal()
+        self.parse_punctuation(":")
+        entries = self.external_resources.setdefault(group, {})
+
+        def entry() -> None:
+            key = self.parse_identifier_or_str_literal()
+            self.parse_punctuation(":")
+            flag = self.parse_optional_boolean()
+            entries[key] = self.parse_str_literal() if flag is None else flag
+
+        self.parse_comma_separated_list(self.Delimiter.BRACES, entry)
+
+
+def _largest_extent(kind: Attribute | None) -> int:
+    shape = cast("TensorType[Any]", kind).get_shape() if isinstance(kind, TensorType) else ()
+    return max(shape, default=0)
+
+
+class _Bits(_Literal):
+    """A hexadecimal literal: for a float type it is the value's bits."""
+
+    @override
+    def to_type(
+        self, parser: AttrParser, type: AnyFloat | IntegerType | IndexType | ComplexType[Any]
+    ) -> Any:
+        if not isinstance(type, AnyFloat):
+            return super().to_type(parser, type)
+        width = type.compile_time_size
+        bits = cast("int", self.value)
+        if self.is_negative:
+            parser.raise_error(
+                "hexadecimal float literal should not have a leading minus", self.span
+            )
+        if bits >> 8 * width:
+            parser.raise_error("hexadecimal float constant out of range for type", self.span)
+        return next(type.iter_unpack(bits.to_bytes(width, "little")))
+
+
+def _own_resources(ctx: Context) -> None:
+    """Give the session a table of `dense_resource` blobs of its own.
+
+    xDSL keeps the table on the dialect object, which all sessions would share.
+    """
+    if ctx.get_optional_dialect("builtin") is Builtin:
+        ctx._loaded_dialects["builtin"] = Dialect(  # pyright: ignore[reportPrivateUsage]
+            "builtin",
+            list(Builtin.operations),
+            list(Builtin.attributes),
+            [OpAsmDialectInterface()],
+        )

@@ -1,0 +1,220 @@
+"""xDSL's printer, made to lay text out as mlir-opt does.
+
+`module {` and, in functions, `return` and `call` without the dialect; attributes in
+the order of their names; integers of lists without the type i64; results of an op of
+several as `%0:2`; the predecessors of a block as a comment.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, cast
+
+from typing_extensions import override
+from xdsl.dialects.builtin import (
+    ArrayAttr,
+    DictionaryAttr,
+    FloatAttr,
+    IntegerAttr,
+    ModuleOp,
+    UnitAttr,
+    UnregisteredOp,
+    f64,
+    i64,
+)
+from xdsl.dialects.func import FuncOp
+from xdsl.ir import Attribute, Block, Operation
+from xdsl.traits import IsolatedFromAbove, IsTerminator
+
+from qdialect.errors import QError
+from qdialect.formats.mlir.write.names import value_names
+from qdialect.formats.mlir.write.resources import ResourcePrinter
+from qdialect.verify.verifier import op_where
+
+_FUNC_PROPERTIES = ("sym_name", "function_type", "sym_visibility", "arg_attrs", "res_attrs")
+
+
+class LayoutPrinter(ResourcePrinter):
+    """The layout of mlir-opt; what a value is called is left to the base class until
+    `name_values` is called."""
+
+    def name_values(self, top: Operation) -> None:
+        """Call the values in `top` what mlir-opt calls them, not what they were called."""
+        self._ssa_values.update(value_names(top, generic=self.print_generic_format))
+
+    # -- ops -----------------------------------------------------------------
+
+    @override
+    def print_op(self, op: Operation) -> None:
+        try:
+            self._print_op(op)
+        except QError as error:
+            error.where = error.where or op_where(op)
+            raise
+
+    def _print_op(self, op: Operation) -> None:
+        self._print_results(op)
+        scope = op.has_trait(IsolatedFromAbove)
+        if scope:
+            self.enter_scope()
+        if isinstance(op, UnregisteredOp):
+            self._print_unregistered(op)
+        elif self.print_generic_format or Operation.print is type(op).print:
+            self.print_string(f'"{op.name}"')
+            self.print_op_with_default_format(op)
+        else:
+            self.print_string(_elided(op))
+            if isinstance(op, FuncOp):
+                self._print_func(op)
+            else:
+                op.print(self)
+            if self.print_debuginfo:
+                self.print_string(" ")
+                self.print_attribute(op.location)
+        if scope:
+            self.exit_scope()
+
+    def _print_unregistered(self, op: UnregisteredOp) -> None:
+        name = op.attributes.pop("op_name__")
+        try:
+            self.print_string(f'"{cast(Any, name).data}"')
+            self.print_op_with_default_format(op)
+        finally:
+            op.attributes["op_name__"] = name
+
+    @override
+    def _print_results(self, op: Operation) -> None:
+        results = op.results
+        if len(results) > 1 and "#" in self._ssa_values.get(results[0], ""):
+            group = self._ssa_values[results[0]].partition("#")[0]
+            self.print_string(f"%{group}:{len(results)} = ")
+        else:
+            super()._print_results(op)
+
+    def _print_func(self, func: FuncOp) -> None:
+        if func.sym_visibility:
+            self.print_string(f" {func.sym_visibility.data}")
+        self.print_string(" ")
+        self.print_symbol_name(func.sym_name.data)
+        kinds = func.function_type
+        inputs = func.arg_attrs.data if func.arg_attrs else (None,) * len(kinds.inputs)
+        outputs = func.res_attrs.data if func.res_attrs else (None,) * len(kinds.outputs)
+        first = func.body.first_block
+        with self.in_parens():
+            if first is None:
+                self.print_list(zip(kinds.inputs, inputs, strict=True), self._print_annotated)
+            else:
+                for index, argument in enumerate(first.args):
+                    self.print_string(", " if index else "")
+                    self.print_ssa_value(argument)
+                    self.print_string(": ")
+                    self._print_annotated((argument.type, inputs[index]))
+                    if self.print_debuginfo:
+                        self.print_string(" ")
+                        self.print_attribute(argument.location)
+        if outputs:
+            self.print_string(" -> ")
+            bare = len(outputs) == 1 and not outputs[0]
+            self.print_string("" if bare else "(")
+            self.print_list(zip(kinds.outputs, outputs, strict=True), self._print_annotated)
+            self.print_string("" if bare else ")")
+        self.print_op_attributes(
+            func.attributes, reserved_attr_names=_FUNC_PROPERTIES, print_keyword=True
+        )
+        if first is not None:
+            self.print_string(" ")
+            self.print_region(func.body, False, False)
+
+    def _print_annotated(self, entry: tuple[Attribute, DictionaryAttr | None]) -> None:
+        kind, attributes = entry
+        self.print_attribute(kind)
+        if attributes is not None:
+            self.print_op_attributes(attributes.data)
+
+    @override
+    def print_block(
+        self,
+        block: Block,
+        print_block_args: bool = True,
+        print_block_terminator: bool = True,
+    ) -> None:
+        if print_block_args:
+            self._print_new_line()
+            if block not in self._blocks:
+                self._populate_block_name(block)
+            self.print_block_name(block)
+            if block.args:
+                with self.in_parens():
+                    self.print_list(block.args, self.print_block_argument)
+            self.print_string(":")
+            self._print_predecessors(block)
+        with self.indented():
+            for op in block.ops:
+                if print_block_terminator or not op.has_trait(
+                    IsTerminator, value_if_unregistered=False
+                ):
+                    self._print_new_line()
+                    self.print_op(op)
+
+    def _print_predecessors(self, block: Block) -> None:
+        region = block.parent
+        if region is None or region.first_block is region.last_block:
+            return
+        before = [
+            other
+            for other in region.blocks
+            if other.last_op is not None and block in other.last_op.successors
+        ]
+        if not before:
+            if block is not region.first_block:
+                self.print_string("  // no predecessors")
+            return
+        count = "pred" if len(before) == 1 else f"{len(before)} preds"
+        self.print_string(f"  // {count}: ")
+        self.print_list(before, self.print_block_name)
+
+    # -- attributes ----------------------------------------------------------
+
+    @override
+    def print_attr_dict(self, attr_dict: Mapping[str, Attribute]) -> None:
+        with self.in_braces():
+            self.print_list(sorted(attr_dict.items()), self._print_entry)
+
+    def _print_entry(self, entry: tuple[str, Attribute]) -> None:
+        self.print_identifier_or_string_literal(entry[0])
+        if not isinstance(entry[1], UnitAttr):
+            self.print_string(" = ")
+            self.print_attribute(entry[1])
+
+    @override
+    def print_attribute(self, attribute: Attribute) -> None:
+        if isinstance(attribute, ArrayAttr):
+            with self.in_square_brackets():
+                self.print_list(
+                    cast("ArrayAttr[Attribute]", attribute).data, self._print_element_of_list
+                )
+        else:
+            super().print_attribute(attribute)
+
+    def _print_element_of_list(self, attribute: Attribute) -> None:
+        if isinstance(attribute, IntegerAttr) and _type_of(attribute) == i64:
+            self.print_int(cast("IntegerAttr[Any]", attribute).value.data)
+        elif isinstance(attribute, FloatAttr) and _type_of(attribute) == f64:
+            self.print_float(cast("FloatAttr[Any]", attribute).value.data, f64)
+        else:
+            self.print_attribute(cast(Attribute, attribute))
+
+
+def _type_of(attribute: Any) -> Attribute:
+    return attribute.type
+
+
+def _elided(op: Operation) -> str:
+    """The name of an op where it stands: without the dialect that is the default there."""
+    parent = op.parent_op()
+    dialect, _, rest = op.name.partition(".")
+    if parent is None or isinstance(parent, ModuleOp):
+        default = "builtin"
+    else:
+        default = "func" if isinstance(parent, FuncOp) else ""
+    return rest if dialect == default and "." not in rest else op.name

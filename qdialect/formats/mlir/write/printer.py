@@ -1,0 +1,287 @@
+"""xDSL's printer, made to write what mlir-opt writes and to write weights fast."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Container, Sequence
+from functools import lru_cache
+from io import StringIO
+from typing import IO, TYPE_CHECKING, Any, NamedTuple, cast
+
+from typing_extensions import override
+from xdsl.dialects.builtin import (
+    DYNAMIC_INDEX,
+    AnyFloat,
+    BytesAttr,
+    ComplexType,
+    DenseIntOrFPElementsAttr,
+    IntegerType,
+    NoneAttr,
+    TensorType,
+    i1,
+)
+from xdsl.ir import Attribute, Operation, SSAValue
+
+from qdialect.context import QContext
+from qdialect.formats.mlir.write.layout import LayoutPrinter
+from qdialect.numerics.float_text import FORMATS, float_text
+
+if TYPE_CHECKING:
+    from qdialect.formats.mlir.write.lines import Lines, Looks
+    from qdialect.ops.constants import BlobAttr
+    from qdialect.quant.types import UniformType
+
+#: the name of `nn.constants.BlobAttr`
+BLOB = "nn.blob"
+
+#: the name of `quant.types.UniformType`
+UNIFORM = "quant.uniform"
+
+#: so many ops are printed without a memory: taking it up is not worth it
+FEW = 32
+
+#: mlir-opt writes dense attributes with more elements than this as hexadecimal bytes
+HEX_ABOVE = 100
+
+
+class Parts(NamedTuple):
+    """The texts of an op that are its own: names of operands, types of operands and results,
+    the tensor it holds, and its key with its name."""
+
+    operands: Sequence[str]
+    types: Sequence[str]
+    results: Sequence[str]
+    tensor: str
+    key: str
+
+
+class MLIRPrinter(LayoutPrinter):
+    """Float literals are exact; a dense attribute is a splat only if its bits are.
+
+    With `external`, a weight whose key is not in it is written out as `dense`.
+    """
+
+    def __init__(
+        self,
+        stream: IO[str] | None = None,
+        *,
+        ctx: QContext | None = None,
+        external: Container[str] | None = None,
+        print_generic_format: bool = False,
+        print_debuginfo: bool = False,
+    ) -> None:
+        super().__init__(
+            stream, print_generic_format=print_generic_format, print_debuginfo=print_debuginfo
+        )
+        self.ctx = ctx
+        self.external = external
+        #: texts of types by identity of the type, which the entry keeps alive
+        self._types: dict[int, tuple[Attribute, str]] = {}
+        self._lines: Lines | None = None
+        self._printed = 0
+
+    # -- ops that look like one before ---------------------------------------
+
+    @override
+    def _print_op(self, op: Operation) -> None:
+        if self._lines is None:
+            self._printed += 1
+            if self._printed <= FEW:
+                return super()._print_op(op)
+            from qdialect.formats.mlir.write.lines import Lines
+
+            self._lines = Lines(self.print_generic_format)
+        found = self._lines.look(op)
+        if found is None or self.stream is None:
+            return super()._print_op(op)
+        results = self._results_text(op)
+        parts = self._parts(op, found)
+        text = self._lines.text(found.look, parts)
+        if text is not None:
+            self.print_string(f"{results}{text}{self._location_text(op)}")
+            return
+        text = self._captured(lambda: super(MLIRPrinter, self)._print_op(op))
+        end = len(text) - len(self._location_text(op))
+        self._lines.learn(found.look, op, parts, text[len(results) : end])
+        self.print_string(text)
+
+    @override
+    def print_string(self, text: str, *, indent: int | None = None) -> None:
+        if self.stream is None or "\n" in text:
+            super().print_string(text, indent=indent)
+        else:
+            self._current_column += len(text)
+            self.stream.write(text)
+
+    @override
+    def _print_new_line(self, indent: int | None = None, print_message: bool = True) -> None:
+        if self.stream is None or self._next_line_callback:
+            super()._print_new_line(indent, print_message)
+        else:
+            self._current_line += 1
+            self._current_column = self.indent_num_spaces * (
+                self._indent if indent is None else indent
+            )
+            self.stream.write("\n" + " " * self._current_column)
+
+    def _results_text(self, op: Operation) -> str:
+        """`%0 = `, or nothing."""
+        results = op.results
+        if len(results) == 1:
+            return f"%{self._name(results[0])} = "
+        return self._captured(lambda: self._print_results(op)) if results else ""
+
+    def _location_text(self, op: Operation) -> str:
+        if not self.print_debuginfo:
+            return ""
+        return " " + self._captured(lambda: self.print_attribute(op.location))
+
+    def _parts(self, op: Operation, found: Looks) -> Parts:
+        operands = op._operands  # pyright: ignore[reportPrivateUsage]
+        names = [self._name(value) for value in operands]
+        types = [self._type_text(value.type) for value in operands]
+        results = [self._type_text(value.type) for value in op.results]
+        tensor = found.tensor
+        if tensor is None:
+            held = ""
+        elif type(tensor) is DenseIntOrFPElementsAttr:
+            held = self._dense_text(cast("DenseIntOrFPElementsAttr[Any]", tensor))
+        else:
+            held = self._captured(lambda: self.print_attribute(tensor))
+        key = "" if found.key is None else f'nn.key = "{found.key}"'
+        return Parts(names, types, results, held, key)
+
+    def _name(self, value: SSAValue) -> str:
+        name = self._ssa_values.get(value)
+        if name is not None:
+            return name
+        if value.name_hint:
+            self._captured(lambda: self.print_ssa_value(value))
+            return self._ssa_values[value]
+        name = self._ssa_values[value] = self._get_new_valid_name_id()
+        return name
+
+    def _captured(self, write: Callable[[], object]) -> str:
+        """What `write` prints."""
+        stream, column = self.stream, self._current_column
+        self.stream = StringIO()
+        try:
+            write()
+            return self.stream.getvalue()
+        finally:
+            self.stream, self._current_column = stream, column
+
+    def _type_text(self, kind: Attribute) -> str:
+        known = self._types.get(id(kind))
+        if known is not None:
+            return known[1]
+        if type(kind) is TensorType:
+            text = self._tensor_text(kind)
+        elif kind.name == UNIFORM:
+            text = f"!{UNIFORM}{cast('UniformType', kind).text}"
+        else:
+            text = self._captured(lambda: super(MLIRPrinter, self).print_attribute(kind))
+        self._types[id(kind)] = kind, text
+        return text
+
+    def _tensor_text(self, kind: TensorType[Attribute]) -> str:
+        dimensions = [
+            "?x" if extent.data == DYNAMIC_INDEX else f"{extent.data}x" for extent in kind.shape
+        ]
+        encoding = ""
+        if type(kind.encoding) is not NoneAttr:
+            encoding = ", " + self._captured(lambda: self.print_attribute(kind.encoding))
+        return f"tensor<{''.join(dimensions)}{self._type_text(kind.element_type)}{encoding}>"
+
+    # -- attributes ----------------------------------------------------------
+
+    @override
+    def print_attribute(self, attribute: Attribute) -> None:
+        plain: Attribute = attribute
+        if self.stream is not None and isinstance(attribute, TensorType):
+            # The second time from memory, as models repeat a few of them.
+            self.print_string(self._type_text(cast("TensorType[Any]", attribute)))
+        elif isinstance(attribute, DenseIntOrFPElementsAttr):
+            self.print_string(self._dense_text(cast("DenseIntOrFPElementsAttr[Any]", attribute)))
+        elif attribute.name == BLOB and self._is_inline(cast("BlobAttr", plain).key.data):
+            assert self.ctx is not None
+            data = self.ctx.blobs.get(cast("BlobAttr", plain).key.data).data
+            held = cast("TensorType[Any]", cast("BlobAttr", plain).type)
+            dense = DenseIntOrFPElementsAttr(held, BytesAttr(cast("bytes", data)))
+            self.print_string(self._dense_text(dense))
+        else:
+            super().print_attribute(plain)
+
+    @override
+    def print_float(self, value: float, type: AnyFloat) -> None:
+        if type.name in FORMATS:
+            self.print_string(_float_text(value, type))
+        else:
+            super().print_float(value, type)
+
+    @override
+    def print_operation_type(self, op: Operation) -> None:
+        # The stock method adds the location, and `print_op` does so again when it is
+        # an op's custom form that asks for the type.
+        self.print_function_type(op.operand_types, op.result_types)
+
+    @override
+    def print_op_with_default_format(self, op: Operation) -> None:
+        super().print_op_with_default_format(op)
+        if self.print_debuginfo:
+            self.print_string(" ")
+            self.print_attribute(op.location)
+
+    def _is_inline(self, key: str) -> bool:
+        return self.external is not None and key not in self.external
+
+    def _dense_text(self, attribute: DenseIntOrFPElementsAttr[Any]) -> str:
+        """`dense<[1, 2]> : tensor<2xi8>`."""
+        data = memoryview(attribute.data.data)
+        element = attribute.get_element_type()
+        shape = attribute.get_shape()
+        count = math.prod(shape)
+        width = data.nbytes // count if count else 0
+        text = ""
+        if count > 1 and data[width:] == data[: data.nbytes - width]:
+            text = self._element_texts(data[:width], 1, element)[0]
+        elif count > HEX_ABOVE and element != i1:
+            text = f'"0x{data.hex().upper()}"'
+        elif count:
+            text = _brackets(shape) % self._element_texts(data, count, element)
+        return f"dense<{text}> : {self._type_text(attribute.get_type())}"
+
+    def _element_texts(self, data: memoryview, count: int, element: Any) -> tuple[str, ...]:
+        values = element.unpack(data, count)
+        if isinstance(element, IntegerType):
+            if element == i1:
+                return tuple("true" if value else "false" for value in values)
+            return tuple(map(str, values))
+        if isinstance(element, AnyFloat) and element.name in FORMATS:
+            return tuple(_float_text(value, element) for value in values)
+        return tuple(self._captured(lambda v=v: self._print_element(v, element)) for v in values)
+
+    def _print_element(self, value: Any, element: Any) -> None:
+        if isinstance(element, ComplexType):
+            self.print_complex(value, cast("ComplexType[Any]", element))
+        elif isinstance(element, AnyFloat):
+            self.print_float(value, element)
+        else:
+            self.print_int(value, element)
+
+
+def _float_text(value: float, kind: AnyFloat) -> str:
+    """What is no decimal is written as its bits."""
+    text = float_text(value, kind.name)
+    if text.startswith("0x"):
+        return f"0x{kind.pack((value,))[::-1].hex().upper()}"
+    return text
+
+
+@lru_cache(maxsize=64)
+def _brackets(shape: tuple[int, ...]) -> str:
+    """The elements of a tensor in brackets, for each dimension of it; each is a `%s`."""
+    text = "%s"
+    for extent in reversed(shape):
+        text = f"[{', '.join([text] * extent)}]"
+    return text

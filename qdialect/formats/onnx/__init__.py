@@ -1,0 +1,1 @@
+"""ONNX files: the importer (`read`) and the exporter (`write`)."""

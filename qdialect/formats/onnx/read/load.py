@@ -1,0 +1,430 @@
+"""Reading and checking a model before anything is built from it.
+
+Weights are not copied for the checks: the ONNX checker and shape inference see
+the model without the data of large initializers.
+"""
+
+from __future__ import annotations
+
+import mmap
+import os
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from math import prod
+from pathlib import Path
+from stat import S_ISREG
+from typing import TYPE_CHECKING
+
+from qdialect.dialects.onnx import package
+from qdialect.errors import InputError, Where
+from qdialect.formats.onnx.read.bound import bound
+from qdialect.formats.onnx.read.hidden_ops import hide, hide_newer_ops
+from qdialect.formats.onnx.read.tensors import TensorReader
+from qdialect.formats.onnx.read.wire import cut_out
+from qdialect.ops.key_metadata import KEYS, KeyTable
+
+if TYPE_CHECKING:
+    from onnx import GraphProto, ModelProto, NodeProto, TypeProto
+
+    from qdialect.quant import UniformType
+
+#: initializers of at most this many elements take part in shape inference
+_INFERENCE_LIMIT = 1024
+
+#: values are not propagated through models with a vector of more elements
+_PROPAGATION_LIMIT = 1 << 20
+
+#: files of fewer bytes are read: whoever writes to one that is mapped changes weights
+_MAPPED = 1 << 26
+
+
+@dataclass
+class LoadedModel:
+    """A checked model: local functions inlined, tensor types inferred."""
+
+    model: ModelProto
+    file: str | None
+    tensors: TensorReader
+    types: dict[str, TypeProto] = field(default_factory=dict[str, "TypeProto"])
+
+    def where(self, node: str | None = None) -> Where:
+        """A place in this model."""
+        return Where(file=self.file, node=node)
+
+
+def load_model(
+    source: str | Path | bytes | ModelProto, dims: Mapping[str, int] | None = None
+) -> LoadedModel:
+    """Read, check and infer types; InputError says what is wrong and at which node.
+
+    `dims` are numbers for symbolic extents.
+    """
+    file = str(source) if isinstance(source, str | Path) else None
+    model, weights = _parse(source, Where(file=file))
+    if dims:
+        model = bound(model, dims)
+    folder = Path(file).resolve().parent if file else None
+    loaded = LoadedModel(model, file, TensorReader(file, folder, weights))
+    if len(model.functions):
+        loaded.model = _without_functions(loaded)
+    _check_texts(loaded)
+    _check_names(loaded)
+    for tensor in model.graph.initializer:
+        loaded.tensors.check(tensor)
+    _check_and_infer(loaded)
+    return loaded
+
+
+def _without_functions(loaded: LoadedModel) -> ModelProto:
+    """The model with its local functions inlined."""
+    from qdialect.formats.onnx.read.inlining import inlined
+
+    checker = package("onnx.checker")
+    try:
+        return inlined(loaded.model, loaded.where())
+    except (checker.ValidationError, RuntimeError) as error:
+        raise _rejected(loaded, str(error)) from None
+
+
+def _parse(
+    source: str | Path | bytes | ModelProto, where: Where
+) -> tuple[ModelProto, Mapping[str, memoryview]]:
+    """The model, and those of its weights that are not in it (see `wire.py`)."""
+    onnx = package("onnx")
+    if not isinstance(source, str | Path | bytes):
+        return source, {}
+    data = memoryview(source) if isinstance(source, bytes) else _read(Path(source), where)
+    if not data:
+        raise InputError("the file is empty", where=where, code="invalid-onnx")
+    message, weights = cut_out(data)
+    model = onnx.ModelProto()
+    try:
+        model.ParseFromString(message)
+    except package("google.protobuf.message").DecodeError:
+        raise InputError(
+            "not an ONNX model: truncated, or not protobuf", where=where, code="invalid-onnx"
+        ) from None
+    if not model.HasField("graph"):
+        raise InputError("not an ONNX model: it has no graph", where=where, code="invalid-onnx")
+    return model, weights
+
+
+def _read(path: Path, where: Where) -> memoryview:
+    """The bytes of a file: a large one is mapped, and read where it is looked at."""
+    try:
+        with path.open("rb") as file:
+            status = os.fstat(file.fileno())
+            # Elsewhere nobody could replace the file as long as it is mapped.
+            mappable = os.name == "posix" and S_ISREG(status.st_mode)
+            if mappable and status.st_size >= _MAPPED:
+                return memoryview(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ))
+            return memoryview(file.read())
+    except OSError as error:
+        raise InputError(f"cannot read the model: {error.strerror or error}", where=where) from None
+
+
+# -- names ----------------------------------------------------------------------
+
+
+def label(node: NodeProto) -> str:
+    """How messages name a node: its name, or its first output, or its op type."""
+    return node.name or next((name for name in node.output if name), node.op_type)
+
+
+def subgraphs(node: NodeProto) -> list[GraphProto]:
+    """The graphs a node has as attributes."""
+    graphs: list[GraphProto] = []
+    for attribute in node.attribute:
+        if attribute.HasField("g"):
+            graphs.append(attribute.g)
+        graphs.extend(attribute.graphs)
+    return graphs
+
+
+def free_names(graph: GraphProto) -> list[str]:
+    """The names `graph` reads from the graph around it, in order of first use."""
+    known = {v.name for v in graph.input} | {t.name for t in graph.initializer}
+    known |= {t.values.name for t in graph.sparse_initializer}
+    free: dict[str, None] = {}
+    for node in graph.node:
+        wanted = [*node.input, *(n for inner in subgraphs(node) for n in free_names(inner))]
+        free.update((name, None) for name in wanted if name and name not in known)
+        known.update(node.output)
+    free.update((v.name, None) for v in graph.output if v.name not in known)
+    return list(free)
+
+
+def captured_names(node: NodeProto) -> list[str]:
+    """The names a node's subgraphs read from the graph the node is in."""
+    names = (name for graph in subgraphs(node) for name in free_names(graph))
+    return list(dict.fromkeys(names))
+
+
+def read_keys(loaded: LoadedModel) -> KeyTable:
+    """The keys that an exported model has in its metadata; InputError if they are none."""
+    text = next((p.value for p in loaded.model.metadata_props if p.key == KEYS), "")
+    try:
+        return KeyTable.read(text)
+    except (ValueError, RecursionError) as error:
+        raise InputError(
+            f"metadata '{KEYS}' holds no keys: {error}", where=loaded.where(), code="invalid-onnx"
+        ) from None
+
+
+def read_interface(loaded: LoadedModel) -> dict[str, UniformType]:
+    """What an exported model says of inputs and outputs that are codes; InputError if its
+    metadata says it wrongly."""
+    from qdialect.quant.interface_metadata import QPARAMS, read_interface
+
+    text = next((p.value for p in loaded.model.metadata_props if p.key == QPARAMS), "")
+    try:
+        return read_interface(text)
+    except (ValueError, RecursionError) as error:
+        raise InputError(
+            f"metadata '{QPARAMS}' holds no qparams: {error}",
+            where=loaded.where(),
+            code="invalid-onnx",
+        ) from None
+
+
+def _texts(graph: GraphProto) -> Iterator[object]:
+    """Every name and text of a graph; protobuf gives one that is not UTF-8 as bytes."""
+    yield from (graph.name, graph.doc_string)
+    yield from (t.name for t in graph.initializer)
+    for values in (graph.input, graph.output, graph.value_info):
+        for value in values:
+            yield value.name
+            yield from (d.dim_param for d in value.type.tensor_type.shape.dim)
+    for node in graph.node:
+        yield from (node.name, node.op_type, node.domain, node.doc_string)
+        yield from (*node.input, *node.output, *(a.name for a in node.attribute))
+        for inner in subgraphs(node):
+            yield from _texts(inner)
+
+
+def _check_texts(loaded: LoadedModel) -> None:
+    model = loaded.model
+    around: list[object] = [model.producer_name, model.producer_version, model.domain]
+    around += [model.doc_string, *(o.domain for o in model.opset_import)]
+    around += [text for p in model.metadata_props for text in (p.key, p.value)]
+    for text in (*around, *_texts(model.graph)):
+        if not isinstance(text, str):
+            raise InputError(
+                f"the name or text {text!r} is not UTF-8",
+                where=loaded.where(),
+                code="invalid-onnx",
+            )
+
+
+def _check_names(loaded: LoadedModel) -> None:
+    """Every tensor is defined once, and before it is read."""
+    graph = loaded.model.graph
+    known = _unique(loaded, (v.name for v in graph.input), "graph input")
+    known |= _unique(
+        loaded,
+        [t.name for t in graph.initializer] + [t.values.name for t in graph.sparse_initializer],
+        "initializer",
+    )
+    _unique(loaded, (v.name for v in graph.output), "graph output")
+    if not graph.output:
+        raise InputError("the graph has no output", where=loaded.where(), code="invalid-onnx")
+    produced = {name for node in graph.node for name in node.output}
+    for node in graph.node:
+        for name in (*node.input, *captured_names(node)):
+            if name and name not in known:
+                raise _undefined(loaded, node, name, name in produced)
+        for name in node.output:
+            if name in known and name:
+                raise InputError(
+                    f"tensor '{name}' is defined twice",
+                    where=loaded.where(label(node)),
+                    code="duplicate-name",
+                )
+            known.add(name)
+    for result in graph.output:
+        if result.name not in known:
+            raise InputError(
+                f"graph output '{result.name}' is never computed",
+                where=loaded.where(),
+                code="undefined-tensor",
+            )
+
+
+def _undefined(loaded: LoadedModel, node: NodeProto, name: str, later: bool) -> InputError:
+    where = loaded.where(label(node))
+    if later:
+        return InputError(
+            f"reads tensor '{name}' before it is computed: the graph has a cycle or is "
+            "not topologically sorted",
+            where=where,
+            code="not-sorted",
+        )
+    return InputError(
+        f"reads tensor '{name}', which is no graph input, initializer or node output",
+        where=where,
+        code="undefined-tensor",
+    )
+
+
+def _unique(loaded: LoadedModel, names: Iterable[str], what: str) -> set[str]:
+    seen: set[str] = set()
+    for name in names:
+        if name in seen:
+            raise InputError(
+                f"two {what}s are named '{name}'", where=loaded.where(), code="duplicate-name"
+            )
+        seen.add(name)
+    return seen
+
+
+# -- the ONNX checker and shape inference -----------------------------------------
+
+
+def _check_and_infer(loaded: LoadedModel) -> None:
+    onnx = package("onnx")
+    _check_opset(loaded)
+    _check_splits(loaded, loaded.model.graph)
+    light = _without_weights(loaded.model)
+    _forget_extents(light.graph)
+    hide_newer_ops(light)
+    checker = package("onnx.checker")
+    without_rank = [
+        value.type.tensor_type
+        for value in (*light.graph.input, *light.graph.output)
+        if value.type.HasField("tensor_type") and not value.type.tensor_type.HasField("shape")
+    ]
+    for kind in without_rank:  # the checker wants a shape, runtimes do not
+        kind.shape.SetInParent()
+    try:
+        checker.check_model(light)
+    except checker.ValidationError as error:
+        raise _rejected(loaded, str(error)) from None
+    for kind in without_rank:
+        kind.ClearField("shape")
+    _check_windows(loaded, light)
+    try:
+        inferred: ModelProto = package("onnx.shape_inference").infer_shapes(
+            light, check_type=False, strict_mode=False, data_prop=_may_propagate(light.graph)
+        )
+    except (onnx.shape_inference.InferenceError, RuntimeError) as error:
+        raise _rejected(loaded, str(error)) from None
+    graph = inferred.graph
+    for infos in (graph.value_info, graph.output, graph.input):
+        loaded.types.update((v.name, v.type) for v in infos if v.HasField("type"))
+
+
+def _check_splits(loaded: LoadedModel, graph: GraphProto) -> None:
+    """Inference makes as many numbers as a `Split` claims to have outputs."""
+    for node in graph.node:
+        if node.op_type == "Split":
+            asked = next((a.i for a in node.attribute if a.name == "num_outputs"), None)
+            if asked is not None and asked != len(node.output):
+                raise InputError(
+                    f"is to have {asked} outputs, but has {len(node.output)}",
+                    where=loaded.where(label(node)),
+                    code="invalid-node",
+                )
+        for inner in subgraphs(node):
+            _check_splits(loaded, inner)
+
+
+def _may_propagate(graph: GraphProto) -> bool:
+    """Whether inference may follow the elements of vectors: it makes as many of them as
+    an input claims to have."""
+    shapes = (v.type.tensor_type.shape.dim for v in (*graph.input, *graph.value_info))
+    return all(len(dims) != 1 or dims[0].dim_value <= _PROPAGATION_LIMIT for dims in shapes)
+
+
+def _forget_extents(graph: GraphProto) -> None:
+    """Negative ones mean unknown ones, and shape inference ends the process on some. A name is
+    a fact where it is of an input, which the caller gives; of other values it may be anybody's."""
+    for value in (*graph.input, *graph.output, *graph.value_info):
+        for dim in value.type.tensor_type.shape.dim:
+            if dim.dim_value < 0:
+                dim.Clear()
+    for value in (*graph.output, *graph.value_info):
+        for dim in value.type.tensor_type.shape.dim:
+            dim.ClearField("dim_param")
+
+
+def _check_windows(loaded: LoadedModel, light: ModelProto) -> None:
+    """InputError if a node gives a negative extent.
+
+    Inference of `Slice` ends the process on one, so it is left out here.
+    """
+    onnx = package("onnx")
+    if not any(node.op_type == "Slice" for node in light.graph.node):
+        return
+    probe: ModelProto = onnx.ModelProto()
+    probe.CopyFrom(light)
+    hide(probe, [node for node in probe.graph.node if node.op_type == "Slice"])
+    try:
+        inferred = onnx.shape_inference.infer_shapes(probe, data_prop=_may_propagate(light.graph))
+    except (onnx.shape_inference.InferenceError, RuntimeError):
+        return  # the inference proper says it better
+    makers = {name: label(node) for node in light.graph.node for name in node.output}
+    for value in inferred.graph.value_info:
+        if any(dim.dim_value < 0 for dim in value.type.tensor_type.shape.dim):
+            raise InputError(
+                f"tensor '{value.name}' would have a negative extent",
+                where=loaded.where(makers.get(value.name)),
+                code="invalid-node",
+            )
+
+
+def _check_opset(loaded: LoadedModel) -> None:
+    """The checker takes a version it does not know for the newest it knows."""
+    newest: int = package("onnx").defs.onnx_opset_version()
+    for entry in loaded.model.opset_import:
+        if entry.domain in ("", "ai.onnx") and entry.version > newest:
+            raise InputError(
+                f"the model is of opset {entry.version}, but the installed onnx package "
+                f"knows only up to {newest}",
+                where=loaded.where(),
+                code="invalid-onnx",
+            )
+
+
+def _without_weights(model: ModelProto) -> ModelProto:
+    """The model with large initializers turned into graph inputs of their type."""
+    onnx = package("onnx")
+    light: ModelProto = onnx.ModelProto()
+    for name in ("ir_version", "producer_name", "domain", "model_version"):
+        if model.HasField(name):
+            setattr(light, name, getattr(model, name))
+    light.opset_import.extend(model.opset_import)
+    source, graph = model.graph, light.graph
+    graph.name = source.name
+    graph.node.extend(source.node)
+    graph.input.extend(source.input)
+    graph.output.extend(source.output)
+    graph.value_info.extend(source.value_info)
+    graph.sparse_initializer.extend(source.sparse_initializer)
+    inputs = {v.name for v in source.input}
+    for tensor in source.initializer:
+        external = tensor.data_location == onnx.TensorProto.EXTERNAL
+        if prod(tensor.dims) <= _INFERENCE_LIMIT and not external:
+            graph.initializer.append(tensor)
+        elif tensor.name not in inputs:
+            graph.input.append(
+                onnx.helper.make_tensor_value_info(tensor.name, tensor.data_type, tensor.dims)
+            )
+    return light
+
+
+def _rejected(loaded: LoadedModel, message: str) -> InputError:
+    """An error of the checker as ours: its first sentence, and the node it names."""
+    lines = [line.strip() for line in message.splitlines() if line.strip()]
+    found = re.search(r"[Nn]ame: (\S+) OpType", message) or re.search(
+        r"node name: ([^)\s]+)", message
+    )
+    return InputError(
+        f"not a valid ONNX model: {_first(lines)}",
+        where=loaded.where(found.group(1) if found else None),
+        code="invalid-onnx",
+    )
+
+
+def _first(lines: Sequence[str]) -> str:
+    return lines[0] if lines else "the checker gives no reason"

@@ -1,0 +1,127 @@
+"""Whether a runtime runs a node that no op of ours can express.
+
+Runtimes take forms that our ops refuse: a pool whose window is larger than its input gives an
+empty tensor, a reduction of a scalar over axis 0 the scalar.  Such a node is kept as it is.
+A node that is wrong is told apart by running it alone, on its constants and on zeros.
+"""
+
+from __future__ import annotations
+
+from math import prod
+from typing import TYPE_CHECKING, Any, cast
+
+from xdsl.dialects.builtin import IntegerType, Signedness, TensorType
+from xdsl.ir import Attribute, SSAValue
+from xdsl.utils.exceptions import VerifyException
+
+from qdialect.dialects.onnx import DATA_TYPES, package
+from qdialect.errors import InputError, QError
+from qdialect.formats.onnx.read.compute import Rule
+from qdialect.formats.onnx.read.node import Node
+from qdialect.formats.onnx.read.types import extents
+from qdialect.ops.shapes import DYNAMIC
+from qdialect.quant import UniformType, element_type
+
+if TYPE_CHECKING:
+    from onnx import ModelProto
+
+    from qdialect.formats.onnx.read.importer import Importer
+
+_EXTENTS = (1, 8, 0)
+"""What unknown extents are tried as."""
+_MOST = 1 << 24
+"""Elements of an operand that are made for this."""
+
+
+def by_rule(imp: Importer, rule: Rule, node: Node) -> list[SSAValue] | None:
+    """What a rule makes of a node; None for one that is right, but that the rule refuses."""
+    try:
+        return rule(imp, node)
+    except (VerifyException, InputError) as error:
+        if isinstance(error, InputError) and error.code != "invalid-node":
+            raise
+        if not runs(imp, node):
+            raise
+        imp.take_back()
+        return None
+
+
+def runs(imp: Importer, node: Node) -> bool:
+    """Whether ONNX Runtime (the reference evaluator of ONNX, where that is not installed) runs
+    the node, whatever unknown extents are; False where an operand's type is not known."""
+    return any(_runs(_alone(imp, node, unknown)) for unknown in _EXTENTS)
+
+
+def _runs(model: ModelProto | None) -> bool:
+    if model is None:
+        return False
+    helper, feeds = package("onnx.helper"), dict[str, Any]()
+    for info in model.graph.input:
+        kind = info.type.tensor_type
+        feeds[info.name] = _zeros(kind, helper.tensor_dtype_to_np_dtype(kind.elem_type))
+    try:
+        ort = package("onnxruntime")
+    except QError:
+        ort = None
+    try:
+        if ort is None:
+            package("onnx.reference").ReferenceEvaluator(model).run(None, feeds)
+        else:
+            options = ort.SessionOptions()
+            options.log_severity_level = 4
+            options.graph_optimization_level = ort.GraphOptimizationLevel.ORT_DISABLE_ALL
+            providers = ["CPUExecutionProvider"]
+            data = model.SerializeToString()
+            ort.InferenceSession(data, options, providers=providers).run(None, feeds)
+    except Exception:  # of whatever kind a runtime raises
+        return False
+    return True
+
+
+def _zeros(kind: Any, dtype: Any) -> Any:
+    import numpy as np
+
+    return np.zeros([dim.dim_value for dim in kind.shape.dim], dtype)
+
+
+def _code(element: Attribute) -> int | None:
+    """The ONNX type of a tensor's elements, stored integers if they are quantized."""
+    if not isinstance(element, UniformType):
+        return DATA_TYPES.get(element)
+    storage = element.qparams.storage
+    if storage.is_float:
+        return None
+    return DATA_TYPES.get(
+        IntegerType(storage.width, Signedness.SIGNLESS if storage.signed else Signedness.UNSIGNED)
+    )
+
+
+def _alone(imp: Importer, node: Node, unknown: int) -> ModelProto | None:
+    """The node as a model, unknown extents being `unknown`; None where that is not known."""
+    onnx, loaded = package("onnx"), imp.loaded
+    if any(attribute.ref_attr_name for attribute in node.proto.attribute):
+        return None
+    graph = onnx.GraphProto(name="node", node=[node.proto])
+    for name in dict.fromkeys(name for name in node.inputs if name):
+        tensor = imp.statics.get(name)
+        if tensor is not None and tensor.data_location != onnx.TensorProto.EXTERNAL:
+            given = graph.initializer.add()
+            given.CopyFrom(tensor)
+            given.name = name
+            continue
+        if tensor is not None:
+            code, dims = tensor.data_type, list(tensor.dims)
+        else:
+            kind = imp.type_of(name)
+            if not isinstance(kind, TensorType):
+                return None
+            ranked = cast("TensorType[Attribute]", kind)
+            code = _code(element_type(ranked))
+            dims = [unknown if n == DYNAMIC else n for n in extents(ranked)]
+        if code is None or prod(dims) > _MOST:
+            return None
+        graph.input.append(onnx.helper.make_tensor_value_info(name, code, dims))
+    graph.output.extend(onnx.ValueInfoProto(name=name) for name in node.outputs if name)
+    model: ModelProto = onnx.ModelProto(ir_version=loaded.model.ir_version, graph=graph)
+    model.opset_import.extend(loaded.model.opset_import)
+    return model

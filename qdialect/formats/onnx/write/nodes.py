@@ -1,0 +1,185 @@
+"""`onnx.node` back as the node it was."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from xdsl.dialects.builtin import StringAttr, UnrealizedConversionCastOp
+from xdsl.ir import SSAValue
+
+from qdialect.dialects.onnx import DATA_TYPES, DOC, NodeOp, is_tensor
+from qdialect.formats.onnx.write.graph import node_attribute
+from qdialect.formats.onnx.write.inner_graphs import domains_in
+from qdialect.ops import ConstantOp, TableOp, constant_array, constant_of, shape_of
+from qdialect.ops.shapes import DYNAMIC
+from qdialect.quant import DCastOp, QCastOp, RescaleOp, SCastOp, element_type, quant_element
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+    from onnx import GraphProto
+
+    from qdialect.formats.onnx.write.exporter import Exporter
+    from qdialect.qparams.encoding import QParams
+
+
+def write_node(exporter: Exporter, op: NodeOp) -> None:
+    """The node verbatim: attributes, absent inputs, subgraphs with the names of today."""
+    key = exporter.key(op)
+    inputs = [_input(exporter, op, v) if v is not None else "" for v in op.node_inputs()]
+    renamed = {name: _input(exporter, op, v) for name, v in op.captured().items()}
+    names = iter(exporter.output_names(op, key))
+    outputs = [exporter.claim(v, next(names)) if v is not None else "" for v in op.node_results()]
+    made = exporter.graph.node(op.op_type.data, inputs, outputs, key, op.domain.data)
+    for name, attribute in sorted(op.node_attributes.data.items()):
+        written = node_attribute(name, attribute, exporter.ctx.blobs)
+        for graph in (*written.graphs, *((written.g,) if written.HasField("g") else ())):
+            rename(graph, renamed)
+            exporter.graph.domains |= domains_in(graph)
+        made.attribute.append(written)
+    doc = op.attributes.get(DOC)
+    if isinstance(doc, StringAttr):
+        made.doc_string = doc.data
+
+
+def _input(exporter: Exporter, op: NodeOp, value: SSAValue) -> str:
+    element = element_type(value.type)
+    if is_tensor(value.type) and exporter.code(value) != DATA_TYPES.get(element):
+        raise exporter.unsupported(
+            op, f"({op.op_type.data}) takes {value.type}, but its tensor has other integers"
+        )
+    return exporter.tensor(value)
+
+
+def rename(graph: GraphProto, names: dict[str, str]) -> None:
+    """Let a subgraph read outer tensors under their new names."""
+    changed = {old: new for old, new in names.items() if old != new}
+    if not changed:
+        return
+    inner = {v.name for v in graph.input} | {t.name for t in graph.initializer}
+    inner |= {name for node in graph.node for name in node.output}
+    outer = {old: new for old, new in changed.items() if old not in inner}
+    for node in graph.node:
+        node.input[:] = [outer.get(name, name) for name in node.input]
+        for attribute in node.attribute:
+            for nested in (*attribute.graphs, *((attribute.g,) if attribute.HasField("g") else ())):
+                rename(nested, outer)
+    for result in graph.output:
+        result.name = outer.get(result.name, result.name)
+
+
+# -- casts --------------------------------------------------------------------------------
+
+
+def write_constant(exporter: Exporter, op: ConstantOp) -> None:
+    """Nothing: constants are written when something reads them."""
+
+
+def write_dcast(exporter: Exporter, op: DCastOp) -> None:
+    """DequantizeLinear."""
+    exporter.dequantize(op)
+
+
+def write_qcast(exporter: Exporter, op: QCastOp) -> None:
+    """QuantizeLinear."""
+    from qdialect.dialects.onnx import PARAMS, string_list
+    from qdialect.numerics.rounding import Rounding
+    from qdialect.quant import cast_rounding
+
+    if cast_rounding(op) is not Rounding.HALF_EVEN:
+        raise exporter.unsupported(op, f"rounds {cast_rounding(op).value}; ONNX rounds half even")
+    key = exporter.key(op)
+    params = string_list(op.attributes.get(PARAMS))
+    source = exporter.tensor(op.input)
+    exporter.quantize(source, op.result, exporter.output_names(op, key)[0], key, params)
+
+
+def write_rescale(exporter: Exporter, op: RescaleOp) -> None:
+    """DequantizeLinear of the operand, QuantizeLinear of that."""
+    from qdialect.numerics.rounding import Rounding
+
+    if op.rounding is not Rounding.HALF_EVEN:
+        raise exporter.unsupported(op, f"rounds {op.rounding.value}; ONNX rounds half even")
+    key = exporter.key(op)
+    source = exporter.floats(op.input)
+    exporter.quantize(source, op.result, exporter.output_names(op, key)[0], key)
+
+
+def write_scast(exporter: Exporter, op: SCastOp) -> None:
+    """Nothing: the tensor is the same integers."""
+    from qdialect.formats.onnx.write.quantization import storage_code
+
+    quantized = quant_element(op.result.type)
+    wanted = None if quantized is None else storage_code(quantized.qparams)
+    exporter.alias(op.result, op.input, wanted)
+    if wanted not in (None, exporter.code(op.result)):
+        raise exporter.unsupported(op, "reads integers of one signedness as the other")
+
+
+def write_table(exporter: Exporter, op: TableOp) -> None:
+    """GatherElements of the flat tensor: five times as fast as Gather in ONNX Runtime.
+
+    Negative codes count from the end of the table, as ONNX has it.  Nothing gathers codes of
+    4 bits: what they stand for is looked up, and quantized.
+    """
+    import numpy as np
+    from onnx import TensorProto
+
+    element, entries = quant_element(op.input.type), constant_of(op.table)
+    given = quant_element(op.result.type)
+    assert element is not None and given is not None
+    storage = element.qparams.storage
+    if entries is None or storage.width not in (4, 8, 16) or exporter.opset < 11:
+        raise exporter.unsupported(op, "is written with a constant table of 4, 8 or 16 bit codes")
+    key, graph = exporter.key(op), exporter.graph
+    table = constant_array(entries, exporter.ctx.blobs)
+    held = np.roll(table, storage.full_range[0])
+    wanted = exporter.output_names(op, key)[0]
+    if given.qparams.storage.width < 8:
+        held = _real(held, given.qparams)
+        result = graph.tensor(f"{wanted}_real")
+    else:
+        result = exporter.claim(op.result, wanted)
+
+    def step(op_type: str, suffix: str, *inputs: str, **attributes: Any) -> str:
+        made = graph.tensor(f"{result}_{suffix}")
+        graph.node(op_type, inputs, [made], f"{key}_{suffix}", **attributes)
+        return made
+
+    source, shape = exporter.tensor(op.input), shape_of(op.input)
+    if storage.width < 8:
+        source = step("Cast", "codes", source, to=TensorProto.INT32)
+    flat = source
+    if len(shape) != 1:
+        flat = step("Reshape", "flat", source, graph.ints(f"{key}_all", [-1]))
+    index = step("Cast", "index", flat, to=TensorProto.INT32)
+    inputs = [graph.array(f"{key}_table", held), index]
+    if len(shape) == 1:
+        graph.node("GatherElements", inputs, [result], key)
+    else:
+        looked_up = step("GatherElements", "entries", *inputs)
+        if shape.count(DYNAMIC) > 1 or 0 in shape:
+            extents = step("Shape", "shape", source)
+        else:
+            extents = graph.ints(f"{key}_extents", [-1 if n == DYNAMIC else n for n in shape])
+        graph.node("Reshape", [looked_up, extents], [result], key)
+    if given.qparams.storage.width < 8:
+        exporter.quantize(result, op.result, wanted, f"{key}_QuantizeLinear")
+
+
+def _real(codes: NDArray[Any], qparams: QParams) -> NDArray[Any]:
+    """What codes narrower than a byte, held in bytes, stand for."""
+    import numpy as np
+
+    width, signed = qparams.storage.width, qparams.storage.signed
+    wide = codes.astype(np.int64) & ((1 << width) - 1)
+    wide = np.where(signed & (wide >> (width - 1) > 0), wide - (1 << width), wide)
+    return ((wide - qparams.zero_point) * qparams.scale).astype(np.float32)
+
+
+def write_conversion(exporter: Exporter, op: UnrealizedConversionCastOp) -> None:
+    """Nothing: a signless integer type and ONNX's are the same tensor, whichever that is."""
+    if len(op.inputs) != 1 or len(op.outputs) != 1:
+        raise exporter.unsupported(op, "is not an ONNX op")
+    element = element_type(op.outputs[0].type)
+    unsigned = str(element).startswith("ui")
+    exporter.alias(op.outputs[0], op.inputs[0], DATA_TYPES[element] if unsigned else None)

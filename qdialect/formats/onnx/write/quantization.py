@@ -1,0 +1,177 @@
+"""QuantizeLinear and DequantizeLinear nodes from qparams."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from qdialect.dialects.onnx import DATA_TYPES
+from qdialect.errors import UnsupportedError
+from qdialect.qparams.encoding import Layout, QParams
+from qdialect.quant import FLOAT_TYPES
+
+if TYPE_CHECKING:
+    from qdialect.formats.onnx.write.graph import GraphWriter
+
+#: storage spelling -> `TensorProto.DataType`
+STORAGES = {
+    "u8": 2,
+    "i8": 3,
+    "u16": 4,
+    "i16": 5,
+    "i32": 6,
+    "u4": 21,
+    "i4": 22,
+    "f8E4M3FN": 17,
+    "f8E5M2": 19,
+    "f4E2M1FN": 23,
+    "u2": 25,
+    "i2": 26,
+}
+
+
+def storage_code(qparams: QParams) -> int:
+    """The ONNX element type of stored values; UnsupportedError if ONNX has none."""
+    spelling = qparams.storage.spelling.replace("si", "i").replace("ui", "u")
+    if spelling not in STORAGES:
+        raise UnsupportedError(
+            f"no ONNX quantization for storage {qparams.storage} {qparams.layout.value}"
+        )
+    return STORAGES[spelling]
+
+
+def field_attributes(qparams: QParams) -> dict[str, int | None]:
+    """Which dimension the scales go along, and the elements per block; UnsupportedError
+    for blocks along several dimensions."""
+    if qparams.layout is not Layout.BLOCK:
+        return {"axis": qparams.axis}
+    blocks = dict(qparams.blocks)
+    wide = [axis for axis, block in qparams.blocks if block != 1]
+    if len(wide) > 1 or sorted(blocks) != list(range(len(qparams.grid))):
+        raise UnsupportedError("ONNX has blocks along one dimension only")
+    axis = wide[0] if wide else 0
+    return {"axis": axis, "block_size": blocks[axis]}
+
+
+def required_opset(qparams: QParams) -> int:
+    """The least opset whose (or whose contrib counterpart's) Q/DQ take these qparams."""
+    if qparams.storage.width == 2:
+        return 25
+    if qparams.storage.spelling == "f4E2M1FN":
+        return 23
+    if qparams.layout is Layout.BLOCK:
+        return 21
+    if qparams.expressed != "f32" or qparams.storage.is_float:
+        return 19
+    return 10 if qparams.is_per_tensor else 13
+
+
+def _domain(graph: GraphWriter, qparams: QParams, opset: int) -> str:
+    """ONNX's own ops took 4 and 16 bits with opset 21; before, Microsoft's do."""
+    wide = qparams.storage.width in (4, 16) and opset < 21
+    return "com.microsoft" if wide else ""
+
+
+def parameters(
+    graph: GraphWriter, base: str, qparams: QParams, names: Sequence[str] = (), *, zero: bool = True
+) -> list[str]:
+    """Initializers for scale and zero point (left out when not `zero`).
+
+    `names` are used for them if given, else names made from `base`.
+    """
+    scale = names[0] if names else f"{base}_scale"
+    shape = qparams.grid
+    code = DATA_TYPES[FLOAT_TYPES[qparams.expressed]]
+    result = [graph.initializer(scale, code, shape, _scale_bytes(qparams))]
+    if zero:
+        name = names[1] if len(names) > 1 else f"{base}_zero_point"
+        result.append(
+            graph.initializer(name, storage_code(qparams), shape, zero_point_bytes(qparams))
+        )
+    return result
+
+
+def _scale_bytes(qparams: QParams) -> bytes:
+    import numpy as np
+
+    scales = qparams.scale_array()
+    if qparams.expressed == "bf16":
+        return (scales.astype(np.float32).view(np.uint32) >> 16).astype("<u2").tobytes()
+    return scales.astype({"f32": "<f4", "f16": "<f2", "f64": "<f8"}[qparams.expressed]).tobytes()
+
+
+def zero_point_bytes(qparams: QParams) -> bytes:
+    """Zero points as ONNX raw data of the storage type."""
+    return packed(qparams.zero_point_array(), qparams.storage.width)
+
+
+_PIECE = 1 << 20
+"""Elements packed at a time; a whole number of bytes."""
+
+
+def packed(values: Any, bits: int) -> bytes:
+    """Integers as ONNX raw data: narrow ones several to a byte, lowest bits first."""
+    import numpy as np
+
+    if bits >= 8:
+        return values.astype(f"<i{bits // 8}").tobytes()
+    per_byte, flat = 8 // bits, values.reshape(-1)
+    shifts = np.arange(0, 8, bits, dtype=np.uint8)
+    made = bytearray()
+    for start in range(0, flat.size, _PIECE):
+        codes = flat[start : start + _PIECE].astype(np.uint8) & ((1 << bits) - 1)
+        codes = np.concatenate([codes, np.zeros(-len(codes) % per_byte, np.uint8)])
+        made += np.bitwise_or.reduce(codes.reshape(-1, per_byte) << shifts, 1).tobytes()
+    return bytes(made)
+
+
+def write_quantize(
+    graph: GraphWriter,
+    source: str,
+    output: str,
+    qparams: QParams,
+    name: str,
+    opset: int,
+    names: Sequence[str] = (),
+) -> None:
+    """`output` = QuantizeLinear(`source`), clipped to the bounds where those are narrow."""
+    bare = len(names) == 1 and storage_code(qparams) == 2 and not any(qparams.zero_point_list())
+    params = parameters(graph, output, qparams, names, zero=not bare)
+    field = field_attributes(qparams)
+    domain = _domain(graph, qparams, opset)
+    target = output if qparams.storage.is_full_range else graph.tensor(f"{output}_unbounded")
+    graph.node("QuantizeLinear", [source, *params], [target], name, domain, **field)
+    if target != output:
+        write_bounds(graph, target, output, qparams, name)
+
+
+def write_bounds(graph: GraphWriter, source: str, output: str, qparams: QParams, name: str) -> None:
+    """`output` = `source` clipped to storage bounds narrower than the type's."""
+    """`output` = `source` clipped to storage bounds narrower than the type."""
+    storage, code = qparams.storage, storage_code(qparams)
+    if code not in (2, 3):
+        raise UnsupportedError(f"ONNX cannot keep values within storage {storage}")
+    import numpy as np
+
+    bounds = [
+        graph.initializer(f"{output}_{which}", code, (), packed(np.array(value), 8))
+        for which, value in (("low", storage.min), ("high", storage.max))
+    ]
+    graph.node("Clip", [source, *bounds], [output], f"{name}_bounds")
+
+
+def write_dequantize(
+    graph: GraphWriter,
+    source: str,
+    output: str,
+    qparams: QParams,
+    name: str,
+    opset: int,
+    names: Sequence[str] = (),
+) -> None:
+    """`output` = DequantizeLinear(`source`)."""
+    zero = len(names) != 1 or any(qparams.zero_point_list())
+    params = parameters(graph, source, qparams, names, zero=zero)
+    field = field_attributes(qparams)
+    domain = _domain(graph, qparams, opset)
+    graph.node("DequantizeLinear", [source, *params], [output], name, domain, **field)

@@ -1,0 +1,1 @@
+"""The `.qmod` file: a module in binary form."""

@@ -1,1 +1,0 @@
-"""Ways in: model formats read into our dialects."""

@@ -1,0 +1,122 @@
+"""Component qparams on an op: `nn.qparams = {role = !quant.uniform<...>, ...}`.
+
+Which roles an op has says its declaration (`components`); one that is a single piece has
+the role `result`. docs/design/007-lowering.md has the rules.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING
+
+from xdsl.dialects.builtin import DictionaryAttr
+from xdsl.ir import Operation
+from xdsl.utils.exceptions import VerifyException
+
+from qdialect.ops.base import PIECE_KEYS, QPARAMS
+from qdialect.ops.component_keys import OTHERS
+from qdialect.ops.keys import texts
+from qdialect.quant import UniformType, element_type, quant_element
+
+if TYPE_CHECKING:
+    from qdialect.ops.components import Components
+
+RESULT = "result"
+
+
+def component_types(op: Operation) -> dict[str, UniformType]:
+    """The component qparams of a verified op, by role; empty without any."""
+    held = op.attributes.get(QPARAMS)
+    if not isinstance(held, DictionaryAttr):
+        return {}
+    return {role: kind for role, kind in held.data.items() if isinstance(kind, UniformType)}
+
+
+def hold_types(op: Operation, types: Mapping[str, UniformType]) -> None:
+    """Put component qparams on an op; nothing if there are none."""
+    if types:
+        op.attributes[QPARAMS] = DictionaryAttr(dict(types))
+
+
+def result_role(op: Operation, components: Components | None) -> str:
+    """The role under which an op holds the qparams of its own result."""
+    return all_roles(op, components)[-1]
+
+
+def all_roles(op: Operation, components: Components | None) -> tuple[str, ...]:
+    """The roles of an op, that of the result last."""
+    return (() if components is None else components.roles_of(op)) or (RESULT,)
+
+
+def qparams_refusal(op: Operation, table: Mapping[str, Components]) -> str | None:
+    """What is wrong with the component qparams of an op, or None."""
+    components = table.get(op.name)
+    held = op.attributes.get(QPARAMS)
+    if held is None:
+        return None
+    if not isinstance(held, DictionaryAttr):
+        return f"{QPARAMS} must be a dictionary from role to quantized type"
+    roles = all_roles(op, components)
+    listed = ", ".join(roles)
+    known = {*roles, *_inner_roles(op, table)}
+    for role, kind in held.data.items():
+        if role not in known:
+            return f"{QPARAMS} names '{role}', but the roles are {_shown(role, roles, known)}"
+        if not isinstance(kind, UniformType):
+            return f"{QPARAMS} holds {kind} for '{role}', not a !quant.uniform"
+    missing = [role for role in roles[:-1] if role not in held.data]
+    if missing and list(held.data) != [roles[-1]]:
+        return f"{QPARAMS} lacks '{missing[0]}' (the roles are {listed})"
+    return _result_refusal(op, held.data.get(roles[-1]))
+
+
+def _inner_roles(op: Operation, table: Mapping[str, Components]) -> tuple[str, ...]:
+    components = table.get(op.name)
+    return () if components is None else components.inner_roles(op, table)
+
+
+def _shown(role: str, roles: Iterable[str], known: Iterable[str]) -> str:
+    """The roles that `role` could have been: those of the same piece, if there are."""
+    outer, _, _ = role.rpartition("/")
+    near = [name for name in known if name.rpartition("/")[0] == outer] if outer else []
+    return ", ".join(sorted(near) or roles)
+
+
+def piece_keys_refusal(op: Operation, table: Mapping[str, Components]) -> str | None:
+    """What is wrong with the keys that pieces of an op were given, or None."""
+    held = op.attributes[PIECE_KEYS]
+    if not isinstance(held, DictionaryAttr):
+        return f"{PIECE_KEYS} must be a dictionary from role to key"
+    roles = all_roles(op, table.get(op.name))[:-1]
+    known = {OTHERS, *roles, *_inner_roles(op, table)}
+    for role, names in held.data.items():
+        if role not in known:
+            return f"{PIECE_KEYS} names '{role}', but the roles are {_shown(role, roles, known)}"
+        if not texts(names):
+            return f"{PIECE_KEYS} holds {names} for '{role}', not a key or a list of keys"
+    return None
+
+
+def _result_refusal(op: Operation, given: object) -> str | None:
+    element = quant_element(op.results[0].type) if op.results else None
+    if isinstance(given, UniformType) and element is not None and given != element:
+        return f"{QPARAMS} gives the result as {given}, but its type says {element}"
+    floats = {
+        kind.qparams.expressed if isinstance(kind, UniformType) else str(kind)
+        for kind in (element_type(result.type) for result in op.results)
+    }
+    for role, kind in component_types(op).items():
+        if kind.qparams.expressed not in floats:
+            return f"{QPARAMS} expresses '{role}' in {kind.qparams.expressed}"
+    return None
+
+
+def verify_pieces(op: Operation) -> None:
+    """Hold what an `nn` op says of its pieces against its roles; VerifyException."""
+    from qdialect.ops.components import COMPONENTS
+
+    reason = qparams_refusal(op, COMPONENTS)
+    if not reason and PIECE_KEYS in op.attributes:
+        reason = piece_keys_refusal(op, COMPONENTS)
+    if reason:
+        raise VerifyException(f"'{op.name}' op {reason}")

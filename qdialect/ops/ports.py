@@ -1,0 +1,240 @@
+"""Verification of qparams on the ports of an op, from its declaration.
+
+Structure only: whether a rewrite may use a port is the pass's and the target's
+business.
+"""
+
+from __future__ import annotations
+
+import struct
+from typing import TYPE_CHECKING
+
+from xdsl.ir import Operation, SSAValue
+from xdsl.utils.exceptions import VerifyException
+
+from qdialect.behaviors import Accumulator, Behavior, Port, Rule
+from qdialect.behaviors.flow import carry_all_down, carry_down
+from qdialect.ops.base import shape_of, tensor_type
+from qdialect.ops.shapes import Shape
+from qdialect.qparams.legality import Illegal
+from qdialect.quant import UniformType, quant_element
+
+if TYPE_CHECKING:
+    from qdialect.qparams import QParams
+
+
+def verify_ports(op: Operation) -> None:
+    """Check element types and qparams against the op's declaration.
+
+    Raises `VerifyException` naming the port.
+    """
+    from qdialect.ops.behaviors import BY_NAME
+
+    behavior = BY_NAME[op.name]
+    if not any(quant_element(v.type) for v in (*op.operands, *op.results)):
+        _verify_float(op, behavior)
+        return
+    verify_declared(op, behavior)
+
+
+def verify_declared(op: Operation, behavior: Behavior) -> None:
+    """Check quantized types, if there are any, against a declaration."""
+    if not any(quant_element(v.type) for v in (*op.operands, *op.results)):
+        return
+    expressed: set[str] = set()
+    for index, operand in enumerate(op.operands):
+        _verify_port(op, behavior.operand_port(index), operand, expressed)
+    for index, result in enumerate(op.results):
+        _verify_port(op, behavior.result_port(index), result, expressed)
+    if len(expressed) > 1:
+        raise VerifyException(
+            f"'{op.name}' op mixes expressed types {', '.join(sorted(expressed))}"
+        )
+    if (behavior.is_tied or behavior.tells_order) and not behavior.mixes:
+        _verify_tied(op, behavior)
+    if behavior.accumulator:
+        _verify_bias(op, behavior.accumulator)
+
+
+def _verify_float(op: Operation, behavior: Behavior) -> None:
+    kinds = {
+        tensor_type(v).element_type
+        for i, v in enumerate(op.operands)
+        if behavior.operand_port(i).rule is not Rule.PLAIN
+    }
+    kinds |= {
+        tensor_type(result).element_type
+        for i, result in enumerate(op.results)
+        if behavior.result_port(i).rule is not Rule.PLAIN
+    }
+    if len(kinds) > 1:
+        shown = ", ".join(sorted(str(kind) for kind in kinds))
+        raise VerifyException(f"'{op.name}' op mixes element types {shown}")
+
+
+def _verify_port(op: Operation, port: Port, value: SSAValue, expressed: set[str]) -> None:
+    element = quant_element(value.type)
+    if element is None:
+        if port.rule is not Rule.PLAIN:
+            expressed.add(str(tensor_type(value).element_type))
+        return
+    if port.rule is Rule.PLAIN:
+        raise VerifyException(f"'{op.name}' op takes no quantized {port.role}")
+    qparams = element.qparams
+    expressed.add(qparams.expressed)
+    reason = port_refusal(op, port, qparams, shape_of(value))
+    if reason:
+        raise VerifyException(f"'{op.name}' op {reason}")
+
+
+def port_refusal(op: Operation, port: Port, qparams: QParams, shape: Shape) -> str | None:
+    """Why a value of `shape` with these qparams cannot be on `port`, or None."""
+    if port.storages and str(qparams.storage) not in port.storages:
+        return f"takes no {port.role} stored as {qparams.storage}"
+    if port.axes is None or qparams.is_per_tensor:
+        return None
+    allowed = port.axes(op)
+    for axis, block in qparams.blocks:
+        if axis not in allowed and not (axis < len(shape) and block == shape[axis]):
+            return f"takes no {port.role} quantized along dimension {axis}"
+    return None
+
+
+def _verify_tied(op: Operation, behavior: Behavior) -> None:
+    tied = [v for i, v in enumerate(op.operands) if behavior.operand_port(i).rule is Rule.TIED]
+    elements = [quant_element(v.type) for v in tied]
+    operands = [e.qparams for e in elements if e is not None]
+    if behavior.tells_order:
+        _verify_comparable(op, behavior, operands, len(tied))
+    carried: list[QParams] | Illegal | None = None
+    for index, value in enumerate(op.results):
+        if behavior.result_port(index).rule is not Rule.TIED:
+            continue
+        result = quant_element(value.type)
+        if result is None or len(operands) != len(tied):
+            raise VerifyException(
+                f"'{op.name}' op must have the same qparams on operand and result"
+            )
+        try:
+            if carried is None:  # all at once: there may be very many
+                carried = carry_all_down(op, behavior, operands)
+            if isinstance(carried, Illegal):
+                expected = carry_down(op, behavior, operands, index)
+            else:
+                expected = carried[index]
+            if result.qparams.is_per_tensor and expected == result.qparams:
+                continue
+            given = (result.qparams, canonical(result.qparams, value))
+        except ValueError as error:
+            raise VerifyException(f"'{op.name}' op fits no such shapes: {error}") from None
+        if isinstance(expected, Illegal):
+            raise VerifyException(f"'{op.name}' op cannot carry these qparams: {expected.reason}")
+        if expected not in given:
+            raise VerifyException(
+                f"'{op.name}' op result must be quantized as {UniformType(expected)}, "
+                f"but is {result}"
+            )
+
+
+def _verify_comparable(
+    op: Operation, behavior: Behavior, operands: list[QParams], tied: int
+) -> None:
+    if len(operands) != tied:
+        raise VerifyException(f"'{op.name}' op compares codes with floats")
+    found = carry_down(op, behavior, operands)
+    if isinstance(found, Illegal):
+        raise VerifyException(f"'{op.name}' op cannot compare these codes: {found.reason}")
+
+
+def canonical(qparams: QParams, value: SSAValue) -> QParams:
+    """The plainest encoding of the same field on `value`'s shape."""
+    from qdialect.qparams.field import Field
+
+    return Field.of(qparams, shape_of(value)).to_qparams()
+
+
+def carries_fields(op: Operation) -> bool:
+    """Whether the qparams of one value of `op`, of ours, follow from those of others."""
+    from qdialect.ops.behaviors import BY_NAME
+
+    behavior = BY_NAME[op.name]
+    return behavior.is_tied or behavior.tells_order
+
+
+def bias_fits(op: Operation) -> bool:
+    """Whether a bias of `op`, of ours, has the scale that it must have."""
+    from qdialect.ops.behaviors import BY_NAME
+
+    acc = BY_NAME[op.name].accumulator
+    try:
+        if acc is not None:
+            _verify_bias(op, acc)
+    except VerifyException:
+        return False
+    return True
+
+
+def _verify_bias(op: Operation, acc: Accumulator) -> None:
+    if acc.bias is None or acc.bias >= len(op.operands):
+        return
+    bias = quant_element(op.operands[acc.bias].type)
+    if bias is None:
+        return
+    lhs = quant_element(op.operands[acc.lhs].type)
+    rhs = quant_element(op.operands[acc.rhs].type)
+    if lhs is None or rhs is None:
+        raise VerifyException(f"'{op.name}' op has a quantized bias on float operands")
+    reason = bias_refusal(lhs.qparams, rhs.qparams, bias.qparams, acc.repeats(op))
+    if reason:
+        raise VerifyException(f"'{op.name}' op bias {reason}")
+
+
+def bias_matches(lhs: QParams, rhs: QParams, bias: QParams, repeats: int = 1) -> bool:
+    """Whether the bias invariant holds (`bias_refusal`)."""
+    return bias_refusal(lhs, rhs, bias, repeats) is None
+
+
+def bias_refusal(lhs: QParams, rhs: QParams, bias: QParams, repeats: int = 1) -> str | None:
+    """Why the bias invariant does not hold, or None: i32, zero points 0, scale = product,
+    to within the rounding of the product to the expressed type (files store it rounded);
+    scales of the weight `repeats` times over."""
+    storage = bias.storage
+    if storage.width != 32 or not storage.signed or storage.is_float or storage.quantile:
+        return f"must be stored as i32, not {storage}"
+    zero = next((z for z in bias.zero_point_list() if z), 0)
+    if zero:
+        return f"must have zero point 0, not {zero}"
+    if not lhs.is_per_tensor:
+        return "has no scale where the input is not quantized per tensor"
+    step = lhs.scale
+    products = [step * scale for scale in rhs.scale_list()]
+    if not rhs.is_per_tensor:
+        products *= repeats
+    scales = bias.scale_list()
+    if len(scales) not in (1, len(products)) and len(products) != 1:
+        return f"has {len(scales)} scales for {len(products)} of the weight"
+    count = max(len(scales), len(products))
+    scales, products = (values * (count // len(values)) for values in (scales, products))
+    if _singles(scales) == _singles(products):
+        return None
+    for i, (scale, product) in enumerate(zip(scales, products, strict=True)):
+        if _single(scale) != _single(product):
+            place = f" in channel {i}" if count > 1 else ""
+            return f"must have the scale input scale * weight scale = {product}{place}, not {scale}"
+    return None
+
+
+def _singles(values: list[float]) -> bytes | list[float]:
+    """All nearest float32."""
+    try:
+        return struct.pack(f"<{len(values)}f", *values)
+    except OverflowError:
+        return [_single(value) for value in values]
+
+
+def _single(value: float) -> float:
+    """Nearest float32 (overflow to infinity)."""
+    try:
+        return struct.unpack("<f", struct.pack("<f", value))[0]
+    except OverflowError:
+        return float("inf")

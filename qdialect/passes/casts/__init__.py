@@ -1,0 +1,1 @@
+"""Passes that move and fold quantize and dequantize."""

@@ -1,0 +1,315 @@
+"""Where the fewest elements are cast: a minimum cut through the ops that casts may pass.
+
+Every op that a cast may pass is on codes or on floats. A tensor that is made as codes and read
+as floats is dequantized, once for all that read it; one that is made as floats and read as
+codes is quantized, once for each type. What is least in all is found for dequantizes and for
+quantizes by themselves, as no op passes from one problem to the other. A tie moves nothing.
+
+    %d = quant.dcast %x : 64x3              64 x 3 elements
+    %t = nn.flip %d axes [0]                64 x 3 elements
+    %s = nn.slice %t ...                     1 x 3 elements: here the dequantize goes
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+
+from xdsl.ir import Attribute, Operation, SSAValue, Use
+
+from qdialect.analysis.codes import is_integer, qparams_of
+from qdialect.analysis.cost import elements
+from qdialect.analysis.index import every_op
+from qdialect.analysis.not_a_number import NotANumber
+from qdialect.analysis.ranges import inside_bounds
+from qdialect.behaviors import Behavior
+from qdialect.behaviors.flow import carry_all_down, tied_operands
+from qdialect.context import QContext
+from qdialect.numerics.rounding import Rounding
+from qdialect.passes.casts.cast_movement import codes_below, meets_nan, quantized_above
+from qdialect.passes.rule_pass import refuse_types
+from qdialect.placement import solve
+from qdialect.placement.problem import INFINITE, Problem
+from qdialect.qparams import QParams
+from qdialect.quant import DCastOp, QCastOp, cast_rounding, expressed_type, with_element
+from qdialect.rewrite import Refusal
+
+FLOATS, CODES = 0, 1
+_Request = tuple[QParams, Rounding]
+
+
+@dataclass
+class _Cut:
+    """One of both problems: states of ops, and what is cast between them.
+
+    A cost of elements counts above any number of ops that change their state.
+    """
+
+    unit: int
+    problem: Problem = field(default_factory=Problem)
+    start: list[int] = field(default_factory=list[int])
+    ops: dict[Operation, int] = field(default_factory=dict[Operation, int])
+    gains: bool = False
+
+    def op(self, op: Operation, now: int) -> None:
+        """An op that may be in either state, and is in `now`."""
+        self.ops[op] = self.problem.variable([int(now != FLOATS), int(now != CODES)])
+        self.start.append(now)
+
+    def fixed(self, state: int) -> int:
+        """A variable that has a state."""
+        costs = [INFINITE, INFINITE]
+        costs[state] = 0
+        self.start.append(state)
+        return self.problem.variable(costs)
+
+    def implies(self, above: int, state: int, below: int) -> None:
+        """What is below is in `state` wherever what is above is."""
+        table = [[0, 0], [0, 0]]
+        table[state][1 - state] = INFINITE
+        self.problem.add(above, below, table)
+
+    def cast(self, made: int, read: list[int], state: int, size: int) -> None:
+        """A tensor of `size` elements that is made in a state and read in states: it is cast
+        once if it is made in the other state than `state` and anything reads it in `state`."""
+        if not read:
+            return
+        known = [self.start[variable] for variable in read]
+        any_reads = self.problem.variable([0, 0])
+        self.start.append(state if state in known else 1 - state)
+        for variable in read:
+            self.implies(variable, state, any_reads)
+        table = [[0, 0], [0, 0]]
+        table[1 - state][state] = size * self.unit
+        self.problem.add(made, any_reads, table)
+
+    def states(self) -> dict[Operation, int]:
+        """The best state of each op."""
+        states = solve(self.problem, self.start).states
+        self.gains = any(states[v] != self.start[v] for v in self.ops.values())
+        return {op: states[v] for op, v in self.ops.items()}
+
+
+class CastCut:
+    """The states in which the ops of a module that casts may pass are best."""
+
+    def __init__(self, session: QContext, module: Operation) -> None:
+        self._session = session
+        self._ops = list(every_op(module))
+        self._inside: dict[SSAValue, bool] = {}
+        self._not_a_number = NotANumber(session)
+        #: ops that casts may pass, with the operands and results that are cast with them
+        self._passed = dict(self._passable())
+        #: whether anything is to change
+        self.gains = False
+        self.dequantize = self._dequantizes()
+        self.quantize = self._quantizes()
+
+    def is_fixed(self, op: Operation, states: Mapping[Operation, int]) -> bool:
+        """Whether an op of the module has no choice of states."""
+        return op in self._passed and op not in states
+
+    def _solved(self, cut: _Cut) -> dict[Operation, int]:
+        states = cut.states()
+        self.gains = self.gains or cut.gains
+        return states
+
+    def _passable(self) -> Iterator[tuple[Operation, Behavior]]:
+        for op in self._ops:
+            behavior = self._session.behaviors.get(op)
+            if behavior is None or not behavior.commutes or not op.results:
+                continue
+            if tied_operands(op, behavior):
+                yield op, behavior
+
+    def _tied(self, op: Operation) -> list[SSAValue]:
+        return [op.operands[i] for i in tied_operands(op, self._passed[op])]
+
+    def _has_floats(self, op: Operation) -> bool:
+        """Whether an op on codes may be on floats instead."""
+        behavior, kinds = self._passed[op], [v.type for v in op.operands]
+        params = qparams_of(op.results[0])
+        if behavior.movement is None or params is None or not is_integer(params):
+            return False
+        known = [q for v in self._tied(op) if (q := qparams_of(v)) is not None]
+        if carry_all_down(op, behavior, known) != [qparams_of(v) for v in op.results]:
+            return False
+        expressed: Attribute = expressed_type(params)
+        for index in tied_operands(op, behavior):
+            kinds[index] = with_element(kinds[index], expressed)
+        results = [with_element(v.type, expressed) for v in op.results]
+        return refuse_types(self._session, behavior, op, kinds, results) is None
+
+    # -- dequantizes ------------------------------------------------------------------
+
+    def _dequantizes(self) -> dict[Operation, int]:
+        cut = _Cut(2 * len(self._passed) + 1)
+        #: what codes a tensor is, or would be
+        codes: dict[SSAValue, QParams] = {}
+        for op in self._ops:
+            if isinstance(op, DCastOp) or op not in self._passed:
+                continue
+            tied = list(map(_undone, self._tied(op)))
+            params = [codes.get(v) or qparams_of(v) for v in tied]
+            known = [q for q in params if q is not None and is_integer(q)]
+            if len(known) != len(tied):
+                continue
+            if qparams_of(op.results[0]) is not None:
+                if len(op.results) == 1 and self._has_floats(op):
+                    cut.op(op, CODES)
+                continue
+            found = codes_below(
+                self._session, op, self._passed[op], known, lambda t=tied: all(map(self._keeps, t))
+            )
+            if not isinstance(found, Refusal):
+                cut.op(op, FLOATS)
+                codes |= dict(zip(op.results, found, strict=True))
+        for op in self._ops:
+            for value in op.results:
+                self._dequantized(cut, value)
+        for op in self._ops:
+            for region in op.regions:
+                for block in region.blocks:
+                    for value in block.args:
+                        self._dequantized(cut, value)
+        return self._solved(cut)
+
+    def _keeps(self, value: SSAValue) -> bool:
+        """Whether codes of a tensor keep to the bounds of their storage."""
+        if value not in self._inside:
+            owner = value.owner
+            if qparams_of(value) is not None or not isinstance(owner, Operation):
+                self._inside[value] = inside_bounds(value, self._session)
+            else:
+                self._inside[value] = all(self._keeps(_undone(v)) for v in self._tied(owner))
+        return self._inside[value]
+
+    def _dequantized(self, cut: _Cut, value: SSAValue) -> None:
+        """What it costs to read as floats what `value` is, and what has to be codes."""
+        owner = value.owner
+        variable = cut.ops.get(owner) if isinstance(owner, Operation) else None
+        is_codes = qparams_of(value) is not None
+        if isinstance(owner, DCastOp) or (variable is None and not is_codes):
+            return
+        as_codes = [u for u in value.uses if not isinstance(u.operation, DCastOp)]
+        casts = [u.operation for u in value.uses if isinstance(u.operation, DCastOp)]
+        as_floats = [use for cast in casts for use in cast.results[0].uses]
+        read = list(dict.fromkeys(v for u in (*as_codes, *as_floats) for v in self._var(cut, u)))
+        if variable is None and not read:
+            return
+        made = cut.fixed(CODES) if variable is None else variable
+        for reader in read:
+            cut.implies(made, FLOATS, reader)
+        stays = any(not self._var(cut, use) for use in as_codes)
+        if stays and is_codes:
+            cut.implies(cut.fixed(CODES), CODES, made)
+        if (stays and not is_codes) or any(not self._var(cut, use) for use in as_floats):
+            read.append(cut.fixed(FLOATS))
+        cut.cast(made, read, FLOATS, elements(value))
+
+    def _var(self, cut: _Cut, use: Use) -> tuple[int, ...]:
+        """The op that uses a value as a cast would reach it, if that may change its state."""
+        op = use.operation
+        if op in cut.ops and use.index in tied_operands(op, self._passed[op]):
+            return (cut.ops[op],)
+        return ()
+
+    # -- quantizes --------------------------------------------------------------------
+
+    def _quantizes(self) -> dict[Operation, int]:
+        cut = _Cut(2 * len(self._passed) + 1)
+        requests: dict[tuple[Operation, int], _Request] = {}
+        for op in reversed(self._ops):
+            if op in self._passed and qparams_of(op.results[0]) is None:
+                self._hoistable(cut, op, requests)
+        #: by codes, how what is above quantizes floats to them
+        made: dict[SSAValue, _Request] = {}
+        for op in self._ops:
+            params = qparams_of(op.results[0]) if len(op.results) == 1 else None
+            if isinstance(op, QCastOp) and params is not None:
+                made[op.result] = params, cast_rounding(op)
+            elif params is not None and op in self._passed and self._has_floats(op):
+                above = [made.get(v) for v in self._tied(op)]
+                roundings = {request[1] for request in above if request is not None}
+                if None not in above and len(roundings) == 1:
+                    cut.op(op, CODES)
+                    made[op.results[0]] = params, roundings.pop()
+                    for index, q in zip(tied_operands(op, self._passed[op]), above, strict=True):
+                        if q is not None:
+                            requests[op, index] = q
+        for op in self._ops:
+            for value in op.results:
+                self._quantized(cut, value, requests)
+            for region in op.regions:
+                for block in region.blocks:
+                    for value in block.args:
+                        self._quantized(cut, value, requests)
+        return self._solved(cut)
+
+    def _hoistable(
+        self, cut: _Cut, op: Operation, requests: dict[tuple[Operation, int], _Request]
+    ) -> None:
+        """Note `op` and how its operands would be quantized, if all its results are."""
+        wanted: list[_Request] = []
+        for result in op.results:
+            asked = {_asked(use.operation, use.index, requests) for use in result.uses}
+            request = asked.pop() if len(asked) == 1 else None
+            if request is None or not is_integer(request[0]):
+                return
+            wanted.append(request)
+        if len({rounding for _, rounding in wanted}) > 1:
+            return
+        behavior, rounding = self._passed[op], wanted[0][1]
+        if behavior.movement is None and meets_nan(op, behavior, self._not_a_number):
+            return
+        above = quantized_above(self._session, op, behavior, [q for q, _ in wanted], rounding)
+        if isinstance(above, Refusal):
+            return
+        cut.op(op, FLOATS)
+        for index, params in zip(tied_operands(op, behavior), above, strict=True):
+            requests[op, index] = params, rounding
+
+    def _quantized(
+        self, cut: _Cut, value: SSAValue, requests: dict[tuple[Operation, int], _Request]
+    ) -> None:
+        """What it costs to read as codes what `value` is."""
+        owner = value.owner
+        variable = cut.ops.get(owner) if isinstance(owner, Operation) else None
+        is_codes = qparams_of(value) is not None
+        if isinstance(owner, QCastOp) or (variable is None and is_codes):
+            return
+        #: by how they are quantized, the ops that read codes; None for one that stays
+        groups: dict[_Request | None, list[int | None]] = {}
+        for use in value.uses:
+            request = None if is_codes else _asked(use.operation, use.index, requests)
+            if request is None and not is_codes:
+                continue
+            is_cast = isinstance(use.operation, QCastOp)
+            read = groups.setdefault(request, [])
+            for below in use.operation.results[0].uses if is_cast else (use,):
+                read += self._var(cut, below) or (None,)
+        if variable is None and all(v is None for read in groups.values() for v in read):
+            return
+        made = cut.fixed(FLOATS) if variable is None else variable
+        for read in groups.values():
+            known = list(dict.fromkeys(v for v in read if v is not None))
+            for reader in known:
+                cut.implies(made, CODES, reader)
+            known += [cut.fixed(CODES)] * (None in read)
+            cut.cast(made, known, CODES, elements(value))
+
+
+def _undone(value: SSAValue) -> SSAValue:
+    """The codes that a dequantize reads; any other value itself."""
+    owner = value.owner
+    return owner.input if isinstance(owner, DCastOp) else value
+
+
+def _asked(
+    user: Operation, index: int, requests: dict[tuple[Operation, int], _Request]
+) -> _Request | None:
+    """How a use of floats would quantize them."""
+    if isinstance(user, QCastOp):
+        params = qparams_of(user.result)
+        return None if params is None else (params, cast_rounding(user))
+    return requests.get((user, index))

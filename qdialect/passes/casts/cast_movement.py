@@ -1,0 +1,278 @@
+"""Rules that carry quantize and dequantize past movement and order-preserving ops.
+
+    quantize(f(x))     <->  f(quantize(x))
+    f(dequantize(q))   <->  dequantize(f(q))
+
+Quantize and dequantize are elementwise and monotone, so they commute with an op f
+that copies elements (qparams follow its index map, law 2.2) or preserves order:
+exact either way. Which way is worth going is a `Policy`, asked op by op.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from math import isfinite
+
+from xdsl.ir import Operation, SSAValue
+
+from qdialect.analysis.codes import qparams_of
+from qdialect.analysis.not_a_number import NotANumber
+from qdialect.analysis.ranges import inside_bounds
+from qdialect.behaviors import Behavior
+from qdialect.behaviors.flow import carry_all_down, carry_up, tied_operands
+from qdialect.context import QContext
+from qdialect.numerics.arithmetic import Arithmetic
+from qdialect.numerics.contract import EXACT, Contract, Numerics
+from qdialect.numerics.requantize import affines, on_grid
+from qdialect.numerics.rounding import Rounding
+from qdialect.passes.rule_pass import (
+    dequantized,
+    keeps_order,
+    only_quantized_alike,
+    refuse_growth,
+    refuse_types,
+    with_qparams,
+)
+from qdialect.qparams import QParams
+from qdialect.qparams.legality import Illegal
+from qdialect.quant import DCastOp, QCastOp, arithmetic_of, cast_rounding
+from qdialect.rewrite import Refusal, Rewriter, Rule, retyped
+
+
+class Policy:
+    """Which casts may pass an op; this one lets every cast sink into integers.
+
+    Each method answers for the op that is passed: None, or why not.
+    """
+
+    def prepare(self, module: Operation) -> None:
+        """Called before a run, once per rule: the place for a linear analysis."""
+
+    def hoist_quantize(self, op: Operation) -> Refusal | None:
+        return None
+
+    def sink_dequantize(self, op: Operation) -> Refusal | None:
+        return None
+
+    def sink_quantize(self, op: Operation) -> Refusal | None:
+        return Refusal("policy", "the op would leave integers")
+
+    def hoist_dequantize(self, op: Operation) -> Refusal | None:
+        return Refusal("policy", "the op would leave integers")
+
+
+@dataclass(frozen=True)
+class Quantized:
+    """A quantize and the commuting op that computes its operand."""
+
+    cast: QCastOp
+    op: Operation
+    behavior: Behavior
+
+
+class HoistQuantize(Rule[Quantized]):
+    """quantize(f(x)) = f(quantize(x)) for f a movement or order-preserving.
+
+    A movement needs operand qparams that the index map carries to the result's;
+    constants that f compares with (relu, clip) are quantized alike on both sides.
+    NaN has no place in an order: f may clamp the code it is stored as.  In a module of floats
+    no op above may make one; that a model is given none is taken for granted.
+    """
+
+    name = "hoist-quantize"
+
+    def __init__(self, session: QContext, policy: Policy) -> None:
+        super().__init__(session)
+        self.policy = policy
+        self._not_a_number = NotANumber(session)
+
+    def prepare(self, module: Operation) -> None:
+        self.policy.prepare(module)
+        self._not_a_number = NotANumber(self.session)
+
+    def roots(self) -> Iterable[str]:
+        return (QCastOp.name,)
+
+    def match(self, op: Operation) -> Quantized | None:
+        assert isinstance(op, QCastOp)
+        owner = op.input.owner
+        if not isinstance(owner, Operation) or qparams_of(op.result) is None:
+            return None
+        behavior = self.session.behaviors.get(owner)
+        return Quantized(op, owner, behavior) if behavior and behavior.commutes else None
+
+    def check(self, match: Quantized) -> Contract | Refusal:
+        refusal = self.policy.hoist_quantize(match.op)
+        if refusal:
+            return refusal
+        casts = self._casts(match)
+        if casts is None:
+            return Refusal("multi-use", "the float result is also used elsewhere")
+        rounding = cast_rounding(match.cast)
+        above = quantized_above(
+            self.session, match.op, match.behavior, self._params(casts), rounding
+        )
+        if isinstance(above, Refusal):
+            return above
+        compares = match.behavior.movement is None
+        if compares and meets_nan(match.op, match.behavior, self._not_a_number):
+            return Refusal("nan", "what it compares may be no number")
+        return Contract(Numerics.EXACT, note="NaN aside") if compares else EXACT
+
+    def _casts(self, match: Quantized) -> list[QCastOp] | None:
+        """Per result one of the quantizes that alone use it and are alike, all with one
+        rounding; else None."""
+        casts: list[QCastOp] = []
+        for result in match.op.results:
+            alike = only_quantized_alike(result)
+            if alike is None or qparams_of(alike[0].result) is None:
+                return None
+            casts.append(alike[0])
+        same = all(cast_rounding(cast) is cast_rounding(match.cast) for cast in casts)
+        return casts if same else None
+
+    def _params(self, casts: Sequence[QCastOp]) -> list[QParams]:
+        return [params for cast in casts if (params := qparams_of(cast.result)) is not None]
+
+    def rewrite(self, match: Quantized, rewriter: Rewriter) -> None:
+        casts = self._casts(match)
+        assert casts is not None
+        above = carry_up(match.op, match.behavior, self._params(casts))
+        assert not isinstance(above, Illegal)
+        operands = list(match.op.operands)
+        tied = tied_operands(match.op, match.behavior)
+        for index, qparams in zip(tied, above, strict=True):
+            cast = QCastOp(operands[index], with_qparams(operands[index], qparams))
+            if "quant.rounding" in match.cast.attributes:
+                cast.attributes["quant.rounding"] = match.cast.attributes["quant.rounding"]
+            rewriter.insert(cast, match.op)
+            operands[index] = cast.result
+        new = retyped(match.op, operands, [cast.result.type for cast in casts])
+        rewriter.insert(new, match.op, keep=match.op)
+        for old, result in zip(match.op.results, new.results, strict=True):
+            for cast in only_quantized_alike(old) or ():
+                rewriter.replace(cast, [result])
+
+
+def meets_nan(op: Operation, behavior: Behavior, not_a_number: NotANumber) -> bool:
+    """Whether an op of a module of floats may be given no number."""
+    if arithmetic_of(op) is Arithmetic.REAL:
+        return False
+    return any(not_a_number.may_be(op.operands[i]) for i in tied_operands(op, behavior))
+
+
+def quantized_above(
+    session: QContext,
+    op: Operation,
+    behavior: Behavior,
+    params: Sequence[QParams],
+    rounding: Rounding,
+) -> list[QParams] | Refusal:
+    """What the tied operands of a float op are quantized under so that its results are codes
+    of `params`, one for each; or why that is not the same."""
+    levels = behavior.levels(op) if behavior.levels else ()
+    rounds = any(isfinite(v) and not on_grid(a, v) for v in levels for a in affines(params[0]))
+    if rounds and rounding is not Rounding.HALF_EVEN:
+        return Refusal("rounding", "constants it compares with are quantized half even")
+    operands = carry_up(op, behavior, params)
+    if isinstance(operands, Illegal):
+        return Refusal(operands.code, operands.reason)
+    kinds = [v.type for v in op.operands]
+    for index, qparams in zip(tied_operands(op, behavior), operands, strict=True):
+        kinds[index] = with_qparams(op.operands[index], qparams)
+    results = [with_qparams(v, q) for v, q in zip(op.results, params, strict=True)]
+    return refuse_types(session, behavior, op, kinds, results) or operands
+
+
+def codes_below(
+    session: QContext,
+    op: Operation,
+    behavior: Behavior,
+    params: Sequence[QParams],
+    inside: Callable[[], bool],
+) -> list[QParams] | Refusal:
+    """What the results of a float op are codes of if its tied operands are codes of `params`;
+    or why that is not the same. `inside` tells whether those keep to their bounds."""
+    if behavior.mixes and len(set(params)) > 1:
+        return Refusal("tied", "the operands have different qparams")
+    if not keeps_order(behavior, op, params, inside=behavior.clamp is not None and inside()):
+        return Refusal("levels", "no code stands for a constant it compares with")
+    carried = carry_all_down(op, behavior, params)
+    if isinstance(carried, Illegal):
+        return Refusal(carried.code, carried.reason)
+    kinds = [v.type for v in op.operands]
+    for index, qparams in zip(tied_operands(op, behavior), params, strict=True):
+        kinds[index] = with_qparams(op.operands[index], qparams)
+    results = [with_qparams(v, q) for v, q in zip(op.results, carried, strict=True)]
+    refusal = refuse_types(session, behavior, op, kinds, results)
+    growths = (refuse_growth(params, qparams) for qparams in carried)
+    return refusal or next(filter(None, growths), None) or carried
+
+
+class SinkDequantize(Rule[Operation]):
+    """f(dequantize(a)) = dequantize(f(a)): law 2.2 for a movement; dequantize is
+    monotone for an order-preserving f at bounds that the codes represent."""
+
+    name = "sink-dequantize"
+
+    def __init__(self, session: QContext, policy: Policy) -> None:
+        super().__init__(session)
+        self.policy = policy
+
+    def prepare(self, module: Operation) -> None:
+        self.policy.prepare(module)
+
+    def roots(self) -> Iterable[str]:
+        return self.session.behaviors.names_with(lambda b: b.commutes)
+
+    def match(self, op: Operation) -> Operation | None:
+        behavior = self.session.behaviors.get(op)
+        assert behavior is not None
+        tied = tied_operands(op, behavior)
+        if not op.results or not tied:
+            return None
+        casts = [dequantized(op.operands[i]) for i in tied]
+        return op if all(cast is not None for cast in casts) else None
+
+    def check(self, match: Operation) -> Contract | Refusal:
+        refusal = self.policy.sink_dequantize(match)
+        if refusal:
+            return refusal
+        behavior = self.session.behaviors.get(match)
+        assert behavior is not None
+        sources = self._sources(match, behavior)
+        params = [qparams_of(source) for source in sources]
+        known = [q for q in params if q is not None]
+        if len(known) != len(params):
+            return Refusal("tied", "the operands have different qparams")
+
+        def inside() -> bool:
+            return all(inside_bounds(source, self.session) for source in sources)
+
+        found = codes_below(self.session, match, behavior, known, inside)
+        return found if isinstance(found, Refusal) else EXACT
+
+    def _sources(self, op: Operation, behavior: Behavior) -> list[SSAValue]:
+        casts = [dequantized(op.operands[i]) for i in tied_operands(op, behavior)]
+        return [cast.input for cast in casts if cast is not None]
+
+    def rewrite(self, match: Operation, rewriter: Rewriter) -> None:
+        behavior = self.session.behaviors.get(match)
+        assert behavior is not None
+        sources = self._sources(match, behavior)
+        params = [qparams_of(source) for source in sources]
+        carried = carry_all_down(match, behavior, [q for q in params if q is not None])
+        assert not isinstance(carried, Illegal)
+        operands = list(match.operands)
+        for index, source in zip(tied_operands(match, behavior), sources, strict=True):
+            operands[index] = source
+        kinds = [with_qparams(v, q) for v, q in zip(match.results, carried, strict=True)]
+        moved = retyped(match, operands, kinds)
+        rewriter.insert(moved, match, keep=match)
+        below: list[SSAValue] = []
+        for source, result in zip(moved.results, match.results, strict=True):
+            cast = DCastOp(source, result.type)
+            rewriter.insert(cast, match)
+            below.append(cast.result)
+        rewriter.replace(match, below)

@@ -1,0 +1,142 @@
+"""Write ops on codes as ops on floats between casts, where a target is faster so.
+
+A runtime may have an integer kernel that is slower than a float kernel and two casts: that of
+averages in ONNX Runtime takes eight times as long.  Between casts it would put the op together
+again, so the result is flattened before it is quantized and given its shape after:
+
+    codes of op(x)  =  reshape(quantize(flatten(op(dequantize(x)))))
+
+Flattening moves no element, and one scale is everybody's, so it is exact.  Where the target
+says so (`Target.in_floats`, which goes by prices), for values of one scale.
+
+For example
+
+    %0 = nn.avg_pool2d %x kernel [2, 2] strides [2, 2] : (!x) -> !y
+
+becomes
+
+    %1 = quant.dcast %x : !x to !fx
+    %2 = nn.avg_pool2d %1 kernel [2, 2] strides [2, 2] : (!fx) -> !fy
+    %3 = nn.flatten %2 : (!fy) -> !flat
+    %4 = quant.qcast %3 : !flat to !codes
+    %0 = nn.reshape %4 : (!codes) -> !y
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from xdsl.dialects.builtin import StringAttr
+from xdsl.ir import Attribute, Operation, SSAValue
+
+from qdialect.analysis.codes import is_integer, qparams_of
+from qdialect.behaviors import Rule as PortRule
+from qdialect.context import QContext
+from qdialect.errors import UsageError
+from qdialect.numerics.contract import EXACT, Contract
+from qdialect.ops import FlattenOp, ReshapeOp, shape_of
+from qdialect.ops.base import QPARAMS, ranked
+from qdialect.ops.shapes import DYNAMIC
+from qdialect.passes.pair_contract import replaced_kernel
+from qdialect.passes.rule_pass import RulePass
+from qdialect.quant import (
+    ROUNDING_KEY,
+    DCastOp,
+    QCastOp,
+    element_type,
+    expressed_type,
+    with_element,
+)
+from qdialect.rewrite import Refusal, Rewriter, Rule
+
+_WHERE = ("target", "all")
+_HALF_EVEN = StringAttr("half_even")
+
+
+class OpToFloats(Rule[Operation]):
+    """An op on codes is the op on floats, quantized; see the module."""
+
+    name = "op-to-floats"
+
+    def __init__(self, session: QContext, where: str) -> None:
+        super().__init__(session)
+        self._everywhere = where == "all"
+
+    def roots(self) -> Iterable[str]:
+        return self.session.behaviors.names_with(
+            lambda b: (
+                all(p.rule is PortRule.REQUANT for p in (*b.operands, *b.results))
+                and len(b.results) == 1
+            )
+        )
+
+    def match(self, op: Operation) -> Operation | None:
+        behavior = self.session.behaviors.get(op)
+        if behavior is None or behavior.accumulator is not None:
+            return None
+        return op if qparams_of(op.results[0]) is not None else None
+
+    def check(self, match: Operation) -> Contract | Refusal:
+        target, op = self.session.target, match
+        if not self._everywhere and not target.in_floats(op):
+            return Refusal("codes", f"{target.name} runs '{op.name}' on codes")
+        params = [qparams_of(value) for value in (*op.operands, *op.results)]
+        if any(q is None or not q.is_per_tensor or not is_integer(q) for q in params):
+            return Refusal("grid", "not every value has one scale")
+        shape = shape_of(op.results[0])
+        if not shape or shape.count(DYNAMIC) > 1:
+            return Refusal("shape", "a reshape cannot give it its shape again")
+        if QPARAMS in op.attributes:
+            return Refusal("components", "it has qparams of its pieces")
+        return replaced_kernel(op, EXACT)
+
+    def rewrite(self, match: Operation, rewriter: Rewriter) -> None:
+        op, result = match, match.results[0]
+        floats = [DCastOp(value, _float(value)) for value in op.operands]
+        for cast in floats:
+            rewriter.insert(cast, op)
+        properties = dict(op.properties)
+        rounding = properties.get("rounding", _HALF_EVEN)
+        if "rounding" in properties:
+            properties["rounding"] = _HALF_EVEN
+        made = type(op).create(
+            operands=[cast.result for cast in floats],
+            result_types=[_float(result)],
+            properties=properties,
+        )
+        flat = FlattenOp(made.results[0])
+        codes = QCastOp(flat.result, ranked(element_type(result.type), shape_of(flat.result)))
+        if rounding != _HALF_EVEN:
+            codes.attributes[ROUNDING_KEY] = rounding
+        shaped = ReshapeOp(codes.result, shape_of(result))
+        rewriter.insert(made, op, keep=op)
+        for one in (flat, codes, shaped):
+            rewriter.insert(one, op)
+        rewriter.replace(op, [shaped.result])
+
+
+def _float(value: SSAValue) -> Attribute:
+    params = qparams_of(value)
+    assert params is not None
+    return with_element(value.type, expressed_type(params))
+
+
+@dataclass(frozen=True)
+class FormFloats(RulePass):
+    """Ops on codes as ops on floats, where a target is faster so; see the module.
+
+    `where`: `target` asks it, `all` does it everywhere.
+    """
+
+    name = "form-floats"
+
+    where: str = "target"
+
+    def rules(self, session: QContext) -> Sequence[Rule[Any]]:
+        if self.where not in _WHERE:
+            raise UsageError(
+                f"unknown value '{self.where}' of where ({' or '.join(_WHERE)})", code="bad-option"
+            )
+        return (OpToFloats(session, self.where),)

@@ -1,0 +1,232 @@
+"""Turn dequantize -> op -> quantize into the quantized op.
+
+A quantized op means: dequantize its operands exactly, apply the op in real
+arithmetic, quantize the result.  That is what DQ -> op -> Q spells out, so the
+rewrite is exact (docs/design/001-architecture.md).  Four rules work together:
+
+    quantize(op(dequantize(a), ...))   ->  op(a, ...)                 op requantizes
+    quantize(f(x))                     ->  f(quantize(x))             f moves elements
+                                           or preserves order: Q is monotone and
+                                           elementwise, so it commutes with f
+    f(dequantize(a))                   ->  dequantize(f(a))           inside a closed
+                                           island only
+
+    f(dequantize(a))                   ->  f(a)               f tells order (compare,
+                                           argmax): its plain results need no quantize
+
+and quantize(dequantize(a)) becomes nothing or a rescale.  Only islands closed by
+a quantize, or by an op that tells order, are touched: no op at a float interface changes.
+
+For example
+
+    %0 = quant.dcast %x : !a to !f
+    %1 = quant.dcast %y : !b to !f
+    %2 = nn.add %0, %1 : (!f, !f) -> !f
+    %3 = quant.qcast %2 : !f to !a
+
+becomes
+
+    %3 = nn.add %x, %y : (!a, !b) -> !a
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from xdsl.dialects.builtin import StringAttr
+from xdsl.ir import Operation, SSAValue
+
+from qdialect.analysis.codes import qparams_of, rounding_of
+from qdialect.analysis.islands import Islands
+from qdialect.analysis.ranges import seen_qparams
+from qdialect.behaviors import Rule as PortRule
+from qdialect.behaviors.flow import carry_all_down, tied_operands
+from qdialect.context import QContext
+from qdialect.numerics.contract import Contract
+from qdialect.numerics.requantize import affines, represents
+from qdialect.numerics.rounding import Rounding
+from qdialect.ops.constants import constant_array, constant_of
+from qdialect.ops.ports import bias_matches
+from qdialect.passes.casts.cast_movement import HoistQuantize, Policy, Quantized, SinkDequantize
+from qdialect.passes.casts.cast_rules import QuantizeOfConstant, QuantizeOfDequantize
+from qdialect.passes.casts.order_rules import OrderOfDequantize
+from qdialect.passes.constant_scalars import exact_copy
+from qdialect.passes.pair_contract import replaced_kernel, target_rounding
+from qdialect.passes.rule_pass import RulePass, dequantized, only_quantized_alike, refuse_types
+from qdialect.quant import DCastOp, QCastOp, arithmetic_of, cast_rounding
+from qdialect.rewrite import Refusal, Rewriter, Rule, retyped
+
+
+class _ClosedIslands(Policy):
+    """Casts move only inside islands that a quantize closes: no op at a float
+    interface changes."""
+
+    def __init__(self, session: QContext) -> None:
+        self._session = session
+        self._islands: Islands | None = None
+
+    def prepare(self, module: Operation) -> None:
+        if self._islands is None:
+            self._islands = Islands(module, self._session.behaviors)
+
+    @property
+    def islands(self) -> Islands:
+        assert self._islands is not None
+        return self._islands
+
+    def hoist_quantize(self, op: Operation) -> Refusal | None:
+        if op.results[0] in self.islands.lands:
+            return None
+        return Refusal("open-island", "the float values above are not dequantized codes")
+
+    def sink_dequantize(self, op: Operation) -> Refusal | None:
+        if self.islands.is_closed(op):
+            return None
+        return Refusal("open-island", "the float result is not quantized again")
+
+
+@dataclass(frozen=True)
+class _Computed(Quantized):
+    """A quantize and the computing op above; `codes` are what that takes as a quantized
+    op, once `check` has found them."""
+
+    codes: list[SSAValue] = field(default_factory=list[SSAValue])
+
+
+class IntegerizeOp(Rule[_Computed]):
+    """quantize(op(dequantize(a), ...)) = op(a, ...), by the meaning of a quantized op.
+
+    An integer kernel with a float result (MatMulIntegerToFloat) rounds that before the quantize
+    does; the kernel that gives codes rounds once."""
+
+    name = "integerize-op"
+
+    def roots(self) -> Iterable[str]:
+        return (QCastOp.name,)
+
+    def match(self, op: Operation) -> _Computed | None:
+        assert isinstance(op, QCastOp)
+        owner = op.input.owner
+        if not isinstance(owner, Operation) or len(owner.results) != 1:
+            return None
+        behavior = self.session.behaviors.get(owner)
+        if behavior is None or behavior.commutes or qparams_of(op.result) is None:
+            return None
+        return _Computed(op, owner, behavior)
+
+    def check(self, match: _Computed) -> Contract | Refusal:
+        casts = only_quantized_alike(match.op.results[0])
+        if casts is None:
+            return Refusal("multi-use", "the float result is also used elsewhere")
+        result = qparams_of(match.cast.result)
+        assert result is not None
+        rounding, contract = target_rounding(
+            self.session.target,
+            cast_rounding(match.cast),
+            lambda: None,
+            result,
+            arithmetic_of(match.op),
+        )
+        if isinstance(contract, Refusal):
+            return contract
+        if "rounding" not in match.op.properties and rounding is not Rounding.HALF_EVEN:
+            return Refusal("rounding", f"'{match.op.name}' cannot round {rounding.value}")
+        operands: list[SSAValue] = []
+        for index, operand in enumerate(match.op.operands):
+            codes = self._codes(match, index, operand)
+            if isinstance(codes, Refusal):
+                return codes
+            operands.append(codes)
+            if index in match.behavior.nonzero and self._may_be_zero(codes):
+                role = match.behavior.operand_port(index).role
+                return Refusal("undefined", f"the {role} may be 0")
+        if match.behavior.is_tied and not self._keeps_qparams(match, operands):
+            return Refusal("tied", f"'{match.op.name}' gives the qparams it takes, not others")
+        match.codes[:] = operands
+        refusal = refuse_types(
+            self.session,
+            match.behavior,
+            match.op,
+            [v.type for v in operands],
+            [match.cast.result.type],
+        )
+        return refusal or replaced_kernel(match.op, contract)
+
+    def _keeps_qparams(self, match: _Computed, operands: Sequence[SSAValue]) -> bool:
+        """Whether an op with tied ports takes what it is to give."""
+        tied = [operands[i] for i in tied_operands(match.op, match.behavior)]
+        params = [q for v in tied if (q := qparams_of(v)) is not None]
+        carried = carry_all_down(match.op, match.behavior, params)
+        return carried == [qparams_of(match.cast.result)]
+
+    def _may_be_zero(self, codes: SSAValue) -> bool:
+        params, constant = seen_qparams(codes, self.session), constant_of(codes)
+        if params is None:
+            return True
+        if constant is None or not params.is_per_tensor:
+            return any(represents(a, 0.0) for a in affines(params))
+        return bool((constant_array(constant, self.session.blobs) == params.zero_point).any())
+
+    def _codes(self, match: _Computed, index: int, operand: SSAValue) -> SSAValue | Refusal:
+        """What the quantized op takes in place of a float operand; a scalar constant
+        becomes a new quantized constant that is exactly the same number."""
+        port = match.behavior.operand_port(index)
+        if port.rule is PortRule.PLAIN or qparams_of(operand) is not None:
+            return operand
+        cast = dequantized(operand)
+        if port.rule is PortRule.BIAS:
+            return cast.input if cast and self._is_bias(match, cast) else operand
+        if cast is not None and qparams_of(cast.input) is not None:
+            return cast.input
+        if port.rule is PortRule.TIED:
+            return Refusal("float-operand", f"the {port.role} is not dequantized")
+        scalar = exact_copy(operand, self.session)
+        if scalar is None:
+            return Refusal("float-operand", f"the {port.role} is not dequantized")
+        return scalar.result
+
+    def _is_bias(self, match: _Computed, bias: DCastOp) -> bool:
+        acc = match.behavior.accumulator
+        if acc is None:
+            return False
+        sides = [dequantized(match.op.operands[n]) for n in (acc.lhs, acc.rhs)]
+        params = [qparams_of(side.input) if side else None for side in (*sides, bias)]
+        lhs, rhs, own = params
+        if lhs is None or rhs is None or own is None:
+            return False
+        return bias_matches(lhs, rhs, own, acc.repeats(match.op))
+
+    def rewrite(self, match: _Computed, rewriter: Rewriter) -> None:
+        casts = only_quantized_alike(match.op.results[0])
+        assert casts is not None
+        for codes, operand in zip(match.codes, match.op.operands, strict=True):
+            constant = constant_of(codes)
+            if constant is not None and constant.parent is None:
+                rewriter.insert(constant, match.op, keep=constant_of(operand))
+        new = retyped(match.op, match.codes, [match.cast.result.type])
+        rounding = self.session.target.rounding(cast_rounding(match.cast))
+        if "rounding" in new.properties and rounding_of(new) is not rounding:
+            new.properties["rounding"] = StringAttr(rounding.value)
+        rewriter.insert(new, match.op, keep=match.op)
+        for cast in casts:
+            rewriter.replace(cast, new.results)
+
+
+@dataclass(frozen=True)
+class Integerize(RulePass):
+    """dequantize -> op -> quantize becomes the quantized op; see the module."""
+
+    name = "integerize"
+
+    def rules(self, session: QContext) -> Sequence[Rule[Any]]:
+        policy = _ClosedIslands(session)
+        return (
+            SinkDequantize(session, policy),
+            QuantizeOfDequantize(session),
+            QuantizeOfConstant(session),
+            IntegerizeOp(session),
+            OrderOfDequantize(session, policy),
+            HoistQuantize(session, policy),
+        )

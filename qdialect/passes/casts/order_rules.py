@@ -1,0 +1,208 @@
+"""Rules that let an op that tells how elements compare see the codes below a strictly
+monotone map.
+
+    f(dequantize(a), ...)  ->  f(a, ...)
+    f(rescale(a), ...)     ->  f(a, ...)      if no two codes become one
+
+A comparison, an argmax: what f tells depends on the order of the elements alone, and a
+strictly monotone map keeps that. Dequantize is one if floats tell all codes apart, a
+rescale if it neither merges nor clips any two of the codes that its operands can hold.
+Results of f that are elements themselves (top-k) are mapped below it; where nobody asks
+which they were, any monotone map will do.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+
+from xdsl.ir import Attribute, Operation, SSAValue
+
+from qdialect.analysis.codes import is_integer, qparams_of, survives_float
+from qdialect.analysis.ranges import seen_qparams
+from qdialect.behaviors import Behavior
+from qdialect.behaviors import Rule as PortRule
+from qdialect.behaviors.flow import carry_down, tied_operands
+from qdialect.context import QContext
+from qdialect.numerics import requantize as exact
+from qdialect.numerics.arithmetic import keeps_distinct
+from qdialect.numerics.contract import EXACT, Contract
+from qdialect.numerics.rounding import Rounding
+from qdialect.passes.casts.cast_movement import Policy
+from qdialect.passes.pair_contract import NO_GEMMLOWP
+from qdialect.passes.rule_pass import dequantized, refuse_types, rescaled, with_qparams
+from qdialect.qparams import QParams
+from qdialect.qparams.legality import Illegal
+from qdialect.quant import DCastOp, RescaleOp, arithmetic_of
+from qdialect.rewrite import Refusal, Rewriter, Rule, retyped
+
+
+@dataclass(frozen=True)
+class Told:
+    """An op that tells order and, per tied operand, the map above it (None: there is none)."""
+
+    op: Operation
+    behavior: Behavior
+    tied: tuple[int, ...]
+    maps: tuple[Operation | None, ...]
+
+    @property
+    def sources(self) -> list[SSAValue]:
+        return [above.operands[0] for above in self.maps if above is not None]
+
+
+class _OrderRule(Rule[Told]):
+    """What the two rules share."""
+
+    def roots(self) -> Iterable[str]:
+        return self.session.behaviors.names_with(lambda b: b.tells_order)
+
+    def match(self, op: Operation) -> Told | None:
+        behavior = self.session.behaviors.get(op)
+        assert behavior is not None
+        tied = tuple(tied_operands(op, behavior))
+        maps = tuple(self.above(op.operands[i]) for i in tied)
+        return Told(op, behavior, tied, maps) if any(maps) else None
+
+    @abstractmethod
+    def above(self, value: SSAValue) -> Operation | None:
+        """The map that gives `value`, if one does."""
+
+    @abstractmethod
+    def refuses(self, match: Told, sources: Sequence[QParams]) -> Refusal | None:
+        """Why the maps, of codes of `sources`, may change an order."""
+
+    def unlike(self, match: Told) -> Refusal | None:
+        """Why the maps are no one monotone map."""
+        return None
+
+    @abstractmethod
+    def below(self, match: Told, source: SSAValue, kind: Attribute) -> Operation:
+        """The map of a result that is elements of the operands."""
+
+    def check(self, match: Told) -> Contract | Refusal:
+        params = [qparams_of(source) for source in match.sources]
+        known = [q for q in params if q is not None and is_integer(q)]
+        if len(known) != len(match.tied):
+            return Refusal("operands", "not all that it compares are codes mapped alike")
+        carried = carry_down(match.op, match.behavior, known)
+        if isinstance(carried, Illegal):
+            return Refusal(carried.code, carried.reason)
+        refusal = self.unlike(match)
+        if refusal is None and self._tells(match):
+            refusal = self.refuses(match, known)
+        if refusal:
+            return refusal
+        operands = [v.type for v in self._operands(match)]
+        refusal = refuse_types(
+            self.session, match.behavior, match.op, operands, self._kinds(match, carried)
+        )
+        return refusal or EXACT
+
+    def _operands(self, match: Told) -> list[SSAValue]:
+        operands = list(match.op.operands)
+        for index, source in zip(match.tied, match.sources, strict=True):
+            operands[index] = source
+        return operands
+
+    def _kinds(self, match: Told, carried: QParams) -> list[Attribute]:
+        return [
+            with_qparams(result, carried) if self._is_element(match, index) else result.type
+            for index, result in enumerate(match.op.results)
+        ]
+
+    def _tells(self, match: Told) -> bool:
+        """Whether a result that tells order is used."""
+        return any(
+            result.first_use is not None and not self._is_element(match, index)
+            for index, result in enumerate(match.op.results)
+        )
+
+    def _is_element(self, match: Told, result: int) -> bool:
+        return match.behavior.result_port(result).rule is PortRule.TIED
+
+    def rewrite(self, match: Told, rewriter: Rewriter) -> None:
+        known = [q for source in match.sources if (q := qparams_of(source)) is not None]
+        carried = carry_down(match.op, match.behavior, known)
+        assert not isinstance(carried, Illegal)
+        new = retyped(match.op, self._operands(match), self._kinds(match, carried))
+        rewriter.insert(new, match.op, keep=match.op)
+        results: list[SSAValue] = []
+        for index, (source, result) in enumerate(zip(new.results, match.op.results, strict=True)):
+            if not self._is_element(match, index):
+                results.append(source)
+                continue
+            mapped = self.below(match, source, result.type)
+            rewriter.insert(mapped, match.op)
+            results.append(mapped.results[0])
+        rewriter.replace(match.op, results)
+
+
+class OrderOfDequantize(_OrderRule):
+    """f(dequantize(a), ...) = f(a, ...): dequantize is strictly monotone."""
+
+    name = "order-of-dequantize"
+
+    def __init__(self, session: QContext, policy: Policy) -> None:
+        super().__init__(session)
+        self.policy = policy
+
+    def prepare(self, module: Operation) -> None:
+        self.policy.prepare(module)
+
+    def check(self, match: Told) -> Contract | Refusal:
+        moves = any(self._is_element(match, i) for i in range(len(match.op.results)))
+        refusal = self.policy.sink_dequantize(match.op) if moves else None
+        return refusal or super().check(match)
+
+    def above(self, value: SSAValue) -> Operation | None:
+        return dequantized(value)
+
+    def refuses(self, match: Told, sources: Sequence[QParams]) -> Refusal | None:
+        for source in match.sources:
+            seen = seen_qparams(source, self.session)
+            if seen is None or not survives_float(seen):
+                return Refusal("float-path", "the floats do not tell all codes apart")
+        return None
+
+    def below(self, match: Told, source: SSAValue, kind: Attribute) -> Operation:
+        return DCastOp(source, kind)
+
+
+class OrderOfRescale(_OrderRule):
+    """f(rescale(a), ...) = f(a, ...) if the rescale keeps all codes that it meets apart."""
+
+    name = "order-of-rescale"
+
+    def above(self, value: SSAValue) -> Operation | None:
+        return rescaled(value)
+
+    def unlike(self, match: Told) -> Refusal | None:
+        roundings = {r.rounding for r in self._rescales(match)}
+        if len(roundings) > 1:
+            return Refusal("rounding", "the operands are rescaled with different roundings")
+        return NO_GEMMLOWP if Rounding.GEMMLOWP in roundings else None
+
+    def _rescales(self, match: Told) -> list[RescaleOp]:
+        return [above for above in match.maps if isinstance(above, RescaleOp)]
+
+    def refuses(self, match: Told, sources: Sequence[QParams]) -> Refusal | None:
+        rescales = self._rescales(match)
+        rounding = rescales[0].rounding
+        seen = [q for r in rescales if (q := seen_qparams(r.input, self.session)) is not None]
+        low, high = min(q.storage.min for q in seen), max(q.storage.max for q in seen)
+        for source, rescale in zip(sources, rescales, strict=True):
+            met = source.with_storage(replace(source.storage, min=low, max=high))
+            cells = exact.cells(met, rescale.result_qparams)
+            if cells is None:
+                return Refusal("grid", "the two encodings lie on different grids")
+            floats = arithmetic_of(match.op).floats(source.expressed)
+            if not all(keeps_distinct(a, b, rounding, floats) for a, b in cells):
+                return Refusal("merges", "the rescale makes one code of several")
+        return None
+
+    def below(self, match: Told, source: SSAValue, kind: Attribute) -> Operation:
+        rescale = match.maps[0]
+        assert isinstance(rescale, RescaleOp)
+        return RescaleOp(source, kind, rescale.rounding)

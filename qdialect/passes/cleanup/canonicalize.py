@@ -1,0 +1,336 @@
+"""Remove what does nothing.
+
+    relu, clip on codes that the storage bounds already clamp   -> operand
+    relu(relu), clip(clip), clip(relu), relu(clip)              -> one clamp
+    maximum(x, c), minimum(x, c) with one number c everywhere   -> clip(x)
+    transpose(transpose), reshape(reshape)                      -> one movement
+    a movement that changes neither shape nor order             -> operand
+    scast(scast(x)) back to the same type                       -> x
+    a pure op whose results are unused                          -> nothing
+
+All exact. Never dequantize(quantize(x)): that pair rounds and clips.
+
+For example
+
+    %0 = nn.relu %x : (!positive) -> !positive
+    func.return %0 : !positive
+
+becomes
+
+    func.return %x : !positive
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from math import inf, isfinite
+from typing import Any
+
+from xdsl.context import Context
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.ir import Operation, SSAValue
+
+from qdialect.analysis.codes import is_integer, qparams_of
+from qdialect.analysis.ranges import ranges
+from qdialect.behaviors.declaration import Bounds
+from qdialect.context import QContext
+from qdialect.numerics.arithmetic import quantized
+from qdialect.numerics.contract import EXACT, Contract
+from qdialect.numerics.requantize import affines, clamps_nothing
+from qdialect.numerics.rounding import Rounding
+from qdialect.ops import ClipOp, FlattenOp, ReshapeOp, TransposeOp, shape_of
+from qdialect.ops.base import ints, real
+from qdialect.ops.shapes import DYNAMIC
+from qdialect.passes.casts.cast_rules import Pair
+from qdialect.passes.cleanup.dce import Dce
+from qdialect.passes.constant_scalars import scalar_of
+from qdialect.passes.rule_pass import RulePass
+from qdialect.quant import SCastOp, arithmetic_of
+from qdialect.rewrite import Refusal, Rewriter, Rule, retyped
+
+
+@dataclass(frozen=True)
+class _Clamped:
+    """`op` clamps `x` to `bounds`."""
+
+    op: Operation
+    x: SSAValue
+    bounds: Bounds
+
+
+@dataclass(frozen=True)
+class _Repeated(Pair):
+    """Two clamps; together they clamp to `bounds`."""
+
+    bounds: tuple[float, float]
+
+
+class RedundantClamp(Rule[Operation]):
+    """max(q, lo) = q when no code that occurs names less than lo, and so for an upper
+    bound.
+
+    For relu, lo is real 0, the zero point's code.
+    """
+
+    name = "redundant-clamp"
+
+    def roots(self) -> Iterable[str]:
+        return self.session.behaviors.names_with(lambda b: b.clamp is not None)
+
+    def match(self, op: Operation) -> Operation | None:
+        behavior, params = self.session.behaviors.get(op), qparams_of(op.operands[0])
+        if params is None or behavior is None or behavior.clamp is None:
+            return None
+        if op.operands[0].type != op.results[0].type or not is_integer(params):
+            return None
+        low, high = behavior.clamp(op)
+        idle = all(clamps_nothing(a, low, high) for a in affines(params))
+        return op if idle or self._proved(op) else None
+
+    def check(self, match: Operation) -> Contract | Refusal:
+        if self._proved(match):
+            return EXACT
+        return Refusal("bounds", "codes may lie outside the narrowed bounds")
+
+    def _proved(self, op: Operation) -> bool:
+        """Whether no code that occurs is clamped."""
+        behavior, codes = self.session.behaviors.get(op), ranges(self.session).of(op.operands[0])
+        params = qparams_of(op.operands[0])
+        assert behavior is not None and behavior.clamp is not None and params is not None
+        if codes is None:
+            return False
+        low, high = behavior.clamp(op)
+        floats = arithmetic_of(op).floats(params.expressed)
+        for a in affines(params):
+            if low != -inf and codes.low < quantized(low, a, Rounding.HALF_EVEN, floats):
+                return False
+            if high != inf and codes.high > quantized(high, a, Rounding.HALF_EVEN, floats):
+                return False
+        return True
+
+    def rewrite(self, match: Operation, rewriter: Rewriter) -> None:
+        rewriter.replace(match, [match.operands[0]])
+
+
+class RepeatedClamp(Rule[_Repeated]):
+    """clamp_outer(clamp_inner(x)) is the inner one when its bounds lie within the others,
+    the outer one of x when those lie within, and where they cross one `nn.clip` to what
+    both let through.  Quantized bounds are monotone in the real ones: so too on codes."""
+
+    name = "repeated-clamp"
+
+    def roots(self) -> Iterable[str]:
+        return self.session.behaviors.names_with(lambda b: b.clamp is not None)
+
+    def match(self, op: Operation) -> _Repeated | None:
+        owner = op.operands[0].owner
+        if not isinstance(owner, Operation):
+            return None
+        outer, inner = (self.session.behaviors.get(each) for each in (op, owner))
+        if inner is None or inner.clamp is None or owner.operands[0].type != op.results[0].type:
+            return None
+        assert outer is not None and outer.clamp is not None
+        if op.operands[0].type != op.results[0].type:
+            return None
+        (low, high), (inner_low, inner_high) = outer.clamp(op), inner.clamp(owner)
+        if not (low <= high and inner_low <= inner_high):
+            return None
+        shared = max(low, inner_low), min(high, inner_high)
+        if shared == (inner_low, inner_high) or shared == (low, high):
+            return _Repeated(op, owner, shared)
+        crossing = shared[0] < shared[1] and ClipOp.name in (op.name, owner.name)
+        return _Repeated(op, owner, shared) if crossing else None
+
+    def check(self, match: _Repeated) -> Contract | Refusal:
+        return EXACT
+
+    def rewrite(self, match: _Repeated, rewriter: Rewriter) -> None:
+        outer, inner = match.lower, match.upper
+        low, high = match.bounds
+        behaviors = [self.session.behaviors.get(each) for each in (outer, inner)]
+        bounds = [
+            behavior.clamp(each)
+            for behavior, each in zip(behaviors, (outer, inner), strict=True)
+            if behavior is not None and behavior.clamp is not None
+        ]
+        if bounds[1] == match.bounds:
+            rewriter.replace(outer, [inner.results[0]])
+            return
+        if bounds[0] == match.bounds:
+            made = retyped(outer, [match.source], [match.result.type])
+        else:
+            kept = [("min", low), ("max", high)]
+            made = ClipOp.create(
+                operands=[match.source],
+                result_types=[match.result.type],
+                properties={name: real(bound) for name, bound in kept if isfinite(bound)},
+                attributes=outer.attributes,
+            )
+        rewriter.insert(made, outer, keep=outer)
+        rewriter.replace(outer, made.results)
+
+
+class ClampByConstant(Rule[_Clamped]):
+    """max(x, c) = clip(x, min = c) for a constant that is one number everywhere; which
+    zero max(-0, 0) is, is left open."""
+
+    name = "clamp-by-constant"
+
+    def roots(self) -> Iterable[str]:
+        return self.session.behaviors.names_with(lambda b: b.as_clamp is not None)
+
+    def match(self, op: Operation) -> _Clamped | None:
+        behavior = self.session.behaviors.get(op)
+        assert behavior is not None and behavior.as_clamp is not None
+        constants = [scalar_of(v, self.session) for v in op.operands]
+        data = [v for v, c in zip(op.operands, constants, strict=True) if c is None]
+        if len(data) != 1 or data[0].type != op.results[0].type:
+            return None  # folded, or the constant broadcasts x
+        bounds = behavior.as_clamp(op, constants)
+        return _Clamped(op, data[0], bounds) if bounds is not None else None
+
+    def check(self, match: _Clamped) -> Contract | Refusal:
+        if any(b is not None and Fraction(float(b)) != b for b in match.bounds):
+            return Refusal("bound", "the constant is no number of 64 bits")
+        params = qparams_of(match.x)
+        if params is not None and not is_integer(params):
+            return Refusal("storage", f"no clamp of codes stored as {params.storage}")
+        return EXACT
+
+    def rewrite(self, match: _Clamped, rewriter: Rewriter) -> None:
+        named = zip(("min", "max"), match.bounds, strict=True)
+        new = ClipOp.create(
+            operands=[match.x],
+            result_types=[match.op.results[0].type],
+            properties={name: real(float(bound)) for name, bound in named if bound is not None},
+            attributes=match.op.attributes,
+        )
+        rewriter.insert(new, match.op, keep=match.op)
+        rewriter.replace(match.op, new.results)
+
+
+class IdentityMovement(Rule[Operation]):
+    """A movement whose index map is the identity."""
+
+    name = "identity-movement"
+
+    def roots(self) -> Iterable[str]:
+        return self.session.behaviors.names_with(lambda b: b.is_identity is not None)
+
+    def match(self, op: Operation) -> Operation | None:
+        behavior = self.session.behaviors.get(op)
+        assert behavior is not None and behavior.is_identity is not None
+        same = behavior.is_identity(op) and op.operands[0].type == op.results[0].type
+        return op if same else None
+
+    def check(self, match: Operation) -> Contract | Refusal:
+        return EXACT
+
+    def rewrite(self, match: Operation, rewriter: Rewriter) -> None:
+        rewriter.replace(match, [match.operands[0]])
+
+
+class ComposeTranspose(Rule[Pair]):
+    """transpose_p(transpose_q(x)) = transpose_{q[p]}(x)."""
+
+    name = "compose-transpose"
+
+    def roots(self) -> Iterable[str]:
+        return (TransposeOp.name,)
+
+    def match(self, op: Operation) -> Pair | None:
+        owner = op.operands[0].owner
+        return Pair(op, owner) if isinstance(owner, TransposeOp) else None
+
+    def check(self, match: Pair) -> Contract | Refusal:
+        return EXACT
+
+    def rewrite(self, match: Pair, rewriter: Rewriter) -> None:
+        outer, inner = match.lower, match.upper
+        assert isinstance(outer, TransposeOp) and isinstance(inner, TransposeOp)
+        through = inner.values["perm"]
+        perm = ints(*(through[p] for p in outer.values["perm"]))
+        new = TransposeOp.create(
+            operands=[match.source],
+            result_types=[match.result.type],
+            properties={"perm": perm},
+            attributes=outer.attributes,
+        )
+        rewriter.insert(new, outer, keep=outer)
+        rewriter.replace(outer, new.results)
+
+
+class ComposeReshape(Rule[Pair]):
+    """reshape(reshape(x)) = reshape(x), flatten counting as a reshape."""
+
+    name = "compose-reshape"
+
+    def roots(self) -> Iterable[str]:
+        return (ReshapeOp.name, FlattenOp.name)
+
+    def match(self, op: Operation) -> Pair | None:
+        owner = op.operands[0].owner
+        if not isinstance(owner, ReshapeOp | FlattenOp):
+            return None
+        # With several unknown extents, or one in an empty tensor, the type alone does
+        # not tell the shape.
+        shape = shape_of(op.results[0])
+        known = DYNAMIC not in shape or (shape.count(DYNAMIC) == 1 and 0 not in shape)
+        return Pair(op, owner) if known else None
+
+    def check(self, match: Pair) -> Contract | Refusal:
+        return EXACT
+
+    def rewrite(self, match: Pair, rewriter: Rewriter) -> None:
+        new = ReshapeOp.create(
+            operands=[match.source],
+            result_types=[match.result.type],
+            attributes=match.lower.attributes,
+        )
+        rewriter.insert(new, match.lower, keep=match.lower)
+        rewriter.replace(match.lower, new.results)
+
+
+class StorageCastPair(Rule[Pair]):
+    """scast(scast(x)) = x when it comes back to the same type: no bit changes."""
+
+    name = "storage-cast-pair"
+
+    def roots(self) -> Iterable[str]:
+        return (SCastOp.name,)
+
+    def match(self, op: Operation) -> Pair | None:
+        owner = op.operands[0].owner
+        if not isinstance(owner, SCastOp) or owner.input.type != op.results[0].type:
+            return None
+        return Pair(op, owner)
+
+    def check(self, match: Pair) -> Contract | Refusal:
+        return EXACT
+
+    def rewrite(self, match: Pair, rewriter: Rewriter) -> None:
+        rewriter.replace(match.lower, [match.source])
+
+
+@dataclass(frozen=True)
+class Canonicalize(RulePass):
+    """Remove what does nothing; see the module. All its rules are exact."""
+
+    name = "canonicalize"
+
+    def rules(self, session: QContext) -> Sequence[Rule[Any]]:
+        return (
+            RedundantClamp(session),
+            RepeatedClamp(session),
+            ClampByConstant(session),
+            IdentityMovement(session),
+            ComposeTranspose(session),
+            ComposeReshape(session),
+            StorageCastPair(session),
+        )
+
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        super().apply(ctx, op)
+        Dce().apply(ctx, op)

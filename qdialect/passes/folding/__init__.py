@@ -1,0 +1,1 @@
+"""Passes that evaluate constants and fold affine functions into scales and weights."""

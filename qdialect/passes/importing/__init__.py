@@ -1,0 +1,1 @@
+"""Passes that make one op of the pieces that an exporter wrote."""

@@ -1,0 +1,307 @@
+"""Finding the pieces of a composite op in a graph: its declaration is the pattern.
+
+The pieces of a probe (the op on values that stand for anything) are written aside and held
+against the ops above a value. Addition and multiplication commute; a product is the same in
+any order of its factors, with x^2 for x * x and x / c for x * (1 / c). Pieces may be rounded on
+the way: what a quantize and a dequantize make of a value stands for it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import permutations
+from typing import Any
+
+from xdsl.ir import Block, BlockArgument, Operation, SSAValue
+from xdsl.traits import ConstantLike
+
+from qdialect.behaviors.shapes import shape_of
+from qdialect.context import QContext
+from qdialect.ops import AddOp, DivOp, MulOp, NNOp
+from qdialect.ops.components import Build, Components, Pieces
+from qdialect.ops.functions import PowOp
+from qdialect.ops.shapes import normalize_axes
+from qdialect.passes.importing.fake_quantization import number_of, unrounded
+from qdialect.quant import DCastOp, QCastOp, UniformType, quant_element
+
+#: constants in files are rounded to f32, and differently by each exporter
+_CLOSE = 2.0**-22
+
+_Leaf = SSAValue | float
+
+
+@dataclass
+class Found:
+    """A composite in a graph: its operands, and the value of each piece."""
+
+    operands: list[SSAValue]
+    values: dict[SSAValue, SSAValue]
+    roles: Mapping[str, SSAValue]
+    inexact: bool
+    #: whether nothing else uses what is computed on the way
+    is_closed: bool
+    #: what the pieces are rounded to, by role
+    types: Mapping[str, UniformType]
+    #: whether any value on the way is rounded
+    is_rounded: bool
+
+    def piece(self, role: str) -> SSAValue | None:
+        """The value of a piece, if it is one value in the graph."""
+        return self.values.get(self.roles[role]) if role in self.roles else None
+
+    def others(self, result: SSAValue) -> list[Operation]:
+        """The ops that compute what is neither `result` nor of a role, constants left out."""
+        named = {self.values.get(pattern) for pattern in self.roles.values()} | {result}
+        return [
+            value.owner
+            for pattern, value in self.values.items()
+            if not isinstance(pattern, BlockArgument)
+            and value not in named
+            and isinstance(value.owner, Operation)
+            and not isinstance(value.owner, DCastOp)
+            and not value.owner.has_trait(ConstantLike, value_if_unregistered=False)
+        ]
+
+
+def find(probe: Operation, block: Block, result: SSAValue, session: QContext) -> Found | None:
+    """`result` as what `probe` (in `block`, on its arguments) computes, or None."""
+    components = session.components[probe.name]
+    ways = (_find(build, probe, block, result, session) for build in _ways(components))
+    return next((found for found in ways if found is not None), None)
+
+
+def _ways(components: Components) -> Sequence[Build]:
+    """The programs of a composite's pieces: its own, and those that files have."""
+    return components.build, *components.also
+
+
+def _find(
+    build: Build, probe: Operation, block: Block, result: SSAValue, session: QContext
+) -> Found | None:
+    pieces = Pieces(probe, session.blobs, {})
+    final = build(probe, pieces)
+    if final is None:
+        return None
+    matched = _Matching(session).run(final, result)
+    if matched is None:
+        return None
+    operands = [matched.bound.get(argument) for argument in block.args]
+    known = [operand for operand in operands if operand is not None]
+    if len(known) != len(operands):
+        return None
+    inexact = matched.inexact or pieces.rounds_constants
+    casts = _casts(matched.bound, result)
+    closed = _is_closed(matched.bound, result, casts)
+    roles = {role: values[0] for role, values in pieces.values.items()}
+    rounded = {value: q for value, q in casts.items() if len(q) == 1}
+    types = {
+        role: element
+        for role, pattern in roles.items()
+        for quantize in rounded.get(matched.bound.get(pattern, pattern), ())
+        if (element := quant_element(quantize.result.type)) is not None
+    }
+    return Found(known, matched.bound, roles, inexact, closed, types, bool(casts))
+
+
+def _casts(
+    bound: Mapping[SSAValue, SSAValue], result: SSAValue
+) -> Mapping[SSAValue, Sequence[QCastOp]]:
+    """What rounds the pieces on the way, by value."""
+    found: dict[SSAValue, list[QCastOp]] = {}
+    for pattern, value in bound.items():
+        if isinstance(pattern, BlockArgument) or value is result:
+            continue
+        users = [use.operation for use in value.uses]
+        quantizes = [user for user in users if isinstance(user, QCastOp)]
+        if quantizes:
+            found[value] = list(dict.fromkeys(quantizes))
+    return found
+
+
+def _is_closed(
+    bound: Mapping[SSAValue, SSAValue],
+    result: SSAValue,
+    casts: Mapping[SSAValue, Sequence[QCastOp]],
+) -> bool:
+    """Whether nothing else uses what the pieces compute on the way."""
+    inner = {
+        value.owner
+        for pattern, value in bound.items()
+        if not isinstance(pattern, BlockArgument) and isinstance(value.owner, Operation)
+    }
+    for quantize in (quantize for group in casts.values() for quantize in group):
+        inner.add(quantize)
+        users = [use.operation for use in quantize.result.uses]
+        inner.update(user for user in users if isinstance(user, DCastOp))
+    for op in inner:
+        if result in op.results or op.has_trait(ConstantLike, value_if_unregistered=False):
+            continue
+        if any(use.operation not in inner for value in op.results for use in value.uses):
+            return False
+    return True
+
+
+@dataclass
+class _Matching:
+    session: QContext
+    bound: dict[SSAValue, SSAValue] = field(default_factory=dict[SSAValue, SSAValue])
+    inexact: bool = False
+
+    def run(self, pattern: SSAValue, value: SSAValue) -> _Matching | None:
+        """Bound further so that `value` is what `pattern` says, or None."""
+        if isinstance(pattern, BlockArgument):
+            if pattern in self.bound:
+                return self if self.bound[pattern] is value else None
+            same = pattern.type == value.type
+            return self._with(pattern, value) if same else None
+        value = unrounded(value)
+        if pattern in self.bound:
+            return self if self.bound[pattern] is value else None
+        op = pattern.owner
+        assert isinstance(op, Operation)
+        if op.has_trait(ConstantLike, value_if_unregistered=False):
+            return self._constant(pattern, _number(value, self.session))
+        if isinstance(op, MulOp):
+            return self._product(pattern, value)
+        other = value.owner
+        if not isinstance(other, NNOp):
+            return None
+        same = _is_same(op, other)
+        if same is None:
+            return None
+        orders = [tuple(other.operands)]
+        if isinstance(op, AddOp):
+            orders.append((other.operands[1], other.operands[0]))
+        for operands in orders:
+            found: _Matching | None = self
+            for inner, actual in zip(op.operands, operands, strict=True):
+                found = found and found.run(inner, actual)
+            if found is not None:
+                inexact = found.inexact or not same
+                return _Matching(self.session, {**found.bound, pattern: value}, inexact)
+        return None
+
+    def _with(self, pattern: SSAValue, value: SSAValue) -> _Matching:
+        return _Matching(self.session, {**self.bound, pattern: value}, self.inexact)
+
+    def _constant(self, pattern: SSAValue, number: float | None) -> _Matching | None:
+        wanted = _number(pattern, self.session)
+        if wanted is None or number is None or not _is_close(number, wanted):
+            return None
+        return _Matching(self.session, self.bound, self.inexact or number != wanted)
+
+    def _product(self, pattern: SSAValue, value: SSAValue) -> _Matching | None:
+        factors = list(_factors(pattern))
+        for leaves, products in _splits(value, len(factors), self.session):
+            for order in permutations(range(len(factors))):
+                found: _Matching | None = self
+                for index, leaf in zip(order, leaves, strict=True):
+                    if found is None:
+                        break
+                    found = found._factor(factors[index], leaf)
+                if found is not None:
+                    bound = _bound_products(pattern, products, order)
+                    bound |= {**found.bound, pattern: value}
+                    return _Matching(self.session, bound, found.inexact)
+        return None
+
+    def _factor(self, pattern: SSAValue, leaf: _Leaf) -> _Matching | None:
+        if isinstance(leaf, SSAValue):
+            return self.run(pattern, leaf)
+        owner = pattern.owner
+        is_constant = isinstance(owner, Operation) and owner.has_trait(
+            ConstantLike, value_if_unregistered=False
+        )
+        found = self._constant(pattern, leaf) if is_constant else None
+        return found and _Matching(self.session, found.bound, True)
+
+
+def _number(value: SSAValue, session: QContext) -> float | None:
+    number = number_of(value, session)
+    return None if number is None else float(number)
+
+
+def _factors(value: SSAValue) -> Iterator[SSAValue]:
+    if isinstance(value.owner, MulOp):
+        for operand in value.owner.operands:
+            yield from _factors(operand)
+    else:
+        yield value
+
+
+def _products(value: SSAValue, first: int = 0) -> Iterator[tuple[SSAValue, range]]:
+    """The products that a product is made of, itself last, and which factors each has."""
+    if isinstance(value.owner, MulOp):
+        start = first
+        for operand in value.owner.operands:
+            yield from _products(operand, start)
+            start += len(list(_factors(operand)))
+        yield value, range(first, start)
+
+
+def _bound_products(
+    pattern: SSAValue, products: Sequence[tuple[SSAValue, range]], order: Sequence[int]
+) -> dict[SSAValue, SSAValue]:
+    """The products of a pattern as those of a value that have the same factors, where
+    `order` tells which factor of the pattern each of the value's is. Other products on the
+    way are pieces too, of no role."""
+    of_factors = {frozenset(order[n] for n in factors): value for value, factors in products}
+    bound: dict[SSAValue, SSAValue] = {}
+    for inner, factors in _products(pattern):
+        if (value := of_factors.pop(frozenset(factors), None)) is not None:
+            bound[inner] = value
+    return bound | {value: value for value in of_factors.values()}
+
+
+def _splits(
+    value: SSAValue, count: int, session: QContext, first: int = 0
+) -> Iterator[tuple[Sequence[_Leaf], Sequence[tuple[SSAValue, range]]]]:
+    """Ways to read a value as a product of `count` factors, and the products on the way
+    with the factors, counted from `first`, of each."""
+    if count == 1:
+        yield (value,), ()
+        return
+    value = unrounded(value)
+    op = value.owner
+    whole = (value, range(first, first + count))
+    if isinstance(op, PowOp) and count == 2 and op.values["exponent"] == 2.0:
+        yield (op.operands[0], op.operands[0]), (whole,)
+    elif isinstance(op, DivOp):
+        divisor = _number(op.operands[1], session)
+        if divisor:
+            for leaves, products in _splits(op.operands[0], count - 1, session, first):
+                yield (*leaves, 1.0 / divisor), (*products, whole)
+    elif isinstance(op, MulOp):
+        for left in range(1, count):
+            for leaves, products in _splits(op.operands[0], left, session, first):
+                others = _splits(op.operands[1], count - left, session, first + left)
+                for more, last in others:
+                    yield (*leaves, *more), (*products, *last, whole)
+
+
+def _is_same(pattern: Operation, op: NNOp) -> bool | None:
+    """Whether `op` is the same function, dimensions counted from either end: False where
+    numbers differ by what files round off, None where it is another one."""
+    if pattern.name != op.name or len(pattern.operands) != len(op.operands):
+        return None
+    assert isinstance(pattern, NNOp)
+    wanted, given = _meaning(pattern), _meaning(op)
+    if wanted == given:
+        return True
+    close = wanted.keys() == given.keys() and all(
+        a == given[name] or _is_close(given[name], a) for name, a in wanted.items()
+    )
+    return False if close else None
+
+
+def _is_close(given: Any, wanted: Any) -> bool:
+    both = isinstance(given, float) and isinstance(wanted, float)
+    return both and abs(given - wanted) <= _CLOSE * abs(wanted)
+
+
+def _meaning(op: NNOp) -> dict[str, Any]:
+    values = dict(op.values)
+    if "axes" in values:
+        values["axes"] = normalize_axes(values["axes"], len(shape_of(op.operands[0])))
+    return values

@@ -1,0 +1,1 @@
+"""Passes that write ops as other ops that a target runs, or runs faster."""

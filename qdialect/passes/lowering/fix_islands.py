@@ -1,0 +1,194 @@
+"""Compute float islands in integers, for targets without floats.
+
+    quantize(f(g(dequantize x, ...)))  ->  rescale(f'(g'(x, ...)))      f', g' on i32
+
+What stands between codes and codes and was quantized nowhere on the way gets a grid of 32-bit
+integers at every value (`island_plan`): sums, products and means are exact on theirs, after
+terms of different scales were brought on one; functions of 8-bit codes are tables; a quotient
+is rounded once. Only the rescale at the end rounds to the codes that the model says.
+
+`bounded(k)` at each quantize that closes the island, k from the largest error that reaches it
+(exact where no value was rounded); `relaxed` where an error has no bound: behind a divisor that
+may be 0, of which the smallest step takes the place, or where nearly equal values are compared;
+and where the function returns floats of the island, which are then dequantized from a fine grid.
+
+Refused where a float argument is part of the island, or an op has no integers: the remark names
+it.
+
+For example
+
+    %0 = quant.dcast %x : !a to !f
+    %1 = quant.dcast %y : !b to !f
+    %2 = nn.add %0, %1 : (!f, !f) -> !f
+    %3 = nn.global_avg_pool2d %2 : (!f) -> !p
+    %4 = quant.qcast %3 : !p to !c
+
+becomes
+
+    %0 = quant.rescale %x rounding half_up multiplier [1073741824] shift [14] : !a to !grid
+    %1 = quant.rescale %y rounding half_up multiplier [1073741824] shift [15] : !b to !grid
+    %2 = nn.add %0, %1 : (!grid, !grid) -> !grid
+    %3 = nn.global_avg_pool2d %2 : (!grid) -> !mean
+    %4 = quant.rescale %3 : !mean to !c
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from math import floor, inf, isfinite
+from typing import Any
+
+from xdsl.dialects.func import ReturnOp
+from xdsl.ir import Operation, SSAValue
+
+from qdialect.analysis.codes import is_integer, qparams_of
+from qdialect.analysis.float_islands import FloatIsland, float_island, is_float
+from qdialect.context import QContext
+from qdialect.numerics.contract import EXACT, Contract, Numerics
+from qdialect.numerics.rounding import Rounding
+from qdialect.passes.lowering.island_plan import IslandPlan
+from qdialect.passes.lowering.island_values import UnfixableError
+from qdialect.passes.pair_contract import target_rounding
+from qdialect.passes.rule_pass import RulePass
+from qdialect.quant import DCastOp, QCastOp, RescaleOp, arithmetic_of, cast_rounding
+from qdialect.rewrite import Refusal, Rewriter, Rule
+
+
+@dataclass
+class _Found:
+    """An island, and its plan or why it has none."""
+
+    island: FloatIsland
+    plan: IslandPlan | Refusal
+
+
+class FixIsland(Rule[_Found]):
+    """quantize(f(dequantize x)) = rescale(f'(x)) with f' on grids of 32 bits."""
+
+    name = "fix-island"
+
+    def __init__(self, session: QContext) -> None:
+        super().__init__(session)
+        self._found: dict[SSAValue, _Found] = {}
+        self._places: dict[Operation, int] = {}
+
+    def prepare(self, module: Operation) -> None:
+        self._places = {op: place for place, op in enumerate(module.walk())}
+
+    def roots(self) -> Iterable[str]:
+        return (QCastOp.name, ReturnOp.name)
+
+    def match(self, op: Operation) -> _Found | None:
+        for value in op.operands:
+            if not is_float(value.type) or not isinstance(value.owner, Operation):
+                continue
+            known = self._found.get(value)
+            if known is None:
+                island = float_island([value], self.session.behaviors)
+                if not island.ops:
+                    continue
+                known = _Found(island, self._plan(island))
+                # One look at an island, wherever it is asked for.
+                ends = [*(cast.input for cast in island.closings), *island.returned]
+                self._found.update(dict.fromkeys(ends, known))
+            if not isinstance(known.plan, Refusal) or isinstance(op, QCastOp):
+                return known
+        return None
+
+    def _plan(self, island: FloatIsland) -> IslandPlan | Refusal:
+        if island.open:
+            return Refusal("open-island", island.open)
+        for cast in island.closings:
+            params = qparams_of(cast.result)
+            if params is None or not is_integer(params):
+                return Refusal("storage", "it is quantized to something else than integers")
+        try:
+            # In program order, so that what is used again stands before its first user.
+            return IslandPlan(self.session, island, self._places.__getitem__)
+        except UnfixableError as error:
+            return error.refusal
+
+    def check(self, match: _Found) -> Contract | Refusal:
+        plan = match.plan
+        if isinstance(plan, Refusal):
+            return plan
+        worst = EXACT
+        for cast in match.island.closings:
+            found = self._closing(plan, cast)
+            if isinstance(found, Refusal):
+                return found
+            if (found.level, found.steps) > (worst.level, worst.steps):
+                worst = found
+        if plan.caveat:
+            return Contract(Numerics.RELAXED, worst.steps, plan.caveat)
+        if match.island.returned:
+            found = [plan.of[value] for value in match.island.returned]
+            x = max(found, key=lambda x: x.error)
+            note = f"a float result is given in steps of {x.params.scale_list()[0]:.2g}"
+            return Contract(Numerics.RELAXED, inf, f"{note}, off by up to {x.error:.2g}")
+        return worst
+
+    def _closing(self, plan: IslandPlan, cast: QCastOp) -> Contract | Refusal:
+        """What a quantize is off by."""
+        x, params = plan.fixed(cast, cast.input), qparams_of(cast.result)
+        assert params is not None
+        wanted = cast_rounding(cast)
+        if wanted is Rounding.GEMMLOWP or params.layout is not x.params.layout:
+            return Refusal("axis", "it is quantized along a dimension")
+        if not isfinite(self.session.target.rescale_price(x.params, params)):
+            return Refusal("target", f"{self.session.target.name} has no such rescale")
+        _, contract = target_rounding(
+            self.session.target, wanted, lambda: x.params, params, arithmetic_of(cast)
+        )
+        if isinstance(contract, Refusal) or not x.error:
+            return contract
+        if not isfinite(x.error):
+            return Contract(Numerics.RELAXED, x.error, "no bound of the error is known")
+        steps = x.error / min(params.scale_list())
+        note = f"what is quantized is off by up to {steps:.2g} steps"
+        return Contract(Numerics.BOUNDED, floor(steps) + 1, note)
+
+    def rewrite(self, match: _Found, rewriter: Rewriter) -> None:
+        plan = match.plan
+        assert isinstance(plan, IslandPlan)
+        closings = [(cast, plan.fixed(cast, cast.input)) for cast in match.island.closings]
+        for step in plan.steps:
+            values = [x.value for x in step.operands if x.value is not None]
+            made = step.make(values)
+            rewriter.insert(made, step.at, keep=step.keep)
+            for x, result in zip(step.results, made.results, strict=True):
+                x.value = result
+        for op in match.island.orders:
+            self._told(op, plan, rewriter)
+        for cast, x in closings:
+            assert x.value is not None
+            rounding = self.session.target.rounding(cast_rounding(cast))
+            rescale = RescaleOp(x.value, cast.result.type, rounding)
+            rewriter.insert(rescale, cast, keep=cast)
+            rewriter.replace(cast, rescale.results)
+        for value in match.island.returned:
+            codes = plan.of[value].value
+            assert codes is not None
+            cast = DCastOp(codes, value.type)
+            assert isinstance(codes.owner, Operation) and isinstance(value.owner, Operation)
+            rewriter.insert_after(cast, value.owner, keep=value.owner)
+            rewriter.replace_value(value, cast.result)
+            rewriter.drop(value)
+
+    def _told(self, op: Operation, plan: IslandPlan, rewriter: Rewriter) -> None:
+        """Plain results of an op that tells order."""
+        for result in op.results:
+            value = plan.of[result].value
+            if result.first_use is not None and value is not None and value.type == result.type:
+                rewriter.replace_value(result, value)
+
+
+@dataclass(frozen=True)
+class FixIslands(RulePass):
+    """Float islands in integers of 32 bits; see the module."""
+
+    name = "fix-islands"
+
+    def rules(self, session: QContext) -> Sequence[Rule[Any]]:
+        return (FixIsland(session),)

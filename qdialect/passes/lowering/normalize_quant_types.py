@@ -1,0 +1,128 @@
+"""Block grids in their plainest encoding: per tensor or per axis where they are that.
+
+    one (scale, zero point) pair                               -> per tensor
+    one blocked dimension with blocks of one index             -> per axis
+    equal pairs in place of blocks, for a tensor of known shape -> fewer, or none
+
+The same pair at every element before and after: exact.  A grid whose blocks span
+several indices stays a grid (upstream's pass of this name makes it per axis with too
+few scales).  Every type in the module is visited, bare ones and those in signatures
+and attributes included.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, cast
+
+from xdsl.context import Context
+from xdsl.dialects.builtin import (
+    DYNAMIC_INDEX,
+    AnyTensorType,
+    ArrayAttr,
+    DictionaryAttr,
+    ModuleOp,
+    TensorType,
+)
+from xdsl.ir import Attribute, ParametrizedAttribute
+from xdsl.passes import ModulePass
+
+from qdialect.qparams import Field, QParams
+from qdialect.qparams.encoding import Layout
+from qdialect.quant import UniformType, quant_element, with_element
+from qdialect.rewrite.driver import set_type
+
+
+def normalized(params: QParams, shape: tuple[int, ...] | None = None) -> QParams:
+    """`params` in the plainest encoding that is the same on `shape` (None: any shape;
+    an unknown extent is -1)."""
+    if params.layout is not Layout.BLOCK:
+        return params
+    if params.count == 1:
+        return _relaid(params, Layout.TENSOR, (), ())
+    blocked = [axis for axis, cells in enumerate(params.grid) if cells != 1]
+    if len(blocked) == 1 and dict(params.blocks).get(blocked[0]) == 1:
+        return _relaid(params, Layout.AXIS, ((blocked[0], 1),), (params.count,))
+    if shape is None:
+        return params
+    try:
+        plain = Field.of(params, shape).canonical().to_qparams()
+    except ValueError:
+        return params
+    # Among grids the one that is written stays.
+    return params if plain.layout is Layout.BLOCK else plain
+
+
+def _relaid(
+    params: QParams, layout: Layout, blocks: tuple[tuple[int, int], ...], grid: tuple[int, ...]
+) -> QParams:
+    return QParams(
+        params.storage, params.expressed, layout, blocks, grid, params.scales, params.zero_points
+    )
+
+
+@dataclass(frozen=True)
+class NormalizeQuantTypes(ModulePass):
+    """Sub-channel types in their plainest form; see the module."""
+
+    name = "normalize-quant-types"
+
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        normalizer = _Normalizer()
+        for inner in op.walk():
+            values = [arg for region in inner.regions for b in region.blocks for arg in b.args]
+            for value in (*inner.results, *values):
+                kind = normalizer.of(value.type)
+                if kind is not value.type:
+                    set_type(value, kind)
+            for held in (inner.properties, inner.attributes):
+                for key, attribute in held.items():
+                    held[key] = normalizer.of(attribute)
+
+
+class _Normalizer:
+    """Attributes with the types inside them normalized; unchanged ones stay themselves.
+
+    Results are remembered by identity: attributes that are equal to Python may differ in
+    their text, as the integers 0 and False do."""
+
+    def __init__(self) -> None:
+        #: by identity, which the first part keeps alive
+        self._known: dict[int, tuple[Attribute, Attribute]] = {}
+
+    def of(self, attribute: Attribute) -> Attribute:
+        found = self._known.get(id(attribute))
+        if found is None:
+            found = self._known[id(attribute)] = attribute, self._new(attribute)
+        return found[1]
+
+    def _new(self, attribute: Attribute) -> Attribute:
+        element = quant_element(attribute)
+        if element is not None:
+            params = normalized(element.qparams, _shape(attribute))
+            same = params == element.qparams
+            return attribute if same else with_element(attribute, UniformType(params))
+        if isinstance(attribute, ArrayAttr):
+            held = cast("ArrayAttr[Attribute]", attribute)
+            parts = [self.of(part) for part in held.data]
+            return held if _same(parts, held.data) else ArrayAttr(parts)
+        if isinstance(attribute, DictionaryAttr):
+            entries = {key: self.of(part) for key, part in attribute.data.items()}
+            same = _same(entries.values(), attribute.data.values())
+            return attribute if same else DictionaryAttr(entries)
+        if isinstance(attribute, ParametrizedAttribute):
+            parts = [self.of(part) for part in attribute.parameters]
+            same = _same(parts, attribute.parameters)
+            return attribute if same else type(attribute).new(parts)
+        return attribute
+
+
+def _same(new: Any, old: Any) -> bool:
+    return all(a is b for a, b in zip(new, old, strict=True))
+
+
+def _shape(type: Attribute) -> tuple[int, ...] | None:
+    if not isinstance(type, TensorType):
+        return None
+    held = cast("AnyTensorType", type)
+    return tuple(-1 if size == DYNAMIC_INDEX else size for size in held.get_shape())

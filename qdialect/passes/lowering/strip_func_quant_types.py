@@ -1,0 +1,115 @@
+"""Functions whose signatures and blocks carry stored integers, not quantized types.
+
+    func.func @f(%x: T) -> T     ->     func.func @f(%x: iN) -> iN
+                                          %q = quant.scast %x : iN to T   ...
+
+for definitions, declarations, calls, returns, and the arguments of every block of a
+function body with the branches to them (which upstream's pass of this name refuses).
+No bit changes.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from xdsl.context import Context
+from xdsl.dialects.builtin import FunctionType, IntegerType, ModuleOp
+from xdsl.dialects.func import CallOp, FuncOp, ReturnOp
+from xdsl.ir import Attribute, Block, Operation, SSAValue
+from xdsl.passes import ModulePass
+
+from qdialect.errors import UnsupportedError
+from qdialect.quant import AnyType, CalibratedType, SCastOp, UniformType, element_type, with_element
+from qdialect.rewrite.driver import set_type
+from qdialect.verify.verifier import op_where
+
+
+def stored_type(type: Attribute, op: Operation) -> Attribute:
+    """`type` with its stored integers in place of quantized elements.
+
+    Raises UnsupportedError (`no-storage`) when there is no such integer type.
+    """
+    element = element_type(type)
+    if isinstance(element, UniformType | AnyType):
+        storage = element.data.storage
+        if not storage.is_float and storage.quantile is None:
+            return with_element(type, IntegerType(storage.width))
+    elif not isinstance(element, CalibratedType):
+        return type
+    raise UnsupportedError(
+        f"'{op.name}' op {element} has no integer storage type",
+        where=op_where(op),
+        code="no-storage",
+    )
+
+
+@dataclass(frozen=True)
+class StripFuncQuantTypes(ModulePass):
+    """Quantized types out of signatures, calls and blocks; see the module."""
+
+    name = "strip-func-quant-types"
+
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        ops = list(op.walk())
+        for inner in ops:
+            if isinstance(inner, FuncOp):
+                _strip_signature(inner)
+                for block in inner.body.blocks:
+                    _strip_arguments(block, inner)
+        for inner in ops:
+            if isinstance(inner, ReturnOp | CallOp) or inner.successors:
+                _strip_operands(inner)
+            if isinstance(inner, CallOp):
+                _strip_results(inner)
+
+
+def _strip_signature(func: FuncOp) -> None:
+    kinds = func.function_type
+    inputs, outputs = (
+        [stored_type(kind, func) for kind in side.data] for side in (kinds.inputs, kinds.outputs)
+    )
+    func.properties["function_type"] = FunctionType.from_lists(inputs, outputs)
+
+
+def _strip_arguments(block: Block, func: FuncOp) -> None:
+    casts = [cast for arg in block.args if (cast := _restored(arg, func))]
+    if casts:
+        first = block.first_op
+        assert first is not None
+        block.insert_ops_before(casts, first)
+
+
+def _strip_results(call: CallOp) -> None:
+    casts = [cast for result in call.results if (cast := _restored(result, call))]
+    if casts and call.parent is not None:
+        call.parent.insert_ops_after(casts, call)
+
+
+def _restored(value: SSAValue, op: Operation) -> SCastOp | None:
+    """Make `value` hold stored integers; the cast back, which takes its uses over."""
+    old = value.type
+    new = stored_type(old, op)
+    if new == old:
+        return None
+    set_type(value, new)
+    cast = SCastOp(value, old)
+    cast.location = op.location
+    uses = [use for use in value.uses if use.operation is not cast]
+    for use in uses:
+        use.operation.operands[use.index] = cast.result
+    return cast
+
+
+def _strip_operands(op: Operation) -> None:
+    """Store the quantized operands of a return, a call or a branch."""
+    operands = list(op.operands)
+    for index, value in enumerate(operands):
+        kind = stored_type(value.type, op)
+        if kind != value.type:
+            cast = SCastOp(value, kind)
+            cast.location = op.location
+            assert op.parent is not None
+            op.parent.insert_op_before(cast, op)
+            operands[index] = cast.result
+    if operands != list(op.operands):
+        op.operands = operands

@@ -1,0 +1,1 @@
+"""Passes that move, fold, combine, split and place rescales."""

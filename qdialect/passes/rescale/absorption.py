@@ -1,0 +1,240 @@
+"""What it means for a requantizing port to take other qparams than it has.
+
+    up     a result written as b and then rescaled to c is written as c at once
+    down   an operand read as b, rescaled from a, is read as a
+
+Dropping the rescale drops one rounding, and perhaps a clip; `combine_rescale` has the
+algebra.  Both are asked before anything is built: rules ask about rescales that stand
+there, placement about rescales that could.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import TYPE_CHECKING, Any
+
+from xdsl.dialects.builtin import StringAttr
+from xdsl.ir import Attribute, Operation, SSAValue
+
+from qdialect.analysis.codes import qparams_of, rounding_of
+from qdialect.analysis.gain import gain_of
+from qdialect.analysis.ranges import ranges
+from qdialect.behaviors import Behavior
+from qdialect.context import QContext
+from qdialect.numerics import arithmetic
+from qdialect.numerics import requantize as exact
+from qdialect.numerics.contract import Contract, Numerics
+from qdialect.numerics.rounding import Rounding
+from qdialect.ops import constant_array, constant_of, make_constant
+from qdialect.ops.ports import bias_matches
+from qdialect.passes.pair_contract import NO_GEMMLOWP, pair_contract, renumbers, replaced_kernel
+from qdialect.passes.rule_pass import refuse_scales, refuse_types, with_qparams
+from qdialect.qparams import QParams
+from qdialect.quant import UniformType, arithmetic_of
+from qdialect.rewrite import Refusal, Rewriter, retyped
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+
+@dataclass(frozen=True)
+class Up:
+    """The result of `op`, of qparams `source`, rescaled to `target`."""
+
+    op: Operation
+    behavior: Behavior
+    source: QParams
+    target: QParams
+    rounding: Rounding
+
+    @property
+    def new_rounding(self) -> Rounding:
+        """How the new op rounds: as the rescale, unless that never rounds."""
+        same_scale = renumbers(self.source, self.target)
+        return rounding_of(self.op) if same_scale else self.rounding
+
+
+EXACT_READING = Contract(Numerics.EXACT, note="the rescale loses nothing")
+
+
+def up_contract(session: QContext, match: Up) -> Contract | Refusal:
+    """What writing the result as `target` at once may change."""
+    op = match.op
+    refusal = refuse_types(
+        session,
+        match.behavior,
+        op,
+        [v.type for v in op.operands],
+        [with_qparams(op.results[0], match.target)],
+    )
+    if refusal:
+        return refusal
+    if match.new_rounding is not rounding_of(op) and "rounding" not in op.properties:
+        return Refusal("rounding", f"'{op.name}' has no declared rounding")
+    found = pair_contract(
+        None,
+        match.source,
+        match.target,
+        rounding_of(op),
+        match.rounding,
+        lambda: ranges(session).before_rounding(op.results[0]),
+        defined=arithmetic_of(op),
+    )
+    return found if isinstance(found, Refusal) else replaced_kernel(op, found)
+
+
+def absorb_up(match: Up, rewriter: Rewriter) -> Operation:
+    """The op with its result written as `target`, inserted before the old one."""
+    op = match.op
+    new = retyped(op, op.operands, [with_qparams(op.results[0], match.target)])
+    if "rounding" in new.properties:
+        new.properties["rounding"] = StringAttr(match.new_rounding.value)
+    rewriter.insert(new, op, keep=op)
+    return new
+
+
+@dataclass(frozen=True)
+class Down:
+    """Operand `index` of `op`, of qparams `middle`, rescaled from `source`; `seen` is
+    `source` with the bounds that its codes are known to keep."""
+
+    op: Operation
+    behavior: Behavior
+    index: int
+    source: QParams
+    seen: QParams
+    middle: QParams
+    rounding: Rounding
+
+    @property
+    def operand_types(self) -> list[Attribute]:
+        kinds = [v.type for v in self.op.operands]
+        kinds[self.index] = with_qparams(self.op.operands[self.index], self.source)
+        return kinds
+
+
+def down_contract(session: QContext, match: Down) -> Contract | Refusal:
+    """What reading the operand as `source` may change."""
+    refusal = refuse_types(
+        session,
+        match.behavior,
+        match.op,
+        match.operand_types,
+        [v.type for v in match.op.results],
+    )
+    if refusal:
+        return refusal
+    if match.rounding is Rounding.GEMMLOWP:
+        return NO_GEMMLOWP
+    cells = exact.cells(match.seen, match.middle)
+    if cells is None:
+        return Refusal("grid", "the two encodings lie on different grids")
+    bias = _new_bias(session, match)
+    if isinstance(bias, Refusal):
+        return bias
+    bias_error = bias.error if bias else Fraction(0)
+    floats = arithmetic_of(match.op).floats(match.middle.expressed)
+    if not bias_error and all(arithmetic.is_lossless(src, mid, floats) for src, mid in cells):
+        return replaced_kernel(match.op, EXACT_READING)
+    gain = gain_of(session, match.op, match.behavior, match.index, (match.seen, match.middle))
+    out = qparams_of(match.op.results[0])
+    if gain is None or out is None:
+        return Refusal("unbounded", "no bound on what a change of this operand does")
+    step = min(out.scale_list())
+    change = gain * max(mid.scale for _, mid in cells) / 2 + float(bias_error)
+    steps = change / step + 1
+    if not all(exact.covers(mid, src) for src, mid in cells):
+        low, high = exact.real_range(cells[0][1])
+        note = f"the rescale clips to [{float(low):g}, {float(high):g}]"
+        return Contract(Numerics.SATURATION, steps, note)
+    return Contract(Numerics.BOUNDED, steps, "drops the rescale's rounding")
+
+
+def absorb_down(session: QContext, match: Down, value: SSAValue, rewriter: Rewriter) -> Operation:
+    """The op reading `value`, of qparams `source`, inserted before the old one; its bias
+    is re-derived."""
+    operands = list(match.op.operands)
+    operands[match.index] = value
+    bias = _new_bias(session, match)
+    if isinstance(bias, _Bias):
+        acc = match.behavior.accumulator
+        assert acc is not None and acc.bias is not None
+        old = constant_of(operands[acc.bias])
+        assert old is not None
+        new_bias = make_constant(bias.codes, UniformType(bias.params), session.blobs)
+        rewriter.insert(new_bias, match.op, keep=old)
+        operands[acc.bias] = new_bias.result
+    new = retyped(match.op, operands, [v.type for v in match.op.results])
+    rewriter.insert(new, match.op, keep=match.op)
+    return new
+
+
+def _new_bias(session: QContext, match: Down) -> _Bias | Refusal | None:
+    """The re-derived bias, or None if the op has no quantized bias on this input."""
+    acc = match.behavior.accumulator
+    if acc is None or match.index not in (acc.lhs, acc.rhs) or acc.bias is None:
+        return None
+    if acc.bias >= len(match.op.operands):
+        return None
+    value = match.op.operands[acc.bias]
+    params = qparams_of(value)
+    if params is None:
+        return None
+    constant = constant_of(value)
+    if constant is None:
+        return Refusal("bias", "the bias is not a constant, so it cannot be re-derived")
+    sides = [qparams_of(match.op.operands[n]) for n in (acc.lhs, acc.rhs)]
+    sides[0 if match.index == acc.lhs else 1] = match.source
+    lhs, rhs = sides
+    if lhs is None or rhs is None or not lhs.is_per_tensor:
+        return Refusal("bias", "no scale to derive the bias from")
+    if bias_matches(lhs, rhs, params, acc.repeats(match.op)):
+        return None  # as when only the zero point changes
+    return derive_bias(constant_array(constant, session.blobs), params, lhs, rhs)
+
+
+@dataclass(frozen=True)
+class _Bias:
+    codes: NDArray[np.int32]
+    params: QParams
+    error: Fraction
+
+
+def derive_bias(
+    codes: NDArray[Any], params: QParams, lhs: QParams, rhs: QParams
+) -> _Bias | Refusal:
+    """A bias on the accumulator scale of new operands: s = s_lhs * s_rhs, zero point 0.
+
+    `error` is the largest change in real units.  Refused when a code leaves i32.
+    """
+    import numpy as np
+
+    scales: list[float] = [lhs.scale * s for s in rhs.scale_list()]
+    old = params.scale_list()
+    count = max(len(scales), len(old))
+    every: list[int] = []
+    # In integers, as fractions of them would be slow: a double is one over a power of two.
+    error, whole = 0, 1
+    numbers: list[int] = codes.reshape(-1).tolist()
+    each = len(numbers) // max(int(codes.shape[0]), 1)
+    for position, number in enumerate(numbers):
+        channel = position // each
+        n, d = old[channel % len(old)].as_integer_ratio()
+        over, under = scales[channel % len(scales)].as_integer_ratio()
+        value, step = number * n * under, d * over
+        code = exact.round_quotient(value, step, Rounding.HALF_EVEN)
+        if abs(code) > 2**31 - 1:
+            return Refusal("bias", "the re-derived bias does not fit 32 bits")
+        every.append(code)
+        off = abs(value - code * step)
+        if off * whole > error * d * under:
+            error, whole = off, d * under
+    result = np.array(every, np.int32).reshape(codes.shape)
+    if count == 1:
+        derived = QParams.per_tensor(params.storage, scales[0], 0, params.expressed)
+    else:
+        vector = [scales[c % len(scales)] for c in range(codes.shape[0])]
+        derived = QParams.per_axis(params.storage, 0, vector, None, params.expressed)
+    return refuse_scales(derived) or _Bias(result, derived, Fraction(error, whole))

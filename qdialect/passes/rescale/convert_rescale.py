@@ -1,0 +1,205 @@
+"""Between the two forms of `quant.rescale`: real ratio, and (multiplier, shift).
+
+    real    q' = clamp(R((q - z) * s / s') + z')
+    fixed   q' = clamp(R((q - z) * m * 2**-k) + z')
+
+A pair is the nearest one whose multiplier has 31 or 15 bits (`bits`), so the ratio is
+off by at most 2**-31 or 2**-15 of itself.  What that changes is decided on all codes
+(see `numerics.fixed_point`): exact, or ties, or bounded(k), and the remark says which.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from xdsl.context import Context
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.ir import Operation
+
+from qdialect.context import QContext
+from qdialect.errors import UsageError
+from qdialect.numerics.contract import EXACT, Contract
+from qdialect.numerics.fixed_point import (
+    FixedPoint,
+    Form,
+    ratio_of,
+    to_fixed_point,
+    weakest_replacement,
+)
+from qdialect.numerics.requantize import Affine, meetings
+from qdialect.numerics.rounding import Rounding
+from qdialect.passes.rule_pass import RulePass
+from qdialect.quant import RescaleOp, arithmetic_of
+from qdialect.rewrite import Refusal, Rewriter, Rule
+
+_BITS = (16, 32)
+
+
+@dataclass(frozen=True)
+class Plan:
+    """A rescale, and its old and new form for every cell of its parameter field."""
+
+    op: RescaleOp
+    cells: list[tuple[Affine, Affine]]
+    old: list[Form]
+    new: list[Form]
+
+    def contract(self) -> Contract:
+        """The weakest of the contracts of the cells."""
+        distinct = dict.fromkeys(
+            (cell, old, new) for cell, old, new in zip(self.cells, self.old, self.new, strict=True)
+        )
+        if not distinct:
+            return EXACT
+        cells, old, new = zip(*distinct, strict=True)
+        return weakest_replacement(cells, old, new)
+
+
+def cells_of(op: RescaleOp) -> list[tuple[Affine, Affine]] | None:
+    """The parameters that meet in each cell, row-major; None on different grids.
+
+    The bounds of the input are those of its storage type: a code may lie outside
+    narrower ones.
+    """
+    cells = meetings(op.input_qparams, op.result_qparams)
+    low, high = op.input_qparams.storage.full_range
+    return cells and [(a._replace(low=low, high=high), b) for a, b in cells]
+
+
+def forms_of(op: RescaleOp, cells: int) -> list[Form]:
+    """How `op` computes each of its cells."""
+    pairs = op.fixed_point
+    if pairs is None:
+        return [Form(op.rounding, floats=_floats(op))] * cells
+    forms = [Form(op.rounding, FixedPoint(*pair)) for pair in pairs]
+    return forms * cells if len(forms) == 1 else forms
+
+
+def _floats(op: RescaleOp) -> str | None:
+    return arithmetic_of(op).floats(op.input_qparams.expressed)
+
+
+class FixRescale(Rule[RescaleOp]):
+    """real form -> fixed-point form with `bits`-bit multipliers."""
+
+    name = "fix-rescale"
+
+    def __init__(self, session: QContext, bits: int, rounding: Rounding | None) -> None:
+        super().__init__(session)
+        self.bits = bits
+        self.rounding = rounding
+
+    def roots(self) -> Iterable[str]:
+        return (RescaleOp.name,)
+
+    def match(self, op: Operation) -> RescaleOp | None:
+        assert isinstance(op, RescaleOp)
+        return op if op.fixed_point is None else None
+
+    def check(self, match: RescaleOp) -> Contract | Refusal:
+        plan = self._plan(match)
+        return plan if isinstance(plan, Refusal) else plan.contract()
+
+    def _plan(self, op: RescaleOp) -> Plan | Refusal:
+        cells = cells_of(op)
+        if cells is None:
+            return Refusal("grid", "the two encodings lie on different grids")
+        if op.rounding is Rounding.GEMMLOWP:
+            return Refusal("rounding", "gemmlowp does not round real numbers")
+        rounding = self.rounding or op.rounding
+        try:
+            new = [Form(rounding, to_fixed_point(ratio_of(a, b), self.bits)) for a, b in cells]
+        except ValueError as error:
+            return Refusal("range", str(error))
+        return Plan(op, cells, forms_of(op, len(cells)), new)
+
+    def rewrite(self, match: RescaleOp, rewriter: Rewriter) -> None:
+        plan = self._plan(match)
+        assert isinstance(plan, Plan)
+        pairs = [form.pair for form in plan.new if form.pair is not None]
+        if len(set(pairs)) == 1:
+            pairs = pairs[:1]
+        multipliers, shifts = zip(*pairs, strict=True)
+        new = RescaleOp(match.input, match.result.type, plan.new[0].rounding, multipliers, shifts)
+        rewriter.insert(new, match, keep=match)
+        rewriter.replace(match, new.results)
+
+
+class UnfixRescale(Rule[RescaleOp]):
+    """fixed-point form -> real form: the ratio is that of the scales in the types.
+
+    gemmlowp, which is not a rounding of real numbers, becomes half_away unless the
+    user names a rounding.
+    """
+
+    name = "unfix-rescale"
+
+    def __init__(self, session: QContext, rounding: Rounding | None) -> None:
+        super().__init__(session)
+        self.rounding = rounding
+
+    def roots(self) -> Iterable[str]:
+        return (RescaleOp.name,)
+
+    def match(self, op: Operation) -> RescaleOp | None:
+        assert isinstance(op, RescaleOp)
+        return op if op.fixed_point is not None else None
+
+    def _rounding(self, op: RescaleOp) -> Rounding:
+        if self.rounding is not None:
+            return self.rounding
+        return Rounding.HALF_AWAY if op.rounding is Rounding.GEMMLOWP else op.rounding
+
+    def check(self, match: RescaleOp) -> Contract | Refusal:
+        cells = cells_of(match)
+        if cells is None:
+            return Refusal("grid", "the two encodings lie on different grids")
+        new = [Form(self._rounding(match), floats=_floats(match))] * len(cells)
+        return Plan(match, cells, forms_of(match, len(cells)), new).contract()
+
+    def rewrite(self, match: RescaleOp, rewriter: Rewriter) -> None:
+        new = RescaleOp(match.input, match.result.type, self._rounding(match))
+        rewriter.insert(new, match, keep=match)
+        rewriter.replace(match, new.results)
+
+
+@dataclass(frozen=True)
+class ConvertRescale(RulePass):
+    """Change the form of rescales; see the module.
+
+    `form` is `fixed` or `real`, `bits` 32 or 16 (the integer type that holds the
+    multiplier), `rounding` what the result rounds with (`keep`: as before).
+    """
+
+    name = "convert-rescale"
+
+    form: str = "fixed"
+    bits: int = 32
+    rounding: str = "keep"
+
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        if self.form not in ("fixed", "real"):
+            raise _bad(f"unknown form '{self.form}' (fixed or real)")
+        if self.bits not in _BITS:
+            raise _bad(f"bits must be 32 or 16, not {self.bits}")
+        if self.form == "real" and self.rounding == Rounding.GEMMLOWP.value:
+            raise _bad("gemmlowp rounds shifts and not real numbers")
+        super().apply(ctx, op)
+
+    def rules(self, session: QContext) -> Sequence[Rule[Any]]:
+        rounding = None
+        if self.rounding != "keep":
+            try:
+                rounding = Rounding(self.rounding)
+            except ValueError:
+                known = ", ".join(mode.value for mode in Rounding)
+                raise _bad(f"unknown rounding '{self.rounding}' (keep, {known})") from None
+        if self.form == "real":
+            return (UnfixRescale(session, rounding),)
+        return (FixRescale(session, self.bits, rounding),)
+
+
+def _bad(message: str) -> UsageError:
+    return UsageError(f"convert-rescale: {message}", code="bad-option")

@@ -1,0 +1,169 @@
+"""Put every rescale where it costs least, all of them at once.
+
+Rescales may stand anywhere along the movement and order-preserving ops around them, and
+requantizing ops may absorb them; where one goes decides what another costs. `sink-rescale`
+and `combine-rescale` decide one by one. This pass states the whole choice as one problem
+(`placing.model`) and solves it (`qdialect.placement`): least elements rescaled times the
+target's price, nothing that the target refuses, contracts no weaker than `numerics`. Of
+equally cheap placements the one with the strongest contracts and the fewest changes is
+taken, so a module that is placed best stays as it is, and the result does not depend on
+the order of ops.
+
+Under `relaxed` a requantizing operand may also be given what other users of its value
+rescale that to, so that one type serves all of them (both sides of an add, the inputs of a
+concat). Every bit of precision this loses costs as much per element as `accuracy` rescales.
+
+The remark `placement` gives the cost before and after, a lower bound on what any
+placement costs, and how many components are proved least.
+
+For example
+
+    %0 = quant.rescale %x : !large_a to !large_b
+    %1 = nn.slice %0 starts [0, 0] stops [1, 4] steps [1, 1] : (!large_b) -> !small_b
+    %2 = nn.tile %1 repeats [8, 8] : (!small_b) -> !large_b
+
+becomes
+
+    %0 = nn.slice %x starts [0, 0] stops [1, 4] steps [1, 1] : (!large_a) -> !small_a
+    %1 = quant.rescale %0 : !small_a to !small_b
+    %2 = nn.tile %1 repeats [8, 8] : (!small_b) -> !large_b
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import inf
+from typing import ClassVar, NamedTuple
+
+from xdsl.context import Context
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.ir import Operation
+from xdsl.passes import ModulePass
+
+from qdialect.analysis.index import every_op
+from qdialect.analysis.ranges import ranges_anew
+from qdialect.context import QContext, session
+from qdialect.errors import UsageError
+from qdialect.numerics.contract import EXACT, Numerics, level_named
+from qdialect.passes.rescale.place.commit import Commit
+from qdialect.passes.rescale.place.model import Model
+from qdialect.passes.rescale.place.prices import elements_cost
+from qdialect.passes.rescale.place.rounds import Options, Rounds
+from qdialect.passes.rescale.place.steps import movable
+from qdialect.placement import Parts, Solution, solve
+from qdialect.rewrite import Remark
+from qdialect.rewrite.remarks import fired_remark, location_text
+
+
+class Placement(NamedTuple):
+    """A placement: what the module cost before, and how good each component is now.
+
+    The costs are those of `placing.prices`; `estimated` counts the values whose costs are
+    only known from above, which leaves the bound of the solution unproved.
+    """
+
+    before: int
+    parts: Parts
+    estimated: int
+
+
+@dataclass(frozen=True)
+class PlaceRescales(ModulePass):
+    """Put every rescale where it costs least; see the module."""
+
+    name = "place-rescales"
+    counts_changes: ClassVar[bool] = True
+    idempotent: ClassVar[bool] = True
+    keeps_analyses: ClassVar[bool] = True
+
+    numerics: str = "exact"
+    solver: bool = True
+    accuracy: float = 1.0
+
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        self.place(session(ctx), op)
+
+    def place(self, session: QContext, op: ModuleOp) -> Placement:
+        """Put the rescales of `op` where they cost least, and say what that is worth."""
+        level = level_named(self.numerics)
+        if not 0 <= self.accuracy < inf:
+            raise UsageError("accuracy is a price: 0 or more, and finite", code="bad-option")
+        ranges_anew(session)
+        rounds = self._rounds(
+            session, op, Options(session.target, level, self.accuracy, self.solver)
+        )
+        session.changes += _drop_dead_rescales(op)
+        model = rounds.state(committed=False)
+        before = cost = rounds.parts.cost + model.start_cost
+        gains = True
+        while True:
+            solution = solve(model.problem, model.start, use_solver=self.solver)
+            rounds.settle(model, solution)
+            if not gains or (list(solution.states) == model.start and not model.folds):
+                break
+            self._commit(session, model, solution)
+            session.changes += 1
+            # Rescales that have become one may now pass what neither could.
+            model = rounds.state(committed=True)
+            earlier, cost = cost, rounds.parts.cost + model.start_cost
+            gains = cost < earlier
+        placement = Placement(before, rounds.parts, len(rounds.estimated))
+        if not session.keeps_analyses:
+            session.analyses.clear()
+        if before or placement.parts:
+            self._report(session, op, placement)
+        return placement
+
+    @staticmethod
+    def _rounds(session: QContext, module: ModuleOp, options: Options) -> Rounds:
+        """Those of an earlier run on the module, if what they know still holds."""
+        found = session.analyses.get(Rounds)
+        if not isinstance(found, Rounds) or (found.module, found.options) != (module, options):
+            found = session.analyses[Rounds] = Rounds(session, module, options)
+        return found
+
+    def _commit(self, session: QContext, model: Model, solution: Solution) -> None:
+        commit = Commit(session, model, solution.states)
+        commit.run()
+        for rescale in commit.moved:
+            session.remarks.add(fired_remark(self.name, "place-rescale", rescale, EXACT))
+        for absorbing, rule, contract in commit.absorbed:
+            session.remarks.add(fired_remark(self.name, rule, absorbing, contract))
+            if contract.level is not Numerics.EXACT:
+                commit.record(absorbing, len(session.remarks.remarks) - 1, contract)
+
+    def _report(self, session: QContext, op: ModuleOp, placement: Placement) -> None:
+        parts = placement.parts
+        cost, least = elements_cost(parts.cost), elements_cost(parts.bound)
+        methods = ", ".join(f"{count} by {name}" for name, count in parts.methods)
+        bound = f"lower bound {least:g}, gap {_gap(cost, least):.1%}"
+        if placement.estimated:
+            bound = f"no lower bound ({placement.estimated} values only estimated)"
+        session.remarks.add(
+            Remark(
+                "note",
+                self.name,
+                "placement",
+                location_text(op.location),
+                op.name,
+                "",
+                code="placement",
+                reason=f"cost {elements_cost(placement.before):g} -> {cost:g} elements x price, "
+                f"{bound}; {parts.exact} of {len(parts)} components exact ({methods})",
+            )
+        )
+
+
+def _gap(cost: float, least: float) -> float:
+    return (cost - least) / cost if cost else 0.0
+
+
+def _drop_dead_rescales(module: Operation) -> int:
+    """What nobody uses need not stand anywhere; how many there were."""
+    dropped = 0
+    for op in reversed(list(every_op(module))):
+        if movable(op) and op.results[0].first_use is None:
+            op.detach()
+            op.erase()
+            dropped += 1
+    return dropped

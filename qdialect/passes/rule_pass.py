@@ -1,0 +1,220 @@
+"""Base of the passes that are a set of rules, and what their rules share."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from math import inf
+from typing import Any, ClassVar
+
+from xdsl.context import Context
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.ir import Attribute, Operation, SSAValue
+from xdsl.passes import ModulePass
+
+from qdialect.analysis.codes import is_integer
+from qdialect.behaviors import Behavior
+from qdialect.behaviors import Rule as PortRule
+from qdialect.context import QContext, session
+from qdialect.errors import UsageError
+from qdialect.numerics import requantize as exact
+from qdialect.numerics.contract import level_named
+from qdialect.ops import shape_of
+from qdialect.ops.ports import port_refusal
+from qdialect.qparams import QParams
+from qdialect.quant import DCastOp, QCastOp, RescaleOp, UniformType, quant_element, with_element
+from qdialect.rewrite import Driver, Refusal, Rule
+from qdialect.rewrite.effects import has_effects
+
+
+@dataclass(frozen=True)
+class RulePass(ModulePass, ABC):
+    """A pass that applies `rules` with the driver, up to `numerics`.
+
+    `assume`: `nothing`, or `profile` to believe the ranges stated on the IR.
+    """
+
+    name: ClassVar[str]
+    counts_changes: ClassVar[bool] = True
+    keeps_analyses: ClassVar[bool] = True
+
+    numerics: str = "exact"
+    assume: str = "nothing"
+
+    @abstractmethod
+    def rules(self, session: QContext) -> Sequence[Rule[Any]]:
+        """The rules, most specific first."""
+
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        level = level_named(self.numerics)
+        if self.assume not in ("nothing", "profile"):
+            raise UsageError(
+                f"unknown value '{self.assume}' of assume (nothing or profile)", code="bad-option"
+            )
+        qctx, believes = session(ctx), self.assume == "profile"
+        rules = self.rules(qctx)
+        Driver(qctx, rules, pass_name=self.name, numerics=level, assume=believes).run(op)
+
+
+def with_qparams(value: SSAValue, qparams: QParams) -> Attribute:
+    """The type of `value` with other qparams."""
+    return with_element(value.type, _uniform(qparams))
+
+
+@lru_cache(maxsize=1 << 14)
+def _uniform(qparams: QParams) -> UniformType:
+    """One type for all values: what is known of it need be found out once."""
+    return UniformType(qparams)
+
+
+def dequantized(value: SSAValue) -> DCastOp | None:
+    """The `quant.dcast` that defines `value`, if one does."""
+    owner = value.owner
+    # Asked of nearly every operand; for what it is not, `isinstance` is slow.
+    return owner if type(owner) is DCastOp else None
+
+
+def rescaled(value: SSAValue) -> RescaleOp | None:
+    """The real-form `quant.rescale` that defines `value`, if one does."""
+    owner = value.owner
+    return owner if type(owner) is RescaleOp and owner.fixed_point is None else None
+
+
+def users(value: SSAValue) -> list[Operation]:
+    """The distinct ops that use `value`."""
+    return list(dict.fromkeys(use.operation for use in value.uses))
+
+
+def only_quantized_alike(value: SSAValue) -> list[QCastOp] | None:
+    """All users of `value` if each is a `quant.qcast` to the same type with the
+    same rounding, else None."""
+    casts: list[QCastOp] = []
+    for user in users(value):
+        if type(user) is not QCastOp:
+            return None
+        casts.append(user)
+    alike = all(
+        c.result.type == casts[0].result.type
+        and c.attributes.get("quant.rounding") == casts[0].attributes.get("quant.rounding")
+        for c in casts[1:]
+    )
+    return casts if casts and alike else None
+
+
+def refuse_types(
+    ctx: QContext,
+    behavior: Behavior,
+    op: Operation,
+    operands: Sequence[Attribute],
+    results: Sequence[Attribute],
+) -> Refusal | None:
+    """Why `op` must not take these types: its declaration, or the target.
+
+    A declaration says that an op is a function; traits may say that it does more.
+    """
+    given, made = ([_encoding(t) for t in types] for types in (operands, results))
+    refusal = refuse_effects(op) or _refuse_ports(behavior, op, given, made)
+    if refusal is not None:
+        return refusal
+    reason = ctx.target.refuses(op, operands, results)
+    return Refusal("target", f"{ctx.target.name}: {reason}") if reason else None
+
+
+def refuse_encodings(
+    ctx: QContext,
+    behavior: Behavior,
+    op: Operation,
+    given: Sequence[QParams | None],
+    made: Sequence[QParams | None],
+) -> Refusal | None:
+    """`refuse_types` for `op` with other qparams where it has some, effects apart."""
+    refusal = _refuse_ports(behavior, op, given, made)
+    if refusal is not None:
+        return refusal
+    reason = ctx.target.refuses_encodings(op, given, made)
+    return Refusal("target", f"{ctx.target.name}: {reason}") if reason else None
+
+
+def refuse_effects(op: Operation) -> Refusal | None:
+    """An op that does more than compute its results must stay as it is."""
+    if op.regions or has_effects(op):
+        return Refusal("effects", f"'{op.name}' may do more than compute its results")
+    return None
+
+
+def _encoding(kind: Attribute) -> QParams | None:
+    element = quant_element(kind)
+    return None if element is None else element.qparams
+
+
+def _refuse_ports(
+    behavior: Behavior,
+    op: Operation,
+    given: Sequence[QParams | None],
+    made: Sequence[QParams | None],
+) -> Refusal | None:
+    for side, values, port_of in (
+        (given, op.operands, behavior.operand_port),
+        (made, op.results, behavior.result_port),
+    ):
+        for index, qparams in enumerate(side):
+            if qparams is None:
+                continue
+            port = port_of(index)
+            if port.rule is PortRule.PLAIN:
+                return Refusal("port", f"takes no quantized {port.role}")
+            if behavior.movement is None and not is_integer(qparams):
+                return Refusal("storage", f"no arithmetic on codes stored as {qparams.storage}")
+            if port.storages or not qparams.is_per_tensor:
+                reason = port_refusal(op, port, qparams, shape_of(values[index]))
+                if reason:
+                    return Refusal("port", reason)
+            refusal = refuse_scales(qparams)
+            if refusal is not None:
+                return refusal
+    return None
+
+
+def refuse_scales(params: QParams) -> Refusal | None:
+    """Parameters that were computed must be those of a type."""
+    if params.is_expressible:
+        return None
+    return Refusal("scale", f"a scale would leave the range of {params.expressed}")
+
+
+def refuse_growth(before: Sequence[QParams], after: QParams) -> Refusal | None:
+    """A run-time value must not get more parameters than it had (law 2.2: cost)."""
+    source = sum(q.count for q in before)
+    if after.count <= source:
+        return None
+    return Refusal("growth", f"{source} parameters would become {after.count}")
+
+
+def names_all(params: Sequence[QParams], levels: Sequence[float]) -> bool:
+    """Whether every one of `params` has codes for all `levels`."""
+    return all(exact.represents(a, v) for v in levels for q in params for a in exact.affines(q))
+
+
+def keeps_order(
+    behavior: Behavior, op: Operation, params: Sequence[QParams], *, inside: bool
+) -> bool:
+    """Whether comparing codes is comparing the reals they name, for the constants that
+    an order-preserving `op` compares with.
+
+    Each constant must be named by a code, or be a bound that never acts: one below
+    (or above) everything that codes `inside` the storage bounds name.
+    """
+    if behavior.levels is None and behavior.clamp is None:
+        return True
+    if behavior.clamp is None:
+        return names_all(params, behavior.levels(op) if behavior.levels else ())
+    low, high = behavior.clamp(op)
+    for a in (a for q in params for a in exact.affines(q)):
+        for bound, end, sign in ((low, 0, 1), (high, 1, -1)):
+            if bound == -sign * inf or exact.represents(a, bound):
+                continue
+            if not (inside and sign * bound <= sign * exact.real_range(a)[end]):
+                return False
+    return True

@@ -1,0 +1,1 @@
+"""Passes that evaluate functions of codes once, into lookup tables."""

@@ -1,0 +1,1 @@
+"""Running passes: pipeline text, the pass manager and what watches it."""

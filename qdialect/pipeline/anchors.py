@@ -1,0 +1,108 @@
+"""A pass on some ops of a module: those that the anchors of a pipeline name.
+
+    builtin.module(builtin.module(dce))   modules in the module
+    builtin.module(func.func(dce))        functions of the module, and of no module in it
+
+Our passes take modules.  Where an anchor is another op, its ops are put into a module of
+their own, with the attributes of the one they are from, and afterwards back to their places.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+from xdsl.context import Context
+from xdsl.dialects.builtin import ModuleOp, UnregisteredOp
+from xdsl.ir import Block, Operation
+from xdsl.passes import ModulePass
+from xdsl.rewriter import InsertPoint, Rewriter
+from xdsl.traits import IsolatedFromAbove
+
+from qdialect.context import session
+from qdialect.errors import UsageError
+from qdialect.pipeline.text import ANY
+
+
+@dataclass(frozen=True)
+class AnchoredPass(ModulePass):
+    """`inner` on the ops that `anchors` lead to."""
+
+    inner: ModulePass
+    anchors: tuple[str, ...]
+
+    name: ClassVar[str] = "anchored"
+
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        found: list[Operation] = [op]
+        for anchor in self.anchors[:-1]:
+            found = [inner for each in found for inner in _inside(each, anchor)]
+        analyses = session(ctx).analyses
+        for parent in found:
+            matching = _inside(parent, self.anchors[-1])
+            modules = [inner for inner in matching if isinstance(inner, ModuleOp)]
+            others = [inner for inner in matching if not isinstance(inner, ModuleOp)]
+            for module in modules:
+                analyses.clear()
+                self.inner.apply(ctx, module)
+            if others:
+                analyses.clear()
+                self._apply_to(ctx, parent, others)
+        analyses.clear()
+
+    def _apply_to(self, ctx: Context, parent: Operation, ops: Sequence[Operation]) -> None:
+        for op in ops:
+            if not _is_isolated(op):
+                raise UsageError(
+                    f"no pass can run on '{_name(op)}': it may use values from around it",
+                    code="bad-pipeline",
+                )
+        if isinstance(parent, ModuleOp) and set(parent.ops) == set(ops):
+            self.inner.apply(ctx, parent)
+            return
+        apart = ModuleOp([], dict(parent.attributes))
+        apart.location = parent.location
+        places = {op: ModuleOp([]) for op in ops}
+        for op, place in places.items():
+            Rewriter.insert_op(place, InsertPoint.before(op))
+            op.detach()
+            apart.body.block.add_op(op)
+        try:
+            self.inner.apply(ctx, apart)
+        finally:
+            _put_back(apart.body.block, places)
+
+
+def unanchored(instance: ModulePass) -> ModulePass:
+    """The pass itself."""
+    return instance.inner if isinstance(instance, AnchoredPass) else instance
+
+
+def _put_back(block: Block, places: dict[Operation, ModuleOp]) -> None:
+    """Move ops to their places; new ones are put behind the one they follow."""
+    point = InsertPoint.before(next(iter(places.values())))
+    for op in list(block.ops):
+        op.detach()
+        Rewriter.insert_op(op, InsertPoint.before(places[op]) if op in places else point)
+        point = InsertPoint.after(op)
+    for place in places.values():
+        place.detach()
+        place.erase()
+
+
+def _inside(op: Operation, anchor: str) -> list[Operation]:
+    ops: Iterable[Operation] = (
+        inner for region in op.regions for block in region.blocks for inner in block.ops
+    )
+    if anchor == ANY:
+        return [inner for inner in ops if _is_isolated(inner)]
+    return [inner for inner in ops if _name(inner) == anchor]
+
+
+def _is_isolated(op: Operation) -> bool:
+    return op.has_trait(IsolatedFromAbove, value_if_unregistered=False)
+
+
+def _name(op: Operation) -> str:
+    return op.op_name.data if isinstance(op, UnregisteredOp) else op.name

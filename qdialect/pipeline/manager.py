@@ -1,0 +1,171 @@
+"""The pass manager: runs passes in order, verifies, and lets others watch."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.passes import ModulePass
+from xdsl.utils.exceptions import DiagnosticException
+
+from qdialect.context import QContext
+from qdialect.errors import (
+    InputError,
+    PassFailure,
+    QError,
+    culprit,
+    foreign_frame,
+    foreign_module,
+)
+from qdialect.pipeline.anchors import unanchored
+from qdialect.pipeline.text import PassSpec
+from qdialect.rewrite.summary import summarize
+from qdialect.verify.remembered import Verified
+from qdialect.verify.verifier import op_where, verify_module
+
+Passes = Sequence[tuple[PassSpec, ModulePass]]
+
+
+class Instrumentation:
+    """What may happen around passes; override what you need."""
+
+    def before_pipeline(self, ctx: QContext, passes: Passes, module: ModuleOp) -> None:
+        """Called once, before the first pass."""
+
+    def before_pass(self, name: str, module: ModuleOp) -> None:
+        """Called before each pass."""
+
+    def before_verify(self, name: str, module: ModuleOp) -> None:
+        """Called between a pass and the verification of its result."""
+
+    def after_pass(self, name: str, module: ModuleOp) -> None:
+        """Called after a pass has run and its result has been verified."""
+
+    def after_failure(self, name: str, module: ModuleOp, error: QError) -> None:
+        """Called when a pass failed, or left a module that does not verify."""
+
+    def after_pipeline(self) -> None:
+        """Called once at the end, also after a failure."""
+
+
+class PassManager:
+    """Runs `passes` on modules of the session `ctx`.
+
+    With `verify_each` the module is verified after every pass; else once at the end.
+    `strict` is that of `verify_module`.
+
+    A pass does not run again on what it left as it was. A pass class says so by
+    `counts_changes` (it adds what it changes to `QContext.changes`), and by `idempotent`
+    (it leaves what it has changed as it is, too).  What analyses know is kept as long as
+    nothing changes, or only passes do that say `keeps_analyses`: what they leave there is
+    right for the module as they leave it.
+    """
+
+    def __init__(
+        self,
+        ctx: QContext,
+        passes: Passes,
+        *,
+        verify_each: bool = True,
+        strict: bool = True,
+        instrumentation: Sequence[Instrumentation] = (),
+    ) -> None:
+        self.ctx = ctx
+        self.passes = passes
+        self.verify_each = verify_each
+        self.strict = strict
+        self.watchers: list[Instrumentation] = list(instrumentation)
+        #: by pass, the count of changes at which it does nothing
+        self._left: dict[str, int] = {}
+        self._verified = Verified()
+
+    def run(self, module: ModuleOp) -> None:
+        """Apply all passes to `module`, in place.
+
+        Raises QError when a pass cannot do its work on this input or a plug-in fails, and
+        PassFailure when a pass of ours crashed or left invalid IR.  Either leaves `module`
+        as the failing pass did: who needs the old one runs on a clone, as `api` does.
+        """
+        self._tell(lambda watcher: watcher.before_pipeline(self.ctx, self.passes, module))
+        try:
+            self._left.clear()
+            self._verified = Verified()
+            self.ctx.analyses.clear()
+            self.ctx.keeps_analyses = True
+            last = len(self.passes) - 1
+            for index, (spec, instance) in enumerate(self.passes):
+                self._run_pass(spec, instance, module, self.verify_each or index == last)
+            self.ctx.remarks.outputs = summarize(self.ctx, module)
+        finally:
+            self.ctx.keeps_analyses = False
+            self.ctx.analyses.clear()
+            self._tell(lambda watcher: watcher.after_pipeline())
+
+    def _apply(self, spec: PassSpec, instance: ModulePass, module: ModuleOp) -> None:
+        key, before = str(spec), self.ctx.changes
+        if self._left.get(key) == before:
+            return
+        instance.apply(self.ctx, module)
+        if not getattr(instance, "counts_changes", False):
+            self.ctx.changes += 1
+        elif self.ctx.changes == before or getattr(instance, "idempotent", False):
+            self._left[key] = self.ctx.changes
+        if self.ctx.changes != before and not getattr(instance, "keeps_analyses", False):
+            self.ctx.analyses.clear()
+
+    def _run_pass(
+        self, spec: PassSpec, instance: ModulePass, module: ModuleOp, verify: bool
+    ) -> None:
+        name = spec.name
+        self._tell(lambda watcher: watcher.before_pass(name, module))
+        try:
+            self._apply(spec, instance, module)
+            if verify:
+                self._tell(lambda watcher: watcher.before_verify(name, module))
+                self._verify(name, instance, module)
+            self._tell(lambda watcher: watcher.after_pass(name, module))
+        except (Exception, SystemExit) as error:
+            failure = self._described(name, module, error)
+            self._tell(lambda watcher: watcher.after_failure(name, module, failure))
+            if failure is error:
+                raise
+            raise failure from error
+
+    def _verify(self, name: str, instance: ModulePass, module: ModuleOp) -> None:
+        try:
+            verify_module(
+                module,
+                self.ctx.blobs,
+                behaviors=self.ctx.behaviors,
+                strict=self.strict,
+                known=self._verified,
+            )
+        except QError as error:
+            home = type(unanchored(instance)).__module__
+            theirs = foreign_module(home)
+            kind, code = (QError, "bad-plugin") if theirs else (PassFailure, "internal-error")
+            whose = f" (plug-in {home})" if theirs else ""
+            raise kind(
+                f"pass '{name}'{whose} left invalid IR: {error.message}",
+                where=error.where,
+                code=code,
+                notes=error.notes,
+            ) from error
+
+    def _described(self, name: str, module: ModuleOp, error: Exception | SystemExit) -> QError:
+        if isinstance(error, QError):
+            return error
+        if isinstance(error, DiagnosticException):
+            told = str(error).strip().split("\n")[0] or type(error).__name__
+            message = f"pass '{name}' failed: {told}"
+            return InputError(message, where=op_where(module), code="pass-failed")
+        theirs = foreign_frame(error)
+        if theirs is not None:
+            message = f"pass '{name}': plug-in code failed in {theirs}: {culprit(error)}"
+            return QError(message, code="bad-plugin")
+        return PassFailure(f"pass '{name}' crashed: {culprit(error)}", code="internal-error")
+
+    def _tell(self, call: Callable[[Instrumentation], Any]) -> None:
+        for watcher in self.watchers:
+            call(watcher)

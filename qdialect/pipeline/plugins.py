@@ -1,0 +1,124 @@
+"""Plug-ins: dialects, passes and declarations that come from outside.
+
+A plug-in is a module with any of `UNIVERSE` (an `xdsl.universe.Universe`: dialects and
+passes) and `register(session)`, a function that gets every new session: the place to
+register behaviors. A package that names such a module under the entry-point group
+`qdialect.plugins` is picked up by being installed.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Sequence
+from importlib import import_module
+from importlib.machinery import PathFinder
+from types import ModuleType
+from typing import TYPE_CHECKING
+
+from qdialect.context import QContext, new_context
+from qdialect.errors import QError, UsageError, culprit
+
+if TYPE_CHECKING:
+    from qdialect.pipeline.registry import PassRegistry
+
+GROUP = "qdialect.plugins"
+
+
+class Plugins:
+    """The plug-ins of one run: the installed ones, then those `named`."""
+
+    def __init__(self, named: Sequence[str] = ()) -> None:
+        self._modules = [_load(name) for name in dict.fromkeys((*installed(), *named))]
+
+    def __bool__(self) -> bool:
+        return bool(self._modules)
+
+    def registry(self) -> PassRegistry:
+        """Our passes and theirs; UsageError (`bad-plugin`) when two share a name."""
+        from qdialect.pipeline.registry import PassRegistry
+
+        registry = PassRegistry()
+        for plugin in self._modules:
+            for name, factory in getattr(_universe(plugin), "all_passes", {}).items():
+                registry.add(name, factory)
+        return registry
+
+    def session(self, *, allow_unregistered: bool = False) -> QContext:
+        """A new session that every plug-in has had; QError (`bad-plugin`) names the
+        one that fails."""
+        ctx = new_context(allow_unregistered=allow_unregistered)
+        for plugin in self._modules:
+            for name, factory in getattr(_universe(plugin), "all_dialects", {}).items():
+                ctx.register_dialect(name, factory)
+            register = getattr(plugin, "register", None)
+            if register is None:
+                continue
+            whose = f"plug-in '{plugin.__name__}'"
+            try:
+                register(ctx)
+                ctx.check_behaviors()
+            except QError as error:
+                raise QError(f"{whose}: {error.message}", code=error.code) from error
+            except (Exception, SystemExit) as error:
+                raise QError(
+                    f"{whose} failed to register: {culprit(error)}", code="bad-plugin"
+                ) from error
+        return ctx
+
+
+def installed() -> list[str]:
+    """The modules that installed packages name, sorted."""
+    if not _may_be_installed():
+        return []
+    from importlib.metadata import entry_points
+
+    return sorted(point.module for point in entry_points(group=GROUP))
+
+
+def _may_be_installed() -> bool:
+    """Whether a package on the path may name a plug-in: a look at the files, as the answer
+    is no for most, and `importlib.metadata` takes long to import and to look."""
+    if any(hasattr(f, "find_distributions") and f is not PathFinder for f in sys.meta_path):
+        return True
+    group = GROUP.encode()
+    for place in dict.fromkeys(sys.path):
+        try:
+            names = os.listdir(place or ".")
+        except NotADirectoryError:
+            return True  # an archive
+        except OSError:
+            continue
+        if place.endswith(".egg"):
+            return True
+        for name in names:
+            if not name.endswith((".dist-info", ".egg-info")):
+                continue
+            try:
+                with open(os.path.join(place, name, "entry_points.txt"), "rb") as file:
+                    if group in file.read():
+                        return True
+            except OSError:
+                continue
+    return False
+
+
+def _load(name: str) -> ModuleType:
+    try:
+        plugin = import_module(name)
+    except ImportError as error:
+        raise UsageError(f"cannot load plug-in '{name}': {error}", code="bad-plugin") from None
+    except (Exception, SystemExit) as error:
+        raise QError(
+            f"plug-in '{name}' failed to load: {culprit(error)}", code="bad-plugin"
+        ) from error
+    if _universe(plugin) is None and not hasattr(plugin, "register"):
+        raise UsageError(
+            f"'{name}' is not a plug-in: it has neither UNIVERSE nor register(session)",
+            code="bad-plugin",
+        )
+    return plugin
+
+
+def _universe(plugin: ModuleType) -> object:
+    return getattr(plugin, "UNIVERSE", None)

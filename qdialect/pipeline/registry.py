@@ -1,0 +1,89 @@
+"""Pass names to pass classes: ours, a plug-in's, then xDSL's own.
+
+`lower-NAME` of a composite op `nn.NAME` is short for `lower-composites{ops=nn.NAME}`: every
+composite has its own pass, out of the one table of composites (`lower-lstm`, `lower-conv2d`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+from qdialect.errors import UsageError
+from qdialect.passes import PASSES, PassEntry
+from qdialect.pipeline.options import instantiate
+
+if TYPE_CHECKING:
+    from xdsl.passes import ModulePass
+
+    from qdialect.pipeline.text import PassSpec
+
+
+class PassRegistry:
+    """The passes one session knows."""
+
+    def __init__(self, entries: Mapping[str, PassEntry] = PASSES) -> None:
+        self._entries = dict(entries)
+        self._factories: dict[str, Callable[[], type[ModulePass]]] = {}
+
+    def add(self, name: str, factory: Callable[[], type[ModulePass]]) -> None:
+        """Add a plug-in's pass; UsageError (`bad-plugin`) when the name is taken."""
+        if name in self._entries or name in self._factories:
+            raise UsageError(f"there is already a pass '{name}'", code="bad-plugin")
+        self._factories[name] = factory
+
+    def entries(self) -> list[PassEntry]:
+        """The passes with a line of help, ours first."""
+        plugged = [PassEntry(name, "(from a plug-in)", "") for name in sorted(self._factories)]
+        return [*self._entries.values(), *plugged]
+
+    def load(self, name: str) -> type[ModulePass]:
+        """The class of pass `name`; UsageError (`unknown-pass`) if there is none."""
+        if name in self._entries:
+            module, _, attribute = self._entries[name].where.partition(":")
+            return getattr(import_module(module), attribute)
+        if name in self._factories:
+            return self._factories[name]()
+        from xdsl.transforms import get_all_passes
+
+        stock = get_all_passes()
+        if name in stock:
+            return stock[name]()
+        from difflib import get_close_matches
+
+        known = [*self._entries, *self._factories]
+        close = get_close_matches(name, known, 1) or get_close_matches(name, stock, 1)
+        hint = f"; did you mean '{close[0]}'?" if close else ""
+        raise UsageError(
+            f"unknown pass '{name}'{hint}",
+            code="unknown-pass",
+            notes=("--list-passes lists the passes",),
+        )
+
+    def build(self, specs: Iterable[PassSpec]) -> list[tuple[PassSpec, ModulePass]]:
+        """The passes of a pipeline, ready to run; UsageError for a bad one."""
+        return [(spec, self._built(spec)) for spec in map(self._spelled_out, specs)]
+
+    def _built(self, spec: PassSpec) -> ModulePass:
+        instance = instantiate(self.load(spec.name), spec)
+        if not spec.anchors:
+            return instance
+        from qdialect.pipeline.anchors import AnchoredPass
+
+        return AnchoredPass(instance, spec.anchors)
+
+    def _spelled_out(self, spec: PassSpec) -> PassSpec:
+        """The pass that a short name stands for, if it is one."""
+        prefix, _, name = spec.name.partition("-")
+        if prefix != "lower" or spec.name in self._entries or spec.name in self._factories:
+            return spec
+        from qdialect.ops.components import COMPONENTS
+
+        op = f"nn.{name.replace('-', '_')}"
+        if op not in COMPONENTS:
+            return spec
+        if any(key == "ops" for key, _ in spec.options):
+            raise UsageError(f"pass '{spec.name}' has no option 'ops'", code="bad-option")
+        return replace(spec, name="lower-composites", options=(("ops", (op,)), *spec.options))

@@ -1,0 +1,44 @@
+"""The kernels of our own dialects by op name."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from qdialect.reference import (
+    attention,
+    casts,
+    contraction,
+    dynamic,
+    elementwise,
+    functions,
+    indexing,
+    interpolation,
+    movement,
+    normalization,
+    ordering,
+    pooling,
+    recurrent,
+    reduction,
+    spatial,
+    tables,
+)
+from qdialect.reference.values import Kernel
+
+DEFAULT_KERNELS: Mapping[str, Kernel] = {
+    **attention.KERNELS,
+    **recurrent.KERNELS,
+    **casts.KERNELS,
+    **contraction.KERNELS,
+    **dynamic.KERNELS,
+    **elementwise.KERNELS,
+    **functions.KERNELS,
+    **indexing.KERNELS,
+    **interpolation.KERNELS,
+    **movement.KERNELS,
+    **normalization.KERNELS,
+    **ordering.KERNELS,
+    **pooling.KERNELS,
+    **reduction.KERNELS,
+    **spatial.KERNELS,
+    **tables.KERNELS,
+}

@@ -1,0 +1,260 @@
+"""Running functions: one op after another, each value dropped after its last use.
+
+The reference the rest of the project is judged by, so it is written from the
+definitions of types and ops and shares no arithmetic with passes or lowerings.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Mapping, Sequence
+from contextlib import contextmanager
+
+import numpy as np
+from xdsl.dialects.builtin import ModuleOp, StringAttr
+from xdsl.dialects.func import CallOp, FuncOp, ReturnOp
+from xdsl.ir import Block, Operation, SSAValue
+
+from qdialect.context import QContext
+from qdialect.dialects.onnx import OpaqueType
+from qdialect.errors import InputError, QError, UnsupportedError, UsageError
+from qdialect.ops import NNOp, ReshapeOp
+from qdialect.ops.shapes import ShapeError
+from qdialect.reference.in_floats import computes_in_floats, evaluate_in_floats
+from qdialect.reference.kernels import DEFAULT_KERNELS
+from qdialect.reference.values import (
+    Array,
+    Evaluation,
+    Floats,
+    Kernel,
+    check_input,
+    has_type_shape,
+    op_name,
+    place,
+)
+from qdialect.verify.verifier import op_where
+
+Listener = Callable[[Operation, Sequence[Array]], None]
+"""Called after each op with its results (not to be written into)."""
+
+ARGUMENT_NAME = "nn.name"
+"""Argument attribute (a string): the name of an input."""
+
+
+class Interpreter:
+    """Runs the functions of a module.
+
+    `floats`: see `Floats`. `listeners` are called after every op. The session's
+    `kernels` run ops that are not ours; `functions` adds or replaces kernels. The
+    module may change between runs.
+    """
+
+    def __init__(
+        self,
+        ctx: QContext,
+        module: ModuleOp,
+        floats: Floats = "ieee",
+        listeners: Sequence[Listener] = (),
+        functions: Mapping[str, Kernel] | None = None,
+    ) -> None:
+        self.module = module
+        self.evaluation: Evaluation = Evaluation(ctx, floats)
+        self.listeners: tuple[Listener, ...] = tuple(listeners)
+        self.kernels: dict[str, Kernel] = {**ctx.kernels, **DEFAULT_KERNELS, **(functions or {})}
+        self._active: list[str] = []
+
+    def run(
+        self, inputs: Sequence[Array] | Mapping[str, Array], function: str | None = None
+    ) -> list[Array]:
+        """The results of `function` (default: `main`, or else the only function).
+
+        `inputs` in argument order, or by argument name (`argument_names`). Quantized
+        arguments and results are stored integers. InputError when an input does
+        not fit the signature; UnsupportedError for an op without a kernel.
+        """
+        func = self.function(function)
+        arguments = _bind(func, inputs, self.evaluation)
+        with np.errstate(all="ignore"):
+            return self._call(func, arguments)
+
+    def function(self, name: str | None = None) -> FuncOp:
+        """A function of the module by name; `main` or the only one without a name."""
+        functions = {f.sym_name.data: f for f in self.module.ops if isinstance(f, FuncOp)}
+        known = ", ".join(functions) or "none"
+        if name is None:
+            chosen = functions.get("main") or next(iter(functions.values()), None)
+            if chosen is None or (len(functions) > 1 and "main" not in functions):
+                raise InputError(
+                    f"no function 'main' and not just one (functions: {known})",
+                    where=op_where(self.module),
+                    code="no-function",
+                )
+            return chosen
+        if name not in functions:
+            raise UsageError(f"no function '{name}' (functions: {known})", code="no-function")
+        return functions[name]
+
+    def _call(self, func: FuncOp, arguments: list[Array]) -> list[Array]:
+        name = func.sym_name.data
+        if name in self._active:
+            raise UnsupportedError(f"function '{name}' calls itself", where=op_where(func))
+        if len(func.body.blocks) != 1:
+            raise UnsupportedError(
+                f"function '{name}' has {len(func.body.blocks)} blocks, not one",
+                where=op_where(func),
+            )
+        block = func.body.block
+        dead_after = _dead_after(block)
+        values: dict[SSAValue, Array] = dict(zip(block.args, arguments, strict=True))
+        arguments.clear()
+        for unused in dead_after.get(None, ()):
+            del values[unused]
+        self._active.append(name)
+        try:
+            for op in block.ops:
+                operands = [values[v] for v in op.operands]
+                if isinstance(op, ReturnOp):
+                    return operands
+                for value in dead_after.get(op, ()):
+                    values.pop(value, None)
+                results = self._evaluate(op, operands)
+                operands.clear()
+                for listener in self.listeners:
+                    listener(op, results)
+                values.update(
+                    (v, array) for v, array in zip(op.results, results, strict=True) if v.uses
+                )
+                del results
+        finally:
+            self._active.pop()
+        raise InputError(f"function '{name}' does not end in func.return")
+
+    def _evaluate(self, op: Operation, operands: list[Array]) -> Sequence[Array]:
+        if isinstance(op, CallOp):
+            return self._call(self.function(op.callee.string_value()), operands)
+        return evaluate(op, operands, self.evaluation, self.kernels)
+
+
+def evaluate_op(
+    op: Operation,
+    operands: Sequence[Array],
+    ctx: QContext,
+    floats: Floats = "ieee",
+    functions: Mapping[str, Kernel] | None = None,
+) -> list[Array]:
+    """The results of one op on runtime values of its operands; errors as `Interpreter.run`."""
+    kernels = {**ctx.kernels, **DEFAULT_KERNELS, **(functions or {})}
+    with np.errstate(all="ignore"):
+        return list(evaluate(op, operands, Evaluation(ctx, floats), kernels))
+
+
+def evaluate(
+    op: Operation, operands: Sequence[Array], evaluation: Evaluation, kernels: Mapping[str, Kernel]
+) -> Sequence[Array]:
+    """One op through its kernel, with operand shapes and results checked."""
+    name = op_name(op)
+    kernel = kernels.get(name)
+    if kernel is None:
+        raise UnsupportedError(
+            f"the interpreter has no function for '{name}'",
+            where=place(op),
+            notes=(f"a plug-in gives one as session.kernels['{name}']",),
+        )
+    with _located(op):
+        if isinstance(op, NNOp) and not isinstance(op, ReshapeOp):
+            op.infer([value.shape for value in operands], op.values)
+        if computes_in_floats(op, evaluation):
+            results = evaluate_in_floats(op, operands, evaluation, kernel)
+        else:
+            results = kernel(op, operands, evaluation)
+        _check_results(op, results, evaluation)
+    return results
+
+
+_TOO_LARGE = ("array is too big", "Maximum allowed dimension")
+
+
+@contextmanager
+def _located(op: Operation) -> Generator[None]:
+    """Shapes that do not fit as InputError, and errors without a place placed at `op`."""
+    try:
+        yield
+    except ShapeError as error:
+        raise InputError(f"'{op.name}' op {error}", where=place(op), code="bad-shape") from None
+    except (MemoryError, OverflowError, ValueError) as error:
+        # numpy has no class of its own for arrays that no address space holds.
+        if isinstance(error, ValueError) and not str(error).startswith(_TOO_LARGE):
+            raise
+        raise QError(
+            f"'{op_name(op)}' op is too large to be computed", where=place(op), code="too-large"
+        ) from None
+    except QError as error:
+        error.where = error.where or place(op)
+        raise
+
+
+def _check_results(op: Operation, results: Sequence[Array], evaluation: Evaluation) -> None:
+    """QError (`bad-kernel`) when a kernel's results do not fit the op's result types."""
+    if len(results) != len(op.results):
+        raise QError(
+            f"the function for '{op_name(op)}' gave {len(results)} results instead of "
+            f"{len(op.results)}",
+            code="bad-kernel",
+        )
+    for value, array in zip(op.results, results, strict=True):
+        if isinstance(value.type, OpaqueType):
+            continue  # a sequence, or whatever else an ONNX node gives
+        if not has_type_shape(array, value.type) or array.dtype != evaluation.dtype(value.type):
+            raise QError(
+                f"the function for '{op_name(op)}' gave {array.dtype}{list(array.shape)} "
+                f"for a result of type {value.type}",
+                code="bad-kernel",
+            )
+
+
+def _dead_after(block: Block) -> dict[Operation | None, list[SSAValue]]:
+    """The values used last by each op; under None the arguments nobody uses."""
+    last: dict[SSAValue, Operation | None] = dict.fromkeys(block.args)
+    for op in block.ops:
+        last.update(dict.fromkeys(op.operands, op))
+    dead: dict[Operation | None, list[SSAValue]] = {}
+    for value, op in last.items():
+        dead.setdefault(op, []).append(value)
+    return dead
+
+
+def argument_names(func: FuncOp) -> list[str]:
+    """The names of the arguments: the attribute `nn.name`, or `arg0`, `arg1`, ..."""
+    attributes = [a.data for a in func.arg_attrs] if func.arg_attrs is not None else []
+    names: list[str] = []
+    for index in range(len(func.function_type.inputs)):
+        given = attributes[index].get(ARGUMENT_NAME) if attributes else None
+        names.append(given.data if isinstance(given, StringAttr) else f"arg{index}")
+    return names
+
+
+def _bind(
+    func: FuncOp, inputs: Sequence[Array] | Mapping[str, Array], evaluation: Evaluation
+) -> list[Array]:
+    """The inputs in argument order, checked against the signature."""
+    names, types = argument_names(func), func.function_type.inputs.data
+    if isinstance(inputs, Mapping):
+        missing = [name for name in names if name not in inputs]
+        unknown = [name for name in inputs if name not in names]
+        if missing or unknown:
+            problem = f"missing: {missing[0]}" if missing else f"unknown: {unknown[0]}"
+            raise InputError(
+                f"inputs do not match the arguments {', '.join(names)} ({problem})",
+                code="bad-input",
+            )
+        inputs = [inputs[name] for name in names]
+    if len(inputs) != len(types):
+        raise InputError(
+            f"function '{func.sym_name.data}' takes {len(types)} inputs, but got {len(inputs)}",
+            code="bad-input",
+        )
+    return [
+        array
+        if isinstance(kind, OpaqueType)  # a sequence, which only ONNX nodes read
+        else check_input(np.asarray(array), kind, name, evaluation)
+        for array, kind, name in zip(inputs, types, names, strict=True)
+    ]

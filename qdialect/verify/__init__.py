@@ -1,0 +1,1 @@
+"""The verifier: structure, dominance and types of a module, in linear time."""

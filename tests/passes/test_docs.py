@@ -1,0 +1,117 @@
+"""A pass's module shows an example: the one of its lit test, and what the pass does.
+
+In `lit_tests/passes/PASS.mlir` one function is marked:
+
+    // DOC-BEFORE
+    ... ops ...
+    // DOC-AFTER
+    //   ... the ops that stand in their place ...
+    // DOC-END
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from importlib import import_module
+from pathlib import Path
+
+import pytest
+from rewrite_support import apply, parse
+
+from qdialect.formats.mlir.write import module_text
+from qdialect.passes import load
+
+LIT = Path(__file__).parents[2] / "lit_tests" / "passes"
+DOCUMENTED = [
+    "integerize",
+    "fold-rescale",
+    "sink-rescale",
+    "combine-rescale",
+    "canonicalize",
+    "cse",
+    "dce",
+    "hoist-rescale",
+    "move-casts",
+    "fold-affine",
+    "form-tables",
+    "form-depthwise",
+    "type-accumulators",
+    "split-rescale",
+    "fix-islands",
+    "lower-composites",
+    "lower-division",
+    "lower-transposed",
+    "form-floats",
+    "lower-prelu",
+    "softmax-last",
+    "channels-last",
+    "widen-channels",
+    "merge-shuffles",
+    "raise-composites",
+    "fold-into-weights",
+    "raise-dynamic",
+    "lower-dynamic",
+    "reencode-storage",
+]
+
+#: of passes whose rules are not exact
+LEVELS = {
+    "fix-islands": "{numerics=relaxed}",
+    "lower-division": "{numerics=ties}",
+    "lower-transposed": "{numerics=ties}",
+    "form-floats": "{where=all}",
+    "lower-prelu": "{numerics=ties}",
+    "softmax-last": "{where=all}",
+    "channels-last": "{where=all}",
+    "widen-channels": "{multiple=2}",
+}
+
+
+@dataclass(frozen=True)
+class Example:
+    """A function of a lit file as it is given and as it should become."""
+
+    given: str
+    wanted: str
+    before: list[str]
+    after: list[str]
+
+
+def example(name: str) -> Example:
+    text = (LIT / f"{name}.mlir").read_text("utf-8")
+    aliases = "\n".join(re.findall(r"^!\w+ = .*$", text, re.M))
+    marked = re.search(
+        r"^(func\.func[^\n]*)\n  // DOC-BEFORE\n(.*?)  // DOC-AFTER\n(.*?)  // DOC-END\n(.*?)^}",
+        text,
+        re.M | re.S,
+    )
+    assert marked is not None, f"{name}.mlir marks no example"
+    head, first, second, tail = marked.groups()
+    before = [line.strip() for line in first.splitlines() if not line.strip().startswith("//")]
+    after = [line.strip().removeprefix("//").strip() for line in second.splitlines()]
+
+    def function(lines: list[str]) -> str:
+        return "\n".join([aliases, head, *lines, tail, "}"])
+
+    return Example(function(before), function(after), before, after)
+
+
+@pytest.mark.parametrize("name", DOCUMENTED)
+def test_the_example_is_what_the_pass_does(name: str) -> None:
+    shown = example(name)
+    module, ctx = parse(shown.given)
+    apply(module, ctx, name + LEVELS.get(name, ""))
+    wanted, _ = parse(shown.wanted)
+    assert module_text(module, ctx) == module_text(wanted, ctx)
+
+
+@pytest.mark.parametrize("name", DOCUMENTED)
+def test_the_docstring_shows_the_example(name: str) -> None:
+    shown = example(name)
+    text = import_module(load(name)().__module__).__doc__ or ""
+    block = [f"    {line}" for line in shown.before]
+    block += ["", "becomes", ""]
+    block += [f"    {line}" for line in shown.after]
+    wanted = "\n".join(block)
+    assert wanted in text, f"the module of '{name}' should show\n\n{wanted}"

@@ -1,0 +1,316 @@
+"""Declarations: what contradicts itself, and a vendor's ops taking part in the passes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import pytest
+from rewrite_support import Array, apply, fired, parse
+from xdsl.dialects.builtin import TensorType
+from xdsl.ir import Attribute, Dialect, Operation
+from xdsl.irdl import (
+    IRDLOperation,
+    irdl_op_definition,
+    operand_def,
+    result_def,
+    traits_def,
+)
+from xdsl.traits import MemoryWriteEffect, Pure
+
+from qdialect.behaviors import Accumulator, Behavior, BehaviorRegistry, Port, Rule, axes
+from qdialect.context import QContext, new_context
+from qdialect.errors import QError, UsageError
+from qdialect.formats.mlir.write import module_text
+from qdialect.passes import PASSES, load
+from qdialect.qparams.maps import Flip
+from qdialect.reference import Evaluation, Interpreter
+from qdialect.targets.base import Target
+
+TIED = Port("input", Rule.TIED)
+RESULT = Port("result", Rule.TIED)
+INPUT = Port("input")
+BIAS = Port("bias", Rule.BIAS)
+
+
+def zero(op: Operation) -> int:
+    return 0
+
+
+CONTRADICTIONS = [
+    ("no result port", {"operands": (INPUT,), "results": ()}),
+    ("two operands have the same role", {"operands": (INPUT, INPUT)}),
+    ("a movement op needs a tied operand", {"operands": (INPUT,), "movement": zero}),
+    ("tied ports need an operand and a result", {"operands": (TIED,)}),
+    ("tied ports need an operand and a result", {"operands": (INPUT,), "results": (RESULT,)}),
+    ("needs tied ports", {"operands": (INPUT,), "order_preserving": True}),
+    ("levels are for order-preserving", {"operands": (INPUT,), "levels": zero}),
+    ("a clamp is order-preserving", {"operands": (INPUT,), "clamp": zero}),
+    ("is_identity", {"operands": (INPUT,), "is_identity": zero}),
+    ("mixes is for movement", {"operands": (INPUT,), "mixes": True}),
+    ("nonzero names operands", {"operands": (INPUT,), "nonzero": (1,)}),
+    ("variadic without an operand", {"operands": (), "variadic": True}),
+    (
+        "names operands the op does not have",
+        {"operands": (INPUT,), "accumulator": Accumulator(0, 1, None, zero, zero, zero)},
+    ),
+    (
+        "names operands the op does not have",
+        {"operands": (INPUT, BIAS), "accumulator": Accumulator(0, 0, 1, zero, zero, zero)},
+    ),
+    (
+        "is not a bias port",
+        {
+            "operands": (INPUT, Port("w"), Port("b")),
+            "accumulator": Accumulator(0, 1, 2, zero, zero, zero),
+        },
+    ),
+]
+
+
+@pytest.mark.parametrize(("problem", "fields"), CONTRADICTIONS)
+def test_a_declaration_that_contradicts_itself(problem: str, fields: dict[str, object]) -> None:
+    with pytest.raises(QError, match=f"behavior of 'acme.x': .*{problem}") as caught:
+        Behavior("acme.x", **fields)  # type: ignore[arg-type]
+    assert caught.value.code == "bad-behavior"
+
+
+def test_registering_and_overriding() -> None:
+    ctx, other = new_context(), new_context()
+    mine = Behavior("nn.sigmoid", (Port("input", axes=axes(0)),))
+    ctx.behaviors.register(mine)
+
+    def is_mine(registry: BehaviorRegistry) -> bool:
+        found = registry.named("nn.sigmoid")
+        return found is not None and found.pointwise is None
+
+    assert is_mine(ctx.behaviors) and is_mine(ctx.clone().behaviors)
+    assert not is_mine(other.behaviors)
+    extended = other.behaviors.with_overrides([mine])
+    assert is_mine(extended) and extended.names() == other.behaviors.names()
+    assert not is_mine(extended.with_overrides([]))
+
+
+# -- a vendor's dialect -----------------------------------------------------------------
+
+
+class Vendor(IRDLOperation):
+    input = operand_def(TensorType.constr())
+    result = result_def(TensorType.constr())
+    assembly_format = "$input attr-dict `:` type($input) `->` type($result)"
+
+
+@irdl_op_definition
+class Mirror(Vendor):
+    """Reverses the last dimension."""
+
+    name = "acme.mirror"
+    traits = traits_def(Pure())
+
+
+@irdl_op_definition
+class Floor(Vendor):
+    """max(x, -1)"""
+
+    name = "acme.floor"
+    traits = traits_def(Pure())
+
+
+@irdl_op_definition
+class Square(Vendor):
+    """x * x"""
+
+    name = "acme.square"
+    traits = traits_def(Pure())
+
+
+@irdl_op_definition
+class Negate(Vendor):
+    """-x on the same qparams: tied, but no rescale may pass it."""
+
+    name = "acme.negate"
+    traits = traits_def(Pure())
+
+
+@irdl_op_definition
+class Log(Vendor):
+    """x, and a line in somebody's log."""
+
+    name = "acme.log"
+    traits = traits_def(MemoryWriteEffect())
+
+
+@irdl_op_definition
+class Round(Vendor):
+    """An op whose class says nothing about effects."""
+
+    name = "acme.round"
+
+
+@irdl_op_definition
+class Ceil(Vendor):
+    """min(x, 1), and nothing about effects."""
+
+    name = "acme.ceil"
+
+
+ACME = Dialect("acme", [Mirror, Floor, Square, Negate, Log, Round, Ceil])
+BEHAVIORS = [
+    Behavior("acme.mirror", (TIED,), (RESULT,), movement=lambda op: Flip((0,))),
+    Behavior("acme.floor", (TIED,), (RESULT,), order_preserving=True, levels=lambda op: (-1.0,)),
+    Behavior("acme.square", (INPUT,)),
+    Behavior("acme.negate", (TIED,), (RESULT,)),
+    Behavior("acme.log", (INPUT,)),
+    Behavior("acme.round", (INPUT,)),
+    Behavior("acme.ceil", (TIED,), (RESULT,), order_preserving=True, levels=lambda op: (1.0,)),
+]
+
+
+def session(*, declared: bool = True) -> QContext:
+    ctx = new_context()
+    ctx.load_dialect(ACME)
+    for behavior in BEHAVIORS if declared else ():
+        ctx.behaviors.register(behavior)
+    return ctx
+
+
+PROGRAM = """
+!a = tensor<4x!quant.uniform<i8:f32, 0.5:3>>
+!b = tensor<4x!quant.uniform<u8:f32, 0.25:128>>
+!f = tensor<4xf32>
+func.func @main(%x: !a) -> !b {{
+{body}
+}}
+"""
+SUNK = """
+  %0 = quant.rescale %x : !a to !b
+  %1 = acme.{op} %0 : !b -> !b
+  func.return %1 : !b"""
+ISLAND = """
+  %0 = quant.dcast %x : !a to !f
+  %1 = acme.{op} %0 : !f -> !f
+  %2 = quant.qcast %1 : !f to !b
+  func.return %2 : !b"""
+
+
+def run(body: str, op: str, pipeline: str, *, declared: bool = True) -> tuple[list[str], str]:
+    """The rules that fired, and the names of the ops that are left."""
+    module, ctx = parse(PROGRAM.format(body=body.format(op=op)), session(declared=declared))
+    rules = [remark.rule for remark in fired(apply(module, ctx, pipeline))]
+    left = [o.name for o in module.walk() if o.name.startswith(("acme.", "quant."))]
+    return rules, " ".join(left)
+
+
+def test_a_movement_and_an_order_preserving_op_let_rescales_pass() -> None:
+    for op in ("mirror", "floor"):
+        assert run(SUNK, op, "sink-rescale") == (
+            ["sink-through-tied"],
+            f"acme.{op} quant.rescale",
+        )
+
+
+def test_they_become_integer_inside_an_island() -> None:
+    for op in ("mirror", "floor"):
+        assert run(ISLAND, op, "integerize") == (
+            ["sink-dequantize", "quantize-of-dequantize"],
+            f"acme.{op} quant.rescale",
+        )
+
+
+def test_a_requantizing_op_becomes_the_quantized_op() -> None:
+    assert run(ISLAND, "square", "integerize") == (["integerize-op"], "acme.square")
+
+
+def test_tied_alone_lets_nothing_pass() -> None:
+    assert run(SUNK, "negate", "sink-rescale") == ([], "quant.rescale acme.negate")
+    kept = "quant.dcast acme.negate quant.qcast"
+    assert run(ISLAND, "negate", "integerize") == ([], kept)
+
+
+def test_an_op_with_effects_is_left_alone() -> None:
+    module, ctx = parse(PROGRAM.format(body=ISLAND.format(op="log")), session())
+    remarks = apply(module, ctx, "integerize,cse,dce")
+    assert [(r.rule, r.code) for r in remarks] == [("integerize-op", "effects")]
+
+
+def test_a_declaration_is_enough_without_traits() -> None:
+    assert run(ISLAND, "round", "integerize") == (["integerize-op"], "acme.round")
+    assert run(SUNK, "ceil", "sink-rescale") == (["sink-through-tied"], "acme.ceil quant.rescale")
+
+
+def test_without_a_declaration_nothing_is_assumed() -> None:
+    for op in ("mirror", "square"):
+        assert run(ISLAND, op, "integerize", declared=False)[0] == []
+        assert run(SUNK, op, "sink-rescale", declared=False)[0] == []
+
+
+def test_an_unregistered_op_stays_and_the_rest_goes_on() -> None:
+    body = """
+  %0 = quant.rescale %x : !a to !a
+  %1 = "other.op"(%0) : (!a) -> !b
+  func.return %1 : !b"""
+    ctx = new_context(allow_unregistered=True)
+    module, _ = parse(PROGRAM.format(body=body), ctx)
+    apply(module, ctx, "integerize,fold-rescale,sink-rescale,combine-rescale,canonicalize,cse,dce")
+    text = module_text(module, ctx)
+    assert '"other.op"' in text and "quant.rescale" not in text
+
+
+def test_a_vendor_op_is_judged_with_its_own_function() -> None:
+    def mirror(op: Operation, xs: Sequence[Array], _: Evaluation) -> list[Array]:
+        return [xs[0][::-1]]
+
+    module, ctx = parse(PROGRAM.format(body=SUNK.format(op="mirror")), session())
+    codes = [np.array([-128, 0, 3, 127], np.int8)]
+    functions = {"acme.mirror": mirror}
+    before = Interpreter(ctx, module, functions=functions).run(codes)
+    apply(module, ctx, "sink-rescale")
+    after = Interpreter(ctx, module, functions=functions).run(codes)
+    assert np.array_equal(before[0], after[0])
+
+
+# -- a target's word --------------------------------------------------------------------
+
+
+class NoUnsigned(Target):
+    """Runs no op on unsigned codes."""
+
+    def refuses(
+        self, op: Operation, operands: Sequence[Attribute], results: Sequence[Attribute]
+    ) -> str | None:
+        return "no unsigned codes" if any("u8" in str(t) for t in (*operands, *results)) else None
+
+
+def test_the_target_is_asked_first() -> None:
+    module, ctx = parse(PROGRAM.format(body=ISLAND.format(op="square")), session())
+    ctx.target = NoUnsigned("npu", "signed only")
+    (remark,) = apply(module, ctx, "integerize")
+    assert (remark.kind, remark.code, remark.reason) == (
+        "refused",
+        "target",
+        "npu: no unsigned codes",
+    )
+
+
+# -- options ----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "name", [e.name for e in PASSES.values() if any(o[0] == "numerics" for o in e.options)]
+)
+def test_an_unknown_level_is_an_error(name: str) -> None:
+    module, ctx = parse("builtin.module {}")
+    with pytest.raises(UsageError, match="unknown numerics level 'roughly'") as caught:
+        load(name)()(numerics="roughly").apply(ctx, module)  # type: ignore[call-arg]
+    assert caught.value.code == "unknown-level"
+
+
+def test_a_rounding_that_does_not_exist_is_an_error() -> None:
+    text = """
+!q = tensor<4x!quant.uniform<i8:f32, 0.5:3>>
+func.func @main(%x: !q) -> !q {
+  %0 = "nn.tanh"(%x) <{rounding = "towards_me"}> : (!q) -> !q
+  func.return %0 : !q
+}"""
+    with pytest.raises(QError, match="rounding must be one of half_even, half_away"):
+        parse(text)

@@ -1,0 +1,90 @@
+"""Plug-ins that are picked up by being installed."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+
+from qdialect.errors import QError
+from qdialect.pipeline.plugins import Plugins, installed
+
+GOOD = """
+from xdsl.universe import Universe
+from qdialect.behaviors import Behavior, Port, Rule
+from qdialect.passes.cleanup.dce import Dce
+
+class Other(Dce):
+    name = "vendor-dce"
+
+UNIVERSE = Universe(all_passes={"vendor-dce": lambda: Other})
+
+def register(session):
+    tied = (Port("input", Rule.TIED, axes=None),)
+    session.behaviors.register(
+        Behavior("vendor.twist", tied, (Port("result", Rule.TIED, axes=None),))
+    )
+"""
+
+
+def install(folder: Path, name: str, source: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    (folder / f"{name}.py").write_text(source)
+    info = folder / f"{name}-1.0.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: 1.0\n")
+    (info / "entry_points.txt").write_text(f"[qdialect.plugins]\n{name} = {name}\n")
+    monkeypatch.syspath_prepend(str(folder))
+    monkeypatch.delitem(sys.modules, name, raising=False)
+
+
+def test_an_installed_plug_in_takes_part(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    install(tmp_path, "vendor_good", GOOD, monkeypatch)
+    assert "vendor_good" in installed()
+    plugins = Plugins()
+    assert plugins.registry().load("vendor-dce").name == "vendor-dce"
+    assert plugins.session().behaviors.named("vendor.twist") is not None
+    assert plugins.session().behaviors is not plugins.session().behaviors
+
+
+def test_without_one_the_metadata_of_packages_are_not_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Who is asked for a group finds what `importlib.metadata` finds."""
+
+    def refuse(**_: object) -> None:
+        raise AssertionError
+
+    monkeypatch.setattr(sys, "path", [str(tmp_path), "", str(tmp_path / "absent")])
+    monkeypatch.chdir(tmp_path)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("importlib.metadata.entry_points", refuse)
+        assert installed() == []
+    info = tmp_path / "vendor_new-1.0.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: vendor_new\nVersion: 1.0\n")
+    (info / "entry_points.txt").write_text("[qdialect.plugins]\nv = vendor_new\n")
+    assert installed() == ["vendor_new"]
+    archive = tmp_path / "packages.zip"
+    archive.write_bytes(b"")
+    monkeypatch.setattr(sys, "path", [str(archive)])
+    monkeypatch.setattr("importlib.metadata.entry_points", refuse)
+    with pytest.raises(AssertionError):
+        installed()
+
+
+@pytest.mark.parametrize(
+    ("source", "message"),
+    [
+        ("raise RuntimeError('no licence')", "plug-in 'vendor_bad' failed to load: RuntimeError"),
+        ("x = 1", "'vendor_bad' is not a plug-in"),
+        ("def register(session):\n    session.nothing()", "failed to register: AttributeError"),
+    ],
+)
+def test_a_broken_one_is_named(
+    source: str, message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    install(tmp_path, "vendor_bad", source, monkeypatch)
+    with pytest.raises(QError, match="vendor_bad") as error:
+        Plugins().session()
+    assert message in str(error.value)
