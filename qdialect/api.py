@@ -255,10 +255,10 @@ def run(
     from qdialect.cli.execution import open_engine
     from qdialect.engines.local import output_names
     from qdialect.reference import Interpreter
-    from qdialect.reference.narrow import as_held, as_narrow, is_narrow
+    from qdialect.reference.narrow import as_laid_out, as_narrow, is_narrow
 
     arrays = {name: np.asarray(array) for name, array in inputs.items()}
-    outputs = open_engine(model, engine)({name: as_held(a) for name, a in arrays.items()})
+    outputs = open_engine(model, engine)({name: as_laid_out(a) for name, a in arrays.items()})
     if not any(map(is_narrow, arrays.values())):
         return outputs
     function = Interpreter(model.ctx, model.module).function()

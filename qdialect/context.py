@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from qdialect.lowerings.emitter import Lowering
     from qdialect.ops.components import Components
     from qdialect.reference.values import Kernel
-    from qdialect.rewrite.drift import Drift
+    from qdialect.rewrite.error_bounds import ErrorBounds
     from qdialect.rewrite.remarks import RemarkLog
     from qdialect.targets.base import Target
 
@@ -83,10 +83,10 @@ def _new_log() -> RemarkLog:
     return RemarkLog()
 
 
-def _no_drift() -> Drift:
-    from qdialect.rewrite.drift import Drift
+def _no_error() -> ErrorBounds:
+    from qdialect.rewrite.error_bounds import ErrorBounds
 
-    return Drift()
+    return ErrorBounds()
 
 
 @dataclass(eq=False, repr=False)
@@ -107,7 +107,7 @@ class QContext(Context):
         default_factory=dict[str, "Callable[[str], type[Operation] | None]"]
     )
     remarks: _Late[RemarkLog] = _Late(_new_log)
-    drift: _Late[Drift] = _Late(_no_drift)
+    error_bounds: _Late[ErrorBounds] = _Late(_no_error)
     #: what analyses found out about the module that is being rewritten, by their class
     analyses: dict[type, object] = field(default_factory=dict[type, object])
     #: whether a pass manager sees to it that they are dropped when something changes

@@ -69,7 +69,7 @@ ONLY_LAZILY: dict[str, frozenset[str]] = {
         {
             "qdialect.reference.values",
             "qdialect.lowerings.emitter",
-            "qdialect.rewrite.drift",
+            "qdialect.rewrite.error_bounds",
             "qdialect.rewrite.remarks",
             "qdialect.targets",
         }

@@ -28,10 +28,10 @@ from figure_style import FONT, LIGHT, colour, style_sheet
 from qdialect.api import Model, run_passes
 from qdialect.context import new_context
 from qdialect.formats.mlir.read import read_module, verify_module
-from qdialect.numerics.requantize import Affine, codes_of, requantize
+from qdialect.numerics.requantize import QuantGrid, codes_of, requantize
 from qdialect.numerics.rounding import Rounding
 from qdialect.ops import shape_of
-from qdialect.qparams import Field, Illegal, QParams
+from qdialect.qparams import Illegal, ParameterField, QParams
 from qdialect.qparams.maps.base import IndexMap
 from qdialect.qparams.maps.dims import Flip, Slice, Transpose
 from qdialect.qparams.maps.reshape import Reshape
@@ -116,15 +116,15 @@ def _spelled(q: QParams) -> str:
     return f"!quant.uniform<i4:f32, {q.scale_list()[0]:g}:{q.zero_point_list()[0]}>"
 
 
-def _affine(q: QParams) -> Affine:
-    return Affine(q.scale_list()[0], q.zero_point_list()[0], q.storage.min, q.storage.max)
+def _affine(q: QParams) -> QuantGrid:
+    return QuantGrid(q.scale_list()[0], q.zero_point_list()[0], q.storage.min, q.storage.max)
 
 
 def law() -> Figure:
     """What becomes of parameters along a dimension under six movements."""
     shape = (4, 6)
     scales = (0.5, 0.25, 0.125, 1.0)
-    field = Field.of(QParams.per_axis("i8", 0, scales), shape)
+    field = ParameterField.of(QParams.per_axis("i8", 0, scales), shape)
     maps: list[tuple[str, IndexMap | None]] = [
         ("tensor<4x6>", None),
         ("transpose", Transpose((1, 0))),
@@ -142,7 +142,9 @@ def law() -> Figure:
             slots = np.asarray(index_map.apply([slots]))
             found = index_map.pull([field])
             legal = not isinstance(found, Illegal)
-            said = _type_text(found) if isinstance(found, Field) else f"no type: {found.code}"
+            said = (
+                _type_text(found) if isinstance(found, ParameterField) else f"no type: {found.code}"
+            )
         _grid(axes, slots)
         axes.set_title(name, fontsize=10.5, color=ink("ink"), pad=6)
         axes.text(
@@ -153,7 +155,7 @@ def law() -> Figure:
     return figure
 
 
-def _type_text(field: Field) -> str:
+def _type_text(field: ParameterField) -> str:
     q = field.to_qparams()
     scales = [f"{scale:g}" for scale in q.scale_list()]
     if field.is_per_tensor:
@@ -175,18 +177,18 @@ def _grid(axes: Axes, slots: np.ndarray) -> None:
 
 def contracts() -> Figure:
     """A rewrite of each class: its difference in steps, on every code."""
-    fine, half, coarse = (Affine(s, 0, -128, 127) for s in (0.1, 0.2, 0.3))
+    fine, half, coarse = (QuantGrid(s, 0, -128, 127) for s in (0.1, 0.2, 0.3))
     even, up = Rounding.HALF_EVEN, Rounding.HALF_UP
     codes = codes_of(fine)
 
-    def chain(*steps: Affine) -> np.ndarray:
+    def chain(*steps: QuantGrid) -> np.ndarray:
         now = codes
         for a, b in pairwise(steps):
             now = np.asarray(requantize(now, a, b, even))
         return now
 
-    narrow = Affine(0.1, 0, -50, 50)
-    lossless = Affine(0.05, 0, -256, 255)
+    narrow = QuantGrid(0.1, 0, -50, 50)
+    lossless = QuantGrid(0.05, 0, -256, 255)
     once, rough, clipped = chain(fine, half), chain(fine, coarse, half), chain(fine, narrow, half)
     panels = [
         ("exact", "two rescales, the middle\nfiner: into one", chain(fine, lossless, half), once),

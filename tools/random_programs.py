@@ -31,7 +31,7 @@ from xdsl.dialects.func import FuncOp, ReturnOp
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 from xdsl.utils.exceptions import VerifyException
 
-from qdialect.behaviors import Rule
+from qdialect.behaviors import PortKind
 from qdialect.behaviors.flow import carry_all_down, tied_operands
 from qdialect.context import QContext, new_context
 from qdialect.errors import QError
@@ -331,7 +331,7 @@ class Builder:
     def _partner(self, op: type, first: SSAValue) -> SSAValue:
         """A second operand: a value of the same shape, or a constant that broadcasts."""
         behavior = self.ctx.behaviors.named(op.name)
-        tied = behavior is not None and behavior.operand_port(0).rule is Rule.TIED
+        tied = behavior is not None and behavior.operand_port(0).rule is PortKind.TIED
         shape, kind = shape_of(first), quant_element(first.type)
 
         def accepts(value: SSAValue) -> bool:
@@ -391,9 +391,9 @@ class Builder:
         carried: Any = None
         for index, result in enumerate(op.results):
             port = behavior.result_port(index)
-            if port.rule is Rule.PLAIN:
+            if port.rule is PortKind.PLAIN:
                 found.append(element_type(result.type))
-            elif port.rule is Rule.TIED:
+            elif port.rule is PortKind.TIED:
                 if not given or any(e is None for e in given):
                     return None
                 if carried is None:

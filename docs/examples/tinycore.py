@@ -26,7 +26,7 @@ from xdsl.irdl import (
 from xdsl.traits import Pure
 
 import qdialect as qd
-from qdialect.behaviors import Behavior, Port, Rule
+from qdialect.behaviors import Behavior, Port, PortKind
 from qdialect.context import new_context
 from qdialect.numerics.contract import EXACT
 from qdialect.numerics.rounding import Rounding
@@ -68,12 +68,12 @@ TINY = Dialect("tiny", [ConvLutOp])
 CONV_LUT = Behavior(
     "tiny.conv_lut",
     (
-        Port("input", Rule.FIXED),
-        Port("weight", Rule.FIXED, axes=lambda op: frozenset({0})),
-        Port("bias", Rule.FIXED, axes=lambda op: frozenset({0})),
-        Port("table", Rule.FIXED),
+        Port("input", PortKind.FIXED),
+        Port("weight", PortKind.FIXED, axes=lambda op: frozenset({0})),
+        Port("bias", PortKind.FIXED, axes=lambda op: frozenset({0})),
+        Port("table", PortKind.FIXED),
     ),
-    (Port("result", Rule.FIXED),),
+    (Port("result", PortKind.FIXED),),
 )
 
 # [target] What the core runs, what that costs, and how it rounds.
@@ -171,8 +171,8 @@ class TinyFuse(RulePass):
 # [front] Import, optimize, lower to exact integer steps, fuse.
 
 PIPELINE = (
-    f"{optimize_pipeline(TARGET, 'bounded')},fix-islands{{numerics=relaxed}},fold-interface,"
-    "fold-constants,form-tables{numerics=bounded},form-softmax-tables{numerics=bounded},"
+    f"{optimize_pipeline(TARGET, 'bounded')},lower-float-regions{{numerics=relaxed}},"
+    "fold-interface,fold-constants,form-tables{numerics=bounded},form-softmax-tables{numerics=bounded},"
     "split-rescale{numerics=bounded},convert-rescale{form=fixed numerics=bounded},cse,dce"
 )
 

@@ -1,7 +1,7 @@
 // RUN: qopt-opt %s -p "move-casts{boundary=maximize-integer}" --verify-numerics=6 | filecheck %s
 //
 // There: Concat(DQ ..) = DQ(Concat ..) for equal types, on request
-// Here: the same; where a quantize closes the island, by default
+// Here: the same; where a quantize closes the region, by default
 
 !a_2 = tensor<2x!quant.uniform<i8:f32, 0.5:3>>
 !a_4 = tensor<4x!quant.uniform<i8:f32, 0.5:3>>

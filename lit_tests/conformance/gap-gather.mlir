@@ -38,13 +38,13 @@ func.func @multi_use(%x: !a_4x2) -> (!b_3x2, !b_3x2) {
   return %1, %2 : !b_3x2, !b_3x2
 }
 
-// CHECK-LABEL: func.func @island(
+// CHECK-LABEL: func.func @region(
 // CHECK-SAME: [[X:%[a-z0-9_]+]]:
 // CHECK-NEXT: [[V0:%[a-z0-9_]+]] = nn.constant dense<[3, 0, 3]> : tensor<3xi64> : tensor<3xi64>
 // CHECK-NEXT: [[V1:%[a-z0-9_]+]] = nn.gather [[X]], [[V0]] : {{.*}} -> tensor<3x2x!quant.uniform<i8:f32, 5.000000e-01:3>>
 // CHECK-NEXT: [[V2:%[a-z0-9_]+]] = quant.rescale [[V1]] : {{.*}} to tensor<3x2x!quant.uniform<i8:f32, 2.500000e-01:-5>>
 // CHECK-NEXT: return [[V2]]
-func.func @island(%x: !a_4x2) -> !b_3x2 {
+func.func @region(%x: !a_4x2) -> !b_3x2 {
   %n = nn.constant dense<[3, 0, 3]> : tensor<3xi64> : !i_3
   %0 = quant.dcast %x : !a_4x2 to !f_4x2
   %1 = nn.gather %0, %n : (!f_4x2, !i_3) -> !f_3x2

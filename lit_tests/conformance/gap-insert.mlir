@@ -39,13 +39,13 @@ func.func @multi_use(%x: !a_8, %y: !a_2) -> (!b_8, !b_8) {
   return %2, %3 : !b_8, !b_8
 }
 
-// CHECK-LABEL: func.func @island(
+// CHECK-LABEL: func.func @region(
 // CHECK-SAME: [[X:%[a-z0-9_]+]]:
 // CHECK-SAME: [[Y:%[a-z0-9_]+]]:
 // CHECK-NEXT: [[V0:%[a-z0-9_]+]] = nn.insert [[X]], [[Y]] starts [0, 3] steps [1, 1] : {{.*}} -> tensor<1x8x!quant.uniform<i8:f32, 5.000000e-01:3>>
 // CHECK-NEXT: [[V1:%[a-z0-9_]+]] = quant.rescale [[V0]] : {{.*}} to tensor<1x8x!quant.uniform<i8:f32, 2.500000e-01:-5>>
 // CHECK-NEXT: return [[V1]]
-func.func @island(%x: !a_8, %y: !a_2) -> !b_8 {
+func.func @region(%x: !a_8, %y: !a_2) -> !b_8 {
   %0 = quant.dcast %x : !a_8 to !f_8
   %1 = quant.dcast %y : !a_2 to !f_2
   %2 = nn.insert %0, %1 starts [0, 3] steps [1, 1] : (!f_8, !f_2) -> !f_8

@@ -33,12 +33,12 @@ func.func @multi_use(%x: !a_2x2) -> (!b_2x4, !b_2x4) {
   return %1, %2 : !b_2x4, !b_2x4
 }
 
-// CHECK-LABEL: func.func @island(
+// CHECK-LABEL: func.func @region(
 // CHECK-SAME: [[X:%[a-z0-9_]+]]:
 // CHECK-NEXT: [[V0:%[a-z0-9_]+]] = quant.rescale [[X]] : {{.*}} to tensor<2x2x!quant.uniform<i8:f32, 2.500000e-01:-5>>
 // CHECK-NEXT: [[V1:%[a-z0-9_]+]] = nn.pad [[V0]] low [0, 1] high [0, 1] : {{.*}} -> tensor<2x4x!quant.uniform<i8:f32, 2.500000e-01:-5>>
 // CHECK-NEXT: return [[V1]]
-func.func @island(%x: !a_2x2) -> !b_2x4 {
+func.func @region(%x: !a_2x2) -> !b_2x4 {
   %0 = quant.dcast %x : !a_2x2 to !f_2x2
   %1 = nn.pad %0 low [0, 1] high [0, 1] : (!f_2x2) -> !f_2x4
   %2 = quant.qcast %1 : !f_2x4 to !b_2x4

@@ -37,12 +37,12 @@ func.func @multi_use(%x: !a_1x2x2x2) -> (!b_1x2x4x4, !b_1x2x4x4) {
   return %1, %2 : !b_1x2x4x4, !b_1x2x4x4
 }
 
-// CHECK-LABEL: func.func @island(
+// CHECK-LABEL: func.func @region(
 // CHECK-SAME: [[X:%[a-z0-9_]+]]:
 // CHECK-NEXT: [[V0:%[a-z0-9_]+]] = quant.rescale [[X]] : {{.*}} to tensor<1x2x2x2x!quant.uniform<i8:f32, 2.500000e-01:-5>>
 // CHECK-NEXT: [[V1:%[a-z0-9_]+]] = nn.resize_nearest [[V0]] scales [1.0, 1.0, 2.0, 2.0] coordinates asymmetric nearest floor : {{.*}} -> tensor<1x2x4x4x!quant.uniform<i8:f32, 2.500000e-01:-5>>
 // CHECK-NEXT: return [[V1]]
-func.func @island(%x: !a_1x2x2x2) -> !b_1x2x4x4 {
+func.func @region(%x: !a_1x2x2x2) -> !b_1x2x4x4 {
   %0 = quant.dcast %x : !a_1x2x2x2 to !f_1x2x2x2
   %1 = nn.resize_nearest %0 scales [1.0, 1.0, 2.0, 2.0] coordinates asymmetric nearest floor : (!f_1x2x2x2) -> !f_1x2x4x4
   %2 = quant.qcast %1 : !f_1x2x4x4 to !b_1x2x4x4

@@ -1,6 +1,6 @@
 // RUN: qopt-opt %s -p integerize --remarks --verify-diagnostics | filecheck %s
 
-// dequantize -> op -> quantize becomes the quantized op; only closed islands.
+// dequantize -> op -> quantize becomes the quantized op; only closed regions.
 
 !a = tensor<4x!quant.uniform<i8:f32, 0.5:3>>
 !b = tensor<4x!quant.uniform<u8:f32, 0.25:128>>
@@ -241,7 +241,7 @@ func.func @transposed(%x: !rows) -> !columns {
   func.return %2 : !columns
 }
 
-// An open island: moving the cast would make an op at a float interface run on integers.
+// An open region: moving the cast would make an op at a float interface run on integers.
 // CHECK-LABEL: func.func @open_below(
 // CHECK-SAME: [[X:%[a-z0-9_]+]]:
 // CHECK-NEXT: [[V0:%[a-z0-9_]+]] = quant.dcast [[X]] : {{.*}} to tensor<2x4xf32>
@@ -249,7 +249,7 @@ func.func @transposed(%x: !rows) -> !columns {
 // CHECK-NEXT: return [[V1]]
 func.func @open_below(%x: !rows) -> tensor<4x2xf32> {
   %0 = quant.dcast %x : !rows to tensor<2x4xf32>
-  // expected-remark@+1 {{sink-dequantize refused [open-island]: the float result is not quantized again}}
+  // expected-remark@+1 {{sink-dequantize refused [open-region]: the float result is not quantized again}}
   %1 = nn.transpose %0 perm [1, 0] : (tensor<2x4xf32>) -> tensor<4x2xf32>
   func.return %1 : tensor<4x2xf32>
 }
@@ -261,7 +261,7 @@ func.func @open_below(%x: !rows) -> tensor<4x2xf32> {
 // CHECK-NEXT: return [[V1]]
 func.func @open_above(%x: tensor<2x4xf32>) -> !columns {
   %0 = nn.transpose %x perm [1, 0] : (tensor<2x4xf32>) -> tensor<4x2xf32>
-  // expected-remark@+1 {{hoist-quantize refused [open-island]: the float values above are not dequantized codes}}
+  // expected-remark@+1 {{hoist-quantize refused [open-region]: the float values above are not dequantized codes}}
   %1 = quant.qcast %0 : tensor<4x2xf32> to !columns
   func.return %1 : !columns
 }

@@ -168,7 +168,7 @@ func.func @values_only(%x: !a) -> tensor<?x2x!quant.uniform<i8:f32, 0.75:3>> {
 // CHECK-NEXT: return [[V1]]#0
 func.func @values_at_the_interface(%x: !a) -> tensor<?x2xf32> {
   %0 = quant.dcast %x : !a to !f
-  // expected-remark@+1 {{order-of-dequantize refused [open-island]: the float result is not quantized again}}
+  // expected-remark@+1 {{order-of-dequantize refused [open-region]: the float result is not quantized again}}
   %1:2 = nn.top_k %0 k 2 : (!f) -> (tensor<?x2xf32>, tensor<?x2xi64>)
   func.return %1#0 : tensor<?x2xf32>
 }

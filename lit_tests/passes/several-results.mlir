@@ -40,7 +40,7 @@ func.func @hoist(%x: !q) -> (!first, !second) {
 // CHECK-NEXT:  nn.split
 func.func @open(%x: !q) -> (!first, tensor<1xf32>) {
   %0 = quant.dcast %x : !q to tensor<2xf32>
-  // expected-remark @+1 {{sink-dequantize refused [open-island]}}
+  // expected-remark @+1 {{sink-dequantize refused [open-region]}}
   %1:2 = nn.split %0 sizes [1, 1] : (tensor<2xf32>) -> (tensor<1xf32>, tensor<1xf32>)
   // expected-remark @+1 {{hoist-quantize refused [multi-use]}}
   %2 = quant.qcast %1#0 : tensor<1xf32> to !first

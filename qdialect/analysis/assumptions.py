@@ -18,7 +18,7 @@ from xdsl.ir import Operation, SSAValue
 from qdialect.analysis.codes import is_integer, qparams_of
 from qdialect.analysis.intervals import union
 from qdialect.numerics.ranges import Interval, quantized
-from qdialect.numerics.requantize import affines
+from qdialect.numerics.requantize import quant_grids
 from qdialect.numerics.rounding import Rounding
 from qdialect.ops import keys_of
 
@@ -49,4 +49,4 @@ def cut_to_assumption(value: SSAValue, found: Interval | None) -> Interval | Non
     stated, params = assumption(value), qparams_of(value)
     if stated is None or found is None or params is None or not is_integer(params):
         return found
-    return found.cut(union(quantized(stated, b, Rounding.HALF_EVEN) for b in affines(params)))
+    return found.cut(union(quantized(stated, b, Rounding.HALF_EVEN) for b in quant_grids(params)))

@@ -24,10 +24,9 @@ from dataclasses import dataclass
 from xdsl.dialects.func import CallOp, FuncOp, ReturnOp
 from xdsl.ir import Operation, SSAValue
 
+from qdialect.analysis.cast_regions import CastRegions
 from qdialect.analysis.cost import flops, size
-from qdialect.analysis.islands import Islands
-from qdialect.behaviors import Behavior, Port
-from qdialect.behaviors import Rule as PortRule
+from qdialect.behaviors import Behavior, Port, PortKind
 from qdialect.behaviors.flow import carry_all_down, tied_operands
 from qdialect.behaviors.shapes import shape_of
 from qdialect.context import QContext
@@ -65,7 +64,7 @@ class Finding:
 
     `flops` are float operations done there, `bytes` what crosses the boundary as
     float (both 0 where unknown or none); `fix` is a pass that mends it, if one
-    does; `blocked_by` names the first op of an island that keeps it float, `island`
+    does; `blocked_by` names the first op of a float region that keeps it float, `region`
     are its ops (B3).
     """
 
@@ -76,7 +75,7 @@ class Finding:
     bytes: int = 0
     fix: str = ""
     blocked_by: str = ""
-    island: tuple[Operation, ...] = ()
+    region: tuple[Operation, ...] = ()
 
 
 def find_boundaries(module: Operation, session: QContext) -> list[Finding]:
@@ -93,7 +92,7 @@ def called_functions(module: Operation) -> set[str]:
 class _Search:
     def __init__(self, module: Operation, session: QContext) -> None:
         self.session = session
-        self.islands = Islands(module, session.behaviors)
+        self.regions = CastRegions(module, session.behaviors)
         self.order = {op: n for n, op in enumerate(module.walk())}
         self.called = called_functions(module)
         self.moved_to_quantize = self._only_moved_and_quantized()
@@ -102,7 +101,7 @@ class _Search:
 
     def run(self) -> list[Finding]:
         findings = [finding for op in self.order for finding in self._at(op)]
-        findings += self._float_islands()
+        findings += self._float_regions()
         return sorted(findings, key=lambda f: (self.order[f.op], f.code))
 
     def _at(self, op: Operation) -> Iterator[Finding]:
@@ -131,18 +130,18 @@ class _Search:
         floats = [
             (port, v)
             for port, v in zip(ports, op.operands, strict=True)
-            if port.rule is not PortRule.PLAIN and v not in codes
+            if port.rule is not PortKind.PLAIN and v not in codes
         ]
         if quant_element(op.results[0].type) is not None:
             if floats:
                 yield self._mixed(op, behavior, floats, "")
             return
         reason = self._bad_axis(op, behavior)
-        closed = op.results[0] in self.islands.closes
-        data = [port for port, _ in floats if port.rule is not PortRule.BIAS]
+        closed = op.results[0] in self.regions.closes
+        data = [port for port, _ in floats if port.rule is not PortKind.BIAS]
         if reason:
             yield Finding("B5", op, reason, flops(op, behavior))
-        elif not data and len(codes) > sum(p.rule is PortRule.BIAS for p in ports):
+        elif not data and len(codes) > sum(p.rule is PortKind.BIAS for p in ports):
             if not closed:
                 yield self._float_result(op, behavior)
         elif all(constant_of(v) for _, v in floats):
@@ -182,7 +181,7 @@ class _Search:
 
     def _unknown(self, op: Operation) -> Iterator[Finding]:
         """An op that nobody declared computes on floats."""
-        if isinstance(op, RescaleOp) or not any(v in self.islands.derived for v in op.operands):
+        if isinstance(op, RescaleOp) or not any(v in self.regions.derived for v in op.operands):
             return
         if any(quant_element(result.type) is None for result in op.results):
             name = op.op_type.data if isinstance(op, NodeOp) else op.name
@@ -190,12 +189,12 @@ class _Search:
                 "B1",
                 op,
                 f"'{name}' takes dequantized codes; it has no declared behavior",
-                bytes=sum(size(v) for v in op.operands if v in self.islands.derived),
+                bytes=sum(size(v) for v in op.operands if v in self.regions.derived),
                 blocked_by=f"'{name}'",
             )
 
     def _is_codes(self, value: SSAValue) -> bool:
-        return quant_element(value.type) is not None or value in self.islands.derived
+        return quant_element(value.type) is not None or value in self.regions.derived
 
     def _bad_axis(self, op: Operation, behavior: Behavior) -> str:
         for index, operand in enumerate(op.operands):
@@ -242,7 +241,7 @@ class _Search:
 
     # -- B3 ---------------------------------------------------------------------
 
-    def _float_islands(self) -> Iterator[Finding]:
+    def _float_regions(self) -> Iterator[Finding]:
         """Connected float ops that every path leaves through a quantize."""
         root: dict[Operation, Operation] = {}
 
@@ -253,7 +252,7 @@ class _Search:
             return op
 
         for op in self.order:
-            if not self._in_island(op):
+            if not self._in_region(op):
                 continue
             root[op] = op
             for operand in op.operands:
@@ -265,17 +264,17 @@ class _Search:
             groups.setdefault(find(op), []).append(op)
         for group in groups.values():
             if any(self._is_codes(v) for op in group for v in op.operands):
-                yield self._island(group)
+                yield self._region(group)
 
-    def _in_island(self, op: Operation) -> bool:
+    def _in_region(self, op: Operation) -> bool:
         if isinstance(op, DCastOp | QCastOp | ConstantOp) or not op.results:
             return False
         return all(
-            result in self.islands.closes and quant_element(result.type) is None
+            result in self.regions.closes and quant_element(result.type) is None
             for result in op.results
         )
 
-    def _island(self, group: list[Operation]) -> Finding:
+    def _region(self, group: list[Operation]) -> Finding:
         blocker = next(filter(None, (self._blocks(op) for op in group)), "")
         names = ", ".join(dict.fromkeys(op.name for op in group))
         total = sum(flops(op, self.session.behaviors.get(op)) for op in group)
@@ -303,20 +302,20 @@ class _Search:
             return f"'{op.name}', which has no declared behavior"
         for index, operand in enumerate(op.operands):
             port = behavior.operand_port(index)
-            if port.rule not in (PortRule.REQUANT, PortRule.TIED) or self._is_codes(operand):
+            if port.rule not in (PortKind.REQUANT, PortKind.TIED) or self._is_codes(operand):
                 continue
             if constant_of(operand):
                 continue
             owner = self._source(operand).owner
             source = self.session.behaviors.get(owner) if isinstance(owner, Operation) else None
-            if port.rule is PortRule.TIED and source is not None:
+            if port.rule is PortKind.TIED and source is not None:
                 continue
             if source is None or source.accumulator is None:
                 return f"the {port.role} of '{op.name}', which has no qparams"
         return ""
 
     def _needs_accumulator(self, op: Operation) -> bool:
-        """Whether `op` is a contraction that another op of its island takes as float."""
+        """Whether `op` is a contraction that another op of its region takes as float."""
         behavior = self.session.behaviors.get(op)
         return (
             behavior is not None
@@ -418,7 +417,7 @@ class _Search:
             )
         for last in (block.last_op for block in function.body.blocks):
             for number, value in enumerate(last.operands if isinstance(last, ReturnOp) else ()):
-                if value not in self.islands.derived:
+                if value not in self.regions.derived:
                     continue
                 direct = isinstance(value.owner, DCastOp)
                 yield Finding(

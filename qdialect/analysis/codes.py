@@ -69,7 +69,7 @@ def survives_float(params: QParams) -> bool:
     if params.expressed not in _FLOATS:
         return False
     bits, largest, smallest = _FLOATS[params.expressed]
-    for a in exact.affines(params):
+    for a in exact.quant_grids(params):
         furthest = max(abs(a.low - a.zero), abs(a.high - a.zero))
         if furthest >= 2 ** (bits - 2) or a.scale < smallest or furthest * a.scale > largest:
             return False

@@ -201,7 +201,7 @@ def _signed_sums(
 def _add_up(weights: Numbers, rhs: QParams, axis: int | None) -> _Signed:
     import numpy as np
 
-    from qdialect.numerics.chunks import slabs
+    from qdialect.numerics.chunks import chunks
     from qdialect.numerics.quantize import spread
 
     zeros = spread(rhs.zero_point_array(), rhs, weights.shape)
@@ -210,7 +210,7 @@ def _add_up(weights: Numbers, rhs: QParams, axis: int | None) -> _Signed:
     zeros = np.broadcast_to(zeros.astype(kind), weights.shape)
     others = tuple(d for d in range(weights.ndim) if d != axis)
     up, total = (np.zeros(1 if axis is None else weights.shape[axis], np.int64) for _ in range(2))
-    for where in slabs(weights.shape):
+    for where in chunks(weights.shape):
         steps = weights[where].astype(kind) - zeros[where]
         rows = slice(None) if axis is None else where[axis]
         total[rows] += steps.sum(others, np.int64).reshape(-1)

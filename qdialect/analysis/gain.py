@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from xdsl.ir import Operation, SSAValue
 
 from qdialect.analysis.codes import qparams_of
-from qdialect.analysis.ranges import seen_qparams
+from qdialect.analysis.ranges import narrowed_qparams
 from qdialect.behaviors import Accumulator, Behavior, Size, Sizes
 from qdialect.behaviors.shapes import DYNAMIC
 from qdialect.context import QContext
@@ -56,16 +56,16 @@ def size_of(value: SSAValue, session: QContext) -> Size:
         if not elements.size:
             return Size(inf, 0.0, elements)
         return Size(float(elements.min()), float(elements.max()), elements)
-    seen = seen_qparams(value, session)
+    seen = narrowed_qparams(value, session)
     return Size() if seen is None else size_of_codes(seen)
 
 
 def size_of_codes(params: QParams) -> Size:
     """|x| of what codes within their bounds name."""
-    return _any_of([_size(affine) for affine in exact.affines(params)])
+    return _any_of([_size(affine) for affine in exact.quant_grids(params)])
 
 
-def _size(affine: exact.Affine) -> Size:
+def _size(affine: exact.QuantGrid) -> Size:
     low, high = (abs(float(end)) for end in exact.real_range(affine))
     inside = affine.low <= affine.zero <= affine.high
     return Size(0.0 if inside else min(low, high), max(low, high))

@@ -90,11 +90,15 @@ def union(found: Iterable[Interval]) -> Interval:
 
 
 def reals_of(codes: Interval, params: QParams) -> Interval:
-    return union(reals(codes, a) for a in exact.affines(params))
+    return union(reals(codes, a) for a in exact.quant_grids(params))
 
 
 def rescaled_codes(
-    codes: Interval, a: exact.Affine, b: exact.Affine, rounding: Rounding, floats: str | None
+    codes: Interval,
+    a: exact.QuantGrid,
+    b: exact.QuantGrid,
+    rounding: Rounding,
+    floats: str | None,
 ) -> Interval:
     """What codes of `a`, whose own bounds do not matter, become as codes of `b`."""
     ends = [int(codes.low), int(codes.high)]
@@ -138,7 +142,7 @@ def level_of(level: float, params: QParams | None, floats: str | None) -> Interv
     """A real constant as a value of these `params`, or a float, holds it."""
     if params is None:
         return in_floats(Interval.exactly(level)) if isfinite(level) else None
-    codes = (code_of(level, b, Rounding.HALF_EVEN, floats) for b in exact.affines(params))
+    codes = (code_of(level, b, Rounding.HALF_EVEN, floats) for b in exact.quant_grids(params))
     return union(Interval(code, code) for code in codes)
 
 
@@ -151,7 +155,7 @@ def clamped_by(
         slack = max((b.largest for b in bounds if b), default=0) * Fraction(_SLACK)
         return values.clip(low, high).widened(slack)
     found: list[Interval] = []
-    for b in exact.affines(params):
+    for b in exact.quant_grids(params):
         ends = [int(values.low), int(values.high)]
         if low != -inf:
             lowest = code_of(low, b, Rounding.HALF_EVEN, floats)
@@ -163,14 +167,14 @@ def clamped_by(
     return union(found)
 
 
-Held = tuple[QParams | None, Interval]
+LaidOut = tuple[QParams | None, Interval]
 """What is known of a value: its qparams and the codes it can hold (or floats)."""
 
 
 def passed_on(
     op: Operation,
     behavior: Behavior,
-    held: Sequence[Held],
+    held: Sequence[LaidOut],
     params: QParams | None,
     movement: IndexMap | None,
 ) -> Interval | None:
@@ -213,14 +217,14 @@ def _chosen(op: Operation, behavior: Behavior, known: Sequence[Interval]) -> Int
     return Interval(low, high, next((k.assuming for k in known if k.assuming), ""))
 
 
-def _stored_anew(operands: Sequence[Held], result: QParams, floats: str | None) -> Interval:
+def _stored_anew(operands: Sequence[LaidOut], result: QParams, floats: str | None) -> Interval:
     """A movement that stores operands of other qparams anew, half to even."""
     found: list[Interval] = []
     for own, codes in operands:
         if own == result:
             found.append(codes)
         elif own and own.is_per_tensor and result.is_per_tensor and is_integer(own):
-            (a,), (b,) = exact.affines(own), exact.affines(result)
+            (a,), (b,) = exact.quant_grids(own), exact.quant_grids(result)
             found.append(rescaled_codes(codes, a, b, Rounding.HALF_EVEN, floats))
         else:
             found.append(codes.join(Interval(result.storage.min, result.storage.max)))

@@ -35,8 +35,7 @@ from qdialect.analysis.intervals import (
     union,
     within,
 )
-from qdialect.behaviors import Accumulator, Behavior
-from qdialect.behaviors import Rule as PortRule
+from qdialect.behaviors import Accumulator, Behavior, PortKind
 from qdialect.behaviors.flow import tied_operands
 from qdialect.behaviors.shapes import shape_of
 from qdialect.context import QContext
@@ -178,7 +177,7 @@ class CodeRanges:
     def _drifted(self, value: SSAValue, found: Interval | None) -> Interval | None:
         """With what `value` was before rewrites that were not exact: a proof holds for the
         program as it was as well, so that bounds add up."""
-        moved = self._session.drift.of(value)
+        moved = self._session.error_bounds.of(value)
         if not moved or found is None:
             return found
         return off_by(value, found, moved)
@@ -220,7 +219,7 @@ class CodeRanges:
             return [anything(result) for result in op.results]
         if behavior.commutes:
             return self._tied(op, behavior)
-        if behavior.tells_order:
+        if behavior.compares:
             return [self._element(op, behavior, index) for index in range(len(op.results))]
         if len(op.results) > 1 or qparams_of(op.results[0]) is None:
             return [bounds_of(result) for result in op.results]
@@ -267,8 +266,8 @@ class CodeRanges:
             return bounds_of(result)
         values = self._in_floats(values, result)
         if len(values) == 1:
-            return union(quantized(values[0], b, rounding) for b in exact.affines(params))
-        cells = zip(values, exact.meetings(params, params) or (), strict=True)
+            return union(quantized(values[0], b, rounding) for b in exact.quant_grids(params))
+        cells = zip(values, exact.paired_parameters(params, params) or (), strict=True)
         return union(quantized(each, b, rounding) for each, (b, _) in cells)
 
     def _in_floats(self, values: list[Interval], result: SSAValue) -> list[Interval]:
@@ -286,7 +285,7 @@ class CodeRanges:
     def _rescaled(self, op: RescaleOp) -> Interval | None:
         codes = self._known_or_anything(op.input)
         a, b, pairs = op.input_qparams, op.result_qparams, op.fixed_point
-        cells = exact.meetings(a, b)
+        cells = exact.paired_parameters(a, b)
         if codes is None or cells is None or not (is_integer(a) and is_integer(b)):
             return bounds_of(op.result)
         floats = arithmetic_of(op).floats(a.expressed)
@@ -317,7 +316,7 @@ class CodeRanges:
 
     def _element(self, op: Operation, behavior: Behavior, result: int) -> Interval | None:
         """Of an op that tells order: an element of the operands, or what tells it."""
-        if behavior.result_port(result).rule is not PortRule.TIED:
+        if behavior.result_port(result).rule is not PortKind.TIED:
             return bounds_of(op.results[result])
         found = [self._known_or_anything(op.operands[i]) for i in tied_operands(op, behavior)]
         known = [interval for interval in found if interval is not None]
@@ -367,7 +366,7 @@ class CodeRanges:
         params = qparams_of(result)
         if params is None or not is_decidable(params, rounding):
             return bounds_of(result)
-        a, *others = exact.affines(params)
+        a, *others = exact.quant_grids(params)
         ends = (a.low - 1 - a.zero) * a.scale, (a.high + 1 - a.zero) * a.scale
         port, known = behavior.operand_port(acc.rhs), self._known_or_anything
         if not others and passes(self._session, op, acc, port, known, *ends):
@@ -388,7 +387,7 @@ class CodeRanges:
 
         found: list[Interval] = []
         every = np.arange(int(codes.low), int(codes.high) + 1)
-        for a in exact.affines(params):
+        for a in exact.quant_grids(params):
             try:
                 with np.errstate(all="ignore"):
                     values: Spans = words(op, [Spans.of(np.float64(a.scale) * (every - a.zero))])
@@ -434,7 +433,7 @@ def inside_bounds(value: SSAValue, session: QContext) -> bool:
     return codes is not None and codes.inside(bounds)
 
 
-def seen_qparams(value: SSAValue, session: QContext) -> QParams | None:
+def narrowed_qparams(value: SSAValue, session: QContext) -> QParams | None:
     """The qparams of `value` with the smallest and largest code it can hold as bounds:
     what a decision over all codes must look at."""
     params = qparams_of(value)

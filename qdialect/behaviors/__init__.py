@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from qdialect.behaviors.declaration import (
         Accumulator,
-        Affine,
+        AffineFunction,
         Behavior,
         Port,
-        Rule,
+        PortKind,
         Size,
         Sizes,
         axes,
@@ -21,11 +21,11 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Accumulator",
-    "Affine",
+    "AffineFunction",
     "Behavior",
     "BehaviorRegistry",
     "Port",
-    "Rule",
+    "PortKind",
     "Size",
     "Sizes",
     "axes",

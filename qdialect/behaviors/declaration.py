@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from qdialect.qparams.maps import IndexMap
 
 
-class Rule(Enum):
+class PortKind(Enum):
     """What a port does with the qparams of the value on it."""
 
     #: the op takes qparams as they come; its meaning is dequantize, op, quantize
@@ -63,7 +63,7 @@ class Port:
     """
 
     role: str
-    rule: Rule = Rule.REQUANT
+    rule: PortKind = PortKind.REQUANT
     axes: AxesOf | None = no_axes
     storages: tuple[str, ...] | None = None
 
@@ -90,7 +90,7 @@ class Accumulator:
     pads: Callable[[Operation], bool] | None = None
 
 
-class Affine(NamedTuple):
+class AffineFunction(NamedTuple):
     """x -> min(max(slope * x + offset, low), high) in exact real units."""
 
     slope: Fraction
@@ -148,7 +148,7 @@ class Behavior:
     order_preserving: bool = False
     #: plain results only tell how the elements of the tied operands, which lie in one field,
     #: compare (a comparison, an argmax): a strictly monotone map of values leaves them
-    tells_order: bool = False
+    compares: bool = False
     #: the real constants an order-preserving op compares with (relu: 0)
     levels: Callable[[Operation], Sequence[float]] | None = None
     #: for min(max(x, low), high): its bounds in real units (infinite where absent)
@@ -190,7 +190,7 @@ class Behavior:
     #: for f(x) = clamp(slope * x + offset) on one operand, the others being real
     #: constants: what f is, given the constants (None for x), or None if it is not;
     #: constants that differ along a dimension are given index by index
-    affine: Callable[[Operation, Sequence[Fraction | None]], Affine | None] | None = None
+    affine: Callable[[Operation, Sequence[Fraction | None]], AffineFunction | None] | None = None
     #: the dimension of x that constant vectors lie along, if not as numpy broadcasts them
     affine_along: int | None = None
     #: for an op that is defined on codes (a lookup) and not on the reals they name: the
@@ -220,25 +220,25 @@ class Behavior:
             raise QError(f"behavior of '{self.op}': {problem}", code="bad-behavior")
 
     def _contradiction(self) -> str | None:
-        tied = [p for p in (*self.operands, *self.results) if p.rule is Rule.TIED]
+        tied = [p for p in (*self.operands, *self.results) if p.rule is PortKind.TIED]
         roles = [p.role for p in self.operands]
         if not self.results:
             return "there is no result port"
         if len(set(roles)) != len(roles):
             return "two operands have the same role"
-        if self.movement and not (tied and any(p.rule is Rule.TIED for p in self.results)):
+        if self.movement and not (tied and any(p.rule is PortKind.TIED for p in self.results)):
             return "a movement op needs a tied operand and a tied result"
         sides = (self.operands, self.results)
-        if self.tells_order:
+        if self.compares:
             if self.movement or self.order_preserving or not tied:
                 return "an op that tells order has tied operands, and computes"
-            if not any(p.rule is Rule.PLAIN for p in self.results):
+            if not any(p.rule is PortKind.PLAIN for p in self.results):
                 return "an op that tells order has a plain result"
-        elif len({any(p.rule is Rule.TIED for p in side) for side in sides}) > 1:
+        elif len({any(p.rule is PortKind.TIED for p in side) for side in sides}) > 1:
             return "tied ports need an operand and a result"
         if self.order_preserving and not tied:
             return "an order-preserving op needs tied ports"
-        if any(p.rule is Rule.REQUANT for p in (*self.operands, *self.results)):
+        if any(p.rule is PortKind.REQUANT for p in (*self.operands, *self.results)):
             if self.movement:
                 return "a movement op cannot have a requantizing port"
             if self.order_preserving:
@@ -265,7 +265,7 @@ class Behavior:
             used = [n for n in (acc.lhs, acc.rhs, acc.bias) if n is not None]
             if len(set(used)) != len(used) or max(used) >= len(self.operands):
                 return "the accumulator names operands the op does not have"
-            if acc.bias is not None and self.operands[acc.bias].rule is not Rule.BIAS:
+            if acc.bias is not None and self.operands[acc.bias].rule is not PortKind.BIAS:
                 return "the accumulator's bias is not a bias port"
         return None
 
@@ -288,7 +288,7 @@ class Behavior:
     @property
     def is_tied(self) -> bool:
         """The result carries the qparams of the tied operands."""
-        return self.results[0].rule is Rule.TIED
+        return self.results[0].rule is PortKind.TIED
 
     @property
     def commutes(self) -> bool:

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from qdialect.behaviors.declaration import Accumulator, Behavior, Port, Rule
+from qdialect.behaviors.declaration import Accumulator, Behavior, Port, PortKind
 
 RULES = {
-    Rule.REQUANT: "requantizing: qparams as they come",
-    Rule.TIED: "tied: the qparams of the other tied ports",
-    Rule.FIXED: "fixed: the op or the target says which qparams",
-    Rule.BIAS: "bias: i32 in the product of the scales",
-    Rule.PLAIN: "plain: never quantized",
+    PortKind.REQUANT: "requantizing: qparams as they come",
+    PortKind.TIED: "tied: the qparams of the other tied ports",
+    PortKind.FIXED: "fixed: the op or the target says which qparams",
+    PortKind.BIAS: "bias: i32 in the product of the scales",
+    PortKind.PLAIN: "plain: never quantized",
 }
 
 
@@ -32,7 +32,7 @@ def _facts(b: Behavior) -> list[tuple[str, str]]:
     return [
         ("moves", "copies elements, so casts and rescales may pass" if b.movement else ""),
         ("order", "commutes with monotone maps" if b.order_preserving else ""),
-        ("order of operands", "all that plain results tell" if b.tells_order else ""),
+        ("order of operands", "all that plain results tell" if b.compares else ""),
         ("clamps", "min(max(x, low), high)" if b.clamp or b.as_clamp else ""),
         ("sums products", "" if b.accumulator is None else _accumulator(b, b.accumulator)),
         ("affine", "slope * x + offset where the others are constants" if b.affine else ""),

@@ -7,19 +7,19 @@ from typing import TYPE_CHECKING
 
 from xdsl.ir import Operation
 
-from qdialect.behaviors.declaration import Behavior, Rule
+from qdialect.behaviors.declaration import Behavior, PortKind
 from qdialect.behaviors.shapes import shape_of
 from qdialect.qparams import QParams
 from qdialect.qparams.legality import Illegal
 
 if TYPE_CHECKING:
-    from qdialect.qparams.field import Field
     from qdialect.qparams.maps import IndexMap
+    from qdialect.qparams.parameter_field import ParameterField
 
 
 def tied_operands(op: Operation, behavior: Behavior) -> list[int]:
     """Numbers of the operands that share their qparams with the result."""
-    return [i for i in range(len(op.operands)) if behavior.operand_port(i).rule is Rule.TIED]
+    return [i for i in range(len(op.operands)) if behavior.operand_port(i).rule is PortKind.TIED]
 
 
 def carry_down(
@@ -35,17 +35,17 @@ def carry_down(
     return _pulled(behavior.maps(op)[result], _fields(op, behavior, operands))
 
 
-def _fields(op: Operation, behavior: Behavior, operands: Sequence[QParams]) -> list[Field]:
+def _fields(op: Operation, behavior: Behavior, operands: Sequence[QParams]) -> list[ParameterField]:
     """Those of the tied operands."""
-    from qdialect.qparams.field import Field
+    from qdialect.qparams.parameter_field import ParameterField
 
     return [
-        Field.of(q, shape_of(op.operands[i]))
+        ParameterField.of(q, shape_of(op.operands[i]))
         for i, q in zip(tied_operands(op, behavior), operands, strict=True)
     ]
 
 
-def _pulled(along: IndexMap, fields: Sequence[Field]) -> QParams | Illegal:
+def _pulled(along: IndexMap, fields: Sequence[ParameterField]) -> QParams | Illegal:
     pulled = along.pull(fields)
     return pulled if isinstance(pulled, Illegal) else pulled.to_qparams()
 
@@ -87,10 +87,12 @@ def _along(op: Operation, behavior: Behavior, index: int, qparams: QParams) -> Q
         if allowed is not None and axis not in allowed and varies:
             # `carries` picks one of parameters that are all the same where the port takes them.
             return Illegal("select-params", f"'{op.name}' reads across dimension {axis}")
-    from qdialect.qparams.field import Field
+    from qdialect.qparams.parameter_field import ParameterField
 
     which = tied_operands(op, behavior).index(index)
-    pulled = behavior.carries(op)[which].pull([Field.of(qparams, shape_of(op.operands[index]))])
+    pulled = behavior.carries(op)[which].pull(
+        [ParameterField.of(qparams, shape_of(op.operands[index]))]
+    )
     return pulled if isinstance(pulled, Illegal) else pulled.to_qparams()
 
 
@@ -134,9 +136,9 @@ def carry_up(
 def _pushed(
     op: Operation, behavior: Behavior, results: Sequence[QParams]
 ) -> list[QParams] | Illegal:
-    from qdialect.qparams.field import Field
+    from qdialect.qparams.parameter_field import ParameterField
 
-    fields = [Field.of(q, shape_of(v)) for q, v in zip(results, op.results, strict=True)]
+    fields = [ParameterField.of(q, shape_of(v)) for q, v in zip(results, op.results, strict=True)]
     if behavior.carries is not None:
         found: list[QParams] = []
         for index, along in zip(tied_operands(op, behavior), behavior.carries(op), strict=True):

@@ -15,7 +15,7 @@ from functools import wraps
 from numbers import Real
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
-from qdialect.behaviors.declaration import Accumulator, Affine, Behavior, Port
+from qdialect.behaviors.declaration import Accumulator, AffineFunction, Behavior, Port
 from qdialect.behaviors.flow import tied_operands
 from qdialect.behaviors.shapes import DYNAMIC, shape_of
 from qdialect.errors import QError, culprit
@@ -197,7 +197,7 @@ _ANSWERS: dict[str, Answer] = {
     "chooses": ("an array", _is_array),
     "as_clamp": ("bounds or None", of_type(tuple, type(None))),
     "pointwise": ("an array", _is_array),
-    "affine": ("an Affine or None", of_type(Affine, type(None))),
+    "affine": ("an AffineFunction or None", of_type(AffineFunction, type(None))),
     "gain": ("a number or None", _is_number),
 }
 

@@ -72,7 +72,7 @@ class OnnxRuntime:
     def open(self, module: ModuleOp, ctx: QContext, *, source: Path | None, optimize: bool) -> Run:
         from qdialect.formats.onnx.write import OrtEngine, export_model
         from qdialect.reference import Interpreter, argument_names
-        from qdialect.reference.narrow import as_held, as_narrow
+        from qdialect.reference.narrow import as_laid_out, as_narrow
 
         function = Interpreter(ctx, module).function()
         types = dict(zip(argument_names(function), function.function_type.inputs, strict=True))
@@ -87,7 +87,7 @@ class OnnxRuntime:
                     known = ", ".join(engine.inputs)
                     raise InputError(f"no input '{name}' (inputs: {known})", code="bad-input")
             feeds = {n: as_narrow(a, types[n]) if n in types else a for n, a in inputs.items()}
-            return {name: as_held(array) for name, array in engine.run(feeds).items()}
+            return {name: as_laid_out(array) for name, array in engine.run(feeds).items()}
 
         return run
 

@@ -33,7 +33,7 @@ from qdialect.errors import UnsupportedError
 from qdialect.lowerings.debug_attributes import INTERFACE, marks
 from qdialect.lowerings.emitter import E, Lowering, type_of
 from qdialect.lowerings.errors import Unlowerable
-from qdialect.lowerings.laid_out import Held, plain
+from qdialect.lowerings.laid_out import LaidOut, plain
 from qdialect.ops import ConstantOp, constant_array
 from qdialect.qparams import QParams
 from qdialect.verify.verifier import op_where
@@ -102,14 +102,14 @@ class _Function(Generic[E]):
         kinds = [self._typed(self.function, a.type, f"argument {a.index}") for a in old.args]
         types = self.to.types
         self.block = Block(arg_types=kinds if types is None else [a.type for a in old.args])
-        emitter, known = self.to.emitter(self.session), dict[SSAValue, Held]()
+        emitter, known = self.to.emitter(self.session), dict[SSAValue, LaidOut]()
         for before, after in zip(old.args, self.block.args, strict=True):
             shape, params = shape_of(before), qparams_of(before)
             after.name_hint = before.name_hint
             codes = after
             if types is not None and params is not None:
                 codes = self._crossing(types.stored, emitter, after, params)
-            known[before] = Held(shape, plain(len(shape)), params, codes)
+            known[before] = LaidOut(shape, plain(len(shape)), params, codes)
         last: list[SSAValue] = []
         for op in old.ops:
             emitter.source = op
@@ -138,19 +138,19 @@ class _Function(Generic[E]):
         except Unlowerable as error:
             self._refuse(self.function, error)
 
-    def _returned(self, e: E, op: Operation, value: SSAValue, held: Held) -> SSAValue:
+    def _returned(self, e: E, op: Operation, value: SSAValue, held: LaidOut) -> SSAValue:
         try:
             return e.typed(held, value.type)
         except Unlowerable as error:
             self._refuse(op, error)
 
-    def _lowered(self, e: E, op: Operation, operands: Sequence[Held]) -> Sequence[Held]:
+    def _lowered(self, e: E, op: Operation, operands: Sequence[LaidOut]) -> Sequence[LaidOut]:
         if isinstance(op, ConstantOp):
             array = constant_array(op, self.session.blobs)
             params = qparams_of(op.result)
             if params is None:
                 array = self._short(op, array)
-            return [Held(array.shape, plain(array.ndim), params, None, array)]
+            return [LaidOut(array.shape, plain(array.ndim), params, None, array)]
         if op.name.startswith(tuple(self.to.kept)):
             return self._kept(e, op, operands)
         lowering = self._lowering(op)
@@ -164,7 +164,7 @@ class _Function(Generic[E]):
             made = lowering(e, op, operands)
         except Unlowerable as error:
             self._refuse(op, error)
-        return [made] if isinstance(made, Held) else list(made)
+        return [made] if isinstance(made, LaidOut) else list(made)
 
     def _lowering(self, op: Operation) -> Lowering[E] | None:
         """What the session has for `op` (`QContext.lowerings`), else what the dialect has."""
@@ -189,12 +189,14 @@ class _Function(Generic[E]):
             self._refuse(op, Unlowerable("storage", reason))
         return array.astype(f"i{width // 8}")
 
-    def _kept(self, e: E, op: Operation, operands: Sequence[Held]) -> Sequence[Held]:
+    def _kept(self, e: E, op: Operation, operands: Sequence[LaidOut]) -> Sequence[LaidOut]:
         """An op of a dialect that stays, on the same values."""
         values = [e.typed(x, v.type) for x, v in zip(operands, op.operands, strict=True)]
         copy = op.clone(dict(zip(op.operands, values, strict=True)))
         e.append(copy)
-        return [Held(shape_of(new), plain(len(shape_of(new))), None, new) for new in copy.results]
+        return [
+            LaidOut(shape_of(new), plain(len(shape_of(new))), None, new) for new in copy.results
+        ]
 
     def _typed(self, op: Operation, kind: Attribute, what: str) -> Attribute:
         try:

@@ -21,7 +21,7 @@ from qdialect.behaviors.shapes import tensor_type
 from qdialect.context import QContext
 from qdialect.lowerings.debug_attributes import MARKED_KEY, SCALE, marks
 from qdialect.lowerings.errors import Unlowerable
-from qdialect.lowerings.laid_out import Held, Order, between, plain, reordered
+from qdialect.lowerings.laid_out import LaidOut, Order, between, plain, reordered
 from qdialect.ops import keys_of, shape_of
 from qdialect.qparams import QParams
 from qdialect.quant import quant_element
@@ -67,7 +67,7 @@ class BaseEmitter(ABC):
                 op.attributes[MARKED_KEY] = names[0] if len(names) == 1 else ArrayAttr(names)
         self.operations.append(op)
 
-    def mark(self, held: Held) -> None:
+    def mark(self, held: LaidOut) -> None:
         """State on the op that makes `held` what its integers mean."""
         params, value = held.params, held.value
         if params is None or value is None or not isinstance(value.owner, Operation):
@@ -92,7 +92,7 @@ class BaseEmitter(ABC):
 
     # -- layouts ----------------------------------------------------------------------
 
-    def given(self, held: Held, order: Order | None = None) -> SSAValue:
+    def given(self, held: LaidOut, order: Order | None = None) -> SSAValue:
         """The value of `held` with its dimensions in `order` (default: those of `nn`)."""
         wanted = plain(held.rank) if order is None else order
         if held.array is not None:
@@ -109,7 +109,7 @@ class BaseEmitter(ABC):
             self._moved[known, between(wanted, held.order)] = held.value
         return known
 
-    def typed(self, held: Held, kind: Attribute) -> SSAValue:
+    def typed(self, held: LaidOut, kind: Attribute) -> SSAValue:
         """The value of `held` for an op that takes it as it was, of type `kind`."""
         return self.given(held)
 
@@ -122,15 +122,15 @@ class BaseEmitter(ABC):
 
     def held(
         self, value: SSAValue, order: Order, params: QParams | None, shape: Sequence[int]
-    ) -> Held:
+    ) -> LaidOut:
         """`value` as what a lowering gives."""
-        made = Held(tuple(shape), order, params, value)
+        made = LaidOut(tuple(shape), order, params, value)
         self.mark(made)
         return made
 
 
 E = TypeVar("E", bound=BaseEmitter)
-Lowering = Callable[[E, Operation, Sequence[Held]], "Held | Sequence[Held]"]
+Lowering = Callable[[E, Operation, Sequence[LaidOut]], "LaidOut | Sequence[LaidOut]"]
 """Writes one op with the operations of another dialect."""
 
 
@@ -142,7 +142,7 @@ def element_of(value: SSAValue) -> Attribute:
     return tensor_type(value).element_type
 
 
-def storage_of(held: Held) -> Attribute:
+def storage_of(held: LaidOut) -> Attribute:
     """The element type that holds the codes of `held` in a lowering: signless integers, of at
     least 8 bits."""
     if held.params is not None:

@@ -32,7 +32,7 @@ def channels_last(rank: int) -> Order:
 
 
 @dataclass(frozen=True)
-class Held:
+class LaidOut:
     """`value`, of which dimension d is dimension `order[d]` of the `nn` value of `shape`.
 
     A constant has `array` (in the order of `nn`), and becomes a value where it is used.

@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING
 from xdsl.ir import Operation
 
 from qdialect.analysis.codes import qparams_of
-from qdialect.behaviors import Behavior, Rule
+from qdialect.behaviors import Behavior, PortKind
 from qdialect.behaviors.flow import carry_down
 from qdialect.behaviors.shapes import shape_of
 from qdialect.lowerings.emitter import E, Lowering
 from qdialect.lowerings.errors import Unlowerable
-from qdialect.lowerings.laid_out import Held, plain
+from qdialect.lowerings.laid_out import LaidOut, plain
 from qdialect.qparams import QParams
 
 if TYPE_CHECKING:
@@ -23,18 +23,18 @@ LARGEST = 1 << 22
 """Indices that are written out: more of them are refused."""
 
 
-def movement(moved: Callable[[E, IndexMap, Sequence[Held]], Held]) -> Lowering[E]:
+def movement(moved: Callable[[E, IndexMap, Sequence[LaidOut]], LaidOut]) -> Lowering[E]:
     """Any movement, by `moved`: operands (of one storage) moved by a map, without parameters."""
     return lambda e, op, operands: _moved_by(moved, e, op, operands)
 
 
-def held_otherwise(
-    moved: Callable[[E, IndexMap, Sequence[Held]], Held],
+def laid_out_as(
+    moved: Callable[[E, IndexMap, Sequence[LaidOut]], LaidOut],
     e: E,
     phi: IndexMap,
-    operands: Sequence[Held],
+    operands: Sequence[LaidOut],
     shape: tuple[int, ...],
-) -> Held | None:
+) -> LaidOut | None:
     """What of a movement needs no operation that moves: constants are moved at compile time,
     a transpose only says in which order the value is held, a reshape keeps the elements; maps
     in a row are taken one by one, by `moved`. None for any other."""
@@ -47,7 +47,9 @@ def held_otherwise(
         return None
     arrays = [x.array for x in operands if x.array is not None]
     if len(arrays) == len(operands):
-        return Held(shape, plain(len(shape)), None, None, np.ascontiguousarray(phi.apply(arrays)))
+        return LaidOut(
+            shape, plain(len(shape)), None, None, np.ascontiguousarray(phi.apply(arrays))
+        )
     if len(operands) != 1:
         return None
     x = operands[0]
@@ -56,24 +58,26 @@ def held_otherwise(
             x = moved(e, step, [x])
         return x
     if isinstance(phi, Transpose):
-        return Held(shape, tuple(phi.perm.index(d) for d in x.order), None, x.value)
+        return LaidOut(shape, tuple(phi.perm.index(d) for d in x.order), None, x.value)
     if isinstance(phi, Reshape):
-        return Held(shape, plain(len(shape)), None, e.reshaped(e.given(x), shape))
+        return LaidOut(shape, plain(len(shape)), None, e.reshaped(e.given(x), shape))
     return None
 
 
 def _moved_by(
-    moved: Callable[[E, IndexMap, Sequence[Held]], Held],
+    moved: Callable[[E, IndexMap, Sequence[LaidOut]], LaidOut],
     e: E,
     op: Operation,
-    operands: Sequence[Held],
-) -> Sequence[Held]:
+    operands: Sequence[LaidOut],
+) -> Sequence[LaidOut]:
     """One value per result."""
     behavior = e.session.behaviors.get(op)
     assert behavior is not None and behavior.movement is not None
-    taken = [x for n, x in enumerate(operands) if behavior.operand_port(n).rule is not Rule.PLAIN]
+    taken = [
+        x for n, x in enumerate(operands) if behavior.operand_port(n).rule is not PortKind.PLAIN
+    ]
     maps = _maps(op, behavior, operands)
-    found: list[Held] = []
+    found: list[LaidOut] = []
     for value, phi in zip(op.results, maps, strict=True):
         params, shape = qparams_of(value), shape_of(value)
         if len({x.params and x.params.storage for x in taken} | {params and params.storage}) > 1:
@@ -86,13 +90,13 @@ def _moved_by(
         if out.value is not None:
             out = e.held(out.value, out.order, params, shape)
         else:
-            out = Held(shape, out.order, params, None, out.array)
+            out = LaidOut(shape, out.order, params, None, out.array)
         found.append(out)
     return found
 
 
 def _on_one_scale(
-    op: Operation, behavior: Behavior, operands: Sequence[Held], result: QParams | None
+    op: Operation, behavior: Behavior, operands: Sequence[LaidOut], result: QParams | None
 ) -> bool:
     given = [x.params for x in operands]
     if all(params == result for params in given):
@@ -101,14 +105,14 @@ def _on_one_scale(
     return len(known) == len(given) and carry_down(op, behavior, known) == result
 
 
-def _maps(op: Operation, behavior: Behavior, operands: Sequence[Held]) -> Sequence[IndexMap]:
+def _maps(op: Operation, behavior: Behavior, operands: Sequence[LaidOut]) -> Sequence[IndexMap]:
     if behavior.movement_given is None:
         return behavior.maps(op)
     given = [
         x.array
         for n, x in enumerate(operands)
-        if behavior.operand_port(n).rule is Rule.PLAIN and x.array is not None
+        if behavior.operand_port(n).rule is PortKind.PLAIN and x.array is not None
     ]
-    if len(given) != sum(p.rule is Rule.PLAIN for p in behavior.operands):
+    if len(given) != sum(p.rule is PortKind.PLAIN for p in behavior.operands):
         raise Unlowerable("indices", "what it moves is known at run time only", "constant indices")
     return (behavior.movement_given(op, given),)

@@ -12,8 +12,8 @@ from qdialect.analysis.codes import qparams_of, rounding_of
 from qdialect.analysis.ranges import ranges
 from qdialect.lowerings.emitter import BaseEmitter
 from qdialect.lowerings.errors import Unlowerable
-from qdialect.lowerings.laid_out import Held, Order, plain
-from qdialect.numerics.requantize import affines, represents
+from qdialect.lowerings.laid_out import LaidOut, Order, plain
+from qdialect.numerics.requantize import quant_grids, represents
 from qdialect.numerics.rounding import Rounding
 from qdialect.passes.rescale.split_rescale import accumulator_qparams, operand_qparams
 from qdialect.qparams import QParams
@@ -57,7 +57,7 @@ def _is_on_its_sums(e: BaseEmitter, op: Operation, result: QParams) -> bool:
     return step is not None and set(result.scale_list()) == {float(step)}
 
 
-def common_order(operands: Sequence[Held], rank: int) -> Order:
+def common_order(operands: Sequence[LaidOut], rank: int) -> Order:
     """The order most of the data is held in."""
     sizes: dict[Order, int] = {}
     for x in operands:
@@ -66,14 +66,14 @@ def common_order(operands: Sequence[Held], rank: int) -> Order:
     return max(sizes, key=lambda o: sizes[o]) if sizes else plain(rank)
 
 
-def clamp_bounds(e: BaseEmitter, op: Operation, x: Held) -> tuple[QParams, tuple[int, int]]:
+def clamp_bounds(e: BaseEmitter, op: Operation, x: LaidOut) -> tuple[QParams, tuple[int, int]]:
     """The codes between which `nn.relu` and `nn.clip` keep: their bounds are codes too, or
     never act."""
     params, behavior = x.params, e.session.behaviors.get(op)
     if params is None:
         raise Unlowerable("float", "it computes floats", "quantize it (qopt quantize)")
     assert behavior is not None and behavior.clamp is not None
-    pairs = affines(params)
+    pairs = quant_grids(params)
     if len(pairs) > 1:
         raise Unlowerable("axis", "its parameters vary along a dimension")
     (a,) = pairs
@@ -92,11 +92,11 @@ def clamp_bounds(e: BaseEmitter, op: Operation, x: Held) -> tuple[QParams, tuple
     return params, (low, high)
 
 
-def fill_code(x: Held, value: float) -> int:
+def fill_code(x: LaidOut, value: float) -> int:
     """The bits of the code of `value`."""
     if x.params is None:
         raise Unlowerable("float", "it pads floats", "quantize it (qopt quantize)")
-    pairs = affines(x.params)
+    pairs = quant_grids(x.params)
     if len(pairs) > 1 or not represents(pairs[0], value):
         raise Unlowerable("value", f"no code stands for the padding {value:g}")
     (a,) = pairs

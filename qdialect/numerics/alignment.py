@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from qdialect.numerics.contract import EXACT, Contract, Numerics
 from qdialect.numerics.fixed_point import MIN_SHIFT, FixedPoint, apply
-from qdialect.numerics.requantize import Affine, round_fraction
+from qdialect.numerics.requantize import QuantGrid, round_fraction
 from qdialect.numerics.rounding import Rounding
 
 _WIDEST = 28
@@ -37,7 +37,7 @@ class Alignment(NamedTuple):
     shift: int
 
 
-def align(terms: Sequence[Affine], out: Affine) -> Alignment | None:
+def align(terms: Sequence[QuantGrid], out: QuantGrid) -> Alignment | None:
     """Factors for terms that are summed and rounded to `out`; None if 32 bits are too few
     for a useful sum (the result has fewer than 8 bits below the point)."""
     reach = sum(
@@ -63,9 +63,9 @@ def as_pair(factor: int, furthest: int) -> FixedPoint:
 
 
 def contract(
-    terms: Sequence[Affine],
+    terms: Sequence[QuantGrid],
     signs: Sequence[int],
-    out: Affine,
+    out: QuantGrid,
     alignment: Alignment,
     rounding: Rounding,
 ) -> Contract:

@@ -21,7 +21,7 @@ from qdialect.numerics.rounding import Rounding
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from qdialect.numerics.requantize import Affine, Codes
+    from qdialect.numerics.requantize import Codes, QuantGrid
 
 
 class Arithmetic(Enum):
@@ -36,7 +36,11 @@ class Arithmetic(Enum):
 
 
 def requantized(
-    codes: NDArray[Any], a: Affine, b: Affine, rounding: Rounding, floats: str | None
+    codes: NDArray[Any],
+    a: QuantGrid,
+    b: QuantGrid,
+    rounding: Rounding,
+    floats: str | None,
 ) -> Codes:
     """Codes of `a` as codes of `b`."""
     if floats is None:
@@ -46,20 +50,25 @@ def requantized(
     return requantize_floats(codes.astype(np.int64, copy=False), a, b, floats, rounding)
 
 
-def table(a: Affine, b: Affine, rounding: Rounding, floats: str | None) -> Codes:
+def table(a: QuantGrid, b: QuantGrid, rounding: Rounding, floats: str | None) -> Codes:
     """The rescale a -> b as an array indexed by q - a.low; read-only."""
     return exact.table(a, b, rounding) if floats is None else _table(a, b, rounding, floats)
 
 
 @lru_cache(maxsize=256)
-def _table(a: Affine, b: Affine, rounding: Rounding, floats: str) -> Codes:
+def _table(a: QuantGrid, b: QuantGrid, rounding: Rounding, floats: str) -> Codes:
     result = requantized(exact.codes_of(a), a, b, rounding, floats)
     result.flags.writeable = False
     return result
 
 
 def composes(
-    a: Affine, b: Affine, c: Affine, first: Rounding, second: Rounding, floats: str | None
+    a: QuantGrid,
+    b: QuantGrid,
+    c: QuantGrid,
+    first: Rounding,
+    second: Rounding,
+    floats: str | None,
 ) -> bool:
     """Whether a -> b -> c equals a -> c (rounding `second`) on every code of `a`."""
     if floats is None:
@@ -68,7 +77,7 @@ def composes(
     return np.array_equal(requantized(middle, b, c, second, floats), table(a, c, second, floats))
 
 
-def is_real(a: Affine, b: Affine, rounding: Rounding, floats: str | None) -> bool:
+def is_real(a: QuantGrid, b: QuantGrid, rounding: Rounding, floats: str | None) -> bool:
     """Whether a -> b is on all codes what it is in the reals; False if these are too many."""
     if floats is None:
         return True
@@ -76,12 +85,12 @@ def is_real(a: Affine, b: Affine, rounding: Rounding, floats: str | None) -> boo
     return few and np.array_equal(table(a, b, rounding, floats), exact.table(a, b, rounding))
 
 
-def is_lossless(a: Affine, b: Affine, floats: str | None) -> bool:
+def is_lossless(a: QuantGrid, b: QuantGrid, floats: str | None) -> bool:
     """Whether every code of `a` names the same number after a -> b."""
     return exact.is_lossless(a, b) and is_real(a, b, Rounding.HALF_EVEN, floats)
 
 
-def keeps_distinct(a: Affine, b: Affine, rounding: Rounding, floats: str | None) -> bool:
+def keeps_distinct(a: QuantGrid, b: QuantGrid, rounding: Rounding, floats: str | None) -> bool:
     """Whether a -> b maps different codes of `a` to different codes."""
     if floats is None:
         return exact.keeps_distinct(a, b, rounding)
@@ -89,7 +98,7 @@ def keeps_distinct(a: Affine, b: Affine, rounding: Rounding, floats: str | None)
     return few and bool((np.diff(table(a, b, rounding, floats)) > 0).all())
 
 
-def quantized(value: float, b: Affine, rounding: Rounding, floats: str | None) -> int:
+def quantized(value: float, b: QuantGrid, rounding: Rounding, floats: str | None) -> int:
     """The code of one number, which floats of that type hold; infinities saturate."""
     if floats is None or value in (0, inf, -inf):
         return exact.quantize_real(value, b, rounding)

@@ -9,7 +9,7 @@ PIECE = 1 << 20
 """Elements that are looked at together."""
 
 
-def slabs(shape: Sequence[int], most: int = PIECE) -> Iterator[tuple[Any, ...]]:
+def chunks(shape: Sequence[int], most: int = PIECE) -> Iterator[tuple[Any, ...]]:
     """Indices of pieces (arrays, also of what has no dimension) of at most `most` elements or
     one slice, cut along the longest dimension; of all of it if that is little."""
     size = 1

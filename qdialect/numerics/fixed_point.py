@@ -25,7 +25,7 @@ from qdialect.numerics import thresholds
 from qdialect.numerics.arithmetic import requantized
 from qdialect.numerics.contract import EXACT, Contract, Numerics
 from qdialect.numerics.lazy_numpy import np
-from qdialect.numerics.requantize import TABLE_WIDTH, Affine, round_fraction, round_ratio
+from qdialect.numerics.requantize import TABLE_WIDTH, QuantGrid, round_fraction, round_ratio
 from qdialect.numerics.rounding import Rounding
 
 if TYPE_CHECKING:
@@ -55,7 +55,7 @@ class FixedPoint(NamedTuple):
         return Fraction(self.multiplier, 1 << self.shift)
 
 
-def ratio_of(a: Affine, b: Affine) -> Fraction:
+def ratio_of(a: QuantGrid, b: QuantGrid) -> Fraction:
     """Steps of `b` per step of `a`, exactly."""
     return Fraction(a.scale) / Fraction(b.scale)
 
@@ -126,14 +126,18 @@ def apply(steps: NDArray[Any], pair: FixedPoint, rounding: Rounding) -> NDArray[
 
 
 def requantize_fixed(
-    codes: NDArray[Any], a: Affine, b: Affine, pair: FixedPoint, rounding: Rounding
+    codes: NDArray[Any],
+    a: QuantGrid,
+    b: QuantGrid,
+    pair: FixedPoint,
+    rounding: Rounding,
 ) -> Codes:
     """Codes of `a` as codes of `b` through the pair: clamp(R((q - z_a) * m * 2**-k) + z_b)."""
     steps = apply(_steps(codes, a), pair, rounding)
     return np.clip(steps + b.zero, b.low, b.high).astype(np.int64)
 
 
-def _steps(codes: NDArray[Any], a: Affine) -> NDArray[Any]:
+def _steps(codes: NDArray[Any], a: QuantGrid) -> NDArray[Any]:
     wide = max(abs(a.low - a.zero), abs(a.high - a.zero)) >= 1 << 62
     return codes.astype(object if wide else np.int64) - a.zero
 
@@ -147,11 +151,11 @@ class Form:
     pair: FixedPoint | None = None
     floats: str | None = None
 
-    def factor(self, a: Affine, b: Affine) -> Fraction:
+    def factor(self, a: QuantGrid, b: QuantGrid) -> Fraction:
         """What n = q - zero point is multiplied by."""
         return ratio_of(a, b) if self.pair is None else self.pair.ratio
 
-    def codes(self, codes: Codes, a: Affine, b: Affine) -> Codes:
+    def codes(self, codes: Codes, a: QuantGrid, b: QuantGrid) -> Codes:
         """The result of every code."""
         if self.pair is not None:
             return requantize_fixed(codes, a, b, self.pair, self.rounding)
@@ -161,7 +165,7 @@ class Form:
         return np.clip(rounded + b.zero, b.low, b.high)
 
 
-def replacement_contract(a: Affine, b: Affine, old: Form, new: Form) -> Contract:
+def replacement_contract(a: QuantGrid, b: QuantGrid, old: Form, new: Form) -> Contract:
     """What computing a -> b by `new` instead of `old` may change.
 
     Decided by looking at the codes on which the two differ (between the places where one
@@ -174,7 +178,9 @@ def replacement_contract(a: Affine, b: Affine, old: Form, new: Form) -> Contract
 
 
 def weakest_replacement(
-    cells: Sequence[tuple[Affine, Affine]], old: Sequence[Form], new: Sequence[Form]
+    cells: Sequence[tuple[QuantGrid, QuantGrid]],
+    old: Sequence[Form],
+    new: Sequence[Form],
 ) -> Contract:
     """The weakest of the contracts of cells that share their storages and roundings.
 
@@ -202,7 +208,7 @@ def weakest_replacement(
     return max(contracts, key=lambda c: (c.level, c.steps), default=exact)
 
 
-def _contract(a: Affine, b: Affine, old: Form, new: Form, codes: Codes | None) -> Contract:
+def _contract(a: QuantGrid, b: QuantGrid, old: Form, new: Form, codes: Codes | None) -> Contract:
     f, g = old.factor(a, b), new.factor(a, b)
     same_rounding = old.rounding is new.rounding and _plain(old) and _plain(new)
     same_rounding = same_rounding and old.floats == new.floats
@@ -217,7 +223,9 @@ def _contract(a: Affine, b: Affine, old: Form, new: Form, codes: Codes | None) -
 
 
 def _differing(
-    cells: Sequence[tuple[Affine, Affine]], old: Sequence[Form], new: Sequence[Form]
+    cells: Sequence[tuple[QuantGrid, QuantGrid]],
+    old: Sequence[Form],
+    new: Sequence[Form],
 ) -> list[Codes | None]:
     """Per cell the codes that the two forms map differently; None where that is not known."""
     unknown: list[Codes | None] = [None] * len(cells)
@@ -255,7 +263,7 @@ def _plain(form: Form) -> bool:
     return form.rounding is not Rounding.GEMMLOWP
 
 
-def _by_table(codes: Codes, a: Affine, b: Affine, old: Form, new: Form) -> Contract:
+def _by_table(codes: Codes, a: QuantGrid, b: QuantGrid, old: Form, new: Form) -> Contract:
     before, after = old.codes(codes, a, b), new.codes(codes, a, b)
     different = np.flatnonzero(before != after)
     if not different.size:
@@ -275,7 +283,7 @@ def _stated(old: Fraction, new: Fraction) -> str:
     return f"relative error {float(abs(new - old) / old) if old else 1:.3g}"
 
 
-def _reach(a: Affine, b: Affine, f: Fraction, g: Fraction) -> Fraction:
+def _reach(a: QuantGrid, b: QuantGrid, f: Fraction, g: Fraction) -> Fraction:
     """The largest |q - z_a| whose result saturates in neither form (or less far than
     one step beyond)."""
     furthest = Fraction(max(abs(a.low - a.zero), abs(a.high - a.zero)))
@@ -284,7 +292,7 @@ def _reach(a: Affine, b: Affine, f: Fraction, g: Fraction) -> Fraction:
     return min(furthest, span / slowest) if slowest else furthest
 
 
-def _decisive(a: Affine, b: Affine, old: Form, new: Form) -> Codes | None:
+def _decisive(a: QuantGrid, b: QuantGrid, old: Form, new: Form) -> Codes | None:
     """Codes that include every one on which the two forms can differ.
 
     Both forms are monotone in the code, so beyond a code at which both give the same

@@ -20,7 +20,7 @@ from qdialect.numerics.fixed_point import Form
 from qdialect.numerics.float_text import round_to_format
 from qdialect.numerics.lazy_numpy import np
 from qdialect.numerics.quantize import round_floats
-from qdialect.numerics.requantize import TABLE_WIDTH, Affine, codes_of
+from qdialect.numerics.requantize import TABLE_WIDTH, QuantGrid, codes_of
 from qdialect.numerics.rounding import Rounding
 
 if TYPE_CHECKING:
@@ -37,20 +37,20 @@ _RANGE = {"f64": (2.0**-1022, 1.7976931348623157e308), "f32": (2.0**-126, 3.4028
 
 
 def requantize_floats(
-    codes: Codes, a: Affine, b: Affine, expressed: str, rounding: Rounding
+    codes: Codes, a: QuantGrid, b: QuantGrid, expressed: str, rounding: Rounding
 ) -> Codes:
     """Codes of `a` as codes of `b` through floats of type `expressed`."""
     return codes_of_floats(dequantize_codes(codes, a, expressed), b, expressed, rounding)
 
 
-def dequantize_codes(codes: NDArray[Any], a: Affine, expressed: str) -> Floats:
+def dequantize_codes(codes: NDArray[Any], a: QuantGrid, expressed: str) -> Floats:
     """Codes of `a` as floats of type `expressed`, held in the type that is computed in."""
     kind = np.dtype(_COMPUTED_IN[expressed])
     with np.errstate(all="ignore"):
         return stored((codes - a.zero).astype(kind) * kind.type(a.scale), expressed)
 
 
-def codes_of_floats(x: Floats, b: Affine, expressed: str, rounding: Rounding) -> Codes:
+def codes_of_floats(x: Floats, b: QuantGrid, expressed: str, rounding: Rounding) -> Codes:
     """Floats of type `expressed` as codes of `b`."""
     kind = np.dtype(_COMPUTED_IN[expressed])
     return codes_by(x.astype(kind), kind.type(b.scale), b.zero, (b.low, b.high), rounding)
@@ -80,7 +80,7 @@ def stored(x: Floats, expressed: str) -> Floats:
     return x
 
 
-def casts_contract(a: Affine, b: Affine, old: Form, expressed: str) -> Contract | None:
+def casts_contract(a: QuantGrid, b: QuantGrid, old: Form, expressed: str) -> Contract | None:
     """What computing a -> b through floats instead of by `old` may change.
 
     On at most 16 bits every code is computed.  On more, five roundings move a result
@@ -105,7 +105,7 @@ def casts_contract(a: Affine, b: Affine, old: Form, expressed: str) -> Contract 
     return Contract(Numerics.BOUNDED, steps, f"rounded in {expressed}")
 
 
-def _by_table(a: Affine, b: Affine, old: Form, expressed: str) -> Contract:
+def _by_table(a: QuantGrid, b: QuantGrid, old: Form, expressed: str) -> Contract:
     codes = codes_of(a)
     before = old.codes(codes, a, b)
     after = requantize_floats(codes, a, b, expressed, old.rounding)
@@ -126,7 +126,10 @@ def tie_width(expressed: str) -> float:
 
 
 def near_tie(
-    steps: Sequence[Fraction], b: Affine, expressed: str, computed: Sequence[Fraction] = ()
+    steps: Sequence[Fraction],
+    b: QuantGrid,
+    expressed: str,
+    computed: Sequence[Fraction] = (),
 ) -> bool:
     """Whether floats may put `steps[0]`, a real number of steps of `b`, on the other side
     of a tie.

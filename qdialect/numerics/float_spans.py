@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from qdialect.numerics.float_path import codes_of_floats, dequantize_codes
-from qdialect.numerics.requantize import Affine
+from qdialect.numerics.requantize import QuantGrid
 from qdialect.numerics.rounding import Rounding
 from qdialect.numerics.spans import Spans
 
@@ -87,13 +87,13 @@ class FloatSpan:
         return FloatSpan(held, held, held)
 
     @staticmethod
-    def of_codes(codes: CodeSpan, a: Affine) -> FloatSpan:
+    def of_codes(codes: CodeSpan, a: QuantGrid) -> FloatSpan:
         """Dequantized codes."""
         if not codes.undecided:
             return FloatSpan.exactly(dequantize_codes(codes.likely, a, FLOATS))
         return FloatSpan(*(dequantize_codes(each, a, FLOATS) for each in codes))
 
-    def quantized(self, b: Affine, rounding: Rounding) -> CodeSpan:
+    def quantized(self, b: QuantGrid, rounding: Rounding) -> CodeSpan:
         """Codes of b."""
         if self.is_exact:
             return CodeSpan.exactly(codes_of_floats(self.likely, b, FLOATS, rounding))

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from qdialect.numerics.requantize import Affine, round_fraction
+from qdialect.numerics.requantize import QuantGrid, round_fraction
 from qdialect.numerics.rounding import Rounding
 
 if TYPE_CHECKING:
@@ -29,10 +29,10 @@ TINY = 2.0**-1000
 class Line(NamedTuple):
     """What is done to codes of `a`, and of what the results are codes."""
 
-    a: Affine
+    a: QuantGrid
     slope: Fraction
     offset: Fraction
-    b: Affine
+    b: QuantGrid
 
     def value(self, code: int) -> Fraction:
         """The result for one code, exactly, in steps of b from its zero point."""

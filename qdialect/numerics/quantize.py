@@ -9,9 +9,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from qdialect.numerics.arithmetic import Arithmetic, requantized
-from qdialect.numerics.chunks import slabs
+from qdialect.numerics.chunks import chunks
 from qdialect.numerics.lazy_numpy import np
-from qdialect.numerics.requantize import Affine
+from qdialect.numerics.requantize import QuantGrid
 from qdialect.numerics.rounding import Rounding
 from qdialect.qparams import Layout, QParams
 
@@ -56,7 +56,7 @@ def quantize_floats(x: Array, q: QParams, rounding: Rounding) -> Array:
     zero = np.broadcast_to(spread(q.zero_point_array(), q, x.shape), x.shape)
     far = 2.0**62
     result = np.empty(x.shape, storage_dtype(q))
-    for where in slabs(x.shape):
+    for where in chunks(x.shape):
         with np.errstate(all="ignore"):
             ratio = (x[where].astype(kind) / scale[where]).astype(np.float64)
         rounded = round_floats(np.nan_to_num(ratio, nan=-far, posinf=far, neginf=-far), rounding)
@@ -91,9 +91,9 @@ def rescale_codes(
     for index in np.ndindex(cell_shape):
         sa, za, sb, zb = (cell[index] for cell in cells)
         where = tuple(i if n > 1 else slice(None) for i, n in zip(index, cell_shape, strict=True))
-        one = Affine(float(sa), int(za), low.min, low.max)
-        other = Affine(float(sb), int(zb), high.min, high.max)
+        one = QuantGrid(float(sa), int(za), low.min, low.max)
+        other = QuantGrid(float(sb), int(zb), high.min, high.max)
         source, target = whole[(*where, ...)], result[(*where, ...)]
-        for piece in slabs(source.shape):
+        for piece in chunks(source.shape):
             target[piece] = requantized(source[piece], one, other, rounding, floats)
     return result

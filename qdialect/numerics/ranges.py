@@ -14,7 +14,7 @@ from math import inf, isfinite
 from typing import Any
 
 from qdialect.numerics.lazy_numpy import np
-from qdialect.numerics.requantize import Affine, round_quotient
+from qdialect.numerics.requantize import QuantGrid, round_quotient
 from qdialect.numerics.rounding import Rounding
 
 Number = int | Fraction
@@ -160,14 +160,14 @@ def _exact(value: Any) -> Number:
 # -- codes ----------------------------------------------------------------------
 
 
-def reals(codes: Interval, a: Affine) -> Interval:
+def reals(codes: Interval, a: QuantGrid) -> Interval:
     """What codes of `a` mean; `a`'s own bounds do not matter."""
     over, under = a.scale.as_integer_ratio()
     low, high = (Fraction((q - a.zero) * over, under) for q in (codes.low, codes.high))
     return Interval(low, high, codes.assuming)
 
 
-def unclamped(values: Interval, b: Affine, rounding: Rounding) -> Interval:
+def unclamped(values: Interval, b: QuantGrid, rounding: Rounding) -> Interval:
     """R(x / scale) + zero point: the codes of real numbers, before they saturate."""
     over, under = b.scale.as_integer_ratio()
     low, high = (
@@ -177,13 +177,13 @@ def unclamped(values: Interval, b: Affine, rounding: Rounding) -> Interval:
     return Interval(low + b.zero, high + b.zero, values.assuming)
 
 
-def clamped(codes: Interval, b: Affine) -> Interval:
+def clamped(codes: Interval, b: QuantGrid) -> Interval:
     """Codes after they saturate at the bounds of `b`."""
     low, high = min(max(codes.low, b.low), b.high), min(max(codes.high, b.low), b.high)
     used = "" if (low, high) == (b.low, b.high) else codes.assuming
     return Interval(low, high, used)
 
 
-def quantized(values: Interval, b: Affine, rounding: Rounding) -> Interval:
+def quantized(values: Interval, b: QuantGrid, rounding: Rounding) -> Interval:
     """The codes of `b` for real numbers."""
     return clamped(unclamped(values, b, rounding), b)

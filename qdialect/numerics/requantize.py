@@ -35,7 +35,7 @@ _MANY = 4096
 _FEW = 8
 
 
-class Affine(NamedTuple):
+class QuantGrid(NamedTuple):
     """One (scale, zero point) pair with inclusive storage bounds."""
 
     scale: float
@@ -44,7 +44,7 @@ class Affine(NamedTuple):
     high: int
 
 
-def meetings(a: QParams, b: QParams) -> list[tuple[Affine, Affine]] | None:
+def paired_parameters(a: QParams, b: QParams) -> list[tuple[QuantGrid, QuantGrid]] | None:
     """The parameters that meet in each cell when `a` is rescaled to `b`, row-major.
 
     None if the two fields are laid out on different grids (then nothing is
@@ -59,13 +59,15 @@ def meetings(a: QParams, b: QParams) -> list[tuple[Affine, Affine]] | None:
     return list(zip(_stretch(left, count), _stretch(right, count), strict=True))
 
 
-def cells(a: QParams, b: QParams) -> list[tuple[Affine, Affine]] | None:
-    """The distinct ones of `meetings`."""
-    pairs = meetings(a, b)
+def cells(a: QParams, b: QParams) -> list[tuple[QuantGrid, QuantGrid]] | None:
+    """The distinct ones of `paired_parameters`."""
+    pairs = paired_parameters(a, b)
     return pairs if pairs is None or len(pairs) == 1 else list(dict.fromkeys(pairs))
 
 
-def triples(a: QParams, b: QParams, c: QParams) -> list[tuple[Affine, Affine, Affine]]:
+def parameter_triples(
+    a: QParams, b: QParams, c: QParams
+) -> list[tuple[QuantGrid, QuantGrid, QuantGrid]]:
     """The distinct parameters that meet in a -> b -> c (all on one grid, see `cells`)."""
     if a.is_per_tensor and b.is_per_tensor and c.is_per_tensor:
         return [(affine(a), affine(b), affine(c))]
@@ -74,26 +76,26 @@ def triples(a: QParams, b: QParams, c: QParams) -> list[tuple[Affine, Affine, Af
     return list(dict.fromkeys(zip(*(_stretch(each, count) for each in lists), strict=True)))
 
 
-def _affines(q: QParams) -> list[Affine]:
+def _affines(q: QParams) -> list[QuantGrid]:
     return list(_some(q)) if q.count <= _FEW else _all(q)
 
 
 @lru_cache(maxsize=1 << 14)
-def _some(q: QParams) -> tuple[Affine, ...]:
+def _some(q: QParams) -> tuple[QuantGrid, ...]:
     return tuple(_all(q))
 
 
-def _all(q: QParams) -> list[Affine]:
+def _all(q: QParams) -> list[QuantGrid]:
     low, high = q.storage.min, q.storage.max
     pairs = zip(q.scale_list(), q.zero_point_list(), strict=True)
-    return [Affine(s, z, low, high) for s, z in pairs]
+    return [QuantGrid(s, z, low, high) for s, z in pairs]
 
 
-def _stretch(values: list[Affine], count: int) -> list[Affine]:
+def _stretch(values: list[QuantGrid], count: int) -> list[QuantGrid]:
     return values * count if len(values) == 1 else values
 
 
-def codes_of(a: Affine) -> Codes:
+def codes_of(a: QuantGrid) -> Codes:
     """All codes within the storage bounds; read-only."""
     return _codes(a.low, a.high)
 
@@ -141,7 +143,7 @@ def _rounded(n: Codes, over: int, under: int, rounding: Rounding) -> Codes:
     return result
 
 
-def _ratio(a: Affine, b: Affine) -> tuple[int, int]:
+def _ratio(a: QuantGrid, b: QuantGrid) -> tuple[int, int]:
     """s_a / s_b as a fraction, not in lowest terms: a double is a whole number over a power
     of two."""
     over, under = a.scale.as_integer_ratio()
@@ -149,12 +151,12 @@ def _ratio(a: Affine, b: Affine) -> tuple[int, int]:
     return over * b_under, under * b_over
 
 
-def _clipped(codes: Codes, b: Affine) -> Codes:
+def _clipped(codes: Codes, b: QuantGrid) -> Codes:
     return np.minimum(np.maximum(codes, b.low), b.high)
 
 
 def same_codes(
-    furthest: int, steps: tuple[Fraction, Fraction], out: Affine, rounding: Rounding
+    furthest: int, steps: tuple[Fraction, Fraction], out: QuantGrid, rounding: Rounding
 ) -> bool:
     """Whether n of one step and n of the other are the same code, for |n| <= `furthest`."""
     n = np.arange(-furthest, furthest + 1, dtype=np.int64)
@@ -184,14 +186,14 @@ def round_quotient(n: int, d: int, rounding: Rounding) -> int:
 
 
 @lru_cache(maxsize=256)  # 128 MB of 16-bit tables at worst
-def table(a: Affine, b: Affine, rounding: Rounding) -> Codes:
+def table(a: QuantGrid, b: QuantGrid, rounding: Rounding) -> Codes:
     """The rescale a -> b as an array indexed by q - a.low; read-only."""
     result = _clipped(_rounded(codes_of(a) - a.zero, *_ratio(a, b), rounding) + b.zero, b)
     result.flags.writeable = False
     return result
 
 
-def requantize(codes: NDArray[Any], a: Affine, b: Affine, rounding: Rounding) -> Codes:
+def requantize(codes: NDArray[Any], a: QuantGrid, b: QuantGrid, rounding: Rounding) -> Codes:
     """Codes of `a` as codes of `b`."""
     ratio = _ratio(a, b)
     shifted = codes.astype(np.int64, copy=False) - a.zero
@@ -209,12 +211,12 @@ def tabulated(q: QParams) -> bool:
     return q.storage.width <= TABLE_WIDTH
 
 
-def is_pure_shift(a: Affine, b: Affine) -> bool:
+def is_pure_shift(a: QuantGrid, b: QuantGrid) -> bool:
     """Whether a -> b only renumbers codes: equal scales, so rounding never acts."""
     return a.scale == b.scale
 
 
-def is_lossless(a: Affine, b: Affine) -> bool:
+def is_lossless(a: QuantGrid, b: QuantGrid) -> bool:
     """Whether every code of `a` names the same real number after a -> b.
 
     Needs s_a/s_b to be an integer, and no saturation.
@@ -227,7 +229,7 @@ def is_lossless(a: Affine, b: Affine) -> bool:
     return all(not rest and b.low <= end + b.zero <= b.high for end, rest in ends)
 
 
-def keeps_distinct(a: Affine, b: Affine, rounding: Rounding) -> bool:
+def keeps_distinct(a: QuantGrid, b: QuantGrid, rounding: Rounding) -> bool:
     """Whether a -> b maps different codes of `a` to different codes: it is monotone, so it
     then keeps every comparison of two of them."""
     if a.high - a.low < 1 << TABLE_WIDTH:
@@ -238,7 +240,7 @@ def keeps_distinct(a: Affine, b: Affine, rounding: Rounding) -> bool:
     return ratio >= 1 and b.low <= ends[0] and ends[1] <= b.high
 
 
-def divides(b: Affine, a: Affine) -> bool:
+def divides(b: QuantGrid, a: QuantGrid) -> bool:
     """Whether a step of `a` is a whole number of steps of `b`: a -> b then never rounds."""
     quotient = a.scale / b.scale
     if quotient < inf and not quotient.is_integer():
@@ -247,7 +249,7 @@ def divides(b: Affine, a: Affine) -> bool:
     return over % under == 0
 
 
-def composes(a: Affine, b: Affine, c: Affine, first: Rounding, second: Rounding) -> bool:
+def composes(a: QuantGrid, b: QuantGrid, c: QuantGrid, first: Rounding, second: Rounding) -> bool:
     """Whether a -> b -> c equals a -> c (rounding `second`) on every code of `a`."""
     found = _composes_in_floats(a, b, c)
     if found is None:
@@ -260,7 +262,7 @@ def composes(a: Affine, b: Affine, c: Affine, first: Rounding, second: Rounding)
 _SMALL, _NEAR = 2.0**24, 2.0**-20
 
 
-def _composes_in_floats(a: Affine, b: Affine, c: Affine) -> bool | None:
+def _composes_in_floats(a: QuantGrid, b: QuantGrid, c: QuantGrid) -> bool | None:
     """`composes` where no code comes close to a tie, so that floats decide; else None."""
     once, again, whole = a.scale / b.scale, b.scale / c.scale, a.scale / c.scale
     furthest = max(a.high - a.zero, a.zero - a.low) * max(once, whole)
@@ -291,7 +293,7 @@ _MISSING = 256
 
 
 def counterparts(
-    wanted: Codes, a: Affine, seen: Affine, values: Codes, choose: Choose
+    wanted: Codes, a: QuantGrid, seen: QuantGrid, values: Codes, choose: Choose
 ) -> Codes | None:
     """Per code c in `wanted` (of b, distinct) a code c' of a such that
 
@@ -323,19 +325,19 @@ def counterparts(
     return result
 
 
-def rescaled(code: int, a: Affine, b: Affine, rounding: Rounding) -> int:
+def rescaled(code: int, a: QuantGrid, b: QuantGrid, rounding: Rounding) -> int:
     """One code of `a` as a code of `b`, before it saturates: the rescale in integers."""
     over, under = _ratio(a, b)
     return round_quotient((code - a.zero) * over, under, rounding) + b.zero
 
 
-def real_range(a: Affine) -> tuple[Fraction, Fraction]:
+def real_range(a: QuantGrid) -> tuple[Fraction, Fraction]:
     """Smallest and largest real number a code of `a` can name."""
     scale = Fraction(a.scale)
     return (a.low - a.zero) * scale, (a.high - a.zero) * scale
 
 
-def clamps_nothing(a: Affine, low: float, high: float) -> bool:
+def clamps_nothing(a: QuantGrid, low: float, high: float) -> bool:
     """Whether all that codes of `a` name lies between `low` and `high`."""
     smallest, largest = a.low - a.zero, a.high - a.zero
     if low == 0 and high == inf:
@@ -344,7 +346,7 @@ def clamps_nothing(a: Affine, low: float, high: float) -> bool:
     return low <= smallest * scale and largest * scale <= high
 
 
-def covers(outer: Affine, inner: Affine) -> bool:
+def covers(outer: QuantGrid, inner: QuantGrid) -> bool:
     """Whether everything that `inner` can name lies in the range of `outer`."""
     one, other = _ratio(outer, inner)
     return (outer.low - outer.zero) * one <= (inner.low - inner.zero) * other and (
@@ -352,7 +354,7 @@ def covers(outer: Affine, inner: Affine) -> bool:
     ) * other <= (outer.high - outer.zero) * one
 
 
-def represents(a: Affine, value: float) -> bool:
+def represents(a: QuantGrid, value: float) -> bool:
     """Whether some code of `a` names `value` exactly."""
     if value == 0:
         return a.low <= a.zero <= a.high
@@ -360,17 +362,17 @@ def represents(a: Affine, value: float) -> bool:
     return low <= value <= high and on_grid(a, value)
 
 
-def on_grid(a: Affine, value: float) -> bool:
+def on_grid(a: QuantGrid, value: float) -> bool:
     """Whether `value` is a whole number of steps, so that quantizing it never rounds."""
     return isfinite(value) and (Fraction(value) / Fraction(a.scale)).denominator == 1
 
 
-def affines(q: QParams) -> Sequence[Affine]:
+def quant_grids(q: QParams) -> Sequence[QuantGrid]:
     """The distinct (scale, zero point) pairs of `q` with its bounds."""
     return _some(q) if q.is_per_tensor else list(dict.fromkeys(_affines(q)))
 
 
-def affine(q: QParams) -> Affine:
+def affine(q: QParams) -> QuantGrid:
     """The one of `q`, which is per tensor."""
     (found,) = _some(q)
     return found
@@ -385,7 +387,7 @@ def square_root(value: Fraction, bits: int) -> Fraction:
     return Fraction(isqrt((n << 2 * shift) // d), 1 << shift)
 
 
-def quantize_real(value: float, b: Affine, rounding: Rounding) -> int:
+def quantize_real(value: float, b: QuantGrid, rounding: Rounding) -> int:
     """The code of one real number; infinities saturate."""
     if value == 0:
         return min(max(b.zero, b.low), b.high)

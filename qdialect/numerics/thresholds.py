@@ -17,7 +17,7 @@ from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
 from qdialect.numerics.lazy_numpy import np
-from qdialect.numerics.requantize import Affine
+from qdialect.numerics.requantize import QuantGrid
 from qdialect.numerics.rounding import Rounding
 
 if TYPE_CHECKING:
@@ -30,7 +30,9 @@ _NEAR = 2.0**-46
 
 
 def steps(
-    factors: Sequence[Fraction], cells: Sequence[tuple[Affine, Affine]], rounding: Rounding
+    factors: Sequence[Fraction],
+    cells: Sequence[tuple[QuantGrid, QuantGrid]],
+    rounding: Rounding,
 ) -> Steps:
     """The smallest n of every result but the lowest, [cells, results - 1], limited to the n
     of codes (one beyond, where a result is not reached).

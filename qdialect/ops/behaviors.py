@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from xdsl.ir import Operation
 
-from qdialect.behaviors import Accumulator, Affine, Behavior, Port, Rule, axes, no_axes
+from qdialect.behaviors import Accumulator, AffineFunction, Behavior, Port, PortKind, axes, no_axes
 from qdialect.behaviors.declaration import Bounds, Gain
 from qdialect.behaviors.shapes import DYNAMIC
 from qdialect.ops import behaviors_gains as gains
@@ -49,8 +49,8 @@ def _clamp(
 ) -> Behavior:
     return Behavior(
         name,
-        (Port("input", Rule.TIED, axes=None),),
-        (Port("result", Rule.TIED, axes=None),),
+        (Port("input", PortKind.TIED, axes=None),),
+        (Port("result", PortKind.TIED, axes=None),),
         order_preserving=True,
         levels=levels,
         clamp=clamp,
@@ -98,8 +98,8 @@ def _extremum(
 ) -> Behavior:
     return Behavior(
         name,
-        (Port("lhs", Rule.TIED, axes=None), Port("rhs", Rule.TIED, axes=None)),
-        (Port("result", Rule.TIED, axes=None),),
+        (Port("lhs", PortKind.TIED, axes=None), Port("rhs", PortKind.TIED, axes=None)),
+        (Port("result", PortKind.TIED, axes=None),),
         carries=broadcasts,
         order_preserving=True,
         chooses=chooses,
@@ -167,7 +167,7 @@ def _transposed_terms(op: Operation) -> int:
 
 def _convolutions(rank: int) -> tuple[Behavior, ...]:
     """Convolution and its transpose over `rank` spatial dimensions."""
-    bias, result = Port("bias", Rule.BIAS, axes=axes(0)), Port("result", axes=axes(1))
+    bias, result = Port("bias", PortKind.BIAS, axes=axes(0)), Port("result", axes=axes(1))
     return (
         Behavior(
             f"nn.conv{rank}d",
@@ -210,8 +210,8 @@ def _pools(rank: int) -> tuple[Behavior, ...]:
     return (
         Behavior(
             f"nn.max_pool{rank}d",
-            (Port("input", Rule.TIED, axes=kept),),
-            (Port("result", Rule.TIED, axes=kept),),
+            (Port("input", PortKind.TIED, axes=kept),),
+            (Port("result", PortKind.TIED, axes=kept),),
             order_preserving=True,
             levels=_padding_level,
             picks=sums.max_pool,
@@ -287,25 +287,31 @@ def _look_up(op: Operation, arrays: Sequence[NDArray[Any]]) -> NDArray[Any]:
 # -- affine functions of one operand, the other a constant ---------------------
 
 
-def _add_affine(op: Operation, constants: Sequence[Fraction | None]) -> Affine | None:
-    return Affine(Fraction(1), next(c for c in constants if c is not None))
+def _add_affine(op: Operation, constants: Sequence[Fraction | None]) -> AffineFunction | None:
+    return AffineFunction(Fraction(1), next(c for c in constants if c is not None))
 
 
-def _sub_affine(op: Operation, constants: Sequence[Fraction | None]) -> Affine | None:
+def _sub_affine(op: Operation, constants: Sequence[Fraction | None]) -> AffineFunction | None:
     lhs, rhs = constants
-    return Affine(Fraction(1), -rhs) if rhs is not None else Affine(Fraction(-1), _known(lhs))
+    return (
+        AffineFunction(Fraction(1), -rhs)
+        if rhs is not None
+        else AffineFunction(Fraction(-1), _known(lhs))
+    )
 
 
-def _mul_affine(op: Operation, constants: Sequence[Fraction | None]) -> Affine | None:
-    return Affine(next(c for c in constants if c is not None), Fraction(0))
+def _mul_affine(op: Operation, constants: Sequence[Fraction | None]) -> AffineFunction | None:
+    return AffineFunction(next(c for c in constants if c is not None), Fraction(0))
 
 
-def _div_affine(op: Operation, constants: Sequence[Fraction | None]) -> Affine | None:
+def _div_affine(op: Operation, constants: Sequence[Fraction | None]) -> AffineFunction | None:
     divisor = constants[1]
-    return Affine(1 / divisor, Fraction(0)) if divisor else None
+    return AffineFunction(1 / divisor, Fraction(0)) if divisor else None
 
 
-def _batch_norm_affine(op: Operation, constants: Sequence[Fraction | None]) -> Affine | None:
+def _batch_norm_affine(
+    op: Operation, constants: Sequence[Fraction | None]
+) -> AffineFunction | None:
     """scale / root (x - mean) + bias; the root, where irrational, to 200 bits."""
     from qdialect.numerics.requantize import square_root
 
@@ -316,7 +322,7 @@ def _batch_norm_affine(op: Operation, constants: Sequence[Fraction | None]) -> A
     if spread <= 0:
         return None
     slope = _known(scale) / square_root(spread, 200)
-    return Affine(slope, _known(bias) - slope * _known(mean))
+    return AffineFunction(slope, _known(bias) - slope * _known(mean))
 
 
 def _known(value: Fraction | None) -> Fraction:
@@ -333,7 +339,7 @@ BEHAVIORS: tuple[Behavior, ...] = (
         (
             Port("input"),
             Port("weight", axes=axes(0)),
-            Port("bias", Rule.BIAS, axes=axes(0)),
+            Port("bias", PortKind.BIAS, axes=axes(0)),
         ),
         (Port("result", axes=axes(1)),),
         accumulator=Accumulator(0, 1, 2, lambda op: 0, lambda op: 1, _depth),
@@ -374,8 +380,8 @@ BEHAVIORS: tuple[Behavior, ...] = (
     *FUNCTIONS,
     Behavior(
         "nn.table",
-        (Port("input", Rule.FIXED), Port("table", Rule.TIED)),
-        (Port("result", Rule.TIED),),
+        (Port("input", PortKind.FIXED), Port("table", PortKind.TIED)),
+        (Port("result", PortKind.TIED),),
         on_codes=_look_up,
         elementwise=True,
     ),
@@ -384,7 +390,7 @@ BEHAVIORS: tuple[Behavior, ...] = (
         "nn.batch_norm",
         (
             Port("input", axes=None),
-            *(Port(role, Rule.PLAIN, axes=no_axes) for role in _STATISTIC),
+            *(Port(role, PortKind.PLAIN, axes=no_axes) for role in _STATISTIC),
         ),
         (Port("result", axes=None),),
         arithmetic=sums.batch_norm,
@@ -396,7 +402,7 @@ BEHAVIORS: tuple[Behavior, ...] = (
     ),
     Behavior(
         "nn.attention",
-        (Port("query"), Port("key"), Port("value"), Port("mask", Rule.PLAIN)),
+        (Port("query"), Port("key"), Port("value"), Port("mask", PortKind.PLAIN)),
     ),
     *(
         Behavior(
@@ -405,7 +411,7 @@ BEHAVIORS: tuple[Behavior, ...] = (
                 Port("input"),
                 Port("weight", axes=axes(0, 1)),
                 Port("recurrence", axes=axes(0, 1)),
-                *(Port(role, Rule.PLAIN, axes=no_axes) for role in plain),
+                *(Port(role, PortKind.PLAIN, axes=no_axes) for role in plain),
             ),
             variadic=True,
         )
@@ -416,7 +422,7 @@ BEHAVIORS: tuple[Behavior, ...] = (
     ),
     Behavior(
         "nn.layer_norm",
-        (Port("input"), *(Port(role, Rule.PLAIN, axes=no_axes) for role in _STATISTIC[:2])),
+        (Port("input"), *(Port(role, PortKind.PLAIN, axes=no_axes) for role in _STATISTIC[:2])),
     ),
     Behavior(
         "nn.softmax",
@@ -427,8 +433,8 @@ BEHAVIORS: tuple[Behavior, ...] = (
     ),
     Behavior(
         "nn.lrn",
-        (Port("input", Rule.TIED),),
-        (Port("result", Rule.TIED),),
+        (Port("input", PortKind.TIED),),
+        (Port("result", PortKind.TIED),),
         gain=gains.lrn,
         interval=sums.lrn_interval,
         transcendental=sums.lrn,

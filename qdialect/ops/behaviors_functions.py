@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from xdsl.ir import Operation
 
-from qdialect.behaviors import Affine, Behavior, Port
+from qdialect.behaviors import AffineFunction, Behavior, Port
 from qdialect.behaviors.declaration import Gain
 from qdialect.ops import behaviors_gains as gains
 from qdialect.ops.behaviors_movement import values
@@ -22,18 +22,18 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-Words = Callable[[Operation, Sequence[Any]], Any]
-AffineOf = Callable[[Operation, Sequence[Fraction | None]], Affine | None]
+ElementaryFunctions = Callable[[Operation, Sequence[Any]], Any]
+AffineOf = Callable[[Operation, Sequence[Fraction | None]], AffineFunction | None]
 
 
 def _function(
     name: str,
-    words: Words,
+    words: ElementaryFunctions,
     gain: Gain | None = None,
     affine: AffineOf | None = None,
     *,
     rational: bool = False,
-    in_floats: Words | None = None,
+    in_floats: ElementaryFunctions | None = None,
 ) -> Behavior:
     def pointwise(op: Operation, x: NDArray[np.float64]) -> NDArray[np.float64]:
         return words(op, [x])
@@ -58,8 +58,8 @@ def _neg(op: Operation, x: Sequence[Any]) -> Any:
     return x[0] * -1.0
 
 
-def _neg_affine(op: Operation, constants: Sequence[Fraction | None]) -> Affine | None:
-    return Affine(Fraction(-1), Fraction(0))
+def _neg_affine(op: Operation, constants: Sequence[Fraction | None]) -> AffineFunction | None:
+    return AffineFunction(Fraction(-1), Fraction(0))
 
 
 def _abs(op: Operation, x: Sequence[Any]) -> Any:
@@ -79,9 +79,11 @@ def _hard_sigmoid(op: Operation, x: Sequence[Any]) -> Any:
     return (x[0] * v["alpha"] + v["beta"]).clip(0.0, 1.0)
 
 
-def _hard_sigmoid_affine(op: Operation, constants: Sequence[Fraction | None]) -> Affine | None:
+def _hard_sigmoid_affine(
+    op: Operation, constants: Sequence[Fraction | None]
+) -> AffineFunction | None:
     v = values(op)
-    return Affine(Fraction(v["alpha"]), Fraction(v["beta"]), 0.0, 1.0)
+    return AffineFunction(Fraction(v["alpha"]), Fraction(v["beta"]), 0.0, 1.0)
 
 
 def _hard_swish(op: Operation, x: Sequence[Any]) -> Any:
@@ -101,37 +103,37 @@ def prelu(op: Operation, x: Sequence[Any]) -> Any:
 
 
 def _exp(op: Operation, x: Sequence[Any]) -> Any:
-    from qdialect.numerics import words
+    from qdialect.numerics import elementary_functions as words
 
     return words.exp(x[0])
 
 
 def _log(op: Operation, x: Sequence[Any]) -> Any:
-    from qdialect.numerics import words
+    from qdialect.numerics import elementary_functions as words
 
     return words.log(x[0])
 
 
 def _sqrt(op: Operation, x: Sequence[Any]) -> Any:
-    from qdialect.numerics import words
+    from qdialect.numerics import elementary_functions as words
 
     return words.sqrt(x[0])
 
 
 def _erf(op: Operation, x: Sequence[Any]) -> Any:
-    from qdialect.numerics import words
+    from qdialect.numerics import elementary_functions as words
 
     return words.erf(x[0])
 
 
 def _tanh(op: Operation, x: Sequence[Any]) -> Any:
-    from qdialect.numerics import words
+    from qdialect.numerics import elementary_functions as words
 
     return words.tanh(x[0])
 
 
 def _logistic(x: Any) -> Any:
-    from qdialect.numerics import words
+    from qdialect.numerics import elementary_functions as words
 
     return 1.0 / (words.exp(x * -1.0) + 1.0)
 
@@ -145,7 +147,7 @@ def _swish(op: Operation, x: Sequence[Any]) -> Any:
 
 
 def _gelu(op: Operation, x: Sequence[Any]) -> Any:
-    from qdialect.numerics import words
+    from qdialect.numerics import elementary_functions as words
 
     if values(op)["approximate"] == "tanh":
         cube = x[0] * x[0] * x[0]
@@ -155,21 +157,21 @@ def _gelu(op: Operation, x: Sequence[Any]) -> Any:
 
 
 def _softplus(op: Operation, x: Sequence[Any]) -> Any:
-    from qdialect.numerics import words
+    from qdialect.numerics import elementary_functions as words
 
     size = x[0].clip(0.0, inf) - x[0].clip(-inf, 0.0)
     return x[0].clip(0.0, inf) + words.log1p(words.exp(size * -1.0))
 
 
 def _elu(op: Operation, x: Sequence[Any]) -> Any:
-    from qdialect.numerics import words
+    from qdialect.numerics import elementary_functions as words
 
     below = words.expm1(x[0].clip(-inf, 0.0))
     return x[0].clip(0.0, inf) + below * values(op)["alpha"]
 
 
 def _pow(op: Operation, x: Sequence[Any]) -> Any:
-    from qdialect.numerics import words
+    from qdialect.numerics import elementary_functions as words
 
     return words.power(x[0], values(op)["exponent"])
 
@@ -181,19 +183,19 @@ def _pow_in_floats(op: Operation, x: Sequence[Any]) -> Any:
 
 
 def _floor(op: Operation, x: Sequence[Any]) -> Any:
-    from qdialect.numerics import words
+    from qdialect.numerics import elementary_functions as words
 
     return words.floor(x[0])
 
 
 def _ceil(op: Operation, x: Sequence[Any]) -> Any:
-    from qdialect.numerics import words
+    from qdialect.numerics import elementary_functions as words
 
     return words.floor(x[0] * -1.0) * -1.0
 
 
 def _round(op: Operation, x: Sequence[Any]) -> Any:
-    from qdialect.numerics import words
+    from qdialect.numerics import elementary_functions as words
 
     return words.nearest(x[0])
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from xdsl.ir import Operation
 
-from qdialect.behaviors import Behavior, Port, Rule, no_axes
+from qdialect.behaviors import Behavior, Port, PortKind, no_axes
 from qdialect.ops.base import NNOp, shape_of
 from qdialect.ops.constants import inline_array
 from qdialect.ops.resize import nearest_indices
@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 
     from qdialect.qparams.maps import IndexMap
 
-_INPUT = Port("input", Rule.TIED, axes=None)
-_RESULT = Port("result", Rule.TIED, axes=None)
+_INPUT = Port("input", PortKind.TIED, axes=None)
+_RESULT = Port("result", PortKind.TIED, axes=None)
 
 
 def values(op: Operation) -> dict[str, Any]:
@@ -259,20 +259,20 @@ MOVEMENT: tuple[Behavior, ...] = (
     Behavior(
         "nn.split",
         (_INPUT,),
-        (Port("parts", Rule.TIED, axes=None),),
+        (Port("parts", PortKind.TIED, axes=None),),
         movement=_split,
         joins=_join,
         is_identity=_is_only_part,
     ),
     Behavior(
         "nn.reshape_to",
-        (_INPUT, Port("shape", Rule.PLAIN, axes=no_axes)),
+        (_INPUT, Port("shape", PortKind.PLAIN, axes=no_axes)),
         (_RESULT,),
         movement=_reshape,
     ),
     Behavior(
         "nn.gather",
-        (_INPUT, Port("indices", Rule.PLAIN, axes=no_axes)),
+        (_INPUT, Port("indices", PortKind.PLAIN, axes=no_axes)),
         (_RESULT,),
         movement=_gather,
         movement_given=_gather_given,
@@ -280,9 +280,9 @@ MOVEMENT: tuple[Behavior, ...] = (
     Behavior(
         "nn.select",
         (
-            Port("condition", Rule.PLAIN, axes=no_axes),
-            Port("lhs", Rule.TIED, axes=None),
-            Port("rhs", Rule.TIED, axes=None),
+            Port("condition", PortKind.PLAIN, axes=no_axes),
+            Port("lhs", PortKind.TIED, axes=None),
+            Port("rhs", PortKind.TIED, axes=None),
         ),
         (_RESULT,),
         movement=_select,
@@ -290,13 +290,13 @@ MOVEMENT: tuple[Behavior, ...] = (
     ),
     Behavior(
         "nn.insert",
-        (_INPUT, Port("update", Rule.TIED, axes=None)),
+        (_INPUT, Port("update", PortKind.TIED, axes=None)),
         (_RESULT,),
         movement=_insert,
     ),
     Behavior(
         "nn.concat",
-        (Port("inputs", Rule.TIED, axes=None),),
+        (Port("inputs", PortKind.TIED, axes=None),),
         (_RESULT,),
         variadic=True,
         movement=_join,

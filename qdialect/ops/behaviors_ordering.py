@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from xdsl.ir import Operation
 
-from qdialect.behaviors import Behavior, Port, Rule
+from qdialect.behaviors import Behavior, Port, PortKind
 from qdialect.ops.base import shape_of
 from qdialect.ops.behaviors_movement import values
 from qdialect.ops.shapes import normalize_axis
@@ -14,7 +14,7 @@ from qdialect.ops.shapes import normalize_axis
 if TYPE_CHECKING:
     from qdialect.qparams.maps import IndexMap
 
-_TOLD = Port("result", Rule.PLAIN)
+_TOLD = Port("result", PortKind.PLAIN)
 
 
 def broadcasts(op: Operation) -> list[IndexMap]:
@@ -47,28 +47,28 @@ def _kept(op: Operation) -> list[IndexMap]:
 def _place(name: str) -> Behavior:
     return Behavior(
         name,
-        (Port("input", Rule.TIED, axes=_others),),
+        (Port("input", PortKind.TIED, axes=_others),),
         (_TOLD,),
         carries=_rows,
-        tells_order=True,
+        compares=True,
     )
 
 
 ORDERING: tuple[Behavior, ...] = (
     Behavior(
         "nn.compare",
-        (Port("lhs", Rule.TIED, axes=None), Port("rhs", Rule.TIED, axes=None)),
+        (Port("lhs", PortKind.TIED, axes=None), Port("rhs", PortKind.TIED, axes=None)),
         (_TOLD,),
         carries=broadcasts,
-        tells_order=True,
+        compares=True,
     ),
     _place("nn.arg_max"),
     _place("nn.arg_min"),
     Behavior(
         "nn.top_k",
-        (Port("input", Rule.TIED, axes=_others),),
-        (Port("result", Rule.TIED, axes=None), Port("indices", Rule.PLAIN)),
+        (Port("input", PortKind.TIED, axes=_others),),
+        (Port("result", PortKind.TIED, axes=None), Port("indices", PortKind.PLAIN)),
         carries=_kept,
-        tells_order=True,
+        compares=True,
     ),
 )

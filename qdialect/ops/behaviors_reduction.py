@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from xdsl.ir import Operation
 
-from qdialect.behaviors import Behavior, Port, Rule
+from qdialect.behaviors import Behavior, Port, PortKind
 from qdialect.behaviors.declaration import Gain, Sizes
 from qdialect.ops import behaviors_gains as gains
 from qdialect.ops.base import shape_of
@@ -108,8 +108,8 @@ def _mean_grid(op: Operation, params: Sequence[QParams]) -> Fraction | None:
 def _picking(name: str, picks: Callable[[Operation, NDArray[Any], Any], NDArray[Any]]) -> Behavior:
     return Behavior(
         name,
-        (Port("input", Rule.TIED, axes=_kept),),
-        (Port("result", Rule.TIED, axes=None),),
+        (Port("input", PortKind.TIED, axes=_kept),),
+        (Port("result", PortKind.TIED, axes=None),),
         carries=_carries,
         order_preserving=True,
         picks=picks,

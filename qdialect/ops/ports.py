@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from xdsl.ir import Operation, SSAValue
 from xdsl.utils.exceptions import VerifyException
 
-from qdialect.behaviors import Accumulator, Behavior, Port, Rule
+from qdialect.behaviors import Accumulator, Behavior, Port, PortKind
 from qdialect.behaviors.flow import carry_all_down, carry_down
 from qdialect.ops.base import shape_of, tensor_type
 from qdialect.ops.shapes import Shape
@@ -50,7 +50,7 @@ def verify_declared(op: Operation, behavior: Behavior) -> None:
         raise VerifyException(
             f"'{op.name}' op mixes expressed types {', '.join(sorted(expressed))}"
         )
-    if (behavior.is_tied or behavior.tells_order) and not behavior.mixes:
+    if (behavior.is_tied or behavior.compares) and not behavior.mixes:
         _verify_tied(op, behavior)
     if behavior.accumulator:
         _verify_bias(op, behavior.accumulator)
@@ -60,12 +60,12 @@ def _verify_float(op: Operation, behavior: Behavior) -> None:
     kinds = {
         tensor_type(v).element_type
         for i, v in enumerate(op.operands)
-        if behavior.operand_port(i).rule is not Rule.PLAIN
+        if behavior.operand_port(i).rule is not PortKind.PLAIN
     }
     kinds |= {
         tensor_type(result).element_type
         for i, result in enumerate(op.results)
-        if behavior.result_port(i).rule is not Rule.PLAIN
+        if behavior.result_port(i).rule is not PortKind.PLAIN
     }
     if len(kinds) > 1:
         shown = ", ".join(sorted(str(kind) for kind in kinds))
@@ -75,10 +75,10 @@ def _verify_float(op: Operation, behavior: Behavior) -> None:
 def _verify_port(op: Operation, port: Port, value: SSAValue, expressed: set[str]) -> None:
     element = quant_element(value.type)
     if element is None:
-        if port.rule is not Rule.PLAIN:
+        if port.rule is not PortKind.PLAIN:
             expressed.add(str(tensor_type(value).element_type))
         return
-    if port.rule is Rule.PLAIN:
+    if port.rule is PortKind.PLAIN:
         raise VerifyException(f"'{op.name}' op takes no quantized {port.role}")
     qparams = element.qparams
     expressed.add(qparams.expressed)
@@ -101,14 +101,14 @@ def port_refusal(op: Operation, port: Port, qparams: QParams, shape: Shape) -> s
 
 
 def _verify_tied(op: Operation, behavior: Behavior) -> None:
-    tied = [v for i, v in enumerate(op.operands) if behavior.operand_port(i).rule is Rule.TIED]
+    tied = [v for i, v in enumerate(op.operands) if behavior.operand_port(i).rule is PortKind.TIED]
     elements = [quant_element(v.type) for v in tied]
     operands = [e.qparams for e in elements if e is not None]
-    if behavior.tells_order:
+    if behavior.compares:
         _verify_comparable(op, behavior, operands, len(tied))
     carried: list[QParams] | Illegal | None = None
     for index, value in enumerate(op.results):
-        if behavior.result_port(index).rule is not Rule.TIED:
+        if behavior.result_port(index).rule is not PortKind.TIED:
             continue
         result = quant_element(value.type)
         if result is None or len(operands) != len(tied):
@@ -148,9 +148,9 @@ def _verify_comparable(
 
 def canonical(qparams: QParams, value: SSAValue) -> QParams:
     """The plainest encoding of the same field on `value`'s shape."""
-    from qdialect.qparams.field import Field
+    from qdialect.qparams.parameter_field import ParameterField
 
-    return Field.of(qparams, shape_of(value)).to_qparams()
+    return ParameterField.of(qparams, shape_of(value)).to_qparams()
 
 
 def carries_fields(op: Operation) -> bool:
@@ -158,7 +158,7 @@ def carries_fields(op: Operation) -> bool:
     from qdialect.ops.behaviors import BY_NAME
 
     behavior = BY_NAME[op.name]
-    return behavior.is_tied or behavior.tells_order
+    return behavior.is_tied or behavior.compares
 
 
 def bias_fits(op: Operation) -> bool:

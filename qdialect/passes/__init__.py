@@ -132,8 +132,8 @@ def _entries() -> tuple[PassEntry, ...]:
             (("ops", "str", "all", "all, or sums: what adds many numbers"), *_RULES),
         ),
         PassEntry(
-            "fix-islands",
-            "compute float islands in 32-bit integers, for targets without floats",
+            "lower-float-regions",
+            "compute float regions in 32-bit integers, for targets without floats",
             f"{here}.lowering.fix_islands:FixIslands",
             _RULES,
         ),

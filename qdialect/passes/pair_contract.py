@@ -81,7 +81,7 @@ def _decided(
     found = _in_reals(a, b, c, first, second, reach)
     if floats is None or isinstance(found, Refusal):
         return found
-    quads = _triples(a, b, c) or ()
+    quads = _parameter_triples(a, b, c) or ()
     if a is None:
         if found.level > Numerics.EXACT:
             return found
@@ -98,9 +98,9 @@ def _decided(
 
 
 def _apart(
-    a: exact.Affine,
-    b: exact.Affine,
-    c: exact.Affine,
+    a: exact.QuantGrid,
+    b: exact.QuantGrid,
+    c: exact.QuantGrid,
     first: Rounding,
     second: Rounding,
     floats: str,
@@ -124,7 +124,7 @@ def _in_reals(
 ) -> Contract | Refusal:
     if Rounding.GEMMLOWP in (first, second):
         return NO_GEMMLOWP
-    quads = _triples(a, b, c)
+    quads = _parameter_triples(a, b, c)
     if quads is None:
         return Refusal("grid", "the encodings lie on different grids")
     if a is None:
@@ -161,7 +161,7 @@ def _stays_inside(reach: Reach | None, b: QParams, rounding: Rounding) -> bool:
     found = None if reach is None else reach()
     if found is None:
         return False
-    cells = [mid for mid, _ in exact.meetings(b, b) or ()]
+    cells = [mid for mid, _ in exact.paired_parameters(b, b) or ()]
     pairs = [(x, mid) for x in found for mid in cells]
     if len(found) == len(cells):
         pairs = list(zip(found, cells, strict=True))
@@ -218,20 +218,20 @@ def renumbers(b: QParams, c: QParams) -> bool:
     return all(exact.is_pure_shift(mid, out) for mid, out in exact.cells(b, c) or ())
 
 
-def _set(affine: exact.Affine | None) -> exact.Affine:
+def _set(affine: exact.QuantGrid | None) -> exact.QuantGrid:
     assert affine is not None
     return affine
 
 
-def _triples(
+def _parameter_triples(
     a: QParams | None, b: QParams, c: QParams
-) -> list[tuple[exact.Affine | None, exact.Affine, exact.Affine]] | None:
+) -> list[tuple[exact.QuantGrid | None, exact.QuantGrid, exact.QuantGrid]] | None:
     if a is not None and a.is_per_tensor and b.is_per_tensor and c.is_per_tensor:
-        return list(exact.triples(a, b, c))
+        return list(exact.parameter_triples(a, b, c))
     if exact.cells(b, c) is None or (a is not None and exact.cells(a, b) is None):
         return None
     if a is not None and exact.cells(a, c) is None:
         return None
     if a is None:
         return [(None, mid, out) for mid, out in exact.cells(b, c) or ()]
-    return list(exact.triples(a, b, c))
+    return list(exact.parameter_triples(a, b, c))

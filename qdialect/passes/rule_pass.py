@@ -15,8 +15,7 @@ from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.passes import ModulePass
 
 from qdialect.analysis.codes import is_integer
-from qdialect.behaviors import Behavior
-from qdialect.behaviors import Rule as PortRule
+from qdialect.behaviors import Behavior, PortKind
 from qdialect.context import QContext, session
 from qdialect.errors import UsageError
 from qdialect.numerics import requantize as exact
@@ -163,7 +162,7 @@ def _refuse_ports(
             if qparams is None:
                 continue
             port = port_of(index)
-            if port.rule is PortRule.PLAIN:
+            if port.rule is PortKind.PLAIN:
                 return Refusal("port", f"takes no quantized {port.role}")
             if behavior.movement is None and not is_integer(qparams):
                 return Refusal("storage", f"no arithmetic on codes stored as {qparams.storage}")
@@ -194,7 +193,7 @@ def refuse_growth(before: Sequence[QParams], after: QParams) -> Refusal | None:
 
 def names_all(params: Sequence[QParams], levels: Sequence[float]) -> bool:
     """Whether every one of `params` has codes for all `levels`."""
-    return all(exact.represents(a, v) for v in levels for q in params for a in exact.affines(q))
+    return all(exact.represents(a, v) for v in levels for q in params for a in exact.quant_grids(q))
 
 
 def keeps_order(
@@ -211,7 +210,7 @@ def keeps_order(
     if behavior.clamp is None:
         return names_all(params, behavior.levels(op) if behavior.levels else ())
     low, high = behavior.clamp(op)
-    for a in (a for q in params for a in exact.affines(q)):
+    for a in (a for q in params for a in exact.quant_grids(q)):
         for bound, end, sign in ((low, 0, 1), (high, 1, -1)):
             if bound == -sign * inf or exact.represents(a, bound):
                 continue

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from qdialect.numerics.float_text import FORMATS, round_to_format
 from qdialect.profile.ranges import Levels, Range, RangeChoice, choose_range
-from qdialect.qparams.encoding import QParams, Storage
+from qdialect.qparams.parameters import QParams, Storage
 
 if TYPE_CHECKING:
     import numpy as np

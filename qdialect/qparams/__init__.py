@@ -1,6 +1,6 @@
 """Quantization parameters and their algebra; no IR in here.
 
-The algebra needs numpy, the values do not: `Field` is imported when it is
+The algebra needs numpy, the values do not: `ParameterField` is imported when it is
 first used.
 """
 
@@ -9,25 +9,25 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from qdialect.qparams.encoding import Layout, QParams, Storage, full_range
 from qdialect.qparams.legality import Code, Illegal
+from qdialect.qparams.parameters import Layout, QParams, Storage, full_range
 
 if TYPE_CHECKING:
-    from qdialect.qparams.field import Field
-    from qdialect.qparams.grid import DYNAMIC, Shape
+    from qdialect.qparams.parameter_array import DYNAMIC, Shape
+    from qdialect.qparams.parameter_field import ParameterField
 
 _LAZY = {
-    "DYNAMIC": "qdialect.qparams.grid",
-    "Shape": "qdialect.qparams.grid",
-    "Field": "qdialect.qparams.field",
+    "DYNAMIC": "qdialect.qparams.parameter_array",
+    "Shape": "qdialect.qparams.parameter_array",
+    "ParameterField": "qdialect.qparams.parameter_field",
 }
 
 __all__ = [
     "DYNAMIC",
     "Code",
-    "Field",
     "Illegal",
     "Layout",
+    "ParameterField",
     "QParams",
     "Shape",
     "Storage",

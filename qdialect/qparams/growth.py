@@ -5,21 +5,25 @@ from __future__ import annotations
 from collections.abc import Sequence
 from fractions import Fraction
 
-from qdialect.qparams.field import Field
 from qdialect.qparams.legality import Illegal
+from qdialect.qparams.parameter_field import ParameterField
 
 DEFAULT_CAP = 4
 _ELEMENTS_PER_PAIR = 16
 
 
-def growth(before: Sequence[Field], after: Field) -> Fraction:
+def growth(before: Sequence[ParameterField], after: ParameterField) -> Fraction:
     """|parameters after| / |parameters of all operands|."""
     return Fraction(after.count, sum(field.count for field in before))
 
 
 def within_growth(
-    before: Sequence[Field], after: Field, *, constant: bool, cap: int = DEFAULT_CAP
-) -> Field | Illegal:
+    before: Sequence[ParameterField],
+    after: ParameterField,
+    *,
+    constant: bool,
+    cap: int = DEFAULT_CAP,
+) -> ParameterField | Illegal:
     """`after`, or a refusal when it holds too many parameters.
 
     Growth of at most 1 is always accepted.  More is accepted only for a constant

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from xdsl.dialects.builtin import DYNAMIC_INDEX, TensorType, UnrankedTensorType
 from xdsl.ir import Attribute
 
-from qdialect.qparams.encoding import Layout, QParams
+from qdialect.qparams.parameters import Layout, QParams
 
 
 def shape_error(container: Attribute, qparams: QParams) -> str | None:

@@ -28,7 +28,7 @@ from collections.abc import Callable
 from functools import cache
 
 from qdialect.numerics.float_text import FORMATS
-from qdialect.qparams.encoding import (
+from qdialect.qparams.parameters import (
     FLOAT_STORAGE,
     QParams,
     Quantile,

@@ -31,7 +31,7 @@ from xdsl.utils.exceptions import VerifyException
 
 from qdialect.dialects.accessors import plain_accessors
 from qdialect.numerics.rounding import Rounding
-from qdialect.qparams.encoding import QParams
+from qdialect.qparams.parameters import QParams
 from qdialect.quant.conversion import (
     ConversionOp,
     check_same_shape,

@@ -47,7 +47,7 @@ from xdsl.ir import Attribute, Operation, ParametrizedAttribute
 
 from qdialect.numerics.float_text import FORMATS
 from qdialect.numerics.rounding import Rounding
-from qdialect.qparams.encoding import QParams
+from qdialect.qparams.parameters import QParams
 from qdialect.quant.casts import ROUNDING_KEY, CastOp, cast_rounding
 from qdialect.quant.elements import quant_element
 from qdialect.quant.integrity import shape_error

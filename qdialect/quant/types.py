@@ -11,7 +11,7 @@ from xdsl.irdl import irdl_attr_definition
 from xdsl.parser import AttrParser
 from xdsl.printer import Printer
 
-from qdialect.qparams.encoding import QParams, Storage
+from qdialect.qparams.parameters import QParams, Storage
 from qdialect.quant.read import Aliases, read_any, read_calibrated, read_quantile, read_uniform
 from qdialect.quant.scan import QuantSyntaxError
 from qdialect.quant.values import AnyParams, CalibratedRange

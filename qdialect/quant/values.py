@@ -1,13 +1,13 @@
 """What the types `!quant.any`, `!quant.calibrated` and `!quant.quantile` hold.
 
-`!quant.uniform` holds a `qdialect.qparams.encoding.QParams`.
+`!quant.uniform` holds a `qdialect.qparams.parameters.QParams`.
 """
 
 from __future__ import annotations
 
 from typing import NamedTuple
 
-from qdialect.qparams.encoding import Storage
+from qdialect.qparams.parameters import Storage
 
 
 class AnyParams(NamedTuple):

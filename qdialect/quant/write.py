@@ -15,7 +15,7 @@ from typing_extensions import assert_never
 
 from qdialect.errors import InputError
 from qdialect.numerics.float_text import FORMATS, float_text
-from qdialect.qparams.encoding import Layout, QParams, Storage
+from qdialect.qparams.parameters import Layout, QParams, Storage
 from qdialect.quant.text_version import TextVersion, current_version
 from qdialect.quant.values import AnyParams, CalibratedRange
 

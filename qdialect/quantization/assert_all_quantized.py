@@ -24,7 +24,7 @@ from xdsl.dialects.func import ReturnOp
 from xdsl.ir import Operation, SSAValue
 from xdsl.passes import ModulePass
 
-from qdialect.behaviors import Rule
+from qdialect.behaviors import PortKind
 from qdialect.context import QContext, session
 from qdialect.errors import InputError
 from qdialect.ops import constant_of
@@ -92,7 +92,7 @@ def _reason(op: Operation, ctx: QContext) -> tuple[str, str] | None:
     operands = [
         value
         for index, value in enumerate(op.operands)
-        if behavior.operand_port(index).rule is not Rule.PLAIN and constant_of(value) is None
+        if behavior.operand_port(index).rule is not PortKind.PLAIN and constant_of(value) is None
     ]
     read = all(_is_read(value, ctx) for value in operands)
     if any(quant_element(value.type) is not None for value in op.operands):

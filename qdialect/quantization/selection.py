@@ -36,7 +36,7 @@ from xdsl.ir import Operation, SSAValue
 from xdsl.traits import ConstantLike
 
 from qdialect.analysis.cost import elements
-from qdialect.behaviors import Behavior, Rule, Size
+from qdialect.behaviors import Behavior, PortKind, Size
 from qdialect.behaviors.flow import tied_operands
 from qdialect.profile.ranges import Range
 from qdialect.quant import DCastOp, QCastOp
@@ -99,7 +99,7 @@ class Selection:
             before = len(self.ops)
             self._sweep_up()
             self._sweep_down()
-        self._drop_islands()
+        self._drop_regions()
 
     def _sweep_up(self) -> None:
         """Drop ops whose results nobody wants in integers."""
@@ -174,7 +174,7 @@ class Selection:
             return None
         return Refusal("returned", "the model returns its floats, and nothing takes codes of it")
 
-    def _drop_islands(self) -> None:
+    def _drop_regions(self) -> None:
         """Movement and picking that is not beside an op that computes on codes."""
         movers = {op for op, behavior in self.ops.items() if behavior.commutes}
         reached = deque(op for op in self.ops if op not in movers)
@@ -223,9 +223,9 @@ def _refusal(values: Values, op: Operation, behavior: Behavior | None) -> Refusa
         return Refusal("unknown-op", f"nothing is declared of '{kind_of(op)}'")
     ports = [(behavior.operand_port(i), v) for i, v in enumerate(op.operands)]
     ports += [(behavior.result_port(i), v) for i, v in enumerate(op.results)]
-    real = [(port, value) for port, value in ports if port.rule is not Rule.PLAIN]
+    real = [(port, value) for port, value in ports if port.rule is not PortKind.PLAIN]
     for port, value in real:
-        if port.rule is Rule.FIXED:
+        if port.rule is PortKind.FIXED:
             return Refusal("unsuitable", f"the {port.role} has qparams of its own")
         if not float_value(value) and not is_constant(value):
             return Refusal("unsuitable", f"the {port.role} is no float tensor")

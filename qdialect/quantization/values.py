@@ -29,7 +29,7 @@ from qdialect.profile.instrument import INPUT_PREFIX, is_float
 from qdialect.profile.ranges import Range, choose_range, max_of_channels
 from qdialect.profile.record import Profile
 from qdialect.qparams import QParams
-from qdialect.qparams.encoding import Layout
+from qdialect.qparams.parameters import Layout
 from qdialect.quant import DCastOp, element_type, quant_element
 from qdialect.quantization.recipe import Recipe
 from qdialect.reference import argument_names

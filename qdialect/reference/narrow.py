@@ -33,7 +33,7 @@ def is_narrow(array: NDArray[Any]) -> bool:
     return array.dtype.isbuiltin == 2
 
 
-def as_held(array: NDArray[Any]) -> NDArray[Any]:
+def as_laid_out(array: NDArray[Any]) -> NDArray[Any]:
     """A caller's array as values are held; one of a type of numpy as it is."""
     if not is_narrow(array):
         return array
@@ -46,7 +46,7 @@ def as_held(array: NDArray[Any]) -> NDArray[Any]:
 
 
 def as_narrow(array: NDArray[Any], type: Attribute) -> NDArray[Any]:
-    """The inverse of `as_held`, for values of an IR type."""
+    """The inverse of `as_laid_out`, for values of an IR type."""
     name = _narrow_name(type)
     if name is None or is_narrow(array):
         return array

@@ -302,7 +302,7 @@ class Driver:
 
     def _is_same(self, old: SSAValue, new: SSAValue) -> bool:
         """Whether what is computed from `old` has the same range when computed from `new`."""
-        return not self.session.drift.own and self._ranges.are_same(old, new)
+        return not self.session.error_bounds.own and self._ranges.are_same(old, new)
 
     def _operand_changed(self, op: Operation) -> None:
         """Look at `op` again, and at whatever looked at the range of its results."""

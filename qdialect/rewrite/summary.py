@@ -1,6 +1,6 @@
 """How far each result of a module may be from what the module first computed.
 
-The changes that rewrites left on values (`drift`), carried down through the ops below
+The changes that rewrites left on values (`error_bounds`), carried down through the ops below
 them by the declared gains: one sweep over the module, and one up from each result.
 """
 
@@ -30,12 +30,12 @@ class _Sweep:
     open_: set[Operation] = field(default_factory=set[Operation])
 
     def own(self, value: SSAValue) -> list[int]:
-        changes = self.session.drift.own.get(value, ())
+        changes = self.session.error_bounds.own.get(value, ())
         return [change.remark for change in changes if change.remark >= self.since]
 
     def arguments(self) -> None:
         """Arguments that stand for values which were something else."""
-        for value, changes in self.session.drift.own.items():
+        for value, changes in self.session.error_bounds.own.items():
             total = sum(c.real for c in changes if c.remark >= self.since)
             if total and isinstance(value.owner, Block):
                 self.moves[value] = total
@@ -46,7 +46,7 @@ class _Sweep:
         if by == inf and max(known) < inf:
             self.open_.add(op)
         for result in op.results:
-            changes = self.session.drift.own.get(result, ())
+            changes = self.session.error_bounds.own.get(result, ())
             total = by + sum(c.real for c in changes if c.remark >= self.since)
             if total:
                 self.moves[result] = total
@@ -54,7 +54,7 @@ class _Sweep:
 
 def summarize(session: QContext, module: Operation, since: int = 0) -> list[OutputBound]:
     """One bound per result of every function, for rewrites from remark number `since` on."""
-    if not session.drift.own:
+    if not session.error_bounds.own:
         sweep = None
     else:
         sweep = _Sweep(session, since)

@@ -48,9 +48,9 @@ _RESCALE = (
     Kernel(("u16",), ("i16",)),
 )
 
-_ISLANDS = (
+_REGIONS = (
     "move-casts{boundary=maximize-integer},integerize{numerics=LEVEL}",
-    "fix-islands{numerics=LEVEL}",
+    "lower-float-regions{numerics=LEVEL}",
     "canonicalize,fold-constants,cse,dce,form-tables{numerics=LEVEL}",
 )
 """No float arithmetic: what is left of it goes to integers of 32 bits."""
@@ -161,7 +161,7 @@ TARGET = Target(
             "fold-constants{dequantize=true most=4096}",
             "form-depthwise{numerics=LEVEL}",
         ),
-        "end": _ISLANDS,
+        "end": _REGIONS,
     },
     storages=frozenset({"i4", "i8", "u8", "i16", "u16", "i32"}),
     activations="i8",

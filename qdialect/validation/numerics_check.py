@@ -96,9 +96,9 @@ class NumericsCheck(Instrumentation):
                         f"pass '{name}' changed the results of @{symbol} by up to "
                         f"{one.worst.max_steps:g} steps (allowed: {one.allowed:g})"
                     )
-            self._hand_on(function)
+            self._transfer(function)
 
-    def _hand_on(self, function: FuncOp) -> None:
+    def _transfer(self, function: FuncOp) -> None:
         """Given inputs as the next pass takes them."""
         symbol = function.sym_name.data
         if symbol in self._inputs:

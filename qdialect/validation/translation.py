@@ -25,7 +25,7 @@ from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.traits import ConstantLike
 from xdsl.utils.test_value import create_ssa_value
 
-from qdialect.analysis.float_islands import is_float
+from qdialect.analysis.float_regions import is_float
 from qdialect.context import QContext
 from qdialect.errors import UnsupportedError
 from qdialect.passes.casts.fold_interface import ROUNDING

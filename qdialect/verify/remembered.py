@@ -29,7 +29,7 @@ from qdialect.verify.quick_check import Quick
 if TYPE_CHECKING:
     from qdialect.behaviors import BehaviorRegistry
     from qdialect.ops.constants import BlobAttr
-    from qdialect.qparams.encoding import QParams
+    from qdialect.qparams.parameters import QParams
 
 Look = tuple[object, ...]
 

@@ -249,8 +249,8 @@ def readings(p: Program) -> None:
             p.op("nn.flip {} axes [0]", [(read, other)], other)
 
 
-def islands(p: Program) -> None:
-    """Floats between codes and codes, which `fix-islands` gives grids of 32 bits."""
+def regions(p: Program) -> None:
+    """Floats between codes and codes, which `fix-regions` gives grids of 32 bits."""
     shape, floats = (1, 3, 6, 7), plain((1, 3, 6, 7), "f32")
 
     def real(kind: str) -> tuple[str, str]:
@@ -410,7 +410,7 @@ GROUPS = (
     pools,
     elementwise,
     readings,
-    islands,
+    regions,
     softmaxes,
     movements,
     resizes,

@@ -10,7 +10,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from qdialect.numerics import words
+from qdialect.numerics import elementary_functions as words
 from qdialect.numerics.decide import Reals, decide
 from qdialect.numerics.enclosure import Enclosure
 from qdialect.numerics.rounding import Rounding

@@ -22,7 +22,7 @@ from qdialect.numerics.fixed_point import (
     requantize_fixed,
     to_fixed_point,
 )
-from qdialect.numerics.requantize import Affine, codes_of, requantize, round_fraction
+from qdialect.numerics.requantize import QuantGrid, codes_of, requantize, round_fraction
 from qdialect.numerics.rounding import Rounding
 
 NEAREST = [Rounding.HALF_EVEN, Rounding.HALF_AWAY, Rounding.HALF_UP]
@@ -96,11 +96,11 @@ def test_ends_of_the_range():
         to_fixed_point(Fraction(0))
 
 
-def random_case(rng: random.Random) -> tuple[Affine, Affine]:
-    def affine() -> Affine:
+def random_case(rng: random.Random) -> tuple[QuantGrid, QuantGrid]:
+    def affine() -> QuantGrid:
         low, high = rng.choice([I8, U8, (-8, 7), (-127, 127)])
         scale = rng.choice([0.5, 1.0, 3.0, 0.1, math.ldexp(rng.random() + 0.5, -6)])
-        return Affine(scale, rng.randrange(low, high + 1), low, high)
+        return QuantGrid(scale, rng.randrange(low, high + 1), low, high)
 
     return affine(), affine()
 
@@ -130,7 +130,7 @@ def test_contracts_against_all_codes():
 
 def test_wide_inputs_are_decided_on_the_codes_that_do_not_saturate():
     """An i32 accumulator has 2**32 codes, but few of them do not saturate in i8."""
-    a, b = Affine(0.001, 0, -(1 << 31), (1 << 31) - 1), Affine(0.7, 3, *I8)
+    a, b = QuantGrid(0.001, 0, -(1 << 31), (1 << 31) - 1), QuantGrid(0.7, 3, *I8)
     pair = to_fixed_point(ratio_of(a, b))
     contract = replacement_contract(a, b, Form(Rounding.HALF_EVEN), Form(Rounding.HALF_UP, pair))
     codes = np.arange(-200_000, 200_001)
@@ -141,8 +141,8 @@ def test_wide_inputs_are_decided_on_the_codes_that_do_not_saturate():
 
 
 def test_wide_outputs_get_a_bound():
-    a = Affine(0.1, 0, -(1 << 31), (1 << 31) - 1)
-    b = Affine(0.3, 5, -(1 << 31), (1 << 31) - 1)
+    a = QuantGrid(0.1, 0, -(1 << 31), (1 << 31) - 1)
+    b = QuantGrid(0.3, 5, -(1 << 31), (1 << 31) - 1)
     pair = to_fixed_point(ratio_of(a, b), 16)
     contract = replacement_contract(a, b, Form(Rounding.HALF_EVEN), Form(Rounding.HALF_UP, pair))
     assert contract.level is Numerics.BOUNDED
@@ -154,6 +154,6 @@ def test_wide_outputs_get_a_bound():
 
 
 def test_a_zero_point_outside_the_storage():
-    a, b = Affine(1.0, 1000, *I8), Affine(1.0, 0, *I8)
+    a, b = QuantGrid(1.0, 1000, *I8), QuantGrid(1.0, 0, *I8)
     form = Form(Rounding.HALF_UP, to_fixed_point(ratio_of(a, b)))
     assert replacement_contract(a, b, Form(Rounding.HALF_EVEN), form).level is Numerics.EXACT

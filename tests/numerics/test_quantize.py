@@ -7,7 +7,7 @@ from itertools import product
 
 import numpy as np
 import pytest
-from test_requantize import REAL, TENTH, Affine, definition, rescaled
+from test_requantize import REAL, TENTH, QuantGrid, definition, rescaled
 
 from qdialect.numerics.arithmetic import Arithmetic
 from qdialect.numerics.quantize import (
@@ -84,7 +84,7 @@ def test_rescaled_constants(a: QParams, b: QParams, rounding: Rounding) -> None:
     assert result.dtype == storage_dtype(b)
     for row in range(2):
         source, target = (
-            Affine(
+            QuantGrid(
                 q.scale_list()[row % q.count],
                 q.zero_point_list()[row % q.count],
                 q.storage.min,

@@ -12,8 +12,7 @@ import pytest
 from qdialect.numerics import requantize as exact
 from qdialect.numerics.linear import Line, linear_tables
 from qdialect.numerics.requantize import (
-    Affine,
-    affines,
+    QuantGrid,
     cells,
     codes_of,
     composes,
@@ -21,6 +20,8 @@ from qdialect.numerics.requantize import (
     is_lossless,
     is_pure_shift,
     on_grid,
+    parameter_triples,
+    quant_grids,
     quantize_real,
     real_range,
     represents,
@@ -29,7 +30,6 @@ from qdialect.numerics.requantize import (
     round_ratio,
     table,
     tabulated,
-    triples,
 )
 from qdialect.numerics.rounding import Rounding
 from qdialect.qparams import QParams
@@ -67,7 +67,7 @@ def definition(value: Fraction, rounding: Rounding) -> int:
     return below + 1
 
 
-def rescaled(q: int, a: Affine, b: Affine, rounding: Rounding) -> int:
+def rescaled(q: int, a: QuantGrid, b: QuantGrid, rounding: Rounding) -> int:
     """clamp(R((q - z) s / s') + z')"""
     value = (q - a.zero) * Fraction(a.scale) / Fraction(b.scale)
     return min(max(definition(value, rounding) + b.zero, b.low), b.high)
@@ -76,8 +76,8 @@ def rescaled(q: int, a: Affine, b: Affine, rounding: Rounding) -> int:
 @pytest.mark.parametrize("rounding", REAL)
 def test_every_code_on_a_grid_of_scales(rounding: Rounding) -> None:
     for (n, s), (m, t) in product(enumerate(SCALES), enumerate(SCALES)):
-        a = Affine(s, ZEROS[(n + m) % len(ZEROS)], *FULL)
-        b = Affine(t, ZEROS[m % len(ZEROS)], *((0, 255) if m % 2 else FULL))
+        a = QuantGrid(s, ZEROS[(n + m) % len(ZEROS)], *FULL)
+        b = QuantGrid(t, ZEROS[m % len(ZEROS)], *((0, 255) if m % 2 else FULL))
         expected = [rescaled(q, a, b, rounding) for q in range(-128, 128)]
         assert table(a, b, rounding).tolist() == expected
         assert requantize(np.arange(-128, 128), a, b, rounding).tolist() == expected
@@ -104,7 +104,7 @@ def test_ratios_next_to_a_tie(rounding: Rounding) -> None:
 
 
 def test_shapes() -> None:
-    a, b = Affine(0.5, 0, *FULL), Affine(1.0, 0, *FULL)
+    a, b = QuantGrid(0.5, 0, *FULL), QuantGrid(1.0, 0, *FULL)
     tie = requantize(np.array(5), a, b, Rounding.HALF_UP)
     assert tie.shape == () and int(tie) == 3
     assert requantize(np.zeros((2, 0, 3), np.int8), a, b, Rounding.HALF_UP).shape == (2, 0, 3)
@@ -115,14 +115,14 @@ def test_shapes() -> None:
 
 
 def test_tables_are_shared_and_read_only() -> None:
-    a, b = Affine(0.5, 0, *FULL), Affine(1.0, 0, *FULL)
+    a, b = QuantGrid(0.5, 0, *FULL), QuantGrid(1.0, 0, *FULL)
     assert table(a, b, Rounding.HALF_UP) is table(a, b, Rounding.HALF_UP)
     with pytest.raises(ValueError, match="read-only"):
         table(a, b, Rounding.HALF_UP)[0] = 0
 
 
 def test_gemmlowp_rounds_no_real_numbers() -> None:
-    a = Affine(0.5, 0, *FULL)
+    a = QuantGrid(0.5, 0, *FULL)
     with pytest.raises(ValueError, match="gemmlowp"):
         table(a, a, Rounding.GEMMLOWP)
 
@@ -131,12 +131,12 @@ def test_gemmlowp_rounds_no_real_numbers() -> None:
 
 BOUNDS = [(-8, 7), (0, 15), (-7, 7), (2, 5), (3, 3)]
 SMALL = [
-    Affine(s, z, low, high)
+    QuantGrid(s, z, low, high)
     for s, z, (low, high) in product((0.5, 1.0, 1.5, TENTH), (0, -8, 7, 20), BOUNDS)
 ]
 
 
-def real(q: int, a: Affine) -> Fraction:
+def real(q: int, a: QuantGrid) -> Fraction:
     return (q - a.zero) * Fraction(a.scale)
 
 
@@ -183,7 +183,7 @@ def test_represents() -> None:
 
 
 def test_codes() -> None:
-    assert codes_of(Affine(1.0, 0, -2, 1)).tolist() == [-2, -1, 0, 1]
+    assert codes_of(QuantGrid(1.0, 0, -2, 1)).tolist() == [-2, -1, 0, 1]
     assert tabulated(QParams.per_tensor("u16", 1.0))
     assert not tabulated(QParams.per_tensor("i32", 1.0))
 
@@ -192,19 +192,19 @@ def test_cells_pair_up_the_parameters_that_meet() -> None:
     tensor = QParams.per_tensor("i8", 0.5, 1)
     rows = QParams.per_axis("u8", 0, [0.5, 0.25, 0.5], [1, 2, 1])
     columns = QParams.per_axis("u8", 1, [0.5, 0.25, 0.5], [1, 2, 1])
-    one = Affine(0.5, 1, -128, 127)
-    first, second = Affine(0.5, 1, 0, 255), Affine(0.25, 2, 0, 255)
-    assert affines(rows) == [first, second]
+    one = QuantGrid(0.5, 1, -128, 127)
+    first, second = QuantGrid(0.5, 1, 0, 255), QuantGrid(0.25, 2, 0, 255)
+    assert quant_grids(rows) == [first, second]
     assert cells(tensor, rows) == [(one, first), (one, second)]
     assert cells(rows, tensor) == [(first, one), (second, one)]
     assert cells(rows, rows) == [(first, first), (second, second)]
     assert cells(rows, columns) is None
-    assert triples(tensor, rows, tensor) == [(one, first, one), (one, second, one)]
+    assert parameter_triples(tensor, rows, tensor) == [(one, first, one), (one, second, one)]
 
 
 @pytest.mark.parametrize("rounding", REAL)
 def test_linear_functions_of_codes(rounding: Rounding) -> None:
-    a = Affine(TENTH, 3, -128, 127)
+    a = QuantGrid(TENTH, 3, -128, 127)
     for b, slope, offset in product(SMALL[::9], (Fraction(1, 3), Fraction(-5, 2)), (0, 0.75)):
         expected = [
             min(max(definition(v / Fraction(b.scale), rounding) + b.zero, b.low), b.high)

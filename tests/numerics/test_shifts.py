@@ -11,7 +11,7 @@ import pytest
 from qdialect.numerics.code_shifts import code_of, shift_of
 from qdialect.numerics.float_path import near_tie
 from qdialect.numerics.linear import Line, linear_tables
-from qdialect.numerics.requantize import Affine, codes_of
+from qdialect.numerics.requantize import QuantGrid, codes_of
 from qdialect.numerics.rounding import Rounding
 
 REAL = [r for r in Rounding if r is not Rounding.GEMMLOWP]
@@ -25,9 +25,9 @@ def lines(count: int, seed: int) -> list[Line]:
         scale = ldexp(random_.uniform(1, 2), random_.choice((-140, -20, -3, 0, 5, 100)))
         unit = scale * random_.choice((1, 1, 1, 2, 0.5, 1 + 2.0**-30, 1 + 2.0**-9, 1 + 1 / 255))
         low = random_.choice((-128, 0, -5))
-        a = Affine(scale, random_.randint(-128, 255), low, low + random_.choice((0, 7, 255)))
+        a = QuantGrid(scale, random_.randint(-128, 255), low, low + random_.choice((0, 7, 255)))
         b_low = random_.choice((-128, 0))
-        b = Affine(unit, random_.randint(-128, 255), b_low, b_low + 255)
+        b = QuantGrid(unit, random_.randint(-128, 255), b_low, b_low + 255)
         exact = Fraction(unit) / Fraction(scale)
         slope = exact * random_.choice((1, 1, 1, -1, 0, Fraction(3, 2), Fraction(254, 255)))
         steps = random_.choice((0, a.zero - b.zero, random_.randint(-9, 9)))
@@ -63,7 +63,7 @@ def test_a_shift_moves_all_codes_and_none_is_a_tie(expressed: str) -> None:
 
 
 def test_a_shift_of_some_codes_is_told_where_others_saturate() -> None:
-    a = Affine(0.5, 0, 0, 255)
+    a = QuantGrid(0.5, 0, 0, 255)
     line = Line(a, Fraction(1), Fraction(5), a)
     assert shift_of(line, 0, 255, "f32") is None
     assert shift_of(line, 0, 245, "f32") == 10
@@ -83,7 +83,7 @@ def test_one_code_is_what_its_table_says(rounding: Rounding) -> None:
 
 
 def test_numbers_beyond_doubles_are_not_told() -> None:
-    tiny, huge = Affine(5e-324, 0, 0, 255), Affine(1e308, 0, 0, 255)
+    tiny, huge = QuantGrid(5e-324, 0, 0, 255), QuantGrid(1e308, 0, 0, 255)
     line = Line(huge, Fraction(10) ** 400, Fraction(0), tiny)
     assert shift_of(line, 0, 255, "f32") is None
     assert code_of(line, 3) is None

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from qdialect.numerics.fixed_point import FixedPoint, Form, to_fixed_point, weakest_replacement
-from qdialect.numerics.requantize import Affine, codes_of
+from qdialect.numerics.requantize import QuantGrid, codes_of
 from qdialect.numerics.rounding import Rounding
 from qdialect.numerics.thresholds import steps
 
@@ -16,11 +16,11 @@ _OUT = 0.05173
 PLAIN = [mode for mode in Rounding if mode is not Rounding.GEMMLOWP]
 
 
-def _random_cell(rng: np.random.Generator) -> tuple[Affine, Affine]:
+def _random_cell(rng: np.random.Generator) -> tuple[QuantGrid, QuantGrid]:
     low = int(rng.integers(-3000, 0))
-    a = Affine(float(2.0 ** rng.uniform(-8, 2)), int(rng.integers(-200, 200)), low, low + 5000)
+    a = QuantGrid(float(2.0 ** rng.uniform(-8, 2)), int(rng.integers(-200, 200)), low, low + 5000)
     ratio = float(rng.choice([2.0 ** rng.integers(-6, 3), rng.uniform(0.001, 4)]))
-    return a, Affine(a.scale / ratio, int(rng.integers(-128, 128)), -128, 127)
+    return a, QuantGrid(a.scale / ratio, int(rng.integers(-128, 128)), -128, 127)
 
 
 @pytest.mark.parametrize("rounding", PLAIN)
@@ -58,7 +58,7 @@ def test_contract_is_that_of_looking_at_all_codes(seed: int) -> None:
 def test_cells_of_32_bits_are_decided() -> None:
     """A sum of 32 bits against its pair: the few thresholds say what 2**32 codes would."""
     cells = [
-        (Affine(s, 0, -(2**31), 2**31 - 1), Affine(_OUT, 3, -128, 127))
+        (QuantGrid(s, 0, -(2**31), 2**31 - 1), QuantGrid(_OUT, 3, -128, 127))
         for s in (1.7391e-5, 2.0**-10 * _OUT, 3.3127e-4)
     ]
     old = [Form(Rounding.HALF_UP)] * 3

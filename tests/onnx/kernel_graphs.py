@@ -13,7 +13,7 @@ from xdsl.ir import Block, Operation, Region, SSAValue
 from qdialect import ops as nn
 from qdialect.context import QContext, new_context
 from qdialect.formats.onnx.write import OrtEngine
-from qdialect.qparams.encoding import QParams
+from qdialect.qparams.parameters import QParams
 from qdialect.quant import UniformType
 
 SHAPE = (2, 6, 8, 10)

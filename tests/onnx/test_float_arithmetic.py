@@ -18,7 +18,7 @@ from qdialect.context import new_context
 from qdialect.formats.onnx.read import import_model
 from qdialect.formats.onnx.write import OrtEngine, export_model
 from qdialect.numerics.arithmetic import Arithmetic, requantized
-from qdialect.numerics.requantize import Affine
+from qdialect.numerics.requantize import QuantGrid
 from qdialect.numerics.rounding import Rounding
 from qdialect.quant import arithmetic_of
 from qdialect.reference import Interpreter
@@ -103,8 +103,8 @@ def test_a_rescale_in_floats_is_what_the_runtime_computes(source: str, result: s
         zero = 0 if source == "i32" else int(rng.integers(low, high + 1))
         to_zero = int(rng.integers(bounds.min, bounds.max + 1))
         model = chain(codes, [(source, scale, zero), (result, other, to_zero)])
-        a = Affine(scale, zero, low, high)
-        b = Affine(other, to_zero, int(bounds.min), int(bounds.max))
+        a = QuantGrid(scale, zero, low, high)
+        b = QuantGrid(other, to_zero, int(bounds.min), int(bounds.max))
         got = requantized(codes, a, b, Rounding.HALF_EVEN, "f32")
         assert np.array_equal(ran(model, {"x": codes})[0], got), (scale, other)
 

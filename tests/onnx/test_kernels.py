@@ -27,7 +27,7 @@ from qdialect.formats.onnx.write.kernels import (
     parse_version,
     runs_on,
 )
-from qdialect.qparams.encoding import QParams
+from qdialect.qparams.parameters import QParams
 from qdialect.quant import RescaleOp, UniformType
 
 UNARY: dict[str, tuple[Any, dict[str, Any], Callable[[Array], Array]]] = {

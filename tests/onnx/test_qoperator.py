@@ -17,7 +17,7 @@ from qdialect.context import new_context
 from qdialect.formats.mlir.read import read_module
 from qdialect.formats.onnx.write import OrtEngine, export_model
 from qdialect.formats.onnx.write.kernels import refusal
-from qdialect.qparams.encoding import QParams
+from qdialect.qparams.parameters import QParams
 from qdialect.quant import RescaleOp, UniformType
 
 
@@ -148,7 +148,7 @@ def test_narrow_bounds_are_kept() -> None:
 
 
 def nn_storage(low: int, high: int) -> Any:
-    from qdialect.qparams.encoding import Storage
+    from qdialect.qparams.parameters import Storage
 
     return Storage.of("i8", low, high)
 

@@ -10,7 +10,7 @@ import numpy as np
 from xdsl.ir import Attribute, Operation
 
 from qdialect import ops as nn
-from qdialect.behaviors import Rule
+from qdialect.behaviors import PortKind
 from qdialect.behaviors.flow import carry_down
 from qdialect.ops.behaviors import BY_NAME
 from qdialect.qparams import QParams
@@ -142,7 +142,7 @@ def quantized_op(
     """The op on stored integers with result types as the law gives them."""
     plain = kind(*operands, **properties)
     behavior = BY_NAME[plain.name]
-    tied = sum(behavior.operand_port(i).rule is Rule.TIED for i in range(len(operands)))
+    tied = sum(behavior.operand_port(i).rule is PortKind.TIED for i in range(len(operands)))
     types: list[Attribute] = []
     for index, result in enumerate(plain.results):
         carried = carry_down(plain, behavior, [qparams] * tied, index)

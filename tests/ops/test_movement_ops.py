@@ -19,8 +19,8 @@ from qdialect import ops as nn
 from qdialect.context import new_context
 from qdialect.formats.mlir.read import read_module
 from qdialect.ops.behaviors import BY_NAME
-from qdialect.qparams.field import Field
 from qdialect.qparams.legality import Illegal
+from qdialect.qparams.parameter_field import ParameterField
 from qdialect.quant import UniformType
 from qdialect.reference import evaluate_op
 
@@ -43,7 +43,7 @@ def test_interpreter_and_map_agree(name: str) -> None:
         x = codes(rng, extents)
         results = evaluate_op(op, [x], CONTEXT)
         behavior = BY_NAME[op.name]
-        fill = behavior.maps(op)[0].border_integers([Field.of(qparams, extents)])
+        fill = behavior.maps(op)[0].border_integers([ParameterField.of(qparams, extents)])
         assert not isinstance(fill, Illegal)
         for index, (result, got) in enumerate(zip(op.results, results, strict=True)):
             moved = behavior.maps(op)[index].apply([x], fill)

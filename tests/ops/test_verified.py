@@ -17,7 +17,7 @@ from qdialect.errors import InputError
 from qdialect.formats.mlir.read import read_module
 from qdialect.formats.mlir.write import module_text
 from qdialect.ops import ConstantOp, GatherOp, ReluOp
-from qdialect.qparams.encoding import QParams, pack_f64, pack_i64
+from qdialect.qparams.parameters import QParams, pack_f64, pack_i64
 from qdialect.quant import UniformType, quant_element, with_element
 from qdialect.verify.quick_check import Quick
 from qdialect.verify.remembered import Verified

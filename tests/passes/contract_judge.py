@@ -10,9 +10,9 @@ import families_choices  # noqa: F401
 import families_combine  # noqa: F401
 import families_depthwise  # noqa: F401
 import families_dynamic  # noqa: F401
+import families_float_regions  # noqa: F401
 import families_fold  # noqa: F401
 import families_integerize  # noqa: F401
-import families_islands  # noqa: F401
 import families_kernels  # noqa: F401
 import families_lower  # noqa: F401
 import families_move  # noqa: F401

@@ -41,8 +41,8 @@ def identities() -> Iterator[Program]:
 
 @family("rescale-of-rescale", pipeline=FOLD)
 def chains() -> Iterator[Program]:
-    triples = [*product(GRID, GRID, GRID)]
-    chosen = [t for n, t in enumerate(triples) if n % 3 == 0]
+    parameter_triples = [*product(GRID, GRID, GRID)]
+    chosen = [t for n, t in enumerate(parameter_triples) if n % 3 == 0]
     chosen += [(a, b, c) for a, b, c in product(WIDE, GRID[:3], WIDE)]
     for n, (a, b, c) in enumerate(chosen):
         first, second = ROUNDINGS[n % 3], ROUNDINGS[n // 3 % 3]

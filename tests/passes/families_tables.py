@@ -77,7 +77,7 @@ def chains_of_codes() -> Iterator[Program]:
 
 
 @family("chain-to-table", pipeline="form-tables", floats="real")
-def islands() -> Iterator[Program]:
+def regions() -> Iterator[Program]:
     # Where a function tends to a tie of steps that are powers of two, float64 rounds it on
     # one: other steps for those.
     rational = ("hard", "leaky", "neg", "abs", "floor", "ceil", "round")

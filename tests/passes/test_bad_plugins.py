@@ -17,7 +17,7 @@ from xdsl.passes import ModulePass
 
 import qdialect as qd
 from qdialect.api import Model, run_passes
-from qdialect.behaviors import Accumulator, Behavior, Port, Rule
+from qdialect.behaviors import Accumulator, Behavior, Port, PortKind
 from qdialect.behaviors.arity import arity_problem
 from qdialect.context import QContext, new_context
 from qdialect.errors import QError
@@ -35,7 +35,7 @@ B = "!quant.uniform<i8:f32, 1.0:0>"
 
 
 def program(op: str, operands: int = 1) -> str:
-    """Floats around `op` in an island, and codes around it between rescales."""
+    """Floats around `op` in a float region, and codes around it between rescales."""
     taken, kinds = ", ".join(["%f"] * operands), ", ".join(["!f"] * operands)
     codes, types = ", ".join(["%r"] * operands), ", ".join(["!b"] * operands)
     return f"""
@@ -57,7 +57,7 @@ PASSES = (
     "sink-rescale{numerics=relaxed},hoist-rescale,combine-rescale{numerics=relaxed},"
     "integerize,fold-affine,canonicalize,fold-constants,move-casts"
 )
-TIED = {"operands": (Port("input", Rule.TIED),), "results": (Port("result", Rule.TIED),)}
+TIED = {"operands": (Port("input", PortKind.TIED),), "results": (Port("result", PortKind.TIED),)}
 
 
 def boom(*arguments: Any) -> Any:
@@ -304,7 +304,7 @@ def test_a_pass_that_raises_half_way() -> None:
 
 BAD = """
 from xdsl.universe import Universe
-from qdialect.behaviors import Behavior, Port, Rule
+from qdialect.behaviors import Behavior, Port, PortKind
 from qdialect.passes.cleanup.dce import Dce
 
 class Broken(Dce):
@@ -337,15 +337,15 @@ def plug_in(folder: Path, name: str, register: str, monkeypatch: pytest.MonkeyPa
         ),
         (
             "vendor_tied",
-            "Behavior('a.b', (Port('x', Rule.TIED),), movement=len)",
+            "Behavior('a.b', (Port('x', PortKind.TIED),), movement=len)",
             "cse",
             "plug-in 'vendor_tied': behavior of 'a.b': a movement op needs a tied operand and a "
             "tied result",
         ),
         (
             "vendor_both",
-            "tied = (Port('x', Rule.TIED), Port('y'))\n"
-            "    Behavior('a.b', tied, (Port('r', Rule.TIED),), movement=len)",
+            "tied = (Port('x', PortKind.TIED), Port('y'))\n"
+            "    Behavior('a.b', tied, (Port('r', PortKind.TIED),), movement=len)",
             "cse",
             "plug-in 'vendor_both': behavior of 'a.b': a movement op cannot have a requantizing "
             "port",
@@ -359,7 +359,7 @@ def plug_in(folder: Path, name: str, register: str, monkeypatch: pytest.MonkeyPa
         ),
         (
             "vendor_hook",
-            "tied = (Port('x', Rule.TIED),), (Port('r', Rule.TIED),)\n"
+            "tied = (Port('x', PortKind.TIED),), (Port('r', PortKind.TIED),)\n"
             "    session.behaviors.register(Behavior('nn.relu', *tied, order_preserving=True, "
             "levels=lambda op: op.floor))",
             "sink-rescale",

@@ -42,7 +42,7 @@ def must_be_named(op: Operation, ctx: QContext) -> bool:
 
 def named(module: ModuleOp, ctx: QContext) -> set[Operation]:
     findings = find_boundaries(module, ctx)
-    return {op for f in findings for op in (f.op, *f.island)}
+    return {op for f in findings for op in (f.op, *f.region)}
 
 
 @pytest.mark.parametrize("pipeline", ["dce", "integerize", "move-casts", "type-accumulators"])
@@ -59,7 +59,7 @@ def test_everything_float_on_codes_is_named(pipeline: str) -> None:
 
 
 def test_islands_without_a_blocker_are_integerized() -> None:
-    """The fix-it does what it says: nothing of such an island stays float."""
+    """The fix-it does what it says: nothing of such a float region stays float."""
     mended = 0
     for seed in range(60):
         module, ctx = parse(random_graph(seed).text)

@@ -38,7 +38,7 @@ DOCUMENTED = [
     "form-depthwise",
     "type-accumulators",
     "split-rescale",
-    "fix-islands",
+    "lower-float-regions",
     "lower-composites",
     "lower-division",
     "lower-transposed",
@@ -57,7 +57,7 @@ DOCUMENTED = [
 
 #: of passes whose rules are not exact
 LEVELS = {
-    "fix-islands": "{numerics=relaxed}",
+    "lower-float-regions": "{numerics=relaxed}",
     "lower-division": "{numerics=ties}",
     "lower-transposed": "{numerics=ties}",
     "form-floats": "{where=all}",

@@ -13,7 +13,7 @@ from xdsl.traits import Pure
 
 from qdialect.behaviors import Behavior, Port
 from qdialect.context import new_context
-from qdialect.numerics import words
+from qdialect.numerics import elementary_functions as words
 from qdialect.ops import constant_array, constant_of
 
 

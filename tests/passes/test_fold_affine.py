@@ -13,7 +13,7 @@ from qdialect.context import new_context
 from qdialect.formats.mlir.read import read_module
 from qdialect.formats.mlir.write import module_text
 from qdialect.numerics.float_path import near_tie
-from qdialect.numerics.requantize import Affine
+from qdialect.numerics.requantize import QuantGrid
 from qdialect.pipeline.manager import PassManager
 from qdialect.pipeline.registry import PassRegistry
 from qdialect.pipeline.text import parse_pipeline
@@ -69,7 +69,7 @@ def test_ties_in_floats(scales: tuple[float, float, float], exact: bool) -> None
     ],
 )
 def test_near_tie(value: Fraction, computed: tuple[Fraction, ...], near: bool) -> None:
-    assert near_tie([value], Affine(1.0, 0, -128, 127), "f32", computed) is near
+    assert near_tie([value], QuantGrid(1.0, 0, -128, 127), "f32", computed) is near
 
 
 def test_a_channel_without_a_function() -> None:

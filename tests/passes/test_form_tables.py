@@ -21,7 +21,7 @@ from qdialect.targets.price_table import shipped_prices
 A, B = quant("i8", 0.05, 3), quant("u8", 0.03, 100)
 
 
-def island(*names: str, shape: tuple[int, ...] = (2, 128), a: str = A, b: str = B) -> Program:
+def region(*names: str, shape: tuple[int, ...] = (2, 128), a: str = A, b: str = B) -> Program:
     """dequantize -> functions -> quantize on all codes (of 8 bits)."""
     p = Program(" -> ".join(names))
     floats = tensor(shape, "f32")
@@ -57,7 +57,7 @@ def test_what_pays_on_onnx_runtime(chain: tuple[str, ...], pays: bool) -> None:
     for target, expected in ((runtime, pays), (get_target("generic"), True)):
         ctx = new_context()
         ctx.target = target
-        module, _ = parse(island(*chain).text, ctx)
+        module, _ = parse(region(*chain).text, ctx)
         remarks = apply(module, ctx, "form-tables")
         assert ("nn.table" in names(module)) == expected
         if not expected:
@@ -73,7 +73,7 @@ def test_a_target_without_lookups() -> None:
 
     ctx = new_context()
     ctx.target = NoTables("none", "has no tables")
-    module, _ = parse(island("gelu").text, ctx)
+    module, _ = parse(region("gelu").text, ctx)
     (refusal,) = apply(module, ctx, "form-tables")
     assert (refusal.code, refusal.reason) == ("target", "none: no lookups")
 
@@ -101,8 +101,8 @@ def test_exported_lookups_run(storage: str, shape: tuple[int, ...]) -> None:
 
 
 def test_reencoding_keeps_what_a_lookup_means() -> None:
-    module, ctx = parse(island("gelu").text)
-    program = island("gelu")
+    module, ctx = parse(region("gelu").text)
+    program = region("gelu")
     apply(module, ctx, "form-tables")
     (before,) = evaluate(module, ctx, program.inputs)
     apply(module, ctx, "reencode-storage{activations=i8}")

@@ -8,7 +8,7 @@ from itertools import product
 
 from qdialect.numerics.arithmetic import Arithmetic
 from qdialect.numerics.contract import Contract, Numerics
-from qdialect.numerics.requantize import Affine, round_fraction
+from qdialect.numerics.requantize import QuantGrid, round_fraction
 from qdialect.numerics.rounding import Rounding
 from qdialect.passes.rescale.fold_rescale import pair_contract
 from qdialect.qparams import QParams, Storage
@@ -24,11 +24,11 @@ GRID = [
 ]
 
 
-def affine(q: QParams) -> Affine:
-    return Affine(q.scale, q.zero_point, q.storage.min, q.storage.max)
+def affine(q: QParams) -> QuantGrid:
+    return QuantGrid(q.scale, q.zero_point, q.storage.min, q.storage.max)
 
 
-def step(q: int, a: Affine, b: Affine, *, clamp: bool = True) -> int:
+def step(q: int, a: QuantGrid, b: QuantGrid, *, clamp: bool = True) -> int:
     value = round_fraction((q - a.zero) * Fraction(a.scale) / Fraction(b.scale), EVEN) + b.zero
     return min(max(value, b.low), b.high) if clamp else value
 

@@ -9,7 +9,7 @@ from families import GRID, pairs
 from families_move import SHAPE, shaped
 from rewrite_support import Program, apply, evaluate, fired, parse, per_axis, quant, tensor
 
-from qdialect.behaviors import Rule
+from qdialect.behaviors import PortKind
 from qdialect.context import QContext, new_context
 from qdialect.numerics.contract import Numerics
 from qdialect.ops.behaviors import BY_NAME
@@ -21,7 +21,7 @@ def session() -> QContext:
     for name in ("nn.avg_pool2d", "nn.global_avg_pool2d"):
         plain = BY_NAME[name]
         ports = [
-            tuple(replace(port, rule=Rule.TIED) for port in side)
+            tuple(replace(port, rule=PortKind.TIED) for port in side)
             for side in (plain.operands, plain.results)
         ]
         ctx.behaviors.register(replace(plain, operands=ports[0], results=ports[1]))

@@ -18,7 +18,7 @@ from xdsl.irdl import (
 )
 from xdsl.traits import MemoryWriteEffect, Pure
 
-from qdialect.behaviors import Accumulator, Behavior, BehaviorRegistry, Port, Rule, axes
+from qdialect.behaviors import Accumulator, Behavior, BehaviorRegistry, Port, PortKind, axes
 from qdialect.context import QContext, new_context
 from qdialect.errors import QError, UsageError
 from qdialect.formats.mlir.write import module_text
@@ -27,10 +27,10 @@ from qdialect.qparams.maps import Flip
 from qdialect.reference import Evaluation, Interpreter
 from qdialect.targets.base import Target
 
-TIED = Port("input", Rule.TIED)
-RESULT = Port("result", Rule.TIED)
+TIED = Port("input", PortKind.TIED)
+RESULT = Port("result", PortKind.TIED)
 INPUT = Port("input")
-BIAS = Port("bias", Rule.BIAS)
+BIAS = Port("bias", PortKind.BIAS)
 
 
 def zero(op: Operation) -> int:
@@ -186,7 +186,7 @@ SUNK = """
   %0 = quant.rescale %x : !a to !b
   %1 = acme.{op} %0 : !b -> !b
   func.return %1 : !b"""
-ISLAND = """
+REGION = """
   %0 = quant.dcast %x : !a to !f
   %1 = acme.{op} %0 : !f -> !f
   %2 = quant.qcast %1 : !f to !b
@@ -211,36 +211,36 @@ def test_a_movement_and_an_order_preserving_op_let_rescales_pass() -> None:
 
 def test_they_become_integer_inside_an_island() -> None:
     for op in ("mirror", "floor"):
-        assert run(ISLAND, op, "integerize") == (
+        assert run(REGION, op, "integerize") == (
             ["sink-dequantize", "quantize-of-dequantize"],
             f"acme.{op} quant.rescale",
         )
 
 
 def test_a_requantizing_op_becomes_the_quantized_op() -> None:
-    assert run(ISLAND, "square", "integerize") == (["integerize-op"], "acme.square")
+    assert run(REGION, "square", "integerize") == (["integerize-op"], "acme.square")
 
 
 def test_tied_alone_lets_nothing_pass() -> None:
     assert run(SUNK, "negate", "sink-rescale") == ([], "quant.rescale acme.negate")
     kept = "quant.dcast acme.negate quant.qcast"
-    assert run(ISLAND, "negate", "integerize") == ([], kept)
+    assert run(REGION, "negate", "integerize") == ([], kept)
 
 
 def test_an_op_with_effects_is_left_alone() -> None:
-    module, ctx = parse(PROGRAM.format(body=ISLAND.format(op="log")), session())
+    module, ctx = parse(PROGRAM.format(body=REGION.format(op="log")), session())
     remarks = apply(module, ctx, "integerize,cse,dce")
     assert [(r.rule, r.code) for r in remarks] == [("integerize-op", "effects")]
 
 
 def test_a_declaration_is_enough_without_traits() -> None:
-    assert run(ISLAND, "round", "integerize") == (["integerize-op"], "acme.round")
+    assert run(REGION, "round", "integerize") == (["integerize-op"], "acme.round")
     assert run(SUNK, "ceil", "sink-rescale") == (["sink-through-tied"], "acme.ceil quant.rescale")
 
 
 def test_without_a_declaration_nothing_is_assumed() -> None:
     for op in ("mirror", "square"):
-        assert run(ISLAND, op, "integerize", declared=False)[0] == []
+        assert run(REGION, op, "integerize", declared=False)[0] == []
         assert run(SUNK, op, "sink-rescale", declared=False)[0] == []
 
 
@@ -282,7 +282,7 @@ class NoUnsigned(Target):
 
 
 def test_the_target_is_asked_first() -> None:
-    module, ctx = parse(PROGRAM.format(body=ISLAND.format(op="square")), session())
+    module, ctx = parse(PROGRAM.format(body=REGION.format(op="square")), session())
     ctx.target = NoUnsigned("npu", "signed only")
     (remark,) = apply(module, ctx, "integerize")
     assert (remark.kind, remark.code, remark.reason) == (

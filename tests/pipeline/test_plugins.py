@@ -12,7 +12,7 @@ from qdialect.pipeline.plugins import Plugins, installed
 
 GOOD = """
 from xdsl.universe import Universe
-from qdialect.behaviors import Behavior, Port, Rule
+from qdialect.behaviors import Behavior, Port, PortKind
 from qdialect.passes.cleanup.dce import Dce
 
 class Other(Dce):
@@ -21,9 +21,9 @@ class Other(Dce):
 UNIVERSE = Universe(all_passes={"vendor-dce": lambda: Other})
 
 def register(session):
-    tied = (Port("input", Rule.TIED, axes=None),)
+    tied = (Port("input", PortKind.TIED, axes=None),)
     session.behaviors.register(
-        Behavior("vendor.twist", tied, (Port("result", Rule.TIED, axes=None),))
+        Behavior("vendor.twist", tied, (Port("result", PortKind.TIED, axes=None),))
     )
 """
 

@@ -11,7 +11,7 @@ from math import prod
 import numpy as np
 from numpy.typing import NDArray
 
-from qdialect.qparams import Field, Illegal, Layout, QParams, Shape
+from qdialect.qparams import Illegal, Layout, ParameterField, QParams, Shape
 from qdialect.qparams.maps import Im2col, IndexMap, Pad
 
 Pairs = NDArray[np.int64]
@@ -23,7 +23,7 @@ CASES: Counter[str] = Counter()
 RICHNESS = {Layout.TENSOR: 0, Layout.AXIS: 1, Layout.BLOCK: 2}
 
 
-def expand(field: Field) -> Pairs:
+def expand(field: ParameterField) -> Pairs:
     """The pair of every element, from the definition (law 2.1)."""
     scales = np.frombuffer(field.scales, np.int64).reshape(field.grid)
     zeros = np.frombuffer(field.zero_points, np.int64).reshape(field.grid)
@@ -90,19 +90,19 @@ def random_qparams(
 
 def random_field(
     rng: random.Random, shape: Shape, layout: Layout | None = None, ragged: bool = False
-) -> Field:
-    return Field.of(random_qparams(rng, shape, layout, ragged), shape)
+) -> ParameterField:
+    return ParameterField.of(random_qparams(rng, shape, layout, ragged), shape)
 
 
-def distinct_like(fields: Sequence[Field]) -> list[Field]:
+def distinct_like(fields: Sequence[ParameterField]) -> list[ParameterField]:
     """The same layouts with pairwise different pairs, across all fields too."""
-    result: list[Field] = []
+    result: list[ParameterField] = []
     start = 0
     for field in fields:
         values = np.arange(start, start + field.count, dtype=np.float64) + 1.0
         zeros = np.zeros(field.count, np.int64).tobytes()
         result.append(
-            Field(
+            ParameterField(
                 field.storage,
                 field.expressed,
                 field.shape,
@@ -118,7 +118,7 @@ def distinct_like(fields: Sequence[Field]) -> list[Field]:
 # -- checks --------------------------------------------------------------------
 
 
-def moved(index_map: IndexMap, fields: Sequence[Field]) -> tuple[Pairs, NDArray[np.bool_]]:
+def moved(index_map: IndexMap, fields: Sequence[ParameterField]) -> tuple[Pairs, NDArray[np.bool_]]:
     """sigma o phi per element, and where phi is defined (zeros elsewhere)."""
     operand, flat = index_map.gather_index([field.shape for field in fields])
     pairs = np.zeros((*operand.shape, 2), np.int64)
@@ -129,8 +129,8 @@ def moved(index_map: IndexMap, fields: Sequence[Field]) -> tuple[Pairs, NDArray[
 
 
 def check_pull(
-    index_map: IndexMap, fields: Sequence[Field], layout: Layout | None, rng: random.Random
-) -> Field | Illegal:
+    index_map: IndexMap, fields: Sequence[ParameterField], layout: Layout | None, rng: random.Random
+) -> ParameterField | Illegal:
     """Soundness, coarseness and completeness of one pull."""
     result = index_map.pull(fields, layout=layout)
     limit = layout or max((Layout.AXIS, *(f.layout for f in fields)), key=RICHNESS.__getitem__)
@@ -144,7 +144,7 @@ def check_pull(
         got = expand(result)
         assert np.array_equal(got[defined], pairs[defined])
         _check_values(index_map, fields, got, defined, rng)
-        ragged = any(f.to_grid().ragged(k) for f in fields for k in f.blocked)
+        ragged = any(f.to_array().ragged(k) for f in fields for k in f.blocked)
         if defined.all() and defined.size and not ragged:
             best = coarsest(got)
             if limit is Layout.BLOCK:
@@ -159,7 +159,7 @@ def check_pull(
 
 def _check_values(
     index_map: IndexMap,
-    fields: Sequence[Field],
+    fields: Sequence[ParameterField],
     got: Pairs,
     defined: NDArray[np.bool_],
     rng: random.Random,
@@ -174,7 +174,7 @@ def _check_values(
 
 def _justify_pull(
     index_map: IndexMap,
-    fields: Sequence[Field],
+    fields: Sequence[ParameterField],
     refusal: Illegal,
     limit: Layout,
     pairs: Pairs,
@@ -204,7 +204,7 @@ def _justify_pull(
     assert limit is not Layout.BLOCK, refusal
 
 
-def _justify_pad(pad: Pad, field: Field) -> None:
+def _justify_pad(pad: Pad, field: ParameterField) -> None:
     """Some border element has settled parameters that cannot hold the value, or none can."""
     pairs = expand(field)
     widths = list(zip(pad.low, pad.high, strict=True))
@@ -232,7 +232,9 @@ def representable(value: float, pair: NDArray[np.int64]) -> bool:
     return any((q - int(pair[1])) * scale == Fraction(value) for q in range(-128, 128))
 
 
-def check_structural(index_map: IndexMap, fields: Sequence[Field], layout: Layout | None) -> None:
+def check_structural(
+    index_map: IndexMap, fields: Sequence[ParameterField], layout: Layout | None
+) -> None:
     """Structural legality is value legality for all-different parameters."""
     result = index_map.pull(fields, structural=True, layout=layout)
     other = index_map.pull(distinct_like(fields), layout=layout)
@@ -241,7 +243,7 @@ def check_structural(index_map: IndexMap, fields: Sequence[Field], layout: Layou
         assert isinstance(other, Illegal)
         CASES[f"{name} structural refused"] += 1
         return
-    assert isinstance(other, Field)
+    assert isinstance(other, ParameterField)
     assert result.blocks == other.blocks
     pairs, defined = moved(index_map, fields)
     assert np.array_equal(expand(result)[defined], pairs[defined])
@@ -249,7 +251,7 @@ def check_structural(index_map: IndexMap, fields: Sequence[Field], layout: Layou
 
 
 def check_push(
-    index_map: IndexMap, out: Field, shapes: Sequence[Shape], layout: Layout | None
+    index_map: IndexMap, out: ParameterField, shapes: Sequence[Shape], layout: Layout | None
 ) -> None:
     """Pull of push is the wanted field; a refusal means the operands' are not determined."""
     result = index_map.push(out, shapes, layout=layout)
@@ -262,11 +264,11 @@ def check_push(
     CASES[f"{name} push legal"] += 1
     assert [field.shape for field in result] == list(shapes)
     pulled = index_map.pull(result, layout=Layout.BLOCK)
-    assert isinstance(pulled, Field), pulled
+    assert isinstance(pulled, ParameterField), pulled
     assert np.array_equal(expand(pulled), expand(out))
 
 
-def _justify_push(index_map: IndexMap, out: Field, shapes: Sequence[Shape]) -> None:
+def _justify_push(index_map: IndexMap, out: ParameterField, shapes: Sequence[Shape]) -> None:
     operand, flat = index_map.gather_index(shapes)
     read = set(zip(operand.ravel().tolist(), flat.ravel().tolist(), strict=True))
     unread = len(read - {(-1, -1)}) < sum(prod(shape) for shape in shapes)

@@ -18,14 +18,14 @@ from qparams_oracle import (
 )
 from random_maps import BIJECTIVE, GENERATORS
 
-from qdialect.qparams import Field, Layout, Shape
+from qdialect.qparams import Layout, ParameterField, Shape
 
 PULLS = 1200
 PUSHES = 500
 LIMITS = (None, None, None, Layout.TENSOR, Layout.AXIS, Layout.BLOCK, Layout.BLOCK)
 
 
-def operands(rng: random.Random, shapes: list[Shape], ragged: bool = False) -> list[Field]:
+def operands(rng: random.Random, shapes: list[Shape], ragged: bool = False) -> list[ParameterField]:
     """Random fields, often of one layout or even equal, since most refusals need a mismatch."""
     layout = rng.choice((*Layout, None))
     fields = [random_field(rng, shape, layout, ragged) for shape in shapes]
@@ -67,7 +67,7 @@ def test_pull_of_push_is_the_wanted_field(name: str) -> None:
             out = random_field(rng, out_shape)
         else:
             pulled = index_map.pull(operands(rng, shapes), layout=Layout.BLOCK)
-            if not isinstance(pulled, Field):
+            if not isinstance(pulled, ParameterField):
                 continue
             out = pulled
         check_push(index_map, out, shapes, rng.choice((None, Layout.BLOCK)))
@@ -80,8 +80,8 @@ def test_push_of_pull_is_the_operand_field(name: str) -> None:
         index_map, shapes = GENERATORS[name](rng)
         field = random_field(rng, shapes[0])
         out = index_map.pull([field], layout=Layout.BLOCK)
-        assert isinstance(out, Field)
+        assert isinstance(out, ParameterField)
         back = index_map.push(out, shapes, layout=Layout.BLOCK)
         assert isinstance(back, tuple)
         assert np.array_equal(expand(back[0]), expand(field))
-        assert back[0].to_grid().equals(field.to_grid().reduced())
+        assert back[0].to_array().equals(field.to_array().reduced())

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from small_fields import ABCD, axis, on, one, refused, tensor
 
-from qdialect.qparams import Field, Illegal, Layout, Shape
+from qdialect.qparams import Illegal, Layout, ParameterField, Shape
 from qdialect.qparams.maps import (
     Broadcast,
     Concat,
@@ -29,12 +29,12 @@ from qdialect.qparams.maps import (
 
 def test_structural_legality_does_not_look_at_values() -> None:
     uniform = axis((2, 4), 1, [9.0] * 4)
-    assert isinstance(Reshape((4, 2)).pull([uniform]), Field)
+    assert isinstance(Reshape((4, 2)).pull([uniform]), ParameterField)
     refusal = Reshape((4, 2)).pull([uniform], structural=True)
     assert isinstance(refusal, Illegal)
     assert refusal.code == "axis-split"
     kept = Transpose((1, 0)).pull([uniform], structural=True)
-    assert isinstance(kept, Field)
+    assert isinstance(kept, ParameterField)
     assert kept.layout is Layout.AXIS
 
 

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from small_fields import ABCD, ZEROS, axis, grid, on, one, pulled, refused, tensor
 
-from qdialect.qparams import DYNAMIC, Field, Illegal, Layout, QParams, Storage
+from qdialect.qparams import DYNAMIC, Illegal, Layout, ParameterField, QParams, Storage
 from qdialect.qparams.maps import (
     Broadcast,
     Concat,
@@ -45,7 +45,7 @@ def test_transpose_uses_the_inverse_permutation() -> None:
     assert pulled(Transpose((1, 2, 0)), field) == on(2, ABCD, ZEROS)
     assert pulled(Transpose((2, 0, 1)), field) == on(1, ABCD, ZEROS)
     moved = Transpose((1, 2, 0)).pull([grid((4, 2, 3), 2, 1, 3)])
-    assert isinstance(moved, Field)
+    assert isinstance(moved, ParameterField)
     assert moved.blocks == (1, 3, 2)
     assert moved.to_qparams().scale_list() == [1.0, 3.0, 2.0, 4.0]
 
@@ -79,7 +79,7 @@ def test_flatten_squeeze_unsqueeze() -> None:
 def test_onnx_reshape_copies_and_infers() -> None:
     field = axis((DYNAMIC, 4, 6), 1, ABCD)
     result = Reshape.onnx(field.shape, (0, 0, 2, -1)).pull([field])
-    assert isinstance(result, Field)
+    assert isinstance(result, ParameterField)
     assert result.shape == (DYNAMIC, 4, 2, 3)
     assert result.to_qparams() == on(1, ABCD)
     assert Reshape.onnx((0, 3), (3, 0), allowzero=True).output_shape([(0, 3)]) == (3, 0)
@@ -98,7 +98,7 @@ def test_slice_of_blocks() -> None:
     field = grid((16, 2), 4, 1)
     for start, stop, step, block in ((4, 12, 1, 4), (2, 14, 1, 2), (0, 16, 2, 2), (1, 16, 3, 1)):
         result = Slice.along(2, 0, start, stop, step).pull([field])
-        assert isinstance(result, Field)
+        assert isinstance(result, ParameterField)
         assert result.blocks[0] == block
 
 
@@ -131,8 +131,8 @@ def test_concat_of_different_per_tensor_operands_is_per_axis() -> None:
 
 
 def test_concat_refuses_other_storage_and_bounds() -> None:
-    narrow = Field.of(QParams.per_tensor(Storage.of("i8", -127, 127), 0.5, 3), (2,))
-    half = Field.of(QParams.per_tensor("i8", 0.5, 3, "f16"), (2,))
+    narrow = ParameterField.of(QParams.per_tensor(Storage.of("i8", -127, 127), 0.5, 3), (2,))
+    half = ParameterField.of(QParams.per_tensor("i8", 0.5, 3, "f16"), (2,))
     for other in (tensor((2,), storage="u8"), narrow, half):
         assert refused(Concat(0), tensor((2,)), other) == "storage-mismatch"
 
@@ -178,7 +178,7 @@ def test_tile_repeat_flip() -> None:
     assert pulled(Flip((0,)), field) == on(1, [1.0, 2.0])
     assert pulled(Flip((1,)), field) == on(1, [2.0, 1.0])
     blocks = RepeatInterleave((3, 1)).pull([grid((4, 2), 2, 1)])
-    assert isinstance(blocks, Field)
+    assert isinstance(blocks, ParameterField)
     assert blocks.blocks == (6, 1)
 
 
@@ -200,7 +200,7 @@ def test_zero_pad_fills_with_each_channels_zero_point() -> None:
     pad = Pad((0, 1), (0, 0))
     assert pulled(pad, field) == on(0, [1.0, 2.0], [4, 5])
     result = pad.pull([field])
-    assert isinstance(result, Field)
+    assert isinstance(result, ParameterField)
     fills = pad.fill_integers(result)
     assert isinstance(fills, np.ndarray)
     assert fills.tolist() == [[4], [5]]
@@ -245,10 +245,10 @@ def test_pad_with_copies(mode: Literal["edge", "reflect", "wrap"]) -> None:
 
 def test_leading_pad_shifts_blocks() -> None:
     result = Pad((2, 0), (2, 0)).pull([grid((8, 2), 4, 1)])
-    assert isinstance(result, Field)
+    assert isinstance(result, ParameterField)
     assert result.blocks[0] == 6
     result = Pad((2, 0), (0, 0)).pull([grid((12, 2), 4, 1)])
-    assert isinstance(result, Field)
+    assert isinstance(result, ParameterField)
     assert result.blocks[0] == 2
 
 

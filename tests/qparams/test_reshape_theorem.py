@@ -10,7 +10,7 @@ import pytest
 from qparams_oracle import CASES, coarsest, expand, moved, random_qparams, vector
 from random_maps import factorization, random_shape
 
-from qdialect.qparams import DYNAMIC, Field, Illegal, Layout, QParams, Shape
+from qdialect.qparams import DYNAMIC, Illegal, Layout, ParameterField, QParams, Shape
 from qdialect.qparams.maps import (
     Concat,
     DepthToSpace,
@@ -45,7 +45,7 @@ def test_per_axis_reshape_is_the_theorem() -> None:
         target = factorization(rng, prod(shape))
         axis = rng.randrange(len(shape))
         scales, zeros = vector(rng, shape[axis])
-        field = Field.of(QParams.per_axis("i8", axis, scales, zeros), shape)
+        field = ParameterField.of(QParams.per_axis("i8", axis, scales, zeros), shape)
         result = Reshape(target).pull([field])
         g, d = run_and_period(list(zip(scales, zeros, strict=True)))
         inner = prod(shape[axis + 1 :])
@@ -57,7 +57,7 @@ def test_per_axis_reshape_is_the_theorem() -> None:
             if run % stride == 0 and target[b] * stride % period == 0
         ]
         if d == 1:
-            assert isinstance(result, Field)
+            assert isinstance(result, ParameterField)
             assert result.is_per_tensor
             CASES["theorem uniform"] += 1
         elif not axes:
@@ -66,7 +66,7 @@ def test_per_axis_reshape_is_the_theorem() -> None:
             CASES["theorem refused"] += 1
         else:
             (b,) = axes
-            assert isinstance(result, Field)
+            assert isinstance(result, ParameterField)
             wanted = [scales[k * strides[b] // inner % len(scales)] for k in range(target[b])]
             assert result.to_qparams().axis == b
             assert result.to_qparams().scale_list() == wanted
@@ -97,18 +97,20 @@ def test_reshape_with_an_unknown_size_holds_for_every_size() -> None:
         layout = rng.choice((None, Layout.BLOCK))
         if any(axis == k for axis, _ in qparams.blocks):
             continue
-        result = Reshape(wanted).pull([Field.of(qparams, unknown)], layout=layout)
+        result = Reshape(wanted).pull([ParameterField.of(qparams, unknown)], layout=layout)
         expressible = 0
         for old, new in instances(source, target, k, j):
-            pairs, _ = moved(Reshape(new), [Field.of(qparams, old)])
-            if isinstance(result, Field):
-                assert np.array_equal(expand(Field.of(result.to_qparams(), new)), pairs)
+            pairs, _ = moved(Reshape(new), [ParameterField.of(qparams, old)])
+            if isinstance(result, ParameterField):
+                assert np.array_equal(expand(ParameterField.of(result.to_qparams(), new)), pairs)
             else:
                 blocks = coarsest(pairs)
                 expressible += sum(b != s for b, s in zip(blocks, new, strict=True)) <= 1
         if isinstance(result, Illegal) and result.code != "dynamic-shape":
             assert expressible < 5
-        CASES[f"dynamic reshape {'legal' if isinstance(result, Field) else result.code}"] += 1
+        CASES[
+            f"dynamic reshape {'legal' if isinstance(result, ParameterField) else result.code}"
+        ] += 1
 
 
 SIZED: list[tuple[IndexMap, Shape]] = [
@@ -134,16 +136,16 @@ def test_unknown_sizes_agree_with_every_known_size(index_map: IndexMap, shape: S
     for _ in range(30):
         qparams = QParams.per_axis("i8", 1, *vector(rng, 8))
         operands = 2 if isinstance(index_map, Concat) else 1
-        result = index_map.pull([Field.of(qparams, shape)] * operands)
+        result = index_map.pull([ParameterField.of(qparams, shape)] * operands)
         for size in (2, 4, 6):
             known = tuple(size if s == DYNAMIC else s for s in shape)
-            fields = [Field.of(qparams, known)] * operands
+            fields = [ParameterField.of(qparams, known)] * operands
             pairs, defined = moved(index_map, fields)
-            if isinstance(result, Field):
-                got = expand(Field.of(result.to_qparams(), pairs.shape[:-1]))
+            if isinstance(result, ParameterField):
+                got = expand(ParameterField.of(result.to_qparams(), pairs.shape[:-1]))
                 assert np.array_equal(got[defined], pairs[defined])
             elif result.code != "dynamic-shape":
                 assert isinstance(index_map.pull(fields), Illegal)
-        legal += isinstance(result, Field)
+        legal += isinstance(result, ParameterField)
         CASES[f"dynamic {type(index_map).__name__}"] += 1
     assert legal

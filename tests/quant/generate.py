@@ -12,7 +12,7 @@ import struct
 from dataclasses import dataclass
 
 from qdialect.numerics.float_text import FORMATS
-from qdialect.qparams.encoding import full_range
+from qdialect.qparams.parameters import full_range
 
 
 @dataclass(frozen=True)

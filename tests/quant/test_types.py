@@ -8,7 +8,7 @@ from xdsl.dialects.builtin import TensorType, f16, f32
 from xdsl.parser import Parser
 from xdsl.utils.exceptions import ParseError
 
-from qdialect.qparams.encoding import QParams, Storage
+from qdialect.qparams.parameters import QParams, Storage
 from qdialect.quant import (
     AnyParams,
     AnyType,

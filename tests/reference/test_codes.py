@@ -18,7 +18,7 @@ from qdialect import ops as nn
 from qdialect.errors import InputError, UnsupportedError
 from qdialect.numerics.rounding import Rounding
 from qdialect.qparams import QParams, Storage
-from qdialect.qparams.encoding import Quantile, pack_f64
+from qdialect.qparams.parameters import Quantile, pack_f64
 from qdialect.quant import ROUNDING_KEY, DCastOp, QCastOp, UniformType
 from qdialect.reference import Evaluation, compare, evaluate_op, random_inputs
 from qdialect.reference.values import check_input

@@ -10,7 +10,7 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Operation
 
 import qdialect as qd
-from qdialect.behaviors import Behavior, Port, Rule
+from qdialect.behaviors import Behavior, Port, PortKind
 from qdialect.context import QContext, new_context
 from qdialect.errors import QError, UsageError
 from qdialect.formats.mlir.read import read_module, verify_module
@@ -249,8 +249,8 @@ def test_declarations_of_a_target_hold_while_it_is_the_target() -> None:
     assert pool is not None
     tied = Behavior(
         "nn.avg_pool2d",
-        (Port("input", Rule.TIED),),
-        (Port("result", Rule.TIED),),
+        (Port("input", PortKind.TIED),),
+        (Port("result", PortKind.TIED),),
     )
     ctx.target = replace(GENERIC, name="npu", behaviors=(tied,))
     found = ctx.behaviors.named("nn.avg_pool2d")

@@ -187,7 +187,7 @@ func.func @main() -> tensor<2x!quant.uniform<i8:f32, 0.5:3>> {
     assert left == "" and "dense<[2, 1]>" in told
 
 
-ISLAND = f"""
+REGION = f"""
 func.func @main(%x: !a) -> !b {{{WEIGHT}
   %0 = quant.dcast %x : !a to !f
   %1 = quant.dcast %w : !w to !wf
@@ -200,7 +200,7 @@ func.func @main(%x: !a) -> !b {{{WEIGHT}
 
 
 def test_its_ops_become_integer(site: Path) -> None:
-    left, _ = opt(site, ISLAND, "integerize,dce")
+    left, _ = opt(site, REGION, "integerize,dce")
     assert left == "acme.rotate acme.conv_relu acme.splat_max"
 
 

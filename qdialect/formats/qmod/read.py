@@ -30,7 +30,7 @@ from qdialect.context import QContext
 from qdialect.dialects.module_format import HEADER, MAGIC, VERSION, checksum, is_element
 from qdialect.errors import InputError, QError, Where
 from qdialect.formats.mlir.read.parser import MLIRParser, Places
-from qdialect.qparams.encoding import QParams
+from qdialect.qparams.parameters import QParams
 
 _START = struct.calcsize(HEADER)
 

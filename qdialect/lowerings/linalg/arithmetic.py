@@ -13,7 +13,7 @@ from qdialect.analysis.codes import qparams_of
 from qdialect.behaviors.shapes import shape_of
 from qdialect.lowerings.emitter import integers
 from qdialect.lowerings.errors import Unlowerable
-from qdialect.lowerings.laid_out import Held, plain
+from qdialect.lowerings.laid_out import LaidOut, plain
 from qdialect.lowerings.linalg.emitter import Emitter
 from qdialect.lowerings.operands import check_quotient, clamp_bounds, exact_result
 from qdialect.passes.lowering.pointwise import Body, clamped, element_wise
@@ -22,17 +22,17 @@ from qdialect.qparams import QParams
 from qdialect.quant import RescaleOp
 from qdialect.rewrite import Refusal
 
-Lower = Callable[[Emitter, Operation, Sequence[Held]], Held]
+Lower = Callable[[Emitter, Operation, Sequence[LaidOut]], LaidOut]
 
 
-def held_type(params: QParams) -> IntegerType:
+def laid_out_type(params: QParams) -> IntegerType:
     """What holds codes: signless integers of at least 8 bits."""
     return integers(max(params.storage.width, 8))
 
 
 def widened(body: Body, code: SSAValue, params: QParams, wide: IntegerType = i32) -> SSAValue:
     """A code as a wider integer."""
-    if held_type(params) == wide:
+    if laid_out_type(params) == wide:
         return code
     extend = arith.ExtSIOp if params.storage.signed else arith.ExtUIOp
     return body.add(extend(code, wide))
@@ -55,11 +55,11 @@ def zero_of(params: QParams) -> int:
 
 def narrow(body: Body, value: SSAValue, wide: IntegerType, params: QParams) -> SSAValue:
     """A number within the bounds of the storage, as its codes are held."""
-    kind = held_type(params)
+    kind = laid_out_type(params)
     return value if kind == wide else body.add(arith.TruncIOp(value, kind))
 
 
-def quantized(x: Held, role: str = "operand") -> QParams:
+def quantized(x: LaidOut, role: str = "operand") -> QParams:
     """The parameters of `x`, which has some."""
     if x.params is None:
         raise Unlowerable("float", f"its {role} is float", "quantize it (qopt quantize)")
@@ -71,7 +71,7 @@ def quantized(x: Held, role: str = "operand") -> QParams:
 
 def pointwise(
     e: Emitter,
-    x: Held,
+    x: LaidOut,
     ends: Sequence[QParams],
     result: Any,
     compute: Callable[[Body, SSAValue], SSAValue],
@@ -81,7 +81,7 @@ def pointwise(
     return element_wise(e.given(x), result, layout, compute, e.append)
 
 
-def rescale(e: Emitter, op: Operation, operands: Sequence[Held]) -> Held:
+def rescale(e: Emitter, op: Operation, operands: Sequence[LaidOut]) -> LaidOut:
     """`quant.rescale` in the fixed-point form, in 64 bits, whatever it rounds."""
     assert isinstance(op, RescaleOp)
     if op.fixed_point is None:
@@ -96,7 +96,7 @@ def rescale(e: Emitter, op: Operation, operands: Sequence[Held]) -> Held:
     def compute(body: Body, code: SSAValue) -> SSAValue:
         return narrow(body, integer_rescale(body, code, plan, source, result), i64, result)
 
-    value = pointwise(e, operands[0], (source, result), held_type(result), compute)
+    value = pointwise(e, operands[0], (source, result), laid_out_type(result), compute)
     return e.held(value, plain(operands[0].rank), result, operands[0].shape)
 
 
@@ -106,7 +106,7 @@ def rescale(e: Emitter, op: Operation, operands: Sequence[Held]) -> Held:
 def arithmetic(make: Callable[[SSAValue, SSAValue], Operation]) -> Lower:
     """`nn.add`, `nn.sub`, `nn.mul`: exact, of codes less their zero points."""
 
-    def lower(e: Emitter, op: Operation, operands: Sequence[Held]) -> Held:
+    def lower(e: Emitter, op: Operation, operands: Sequence[LaidOut]) -> LaidOut:
         exact_result(e, op)
         shape = shape_of(op.results[0])
         kinds = [quantized(x) for x in operands]
@@ -126,7 +126,7 @@ def arithmetic(make: Callable[[SSAValue, SSAValue], Operation]) -> Lower:
 def extremum(largest: bool) -> Lower:
     """`nn.maximum` and `nn.minimum` of codes on one scale."""
 
-    def lower(e: Emitter, op: Operation, operands: Sequence[Held]) -> Held:
+    def lower(e: Emitter, op: Operation, operands: Sequence[LaidOut]) -> LaidOut:
         shape, result = shape_of(op.results[0]), qparams_of(op.results[0])
         if result is None or any(x.params != result for x in operands):
             raise Unlowerable("qparams", "its operands are not on one scale", "integerize")
@@ -136,7 +136,7 @@ def extremum(largest: bool) -> Lower:
             return body.add(make(codes[0], codes[1]))
 
         values = [e.given(x) for x in operands]
-        value = e.elementwise(values, shape, held_type(result), compute)
+        value = e.elementwise(values, shape, laid_out_type(result), compute)
         return e.held(value, plain(len(shape)), result, shape)
 
     return lower
@@ -149,11 +149,11 @@ def extremum_op(params: QParams, largest: bool) -> Callable[[SSAValue, SSAValue]
     return arith.MaxUIOp if largest else arith.MinUIOp
 
 
-def clamp(e: Emitter, op: Operation, operands: Sequence[Held]) -> Held:
+def clamp(e: Emitter, op: Operation, operands: Sequence[LaidOut]) -> LaidOut:
     """`nn.relu` and `nn.clip` of codes."""
     (x,) = operands
     params, (low, high) = clamp_bounds(e, op, x)
-    kind = held_type(params)
+    kind = laid_out_type(params)
     bounds = [b - (1 << kind.width.data) if b > _top(kind) else b for b in (low, high)]
 
     def compute(body: Body, codes: Sequence[SSAValue]) -> SSAValue:
@@ -174,7 +174,7 @@ def _top(kind: IntegerType) -> int:
     return (1 << (kind.width.data - 1)) - 1
 
 
-def table(e: Emitter, op: Operation, operands: Sequence[Held]) -> Held:
+def table(e: Emitter, op: Operation, operands: Sequence[LaidOut]) -> LaidOut:
     """`nn.table`: the entry of each code, the lowest first."""
     x, entries = operands
     params, result = quantized(x), qparams_of(op.results[0])
@@ -190,13 +190,13 @@ def table(e: Emitter, op: Operation, operands: Sequence[Held]) -> Held:
         if first:
             wide = body.add(arith.SubiOp(wide, body.constant(first, i32)))
         index = body.add(arith.IndexCastOp(wide, IndexType()))
-        return body.add(tensor.ExtractOp(looked_up, [index], held_type(result)))
+        return body.add(tensor.ExtractOp(looked_up, [index], laid_out_type(result)))
 
-    value = e.elementwise([e.given(x)], x.shape, held_type(result), compute)
+    value = e.elementwise([e.given(x)], x.shape, laid_out_type(result), compute)
     return e.held(value, plain(x.rank), result, x.shape)
 
 
-def divide(e: Emitter, op: Operation, operands: Sequence[Held]) -> Held:
+def divide(e: Emitter, op: Operation, operands: Sequence[LaidOut]) -> LaidOut:
     """`nn.div`, rounded half up: floor((2 n + d) / (2 d)) of d > 0, in 64 bits."""
     lhs, rhs = (quantized(x) for x in operands)
     result, shape = qparams_of(op.results[0]), shape_of(op.results[0])
@@ -210,5 +210,5 @@ def divide(e: Emitter, op: Operation, operands: Sequence[Held]) -> Held:
         code = body.add(arith.AddiOp(steps, body.constant(result.zero_point, i64)))
         return narrow(body, clamped(body, code, i64, result), i64, result)
 
-    value = e.elementwise([e.given(x) for x in operands], shape, held_type(result), compute)
+    value = e.elementwise([e.given(x) for x in operands], shape, laid_out_type(result), compute)
     return e.held(value, plain(len(shape)), result, shape)

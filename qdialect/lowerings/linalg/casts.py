@@ -33,8 +33,8 @@ from qdialect.behaviors.shapes import shape_of
 from qdialect.dialects.iree_linalg_ext import DequantizeAffineOp, QuantizeAffineOp
 from qdialect.lowerings.emitter import Lowering
 from qdialect.lowerings.errors import Unlowerable
-from qdialect.lowerings.laid_out import Held, plain
-from qdialect.lowerings.linalg.arithmetic import held_type, narrow, pointwise, quantized
+from qdialect.lowerings.laid_out import LaidOut, plain
+from qdialect.lowerings.linalg.arithmetic import laid_out_type, narrow, pointwise, quantized
 from qdialect.lowerings.linalg.emitter import Emitter
 from qdialect.numerics.rounding import Rounding
 from qdialect.passes.lowering.lower_quant_ops import dequantize, quantize, refusal
@@ -54,7 +54,7 @@ from qdialect.quant import (
 _WIDEST = 16
 
 
-def _qcast(e: Emitter, op: Operation, operands: Sequence[Held]) -> Held:
+def _qcast(e: Emitter, op: Operation, operands: Sequence[LaidOut]) -> LaidOut:
     assert isinstance(op, QCastOp)
     (x,), params = operands, _result(op)
     _check(op, op.result)
@@ -63,11 +63,11 @@ def _qcast(e: Emitter, op: Operation, operands: Sequence[Held]) -> Held:
         codes = quantize(body, number, params, cast_rounding(op))
         return narrow(body, codes, cast("IntegerType", codes.type), params)
 
-    value = pointwise(e, x, (params,), held_type(params), compute)
+    value = pointwise(e, x, (params,), laid_out_type(params), compute)
     return e.held(value, plain(x.rank), params, x.shape)
 
 
-def _dcast(e: Emitter, op: Operation, operands: Sequence[Held]) -> Held:
+def _dcast(e: Emitter, op: Operation, operands: Sequence[LaidOut]) -> LaidOut:
     assert isinstance(op, DCastOp)
     (x,) = operands
     params = quantized(x)
@@ -98,7 +98,7 @@ def stored(e: Emitter, value: SSAValue, params: QParams) -> SSAValue:
     """The codes of a quantized value, as they are held."""
     kind, shape = storage_type(params), shape_of(value)
     codes = e.add(SCastOp(value, TensorType(kind, shape)))
-    held = held_type(params)
+    held = laid_out_type(params)
     if held == kind:
         return codes
     extend = arith.ExtSIOp if params.storage.signed else arith.ExtUIOp
@@ -108,14 +108,14 @@ def stored(e: Emitter, value: SSAValue, params: QParams) -> SSAValue:
 def typed(e: Emitter, value: SSAValue, params: QParams) -> SSAValue:
     """Codes as the quantized value they stand for."""
     kind, shape = storage_type(params), shape_of(value)
-    if held_type(params) != kind:
+    if laid_out_type(params) != kind:
         value = e.elementwise(
             [value], shape, kind, lambda body, v: body.add(arith.TruncIOp(v[0], kind))
         )
     return e.add(SCastOp(value, TensorType(UniformType(params), shape)))
 
 
-def _kept_qcast(e: Emitter, op: Operation, operands: Sequence[Held]) -> Held:
+def _kept_qcast(e: Emitter, op: Operation, operands: Sequence[LaidOut]) -> LaidOut:
     assert isinstance(op, QCastOp)
     (x,), params = operands, _result(op)
     if cast_rounding(op) is not Rounding.HALF_EVEN:
@@ -124,7 +124,7 @@ def _kept_qcast(e: Emitter, op: Operation, operands: Sequence[Held]) -> Held:
     return e.held(stored(e, value, params), plain(x.rank), params, x.shape)
 
 
-def _kept_dcast(e: Emitter, op: Operation, operands: Sequence[Held]) -> Held:
+def _kept_dcast(e: Emitter, op: Operation, operands: Sequence[LaidOut]) -> LaidOut:
     (x,) = operands
     value = typed(e, e.given(x), quantized(x))
     return e.held(e.add(DCastOp(value, op.results[0].type)), plain(x.rank), None, x.shape)
@@ -133,7 +133,7 @@ def _kept_dcast(e: Emitter, op: Operation, operands: Sequence[Held]) -> Held:
 # -- IREE's ops ------------------------------------------------------------------------
 
 
-def _affine_qcast(e: Emitter, op: Operation, operands: Sequence[Held]) -> Held:
+def _affine_qcast(e: Emitter, op: Operation, operands: Sequence[LaidOut]) -> LaidOut:
     assert isinstance(op, QCastOp)
     (x,), params = operands, _result(op)
     _check_affine(params)
@@ -147,11 +147,11 @@ def _affine_qcast(e: Emitter, op: Operation, operands: Sequence[Held]) -> Held:
     }
     if not params.storage.signed:
         properties["storage_unsigned"] = UnitAttr()
-    value = _affine(e, QuantizeAffineOp, (e.given(x), params), held_type(params), properties)
+    value = _affine(e, QuantizeAffineOp, (e.given(x), params), laid_out_type(params), properties)
     return e.held(value, plain(x.rank), params, x.shape)
 
 
-def _affine_dcast(e: Emitter, op: Operation, operands: Sequence[Held]) -> Held:
+def _affine_dcast(e: Emitter, op: Operation, operands: Sequence[LaidOut]) -> LaidOut:
     (x,) = operands
     params = quantized(x)
     _check_affine(params)

@@ -25,8 +25,8 @@ from qdialect.analysis.codes import qparams_of
 from qdialect.behaviors.shapes import shape_of
 from qdialect.lowerings.emitter import integers
 from qdialect.lowerings.errors import Unlowerable
-from qdialect.lowerings.laid_out import Held, plain
-from qdialect.lowerings.linalg.arithmetic import held_type, quantized, stepped, zero_of
+from qdialect.lowerings.laid_out import LaidOut, plain
+from qdialect.lowerings.linalg.arithmetic import laid_out_type, quantized, stepped, zero_of
 from qdialect.lowerings.linalg.emitter import Emitter, Read
 from qdialect.lowerings.operands import exact_result
 from qdialect.lowerings.windows import Geometry, fitted
@@ -44,7 +44,7 @@ class Sides:
     """Both factors of the products: values, and what is still to subtract in the loop."""
 
     def __init__(
-        self, e: Emitter, x: Held, w: Held, bias: Held | None = None, along: int = 0
+        self, e: Emitter, x: LaidOut, w: LaidOut, bias: LaidOut | None = None, along: int = 0
     ) -> None:
         """`along` is the dimension of constant weights that the results have too."""
         self.params = quantized(x, "input"), quantized(w, "weight")
@@ -93,7 +93,7 @@ class Sides:
         return e.loops([source], result, "p" * rank, lambda _, v: v[0])
 
 
-def _started(e: Emitter, bias: Held | None, sums: Array | None) -> SSAValue | None:
+def _started(e: Emitter, bias: LaidOut | None, sums: Array | None) -> SSAValue | None:
     """The bias and the correction in one, if there is either."""
     if bias is not None and (bias.params is None or bias.params.storage.spelling != "i32"):
         raise Unlowerable("bias", "its bias is no i32 on the scale of the sums")
@@ -138,7 +138,7 @@ def _wrapped(numbers: Array) -> Array:
     return (numbers & 0xFFFFFFFF).astype(np.uint32).view(np.int32)
 
 
-def convolution(e: Emitter, op: Operation, operands: Sequence[Held]) -> Held:
+def convolution(e: Emitter, op: Operation, operands: Sequence[LaidOut]) -> LaidOut:
     """`nn.conv1d`, `nn.conv2d`, `nn.conv3d`, in groups or not."""
     exact_result(e, op)
     assert isinstance(op, NNOp)
@@ -183,7 +183,7 @@ def padded(e: Emitter, value: SSAValue, geometry: Geometry, number: int) -> SSAV
 
 def bits_of(code: int, params: QParams) -> int:
     """A code as the signed integer of the same bits."""
-    width = held_type(params).width.data
+    width = laid_out_type(params).width.data
     return code - (1 << width) if code >= 1 << (width - 1) else code
 
 
@@ -242,7 +242,7 @@ def _pair(values: Sequence[int]) -> Any:
     return DenseIntOrFPElementsAttr.from_list(TensorType(i64, [len(values)]), list(values))
 
 
-def fully_connected(e: Emitter, op: Operation, operands: Sequence[Held]) -> Held:
+def fully_connected(e: Emitter, op: Operation, operands: Sequence[LaidOut]) -> LaidOut:
     """`nn.fully_connected`: the weight has a row for each result."""
     exact_result(e, op)
     x, w = operands[:2]
@@ -253,7 +253,7 @@ def fully_connected(e: Emitter, op: Operation, operands: Sequence[Held]) -> Held
     return e.held(out, plain(2), qparams_of(op.results[0]), (rows, channels))
 
 
-def matmul(e: Emitter, op: Operation, operands: Sequence[Held]) -> Held:
+def matmul(e: Emitter, op: Operation, operands: Sequence[LaidOut]) -> LaidOut:
     """`nn.matmul`, its batches as they broadcast."""
     exact_result(e, op)
     a, b = operands
@@ -264,7 +264,7 @@ def matmul(e: Emitter, op: Operation, operands: Sequence[Held]) -> Held:
     shape = (*batches, left[-2], right[-1])
     if b.array is not None and (prod(right[:-2]) > 1 or b.rank < 2):
         # Its sums are not one for each column of the result.
-        b = Held(b.shape, plain(b.rank), b.params, e.given(b))
+        b = LaidOut(b.shape, plain(b.rank), b.params, e.given(b))
     sides = Sides(e, a, b, along=b.rank - 1)
     names = "abcdefgh"[: len(batches)]
     lhs, at = _repeated(e, sides.x, left, names, "mk")

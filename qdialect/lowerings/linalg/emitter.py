@@ -29,7 +29,7 @@ from xdsl.ir.affine import AffineExpr, AffineMap
 from qdialect.behaviors.shapes import shape_of
 from qdialect.context import QContext
 from qdialect.lowerings.emitter import BaseEmitter, element_of
-from qdialect.lowerings.laid_out import Held, reordered
+from qdialect.lowerings.laid_out import LaidOut, reordered
 from qdialect.passes.lowering.pointwise import Body
 
 if TYPE_CHECKING:
@@ -67,7 +67,7 @@ class Emitter(BaseEmitter):
             self._scalars[key] = made.result
         return self._scalars[key]
 
-    def typed(self, held: Held, kind: Attribute) -> SSAValue:
+    def typed(self, held: LaidOut, kind: Attribute) -> SSAValue:
         """The value of `held` for an op that takes it as it was: a truth value as one bit, which
         memory has 8 for."""
         value = self.given(held)

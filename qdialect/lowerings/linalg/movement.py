@@ -21,9 +21,9 @@ from qdialect.analysis.codes import qparams_of
 from qdialect.behaviors.shapes import shape_of
 from qdialect.lowerings.emitter import element_of
 from qdialect.lowerings.errors import Unlowerable
-from qdialect.lowerings.laid_out import Held, plain
+from qdialect.lowerings.laid_out import LaidOut, plain
 from qdialect.lowerings.linalg.emitter import Emitter
-from qdialect.lowerings.moves import LARGEST, held_otherwise, movement
+from qdialect.lowerings.moves import LARGEST, laid_out_as, movement
 from qdialect.lowerings.operands import fill_code
 from qdialect.ops.base import NNOp
 from qdialect.passes.lowering.pointwise import Body
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from qdialect.qparams.maps import IndexMap
 
 
-def slices(e: Emitter, op: Operation, operands: Sequence[Held]) -> Held | Sequence[Held]:
+def slices(e: Emitter, op: Operation, operands: Sequence[LaidOut]) -> LaidOut | Sequence[LaidOut]:
     """`nn.slice`."""
     assert isinstance(op, NNOp)
     x, v, shape = operands[0], op.values, shape_of(op.results[0])
@@ -44,26 +44,28 @@ def slices(e: Emitter, op: Operation, operands: Sequence[Held]) -> Held | Sequen
     return e.held(value, plain(x.rank), qparams_of(op.results[0]), shape)
 
 
-def moved(e: Emitter, phi: IndexMap, operands: Sequence[Held]) -> Held:
+def moved(e: Emitter, phi: IndexMap, operands: Sequence[LaidOut]) -> LaidOut:
     """The operands (of one storage) moved by `phi`; the result has no parameters yet."""
     from qdialect.qparams.maps import Concat, Pad
 
     shape = phi.output_shape([x.shape for x in operands])
-    renamed = held_otherwise(moved, e, phi, operands, shape)
+    renamed = laid_out_as(moved, e, phi, operands, shape)
     if renamed is not None:
         return renamed
     x = operands[0]
     if isinstance(phi, Pad) and phi.has_border:
         pads = list(zip(phi.low, phi.high, strict=True))
         value = e.padded(e.given(x), pads, fill_code(x, phi.border_value))
-        return Held(shape, plain(len(shape)), None, value)
+        return LaidOut(shape, plain(len(shape)), None, value)
     if isinstance(phi, Concat):
         value = e.joined([e.given(part) for part in operands], phi.axis)
-        return Held(shape, plain(len(shape)), None, value)
+        return LaidOut(shape, plain(len(shape)), None, value)
     return _gathered(e, phi, operands, shape)
 
 
-def _gathered(e: Emitter, phi: IndexMap, operands: Sequence[Held], shape: tuple[int, ...]) -> Held:
+def _gathered(
+    e: Emitter, phi: IndexMap, operands: Sequence[LaidOut], shape: tuple[int, ...]
+) -> LaidOut:
     """Each element by its place in all operands flat, one after the other; one more element
     is what stands at borders."""
     shapes = [x.shape for x in operands]
@@ -85,7 +87,7 @@ def _gathered(e: Emitter, phi: IndexMap, operands: Sequence[Held], shape: tuple[
         return body.add(tensor.ExtractOp(source, [place], element))
 
     places = e.const(index.astype(np.int32), i32)
-    return Held(shape, plain(len(shape)), None, e.elementwise([places], shape, element, read))
+    return LaidOut(shape, plain(len(shape)), None, e.elementwise([places], shape, element, read))
 
 
 move = movement(moved)

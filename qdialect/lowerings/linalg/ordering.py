@@ -17,7 +17,7 @@ from qdialect.analysis.codes import qparams_of
 from qdialect.behaviors.shapes import shape_of
 from qdialect.lowerings.emitter import element_of
 from qdialect.lowerings.errors import Unlowerable
-from qdialect.lowerings.laid_out import Held, plain
+from qdialect.lowerings.laid_out import LaidOut, plain
 from qdialect.lowerings.linalg.arithmetic import Lower, quantized, widened
 from qdialect.lowerings.linalg.emitter import Emitter
 from qdialect.lowerings.linalg.movement import move
@@ -28,7 +28,7 @@ _LOWEST = -(1 << 63)
 _WORD = 32
 
 
-def compare(e: Emitter, op: Operation, operands: Sequence[Held]) -> Held:
+def compare(e: Emitter, op: Operation, operands: Sequence[LaidOut]) -> LaidOut:
     """`nn.compare` of codes with one meaning."""
     assert isinstance(op, NNOp)
     shape, params = shape_of(op.results[0]), quantized(operands[0])
@@ -42,14 +42,14 @@ def compare(e: Emitter, op: Operation, operands: Sequence[Held]) -> Held:
         return body.add(arith.ExtUIOp(body.add(arith.CmpiOp(codes[0], codes[1], mode)), i8))
 
     out = e.elementwise([e.given(x) for x in operands], shape, i8, told)
-    return Held(shape, plain(len(shape)), None, out)
+    return LaidOut(shape, plain(len(shape)), None, out)
 
 
 def extreme_place(smallest: bool) -> Lower:
     """`nn.arg_max` and `nn.arg_min`: the largest of code * 2**32 + place, which is counted from
     the end if the first of equal ones is wanted."""
 
-    def lower(e: Emitter, op: Operation, operands: Sequence[Held]) -> Held:
+    def lower(e: Emitter, op: Operation, operands: Sequence[LaidOut]) -> LaidOut:
         assert isinstance(op, NNOp)
         (x,), v, shape = operands, op.values, shape_of(op.results[0])
         params, axis = quantized(x), int(v["axis"]) % x.rank
@@ -77,12 +77,12 @@ def extreme_place(smallest: bool) -> Lower:
             return place if last else body.add(arith.SubiOp(body.constant(end, i64), place))
 
         out = e.elementwise([out], shape_of(out), i64, place_of)
-        return Held(shape, plain(len(shape)), None, e.reshaped(out, shape))
+        return LaidOut(shape, plain(len(shape)), None, e.reshaped(out, shape))
 
     return lower
 
 
-def select(e: Emitter, op: Operation, operands: Sequence[Held]) -> Held | Sequence[Held]:
+def select(e: Emitter, op: Operation, operands: Sequence[LaidOut]) -> LaidOut | Sequence[LaidOut]:
     """`nn.select`: by a constant a movement, else `arith.select`."""
     condition, *sides = operands
     if condition.array is not None:
@@ -102,7 +102,7 @@ def select(e: Emitter, op: Operation, operands: Sequence[Held]) -> Held | Sequen
     return e.held(out, plain(len(shape)), params, shape)
 
 
-def gather(e: Emitter, op: Operation, operands: Sequence[Held]) -> Held | Sequence[Held]:
+def gather(e: Emitter, op: Operation, operands: Sequence[LaidOut]) -> LaidOut | Sequence[LaidOut]:
     """`nn.gather`: by constants a movement, else a read at indices, those below 0 counted from
     the end."""
     assert isinstance(op, NNOp)

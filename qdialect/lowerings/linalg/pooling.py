@@ -14,11 +14,11 @@ from xdsl.ir.affine import AffineExpr, AffineMap
 from qdialect.analysis.codes import qparams_of
 from qdialect.behaviors.shapes import shape_of
 from qdialect.lowerings.emitter import element_of
-from qdialect.lowerings.laid_out import Held, plain
+from qdialect.lowerings.laid_out import LaidOut, plain
 from qdialect.lowerings.linalg.arithmetic import (
     Lower,
     extremum_op,
-    held_type,
+    laid_out_type,
     quantized,
     stepped,
     zero_of,
@@ -75,13 +75,13 @@ def _over_windows(
     return e.loops(reads, result, "p" * (2 + spatial) + "r" * spatial, compute)
 
 
-def max_pool(e: Emitter, op: Operation, operands: Sequence[Held]) -> Held:
+def max_pool(e: Emitter, op: Operation, operands: Sequence[LaidOut]) -> LaidOut:
     """`nn.max_pool1d`, `nn.max_pool2d`, `nn.max_pool3d`: what pads are is never the largest."""
     assert isinstance(op, NNOp)
     (x,), v, result = operands, op.values, shape_of(op.results[0])
     params = quantized(x)
     geometry = fitted(x.shape[2:], v["kernel"], v["strides"], v["pads"], v["dilations"], result[2:])
-    lowest, width = _idle(params, largest=True), held_type(params).width.data
+    lowest, width = _idle(params, largest=True), laid_out_type(params).width.data
     value = padded(e, e.given(x), geometry, lowest)
     init = e.filled(result, width, lowest)
     compute = _extremum(params, largest=True)
@@ -89,7 +89,7 @@ def max_pool(e: Emitter, op: Operation, operands: Sequence[Held]) -> Held:
     return e.held(out, plain(x.rank), params, result)
 
 
-def average_pool(e: Emitter, op: Operation, operands: Sequence[Held]) -> Held:
+def average_pool(e: Emitter, op: Operation, operands: Sequence[LaidOut]) -> LaidOut:
     """`nn.avg_pool1d`, `nn.avg_pool2d`: sums; where windows count different numbers of
     elements, each sum times what makes them alike."""
     exact_result(e, op)
@@ -113,14 +113,14 @@ def average_pool(e: Emitter, op: Operation, operands: Sequence[Held]) -> Held:
 def reduction(name: str, axes_of: Callable[[Operation, int], Sequence[int]]) -> Lower:
     """Sums in 32 bits, of codes less their zero point; extrema of codes."""
 
-    def lower(e: Emitter, op: Operation, operands: Sequence[Held]) -> Held:
+    def lower(e: Emitter, op: Operation, operands: Sequence[LaidOut]) -> LaidOut:
         (x,), shape = operands, shape_of(op.results[0])
         params = quantized(x)
         if name == "sum":
             exact_result(e, op)
             width, start, compute = 32, 0, _sum(params)
         else:
-            width, largest = held_type(params).width.data, name == "max"
+            width, largest = laid_out_type(params).width.data, name == "max"
             start, compute = _idle(params, largest), _extremum(params, largest)
         reduced = set(axes_of(op, x.rank))
         dims = [AffineExpr.dimension(d) for d in range(x.rank)]

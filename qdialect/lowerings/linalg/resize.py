@@ -20,15 +20,15 @@ from xdsl.ir.affine import AffineExpr, AffineMap
 from qdialect.analysis.codes import qparams_of
 from qdialect.behaviors.shapes import shape_of
 from qdialect.lowerings.errors import Unlowerable
-from qdialect.lowerings.laid_out import Held, plain
-from qdialect.lowerings.linalg.arithmetic import held_type, quantized, stepped, zero_of
+from qdialect.lowerings.laid_out import LaidOut, plain
+from qdialect.lowerings.linalg.arithmetic import laid_out_type, quantized, stepped, zero_of
 from qdialect.lowerings.linalg.emitter import Emitter, Read
 from qdialect.lowerings.operands import exact_result
 from qdialect.ops.behaviors_resize import Ratio, ratios
 from qdialect.passes.lowering.pointwise import Body
 
 
-def resize_linear(e: Emitter, op: Operation, operands: Sequence[Held]) -> Held:
+def resize_linear(e: Emitter, op: Operation, operands: Sequence[LaidOut]) -> LaidOut:
     """`nn.resize_linear`, between elements of which the weights are ratios."""
     (x,), found, shape = operands, ratios(op), shape_of(op.results[0])
     params = quantized(x)
@@ -52,7 +52,7 @@ def resize_linear(e: Emitter, op: Operation, operands: Sequence[Held]) -> Held:
         for y, down in ((rows[0], rows[2]), (rows[1], None)):
             for c, across in ((columns[0], columns[2]), (columns[1], None)):
                 place = [body.add(arith.IndexCastOp(i, IndexType())) for i in (y, c)]
-                code = body.add(tensor.ExtractOp(source, [*first, *place], held_type(params)))
+                code = body.add(tensor.ExtractOp(source, [*first, *place], laid_out_type(params)))
                 part = stepped(body, code, params)
                 for weight, ratio, near in (
                     (rows[2], found[0], down),

@@ -16,7 +16,7 @@ from xdsl.ir import Operation, SSAValue
 from qdialect.analysis.codes import qparams_of
 from qdialect.behaviors.shapes import shape_of
 from qdialect.lowerings.errors import Unlowerable
-from qdialect.lowerings.laid_out import Held, plain
+from qdialect.lowerings.laid_out import LaidOut, plain
 from qdialect.lowerings.linalg.arithmetic import quantized
 from qdialect.lowerings.linalg.contraction import Sides, bits_of, convolved, differences
 from qdialect.lowerings.linalg.emitter import Emitter
@@ -26,7 +26,7 @@ from qdialect.ops.base import NNOp
 from qdialect.qparams import QParams
 
 
-def lower_transposed(e: Emitter, op: Operation, operands: Sequence[Held]) -> Held:
+def lower_transposed(e: Emitter, op: Operation, operands: Sequence[LaidOut]) -> LaidOut:
     """`nn.conv_transpose1d`, `nn.conv_transpose2d`, `nn.conv_transpose3d`, in groups or not."""
     exact_result(e, op)
     assert isinstance(op, NNOp)
@@ -72,7 +72,7 @@ def _spread(
     return e.box(e.reshaped(rows, whole), [0] * len(shape), spread), spread
 
 
-def _backwards(w: Held, groups: int) -> Held:
+def _backwards(w: LaidOut, groups: int) -> LaidOut:
     """[in, out / groups, kernel...] as [out, in / groups, kernel backwards...], less its zero
     points."""
     params = quantized(w, "weight")
@@ -84,4 +84,4 @@ def _backwards(w: Held, groups: int) -> Held:
     steps = np.flip(steps, tuple(range(3, steps.ndim)))
     steps = steps.reshape(groups * w.shape[1], w.shape[0] // groups, *kernel)
     unit = QParams.per_tensor("i16", 1.0)
-    return Held(steps.shape, plain(w.rank), unit, None, np.ascontiguousarray(steps))
+    return LaidOut(steps.shape, plain(w.rank), unit, None, np.ascontiguousarray(steps))

@@ -16,7 +16,7 @@ from xdsl.ir import Operation, SSAValue
 from qdialect.behaviors.shapes import shape_of
 from qdialect.dialects.stablehlo import ConvolutionDimensionsAttr, DotDimensionsAttr
 from qdialect.lowerings.errors import Unlowerable
-from qdialect.lowerings.laid_out import Held, Order, channels_last, plain
+from qdialect.lowerings.laid_out import LaidOut, Order, channels_last, plain
 from qdialect.lowerings.operands import exact_result
 from qdialect.lowerings.stablehlo.emitter import Emitter, long, longs, pairs, stated
 from qdialect.lowerings.stablehlo.requantize import centered, moved, quantized
@@ -28,7 +28,9 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 
-def sides(e: Emitter, op: Operation, operands: Sequence[Held]) -> tuple[QParams, Held, Held]:
+def sides(
+    e: Emitter, op: Operation, operands: Sequence[LaidOut]
+) -> tuple[QParams, LaidOut, LaidOut]:
     """Check both factors and the bias; the parameters of the sums, and factors that are
     stored alike, the second with zero points 0, as StableHLO wants them."""
     exact_result(e, op)
@@ -51,7 +53,7 @@ def sides(e: Emitter, op: Operation, operands: Sequence[Held]) -> tuple[QParams,
     return sums, *_alike(e, x, w)
 
 
-def _alike(e: Emitter, x: Held, w: Held) -> tuple[Held, Held]:
+def _alike(e: Emitter, x: LaidOut, w: LaidOut) -> tuple[LaidOut, LaidOut]:
     """Both with zero points 0, in 8 bits if constant weights allow it, else in 16: the same
     numbers."""
     params = quantized(w)
@@ -60,7 +62,7 @@ def _alike(e: Emitter, x: Held, w: Held) -> tuple[Held, Held]:
         steps = w.array.astype(np.int64) - _along(params, w.rank)
         codes = steps.astype(np.int8)
         if (codes == steps).all():
-            return x, Held(w.shape, w.order, centered(params, "i8"), None, codes)
+            return x, LaidOut(w.shape, w.order, centered(params, "i8"), None, codes)
     return _wide(e, x), _wide(e, w)
 
 
@@ -74,18 +76,18 @@ def _along(params: QParams, rank: int) -> NDArray[np.int64]:
     return zeros
 
 
-def _wide(e: Emitter, x: Held) -> Held:
+def _wide(e: Emitter, x: LaidOut) -> LaidOut:
     """Codes less their zero points, in 16 bits."""
     params = quantized(x)
     if params.storage.width > 8:
         raise Unlowerable("storage", f"a factor is stored as {params.storage}", "8-bit storage")
     wide = centered(params, "i16")
     value = moved(e, e.given(x, x.order), e.element(wide, x.order))
-    return Held(x.shape, x.order, wide, value)
+    return LaidOut(x.shape, x.order, wide, value)
 
 
 def biased(
-    e: Emitter, value: SSAValue, operands: Sequence[Held], held: tuple[QParams, Order, int]
+    e: Emitter, value: SSAValue, operands: Sequence[LaidOut], held: tuple[QParams, Order, int]
 ) -> SSAValue:
     """`value` plus the bias, along dimension `held[2]` of what is held in `held[1]`."""
     if len(operands) < 3:
@@ -108,7 +110,7 @@ def biased(
     return e.op("add", [value, given], extents, element)
 
 
-def convolution(e: Emitter, op: Operation, operands: Sequence[Held]) -> Held:
+def convolution(e: Emitter, op: Operation, operands: Sequence[LaidOut]) -> LaidOut:
     """`nn.conv1d`, `nn.conv2d`, `nn.conv3d`, in groups or not."""
     sums, x, w = sides(e, op, operands)
     assert isinstance(op, NNOp)
@@ -139,7 +141,7 @@ def convolution(e: Emitter, op: Operation, operands: Sequence[Held]) -> Held:
     return e.held(value, order, sums, shape)
 
 
-def fully_connected(e: Emitter, op: Operation, operands: Sequence[Held]) -> Held:
+def fully_connected(e: Emitter, op: Operation, operands: Sequence[LaidOut]) -> LaidOut:
     """`nn.fully_connected`: the weight has a row for each result."""
     sums, x, w = sides(e, op, operands)
     shape, order = shape_of(op.results[0]), plain(2)
@@ -148,7 +150,7 @@ def fully_connected(e: Emitter, op: Operation, operands: Sequence[Held]) -> Held
     return e.held(value, order, sums, shape)
 
 
-def matmul(e: Emitter, op: Operation, operands: Sequence[Held]) -> Held:
+def matmul(e: Emitter, op: Operation, operands: Sequence[LaidOut]) -> LaidOut:
     """`nn.matmul`, its batches as they broadcast."""
     sums, a, b = sides(e, op, operands)
     result = shape_of(op.results[0])
@@ -164,7 +166,7 @@ def matmul(e: Emitter, op: Operation, operands: Sequence[Held]) -> Held:
     batches = result[: len(result) - (a.rank > 1) - (b.rank > 1)]
     rank = len(batches) + 2
     lhs, rhs = (
-        e.broadcast(Held(s, plain(len(s)), q.params, v), (*batches, *s[-2:]), plain(rank))
+        e.broadcast(LaidOut(s, plain(len(s)), q.params, v), (*batches, *s[-2:]), plain(rank))
         for s, q, v in ((left, a, lhs), (right, b, rhs))
     )
     shape = (*batches, left[-2], right[-1])

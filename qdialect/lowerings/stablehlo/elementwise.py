@@ -11,7 +11,7 @@ from xdsl.ir import Operation
 from qdialect.behaviors.shapes import shape_of
 from qdialect.dialects.stablehlo import GatherDimensionsAttr
 from qdialect.lowerings.errors import Unlowerable
-from qdialect.lowerings.laid_out import Held
+from qdialect.lowerings.laid_out import LaidOut
 from qdialect.lowerings.operands import clamp_bounds, common_order
 from qdialect.lowerings.stablehlo.emitter import Emitter, Lower, longs, ranked
 from qdialect.lowerings.stablehlo.requantize import (
@@ -30,7 +30,7 @@ def arithmetic(name: str) -> Lower:
     """`nn.add`, `nn.sub`, `nn.mul`, which round once; operands and result are stored alike
     there, so that some are widened first."""
 
-    def lower(e: Emitter, op: Operation, operands: Sequence[Held]) -> Held:
+    def lower(e: Emitter, op: Operation, operands: Sequence[LaidOut]) -> LaidOut:
         shape, result = shape_of(op.results[0]), result_of(op)
         parts = [ranked(e, x, len(shape)) for x in operands]
         lhs, rhs = (quantized(x) for x in parts)
@@ -62,7 +62,7 @@ def arithmetic(name: str) -> Lower:
 def extremum(name: str) -> Lower:
     """`nn.maximum` and `nn.minimum` of codes on one scale."""
 
-    def lower(e: Emitter, op: Operation, operands: Sequence[Held]) -> Held:
+    def lower(e: Emitter, op: Operation, operands: Sequence[LaidOut]) -> LaidOut:
         shape, result = shape_of(op.results[0]), result_of(op)
         if any(x.params != result for x in operands):
             raise Unlowerable("qparams", "its operands are not on one scale", "integerize")
@@ -79,7 +79,7 @@ def extremum(name: str) -> Lower:
     return lower
 
 
-def clamp(e: Emitter, op: Operation, operands: Sequence[Held]) -> Held:
+def clamp(e: Emitter, op: Operation, operands: Sequence[LaidOut]) -> LaidOut:
     """`nn.relu` and `nn.clip` of codes."""
     (x,) = operands
     params, (low, high) = clamp_bounds(e, op, x)
@@ -89,7 +89,7 @@ def clamp(e: Emitter, op: Operation, operands: Sequence[Held]) -> Held:
     return e.held(out, x.order, params, x.shape)
 
 
-def table(e: Emitter, op: Operation, operands: Sequence[Held]) -> Held:
+def table(e: Emitter, op: Operation, operands: Sequence[LaidOut]) -> LaidOut:
     """`nn.table`: rows of a constant, by the bits of the codes; the lowest comes first."""
     x, entries = operands
     params, result = quantized(x), result_of(op)

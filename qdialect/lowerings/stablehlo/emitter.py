@@ -20,7 +20,7 @@ from qdialect.behaviors.shapes import shape_of
 from qdialect.dialects.stablehlo.ops import OPS, ConstantOp, ReturnOp
 from qdialect.lowerings.emitter import NamedEmitter, element_of, storage_of
 from qdialect.lowerings.errors import Unlowerable
-from qdialect.lowerings.laid_out import Held, Order, plain, reordered
+from qdialect.lowerings.laid_out import LaidOut, Order, plain, reordered
 from qdialect.ops.constants import payload
 from qdialect.qparams import QParams
 from qdialect.quant import UniformType, storage_type
@@ -46,7 +46,7 @@ class Emitter(NamedEmitter):
         values = payload(array, held, self.session.blobs)
         return ConstantOp.create(result_types=[kind], properties={"value": values})
 
-    def mark(self, held: Held) -> None:
+    def mark(self, held: LaidOut) -> None:
         return
 
     # -- types ----------------------------------------------------------------------
@@ -55,7 +55,7 @@ class Emitter(NamedEmitter):
         """The element type of a value that is held in `order`."""
         return UniformType(stated(params, order))
 
-    def given(self, held: Held, order: Order | None = None) -> SSAValue:
+    def given(self, held: LaidOut, order: Order | None = None) -> SSAValue:
         if held.array is None:
             return super().given(held, order)
         wanted = plain(held.rank) if order is None else order
@@ -63,7 +63,7 @@ class Emitter(NamedEmitter):
         element = storage_of(held) if params is None else self.element(params, wanted)
         return self.const(held.array.transpose(wanted), element)
 
-    def broadcast(self, held: Held, shape: Sequence[int], order: Order) -> SSAValue:
+    def broadcast(self, held: LaidOut, shape: Sequence[int], order: Order) -> SSAValue:
         """`held` as it repeats to `shape`, in `order`."""
         held = ranked(self, held, len(shape))
         value, extents = self.given(held, order), reordered(shape, order)
@@ -130,7 +130,7 @@ class Emitter(NamedEmitter):
         return made.results[0]
 
 
-Lower = Callable[[Emitter, Operation, Sequence[Held]], Held]
+Lower = Callable[[Emitter, Operation, Sequence[LaidOut]], LaidOut]
 
 
 def stated(params: QParams, order: Order | None = None) -> QParams:
@@ -153,7 +153,7 @@ def stated(params: QParams, order: Order | None = None) -> QParams:
     return params.with_axis(order.index(params.axis))
 
 
-def ranked(e: Emitter, x: Held, rank: int) -> Held:
+def ranked(e: Emitter, x: LaidOut, rank: int) -> LaidOut:
     """`x` with leading dimensions of 1, as it broadcasts."""
     if x.rank == rank:
         return x
@@ -162,8 +162,8 @@ def ranked(e: Emitter, x: Held, rank: int) -> Held:
     if params is not None and params.axis is not None:
         params = params.with_axis(params.axis + more)
     if x.array is not None:
-        return Held(shape, plain(rank), params, None, x.array.reshape(shape))
-    return Held(shape, plain(rank), params, e.reshaped(e.given(x), shape))
+        return LaidOut(shape, plain(rank), params, None, x.array.reshape(shape))
+    return LaidOut(shape, plain(rank), params, e.reshaped(e.given(x), shape))
 
 
 def longs(values: Sequence[int]) -> DenseArrayBase[Any]:

@@ -10,13 +10,13 @@ from xdsl.ir import Operation, SSAValue
 
 from qdialect.analysis.codes import rounding_of
 from qdialect.behaviors.shapes import shape_of
-from qdialect.lowerings.laid_out import Held
+from qdialect.lowerings.laid_out import LaidOut
 from qdialect.lowerings.stablehlo.emitter import Emitter, longs, stated
 from qdialect.lowerings.stablehlo.requantize import quantized, quantized_floats, result_of
 from qdialect.ops.base import NNOp
 
 
-def softmax(e: Emitter, op: Operation, operands: Sequence[Held]) -> Held:
+def softmax(e: Emitter, op: Operation, operands: Sequence[LaidOut]) -> LaidOut:
     """exp(x - largest) / sum, along a dimension."""
     assert isinstance(op, NNOp)
     (x,), result = operands, result_of(op)

@@ -20,8 +20,8 @@ from qdialect.behaviors.shapes import shape_of
 from qdialect.dialects.stablehlo import GatherDimensionsAttr
 from qdialect.lowerings.emitter import element_of
 from qdialect.lowerings.errors import Unlowerable
-from qdialect.lowerings.laid_out import Held, plain, reordered
-from qdialect.lowerings.moves import LARGEST, held_otherwise, movement
+from qdialect.lowerings.laid_out import LaidOut, plain, reordered
+from qdialect.lowerings.moves import LARGEST, laid_out_as, movement
 from qdialect.lowerings.operands import common_order, fill_code
 from qdialect.lowerings.stablehlo.emitter import Emitter, long, longs, ranked
 
@@ -31,13 +31,13 @@ if TYPE_CHECKING:
     from qdialect.qparams.maps import IndexMap
 
 
-def _moved(e: Emitter, phi: IndexMap, operands: Sequence[Held]) -> Held:
+def _moved(e: Emitter, phi: IndexMap, operands: Sequence[LaidOut]) -> LaidOut:
     """The operands (of one storage) moved by `phi`; the result has no parameters yet."""
     from qdialect.qparams.maps import Concat, Pad
     from qdialect.qparams.maps.separable import Separable
 
     shape = phi.output_shape([x.shape for x in operands])
-    renamed = held_otherwise(_moved, e, phi, operands, shape)
+    renamed = laid_out_as(_moved, e, phi, operands, shape)
     if renamed is not None:
         return renamed
     if any(x.params is not None and not x.params.is_per_tensor for x in operands):
@@ -53,7 +53,7 @@ def _moved(e: Emitter, phi: IndexMap, operands: Sequence[Held]) -> Held:
         order = common_order(operands, len(shape))
         parts = [e.given(part, order) for part in operands]
         place = order.index(phi.axis)
-        return Held(shape, order, None, _joined(e, parts, place, reordered(shape, order)))
+        return LaidOut(shape, order, None, _joined(e, parts, place, reordered(shape, order)))
     return _gathered(e, phi, operands, shape)
 
 
@@ -63,7 +63,7 @@ def _joined(e: Emitter, parts: Sequence[SSAValue], place: int, shape: Sequence[i
     return e.op("concatenate", parts, shape, element_of(parts[0]), dimension=long(place))
 
 
-def _by_dimension(e: Emitter, phi: Any, x: Held, shape: tuple[int, ...]) -> Held:
+def _by_dimension(e: Emitter, phi: Any, x: LaidOut, shape: tuple[int, ...]) -> LaidOut:
     """Each dimension by the indices that are read of it."""
     value = e.given(x, x.order)
     starts, limits, steps = [0] * x.rank, list(x.extents), [1] * x.rank
@@ -85,7 +85,7 @@ def _by_dimension(e: Emitter, phi: Any, x: Held, shape: tuple[int, ...]) -> Held
         value = e.op("slice", [value], extents, element_of(value), **named)
     for place, index in others:
         value = _taken(e, value, place, index)
-    return Held(shape, x.order, None, value)
+    return LaidOut(shape, x.order, None, value)
 
 
 def _taken(e: Emitter, value: SSAValue, place: int, index: NDArray[np.int64]) -> SSAValue:
@@ -104,7 +104,7 @@ def _taken(e: Emitter, value: SSAValue, place: int, index: NDArray[np.int64]) ->
     )
 
 
-def _padded(e: Emitter, phi: Any, x: Held, shape: tuple[int, ...]) -> Held:
+def _padded(e: Emitter, phi: Any, x: LaidOut, shape: tuple[int, ...]) -> LaidOut:
     value, params = e.given(x, x.order), x.params
     code = fill_code(x, phi.border_value)
     assert params is not None
@@ -117,10 +117,12 @@ def _padded(e: Emitter, phi: Any, x: Held, shape: tuple[int, ...]) -> Held:
         edge_padding_high=longs(reordered(phi.high, x.order)),
         interior_padding=longs([0] * x.rank),
     )
-    return Held(shape, x.order, None, out)
+    return LaidOut(shape, x.order, None, out)
 
 
-def _gathered(e: Emitter, phi: IndexMap, operands: Sequence[Held], shape: tuple[int, ...]) -> Held:
+def _gathered(
+    e: Emitter, phi: IndexMap, operands: Sequence[LaidOut], shape: tuple[int, ...]
+) -> LaidOut:
     """Each element by its place in all operands flat, one after the other; one more element
     is what stands at borders."""
     if prod(shape) > LARGEST:
@@ -140,7 +142,7 @@ def _gathered(e: Emitter, phi: IndexMap, operands: Sequence[Held], shape: tuple[
         parts.append(e.reshaped(e.scalar(code, x.params), (1,)))
         count += 1
     source = _joined(e, parts, 0, (count,))
-    return Held(shape, plain(len(shape)), None, e.reshaped(_taken(e, source, 0, index), shape))
+    return LaidOut(shape, plain(len(shape)), None, e.reshaped(_taken(e, source, 0, index), shape))
 
 
 move = movement(_moved)

@@ -11,7 +11,7 @@ from xdsl.ir import Operation, SSAValue
 
 from qdialect.behaviors.shapes import shape_of
 from qdialect.lowerings.errors import Unlowerable
-from qdialect.lowerings.laid_out import Held, plain, reordered
+from qdialect.lowerings.laid_out import LaidOut, plain, reordered
 from qdialect.lowerings.operands import exact_result
 from qdialect.lowerings.stablehlo.emitter import Emitter, Lower, longs, pairs
 from qdialect.lowerings.stablehlo.requantize import centered, quantized, result_of, widened
@@ -23,7 +23,7 @@ from qdialect.qparams import QParams
 
 def _windows(
     e: Emitter,
-    x: Held,
+    x: LaidOut,
     value: SSAValue,
     init: SSAValue,
     windows: tuple[Sequence[int], Geometry],
@@ -45,7 +45,7 @@ def _windows(
     )
 
 
-def max_pool(e: Emitter, op: Operation, operands: Sequence[Held]) -> Held:
+def max_pool(e: Emitter, op: Operation, operands: Sequence[LaidOut]) -> LaidOut:
     """`nn.max_pool1d`, `nn.max_pool2d`, `nn.max_pool3d`: what pads are is never the largest."""
     assert isinstance(op, NNOp)
     (x,), v, result = operands, op.values, shape_of(op.results[0])
@@ -56,14 +56,14 @@ def max_pool(e: Emitter, op: Operation, operands: Sequence[Held]) -> Held:
     return e.held(out, x.order, params, result)
 
 
-def _one_scale(x: Held) -> QParams:
+def _one_scale(x: LaidOut) -> QParams:
     params = quantized(x)
     if not params.is_per_tensor:
         raise Unlowerable("axis", "StableHLO combines windows with one scale for each tensor")
     return params
 
 
-def average_pool(e: Emitter, op: Operation, operands: Sequence[Held]) -> Held:
+def average_pool(e: Emitter, op: Operation, operands: Sequence[LaidOut]) -> LaidOut:
     """`nn.avg_pool1d`, ..: sums in 32 bits, which are means on another scale; where windows
     count different numbers of elements, each sum times what makes them alike."""
     exact_result(e, op)
@@ -79,13 +79,13 @@ def average_pool(e: Emitter, op: Operation, operands: Sequence[Held]) -> Held:
     if (counts != many).any():
         factors = (many // counts).astype(np.int32).reshape(1, 1, *result[2:])
         unit = QParams.per_tensor("i32", 1.0)
-        whole = Held(factors.shape, plain(x.rank), unit, None, factors)
+        whole = LaidOut(factors.shape, plain(x.rank), unit, None, factors)
         along = e.broadcast(whole, result, x.order)
         out = e.op("multiply", [out, along], shape_of(out), e.element(wide))
-    return _means(e, op, out, wide, Held(result, x.order, None))
+    return _means(e, op, out, wide, LaidOut(result, x.order, None))
 
 
-def _means(e: Emitter, op: Operation, sums: SSAValue, wide: QParams, held: Held) -> Held:
+def _means(e: Emitter, op: Operation, sums: SSAValue, wide: QParams, held: LaidOut) -> LaidOut:
     """Sums as what the result's scale makes of them: the same integers."""
     result, extents = result_of(op), shape_of(sums)
     if wide != result:
@@ -97,7 +97,7 @@ def _means(e: Emitter, op: Operation, sums: SSAValue, wide: QParams, held: Held)
 def reduction(name: str, axes_of: Callable[[Operation, int], Sequence[int]]) -> Lower:
     """Sums in 32 bits, and extrema: one window over the dimensions that go."""
 
-    def lower(e: Emitter, op: Operation, operands: Sequence[Held]) -> Held:
+    def lower(e: Emitter, op: Operation, operands: Sequence[LaidOut]) -> LaidOut:
         (x,), shape = operands, shape_of(op.results[0])
         params = _one_scale(x)
         if name == "add":
@@ -114,7 +114,7 @@ def reduction(name: str, axes_of: Callable[[Operation, int], Sequence[int]]) -> 
         out = e.windows(value, init, extents, name, window_dimensions=longs(window))
         out = e.reshaped(out, shape)
         if name == "add":
-            return _means(e, op, out, params, Held(shape, plain(len(shape)), None))
+            return _means(e, op, out, params, LaidOut(shape, plain(len(shape)), None))
         return e.held(out, plain(len(shape)), params, shape)
 
     return lower

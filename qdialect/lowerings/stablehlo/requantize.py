@@ -19,9 +19,9 @@ from qdialect.analysis.codes import qparams_of, rounding_of
 from qdialect.behaviors.shapes import shape_of
 from qdialect.lowerings.emitter import element_named
 from qdialect.lowerings.errors import Unlowerable
-from qdialect.lowerings.laid_out import Held, Order
+from qdialect.lowerings.laid_out import LaidOut, Order
 from qdialect.lowerings.stablehlo.emitter import Emitter, stated
-from qdialect.numerics.requantize import Affine, affines, cells
+from qdialect.numerics.requantize import QuantGrid, cells, quant_grids
 from qdialect.numerics.rounding import Rounding
 from qdialect.qparams import QParams, Storage
 from qdialect.quant import CastOp, QCastOp, RescaleOp, cast_rounding
@@ -30,7 +30,7 @@ _ROOM = replace(Storage.of("i32"), min=-(1 << 23), max=(1 << 23) - 1)
 """Storage that f32 has all integers of, to saturate in."""
 
 
-def quantized(x: Held, role: str = "operand") -> QParams:
+def quantized(x: LaidOut, role: str = "operand") -> QParams:
     """The parameters of `x`, which has some."""
     if x.params is None:
         raise Unlowerable("float", f"its {role} is float", "quantize it (qopt quantize)")
@@ -45,7 +45,7 @@ def result_of(op: Operation) -> QParams:
     return params
 
 
-def ties(pairs: Sequence[tuple[Affine, Affine]]) -> bool:
+def ties(pairs: Sequence[tuple[QuantGrid, QuantGrid]]) -> bool:
     """Whether a code lies between two of the result: n p/q = k + 1/2, which p odd, q even
     and n a multiple of q/2 make."""
     for a, b in pairs:
@@ -97,7 +97,7 @@ def widened(e: Emitter, value: SSAValue, params: QParams, order: Order) -> SSAVa
     return value if wide == params else moved(e, value, e.element(wide, order))
 
 
-def rescale(e: Emitter, op: Operation, operands: Sequence[Held]) -> Held:
+def rescale(e: Emitter, op: Operation, operands: Sequence[LaidOut]) -> LaidOut:
     """`quant.rescale` by a real number."""
     assert isinstance(op, RescaleOp)
     (x,), source, result = operands, op.input_qparams, op.result_qparams
@@ -119,7 +119,7 @@ def rescale(e: Emitter, op: Operation, operands: Sequence[Held]) -> Held:
     return e.held(out, x.order, result, x.shape)
 
 
-def quantize(e: Emitter, op: Operation, operands: Sequence[Held]) -> Held:
+def quantize(e: Emitter, op: Operation, operands: Sequence[LaidOut]) -> LaidOut:
     """`quant.qcast`."""
     assert isinstance(op, QCastOp)
     (x,), result = operands, result_of(op)
@@ -142,12 +142,12 @@ def quantized_floats(
     return moved(e, around, element)
 
 
-def _float32(x: Held) -> None:
+def _float32(x: LaidOut) -> None:
     if x.value is not None and not str(x.value.type).endswith("f32>"):
         raise Unlowerable("expressed", f"it quantizes {x.value.type} and not f32")
 
 
-def dequantize(e: Emitter, op: Operation, operands: Sequence[Held]) -> Held:
+def dequantize(e: Emitter, op: Operation, operands: Sequence[LaidOut]) -> LaidOut:
     """`quant.dcast`."""
     assert isinstance(op, CastOp)
     (x,) = operands
@@ -171,7 +171,7 @@ def pair_rounding(
 def _pair_ties(lhs: QParams, rhs: QParams, result: QParams, product: bool) -> bool:
     import numpy as np
 
-    (a,), (b,), (c,) = affines(lhs), affines(rhs), affines(result)
+    (a,), (b,), (c,) = quant_grids(lhs), quant_grids(rhs), quant_grids(result)
     reach = [max(abs(s.low - s.zero), abs(s.high - s.zero)) for s in (a, b)]
     if product:
         step = (Fraction(a.scale) * Fraction(b.scale) / Fraction(c.scale)).denominator

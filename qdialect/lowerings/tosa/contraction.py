@@ -18,7 +18,7 @@ from qdialect.analysis.codes import qparams_of
 from qdialect.behaviors.shapes import shape_of
 from qdialect.lowerings.emitter import element_of
 from qdialect.lowerings.errors import Unlowerable
-from qdialect.lowerings.laid_out import Held, channels_last, plain
+from qdialect.lowerings.laid_out import LaidOut, channels_last, plain
 from qdialect.lowerings.operands import exact_result
 from qdialect.lowerings.tosa.emitter import Emitter, longs
 from qdialect.lowerings.tosa.rescale import signed
@@ -26,7 +26,7 @@ from qdialect.lowerings.windows import Geometry, fitted
 from qdialect.ops.base import NNOp
 
 
-def codes(e: Emitter, x: Held, role: str) -> tuple[Held, int]:
+def codes(e: Emitter, x: LaidOut, role: str) -> tuple[LaidOut, int]:
     """An operand as signed 8-bit codes, and its zero point."""
     if x.params is None:
         raise Unlowerable("float", f"its {role} is float", "quantize it (qopt quantize)")
@@ -44,7 +44,7 @@ def codes(e: Emitter, x: Held, role: str) -> tuple[Held, int]:
     return x, zeros.pop()
 
 
-def bias_of(e: Emitter, operands: Sequence[Held], channels: int) -> SSAValue:
+def bias_of(e: Emitter, operands: Sequence[LaidOut], channels: int) -> SSAValue:
     """The bias, or zeros."""
     if len(operands) < 3:
         return e.const(np.zeros(channels, np.int32), i32)
@@ -54,7 +54,7 @@ def bias_of(e: Emitter, operands: Sequence[Held], channels: int) -> SSAValue:
     return e.given(bias)
 
 
-def lower_convolution(e: Emitter, op: Operation, operands: Sequence[Held]) -> Held:
+def lower_convolution(e: Emitter, op: Operation, operands: Sequence[LaidOut]) -> LaidOut:
     """`nn.conv1d`, `nn.conv2d`, `nn.conv3d`, in groups or not."""
     exact_result(e, op)
     assert isinstance(op, NNOp)
@@ -142,7 +142,7 @@ def window_op(
     return e.reshaped(out, (shape[0], *counts[1:], channels)) if flat else out
 
 
-def _depthwise_weight(e: Emitter, w: Held, groups: int) -> SSAValue:
+def _depthwise_weight(e: Emitter, w: LaidOut, groups: int) -> SSAValue:
     """[C * M, 1, kernel] as [kernel height, width, C, M]."""
     kernel = w.shape[2:] if w.rank == 4 else (1, *w.shape[2:])
     many = w.shape[0] // groups
@@ -156,7 +156,7 @@ def _depthwise_weight(e: Emitter, w: Held, groups: int) -> SSAValue:
 def _in_groups(
     e: Emitter,
     value: SSAValue,
-    w: Held,
+    w: LaidOut,
     bias: SSAValue,
     zeros: tuple[int, int],
     geometry: Geometry,
@@ -187,13 +187,13 @@ def joined(e: Emitter, parts: Sequence[SSAValue], dimension: int) -> SSAValue:
     return e.op("concat", parts, shape, element_of(parts[0]), axis=axis(dimension))
 
 
-def lower_fully_connected(e: Emitter, op: Operation, operands: Sequence[Held]) -> Held:
+def lower_fully_connected(e: Emitter, op: Operation, operands: Sequence[LaidOut]) -> LaidOut:
     """`nn.fully_connected` as a convolution over one element."""
     exact_result(e, op)
     (x, x_zero), (w, w_zero) = codes(e, operands[0], "input"), codes(e, operands[1], "weight")
     rows, depth = x.shape
     channels = w.shape[0]
-    weight = Held((channels, 1, 1, depth), plain(4), w.params, None, None)
+    weight = LaidOut((channels, 1, 1, depth), plain(4), w.params, None, None)
     if w.array is not None:
         kernel = e.const(w.array.reshape(weight.shape), i8)
     else:
@@ -211,7 +211,7 @@ def lower_fully_connected(e: Emitter, op: Operation, operands: Sequence[Held]) -
     )
 
 
-def lower_matmul(e: Emitter, op: Operation, operands: Sequence[Held]) -> Held:
+def lower_matmul(e: Emitter, op: Operation, operands: Sequence[LaidOut]) -> LaidOut:
     """`nn.matmul`: batches flattened into one dimension."""
     exact_result(e, op)
     (a, a_zero), (b, b_zero) = codes(e, operands[0], "lhs"), codes(e, operands[1], "rhs")
@@ -239,7 +239,7 @@ def lower_matmul(e: Emitter, op: Operation, operands: Sequence[Held]) -> Held:
 
 def _matrices(
     e: Emitter,
-    x: Held,
+    x: LaidOut,
     repeated: Sequence[int],
     shape: Sequence[int],
     wanted: tuple[int, int, int],

@@ -18,7 +18,7 @@ from qdialect.analysis.codes import qparams_of
 from qdialect.analysis.ranges import ranges
 from qdialect.behaviors.shapes import shape_of
 from qdialect.lowerings.errors import Unlowerable
-from qdialect.lowerings.laid_out import Held
+from qdialect.lowerings.laid_out import LaidOut
 from qdialect.lowerings.operands import check_quotient, common_order
 from qdialect.lowerings.tosa.elementwise import narrowed, ranked
 from qdialect.lowerings.tosa.emitter import Emitter, flag
@@ -27,7 +27,7 @@ from qdialect.lowerings.tosa.rescale import clamped, widened
 _MAX = 2**31 - 1
 
 
-def divide(e: Emitter, op: Operation, operands: Sequence[Held]) -> Held:
+def divide(e: Emitter, op: Operation, operands: Sequence[LaidOut]) -> LaidOut:
     """`nn.div`; a step of the result is one of the quotient of codes."""
     lhs, rhs = (x.params for x in operands)
     result, shape = qparams_of(op.results[0]), shape_of(op.results[0])

@@ -15,28 +15,28 @@ from qdialect.behaviors.shapes import shape_of
 from qdialect.dialects.tosa.base import PROPAGATE
 from qdialect.lowerings.emitter import INTEGERS, integers
 from qdialect.lowerings.errors import Unlowerable
-from qdialect.lowerings.laid_out import Held, plain
+from qdialect.lowerings.laid_out import LaidOut, plain
 from qdialect.lowerings.operands import clamp_bounds, common_order, exact_result
 from qdialect.lowerings.tosa.emitter import Emitter
-from qdialect.lowerings.tosa.rescale import UNIT, as_held, clamped, rescaled, signed, widened
+from qdialect.lowerings.tosa.rescale import UNIT, as_laid_out, clamped, rescaled, signed, widened
 from qdialect.numerics.rounding import Rounding
 from qdialect.qparams import QParams
 
 
-def ranked(e: Emitter, x: Held, rank: int) -> Held:
+def ranked(e: Emitter, x: LaidOut, rank: int) -> LaidOut:
     """`x` with leading dimensions of 1, as it broadcasts."""
     if x.rank == rank:
         return x
     shape = (*(1 for _ in range(rank - x.rank)), *x.shape)
     if x.array is not None:
-        return Held(shape, plain(rank), x.params, None, x.array.reshape(shape))
-    return Held(shape, plain(rank), x.params, e.reshaped(e.given(x), shape))
+        return LaidOut(shape, plain(rank), x.params, None, x.array.reshape(shape))
+    return LaidOut(shape, plain(rank), x.params, e.reshaped(e.given(x), shape))
 
 
-def arithmetic(name: str) -> Callable[[Emitter, Operation, Sequence[Held]], Held]:
+def arithmetic(name: str) -> Callable[[Emitter, Operation, Sequence[LaidOut]], LaidOut]:
     """`nn.add`, `nn.sub` and `nn.mul`: exact, of codes less their zero points."""
 
-    def lower(e: Emitter, op: Operation, operands: Sequence[Held]) -> Held:
+    def lower(e: Emitter, op: Operation, operands: Sequence[LaidOut]) -> LaidOut:
         exact_result(e, op)
         shape = shape_of(op.results[0])
         parts = [ranked(e, x, len(shape)) for x in operands]
@@ -52,10 +52,10 @@ def arithmetic(name: str) -> Callable[[Emitter, Operation, Sequence[Held]], Held
     return lower
 
 
-def extremum(name: str) -> Callable[[Emitter, Operation, Sequence[Held]], Held]:
+def extremum(name: str) -> Callable[[Emitter, Operation, Sequence[LaidOut]], LaidOut]:
     """`nn.maximum` and `nn.minimum` of codes on one scale, compared in 32 bits."""
 
-    def lower(e: Emitter, op: Operation, operands: Sequence[Held]) -> Held:
+    def lower(e: Emitter, op: Operation, operands: Sequence[LaidOut]) -> LaidOut:
         shape, result = shape_of(op.results[0]), qparams_of(op.results[0])
         parts = [ranked(e, x, len(shape)) for x in operands]
         if result is None or any(x.params != result for x in parts):
@@ -77,7 +77,7 @@ def narrowed(e: Emitter, steps: SSAValue, result: QParams) -> SSAValue:
     return rescaled(e, steps, (source, full), [UNIT], Rounding.HALF_UP, 1 << 16)
 
 
-def clamp(e: Emitter, op: Operation, operands: Sequence[Held]) -> Held:
+def clamp(e: Emitter, op: Operation, operands: Sequence[LaidOut]) -> LaidOut:
     """`nn.relu` and `nn.clip` of codes: their bounds are codes too, or never act."""
     (x,) = operands
     params, (low, high) = clamp_bounds(e, op, x)
@@ -103,12 +103,12 @@ def clamp(e: Emitter, op: Operation, operands: Sequence[Held]) -> Held:
 
 def restored(e: Emitter, value: SSAValue, held: QParams, wanted: QParams) -> SSAValue:
     """Signed codes as the unsigned ones they stand for."""
-    if held == as_held(wanted):
+    if held == as_laid_out(wanted):
         return value
     return rescaled(e, value, (held, wanted), [UNIT], Rounding.HALF_UP, 1 << 16)
 
 
-def table(e: Emitter, op: Operation, operands: Sequence[Held]) -> Held:
+def table(e: Emitter, op: Operation, operands: Sequence[LaidOut]) -> LaidOut:
     """`nn.table`: 8-bit codes to codes, byte by byte where results have several; of wider
     codes those within 256 of 0."""
     x, entries = operands
@@ -136,7 +136,7 @@ _REACH = 256
 """A table of 16-bit codes has 513 entries, 128 codes apart: codes times 128 hit them."""
 
 
-def _wide_table(e: Emitter, op: Operation, x: Held, numbers: Any, result: QParams) -> Held:
+def _wide_table(e: Emitter, op: Operation, x: LaidOut, numbers: Any, result: QParams) -> LaidOut:
     """Codes in [-256, 256], exactly: what lies between entries is not used.
 
     An entry of 16 bits comes out times 128; entries of 31 bits are made of two tables.
@@ -178,7 +178,7 @@ def _wide_table(e: Emitter, op: Operation, x: Held, numbers: Any, result: QParam
     return e.held(e.op("add", [high, low], shape, i32), x.order, result, x.shape)
 
 
-def _gathered(e: Emitter, op: Operation, x: Held, numbers: Any, result: QParams) -> Held:
+def _gathered(e: Emitter, op: Operation, x: LaidOut, numbers: Any, result: QParams) -> LaidOut:
     """Any 16-bit codes: rows of one entry, of which `tosa.gather` takes those at the codes
     less the smallest that occurs."""
     from qdialect.analysis.ranges import ranges
@@ -231,7 +231,7 @@ def _assembled(e: Emitter, value: SSAValue, numbers: Any, width: int) -> SSAValu
     return rescaled(e, total, ends, [UNIT], Rounding.HALF_UP, 1 << 16)
 
 
-def read_as(e: Emitter, op: Operation, operands: Sequence[Held]) -> Held:
+def read_as(e: Emitter, op: Operation, operands: Sequence[LaidOut]) -> LaidOut:
     """`quant.scast`: the same bits, as codes of another meaning or as plain integers."""
     (x,) = operands
     result = qparams_of(op.results[0])
@@ -241,5 +241,5 @@ def read_as(e: Emitter, op: Operation, operands: Sequence[Held]) -> Held:
     if x.array is not None:
         signed = result is None or result.storage.signed
         kind = f"{'i' if signed else 'u'}{x.array.dtype.itemsize}"
-        return Held(x.shape, x.order, result, None, x.array.view(kind))
-    return Held(x.shape, x.order, result, x.value)
+        return LaidOut(x.shape, x.order, result, None, x.array.view(kind))
+    return LaidOut(x.shape, x.order, result, x.value)

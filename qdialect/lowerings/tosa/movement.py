@@ -22,8 +22,8 @@ from xdsl.ir import Attribute, SSAValue
 from qdialect.behaviors.shapes import shape_of
 from qdialect.lowerings.emitter import element_of, storage_of
 from qdialect.lowerings.errors import Unlowerable
-from qdialect.lowerings.laid_out import Held, plain, reordered
-from qdialect.lowerings.moves import LARGEST, held_otherwise, movement
+from qdialect.lowerings.laid_out import LaidOut, plain, reordered
+from qdialect.lowerings.moves import LARGEST, laid_out_as, movement
 from qdialect.lowerings.operands import common_order, fill_code
 from qdialect.lowerings.tosa.contraction import joined, sliced
 from qdialect.lowerings.tosa.elementwise import ranked
@@ -37,13 +37,13 @@ if TYPE_CHECKING:
     from qdialect.qparams.maps import IndexMap, Pad
 
 
-def moved(e: Emitter, phi: IndexMap, operands: Sequence[Held]) -> Held:
+def moved(e: Emitter, phi: IndexMap, operands: Sequence[LaidOut]) -> LaidOut:
     """The operands (of one storage) moved by `phi`; the result has no parameters yet."""
     from qdialect.qparams.maps import Concat, Pad
     from qdialect.qparams.maps.separable import Separable
 
     shape = phi.output_shape([x.shape for x in operands])
-    renamed = held_otherwise(moved, e, phi, operands, shape)
+    renamed = laid_out_as(moved, e, phi, operands, shape)
     if renamed is not None:
         return renamed
     x = operands[0]
@@ -54,11 +54,11 @@ def moved(e: Emitter, phi: IndexMap, operands: Sequence[Held]) -> Held:
     if isinstance(phi, Concat):
         order = common_order(operands, len(shape))
         parts = [e.given(part, order) for part in operands]
-        return Held(shape, order, None, joined(e, parts, order.index(phi.axis)))
+        return LaidOut(shape, order, None, joined(e, parts, order.index(phi.axis)))
     return _rows(e, phi, operands, shape)
 
 
-def _by_dimension(e: Emitter, phi: Any, x: Held, shape: tuple[int, ...]) -> Held:
+def _by_dimension(e: Emitter, phi: Any, x: LaidOut, shape: tuple[int, ...]) -> LaidOut:
     """Each dimension by the indices that are read of it, in whatever order it is held."""
     sources = [source for source in phi.sources(x.rank) if source is not None]
     if sources != list(range(x.rank)):
@@ -70,7 +70,7 @@ def _by_dimension(e: Emitter, phi: Any, x: Held, shape: tuple[int, ...]) -> Held
         index = phi.index(dimension, x.shape[dimension])
         if index is not None:
             value = taken(e, value, x.order.index(dimension), np.asarray(index, np.int64))
-    return Held(shape, x.order, None, value)
+    return LaidOut(shape, x.order, None, value)
 
 
 def taken(e: Emitter, value: SSAValue, place: int, index: NDArray[np.int64]) -> SSAValue:
@@ -138,7 +138,9 @@ def gathered(e: Emitter, value: SSAValue, index: NDArray[Any]) -> SSAValue:
     return e.op("gather", [value, indices], (n, index.shape[1], width), element_of(value))
 
 
-def _rows(e: Emitter, phi: IndexMap, operands: Sequence[Held], shape: tuple[int, ...]) -> Held:
+def _rows(
+    e: Emitter, phi: IndexMap, operands: Sequence[LaidOut], shape: tuple[int, ...]
+) -> LaidOut:
     """The result as rows of all operands flat, one after the other, and of a row of what
     stands at borders."""
     shapes = [x.shape for x in operands]
@@ -163,7 +165,7 @@ def _rows(e: Emitter, phi: IndexMap, operands: Sequence[Held], shape: tuple[int,
         parts.append(e.const(_border(e, phi, operands[0], width), element_of(parts[0])))
     index = np.where(rows < 0, total, rows // width).reshape(1, -1)
     out = gathered(e, joined(e, parts, 1), index)
-    return Held(shape, plain(len(shape)), None, e.reshaped(out, shape))
+    return LaidOut(shape, plain(len(shape)), None, e.reshaped(out, shape))
 
 
 def _width(flat: NDArray[np.int64], sizes: Sequence[int], shape: tuple[int, ...]) -> int:
@@ -183,21 +185,21 @@ def _width(flat: NDArray[np.int64], sizes: Sequence[int], shape: tuple[int, ...]
     return best
 
 
-def _border(e: Emitter, phi: IndexMap, x: Held, width: int) -> NDArray[Any]:
+def _border(e: Emitter, phi: IndexMap, x: LaidOut, width: int) -> NDArray[Any]:
     return np.full((1, 1, width), fill_code(x, phi.border_value)).astype(_dtype(x))
 
 
-def _padded(e: Emitter, phi: Pad, x: Held, shape: tuple[int, ...]) -> Held:
+def _padded(e: Emitter, phi: Pad, x: LaidOut, shape: tuple[int, ...]) -> LaidOut:
     """A constant border."""
     padding = [p for d in x.order for p in (phi.low[d], phi.high[d])]
     fill = e.const(np.array([fill_code(x, phi.border_value)], _dtype(x)), storage_of(x))
     value = e.given(x, x.order)
     extents = reordered(shape, x.order)
     out = e.op("pad", [value, e.shape(padding), fill], extents, element_of(value))
-    return Held(shape, x.order, None, out)
+    return LaidOut(shape, x.order, None, out)
 
 
-def _dtype(x: Held) -> str:
+def _dtype(x: LaidOut) -> str:
     width = 8 if x.params is None else max(x.params.storage.width, 8)
     return f"i{width // 8}"
 

@@ -17,7 +17,7 @@ from qdialect.behaviors.shapes import shape_of
 from qdialect.dialects.tosa.base import PROPAGATE
 from qdialect.lowerings.emitter import element_of
 from qdialect.lowerings.errors import Unlowerable
-from qdialect.lowerings.laid_out import Held, plain
+from qdialect.lowerings.laid_out import LaidOut, plain
 from qdialect.lowerings.operands import common_order
 from qdialect.lowerings.tosa.elementwise import ranked
 from qdialect.lowerings.tosa.emitter import Emitter, axis, flag
@@ -36,7 +36,7 @@ _COMPARISONS = {
 }
 
 
-def compare(e: Emitter, op: Operation, operands: Sequence[Held]) -> Held:
+def compare(e: Emitter, op: Operation, operands: Sequence[LaidOut]) -> LaidOut:
     """`nn.compare` of codes with one meaning."""
     assert isinstance(op, NNOp)
     shape = shape_of(op.results[0])
@@ -50,13 +50,13 @@ def compare(e: Emitter, op: Operation, operands: Sequence[Held]) -> Held:
     out = e.op(name, values[::-1] if exchanged else values, extents, i1)
     if negated:
         out = e.op("logical_not", [out], extents, i1)
-    return Held(shape, order, None, out)
+    return LaidOut(shape, order, None, out)
 
 
-def extreme_place(smallest: bool) -> Callable[[Emitter, Operation, Sequence[Held]], Held]:
+def extreme_place(smallest: bool) -> Callable[[Emitter, Operation, Sequence[LaidOut]], LaidOut]:
     """`nn.arg_max` and `nn.arg_min`: the first of equal ones, or the last."""
 
-    def lower(e: Emitter, op: Operation, operands: Sequence[Held]) -> Held:
+    def lower(e: Emitter, op: Operation, operands: Sequence[LaidOut]) -> LaidOut:
         assert isinstance(op, NNOp)
         v, given, shape = op.values, operands[0], shape_of(op.results[0])
         if given.params is None:
@@ -76,12 +76,12 @@ def extreme_place(smallest: bool) -> Callable[[Emitter, Operation, Sequence[Held
         if v["last"]:
             ends = e.const(np.full((1,) * len(kept), extents[place] - 1, np.int32), i32)
             out = e.op("sub", [ends, out], kept, i32)
-        return Held(shape, plain(len(shape)), None, e.reshaped(out, shape))
+        return LaidOut(shape, plain(len(shape)), None, e.reshaped(out, shape))
 
     return lower
 
 
-def select(e: Emitter, op: Operation, operands: Sequence[Held]) -> Held | Sequence[Held]:
+def select(e: Emitter, op: Operation, operands: Sequence[LaidOut]) -> LaidOut | Sequence[LaidOut]:
     """`nn.select`: by a constant a movement, else `tosa.select`."""
     condition, *sides = operands
     if condition.array is not None:
@@ -96,7 +96,7 @@ def select(e: Emitter, op: Operation, operands: Sequence[Held]) -> Held | Sequen
     return e.held(out, order, params, shape)
 
 
-def gather(e: Emitter, op: Operation, operands: Sequence[Held]) -> Held | Sequence[Held]:
+def gather(e: Emitter, op: Operation, operands: Sequence[LaidOut]) -> LaidOut | Sequence[LaidOut]:
     """`nn.gather`: by constants a movement, else `tosa.gather` along the dimension."""
     assert isinstance(op, NNOp)
     x, indices = operands
@@ -138,7 +138,7 @@ def _from_front(e: Emitter, index: SSAValue, count: int) -> SSAValue:
     return e.op("add", [index, more], shape, i32)
 
 
-def no_top_k(e: Emitter, op: Operation, operands: Sequence[Held]) -> Held:
+def no_top_k(e: Emitter, op: Operation, operands: Sequence[LaidOut]) -> LaidOut:
     """Always refused."""
     raise Unlowerable(
         "sort", "TOSA sorts nothing", "nn.reduce_max and nn.arg_max for the largest one"

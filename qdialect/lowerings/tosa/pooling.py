@@ -14,7 +14,7 @@ from qdialect.behaviors.shapes import shape_of
 from qdialect.dialects.tosa.base import PROPAGATE
 from qdialect.lowerings.emitter import element_of
 from qdialect.lowerings.errors import Unlowerable
-from qdialect.lowerings.laid_out import Held, Order, channels_last
+from qdialect.lowerings.laid_out import LaidOut, Order, channels_last
 from qdialect.lowerings.operands import exact_result
 from qdialect.lowerings.tosa.contraction import (
     codes,
@@ -30,7 +30,7 @@ from qdialect.ops.base import NNOp
 from qdialect.ops.behaviors_sums import window_counts
 
 
-def max_pool(e: Emitter, op: Operation, operands: Sequence[Held]) -> Held:
+def max_pool(e: Emitter, op: Operation, operands: Sequence[LaidOut]) -> LaidOut:
     """`nn.max_pool1d`, `nn.max_pool2d`, `nn.max_pool3d` of codes; over three dimensions the
     largest of each plane's largest."""
     assert isinstance(op, NNOp)
@@ -87,7 +87,7 @@ def _pooled(e: Emitter, value: SSAValue, kernel: Sequence[int], geometry: Geomet
     return e.reshaped(out, (shape[0], *counts[1:], shape[-1])) if flat else out
 
 
-def average_pool(e: Emitter, op: Operation, operands: Sequence[Held]) -> Held:
+def average_pool(e: Emitter, op: Operation, operands: Sequence[LaidOut]) -> LaidOut:
     """`nn.avg_pool1d`, `nn.avg_pool2d`, `nn.avg_pool3d`: sums of windows; where these count
     different numbers of elements, each sum times what makes them alike."""
     exact_result(e, op)
@@ -110,7 +110,7 @@ def average_pool(e: Emitter, op: Operation, operands: Sequence[Held]) -> Held:
     return e.held(out, order, qparams_of(op.results[0]), result)
 
 
-def _sums_by_ones(e: Emitter, x: Held, kernel: Sequence[int], geometry: Geometry) -> SSAValue:
+def _sums_by_ones(e: Emitter, x: LaidOut, kernel: Sequence[int], geometry: Geometry) -> SSAValue:
     """A depthwise convolution of 8-bit codes with ones."""
     channels = x.shape[1]
     x, zero = codes(e, x, "input")
@@ -121,7 +121,7 @@ def _sums_by_ones(e: Emitter, x: Held, kernel: Sequence[int], geometry: Geometry
     return window_op(e, "depthwise_conv2d", value, weight, bias, (zero, 0), geometry)
 
 
-def _sums_by_slices(e: Emitter, x: Held, kernel: Sequence[int], geometry: Geometry) -> SSAValue:
+def _sums_by_slices(e: Emitter, x: LaidOut, kernel: Sequence[int], geometry: Geometry) -> SSAValue:
     """Codes less their zero point, in 32 bits: along one dimension after the other the sum of
     what each tap of the window reads."""
     value = cropped(e, widened(e, x, channels_last(x.rank)), geometry.crops)
@@ -150,10 +150,10 @@ def _sums_by_slices(e: Emitter, x: Held, kernel: Sequence[int], geometry: Geomet
 
 def reduction(
     name: str, axes_of: Callable[[Operation, int], Sequence[int]]
-) -> Callable[[Emitter, Operation, Sequence[Held]], Held]:
+) -> Callable[[Emitter, Operation, Sequence[LaidOut]], LaidOut]:
     """Sums in 32 bits, of codes less their zero point; extrema of codes."""
 
-    def lower(e: Emitter, op: Operation, operands: Sequence[Held]) -> Held:
+    def lower(e: Emitter, op: Operation, operands: Sequence[LaidOut]) -> LaidOut:
         (x,) = operands
         given = x.params
         result, shape = qparams_of(op.results[0]), shape_of(op.results[0])

@@ -26,7 +26,7 @@ from qdialect.analysis.ranges import ranges
 from qdialect.behaviors.shapes import shape_of
 from qdialect.lowerings.emitter import integers
 from qdialect.lowerings.errors import Unlowerable
-from qdialect.lowerings.laid_out import Held, Order, plain
+from qdialect.lowerings.laid_out import LaidOut, Order, plain
 from qdialect.lowerings.tosa.emitter import Emitter, flag
 from qdialect.numerics.fixed_point import MAX_SHIFT, MIN_SHIFT
 from qdialect.numerics.rounding import Rounding
@@ -40,7 +40,7 @@ _MAX32 = 2**31 - 1
 _WIDTHS = (8, 16, 32)
 
 
-def lower_rescale(e: Emitter, op: Operation, operands: Sequence[Held]) -> Held:
+def lower_rescale(e: Emitter, op: Operation, operands: Sequence[LaidOut]) -> LaidOut:
     """`quant.rescale` in the fixed-point form."""
     assert isinstance(op, RescaleOp)
     (x,) = operands
@@ -57,7 +57,7 @@ def lower_rescale(e: Emitter, op: Operation, operands: Sequence[Held]) -> Held:
     return e.held(value, order, result, x.shape)
 
 
-def _order(x: Held, source: QParams, result: QParams, pairs: int) -> Order:
+def _order(x: LaidOut, source: QParams, result: QParams, pairs: int) -> Order:
     """The order to rescale in: as it is, but with the dimension of the parameters last."""
     axes = {q.axis for q in (source, result) if q.axis is not None and q.count > 1}
     if "block" in (source.layout.value, result.layout.value) or len(axes) > 1:
@@ -81,7 +81,7 @@ def rescaled(
 ) -> SSAValue:
     """`value` rescaled; `reach` is the largest |code - zero point| that occurs, and pairs
     that differ are along the last dimension."""
-    source, result = (as_held(params) for params in ends)
+    source, result = (as_laid_out(params) for params in ends)
     ends = source, result
     z_in, z_out = source.zero_point_list()[0], result.zero_point_list()[0]
     _check(source.storage, z_in)
@@ -143,7 +143,7 @@ def _within(
     return wide, clamped(e, value, -bound, bound), bound
 
 
-def as_held(params: QParams) -> QParams:
+def as_laid_out(params: QParams) -> QParams:
     """The same codes with storage of at least 8 bits: those of less are held in i8."""
     storage = params.storage
     if storage.width >= 8 or storage.is_float:
@@ -262,10 +262,10 @@ def clamped(e: Emitter, value: SSAValue, low: int, high: int) -> SSAValue:
 # -- exact changes of storage ------------------------------------------------------
 
 
-def widened(e: Emitter, x: Held, order: Order | None = None) -> SSAValue:
+def widened(e: Emitter, x: LaidOut, order: Order | None = None) -> SSAValue:
     """Codes less their zero point, as i32."""
     assert x.params is not None
-    params = as_held(x.params)
+    params = as_laid_out(x.params)
     order = plain(x.rank) if order is None else order
     zero = params.zero_point_list()[0]
     if len(set(params.zero_point_list())) > 1:
@@ -280,23 +280,25 @@ def widened(e: Emitter, x: Held, order: Order | None = None) -> SSAValue:
     return _rescale(e, value, (params.storage, zero), (Storage.of("i32"), 0), [UNIT], False)
 
 
-def signed(e: Emitter, x: Held) -> Held:
+def signed(e: Emitter, x: LaidOut) -> LaidOut:
     """The same with signed storage: u8 as i8, the zero point shifted along."""
     assert x.params is not None
-    params = as_held(x.params)
+    params = as_laid_out(x.params)
     if params.storage.signed:
         if x.array is None:
-            return Held(x.shape, x.order, params, x.value)
-        return Held(x.shape, x.order, params, None, x.array.astype(f"i{params.storage.width // 8}"))
+            return LaidOut(x.shape, x.order, params, x.value)
+        return LaidOut(
+            x.shape, x.order, params, None, x.array.astype(f"i{params.storage.width // 8}")
+        )
     width = params.storage.width
     half = 1 << (width - 1)
     shifted = params.with_signedness(True)
     if x.array is not None:
         codes: Any = (x.array.astype(np.int64) - half).astype(f"i{width // 8}")
-        return Held(x.shape, x.order, shifted, None, codes)
+        return LaidOut(x.shape, x.order, shifted, None, codes)
     assert x.value is not None
     zero = params.zero_point_list()[0]
     value = _rescale(
         e, x.value, (params.storage, zero), (shifted.storage, zero - half), [UNIT], False
     )
-    return Held(x.shape, x.order, shifted, value)
+    return LaidOut(x.shape, x.order, shifted, value)

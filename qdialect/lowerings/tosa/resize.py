@@ -18,7 +18,7 @@ from qdialect.analysis.codes import qparams_of
 from qdialect.behaviors.shapes import shape_of
 from qdialect.dialects.tosa import ResizeMode, ResizeModeAttr
 from qdialect.lowerings.errors import Unlowerable
-from qdialect.lowerings.laid_out import Held, channels_last
+from qdialect.lowerings.laid_out import LaidOut, channels_last
 from qdialect.lowerings.operands import exact_result
 from qdialect.lowerings.tosa.contraction import codes
 from qdialect.lowerings.tosa.emitter import Emitter
@@ -28,7 +28,7 @@ _LARGEST = 1 << 11
 _FURTHEST = 16
 
 
-def resize_linear(e: Emitter, op: Operation, operands: Sequence[Held]) -> Held:
+def resize_linear(e: Emitter, op: Operation, operands: Sequence[LaidOut]) -> LaidOut:
     """`nn.resize_linear` of 8-bit codes, between pixels of which the weights are ratios."""
     x, zero = codes(e, operands[0], "input")
     found, shape, order = ratios(op), shape_of(op.results[0]), channels_last(4)

@@ -19,14 +19,14 @@ from xdsl.ir import Operation, SSAValue
 from qdialect.analysis.codes import qparams_of
 from qdialect.behaviors.shapes import shape_of
 from qdialect.lowerings.errors import Unlowerable
-from qdialect.lowerings.laid_out import Held, channels_last
+from qdialect.lowerings.laid_out import LaidOut, channels_last
 from qdialect.lowerings.operands import exact_result
 from qdialect.lowerings.tosa.contraction import bias_of, codes, joined, sliced
 from qdialect.lowerings.tosa.emitter import Emitter, longs
 from qdialect.ops.base import NNOp
 
 
-def lower_transposed(e: Emitter, op: Operation, operands: Sequence[Held]) -> Held:
+def lower_transposed(e: Emitter, op: Operation, operands: Sequence[LaidOut]) -> LaidOut:
     """`nn.conv_transpose1d`, `nn.conv_transpose2d`, in groups or not."""
     exact_result(e, op)
     assert isinstance(op, NNOp)
@@ -78,7 +78,7 @@ def lower_transposed(e: Emitter, op: Operation, operands: Sequence[Held]) -> Hel
     return e.held(out, order, qparams_of(op.results[0]), shape)
 
 
-def _weight(e: Emitter, w: Held, dilations: Sequence[int], zero: int) -> SSAValue:
+def _weight(e: Emitter, w: LaidOut, dilations: Sequence[int], zero: int) -> SSAValue:
     """[in, out / groups, kernel] as [out / groups, height, width, in]."""
     if any(d != 1 for d in dilations):
         if w.array is None:
@@ -88,7 +88,7 @@ def _weight(e: Emitter, w: Held, dilations: Sequence[int], zero: int) -> SSAValu
         kernel = [(k - 1) * d + 1 for k, d in zip(w.shape[2:], dilations, strict=True)]
         array = np.full((*w.shape[:2], *kernel), zero, np.int8)
         array[(..., *(slice(None, None, d) for d in dilations))] = w.array
-        w = Held(array.shape, tuple(range(w.rank)), w.params, None, array)
+        w = LaidOut(array.shape, tuple(range(w.rank)), w.params, None, array)
     order = (1, *range(2, w.rank), 0)
     shape = (w.shape[1], *((1,) if w.rank == 3 else ()), *w.shape[2:], w.shape[0])
     if w.array is not None:

@@ -24,7 +24,7 @@ from qdialect.behaviors.flow import carry_all_down, carry_up, tied_operands
 from qdialect.context import QContext
 from qdialect.numerics.arithmetic import Arithmetic
 from qdialect.numerics.contract import EXACT, Contract, Numerics
-from qdialect.numerics.requantize import affines, on_grid
+from qdialect.numerics.requantize import on_grid, quant_grids
 from qdialect.numerics.rounding import Rounding
 from qdialect.passes.rule_pass import (
     dequantized,
@@ -172,7 +172,7 @@ def quantized_above(
     """What the tied operands of a float op are quantized under so that its results are codes
     of `params`, one for each; or why that is not the same."""
     levels = behavior.levels(op) if behavior.levels else ()
-    rounds = any(isfinite(v) and not on_grid(a, v) for v in levels for a in affines(params[0]))
+    rounds = any(isfinite(v) and not on_grid(a, v) for v in levels for a in quant_grids(params[0]))
     if rounds and rounding is not Rounding.HALF_EVEN:
         return Refusal("rounding", "constants it compares with are quantized half even")
     operands = carry_up(op, behavior, params)

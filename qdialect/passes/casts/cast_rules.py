@@ -18,7 +18,7 @@ from typing import Any
 from xdsl.ir import Operation, SSAValue
 
 from qdialect.analysis.codes import is_integer, qparams_of, survives_float
-from qdialect.analysis.ranges import inside_bounds, seen_qparams
+from qdialect.analysis.ranges import inside_bounds, narrowed_qparams
 from qdialect.behaviors.flow import tied_operands
 from qdialect.context import QContext
 from qdialect.numerics import arithmetic
@@ -90,7 +90,7 @@ class QuantizeOfDequantize(Rule[Pair]):
         return target_rounding(
             self.session.target,
             cast_rounding(match.lower),
-            lambda: seen_qparams(match.source, self.session) or a,
+            lambda: narrowed_qparams(match.source, self.session) or a,
             b,
             arithmetic_of(match.lower),
         )[1]
@@ -163,7 +163,7 @@ class DequantizeOfRescale(Rule[Pair]):
     def check(self, match: Pair) -> Contract | Refusal:
         upper = match.upper
         assert isinstance(upper, RescaleOp)
-        source = seen_qparams(upper.input, self.session) or upper.input_qparams
+        source = narrowed_qparams(upper.input, self.session) or upper.input_qparams
         cells = exact.cells(source, upper.result_qparams)
         if upper.input_qparams.expressed != upper.result_qparams.expressed:
             return Refusal("expressed", "the expressed types differ")

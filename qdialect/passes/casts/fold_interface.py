@@ -75,7 +75,7 @@ def _fold_arguments(ctx: QContext, function: FuncOp) -> None:
             notes[index][ROUNDING] = StringAttr(rounding.value)
         set_type(argument, casts[0].result.type)
         for cast in casts:
-            ctx.drift.carry(cast.result, argument)
+            ctx.error_bounds.carry(cast.result, argument)
             cast.result.replace_all_uses_with(argument)
             cast.detach()
             cast.erase()
@@ -94,7 +94,7 @@ def _fold_results(ctx: QContext, function: FuncOp) -> None:
         if isinstance(cast, DCastOp):
             notes[index][FLOAT_TYPE] = value.type
             operands[index] = cast.input
-            ctx.drift.share(value, cast.input)
+            ctx.error_bounds.share(value, cast.input)
             _remark(ctx, function, "fired", "", f"result #{index} gives codes")
     before = list(last.operands)
     last.operands = operands

@@ -32,7 +32,7 @@ from xdsl.dialects.builtin import StringAttr
 from xdsl.ir import Attribute, Operation, SSAValue
 
 from qdialect.analysis.codes import is_integer, qparams_of
-from qdialect.behaviors import Rule as PortRule
+from qdialect.behaviors import PortKind
 from qdialect.context import QContext
 from qdialect.errors import UsageError
 from qdialect.numerics.contract import EXACT, Contract
@@ -67,7 +67,7 @@ class OpToFloats(Rule[Operation]):
     def roots(self) -> Iterable[str]:
         return self.session.behaviors.names_with(
             lambda b: (
-                all(p.rule is PortRule.REQUANT for p in (*b.operands, *b.results))
+                all(p.rule is PortKind.REQUANT for p in (*b.operands, *b.results))
                 and len(b.results) == 1
             )
         )

@@ -9,12 +9,12 @@ rewrite is exact (docs/design/001-architecture.md).  Four rules work together:
                                            or preserves order: Q is monotone and
                                            elementwise, so it commutes with f
     f(dequantize(a))                   ->  dequantize(f(a))           inside a closed
-                                           island only
+                                           region only
 
     f(dequantize(a))                   ->  f(a)               f tells order (compare,
                                            argmax): its plain results need no quantize
 
-and quantize(dequantize(a)) becomes nothing or a rescale.  Only islands closed by
+and quantize(dequantize(a)) becomes nothing or a rescale.  Only float regions closed by
 a quantize, or by an op that tells order, are touched: no op at a float interface changes.
 
 For example
@@ -38,14 +38,14 @@ from typing import Any
 from xdsl.dialects.builtin import StringAttr
 from xdsl.ir import Operation, SSAValue
 
+from qdialect.analysis.cast_regions import CastRegions
 from qdialect.analysis.codes import qparams_of, rounding_of
-from qdialect.analysis.islands import Islands
-from qdialect.analysis.ranges import seen_qparams
-from qdialect.behaviors import Rule as PortRule
+from qdialect.analysis.ranges import narrowed_qparams
+from qdialect.behaviors import PortKind
 from qdialect.behaviors.flow import carry_all_down, tied_operands
 from qdialect.context import QContext
 from qdialect.numerics.contract import Contract
-from qdialect.numerics.requantize import affines, represents
+from qdialect.numerics.requantize import quant_grids, represents
 from qdialect.numerics.rounding import Rounding
 from qdialect.ops.constants import constant_array, constant_of
 from qdialect.ops.ports import bias_matches
@@ -59,32 +59,32 @@ from qdialect.quant import DCastOp, QCastOp, arithmetic_of, cast_rounding
 from qdialect.rewrite import Refusal, Rewriter, Rule, retyped
 
 
-class _ClosedIslands(Policy):
-    """Casts move only inside islands that a quantize closes: no op at a float
+class _ClosedRegions(Policy):
+    """Casts move only inside float regions that a quantize closes: no op at a float
     interface changes."""
 
     def __init__(self, session: QContext) -> None:
         self._session = session
-        self._islands: Islands | None = None
+        self._regions: CastRegions | None = None
 
     def prepare(self, module: Operation) -> None:
-        if self._islands is None:
-            self._islands = Islands(module, self._session.behaviors)
+        if self._regions is None:
+            self._regions = CastRegions(module, self._session.behaviors)
 
     @property
-    def islands(self) -> Islands:
-        assert self._islands is not None
-        return self._islands
+    def regions(self) -> CastRegions:
+        assert self._regions is not None
+        return self._regions
 
     def hoist_quantize(self, op: Operation) -> Refusal | None:
-        if op.results[0] in self.islands.lands:
+        if op.results[0] in self.regions.lands:
             return None
-        return Refusal("open-island", "the float values above are not dequantized codes")
+        return Refusal("open-region", "the float values above are not dequantized codes")
 
     def sink_dequantize(self, op: Operation) -> Refusal | None:
-        if self.islands.is_closed(op):
+        if self.regions.is_closed(op):
             return None
-        return Refusal("open-island", "the float result is not quantized again")
+        return Refusal("open-region", "the float result is not quantized again")
 
 
 @dataclass(frozen=True)
@@ -162,25 +162,25 @@ class IntegerizeOp(Rule[_Computed]):
         return carried == [qparams_of(match.cast.result)]
 
     def _may_be_zero(self, codes: SSAValue) -> bool:
-        params, constant = seen_qparams(codes, self.session), constant_of(codes)
+        params, constant = narrowed_qparams(codes, self.session), constant_of(codes)
         if params is None:
             return True
         if constant is None or not params.is_per_tensor:
-            return any(represents(a, 0.0) for a in affines(params))
+            return any(represents(a, 0.0) for a in quant_grids(params))
         return bool((constant_array(constant, self.session.blobs) == params.zero_point).any())
 
     def _codes(self, match: _Computed, index: int, operand: SSAValue) -> SSAValue | Refusal:
         """What the quantized op takes in place of a float operand; a scalar constant
         becomes a new quantized constant that is exactly the same number."""
         port = match.behavior.operand_port(index)
-        if port.rule is PortRule.PLAIN or qparams_of(operand) is not None:
+        if port.rule is PortKind.PLAIN or qparams_of(operand) is not None:
             return operand
         cast = dequantized(operand)
-        if port.rule is PortRule.BIAS:
+        if port.rule is PortKind.BIAS:
             return cast.input if cast and self._is_bias(match, cast) else operand
         if cast is not None and qparams_of(cast.input) is not None:
             return cast.input
-        if port.rule is PortRule.TIED:
+        if port.rule is PortKind.TIED:
             return Refusal("float-operand", f"the {port.role} is not dequantized")
         scalar = exact_copy(operand, self.session)
         if scalar is None:
@@ -221,7 +221,7 @@ class Integerize(RulePass):
     name = "integerize"
 
     def rules(self, session: QContext) -> Sequence[Rule[Any]]:
-        policy = _ClosedIslands(session)
+        policy = _ClosedRegions(session)
         return (
             SinkDequantize(session, policy),
             QuantizeOfDequantize(session),

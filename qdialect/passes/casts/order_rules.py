@@ -20,9 +20,8 @@ from dataclasses import dataclass, replace
 from xdsl.ir import Attribute, Operation, SSAValue
 
 from qdialect.analysis.codes import is_integer, qparams_of, survives_float
-from qdialect.analysis.ranges import seen_qparams
-from qdialect.behaviors import Behavior
-from qdialect.behaviors import Rule as PortRule
+from qdialect.analysis.ranges import narrowed_qparams
+from qdialect.behaviors import Behavior, PortKind
 from qdialect.behaviors.flow import carry_down, tied_operands
 from qdialect.context import QContext
 from qdialect.numerics import requantize as exact
@@ -39,7 +38,7 @@ from qdialect.rewrite import Refusal, Rewriter, Rule, retyped
 
 
 @dataclass(frozen=True)
-class Told:
+class ComparedCodes:
     """An op that tells order and, per tied operand, the map above it (None: there is none)."""
 
     op: Operation
@@ -52,36 +51,36 @@ class Told:
         return [above.operands[0] for above in self.maps if above is not None]
 
 
-class _OrderRule(Rule[Told]):
+class _OrderRule(Rule[ComparedCodes]):
     """What the two rules share."""
 
     def roots(self) -> Iterable[str]:
-        return self.session.behaviors.names_with(lambda b: b.tells_order)
+        return self.session.behaviors.names_with(lambda b: b.compares)
 
-    def match(self, op: Operation) -> Told | None:
+    def match(self, op: Operation) -> ComparedCodes | None:
         behavior = self.session.behaviors.get(op)
         assert behavior is not None
         tied = tuple(tied_operands(op, behavior))
         maps = tuple(self.above(op.operands[i]) for i in tied)
-        return Told(op, behavior, tied, maps) if any(maps) else None
+        return ComparedCodes(op, behavior, tied, maps) if any(maps) else None
 
     @abstractmethod
     def above(self, value: SSAValue) -> Operation | None:
         """The map that gives `value`, if one does."""
 
     @abstractmethod
-    def refuses(self, match: Told, sources: Sequence[QParams]) -> Refusal | None:
+    def refuses(self, match: ComparedCodes, sources: Sequence[QParams]) -> Refusal | None:
         """Why the maps, of codes of `sources`, may change an order."""
 
-    def unlike(self, match: Told) -> Refusal | None:
+    def unlike(self, match: ComparedCodes) -> Refusal | None:
         """Why the maps are no one monotone map."""
         return None
 
     @abstractmethod
-    def below(self, match: Told, source: SSAValue, kind: Attribute) -> Operation:
+    def below(self, match: ComparedCodes, source: SSAValue, kind: Attribute) -> Operation:
         """The map of a result that is elements of the operands."""
 
-    def check(self, match: Told) -> Contract | Refusal:
+    def check(self, match: ComparedCodes) -> Contract | Refusal:
         params = [qparams_of(source) for source in match.sources]
         known = [q for q in params if q is not None and is_integer(q)]
         if len(known) != len(match.tied):
@@ -100,29 +99,29 @@ class _OrderRule(Rule[Told]):
         )
         return refusal or EXACT
 
-    def _operands(self, match: Told) -> list[SSAValue]:
+    def _operands(self, match: ComparedCodes) -> list[SSAValue]:
         operands = list(match.op.operands)
         for index, source in zip(match.tied, match.sources, strict=True):
             operands[index] = source
         return operands
 
-    def _kinds(self, match: Told, carried: QParams) -> list[Attribute]:
+    def _kinds(self, match: ComparedCodes, carried: QParams) -> list[Attribute]:
         return [
             with_qparams(result, carried) if self._is_element(match, index) else result.type
             for index, result in enumerate(match.op.results)
         ]
 
-    def _tells(self, match: Told) -> bool:
+    def _tells(self, match: ComparedCodes) -> bool:
         """Whether a result that tells order is used."""
         return any(
             result.first_use is not None and not self._is_element(match, index)
             for index, result in enumerate(match.op.results)
         )
 
-    def _is_element(self, match: Told, result: int) -> bool:
-        return match.behavior.result_port(result).rule is PortRule.TIED
+    def _is_element(self, match: ComparedCodes, result: int) -> bool:
+        return match.behavior.result_port(result).rule is PortKind.TIED
 
-    def rewrite(self, match: Told, rewriter: Rewriter) -> None:
+    def rewrite(self, match: ComparedCodes, rewriter: Rewriter) -> None:
         known = [q for source in match.sources if (q := qparams_of(source)) is not None]
         carried = carry_down(match.op, match.behavior, known)
         assert not isinstance(carried, Illegal)
@@ -151,7 +150,7 @@ class OrderOfDequantize(_OrderRule):
     def prepare(self, module: Operation) -> None:
         self.policy.prepare(module)
 
-    def check(self, match: Told) -> Contract | Refusal:
+    def check(self, match: ComparedCodes) -> Contract | Refusal:
         moves = any(self._is_element(match, i) for i in range(len(match.op.results)))
         refusal = self.policy.sink_dequantize(match.op) if moves else None
         return refusal or super().check(match)
@@ -159,14 +158,14 @@ class OrderOfDequantize(_OrderRule):
     def above(self, value: SSAValue) -> Operation | None:
         return dequantized(value)
 
-    def refuses(self, match: Told, sources: Sequence[QParams]) -> Refusal | None:
+    def refuses(self, match: ComparedCodes, sources: Sequence[QParams]) -> Refusal | None:
         for source in match.sources:
-            seen = seen_qparams(source, self.session)
+            seen = narrowed_qparams(source, self.session)
             if seen is None or not survives_float(seen):
                 return Refusal("float-path", "the floats do not tell all codes apart")
         return None
 
-    def below(self, match: Told, source: SSAValue, kind: Attribute) -> Operation:
+    def below(self, match: ComparedCodes, source: SSAValue, kind: Attribute) -> Operation:
         return DCastOp(source, kind)
 
 
@@ -178,19 +177,19 @@ class OrderOfRescale(_OrderRule):
     def above(self, value: SSAValue) -> Operation | None:
         return rescaled(value)
 
-    def unlike(self, match: Told) -> Refusal | None:
+    def unlike(self, match: ComparedCodes) -> Refusal | None:
         roundings = {r.rounding for r in self._rescales(match)}
         if len(roundings) > 1:
             return Refusal("rounding", "the operands are rescaled with different roundings")
         return NO_GEMMLOWP if Rounding.GEMMLOWP in roundings else None
 
-    def _rescales(self, match: Told) -> list[RescaleOp]:
+    def _rescales(self, match: ComparedCodes) -> list[RescaleOp]:
         return [above for above in match.maps if isinstance(above, RescaleOp)]
 
-    def refuses(self, match: Told, sources: Sequence[QParams]) -> Refusal | None:
+    def refuses(self, match: ComparedCodes, sources: Sequence[QParams]) -> Refusal | None:
         rescales = self._rescales(match)
         rounding = rescales[0].rounding
-        seen = [q for r in rescales if (q := seen_qparams(r.input, self.session)) is not None]
+        seen = [q for r in rescales if (q := narrowed_qparams(r.input, self.session)) is not None]
         low, high = min(q.storage.min for q in seen), max(q.storage.max for q in seen)
         for source, rescale in zip(sources, rescales, strict=True):
             met = source.with_storage(replace(source.storage, min=low, max=high))
@@ -202,7 +201,7 @@ class OrderOfRescale(_OrderRule):
                 return Refusal("merges", "the rescale makes one code of several")
         return None
 
-    def below(self, match: Told, source: SSAValue, kind: Attribute) -> Operation:
+    def below(self, match: ComparedCodes, source: SSAValue, kind: Attribute) -> Operation:
         rescale = match.maps[0]
         assert isinstance(rescale, RescaleOp)
         return RescaleOp(source, kind, rescale.rounding)

@@ -39,8 +39,7 @@ from qdialect.analysis.codes import qparams_of
 from qdialect.analysis.cost import elements, products
 from qdialect.analysis.index import every_op, ops_named
 from qdialect.analysis.ranges import ranges
-from qdialect.behaviors import Behavior
-from qdialect.behaviors import Rule as PortRule
+from qdialect.behaviors import Behavior, PortKind
 from qdialect.context import QContext, session
 from qdialect.errors import UsageError
 from qdialect.numerics.contract import Contract, Numerics, level_named
@@ -265,7 +264,7 @@ class _Reencoding:
             # Anything else keeps seeing the codes it saw before.
             return "i8" if self.activations == "u8" else "u8"
         port = behavior.operand_port(index)
-        if port.rule in (PortRule.PLAIN, PortRule.BIAS):
+        if port.rule in (PortKind.PLAIN, PortKind.BIAS):
             return "keep"
         acc = behavior.accumulator
         if acc and index == acc.rhs and constant_of(operand):

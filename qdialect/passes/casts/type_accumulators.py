@@ -32,7 +32,7 @@ from xdsl.ir import Operation, SSAValue
 
 from qdialect.analysis.codes import qparams_of
 from qdialect.analysis.contractions import sums_of
-from qdialect.analysis.ranges import ranges, seen_qparams
+from qdialect.analysis.ranges import narrowed_qparams, ranges
 from qdialect.behaviors import Accumulator, Behavior
 from qdialect.behaviors.shapes import DYNAMIC, shape_of
 from qdialect.context import QContext
@@ -83,7 +83,7 @@ class TypeAccumulator(Rule[_Sum]):
             return None
         acc = behavior.accumulator
         sides = [_codes(op.operands[n]) for n in (acc.lhs, acc.rhs)]
-        lhs, rhs = (seen_qparams(side, self.session) if side else None for side in sides)
+        lhs, rhs = (narrowed_qparams(side, self.session) if side else None for side in sides)
         if lhs is None or rhs is None or qparams_of(op.results[0]) is not None:
             return None
         return _Sum(op, behavior, acc, lhs, rhs)

@@ -38,7 +38,7 @@ from qdialect.behaviors.declaration import Bounds
 from qdialect.context import QContext
 from qdialect.numerics.arithmetic import quantized
 from qdialect.numerics.contract import EXACT, Contract
-from qdialect.numerics.requantize import affines, clamps_nothing
+from qdialect.numerics.requantize import clamps_nothing, quant_grids
 from qdialect.numerics.rounding import Rounding
 from qdialect.ops import ClipOp, FlattenOp, ReshapeOp, TransposeOp, shape_of
 from qdialect.ops.base import ints, real
@@ -86,7 +86,7 @@ class RedundantClamp(Rule[Operation]):
         if op.operands[0].type != op.results[0].type or not is_integer(params):
             return None
         low, high = behavior.clamp(op)
-        idle = all(clamps_nothing(a, low, high) for a in affines(params))
+        idle = all(clamps_nothing(a, low, high) for a in quant_grids(params))
         return op if idle or self._proved(op) else None
 
     def check(self, match: Operation) -> Contract | Refusal:
@@ -103,7 +103,7 @@ class RedundantClamp(Rule[Operation]):
             return False
         low, high = behavior.clamp(op)
         floats = arithmetic_of(op).floats(params.expressed)
-        for a in affines(params):
+        for a in quant_grids(params):
             if low != -inf and codes.low < quantized(low, a, Rounding.HALF_EVEN, floats):
                 return False
             if high != inf and codes.high > quantized(high, a, Rounding.HALF_EVEN, floats):

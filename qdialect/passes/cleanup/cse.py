@@ -79,10 +79,10 @@ def _merge(block: Block, session: QContext, nested: list[Operation]) -> int:
             continue
         for old, new in zip(op.results, earlier.results, strict=True):
             survivor[id(old)] = new
-            session.drift.carry(old, new)
+            session.error_bounds.carry(old, new)
             if new.name_hint is None:
                 new.name_hint = old.name_hint
-        if session.drift.own:
+        if session.error_bounds.own:
             ranges(session).forget(earlier)
         equal.setdefault(earlier, []).append(op)
         dead.append(op)

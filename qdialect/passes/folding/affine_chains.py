@@ -17,8 +17,8 @@ from xdsl.dialects.builtin import TensorType
 from xdsl.ir import Operation, SSAValue
 
 from qdialect.analysis.codes import qparams_of, rounding_of
-from qdialect.analysis.ranges import seen_qparams
-from qdialect.behaviors import Affine
+from qdialect.analysis.ranges import narrowed_qparams
+from qdialect.behaviors import AffineFunction
 from qdialect.context import QContext
 from qdialect.numerics import requantize as exact
 from qdialect.numerics.float_text import FORMATS
@@ -37,12 +37,12 @@ class Functions:
     """One function for all, or one per index: made when asked for, as most chains are told
     by a few of them."""
 
-    def __init__(self, count: int, make: Callable[[int], Affine | None]) -> None:
+    def __init__(self, count: int, make: Callable[[int], AffineFunction | None]) -> None:
         self.count = count
         self._make = make
-        self._made: dict[int, Affine | None] = {}
+        self._made: dict[int, AffineFunction | None] = {}
 
-    def __getitem__(self, index: int) -> Affine | None:
+    def __getitem__(self, index: int) -> AffineFunction | None:
         """None where it is not defined (a division by 0)."""
         n = index % self.count
         if n not in self._made:
@@ -102,7 +102,9 @@ def link_of(op: Operation, session: QContext) -> Link | None:
     if isinstance(op, RescaleOp):
         if op.fixed_point is not None or op.rounding is Rounding.GEMMLOWP:
             return None
-        return _link(op, op.input, None, Functions(1, lambda n: Affine(Fraction(1), Fraction(0))))
+        return _link(
+            op, op.input, None, Functions(1, lambda n: AffineFunction(Fraction(1), Fraction(0)))
+        )
     if isinstance(op, SCastOp):
         return _read(op)
     behavior = session.behaviors.get(op)
@@ -111,7 +113,7 @@ def link_of(op: Operation, session: QContext) -> Link | None:
     if behavior.clamp is not None:
         low, high = behavior.clamp(op)
         same = op.operands[0].type == op.results[0].type
-        clamp = Affine(Fraction(1), Fraction(0), low, high)
+        clamp = AffineFunction(Fraction(1), Fraction(0), low, high)
         return (
             _link(op, op.operands[0], None, Functions(1, lambda n: clamp), True) if same else None
         )
@@ -152,7 +154,7 @@ def function_of(op: Operation, session: QContext) -> Function | None:
         axis, count = along, len(vector[1])
     rows, affine = [v and v[1] for v in vectors], behavior.affine
 
-    def function(n: int) -> Affine | None:
+    def function(n: int) -> AffineFunction | None:
         return affine(op, [None if row is None else row[n % len(row)] for row in rows])
 
     functions = Functions(count, function)
@@ -167,14 +169,14 @@ def _read(op: SCastOp) -> Link | None:
     before, after = qparams_of(bits.input), qparams_of(op.result)
     if before is None or after is None or before.storage != after.storage:
         return None
-    cells = exact.meetings(before, after)
+    cells = exact.paired_parameters(before, after)
     if cells is None:
         return None
 
-    def function(n: int) -> Affine:
+    def function(n: int) -> AffineFunction:
         a, b = cells[n]
         scale = Fraction(b.scale)
-        return Affine(scale / Fraction(a.scale), (a.zero - b.zero) * scale)
+        return AffineFunction(scale / Fraction(a.scale), (a.zero - b.zero) * scale)
 
     return _link(
         op,
@@ -215,7 +217,7 @@ class Channels(Sequence[Channel]):
     for."""
 
     def __init__(self, links: Sequence[Link], session: QContext) -> None:
-        seen = seen_qparams(links[-1].x, session)
+        seen = narrowed_qparams(links[-1].x, session)
         assert seen is not None
         self._start = _Stretched(seen)
         self._links = list(reversed(links))
@@ -261,9 +263,9 @@ class _Stretched:
         self._scales, self._zeros = params.scale_list(), params.zero_point_list()
         self.count = len(self._scales)
 
-    def __getitem__(self, index: int) -> exact.Affine:
+    def __getitem__(self, index: int) -> exact.AffineFunction:
         n = index % self.count
-        return exact.Affine(self._scales[n], self._zeros[n], *self._bounds)
+        return exact.AffineFunction(self._scales[n], self._zeros[n], *self._bounds)
 
 
 def _is_bytes(value: SSAValue) -> bool:

@@ -61,7 +61,7 @@ class Rows(NamedTuple):
 def chain_codes(links: Sequence[Link], seen: QParams, session: QContext) -> exact.Codes | None:
     """What `links` (last first) make of each code that is `seen`, one row per channel (or one
     row); None if floats do not say."""
-    codes = exact.codes_of(exact.affines(seen)[0])[None, :]
+    codes = exact.codes_of(exact.quant_grids(seen)[0])[None, :]
     params = qparams_of(links[-1].x)
     if any(is_kernel(link.op) for link in links):
         return None

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from qdialect.behaviors import Affine
+from qdialect.behaviors import AffineFunction
 from qdialect.numerics import requantize as exact
 from qdialect.numerics.code_shifts import code_of, shift_of
 from qdialect.numerics.float_path import near_tie, tie_width
@@ -25,8 +25,8 @@ class Step(NamedTuple):
     """One link on one channel: `function`, then codes of `codes`; or `on_codes`, which
     leaves those alone that are not clamped."""
 
-    function: Affine
-    codes: exact.Affine
+    function: AffineFunction
+    codes: exact.AffineFunction
     rounding: Rounding
     on_codes: bool
 
@@ -35,17 +35,17 @@ class Step(NamedTuple):
 class Channel:
     """What a chain does to the codes `seen` of one channel."""
 
-    seen: exact.Affine
+    seen: exact.AffineFunction
     steps: tuple[Step, ...]
 
     @cached_property
-    def whole(self) -> Affine:
+    def whole(self) -> AffineFunction:
         """All steps as one function, in the reals."""
         slope, offset = Fraction(1), Fraction(0)
         for step in self.steps:
             offset = offset * step.function.slope + step.function.offset
             slope *= step.function.slope
-        return Affine(slope, offset)
+        return AffineFunction(slope, offset)
 
     @cached_property
     def tables(self) -> Tables:
@@ -53,7 +53,7 @@ class Channel:
         return _tables([self])
 
     @property
-    def result(self) -> exact.Affine:
+    def result(self) -> exact.AffineFunction:
         return self.steps[-1].codes
 
     def shift(self, expressed: str) -> int | None:
@@ -153,7 +153,7 @@ def _widened(line: Line) -> Line:
 
 def _bounds(steps: Sequence[Step]) -> tuple[NDArray[Any], NDArray[Any]]:
     """The codes that clamps end at."""
-    found: dict[tuple[float, float, exact.Affine], tuple[int, int]] = {}
+    found: dict[tuple[float, float, exact.AffineFunction], tuple[int, int]] = {}
     for step in steps:
         key = (step.function.low, step.function.high, step.codes)
         if key not in found:
@@ -177,7 +177,7 @@ _FAR = 1 << 40
 
 
 def _undecided(
-    codes: exact.Codes, lines: Sequence[Line], functions: Sequence[Affine], expressed: str
+    codes: exact.Codes, lines: Sequence[Line], functions: Sequence[AffineFunction], expressed: str
 ) -> int:
     found, count = values(codes, lines), 0
     for line, f in dict.fromkeys(zip(lines, functions, strict=True)):

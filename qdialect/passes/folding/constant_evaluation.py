@@ -18,12 +18,11 @@ from xdsl.dialects.builtin import IntegerType
 from xdsl.ir import Attribute, Operation, SSAValue
 
 from qdialect.analysis.codes import is_integer, qparams_of, rounding_of
-from qdialect.behaviors import Behavior
-from qdialect.behaviors import Rule as PortRule
+from qdialect.behaviors import Behavior, PortKind
 from qdialect.behaviors.flow import tied_operands
 from qdialect.context import QContext
 from qdialect.numerics.arithmetic import Arithmetic
-from qdialect.numerics.chunks import slabs
+from qdialect.numerics.chunks import chunks
 from qdialect.numerics.decide import Reals, UndecidedError, decide
 from qdialect.numerics.quantize import (
     can_quantize_floats,
@@ -39,15 +38,15 @@ from qdialect.ops.base import is_kernel
 from qdialect.ops.constants import element_name
 from qdialect.ops.ports import canonical
 from qdialect.qparams import QParams
-from qdialect.qparams.field import Field
 from qdialect.qparams.legality import Illegal
 from qdialect.qparams.maps import IndexMap
+from qdialect.qparams.parameter_field import ParameterField
 from qdialect.quant import UniformType, arithmetic_of, element_type, storage_type
 from qdialect.rewrite import Refusal
 from qdialect.weights import DTYPES
 
 Array = NDArray[Any]
-Words = Callable[[Operation, Sequence[Any]], Any]
+ElementaryFunctions = Callable[[Operation, Sequence[Any]], Any]
 
 _FLOATS = {"f16": np.float32, "bf16": np.float32, "f32": np.float32, "f64": np.float64}
 _STORED = {"f16": np.float16, "bf16": np.uint16}
@@ -96,7 +95,7 @@ def known_maps(op: Operation, behavior: Behavior, arrays: Sequence[Array]) -> tu
     plain = [
         array
         for index, array in enumerate(arrays)
-        if behavior.operand_port(index).rule is PortRule.PLAIN
+        if behavior.operand_port(index).rule is PortKind.PLAIN
     ]
     return (behavior.movement_given(op, plain),)
 
@@ -126,7 +125,7 @@ def border(movement: IndexMap, operands: Sequence[SSAValue]) -> Any:
     params = [qparams_of(value) for value in operands]
     known = [q for q in params if q is not None]
     if len(known) == len(params):
-        fields = [Field.of(q, shape_of(v)) for q, v in zip(known, operands, strict=True)]
+        fields = [ParameterField.of(q, shape_of(v)) for q, v in zip(known, operands, strict=True)]
         return movement.border_integers(fields)
     if str(element_type(operands[0].type)) == "bf16":
         return _narrowed(np.array([movement.border_value], np.float32), "bf16")[0]
@@ -138,7 +137,11 @@ def agrees(op: Operation, behavior: Behavior, arrays: Sequence[Array]) -> Refusa
     a refusal when no qparams are."""
     tied = [op.operands[i] for i in tied_operands(op, behavior)]
     params = [qparams_of(value) for value in tied]
-    fields = [Field.of(q, shape_of(v)) for q, v in zip(params, tied, strict=True) if q is not None]
+    fields = [
+        ParameterField.of(q, shape_of(v))
+        for q, v in zip(params, tied, strict=True)
+        if q is not None
+    ]
     if not fields:
         return True
     for movement, result in zip(known_maps(op, behavior, arrays), op.results, strict=True):
@@ -295,7 +298,7 @@ def _in_floats(
 
 
 def _decided(
-    op: Operation, words: Words, reals: Sequence[Rationals], to: QParams
+    op: Operation, words: ElementaryFunctions, reals: Sequence[Rationals], to: QParams
 ) -> Array | Refusal:
     """A function that is not rational, of exact operands: the nearest codes for certain."""
     shape = np.broadcast_shapes(*(x.shape for x in reals))
@@ -410,7 +413,7 @@ def dequantize(codes: Array, value: SSAValue) -> Array | Refusal:
     sides = params.scale_array().astype(working), params.zero_point_array()
     scale, zero = (np.broadcast_to(spread(v, params, codes.shape), codes.shape) for v in sides)
     result = np.empty(codes.shape, _STORED.get(params.expressed, working))
-    for where in slabs(codes.shape):
+    for where in chunks(codes.shape):
         steps = codes[where].astype(np.int64) - zero[where]
         with np.errstate(all="ignore"):
             result[where] = _narrowed(steps.astype(working) * scale[where], params.expressed)

@@ -56,7 +56,7 @@ from typing import Any
 from xdsl.ir import Operation, SSAValue
 
 from qdialect.analysis.codes import qparams_of
-from qdialect.analysis.ranges import seen_qparams
+from qdialect.analysis.ranges import narrowed_qparams
 from qdialect.context import QContext
 from qdialect.numerics import requantize as exact
 from qdialect.numerics.arithmetic import Arithmetic
@@ -104,7 +104,7 @@ class _Chain:
     def in_floats(self, session: QContext) -> exact.Codes | None:
         """What it makes of every code that is seen, in floats, one row per channel or one."""
         if not self._floats:
-            seen = seen_qparams(self.x, session)
+            seen = narrowed_qparams(self.x, session)
             assert seen is not None
             self._floats.append(chain_codes(self.links, seen, session))
         return self._floats[0]

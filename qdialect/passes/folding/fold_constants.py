@@ -47,10 +47,10 @@ from qdialect.passes.pair_contract import in_reals, replaced_kernel
 from qdialect.passes.rescale.fold_rescale import RescaleOfConstant
 from qdialect.passes.rule_pass import RulePass, dequantized, with_qparams
 from qdialect.qparams import Layout, QParams
-from qdialect.qparams.field import Field
 from qdialect.qparams.growth import within_growth
 from qdialect.qparams.legality import Illegal
 from qdialect.qparams.maps import IndexMap
+from qdialect.qparams.parameter_field import ParameterField
 from qdialect.quant import (
     ConversionOp,
     DCastOp,
@@ -280,9 +280,12 @@ class FoldBehindDequantize(_FoldRule):
             return Refusal("shape", str(error))
         if isinstance(carried, Illegal):
             return Refusal(carried.code, carried.reason)
-        before = [Field.of(q, shape_of(op.operands[i])) for q, i in zip(params, tied, strict=True)]
+        before = [
+            ParameterField.of(q, shape_of(op.operands[i]))
+            for q, i in zip(params, tied, strict=True)
+        ]
         for qparams, result in zip(carried, op.results, strict=True):
-            after = Field.of(qparams, shape_of(result))
+            after = ParameterField.of(qparams, shape_of(result))
             grown = within_growth(before, after, constant=True, cap=int(self.max_growth))
             if isinstance(grown, Illegal):
                 return Refusal(grown.code, grown.reason)

@@ -36,7 +36,7 @@ import numpy as np
 from xdsl.ir import Operation, SSAValue
 
 from qdialect.analysis.codes import qparams_of
-from qdialect.behaviors import Accumulator, Affine
+from qdialect.behaviors import Accumulator, AffineFunction
 from qdialect.behaviors.shapes import tensor_type
 from qdialect.context import QContext
 from qdialect.numerics.contract import Contract, Numerics
@@ -60,7 +60,7 @@ class _Folded:
     acc: Accumulator
     x: SSAValue
     axis: int | None
-    channels: Sequence[Affine]
+    channels: Sequence[AffineFunction]
 
 
 class FoldIntoWeights(Rule[_Folded]):

@@ -84,9 +84,9 @@ class Plan(Pieces):
     def add(self, role: str, piece: NNOp) -> SSAValue:
         if self.quantized:
             self._append(piece)
-            self._hand_on(role, piece, own=False)
+            self._transfer(role, piece, own=False)
             return self._quantized(role, piece)
-        self._hand_on(role, piece, own=True)
+        self._transfer(role, piece, own=True)
         return super().add(role, piece)
 
     def emit(self, op: Operation) -> SSAValue:
@@ -184,7 +184,7 @@ class Plan(Pieces):
 
     # -- what goes along ------------------------------------------------------------
 
-    def _hand_on(self, role: str, piece: Operation, *, own: bool) -> None:
+    def _transfer(self, role: str, piece: Operation, *, own: bool) -> None:
         """To a piece the qparams of its own pieces and, if `own`, of its result."""
         prefix = f"{role}/"
         held = {

@@ -5,7 +5,7 @@ from __future__ import annotations
 from qdialect.targets import linalg, stablehlo, tosa
 
 _EXACT_WITH_CASTS = (
-    "fix-islands{numerics=relaxed},canonicalize,fold-constants,form-tables{numerics=bounded},"
+    "lower-float-regions{numerics=relaxed},canonicalize,fold-constants,form-tables{numerics=bounded},"
     "form-softmax-tables{numerics=bounded},split-rescale{numerics=bounded},"
     "convert-rescale{form=fixed numerics=bounded},cse,dce"
 )
@@ -13,7 +13,7 @@ _EXACT_WITH_CASTS = (
 but for `quant.rescale`, which rounds, and casts at the interface."""
 
 _EXACT = _EXACT_WITH_CASTS.replace(",", ",fold-interface,", 1)
-"""The same; what an island computes as floats leaves as codes, too."""
+"""The same; what a float region computes as floats leaves as codes, too."""
 
 _ROUNDING_ONCE = (
     "split-rescale{ops=sums numerics=bounded},"

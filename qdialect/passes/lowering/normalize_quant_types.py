@@ -27,8 +27,8 @@ from xdsl.dialects.builtin import (
 from xdsl.ir import Attribute, ParametrizedAttribute
 from xdsl.passes import ModulePass
 
-from qdialect.qparams import Field, QParams
-from qdialect.qparams.encoding import Layout
+from qdialect.qparams import ParameterField, QParams
+from qdialect.qparams.parameters import Layout
 from qdialect.quant import UniformType, quant_element, with_element
 from qdialect.rewrite.driver import set_type
 
@@ -46,7 +46,7 @@ def normalized(params: QParams, shape: tuple[int, ...] | None = None) -> QParams
     if shape is None:
         return params
     try:
-        plain = Field.of(params, shape).canonical().to_qparams()
+        plain = ParameterField.of(params, shape).canonical().to_qparams()
     except ValueError:
         return params
     # Among grids the one that is written stays.

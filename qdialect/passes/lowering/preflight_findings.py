@@ -19,7 +19,7 @@ from qdialect.analysis.codes import survives_float
 from qdialect.analysis.ranges import inside_bounds
 from qdialect.context import QContext
 from qdialect.numerics.rounding import Rounding
-from qdialect.qparams.encoding import Layout, QParams, Storage
+from qdialect.qparams.parameters import Layout, QParams, Storage
 from qdialect.quant import (
     AnyType,
     CalibratedType,

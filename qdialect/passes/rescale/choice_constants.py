@@ -104,9 +104,9 @@ def _per_cell(
     for number, (scale, zero, to_scale, to_zero) in enumerate(kinds.T.tolist()):
         here = which.reshape(-1) == number
         wanted, back = np.unique(flat[here], return_inverse=True)
-        source = exact.Affine(scale, int(zero), a.storage.min, a.storage.max)
+        source = exact.QuantGrid(scale, int(zero), a.storage.min, a.storage.max)
         wide = source._replace(low=seen.storage.min, high=seen.storage.max)
-        target = exact.Affine(to_scale, int(to_zero), b.storage.min, b.storage.max)
+        target = exact.QuantGrid(to_scale, int(to_zero), b.storage.min, b.storage.max)
         values = table(wide, target, rounding, defined.floats(a.expressed))
         found = exact.counterparts(wanted, source, wide, values, lambda x, c: choose(op, (x, c)))
         if found is None:

@@ -37,7 +37,7 @@ def clamp_commutes(
     if not exact.tabulated(seen) or exact.cells(a, b) is None:
         return False
     low, high = behavior.clamp(op)
-    for given, inside, result in exact.triples(seen, a, b):
+    for given, inside, result in exact.parameter_triples(seen, a, b):
         codes = exact.codes_of(given)
         moved = requantized(codes, inside, result, rounding, floats)
         clamped = _clamped(codes, low, high, inside, floats)
@@ -50,7 +50,7 @@ def clamp_commutes(
 
 
 def _clamped(
-    codes: exact.Codes, low: float, high: float, a: exact.Affine, floats: str | None
+    codes: exact.Codes, low: float, high: float, a: exact.QuantGrid, floats: str | None
 ) -> exact.Codes:
     """As the op does it: at the codes nearest to the levels, ties to even."""
     if low != -inf:

@@ -28,7 +28,7 @@ from qdialect.numerics.fixed_point import (
     to_fixed_point,
     weakest_replacement,
 )
-from qdialect.numerics.requantize import Affine, meetings
+from qdialect.numerics.requantize import QuantGrid, paired_parameters
 from qdialect.numerics.rounding import Rounding
 from qdialect.passes.rule_pass import RulePass
 from qdialect.quant import RescaleOp, arithmetic_of
@@ -42,7 +42,7 @@ class Plan:
     """A rescale, and its old and new form for every cell of its parameter field."""
 
     op: RescaleOp
-    cells: list[tuple[Affine, Affine]]
+    cells: list[tuple[QuantGrid, QuantGrid]]
     old: list[Form]
     new: list[Form]
 
@@ -57,13 +57,13 @@ class Plan:
         return weakest_replacement(cells, old, new)
 
 
-def cells_of(op: RescaleOp) -> list[tuple[Affine, Affine]] | None:
+def cells_of(op: RescaleOp) -> list[tuple[QuantGrid, QuantGrid]] | None:
     """The parameters that meet in each cell, row-major; None on different grids.
 
     The bounds of the input are those of its storage type: a code may lie outside
     narrower ones.
     """
-    cells = meetings(op.input_qparams, op.result_qparams)
+    cells = paired_parameters(op.input_qparams, op.result_qparams)
     low, high = op.input_qparams.storage.full_range
     return cells and [(a._replace(low=low, high=high), b) for a, b in cells]
 

@@ -31,7 +31,7 @@ from qdialect.errors import UsageError
 from qdialect.numerics.contract import EXACT, Contract
 from qdialect.numerics.fixed_point import FixedPoint, Form, ratio_of, to_fixed_point
 from qdialect.numerics.float_path import casts_contract
-from qdialect.numerics.requantize import Affine
+from qdialect.numerics.requantize import QuantGrid
 from qdialect.numerics.rounding import Rounding
 from qdialect.passes.lowering.pointwise import Body, clamped, element_wise, emitter, narrowed
 from qdialect.passes.rescale.convert_rescale import Plan, cells_of, forms_of
@@ -115,12 +115,12 @@ def plan_of(op: RescaleOp) -> Plan | Refusal:
     return Plan(op, cells, old, new)
 
 
-def _furthest(a: Affine) -> int:
+def _furthest(a: QuantGrid) -> int:
     """The largest |q - z|."""
     return max(abs(a.low - a.zero), abs(a.high - a.zero))
 
 
-def _widest(a: Affine, b: Affine) -> FixedPoint:
+def _widest(a: QuantGrid, b: QuantGrid) -> FixedPoint:
     """The nearest pair whose products fit 64 bits."""
     bits = min(_I64 - 1 - _furthest(a).bit_length(), _WIDEST)
     if bits < 2:
@@ -128,7 +128,7 @@ def _widest(a: Affine, b: Affine) -> FixedPoint:
     return to_fixed_point(ratio_of(a, b), bits, min_shift=1)
 
 
-def _fits(a: Affine, b: Affine, pair: FixedPoint | None) -> bool:
+def _fits(a: QuantGrid, b: QuantGrid, pair: FixedPoint | None) -> bool:
     assert pair is not None
     product = 2 * _furthest(a) * max(pair.multiplier, 1) + (1 << pair.shift) + _NUDGE
     return product < 1 << _I64 and (product >> pair.shift) + abs(b.zero) < 1 << (_I64 - 1)

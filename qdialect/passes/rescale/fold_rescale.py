@@ -33,7 +33,7 @@ from typing import Any
 from xdsl.ir import Operation
 
 from qdialect.analysis.codes import survives_float
-from qdialect.analysis.ranges import inside_bounds, ranges, seen_qparams
+from qdialect.analysis.ranges import inside_bounds, narrowed_qparams, ranges
 from qdialect.context import QContext
 from qdialect.numerics import requantize as exact
 from qdialect.numerics.arithmetic import Arithmetic
@@ -97,7 +97,7 @@ class RescaleOfRescale(Rule[Pair]):
         lower, upper = match.lower, match.upper
         assert isinstance(lower, RescaleOp) and isinstance(upper, RescaleOp)
         return pair_contract(
-            seen_qparams(upper.input, self.session),
+            narrowed_qparams(upper.input, self.session),
             upper.result_qparams,
             lower.result_qparams,
             upper.rounding,

@@ -26,7 +26,7 @@ from typing import Any
 from xdsl.ir import Operation, SSAValue
 
 from qdialect.analysis.codes import qparams_of
-from qdialect.analysis.ranges import inside_bounds, seen_qparams
+from qdialect.analysis.ranges import inside_bounds, narrowed_qparams
 from qdialect.behaviors import Behavior
 from qdialect.behaviors.flow import carry_all_down, carry_up, tied_operands
 from qdialect.context import QContext
@@ -123,7 +123,7 @@ class HoistThroughTied(Rule[_Rescaled]):
         ):
             return EXACT
         rescale = match.rescales[0]
-        seen, rounding = seen_qparams(tied[0], self.session), rescale.rounding
+        seen, rounding = narrowed_qparams(tied[0], self.session), rescale.rounding
         if seen is not None and clamp_commutes(
             match.behavior,
             match.op,

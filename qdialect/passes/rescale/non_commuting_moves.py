@@ -21,7 +21,7 @@ from xdsl.ir import Operation, SSAValue
 
 from qdialect.analysis.codes import qparams_of, rounding_of
 from qdialect.analysis.gain import gain_of
-from qdialect.analysis.ranges import seen_qparams
+from qdialect.analysis.ranges import narrowed_qparams
 from qdialect.behaviors import Behavior
 from qdialect.behaviors.flow import tied_operands
 from qdialect.context import QContext
@@ -48,7 +48,7 @@ what it is, or will be, rescaled to."""
 
 def rescaled_to(value: SSAValue, target: QParams, session: QContext) -> Rescaled:
     """`value` rescaled to `target`."""
-    params, seen = qparams_of(value), seen_qparams(value, session)
+    params, seen = qparams_of(value), narrowed_qparams(value, session)
     assert params is not None and seen is not None
     return params, seen, target
 
@@ -64,11 +64,11 @@ def passage(
     if Rounding.GEMMLOWP in (rounding, rounding_of(op)):
         return NO_GEMMLOWP
     gain = 0.0
-    found: list[tuple[exact.Affine, exact.Affine, exact.Affine]] = []
+    found: list[tuple[exact.QuantGrid, exact.QuantGrid, exact.QuantGrid]] = []
     for index, (a, seen, b) in zip(tied_operands(op, behavior), rescales, strict=True):
         if exact.cells(a, b) is None:
             return Refusal("grid", "the two encodings lie on different grids")
-        found += exact.triples(a, seen, b)
+        found += exact.parameter_triples(a, seen, b)
         one = gain_of(session, op, behavior, index, (seen, b))
         if one is None:
             return Refusal("unbounded", "no bound on what a change of an operand does")
@@ -90,7 +90,9 @@ def passage(
     return Contract(Numerics.SATURATION, steps, "clips at another place")
 
 
-def _stays(op: Operation, behavior: Behavior, given: exact.Affine, inside: exact.Affine) -> bool:
+def _stays(
+    op: Operation, behavior: Behavior, given: exact.QuantGrid, inside: exact.QuantGrid
+) -> bool:
     """Whether f of operands that `given` can name is in the range of `inside`."""
     if behavior.interval is None:
         return False

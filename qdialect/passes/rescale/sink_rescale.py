@@ -34,7 +34,7 @@ from typing import Any
 from xdsl.ir import Attribute, Operation, SSAValue
 
 from qdialect.analysis.codes import qparams_of
-from qdialect.analysis.ranges import inside_bounds, seen_qparams
+from qdialect.analysis.ranges import inside_bounds, narrowed_qparams
 from qdialect.behaviors import Behavior
 from qdialect.behaviors.flow import carry_all_down, carry_some_down, tied_operands
 from qdialect.context import QContext
@@ -154,7 +154,7 @@ class SinkThroughTied(Rule[_Tied]):
     def _same_codes(self, match: _Tied) -> bool:
         """Whether a clamp gives the same on all codes nevertheless."""
         rescale, results = match.rescales[0], self._results(match)
-        seen = seen_qparams(rescale.input, self.session)
+        seen = narrowed_qparams(rescale.input, self.session)
         if seen is None or len(results) != 1:
             return False
         a, b = rescale.input_qparams, rescale.result_qparams

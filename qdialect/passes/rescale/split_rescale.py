@@ -37,15 +37,14 @@ from xdsl.ir import Operation, SSAValue
 from qdialect.analysis.codes import constant_values, is_integer, qparams_of, rounding_of
 from qdialect.analysis.contractions import sums_of
 from qdialect.analysis.ranges import ranges
-from qdialect.behaviors import Accumulator, Behavior
-from qdialect.behaviors import Rule as PortRule
+from qdialect.behaviors import Accumulator, Behavior, PortKind
 from qdialect.behaviors.shapes import DYNAMIC, shape_of
 from qdialect.context import QContext
 from qdialect.errors import UsageError
 from qdialect.numerics import alignment
 from qdialect.numerics.alignment import Alignment
 from qdialect.numerics.contract import EXACT, Contract, Numerics
-from qdialect.numerics.requantize import Affine, affines, same_codes
+from qdialect.numerics.requantize import QuantGrid, quant_grids, same_codes
 from qdialect.numerics.rounding import Rounding
 from qdialect.ops import constant_of, make_constant
 from qdialect.passes.rule_pass import RulePass, refuse_scales, refuse_types, with_qparams
@@ -79,7 +78,7 @@ class _Splitting(Rule[Split]):
         if behavior is None or len(op.results) != 1:
             return None
         result = qparams_of(op.results[0])
-        if behavior.results[0].rule is not PortRule.REQUANT or result is None:
+        if behavior.results[0].rule is not PortKind.REQUANT or result is None:
             return None
         return Split(op, behavior, result) if is_integer(result) else None
 
@@ -310,7 +309,7 @@ class SplitExact(_Splitting):
         rounding = rounding_of(match.op)
         if sums <= _FEW and all(
             same_codes(sums, (scale, Fraction(params.scale)), out, rounding)
-            for out in affines(match.result)
+            for out in quant_grids(match.result)
         ):
             return Contract(Numerics.EXACT, note="equal for every sum")
         return Contract(Numerics.TIES, note="a step of more than 53 bits: near ties may move")
@@ -359,7 +358,7 @@ class SplitAligned(_Splitting):
         refusal = self.refusal(match, kinds, common)
         if refusal is not None:
             return refusal
-        terms, (out,) = [affines(q)[0] for q in given], affines(match.result)
+        terms, (out,) = [quant_grids(q)[0] for q in given], quant_grids(match.result)
         # A difference takes its second term negated; over all pairs of codes that is all.
         signs = (1, -1 if self._subtracts(match) else 1)
         return alignment.contract(terms, signs, out, plan, rounding_of(match.op))
@@ -373,8 +372,8 @@ class SplitAligned(_Splitting):
             return Refusal("axis", "the result is not quantized per tensor")
         if rounding_of(match.op) is Rounding.GEMMLOWP:
             return Refusal("rounding", "gemmlowp rounds multiplier and shift, no sums")
-        terms: list[Affine] = [affines(q)[0] for q in given]
-        plan = alignment.align(terms, affines(match.result)[0])
+        terms: list[QuantGrid] = [quant_grids(q)[0] for q in given]
+        plan = alignment.align(terms, quant_grids(match.result)[0])
         if plan is None:
             return Refusal("overflow", "32 bits are too few for the sum")
         step = match.result.scale * 2.0**-plan.shift
@@ -385,7 +384,7 @@ class SplitAligned(_Splitting):
         given, plan, common = match.plan
         operands: list[SSAValue] = []
         for value, params, factor in zip(match.op.operands, given, plan.factors, strict=True):
-            (a,) = affines(params)
+            (a,) = quant_grids(params)
             furthest = max(abs(end - a.zero) for end in params.storage.full_range)
             m, k = alignment.as_pair(factor, furthest)
             term = RescaleOp(value, with_qparams(value, common), Rounding.HALF_UP, [m], [k])
@@ -408,7 +407,7 @@ def operand_qparams(op: Operation, behavior: Behavior) -> list[QParams] | Refusa
     are integers with one scale."""
     found: list[QParams] = []
     for index, value in enumerate(op.operands):
-        if behavior.operand_port(index).rule is not PortRule.REQUANT:
+        if behavior.operand_port(index).rule is not PortKind.REQUANT:
             continue
         params = qparams_of(value)
         if params is None or not is_integer(params):

@@ -47,7 +47,7 @@ from qdialect.rewrite import Refusal
 from qdialect.rewrite.effects import has_effects
 
 Array = NDArray[Any]
-Held = Array | Reals | Span | Refusal
+LaidOut = Array | Reals | Span | Refusal
 """A value on all codes of its root: codes or bits, real numbers (or what floats make of them),
 or why not."""
 
@@ -65,7 +65,7 @@ class Chains:
         self._session = session
         self._in_floats = arithmetic_of(module) is Arithmetic.EXPRESSED
         self._roots: dict[SSAValue, SSAValue | None] = {}
-        self._held: dict[SSAValue, Held] = {}
+        self._held: dict[SSAValue, LaidOut] = {}
         #: ops on codes that are in no chain since parameters differ along a dimension
         self.per_axis: set[Operation] = set()
         #: values that an op defined by an integer kernel is above of
@@ -189,7 +189,7 @@ class Chains:
 
     # -- computing --------------------------------------------------------------------
 
-    def held(self, value: SSAValue) -> Held:
+    def held(self, value: SSAValue) -> LaidOut:
         """`value` on all codes of its root, lowest first."""
         pending = [value]
         while pending:
@@ -211,7 +211,7 @@ class Chains:
             return []
         return [v for v in owner.operands if constant_of(v) is None]
 
-    def _compute(self, value: SSAValue) -> Held:
+    def _compute(self, value: SSAValue) -> LaidOut:
         params = qparams_of(value)
         if self._roots[value] is value:
             assert params is not None
@@ -241,7 +241,7 @@ class Chains:
         except ValueError as error:
             return Refusal("unsupported", str(error))
 
-    def _computed_in_floats(self, op: Operation, held: Sequence[Any]) -> Held:
+    def _computed_in_floats(self, op: Operation, held: Sequence[Any]) -> LaidOut:
         if not isinstance(op, SCastOp):
             return computed(op, self._session.behaviors.get(op), held, self._session)
         result, bits = qparams_of(op.result), held[0]
@@ -271,7 +271,7 @@ class Chains:
         note = f"{held.undecided} of {len(codes)} codes are ties to a runtime's functions"
         return codes, Contract(level, held.doubt, note)
 
-    def _codes(self, op: Operation, behavior: Behavior, held: Sequence[Any]) -> Held:
+    def _codes(self, op: Operation, behavior: Behavior, held: Sequence[Any]) -> LaidOut:
         arrays = [
             self._constant(operand, behavior) if array is None else array
             for operand, array in zip(op.operands, held, strict=True)
@@ -286,7 +286,7 @@ class Chains:
         array = constant_array(constant, self._session.blobs)
         return array if behavior.on_codes else array.reshape(-1)[:1]
 
-    def _reals(self, op: Operation, behavior: Behavior, held: Sequence[Any]) -> Held:
+    def _reals(self, op: Operation, behavior: Behavior, held: Sequence[Any]) -> LaidOut:
         numbers = [scalar_of(v, self._session) for v in op.operands]
         bounds = behavior.clamp(op) if behavior.clamp else None
         if behavior.as_clamp is not None:
@@ -348,7 +348,7 @@ def _fits(op: Operation, root: SSAValue) -> bool:
     return params.is_per_tensor and is_integer(params) and params.storage.width <= 32
 
 
-def _cast(op: DCastOp | QCastOp | RescaleOp | SCastOp, held: Any) -> Held:
+def _cast(op: DCastOp | QCastOp | RescaleOp | SCastOp, held: Any) -> LaidOut:
     source, result = qparams_of(op.operands[0]), qparams_of(op.results[0])
     if isinstance(op, SCastOp):
         return held if result is None else _read(held, result)
@@ -358,7 +358,7 @@ def _cast(op: DCastOp | QCastOp | RescaleOp | SCastOp, held: Any) -> Held:
     assert result is not None
     if isinstance(op, RescaleOp):
         assert source is not None
-        (a,), (b,) = exact.affines(source), exact.affines(result)
+        (a,), (b,) = exact.quant_grids(source), exact.quant_grids(result)
         return exact.requantize(held, a, b, op.rounding).astype(storage_dtype(result))
     bounds = result.storage.min, result.storage.max
     codes = decide(held, result.scale, result.zero_point, bounds, cast_rounding(op), defined=True)

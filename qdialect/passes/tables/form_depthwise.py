@@ -41,7 +41,7 @@ import numpy as np
 from xdsl.ir import Operation, SSAValue
 
 from qdialect.analysis.codes import qparams_of
-from qdialect.analysis.ranges import seen_qparams
+from qdialect.analysis.ranges import narrowed_qparams
 from qdialect.behaviors.shapes import DYNAMIC, shape_of
 from qdialect.context import QContext
 from qdialect.numerics import requantize as exact
@@ -143,7 +143,7 @@ class AffineToDepthwise(Rule[_Chain]):
         types = [value.type for value in values]
         # Another value of the same kind may have come in place of the first one.
         same = [value for value in values if value is not chain.x]
-        return ops, same, types, seen_qparams(chain.x, self.session)
+        return ops, same, types, narrowed_qparams(chain.x, self.session)
 
     def _goes_on(self, op: Operation) -> bool:
         """Whether what follows is part of a longer chain that becomes one convolution."""

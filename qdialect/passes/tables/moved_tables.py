@@ -133,7 +133,7 @@ class FunctionOfMovedTable(Rule[_Moved]):
         if isinstance(op, RescaleOp):
             if op.fixed_point is not None or op.rounding is Rounding.GEMMLOWP:
                 return None
-            (a,), (b,) = exact.affines(source), exact.affines(result)
+            (a,), (b,) = exact.quant_grids(source), exact.quant_grids(result)
             floats = arithmetic_of(op).floats(source.expressed)
             return requantized(codes, a, b, op.rounding, floats).astype(storage_dtype(result))
         constant = constant_of(op.table)

@@ -16,10 +16,10 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from qdialect.qparams.encoding import Layout
-from qdialect.qparams.field import Field
-from qdialect.qparams.grid import DYNAMIC, Grid, Shape
 from qdialect.qparams.legality import Code, Illegal
+from qdialect.qparams.parameter_array import DYNAMIC, ParameterArray, Shape
+from qdialect.qparams.parameter_field import ParameterField
+from qdialect.qparams.parameters import Layout
 
 Array = NDArray[Any]
 _RICHNESS = {Layout.TENSOR: 0, Layout.AXIS: 1, Layout.BLOCK: 2}
@@ -48,19 +48,27 @@ class IndexMap(ABC):
         """The movement itself; `fill` broadcasts to the result and goes where phi is undefined."""
 
     @abstractmethod
-    def pull_grid(self, grids: Sequence[Grid], layout: Layout) -> Grid | Illegal:
+    def pull_array(
+        self, grids: Sequence[ParameterArray], layout: Layout
+    ) -> ParameterArray | Illegal:
         """A grid for sigma o phi, not necessarily the coarsest; operands are reduced.
 
         May give up early, with `self.code`, if the coarsest cannot fit `layout`.
         """
 
     @abstractmethod
-    def push_grid(self, out: Grid, in_shapes: Sequence[Shape]) -> list[Grid] | Illegal:
+    def push_array(
+        self, out: ParameterArray, in_shapes: Sequence[Shape]
+    ) -> list[ParameterArray] | Illegal:
         """Operand grids with sigma o phi = `out` (reduced), where they are determined."""
 
     def pull(
-        self, fields: Sequence[Field], *, structural: bool = False, layout: Layout | None = None
-    ) -> Field | Illegal:
+        self,
+        fields: Sequence[ParameterField],
+        *,
+        structural: bool = False,
+        layout: Layout | None = None,
+    ) -> ParameterField | Illegal:
         """The result's field sigma o phi, canonical, or why there is none (law 2.2).
 
         `structural` treats any two stored pairs as different, whatever their values
@@ -80,20 +88,20 @@ class IndexMap(ABC):
         if len(grids) == 1 and grids[0].cells.size == 1:
             return self.checked(first.uniform(out_shape))
         limit = layout or _richest(fields)
-        grid = self.pull_grid(grids, limit)
+        grid = self.pull_array(grids, limit)
         if isinstance(grid, Illegal):
             return grid
         fitted = grid.reduced().fitted(limit)
-        return self.refusal(out_shape) if fitted is None else first.with_grid(fitted)
+        return self.refusal(out_shape) if fitted is None else first.with_array(fitted)
 
     def push(
         self,
-        out: Field,
+        out: ParameterField,
         in_shapes: Sequence[Sequence[int]],
         *,
         structural: bool = False,
         layout: Layout | None = None,
-    ) -> tuple[Field, ...] | Illegal:
+    ) -> tuple[ParameterField, ...] | Illegal:
         """Operand fields whose `pull` is exactly `out` (canonical), or why none is determined.
 
         Per tensor always works, whatever the fill of a pad: the integer fill is then
@@ -107,11 +115,11 @@ class IndexMap(ABC):
         if 0 in out.shape or all(0 in shape for shape in shapes):
             return Illegal("empty", "a tensor without elements has no per-axis parameters")
         limit = layout or _richest([out])
-        grids = self.push_grid(_grids([out], structural)[0], shapes)
+        grids = self.push_array(_grids([out], structural)[0], shapes)
         if isinstance(grids, Illegal):
             return grids
         fitted = [grid.reduced().fitted(limit) for grid in grids]
-        fields = tuple(out.with_grid(grid) for grid in fitted if grid is not None)
+        fields = tuple(out.with_array(grid) for grid in fitted if grid is not None)
         return fields if len(fields) == len(grids) else self.refusal(out.shape)
 
     def gather_index(
@@ -139,12 +147,12 @@ class IndexMap(ABC):
         """The real number that `fill` stands for, where phi is undefined."""
         return 0.0
 
-    def border_integers(self, fields: Sequence[Field]) -> NDArray[np.int64] | Illegal:
+    def border_integers(self, fields: Sequence[ParameterField]) -> NDArray[np.int64] | Illegal:
         """`fill` for stored integers: q with (q - zero_point) * scale = `border_value` in
         every cell of the result that has a border, for operands with `fields`."""
         return np.zeros((), np.int64)
 
-    def checked(self, out: Field) -> Field | Illegal:
+    def checked(self, out: ParameterField) -> ParameterField | Illegal:
         """`out`, a per-tensor result, or a refusal that depends on its values."""
         return out
 
@@ -161,16 +169,16 @@ def single(items: Sequence[Shape]) -> Shape:
     return items[0]
 
 
-def _same_numbers(a: Field, b: Field) -> bool:
+def _same_numbers(a: ParameterField, b: ParameterField) -> bool:
     return a is b or (a.storage == b.storage and a.expressed == b.expressed)
 
 
-def _storage_mismatch(fields: Sequence[Field]) -> Illegal:
+def _storage_mismatch(fields: Sequence[ParameterField]) -> Illegal:
     kinds = sorted({f"{field.storage}:{field.expressed}" for field in fields})
     return Illegal("storage-mismatch", f"operands are stored as {', '.join(kinds)}")
 
 
-def _uniform(fields: Sequence[Field], structural: bool) -> bool:
+def _uniform(fields: Sequence[ParameterField], structural: bool) -> bool:
     """Is sigma one pair over all operands?"""
     first = fields[0]
     if len(fields) == 1:
@@ -182,15 +190,15 @@ def _uniform(fields: Sequence[Field], structural: bool) -> bool:
     )
 
 
-def _richest(fields: Sequence[Field]) -> Layout:
+def _richest(fields: Sequence[ParameterField]) -> Layout:
     return max((Layout.AXIS, *(field.layout for field in fields)), key=_RICHNESS.__getitem__)
 
 
-def _grids(fields: Sequence[Field], structural: bool) -> list[Grid]:
-    grids: list[Grid] = []
+def _grids(fields: Sequence[ParameterField], structural: bool) -> list[ParameterArray]:
+    grids: list[ParameterArray] = []
     slot = 0
     for field in fields:
-        grids.append(field.to_grid(slot).reduced() if structural else field.reduced)
+        grids.append(field.to_array(slot).reduced() if structural else field.reduced)
         slot += field.count
     return grids
 

@@ -7,10 +7,10 @@ from collections.abc import Sequence
 
 from numpy.typing import ArrayLike
 
-from qdialect.qparams.encoding import Layout
-from qdialect.qparams.grid import Grid, Shape
 from qdialect.qparams.legality import Illegal
 from qdialect.qparams.maps.base import Array, IndexMap, single
+from qdialect.qparams.parameter_array import ParameterArray, Shape
+from qdialect.qparams.parameters import Layout
 
 
 class Composite(IndexMap):
@@ -36,26 +36,30 @@ class Composite(IndexMap):
             array = step.apply([array], fill)
         return array
 
-    def pull_grid(self, grids: Sequence[Grid], layout: Layout) -> Grid | Illegal:
+    def pull_array(
+        self, grids: Sequence[ParameterArray], layout: Layout
+    ) -> ParameterArray | Illegal:
         (grid,) = grids
         steps = self.steps(grid.shape)
         for n, step in enumerate(steps):
             limit = layout if n == len(steps) - 1 else Layout.BLOCK
-            pulled = step.pull_grid([grid], limit)
+            pulled = step.pull_array([grid], limit)
             if isinstance(pulled, Illegal):
                 named = pulled.code in ("axis-merge", "axis-split")
                 return pulled._replace(code=self.code) if named else pulled
             grid = pulled.reduced()
         return grid
 
-    def push_grid(self, out: Grid, in_shapes: Sequence[Shape]) -> list[Grid] | Illegal:
+    def push_array(
+        self, out: ParameterArray, in_shapes: Sequence[Shape]
+    ) -> list[ParameterArray] | Illegal:
         shape = single(in_shapes)
         passed: list[tuple[IndexMap, Shape]] = []
         for step in self.steps(shape):
             passed.append((step, shape))
             shape = step.output_shape([shape])
         for step, source in reversed(passed):
-            pushed = step.push_grid(out, [source])
+            pushed = step.push_array(out, [source])
             if isinstance(pushed, Illegal):
                 return pushed
             out = pushed[0].reduced()

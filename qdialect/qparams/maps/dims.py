@@ -9,11 +9,11 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import ArrayLike
 
-from qdialect.qparams.encoding import Layout
-from qdialect.qparams.grid import DYNAMIC, Grid, Shape
 from qdialect.qparams.legality import Illegal
 from qdialect.qparams.maps.base import Array, single
 from qdialect.qparams.maps.separable import Index, Separable
+from qdialect.qparams.parameter_array import DYNAMIC, ParameterArray, Shape
+from qdialect.qparams.parameters import Layout
 
 
 class InPlace(Separable):
@@ -200,13 +200,17 @@ class ResizeNearest(InPlace):
             for k, (size, index) in enumerate(zip(shape, self.indices, strict=True))
         )
 
-    def pull_grid(self, grids: Sequence[Grid], layout: Layout) -> Grid | Illegal:
-        return self._undecided(grids[0]) or super().pull_grid(grids, layout)
+    def pull_array(
+        self, grids: Sequence[ParameterArray], layout: Layout
+    ) -> ParameterArray | Illegal:
+        return self._undecided(grids[0]) or super().pull_array(grids, layout)
 
-    def push_grid(self, out: Grid, in_shapes: Sequence[Shape]) -> list[Grid] | Illegal:
-        return self._undecided(out) or super().push_grid(out, in_shapes)
+    def push_array(
+        self, out: ParameterArray, in_shapes: Sequence[Shape]
+    ) -> list[ParameterArray] | Illegal:
+        return self._undecided(out) or super().push_array(out, in_shapes)
 
-    def _undecided(self, grid: Grid) -> Illegal | None:
+    def _undecided(self, grid: ParameterArray) -> Illegal | None:
         if not set(self.unknown) & set(grid.blocked):
             return None
         return Illegal("dynamic-shape", "parameters vary along a dimension of unknown size")

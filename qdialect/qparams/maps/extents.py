@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from math import gcd, prod
 from typing import NamedTuple
 
-from qdialect.qparams.grid import DYNAMIC, Shape
+from qdialect.qparams.parameter_array import DYNAMIC, Shape
 
 
 class Extent(NamedTuple):

@@ -11,14 +11,14 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from qdialect.qparams.encoding import Layout
-from qdialect.qparams.grid import DYNAMIC, Grid, Shape
 from qdialect.qparams.legality import Code, Illegal
 from qdialect.qparams.maps.base import Array, IndexMap, single
 from qdialect.qparams.maps.composite import Composite
 from qdialect.qparams.maps.dims import InPlace
 from qdialect.qparams.maps.reshape import Reshape
 from qdialect.qparams.maps.separable import Index
+from qdialect.qparams.parameter_array import DYNAMIC, ParameterArray, Shape
+from qdialect.qparams.parameters import Layout
 
 
 @dataclass(frozen=True)
@@ -114,7 +114,9 @@ class GatherDynamic(IndexMap):
         data, indices = arrays
         return np.take(data, indices, self.axis)
 
-    def pull_grid(self, grids: Sequence[Grid], layout: Layout) -> Grid | Illegal:
+    def pull_array(
+        self, grids: Sequence[ParameterArray], layout: Layout
+    ) -> ParameterArray | Illegal:
         (grid,) = grids
         if self.axis in grid.blocked:
             return self.refusal(self.output_shape([grid.shape]))
@@ -125,7 +127,9 @@ class GatherDynamic(IndexMap):
             np.reshape(grid.cells, self._replaced(grid.cells.shape, ones)),
         )
 
-    def push_grid(self, out: Grid, in_shapes: Sequence[Shape]) -> list[Grid] | Illegal:
+    def push_array(
+        self, out: ParameterArray, in_shapes: Sequence[Shape]
+    ) -> list[ParameterArray] | Illegal:
         shape = single(in_shapes)
         end = self.axis + len(self.index_shape)
         if any(self.axis <= k < end for k in out.blocked):

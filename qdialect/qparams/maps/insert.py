@@ -9,11 +9,11 @@ from math import gcd
 import numpy as np
 from numpy.typing import ArrayLike
 
-from qdialect.qparams.encoding import Layout
-from qdialect.qparams.grid import DYNAMIC, Grid, Shape, cell_count, outgrown
 from qdialect.qparams.legality import Illegal
 from qdialect.qparams.maps.base import Array, IndexMap
 from qdialect.qparams.maps.dims import Slice
+from qdialect.qparams.parameter_array import DYNAMIC, ParameterArray, Shape, cell_count, outgrown
+from qdialect.qparams.parameters import Layout
 
 
 @dataclass(frozen=True)
@@ -45,7 +45,9 @@ class Insert(IndexMap):
             result[self._place(update.shape)] = update
         return result
 
-    def pull_grid(self, grids: Sequence[Grid], layout: Layout) -> Grid | Illegal:
+    def pull_array(
+        self, grids: Sequence[ParameterArray], layout: Layout
+    ) -> ParameterArray | Illegal:
         whole, update = grids
         if 0 in update.shape:
             return whole
@@ -69,7 +71,9 @@ class Insert(IndexMap):
         cells[self._place(fine.shape)] = fine
         return whole.on(whole.shape, blocks, cells)
 
-    def push_grid(self, out: Grid, in_shapes: Sequence[Shape]) -> list[Grid] | Illegal:
+    def push_array(
+        self, out: ParameterArray, in_shapes: Sequence[Shape]
+    ) -> list[ParameterArray] | Illegal:
         whole, update = in_shapes
         if 0 in update:
             one = np.reshape(np.reshape(out.cells, -1)[:1], (1,) * len(update))
@@ -79,7 +83,7 @@ class Insert(IndexMap):
             return replaced
         return [out, replaced]
 
-    def _replaced(self, whole: Grid, update: Shape) -> Grid | Illegal:
+    def _replaced(self, whole: ParameterArray, update: Shape) -> ParameterArray | Illegal:
         """The parameters at the place of an update of this shape."""
         unknown = [k for k, n in enumerate(update) if n == DYNAMIC]
         if any(k in whole.blocked for k in unknown):
@@ -88,7 +92,7 @@ class Insert(IndexMap):
             (0, None, 1) if size == DYNAMIC or k not in whole.blocked else (s.start, s.stop, s.step)
             for k, (size, s) in enumerate(zip(update, self._place(update), strict=True))
         ]
-        part = Slice(*zip(*bounds, strict=True)).pull_grid([whole], Layout.BLOCK)
+        part = Slice(*zip(*bounds, strict=True)).pull_array([whole], Layout.BLOCK)
         if isinstance(part, Illegal):
             return part
         blocks = [

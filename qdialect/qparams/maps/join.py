@@ -10,11 +10,11 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import ArrayLike
 
-from qdialect.qparams.encoding import Layout
-from qdialect.qparams.grid import DYNAMIC, Grid, Shape, cell_count, outgrown
 from qdialect.qparams.legality import Illegal
 from qdialect.qparams.maps.base import Array, IndexMap
 from qdialect.qparams.maps.dims import Broadcast, split
+from qdialect.qparams.parameter_array import DYNAMIC, ParameterArray, Shape, cell_count, outgrown
+from qdialect.qparams.parameters import Layout
 
 
 @dataclass(frozen=True)
@@ -46,7 +46,9 @@ class Concat(IndexMap):
     def apply(self, arrays: Sequence[Array], fill: ArrayLike = 0) -> Array:
         return np.concatenate(arrays, self.axis)
 
-    def pull_grid(self, grids: Sequence[Grid], layout: Layout) -> Grid | Illegal:
+    def pull_array(
+        self, grids: Sequence[ParameterArray], layout: Layout
+    ) -> ParameterArray | Illegal:
         shape = self.output_shape([grid.shape for grid in grids])
         parts = [self._sized(grid, shape) for grid in grids if grid.shape[self.axis] != 0]
         if self._all_equal(parts):
@@ -67,7 +69,9 @@ class Concat(IndexMap):
         refined = [part.refined(blocks).cells for part in parts]
         return parts[0].on(shape, blocks, np.concatenate(refined, self.axis))
 
-    def push_grid(self, out: Grid, in_shapes: Sequence[Shape]) -> list[Grid] | Illegal:
+    def push_array(
+        self, out: ParameterArray, in_shapes: Sequence[Shape]
+    ) -> list[ParameterArray] | Illegal:
         sizes = [shape[self.axis] for shape in in_shapes]
         if DYNAMIC in sizes:
             if self.axis in out.blocked:
@@ -76,19 +80,19 @@ class Concat(IndexMap):
                 out.on(shape, self._along(out.blocks, shape[self.axis]), out.cells)
                 for shape in in_shapes
             ]
-        grids: list[Grid] = []
+        grids: list[ParameterArray] = []
         for part, shape in zip(split(len(out.shape), self.axis, sizes), in_shapes, strict=True):
             if 0 in shape:
                 one = np.reshape(out.cells, -1)[:1]
                 grids.append(out.on(shape, shape, np.reshape(one, (1,) * len(shape))))
                 continue
-            pulled = part.pull_grid([out], Layout.BLOCK)
+            pulled = part.pull_array([out], Layout.BLOCK)
             if isinstance(pulled, Illegal):
                 return pulled
             grids.append(pulled)
         return grids
 
-    def _all_equal(self, parts: Sequence[Grid]) -> bool:
+    def _all_equal(self, parts: Sequence[ParameterArray]) -> bool:
         """The same field in all parts, and constant along the axis?"""
         first = self._along(parts[0].blocks, 0)
         return all(
@@ -98,7 +102,7 @@ class Concat(IndexMap):
             for part in parts
         )
 
-    def _sized(self, part: Grid, shape: Shape) -> Grid:
+    def _sized(self, part: ParameterArray, shape: Shape) -> ParameterArray:
         """An operand with the sizes filled in that the other operands know."""
         known = self._along(shape, part.shape[self.axis])
         blocks = [
@@ -107,7 +111,7 @@ class Concat(IndexMap):
         ]
         return part.on(known, blocks, part.cells)
 
-    def _unit(self, parts: Sequence[Grid]) -> int:
+    def _unit(self, parts: Sequence[ParameterArray]) -> int:
         """The largest block along the axis that every cell boundary is a multiple of."""
         end = 0
         unit = 0
@@ -146,10 +150,12 @@ class Select(IndexMap):
         first, second = (self._spread().apply([array]) for array in arrays)
         return np.where(np.reshape(np.array(self.mask, np.bool_), self.shape), first, second)
 
-    def pull_grid(self, grids: Sequence[Grid], layout: Layout) -> Grid | Illegal:
-        spread: list[Grid] = []
+    def pull_array(
+        self, grids: Sequence[ParameterArray], layout: Layout
+    ) -> ParameterArray | Illegal:
+        spread: list[ParameterArray] = []
         for grid in grids:
-            pulled = self._spread().pull_grid([grid], layout)
+            pulled = self._spread().pull_array([grid], layout)
             if isinstance(pulled, Illegal):
                 return pulled
             spread.append(pulled.reduced())
@@ -158,10 +164,12 @@ class Select(IndexMap):
             return Illegal("select-params", f"{what} have different parameters")
         return spread[0]
 
-    def push_grid(self, out: Grid, in_shapes: Sequence[Shape]) -> list[Grid] | Illegal:
-        grids: list[Grid] = []
+    def push_array(
+        self, out: ParameterArray, in_shapes: Sequence[Shape]
+    ) -> list[ParameterArray] | Illegal:
+        grids: list[ParameterArray] = []
         for shape in in_shapes:
-            pushed = self._spread().push_grid(out, [shape])
+            pushed = self._spread().push_array(out, [shape])
             if isinstance(pushed, Illegal):
                 return pushed
             grids.extend(pushed)
@@ -182,7 +190,7 @@ def _common(sizes: Sequence[int]) -> int:
     return known.pop() if known else DYNAMIC
 
 
-def _common_blocks(parts: Sequence[Grid]) -> Shape:
+def _common_blocks(parts: Sequence[ParameterArray]) -> Shape:
     """Per dimension the largest block that divides every part's."""
     return tuple(
         gcd(*blocks) if blocks[0] != DYNAMIC else DYNAMIC

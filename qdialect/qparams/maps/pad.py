@@ -11,13 +11,13 @@ from typing import Literal
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from qdialect.qparams.encoding import Layout, Storage
-from qdialect.qparams.field import Field
-from qdialect.qparams.grid import DYNAMIC, PAIR, Grid, Shape
 from qdialect.qparams.legality import Illegal
 from qdialect.qparams.maps.base import Array, single
 from qdialect.qparams.maps.dims import InPlace
 from qdialect.qparams.maps.separable import Index
+from qdialect.qparams.parameter_array import DYNAMIC, PAIR, ParameterArray, Shape
+from qdialect.qparams.parameter_field import ParameterField
+from qdialect.qparams.parameters import Layout, Storage
 
 PadMode = Literal["constant", "edge", "reflect", "wrap"]
 
@@ -69,13 +69,13 @@ class Pad(InPlace):
         result[tuple(slice(low, low + size) for low, size in inner)] = array
         return result
 
-    def fill_integers(self, out: Field) -> NDArray[np.int64] | Illegal:
+    def fill_integers(self, out: ParameterField) -> NDArray[np.int64] | Illegal:
         """The integers of a constant border, for a result with parameters `out`.
 
         Broadcasts to the result (one number for a per-tensor `out`).  Cells without a
         border hold their zero point.
         """
-        grid = out.to_grid()
+        grid = out.to_array()
         fills, bad = self._fills(grid)
         if bad.any():
             return self._unrepresentable(out.storage)
@@ -88,11 +88,11 @@ class Pad(InPlace):
     def border_value(self) -> float:
         return self.value
 
-    def border_integers(self, fields: Sequence[Field]) -> NDArray[np.int64] | Illegal:
+    def border_integers(self, fields: Sequence[ParameterField]) -> NDArray[np.int64] | Illegal:
         out = self.pull(fields, layout=Layout.BLOCK)
         return out if isinstance(out, Illegal) else self.fill_integers(out)
 
-    def checked(self, out: Field) -> Field | Illegal:
+    def checked(self, out: ParameterField) -> ParameterField | Illegal:
         if not self.has_border:
             return out
         (scale,), (zero_point,) = unpack("d", out.scales), unpack("q", out.zero_points)
@@ -100,8 +100,10 @@ class Pad(InPlace):
             return self._unrepresentable(out.storage)
         return out
 
-    def pull_grid(self, grids: Sequence[Grid], layout: Layout) -> Grid | Illegal:
-        copied = super().pull_grid(grids, layout)
+    def pull_array(
+        self, grids: Sequence[ParameterArray], layout: Layout
+    ) -> ParameterArray | Illegal:
+        copied = super().pull_array(grids, layout)
         if isinstance(copied, Illegal) or not self.has_border:
             return copied
         if not self._fills(copied)[1].any():
@@ -121,7 +123,7 @@ class Pad(InPlace):
     def has_border(self) -> bool:
         return self.mode == "constant" and (any(self.low) or any(self.high))
 
-    def _fills(self, grid: Grid) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
+    def _fills(self, grid: ParameterArray) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
         """The fill of every cell, and which cells have a border but no fill."""
         fills: NDArray[np.int64] = np.copy(grid.cells["zero_point"])
         border = self._border(grid, whole=False)
@@ -141,7 +143,7 @@ class Pad(InPlace):
             fills[at] = pair[1] if fill is None else fill
         return fills, bad
 
-    def _border(self, grid: Grid, *, whole: bool) -> NDArray[np.bool_]:
+    def _border(self, grid: ParameterArray, *, whole: bool) -> NDArray[np.bool_]:
         """Which cells hold some border elements, or with `whole` nothing else."""
         counts = grid.cells.shape
         found = np.zeros(counts, np.bool_)

@@ -11,11 +11,18 @@ from typing import ClassVar, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
-from qdialect.qparams.encoding import Layout
-from qdialect.qparams.grid import DYNAMIC, Cells, Grid, Shape, cell_count, outgrown
 from qdialect.qparams.legality import Illegal
 from qdialect.qparams.maps.base import Array, IndexMap, single
 from qdialect.qparams.maps.extents import Extent, extents, resolved, strides
+from qdialect.qparams.parameter_array import (
+    DYNAMIC,
+    Cells,
+    ParameterArray,
+    Shape,
+    cell_count,
+    outgrown,
+)
+from qdialect.qparams.parameters import Layout
 
 
 @dataclass(frozen=True)
@@ -53,7 +60,9 @@ class Reshape(IndexMap):
     def apply(self, arrays: Sequence[Array], fill: ArrayLike = 0) -> Array:
         return np.reshape(arrays[0], self.output_shape([arrays[0].shape]))
 
-    def pull_grid(self, grids: Sequence[Grid], layout: Layout) -> Grid | Illegal:
+    def pull_array(
+        self, grids: Sequence[ParameterArray], layout: Layout
+    ) -> ParameterArray | Illegal:
         grid = _without_ragged_ends(grids[0])
         groups = [_GroupPull.of(group, grid) for group in self._groups(grid.shape)]
         for group in groups:
@@ -69,10 +78,12 @@ class Reshape(IndexMap):
             return Illegal("growth", f"{grid.cells.size} parameters become {counts}")
         return grid.on(shape, blocks, _sampled(grid.cells, groups, counts))
 
-    def push_grid(self, out: Grid, in_shapes: Sequence[Shape]) -> list[Grid] | Illegal:
+    def push_array(
+        self, out: ParameterArray, in_shapes: Sequence[Shape]
+    ) -> list[ParameterArray] | Illegal:
         source = single(in_shapes)
         groups = None if self.groups is None else tuple((j, i) for i, j in self.groups)
-        pulled = Reshape(source, groups).pull_grid([out], Layout.BLOCK)
+        pulled = Reshape(source, groups).pull_array([out], Layout.BLOCK)
         return pulled if isinstance(pulled, Illegal) else [pulled]
 
     def _groups(self, source: Shape) -> Iterator[_Group]:
@@ -127,7 +138,7 @@ class _GroupPull:
     strides: tuple[Extent, ...]
 
     @staticmethod
-    def of(group: _Group, grid: Grid) -> _GroupPull:
+    def of(group: _Group, grid: ParameterArray) -> _GroupPull:
         quantized = [k for k in grid.blocked if 0 <= k - group.first_in < len(group.source)]
         if not quantized:
             return _GroupPull(group, (), (), ())
@@ -176,7 +187,7 @@ class _GroupPull:
         return sum(a != b for a, b in zip(self.blocks, self.shape, strict=True))
 
 
-def _without_ragged_ends(grid: Grid) -> Grid:
+def _without_ragged_ends(grid: ParameterArray) -> ParameterArray:
     """Law 2.4: a ragged last block is refined away."""
     return grid.refined(
         tuple(

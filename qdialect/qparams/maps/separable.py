@@ -8,10 +8,10 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from qdialect.qparams.encoding import Layout
-from qdialect.qparams.grid import DYNAMIC, Cells, Grid, Shape, coarsest_block
 from qdialect.qparams.legality import Illegal
 from qdialect.qparams.maps.base import Array, IndexMap, single
+from qdialect.qparams.parameter_array import DYNAMIC, Cells, ParameterArray, Shape, coarsest_block
+from qdialect.qparams.parameters import Layout
 
 Index = NDArray[np.intp]
 
@@ -31,7 +31,9 @@ class Separable(IndexMap):
     def index(self, dim: int, size: int) -> Index | None:
         """v_k: the operand indices result dimension `dim` reads, None for all in order."""
 
-    def pull_grid(self, grids: Sequence[Grid], layout: Layout) -> Grid | Illegal:
+    def pull_array(
+        self, grids: Sequence[ParameterArray], layout: Layout
+    ) -> ParameterArray | Illegal:
         (grid,) = grids
         shape = self.output_shape([grid.shape])
         sources = self.sources(len(grid.shape))
@@ -49,7 +51,9 @@ class Separable(IndexMap):
                 params, blocks[k] = _read(params, k, index // block, grid.ragged(source))
         return grid.on(shape, blocks, params)
 
-    def push_grid(self, out: Grid, in_shapes: Sequence[Shape]) -> list[Grid] | Illegal:
+    def push_array(
+        self, out: ParameterArray, in_shapes: Sequence[Shape]
+    ) -> list[ParameterArray] | Illegal:
         shape = single(in_shapes)
         sources = self.sources(len(shape))
         params, blocks = out.cells, list(shape)

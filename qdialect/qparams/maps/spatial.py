@@ -11,8 +11,6 @@ from typing import ClassVar, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from qdialect.qparams.field import Field
-from qdialect.qparams.grid import DYNAMIC, Shape
 from qdialect.qparams.legality import Code, Illegal
 from qdialect.qparams.maps.base import IndexMap
 from qdialect.qparams.maps.composite import Composite
@@ -20,6 +18,8 @@ from qdialect.qparams.maps.dims import Transpose
 from qdialect.qparams.maps.gather import Gather, GatherDynamic
 from qdialect.qparams.maps.pad import Pad
 from qdialect.qparams.maps.reshape import Reshape
+from qdialect.qparams.parameter_array import DYNAMIC, Shape
+from qdialect.qparams.parameter_field import ParameterField
 
 PhaseOrder = Literal["DCR", "CRD"]
 """Channel order: DCR has the phase outside the channel (k = phase * C' + c), CRD inside."""
@@ -112,10 +112,10 @@ class Im2col(Composite):
     def border_value(self) -> float:
         return self.value
 
-    def border_integers(self, fields: Sequence[Field]) -> NDArray[np.int64] | Illegal:
+    def border_integers(self, fields: Sequence[ParameterField]) -> NDArray[np.int64] | Illegal:
         return self.border.border_integers(fields)
 
-    def checked(self, out: Field) -> Field | Illegal:
+    def checked(self, out: ParameterField) -> ParameterField | Illegal:
         return self.border.checked(out)
 
     def steps(self, shape: Shape) -> Sequence[IndexMap]:

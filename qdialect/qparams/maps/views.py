@@ -7,12 +7,12 @@ from dataclasses import dataclass
 from math import prod
 from typing import ClassVar
 
-from qdialect.qparams.grid import DYNAMIC, Shape
 from qdialect.qparams.legality import Code
 from qdialect.qparams.maps.base import IndexMap
 from qdialect.qparams.maps.composite import Composite
 from qdialect.qparams.maps.dims import ResizeNearest
 from qdialect.qparams.maps.reshape import Reshape
+from qdialect.qparams.parameter_array import DYNAMIC, Shape
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ from math import inf
 import numpy as np
 from xdsl.ir import Operation
 
-from qdialect.behaviors import Accumulator, Behavior, Port, Rule
+from qdialect.behaviors import Accumulator, Behavior, Port, PortKind
 from qdialect.qparams.maps import Flip
 
 
@@ -21,16 +21,16 @@ def rank(op: Operation) -> int:
 
 SPLAT_MAX = Behavior(
     "acme.splat_max",
-    (Port("input", Rule.TIED, axes=None),),
-    (Port("result", Rule.TIED, axes=None),),
+    (Port("input", PortKind.TIED, axes=None),),
+    (Port("result", PortKind.TIED, axes=None),),
     order_preserving=True,
     levels=lambda op: (floor_of(op),),
     clamp=lambda op: (floor_of(op), inf),
 )
 ROTATE = Behavior(
     "acme.rotate",
-    (Port("input", Rule.TIED, axes=None),),
-    (Port("result", Rule.TIED, axes=None),),
+    (Port("input", PortKind.TIED, axes=None),),
+    (Port("result", PortKind.TIED, axes=None),),
     movement=lambda op: Flip((rank(op) - 1,)),
 )
 CONV_RELU = Behavior(
@@ -38,7 +38,7 @@ CONV_RELU = Behavior(
     (
         Port("input"),
         Port("weight", axes=lambda op: frozenset({0})),
-        Port("bias", Rule.BIAS, axes=lambda op: frozenset({0})),
+        Port("bias", PortKind.BIAS, axes=lambda op: frozenset({0})),
     ),
     accumulator=Accumulator(
         0,
@@ -50,4 +50,6 @@ CONV_RELU = Behavior(
     ),
 )
 #: our average pool sums i8 and shifts: one scale on both sides
-AVERAGE_POOL = Behavior("nn.avg_pool2d", (Port("input", Rule.TIED),), (Port("result", Rule.TIED),))
+AVERAGE_POOL = Behavior(
+    "nn.avg_pool2d", (Port("input", PortKind.TIED),), (Port("result", PortKind.TIED),)
+)

@@ -22,7 +22,7 @@ from qdialect.formats.onnx.read.integer_products import channels_of, is_accumula
 from qdialect.formats.onnx.read.node import Node
 from qdialect.formats.onnx.read.quantization import shape_of, storage_name
 from qdialect.ops import ConstantOp, constant_array
-from qdialect.qparams.encoding import QParams, Storage
+from qdialect.qparams.parameters import QParams, Storage
 from qdialect.quant import DCastOp, SCastOp, UniformType, element_type, with_element
 
 if TYPE_CHECKING:

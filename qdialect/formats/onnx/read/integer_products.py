@@ -23,7 +23,7 @@ from qdialect.formats.onnx.read.node import Node
 from qdialect.formats.onnx.read.quantization import shape_of, storage_name, under
 from qdialect.ops import ConstantOp
 from qdialect.ops.shapes import DYNAMIC
-from qdialect.qparams.encoding import QParams
+from qdialect.qparams.parameters import QParams
 from qdialect.quant import UniformType, element_type, quant_element, with_element
 
 if TYPE_CHECKING:

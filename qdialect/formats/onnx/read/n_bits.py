@@ -22,7 +22,7 @@ from qdialect.formats.onnx.read.node import Node
 from qdialect.formats.onnx.read.quantization import shape_of
 from qdialect.formats.onnx.read.tensors import ELEMENT_NAMES
 from qdialect.ops import KEY, make_constant
-from qdialect.qparams.encoding import QParams
+from qdialect.qparams.parameters import QParams
 from qdialect.quant import DCastOp, UniformType, element_type, with_element
 
 if TYPE_CHECKING:

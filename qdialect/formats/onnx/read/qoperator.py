@@ -26,7 +26,7 @@ from qdialect.formats.onnx.read.quantization import Place, element_at, shape_of,
 from qdialect.numerics.float_text import round_to_format
 from qdialect.ops.base import KERNEL
 from qdialect.ops.shapes import DYNAMIC
-from qdialect.qparams.encoding import QParams
+from qdialect.qparams.parameters import QParams
 from qdialect.quant import (
     RescaleOp,
     UniformType,

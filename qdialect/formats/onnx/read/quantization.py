@@ -20,7 +20,7 @@ from qdialect.formats.onnx.read.node import Node
 from qdialect.formats.onnx.read.tensors import ELEMENT_NAMES
 from qdialect.formats.onnx.read.types import extents
 from qdialect.ops.shapes import DYNAMIC
-from qdialect.qparams.encoding import FLOAT_STORAGE, QParams
+from qdialect.qparams.parameters import FLOAT_STORAGE, QParams
 from qdialect.quant import DCastOp, QCastOp, UniformType, element_type, with_element
 
 if TYPE_CHECKING:

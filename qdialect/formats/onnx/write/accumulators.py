@@ -19,7 +19,7 @@ from qdialect.formats.onnx.write.quantization import storage_code, zero_point_by
 from qdialect.ops import ConstantOp, NNOp, shape_of
 from qdialect.ops.behaviors import BY_NAME
 from qdialect.ops.shapes import DYNAMIC
-from qdialect.qparams.encoding import QParams
+from qdialect.qparams.parameters import QParams
 from qdialect.quant import DCastOp, quant_element
 
 if TYPE_CHECKING:

@@ -18,7 +18,7 @@ from qdialect.quant import quant_element
 
 if TYPE_CHECKING:
     from qdialect.formats.onnx.write.exporter import Exporter
-    from qdialect.qparams.encoding import QParams
+    from qdialect.qparams.parameters import QParams
 
 _FLOAT = 1
 

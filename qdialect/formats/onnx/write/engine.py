@@ -151,7 +151,9 @@ def evaluate_node(
     attributes.  QError (`cannot-evaluate`) when neither runs it.
     """
     operands = [_as_onnx(a, v) for a, v in zip(operands, op.operands, strict=True)]
-    return [_as_held(a, v) for a, v in zip(_run_node(op, operands, store), op.results, strict=True)]
+    return [
+        _as_laid_out(a, v) for a, v in zip(_run_node(op, operands, store), op.results, strict=True)
+    ]
 
 
 def _as_onnx(array: NDArray[Any], value: SSAValue) -> NDArray[Any]:
@@ -163,7 +165,7 @@ def _as_onnx(array: NDArray[Any], value: SSAValue) -> NDArray[Any]:
     return array.view(dtype) if _is_bits(value) else array.astype(dtype)
 
 
-def _as_held(array: NDArray[Any], value: SSAValue) -> NDArray[Any]:
+def _as_laid_out(array: NDArray[Any], value: SSAValue) -> NDArray[Any]:
     """The inverse of `_as_onnx`."""
     import numpy as np
 

@@ -62,7 +62,7 @@ from qdialect.formats.onnx.write.table import RENAMES, may_defer, write
 from qdialect.formats.onnx.write.written import Written
 from qdialect.ops import ConstantOp, constant_array, constant_of, keys_of
 from qdialect.ops.key_metadata import KeyTable
-from qdialect.qparams.encoding import QParams
+from qdialect.qparams.parameters import QParams
 from qdialect.quant import DCastOp, element_type, quant_element
 from qdialect.verify.verifier import op_where
 

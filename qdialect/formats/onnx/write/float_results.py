@@ -18,7 +18,7 @@ from qdialect.quant import element_type, quant_element
 
 if TYPE_CHECKING:
     from qdialect.formats.onnx.write.exporter import Exporter
-    from qdialect.qparams.encoding import QParams
+    from qdialect.qparams.parameters import QParams
 
 _MS = "com.microsoft"
 

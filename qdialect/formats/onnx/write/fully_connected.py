@@ -10,7 +10,7 @@ from qdialect.dialects.onnx import PARAMS, STORED_TRANSPOSED, string_list
 from qdialect.formats.onnx.write.float_ops import Call
 from qdialect.formats.onnx.write.quantization import write_dequantize
 from qdialect.ops import ConstantOp, FullyConnectedOp
-from qdialect.qparams.encoding import QParams
+from qdialect.qparams.parameters import QParams
 from qdialect.quant import DCastOp, quant_element
 
 if TYPE_CHECKING:

@@ -16,7 +16,7 @@ from xdsl.ir import Operation
 from qdialect import ops as nn
 from qdialect.errors import UsageError
 from qdialect.ops import NNOp, shape_of
-from qdialect.qparams.encoding import QParams
+from qdialect.qparams.parameters import QParams
 from qdialect.quant import quant_element
 
 Version = tuple[int, int]

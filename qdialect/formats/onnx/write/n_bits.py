@@ -10,7 +10,7 @@ from xdsl.ir import Operation
 from qdialect.dialects.onnx import DATA_TYPES, N_BITS
 from qdialect.formats.onnx.write.quantization import packed
 from qdialect.ops import ConstantOp, MatMulOp, constant_array, shape_of
-from qdialect.qparams.encoding import Layout, QParams
+from qdialect.qparams.parameters import Layout, QParams
 from qdialect.quant import FLOAT_TYPES, DCastOp, quant_element
 
 if TYPE_CHECKING:

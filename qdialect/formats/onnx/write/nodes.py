@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from onnx import GraphProto
 
     from qdialect.formats.onnx.write.exporter import Exporter
-    from qdialect.qparams.encoding import QParams
+    from qdialect.qparams.parameters import QParams
 
 
 def write_node(exporter: Exporter, op: NodeOp) -> None:

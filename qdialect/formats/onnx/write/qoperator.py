@@ -14,11 +14,11 @@ from qdialect.formats.onnx.write.kernels import CLAMPS, KERNELS, Kernel, Version
 from qdialect.formats.onnx.write.opsets import INTEGER_OPSETS
 from qdialect.formats.onnx.write.quantization import packed, parameters, storage_code, write_bounds
 from qdialect.numerics.arithmetic import quantized
-from qdialect.numerics.requantize import affines
+from qdialect.numerics.requantize import quant_grids
 from qdialect.numerics.rounding import Rounding
 from qdialect.ops import ConstantOp, NNOp, shape_of
 from qdialect.ops.base import is_kernel
-from qdialect.qparams.encoding import QParams
+from qdialect.qparams.parameters import QParams
 from qdialect.quant import RescaleOp, arithmetic_of, quant_element
 
 if TYPE_CHECKING:
@@ -240,7 +240,7 @@ def stored_bounds(op: Operation, qparams: QParams) -> tuple[int | None, int | No
     """The bounds of a relu or clip as stored integers, None where there is none."""
     values = {"min": 0.0} if op.name == "nn.relu" else cast("NNOp", op).values
     low, high = values.get("min"), values.get("max")
-    (grid,), floats = affines(qparams), arithmetic_of(op).floats(qparams.expressed)
+    (grid,), floats = quant_grids(qparams), arithmetic_of(op).floats(qparams.expressed)
     return (
         None if low is None else quantized(low, grid, Rounding.HALF_EVEN, floats),
         None if high is None else quantized(high, grid, Rounding.HALF_EVEN, floats),

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from qdialect.dialects.onnx import DATA_TYPES
 from qdialect.errors import UnsupportedError
-from qdialect.qparams.encoding import Layout, QParams
+from qdialect.qparams.parameters import Layout, QParams
 from qdialect.quant import FLOAT_TYPES
 
 if TYPE_CHECKING:

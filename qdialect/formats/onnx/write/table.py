@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from xdsl.ir import Operation, SSAValue
 
-from qdialect.behaviors import Rule
+from qdialect.behaviors import PortKind
 from qdialect.formats.onnx.write import dynamic, nodes
 from qdialect.formats.onnx.write.accumulators import write_accumulator
 from qdialect.formats.onnx.write.float_ops import PLAIN, Call, Writer
@@ -147,12 +147,12 @@ def _is_direct(op: Operation, runtime: Version, opset: int) -> bool:
     data = [
         v
         for i, v in enumerate(op.operands)
-        if behavior is None or behavior.operand_port(i).rule is not Rule.PLAIN
+        if behavior is None or behavior.operand_port(i).rule is not PortKind.PLAIN
     ]
     data += [
         v
         for i, v in enumerate(op.results)
-        if behavior is None or behavior.result_port(i).rule is not Rule.PLAIN
+        if behavior is None or behavior.result_port(i).rule is not PortKind.PLAIN
     ]
     elements = [quant_element(v.type) for v in data]
     if storages is None or any(element is None for element in elements):

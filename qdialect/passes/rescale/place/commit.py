@@ -61,34 +61,34 @@ class Commit:
                 self._commuting(node)
             else:
                 self._other(op)
-        self._hand_on(uses)
+        self._transfer(uses)
         for op in reversed(self._dead):
             op.detach()
             op.erase()
 
     def _uses_of_moved(self) -> dict[SSAValue, list[tuple[Operation, int]]]:
         """Who uses what earlier rewrites have moved, as long as uses are the old ones."""
-        if not self.session.drift.own:
+        if not self.session.error_bounds.own:
             return {}
         results = (value for op in self.model.ops for value in op.results)
         return {value: [(u.operation, u.index) for u in value.uses] for value in results}
 
-    def _hand_on(self, uses: dict[SSAValue, list[tuple[Operation, int]]]) -> None:
+    def _transfer(self, uses: dict[SSAValue, list[tuple[Operation, int]]]) -> None:
         """Let what was known of a value that is gone hold of what is used in its place."""
-        drift, dead = self.session.drift, set(self._dead)
+        error_bounds, dead = self.session.error_bounds, set(self._dead)
         for value, old_uses in uses.items():
-            if value.owner not in dead or value not in drift.own:
+            if value.owner not in dead or value not in error_bounds.own:
                 continue
-            heirs: list[tuple[SSAValue, float, float]] = []
+            users_of: list[tuple[SSAValue, float, float]] = []
             for user, index in old_uses:
                 if user in dead and isinstance(user, RescaleOp):
-                    heirs.append((user.result, 1.0, max(user.result_qparams.scale_list())))
+                    users_of.append((user.result, 1.0, max(user.result_qparams.scale_list())))
                     continue
                 new = self._new.get(user.results[0]) if user.results else None
                 now = new.owner if new is not None else user
                 assert isinstance(now, Operation)
-                heirs.append((now.operands[index], 1.0, 0.0))
-            drift.hand_on(value, heirs)
+                users_of.append((now.operands[index], 1.0, 0.0))
+            error_bounds.transfer(value, users_of)
 
     def record(self, op: Operation, remark: int, contract: Contract) -> None:
         """State what `contract` lets the results of `op`, or what they have become, be off.
@@ -96,16 +96,16 @@ class Commit:
         What one port of an op changes is in steps of the type the result had then; another
         rounding follows where a later port writes it in another one.
         """
-        drift = self.session.drift
+        error_bounds = self.session.error_bounds
         for result in op.results:
             # A chain that is an identity as one rescale is what it was made from.
             value = self._new.get(result, result)
-            drift.record(value, remark, contract)
+            error_bounds.record(value, remark, contract)
             while value in self._passing:
                 after = self._passing[value]
                 qparams = qparams_of(after) if after.type != value.type else None
                 rounding = 0.0 if qparams is None else max(qparams.scale_list())
-                drift.hand_on(value, [(after, 1.0, rounding)])
+                error_bounds.transfer(value, [(after, 1.0, rounding)])
                 value = after
 
     def state(self, what: Operation | Place) -> int:

@@ -13,8 +13,8 @@ from collections.abc import Sequence
 from xdsl.ir import Operation
 
 from qdialect.analysis.codes import is_integer, qparams_of
-from qdialect.analysis.intervals import Held, passed_on, within
-from qdialect.analysis.ranges import inside_bounds, seen_qparams
+from qdialect.analysis.intervals import LaidOut, passed_on, within
+from qdialect.analysis.ranges import inside_bounds, narrowed_qparams
 from qdialect.behaviors.flow import carry_all_down, carry_some_down, carry_up, tied_operands
 from qdialect.context import QContext
 from qdialect.numerics.contract import EXACT, Contract, Numerics
@@ -137,7 +137,7 @@ class Labelling:
             bounds = [step.seen.storage for step in known.values()]
             low, high = min(b.min for b in bounds), max(b.max for b in bounds)
             return within(params, Interval(low, high))
-        held: list[Held] = []
+        held: list[LaidOut] = []
         for operand in node.tied:
             if operand in known:
                 step = known[operand]
@@ -170,7 +170,7 @@ class Labelling:
         if before is node.labels[0]:
             values = [node.op.operands[i] for i in node.tied]
             inside = all(inside_bounds(value, self.session) for value in values)
-            seen = seen_qparams(values[0], self.session) or seen
+            seen = narrowed_qparams(values[0], self.session) or seen
         if not self._orders_alike(
             node, before.operands, operands, seen, steps[0].rounding, inside=inside
         ):

@@ -16,7 +16,7 @@ from functools import cached_property
 from xdsl.ir import Operation, SSAValue
 
 from qdialect.analysis.codes import qparams_of
-from qdialect.analysis.ranges import seen_qparams
+from qdialect.analysis.ranges import narrowed_qparams
 from qdialect.numerics import requantize as exact
 from qdialect.ops import constant_of
 from qdialect.passes.rescale.place.ports import Absorptions, Ports, absorption_costs
@@ -233,7 +233,7 @@ class Model:
     def ladder(self, value: SSAValue, qparams: QParams) -> Ladder:
         """The states of `value`, whose qparams now are `qparams`."""
         if value not in self._ladders:
-            seen = seen_qparams(value, self.session) or qparams
+            seen = narrowed_qparams(value, self.session) or qparams
             self._ladders[value] = Ladder(value, qparams, seen, self.states.above.get(value, ()))
         return self._ladders[value]
 

@@ -17,8 +17,8 @@ from itertools import compress
 
 from xdsl.ir import Operation, SSAValue
 
-from qdialect.analysis.ranges import seen_qparams
-from qdialect.behaviors import Rule as PortRule
+from qdialect.analysis.ranges import narrowed_qparams
+from qdialect.behaviors import PortKind
 from qdialect.context import QContext
 from qdialect.numerics.contract import Numerics
 from qdialect.numerics.rounding import Rounding
@@ -147,7 +147,7 @@ class States:
         rescale = movable(op)
         if rescale is not None:
             source = rescale.input_qparams
-            seen = seen_qparams(rescale.input, self.session) or source
+            seen = narrowed_qparams(rescale.input, self.session) or source
             step = self._step(source, rescale.rounding, seen, rescale)
             self.above[rescale.result] = [step, *self.above.get(rescale.input, ())][:DEPTH]
             return
@@ -250,7 +250,7 @@ class States:
         if self.level is not Numerics.RELAXED:
             return False
         behavior = self.session.behaviors.get(user)
-        return behavior is not None and behavior.operand_port(index).rule is PortRule.REQUANT
+        return behavior is not None and behavior.operand_port(index).rule is PortKind.REQUANT
 
 
 def _are_same(some: Sequence[Step], others: Sequence[Step]) -> bool:

@@ -1,4 +1,4 @@
-"""Families of fix-islands, judged in real arithmetic."""
+"""Families of lower-float-regions, judged in real arithmetic."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from families import GRID, family, pairs
 from families_integerize import Floats, f32
 from rewrite_support import RANDOM, Program, all_codes, per_axis, quant
 
-FIX = "fix-islands{numerics=relaxed}"
+FIX = "lower-float-regions{numerics=relaxed}"
 
 
-@family("fix-island", pipeline=FIX, floats="real")
+@family("lower-float-region", pipeline=FIX, floats="real")
 def sums_of_two_scales() -> Iterator[Program]:
     """Sums and products of all pairs of codes, then a mean, a square, a clamp, a third term."""
     for n, (a, b) in enumerate(pairs(GRID)):
@@ -36,7 +36,7 @@ def sums_of_two_scales() -> Iterator[Program]:
         yield p.quantized(out, result, GRID[n % len(GRID)])
 
 
-@family("fix-island", pipeline=FIX, floats="real")
+@family("lower-float-region", pipeline=FIX, floats="real")
 def functions_of_what_has_no_codes() -> Iterator[Program]:
     names = ["sigmoid", "tanh", "hard_swish", "hard_sigmoid", "erf", "gelu", "leaky_relu", "abs"]
     for n, (a, b) in enumerate(pairs(GRID[::2])):
@@ -51,7 +51,7 @@ def functions_of_what_has_no_codes() -> Iterator[Program]:
         yield p.quantized(out, shape, GRID[n % len(GRID)])
 
 
-@family("fix-island", pipeline=FIX, floats="real")
+@family("lower-float-region", pipeline=FIX, floats="real")
 def quotients() -> Iterator[Program]:
     """Divisors above 0: a square and a constant."""
     for n, (a, b) in enumerate(pairs(GRID[::3])):
@@ -68,7 +68,7 @@ def quotients() -> Iterator[Program]:
         yield p.quantized(out, shape, quant("i8", 0.03125, 5))
 
 
-@family("fix-island", pipeline=FIX, floats="real")
+@family("lower-float-region", pipeline=FIX, floats="real")
 def products_that_are_not_quantized() -> Iterator[Program]:
     """A product per channel, with a bias or none, a normalization or none, a clamp."""
     weight = per_axis("i8", 0, [(0.5, 0), (0.3, 0), (1.0, 0)])
@@ -90,7 +90,7 @@ def products_that_are_not_quantized() -> Iterator[Program]:
         yield p.quantized(out, (64, 3), b)
 
 
-@family("fix-island", pipeline=FIX, floats="real")
+@family("lower-float-region", pipeline=FIX, floats="real")
 def softmaxes_of_sums() -> Iterator[Program]:
     for a, b in pairs(GRID[:4]):
         p, shape = Floats(f"softmax of {a} + {b}"), (16, 16)
@@ -101,7 +101,7 @@ def softmaxes_of_sums() -> Iterator[Program]:
         yield p.quantized(out, shape, quant("i8", 1 / 256, -128))
 
 
-@family("fix-island", pipeline=FIX, floats="real")
+@family("lower-float-region", pipeline=FIX, floats="real")
 def results_that_are_floats() -> Iterator[Program]:
     for a, b in pairs(GRID[:3]):
         p = Floats(f"{a} + {b} is returned")

@@ -1,4 +1,4 @@
-"""Ops of a float island in integers that are not their own: functions, quotients, squares,
+"""Ops of a float region in integers that are not their own: functions, quotients, squares,
 clamps, contractions and affine functions per channel."""
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ from qdialect.context import QContext
 from qdialect.numerics import fine_grids
 from qdialect.numerics.fine_grids import BITS, ROOM
 from qdialect.numerics.ranges import Interval
-from qdialect.numerics.requantize import Affine, affines
+from qdialect.numerics.requantize import QuantGrid, quant_grids
 from qdialect.numerics.rounding import Rounding
 from qdialect.ops import AddOp, ClipOp, DivOp, MaximumOp, MulOp, TableOp, make_constant, shape_of
 from qdialect.ops.base import NNOp
 from qdialect.ops.ports import bias_matches
-from qdialect.passes.lowering.island_values import SLACK, Fixed, IslandValues, Step, UnfixableError
+from qdialect.passes.lowering.region_values import SLACK, Fixed, RegionValues, Step, UnfixableError
 from qdialect.qparams import QParams
 from qdialect.quant import DCastOp, RescaleOp, UniformType
 
@@ -37,8 +37,8 @@ _PARTS = 11
 """Bits of quotients of softmax: more would leave fewer to the exponentials."""
 
 
-class IslandOps(IslandValues):
-    """Writes one op of an island with others."""
+class RegionOps(RegionValues):
+    """Writes one op of a float region with others."""
 
     def __init__(self, session: QContext) -> None:
         super().__init__(session)
@@ -93,7 +93,7 @@ class IslandOps(IslandValues):
             raise UnfixableError(op, "axis", "its operand is not quantized per tensor")
         if x.params.storage.width > 8:
             x = self._narrowed(op, x)
-        (a,) = affines(x.params)
+        (a,) = quant_grids(x.params)
         low, high = x.params.storage.full_range
         first, last = _codes_within(x.interval, a)
         # Codes that never occur are taken for the nearest that do.
@@ -312,7 +312,7 @@ def squared(x: Interval) -> Interval:
     return Interval(0 if 0 in x else min(ends), max(ends), x.assuming)
 
 
-def _codes_within(x: Interval, a: Affine) -> tuple[int, int]:
+def _codes_within(x: Interval, a: QuantGrid) -> tuple[int, int]:
     """The codes of `a` that name numbers of `x`."""
     low, high = (Fraction(end) / Fraction(a.scale) + a.zero for end in (x.low, x.high))
     return -int(-low // 1), int(high // 1)

@@ -1,4 +1,4 @@
-"""Compute float islands in integers, for targets without floats.
+"""Compute float regions in integers, for targets without floats.
 
     quantize(f(g(dequantize x, ...)))  ->  rescale(f'(g'(x, ...)))      f', g' on i32
 
@@ -7,12 +7,12 @@ integers at every value (`island_plan`): sums, products and means are exact on t
 terms of different scales were brought on one; functions of 8-bit codes are tables; a quotient
 is rounded once. Only the rescale at the end rounds to the codes that the model says.
 
-`bounded(k)` at each quantize that closes the island, k from the largest error that reaches it
+`bounded(k)` at each quantize that closes the region, k from the largest error that reaches it
 (exact where no value was rounded); `relaxed` where an error has no bound: behind a divisor that
 may be 0, of which the smallest step takes the place, or where nearly equal values are compared;
-and where the function returns floats of the island, which are then dequantized from a fine grid.
+and where the function returns floats of the region, which are then dequantized from a fine grid.
 
-Refused where a float argument is part of the island, or an op has no integers: the remark names
+Refused where a float argument is part of the region, or an op has no integers: the remark names
 it.
 
 For example
@@ -43,12 +43,12 @@ from xdsl.dialects.func import ReturnOp
 from xdsl.ir import Operation, SSAValue
 
 from qdialect.analysis.codes import is_integer, qparams_of
-from qdialect.analysis.float_islands import FloatIsland, float_island, is_float
+from qdialect.analysis.float_regions import FloatRegion, float_island, is_float
 from qdialect.context import QContext
 from qdialect.numerics.contract import EXACT, Contract, Numerics
 from qdialect.numerics.rounding import Rounding
-from qdialect.passes.lowering.island_plan import IslandPlan
-from qdialect.passes.lowering.island_values import UnfixableError
+from qdialect.passes.lowering.region_plan import RegionPlan
+from qdialect.passes.lowering.region_values import UnfixableError
 from qdialect.passes.pair_contract import target_rounding
 from qdialect.passes.rule_pass import RulePass
 from qdialect.quant import DCastOp, QCastOp, RescaleOp, arithmetic_of, cast_rounding
@@ -57,16 +57,16 @@ from qdialect.rewrite import Refusal, Rewriter, Rule
 
 @dataclass
 class _Found:
-    """An island, and its plan or why it has none."""
+    """A float region, and its plan or why it has none."""
 
-    island: FloatIsland
-    plan: IslandPlan | Refusal
+    region: FloatRegion
+    plan: RegionPlan | Refusal
 
 
-class FixIsland(Rule[_Found]):
+class LowerFloatRegion(Rule[_Found]):
     """quantize(f(dequantize x)) = rescale(f'(x)) with f' on grids of 32 bits."""
 
-    name = "fix-island"
+    name = "lower-float-region"
 
     def __init__(self, session: QContext) -> None:
         super().__init__(session)
@@ -85,27 +85,27 @@ class FixIsland(Rule[_Found]):
                 continue
             known = self._found.get(value)
             if known is None:
-                island = float_island([value], self.session.behaviors)
-                if not island.ops:
+                region = float_island([value], self.session.behaviors)
+                if not region.ops:
                     continue
-                known = _Found(island, self._plan(island))
-                # One look at an island, wherever it is asked for.
-                ends = [*(cast.input for cast in island.closings), *island.returned]
+                known = _Found(region, self._plan(region))
+                # One look at a float region, wherever it is asked for.
+                ends = [*(cast.input for cast in region.closings), *region.returned]
                 self._found.update(dict.fromkeys(ends, known))
             if not isinstance(known.plan, Refusal) or isinstance(op, QCastOp):
                 return known
         return None
 
-    def _plan(self, island: FloatIsland) -> IslandPlan | Refusal:
-        if island.open:
-            return Refusal("open-island", island.open)
-        for cast in island.closings:
+    def _plan(self, region: FloatRegion) -> RegionPlan | Refusal:
+        if region.open:
+            return Refusal("open-region", region.open)
+        for cast in region.closings:
             params = qparams_of(cast.result)
             if params is None or not is_integer(params):
                 return Refusal("storage", "it is quantized to something else than integers")
         try:
             # In program order, so that what is used again stands before its first user.
-            return IslandPlan(self.session, island, self._places.__getitem__)
+            return RegionPlan(self.session, region, self._places.__getitem__)
         except UnfixableError as error:
             return error.refusal
 
@@ -114,7 +114,7 @@ class FixIsland(Rule[_Found]):
         if isinstance(plan, Refusal):
             return plan
         worst = EXACT
-        for cast in match.island.closings:
+        for cast in match.region.closings:
             found = self._closing(plan, cast)
             if isinstance(found, Refusal):
                 return found
@@ -122,14 +122,14 @@ class FixIsland(Rule[_Found]):
                 worst = found
         if plan.caveat:
             return Contract(Numerics.RELAXED, worst.steps, plan.caveat)
-        if match.island.returned:
-            found = [plan.of[value] for value in match.island.returned]
+        if match.region.returned:
+            found = [plan.of[value] for value in match.region.returned]
             x = max(found, key=lambda x: x.error)
             note = f"a float result is given in steps of {x.params.scale_list()[0]:.2g}"
             return Contract(Numerics.RELAXED, inf, f"{note}, off by up to {x.error:.2g}")
         return worst
 
-    def _closing(self, plan: IslandPlan, cast: QCastOp) -> Contract | Refusal:
+    def _closing(self, plan: RegionPlan, cast: QCastOp) -> Contract | Refusal:
         """What a quantize is off by."""
         x, params = plan.fixed(cast, cast.input), qparams_of(cast.result)
         assert params is not None
@@ -151,15 +151,15 @@ class FixIsland(Rule[_Found]):
 
     def rewrite(self, match: _Found, rewriter: Rewriter) -> None:
         plan = match.plan
-        assert isinstance(plan, IslandPlan)
-        closings = [(cast, plan.fixed(cast, cast.input)) for cast in match.island.closings]
+        assert isinstance(plan, RegionPlan)
+        closings = [(cast, plan.fixed(cast, cast.input)) for cast in match.region.closings]
         for step in plan.steps:
             values = [x.value for x in step.operands if x.value is not None]
             made = step.make(values)
             rewriter.insert(made, step.at, keep=step.keep)
             for x, result in zip(step.results, made.results, strict=True):
                 x.value = result
-        for op in match.island.orders:
+        for op in match.region.orders:
             self._told(op, plan, rewriter)
         for cast, x in closings:
             assert x.value is not None
@@ -167,7 +167,7 @@ class FixIsland(Rule[_Found]):
             rescale = RescaleOp(x.value, cast.result.type, rounding)
             rewriter.insert(rescale, cast, keep=cast)
             rewriter.replace(cast, rescale.results)
-        for value in match.island.returned:
+        for value in match.region.returned:
             codes = plan.of[value].value
             assert codes is not None
             cast = DCastOp(codes, value.type)
@@ -176,7 +176,7 @@ class FixIsland(Rule[_Found]):
             rewriter.replace_value(value, cast.result)
             rewriter.drop(value)
 
-    def _told(self, op: Operation, plan: IslandPlan, rewriter: Rewriter) -> None:
+    def _told(self, op: Operation, plan: RegionPlan, rewriter: Rewriter) -> None:
         """Plain results of an op that tells order."""
         for result in op.results:
             value = plan.of[result].value
@@ -185,10 +185,10 @@ class FixIsland(Rule[_Found]):
 
 
 @dataclass(frozen=True)
-class FixIslands(RulePass):
-    """Float islands in integers of 32 bits; see the module."""
+class LowerFloatRegions(RulePass):
+    """Float regions in integers of 32 bits; see the module."""
 
-    name = "fix-islands"
+    name = "lower-float-regions"
 
     def rules(self, session: QContext) -> Sequence[Rule[Any]]:
-        return (FixIsland(session),)
+        return (LowerFloatRegion(session),)

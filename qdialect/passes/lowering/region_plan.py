@@ -1,4 +1,4 @@
-"""How a float island is computed in integers: a grid for each value, and how far it is off.
+"""How a float region is computed in integers: a grid for each value, and how far it is off.
 
 Values are looked at from the codes down. What an op makes exactly of its operands' codes has
 the step that its declaration gives (`Behavior.grid`); terms of different scales are brought
@@ -16,35 +16,34 @@ from typing import TYPE_CHECKING
 
 from xdsl.ir import Operation
 
-from qdialect.behaviors import Behavior
-from qdialect.behaviors import Rule as PortRule
+from qdialect.behaviors import Behavior, PortKind
 from qdialect.behaviors.flow import carry_all_down, tied_operands
 from qdialect.context import QContext
 from qdialect.numerics import fine_grids
 from qdialect.numerics.fine_grids import ROOM
 from qdialect.numerics.ranges import Interval
 from qdialect.ops import DivOp, MulOp, SoftmaxOp
-from qdialect.passes.lowering.island_ops import IslandOps, squared
-from qdialect.passes.lowering.island_values import Fixed, UnfixableError
+from qdialect.passes.lowering.region_ops import RegionOps, squared
+from qdialect.passes.lowering.region_values import Fixed, UnfixableError
 from qdialect.passes.rule_pass import keeps_order
 from qdialect.qparams.legality import Illegal
 
 if TYPE_CHECKING:
-    from qdialect.analysis.float_islands import FloatIsland
+    from qdialect.analysis.float_regions import FloatRegion
 
 _DIVISOR = 14
 _QUOTIENT = 28
 _INDEX = 13
 
 
-class IslandPlan(IslandOps):
-    """The steps of one island; UnfixableError where an op has none."""
+class RegionPlan(RegionOps):
+    """The steps of one region; UnfixableError where an op has none."""
 
     def __init__(
-        self, session: QContext, island: FloatIsland, place: Callable[[Operation], int]
+        self, session: QContext, region: FloatRegion, place: Callable[[Operation], int]
     ) -> None:
         super().__init__(session)
-        for op in sorted((*island.ops, *island.orders), key=place):
+        for op in sorted((*region.ops, *region.orders), key=place):
             self._fix(op)
 
     # -- ops --------------------------------------------------------------------------
@@ -55,11 +54,11 @@ class IslandPlan(IslandOps):
             raise UnfixableError(op, "undeclared", "it computes floats, and nothing is declared")
         operands: dict[int, Fixed] = {}
         for index, value in enumerate(op.operands):
-            if behavior.operand_port(index).rule in (PortRule.REQUANT, PortRule.TIED):
+            if behavior.operand_port(index).rule in (PortKind.REQUANT, PortKind.TIED):
                 operands[index] = self.fixed(op, value)
         if not operands:
             raise UnfixableError(op, "float", "none of its operands can be integers")
-        if behavior.commutes or behavior.tells_order:
+        if behavior.commutes or behavior.compares:
             self._tied(op, behavior, operands)
         elif behavior.accumulator is not None:
             self.contract(op, behavior, operands)
@@ -103,7 +102,7 @@ class IslandPlan(IslandOps):
             if isfinite(level):
                 joined = joined.join(Interval.exactly(level))
         error = max(x.error for x in xs)
-        if behavior.tells_order:
+        if behavior.compares:
             if error:
                 self.caveat = self.caveat or f"'{op.name}' may take another of nearly equals"
             self.emit(op, behavior, dict(zip(tied, xs, strict=True)), self._told(op, behavior, xs))
@@ -120,7 +119,7 @@ class IslandPlan(IslandOps):
         """Results of an op that tells order: elements of its operands, or plain."""
         return [
             Fixed(value, xs[0].params, xs[0].interval, xs[0].error)
-            if behavior.result_port(index).rule is PortRule.TIED
+            if behavior.result_port(index).rule is PortKind.TIED
             else None
             for index, value in enumerate(op.results)
         ]

@@ -1,6 +1,6 @@
-"""Float islands: what is computed between codes and codes.
+"""Float regions: what is computed between codes and codes.
 
-An island is all float ops that are connected by float values, from dequantized codes and
+A float region is all float ops that are connected by float values, from dequantized codes and
 constants down to the quantizes that close it, and to results of the function. Found from what
 is quantized or returned, in time linear in its size.
 """
@@ -20,7 +20,7 @@ from qdialect.quant import DCastOp, QCastOp
 
 
 @dataclass
-class FloatIsland:
+class FloatRegion:
     """The ops in no order, the quantizes that close it, the ops that only tell how its
     values compare, the values that are returned; and what keeps it open, if anything does."""
 
@@ -36,9 +36,9 @@ def is_float(kind: Attribute) -> bool:
     return isinstance(kind, TensorType) and isinstance(kind.element_type, AnyFloat)  # pyright: ignore[reportUnknownMemberType]
 
 
-def float_island(ends: Iterable[SSAValue], behaviors: BehaviorRegistry) -> FloatIsland:
-    """The islands of these values."""
-    island = FloatIsland()
+def float_island(ends: Iterable[SSAValue], behaviors: BehaviorRegistry) -> FloatRegion:
+    """The float regions of these values."""
+    region = FloatRegion()
     seen: dict[Operation, None] = {}
     closings: dict[QCastOp, None] = {}
     orders: dict[Operation, None] = {}
@@ -55,7 +55,7 @@ def float_island(ends: Iterable[SSAValue], behaviors: BehaviorRegistry) -> Float
         value = pending.pop()
         owner = value.owner
         if not isinstance(owner, Operation):
-            island.open = island.open or "it starts at a float argument"
+            region.open = region.open or "it starts at a float argument"
             continue
         if isinstance(owner, DCastOp | ConstantOp):
             continue
@@ -70,7 +70,7 @@ def float_island(ends: Iterable[SSAValue], behaviors: BehaviorRegistry) -> Float
                 closings[user] = None
             elif isinstance(user, ReturnOp):
                 returned[value] = None
-            elif behavior is not None and behavior.tells_order:
+            elif behavior is not None and behavior.compares:
                 orders[user] = None
                 for each in (*user.operands, *user.results):
                     reach(each)
@@ -78,9 +78,9 @@ def float_island(ends: Iterable[SSAValue], behaviors: BehaviorRegistry) -> Float
                 for each in (*user.operands, *user.results):
                     reach(each)
             else:
-                island.open = island.open or f"'{user.name}' takes a float of it"
-    island.closings = list(closings)
-    island.orders = [op for op in orders if op not in seen]
-    island.ops = list(seen)
-    island.returned = list(returned)
-    return island
+                region.open = region.open or f"'{user.name}' takes a float of it"
+    region.closings = list(closings)
+    region.orders = [op for op in orders if op not in seen]
+    region.ops = list(seen)
+    region.returned = list(returned)
+    return region

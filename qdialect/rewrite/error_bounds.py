@@ -28,7 +28,7 @@ class Change:
 
 
 @dataclass
-class Drift:
+class ErrorBounds:
     """The changes on each value, its operands' not counted."""
 
     own: dict[SSAValue, tuple[Change, ...]] = field(
@@ -47,10 +47,10 @@ class Drift:
         """`new` stands for `old` somewhere, and `old` stays."""
         self._add(new, self.own.get(old, ()))
 
-    def hand_on(self, old: SSAValue, heirs: Iterable[tuple[SSAValue, float, float]]) -> None:
+    def transfer(self, old: SSAValue, users_of: Iterable[tuple[SSAValue, float, float]]) -> None:
         """`old` is gone; heirs are computed without it, which `old` moves by at most
         a * d + b where it moves by d."""
-        below = list(heirs)
+        below = list(users_of)
         for change in self.own.pop(old, ()):
             for heir, a, b in below:
                 real = a * change.real + b if change.real and a else 0.0

@@ -1,4 +1,4 @@
-"""Values of a float island as codes, and the steps that make them."""
+"""Values of a float region as codes, and the steps that make them."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 
 class UnfixableError(Exception):
-    """An op of an island has no integers."""
+    """An op of a float region has no integers."""
 
     def __init__(self, op: Operation, code: str, reason: str) -> None:
         super().__init__(reason)
@@ -82,8 +82,8 @@ class Step:
     keep: Operation | None = None
 
 
-class IslandValues:
-    """What stands for the values of an island; the steps that make it, in program order."""
+class RegionValues:
+    """What stands for the values of a float region; the steps that make it, in program order."""
 
     def __init__(self, session: QContext) -> None:
         self.session = session

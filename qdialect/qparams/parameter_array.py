@@ -17,7 +17,7 @@ from typing import cast
 import numpy as np
 from numpy.typing import NDArray
 
-from qdialect.qparams.encoding import Layout, Storage
+from qdialect.qparams.parameters import Layout, Storage
 
 DYNAMIC = -1
 Shape = tuple[int, ...]
@@ -32,7 +32,7 @@ _MAX_GROWTH = 16
 
 
 @dataclass(frozen=True)
-class Grid:
+class ParameterArray:
     """`cells[i_0 // blocks[0], ..]` is the pair of element i of a tensor of `shape`.
 
     A dimension of unknown size has block `DYNAMIC`, i.e. one cell.
@@ -43,9 +43,9 @@ class Grid:
     blocks: Shape
     cells: Cells
 
-    def on(self, shape: Shape, blocks: Sequence[int], cells: Cells) -> Grid:
+    def on(self, shape: Shape, blocks: Sequence[int], cells: Cells) -> ParameterArray:
         """Another grid of the same storage."""
-        return Grid(self.storage, shape, tuple(blocks), cells)
+        return ParameterArray(self.storage, shape, tuple(blocks), cells)
 
     @property
     def blocked(self) -> list[int]:
@@ -56,7 +56,7 @@ class Grid:
         """Does the last block along `dim` stop short?"""
         return self.blocks[dim] > 0 and self.shape[dim] % self.blocks[dim] != 0
 
-    def reduced(self) -> Grid:
+    def reduced(self) -> ParameterArray:
         """The coarsest grid with the same pair at every element (law 2.2)."""
         params, blocks = self.cells, list(self.blocks)
         for k in self.blocked:
@@ -67,7 +67,7 @@ class Grid:
                 blocks[k] = block
         return self.on(self.shape, blocks, params)
 
-    def refined(self, blocks: Shape) -> Grid:
+    def refined(self, blocks: Shape) -> ParameterArray:
         """The same field on smaller blocks; each of them divides its old one."""
         params = self.cells
         for k, (old, new) in enumerate(zip(self.blocks, blocks, strict=True)):
@@ -75,7 +75,7 @@ class Grid:
                 params = np.take(params, _starts(self.shape[k], new) // old, k)
         return self.on(self.shape, blocks, params)
 
-    def fitted(self, layout: Layout) -> Grid | None:
+    def fitted(self, layout: Layout) -> ParameterArray | None:
         """This reduced grid in a form no richer than `layout`, None if there is none."""
         blocked = self.blocked
         if layout is Layout.BLOCK or not blocked:
@@ -84,7 +84,7 @@ class Grid:
             return None
         return self.refined(_replaced(self.blocks, blocked[0], 1))
 
-    def equals(self, other: Grid) -> bool:
+    def equals(self, other: ParameterArray) -> bool:
         """Same blocks, bitwise equal pairs."""
         return self.blocks == other.blocks and bool(np.all(self.cells == other.cells))
 

@@ -13,12 +13,12 @@ from math import prod
 
 import numpy as np
 
-from qdialect.qparams.encoding import Layout, QParams, Storage
-from qdialect.qparams.grid import DYNAMIC, PAIR, Grid, Shape, cell_count
+from qdialect.qparams.parameter_array import DYNAMIC, PAIR, ParameterArray, Shape, cell_count
+from qdialect.qparams.parameters import Layout, QParams, Storage
 
 
 @dataclass(frozen=True)
-class Field:
+class ParameterField:
     """Pairs (scale, zero point) on `shape`, one per cell of the grid of `blocks`.
 
     `blocks[k]` is the block size along dimension k; the whole dimension is
@@ -36,7 +36,7 @@ class Field:
     zero_points: bytes
 
     @staticmethod
-    def of(qparams: QParams, shape: Sequence[int]) -> Field:
+    def of(qparams: QParams, shape: Sequence[int]) -> ParameterField:
         """`qparams` laid on `shape` (`DYNAMIC` for an unknown size); not canonicalised.
 
         A quantized axis of unknown size has as many indices as there are scales.
@@ -49,7 +49,7 @@ class Field:
             blocks = _grid_blocks(qparams, sizes)
         else:
             blocks = sizes
-        return Field(
+        return ParameterField(
             qparams.storage, qparams.expressed, sizes, blocks, qparams.scales, qparams.zero_points
         )
 
@@ -87,19 +87,19 @@ class Field:
         """Number of tensor elements, None while a dimension is unknown."""
         return None if DYNAMIC in self.shape else prod(self.shape)
 
-    def same_params(self, other: Field) -> bool:
+    def same_params(self, other: ParameterField) -> bool:
         """Bit-for-bit equal parameters in the same blocks' order (law 2.7.1)."""
         return self.scales == other.scales and self.zero_points == other.zero_points
 
     # -- deriving ---------------------------------------------------------
 
-    def uniform(self, shape: Shape) -> Field:
+    def uniform(self, shape: Shape) -> ParameterField:
         """This field's first pair over the whole of `shape`."""
-        return Field(
+        return ParameterField(
             self.storage, self.expressed, shape, shape, self.scales[:8], self.zero_points[:8]
         )
 
-    def canonical(self) -> Field:
+    def canonical(self) -> ParameterField:
         """The plainest, then coarsest, encoding with the same pair at every element (law 2.1).
 
         A per-axis vector constant in runs stays per axis.
@@ -109,25 +109,25 @@ class Field:
         if _is_repeated(self.scales) and _is_repeated(self.zero_points):
             return self.uniform(self.shape)
         layout = self.layout
-        return self.with_grid(self.reduced.fitted(layout) or self.to_grid())
+        return self.with_array(self.reduced.fitted(layout) or self.to_array())
 
     @cached_property
-    def reduced(self) -> Grid:
+    def reduced(self) -> ParameterArray:
         """The coarsest grid of the parameters; many results may read one field."""
-        return self.to_grid().reduced()
+        return self.to_array().reduced()
 
-    def to_grid(self, first_slot: int | None = None) -> Grid:
+    def to_array(self, first_slot: int | None = None) -> ParameterArray:
         """The parameters as an array; pairs get distinct slots from `first_slot` on."""
         params = np.zeros(self.count, PAIR)
         params["scale"] = np.frombuffer(self.scales, np.int64)
         params["zero_point"] = np.frombuffer(self.zero_points, np.int64)
         if first_slot is not None:
             params["slot"] = np.arange(first_slot, first_slot + self.count)
-        return Grid(self.storage, self.shape, self.blocks, np.reshape(params, self.grid))
+        return ParameterArray(self.storage, self.shape, self.blocks, np.reshape(params, self.grid))
 
-    def with_grid(self, grid: Grid) -> Field:
+    def with_array(self, grid: ParameterArray) -> ParameterField:
         """This storage and expressed type with the parameters of `grid`."""
-        return Field(
+        return ParameterField(
             self.storage,
             self.expressed,
             grid.shape,

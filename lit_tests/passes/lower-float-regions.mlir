@@ -1,4 +1,4 @@
-// RUN: qopt-opt %s -p 'fix-islands{numerics=relaxed}' --remarks --verify-diagnostics | filecheck %s
+// RUN: qopt-opt %s -p 'lower-float-regions{numerics=relaxed}' --remarks --verify-diagnostics | filecheck %s
 
 // What is quantized nowhere between codes and codes has a grid of 32 bits.
 
@@ -24,7 +24,7 @@ func.func @example(%x: !a, %y: !b) -> !c {
   %1 = quant.dcast %y : !b to !f
   %2 = nn.add %0, %1 : (!f, !f) -> !f
   %3 = nn.global_avg_pool2d %2 : (!f) -> !p
-  // expected-remark@+1 {{fix-island fired, exact}}
+  // expected-remark@+1 {{lower-float-region fired, exact}}
   %4 = quant.qcast %3 : !p to !c
   // DOC-AFTER
   //   %0 = quant.rescale %x rounding half_up multiplier [1073741824] shift [14] : !a to !grid
@@ -36,7 +36,7 @@ func.func @example(%x: !a, %y: !b) -> !c {
   func.return %4 : !c
 }
 
-// Two quantizes close one island; the scale 0.1 is no multiple of a power of two.
+// Two quantizes close one region; the scale 0.1 is no multiple of a power of two.
 // CHECK-LABEL: func.func @twice(
 // CHECK: quant.rescale {{.*}} multiplier [858993459] shift [16]
 // CHECK: %[[S:.*]] = nn.sub {{.*}} -> tensor<1x2x2x2x!quant.uniform<i32:f32
@@ -47,7 +47,7 @@ func.func @twice(%x: !a, %y: !t) -> (!t, !a) {
   %0 = quant.dcast %x : !a to !f
   %1 = quant.dcast %y : !t to !f
   %2 = nn.sub %0, %1 : (!f, !f) -> !f
-  // expected-remark@+1 {{fix-island fired, bounded(1)}}
+  // expected-remark@+1 {{lower-float-region fired, bounded(1)}}
   %3 = quant.qcast %2 : !f to !t
   %4 = nn.pow %2 exponent 2.0 : (!f) -> !f
   %5 = quant.qcast %4 : !f to !a
@@ -65,7 +65,7 @@ func.func @quotient(%x: !a, %y: !t) -> !t {
   %2 = nn.sqrt %1 : (!f) -> !f
   %3 = nn.div %0, %2 : (!f, !f) -> !f
   %4 = nn.tanh %3 : (!f) -> !f
-  // expected-remark@+1 {{fix-island fired, relaxed}}
+  // expected-remark@+1 {{lower-float-region fired, relaxed}}
   %5 = quant.qcast %4 : !f to !t
   func.return %5 : !t
 }
@@ -75,7 +75,7 @@ func.func @quotient(%x: !a, %y: !t) -> !t {
 func.func @float_argument(%x: !a, %y: !f) -> !t {
   %0 = quant.dcast %x : !a to !f
   %1 = nn.add %0, %y : (!f, !f) -> !f
-  // expected-remark@+1 {{[open-island]: it starts at a float argument}}
+  // expected-remark@+1 {{[open-region]: it starts at a float argument}}
   %2 = quant.qcast %1 : !f to !t
   func.return %2 : !t
 }
@@ -90,7 +90,7 @@ func.func @float_result(%x: !a, %y: !t) -> (!t, !f) {
   %0 = quant.dcast %x : !a to !f
   %1 = quant.dcast %y : !t to !f
   %2 = nn.add %0, %1 : (!f, !f) -> !f
-  // expected-remark@+1 {{fix-island fired, relaxed}}
+  // expected-remark@+1 {{lower-float-region fired, relaxed}}
   %3 = quant.qcast %2 : !f to !t
   func.return %3, %2 : !t, !f
 }
@@ -112,7 +112,7 @@ func.func @head(%x: !row, %w: !weight) -> !fsums {
   %1 = quant.dcast %w : !weight to !fweight
   %2 = nn.fully_connected %0, %1 : (!frow, !fweight) -> !fsums
   %3 = nn.softmax %2 axis 1 : (!fsums) -> !fsums
-  // expected-remark@+1 {{fix-island fired, relaxed}}
+  // expected-remark@+1 {{lower-float-region fired, relaxed}}
   func.return %3 : !fsums
 }
 
@@ -150,7 +150,7 @@ func.func @named(%x: !a, %y: !t) -> !t {
 func.func @batches(%x: !wide) -> !wide {
   %0 = quant.dcast %x : !wide to !any
   %1 = nn.mul %0, %0 : (!any, !any) -> !any
-  // expected-remark@+1 {{fix-island fired, exact}}
+  // expected-remark@+1 {{lower-float-region fired, exact}}
   %2 = quant.qcast %1 : !any to !wide
   func.return %2 : !wide
 }

@@ -1,4 +1,4 @@
-"""Which float values lie inside islands that a quantize closes.
+"""Which float values lie inside float regions that a quantize closes.
 
 One forward and one backward sweep over a module, linear in ops and uses.
 """
@@ -7,14 +7,13 @@ from __future__ import annotations
 
 from xdsl.ir import Operation, SSAValue
 
-from qdialect.behaviors import Behavior, BehaviorRegistry
-from qdialect.behaviors import Rule as PortRule
+from qdialect.behaviors import Behavior, BehaviorRegistry, PortKind
 from qdialect.behaviors.flow import tied_operands
 from qdialect.ops.constants import ConstantOp, constant_of
 from qdialect.quant import DCastOp, QCastOp
 
 
-class Islands:
+class CastRegions:
     """`derived`: dequantized codes, possibly moved.  `lands`: pushing a quantize up
     from here ends at codes.  `closes`: every path down ends in a quantize, or
     in an op that tells how dequantized codes compare."""
@@ -42,11 +41,11 @@ class Islands:
         if behavior is None:
             return
         operands = op.operands
-        if behavior.tells_order:
+        if behavior.compares:
             if all(operands[i] in self.derived for i in tied_operands(op, behavior)):
                 rules = [behavior.result_port(i).rule for i in range(len(op.results))]
                 codes = [
-                    r for r, rule in zip(op.results, rules, strict=True) if rule is PortRule.TIED
+                    r for r, rule in zip(op.results, rules, strict=True) if rule is PortKind.TIED
                 ]
                 self.derived.update(codes)
                 self.lands.update(codes)
@@ -61,7 +60,7 @@ class Islands:
         elif all(
             operand in self.derived or constant_of(operand)
             for i, operand in enumerate(operands)
-            if behavior.operand_port(i).rule in (PortRule.REQUANT, PortRule.TIED)
+            if behavior.operand_port(i).rule in (PortKind.REQUANT, PortKind.TIED)
         ):
             self.lands.update(op.results)
 
@@ -76,10 +75,10 @@ class Islands:
         """Whether every result of `op` that could be codes ends in a quantize, or nowhere if
         others tell what its operands are asked for."""
         behavior = self._behaviors.get(op)
-        if behavior is None or not behavior.tells_order:
+        if behavior is None or not behavior.compares:
             return all(result in self.closes for result in op.results)
         return all(
-            behavior.result_port(index).rule is PortRule.PLAIN
+            behavior.result_port(index).rule is PortKind.PLAIN
             or result.first_use is None
             or result in self.closes
             for index, result in enumerate(op.results)
@@ -90,7 +89,7 @@ class Islands:
         if type(user) is QCastOp:
             return True
         behavior = self._behaviors.get(user)
-        if behavior is not None and behavior.tells_order:
+        if behavior is not None and behavior.compares:
             tied = [user.operands[i] for i in tied_operands(user, behavior)]
             return all(v in self.derived for v in tied) and self.is_closed(user)
         return (
