@@ -26,12 +26,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 import qdialect as qd
-from qdialect.cli.engine_runs import InEngine, integer_model, ready_model
-from qdialect.cli.execution import main_function
-from qdialect.cli.samples import draw
 from qdialect.cli.terminal import table
 from qdialect.engines import tools
 from qdialect.errors import QError
+from qdialect.workflows.inputs import draw
+from qdialect.workflows.lower import integer_model, ready_model
+from qdialect.workflows.run import InEngine
 
 Array = NDArray[Any]
 
@@ -148,7 +148,7 @@ def agreement(wanted: Sequence[Array], found: Sequence[Array]) -> str:
 def row(path: str, rounds: int) -> tuple[str, ...]:
     """One model."""
     model = qd.load(path)
-    inputs = draw(main_function(model), 0)
+    inputs = draw(model.function(), 0)
     wanted = list(qd.run(model, inputs, "onnxruntime").values())
     with tempfile.TemporaryDirectory(prefix="qdialect-bench-iree-") as place:
         folder = Path(place)

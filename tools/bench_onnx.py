@@ -32,9 +32,9 @@ import document
 import qdialect as qd
 from measure import run_all, session, sqnr
 from progress import step, table
-from qdialect.cli.race import cheapest_form, race
 from qdialect.formats.onnx.write.engine import OrtEngine
 from qdialect.formats.onnx.write.executed import optimized_engine
+from qdialect.workflows.race import cheapest_form, race
 
 EVALUATION_SEED = 2
 GOALS = {("s8", "exact"): 0.42, ("u8", "exact"): 0.85, ("u8", "ties"): 0.75}

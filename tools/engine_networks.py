@@ -26,11 +26,11 @@ from numpy.typing import NDArray
 
 import qdialect as qd
 from document import put
-from qdialect.cli.engine_runs import converted_model, integer_model, ready_model
 from qdialect.engines.installed import engine_named
 from qdialect.engines.program import Program
 from qdialect.errors import QError
 from qdialect.reference import Interpreter, random_inputs
+from qdialect.workflows.lower import converted_model, integer_model, ready_model
 
 Array = NDArray[Any]
 

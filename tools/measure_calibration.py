@@ -29,12 +29,12 @@ import onnxruntime as ort
 import corpus
 import qdialect as qd
 from progress import step
-from qdialect.cli.calibration import new_profile
 from qdialect.profile.collector import Collector
 from qdialect.profile.engines import open_engine
 from qdialect.profile.file import profile_text
 from qdialect.profile.instrument import instrument, leave_derived
 from qdialect.profile.record import Settings
+from qdialect.workflows.calibrate import new_profile
 
 OURS = "qdialect"
 THEIRS = ("MinMax", "Entropy")

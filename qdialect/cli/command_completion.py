@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from qdialect.cli import opt, translate
 from qdialect.cli.completion import SHELLS, script
-from qdialect.cli.flags import Arguments, did_you_mean, write
+from qdialect.cli.flags import Arguments, write
 from qdialect.cli.qopt import COMMANDS
 from qdialect.cli.terminal import OK
-from qdialect.errors import UsageError
+from qdialect.errors import UsageError, did_you_mean
 from qdialect.passes import PASSES
 from qdialect.targets.installed import list_targets
 

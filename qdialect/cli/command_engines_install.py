@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import sys
 
-from qdialect.cli.flags import Arguments, did_you_mean, write_json
+from qdialect.cli.flags import Arguments, write_json
 from qdialect.cli.terminal import OK
 from qdialect.engines.installed import install
 from qdialect.engines.table import ENGINES, PACKAGES
-from qdialect.errors import UsageError
+from qdialect.errors import UsageError, did_you_mean
 
 
 def run(args: Arguments) -> int:

@@ -9,20 +9,20 @@ from pathlib import Path
 from typing import Any, cast
 
 from qdialect import api
-from qdialect.cli.calibration import (
-    Interrupted,
-    calibrate,
-    chosen_samples,
-    new_profile,
-    open_data,
-    still_to_do,
-)
 from qdialect.cli.files import writable
 from qdialect.cli.flags import Arguments, write_json
 from qdialect.cli.terminal import OK, interrupted, paint, progress
 from qdialect.errors import InputError, UsageError, Where
 from qdialect.profile.file import load_profile, save_profile
 from qdialect.profile.record import Channels, Profile, Settings
+from qdialect.workflows.calibrate import (
+    Interrupted,
+    calibrate,
+    calibrate_on_workers,
+    new_profile,
+    open_data,
+    still_to_do,
+)
 
 
 def run(args: Arguments) -> int:
@@ -47,13 +47,11 @@ def run(args: Arguments) -> int:
     if args.switch("resume") and partial_path.exists():
         start = _resumed(partial_path, start)
     first = args.integer("first", 0)
-    wanted = chosen_samples(args.text("samples"), len(data))
+    wanted = _chosen_samples(args.text("samples"), len(data))
     numbers = still_to_do(start, wanted, first)
     watch = partial(progress, label="profiling")
     try:
         if engine == "dask":
-            from qdialect.cli.calibration_dask import calibrate_on_workers
-
             profile = calibrate_on_workers(
                 model_path,
                 Path(source),
@@ -141,3 +139,18 @@ def _wrong(profile: Profile) -> dict[str, list[str]]:
         "no numbers": [key for key, row in rows if not len(row.codes)],
     }
     return {words: keys for words, keys in found.items() if keys}
+
+
+def _chosen_samples(text: str | None, count: int) -> range:
+    """`A:B`, either end optional, as sample numbers; all without a text."""
+    if text is None:
+        return range(count)
+    start, colon, end = text.partition(":")
+    if not colon or not all(part.isdecimal() or not part for part in (start, end)):
+        raise UsageError(f"--samples takes A:B, not '{text}'")
+    low, high = int(start or 0), int(end or count)
+    if low >= high or high > count:
+        raise InputError(
+            f"samples {low} to {high} are asked for, but the data has {count}", code="bad-data"
+        )
+    return range(low, high)

@@ -7,9 +7,9 @@ import sys
 from pathlib import Path
 from typing import Any, cast
 
-from qdialect.cli.flags import Arguments, did_you_mean, write, write_json
+from qdialect.cli.flags import Arguments, write, write_json
 from qdialect.cli.terminal import OK, table
-from qdialect.errors import InputError, QError, UsageError, Where
+from qdialect.errors import InputError, QError, UsageError, Where, did_you_mean
 from qdialect.profile.derived import Derived
 from qdialect.profile.distribution import distribution
 from qdialect.profile.entries import tensor_range

@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Literal, NamedTuple
 
 from qdialect.cli.terminal import indented, table
-from qdialect.errors import UsageError
+from qdialect.errors import UsageError, did_you_mean
 
 Kind = Literal["switch", "value", "optional"]
 _BOOLEANS = {"true": True, "1": True, "false": False, "0": False}
@@ -220,14 +220,6 @@ def _unknown(command: Command, by_name: Mapping[str, Flag], argument: str, name:
     else:
         hint = did_you_mean(name, by_name, "--")
     return UsageError(f"unknown flag '{shown}'{hint}", notes=(f"see {command.name} --help",))
-
-
-def did_you_mean(word: str, words: Sequence[str] | Mapping[str, object], dashes: str = "") -> str:
-    """`; did you mean 'x'?`, or nothing."""
-    from difflib import get_close_matches
-
-    close = get_close_matches(word, words, 1)
-    return f"; did you mean '{dashes}{close[0]}'?" if close else ""
 
 
 def _check_count(command: Command, positional: Sequence[str]) -> None:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from xdsl.dialects.builtin import ModuleOp, StringAttr
 
-from qdialect.cli.files import remarks_output, save_text
+from qdialect.cli.files import remarks_output
 from qdialect.cli.flags import Arguments, write
 from qdialect.cli.terminal import OK, OUR_BUG, WRONG_INPUT, Sources, report
 from qdialect.context import QContext
@@ -27,7 +27,7 @@ from qdialect.formats.mlir.read import (
 from qdialect.formats.mlir.write import module_text, save_module
 from qdialect.pipeline.plugins import Plugins
 from qdialect.verify.verifier import BLOBS, verification_errors
-from qdialect.weights import BlobStore
+from qdialect.weights import BlobStore, save_text
 
 if TYPE_CHECKING:
     from qdialect.cli.diagnostics import Expectations

@@ -20,7 +20,6 @@ from qdialect.cli.flags import (
     VERIFY_NUMERICS,
     Command,
     Flag,
-    did_you_mean,
     parse,
     write,
 )
@@ -29,7 +28,7 @@ from qdialect.cli.profile_flags import PROFILE_COMMANDS
 from qdialect.cli.quantize_flags import QUANTIZE_COMMAND
 from qdialect.cli.terminal import OK, guarded, indented, table
 from qdialect.engines.table import ENGINES
-from qdialect.errors import UsageError
+from qdialect.errors import UsageError, did_you_mean
 
 LEVELS = ("exact", "ties", "bounded", "saturation", "relaxed")
 _ENGINE = Flag(

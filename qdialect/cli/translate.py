@@ -140,10 +140,10 @@ def _read_mlir(args: Arguments, ctx: QContext) -> ModuleOp:
 
 
 def _write_lowered(args: Arguments, ctx: QContext, path: Path | None, name: str) -> None:
-    from qdialect.api import Model
-    from qdialect.cli.engine_runs import integer_model, lowered_model
-    from qdialect.cli.files import save_text
     from qdialect.formats.mlir.write import module_text
+    from qdialect.weights import save_text
+    from qdialect.workflows.lower import integer_model, lowered_model
+    from qdialect.workflows.model import Model
 
     is_onnx = _source(args).endswith(".onnx")
     module = _read_onnx(args, ctx) if is_onnx else _read_mlir(args, ctx)

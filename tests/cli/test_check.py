@@ -18,8 +18,6 @@ from xdsl.ir import Operation
 
 import qdialect as qd
 from qdialect import errors
-from qdialect.cli.checked import OutputCheck
-from qdialect.cli.judge import check_optimized
 from qdialect.context import QContext
 from qdialect.errors import QError
 from qdialect.formats.onnx.write import OrtEngine
@@ -30,6 +28,7 @@ from qdialect.passes.folding.fold_affine import FoldAffine
 from qdialect.reference import Difference
 from qdialect.rewrite import Refusal, Rewriter, Rule
 from qdialect.rewrite.remarks import OutputBound, key_text
+from qdialect.workflows.check import OutputCheck, check_optimized
 
 
 def run(*argv: object) -> Result:

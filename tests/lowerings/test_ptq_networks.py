@@ -12,9 +12,10 @@ from engine_support import compare
 from ptq_networks import NETWORKS, quantized
 
 import qdialect as qd
-from qdialect.cli.engine_runs import InEngine, integer_model, ready_model
 from qdialect.engines.installed import missing
 from qdialect.reference import Interpreter, random_inputs
+from qdialect.workflows.lower import integer_model, ready_model
+from qdialect.workflows.run import InEngine
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "cli"))
 

@@ -1,13 +1,19 @@
-"""Running the optimizing pipeline so that no valid model is refused.
+"""Optimizing a model such that no valid model is refused.
 
 A rewrite that crashes, or after which the result is outside its contract, is left out and the
 pipeline runs again on the original.  What is left out grows from one rewrite (a rule at one
 place) to a rule everywhere to a whole pass, as often as that is needed.  Rules are tried in the
 same order each time, so the same input gives the same result.
+
+The bodies of `If`, `Loop` and `Scan` are optimized first, each as a model of its own, and only
+by exact rewrites, whatever the level of the rest: how far an output is off through many
+iterations is not known. A body that cannot be read by itself, or that no rewrite changes, stays
+as it is.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -15,21 +21,24 @@ from typing import TYPE_CHECKING, Any
 from typing_extensions import override
 from xdsl.passes import ModulePass
 
-from qdialect.api import Form, Model
-from qdialect.cli.bodies import WithBodies, with_bodies
-from qdialect.cli.judge import Judge
 from qdialect.context import QContext
+from qdialect.dialects.onnx import NodeOp
 from qdialect.errors import QError, UsageError
+from qdialect.ops import keys_of
+from qdialect.passes.pipelines import optimize_pipeline
 from qdialect.pipeline.manager import Instrumentation, Passes, PassManager
 from qdialect.rewrite.copying import copied
-from qdialect.rewrite.remarks import ANYWHERE
+from qdialect.rewrite.remarks import ANYWHERE, Remark
+from qdialect.workflows.check import Checked, Judge, check_optimized
+from qdialect.workflows.model import Model, run_passes
 
 if TYPE_CHECKING:
     from xdsl.dialects.builtin import ModuleOp
+    from xdsl.ir import Attribute
 
-    from qdialect.cli.checked import Checked
     from qdialect.formats.onnx.write.written import Written
     from qdialect.targets.base import Target
+    from qdialect.workflows.model import Form
 
 EVERYTHING = "all passes"
 """What is left out where the original is the result."""
@@ -39,8 +48,35 @@ _PLACES = 3
 """A rule that is wrong at so many places is left out everywhere."""
 _THEIRS = ("bad-plugin", "numerics")
 """Errors that are the caller's to mend: plug-in code, a check they asked for."""
+DEEPEST = 8
+"""Bodies inside of so many others stay as they are."""
 
 Watchers = Callable[[QContext], Sequence[Instrumentation]]
+
+
+def optimize(
+    model: Model,
+    target: Target,
+    numerics: str,
+    *,
+    check: int = 0,
+    verify_each: bool = False,
+    instrumentation: Sequence[Instrumentation] = (),
+) -> Model:
+    """See `qdialect.api.optimize`: an error of a rewrite is the caller's to see."""
+    pipeline = optimize_pipeline(target, numerics)
+    start = with_bodies(model, pipeline, target)
+    optimized = run_passes(
+        start.model,
+        pipeline,
+        target=target,
+        verify_each=verify_each,
+        instrumentation=instrumentation,
+    )
+    optimized.ctx.remarks.remarks += start.remarks
+    if check:
+        check_optimized(model, optimized, check)
+    return optimized
 
 
 @dataclass(frozen=True)
@@ -111,7 +147,6 @@ class Optimization:
         outside its contract; None where nothing helps.
 
         `is_onnx` says that it becomes an ONNX model, else MLIR text."""
-        from qdialect.cli.checked import Checked
         from qdialect.formats.onnx.write import write_model
 
         form: Form | None = "qdq" if is_onnx else None
@@ -237,3 +272,62 @@ class _Search(_Watch):
             return None
         found: Any = first_wrong_rewrite(ctx, self._before, self._instance, self._is_wrong)
         return None if found is None else (found.rewrite.rule, found.rewrite.place)
+
+
+@dataclass(frozen=True)
+class WithBodies:
+    """A model after passes on its bodies, and what they did there."""
+
+    model: Model
+    remarks: list[Remark]
+
+
+def with_bodies(model: Model, pipeline: str, target: Target, depth: int = 0) -> WithBodies:
+    """The model with `pipeline` run on its bodies; the given one if that changes none."""
+    from qdialect.formats.onnx.write.bodies import WITH_BODIES, put
+
+    def has_bodies(op: object) -> bool:
+        return isinstance(op, NodeOp) and op.op_type.data in WITH_BODIES
+
+    remarks: list[Remark] = []
+    if depth >= DEEPEST or not any(map(has_bodies, model.module.walk())):
+        return WithBodies(model, remarks)
+    pipeline = re.sub(r"\bnumerics=\w+", "numerics=exact", pipeline)
+    made = Model(copied(model.module), model.ctx, model.source)
+    for op in list(made.module.walk()):
+        if isinstance(op, NodeOp) and has_bodies(op):
+            changed, fired = _changed(made, op, pipeline, target, depth)
+            put(op, changed, model.ctx.blobs)
+            remarks += fired
+    return WithBodies(made if remarks else model, remarks)
+
+
+def _changed(
+    model: Model, op: NodeOp, pipeline: str, target: Target, depth: int
+) -> tuple[dict[str, Attribute], list[Remark]]:
+    """The attributes of a node that hold other bodies now, and what was done to them."""
+    from qdialect.formats.onnx.read import import_model
+    from qdialect.formats.onnx.read.attributes import ir_attribute
+    from qdialect.formats.onnx.write import write_model
+    from qdialect.formats.onnx.write.bodies import bodies_of
+
+    found: dict[str, Attribute] = {}
+    remarks: list[Remark] = []
+    for body in bodies_of(op, model.module, model.ctx.blobs):
+        opset = next(e.version for e in body.model.opset_import if not e.domain)
+        try:
+            ctx = model.ctx.clone()
+            read = Model(import_model(body.model, ctx), ctx)
+            inner = with_bodies(read, pipeline, target, depth + 1)
+            result = run_passes(inner.model, pipeline, target=target)
+            done = [*inner.remarks, *result.ctx.remarks.remarks]
+            fired = [remark for remark in done if remark.kind == "fired"]
+            if not fired or any(remark.contract != "exact" for remark in fired):
+                continue
+            written = write_model(result.module, result.ctx, opset=opset).whole()
+        except QError:
+            continue
+        prefix = "/".join((*keys_of(op)[:1], body.name))
+        found[body.name] = ir_attribute(body.attribute(written, prefix), model.ctx.blobs)
+        remarks += done
+    return found, remarks

@@ -1,4 +1,4 @@
-"""What happened to one op on the way through `optimize`, and what did not and why."""
+"""What `optimize` did to one op or to all, and which rewrites nearly fired, with what failed."""
 
 from __future__ import annotations
 
@@ -12,15 +12,14 @@ from xdsl.dialects.func import FuncOp
 from xdsl.ir import Operation, SSAValue
 
 from qdialect.behaviors.describe import described
-from qdialect.cli.flags import did_you_mean
-from qdialect.errors import InputError
+from qdialect.errors import InputError, did_you_mean
 from qdialect.ops import keys_of
 from qdialect.ops.keys import texts
 from qdialect.quant import DCastOp, QCastOp, RescaleOp
 from qdialect.rewrite.remarks import Remark, RemarkLog, location_text
 
 if TYPE_CHECKING:
-    from qdialect.api import Model
+    from qdialect.workflows.model import Model
 
 _OUTPUTS = "nn.outputs"
 _SHOWN = 6

@@ -1,4 +1,11 @@
-"""From a float model and data or a profile to a quantized model: all the steps."""
+"""From a float model and data or a profile to a quantized model.
+
+Ops that cannot be quantized whole are written as their pieces where the recipe says so: a layer
+norm or an LSTM has no kernel on codes, or turns a step of its operand into many of its result;
+its pieces, with ranges of their own in the profile, have kernels on most targets. The selection
+that quantizes says which ops these are, so it runs again until no op that it leaves has pieces:
+a softmax is a division, and that is a product with a reciprocal.
+"""
 
 from __future__ import annotations
 
@@ -8,23 +15,34 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
-from qdialect.api import Engine, Model, run_passes
-from qdialect.cli.calibration import calibrate, new_profile, open_data
-from qdialect.cli.lowering import lower_unfit
+from xdsl.ir import Operation
+
 from qdialect.errors import InputError, UsageError
+from qdialect.numerics.contract import Numerics
 from qdialect.numerics.rounding import Rounding
+from qdialect.passes.lowering.lower_composites import LowerComposite
+from qdialect.passes.lowering.lower_division import LowerDivision
 from qdialect.passes.pipelines import FUSION, PREPARATION, optimize_pipeline
 from qdialect.profile.instrument import model_digest
 from qdialect.profile.record import Profile, Settings
 from qdialect.quantization.apply_profile import apply_profile, known_keys
 from qdialect.quantization.coverage import Coverage
+from qdialect.quantization.grids import assign
 from qdialect.quantization.kept import kept_ops
 from qdialect.quantization.recipe import Recipe
+from qdialect.quantization.selection import Selection, select
+from qdialect.quantization.values import Values
 from qdialect.reference import Interpreter
+from qdialect.rewrite import Driver, Refusal
+from qdialect.rewrite.remarks import key_text
 from qdialect.targets.base import Target
+from qdialect.workflows.calibrate import calibrate, new_profile, open_data
+from qdialect.workflows.model import Model, run_passes
+from qdialect.workflows.run import open_engine
 
 if TYPE_CHECKING:
     from qdialect.context import QContext
+    from qdialect.profile.engines import EngineName
     from qdialect.quantization.bias_correction import BiasCorrection
     from qdialect.quantization.search import Arrays, OpenRun, Trial
     from qdialect.quantization.sensitivity import Sensitivity
@@ -35,6 +53,10 @@ SENSITIVITY_SAMPLES = 4
 SEARCH_SAMPLES = 32
 CORRECTION_SAMPLES = 16
 REPORT_SAMPLES = 2
+UNFIT = frozenset({"amplifies", "target", "grid"})
+"""Why an op is not quantized, whatever stands beside it."""
+
+CLEAN = "canonicalize,fold-constants{numerics=ties},canonicalize,cse,dce"
 
 
 @dataclass(frozen=True)
@@ -79,7 +101,7 @@ class Quantization:
     numerics: str | None = None
     data: Path | None = None
     profile: Profile | None = None
-    engine: Engine | None = None
+    engine: EngineName | None = None
     whole_files: bool = False
     require_all: bool = False
     search: bool = False
@@ -146,7 +168,7 @@ class Quantization:
         gone = any(ops and not after[name] for name, ops in before.items())
         return prepared if gone else fused
 
-    def _engine(self) -> Engine:
+    def _engine(self) -> EngineName:
         if self.engine is not None:
             return self.engine
         return "onnxruntime" if find_spec("onnxruntime") else "numpy"
@@ -179,8 +201,6 @@ class Quantization:
         return [] if self.data is None else self._samples(lambda n: _spread(n, REPORT_SAMPLES))
 
     def _runner(self, ctx: QContext) -> OpenRun:
-        from qdialect.cli.execution import open_engine
-
         engine = self._engine()
         return lambda module: open_engine(Model(module, ctx), engine)
 
@@ -228,3 +248,47 @@ class Quantization:
             self._runner(prepared.ctx),
             self._watch,
         )
+
+
+def lower_unfit(model: Model, profile: Profile, recipe: Recipe) -> tuple[Model, Mapping[str, str]]:
+    """A model with the pieces of what is not quantized whole, and by key why others that
+    are not have none."""
+    module, ctx = model.module.clone(), model.ctx.clone()
+    while True:
+        function = Interpreter(ctx, module).function()
+        selection = select(Values(function, ctx, profile, recipe))
+        assign(selection)
+        unfit = {op for op, why in selection.left.items() if why.code in UNFIT}
+        composites, divisions = _Composites(ctx, tuple(ctx.components)), _Divisions(ctx)
+        composites.unfit = divisions.unfit = unfit
+        driver = Driver(
+            ctx, (composites, divisions), pass_name="lower-unfit", numerics=Numerics.TIES
+        )
+        if not driver.run(module):
+            return Model(module, ctx), _refused(selection, composites)
+        cleaned = run_passes(Model(module, ctx), CLEAN, verify_each=False)
+        module, ctx = cleaned.module, cleaned.ctx
+
+
+def _refused(selection: Selection, rule: _Composites) -> Mapping[str, str]:
+    found: dict[str, str] = {}
+    for op in selection.left:
+        match = rule.match(op) if op.name in rule.roots() else None
+        why = None if match is None else rule.check(match)
+        if isinstance(why, Refusal):
+            found[key_text(op)] = why.reason
+    return found
+
+
+class _Composites(LowerComposite):
+    unfit: set[Operation]
+
+    def match(self, op: Operation):
+        return super().match(op) if op in self.unfit else None
+
+
+class _Divisions(LowerDivision):
+    unfit: set[Operation]
+
+    def match(self, op: Operation) -> Operation | None:
+        return op if op in self.unfit else None

@@ -1,46 +1,74 @@
-"""Running a model in an engine that takes TOSA: what is lowered, and what stays outside.
+"""Running a model in an engine.
 
-The integer network runs in the engine. Quantizing float inputs and dequantizing results is
-done around it, by the interpreter's definition, as a caller of integer code does it.
+An engine that takes TOSA runs the integer network only: float inputs are quantized and results
+dequantized around it, by the interpreter's definition, as a caller of integer code does it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr
-from xdsl.dialects.func import FuncOp
 from xdsl.ir import Attribute
 
-from qdialect.engines.installed import engine_named, require
+from qdialect.engines.installed import engine_named, local_engine, require
 from qdialect.engines.local import output_names
 from qdialect.engines.program import Program
 from qdialect.errors import InputError
 from qdialect.lowerings.debug_attributes import INTERFACE, marked_type
 from qdialect.passes.casts.fold_interface import FLOAT_TYPE, ROUNDING
 from qdialect.quant import quant_element
+from qdialect.reference import argument_names
 from qdialect.validation.translation import converted
+from qdialect.workflows.lower import converted_model, integer_model, ready_model
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from qdialect.api import Model
+    from qdialect.workflows.model import Model
 
     Array = NDArray[Any]
+    Run = Callable[[Mapping[str, Array]], dict[str, Array]]
 
-_OURS = ("nn.", "quant.", "onnx.")
+
+def run(model: Model, inputs: Mapping[str, Array], engine: str) -> dict[str, Array]:
+    """See `qdialect.api.run`."""
+    import numpy as np
+
+    from qdialect.reference.narrow import as_laid_out, as_narrow, is_narrow
+
+    arrays = {name: np.asarray(array) for name, array in inputs.items()}
+    outputs = open_engine(model, engine)({name: as_laid_out(a) for name, a in arrays.items()})
+    if not any(map(is_narrow, arrays.values())):
+        return outputs
+    function = model.function()
+    types = dict(zip(output_names(function), function.function_type.outputs, strict=True))
+    return {name: as_narrow(array, types[name]) for name, array in outputs.items()}
 
 
-def open_program(model: Model, engine: str) -> InEngine:
-    """`model` in an engine that takes programs.
+def open_engine(model: Model, engine: str, *, optimize: bool = False) -> Run:
+    """A function from inputs to outputs, both by name.
 
-    A model that is not in dialects of MLIR alone is made an integer network first
-    (`qopt optimize --target tosa --numerics bounded`) and lowered to TOSA.
+    For an engine that takes programs, a model that is not in dialects of MLIR alone is made an
+    integer network first (`qopt optimize --target tosa --numerics bounded`) and lowered to TOSA.
     UnsupportedError where that has no TOSA, InputError (`no-engine`) without the engine.
+
+    `optimize` lets ONNX Runtime rewrite the graph; without it the graph runs as written.
     """
     require(engine)
+    local = local_engine(engine)
+    if local is not None:
+        return local.open(model.module, model.ctx, source=model.source, optimize=optimize)
     return InEngine(ready_model(integer_model(model)), engine)
+
+
+def run_all(run: Run, samples: Sequence[Mapping[str, Array]]) -> Iterator[dict[str, Array]]:
+    """Outputs sample by sample; an engine that compiles does so once."""
+    if isinstance(run, InEngine):
+        yield from run.all(samples)
+    else:
+        yield from map(run, samples)
 
 
 class InEngine:
@@ -48,14 +76,11 @@ class InEngine:
     in floats where the model's were."""
 
     def __init__(self, ready: Model, engine: str) -> None:
-        from qdialect.cli.execution import main_function
-        from qdialect.reference import argument_names
-
         self.engine = engine_named(engine)
         lowered = converted_model(ready)
         self.program = Program.of(lowered.module, lowered.ctx)
         self.ctx = ready.ctx
-        function = main_function(ready)
+        function = ready.function()
         kind = function.function_type
         self.arguments, self.results = argument_names(function), output_names(function)
         self.takes = _sides(kind.inputs.data, function.arg_attrs)
@@ -72,7 +97,7 @@ class InEngine:
     def named(self, made: Sequence[Array]) -> dict[str, Array]:
         """What the integer function gives as the model's outputs, by name."""
         outputs = [
-            self._taken(*side, array.view(own.dtype).reshape(own.shape))
+            self._output(*side, array.view(own.dtype).reshape(own.shape))
             for side, own, array in zip(self.gives, self.program.results, made, strict=True)
         ]
         return dict(zip(self.results, outputs, strict=True))
@@ -92,8 +117,8 @@ class InEngine:
             codes.append(array)
         return codes
 
-    def _taken(self, kind: Attribute, note: Mapping[str, Attribute], array: Array) -> Array:
-        """A result as the model's caller gets it."""
+    def _output(self, kind: Attribute, note: Mapping[str, Attribute], array: Array) -> Array:
+        """A result of the integer function as the model's caller gets it."""
         element = quant_element(kind)
         if element is not None and not element.qparams.storage.signed:
             array = array.view(f"u{array.dtype.itemsize}")
@@ -111,54 +136,3 @@ def _sides(
         notes[index] = entry.data
     pairs = zip(kinds, notes, strict=True)
     return [(marked_type(note, kind, INTERFACE) or kind, note) for kind, note in pairs]
-
-
-def _is_ours(model: Model) -> bool:
-    for op in model.module.walk():
-        kinds = op.function_type if isinstance(op, FuncOp) else None
-        if op.name.startswith(_OURS) or (
-            kinds and any(map(quant_element, (*kinds.inputs, *kinds.outputs)))
-        ):
-            return True
-    return False
-
-
-def integer_model(model: Model, interface: bool = True, to: str = "tosa") -> Model:
-    """`model` with integers inside and, if wanted, at its interface, if it has ops of ours;
-    for one of `EXPORTS`."""
-    from qdialect import api
-    from qdialect.passes.lowering.exports import OPTIMIZED_FOR
-    from qdialect.passes.pipelines import optimize_pipeline
-
-    if not _is_ours(model):
-        return model
-    target = OPTIMIZED_FOR[to]
-    passes = optimize_pipeline(target, "bounded") + (",fold-interface" if interface else "")
-    return api.run_passes(model, passes, target=target, verify_each=False)
-
-
-def ready_model(model: Model, to: str = "tosa") -> Model:
-    """An integer network in the form of which every op is exact in one of `EXPORTS`."""
-    from qdialect import api
-    from qdialect.passes.lowering.exports import EXPORTS
-
-    if not _is_ours(model):
-        return model
-    passes, _, target = EXPORTS[to]
-    return api.run_passes(model, passes, target=target, verify_each=False)
-
-
-def converted_model(model: Model, to: str = "tosa") -> Model:
-    """The same in that dialect."""
-    from qdialect import api
-    from qdialect.passes.lowering.exports import EXPORTS
-
-    if not _is_ours(model):
-        return model
-    _, passes, target = EXPORTS[to]
-    return api.run_passes(model, passes, target=target, verify_each=False)
-
-
-def lowered_model(model: Model, to: str = "tosa") -> Model:
-    """An integer network in one of the dialects of `EXPORTS`."""
-    return converted_model(ready_model(model, to), to)

@@ -1,47 +1,31 @@
-"""`--report`: what was measured on a few samples, and the page written."""
+"""The page that `--report` writes: what was measured on a few samples, and the graph."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from pathlib import Path
+from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
-from qdialect.cli.execution import main_function
-from qdialect.cli.files import save_text
-from qdialect.cli.layers import compare_layers, pairs_of
-from qdialect.cli.samples import draw, suitable
 from qdialect.errors import QError
 from qdialect.ops import keys_of
 from qdialect.quant import QCastOp, quant_element
 from qdialect.report.histograms import Histogram, of_distribution, of_values, range_of
 from qdialect.report.page import Contents, LayerError, report_page
+from qdialect.workflows.compare_values import KeyedValue, compare_layers, keyed_values, pairs_of
+from qdialect.workflows.inputs import draw, suitable
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from qdialect.api import Model
-    from qdialect.cli.keyed_values import KeyedValue
     from qdialect.context import QContext
     from qdialect.profile.record import Profile
     from qdialect.targets.base import Target
+    from qdialect.workflows.model import Model
 
     Arrays = Mapping[str, NDArray[Any]]
 
 _SAMPLES = 2
-
-
-def write_comparison(
-    path: Path,
-    before: Model,
-    after: Model,
-    target: Target,
-    inputs: Sequence[Arrays] = (),
-    profile: Profile | None = None,
-) -> None:
-    """The report of what was done to a model, with what it did to values on `inputs` (none:
-    random ones). Ranges are shown over what `profile` tells of the first model."""
-    save_text(path, comparison_page(before, after, target, inputs, profile))
 
 
 def comparison_page(
@@ -51,7 +35,8 @@ def comparison_page(
     inputs: Sequence[Arrays] = (),
     profile: Profile | None = None,
 ) -> str:
-    """The page of `write_comparison`."""
+    """The report of what was done to a model, with what it did to values on `inputs` (none:
+    random ones). Ranges are shown over what `profile` tells of the first model."""
     how = "Quantized" if profile is not None else "Optimized"
     contents = Contents(
         f"{_name(before)}, before and after",
@@ -70,7 +55,7 @@ def comparison_page(
     return report_page(contents)
 
 
-def write_inspection(path: Path, model: Model) -> None:
+def inspection_page(model: Model) -> str:
     """The report of one model."""
     from qdialect.targets.installed import get_target
 
@@ -80,7 +65,7 @@ def write_inspection(path: Path, model: Model) -> None:
         f"Looked at by qdialect {_version()}; prices of {target.name}.",
         (model.module, _for_target(model, target)),
     )
-    save_text(path, report_page(contents))
+    return report_page(contents)
 
 
 def _name(model: Model) -> str:
@@ -105,10 +90,6 @@ def _for_target(model: Model, target: Target) -> QContext:
 
 def _measure(contents: Contents, before: Model, after: Model, inputs: Sequence[Arrays]) -> None:
     """Every value that both have, compared, and how the first's lie in the second's ranges."""
-    from importlib.util import find_spec
-
-    from qdialect.cli.keyed_values import keyed_values
-
     engine = "onnxruntime" if find_spec("onnxruntime") and find_spec("onnx") else "numpy"
     given = inputs or _drawn(before, engine)
     pairs = [(keyed_values(before, engine, x), keyed_values(after, engine, x)) for x in given]
@@ -151,7 +132,7 @@ def _followed(model: Model) -> dict[str, list[tuple[str, bool]]]:
 Followed = Mapping[str, Sequence[tuple[str, bool]]]
 
 
-Values = Mapping[str, "KeyedValue"]
+Values = Mapping[str, KeyedValue]
 
 
 def _now(key: str, second: Values, made: Values, by: Followed) -> str:
@@ -223,9 +204,7 @@ def _storage(kind: str) -> str:
 
 
 def _drawn(model: Model, engine: str) -> list[Arrays]:
-    from qdialect.cli.keyed_values import keyed_values
-
-    function = main_function(model)
+    function = model.function()
     options = suitable(function, lambda inputs: keyed_values(model, engine, inputs))
     # Even seeds: spread over the range of the input, not gathered at boundaries.
     return [draw(function, 2 * n, **options) for n in range(_SAMPLES)]

@@ -1,4 +1,4 @@
-"""`qopt optimize FOLDER -o OUTFOLDER`: every model in a folder, on all cores, once.
+"""Optimizing every model in a folder, on all cores, once: `qopt optimize FOLDER -o OUTFOLDER`.
 
 Each model is a process of its own, so that one that crashes takes no other with it. What was
 done is kept in `OUTFOLDER/.qopt`, one record for each model, under a key of all that the
@@ -17,22 +17,19 @@ import os
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, as_completed
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from hashlib import blake2b
 from pathlib import Path
 
-from qdialect.cli.files import save_text
-from qdialect.cli.flags import Arguments, write_json
-from qdialect.cli.terminal import OK, WRONG_INPUT, duration, progress
 from qdialect.errors import InputError, UsageError, Where
+from qdialect.weights import save_text
 
 SUFFIXES = (".onnx", ".mlir", ".qmod")
 RECORDS = ".qopt"
-#: flags that name files, which a result depends on
-_FILES = ("input", "numerics-inputs", "prices")
-_OURS = ("o", "jobs", "no-cache", "json")
+
+Watch = Callable[[Iterable["Future[Outcome]"], int], Iterable["Future[Outcome]"]]
 
 
 @dataclass(frozen=True)
@@ -46,52 +43,62 @@ class Outcome:
     cached: bool = False
 
 
-class Folder:
-    """One run over the models in `source`."""
+@dataclass
+class FolderOptimization:
+    """One run over the models in `source`, with results in `target`.
 
-    def __init__(self, args: Arguments, source: Path, target: Path) -> None:
-        self._args = args
-        self._source = source
-        self._target = target
-        self._flags = _flags(args)
+    `command` is the start of a command line that optimizes a model, `flags` its options and
+    `files` the files these name, which a result depends on.
+    """
+
+    source: Path
+    target: Path
+    command: Sequence[str]
+    flags: Sequence[str]
+    files: Sequence[Path] = ()
+    jobs: int | None = None
+    """How many processes run at a time; None: one for each core."""
+    use_records: bool = True
+    """Whether a model that has not changed since is left alone."""
+
+    def __post_init__(self) -> None:
         self._common = blake2b(digest_size=32)
         self._running: set[subprocess.Popen[str]] = set()
         self._stopped = False
 
-    def run(self) -> int:
-        """Optimize what is not yet; returns the exit code."""
-        if self._target.resolve() == self._source.resolve():
+    def run(self, watch: Watch = lambda futures, total: futures) -> list[Outcome]:
+        """Optimize the models that have changed; what became of each, by name.
+
+        `watch` gets the finished ones as they come, and how many there are.
+        """
+        if self.target.resolve() == self.source.resolve():
             raise UsageError("the results would replace the models: -o must be another folder")
         names = self._names()
         self._prepare(names)
-        began = time.monotonic()
-        jobs = self._args.integer("jobs", len(_cores()), minimum=1)
         outcomes: list[Outcome] = []
-        with ThreadPoolExecutor(jobs) as pool:
+        with ThreadPoolExecutor(self.jobs or len(_cores())) as pool:
             try:
                 futures: list[Future[Outcome]] = [pool.submit(self._one, name) for name in names]
-                finished = progress(as_completed(futures), len(futures), "models")
+                finished = watch(as_completed(futures), len(futures))
                 outcomes += (future.result() for future in finished)
             except BaseException:
                 self._stop()
                 pool.shutdown(wait=False, cancel_futures=True)
                 raise
-        outcomes.sort(key=lambda outcome: outcome.name)
-        self._report(outcomes, time.monotonic() - began)
-        return WRONG_INPUT if any(outcome.code != OK for outcome in outcomes) else OK
+        return sorted(outcomes, key=lambda outcome: outcome.name)
 
     # -- what there is to do -----------------------------------------------------
 
     def _names(self) -> list[str]:
-        inside = self._target.resolve()
+        inside = self.target.resolve()
         found: list[str] = []
-        for path in sorted(self._source.rglob("*")):
+        for path in sorted(self.source.rglob("*")):
             is_model = path.suffix in SUFFIXES and path.is_file()
             if is_model and not path.resolve().is_relative_to(inside):
-                found.append(path.relative_to(self._source).as_posix())
+                found.append(path.relative_to(self.source).as_posix())
         if not found:
             raise InputError(
-                f"no model in this folder ({', '.join(SUFFIXES)})", where=Where(str(self._source))
+                f"no model in this folder ({', '.join(SUFFIXES)})", where=Where(str(self.source))
             )
         stores: dict[Path, str] = {}
         for name in found:
@@ -100,41 +107,40 @@ class Folder:
                 if other != name:
                     raise InputError(
                         f"'{other}' and '{name}' would have their weights in one file",
-                        where=Where(str(self._source)),
+                        where=Where(str(self.source)),
                     )
         return found
 
     def _prepare(self, names: Sequence[str]) -> None:
         try:
-            (self._target / RECORDS).mkdir(parents=True, exist_ok=True)
+            (self.target / RECORDS).mkdir(parents=True, exist_ok=True)
             for name in names:
-                (self._target / name).parent.mkdir(parents=True, exist_ok=True)
+                (self.target / name).parent.mkdir(parents=True, exist_ok=True)
         except OSError as error:
             reason = error.strerror or str(error)
             raise InputError(
                 f"cannot write here: {reason}",
-                where=Where(str(self._target)),
+                where=Where(str(self.target)),
                 code="unwritable-file",
             ) from None
-        for part in (*_installed(), *_code(), *self._flags):
+        for part in (*_installed(), *_code(), *self.flags):
             self._common.update(part.encode() + b"\0")
-        for flag in _FILES:
-            for name in self._args.texts(flag):
-                self._common.update(_digest(Path(name)))
+        for path in self.files:
+            self._common.update(_digest(path))
 
     # -- one model ---------------------------------------------------------------
 
     def _one(self, name: str) -> Outcome:
         began = time.monotonic()
-        path, result = self._source / name, self._target / name
+        path, result = self.source / name, self.target / name
         record = (
-            self._target / RECORDS / f"{blake2b(name.encode(), digest_size=16).hexdigest()}.json"
+            self.target / RECORDS / f"{blake2b(name.encode(), digest_size=16).hexdigest()}.json"
         )
         key = self._key(path)
-        if not self._args.switch("no-cache") and _holds(record, key, result):
-            return Outcome(name, OK, "", time.monotonic() - began, cached=True)
+        if self.use_records and _holds(record, key, result):
+            return Outcome(name, 0, "", time.monotonic() - began, cached=True)
         code, told = self._process(path, result)
-        if code == OK:
+        if code == 0:
             made = {part.name: _digest(part).hex() for part in _results(result)}
             save_text(record, json.dumps({"model": name, "key": key, "results": made}) + "\n")
         return Outcome(name, code, told, time.monotonic() - began)
@@ -150,11 +156,10 @@ class Folder:
         return hasher.hexdigest()
 
     def _process(self, path: Path, result: Path) -> tuple[int, str]:
-        command = [sys.executable, "-m", "qdialect.cli.qopt", "optimize", *self._flags]
         if self._stopped:
-            return WRONG_INPUT, "stopped"
+            return 1, "stopped"
         process = subprocess.Popen(
-            [*command, f"-o={result}", "--", str(path)],
+            [*self.command, *self.flags, f"-o={result}", "--", str(path)],
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.PIPE,
@@ -174,45 +179,6 @@ class Folder:
         self._stopped = True
         for process in tuple(self._running):
             process.terminate()
-
-    # -- what is said --------------------------------------------------------------
-
-    def _report(self, outcomes: Sequence[Outcome], seconds: float) -> None:
-        quiet = self._args.switch("quiet")
-        if self._args.switch("json"):
-            write_json([asdict(outcome) for outcome in outcomes])
-        for outcome in outcomes:
-            if outcome.code != OK:
-                told = outcome.told.strip() or f"error: exit code {outcome.code}"
-                sys.stderr.write(f"{outcome.name}: failed\n{told}\n")
-            elif self._args.given("remarks") and not outcome.cached:
-                sys.stderr.write(f"{outcome.name}: done\n{outcome.told}")
-            elif not quiet and not outcome.cached:
-                sys.stderr.write(f"{outcome.name}: done in {duration(outcome.seconds)}\n")
-        failed = sum(outcome.code != OK for outcome in outcomes)
-        cached = sum(outcome.cached for outcome in outcomes)
-        if not quiet or failed:
-            sys.stderr.write(
-                f"{len(outcomes)} models in {duration(seconds)}: "
-                f"{len(outcomes) - failed - cached} optimized, {cached} as they were, "
-                f"{failed} failed\n"
-            )
-
-
-def _flags(args: Arguments) -> list[str]:
-    """The flags of the command line, for the process of a model."""
-    flags: list[str] = []
-    for name, values in args.flags.items():
-        if name in _OURS:
-            continue
-        for value in values:
-            if value is True:
-                flags.append(f"--{name}")
-            elif name == "remarks":
-                raise UsageError("--remarks=FILE is for one model")
-            else:
-                flags.append(f"--{name}={'false' if value is False else value}")
-    return flags
 
 
 def _cores() -> Sequence[int]:

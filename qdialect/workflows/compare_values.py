@@ -1,36 +1,43 @@
-"""All values of a model that have a stable key, in any engine, as the numbers they mean.
+"""Comparing two models, or one model in two engines, value by value, by stable key.
 
-The interpreter is listened to. Every other engine gives what a function returns: a clone of
-the function returns the keyed values too. Of a lowered module, what its integers mean is read
-from the attributes beside them (`qdialect.lowerings.debug_attributes`).
+Values are compared as the numbers they mean. The interpreter gives every value as it computes
+it; every other engine gives what a function returns, so a clone of the function returns the
+values with a key too. What the integers of a lowered module mean is read from the attributes
+beside them (`qdialect.lowerings.debug_attributes`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import math
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
 from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, ModuleOp
 from xdsl.dialects.func import ReturnOp
 from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.traits import ConstantLike
 
 from qdialect.dialects.onnx import DIMS, RESULT_NAMES, NodeOp, strings
+from qdialect.engines.installed import local_engine, require
+from qdialect.engines.local import kept_node
+from qdialect.errors import InputError
 from qdialect.lowerings.debug_attributes import MARKED_KEY, SCALE, marked_order, marked_type
 from qdialect.ops import keys_of
 from qdialect.ops.keys import texts
 from qdialect.qparams import Layout, QParams
 from qdialect.quant import DCastOp, element_type, expressed_type, quant_element, with_element
+from qdialect.reference import Interpreter
+from qdialect.reference.quantize import load
 from qdialect.report.histograms import range_of
+from qdialect.workflows.lower import integer_model, ready_model
+from qdialect.workflows.model import Model
+from qdialect.workflows.run import InEngine
 
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from qdialect.api import Model
-
-    Array = NDArray[Any]
-    Inputs = Mapping[str, Array]
+Array = NDArray[Any]
+Inputs = Mapping[str, Array]
 
 FLOATS = frozenset({"f64", "f32", "f16", "bf16"})
 
@@ -59,10 +66,6 @@ class KeyedValue:
 
 def keyed_values(model: Model, engine: str, inputs: Inputs) -> list[KeyedValue]:
     """What `model` computes on `inputs`, in program order."""
-    from qdialect.api import Model
-    from qdialect.cli.engine_runs import InEngine, integer_model, ready_model
-    from qdialect.engines.installed import local_engine, require
-
     require(engine)
     if engine == "numpy":
         return _interpreted(model, inputs)
@@ -88,9 +91,6 @@ def _last(results: Mapping[str, Array], count: int) -> list[Array]:
 
 
 def _interpreted(model: Model, inputs: Inputs) -> list[KeyedValue]:
-    from qdialect.engines.local import kept_node
-    from qdialect.reference import Interpreter
-
     found: list[KeyedValue] = []
 
     def listen(op: Operation, results: Sequence[Array]) -> None:
@@ -119,8 +119,6 @@ def _value(keys: tuple[str, ...], index: int, kind: Attribute, reals: Array) -> 
 
 def _clipped(params: QParams, reals: Array) -> float | None:
     """The share of codes at an end of their range; None for blocks, tables and float codes."""
-    import numpy as np
-
     storage, axis = params.storage, params.axis
     if storage.is_float or storage.quantile is not None or params.layout is Layout.BLOCK:
         return None
@@ -140,8 +138,6 @@ def _clipped(params: QParams, reals: Array) -> float | None:
 
 def _reals(kind: Attribute, array: Array, op: Operation) -> Array:
     """The numbers that an array of `kind` means, in the order of the model's dimensions."""
-    from qdialect.reference.quantize import load
-
     reals = load(array, kind).approx
     order = marked_order(op.attributes, reals.ndim)
     return reals.transpose([order.index(d) for d in range(reals.ndim)])
@@ -162,8 +158,6 @@ def _returning(model: Model, *, with_casts: bool) -> tuple[ModuleOp, list[_Retur
 
     `with_casts` returns floats in place of codes.
     """
-    from qdialect.reference import Interpreter
-
     module = model.module.clone()
     function = Interpreter(model.ctx, module).function()
     block = function.body.block
@@ -204,3 +198,85 @@ def _meaning(op: Operation, value: SSAValue) -> Attribute | None:
         if _is_number(value.type) and not op.has_trait(ConstantLike, value_if_unregistered=False)
         else None
     )
+
+
+@dataclass(frozen=True)
+class Layer:
+    """How far a value of the second model is from the one of the same key in the first.
+
+    `sqnr_db` over all samples; `max_steps` in steps of the second's codes, and `clipped` the
+    share of them at an end of their range (the most over samples), None for floats.
+    """
+
+    key: str
+    type: str
+    sqnr_db: float
+    max_abs: float
+    max_steps: float | None
+    clipped: float | None = None
+
+
+def compare_layers(
+    samples: Iterable[tuple[Sequence[KeyedValue], Sequence[KeyedValue]]],
+) -> list[Layer]:
+    """The layers both have, in the second's order; InputError (`not-comparable`) if none."""
+    powers: dict[tuple[str, str], tuple[float, float]] = {}
+    worst: dict[tuple[str, str], tuple[float, float | None, float | None]] = {}
+    for first, second in samples:
+        for name, one, other in pairs_of(first, second):
+            place = name, other.type
+            apart = np.abs(one.reals - other.reals)
+            signal, noise = powers.get(place, (0.0, 0.0))
+            powers[place] = (
+                signal + float(np.square(one.reals).sum()),
+                noise + float(np.square(apart).sum()),
+            )
+            before, _, cut = worst.get(place, (0.0, None, None))
+            most = max(float(apart.max(initial=0.0)), before)
+            share = other.clipped if cut is None else max(cut, other.clipped or 0.0)
+            worst[place] = most, None if other.step is None else most / other.step, share
+    if not powers:
+        raise InputError("the models have no value of one key and shape", code="not-comparable")
+    return [
+        Layer(name, kind, _decibels(*powers[name, kind]), *worst[name, kind])
+        for name, kind in powers
+    ]
+
+
+def _decibels(signal: float, noise: float) -> float:
+    if not noise:
+        return math.inf
+    return 10 * math.log10(signal / noise) if signal else -math.inf
+
+
+def pairs_of(
+    first: Sequence[KeyedValue], second: Sequence[KeyedValue]
+) -> list[tuple[str, KeyedValue, KeyedValue]]:
+    """Values of one key and shape. Of several that an op became the last is the op's; a
+    value with several keys is what the last of them, in the first model's order, names."""
+    places = {(key, v.index): n for n, v in enumerate(first) for key in v.keys}
+    found: dict[int, tuple[str, KeyedValue, KeyedValue]] = {}
+    for value in second:
+        known = [places[key, value.index] for key in value.keys if (key, value.index) in places]
+        if not known:
+            continue
+        one = first[max(known)]
+        if one.reals.shape == value.reals.shape:
+            # Put behind what came between: in the order of what is compared.
+            found.pop(max(known), None)
+            found[max(known)] = one.name, one, value
+    return list(found.values())
+
+
+def first_apart(
+    first: Sequence[KeyedValue], second: Sequence[KeyedValue]
+) -> tuple[str, float] | None:
+    """The first value, in the second's order, of which both have codes in one scale and that
+    is not the same, and by how many steps."""
+    for name, one, other in pairs_of(first, second):
+        if one.step is None or one.step != other.step:
+            continue
+        steps = float(np.abs(one.reals - other.reals).max(initial=0.0)) / one.step
+        if steps > 0.5:
+            return name, steps
+    return None

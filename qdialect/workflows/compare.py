@@ -1,13 +1,12 @@
-"""Running models in an engine and comparing what they answer."""
+"""Comparing the outputs of two models, or of one model in two engines."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from xdsl.dialects.builtin import StringAttr
 from xdsl.dialects.func import FuncOp, ReturnOp
 from xdsl.ir import SSAValue
 
@@ -15,15 +14,18 @@ from qdialect.engines.local import output_names
 from qdialect.errors import InputError
 from qdialect.ops import FlattenOp, ReshapeOp, SliceOp, TransposeOp
 from qdialect.quant import DCastOp, quant_element
+from qdialect.report.notebook import table_html
+from qdialect.workflows.inputs import drawn_inputs
+from qdialect.workflows.inspect import type_text
+from qdialect.workflows.run import open_engine, run_all
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from qdialect.api import Model
     from qdialect.qparams import QParams
+    from qdialect.workflows.model import Model
 
     Array = NDArray[Any]
-    Run = Callable[[Mapping[str, Array]], dict[str, Array]]
 
 Inputs = Mapping[str, "NDArray[Any]"]
 Outputs = tuple[dict[str, "NDArray[Any]"], dict[str, "NDArray[Any]"]]
@@ -47,48 +49,31 @@ class OutputDifference:
     sqnr_db: float
 
 
-def open_engine(model: Model, engine: str, *, optimize: bool = False) -> Run:
-    """A function from inputs to outputs, both by name.
+class Differences(list[OutputDifference]):
+    """How far outputs are apart, one entry for each."""
 
-    `optimize` lets ONNX Runtime rewrite the graph; without it the graph runs as written.
-    """
-    from qdialect.engines.installed import local_engine, require
-
-    require(engine)
-    local = local_engine(engine)
-    if local is not None:
-        return local.open(model.module, model.ctx, source=model.source, optimize=optimize)
-    from qdialect.cli.engine_runs import open_program
-
-    return open_program(model, engine)
+    def _repr_html_(self) -> str:
+        return table_html("differences of outputs", difference_rows(self))
 
 
-def run_all(run: Run, samples: Sequence[Mapping[str, Array]]) -> Iterator[dict[str, Array]]:
-    """Outputs sample by sample; an engine that compiles does so once."""
-    from qdialect.cli.engine_runs import InEngine
-
-    if isinstance(run, InEngine):
-        yield from run.all(samples)
-    else:
-        yield from map(run, samples)
-
-
-def drawn_inputs(function: FuncOp, samples: int) -> list[dict[str, Array]]:
-    """Random inputs by name; every other one has many values at boundaries."""
-    from qdialect.reference import argument_names, random_inputs
-
-    arguments = argument_names(function)
-    return [
-        dict(zip(arguments, random_inputs(function, n, boundary=n % 2 == 1), strict=True))
-        for n in range(samples)
+def difference_rows(found: Sequence[OutputDifference]) -> list[tuple[str, ...]]:
+    """How far outputs are apart, in words, under a heading."""
+    rows: list[tuple[str, ...]] = [
+        ("output", "type", "max", "unit", "max abs", "differing", "SQNR")
     ]
-
-
-def main_function(model: Model) -> FuncOp:
-    """`main`, or the only function."""
-    from qdialect.reference import Interpreter
-
-    return Interpreter(model.ctx, model.module).function()
+    rows += [
+        (
+            output.name,
+            type_text(output.type),
+            f"{output.max_steps:.4g}",
+            output.unit,
+            f"{output.max_abs:.4g}",
+            f"{output.share_differing:.4%}",
+            f"{output.sqnr_db:.1f} dB",
+        )
+        for output in found
+    ]
+    return rows
 
 
 def compare_models(
@@ -102,9 +87,9 @@ def compare_models(
     optimize: bool = False,
     watch: Callable[[Iterable[Outputs]], Iterable[Outputs]] = iter,
 ) -> list[OutputDifference]:
-    """See `qdialect.api.diff`; `b` runs in `other_engine`, if given. `watch` sees the sample
-    numbers go by."""
-    reference, other = main_function(a), main_function(b)
+    """See `qdialect.api.diff`; `b` runs in `other_engine`, if that is not None. `watch` gets the
+    outputs sample by sample and hands them on."""
+    reference, other = a.function(), b.function()
     names = output_names(reference)
     if names != output_names(other):
         if len(names) != len(output_names(other)):
@@ -178,17 +163,3 @@ def _quantization_behind(value: SSAValue) -> QParams | None:
         return None
     element = quant_element(owner.input.type)
     return None if element is None else element.qparams
-
-
-def argument_types(function: FuncOp) -> dict[str, str]:
-    """Argument names and types as text."""
-    from qdialect.reference import argument_names
-
-    types = function.function_type.inputs.data
-    return {n: str(t) for n, t in zip(argument_names(function), types, strict=True)}
-
-
-def graph_name(function: FuncOp) -> str:
-    """The name of a function for people."""
-    given = function.attributes.get("onnx.graph")
-    return given.data if isinstance(given, StringAttr) else function.sym_name.data

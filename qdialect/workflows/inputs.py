@@ -1,4 +1,4 @@
-"""Inputs to try a model on, where nobody gave any."""
+"""Random inputs for a model, where the user has none."""
 
 from __future__ import annotations
 
@@ -24,6 +24,15 @@ EXTENTS = (1, 2, 4, 16, 32, 64, 128, 224)
 
 _BEYOND = 1.1
 """How far inputs go over the range they are quantized in, so that some are clipped."""
+
+
+def drawn_inputs(function: FuncOp, samples: int) -> list[Arrays]:
+    """Random inputs by name; every other one has many values at boundaries."""
+    arguments = argument_names(function)
+    return [
+        dict(zip(arguments, random_inputs(function, n, boundary=n % 2 == 1), strict=True))
+        for n in range(samples)
+    ]
 
 
 def draw(function: FuncOp, seed: int, *, extent: int = 1, small: bool = False) -> Arrays:

@@ -1,8 +1,8 @@
-"""Calibration over many workers: the same profile, byte for byte, as one process gives.
+"""Running a data set through a model and gathering its profile.
 
-Workers read the model and the data by path, so on several machines both must be on a
-disk that all of them see.  Each task is a run of consecutive samples; what comes back is
-the text of its profile.
+Over many workers (dask) the profile is the same, byte for byte, as in one process. Workers read
+the model and the data by path, so on several machines both must be on a disk that all of them
+see.  Each task is a run of consecutive samples; a worker returns the text of its profile.
 """
 
 from __future__ import annotations
@@ -10,24 +10,121 @@ from __future__ import annotations
 import logging
 import signal
 import sys
-from collections.abc import Generator, Sequence
+from collections.abc import Callable, Generator, Iterable, Sequence
 from contextlib import contextmanager
 from functools import lru_cache
 from importlib import import_module
 from pathlib import Path
 from threading import current_thread, main_thread
+from time import monotonic
+from types import FrameType
 from typing import TYPE_CHECKING, Any
 
-from qdialect.cli.calibration import Interrupted, calibrate, open_data
 from qdialect.errors import InputError, QError, UsageError
+from qdialect.profile.collector import Collector
+from qdialect.profile.data import DataSet
+from qdialect.profile.engines import ENGINES, open_engine
 from qdialect.profile.file import parse_profile, profile_text
+from qdialect.profile.instrument import instrument, leave_derived, model_digest
 from qdialect.profile.record import Profile, Settings
+from qdialect.workflows.model import load
 
 if TYPE_CHECKING:
-    from qdialect.api import Model
-    from qdialect.cli.calibration import Watch
+    from qdialect.workflows.model import Model
 
+    Watch = Callable[[Iterable[int], int], Iterable[int]]
+    """Sees sample numbers go by; the second argument is how many there are."""
+
+    Save = Callable[[Profile], None]
+
+SAVE_SECONDS = 60.0
 _TASKS_PER_WORKER = 4
+
+
+class Interrupted(Exception):
+    """A run was stopped; `profile` is that of the samples it finished."""
+
+    def __init__(self, profile: Profile) -> None:
+        super().__init__("interrupted")
+        self.profile = profile
+
+
+@contextmanager
+def undivided() -> Generator[None]:
+    """What is inside is done whole: a signal that asks to end waits for that."""
+    if current_thread() is not main_thread():
+        yield
+        return
+    came: list[tuple[int, FrameType | None]] = []
+
+    def wait(number: int, frame: FrameType | None) -> None:
+        came.append((number, frame))
+
+    stops = (signal.SIGINT, signal.SIGTERM)
+    before = {number: signal.signal(number, wait) for number in stops}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, signal.SIG_DFL if handler is None else handler)
+    for number, frame in came:
+        handler = before[signal.Signals(number)]
+        if callable(handler):
+            handler(number, frame)
+        elif handler is not signal.SIG_IGN:
+            signal.raise_signal(number)
+
+
+def calibrate(
+    model: Model,
+    data: DataSet,
+    start: Profile,
+    numbers: Sequence[int],
+    first: int = 0,
+    *,
+    watch: Watch = lambda numbers, total: numbers,
+    save: Save = lambda profile: None,
+) -> Profile:
+    """`start` with the samples `numbers` of `data` added, as number + `first` of the whole.
+
+    `save` gets the profile so far once in a while.  Interrupted on Ctrl-C.
+    """
+    settings = start.settings
+    plan = instrument(model.module, model.ctx, settings.components)
+    leave_derived(plan, model.ctx, settings.channels != "none")
+    engine = open_engine(settings.engine, plan, model.ctx)
+    collector = Collector(start, plan.derived(), undivided)
+    saved = monotonic()
+    try:
+        samples = data.read(numbers)
+        for number, sample in zip(watch(numbers, len(numbers)), samples, strict=True):
+            collector.add(first + number, engine.run(sample))
+            if monotonic() - saved > SAVE_SECONDS:
+                save(collector.profile())
+                saved = monotonic()
+    except KeyboardInterrupt:
+        raise Interrupted(collector.profile()) from None
+    return collector.profile()
+
+
+def open_data(model: Model, source: Path, whole: bool) -> DataSet:
+    """The data set for a model's function."""
+    return DataSet(source, model.function(), whole=whole)
+
+
+def new_profile(model: Model, settings: Settings) -> Profile:
+    """A profile of a model with no samples in it."""
+    if settings.engine not in ENGINES:
+        known = ", ".join(ENGINES)
+        raise UsageError(f"no engine '{settings.engine}' ({known})", code="unknown-engine")
+    return Profile(model_digest(model.module, model.ctx), settings)
+
+
+def still_to_do(profile: Profile, wanted: range, first: int) -> list[int]:
+    """The sample numbers of `wanted` that are not in the profile yet."""
+    return [
+        number for number in wanted if not any(a <= first + number < b for a, b in profile.samples)
+    ]
 
 
 def calibrate_on_workers(
@@ -141,9 +238,7 @@ def _profile_part(
 
 @lru_cache(maxsize=1)
 def _model(path: str, changed: int) -> Model:
-    from qdialect import api
-
-    return api.load(path)
+    return load(path)
 
 
 def _distributed() -> Any:

@@ -1,16 +1,16 @@
-"""What is in a model: counts, interface, weights, and what we do not know."""
+"""What is in a model: its ops by kind, interface, weights, quantization boundaries, unknown ops."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
 
 from xdsl.dialects.builtin import (
     DenseIntOrFPElementsAttr,
     IndexType,
     IntegerType,
     ModuleOp,
+    StringAttr,
     UnregisteredOp,
 )
 from xdsl.dialects.func import FuncOp, ReturnOp
@@ -19,12 +19,13 @@ from xdsl.ir import Operation
 from qdialect.analysis.boundary import Finding, find_boundaries
 from qdialect.context import QContext
 from qdialect.dialects.onnx import NodeOp
+from qdialect.engines.local import output_names
+from qdialect.formats.mlir.write import module_text
 from qdialect.ops import BlobAttr, ConstantOp, keys_of
 from qdialect.quant import DCastOp, QCastOp, RescaleOp, SCastOp, element_type, quant_element
+from qdialect.reference import argument_names
+from qdialect.report.notebook import table_html, text_html
 from qdialect.rewrite.remarks import key_text, location_text
-
-if TYPE_CHECKING:
-    from qdialect.cli.execution import OutputDifference
 
 
 @dataclass
@@ -90,6 +91,14 @@ class Inspection:
             ("unknown ops", sum(unknown.count for unknown in self.unknown)),
         ]
 
+    def interface_rows(self) -> list[tuple[str, str, str]]:
+        """Each input and output: `takes` or `gives`, its name, its type."""
+        return [
+            (side, name, type_text(kind))
+            for side, values in (("takes", self.inputs), ("gives", self.outputs))
+            for name, kind in values.items()
+        ]
+
     def to_json(self) -> dict[str, Any]:
         """As plain data."""
         return {"version": 1, **asdict(self)}
@@ -97,19 +106,20 @@ class Inspection:
 
 def inspect_module(module: ModuleOp, ctx: QContext) -> Inspection:
     """Count what the module holds."""
-    from qdialect.cli.execution import argument_types, graph_name
-    from qdialect.engines.local import output_names
-
     result = Inspection()
     functions = [op for op in module.ops if isinstance(op, FuncOp)]
     main = next((f for f in functions if f.sym_name.data == "main"), None) or (
         functions[0] if functions else None
     )
     if main is not None:
-        result.name = graph_name(main)
-        result.inputs = argument_types(main)
-        types = [str(t) for t in main.function_type.outputs.data]
-        result.outputs = dict(zip(output_names(main), types, strict=True))
+        graph = main.attributes.get("onnx.graph")
+        result.name = graph.data if isinstance(graph, StringAttr) else main.sym_name.data
+        arguments, results = (
+            [str(kind) for kind in kinds]
+            for kinds in (main.function_type.inputs.data, main.function_type.outputs.data)
+        )
+        result.inputs = dict(zip(argument_names(main), arguments, strict=True))
+        result.outputs = dict(zip(output_names(main), results, strict=True))
     unknown: dict[str, Unknown] = {}
     blobs: dict[str, int] = {}
     for op in module.walk():
@@ -199,21 +209,19 @@ def type_text(text: str) -> str:
     return text if len(text) <= 100 else f"{text[:97]}..."
 
 
-def difference_rows(found: Sequence[OutputDifference]) -> list[tuple[str, ...]]:
-    """How far outputs are apart, in words, under a heading."""
-    rows: list[tuple[str, ...]] = [
-        ("output", "type", "max", "unit", "max abs", "differing", "SQNR")
+def module_html(module: ModuleOp, ctx: QContext) -> str:
+    """What is in a module, in short, and its text, as a notebook shows it."""
+    found = inspect_module(module, ctx)
+    counts = [
+        *found.counts,
+        ("boundary findings", len(found.boundaries)),
+        ("bytes of weights", found.weight_bytes),
     ]
-    rows += [
-        (
-            output.name,
-            type_text(output.type),
-            f"{output.max_steps:.4g}",
-            output.unit,
-            f"{output.max_abs:.4g}",
-            f"{output.share_differing:.4%}",
-            f"{output.sqnr_db:.1f} dB",
-        )
-        for output in found
-    ]
-    return rows
+    rows = [("what", "count"), *((name, f"{count:,}") for name, count in counts)]
+    return "\n".join(
+        [
+            table_html(found.name or "module", rows),
+            table_html("interface", [("", "name", "type"), *found.interface_rows()]),
+            text_html("text", module_text(module, ctx)),
+        ]
+    )
