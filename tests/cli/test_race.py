@@ -254,7 +254,7 @@ def test_a_result_that_is_executed_with_more_noise_is_not_written(
 def test_a_model_that_we_fail_to_read_is_copied_with_its_weights(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def fails(*_: object) -> None:
+    def fails(*_: object, **__: object) -> None:
         raise IndexError("nobody home")
 
     monkeypatch.setattr(optimize_file, "load", fails)
