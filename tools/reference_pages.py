@@ -25,8 +25,8 @@ import pass_examples
 from qdialect.behaviors import BehaviorRegistry
 from qdialect.behaviors.describe import described
 from qdialect.cli import opt, translate
+from qdialect.cli.commands import COMMANDS
 from qdialect.cli.flags import Command
-from qdialect.cli.qopt import COMMANDS
 from qdialect.context import new_context
 from qdialect.dialects import load
 from qdialect.passes import PASSES

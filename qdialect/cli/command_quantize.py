@@ -154,13 +154,9 @@ def _method(args: Arguments) -> Method:
 
 
 def _number(args: Arguments, name: str, default: float) -> float:
-    text = args.text(name)
-    try:
-        value = default if text is None else float(text)
-    except ValueError:
-        raise UsageError(f"--{name} takes a number, not '{text}'") from None
+    value = args.number(name, default)
     if not value > 0 or (name == "percentile" and value > 100):
-        raise UsageError(f"--{name} is out of range: {text}")
+        raise UsageError(f"--{name} is out of range: {args.text(name)}")
     return value
 
 

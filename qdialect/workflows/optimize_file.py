@@ -93,7 +93,9 @@ class FileOptimization:
         self.model = model = self._load()
         began = self._took("import", began)
         if model is not None:
-            pipeline = self.pipeline or optimize_pipeline(self.target, self.numerics)
+            pipeline = self.pipeline
+            if pipeline is None:
+                pipeline = optimize_pipeline(self.target, self.numerics)
             work = Optimization(model, pipeline, self.target, self.watchers)
             judge = Judge(model, self.samples, self.inputs)
             result = self._or_original(lambda: work.checked(judge, self.is_onnx, self.samples))

@@ -11,7 +11,7 @@ from commands import Main, call, qopt, qopt_opt
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from qdialect.cli.qopt import COMMANDS
+from qdialect.cli.commands import COMMANDS
 from qdialect.cli.terminal import coloured, columns, table
 
 ROWS = [("name", "count", "what"), ("conv1", "12", "a long text of many words that goes on and on")]
