@@ -12,7 +12,7 @@ import onnx
 import pytest
 from commands import call, qopt
 from onnx import TensorProto, helper
-from test_check import conv_relu
+from qdq_models import conv_relu
 
 from qdialect import errors
 from qdialect.cli.command_optimize import race_seconds
@@ -24,13 +24,6 @@ from qdialect.workflows import optimize_file
 from qdialect.workflows import race as racing
 from qdialect.workflows.optimize_file import FEWER
 from qdialect.workflows.race import Lap, Race, chance_db, race, signal_to_noise, winner
-
-
-@pytest.fixture
-def net(tmp_path: Path) -> Path:
-    path = tmp_path / "net.onnx"
-    onnx.save(conv_relu([1, 3, 8, 8]), path)
-    return path
 
 
 def kinds(path: Path) -> set[str]:
