@@ -134,6 +134,19 @@ Lowering = Callable[[E, Operation, Sequence[LaidOut]], "LaidOut | Sequence[LaidO
 """Writes one op with the operations of another dialect."""
 
 
+def ranked(e: BaseEmitter, x: LaidOut, rank: int) -> LaidOut:
+    """`x` with leading dimensions of 1, as it broadcasts."""
+    if x.rank == rank:
+        return x
+    more = rank - x.rank
+    shape, params = (*(1 for _ in range(more)), *x.shape), x.params
+    if params is not None and params.axis is not None:
+        params = params.with_axis(params.axis + more)
+    if x.array is not None:
+        return LaidOut(shape, plain(rank), params, None, x.array.reshape(shape))
+    return LaidOut(shape, plain(rank), params, e.reshaped(e.given(x), shape))
+
+
 def integers(width: int) -> IntegerType:
     return IntegerType(width)
 

@@ -34,8 +34,9 @@ from qdialect.dialects.iree_linalg_ext import DequantizeAffineOp, QuantizeAffine
 from qdialect.lowerings.emitter import Lowering
 from qdialect.lowerings.errors import Unlowerable
 from qdialect.lowerings.laid_out import LaidOut, plain
-from qdialect.lowerings.linalg.arithmetic import laid_out_type, narrow, pointwise, quantized
+from qdialect.lowerings.linalg.elementwise import laid_out_type, narrow, pointwise
 from qdialect.lowerings.linalg.emitter import Emitter
+from qdialect.lowerings.preconditions import quantized
 from qdialect.numerics.rounding import Rounding
 from qdialect.passes.lowering.lower_quant_ops import dequantize, quantize, refusal
 from qdialect.passes.lowering.pointwise import Body

@@ -20,11 +20,10 @@ from xdsl.ir import Operation, SSAValue
 from qdialect.analysis.codes import qparams_of
 from qdialect.behaviors.shapes import shape_of
 from qdialect.lowerings.emitter import element_of
-from qdialect.lowerings.errors import Unlowerable
 from qdialect.lowerings.laid_out import LaidOut, plain
 from qdialect.lowerings.linalg.emitter import Emitter
-from qdialect.lowerings.moves import LARGEST, laid_out_as, movement
-from qdialect.lowerings.operands import fill_code
+from qdialect.lowerings.movement import flat_index, laid_out_as, movement
+from qdialect.lowerings.preconditions import fill_code
 from qdialect.ops.base import NNOp
 from qdialect.passes.lowering.pointwise import Body
 
@@ -68,17 +67,12 @@ def _gathered(
 ) -> LaidOut:
     """Each element by its place in all operands flat, one after the other; one more element
     is what stands at borders."""
-    shapes = [x.shape for x in operands]
-    if prod(shape) > LARGEST:
-        raise Unlowerable(
-            "size", f"its result has {prod(shape)} elements to list (at most {LARGEST})"
-        )
-    which, where = phi.gather_index(shapes)
-    starts = np.cumsum([0, *(prod(s) for s in shapes)])
-    index = np.where(which < 0, starts[-1], where + starts[which]).reshape(shape)
+    index, count = flat_index(phi, operands, shape)
+    at_border = index < 0
+    index = np.where(at_border, count, index).reshape(shape)
     parts = [e.reshaped(e.given(x), (prod(x.shape),)) for x in operands if prod(x.shape)]
     source = e.joined(parts, 0)
-    if (which < 0).any():
+    if at_border.any():
         source = e.padded(source, [(0, 1)], fill_code(operands[0], phi.border_value))
     element = element_of(source)
 

@@ -15,12 +15,13 @@ from xdsl.ir.affine import AffineExpr, AffineMap
 
 from qdialect.analysis.codes import qparams_of
 from qdialect.behaviors.shapes import shape_of
-from qdialect.lowerings.emitter import element_of
+from qdialect.lowerings.emitter import Lowering, element_of
 from qdialect.lowerings.errors import Unlowerable
 from qdialect.lowerings.laid_out import LaidOut, plain
-from qdialect.lowerings.linalg.arithmetic import Lower, quantized, widened
+from qdialect.lowerings.linalg.elementwise import widened
 from qdialect.lowerings.linalg.emitter import Emitter
 from qdialect.lowerings.linalg.movement import move
+from qdialect.lowerings.preconditions import common_qparams, quantized
 from qdialect.ops.base import NNOp
 from qdialect.passes.lowering.pointwise import Body
 
@@ -31,9 +32,8 @@ _WORD = 32
 def compare(e: Emitter, op: Operation, operands: Sequence[LaidOut]) -> LaidOut:
     """`nn.compare` of codes with one meaning."""
     assert isinstance(op, NNOp)
-    shape, params = shape_of(op.results[0]), quantized(operands[0])
-    if any(x.params != params for x in operands):
-        raise Unlowerable("qparams", "its operands are not on one scale", "integerize")
+    shape = shape_of(op.results[0])
+    params = common_qparams(operands, quantized(operands[0]))
     mode = op.values["mode"]
     if mode not in ("eq", "ne"):
         mode = ("s" if params.storage.signed else "u") + mode
@@ -45,7 +45,7 @@ def compare(e: Emitter, op: Operation, operands: Sequence[LaidOut]) -> LaidOut:
     return LaidOut(shape, plain(len(shape)), None, out)
 
 
-def extreme_place(smallest: bool) -> Lower:
+def extreme_place(smallest: bool) -> Lowering[Emitter]:
     """`nn.arg_max` and `nn.arg_min`: the largest of code * 2**32 + place, which is counted from
     the end if the first of equal ones is wanted."""
 

@@ -17,9 +17,9 @@ from qdialect.behaviors.shapes import shape_of
 from qdialect.dialects.stablehlo import ConvolutionDimensionsAttr, DotDimensionsAttr
 from qdialect.lowerings.errors import Unlowerable
 from qdialect.lowerings.laid_out import LaidOut, Order, channels_last, plain
-from qdialect.lowerings.operands import exact_result
+from qdialect.lowerings.preconditions import exact_result, quantized
 from qdialect.lowerings.stablehlo.emitter import Emitter, long, longs, pairs, stated
-from qdialect.lowerings.stablehlo.requantize import centered, moved, quantized
+from qdialect.lowerings.stablehlo.rescale import centered, moved
 from qdialect.ops.base import NNOp
 from qdialect.passes.rescale.split_rescale import accumulator_qparams
 from qdialect.qparams import QParams

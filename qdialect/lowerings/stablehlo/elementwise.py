@@ -10,15 +10,15 @@ from xdsl.ir import Operation
 
 from qdialect.behaviors.shapes import shape_of
 from qdialect.dialects.stablehlo import GatherDimensionsAttr
+from qdialect.lowerings.emitter import Lowering, ranked
 from qdialect.lowerings.errors import Unlowerable
 from qdialect.lowerings.laid_out import LaidOut
-from qdialect.lowerings.operands import clamp_bounds, common_order
-from qdialect.lowerings.stablehlo.emitter import Emitter, Lower, longs, ranked
-from qdialect.lowerings.stablehlo.requantize import (
+from qdialect.lowerings.preconditions import clamp_bounds, common_order, common_qparams, quantized
+from qdialect.lowerings.stablehlo.emitter import Emitter, longs
+from qdialect.lowerings.stablehlo.rescale import (
     centered,
     moved,
     pair_rounding,
-    quantized,
     result_of,
     rounded,
     widened,
@@ -26,7 +26,7 @@ from qdialect.lowerings.stablehlo.requantize import (
 from qdialect.quant import storage_type
 
 
-def arithmetic(name: str) -> Lower:
+def arithmetic(name: str) -> Lowering[Emitter]:
     """`nn.add`, `nn.sub`, `nn.mul`, which round once; operands and result are stored alike
     there, so that some are widened first."""
 
@@ -59,13 +59,11 @@ def arithmetic(name: str) -> Lower:
     return lower
 
 
-def extremum(name: str) -> Lower:
+def extremum(name: str) -> Lowering[Emitter]:
     """`nn.maximum` and `nn.minimum` of codes on one scale."""
 
     def lower(e: Emitter, op: Operation, operands: Sequence[LaidOut]) -> LaidOut:
-        shape, result = shape_of(op.results[0]), result_of(op)
-        if any(x.params != result for x in operands):
-            raise Unlowerable("qparams", "its operands are not on one scale", "integerize")
+        shape, result = shape_of(op.results[0]), common_qparams(operands, result_of(op))
         if not result.is_per_tensor:
             raise Unlowerable("axis", "StableHLO compares with one scale for each tensor")
         order = common_order(operands, len(shape))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
@@ -18,7 +18,7 @@ from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 
 from qdialect.behaviors.shapes import shape_of
 from qdialect.dialects.stablehlo.ops import OPS, ConstantOp, ReturnOp
-from qdialect.lowerings.emitter import NamedEmitter, element_of, storage_of
+from qdialect.lowerings.emitter import NamedEmitter, element_of, ranked, storage_of
 from qdialect.lowerings.errors import Unlowerable
 from qdialect.lowerings.laid_out import LaidOut, Order, plain, reordered
 from qdialect.ops.constants import payload
@@ -130,9 +130,6 @@ class Emitter(NamedEmitter):
         return made.results[0]
 
 
-Lower = Callable[[Emitter, Operation, Sequence[LaidOut]], LaidOut]
-
-
 def stated(params: QParams, order: Order | None = None) -> QParams:
     """`params` as a type of StableHLO states them; Unlowerable for what it cannot."""
     if params.storage.spelling not in _STORAGES:
@@ -151,19 +148,6 @@ def stated(params: QParams, order: Order | None = None) -> QParams:
     if params.axis is None or order is None:
         return params
     return params.with_axis(order.index(params.axis))
-
-
-def ranked(e: Emitter, x: LaidOut, rank: int) -> LaidOut:
-    """`x` with leading dimensions of 1, as it broadcasts."""
-    if x.rank == rank:
-        return x
-    more = rank - x.rank
-    shape, params = (*(1 for _ in range(more)), *x.shape), x.params
-    if params is not None and params.axis is not None:
-        params = params.with_axis(params.axis + more)
-    if x.array is not None:
-        return LaidOut(shape, plain(rank), params, None, x.array.reshape(shape))
-    return LaidOut(shape, plain(rank), params, e.reshaped(e.given(x), shape))
 
 
 def longs(values: Sequence[int]) -> DenseArrayBase[Any]:

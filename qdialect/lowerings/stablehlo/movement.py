@@ -18,12 +18,12 @@ from xdsl.ir import SSAValue
 
 from qdialect.behaviors.shapes import shape_of
 from qdialect.dialects.stablehlo import GatherDimensionsAttr
-from qdialect.lowerings.emitter import element_of
+from qdialect.lowerings.emitter import element_of, ranked
 from qdialect.lowerings.errors import Unlowerable
 from qdialect.lowerings.laid_out import LaidOut, plain, reordered
-from qdialect.lowerings.moves import LARGEST, laid_out_as, movement
-from qdialect.lowerings.operands import common_order, fill_code
-from qdialect.lowerings.stablehlo.emitter import Emitter, long, longs, ranked
+from qdialect.lowerings.movement import flat_index, laid_out_as, movement
+from qdialect.lowerings.preconditions import common_order, fill_code
+from qdialect.lowerings.stablehlo.emitter import Emitter, long, longs
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -125,17 +125,11 @@ def _gathered(
 ) -> LaidOut:
     """Each element by its place in all operands flat, one after the other; one more element
     is what stands at borders."""
-    if prod(shape) > LARGEST:
-        raise Unlowerable(
-            "size", f"its result has {prod(shape)} elements to list (at most {LARGEST})"
-        )
-    shapes = [x.shape for x in operands]
-    which, where = phi.gather_index(shapes)
-    starts = np.cumsum([0, *(prod(s) for s in shapes)])
-    index = np.where(which < 0, starts[-1], where + starts[which]).reshape(-1)
+    index, count = flat_index(phi, operands, shape)
+    at_border = index < 0
+    index = np.where(at_border, count, index).reshape(-1)
     parts = [e.reshaped(e.given(x), (prod(x.shape),)) for x in operands if prod(x.shape)]
-    count = int(starts[-1])
-    if (which < 0).any():
+    if at_border.any():
         x = operands[0]
         code = fill_code(x, phi.border_value)
         assert x.params is not None

@@ -3,21 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from math import lcm
 
-import numpy as np
 from xdsl.dialects.builtin import i32
 from xdsl.ir import Operation, SSAValue
 
 from qdialect.behaviors.shapes import shape_of
+from qdialect.lowerings.emitter import Lowering
 from qdialect.lowerings.errors import Unlowerable
 from qdialect.lowerings.laid_out import LaidOut, plain, reordered
-from qdialect.lowerings.operands import exact_result
-from qdialect.lowerings.stablehlo.emitter import Emitter, Lower, longs, pairs
-from qdialect.lowerings.stablehlo.requantize import centered, quantized, result_of, widened
-from qdialect.lowerings.windows import Geometry, fitted
+from qdialect.lowerings.preconditions import exact_result, quantized
+from qdialect.lowerings.stablehlo.emitter import Emitter, longs, pairs
+from qdialect.lowerings.stablehlo.rescale import centered, result_of, widened
+from qdialect.lowerings.windows import Geometry, mean_factors, pool_windows
 from qdialect.ops.base import NNOp
-from qdialect.ops.behaviors_sums import window_counts
 from qdialect.qparams import QParams
 
 
@@ -50,7 +48,7 @@ def max_pool(e: Emitter, op: Operation, operands: Sequence[LaidOut]) -> LaidOut:
     assert isinstance(op, NNOp)
     (x,), v, result = operands, op.values, shape_of(op.results[0])
     params = _one_scale(x)
-    geometry = fitted(x.shape[2:], v["kernel"], v["strides"], v["pads"], v["dilations"], result[2:])
+    geometry = pool_windows(op)
     init = e.scalar(params.storage.min, params)
     out = _windows(e, x, e.given(x, x.order), init, (v["kernel"], geometry), "maximum")
     return e.held(out, x.order, params, result)
@@ -69,15 +67,14 @@ def average_pool(e: Emitter, op: Operation, operands: Sequence[LaidOut]) -> Laid
     exact_result(e, op)
     assert isinstance(op, NNOp)
     (x,), v, result = operands, op.values, shape_of(op.results[0])
-    params, ones = _one_scale(x), (1,) * (x.rank - 2)
-    geometry = fitted(x.shape[2:], v["kernel"], v["strides"], v["pads"], ones, result[2:])
+    params = _one_scale(x)
+    geometry = pool_windows(op)
     wide = centered(params, "i32")
     value = widened(e, e.given(x, x.order), params, x.order)
     out = _windows(e, x, value, e.scalar(0, wide), (v["kernel"], geometry), "add")
-    counts = window_counts(op)
-    many = lcm(*{int(n) for n in counts.reshape(-1)})
-    if (counts != many).any():
-        factors = (many // counts).astype(np.int32).reshape(1, 1, *result[2:])
+    factors = mean_factors(op)
+    if factors is not None:
+        factors = factors.reshape(1, 1, *result[2:])
         unit = QParams.per_tensor("i32", 1.0)
         whole = LaidOut(factors.shape, plain(x.rank), unit, None, factors)
         along = e.broadcast(whole, result, x.order)
@@ -94,7 +91,7 @@ def _means(e: Emitter, op: Operation, sums: SSAValue, wide: QParams, held: LaidO
     return e.held(sums, held.order, result, held.shape)
 
 
-def reduction(name: str, axes_of: Callable[[Operation, int], Sequence[int]]) -> Lower:
+def reduction(name: str, axes_of: Callable[[Operation, int], Sequence[int]]) -> Lowering[Emitter]:
     """Sums in 32 bits, and extrema: one window over the dimensions that go."""
 
     def lower(e: Emitter, op: Operation, operands: Sequence[LaidOut]) -> LaidOut:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from math import prod
 from typing import Any
 
@@ -11,29 +11,26 @@ from xdsl.dialects.builtin import IntegerAttr, i8, i32
 from xdsl.ir import Operation, SSAValue
 
 from qdialect.analysis.codes import qparams_of
+from qdialect.analysis.ranges import ranges
 from qdialect.behaviors.shapes import shape_of
 from qdialect.dialects.tosa.base import PROPAGATE
-from qdialect.lowerings.emitter import INTEGERS, integers
+from qdialect.lowerings.emitter import INTEGERS, Lowering, integers, ranked
 from qdialect.lowerings.errors import Unlowerable
-from qdialect.lowerings.laid_out import LaidOut, plain
-from qdialect.lowerings.operands import clamp_bounds, common_order, exact_result
-from qdialect.lowerings.tosa.emitter import Emitter
+from qdialect.lowerings.laid_out import LaidOut
+from qdialect.lowerings.preconditions import (
+    check_quotient,
+    clamp_bounds,
+    common_order,
+    common_qparams,
+    exact_result,
+)
+from qdialect.lowerings.tosa.emitter import Emitter, flag
 from qdialect.lowerings.tosa.rescale import UNIT, as_laid_out, clamped, rescaled, signed, widened
 from qdialect.numerics.rounding import Rounding
 from qdialect.qparams import QParams
 
 
-def ranked(e: Emitter, x: LaidOut, rank: int) -> LaidOut:
-    """`x` with leading dimensions of 1, as it broadcasts."""
-    if x.rank == rank:
-        return x
-    shape = (*(1 for _ in range(rank - x.rank)), *x.shape)
-    if x.array is not None:
-        return LaidOut(shape, plain(rank), x.params, None, x.array.reshape(shape))
-    return LaidOut(shape, plain(rank), x.params, e.reshaped(e.given(x), shape))
-
-
-def arithmetic(name: str) -> Callable[[Emitter, Operation, Sequence[LaidOut]], LaidOut]:
+def arithmetic(name: str) -> Lowering[Emitter]:
     """`nn.add`, `nn.sub` and `nn.mul`: exact, of codes less their zero points."""
 
     def lower(e: Emitter, op: Operation, operands: Sequence[LaidOut]) -> LaidOut:
@@ -52,14 +49,13 @@ def arithmetic(name: str) -> Callable[[Emitter, Operation, Sequence[LaidOut]], L
     return lower
 
 
-def extremum(name: str) -> Callable[[Emitter, Operation, Sequence[LaidOut]], LaidOut]:
+def extremum(name: str) -> Lowering[Emitter]:
     """`nn.maximum` and `nn.minimum` of codes on one scale, compared in 32 bits."""
 
     def lower(e: Emitter, op: Operation, operands: Sequence[LaidOut]) -> LaidOut:
-        shape, result = shape_of(op.results[0]), qparams_of(op.results[0])
+        shape = shape_of(op.results[0])
         parts = [ranked(e, x, len(shape)) for x in operands]
-        if result is None or any(x.params != result for x in parts):
-            raise Unlowerable("qparams", "its operands are not on one scale", "integerize")
+        result = common_qparams(parts, qparams_of(op.results[0]))
         order = common_order(parts, len(shape))
         values = [widened(e, x, order) for x in parts]
         out = e.op(name, values, [shape[d] for d in order], i32, nan_mode=PROPAGATE)
@@ -243,3 +239,42 @@ def read_as(e: Emitter, op: Operation, operands: Sequence[LaidOut]) -> LaidOut:
         kind = f"{'i' if signed else 'u'}{x.array.dtype.itemsize}"
         return LaidOut(x.shape, x.order, result, None, x.array.view(kind))
     return LaidOut(x.shape, x.order, result, x.value)
+
+
+def divide(e: Emitter, op: Operation, operands: Sequence[LaidOut]) -> LaidOut:
+    """`nn.div` of integers whose quotient is the result, rounded half up.
+
+        floor((2 n + d) / (2 d))        d > 0
+
+    `tosa.intdiv` truncates, which rounds down where n >= 0. Else t = trunc(a / b) is one too
+    large where a < t b, that is where the sign bit of a - t b is set.
+    """
+    lhs, rhs = (x.params for x in operands)
+    result, shape = qparams_of(op.results[0]), shape_of(op.results[0])
+    if lhs is None or rhs is None or result is None:
+        raise Unlowerable("float", "it computes floats", "quantize it (qopt quantize)")
+    check_quotient(e, op, (lhs, rhs), result)
+    parts = [ranked(e, x, len(shape)) for x in operands]
+    order = common_order(parts, len(shape))
+    numerator, divisor = (widened(e, x, order) for x in parts)
+    extents = [shape[axis] for axis in order]
+    two = e.const(np.full((1,) * len(shape), 2, np.int32), i32)
+    zero = e.scalar(0, 8)
+
+    def doubled(value: SSAValue) -> SSAValue:
+        return e.op("mul", [value, two, zero], shape_of(value), i32)
+
+    twice = doubled(numerator)
+    top = e.op("add", [twice, divisor], extents, i32)
+    under = doubled(divisor)
+    steps = e.op("intdiv", [top, under], extents, i32)
+    known = ranges(e.session).of(op.operands[0])
+    if known is None or known.low < lhs.zero_point_list()[0]:
+        below = e.op("mul", [steps, under, zero], extents, i32)
+        left = e.op("sub", [top, below], extents, i32)
+        sign = e.const(np.full((1,) * len(shape), 31, np.int32), i32)
+        borrow = e.op("arithmetic_right_shift", [left, sign], extents, i32, round=flag(False))
+        steps = e.op("add", [steps, borrow], extents, i32)
+    low, high = (bound - result.zero_point for bound in (result.storage.min, result.storage.max))
+    out = narrowed(e, clamped(e, steps, low, high), result)
+    return e.held(out, order, result, shape)

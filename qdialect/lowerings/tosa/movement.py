@@ -20,13 +20,12 @@ from xdsl.dialects.builtin import i32
 from xdsl.ir import Attribute, SSAValue
 
 from qdialect.behaviors.shapes import shape_of
-from qdialect.lowerings.emitter import element_of, storage_of
+from qdialect.lowerings.emitter import element_of, ranked, storage_of
 from qdialect.lowerings.errors import Unlowerable
 from qdialect.lowerings.laid_out import LaidOut, plain, reordered
-from qdialect.lowerings.moves import LARGEST, laid_out_as, movement
-from qdialect.lowerings.operands import common_order, fill_code
+from qdialect.lowerings.movement import LARGEST, flat_index, laid_out_as, movement
+from qdialect.lowerings.preconditions import common_order, fill_code
 from qdialect.lowerings.tosa.contraction import joined, sliced
-from qdialect.lowerings.tosa.elementwise import ranked
 from qdialect.lowerings.tosa.emitter import Emitter, axis
 from qdialect.ops.constants import element_name
 from qdialect.weights import DTYPES
@@ -143,19 +142,13 @@ def _rows(
 ) -> LaidOut:
     """The result as rows of all operands flat, one after the other, and of a row of what
     stands at borders."""
-    shapes = [x.shape for x in operands]
-    if prod(shape) > LARGEST:
-        raise Unlowerable(
-            "size", f"its result has {prod(shape)} elements to list (at most {LARGEST})"
-        )
-    which, where = phi.gather_index(shapes)
-    starts = np.cumsum([0, *(prod(s) for s in shapes)])
-    flat = np.where(which < 0, -1, where + starts[which]).reshape(-1)
+    index, count = flat_index(phi, operands, shape)
+    flat = index.reshape(-1)
     if not flat.size:
         raise Unlowerable("empty", "its result has no elements")
-    width = _width(flat, [prod(s) for s in shapes], shape)
+    width = _width(flat, [prod(x.shape) for x in operands], shape)
     rows = flat[::width]
-    total = int(starts[-1]) // width
+    total = count // width
     parts = [
         e.reshaped(e.given(x), (1, prod(x.shape) // width, width))
         for x in operands

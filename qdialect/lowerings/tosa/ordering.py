@@ -6,7 +6,7 @@ are i32: it has no wider ones.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 from xdsl.dialects.builtin import i1, i32
@@ -15,11 +15,10 @@ from xdsl.ir import Operation, SSAValue
 from qdialect.analysis.codes import qparams_of
 from qdialect.behaviors.shapes import shape_of
 from qdialect.dialects.tosa.base import PROPAGATE
-from qdialect.lowerings.emitter import element_of
+from qdialect.lowerings.emitter import Lowering, element_of, ranked
 from qdialect.lowerings.errors import Unlowerable
 from qdialect.lowerings.laid_out import LaidOut, plain
-from qdialect.lowerings.operands import common_order
-from qdialect.lowerings.tosa.elementwise import ranked
+from qdialect.lowerings.preconditions import common_order, common_qparams
 from qdialect.lowerings.tosa.emitter import Emitter, axis, flag
 from qdialect.lowerings.tosa.movement import move
 from qdialect.lowerings.tosa.rescale import signed, widened
@@ -40,8 +39,7 @@ def compare(e: Emitter, op: Operation, operands: Sequence[LaidOut]) -> LaidOut:
     """`nn.compare` of codes with one meaning."""
     assert isinstance(op, NNOp)
     shape = shape_of(op.results[0])
-    if any(x.params is None or x.params != operands[0].params for x in operands):
-        raise Unlowerable("qparams", "its operands are not on one scale", "integerize")
+    common_qparams(operands, operands[0].params)
     parts = [ranked(e, x, len(shape)) for x in operands]
     order = common_order(parts, len(shape))
     values = [widened(e, x, order) for x in parts]
@@ -53,7 +51,7 @@ def compare(e: Emitter, op: Operation, operands: Sequence[LaidOut]) -> LaidOut:
     return LaidOut(shape, order, None, out)
 
 
-def extreme_place(smallest: bool) -> Callable[[Emitter, Operation, Sequence[LaidOut]], LaidOut]:
+def extreme_place(smallest: bool) -> Lowering[Emitter]:
     """`nn.arg_max` and `nn.arg_min`: the first of equal ones, or the last."""
 
     def lower(e: Emitter, op: Operation, operands: Sequence[LaidOut]) -> LaidOut:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from math import lcm
 
 import numpy as np
 from xdsl.dialects.builtin import i8, i32
@@ -12,10 +11,10 @@ from xdsl.ir import Operation, SSAValue
 from qdialect.analysis.codes import qparams_of
 from qdialect.behaviors.shapes import shape_of
 from qdialect.dialects.tosa.base import PROPAGATE
-from qdialect.lowerings.emitter import element_of
+from qdialect.lowerings.emitter import Lowering, element_of
 from qdialect.lowerings.errors import Unlowerable
 from qdialect.lowerings.laid_out import LaidOut, Order, channels_last
-from qdialect.lowerings.operands import exact_result
+from qdialect.lowerings.preconditions import exact_result, quantized
 from qdialect.lowerings.tosa.contraction import (
     codes,
     cropped,
@@ -25,9 +24,8 @@ from qdialect.lowerings.tosa.elementwise import restored
 from qdialect.lowerings.tosa.emitter import Emitter, axis, longs
 from qdialect.lowerings.tosa.movement import taken
 from qdialect.lowerings.tosa.rescale import signed, widened
-from qdialect.lowerings.windows import Geometry, fitted
+from qdialect.lowerings.windows import Geometry, mean_factors, pool_windows
 from qdialect.ops.base import NNOp
-from qdialect.ops.behaviors_sums import window_counts
 
 
 def max_pool(e: Emitter, op: Operation, operands: Sequence[LaidOut]) -> LaidOut:
@@ -43,7 +41,7 @@ def max_pool(e: Emitter, op: Operation, operands: Sequence[LaidOut]) -> LaidOut:
     if any(d != 1 for d in v["dilations"]):
         raise Unlowerable("dilations", "TOSA has no dilated pools", "nn.maximum of nn.slice")
     result = shape_of(op.results[0])
-    geometry = fitted(x.shape[2:], v["kernel"], v["strides"], v["pads"], v["dilations"], result[2:])
+    geometry = pool_windows(op)
     order = channels_last(x.rank)
     value = cropped(e, e.given(x, order), geometry.crops)
     if x.rank == 5:
@@ -93,19 +91,15 @@ def average_pool(e: Emitter, op: Operation, operands: Sequence[LaidOut]) -> Laid
     exact_result(e, op)
     assert isinstance(op, NNOp)
     x, v, result = operands[0], op.values, shape_of(op.results[0])
-    if x.params is None:
-        raise Unlowerable("float", "its input is float", "quantize it (qopt quantize)")
-    ones, order = (1,) * (x.rank - 2), channels_last(x.rank)
-    geometry = fitted(x.shape[2:], v["kernel"], v["strides"], v["pads"], ones, result[2:])
-    narrow = x.params.storage.width <= 8 and x.rank <= 4
+    params, order = quantized(x, "input"), channels_last(x.rank)
+    geometry = pool_windows(op)
+    narrow = params.storage.width <= 8 and x.rank <= 4
     sums = _sums_by_ones if narrow else _sums_by_slices
     out = sums(e, x, v["kernel"], geometry)
-    counts = window_counts(op)
-    many = lcm(*{int(n) for n in counts.reshape(-1)})
-    if (counts != many).any():
+    factors = mean_factors(op)
+    if factors is not None:
         extents = shape_of(out)
-        factors = (many // counts).reshape(1, *result[2:], 1)
-        along = e.const(factors.astype(np.int32), i32)
+        along = e.const(factors.reshape(1, *result[2:], 1), i32)
         out = e.op("mul", [out, along, e.scalar(0, 8)], extents, i32)
     return e.held(out, order, qparams_of(op.results[0]), result)
 
@@ -148,9 +142,7 @@ def _sums_by_slices(e: Emitter, x: LaidOut, kernel: Sequence[int], geometry: Geo
     return value
 
 
-def reduction(
-    name: str, axes_of: Callable[[Operation, int], Sequence[int]]
-) -> Callable[[Emitter, Operation, Sequence[LaidOut]], LaidOut]:
+def reduction(name: str, axes_of: Callable[[Operation, int], Sequence[int]]) -> Lowering[Emitter]:
     """Sums in 32 bits, of codes less their zero point; extrema of codes."""
 
     def lower(e: Emitter, op: Operation, operands: Sequence[LaidOut]) -> LaidOut:

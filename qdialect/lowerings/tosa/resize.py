@@ -19,7 +19,7 @@ from qdialect.behaviors.shapes import shape_of
 from qdialect.dialects.tosa import ResizeMode, ResizeModeAttr
 from qdialect.lowerings.errors import Unlowerable
 from qdialect.lowerings.laid_out import LaidOut, channels_last
-from qdialect.lowerings.operands import exact_result
+from qdialect.lowerings.preconditions import exact_result
 from qdialect.lowerings.tosa.contraction import codes
 from qdialect.lowerings.tosa.emitter import Emitter
 from qdialect.ops.behaviors_resize import ratios

@@ -11,18 +11,22 @@ from xdsl.ir import Operation, SSAValue
 
 from qdialect.analysis.codes import qparams_of
 from qdialect.behaviors.shapes import shape_of
-from qdialect.lowerings.emitter import integers
+from qdialect.lowerings.emitter import Lowering, integers
 from qdialect.lowerings.errors import Unlowerable
 from qdialect.lowerings.laid_out import LaidOut, plain
 from qdialect.lowerings.linalg.emitter import Emitter
-from qdialect.lowerings.operands import check_quotient, clamp_bounds, exact_result
+from qdialect.lowerings.preconditions import (
+    check_quotient,
+    clamp_bounds,
+    common_qparams,
+    exact_result,
+    quantized,
+)
 from qdialect.passes.lowering.pointwise import Body, clamped, element_wise
 from qdialect.passes.rescale.expand_rescale import integer_rescale, plan_of
 from qdialect.qparams import QParams
 from qdialect.quant import RescaleOp
 from qdialect.rewrite import Refusal
-
-Lower = Callable[[Emitter, Operation, Sequence[LaidOut]], LaidOut]
 
 
 def laid_out_type(params: QParams) -> IntegerType:
@@ -57,13 +61,6 @@ def narrow(body: Body, value: SSAValue, wide: IntegerType, params: QParams) -> S
     """A number within the bounds of the storage, as its codes are held."""
     kind = laid_out_type(params)
     return value if kind == wide else body.add(arith.TruncIOp(value, kind))
-
-
-def quantized(x: LaidOut, role: str = "operand") -> QParams:
-    """The parameters of `x`, which has some."""
-    if x.params is None:
-        raise Unlowerable("float", f"its {role} is float", "quantize it (qopt quantize)")
-    return x.params
 
 
 # -- casts ---------------------------------------------------------------------------
@@ -103,7 +100,7 @@ def rescale(e: Emitter, op: Operation, operands: Sequence[LaidOut]) -> LaidOut:
 # -- arithmetic ----------------------------------------------------------------------
 
 
-def arithmetic(make: Callable[[SSAValue, SSAValue], Operation]) -> Lower:
+def arithmetic(make: Callable[[SSAValue, SSAValue], Operation]) -> Lowering[Emitter]:
     """`nn.add`, `nn.sub`, `nn.mul`: exact, of codes less their zero points."""
 
     def lower(e: Emitter, op: Operation, operands: Sequence[LaidOut]) -> LaidOut:
@@ -123,13 +120,12 @@ def arithmetic(make: Callable[[SSAValue, SSAValue], Operation]) -> Lower:
     return lower
 
 
-def extremum(largest: bool) -> Lower:
+def extremum(largest: bool) -> Lowering[Emitter]:
     """`nn.maximum` and `nn.minimum` of codes on one scale."""
 
     def lower(e: Emitter, op: Operation, operands: Sequence[LaidOut]) -> LaidOut:
-        shape, result = shape_of(op.results[0]), qparams_of(op.results[0])
-        if result is None or any(x.params != result for x in operands):
-            raise Unlowerable("qparams", "its operands are not on one scale", "integerize")
+        shape = shape_of(op.results[0])
+        result = common_qparams(operands, qparams_of(op.results[0]))
         make = extremum_op(result, largest)
 
         def compute(body: Body, codes: Sequence[SSAValue]) -> SSAValue:

@@ -11,8 +11,9 @@ from xdsl.ir import Operation, SSAValue
 from qdialect.analysis.codes import rounding_of
 from qdialect.behaviors.shapes import shape_of
 from qdialect.lowerings.laid_out import LaidOut
+from qdialect.lowerings.preconditions import quantized
 from qdialect.lowerings.stablehlo.emitter import Emitter, longs, stated
-from qdialect.lowerings.stablehlo.requantize import quantized, quantized_floats, result_of
+from qdialect.lowerings.stablehlo.rescale import quantized_floats, result_of
 from qdialect.ops.base import NNOp
 
 

@@ -15,11 +15,27 @@ from qdialect.lowerings.errors import Unlowerable
 from qdialect.lowerings.laid_out import LaidOut, Order, plain
 from qdialect.numerics.requantize import quant_grids, represents
 from qdialect.numerics.rounding import Rounding
+from qdialect.ops.base import NNOp
+from qdialect.ops.shapes import normalize_axes
 from qdialect.passes.rescale.split_rescale import accumulator_qparams, operand_qparams
 from qdialect.qparams import QParams
 from qdialect.rewrite import Refusal
 
 _MAX = 2**31 - 1
+
+
+def quantized(x: LaidOut, role: str = "operand") -> QParams:
+    """The qparams of `x`; Unlowerable (`float`) if it has none."""
+    if x.params is None:
+        raise Unlowerable("float", f"its {role} is float", "quantize it (qopt quantize)")
+    return x.params
+
+
+def common_qparams(operands: Sequence[LaidOut], params: QParams | None) -> QParams:
+    """`params`; Unlowerable (`qparams`) unless all operands have them."""
+    if params is None or any(x.params != params for x in operands):
+        raise Unlowerable("qparams", "its operands are not on one scale", "integerize")
+    return params
 
 
 def exact_result(e: BaseEmitter, op: Operation) -> None:
@@ -55,6 +71,17 @@ def _is_on_its_sums(e: BaseEmitter, op: Operation, result: QParams) -> bool:
         return True
     step = behavior.grid(op, given)
     return step is not None and set(result.scale_list()) == {float(step)}
+
+
+def spatial_dimensions(op: Operation, rank: int) -> Sequence[int]:
+    """The dimensions behind batch and channels, which a global pool reduces."""
+    return range(2, rank)
+
+
+def reduced_dimensions(op: Operation, rank: int) -> Sequence[int]:
+    """The dimensions in the property `axes` of a reduction, counted from the front."""
+    assert isinstance(op, NNOp)
+    return normalize_axes(op.values["axes"], rank)
 
 
 def common_order(operands: Sequence[LaidOut], rank: int) -> Order:

@@ -20,6 +20,7 @@ from qdialect.behaviors.shapes import shape_of
 from qdialect.lowerings.emitter import element_named
 from qdialect.lowerings.errors import Unlowerable
 from qdialect.lowerings.laid_out import LaidOut, Order
+from qdialect.lowerings.preconditions import quantized
 from qdialect.lowerings.stablehlo.emitter import Emitter, stated
 from qdialect.numerics.requantize import QuantGrid, cells, quant_grids
 from qdialect.numerics.rounding import Rounding
@@ -28,13 +29,6 @@ from qdialect.quant import CastOp, QCastOp, RescaleOp, cast_rounding
 
 _ROOM = replace(Storage.of("i32"), min=-(1 << 23), max=(1 << 23) - 1)
 """Storage that f32 has all integers of, to saturate in."""
-
-
-def quantized(x: LaidOut, role: str = "operand") -> QParams:
-    """The parameters of `x`, which has some."""
-    if x.params is None:
-        raise Unlowerable("float", f"its {role} is float", "quantize it (qopt quantize)")
-    return x.params
 
 
 def result_of(op: Operation) -> QParams:

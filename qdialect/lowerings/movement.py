@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from math import prod
 from typing import TYPE_CHECKING
 
+import numpy as np
 from xdsl.ir import Operation
 
 from qdialect.analysis.codes import qparams_of
@@ -17,6 +19,8 @@ from qdialect.lowerings.laid_out import LaidOut, plain
 from qdialect.qparams import QParams
 
 if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
     from qdialect.qparams.maps import IndexMap
 
 LARGEST = 1 << 22
@@ -38,8 +42,6 @@ def laid_out_as(
     """What of a movement needs no operation that moves: constants are moved at compile time,
     a transpose only says in which order the value is held, a reshape keeps the elements; maps
     in a row are taken one by one, by `moved`. None for any other."""
-    import numpy as np
-
     from qdialect.qparams.maps import Reshape, Transpose
     from qdialect.qparams.maps.composite import Composite
 
@@ -62,6 +64,23 @@ def laid_out_as(
     if isinstance(phi, Reshape):
         return LaidOut(shape, plain(len(shape)), None, e.reshaped(e.given(x), shape))
     return None
+
+
+def flat_index(
+    phi: IndexMap, operands: Sequence[LaidOut], shape: tuple[int, ...]
+) -> tuple[NDArray[np.int64], int]:
+    """Where each element of the result of `shape` is in the elements of all operands, one
+    operand after the other, -1 at borders; and how many elements these are.
+
+    Unlowerable (`size`) if the result is too large to list its elements."""
+    if prod(shape) > LARGEST:
+        raise Unlowerable(
+            "size", f"its result has {prod(shape)} elements to list (at most {LARGEST})"
+        )
+    shapes = [x.shape for x in operands]
+    operand, element = phi.gather_index(shapes)
+    starts = np.cumsum([0, *(prod(s) for s in shapes)])
+    return np.where(operand < 0, -1, element + starts[operand]), int(starts[-1])
 
 
 def _moved_by(
