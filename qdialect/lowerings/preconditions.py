@@ -12,7 +12,7 @@ from qdialect.analysis.codes import qparams_of, rounding_of
 from qdialect.analysis.ranges import ranges
 from qdialect.lowerings.emitter import BaseEmitter
 from qdialect.lowerings.errors import Unlowerable
-from qdialect.lowerings.laid_out import LaidOut, Order, plain
+from qdialect.lowerings.laid_out import LaidOut, Order, identity_order
 from qdialect.numerics.requantize import quant_grids, represents
 from qdialect.numerics.rounding import Rounding
 from qdialect.ops.base import NNOp
@@ -62,14 +62,14 @@ def _is_on_its_sums(e: BaseEmitter, op: Operation, result: QParams) -> bool:
         lhs, rhs = (qparams_of(op.operands[n]) for n in (acc.lhs, acc.rhs))
         if lhs is None or rhs is None or not lhs.is_per_tensor:
             return True  # the lowering says what is wrong with these
-        wanted = accumulator_qparams(op, acc, lhs, rhs)
-        return result == wanted or set(result.scale_list()) == set(wanted.scale_list()) == {
-            wanted.scale_list()[0]
+        expected = accumulator_qparams(op, acc, lhs, rhs)
+        return result == expected or set(result.scale_list()) == set(expected.scale_list()) == {
+            expected.scale_list()[0]
         }
-    given = operand_qparams(op, behavior)
-    if behavior.grid is None or isinstance(given, Refusal):
+    params = operand_qparams(op, behavior)
+    if behavior.grid is None or isinstance(params, Refusal):
         return True
-    step = behavior.grid(op, given)
+    step = behavior.grid(op, params)
     return step is not None and set(result.scale_list()) == {float(step)}
 
 
@@ -85,12 +85,12 @@ def reduced_dimensions(op: Operation, rank: int) -> Sequence[int]:
 
 
 def common_order(operands: Sequence[LaidOut], rank: int) -> Order:
-    """The order most of the data is held in."""
+    """The order in which most of the data is laid out."""
     sizes: dict[Order, int] = {}
     for x in operands:
         if x.rank == rank and not x.is_constant:
             sizes[x.order] = sizes.get(x.order, 0) + int(np.prod(x.shape))
-    return max(sizes, key=lambda o: sizes[o]) if sizes else plain(rank)
+    return max(sizes, key=lambda o: sizes[o]) if sizes else identity_order(rank)
 
 
 def clamp_bounds(e: BaseEmitter, op: Operation, x: LaidOut) -> tuple[QParams, tuple[int, int]]:

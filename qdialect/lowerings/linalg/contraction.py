@@ -25,7 +25,7 @@ from qdialect.analysis.codes import qparams_of
 from qdialect.behaviors.shapes import shape_of
 from qdialect.lowerings.emitter import integers
 from qdialect.lowerings.errors import Unlowerable
-from qdialect.lowerings.laid_out import LaidOut, plain
+from qdialect.lowerings.laid_out import LaidOut, identity_order
 from qdialect.lowerings.linalg.elementwise import laid_out_type, stepped, zero_of
 from qdialect.lowerings.linalg.emitter import Emitter, Read
 from qdialect.lowerings.preconditions import exact_result, quantized
@@ -49,12 +49,12 @@ class Sides:
         """`along` is the dimension of constant weights that the results have too."""
         self.params = quantized(x, "input"), quantized(w, "weight")
         self.x_zero = zero_of(self.params[0])
-        self.x = e.given(x)
+        self.x = e.value_of(x)
         self.folded = w.array is not None
         sums: Array | None = None
         if w.array is None:
             zero_of(self.params[1])
-            self.w = e.given(w)
+            self.w = e.value_of(w)
         else:
             weights = differences(w.array, self.params[1])
             self.w = e.const(weights, integers(weights.dtype.itemsize * 8))
@@ -64,7 +64,7 @@ class Sides:
 
     @property
     def is_signed(self) -> bool:
-        """Whether both are multiplied as the signed integers they are held as."""
+        """Whether both are multiplied as the signed integers of their storage."""
         signed = self.params[0].storage.signed
         return signed and self.folded
 
@@ -101,11 +101,11 @@ def _started(e: Emitter, bias: LaidOut | None, sums: Array | None) -> SSAValue |
         sums = None
     if bias is None or sums is None:
         if bias is not None:
-            return e.given(bias)
+            return e.value_of(bias)
         return None if sums is None else e.const(_wrapped(sums), i32)
     if bias.array is not None:
         return e.const(_wrapped(sums + bias.array), i32)
-    values = [e.given(bias), e.const(_wrapped(sums), i32)]
+    values = [e.value_of(bias), e.const(_wrapped(sums), i32)]
     return e.elementwise(values, sums.shape, i32, lambda body, v: body.add(_add(v[0], v[1])))
 
 
@@ -148,7 +148,7 @@ def convolution(e: Emitter, op: Operation, operands: Sequence[LaidOut]) -> LaidO
     geometry = fitted(x.shape[2:], w.shape[2:], v["strides"], v["pads"], v["dilations"])
     value = padded(e, sides.x, geometry, bits_of(sides.x_zero, sides.params[0]))
     out = convolved(e, sides, value, (geometry, v["groups"]), result)
-    return e.held(out, plain(x.rank), qparams_of(op.results[0]), result)
+    return e.result(out, identity_order(x.rank), qparams_of(op.results[0]), result)
 
 
 def convolved(
@@ -250,7 +250,7 @@ def fully_connected(e: Emitter, op: Operation, operands: Sequence[LaidOut]) -> L
     sides = Sides(e, x, w, operands[2] if len(operands) > 2 else None)
     init = sides.begun(e, (rows, channels), 1)
     out = _product(e, sides, (sides.x, sides.w, init), ("mk", "nk", "mn"))
-    return e.held(out, plain(2), qparams_of(op.results[0]), (rows, channels))
+    return e.result(out, identity_order(2), qparams_of(op.results[0]), (rows, channels))
 
 
 def matmul(e: Emitter, op: Operation, operands: Sequence[LaidOut]) -> LaidOut:
@@ -264,14 +264,16 @@ def matmul(e: Emitter, op: Operation, operands: Sequence[LaidOut]) -> LaidOut:
     shape = (*batches, left[-2], right[-1])
     if b.array is not None and (prod(right[:-2]) > 1 or b.rank < 2):
         # Its sums are not one for each column of the result.
-        b = LaidOut(b.shape, plain(b.rank), b.params, e.given(b))
+        b = LaidOut(b.shape, identity_order(b.rank), b.params, e.value_of(b))
     sides = Sides(e, a, b, along=b.rank - 1)
     names = "abcdefgh"[: len(batches)]
     lhs, at = _repeated(e, sides.x, left, names, "mk")
     rhs, of = _repeated(e, sides.w, right, names, "kn")
     init = sides.begun(e, shape, len(shape) - 1)
     out = _product(e, sides, (lhs, rhs, init), (at, of, f"{names}mn"))
-    return e.held(e.reshaped(out, result), plain(len(result)), qparams_of(op.results[0]), result)
+    return e.result(
+        e.reshaped(out, result), identity_order(len(result)), qparams_of(op.results[0]), result
+    )
 
 
 def _repeated(
@@ -279,10 +281,10 @@ def _repeated(
 ) -> tuple[SSAValue, str]:
     """A stack of matrices without the dimensions along which it repeats."""
     batches = shape[:-2]
-    own = names[len(names) - len(batches) :]
-    kept = [(n, name) for n, name in zip(batches, own, strict=True) if n > 1]
-    value = e.reshaped(value, (*(n for n, _ in kept), *shape[-2:]))
-    return value, "".join(name for _, name in kept) + last
+    last_names = names[len(names) - len(batches) :]
+    repeated = [(n, name) for n, name in zip(batches, last_names, strict=True) if n > 1]
+    value = e.reshaped(value, (*(n for n, _ in repeated), *shape[-2:]))
+    return value, "".join(name for _, name in repeated) + last
 
 
 def _product(
@@ -333,7 +335,7 @@ def lower_transposed(e: Emitter, op: Operation, operands: Sequence[LaidOut]) -> 
     ones = (1,) * spatial
     geometry = Geometry(pads[2:], ones, v["dilations"], (0,) * spatial, result[2:])
     out = convolved(e, sides, value, (geometry, groups), result)
-    return e.held(out, plain(x.rank), qparams_of(op.results[0]), result)
+    return e.result(out, identity_order(x.rank), qparams_of(op.results[0]), result)
 
 
 def _spread(
@@ -364,4 +366,4 @@ def _backwards(w: LaidOut, groups: int) -> LaidOut:
     steps = np.flip(steps, tuple(range(3, steps.ndim)))
     steps = steps.reshape(groups * w.shape[1], w.shape[0] // groups, *kernel)
     unit = QParams.per_tensor("i16", 1.0)
-    return LaidOut(steps.shape, plain(w.rank), unit, None, np.ascontiguousarray(steps))
+    return LaidOut(steps.shape, identity_order(w.rank), unit, None, np.ascontiguousarray(steps))

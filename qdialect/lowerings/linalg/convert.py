@@ -4,8 +4,8 @@ For compilers without TOSA. Loops are `linalg.generic`, or the named op where on
 same; codes are signless integers of at least 8 bits; zero points of constant weights are
 folded into the biases; rescales are 64-bit integer arithmetic with the rounding they declare.
 Ops of these dialects stay as they are. `casts` says how quantizing floats and dequantizing is
-written: `arith`, `quant` (functions then keep quantized types) or `iree`, as
-`qdialect.lowerings.linalg.casts` tells. What is common to lowerings is told in
+written: `arith`, `quant` (functions then keep quantized types) or `iree`, see
+`qdialect.lowerings.linalg.casts`. See also
 `qdialect.lowerings.conversion`.
 
 For example
@@ -31,7 +31,7 @@ from xdsl.passes import ModulePass
 from qdialect.context import session
 from qdialect.dialects.iree_linalg_ext import IREE_LINALG_EXT
 from qdialect.errors import UsageError
-from qdialect.lowerings.conversion import Dialect, Typed, convert_module
+from qdialect.lowerings.conversion import QuantizedInterface, TargetDialect, convert_module
 from qdialect.lowerings.emitter import Lowering
 from qdialect.lowerings.linalg import (
     contraction,
@@ -41,12 +41,12 @@ from qdialect.lowerings.linalg import (
     pooling,
     resize,
 )
-from qdialect.lowerings.linalg.casts import CASTS, stored, typed
+from qdialect.lowerings.linalg.casts import CASTS, codes_of, quantized_value
 from qdialect.lowerings.linalg.emitter import Emitter
 from qdialect.lowerings.linalg.movement import move
 from qdialect.lowerings.preconditions import reduced_dimensions, spatial_dimensions
 
-_KEPT = ("arith.", "linalg.", "math.", "tensor.")
+_UNCHANGED = ("arith.", "linalg.", "math.", "tensor.")
 
 
 @cache
@@ -102,14 +102,14 @@ class ConvertNnToLinalg(ModulePass):
                 f"convert-nn-to-linalg: unknown form '{self.casts}' ({known})", code="bad-option"
             )
         qctx = session(ctx)
-        to = Dialect(
+        to = TargetDialect(
             "linalg",
             "linalg",
             Emitter,
             {**lowerings(), **CASTS[self.casts]},
-            _KEPT,
+            _UNCHANGED,
             movement=move,
-            types=Typed(stored, typed) if self.casts == "quant" else None,
+            types=QuantizedInterface(codes_of, quantized_value) if self.casts == "quant" else None,
         )
         convert_module(qctx, op, to)
         if self.casts == "iree" and IREE_LINALG_EXT.name not in qctx.registered_dialect_names:

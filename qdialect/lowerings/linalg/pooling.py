@@ -12,7 +12,7 @@ from xdsl.ir.affine import AffineExpr, AffineMap
 from qdialect.analysis.codes import qparams_of
 from qdialect.behaviors.shapes import shape_of
 from qdialect.lowerings.emitter import Lowering, element_of
-from qdialect.lowerings.laid_out import LaidOut, plain
+from qdialect.lowerings.laid_out import LaidOut, identity_order
 from qdialect.lowerings.linalg.contraction import bits_of, padded, window_maps
 from qdialect.lowerings.linalg.elementwise import (
     extremum_op,
@@ -77,11 +77,11 @@ def max_pool(e: Emitter, op: Operation, operands: Sequence[LaidOut]) -> LaidOut:
     params = quantized(x)
     geometry = pool_windows(op)
     lowest, width = _idle(params, largest=True), laid_out_type(params).width.data
-    value = padded(e, e.given(x), geometry, lowest)
+    value = padded(e, e.value_of(x), geometry, lowest)
     init = e.filled(result, width, lowest)
     compute = _extremum(params, largest=True)
     out = _over_windows(e, value, init, (v["kernel"], geometry), compute)
-    return e.held(out, plain(x.rank), params, result)
+    return e.result(out, identity_order(x.rank), params, result)
 
 
 def average_pool(e: Emitter, op: Operation, operands: Sequence[LaidOut]) -> LaidOut:
@@ -92,7 +92,7 @@ def average_pool(e: Emitter, op: Operation, operands: Sequence[LaidOut]) -> Laid
     (x,), v, result = operands, op.values, shape_of(op.results[0])
     params = quantized(x)
     geometry = pool_windows(op)
-    value = padded(e, e.given(x), geometry, bits_of(zero_of(params), params))
+    value = padded(e, e.value_of(x), geometry, bits_of(zero_of(params), params))
     init = e.filled(result, 32, 0)
     out = _over_windows(e, value, init, (v["kernel"], geometry), _sum(params))
     factors = mean_factors(op)
@@ -103,7 +103,7 @@ def average_pool(e: Emitter, op: Operation, operands: Sequence[LaidOut]) -> Laid
             i32,
             lambda body, y: body.add(arith.MuliOp(y[0], y[1])),
         )
-    return e.held(out, plain(x.rank), qparams_of(op.results[0]), result)
+    return e.result(out, identity_order(x.rank), qparams_of(op.results[0]), result)
 
 
 def reduction(name: str, axes_of: Callable[[Operation, int], Sequence[int]]) -> Lowering[Emitter]:
@@ -120,16 +120,16 @@ def reduction(name: str, axes_of: Callable[[Operation, int], Sequence[int]]) -> 
             start, compute = _idle(params, largest), _extremum(params, largest)
         reduced = set(axes_of(op, x.rank))
         dims = [AffineExpr.dimension(d) for d in range(x.rank)]
-        kept = [d for d in range(x.rank) if d not in reduced]
-        init = e.filled([x.shape[d] for d in kept], width, start)
+        outer = [d for d in range(x.rank) if d not in reduced]
+        init = e.filled([x.shape[d] for d in outer], width, start)
         kinds = "".join("r" if d in reduced else "p" for d in range(x.rank))
         out = e.loops(
-            [(e.given(x), AffineMap.identity(x.rank))],
-            (init, AffineMap(x.rank, 0, tuple(dims[d] for d in kept))),
+            [(e.value_of(x), AffineMap.identity(x.rank))],
+            (init, AffineMap(x.rank, 0, tuple(dims[d] for d in outer))),
             kinds,
             compute,
         )
         out = e.reshaped(out, shape)
-        return e.held(out, plain(len(shape)), qparams_of(op.results[0]), shape)
+        return e.result(out, identity_order(len(shape)), qparams_of(op.results[0]), shape)
 
     return lower

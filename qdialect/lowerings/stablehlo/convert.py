@@ -5,7 +5,7 @@ even. So an op of `nn` that rounds once and to even is one there, and a `quant.r
 real number is `uniform_quantize`. Products are summed in 32 bits first (`split-rescale`),
 which is what readers multiply codes in. What would be another number in exact arithmetic is
 refused; the floats of a reader, and scales that f32 has no number for, may move what is within
-2**-22 of a tie. What is common to lowerings is told in `qdialect.lowerings.conversion`.
+2**-22 of a tie. See also `qdialect.lowerings.conversion`.
 
 For example
 
@@ -28,7 +28,7 @@ from xdsl.ir import SSAValue
 from xdsl.passes import ModulePass
 
 from qdialect.context import session
-from qdialect.lowerings.conversion import Dialect, Typed, convert_module
+from qdialect.lowerings.conversion import QuantizedInterface, TargetDialect, convert_module
 from qdialect.lowerings.emitter import Lowering
 from qdialect.lowerings.preconditions import reduced_dimensions, spatial_dimensions
 from qdialect.lowerings.stablehlo import contraction, elementwise, normalization, pooling, rescale
@@ -81,14 +81,14 @@ class ConvertNnToStablehlo(ModulePass):
     name = "convert-nn-to-stablehlo"
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
-        to = Dialect(
+        to = TargetDialect(
             "StableHLO",
             "stablehlo",
             Emitter,
             lowerings(),
             ("stablehlo.",),
             movement=move,
-            types=Typed(_as_it_is, _as_it_is),
+            types=QuantizedInterface(_as_it_is, _as_it_is),
         )
         convert_module(session(ctx), op, to)
 

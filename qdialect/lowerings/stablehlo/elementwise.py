@@ -46,7 +46,7 @@ def arithmetic(name: str) -> Lowering[Emitter]:
             out = rounded(
                 e, result, rounding, order, lambda element: e.op(name, values, extents, element)
             )
-            return e.held(out, order, result, shape)
+            return e.result(out, order, result, shape)
         values = [widened(e, v, p, order) for v, p in zip(values, (lhs, rhs), strict=True)]
         wide = centered(result, "i32")
         out = rounded(
@@ -54,7 +54,7 @@ def arithmetic(name: str) -> Lowering[Emitter]:
         )
         if wide != result:
             out = moved(e, out, e.element(result, order))
-        return e.held(out, order, result, shape)
+        return e.result(out, order, result, shape)
 
     return lower
 
@@ -72,7 +72,7 @@ def extremum(name: str) -> Lowering[Emitter]:
         out = values[0]
         for value in values[1:]:
             out = e.op(name, [out, value], extents, e.element(result, order))
-        return e.held(out, order, result, shape)
+        return e.result(out, order, result, shape)
 
     return lower
 
@@ -81,10 +81,10 @@ def clamp(e: Emitter, op: Operation, operands: Sequence[LaidOut]) -> LaidOut:
     """`nn.relu` and `nn.clip` of codes."""
     (x,) = operands
     params, (low, high) = clamp_bounds(e, op, x)
-    value = e.given(x, x.order)
+    value = e.value_of(x, x.order)
     bounds = e.scalar(low, params), e.scalar(high, params)
     out = e.op("clamp", [bounds[0], value, bounds[1]], x.extents, e.element(params, x.order))
-    return e.held(out, x.order, params, x.shape)
+    return e.result(out, x.order, params, x.shape)
 
 
 def table(e: Emitter, op: Operation, operands: Sequence[LaidOut]) -> LaidOut:
@@ -99,7 +99,7 @@ def table(e: Emitter, op: Operation, operands: Sequence[LaidOut]) -> LaidOut:
         raise Unlowerable("axis", "its results have parameters along a dimension")
     e.element(params)
     extents = x.extents
-    bits = e.op("bitcast_convert", [e.given(x, x.order)], extents, storage_type(params))
+    bits = e.op("bitcast_convert", [e.value_of(x, x.order)], extents, storage_type(params))
     index = e.op("convert", [bits], extents, i32)
     first = e.const(np.array(params.storage.full_range[0], np.int32), i32)
     first = e.op("broadcast_in_dim", [first], extents, i32, broadcast_dimensions=longs([]))
@@ -114,4 +114,4 @@ def table(e: Emitter, op: Operation, operands: Sequence[LaidOut]) -> LaidOut:
         dimension_numbers=GatherDimensionsAttr(((), (0,), (), (), (0,), len(extents))),
         slice_sizes=longs([1]),
     )
-    return e.held(out, x.order, result, x.shape)
+    return e.result(out, x.order, result, x.shape)

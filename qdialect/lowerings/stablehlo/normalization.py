@@ -24,13 +24,13 @@ def softmax(e: Emitter, op: Operation, operands: Sequence[LaidOut]) -> LaidOut:
     stated(quantized(x))
     place = x.order.index(int(op.values["axis"]) % x.rank)
     extents = list(x.extents)
-    value = e.op("uniform_dequantize", [e.given(x, x.order)], extents, f32)
+    value = e.op("uniform_dequantize", [e.value_of(x, x.order)], extents, f32)
     largest = _along(e, value, place, "maximum", -np.inf)
     powers = e.op("subtract", [value, largest], extents, f32)
     powers = e.op("exponential", [powers], extents, f32)
     out = e.op("divide", [powers, _along(e, powers, place, "add", 0.0)], extents, f32)
     out = quantized_floats(e, out, x.order, result, rounding_of(op))
-    return e.held(out, x.order, result, x.shape)
+    return e.result(out, x.order, result, x.shape)
 
 
 def _along(e: Emitter, value: SSAValue, place: int, combine: str, start: float) -> SSAValue:

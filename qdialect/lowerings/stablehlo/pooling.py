@@ -10,7 +10,7 @@ from xdsl.ir import Operation, SSAValue
 from qdialect.behaviors.shapes import shape_of
 from qdialect.lowerings.emitter import Lowering
 from qdialect.lowerings.errors import Unlowerable
-from qdialect.lowerings.laid_out import LaidOut, plain, reordered
+from qdialect.lowerings.laid_out import LaidOut, identity_order, reordered
 from qdialect.lowerings.preconditions import exact_result, quantized
 from qdialect.lowerings.stablehlo.emitter import Emitter, longs, pairs
 from qdialect.lowerings.stablehlo.rescale import centered, result_of, widened
@@ -27,7 +27,7 @@ def _windows(
     windows: tuple[Sequence[int], Geometry],
     combine: str,
 ) -> SSAValue:
-    """What each spatial window combines to; `value` is held as `x` is."""
+    """What each spatial window combines to; `value` is laid out as `x`."""
     kernel, g = windows
     order = x.order
     shape = reordered((*x.shape[:2], *g.result), order)
@@ -50,8 +50,8 @@ def max_pool(e: Emitter, op: Operation, operands: Sequence[LaidOut]) -> LaidOut:
     params = _one_scale(x)
     geometry = pool_windows(op)
     init = e.scalar(params.storage.min, params)
-    out = _windows(e, x, e.given(x, x.order), init, (v["kernel"], geometry), "maximum")
-    return e.held(out, x.order, params, result)
+    out = _windows(e, x, e.value_of(x, x.order), init, (v["kernel"], geometry), "maximum")
+    return e.result(out, x.order, params, result)
 
 
 def _one_scale(x: LaidOut) -> QParams:
@@ -70,25 +70,25 @@ def average_pool(e: Emitter, op: Operation, operands: Sequence[LaidOut]) -> Laid
     params = _one_scale(x)
     geometry = pool_windows(op)
     wide = centered(params, "i32")
-    value = widened(e, e.given(x, x.order), params, x.order)
+    value = widened(e, e.value_of(x, x.order), params, x.order)
     out = _windows(e, x, value, e.scalar(0, wide), (v["kernel"], geometry), "add")
     factors = mean_factors(op)
     if factors is not None:
         factors = factors.reshape(1, 1, *result[2:])
         unit = QParams.per_tensor("i32", 1.0)
-        whole = LaidOut(factors.shape, plain(x.rank), unit, None, factors)
+        whole = LaidOut(factors.shape, identity_order(x.rank), unit, None, factors)
         along = e.broadcast(whole, result, x.order)
         out = e.op("multiply", [out, along], shape_of(out), e.element(wide))
     return _means(e, op, out, wide, LaidOut(result, x.order, None))
 
 
-def _means(e: Emitter, op: Operation, sums: SSAValue, wide: QParams, held: LaidOut) -> LaidOut:
+def _means(e: Emitter, op: Operation, sums: SSAValue, wide: QParams, layout: LaidOut) -> LaidOut:
     """Sums as what the result's scale makes of them: the same integers."""
     result, extents = result_of(op), shape_of(sums)
     if wide != result:
         bits = e.op("bitcast_convert", [sums], extents, i32)
         sums = e.op("bitcast_convert", [bits], extents, e.element(result))
-    return e.held(sums, held.order, result, held.shape)
+    return e.result(sums, layout.order, result, layout.shape)
 
 
 def reduction(name: str, axes_of: Callable[[Operation, int], Sequence[int]]) -> Lowering[Emitter]:
@@ -99,10 +99,10 @@ def reduction(name: str, axes_of: Callable[[Operation, int], Sequence[int]]) -> 
         params = _one_scale(x)
         if name == "add":
             exact_result(e, op)
-            value = widened(e, e.given(x), params, plain(x.rank))
+            value = widened(e, e.value_of(x), params, identity_order(x.rank))
             params, start = centered(params, "i32"), 0
         else:
-            value = e.given(x)
+            value = e.value_of(x)
             start = params.storage.min if name == "maximum" else params.storage.max
         reduced = set(axes_of(op, x.rank))
         extents = [1 if d in reduced else n for d, n in enumerate(x.shape)]
@@ -111,7 +111,7 @@ def reduction(name: str, axes_of: Callable[[Operation, int], Sequence[int]]) -> 
         out = e.windows(value, init, extents, name, window_dimensions=longs(window))
         out = e.reshaped(out, shape)
         if name == "add":
-            return _means(e, op, out, params, LaidOut(shape, plain(len(shape)), None))
-        return e.held(out, plain(len(shape)), params, shape)
+            return _means(e, op, out, params, LaidOut(shape, identity_order(len(shape)), None))
+        return e.result(out, identity_order(len(shape)), params, shape)
 
     return lower

@@ -108,9 +108,9 @@ def rescale(e: Emitter, op: Operation, operands: Sequence[LaidOut]) -> LaidOut:
         raise Unlowerable("grid", "its parameters vary along more than one dimension")
     rounding = op.rounding if ties(met) else None
     out = rounded(
-        e, result, rounding, x.order, lambda element: moved(e, e.given(x, x.order), element)
+        e, result, rounding, x.order, lambda element: moved(e, e.value_of(x, x.order), element)
     )
-    return e.held(out, x.order, result, x.shape)
+    return e.result(out, x.order, result, x.shape)
 
 
 def quantize(e: Emitter, op: Operation, operands: Sequence[LaidOut]) -> LaidOut:
@@ -118,8 +118,8 @@ def quantize(e: Emitter, op: Operation, operands: Sequence[LaidOut]) -> LaidOut:
     assert isinstance(op, QCastOp)
     (x,), result = operands, result_of(op)
     _float32(x)
-    value = quantized_floats(e, e.given(x, x.order), x.order, result, cast_rounding(op))
-    return e.held(value, x.order, result, x.shape)
+    value = quantized_floats(e, e.value_of(x, x.order), x.order, result, cast_rounding(op))
+    return e.result(value, x.order, result, x.shape)
 
 
 def quantized_floats(
@@ -149,8 +149,8 @@ def dequantize(e: Emitter, op: Operation, operands: Sequence[LaidOut]) -> LaidOu
     import numpy as np
 
     number = element_named(np.dtype(np.float32))
-    value = e.op("uniform_dequantize", [e.given(x, x.order)], x.extents, number)
-    return e.held(value, x.order, None, x.shape)
+    value = e.op("uniform_dequantize", [e.value_of(x, x.order)], x.extents, number)
+    return e.result(value, x.order, None, x.shape)
 
 
 def pair_rounding(

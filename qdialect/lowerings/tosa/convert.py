@@ -15,7 +15,7 @@ from xdsl.dialects.builtin import ModuleOp, i32
 from xdsl.passes import ModulePass
 
 from qdialect.context import session
-from qdialect.lowerings.conversion import Dialect, convert_module
+from qdialect.lowerings.conversion import TargetDialect, convert_module
 from qdialect.lowerings.emitter import Lowering
 from qdialect.lowerings.preconditions import reduced_dimensions, spatial_dimensions
 from qdialect.lowerings.tosa import contraction, elementwise, ordering, pooling
@@ -68,5 +68,5 @@ class ConvertNnToTosa(ModulePass):
     name = "convert-nn-to-tosa"
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
-        to = Dialect("TOSA", "tosa", Emitter, lowerings(), movement=move, index=i32)
+        to = TargetDialect("TOSA", "tosa", Emitter, lowerings(), movement=move, index=i32)
         convert_module(session(ctx), op, to)

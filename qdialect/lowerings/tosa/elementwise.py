@@ -44,7 +44,7 @@ def arithmetic(name: str) -> Lowering[Emitter]:
         if name == "mul":
             values.append(e.scalar(0, 8))
         out = e.op(name, values, [shape[d] for d in order], i32)
-        return e.held(out, order, qparams_of(op.results[0]), shape)
+        return e.result(out, order, qparams_of(op.results[0]), shape)
 
     return lower
 
@@ -59,7 +59,7 @@ def extremum(name: str) -> Lowering[Emitter]:
         order = common_order(parts, len(shape))
         values = [widened(e, x, order) for x in parts]
         out = e.op(name, values, [shape[d] for d in order], i32, nan_mode=PROPAGATE)
-        return e.held(narrowed(e, out, result), order, result, shape)
+        return e.result(narrowed(e, out, result), order, result, shape)
 
     return lower
 
@@ -80,7 +80,7 @@ def clamp(e: Emitter, op: Operation, operands: Sequence[LaidOut]) -> LaidOut:
     x = signed(e, x)
     assert x.params is not None
     shift = x.params.zero_point_list()[0] - params.zero_point_list()[0]
-    value = e.given(x, x.order)
+    value = e.value_of(x, x.order)
     width = max(params.storage.width, 8)
     if width == 32:
         out = clamped(e, value, low, high)
@@ -94,14 +94,14 @@ def clamp(e: Emitter, op: Operation, operands: Sequence[LaidOut]) -> LaidOut:
             max_val=IntegerAttr(high + shift, integers(width)),
             nan_mode=PROPAGATE,
         )
-    return e.held(restored(e, out, x.params, params), x.order, params, x.shape)
+    return e.result(restored(e, out, x.params, params), x.order, params, x.shape)
 
 
-def restored(e: Emitter, value: SSAValue, held: QParams, wanted: QParams) -> SSAValue:
+def restored(e: Emitter, value: SSAValue, source: QParams, target: QParams) -> SSAValue:
     """Signed codes as the unsigned ones they stand for."""
-    if held == as_laid_out(wanted):
+    if source == as_laid_out(target):
         return value
-    return rescaled(e, value, (held, wanted), [UNIT], Rounding.HALF_UP, 1 << 16)
+    return rescaled(e, value, (source, target), [UNIT], Rounding.HALF_UP, 1 << 16)
 
 
 def table(e: Emitter, op: Operation, operands: Sequence[LaidOut]) -> LaidOut:
@@ -117,14 +117,14 @@ def table(e: Emitter, op: Operation, operands: Sequence[LaidOut]) -> LaidOut:
     if x.params.storage.width != 8:
         raise Unlowerable("table", f"it looks up {x.params.storage}", "8-bit or 16-bit storage")
     x = signed(e, x)
-    value, order = e.given(x, x.order), x.order
+    value, order = e.value_of(x, x.order), x.order
     width = max(result.storage.width, 8)
     if width == 8:
         # Bits in place of unsigned numbers: a lookup copies them.
         out = _looked_up(e, value, numbers.astype(np.uint8).view(np.int8))
     else:
         out = _assembled(e, value, numbers, width)
-    return e.held(out, order, result, x.shape)
+    return e.result(out, order, result, x.shape)
 
 
 _HALF = 1 << 15
@@ -139,20 +139,20 @@ def _wide_table(e: Emitter, op: Operation, x: LaidOut, numbers: Any, result: QPa
     """
     from qdialect.analysis.ranges import ranges
 
-    found = ranges(e.session).of(op.operands[0])
-    if found is None or found.low < -_REACH or found.high > _REACH:
+    known = ranges(e.session).of(op.operands[0])
+    if known is None or known.low < -_REACH or known.high > _REACH:
         return _gathered(e, op, x, numbers, result)
     entries = numbers[_HALF - _REACH : _HALF + _REACH + 1]
     if entries.min() < 0 and result.storage.width == 32:
         raise Unlowerable("table", "its 32-bit entries are negative")
-    value, shape = e.given(x, x.order), shape_of(e.given(x, x.order))
+    value, shape = e.value_of(x, x.order), shape_of(e.value_of(x, x.order))
     i16 = integers(16)
     unit, wide = QParams.per_tensor("i16", 1.0), QParams.per_tensor("i32", 1.0)
     spread = rescaled(e, value, (unit, unit), [(128 << 20, 20)], Rounding.HALF_UP, _REACH)
 
     def look_up(digits: Any) -> SSAValue:
-        taken = e.const(digits.astype(np.int16), i16)
-        return e.op("table", [spread, taken], shape, i32)
+        entries = e.const(digits.astype(np.int16), i16)
+        return e.op("table", [spread, entries], shape, i32)
 
     if result.storage.width < 32:
         out = rescaled(
@@ -163,7 +163,7 @@ def _wide_table(e: Emitter, op: Operation, x: LaidOut, numbers: Any, result: QPa
             Rounding.HALF_UP,
             1 << 22,
         )
-        return e.held(out, x.order, result, x.shape)
+        return e.result(out, x.order, result, x.shape)
     # 15 bits each; the lower ones are taken back to units, the upper ones to 2**15.
     low = rescaled(
         e, look_up(entries & 0x7FFF), (wide, wide), [(1 << 20, 27)], Rounding.HALF_UP, 1 << 22
@@ -171,7 +171,7 @@ def _wide_table(e: Emitter, op: Operation, x: LaidOut, numbers: Any, result: QPa
     rank = (1,) * len(shape)
     factor = e.const(np.full(rank, 1 << 8, np.int32), i32)
     high = e.op("mul", [look_up(entries >> 15), factor, e.scalar(0, 8)], shape, i32)
-    return e.held(e.op("add", [high, low], shape, i32), x.order, result, x.shape)
+    return e.result(e.op("add", [high, low], shape, i32), x.order, result, x.shape)
 
 
 def _gathered(e: Emitter, op: Operation, x: LaidOut, numbers: Any, result: QParams) -> LaidOut:
@@ -179,9 +179,9 @@ def _gathered(e: Emitter, op: Operation, x: LaidOut, numbers: Any, result: QPara
     less the smallest that occurs."""
     from qdialect.analysis.ranges import ranges
 
-    found = ranges(e.session).of(op.operands[0])
-    low, high = (-_HALF, _HALF - 1) if found is None else (int(found.low), int(found.high))
-    value = e.given(x, x.order)
+    known = ranges(e.session).of(op.operands[0])
+    low, high = (-_HALF, _HALF - 1) if known is None else (int(known.low), int(known.high))
+    value = e.value_of(x, x.order)
     shape, flat = shape_of(value), prod(x.shape)
     # A code c is read with zero point `low`: its row.
     source, wide = QParams.per_tensor("i16", 1.0), QParams.per_tensor("i32", 1.0)
@@ -191,9 +191,9 @@ def _gathered(e: Emitter, op: Operation, x: LaidOut, numbers: Any, result: QPara
     width = max(result.storage.width, 8)
     entries = numbers[_HALF + low : _HALF + high + 1].astype(INTEGERS[width])
     element = integers(width)
-    taken = e.const(entries.reshape(1, -1, 1), element)
-    out = e.op("gather", [taken, rows], (1, flat, 1), element)
-    return e.held(e.reshaped(out, shape), x.order, result, x.shape)
+    rows_of_one = e.const(entries.reshape(1, -1, 1), element)
+    out = e.op("gather", [rows_of_one, rows], (1, flat, 1), element)
+    return e.result(e.reshaped(out, shape), x.order, result, x.shape)
 
 
 def _looked_up(e: Emitter, value: SSAValue, entries: Any) -> SSAValue:
@@ -207,10 +207,10 @@ def _assembled(e: Emitter, value: SSAValue, numbers: Any, width: int) -> SSAValu
     for place in reversed(range(width // 8)):
         digit = numbers >> (8 * place)
         last = place == width // 8 - 1
-        # A byte b is held as b - 128, and read back with that zero point.
-        held = digit if last else (digit & 255) - 128
+        # A byte b is stored as b - 128, and read back with that zero point.
+        byte = digit if last else (digit & 255) - 128
         source = QParams.per_tensor("i8", 1.0, 0 if last else -128)
-        part = _looked_up(e, value, held.astype(np.int8))
+        part = _looked_up(e, value, byte.astype(np.int8))
         wide = rescaled(
             e, part, (source, QParams.per_tensor("i32", 1.0)), [UNIT], Rounding.HALF_UP, 255
         )
@@ -277,4 +277,4 @@ def divide(e: Emitter, op: Operation, operands: Sequence[LaidOut]) -> LaidOut:
         steps = e.op("add", [steps, borrow], extents, i32)
     low, high = (bound - result.zero_point for bound in (result.storage.min, result.storage.max))
     out = narrowed(e, clamped(e, steps, low, high), result)
-    return e.held(out, order, result, shape)
+    return e.result(out, order, result, shape)

@@ -32,24 +32,24 @@ def max_pool(e: Emitter, op: Operation, operands: Sequence[LaidOut]) -> LaidOut:
     """`nn.max_pool1d`, `nn.max_pool2d`, `nn.max_pool3d` of codes; over three dimensions the
     largest of each plane's largest."""
     assert isinstance(op, NNOp)
-    given, v = operands[0], op.values
-    if given.params is None:
+    operand, v = operands[0], op.values
+    if operand.params is None:
         raise Unlowerable("float", "it compares floats", "quantize it (qopt quantize)")
-    if given.params.storage.width > 16:
-        raise Unlowerable("storage", f"TOSA pools no {given.params.storage}", "8-bit storage")
-    x = signed(e, given)
+    if operand.params.storage.width > 16:
+        raise Unlowerable("storage", f"TOSA pools no {operand.params.storage}", "8-bit storage")
+    x = signed(e, operand)
     if any(d != 1 for d in v["dilations"]):
         raise Unlowerable("dilations", "TOSA has no dilated pools", "nn.maximum of nn.slice")
     result = shape_of(op.results[0])
     geometry = pool_windows(op)
     order = channels_last(x.rank)
-    value = cropped(e, e.given(x, order), geometry.crops)
+    value = cropped(e, e.value_of(x, order), geometry.crops)
     if x.rank == 5:
         out = _planes(e, value, v["kernel"], geometry)
     else:
         out = _pooled(e, value, v["kernel"], geometry)
     assert x.params is not None
-    return e.held(restored(e, out, x.params, given.params), order, given.params, result)
+    return e.result(restored(e, out, x.params, operand.params), order, operand.params, result)
 
 
 def _planes(e: Emitter, value: SSAValue, kernel: Sequence[int], g: Geometry) -> SSAValue:
@@ -101,14 +101,14 @@ def average_pool(e: Emitter, op: Operation, operands: Sequence[LaidOut]) -> Laid
         extents = shape_of(out)
         along = e.const(factors.reshape(1, *result[2:], 1), i32)
         out = e.op("mul", [out, along, e.scalar(0, 8)], extents, i32)
-    return e.held(out, order, qparams_of(op.results[0]), result)
+    return e.result(out, order, qparams_of(op.results[0]), result)
 
 
 def _sums_by_ones(e: Emitter, x: LaidOut, kernel: Sequence[int], geometry: Geometry) -> SSAValue:
     """A depthwise convolution of 8-bit codes with ones."""
     channels = x.shape[1]
     x, zero = codes(e, x, "input")
-    value = cropped(e, e.given(x, channels_last(x.rank)), geometry.crops)
+    value = cropped(e, e.value_of(x, channels_last(x.rank)), geometry.crops)
     window = kernel if x.rank == 4 else (1, *kernel)
     weight = e.const(np.ones((*window, channels, 1), np.int8), i8)
     bias = e.const(np.zeros(channels, np.int32), i32)
@@ -147,19 +147,19 @@ def reduction(name: str, axes_of: Callable[[Operation, int], Sequence[int]]) -> 
 
     def lower(e: Emitter, op: Operation, operands: Sequence[LaidOut]) -> LaidOut:
         (x,) = operands
-        given = x.params
+        params = x.params
         result, shape = qparams_of(op.results[0]), shape_of(op.results[0])
-        if given is None or result is None:
+        if params is None or result is None:
             raise Unlowerable("float", "it computes floats", "quantize it (qopt quantize)")
         if name == "sum":
             exact_result(e, op)
             value, extra = widened(e, x, x.order), {}
         else:
             x = signed(e, x)
-            value, extra = e.given(x, x.order), {"nan_mode": PROPAGATE}
+            value, extra = e.value_of(x, x.order), {"nan_mode": PROPAGATE}
         reduced = sorted(axes_of(op, x.rank))
         for dimension in reduced:
-            place = x.place(dimension)
+            place = x.axis_position(dimension)
             extents = list(shape_of(value))
             extents[place] = 1
             value = e.op(
@@ -167,11 +167,11 @@ def reduction(name: str, axes_of: Callable[[Operation, int], Sequence[int]]) -> 
             )
         if name != "sum":
             assert x.params is not None
-            value = restored(e, value, x.params, given)
+            value = restored(e, value, x.params, params)
         order = x.order
         if len(shape) < x.rank:
             value, order = without(e, value, order, reduced)
-        return e.held(value, order, result, shape)
+        return e.result(value, order, result, shape)
 
     return lower
 
@@ -180,7 +180,7 @@ def without(
     e: Emitter, value: SSAValue, order: Order, removed: Sequence[int]
 ) -> tuple[SSAValue, Order]:
     """`value` without dimensions of extent 1, and the order of those that stay."""
-    kept = [d for d in order if d not in removed]
-    renumbered = {d: n for n, d in enumerate(sorted(kept))}
+    remaining = [d for d in order if d not in removed]
+    renumbered = {d: n for n, d in enumerate(sorted(remaining))}
     shape = [n for n, d in zip(shape_of(value), order, strict=True) if d not in removed]
-    return e.reshaped(value, shape), tuple(renumbered[d] for d in kept)
+    return e.reshaped(value, shape), tuple(renumbered[d] for d in remaining)
