@@ -1,4 +1,4 @@
-"""Reading by lines gives what the parser gives: the same ops, or the same error."""
+"""Reading with templates gives what the parser gives: the same ops, or the same error."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from qdialect.context import new_context
 from qdialect.errors import QError
 from qdialect.formats.mlir import read as mlir
 from qdialect.formats.mlir.read import parser as mlir_parser
-from qdialect.formats.mlir.read.lines import Lines
+from qdialect.formats.mlir.read.line_templates import LineTemplates
 from qdialect.formats.mlir.read.parser import MLIRParser
 from qdialect.formats.mlir.write import module_text
 from random_programs import random_program
@@ -26,13 +26,13 @@ ROOT = Path(__file__).parents[2]
 
 @pytest.fixture(autouse=True)
 def _short_texts_too(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(mlir_parser, "SHORT", 0)
+    monkeypatch.setattr(mlir_parser, "TEMPLATES_ABOVE", 0)
 
 
-def _read(text: str, by_lines: bool) -> ModuleOp | tuple[object, ...]:
+def _read(text: str, use_templates: bool) -> ModuleOp | tuple[object, ...]:
     """The module, or all that is told of the error."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(mlir, "MLIRParser", partial(MLIRParser, by_lines=by_lines))
+        patch.setattr(mlir, "MLIRParser", partial(MLIRParser, use_templates=use_templates))
         try:
             return mlir.read_module(text, new_context(allow_unregistered=True), "in.mlir")
         except QError as error:
@@ -61,8 +61,8 @@ def _facts(module: ModuleOp) -> Iterator[object]:
 
 
 def _compare(text: str) -> bool:
-    """Whether `text` is a module; fails where reading by lines is not like reading."""
-    plain, fast = _read(text, by_lines=False), _read(text, by_lines=True)
+    """Whether `text` is a module; fails where templates change what is read."""
+    plain, fast = _read(text, use_templates=False), _read(text, use_templates=True)
     if not isinstance(plain, ModuleOp) or not isinstance(fast, ModuleOp):
         assert fast == plain, text
         return False
@@ -123,21 +123,23 @@ def test_random_programs_and_broken_ones(generic: bool) -> None:
 def made(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """How many ops were made of lines, each time lines were read."""
     counts: list[int] = []
-    plain = Lines.read
+    plain = LineTemplates.read
 
-    def read(self: Lines, *arguments: object) -> object:
+    def read(self: LineTemplates, *arguments: object) -> object:
         ops, end = plain(self, *arguments)  # type: ignore[arg-type]
         counts.append(len(ops))
         return ops, end
 
-    monkeypatch.setattr(Lines, "read", read)
+    monkeypatch.setattr(LineTemplates, "read", read)
     return counts
 
 
 @pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize("graph", GRAPHS)
 @pytest.mark.parametrize("generic", [False, True], ids=["custom", "generic"])
-def test_networks_are_read_by_lines(graph: str, form: str, generic: bool, made: list[int]) -> None:
+def test_networks_are_read_with_templates(
+    graph: str, form: str, generic: bool, made: list[int]
+) -> None:
     """Most ops of a network do not go through the parser."""
     module = GRAPHS[graph](200, form)
     text = module_text(module, new_context(), generic=generic)

@@ -11,8 +11,9 @@ from xdsl.ir import Operation, SSAValue
 from qdialect.analysis.codes import rounding_of
 from qdialect.behaviors.shapes import shape_of
 from qdialect.lowerings.laid_out import LaidOut
+from qdialect.lowerings.preconditions import quantized
 from qdialect.lowerings.stablehlo.emitter import Emitter, longs, stated
-from qdialect.lowerings.stablehlo.requantize import quantized, quantized_floats, result_of
+from qdialect.lowerings.stablehlo.rescale import quantized_floats, result_of
 from qdialect.ops.base import NNOp
 
 
@@ -23,13 +24,13 @@ def softmax(e: Emitter, op: Operation, operands: Sequence[LaidOut]) -> LaidOut:
     stated(quantized(x))
     place = x.order.index(int(op.values["axis"]) % x.rank)
     extents = list(x.extents)
-    value = e.op("uniform_dequantize", [e.given(x, x.order)], extents, f32)
+    value = e.op("uniform_dequantize", [e.value_of(x, x.order)], extents, f32)
     largest = _along(e, value, place, "maximum", -np.inf)
     powers = e.op("subtract", [value, largest], extents, f32)
     powers = e.op("exponential", [powers], extents, f32)
     out = e.op("divide", [powers, _along(e, powers, place, "add", 0.0)], extents, f32)
     out = quantized_floats(e, out, x.order, result, rounding_of(op))
-    return e.held(out, x.order, result, x.shape)
+    return e.result(out, x.order, result, x.shape)
 
 
 def _along(e: Emitter, value: SSAValue, place: int, combine: str, start: float) -> SSAValue:

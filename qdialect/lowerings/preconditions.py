@@ -12,14 +12,30 @@ from qdialect.analysis.codes import qparams_of, rounding_of
 from qdialect.analysis.ranges import ranges
 from qdialect.lowerings.emitter import BaseEmitter
 from qdialect.lowerings.errors import Unlowerable
-from qdialect.lowerings.laid_out import LaidOut, Order, plain
+from qdialect.lowerings.laid_out import LaidOut, Order, identity_order
 from qdialect.numerics.requantize import quant_grids, represents
 from qdialect.numerics.rounding import Rounding
+from qdialect.ops.base import NNOp
+from qdialect.ops.shapes import normalize_axes
 from qdialect.passes.rescale.split_rescale import accumulator_qparams, operand_qparams
 from qdialect.qparams import QParams
 from qdialect.rewrite import Refusal
 
 _MAX = 2**31 - 1
+
+
+def quantized(x: LaidOut, role: str = "operand") -> QParams:
+    """The qparams of `x`; Unlowerable (`float`) if it has none."""
+    if x.params is None:
+        raise Unlowerable("float", f"its {role} is float", "quantize it (qopt quantize)")
+    return x.params
+
+
+def common_qparams(operands: Sequence[LaidOut], params: QParams | None) -> QParams:
+    """`params`; Unlowerable (`qparams`) unless all operands have them."""
+    if params is None or any(x.params != params for x in operands):
+        raise Unlowerable("qparams", "its operands are not on one scale", "integerize")
+    return params
 
 
 def exact_result(e: BaseEmitter, op: Operation) -> None:
@@ -46,24 +62,35 @@ def _is_on_its_sums(e: BaseEmitter, op: Operation, result: QParams) -> bool:
         lhs, rhs = (qparams_of(op.operands[n]) for n in (acc.lhs, acc.rhs))
         if lhs is None or rhs is None or not lhs.is_per_tensor:
             return True  # the lowering says what is wrong with these
-        wanted = accumulator_qparams(op, acc, lhs, rhs)
-        return result == wanted or set(result.scale_list()) == set(wanted.scale_list()) == {
-            wanted.scale_list()[0]
+        expected = accumulator_qparams(op, acc, lhs, rhs)
+        return result == expected or set(result.scale_list()) == set(expected.scale_list()) == {
+            expected.scale_list()[0]
         }
-    given = operand_qparams(op, behavior)
-    if behavior.grid is None or isinstance(given, Refusal):
+    params = operand_qparams(op, behavior)
+    if behavior.grid is None or isinstance(params, Refusal):
         return True
-    step = behavior.grid(op, given)
+    step = behavior.grid(op, params)
     return step is not None and set(result.scale_list()) == {float(step)}
 
 
+def spatial_dimensions(op: Operation, rank: int) -> Sequence[int]:
+    """The dimensions behind batch and channels, which a global pool reduces."""
+    return range(2, rank)
+
+
+def reduced_dimensions(op: Operation, rank: int) -> Sequence[int]:
+    """The dimensions in the property `axes` of a reduction, counted from the front."""
+    assert isinstance(op, NNOp)
+    return normalize_axes(op.values["axes"], rank)
+
+
 def common_order(operands: Sequence[LaidOut], rank: int) -> Order:
-    """The order most of the data is held in."""
+    """The order in which most of the data is laid out."""
     sizes: dict[Order, int] = {}
     for x in operands:
         if x.rank == rank and not x.is_constant:
             sizes[x.order] = sizes.get(x.order, 0) + int(np.prod(x.shape))
-    return max(sizes, key=lambda o: sizes[o]) if sizes else plain(rank)
+    return max(sizes, key=lambda o: sizes[o]) if sizes else identity_order(rank)
 
 
 def clamp_bounds(e: BaseEmitter, op: Operation, x: LaidOut) -> tuple[QParams, tuple[int, int]]:

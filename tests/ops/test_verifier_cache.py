@@ -1,4 +1,4 @@
-"""What was verified before does not hide what is wrong now, and quick checks see all of it."""
+"""The cache of verified ops hides no error."""
 
 from __future__ import annotations
 
@@ -19,22 +19,20 @@ from qdialect.formats.mlir.write import module_text
 from qdialect.ops import ConstantOp, GatherOp, ReluOp
 from qdialect.qparams.parameters import QParams, pack_f64, pack_i64
 from qdialect.quant import UniformType, quant_element, with_element
-from qdialect.verify.quick_check import Quick
-from qdialect.verify.remembered import Verified
+from qdialect.verify.cache import VerifiedOps
 from qdialect.verify.verifier import verification_errors
 from random_programs import random_program
 
 
-def _told(errors: Iterator[InputError]) -> list[tuple[object, ...]]:
+def _texts(errors: Iterator[InputError]) -> list[tuple[object, ...]]:
     return [(error.message, error.where, error.code, error.notes) for error in errors]
 
 
-def _plainly(module: ModuleOp) -> list[tuple[object, ...]]:
-    """The errors as xDSL's own verification of each op finds them."""
+def _uncached(module: ModuleOp) -> list[tuple[object, ...]]:
+    """The errors that are found without the cache."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(Quick, "verify", lambda self, op: op.verify_())  # type: ignore[misc]
-        patch.setattr(Verified, "look", lambda self, op: None)  # type: ignore[misc]
-        return _told(verification_errors(module))
+        patch.setattr(VerifiedOps, "key", lambda self, op: None)  # type: ignore[misc]
+        return _texts(verification_errors(module))
 
 
 def _other_field(params: QParams, chance: random.Random) -> QParams:
@@ -89,15 +87,15 @@ def test_spoiled_ops_of_random_programs(part: int) -> None:
         module, ctx = random_program(seed, 8)
         text = module_text(module, ctx)
         for _ in range(4):
-            known = Verified()
+            verified = VerifiedOps()
             again = read_module(text, new_context(allow_unregistered=True))
-            assert _told(verification_errors(again, known=known)) == []
+            assert _texts(verification_errors(again, verified=verified)) == []
             ops = [op for op in again.walk() if not op.regions]
             _spoil(chance.choice(ops), ops, chance)
-            expected = _plainly(again)
+            expected = _uncached(again)
             wrong += bool(expected)
-            assert _told(verification_errors(again, known=known)) == expected
-            assert _told(verification_errors(again, known=known)) == expected
+            assert _texts(verification_errors(again, verified=verified)) == expected
+            assert _texts(verification_errors(again, verified=verified)) == expected
     assert wrong > 20
 
 
@@ -105,16 +103,16 @@ def test_spoiled_ops_of_random_programs(part: int) -> None:
 @pytest.mark.parametrize("graph", GRAPHS)
 def test_spoiled_networks(graph: str, form: str) -> None:
     chance = random.Random(graph)
-    known = Verified()
+    verified = VerifiedOps()
     for _ in range(6):
         module = GRAPHS[graph](60, form)
-        assert _told(verification_errors(module, known=known)) == []
+        assert _texts(verification_errors(module, verified=verified)) == []
         ops = [op for op in module.walk() if not op.regions]
         _spoil(chance.choice(ops), ops, chance)
-        assert _told(verification_errors(module, known=known)) == _plainly(module)
+        assert _texts(verification_errors(module, verified=verified)) == _uncached(module)
 
 
-def test_an_op_is_verified_once_for_its_looks(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_ops_with_the_same_key_are_verified_once(monkeypatch: pytest.MonkeyPatch) -> None:
     text = (
         "func.func @f(%x: tensor<4xf32>) -> tensor<4xf32> {\n"
         + "".join(
@@ -125,22 +123,22 @@ def test_an_op_is_verified_once_for_its_looks(monkeypatch: pytest.MonkeyPatch) -
         + "  return %20 : tensor<4xf32>\n}\n"
     )
     seen: list[Operation] = []
-    plain = Quick.verify
+    plain = ReluOp.verify_
 
-    def verify(self: Quick, op: Operation) -> None:
+    def verify(op: ReluOp) -> None:
         seen.append(op)
-        plain(self, op)
+        plain(op)
 
-    monkeypatch.setattr(Quick, "verify", verify)
-    known = Verified()
+    monkeypatch.setattr(ReluOp, "verify_", verify)
+    verified = VerifiedOps()
     module = read_module(text, new_context())
-    assert list(verification_errors(module, known=known)) == []
-    assert sum(isinstance(op, ReluOp) for op in seen) == 1
-    assert list(verification_errors(module, known=known)) == []
-    assert sum(isinstance(op, ReluOp) for op in seen) == 1
+    assert list(verification_errors(module, verified=verified)) == []
+    assert len(seen) == 1
+    assert list(verification_errors(module, verified=verified)) == []
+    assert len(seen) == 1
 
 
-def test_scales_are_looked_at_where_they_matter() -> None:
+def test_scales_are_in_the_key_where_the_verifier_reads_them() -> None:
     text = """
 !a = !quant.uniform<i8:f32, 0.5>
 !b = !quant.uniform<i8:f32, SCALE>
@@ -153,7 +151,7 @@ func.func @f(%x: tensor<2x2x!a>, %w: tensor<2x2x!w>, %c: tensor<2x!bias>) -> ten
   return %a : tensor<2x2x!b>
 }
 """
-    known = Verified()
+    verified = VerifiedOps()
     for scale, bias, wrong in (
         ("0.5", "0.125", ""),
         ("0.5", "0.25", "bias must have the scale"),
@@ -161,11 +159,11 @@ func.func @f(%x: tensor<2x2x!a>, %w: tensor<2x2x!w>, %c: tensor<2x!bias>) -> ten
         ("0.5", "0.125", ""),
     ):
         module = read_module(text.replace("SCALE", scale).replace("BIAS", bias), new_context())
-        errors = [error.message for error in verification_errors(module, known=known)]
+        errors = [error.message for error in verification_errors(module, verified=verified)]
         assert [wrong in error for error in errors] == [True] * bool(wrong)
 
 
-def test_what_a_verifier_sees_beyond_types_is_looked_at_again() -> None:
+def test_an_op_whose_verifier_reads_more_than_types_has_no_key() -> None:
     text = """
 func.func @f(%x: tensor<4xf32>) -> (tensor<2xf32>, tensor<2xf32>) {
   %i = nn.constant dense<[0, 1]> : tensor<2xi64> : tensor<2xi64>
@@ -175,11 +173,11 @@ func.func @f(%x: tensor<4xf32>) -> (tensor<2xf32>, tensor<2xf32>) {
   return %a, %b : tensor<2xf32>, tensor<2xf32>
 }
 """
-    known = Verified()
+    verified = VerifiedOps()
     good = read_module(text.replace("INDICES", "%i"), new_context())
-    assert list(verification_errors(good, known=known)) == []
-    assert not GatherOp.TOLD_BY_TYPES
-    assert ConstantOp.TOLD_BY_TYPES
+    assert list(verification_errors(good, verified=verified)) == []
+    assert not GatherOp.VERIFIES_TYPES_ONLY
+    assert ConstantOp.VERIFIES_TYPES_ONLY
     bad = read_module(text.replace("INDICES", "%j"), new_context())
-    (error,) = verification_errors(bad, known=known)
+    (error,) = verification_errors(bad, verified=verified)
     assert "outside" in error.message or "range" in error.message

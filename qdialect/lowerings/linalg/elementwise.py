@@ -11,18 +11,22 @@ from xdsl.ir import Operation, SSAValue
 
 from qdialect.analysis.codes import qparams_of
 from qdialect.behaviors.shapes import shape_of
-from qdialect.lowerings.emitter import integers
+from qdialect.lowerings.emitter import Lowering, integers
 from qdialect.lowerings.errors import Unlowerable
-from qdialect.lowerings.laid_out import LaidOut, plain
+from qdialect.lowerings.laid_out import LaidOut, identity_order
 from qdialect.lowerings.linalg.emitter import Emitter
-from qdialect.lowerings.operands import check_quotient, clamp_bounds, exact_result
+from qdialect.lowerings.preconditions import (
+    check_quotient,
+    clamp_bounds,
+    common_qparams,
+    exact_result,
+    quantized,
+)
 from qdialect.passes.lowering.pointwise import Body, clamped, element_wise
 from qdialect.passes.rescale.expand_rescale import integer_rescale, plan_of
 from qdialect.qparams import QParams
 from qdialect.quant import RescaleOp
 from qdialect.rewrite import Refusal
-
-Lower = Callable[[Emitter, Operation, Sequence[LaidOut]], LaidOut]
 
 
 def laid_out_type(params: QParams) -> IntegerType:
@@ -54,16 +58,9 @@ def zero_of(params: QParams) -> int:
 
 
 def narrow(body: Body, value: SSAValue, wide: IntegerType, params: QParams) -> SSAValue:
-    """A number within the bounds of the storage, as its codes are held."""
+    """A number within the bounds of the storage, as its codes are laid out."""
     kind = laid_out_type(params)
     return value if kind == wide else body.add(arith.TruncIOp(value, kind))
-
-
-def quantized(x: LaidOut, role: str = "operand") -> QParams:
-    """The parameters of `x`, which has some."""
-    if x.params is None:
-        raise Unlowerable("float", f"its {role} is float", "quantize it (qopt quantize)")
-    return x.params
 
 
 # -- casts ---------------------------------------------------------------------------
@@ -78,7 +75,7 @@ def pointwise(
 ) -> SSAValue:
     """`compute` on every element of `x`; parameters vary as those of `ends` do."""
     layout = next((q for q in ends if not q.is_per_tensor), None)
-    return element_wise(e.given(x), result, layout, compute, e.append)
+    return element_wise(e.value_of(x), result, layout, compute, e.append)
 
 
 def rescale(e: Emitter, op: Operation, operands: Sequence[LaidOut]) -> LaidOut:
@@ -97,13 +94,13 @@ def rescale(e: Emitter, op: Operation, operands: Sequence[LaidOut]) -> LaidOut:
         return narrow(body, integer_rescale(body, code, plan, source, result), i64, result)
 
     value = pointwise(e, operands[0], (source, result), laid_out_type(result), compute)
-    return e.held(value, plain(operands[0].rank), result, operands[0].shape)
+    return e.result(value, identity_order(operands[0].rank), result, operands[0].shape)
 
 
 # -- arithmetic ----------------------------------------------------------------------
 
 
-def arithmetic(make: Callable[[SSAValue, SSAValue], Operation]) -> Lower:
+def arithmetic(make: Callable[[SSAValue, SSAValue], Operation]) -> Lowering[Emitter]:
     """`nn.add`, `nn.sub`, `nn.mul`: exact, of codes less their zero points."""
 
     def lower(e: Emitter, op: Operation, operands: Sequence[LaidOut]) -> LaidOut:
@@ -117,27 +114,26 @@ def arithmetic(make: Callable[[SSAValue, SSAValue], Operation]) -> Lower:
             steps = [stepped(body, q, p) for q, p in zip(codes, kinds, strict=False)]
             return body.add(make(steps[0], steps[1]))
 
-        value = e.elementwise([e.given(x) for x in operands], shape, i32, compute)
-        return e.held(value, plain(len(shape)), qparams_of(op.results[0]), shape)
+        value = e.elementwise([e.value_of(x) for x in operands], shape, i32, compute)
+        return e.result(value, identity_order(len(shape)), qparams_of(op.results[0]), shape)
 
     return lower
 
 
-def extremum(largest: bool) -> Lower:
+def extremum(largest: bool) -> Lowering[Emitter]:
     """`nn.maximum` and `nn.minimum` of codes on one scale."""
 
     def lower(e: Emitter, op: Operation, operands: Sequence[LaidOut]) -> LaidOut:
-        shape, result = shape_of(op.results[0]), qparams_of(op.results[0])
-        if result is None or any(x.params != result for x in operands):
-            raise Unlowerable("qparams", "its operands are not on one scale", "integerize")
+        shape = shape_of(op.results[0])
+        result = common_qparams(operands, qparams_of(op.results[0]))
         make = extremum_op(result, largest)
 
         def compute(body: Body, codes: Sequence[SSAValue]) -> SSAValue:
             return body.add(make(codes[0], codes[1]))
 
-        values = [e.given(x) for x in operands]
+        values = [e.value_of(x) for x in operands]
         value = e.elementwise(values, shape, laid_out_type(result), compute)
-        return e.held(value, plain(len(shape)), result, shape)
+        return e.result(value, identity_order(len(shape)), result, shape)
 
     return lower
 
@@ -166,8 +162,8 @@ def clamp(e: Emitter, op: Operation, operands: Sequence[LaidOut]) -> LaidOut:
                 value = body.add(make(value, body.constant(bound, kind)))
         return value
 
-    value = e.elementwise([e.given(x)], x.shape, kind, compute)
-    return e.held(value, plain(x.rank), params, x.shape)
+    value = e.elementwise([e.value_of(x)], x.shape, kind, compute)
+    return e.result(value, identity_order(x.rank), params, x.shape)
 
 
 def _top(kind: IntegerType) -> int:
@@ -183,7 +179,7 @@ def table(e: Emitter, op: Operation, operands: Sequence[LaidOut]) -> LaidOut:
     first = params.storage.full_range[0]
     if entries.array.size != 1 << params.storage.width:
         raise Unlowerable("table", f"it has {entries.array.size} entries")
-    looked_up = e.given(entries)
+    looked_up = e.value_of(entries)
 
     def compute(body: Body, codes: Sequence[SSAValue]) -> SSAValue:
         wide = widened(body, codes[0], params)
@@ -192,8 +188,8 @@ def table(e: Emitter, op: Operation, operands: Sequence[LaidOut]) -> LaidOut:
         index = body.add(arith.IndexCastOp(wide, IndexType()))
         return body.add(tensor.ExtractOp(looked_up, [index], laid_out_type(result)))
 
-    value = e.elementwise([e.given(x)], x.shape, laid_out_type(result), compute)
-    return e.held(value, plain(x.rank), result, x.shape)
+    value = e.elementwise([e.value_of(x)], x.shape, laid_out_type(result), compute)
+    return e.result(value, identity_order(x.rank), result, x.shape)
 
 
 def divide(e: Emitter, op: Operation, operands: Sequence[LaidOut]) -> LaidOut:
@@ -210,5 +206,5 @@ def divide(e: Emitter, op: Operation, operands: Sequence[LaidOut]) -> LaidOut:
         code = body.add(arith.AddiOp(steps, body.constant(result.zero_point, i64)))
         return narrow(body, clamped(body, code, i64, result), i64, result)
 
-    value = e.elementwise([e.given(x) for x in operands], shape, laid_out_type(result), compute)
-    return e.held(value, plain(len(shape)), result, shape)
+    value = e.elementwise([e.value_of(x) for x in operands], shape, laid_out_type(result), compute)
+    return e.result(value, identity_order(len(shape)), result, shape)

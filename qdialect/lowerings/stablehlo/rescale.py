@@ -20,6 +20,7 @@ from qdialect.behaviors.shapes import shape_of
 from qdialect.lowerings.emitter import element_named
 from qdialect.lowerings.errors import Unlowerable
 from qdialect.lowerings.laid_out import LaidOut, Order
+from qdialect.lowerings.preconditions import quantized
 from qdialect.lowerings.stablehlo.emitter import Emitter, stated
 from qdialect.numerics.requantize import QuantGrid, cells, quant_grids
 from qdialect.numerics.rounding import Rounding
@@ -28,13 +29,6 @@ from qdialect.quant import CastOp, QCastOp, RescaleOp, cast_rounding
 
 _ROOM = replace(Storage.of("i32"), min=-(1 << 23), max=(1 << 23) - 1)
 """Storage that f32 has all integers of, to saturate in."""
-
-
-def quantized(x: LaidOut, role: str = "operand") -> QParams:
-    """The parameters of `x`, which has some."""
-    if x.params is None:
-        raise Unlowerable("float", f"its {role} is float", "quantize it (qopt quantize)")
-    return x.params
 
 
 def result_of(op: Operation) -> QParams:
@@ -114,9 +108,9 @@ def rescale(e: Emitter, op: Operation, operands: Sequence[LaidOut]) -> LaidOut:
         raise Unlowerable("grid", "its parameters vary along more than one dimension")
     rounding = op.rounding if ties(met) else None
     out = rounded(
-        e, result, rounding, x.order, lambda element: moved(e, e.given(x, x.order), element)
+        e, result, rounding, x.order, lambda element: moved(e, e.value_of(x, x.order), element)
     )
-    return e.held(out, x.order, result, x.shape)
+    return e.result(out, x.order, result, x.shape)
 
 
 def quantize(e: Emitter, op: Operation, operands: Sequence[LaidOut]) -> LaidOut:
@@ -124,8 +118,8 @@ def quantize(e: Emitter, op: Operation, operands: Sequence[LaidOut]) -> LaidOut:
     assert isinstance(op, QCastOp)
     (x,), result = operands, result_of(op)
     _float32(x)
-    value = quantized_floats(e, e.given(x, x.order), x.order, result, cast_rounding(op))
-    return e.held(value, x.order, result, x.shape)
+    value = quantized_floats(e, e.value_of(x, x.order), x.order, result, cast_rounding(op))
+    return e.result(value, x.order, result, x.shape)
 
 
 def quantized_floats(
@@ -155,8 +149,8 @@ def dequantize(e: Emitter, op: Operation, operands: Sequence[LaidOut]) -> LaidOu
     import numpy as np
 
     number = element_named(np.dtype(np.float32))
-    value = e.op("uniform_dequantize", [e.given(x, x.order)], x.extents, number)
-    return e.held(value, x.order, None, x.shape)
+    value = e.op("uniform_dequantize", [e.value_of(x, x.order)], x.extents, number)
+    return e.result(value, x.order, None, x.shape)
 
 
 def pair_rounding(

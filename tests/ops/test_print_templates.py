@@ -1,4 +1,4 @@
-"""Printing from memory gives what the printer gives, byte by byte."""
+"""Printing with templates gives what the printer gives, byte by byte."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from qdialect.errors import QError
 from qdialect.formats.mlir.read import read_module
 from qdialect.formats.mlir.write import module_text
 from qdialect.formats.mlir.write import printer as mlir_printer
-from qdialect.formats.mlir.write.lines import Lines
+from qdialect.formats.mlir.write.line_templates import LineTemplates
 from qdialect.formats.mlir.write.printer import MLIRPrinter
 from random_programs import random_program
 
@@ -32,7 +32,7 @@ WAYS: list[dict[str, Any]] = [
 
 @pytest.fixture(autouse=True)
 def _few_ops_too(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(mlir_printer, "FEW", 0)
+    monkeypatch.setattr(mlir_printer, "TEMPLATES_AFTER", 0)
 
 
 def _text(module: ModuleOp, ctx: QContext, **options: Any) -> object:
@@ -44,9 +44,9 @@ def _text(module: ModuleOp, ctx: QContext, **options: Any) -> object:
 
 
 def _plain_text(module: ModuleOp, ctx: QContext, **options: Any) -> object:
-    """The same without a memory of ops."""
+    """The same without templates."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(Lines, "look", lambda self, op: None)  # type: ignore[misc]
+        patch.setattr(LineTemplates, "pattern", lambda self, op: None)  # type: ignore[misc]
         return _text(module, ctx, **options)
 
 
@@ -97,21 +97,21 @@ def test_random_programs(part: int) -> None:
 
 @pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize("graph", GRAPHS)
-def test_networks_are_printed_from_memory(
+def test_networks_are_printed_with_templates(
     graph: str, form: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     module, ctx = GRAPHS[graph](200, form), new_context()
     _compare(module, ctx)
     made = 0
-    plain = Lines.text
+    plain = LineTemplates.text
 
-    def text(self: Lines, *arguments: Any) -> str | None:
+    def text(self: LineTemplates, *arguments: Any) -> str | None:
         nonlocal made
         found = plain(self, *arguments)
         made += found is not None
         return found
 
-    monkeypatch.setattr(Lines, "text", text)
+    monkeypatch.setattr(LineTemplates, "text", text)
     module_text(module, ctx)
     assert made > 0.8 * sum(1 for _ in module.walk())
 
