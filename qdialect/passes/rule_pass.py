@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from math import inf
@@ -16,6 +16,7 @@ from xdsl.passes import ModulePass
 
 from qdialect.analysis.codes import is_integer
 from qdialect.behaviors import Behavior, PortKind
+from qdialect.behaviors.flow import tied_operands
 from qdialect.context import QContext, session
 from qdialect.errors import UsageError
 from qdialect.numerics import requantize as exact
@@ -121,6 +122,21 @@ def refuse_types(
     return Refusal("target", f"{ctx.target.name}: {reason}") if reason else None
 
 
+def refuse_tied(
+    ctx: QContext,
+    behavior: Behavior,
+    op: Operation,
+    operands: Sequence[QParams],
+    results: Sequence[QParams],
+) -> Refusal | None:
+    """`refuse_types` for `op` with these qparams on its tied operands and on its results."""
+    kinds = [v.type for v in op.operands]
+    for index, qparams in zip(tied_operands(op, behavior), operands, strict=True):
+        kinds[index] = with_qparams(op.operands[index], qparams)
+    result_kinds = [with_qparams(v, q) for v, q in zip(op.results, results, strict=True)]
+    return refuse_types(ctx, behavior, op, kinds, result_kinds)
+
+
 def refuse_encodings(
     ctx: QContext,
     behavior: Behavior,
@@ -183,12 +199,14 @@ def refuse_scales(params: QParams) -> Refusal | None:
     return Refusal("scale", f"a scale would leave the range of {params.expressed}")
 
 
-def refuse_growth(before: Sequence[QParams], after: QParams) -> Refusal | None:
-    """A run-time value must not get more parameters than it had (law 2.2: cost)."""
+def refuse_growth(before: Sequence[QParams], after: Iterable[QParams]) -> Refusal | None:
+    """A run-time value must not get more parameters than it had (law 2.2: cost): none of
+    `after` has more than `before` together."""
     source = sum(q.count for q in before)
-    if after.count <= source:
+    grown = next((q for q in after if q.count > source), None)
+    if grown is None:
         return None
-    return Refusal("growth", f"{source} parameters would become {after.count}")
+    return Refusal("growth", f"{source} parameters would become {grown.count}")
 
 
 def names_all(params: Sequence[QParams], levels: Sequence[float]) -> bool:

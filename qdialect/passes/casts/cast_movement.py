@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from math import isfinite
+from typing import TypeVar
 
 from xdsl.ir import Operation, SSAValue
 
@@ -31,13 +32,15 @@ from qdialect.passes.rule_pass import (
     keeps_order,
     only_quantized_alike,
     refuse_growth,
-    refuse_types,
+    refuse_tied,
     with_qparams,
 )
 from qdialect.qparams import QParams
 from qdialect.qparams.legality import Illegal
 from qdialect.quant import DCastOp, QCastOp, arithmetic_of, cast_rounding
 from qdialect.rewrite import Refusal, Rewriter, Rule, retyped
+
+M = TypeVar("M")
 
 
 class Policy:
@@ -50,15 +53,19 @@ class Policy:
         """Called before a run, once per rule: the place for a linear analysis."""
 
     def hoist_quantize(self, op: Operation) -> Refusal | None:
+        """Whether the quantizes of the results of `op` may move above it."""
         return None
 
     def sink_dequantize(self, op: Operation) -> Refusal | None:
+        """Whether the dequantizes of the operands of `op` may move below it."""
         return None
 
     def sink_quantize(self, op: Operation) -> Refusal | None:
+        """Whether the quantizes of the operands of `op` may move below it."""
         return Refusal("policy", "the op would leave integers")
 
     def hoist_dequantize(self, op: Operation) -> Refusal | None:
+        """Whether the dequantizes of the results of `op` may move above it."""
         return Refusal("policy", "the op would leave integers")
 
 
@@ -71,7 +78,19 @@ class Quantized:
     behavior: Behavior
 
 
-class HoistQuantize(Rule[Quantized]):
+class PolicyRule(Rule[M]):
+    """A rule that asks a policy first."""
+
+    def __init__(self, session: QContext, policy: Policy) -> None:
+        super().__init__(session)
+        self.policy = policy
+
+    def prepare(self, module: Operation) -> None:
+        """Prepare the policy."""
+        self.policy.prepare(module)
+
+
+class HoistQuantize(PolicyRule[Quantized]):
     """quantize(f(x)) = f(quantize(x)) for f a movement or order-preserving.
 
     A movement needs operand qparams that the index map carries to the result's;
@@ -83,12 +102,12 @@ class HoistQuantize(Rule[Quantized]):
     name = "hoist-quantize"
 
     def __init__(self, session: QContext, policy: Policy) -> None:
-        super().__init__(session)
-        self.policy = policy
+        super().__init__(session, policy)
         self._not_a_number = NotANumber(session)
 
     def prepare(self, module: Operation) -> None:
-        self.policy.prepare(module)
+        """Prepare the policy and the analysis of what may be no number."""
+        super().prepare(module)
         self._not_a_number = NotANumber(self.session)
 
     def roots(self) -> Iterable[str]:
@@ -178,11 +197,7 @@ def quantized_above(
     operands = carry_up(op, behavior, params)
     if isinstance(operands, Illegal):
         return Refusal(operands.code, operands.reason)
-    kinds = [v.type for v in op.operands]
-    for index, qparams in zip(tied_operands(op, behavior), operands, strict=True):
-        kinds[index] = with_qparams(op.operands[index], qparams)
-    results = [with_qparams(v, q) for v, q in zip(op.results, params, strict=True)]
-    return refuse_types(session, behavior, op, kinds, results) or operands
+    return refuse_tied(session, behavior, op, operands, params) or operands
 
 
 def codes_below(
@@ -193,7 +208,7 @@ def codes_below(
     inside: Callable[[], bool],
 ) -> list[QParams] | Refusal:
     """What the results of a float op are codes of if its tied operands are codes of `params`;
-    or why that is not the same. `inside` tells whether those keep to their bounds."""
+    or why that is not the same. `inside` computes whether those are within their bounds."""
     if behavior.mixes and len(set(params)) > 1:
         return Refusal("tied", "the operands have different qparams")
     if not keeps_order(behavior, op, params, inside=behavior.clamp is not None and inside()):
@@ -201,27 +216,15 @@ def codes_below(
     carried = carry_all_down(op, behavior, params)
     if isinstance(carried, Illegal):
         return Refusal(carried.code, carried.reason)
-    kinds = [v.type for v in op.operands]
-    for index, qparams in zip(tied_operands(op, behavior), params, strict=True):
-        kinds[index] = with_qparams(op.operands[index], qparams)
-    results = [with_qparams(v, q) for v, q in zip(op.results, carried, strict=True)]
-    refusal = refuse_types(session, behavior, op, kinds, results)
-    growths = (refuse_growth(params, qparams) for qparams in carried)
-    return refusal or next(filter(None, growths), None) or carried
+    refusal = refuse_tied(session, behavior, op, params, carried)
+    return refusal or refuse_growth(params, carried) or carried
 
 
-class SinkDequantize(Rule[Operation]):
+class SinkDequantize(PolicyRule[Operation]):
     """f(dequantize(a)) = dequantize(f(a)): law 2.2 for a movement; dequantize is
     monotone for an order-preserving f at bounds that the codes represent."""
 
     name = "sink-dequantize"
-
-    def __init__(self, session: QContext, policy: Policy) -> None:
-        super().__init__(session)
-        self.policy = policy
-
-    def prepare(self, module: Operation) -> None:
-        self.policy.prepare(module)
 
     def roots(self) -> Iterable[str]:
         return self.session.behaviors.names_with(lambda b: b.commutes)

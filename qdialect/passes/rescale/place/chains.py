@@ -32,11 +32,17 @@ from qdialect.numerics.contract import EXACT, Contract, Numerics
 from qdialect.numerics.ranges import Interval
 from qdialect.numerics.rounding import Rounding
 from qdialect.ops import constant_of
-from qdialect.passes.rescale.choice_constants import Counterpart, constant_operand, counterpart
-from qdialect.passes.rescale.clamp_tables import clamp_commutes
-from qdialect.passes.rescale.non_commuting_moves import Rescaled, is_passable, passage, rescaled_to
+from qdialect.passes.rescale.passing import (
+    Counterpart,
+    Rescaled,
+    constant_operand,
+    counterpart,
+    is_passable,
+    passage,
+    rescaled_to,
+    same_order,
+)
 from qdialect.passes.rule_pass import (
-    keeps_order,
     names_all,
     refuse_effects,
     refuse_encodings,
@@ -467,15 +473,9 @@ class _StateRules:
     ) -> bool:
         """Whether the op compares with the same constants before and after the rescale
         above -> below of its operands; `narrowed` has the known range of the first one."""
-        behavior, op = node.behavior, node.op
-        if behavior.clamp is None:
+        if node.behavior.clamp is None:
             return names_all([*above, *below], node.levels)
-        if keeps_order(behavior, op, above, inside=inside) and keeps_order(
-            behavior, op, below, inside=True
-        ):
-            return True
-        defined = arithmetic_of(op)
-        return clamp_commutes(behavior, op, narrowed, above[0], below[0], rounding, defined)
+        return same_order(node.behavior, node.op, above, below, narrowed, rounding, inside=inside)
 
     def _passage(
         self, node: CommutingOp, moves: Sequence[Rescaled], rounding: Rounding, further: Contract
@@ -495,11 +495,12 @@ class _StateRules:
         same = one_scale([*operands, *results])
         if same and len(operands) == len(op.operands) and self._by_name:
             return OpState(operands, results, self._with_scale(node, operands[0]).legal)
-        legal = True
+        legal = self._is_legal(node, operands, results)
         if not same:
-            grows = _grows(operands, set(results).difference(now.results))
-            legal = not (grows or _grows(results, set(operands).difference(now.operands)))
-        return OpState(operands, results, legal and self._is_legal(node, operands, results))
+            grown = refuse_growth(operands, set(results).difference(now.results))
+            grown = grown or refuse_growth(results, set(operands).difference(now.operands))
+            legal = legal and grown is None
+        return OpState(operands, results, legal)
 
     def _with_scale(self, node: CommutingOp, params: QParams) -> OpState:
         """The op with `params` everywhere."""
@@ -517,10 +518,3 @@ class _StateRules:
         for index, qparams in zip(node.tied, operands, strict=True):
             params[index] = qparams
         return refuse_encodings(self._session, node.behavior, node.op, params, results) is None
-
-
-def _grows(before: Sequence[QParams], after: set[QParams]) -> bool:
-    """Whether any of `after` has more parameters than values that have `before`."""
-    if not after:
-        return False
-    return refuse_growth(before, max(after, key=lambda q: q.count)) is not None

@@ -14,7 +14,7 @@ from qdialect.numerics.contract import Contract, Numerics
 from qdialect.ops import ConstantOp, constant_array, constant_of, make_constant
 from qdialect.ops.base import KEY
 from qdialect.passes.rescale.absorption import Down, Up, absorb_down, absorb_up
-from qdialect.passes.rescale.choice_constants import Counterpart
+from qdialect.passes.rescale.passing import Counterpart
 from qdialect.passes.rescale.place.chains import ChainRescale, CommutingOp, movable
 from qdialect.passes.rescale.place.costs import Position, RescaleChain, position_of
 from qdialect.passes.rescale.place.ports import Absorption
