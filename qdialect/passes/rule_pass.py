@@ -24,7 +24,15 @@ from qdialect.numerics.contract import level_named
 from qdialect.ops import shape_of
 from qdialect.ops.ports import port_refusal
 from qdialect.qparams import QParams
-from qdialect.quant import DCastOp, QCastOp, RescaleOp, UniformType, quant_element, with_element
+from qdialect.quant import (
+    ROUNDING_KEY,
+    DCastOp,
+    QCastOp,
+    RescaleOp,
+    UniformType,
+    quant_element,
+    with_element,
+)
 from qdialect.rewrite import Driver, Refusal, Rule
 from qdialect.rewrite.effects import has_effects
 
@@ -72,7 +80,7 @@ def _uniform(qparams: QParams) -> UniformType:
 def dequantized(value: SSAValue) -> DCastOp | None:
     """The `quant.dcast` that defines `value`, if one does."""
     owner = value.owner
-    # Asked of nearly every operand; for what it is not, `isinstance` is slow.
+    # For nearly every operand; where the answer is no, `isinstance` is slow.
     return owner if type(owner) is DCastOp else None
 
 
@@ -87,6 +95,14 @@ def users(value: SSAValue) -> list[Operation]:
     return list(dict.fromkeys(use.operation for use in value.uses))
 
 
+def quantize_as(cast: QCastOp, value: SSAValue, kind: Attribute) -> QCastOp:
+    """A quantize of `value` to the type `kind` that rounds as `cast` does."""
+    new = QCastOp(value, kind)
+    if ROUNDING_KEY in cast.attributes:
+        new.attributes[ROUNDING_KEY] = cast.attributes[ROUNDING_KEY]
+    return new
+
+
 def only_quantized_alike(value: SSAValue) -> list[QCastOp] | None:
     """All users of `value` if each is a `quant.qcast` to the same type with the
     same rounding, else None."""
@@ -97,7 +113,7 @@ def only_quantized_alike(value: SSAValue) -> list[QCastOp] | None:
         casts.append(user)
     alike = all(
         c.result.type == casts[0].result.type
-        and c.attributes.get("quant.rounding") == casts[0].attributes.get("quant.rounding")
+        and c.attributes.get(ROUNDING_KEY) == casts[0].attributes.get(ROUNDING_KEY)
         for c in casts[1:]
     )
     return casts if casts and alike else None
@@ -110,12 +126,12 @@ def refuse_types(
     operands: Sequence[Attribute],
     results: Sequence[Attribute],
 ) -> Refusal | None:
-    """Why `op` must not take these types: its declaration, or the target.
+    """Why `op` must not have operands and results of these types: its declaration, or the target.
 
-    A declaration says that an op is a function; traits may say that it does more.
+    A declaration states that an op is a function; traits may state that it does more.
     """
-    given, made = ([_encoding(t) for t in types] for types in (operands, results))
-    refusal = refuse_effects(op) or _refuse_ports(behavior, op, given, made)
+    params, result_params = ([_qparams(t) for t in types] for types in (operands, results))
+    refusal = refuse_effects(op) or _refuse_ports(behavior, op, params, result_params)
     if refusal is not None:
         return refusal
     reason = ctx.target.refuses(op, operands, results)
@@ -137,18 +153,18 @@ def refuse_tied(
     return refuse_types(ctx, behavior, op, kinds, result_kinds)
 
 
-def refuse_encodings(
+def refuse_qparams(
     ctx: QContext,
     behavior: Behavior,
     op: Operation,
-    given: Sequence[QParams | None],
-    made: Sequence[QParams | None],
+    operands: Sequence[QParams | None],
+    results: Sequence[QParams | None],
 ) -> Refusal | None:
     """`refuse_types` for `op` with other qparams where it has some, effects apart."""
-    refusal = _refuse_ports(behavior, op, given, made)
+    refusal = _refuse_ports(behavior, op, operands, results)
     if refusal is not None:
         return refusal
-    reason = ctx.target.refuses_encodings(op, given, made)
+    reason = ctx.target.refuses_with(op, operands, results)
     return Refusal("target", f"{ctx.target.name}: {reason}") if reason else None
 
 
@@ -159,7 +175,7 @@ def refuse_effects(op: Operation) -> Refusal | None:
     return None
 
 
-def _encoding(kind: Attribute) -> QParams | None:
+def _qparams(kind: Attribute) -> QParams | None:
     element = quant_element(kind)
     return None if element is None else element.qparams
 
@@ -167,12 +183,12 @@ def _encoding(kind: Attribute) -> QParams | None:
 def _refuse_ports(
     behavior: Behavior,
     op: Operation,
-    given: Sequence[QParams | None],
-    made: Sequence[QParams | None],
+    operands: Sequence[QParams | None],
+    results: Sequence[QParams | None],
 ) -> Refusal | None:
     for side, values, port_of in (
-        (given, op.operands, behavior.operand_port),
-        (made, op.results, behavior.result_port),
+        (operands, op.operands, behavior.operand_port),
+        (results, op.results, behavior.result_port),
     ):
         for index, qparams in enumerate(side):
             if qparams is None:

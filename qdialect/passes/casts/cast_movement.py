@@ -1,11 +1,11 @@
-"""Rules that carry quantize and dequantize past movement and order-preserving ops.
+"""Rules that move quantize and dequantize past movement and order-preserving ops.
 
     quantize(f(x))     <->  f(quantize(x))
     f(dequantize(q))   <->  dequantize(f(q))
 
 Quantize and dequantize are elementwise and monotone, so they commute with an op f
 that copies elements (qparams follow its index map, law 2.2) or preserves order:
-exact either way. Which way is worth going is a `Policy`, asked op by op.
+exact either way. A `Policy` decides op by op which way a cast may go.
 """
 
 from __future__ import annotations
@@ -31,6 +31,7 @@ from qdialect.passes.rule_pass import (
     dequantized,
     keeps_order,
     only_quantized_alike,
+    quantize_as,
     refuse_growth,
     refuse_tied,
     with_qparams,
@@ -96,7 +97,7 @@ class HoistQuantize(PolicyRule[Quantized]):
     A movement needs operand qparams that the index map carries to the result's;
     constants that f compares with (relu, clip) are quantized alike on both sides.
     NaN has no place in an order: f may clamp the code it is stored as.  In a module of floats
-    no op above may make one; that a model is given none is taken for granted.
+    no op above may make one; the inputs of a model are assumed to have none.
     """
 
     name = "hoist-quantize"
@@ -162,9 +163,8 @@ class HoistQuantize(PolicyRule[Quantized]):
         operands = list(match.op.operands)
         tied = tied_operands(match.op, match.behavior)
         for index, qparams in zip(tied, above, strict=True):
-            cast = QCastOp(operands[index], with_qparams(operands[index], qparams))
-            if "quant.rounding" in match.cast.attributes:
-                cast.attributes["quant.rounding"] = match.cast.attributes["quant.rounding"]
+            value = operands[index]
+            cast = quantize_as(match.cast, value, with_qparams(value, qparams))
             rewriter.insert(cast, match.op)
             operands[index] = cast.result
         new = retyped(match.op, operands, [cast.result.type for cast in casts])
@@ -175,7 +175,7 @@ class HoistQuantize(PolicyRule[Quantized]):
 
 
 def meets_nan(op: Operation, behavior: Behavior, not_a_number: NotANumber) -> bool:
-    """Whether an op of a module of floats may be given no number."""
+    """Whether an operand of an op in a module of floats may be NaN."""
     if arithmetic_of(op) is Arithmetic.REAL:
         return False
     return any(not_a_number.may_be(op.operands[i]) for i in tied_operands(op, behavior))
@@ -188,8 +188,8 @@ def quantized_above(
     params: Sequence[QParams],
     rounding: Rounding,
 ) -> list[QParams] | Refusal:
-    """What the tied operands of a float op are quantized under so that its results are codes
-    of `params`, one for each; or why that is not the same."""
+    """The qparams to which the tied operands of a float op are quantized, so that its results are
+    codes of `params`, one for each; or why that computes something else."""
     levels = behavior.levels(op) if behavior.levels else ()
     rounds = any(isfinite(v) and not on_grid(a, v) for v in levels for a in quant_grids(params[0]))
     if rounds and rounding is not Rounding.HALF_EVEN:
@@ -207,8 +207,8 @@ def codes_below(
     params: Sequence[QParams],
     inside: Callable[[], bool],
 ) -> list[QParams] | Refusal:
-    """What the results of a float op are codes of if its tied operands are codes of `params`;
-    or why that is not the same. `inside` computes whether those are within their bounds."""
+    """The qparams of the results of a float op if its tied operands are codes of `params`; or
+    why that computes something else. `inside` computes whether those are within their bounds."""
     if behavior.mixes and len(set(params)) > 1:
         return Refusal("tied", "the operands have different qparams")
     if not keeps_order(behavior, op, params, inside=behavior.clamp is not None and inside()):

@@ -42,7 +42,7 @@ from qdialect.errors import UsageError
 from qdialect.numerics.contract import EXACT, Contract
 from qdialect.passes.casts.cast_cut import CODES, FLOATS, CastCut
 from qdialect.passes.casts.cast_movement import HoistQuantize, Policy, PolicyRule, SinkDequantize
-from qdialect.passes.rule_pass import RulePass, refuse_types, users
+from qdialect.passes.rule_pass import RulePass, quantize_as, refuse_types, users
 from qdialect.qparams.legality import Illegal
 from qdialect.quant import DCastOp, QCastOp, cast_rounding, element_type, with_element
 from qdialect.rewrite import Refusal, Rewriter, Rule, retyped
@@ -144,8 +144,8 @@ class Minimize(Policy):
         *,
         above: bool = False,
     ) -> Refusal | None:
-        """None if `op` is to be in `state`, or if the rule knows why it cannot be; else why not.
-        `cast_values` are cast on this side, and then `above`, or else below."""
+        """None if `op` should be in `state`, or if the rule itself refuses; else why not.
+        `cast_values` are cast now, and would be `above` the op afterwards, or else below."""
         if states.get(op) == state:
             return None
         before, after = (sum(map(elements, values)) for values in (self._tied(op), op.results))
@@ -171,7 +171,7 @@ class _Moved:
 class SinkQuantize(PolicyRule[_Moved]):
     """f(quantize(x)) = quantize(f(x)) for a movement f: law 2.2 read backwards.
 
-    A border that f adds is a number that a code names, so quantizing it gives that
+    A border that f adds is a number that a code stands for, so quantizing it gives that
     code again.
     """
 
@@ -221,10 +221,9 @@ class SinkQuantize(PolicyRule[_Moved]):
         rewriter.insert(moved, match.op, keep=match.op)
         below: list[SSAValue] = []
         for source, result in zip(moved.results, match.op.results, strict=True):
-            cast = QCastOp(source, result.type)
             first = match.casts[0]
-            if "quant.rounding" in first.attributes:
-                cast.attributes["quant.rounding"] = first.attributes["quant.rounding"]
+            assert isinstance(first, QCastOp)
+            cast = quantize_as(first, source, result.type)
             rewriter.insert(cast, match.op, keep=first)
             below.append(cast.result)
         rewriter.replace(match.op, below)

@@ -45,8 +45,8 @@ from qdialect.passes.rescale.passing import (
 from qdialect.passes.rule_pass import (
     names_all,
     refuse_effects,
-    refuse_encodings,
     refuse_growth,
+    refuse_qparams,
 )
 from qdialect.qparams import QParams
 from qdialect.qparams.legality import Illegal
@@ -517,4 +517,4 @@ class _StateRules:
         params: list[QParams | None] = [qparams_of(v) for v in node.op.operands]
         for index, qparams in zip(node.tied, operands, strict=True):
             params[index] = qparams
-        return refuse_encodings(self._session, node.behavior, node.op, params, results) is None
+        return refuse_qparams(self._session, node.behavior, node.op, params, results) is None
