@@ -135,7 +135,7 @@ class Target:
         return self._refuses(op, params[0], params[1], operands, results)
 
     @property
-    def looks_at_ops(self) -> bool:
+    def decides_by_op(self) -> bool:
         """Whether `refuses` depends on more than the name of an op and its types."""
         return type(self).refuses is not Target.refuses
 
@@ -148,7 +148,7 @@ class Target:
         """`refuses` for `op` with other qparams on the operands and results that are
         quantized; None for those that are not."""
         operands, results = ([v.type for v in values] for values in (op.operands, op.results))
-        if not self.looks_at_ops:
+        if not self.decides_by_op:
             return self._refuses(op, operand_params, result_params, operands, results)
         from qdialect.quant import UniformType, with_element
 

@@ -101,17 +101,17 @@ class OpToFloats(Rule[Operation]):
         rounding = properties.get("rounding", _HALF_EVEN)
         if "rounding" in properties:
             properties["rounding"] = _HALF_EVEN
-        made = type(op).create(
+        in_floats = type(op).create(
             operands=[cast.result for cast in floats],
             result_types=[_float(result)],
             properties=properties,
         )
-        flat = FlattenOp(made.results[0])
+        flat = FlattenOp(in_floats.results[0])
         codes = QCastOp(flat.result, ranked(element_type(result.type), shape_of(flat.result)))
         if rounding != _HALF_EVEN:
             codes.attributes[ROUNDING_KEY] = rounding
         shaped = ReshapeOp(codes.result, shape_of(result))
-        rewriter.insert(made, op, keep=op)
+        rewriter.insert(in_floats, op, keep=op)
         for one in (flat, codes, shaped):
             rewriter.insert(one, op)
         rewriter.replace(op, [shaped.result])

@@ -227,8 +227,8 @@ class _Reencoding:
         if known is None:
             params = qparams_of(value)
             assert params is not None
-            made = with_qparams(value, params.with_signedness(not params.storage.signed))
-            known = self._others[id(value.type)] = value.type, made
+            other = with_qparams(value, params.with_signedness(not params.storage.signed))
+            known = self._others[id(value.type)] = value.type, other
         return known[1]
 
     def _is_adapter(self, op: Operation, new: QParams) -> bool:
@@ -289,19 +289,19 @@ class _Reencoding:
             return self.adapted[value]
         constant, kind = constant_of(value), self._other_type(value)
         if constant is not None:
-            made: ConstantOp | RescaleOp = self._constant(constant, kind)
+            new: ConstantOp | RescaleOp = self._constant(constant, kind)
         else:
-            made = RescaleOp(value, kind, self.ctx.target.rounding(Rounding.HALF_EVEN))
+            new = RescaleOp(value, kind, self.ctx.target.rounding(Rounding.HALF_EVEN))
         owner = value.owner
         if isinstance(owner, Block):
             assert owner.first_op is not None
-            owner.insert_op_before(made, owner.first_op)
+            owner.insert_op_before(new, owner.first_op)
         else:
             assert owner.parent is not None
-            owner.parent.insert_op_after(made, owner)
-            made.location = owner.location
-        self.adapted[value] = made.result
-        return made.result
+            owner.parent.insert_op_after(new, owner)
+            new.location = owner.location
+        self.adapted[value] = new.result
+        return new.result
 
     def _constant(self, constant: ConstantOp, kind: Attribute) -> ConstantOp:
         import numpy as np

@@ -130,14 +130,14 @@ class HoistThroughTied(Rule[_Rescaled]):
         assert not isinstance(above, Illegal)
         operands = list(match.op.operands)
         rounding = match.rescales[0].rounding
-        made: dict[tuple[SSAValue, QParams], SSAValue] = {}
+        rescaled_values: dict[tuple[SSAValue, QParams], SSAValue] = {}
         for index, params in zip(tied_operands(match.op, match.behavior), above, strict=True):
             value = operands[index]
-            if (value, params) not in made:
+            if (value, params) not in rescaled_values:
                 rescale = RescaleOp(value, with_qparams(value, params), rounding)
                 rewriter.insert(rescale, match.op, keep=match.rescales[0])
-                made[value, params] = rescale.result
-            operands[index] = made[value, params]
+                rescaled_values[value, params] = rescale.result
+            operands[index] = rescaled_values[value, params]
         moved = retyped(match.op, operands, [r.result.type for r in match.rescales])
         rewriter.insert(moved, match.op, keep=match.op)
         for rescale, result in zip(match.rescales, moved.results, strict=True):

@@ -223,9 +223,9 @@ class SplitContraction(_Splitting):
             acc = self._accumulator(match)
             assert acc.bias is not None
             element = UniformType(bias.params)
-            made = make_constant(bias.codes, element, self.session.blobs)
-            rewriter.insert(made, match.op, keep=constant_of(operands[acc.bias]))
-            operands[acc.bias] = made.result
+            new_bias = make_constant(bias.codes, element, self.session.blobs)
+            rewriter.insert(new_bias, match.op, keep=constant_of(operands[acc.bias]))
+            operands[acc.bias] = new_bias.result
         self.split(match, operands, exact, rewriter)
 
 

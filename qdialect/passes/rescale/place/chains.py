@@ -302,7 +302,7 @@ class _StateRules:
         #: by name, number of tied operands, number of results and scale: the state of all such
         #: ops, on a target that decides by no more than that
         self._on_one_scale: dict[tuple[str, int, int, QParams], OpState] = {}
-        self._by_name = not session.target.looks_at_ops
+        self._by_name = not session.target.decides_by_op
 
     def commuting_op(self, op: Operation) -> CommutingOp | None:
         """The op in its present state, if rescales may pass it at all."""
