@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     Integers = NDArray[np.int64]
 
-BITS = (128, 256, 512, 1024, 2048)
+BITS = (128, 512, 2048, 8192, 32768)
 """Precisions that are tried in turn."""
 
 

@@ -12,10 +12,10 @@ import pytest
 from flint import arb, ctx, fmpq
 
 from qdialect.numerics import elementary_functions as functions
+from qdialect.numerics.float_spans import DoubleSpans
 from qdialect.numerics.real_number import RealNumber
 from qdialect.numerics.reals import Reals, decide
 from qdialect.numerics.rounding import Rounding
-from qdialect.numerics.spans import Spans
 
 NUMBERS = [Fraction(n, d) for n in (-700, -9, -3, -1, 0, 1, 2, 7, 40) for d in (1, 7, 64)]
 
@@ -95,7 +95,7 @@ def test_spans_hold_what_balls_say(name: str) -> None:
     values = [Fraction(rng.uniform(-30, 30)) for _ in range(200)] + NUMBERS
     values = [v for v in values if v > 0 or name not in ("log", "sqrt")]
     function = getattr(functions, name)
-    spans: Spans = function(Spans.of(np.array([float(v) for v in values])))
+    spans: DoubleSpans = function(DoubleSpans.of(np.array([float(v) for v in values])))
     for low, high, value in zip(spans.low, spans.high, values, strict=True):
         with ctx.workprec(200):
             least, most = ends(function(RealNumber.exactly(value)))

@@ -193,7 +193,7 @@ class OrderOfRescale(_OrderRule):
         low, high = min(q.storage.min for q in seen), max(q.storage.max for q in seen)
         for source, rescale in zip(sources, rescales, strict=True):
             met = source.with_storage(replace(source.storage, min=low, max=high))
-            cells = exact.cells(met, rescale.result_qparams)
+            cells = exact.unique_pairs(met, rescale.result_qparams)
             if cells is None:
                 return Refusal("grid", "the two encodings lie on different grids")
             floats = arithmetic_of(match.op).floats(source.expressed)

@@ -22,16 +22,16 @@ from qdialect.behaviors import Behavior, PortKind
 from qdialect.behaviors.flow import tied_operands
 from qdialect.context import QContext
 from qdialect.numerics.arithmetic import Arithmetic
-from qdialect.numerics.chunks import chunks
 from qdialect.numerics.quantize import (
     can_quantize_floats,
+    chunks,
     quantize_floats,
-    round_floats,
     spread,
     storage_dtype,
 )
 from qdialect.numerics.rationals import Rationals, RootsUp
 from qdialect.numerics.reals import Reals, UndecidedError, decide
+from qdialect.numerics.requantize import round_floats
 from qdialect.numerics.rounding import Rounding
 from qdialect.ops import BlobAttr, constant_array, constant_of, shape_of
 from qdialect.ops.base import is_kernel

@@ -128,7 +128,7 @@ def down_contract(session: QContext, match: Down) -> Contract | Refusal:
         return refusal
     if match.rounding is Rounding.GEMMLOWP:
         return NO_GEMMLOWP
-    cells = exact.cells(match.seen, match.middle)
+    cells = exact.unique_pairs(match.seen, match.middle)
     if cells is None:
         return Refusal("grid", "the two encodings lie on different grids")
     bias = _new_bias(session, match)

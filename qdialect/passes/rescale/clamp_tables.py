@@ -34,7 +34,7 @@ def clamp_commutes(
     floats = defined.floats(a.expressed)
     if behavior.clamp is None or rounding is Rounding.GEMMLOWP:
         return False
-    if not exact.tabulated(seen) or exact.cells(a, b) is None:
+    if not exact.tabulated(seen) or exact.unique_pairs(a, b) is None:
         return False
     low, high = behavior.clamp(op)
     for given, inside, result in exact.parameter_triples(seen, a, b):

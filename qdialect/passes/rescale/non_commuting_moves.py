@@ -66,7 +66,7 @@ def passage(
     gain = 0.0
     found: list[tuple[exact.QuantGrid, exact.QuantGrid, exact.QuantGrid]] = []
     for index, (a, seen, b) in zip(tied_operands(op, behavior), rescales, strict=True):
-        if exact.cells(a, b) is None:
+        if exact.unique_pairs(a, b) is None:
             return Refusal("grid", "the two encodings lie on different grids")
         found += exact.parameter_triples(a, seen, b)
         one = gain_of(session, op, behavior, index, (seen, b))

@@ -225,7 +225,7 @@ class Model:
         for use in value.uses:
             before = qparams
             for step in self.states.use_below(use.operation, use.index):
-                if exact.cells(before, step.qparams) is None:
+                if exact.unique_pairs(before, step.qparams) is None:
                     return False
                 before = step.qparams
         return True

@@ -149,7 +149,7 @@ class Ports:
     def _down(self, op: Operation, index: int, step: Step, middle: QParams) -> Contract | None:
         """What it changes that an operand read as `middle` is read before the step."""
         if isinstance(op, DCastOp):
-            cells = exact.cells(step.seen, middle)
+            cells = exact.unique_pairs(step.seen, middle)
             if cells is None or middle.expressed != step.qparams.expressed:
                 return None
             floats = arithmetic_of(op).floats(middle.expressed)
@@ -160,7 +160,7 @@ class Ports:
         if behavior is None:
             return None
         if self._level < Numerics.BOUNDED:
-            cells = exact.cells(step.seen, middle)
+            cells = exact.unique_pairs(step.seen, middle)
             if cells is None or not all(exact.is_lossless(a, b) for a, b in cells):
                 return None
         match = Down(op, behavior, index, step.qparams, step.seen, middle, step.rounding)
