@@ -10,12 +10,11 @@ from typing import Any, cast
 from qdialect.cli.flags import Arguments, did_you_mean, write, write_json
 from qdialect.cli.terminal import OK, table
 from qdialect.errors import InputError, QError, UsageError, Where
-from qdialect.profile.derived import Derived
 from qdialect.profile.distribution import distribution
 from qdialect.profile.entries import tensor_range
 from qdialect.profile.file import load_profile
 from qdialect.profile.ranges import Method, RangeChoice
-from qdialect.profile.record import Profile
+from qdialect.profile.record import Derived, Profile
 
 
 def run(args: Arguments) -> int:
