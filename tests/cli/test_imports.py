@@ -14,7 +14,15 @@ TINY = """func.func @f(%x: tensor<4xf32>) -> tensor<4xf32> {
 }
 """
 
-HEAVY = ("numpy", "onnx", "onnxruntime", "google.protobuf", "dask", "qdialect.engines.iree")
+HEAVY = (
+    "numpy",
+    "flint",
+    "onnx",
+    "onnxruntime",
+    "google.protobuf",
+    "dask",
+    "qdialect.engines.iree",
+)
 
 
 def _imported(arguments: list[str], module: str = "opt") -> set[str]:

@@ -8,9 +8,8 @@ from math import ldexp
 
 import pytest
 
-from qdialect.numerics.code_shifts import code_of, shift_of
 from qdialect.numerics.float_path import near_tie
-from qdialect.numerics.linear import Line, linear_tables
+from qdialect.numerics.linear import Line, code_of, linear_tables, shift_of
 from qdialect.numerics.requantize import QuantGrid, codes_of
 from qdialect.numerics.rounding import Rounding
 

@@ -15,9 +15,16 @@ from numpy.typing import NDArray
 
 from qdialect.behaviors import AffineFunction
 from qdialect.numerics import requantize as exact
-from qdialect.numerics.code_shifts import code_of, shift_of
 from qdialect.numerics.float_path import near_tie, tie_width
-from qdialect.numerics.linear import Line, at, column, linear_tables, values
+from qdialect.numerics.linear import (
+    Line,
+    at,
+    code_of,
+    column,
+    linear_tables,
+    shift_of,
+    values,
+)
 from qdialect.numerics.rounding import Rounding
 
 

@@ -24,9 +24,9 @@ from qdialect.context import QContext
 from qdialect.numerics import requantize as exact
 from qdialect.numerics.arithmetic import Arithmetic
 from qdialect.numerics.contract import Contract, Numerics
-from qdialect.numerics.decide import Reals, UndecidedError, decide
 from qdialect.numerics.float_spans import CodeSpan, FloatSpan
 from qdialect.numerics.quantize import storage_dtype
+from qdialect.numerics.reals import Reals, UndecidedError, decide
 from qdialect.numerics.rounding import Rounding
 from qdialect.ops import constant_of, shape_of
 from qdialect.ops.base import is_kernel
