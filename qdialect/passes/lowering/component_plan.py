@@ -37,7 +37,7 @@ from qdialect.passes.constant_scalars import exact_scalar
 from qdialect.qparams import QParams
 from qdialect.qparams.legality import Illegal
 from qdialect.quant import RescaleOp, UniformType, quant_element, with_element
-from qdialect.rewrite.driver import set_type
+from qdialect.rewrite.rewriter import set_type
 
 if TYPE_CHECKING:
     import numpy as np

@@ -165,8 +165,7 @@ class LowerFloatRegion(Rule[_Found]):
             assert x.value is not None
             rounding = self.session.target.rounding(cast_rounding(cast))
             rescale = RescaleOp(x.value, cast.result.type, rounding)
-            rewriter.insert(rescale, cast, keep=cast)
-            rewriter.replace(cast, rescale.results)
+            rewriter.replace_by(cast, [rescale])
         for value in match.region.returned:
             codes = plan.of[value].value
             assert codes is not None
