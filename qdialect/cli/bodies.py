@@ -37,7 +37,6 @@ class WithBodies:
 def with_bodies(model: Model, pipeline: str, target: Target, depth: int = 0) -> WithBodies:
     """The model with `pipeline` run on its bodies; the given one if that changes none."""
     from qdialect.formats.onnx.write.bodies import WITH_BODIES, put
-    from qdialect.rewrite.copying import copied
 
     def has_bodies(op: object) -> bool:
         return isinstance(op, NodeOp) and op.op_type.data in WITH_BODIES
@@ -46,7 +45,7 @@ def with_bodies(model: Model, pipeline: str, target: Target, depth: int = 0) -> 
     if depth >= DEEPEST or not any(map(has_bodies, model.module.walk())):
         return WithBodies(model, remarks)
     pipeline = re.sub(r"\bnumerics=\w+", "numerics=exact", pipeline)
-    made = Model(copied(model.module), model.ctx, model.source)
+    made = Model(model.module.clone(), model.ctx, model.source)
     for op in list(made.module.walk()):
         if isinstance(op, NodeOp) and has_bodies(op):
             changed, fired = _changed(made, op, pipeline, target, depth)

@@ -21,7 +21,6 @@ from qdialect.cli.judge import Judge
 from qdialect.context import QContext
 from qdialect.errors import QError, UsageError
 from qdialect.pipeline.manager import Instrumentation, Passes, PassManager
-from qdialect.rewrite.copying import copied
 from qdialect.rewrite.remarks import ANYWHERE
 
 if TYPE_CHECKING:
@@ -144,7 +143,7 @@ class Optimization:
 
     def _attempt(self, ctx: QContext, watchers: Sequence[Instrumentation]) -> Model:
         start = self._with_bodies()
-        module = copied(start.model.module)
+        module = start.model.module.clone()
         passes = [entry for entry in self._passes if entry[0].name not in self._left_out]
         manager = PassManager(ctx, passes, verify_each=self._verify_each, instrumentation=watchers)
         manager.run(module)
