@@ -1,0 +1,36 @@
+"""Names use the field's words; the list of retired ones is in `support/words.py`."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.support import words
+
+
+def test_no_retired_word_is_in_a_name() -> None:
+    assert [str(found) for found in words.check()] == []
+
+
+@pytest.mark.parametrize(
+    ("name", "found"),
+    [
+        ("hand_on", ["hand_on"]),
+        ("_HandOnRule2", ["hand_on"]),
+        ("HEIRS", ["heirs"]),
+        ("their_sheirs", []),
+        ("drifting", []),
+        ("on_hand", []),
+    ],
+)
+def test_words_of_names(name: str, found: list[str]) -> None:
+    assert words.retired_in(name) == found
+
+
+def test_names_of_python_are_all_found() -> None:
+    source = "import a as b\nclass C:\n    d: int\ndef e(f, *, g=1):\n    h.i(j=2)\n"
+    assert {name for _, name in words.names_of_python(source)} >= set("bCdefghij")
+
+
+def test_only_names_count_on_pages() -> None:
+    text = "its drift is `a_drift`\n```console\n`drift`\n```\n"
+    assert list(words.names_of_page(text)) == [(1, "a_drift")]
