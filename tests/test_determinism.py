@@ -13,8 +13,8 @@ from pathlib import Path
 import onnx
 import pytest
 
-import replay
-from random_models import random_model
+from tests.generators.networks import random_model
+from tools import replay
 
 OTHERS = [name for name in os.environ.get("QDIALECT_PYTHONS", "").split(os.pathsep) if name]
 """Interpreters of other versions, with what qdialect needs."""

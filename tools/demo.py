@@ -28,10 +28,9 @@ from pathlib import Path
 import numpy as np
 import onnx
 
-import corpus
-import document
-from demo_picture import Bar, picture
-from measure import (
+from tools import document
+from tools.bench import corpus
+from tools.bench.measure import (
     Agreement,
     OpCounts,
     Outputs,
@@ -45,8 +44,9 @@ from measure import (
     sqnr,
     top1,
 )
-from progress import step, table
-from text_images import classifier_input, text_lines
+from tools.bench.text_images import classifier_input, text_lines
+from tools.demo_picture import Bar, picture
+from tools.progress import step, table
 
 CALIBRATION_SEED, EVALUATION_SEED = 1, 2
 OFF = "QDQ, runtime optimizations off"

@@ -50,7 +50,7 @@ check "ruff format" "$bin/ruff" format --check .
 check "pyright" "$bin/pyright" --pythonpath "$bin/python"
 [[ ${#failed[@]} -eq 0 ]] || printf 'FAILED: %s\n' "${failed[@]}"
 if [[ "${CI:-}" == true ]]; then
-  check "package" "$bin/python" tools/check_package.py
+  check "package" "$bin/python" -m tools.check_package
 fi
 check "pytest" "$bin/python" -m pytest -n "${QDIALECT_TEST_JOBS:-2}"
 [[ ${#failed[@]} -eq 0 ]]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-import engine_bugs
+from tests.support import engine_bugs
 
 
 @pytest.mark.parametrize("bug", engine_bugs.BUGS, ids=lambda bug: bug.name)

@@ -5,9 +5,9 @@ from __future__ import annotations
 from html.parser import HTMLParser
 
 import qdialect as qd
-from gen_graph import GRAPHS
 from qdialect.context import new_context
 from qdialect.report.notebook import table_html, text_html
+from tests.generators.sized import GRAPHS
 
 
 class Balanced(HTMLParser):

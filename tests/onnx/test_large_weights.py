@@ -13,10 +13,10 @@ import pytest
 from onnx_models import ModelBuilder
 
 import qdialect as qd
-from large_models import measured, write_network
 from qdialect.formats.onnx.read.wire import cut_out
 from qdialect.formats.onnx.write import export_model, write_model
 from qdialect.formats.onnx.write.written import Written
+from tests.support.large_models import measured, write_network
 
 RANDOM = np.random.default_rng(3)
 MEGA = 1 << 20

@@ -10,7 +10,7 @@ import onnx
 import pytest
 from onnx import TensorProto, helper
 
-import node_conformance as tool
+from tests.support import node_conformance as tool
 
 
 @pytest.mark.parametrize("part", ["quantizelinear", "qlinear", "convinteger", "matmulinteger"])

@@ -10,8 +10,8 @@ import onnx
 import pytest
 from onnx import helper
 
-import fuzz_onnx
 import qdialect as qd
+from tests.support import damaged_models as fuzz_onnx
 
 MODELS = (fuzz_onnx.quantized_net, fuzz_onnx.movement_net, fuzz_onnx.control_net)
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import onnx
 import pytest
 
-from fuzz_graphs import failure
+from tests.support.graph_checks import failure
 
 GRAPHS = sorted((Path(__file__).parent / "valid_graphs").glob("*.onnx"))
 

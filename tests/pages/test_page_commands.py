@@ -19,9 +19,9 @@ from commands import Main, call, qopt, qopt_opt, qopt_translate
 from page_models import float_model, quantized_model
 
 import qdialect as qd
-import run_page
 from qdialect.engines.installed import missing
 from qdialect.engines.table import ENGINES
+from tests.support import pages as run_page
 
 ROOT = Path(__file__).parents[2]
 MAINS: dict[str, Main] = {"qopt": qopt, "qopt-opt": qopt_opt, "qopt-translate": qopt_translate}

@@ -19,7 +19,6 @@ from random_graphs import random_graph
 from rewrite_support import EXECUTED, KEPT, Program, parse
 from xdsl.ir import Operation
 
-from gen_graph import GRAPHS
 from qdialect.analysis import ranges
 from qdialect.analysis.codes import is_integer, qparams_of
 from qdialect.analysis.ranges import CodeRanges
@@ -27,7 +26,8 @@ from qdialect.context import QContext, new_context
 from qdialect.errors import InputError
 from qdialect.numerics.ranges import Interval
 from qdialect.reference import Interpreter
-from random_programs import random_program
+from tests.generators.programs import random_program
+from tests.generators.sized import GRAPHS
 
 CTX = new_context()
 

@@ -8,7 +8,6 @@ from collections.abc import Callable, Iterator
 import pytest
 from xdsl.dialects.builtin import ModuleOp
 
-from gen_graph import FORMS, GRAPHS
 from qdialect.analysis.ranges import CodeRanges
 from qdialect.context import QContext, new_context
 from qdialect.errors import PassFailure, QError
@@ -19,7 +18,8 @@ from qdialect.pipeline.manager import PassManager
 from qdialect.pipeline.registry import PassRegistry
 from qdialect.pipeline.text import parse_pipeline
 from qdialect.targets.installed import get_target
-from random_programs import random_program
+from tests.generators.programs import random_program
+from tests.generators.sized import FORMS, GRAPHS
 
 Make = Callable[[], tuple[ModuleOp, QContext]]
 

@@ -13,7 +13,6 @@ import numpy as np
 import pytest
 
 import qdialect as qd
-from gen_graph import GRAPHS
 from qdialect.behaviors.shapes import shape_of
 from qdialect.cli.execution import main_function
 from qdialect.cli.qopt import main as qopt
@@ -26,6 +25,7 @@ from qdialect.report.casts import follow, history
 from qdialect.report.graph import graph_of
 from qdialect.report.page import Contents, LayerError, report_page
 from qdialect.targets.installed import get_target
+from tests.generators.sized import GRAPHS
 
 LIBRARIES = ("fast_sugiyama", "grandalf")
 needs_layout = pytest.mark.skipif(
