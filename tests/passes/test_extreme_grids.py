@@ -1,5 +1,5 @@
 """Every rule keeps its contract on denormal, huge, equal and far scales, and zero points at the
-ends: a few programs of each family (`tools/contract_proofs.py` runs all)."""
+ends: a few programs of each family (`python -m tools.fuzz contracts` runs all)."""
 
 from __future__ import annotations
 

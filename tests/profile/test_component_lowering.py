@@ -1,4 +1,4 @@
-"""Component qparams are worth it: see `tools/measure_components.py`."""
+"""Component qparams are worth it: see `support/components.py`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`tools/check_package.py`: what it runs, and how it tells what failed."""
+"""`tools.check_package`: what it runs, and how it tells what failed."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pytest
 from tools import check_package
 from tools.check_package import NONE, VERSIONS, WORKS, Failed, Maker, Place, Result
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 
 
 def test_every_extra_is_checked() -> None:

@@ -23,7 +23,7 @@ def test_a_figure_is_what_the_code_draws(name: str) -> None:
     draw, title = figures.FIGURES[name]
     kept = (figures.PAGES / f"{name}.svg").read_text(encoding="utf-8")
     drawn = figures.svg(draw(), title)
-    assert words(drawn) == words(kept), f"python tools/figures.py {name}"
+    assert words(drawn) == words(kept), f"python -m tools.docs figures {name}"
     assert f"<title>{title}</title>" in kept and "prefers-color-scheme: dark" in kept
 
 

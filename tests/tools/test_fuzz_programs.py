@@ -17,8 +17,9 @@ from tests.generators import programs as random_programs
 from tests.generators.programs import NAMES, random_program
 from tests.support import program_checks as fuzz_programs
 from tests.support.program_checks import Failed, check_one, check_text, fuzz_seed
+from tools.fuzz.programs import main
 
-TOOLS = Path(fuzz_programs.__file__).parent
+ROOT = Path(__file__).parents[2]
 
 
 def test_programs_have_every_op() -> None:
@@ -35,7 +36,8 @@ def test_what_a_program_is_follows_from_its_seed() -> None:
     texts = []
     for salt in ("1", "2"):
         run = subprocess.run(
-            [sys.executable, str(TOOLS / "random_programs.py"), "7", "--ops", "20"],
+            [sys.executable, "-m", "tests.generators.programs", "7", "--ops", "20"],
+            cwd=ROOT,
             env={**os.environ, "PYTHONHASHSEED": salt},
             capture_output=True,
             text=True,
@@ -104,7 +106,7 @@ def test_a_second_run_that_changes_something_is_told(monkeypatch: pytest.MonkeyP
 
 def test_the_command(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     path = tmp_path / "tally.json"
-    assert fuzz_programs.main(["--seeds", "3", "--first", "9000", "--json", str(path)]) == 0
+    assert main(["--seeds", "3", "--first", "9000", "--json", str(path)]) == 0
     told = capsys.readouterr().out
     assert "3 programs" in told
     assert "0 failures" in told

@@ -1,4 +1,4 @@
-"""Guards that are broken are noticed (`tools/mutate_rules.py` breaks them all)."""
+"""Guards that are broken are noticed (`tools/fuzz/mutants.py` breaks them all)."""
 
 from __future__ import annotations
 

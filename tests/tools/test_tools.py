@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 from pathlib import Path
 
@@ -14,10 +15,16 @@ from qdialect.context import new_context
 from qdialect.formats.mlir.write import module_text
 from qdialect.verify.verifier import verify_module
 from tests.generators.sized import FORMS, GRAPHS
+from tools.bench import __main__ as bench
 from tools.bench import placement as bench_placement
+from tools.command import run
+from tools.docs import __main__ as docs
+from tools.fuzz import __main__ as fuzz
 from tools.progress import table
 
-TOOLS = Path(__file__).parents[1] / "tools"
+ROOT = Path(__file__).parents[2]
+TOOLS = ROOT / "tools"
+PROGRAMS = {"tools.bench": bench, "tools.fuzz": fuzz, "tools.docs": docs}
 
 
 @pytest.mark.parametrize("form", FORMS)
@@ -142,3 +149,40 @@ class TestMeasurements:
             assert tensor.shape == (1, 3, 48, 192)
             assert tensor.dtype == np.float32
             assert np.abs(tensor).max() <= 1
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_a_program_names_its_commands(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    commands = PROGRAMS[name].COMMANDS
+    assert run(name, "What it does.", commands, ["--help"]) == 0
+    said = capsys.readouterr().out
+    assert all(f"  {command} " in said for command in commands)
+    assert run(name, "What it does.", commands, ["nothing"]) == 2
+    assert f"usage: python -m {name} COMMAND" in capsys.readouterr().err
+    for command in commands.values():
+        path = ROOT / Path(*command.module.split(".")).with_suffix(".py")
+        known = [path, *(ROOT / "tests").glob(f"*/{command.module}.py")]
+        assert any(path.is_file() for path in known), command
+
+
+def test_commands_on_pages_are_there() -> None:
+    for page in [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]:
+        text = page.read_text(encoding="utf-8")
+        for program, command in re.findall(r"python -m (tools\.\w+)(?: +([a-z-]+))?", text):
+            if program in PROGRAMS:
+                assert command in PROGRAMS[program].COMMANDS, (page.name, program, command)
+            else:
+                assert (ROOT / Path(*program.split("."))).with_suffix(".py").is_file(), page.name
+        for path in re.findall(r"\btools/[\w/]+\.(?:py|sh|json)\b", text):
+            assert (ROOT / path).is_file(), (page.name, path)
+
+
+def test_only_tests_of_the_tools_import_them() -> None:
+    """What other tests need is in `tests/support` or `tests/generators`."""
+    imports = re.compile(r"^\s*(?:from|import) tools\b", re.M)
+    found = [
+        path.relative_to(ROOT).as_posix()
+        for path in (ROOT / "tests").rglob("*.py")
+        if imports.search(path.read_text(encoding="utf-8")) and path.parent.name != "tools"
+    ]
+    assert found == []

@@ -2,23 +2,23 @@
 
     python -m tools.docs site [-o build/site]
 
-copies docs/ and the README, adds the reference pages (`reference.py`), and lets MkDocs
-(extra `docs`) build it, strictly. Links to files that are not pages become plain text: the
-site has pages only.
+copies docs/ and the README, turns notebooks into pages, adds the reference pages (`reference.py`),
+and lets MkDocs (extra `docs`) build it with the theme Material, strictly. Links to files that are
+not pages become plain text: the site has pages only.
 """
 
 from __future__ import annotations
 
 import argparse
+import json
+import os
 import re
 import shutil
 import subprocess
 import sys
 import tempfile
 from collections.abc import Sequence
-from importlib import import_module
 from pathlib import Path
-from typing import Any
 
 from tools.docs import reference as reference_pages
 
@@ -32,17 +32,22 @@ site_name: qdialect
 docs_dir: {docs}
 site_dir: {site}
 theme:
-  name: mkdocs
-  highlightjs: false
-  color_mode: auto
+  name: material
+  font: false
+  features: [navigation.sections, navigation.footer, toc.follow, content.code.copy, search.suggest]
+  palette:
+    - media: "(prefers-color-scheme: light)"
+      scheme: default
+      toggle: {{icon: material/weather-sunny, name: dark}}
+    - media: "(prefers-color-scheme: dark)"
+      scheme: slate
+      toggle: {{icon: material/weather-night, name: light}}
 plugins: [search]
 markdown_extensions:
   - tables
-  - fenced_code
-  - toc
-  - codehilite:
-      guess_lang: false
-extra_css: [highlight.css]
+  - toc: {{permalink: true}}
+  - pymdownx.highlight: {{guess_lang: false}}
+  - pymdownx.superfences
 use_directory_urls: false
 validation:
   links:
@@ -68,19 +73,21 @@ def gather(folder: Path) -> None:
         f"[{Path(name).stem}]({GENERATED}/{name})" for name in reference_pages.pages()
     )
     index.write_text(index.read_text(encoding="utf-8").replace(PLACE, f"Here: {links}."))
-    (folder / "highlight.css").write_text(_colours(), encoding="utf-8")
+    for notebook in folder.rglob("*.ipynb"):
+        notebook.with_suffix(".md").write_text(notebook_page(notebook), encoding="utf-8")
+        notebook.unlink()
     for page in folder.rglob("*.md"):
-        text = page.read_text(encoding="utf-8")
+        text = page.read_text(encoding="utf-8").replace(".ipynb)", ".md)")
         page.write_text(_without_foreign_links(text, page, folder), encoding="utf-8")
 
 
-def _colours() -> str:
-    """Style of what Pygments marks in code, for light and for dark pages."""
-    formatters: Any = import_module("pygments.formatters")
-    light, dark = (formatters.HtmlFormatter(style=name) for name in ("default", "one-dark"))
-    dark_rules = dark.get_style_defs('[data-bs-theme="dark"] .codehilite')
-    plain = ".codehilite, .codehilite pre { background: transparent; }"
-    return "\n".join([light.get_style_defs(".codehilite"), dark_rules, plain, ""])
+def notebook_page(path: Path) -> str:
+    """The cells of a notebook as a page."""
+    parts: list[str] = []
+    for cell in json.loads(path.read_text(encoding="utf-8"))["cells"]:
+        text = "".join(cell["source"])
+        parts.append(text if cell["cell_type"] == "markdown" else f"```python\n{text}\n```")
+    return "\n\n".join(parts) + "\n"
 
 
 def _without_foreign_links(text: str, page: Path, folder: Path) -> str:
@@ -122,7 +129,8 @@ def build(site: Path) -> int:
         config = Path(scratch) / "mkdocs.yml"
         config.write_text(CONFIG.format(docs=docs, site=site.resolve(), nav=navigation(docs)))
         command = [sys.executable, "-m", "mkdocs", "build", "--strict", "--quiet"]
-        return subprocess.run([*command, "--config-file", config]).returncode
+        environment = {**os.environ, "NO_MKDOCS_2_WARNING": "1"}
+        return subprocess.run([*command, "--config-file", config], env=environment).returncode
 
 
 def main(argv: Sequence[str] | None = None) -> int:
