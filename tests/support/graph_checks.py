@@ -277,13 +277,13 @@ def _near(wanted: list[Any], found: list[Any], kind: str = "meaning", least_step
             raise Failed(kind, f"up to {steps:g} off what the runtime gives")
 
 
-def failure(model: onnx.ModelProto, folder: Path, *args: Any) -> tuple[str, str]:
-    """The kind of what came out ("" if all is well, "invalid"), and the words; `args` are
-    those of `check_graph`."""
+def failure(model: onnx.ModelProto, folder: Path, *args: Any, **more: Any) -> tuple[str, str]:
+    """The kind of what came out ("" if all is well, "invalid"), and the words; the others
+    are those of `check_graph`."""
     from qdialect.errors import QError
 
     try:
-        return "", ", ".join(dict.fromkeys(check_graph(model, folder, *args)))
+        return "", ", ".join(dict.fromkeys(check_graph(model, folder, *args, **more)))
     except Invalid as error:
         return "invalid", str(error)
     except Failed as error:

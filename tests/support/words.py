@@ -28,9 +28,6 @@ RETIRED: dict[str, str] = {
 }
 """Each retired word (small letters, parts joined by `_`), and what to say."""
 
-COPIES = ("docs/reference/mutation.md",)
-"""Pages that quote lines of code as they were on the day of a run."""
-
 
 class Found(NamedTuple):
     """A retired word in a name: where, which name, and what to say."""
@@ -96,7 +93,6 @@ def check(folders: tuple[str, ...] = FOLDERS) -> list[Found]:
         for folder in folders
         for path in sorted((ROOT / folder).rglob("*"))
         if path.is_file() and "__pycache__" not in path.parts
-        if path.relative_to(ROOT).as_posix() not in COPIES
         for line, name in sorted(set(names_in(path)))
         for word in retired_in(name)
     ]

@@ -11,7 +11,6 @@ COMMANDS = {
     "readers": Subcommand("tools.fuzz.readers", "what reads files, on damaged ones"),
     "commands": Subcommand("tests.support.damaged_models", "qopt optimize, on damaged models"),
     "contracts": Subcommand("contract_proofs", "every rule, on all its programs"),
-    "mutants": Subcommand("tools.fuzz.mutants", "broken guards of rules: which tests notice"),
 }
 
 if __name__ == "__main__":
