@@ -27,7 +27,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
-from tools.progress import table
+from tests.support.tables import table
 
 ROOT = Path(__file__).parents[1]
 NONE = "none"

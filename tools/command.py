@@ -35,5 +35,5 @@ def run(
         print(usage(program, summary, commands), file=sys.stdout if wanted else sys.stderr)
         return 0 if wanted else 2
     name, *rest = given
-    sys.argv[0] = f"{program} {name}"  # what argparse calls the program
+    sys.argv[0] = f"python -m {program} {name}"  # what argparse calls the program
     return import_module(commands[name].module).main(rest) or 0

@@ -28,7 +28,7 @@ from qdialect.formats.mlir.read import read_module, verify_module
 from qdialect.formats.onnx.write import export_model
 from qdialect.targets.installed import get_target
 from tests.generators.networks import random_model
-from tools.progress import step
+from tests.support.tables import step
 
 ROOT = Path(__file__).parents[1]
 TARGETS = ("generic", "onnxruntime", "integer", "tosa", "linalg")

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 import sys
+from collections.abc import Sequence
 
 from engine_support import prepared
 from op_configurations import GROUPS, Program
@@ -67,5 +68,7 @@ def _listed(names: set[str]) -> str:
     return ", ".join([*inside, *around]) or "none: it renames dimensions"
 
 
-if __name__ == "__main__":
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Print the page."""
     sys.stdout.write(table())
+    return 0

@@ -31,7 +31,7 @@ from qdialect.context import new_context
 from qdialect.numerics.contract import Numerics
 from qdialect.targets.installed import get_target
 from tests.support.program_checks import TARGETS
-from tools.document import put
+from tests.support.tables import put
 
 LEVELS = [str(level) for level in Numerics]
 

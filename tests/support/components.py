@@ -10,6 +10,7 @@ is all there is if only the result was observed.
 # pyright: basic
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -226,7 +227,9 @@ def split(module: ModuleOp) -> None:
     op.erase()
 
 
-if __name__ == "__main__":
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Print a line for each composite."""
     print(f"{'op':16} {'whole':>8} {'components':>11} {'result only':>12}   dB")
     for each in CASES:
         print(f"{each.name:16} " + "{:8.1f} {:11.1f} {:12.1f}".format(*measured(each)))
+    return 0

@@ -30,7 +30,7 @@ import numpy as np
 import onnx
 from onnx import TensorProto, helper, numpy_helper
 
-from tools.progress import step
+from tests.support.tables import step
 
 MEGABYTES = 1024
 """Address space a child may take beyond what it began with (threads of ONNX Runtime count)."""

@@ -35,7 +35,7 @@ from qdialect.errors import QError
 from qdialect.formats.onnx.read import import_model
 from qdialect.formats.onnx.write import OrtEngine, evaluate_node
 from qdialect.reference import Evaluation, Interpreter
-from tools.progress import step, table
+from tests.support.tables import step, table
 
 Feeds = Mapping[str, Any]
 Engine = Callable[[onnx.ModelProto, Feeds], Iterable[Any]]

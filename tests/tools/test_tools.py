@@ -15,12 +15,12 @@ from qdialect.context import new_context
 from qdialect.formats.mlir.write import module_text
 from qdialect.verify.verifier import verify_module
 from tests.generators.sized import FORMS, GRAPHS
+from tests.support.tables import table
 from tools.bench import __main__ as bench
 from tools.bench import placement as bench_placement
 from tools.command import run
 from tools.docs import __main__ as docs
 from tools.fuzz import __main__ as fuzz
-from tools.progress import table
 
 ROOT = Path(__file__).parents[2]
 TOOLS = ROOT / "tools"
@@ -162,7 +162,8 @@ def test_a_program_names_its_commands(name: str, capsys: pytest.CaptureFixture[s
     for command in commands.values():
         path = ROOT / Path(*command.module.split(".")).with_suffix(".py")
         known = [path, *(ROOT / "tests").glob(f"*/{command.module}.py")]
-        assert any(path.is_file() for path in known), command
+        (path,) = (path for path in known if path.is_file())
+        assert "\ndef main(" in path.read_text(encoding="utf-8"), command
 
 
 def test_commands_on_pages_are_there() -> None:

@@ -33,8 +33,8 @@ from qdialect.profile.engines import open_engine
 from qdialect.profile.file import profile_text
 from qdialect.profile.instrument import instrument, leave_derived
 from qdialect.profile.record import Settings
+from tests.support.tables import step
 from tools.bench import corpus
-from tools.progress import step
 
 OURS = "qdialect"
 THEIRS = ("MinMax", "Entropy")

@@ -18,10 +18,9 @@ from itertools import groupby
 from pathlib import Path
 from typing import Any
 
+from tests.support.tables import put, step
 from tools.bench import figures
 from tools.bench.rows import Absent, Rounds, Row
-from tools.document import put
-from tools.progress import step
 
 PAGE = Path(__file__).parents[2] / "docs" / "reference" / "speed.md"
 

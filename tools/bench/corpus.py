@@ -30,11 +30,11 @@ from onnxruntime.quantization import (
 )
 from onnxruntime.quantization.shape_inference import quant_pre_process
 
+from tests.support.tables import step
 from tools.bench import samples
 from tools.bench.held_out_nets import NETS, TOKENS, VOCABULARY, held_out_net
 from tools.bench.light_nets import IMAGE, image_input, light_net
 from tools.bench.samples import Feeds, Sampler
-from tools.progress import step
 
 CACHE = Path(os.environ.get("QDIALECT_CACHE", Path(__file__).parents[2] / ".cache"))
 MADE_BY = ("corpus.py", "held_out_nets.py", "light_nets.py", "samples.py")

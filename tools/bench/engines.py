@@ -30,7 +30,7 @@ from qdialect.engines.installed import engine_named
 from qdialect.engines.program import Program
 from qdialect.errors import QError
 from qdialect.reference import Interpreter, random_inputs
-from tools.document import put
+from tests.support.tables import put
 
 Array = NDArray[Any]
 

@@ -18,8 +18,8 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import qdialect
+from tests.support.tables import table
 from tools.bench.rows import Row, Spread, growth
-from tools.progress import table
 
 VERSION = 1
 TOLERANCE = 0.1

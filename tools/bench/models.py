@@ -20,11 +20,11 @@ import onnx
 
 import qdialect as qd
 from qdialect.passes import PASSES, load
+from tests.support.tables import step
 from tools.bench import corpus
 from tools.bench.measure import session
 from tools.bench.others import PINNED, environment, rewrite
 from tools.bench.rows import Rounds, Row, Spread, alone, collecting_seldom, growth_of_peak, ratios
-from tools.progress import step
 
 SECTION = "models"
 RUNTIME = "ONNX Runtime's optimizer"

@@ -31,10 +31,9 @@ import qdialect as qd
 from qdialect.cli.race import cheapest_form, race
 from qdialect.formats.onnx.write.engine import OrtEngine
 from qdialect.formats.onnx.write.executed import optimized_engine
-from tools import document
+from tests.support.tables import put, step, table
 from tools.bench import corpus
 from tools.bench.measure import run_all, session, sqnr
-from tools.progress import step, table
 
 EVALUATION_SEED = 2
 GOALS = {("s8", "exact"): 0.42, ("u8", "exact"): 0.85, ("u8", "ties"): 0.75}
@@ -274,7 +273,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     text += "\n".join(f"- {line}" for line in summary(rows))
     print(text)
     if options.document:
-        document.put(options.document, "bench_onnx", text)
+        put(options.document, "bench_onnx", text)
     return 1 if any(_is_slower(row) or row.same < 1 for row in rows) else 0
 
 

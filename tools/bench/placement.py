@@ -36,7 +36,7 @@ from qdialect.pipeline.registry import PassRegistry
 from qdialect.pipeline.text import parse_pipeline
 from qdialect.quant import RescaleOp
 from tests.generators.sized import GRAPHS
-from tools.progress import step, table
+from tests.support.tables import step, table
 
 TARGET = "onnxruntime"
 LEVELS = ("exact", "bounded", "saturation", "relaxed")

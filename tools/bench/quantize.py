@@ -26,9 +26,8 @@ from pathlib import Path
 import numpy as np
 
 import qdialect as qd
+from tests.support.tables import put, step
 from tools.bench import corpus, measure
-from tools.document import put
-from tools.progress import step
 
 TEST_SEED = 1000
 """Added to the seed of the calibration samples."""

@@ -22,8 +22,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tests.support import pages as run_page
-from tools import document
-from tools.progress import step, table
+from tests.support.tables import put, step, table
 
 ROOT = Path(__file__).parents[2]
 PAGES = ("slow-model", "ir", "backend")
@@ -126,7 +125,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     ]
     print(table(HEADER, rows))
     if options.document:
-        document.put(options.document, "first_use", table(HEADER, rows))
+        put(options.document, "first_use", table(HEADER, rows))
     return 1 if any(use.failed for use in uses) else 0
 
 

@@ -13,7 +13,7 @@ import argparse
 from collections.abc import Iterator, Sequence
 
 from tests.support import source, words
-from tools.progress import table
+from tests.support.tables import table
 
 
 def lines() -> Iterator[str]:
