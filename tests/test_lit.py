@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 
 import pytest
 
-sys.path.insert(0, str(Path(__file__).parent))
 from tests.lit_runner import LIT_TESTS, LitFailure, discover, missing_features, run_file, run_lines
 
 

@@ -10,7 +10,6 @@ from typing import Any, ClassVar
 import numpy as np
 import onnx
 import pytest
-from commands import Result, call, qopt
 from onnx import TensorProto, helper, numpy_helper
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
@@ -30,6 +29,7 @@ from qdialect.passes.folding.fold_affine import FoldAffine
 from qdialect.reference import Difference
 from qdialect.rewrite import Refusal, Rewriter, Rule
 from qdialect.rewrite.remarks import OutputBound, key_text
+from tests.support.commands import Result, call, qopt
 
 
 def run(*argv: object) -> Result:

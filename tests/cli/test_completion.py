@@ -8,12 +8,12 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from commands import call, qopt
 
 from qdialect.cli import opt
 from qdialect.cli.completion import SHELLS, spellings
 from qdialect.cli.qopt import COMMANDS
 from qdialect.passes import PASSES
+from tests.support.commands import call, qopt
 
 
 def completed(script: Path, *words: str) -> set[str]:

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import onnx
 import pytest
-from commands import call, qopt
 from test_check import conv_relu
 
 from qdialect.targets.price_table import read_prices, shipped_prices
+from tests.support.commands import call, qopt
 
 
 @pytest.fixture

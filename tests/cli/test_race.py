@@ -10,7 +10,6 @@ from typing import Any
 import numpy as np
 import onnx
 import pytest
-from commands import call, qopt
 from onnx import TensorProto, helper
 from test_check import conv_relu
 
@@ -23,6 +22,7 @@ from qdialect.errors import UsageError
 from qdialect.formats.onnx.write import OrtEngine
 from qdialect.formats.onnx.write.executed import count, optimized_engine
 from qdialect.formats.onnx.write.unrounded import model_without_rounding
+from tests.support.commands import call, qopt
 
 
 @pytest.fixture

@@ -19,12 +19,13 @@ from qdialect.errors import UnsupportedError
 from qdialect.reference import Interpreter, random_inputs
 
 ROOT = Path(__file__).parents[2]
-sys.path[:0] = [str(ROOT / part) for part in ("docs/examples", "tests/onnx", "tests/lowerings")]
+sys.path[:0] = [str(ROOT / part) for part in ("docs/examples", "tests/onnx")]
 
 import tinycore  # noqa: E402
 import tinycore_c  # noqa: E402
-from ptq_networks import quantized  # noqa: E402
 from test_quantized_nets import Layers, quantize  # noqa: E402
+
+from tests.lowerings.ptq_networks import quantized  # noqa: E402
 
 needs_cc = pytest.mark.skipif(shutil.which("cc") is None, reason="needs a C compiler")
 

@@ -15,13 +15,13 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from commands import Main, call, qopt, qopt_opt, qopt_translate
-from page_models import float_model, quantized_model
 
 import qdialect as qd
 from qdialect.engines.installed import missing
 from qdialect.engines.table import ENGINES
 from tests.support import pages as run_page
+from tests.support.commands import Main, call, qopt, qopt_opt, qopt_translate
+from tests.support.page_models import float_model, quantized_model
 
 ROOT = Path(__file__).parents[2]
 MAINS: dict[str, Main] = {"qopt": qopt, "qopt-opt": qopt_opt, "qopt-translate": qopt_translate}
