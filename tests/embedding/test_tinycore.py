@@ -19,7 +19,7 @@ from qdialect.errors import UnsupportedError
 from qdialect.reference import Interpreter, random_inputs
 
 ROOT = Path(__file__).parents[2]
-sys.path[:0] = [str(ROOT / part) for part in ("docs/examples", "tests/onnx")]
+sys.path[:0] = [str(ROOT / part) for part in ("docs/examples", "tests/formats/onnx")]
 
 import tinycore  # noqa: E402
 import tinycore_c  # noqa: E402
