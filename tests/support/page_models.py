@@ -1,5 +1,6 @@
 """A small network with the names that pages use, as a float model and quantized."""
 
+# pyright: basic
 from __future__ import annotations
 
 from pathlib import Path

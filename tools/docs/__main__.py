@@ -9,7 +9,6 @@ COMMANDS = {
     "site": Subcommand("tools.docs.site", "the site, in build/site; warnings are errors"),
     "figures": Subcommand("tools.docs.figures", "the figures of the concepts"),
     "page": Subcommand("tests.support.pages", "run the commands of a page, and keep their output"),
-    "first-use": Subcommand("tools.docs.first_use", "follow the start pages in a fresh clone"),
     "conformance": Subcommand("tests.support.node_conformance", "the node tests of onnx"),
     "engine-bugs": Subcommand("tests.support.engine_bugs", "known bugs of engines, reproduced"),
     "tosa-ops": Subcommand("tosa_page", "what each op becomes in TOSA"),
