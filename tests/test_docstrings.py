@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from importlib import import_module
 
-from tests.support.source import Definition, public_definitions, room_of
+from tests.support.source import Definition, public_definitions, part_of
 
 WITHOUT: dict[str, int] = {
     "analysis": 4, "behaviors": 2, "cli": 25, "dialects": 30, "engines": 12, "formats": 15,
@@ -42,7 +42,7 @@ def rooms() -> dict[str, list[str]]:
     found: dict[str, list[str]] = {}
     for one in without_docstring():
         place = f"{one.module}:{one.line} {one.name}"
-        found.setdefault(room_of(one.module), []).append(place)
+        found.setdefault(part_of(one.module), []).append(place)
     return found
 
 

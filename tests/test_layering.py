@@ -14,7 +14,7 @@ from importlib import metadata
 
 import pytest
 
-from tests.support.source import Import, all_imports, circles, import_graph, room_of, trees
+from tests.support.source import Import, all_imports, circles, import_graph, part_of, trees
 
 _BASE = frozenset({"errors", "qparams", "numerics", "weights", "behaviors"})
 _IR = _BASE | {"dialects", "quant", "ops", "verify", "context"}
@@ -94,7 +94,7 @@ def inside(module: str, packages: frozenset[str] | tuple[str, ...]) -> bool:
 
 
 def allowed(found: Import) -> bool:
-    source, target = room_of(found.importer), room_of(found.target)
+    source, target = part_of(found.importer), part_of(found.target)
     if target in _ENTRY:
         return source in MAY_IMPORT_ENTRY
     if source == target or source in MAY_IMPORT_ALL:
@@ -110,7 +110,7 @@ IMPORTS = all_imports()
 
 
 def test_every_part_has_a_rule() -> None:
-    parts = {room_of(name) for name in trees()}
+    parts = {part_of(name) for name in trees()}
     assert parts <= MAY_IMPORT.keys() | MAY_IMPORT_ALL
 
 
@@ -123,13 +123,13 @@ def test_the_table_has_no_cycle() -> None:
 
 @pytest.mark.parametrize("part", sorted(MAY_IMPORT.keys() | MAY_IMPORT_ALL))
 def test_import_direction(part: str) -> None:
-    ours = (i for i in IMPORTS if room_of(i.importer) == part and inside(i.target, ("qdialect",)))
+    ours = (i for i in IMPORTS if part_of(i.importer) == part and inside(i.target, ("qdialect",)))
     assert [str(found) for found in ours if not allowed(found)] == []
 
 
 def files_in_circles() -> Counter[str]:
     """Of each room, how many files reach themselves through what they import."""
-    return Counter(room_of(name) for group in circles(import_graph()) for name in group)
+    return Counter(part_of(name) for group in circles(import_graph()) for name in group)
 
 
 def test_files_do_not_import_each_other_in_circles() -> None:
@@ -159,7 +159,7 @@ def test_what_has_no_ir_does_not_import_xdsl(part: str) -> None:
     wrong = [
         str(found)
         for found in IMPORTS
-        if room_of(found.importer) == part and found.target.partition(".")[0] == "xdsl"
+        if part_of(found.importer) == part and found.target.partition(".")[0] == "xdsl"
     ]
     assert wrong == []
 

@@ -50,7 +50,7 @@ def module_name(path: Path) -> str:
     return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
 
 
-def room_of(module: str) -> str:
+def part_of(module: str) -> str:
     """The first folder or file below the package: `ops` for `qdialect.ops.base`."""
     pieces = module.split(".")
     return pieces[1] if len(pieces) > 1 else "__init__"

@@ -37,9 +37,9 @@ def imports(room: str | None) -> Iterator[str]:
     graph: dict[str, set[str]] = {}
     for name, found in source.import_graph().items():
         if room is None:
-            one = graph.setdefault(source.room_of(name), set())
-            one |= {source.room_of(other) for other in found} - {source.room_of(name)}
-        elif source.room_of(name) == room:
+            one = graph.setdefault(source.part_of(name), set())
+            one |= {source.part_of(other) for other in found} - {source.part_of(name)}
+        elif source.part_of(name) == room:
             graph[name.removeprefix("qdialect.")] = {n.removeprefix("qdialect.") for n in found}
     for name, found in sorted(graph.items()):
         yield f"{name}: {' '.join(sorted(found)) or '-'}"
