@@ -10,7 +10,6 @@ from typing import Any
 import numpy as np
 import onnx
 import pytest
-from commands import call, qopt
 from onnx import TensorProto, helper
 from qdq_models import conv_relu
 
@@ -24,6 +23,7 @@ from qdialect.workflows import optimize_file
 from qdialect.workflows import race as racing
 from qdialect.workflows.optimize_file import FEWER
 from qdialect.workflows.race import Lap, Race, chance_db, race, signal_to_noise, winner
+from tests.support.commands import call, qopt
 
 
 def kinds(path: Path) -> set[str]:
