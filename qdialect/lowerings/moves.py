@@ -74,7 +74,7 @@ def _moved_by(
     behavior = e.session.behaviors.get(op)
     assert behavior is not None and behavior.movement is not None
     taken = [
-        x for n, x in enumerate(operands) if behavior.operand_port(n).rule is not PortKind.PLAIN
+        x for n, x in enumerate(operands) if behavior.operand_port(n).kind is not PortKind.PLAIN
     ]
     maps = _maps(op, behavior, operands)
     found: list[LaidOut] = []
@@ -82,7 +82,7 @@ def _moved_by(
         params, shape = qparams_of(value), shape_of(value)
         if len({x.params and x.params.storage for x in taken} | {params and params.storage}) > 1:
             raise Unlowerable("qparams", "its operands are not stored alike", "integerize")
-        if behavior.mixes and not _on_one_scale(op, behavior, taken, params):
+        if behavior.requantizes_inputs and not _on_one_scale(op, behavior, taken, params):
             raise Unlowerable("qparams", "its operands are not on one scale", "integerize")
         out = moved(e, phi, taken)
         if out.shape != shape:
@@ -106,13 +106,13 @@ def _on_one_scale(
 
 
 def _maps(op: Operation, behavior: Behavior, operands: Sequence[LaidOut]) -> Sequence[IndexMap]:
-    if behavior.movement_given is None:
+    if behavior.movement_of_values is None:
         return behavior.maps(op)
     given = [
         x.array
         for n, x in enumerate(operands)
-        if behavior.operand_port(n).rule is PortKind.PLAIN and x.array is not None
+        if behavior.operand_port(n).kind is PortKind.PLAIN and x.array is not None
     ]
-    if len(given) != sum(p.rule is PortKind.PLAIN for p in behavior.operands):
+    if len(given) != sum(p.kind is PortKind.PLAIN for p in behavior.operands):
         raise Unlowerable("indices", "what it moves is known at run time only", "constant indices")
-    return (behavior.movement_given(op, given),)
+    return (behavior.movement_of_values(op, given),)

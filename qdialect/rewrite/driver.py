@@ -21,8 +21,8 @@ from qdialect.analysis.index import ops_named
 from qdialect.analysis.ranges import ranges, ranges_anew
 from qdialect.errors import QError
 from qdialect.numerics.contract import Contract, Numerics
-from qdialect.ops.base import KEY
 from qdialect.ops.component_keys import join_keys, settle_keys
+from qdialect.ops.keys import KEY
 from qdialect.rewrite.effects import is_effect_free
 from qdialect.rewrite.provenance import Provenance
 from qdialect.rewrite.remarks import (

@@ -23,7 +23,8 @@ from xdsl.dialects.builtin import (
 from xdsl.ir import Attribute, Operation
 from xdsl.ir.core import ErasedSSAValue
 
-from qdialect.ops.base import KEY, PIECE_KEYS, QPARAMS, NNOp
+from qdialect.ops.base import NNOp
+from qdialect.ops.keys import KEY, PIECE_KEYS, QPARAMS
 from qdialect.verify.quick_check import Quick
 
 if TYPE_CHECKING:

@@ -205,9 +205,10 @@ def test_a_table_is_what_the_runtime_computes(kind: str, attributes: dict[str, f
 
 
 def test_the_error_of_functions_is_as_stated() -> None:
+    from qdialect.ops.registered import default_registry
+
     from qdialect import ops as nn
     from qdialect.numerics.float_spans import FloatSpan, approximated
-    from qdialect.ops.registered import default_registry
 
     rng = np.random.default_rng(3)
     size = rng.uniform(-6, 2, 20000)

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from qdialect.ops.registered import default_registry
 from rewrite_support import parse
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
@@ -23,7 +24,6 @@ from qdialect.context import QContext, new_context
 from qdialect.errors import QError
 from qdialect.formats.mlir.write import module_text
 from qdialect.ops import NN
-from qdialect.ops.registered import default_registry
 from qdialect.pipeline.manager import PassManager
 from qdialect.pipeline.text import PassSpec
 from qdialect.qparams.maps import Flip

@@ -28,7 +28,7 @@ from qdialect.lowerings.linalg.emitter import Compute, Emitter
 from qdialect.lowerings.operands import exact_result
 from qdialect.lowerings.windows import Geometry, fitted
 from qdialect.ops.base import NNOp
-from qdialect.ops.behaviors_sums import window_counts
+from qdialect.ops.pooling import window_counts
 from qdialect.passes.lowering.pointwise import Body
 from qdialect.qparams import QParams
 

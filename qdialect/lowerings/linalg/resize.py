@@ -24,7 +24,7 @@ from qdialect.lowerings.laid_out import LaidOut, plain
 from qdialect.lowerings.linalg.arithmetic import laid_out_type, quantized, stepped, zero_of
 from qdialect.lowerings.linalg.emitter import Emitter, Read
 from qdialect.lowerings.operands import exact_result
-from qdialect.ops.behaviors_resize import Ratio, ratios
+from qdialect.ops.resize import Ratio, ratios
 from qdialect.passes.lowering.pointwise import Body
 
 

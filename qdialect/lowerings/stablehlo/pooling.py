@@ -17,7 +17,7 @@ from qdialect.lowerings.stablehlo.emitter import Emitter, Lower, longs, pairs
 from qdialect.lowerings.stablehlo.requantize import centered, quantized, result_of, widened
 from qdialect.lowerings.windows import Geometry, fitted
 from qdialect.ops.base import NNOp
-from qdialect.ops.behaviors_sums import window_counts
+from qdialect.ops.pooling import window_counts
 from qdialect.qparams import QParams
 
 

@@ -27,7 +27,7 @@ from qdialect.lowerings.tosa.movement import taken
 from qdialect.lowerings.tosa.rescale import signed, widened
 from qdialect.lowerings.windows import Geometry, fitted
 from qdialect.ops.base import NNOp
-from qdialect.ops.behaviors_sums import window_counts
+from qdialect.ops.pooling import window_counts
 
 
 def max_pool(e: Emitter, op: Operation, operands: Sequence[LaidOut]) -> LaidOut:

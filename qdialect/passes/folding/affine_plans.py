@@ -18,7 +18,7 @@ from qdialect.numerics import requantize as exact
 from qdialect.numerics.contract import Contract
 from qdialect.numerics.rounding import Rounding
 from qdialect.ops import AddOp, NegOp, SubOp, shape_of
-from qdialect.ops.base import QPARAMS
+from qdialect.ops.keys import QPARAMS
 from qdialect.passes.constant_scalars import exact_scalar, exact_vector
 from qdialect.passes.folding.affine_floats import Rows, fitted, floats_contract
 from qdialect.passes.folding.affine_tables import Channel

@@ -49,9 +49,9 @@ from qdialect.behaviors.shapes import DYNAMIC, shape_of, tensor_type
 from qdialect.context import QContext
 from qdialect.numerics.contract import Contract, Numerics
 from qdialect.ops import AddOp, ConstantOp, NNOp, constant_array, constant_of, make_constant
-from qdialect.ops.base import KEY, PIECE_KEYS, QPARAMS
 from qdialect.ops.component_qparams import hold_types
-from qdialect.ops.views import UnsqueezeOp
+from qdialect.ops.keys import KEY, PIECE_KEYS, QPARAMS
+from qdialect.ops.movement import UnsqueezeOp
 from qdialect.passes.importing.component_matching import Found, find
 from qdialect.passes.importing.component_raising import hold, name_pieces, owner_of, unwanted
 from qdialect.passes.importing.composite_probes import PROBES

@@ -30,7 +30,7 @@ from qdialect.ops import (
     constant_of,
     make_constant,
 )
-from qdialect.ops.base import KEY, QPARAMS
+from qdialect.ops.keys import KEY, QPARAMS
 from qdialect.passes.pair_contract import in_reals
 from qdialect.rewrite import Refusal, Rewriter, Rule
 

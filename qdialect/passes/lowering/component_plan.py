@@ -81,7 +81,7 @@ class Plan(Pieces):
 
     # -- what a declaration calls ---------------------------------------------
 
-    def add(self, role: str, piece: NNOp) -> SSAValue:
+    def add(self, role: str, piece: Operation) -> SSAValue:
         if self.quantized:
             self._append(piece)
             self._transfer(role, piece, own=False)

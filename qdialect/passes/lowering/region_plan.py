@@ -54,7 +54,7 @@ class RegionPlan(RegionOps):
             raise UnfixableError(op, "undeclared", "it computes floats, and nothing is declared")
         operands: dict[int, Fixed] = {}
         for index, value in enumerate(op.operands):
-            if behavior.operand_port(index).rule in (PortKind.REQUANT, PortKind.TIED):
+            if behavior.operand_port(index).kind in (PortKind.REQUANT, PortKind.TIED):
                 operands[index] = self.fixed(op, value)
         if not operands:
             raise UnfixableError(op, "float", "none of its operands can be integers")
@@ -95,7 +95,11 @@ class RegionPlan(RegionOps):
             joined = joined.join(x.interval)
         if behavior.clamp is not None:
             joined = joined.clip(*behavior.clamp(op))
-        levels = list(behavior.levels(op)) if behavior.levels and behavior.clamp is None else []
+        levels = (
+            list(behavior.compared_constants(op))
+            if behavior.compared_constants and behavior.clamp is None
+            else []
+        )
         if behavior.movement is not None:
             levels += [m.border_value for m in behavior.maps(op) if m.has_border]
         for level in levels:
@@ -119,7 +123,7 @@ class RegionPlan(RegionOps):
         """Results of an op that tells order: elements of its operands, or plain."""
         return [
             Fixed(value, xs[0].params, xs[0].interval, xs[0].error)
-            if behavior.result_port(index).rule is PortKind.TIED
+            if behavior.result_port(index).kind is PortKind.TIED
             else None
             for index, value in enumerate(op.results)
         ]

@@ -90,7 +90,7 @@ def _per_cell(
 
     from qdialect.numerics.quantize import spread
 
-    choose = behavior.chooses
+    choose = behavior.choose
     assert choose is not None
     a, seen, b = params
     fields = [

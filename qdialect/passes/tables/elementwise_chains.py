@@ -177,7 +177,7 @@ class Chains:
         behavior = self._session.behaviors.get(op)
         shape = shape_of(root)
         for value in op.operands:
-            if constant_of(value) is None or (behavior and behavior.on_codes):
+            if constant_of(value) is None or (behavior and behavior.on_stored):
                 continue
             extents = shape_of(value)
             pairs = zip(reversed(extents), reversed(shape), strict=False)
@@ -284,7 +284,7 @@ class Chains:
         constant = constant_of(value)
         assert constant is not None
         array = constant_array(constant, self._session.blobs)
-        return array if behavior.on_codes else array.reshape(-1)[:1]
+        return array if behavior.on_stored else array.reshape(-1)[:1]
 
     def _reals(self, op: Operation, behavior: Behavior, held: Sequence[Any]) -> LaidOut:
         numbers = [scalar_of(v, self._session) for v in op.operands]

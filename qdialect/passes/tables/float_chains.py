@@ -53,7 +53,7 @@ def computed(
         value = _floats(op.input, held[0], session)
         return value if isinstance(value, Refusal) else _quantized(value, params, op.rounding)
     assert behavior is not None
-    if params is not None and (behavior.on_codes or behavior.chooses):
+    if params is not None and (behavior.on_stored or behavior.choose):
         return _on_codes(op, behavior, held, session)
     values: list[FloatSpan] = []
     for operand, each in zip(op.operands, held, strict=True):
@@ -101,7 +101,7 @@ def _on_codes(
     op: Operation, behavior: Behavior, held: Sequence[Span | None], session: QContext
 ) -> CodeSpan | Refusal:
     """An op that is defined on codes, or picks one of two."""
-    function = behavior.on_codes or behavior.chooses
+    function = behavior.on_stored or behavior.choose
     assert function is not None
     arrays: list[CodeSpan] = []
     for operand, each in zip(op.operands, held, strict=True):
@@ -109,11 +109,11 @@ def _on_codes(
             constant = constant_of(operand)
             assert constant is not None
             array = constant_array(constant, session.blobs)
-            whole = array if behavior.on_codes else array.reshape(-1)[:1]
+            whole = array if behavior.on_stored else array.reshape(-1)[:1]
             each = CodeSpan.exactly(whole.astype(np.int64))
         assert isinstance(each, CodeSpan)
         arrays.append(each)
-    if behavior.on_codes and any(each.undecided for each in arrays):
+    if behavior.on_stored and any(each.undecided for each in arrays):
         return Refusal("undecided", "floats do not decide what is looked up")
     ends: list[NDArray[Any]] = [function(op, side) for side in zip(*arrays, strict=True)]
     return CodeSpan(*(end.astype(np.int64) for end in ends))

@@ -68,13 +68,13 @@ class Labelling:
             carry_all_down(op, behavior, now.operands) != now.results
         ):
             return None  # it requantizes its operands
-        if behavior.chooses is not None:
+        if behavior.choose is not None:
             constants = [i for i in tied if constant_of(op.operands[i]) is not None]
             if len(constants) < len(tied):
                 now.constants = {i: constant_operand(self.session, op, i) for i in constants}
         b = behavior
-        levels = b.levels(op) if b.levels else ()
-        inert = plain and not (b.mixes or b.chooses or b.clamp or levels) and b.commutes
+        levels = b.compared_constants(op) if b.compared_constants else ()
+        inert = plain and not (b.requantizes_inputs or b.choose or b.clamp or levels) and b.commutes
         return Commuting(op, behavior, tied, {0: now}, plain, levels, inert)
 
     def alike(self, node: Commuting, steps: Sequence[Step]) -> list[Labels] | None:
@@ -93,7 +93,7 @@ class Labelling:
         if len({step.rounding for step in some}) > 1:
             return None
         operands = [step.qparams for step in some]
-        if node.behavior.mixes and len(set(operands)) > 1:
+        if node.behavior.requantizes_inputs and len(set(operands)) > 1:
             return None
         carried = self._carried(node, {i: step.qparams for i, step in steps.items()})
         if isinstance(carried, Illegal):
@@ -158,7 +158,7 @@ class Labelling:
         if len({step.rounding for step in steps}) > 1:
             return None
         results = [step.qparams for step in steps]
-        joins = len(results) == 1 or node.behavior.joins is not None
+        joins = len(results) == 1 or node.behavior.inverse_map is not None
         if node.plain and joins and one_scale(results):
             operands = results[:1] * len(node.tied)
         else:

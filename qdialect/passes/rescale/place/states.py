@@ -250,7 +250,7 @@ class States:
         if self.level is not Numerics.RELAXED:
             return False
         behavior = self.session.behaviors.get(user)
-        return behavior is not None and behavior.operand_port(index).rule is PortKind.REQUANT
+        return behavior is not None and behavior.operand_port(index).kind is PortKind.REQUANT
 
 
 def _are_same(some: Sequence[Step], others: Sequence[Step]) -> bool:
