@@ -14,7 +14,7 @@ import pytest
 
 import qdialect
 
-EXTENDED = ("api", "behaviors", "context", "errors", "qparams", "rewrite", "targets", "passes")
+EXTENDED = ("api", "behaviors", "context", "errors", "qparams", "rewrite", "targets", "pipeline")
 """Modules that a vendor's package imports (docs/howto/add-an-op-or-a-target.md)."""
 
 

@@ -138,7 +138,7 @@ def _node(function: FunctionType) -> ast.FunctionDef:
 
 def mutants(function: FunctionType) -> list[Mutant]:
     """All changes of one function."""
-    place = f"{function.__module__.removeprefix(OWN + '.')}.{function.__qualname__}"
+    place = f"{function.__module__.rpartition('.')[2]}.{function.__qualname__}"
     return [
         Mutant(place, change.line, change.kind, *signature(change), number, change.last)
         for number, change in enumerate(changes(_node(function)))

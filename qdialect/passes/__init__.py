@@ -134,7 +134,7 @@ def _entries() -> tuple[PassEntry, ...]:
         PassEntry(
             "lower-float-regions",
             "compute float regions in 32-bit integers, for targets without floats",
-            f"{here}.lowering.fix_islands:FixIslands",
+            f"{here}.lowering.lower_float_regions:LowerFloatRegions",
             _RULES,
         ),
         PassEntry(

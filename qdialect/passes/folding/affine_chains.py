@@ -263,9 +263,9 @@ class _Stretched:
         self._scales, self._zeros = params.scale_list(), params.zero_point_list()
         self.count = len(self._scales)
 
-    def __getitem__(self, index: int) -> exact.AffineFunction:
+    def __getitem__(self, index: int) -> exact.QuantGrid:
         n = index % self.count
-        return exact.AffineFunction(self._scales[n], self._zeros[n], *self._bounds)
+        return exact.QuantGrid(self._scales[n], self._zeros[n], *self._bounds)
 
 
 def _is_bytes(value: SSAValue) -> bool:

@@ -26,7 +26,7 @@ class Step(NamedTuple):
     leaves those alone that are not clamped."""
 
     function: AffineFunction
-    codes: exact.AffineFunction
+    codes: exact.QuantGrid
     rounding: Rounding
     on_codes: bool
 
@@ -35,7 +35,7 @@ class Step(NamedTuple):
 class Channel:
     """What a chain does to the codes `seen` of one channel."""
 
-    seen: exact.AffineFunction
+    seen: exact.QuantGrid
     steps: tuple[Step, ...]
 
     @cached_property
@@ -53,7 +53,7 @@ class Channel:
         return _tables([self])
 
     @property
-    def result(self) -> exact.AffineFunction:
+    def result(self) -> exact.QuantGrid:
         return self.steps[-1].codes
 
     def shift(self, expressed: str) -> int | None:
@@ -153,7 +153,7 @@ def _widened(line: Line) -> Line:
 
 def _bounds(steps: Sequence[Step]) -> tuple[NDArray[Any], NDArray[Any]]:
     """The codes that clamps end at."""
-    found: dict[tuple[float, float, exact.AffineFunction], tuple[int, int]] = {}
+    found: dict[tuple[float, float, exact.QuantGrid], tuple[int, int]] = {}
     for step in steps:
         key = (step.function.low, step.function.high, step.codes)
         if key not in found:
