@@ -47,7 +47,7 @@ class OptDriver:
         self.args = args
         self.plugins = Plugins(args.texts("load-plugin"))
         self.specs: list[PassSpec] = []
-        if self.plugins or args.given("pass-pipeline"):
+        if self.plugins or args.has("pass-pipeline"):
             self._read_pipeline()
         self.target = _target(args.text("target"))
         self.profile = _profile(args.text("assume-profile"))
@@ -86,7 +86,7 @@ class OptDriver:
         if self.timing is not None:
             sys.stderr.write(self.timing.report())
         matched = self.args.switch("verify-diagnostics") and self.args.text("remarks") is None
-        if self.args.given("remarks") and not matched:
+        if self.args.has("remarks") and not matched:
             remarks_output(self.sessions, self.args.text("remarks"))
         return self.code
 
@@ -142,7 +142,7 @@ class OptDriver:
         from qdialect.cli.diagnostics import Diagnostic
 
         diagnostics = [Diagnostic.of_error(error) for error in errors]
-        if self.args.given("remarks"):
+        if self.args.has("remarks"):
             diagnostics += [Diagnostic.of_remark(remark) for remark in ctx.remarks.remarks]
         complaints = expectations.check(diagnostics)
         for complaint in complaints:
@@ -316,7 +316,7 @@ def _run_passes(
     crash_file = args.text("mlir-pass-pipeline-crash-reproducer")
     reproducer = Reproducer(ctx, crash_file, verify_each)
     statistics = Statistics(ctx) if args.switch("mlir-pass-statistics") else None
-    checks = [numerics_check(args, crash_file)] if args.given("verify-numerics") else []
+    checks = [numerics_check(args, crash_file)] if args.has("verify-numerics") else []
     dumps = IRDumps(
         ctx,
         before=None

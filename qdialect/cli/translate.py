@@ -48,9 +48,9 @@ COMMAND = Command(
         *(
             switch(
                 f"export-{name}",
-                f"read MLIR or an .onnx, write its integer network in {said} (generic form)",
+                f"read MLIR or an .onnx, write its integer network in {what} (generic form)",
             )
-            for name, said in _LOWERED.items()
+            for name, what in _LOWERED.items()
         ),
         OUTPUT,
         value(
@@ -145,8 +145,8 @@ def _write_lowered(args: Arguments, ctx: QContext, path: Path | None, name: str)
 
     is_onnx = _source(args).endswith(".onnx")
     module = _read_onnx(args, ctx) if is_onnx else _read_mlir(args, ctx)
-    given = integer_model(Model(module, ctx), name not in _WITH_CASTS, name)
-    model = lowered_model(given, name)
+    integers = integer_model(Model(module, ctx), name not in _WITH_CASTS, name)
+    model = lowered_model(integers, name)
     # The weights are in the text, which other tools read: they know no store of ours.
     text = module_text(model.module, model.ctx, generic=True, inline_weights=True)
     if path is None:

@@ -293,13 +293,13 @@ def with_bodies(model: Model, pipeline: str, target: Target, depth: int = 0) -> 
     if depth >= DEEPEST or not any(map(has_bodies, model.module.walk())):
         return WithBodies(model, remarks)
     pipeline = re.sub(r"\bnumerics=\w+", "numerics=exact", pipeline)
-    made = Model(copied(model.module), model.ctx, model.source)
-    for op in list(made.module.walk()):
+    copy = Model(copied(model.module), model.ctx, model.source)
+    for op in list(copy.module.walk()):
         if isinstance(op, NodeOp) and has_bodies(op):
-            changed, fired = _changed(made, op, pipeline, target, depth)
+            changed, fired = _changed(copy, op, pipeline, target, depth)
             put(op, changed, model.ctx.blobs)
             remarks += fired
-    return WithBodies(made if remarks else model, remarks)
+    return WithBodies(copy if remarks else model, remarks)
 
 
 def _changed(

@@ -92,13 +92,13 @@ class InEngine:
     def all(self, samples: Sequence[Mapping[str, Array]]) -> list[dict[str, Array]]:
         """Every sample; the program is compiled once."""
         runs = self.engine.run(self.program, [self.codes(s) for s in samples])
-        return [self.named(made) for made in runs]
+        return [self.named(arrays) for arrays in runs]
 
-    def named(self, made: Sequence[Array]) -> dict[str, Array]:
+    def named(self, arrays: Sequence[Array]) -> dict[str, Array]:
         """What the integer function gives as the model's outputs, by name."""
         outputs = [
-            self._output(*side, array.view(own.dtype).reshape(own.shape))
-            for side, own, array in zip(self.gives, self.program.results, made, strict=True)
+            self._output(*side, array.view(result.dtype).reshape(result.shape))
+            for side, result, array in zip(self.gives, self.program.results, arrays, strict=True)
         ]
         return dict(zip(self.results, outputs, strict=True))
 
