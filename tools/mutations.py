@@ -11,7 +11,7 @@ from typing import Any
 
 _ORDER = {ast.Lt: ast.LtE, ast.LtE: ast.Lt, ast.Gt: ast.GtE, ast.GtE: ast.Gt}
 _EQUAL = {ast.Eq: ast.NotEq, ast.NotEq: ast.Eq, ast.In: ast.NotIn, ast.NotIn: ast.In}
-_TEXTS = ("Refusal", "UnfixableError", "Unplannable", "Illegal")
+_TEXTS = ("Refusal", "NoFixedPointError", "NoPiecesError", "Illegal")
 """What they are given is told to people."""
 WEAK = ("TIES", "BOUNDED", "SATURATION", "RELAXED")
 

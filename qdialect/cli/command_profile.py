@@ -14,12 +14,11 @@ from qdialect.cli.files import writable
 from qdialect.cli.flags import Arguments, write, write_json
 from qdialect.cli.terminal import OK, interrupted, paint, progress, table
 from qdialect.errors import InputError, QError, UsageError, Where, did_you_mean
-from qdialect.profile.derived import Derived
 from qdialect.profile.distribution import distribution
 from qdialect.profile.entries import tensor_range
 from qdialect.profile.file import load_profile, save_profile
 from qdialect.profile.ranges import Method, RangeChoice
-from qdialect.profile.record import Channels, Profile, Settings
+from qdialect.profile.record import Channels, Derived, Profile, Settings
 from qdialect.workflows.calibrate import (
     Interrupted,
     calibrate,

@@ -168,13 +168,12 @@ def run_passes(
     from qdialect.pipeline.manager import PassManager
     from qdialect.pipeline.plugins import Plugins
     from qdialect.pipeline.text import parse_pipeline
-    from qdialect.rewrite.copying import copied
 
     passes = Plugins().registry().build(parse_pipeline(pipeline))
     ctx = model.ctx.clone()
     if target is not None:
         ctx.target = resolved_target(target)
-    module = copied(model.module)
+    module = model.module.clone()
     watchers = list(instrumentation)
     if verify_numerics:
         from qdialect.validation.numerics_check import NumericsCheck

@@ -27,7 +27,6 @@ from qdialect.errors import QError, UsageError
 from qdialect.ops import keys_of
 from qdialect.passes.pipelines import optimize_pipeline
 from qdialect.pipeline.manager import Instrumentation, Passes, PassManager
-from qdialect.rewrite.copying import copied
 from qdialect.rewrite.remarks import ANYWHERE, Remark
 from qdialect.workflows.check import Checked, Judge, check_optimized
 from qdialect.workflows.model import Model, run_passes
@@ -179,7 +178,7 @@ class Optimization:
 
     def _attempt(self, ctx: QContext, watchers: Sequence[Instrumentation]) -> Model:
         start = self._with_bodies()
-        module = copied(start.model.module)
+        module = start.model.module.clone()
         passes = [entry for entry in self._passes if entry[0].name not in self._left_out]
         manager = PassManager(ctx, passes, verify_each=self._verify_each, instrumentation=watchers)
         manager.run(module)
@@ -293,7 +292,7 @@ def with_bodies(model: Model, pipeline: str, target: Target, depth: int = 0) -> 
     if depth >= DEEPEST or not any(map(has_bodies, model.module.walk())):
         return WithBodies(model, remarks)
     pipeline = re.sub(r"\bnumerics=\w+", "numerics=exact", pipeline)
-    copy = Model(copied(model.module), model.ctx, model.source)
+    copy = Model(model.module.clone(), model.ctx, model.source)
     for op in list(copy.module.walk()):
         if isinstance(op, NodeOp) and has_bodies(op):
             changed, fired = _changed(copy, op, pipeline, target, depth)
