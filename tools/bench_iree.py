@@ -31,7 +31,7 @@ from qdialect.engines import tools
 from qdialect.errors import QError
 from qdialect.workflows.inputs import draw
 from qdialect.workflows.lower import integer_model, ready_model
-from qdialect.workflows.run import InEngine
+from qdialect.workflows.run_program import InEngine
 
 Array = NDArray[Any]
 

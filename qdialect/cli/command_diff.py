@@ -5,13 +5,13 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict
+from typing import TYPE_CHECKING
 
 from qdialect import api
 from qdialect.cli.files import load_arrays
 from qdialect.cli.flags import Arguments, write, write_json
 from qdialect.cli.terminal import OK, WRONG_INPUT, paint, progress, table
 from qdialect.errors import QError, UsageError
-from qdialect.report.tables import LayerError
 from qdialect.workflows.compare import (
     Inputs,
     OutputDifference,
@@ -19,9 +19,11 @@ from qdialect.workflows.compare import (
     compare_models,
     difference_rows,
 )
-from qdialect.workflows.compare_values import compare_layers, first_apart, keyed_values
 from qdialect.workflows.inputs import drawn_inputs
 from qdialect.workflows.inspect import type_text
+
+if TYPE_CHECKING:
+    from qdialect.report.tables import LayerError
 
 
 def run(args: Arguments) -> int:
@@ -79,6 +81,8 @@ def difference_table(found: list[OutputDifference]) -> str:
 
 def report_first_apart(model: api.Model, engine: str, other: str, inputs: Inputs) -> None:
     """Say where a model in two engines parts first; nothing where that cannot be found."""
+    from qdialect.workflows.compare_values import first_apart, keyed_values
+
     try:
         found = first_apart(keyed_values(model, engine, inputs), keyed_values(model, other, inputs))
     except QError as error:
@@ -94,6 +98,8 @@ def report_first_apart(model: api.Model, engine: str, other: str, inputs: Inputs
 def _layers(
     args: Arguments, a: api.Model, b: api.Model, engines: Sequence[str], samples: Sequence[Inputs]
 ) -> int:
+    from qdialect.workflows.compare_values import compare_layers, keyed_values
+
     pairs = (
         (keyed_values(a, engines[0], inputs), keyed_values(b, engines[-1], inputs))
         for inputs in samples

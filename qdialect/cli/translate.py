@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from qdialect.cli.flags import (
     FORCE,
@@ -158,30 +158,16 @@ def _write_lowered(args: Arguments, ctx: QContext, path: Path | None, name: str)
 def _write_mlir(module: ModuleOp, ctx: QContext, path: Path | None, args: Arguments) -> None:
     from qdialect.formats.mlir.write import module_text, save_module
 
-    version = args.text("quant-text")
-    generic = args.switch("mlir-print-op-generic")
-    debuginfo = args.switch("mlir-print-debuginfo")
-    inline = args.switch("inline-weights")
+    spelling: dict[str, Any] = {
+        "generic": args.switch("mlir-print-op-generic"),
+        "debuginfo": args.switch("mlir-print-debuginfo"),
+        "text_version": args.text("quant-text"),
+    }
     if path is None:
-        text = module_text(
-            module,
-            ctx,
-            generic=generic,
-            debuginfo=debuginfo,
-            inline_weights=True,
-            text_version=version,
-        )
-        write(text)
+        write(module_text(module, ctx, inline_weights=True, **spelling))
     else:
-        save_module(
-            module,
-            ctx,
-            path,
-            generic=generic,
-            debuginfo=debuginfo,
-            inline_weights=inline,
-            text_version=version,
-        )
+        inline = args.switch("inline-weights")
+        save_module(module, ctx, path, inline_weights=inline, **spelling)
 
 
 def _write_onnx(

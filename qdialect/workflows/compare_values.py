@@ -33,9 +33,7 @@ from qdialect.reference import Interpreter
 from qdialect.reference.quantize import load
 from qdialect.report.histograms import range_of
 from qdialect.report.tables import LayerError
-from qdialect.workflows.lower import integer_model, ready_model
 from qdialect.workflows.model import Model
-from qdialect.workflows.run import InEngine
 
 Array = NDArray[Any]
 Inputs = Mapping[str, Array]
@@ -77,6 +75,9 @@ def keyed_values(model: Model, engine: str, inputs: Inputs) -> list[KeyedValue]:
         results = local.open(module, model.ctx, source=None, optimize=False)(inputs)
         arrays = [array.astype("f8") for array in _last(results, len(found))]
     else:
+        from qdialect.workflows.lower import integer_model, ready_model
+        from qdialect.workflows.run_program import InEngine
+
         ready = ready_model(integer_model(model))
         module, found = _returning(ready, with_casts=False)
         results = InEngine(Model(module, ready.ctx), engine)(inputs)

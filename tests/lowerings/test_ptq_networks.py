@@ -15,7 +15,7 @@ import qdialect as qd
 from qdialect.engines.installed import missing
 from qdialect.reference import Interpreter, random_inputs
 from qdialect.workflows.lower import integer_model, ready_model
-from qdialect.workflows.run import InEngine
+from qdialect.workflows.run_program import InEngine
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "cli"))
 
