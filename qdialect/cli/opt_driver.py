@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 
 from xdsl.dialects.builtin import ModuleOp, StringAttr
 
-from qdialect.cli.files import remarks_output
 from qdialect.cli.flags import Arguments, write
 from qdialect.cli.terminal import OK, OUR_BUG, WRONG_INPUT, Sources, report
 from qdialect.context import QContext
@@ -107,6 +106,8 @@ class OptDriver:
             sys.stderr.write(self.timing.report())
         matched = self.args.switch("verify-diagnostics") and self.args.text("remarks") is None
         if self.args.has("remarks") and not matched:
+            from qdialect.cli.files import remarks_output
+
             remarks_output(self.sessions, self.args.text("remarks"))
         return self.code
 

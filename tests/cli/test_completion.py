@@ -9,12 +9,12 @@ import sys
 from pathlib import Path
 
 import pytest
-from commands import call, qopt
 
 from qdialect.cli import opt
 from qdialect.cli.command_completion import SHELLS
 from qdialect.cli.commands import COMMANDS
 from qdialect.passes import PASSES
+from tests.support.commands import call, qopt
 
 
 def completed(script: Path, *words: str) -> set[str]:

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import onnx
 import pytest
-from commands import call, qopt
 
 from qdialect.targets.price_table import read_prices, shipped_prices
+from tests.support.commands import call, qopt
 
 
 def kinds(path: Path) -> set[str]:

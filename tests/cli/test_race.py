@@ -10,9 +10,7 @@ from typing import Any
 import numpy as np
 import onnx
 import pytest
-from commands import call, qopt
 from onnx import TensorProto, helper
-from qdq_models import conv_relu
 
 from qdialect import errors
 from qdialect.cli.command_optimize import race_seconds
@@ -24,6 +22,8 @@ from qdialect.workflows import optimize_file
 from qdialect.workflows import race as racing
 from qdialect.workflows.optimize_file import FEWER
 from qdialect.workflows.race import Lap, Race, chance_db, race, signal_to_noise, winner
+from tests.support.commands import call, qopt
+from tests.support.qdq_models import conv_relu
 
 
 def kinds(path: Path) -> set[str]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import sys
 from pathlib import Path
 
 import numpy as np
@@ -16,10 +15,7 @@ from qdialect.engines.installed import missing
 from qdialect.reference import Interpreter, random_inputs
 from qdialect.workflows.lower import integer_model, ready_model
 from qdialect.workflows.run_program import InEngine
-
-sys.path.insert(0, str(Path(__file__).parents[1] / "cli"))
-
-from commands import call, qopt_translate
+from tests.support.commands import call, qopt_translate
 
 WAYS = [("s8", False, False), ("u8", True, False), ("s8", True, True), ("u8", False, True)]
 """Activations; per channel; whether few ops are quantized, so that more is left in floats."""

@@ -13,7 +13,6 @@ import numpy as np
 import pytest
 
 import qdialect as qd
-from gen_graph import GRAPHS
 from qdialect.behaviors.shapes import shape_of
 from qdialect.cli.qopt import main as qopt
 from qdialect.context import new_context
@@ -26,6 +25,7 @@ from qdialect.report.page import Contents, report_page
 from qdialect.report.tables import LayerError
 from qdialect.targets.installed import get_target
 from qdialect.workflows.report import comparison_page
+from tests.generators.sized import GRAPHS
 
 LIBRARIES = ("fast_sugiyama", "grandalf")
 needs_layout = pytest.mark.skipif(
