@@ -147,14 +147,14 @@ class Quantization:
             gone=gone,
             whole=refused,
         )
-        told = prepared.ctx.remarks.remarks
+        remarks = prepared.ctx.remarks.remarks
         optimized = run_passes(
             prepared,
             optimize_pipeline(self.target, self.numerics or _level(self.target)),
             target=self.target,
             verify_each=False,
         )
-        optimized.ctx.remarks.remarks[:0] = told
+        optimized.ctx.remarks.remarks[:0] = remarks
         return Quantized(optimized, profile, coverage, ranking, trials)
 
     def _prepared(self) -> Model:
@@ -177,17 +177,17 @@ class Quantization:
         """The profile of all the data, and one that has not seen what ways are tried on."""
         assert self.data is not None
         data = open_data(self.model, self.data, self.whole_files)
-        held: Sequence[int] = ()
+        trial: Sequence[int] = ()
         if self.search and len(data) > 1:
-            held = self._held(len(data))
-        rest = [number for number in range(len(data)) if number not in set(held)]
+            trial = self._trial_samples(len(data))
+        rest = [number for number in range(len(data)) if number not in set(trial)]
         start = new_profile(self.model, Settings(self._engine()))
         part = calibrate(self.model, data, start, rest, watch=self.watch)
-        if not held:
+        if not trial:
             return part, part
-        return calibrate(self.model, data, part, held, watch=self.watch), part
+        return calibrate(self.model, data, part, trial, watch=self.watch), part
 
-    def _held(self, count: int) -> Sequence[int]:
+    def _trial_samples(self, count: int) -> Sequence[int]:
         """Which of the samples ways are tried on: a third."""
         return _spread(count, min(SEARCH_SAMPLES, (count + 2) // 3))
 
@@ -214,8 +214,8 @@ class Quantization:
         from qdialect.quantization.bias_correction import BiasCorrection
 
         def others(count: int) -> Sequence[int]:
-            held = set(self._held(count))
-            rest = [number for number in range(count) if number not in held]
+            trial = set(self._trial_samples(count))
+            rest = [number for number in range(count) if number not in trial]
             return [rest[number] for number in _spread(len(rest), CORRECTION_SAMPLES)] or [0]
 
         return BiasCorrection(self._samples(others), self._engine())
@@ -230,7 +230,7 @@ class Quantization:
             prepared.ctx,
             profile,
             self.recipe,
-            self._samples(self._held),
+            self._samples(self._trial_samples),
             self._runner(prepared.ctx),
             correct,
             self._watch,
