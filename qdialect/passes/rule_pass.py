@@ -138,6 +138,24 @@ def refuse_types(
     return Refusal("target", f"{ctx.target.name}: {reason}") if reason else None
 
 
+def refuse_new(ctx: QContext, ops: Sequence[Operation]) -> Refusal | None:
+    """`refuse_types` for ops that would take the place of others, constants apart; the first
+    refusal, if there is one."""
+    for op in ops:
+        behavior = ctx.behaviors.get(op)
+        if behavior is not None and op.operands:
+            refusal = refuse_types(ctx, behavior, op, op.operand_types, op.result_types)
+            if refusal is not None:
+                return refusal
+    return None
+
+
+def erase_new(ops: Sequence[Operation]) -> None:
+    """Take back ops that are in no block yet."""
+    for op in reversed(ops):
+        op.erase()
+
+
 def refuse_tied(
     ctx: QContext,
     behavior: Behavior,

@@ -85,7 +85,7 @@ class QuantizeOfDequantize(Rule[Pair]):
             if not survives_float(a):
                 return Refusal("float-path", f"{a.expressed} cannot carry every code")
             return EXACT
-        if exact.cells(a, b) is None:
+        if exact.unique_pairs(a, b) is None:
             return Refusal("grid", "the two encodings lie on different grids")
         if self.session.target.rescale_price(a, b) == inf:
             return Refusal("target", f"{self.session.target.name}: no such rescale")
@@ -167,7 +167,7 @@ class DequantizeOfRescale(Rule[Pair]):
         upper = match.upper
         assert isinstance(upper, RescaleOp)
         source = narrowed_qparams(upper.input, self.session) or upper.input_qparams
-        cells = exact.cells(source, upper.result_qparams)
+        cells = exact.unique_pairs(source, upper.result_qparams)
         if upper.input_qparams.expressed != upper.result_qparams.expressed:
             return Refusal("expressed", "the expressed types differ")
         floats = arithmetic_of(upper).floats(source.expressed)

@@ -24,8 +24,8 @@ from qdialect.context import QContext, session
 from qdialect.numerics.rounding import Rounding
 from qdialect.passes.rule_pass import only_quantized_alike
 from qdialect.quant import DCastOp, cast_rounding
-from qdialect.rewrite.driver import is_dead, set_type
 from qdialect.rewrite.remarks import Remark, key_text, location_text
+from qdialect.rewrite.rewriter import is_dead, set_type
 
 FLOAT_TYPE = "nn.float_type"
 ROUNDING = "nn.rounding"

@@ -188,7 +188,7 @@ class OrderOfRescale(_OrderRule):
         low, high = min(q.storage.min for q in narrowed), max(q.storage.max for q in narrowed)
         for source, rescale in zip(sources, rescales, strict=True):
             compared = source.with_storage(replace(source.storage, min=low, max=high))
-            pairs = exact.cells(compared, rescale.result_qparams)
+            pairs = exact.unique_pairs(compared, rescale.result_qparams)
             if pairs is None:
                 return Refusal("grid", "the two encodings lie on different grids")
             floats = arithmetic_of(match.op).floats(source.expressed)

@@ -49,8 +49,8 @@ from qdialect.ops.base import KEY, rounds_by_encoding
 from qdialect.passes.rule_pass import users, with_qparams
 from qdialect.qparams import QParams
 from qdialect.quant import DCastOp, QCastOp, RescaleOp, SCastOp, quant_element
-from qdialect.rewrite.driver import is_dead, set_type
 from qdialect.rewrite.remarks import fired_remark
+from qdialect.rewrite.rewriter import is_dead, set_type
 
 _STORAGES = ("i8", "u8", "keep")
 _CHEAPEST = "cheapest"

@@ -132,7 +132,7 @@ def down_contract(session: QContext, match: Down) -> Contract | Refusal:
         return refusal
     if match.rounding is Rounding.GEMMLOWP:
         return NO_GEMMLOWP
-    pairs = exact.cells(match.narrowed, match.middle)
+    pairs = exact.unique_pairs(match.narrowed, match.middle)
     if pairs is None:
         return Refusal("grid", "the two encodings lie on different grids")
     bias = _new_bias(session, match)

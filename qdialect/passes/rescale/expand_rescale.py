@@ -29,8 +29,7 @@ from xdsl.ir import Operation, SSAValue
 from qdialect.context import QContext
 from qdialect.errors import UsageError
 from qdialect.numerics.contract import EXACT, Contract
-from qdialect.numerics.fixed_point import FixedPoint, Form, ratio_of, to_fixed_point
-from qdialect.numerics.float_path import casts_contract
+from qdialect.numerics.fixed_point import FixedPoint, Form, casts_contract, ratio_of, to_fixed_point
 from qdialect.numerics.requantize import QuantGrid
 from qdialect.numerics.rounding import Rounding
 from qdialect.passes.lowering.pointwise import Body, clamped, element_wise, emitter, narrowed

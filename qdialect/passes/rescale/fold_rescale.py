@@ -162,7 +162,7 @@ class RescaleOfConstant(Rule[RescaleOp]):
         return op if is_real and constant_of(op.input) is not None else None
 
     def check(self, match: RescaleOp) -> Contract | Refusal:
-        if exact.cells(match.input_qparams, match.result_qparams) is None:
+        if exact.unique_pairs(match.input_qparams, match.result_qparams) is None:
             return Refusal("grid", "the two encodings lie on different grids")
         return NO_GEMMLOWP if match.rounding is Rounding.GEMMLOWP else EXACT
 

@@ -91,7 +91,7 @@ def clamp_commutes(
     floats = defined.floats(a.expressed)
     if behavior.clamp is None or rounding is Rounding.GEMMLOWP:
         return False
-    if not exact.tabulated(narrowed) or exact.cells(a, b) is None:
+    if not exact.tabulated(narrowed) or exact.unique_pairs(a, b) is None:
         return False
     low, high = behavior.clamp(op)
     for known, inside, result in exact.parameter_triples(narrowed, a, b):
@@ -233,7 +233,7 @@ def passage(
     gain = 0.0
     found: list[tuple[exact.QuantGrid, exact.QuantGrid, exact.QuantGrid]] = []
     for index, (a, known, b) in zip(tied_operands(op, behavior), rescales, strict=True):
-        if exact.cells(a, b) is None:
+        if exact.unique_pairs(a, b) is None:
             return Refusal("grid", "the two encodings lie on different grids")
         found += exact.parameter_triples(a, known, b)
         one = gain_of(session, op, behavior, index, (known, b))

@@ -231,7 +231,7 @@ def bits_lost(a: QParams, b: QParams) -> float:
     """What a value on `b` says less than on `a`, in bits: coarser steps, and what of the
     range is missing (all of it would be all bits)."""
     lost = 0.0
-    for source, target in exact.cells(a, b) or ():
+    for source, target in exact.unique_pairs(a, b) or ():
         (low, high), (start, end) = exact.real_range(source), exact.real_range(target)
         common = max(min(high, end) - max(low, start), Fraction(0))
         missing = 1 - float(common / (high - low)) if high > low else 0.0

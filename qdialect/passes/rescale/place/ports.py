@@ -154,7 +154,7 @@ class Ports:
     ) -> Contract | None:
         """What it changes that operand `index`, on `middle`, is read above the rescale."""
         if isinstance(op, DCastOp):
-            pairs = exact.cells(rescale.narrowed, middle)
+            pairs = exact.unique_pairs(rescale.narrowed, middle)
             if pairs is None or middle.expressed != rescale.qparams.expressed:
                 return None
             floats = arithmetic_of(op).floats(middle.expressed)
@@ -165,7 +165,7 @@ class Ports:
         if behavior is None:
             return None
         if self._level < Numerics.BOUNDED:
-            pairs = exact.cells(rescale.narrowed, middle)
+            pairs = exact.unique_pairs(rescale.narrowed, middle)
             if pairs is None or not all(exact.is_lossless(a, b) for a, b in pairs):
                 return None
         source, narrowed = rescale.qparams, rescale.narrowed

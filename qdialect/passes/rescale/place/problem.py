@@ -223,7 +223,7 @@ class PlacementProblem:
         for use in value.uses:
             before = qparams
             for rescale in self.chains.below_use(use.operation, use.index):
-                if exact.cells(before, rescale.qparams) is None:
+                if exact.unique_pairs(before, rescale.qparams) is None:
                     return False
                 before = rescale.qparams
         return True
