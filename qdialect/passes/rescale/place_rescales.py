@@ -92,20 +92,19 @@ class PlaceRescales(ModulePass):
         ranges_anew(session)
         session.changes += _drop_dead_rescales(op)
         costs = RescaleCosts(session, level, arithmetic_of(op))
-        before = earlier = None
+        cost_by_round: list[int] = []
         while True:
             placing = PlacementProblem(session, level, self.accuracy, costs, list(every_op(op)))
-            cost = placing.problem.cost(placing.start)
-            before = cost if before is None else before
+            cost_by_round.append(placing.problem.cost(placing.start))
             solution = solve(placing.problem, placing.start, use_solver=self.solver)
-            gains = earlier is None or cost < earlier
+            gains = len(cost_by_round) == 1 or cost_by_round[-1] < cost_by_round[-2]
             if not gains or (list(solution.states) == placing.start and not placing.folds):
                 break
             self._commit(session, placing, solution)
             del placing, solution  # the next problem is as large
             session.changes += 1
             session.analyses.pop(CodeRanges, None)
-            earlier = cost
+        before = cost_by_round[0]
         placement = Placement(before, solution.parts, len(placing.estimated))
         if not session.keeps_analyses:
             session.analyses.clear()
