@@ -11,7 +11,7 @@ long as nothing above it is replaced; then `forget` drops what depends on it.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import cast
 
 from xdsl.dialects.builtin import Float32Type, Float64Type
@@ -157,12 +157,6 @@ class CodeRanges:
     def known(self) -> dict[SSAValue, Interval | None]:
         """All intervals found so far, as they are now."""
         return dict(self._known)
-
-    def others(self, before: Mapping[SSAValue, Interval | None]) -> list[SSAValue]:
-        """The values of `before` that are still there and hold something else now."""
-        known = self._known
-        unlike = [v for v, held in before.items() if known.get(v, self) is not held]
-        return [v for v in unlike if not _is_gone(v) and self.of(v) != before[v]]
 
     def prune(self) -> None:
         """Drop what was found for values that are gone."""
