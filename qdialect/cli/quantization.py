@@ -18,8 +18,8 @@ from qdialect.profile.instrument import model_digest
 from qdialect.profile.record import Profile, Settings
 from qdialect.quantization.apply_profile import apply_profile, known_keys
 from qdialect.quantization.coverage import Coverage
-from qdialect.quantization.kept import kept_ops
 from qdialect.quantization.recipe import Recipe
+from qdialect.quantization.selection import keep_float_ops
 from qdialect.reference import Interpreter
 from qdialect.targets.base import Target
 
@@ -122,7 +122,7 @@ class Quantization:
             recipe,
             require_all=self.require_all,
             correct=correct,
-            gone=gone,
+            removed=gone,
             whole=refused,
         )
         told = prepared.ctx.remarks.remarks
@@ -140,7 +140,7 @@ class Quantization:
         prepared = run_passes(self.model, PREPARATION, target=self.target, verify_each=False)
         fused = run_passes(prepared, FUSION, target=self.target, verify_each=False)
         before, after = (
-            kept_ops(Interpreter(m.ctx, m.module).function(), m.ctx, self.recipe.keep_float)
+            keep_float_ops(Interpreter(m.ctx, m.module).function(), m.ctx, self.recipe.keep_float)
             for m in (prepared, fused)
         )
         gone = any(ops and not after[name] for name, ops in before.items())
