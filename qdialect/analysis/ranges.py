@@ -223,7 +223,7 @@ class CodeRanges:
             return [self._element(op, behavior, index) for index in range(len(op.results))]
         if len(op.results) > 1 or qparams_of(op.results[0]) is None:
             return [bounds_of(result) for result in op.results]
-        if behavior.on_codes is not None:
+        if behavior.on_stored is not None:
             return [self._looked_up(op, behavior)]
         if behavior.accumulator is not None:
             return [self._contracted(op, behavior, behavior.accumulator)]
@@ -252,9 +252,9 @@ class CodeRanges:
             return bounds_of(op.results[0])
         import numpy as np
 
-        assert behavior.on_codes is not None
+        assert behavior.on_stored is not None
         every = np.arange(int(codes.low), int(codes.high) + 1)
-        given = behavior.on_codes(op, [every, *known])
+        given = behavior.on_stored(op, [every, *known])
         return Interval(int(given.min()), int(given.max()), codes.assuming)
 
     def _stored(
@@ -316,7 +316,7 @@ class CodeRanges:
 
     def _element(self, op: Operation, behavior: Behavior, result: int) -> Interval | None:
         """Of an op that tells order: an element of the operands, or what tells it."""
-        if behavior.result_port(result).rule is not PortKind.TIED:
+        if behavior.result_port(result).kind is not PortKind.TIED:
             return bounds_of(op.results[result])
         found = [self._known_or_anything(op.operands[i]) for i in tied_operands(op, behavior)]
         known = [interval for interval in found if interval is not None]
@@ -375,22 +375,23 @@ class CodeRanges:
 
     def _by_table(self, op: Operation, behavior: Behavior) -> Interval | None:
         """f(x) on every code that can occur, every step rounded outwards."""
-        words = behavior.arithmetic or behavior.analytic
+        function = behavior.arithmetic or behavior.analytic
         codes, params = self._known_or_anything(op.operands[0]), qparams_of(op.operands[0])
-        if words is None or codes is None or params is None or not is_integer(params):
+        if function is None or codes is None or params is None or not is_integer(params):
             return None
         if codes.high - codes.low >= 1 << exact.TABLE_WIDTH:
             return None
         import numpy as np
 
-        from qdialect.numerics.spans import Spans
+        from qdialect.numerics.float_spans import DoubleSpans
 
         found: list[Interval] = []
         every = np.arange(int(codes.low), int(codes.high) + 1)
         for a in exact.quant_grids(params):
             try:
                 with np.errstate(all="ignore"):
-                    values: Spans = words(op, [Spans.of(np.float64(a.scale) * (every - a.zero))])
+                    x = DoubleSpans.of(np.float64(a.scale) * (every - a.zero))
+                    values: DoubleSpans = function(op, [x])
                 ends = Interval.exactly(np.stack([values.low, values.high]))
             except ValueError:
                 return None

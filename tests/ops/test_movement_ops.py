@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from movement_cases import MAKERS, codes, dequantize, quantized_op, random_qparams
 from xdsl.dialects.builtin import ModuleOp, TensorType, f32, i1, i32, i64
 from xdsl.dialects.func import FuncOp, ReturnOp
 from xdsl.ir import Attribute
@@ -18,11 +17,12 @@ from xdsl.utils.test_value import create_ssa_value
 from qdialect import ops as nn
 from qdialect.context import new_context
 from qdialect.formats.mlir.read import read_module
-from qdialect.ops.behaviors import BY_NAME
+from qdialect.ops.declare import behavior_of
 from qdialect.qparams.legality import Illegal
 from qdialect.qparams.parameter_field import ParameterField
 from qdialect.quant import UniformType
 from qdialect.reference import evaluate_op
+from tests.ops.movement_cases import MAKERS, codes, dequantize, quantized_op, random_qparams
 
 CONTEXT = new_context()
 
@@ -42,7 +42,7 @@ def test_interpreter_and_map_agree(name: str) -> None:
         op.verify()
         x = codes(rng, extents)
         results = evaluate_op(op, [x], CONTEXT)
-        behavior = BY_NAME[op.name]
+        behavior = behavior_of(op.name)
         fill = behavior.maps(op)[0].border_integers([ParameterField.of(qparams, extents)])
         assert not isinstance(fill, Illegal)
         for index, (result, got) in enumerate(zip(op.results, results, strict=True)):

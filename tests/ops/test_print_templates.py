@@ -11,7 +11,6 @@ from xdsl.dialects import test as other
 from xdsl.dialects.builtin import ModuleOp, TensorType, UnitAttr
 from xdsl.printer import Printer
 
-from gen_graph import FORMS, GRAPHS
 from qdialect.context import QContext, new_context
 from qdialect.errors import QError
 from qdialect.formats.mlir.read import read_module
@@ -19,7 +18,8 @@ from qdialect.formats.mlir.write import module_text
 from qdialect.formats.mlir.write import printer as mlir_printer
 from qdialect.formats.mlir.write.line_templates import LineTemplates
 from qdialect.formats.mlir.write.printer import MLIRPrinter
-from random_programs import random_program
+from tests.generators.programs import random_program
+from tests.generators.sized import FORMS, GRAPHS
 
 ROOT = Path(__file__).parents[2]
 WAYS: list[dict[str, Any]] = [

@@ -11,7 +11,6 @@ import pytest
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import SSAValue
 
-from gen_graph import FORMS, GRAPHS
 from qdialect.context import new_context
 from qdialect.errors import QError
 from qdialect.formats.mlir import read as mlir
@@ -19,7 +18,8 @@ from qdialect.formats.mlir.read import parser as mlir_parser
 from qdialect.formats.mlir.read.line_templates import LineTemplates
 from qdialect.formats.mlir.read.parser import MLIRParser
 from qdialect.formats.mlir.write import module_text
-from random_programs import random_program
+from tests.generators.programs import random_program
+from tests.generators.sized import FORMS, GRAPHS
 
 ROOT = Path(__file__).parents[2]
 

@@ -11,7 +11,6 @@ from xdsl.dialects.builtin import IntegerAttr, ModuleOp, StringAttr, i64
 from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.rewriter import Rewriter
 
-from gen_graph import FORMS, GRAPHS
 from qdialect.context import new_context
 from qdialect.errors import InputError
 from qdialect.formats.mlir.read import read_module
@@ -21,7 +20,8 @@ from qdialect.qparams.parameters import QParams, pack_f64, pack_i64
 from qdialect.quant import UniformType, quant_element, with_element
 from qdialect.verify.cache import VerifiedOps
 from qdialect.verify.verifier import verification_errors
-from random_programs import random_program
+from tests.generators.programs import random_program
+from tests.generators.sized import FORMS, GRAPHS
 
 
 def _texts(errors: Iterator[InputError]) -> list[tuple[object, ...]]:

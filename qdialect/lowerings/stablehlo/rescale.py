@@ -22,7 +22,7 @@ from qdialect.lowerings.errors import Unlowerable
 from qdialect.lowerings.laid_out import LaidOut, Order
 from qdialect.lowerings.preconditions import quantized
 from qdialect.lowerings.stablehlo.emitter import Emitter, stated
-from qdialect.numerics.requantize import QuantGrid, cells, quant_grids
+from qdialect.numerics.requantize import QuantGrid, quant_grids, unique_pairs
 from qdialect.numerics.rounding import Rounding
 from qdialect.qparams import QParams, Storage
 from qdialect.quant import CastOp, QCastOp, RescaleOp, cast_rounding
@@ -103,7 +103,7 @@ def rescale(e: Emitter, op: Operation, operands: Sequence[LaidOut]) -> LaidOut:
         )
     stated(source)
     stated(result)
-    met = cells(source, result)
+    met = unique_pairs(source, result)
     if met is None:
         raise Unlowerable("grid", "its parameters vary along more than one dimension")
     rounding = op.rounding if ties(met) else None

@@ -29,8 +29,8 @@ from qdialect.analysis.codes import qparams_of
 from qdialect.context import QContext
 from qdialect.numerics.contract import Contract, Numerics
 from qdialect.ops import DivOp, MulOp, constant_of
-from qdialect.ops.base import QPARAMS
 from qdialect.ops.functions import ReciprocalOp
+from qdialect.ops.keys import QPARAMS
 from qdialect.passes.rule_pass import RulePass
 from qdialect.quant import DCastOp
 from qdialect.rewrite import Refusal, Rewriter, Rule
@@ -63,12 +63,10 @@ class LowerDivision(Rule[Operation]):
     def rewrite(self, match: Operation, rewriter: Rewriter) -> None:
         value, divisor = match.operands
         one_over = ReciprocalOp(divisor)
-        rewriter.insert(one_over, match)
         new = MulOp(value, one_over, result_types=[match.results[0].type])
-        if (held := match.attributes.get(QPARAMS)) is not None:
-            new.attributes[QPARAMS] = held
-        rewriter.insert(new, match, keep=match)
-        rewriter.replace(match, new.results)
+        if (qparams := match.attributes.get(QPARAMS)) is not None:
+            new.attributes[QPARAMS] = qparams
+        rewriter.replace_by(match, [one_over, new])
 
 
 @dataclass(frozen=True)
