@@ -21,8 +21,16 @@ from qdialect import ops as nn
 from qdialect.errors import UnsupportedError
 from qdialect.quant import quant_element
 from qdialect.reference.codes import is_coded
-from qdialect.reference.elementwise import plain, properties, stored, widened
-from qdialect.reference.quantize import field, is_quantized, load, offsets
+from qdialect.reference.quantize import (
+    field,
+    is_quantized,
+    load,
+    offsets,
+    plain,
+    properties,
+    stored,
+    widened,
+)
 from qdialect.reference.real import Doubles, Real, matrix_product
 from qdialect.reference.values import Array, Evaluation, Kernel, place
 from qdialect.reference.windows import stretched, windows

@@ -15,8 +15,7 @@ from xdsl.ir import Operation
 
 from qdialect import ops as nn
 from qdialect.quant import quant_element
-from qdialect.reference.elementwise import properties
-from qdialect.reference.quantize import field, offsets
+from qdialect.reference.quantize import field, offsets, properties
 from qdialect.reference.values import Array, Evaluation, Kernel
 from qdialect.reference.windows import windows
 
