@@ -50,6 +50,7 @@ class Sums:
     assuming: str
 
     def reals(self) -> Channels:
+        """The sums times their scales, in real units."""
         from qdialect.numerics.channels import Channels
 
         low, high = ((side, *self.scales) for side in (self.low, self.high))

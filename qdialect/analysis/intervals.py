@@ -83,6 +83,7 @@ def same_codes(op: SCastOp) -> SSAValue | None:
 
 
 def union(found: Iterable[Interval]) -> Interval:
+    """The smallest interval that holds all of `found` (at least one)."""
     first, *others = found
     for other in others:
         first = first.join(other)
@@ -90,6 +91,7 @@ def union(found: Iterable[Interval]) -> Interval:
 
 
 def reals_of(codes: Interval, params: QParams) -> Interval:
+    """The real numbers that `codes` stand for under any pair of `params`."""
     return union(reals(codes, a) for a in exact.quant_grids(params))
 
 
@@ -112,6 +114,7 @@ def rescaled_codes(
 
 
 def is_decidable(params: QParams, rounding: Rounding) -> bool:
+    """Whether codes are integers that a rounding of real numbers gives."""
     return is_integer(params) and rounding is not Rounding.GEMMLOWP
 
 

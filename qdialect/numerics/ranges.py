@@ -135,9 +135,11 @@ class Interval:
         )
 
     def reshape(self, *shape: int) -> Interval:
+        """Itself: an interval stands for all elements."""
         return self
 
     def swapaxes(self, first: int, second: int) -> Interval:
+        """Itself: an interval stands for all elements."""
         return self
 
     def __getitem__(self, index: Any) -> Interval:

@@ -61,6 +61,7 @@ class Rationals:
 
     @property
     def shape(self) -> tuple[int, ...]:
+        """The extents of the numerators, to which denominators broadcast."""
         return self.num.shape
 
     def quantize(self, qparams: QParams, rounding: Rounding) -> Array:

@@ -73,6 +73,7 @@ class Real:
 
     @property
     def shape(self) -> tuple[int, ...]:
+        """The extents of `approx`."""
         return self.approx.shape
 
     def at(self, index: Index) -> Ratio:
