@@ -44,7 +44,7 @@ from qdialect.profile.sketch import (
     merged_bits,
     no_tops,
 )
-from qdialect.weights import replacing
+from qdialect.weights import save_text
 
 Json = dict[str, Any]
 
@@ -58,15 +58,7 @@ _LARGEST = (1 << 63) - 1
 
 def save_profile(profile: Profile, path: Path) -> None:
     """Write a profile, whole or not at all."""
-    try:
-        with replacing(path) as temporary:
-            temporary.write_text(profile_text(profile), encoding="utf-8")
-    except OSError as error:
-        raise InputError(
-            f"cannot write: {error.strerror or error}",
-            where=Where(str(path)),
-            code="unwritable-file",
-        ) from None
+    save_text(path, profile_text(profile))
 
 
 def load_profile(path: Path, digest: str | None = None) -> Profile:

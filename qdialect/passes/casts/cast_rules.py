@@ -51,10 +51,12 @@ class Pair:
 
     @property
     def source(self) -> SSAValue:
+        """The operand of the upper op."""
         return self.upper.operands[0]
 
     @property
     def result(self) -> SSAValue:
+        """The result of the lower op."""
         return self.lower.results[0]
 
 
@@ -140,10 +142,11 @@ class QuantizeOfConstant(Rule[QCastOp]):
 def replace_by_constant(
     op: Operation, codes: Any, source: ConstantOp, session: QContext, rewriter: Rewriter
 ) -> None:
+    """Replace `op` by a constant of `codes`, with the key and location of `source`."""
     element = quant_element(op.results[0].type)
     assert element is not None
-    kept = {KEY: source.attributes[KEY]} if KEY in source.attributes else None
-    new = make_constant(codes, element, session.blobs, kept)
+    key = {KEY: source.attributes[KEY]} if KEY in source.attributes else None
+    new = make_constant(codes, element, session.blobs, key)
     rewriter.insert(new, op, keep=source)
     rewriter.replace(op, new.results)
 
@@ -193,8 +196,8 @@ class _Between:
 
 class DequantizeOfQuantize(Rule[_Between]):
     """dequantize(f(quantize(x))) ~ f(x) for an f that commutes with casts, or none: drops a
-    rounding and a clip, so never unasked. All that f takes is quantized, and nothing else
-    takes what it computes on the way."""
+    rounding and a clip, so only at `relaxed`. All operands of f are quantized, and nothing else
+    uses the codes on the way."""
 
     name = "dequantize-of-quantize"
 
