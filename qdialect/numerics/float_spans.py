@@ -86,8 +86,8 @@ class FloatSpan:
     @staticmethod
     def exactly(values: Any) -> FloatSpan:
         """Floats that are known."""
-        held = np.asarray(values, np.float32)
-        return FloatSpan(held, held, held)
+        floats = np.asarray(values, np.float32)
+        return FloatSpan(floats, floats, floats)
 
     @staticmethod
     def of_codes(codes: CodeSpan, a: QuantGrid) -> FloatSpan:
@@ -199,14 +199,14 @@ def _nowhere_zero(value: Any) -> FloatSpan:
 
 
 def approximated(
-    words: Callable[[list[Any]], Any],
+    function: Callable[[list[Any]], Any],
     in_doubles: Callable[[NDArray[np.float64]], NDArray[np.float64]],
     x: FloatSpan,
 ) -> FloatSpan:
     """A function of one operand that is not computed by one rounding each step: what a runtime's
     approximation of it may be (see the module); NaN where nothing is known."""
     operand = DoubleSpans(x.low.astype(np.float64), x.high.astype(np.float64))
-    found: DoubleSpans = words([operand])
+    found: DoubleSpans = function([operand])
     reach = np.maximum(np.abs(operand.low), np.abs(operand.high)) * _OF_ARGUMENT
     low, high = (
         end + sign * (np.maximum(np.abs(end), 1.0) * _RELATIVE + reach)

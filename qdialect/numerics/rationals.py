@@ -124,8 +124,8 @@ class Rationals:
             if bound in (inf, -inf):
                 continue
             top, bottom = Fraction(bound).as_integer_ratio()
-            kept = keeps(num * bottom, top * den)
-            num, den = np.where(kept, num, top), np.where(kept, den, bottom)
+            inside = keeps(num * bottom, top * den)
+            num, den = np.where(inside, num, top), np.where(inside, den, bottom)
         return self._new(num, den)
 
     def __matmul__(self, other: Rationals | Array) -> Self:

@@ -129,8 +129,8 @@ def _concat(op: Operation, operands: Sequence[Array], evaluation: Evaluation) ->
     parts, begin = list[Array](), 0
     for value, operand in zip(operands, op.operands, strict=True):
         stretch = slice(begin, begin + value.shape[axis])
-        own = tuple(_part(parameter, axis, stretch) for parameter in parameters)
-        parts.append(_requantized(value, operand.type, own, target.qparams))
+        parameters_here = tuple(_part(parameter, axis, stretch) for parameter in parameters)
+        parts.append(_requantized(value, operand.type, parameters_here, target.qparams))
         begin = stretch.stop
     return [np.concatenate(parts, axis)]
 
@@ -149,8 +149,8 @@ def _requantized(
     scales, zero_points = target
     source = quant_element(kind)
     if source is not None and source.qparams.storage == qparams.storage:
-        own = field(source.qparams, value.shape)
-        if all(np.all(a == b) for a, b in zip(own, target, strict=True)):
+        parameters_here = field(source.qparams, value.shape)
+        if all(np.all(a == b) for a, b in zip(parameters_here, target, strict=True)):
             return value
     real = load(value, kind)
     return quantize_on(real, scales, zero_points, qparams.storage, Rounding.HALF_EVEN)

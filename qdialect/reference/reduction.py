@@ -23,8 +23,8 @@ from qdialect.reference.values import Array, Evaluation, Kernel
 
 
 def _axes(op: Operation, x: Array) -> tuple[int, ...]:
-    given: tuple[int, ...] = properties(op)["axes"]
-    return tuple(axis % x.ndim for axis in given)
+    axes: tuple[int, ...] = properties(op)["axes"]
+    return tuple(axis % x.ndim for axis in axes)
 
 
 def _extremum(reduce: Callable[..., Array]) -> Kernel:

@@ -143,8 +143,8 @@ class GatherDynamic(IndexMap):
             return self.refusal(out.shape)
         counts, blocks = out.cells.shape, out.blocks
         inner = (*counts[: self.axis], 1, *counts[end:])
-        kept = (*blocks[: self.axis], shape[self.axis], *blocks[end:])
-        return [out.on(shape, kept, np.reshape(out.cells, inner))]
+        restored = (*blocks[: self.axis], shape[self.axis], *blocks[end:])
+        return [out.on(shape, restored, np.reshape(out.cells, inner))]
 
     def refusal(self, out_shape: Shape) -> Illegal:
         """A refusal because indices are known at run time only."""

@@ -27,9 +27,9 @@ class Squeeze(Composite):
         """A reshape without the dimensions."""
         if any(not 0 <= dim < len(shape) or shape[dim] not in (1, DYNAMIC) for dim in self.dims):
             raise ValueError(f"cannot squeeze dimensions {self.dims} of {shape}")
-        kept = tuple(size for k, size in enumerate(shape) if k not in self.dims)
+        remaining = tuple(size for k, size in enumerate(shape) if k not in self.dims)
         groups = tuple((1, 0 if k in self.dims else 1) for k in range(len(shape)))
-        return (Reshape(kept, groups),)
+        return (Reshape(remaining, groups),)
 
 
 @dataclass(frozen=True)
