@@ -589,7 +589,7 @@ class RegionPlan:
         dims: tuple[int, ...] | None = None,
     ) -> FixedValue:
         """Constants in 32-bit codes of so many bits."""
-        codes, step, off = fine_grids.held(reals, bits)
+        codes, step, off = fine_grids.constants_on_grid(reals, bits)
         params = self.grid(user, step, like)
         held = Interval.exactly(codes) * step
         made = FixedValue(like, params, held, float(off), dims=dims)
