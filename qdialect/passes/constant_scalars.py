@@ -1,4 +1,9 @@
-"""Scalars: constants that hold one real number everywhere, and their exact codes."""
+"""Read constants as exact real numbers, and write real numbers as constants of exact codes.
+
+`scalar_of` reads a constant that is one number everywhere, `vector_of` one whose numbers differ
+along one dimension; `exact_scalar` and `exact_vector` write codes 1, 0 and -1 on the scale
+|number|.
+"""
 
 from __future__ import annotations
 
@@ -28,7 +33,7 @@ def scalar_of(value: SSAValue, session: QContext) -> Fraction | None:
 
 
 class Numbers(Sequence[Fraction]):
-    """Codes on per-index parameters, or plain floats, as exact numbers made when asked for."""
+    """Codes on per-index parameters, or floats, as exact numbers; each is computed when read."""
 
     def __init__(self, row: NDArray[Any], params: QParams | None) -> None:
         self._row = row
@@ -113,8 +118,8 @@ def exact_scalar(
     *,
     signed: bool = True,
 ) -> ConstantOp:
-    """A quantized constant that is exactly `number` everywhere: zero point or a step
-    beside it on the scale |number|, which must be a number of the expressed type."""
+    """A quantized constant that is exactly `number` everywhere: the zero point or one step from
+    it, on the scale |number|, which must be a number of the expressed type."""
     storage, zero = ("i8", 0) if signed else ("u8", 128)
     params = QParams.per_tensor(Storage.of(storage), abs(float(number)) or 1.0, zero, expressed)
     code = zero + (number > 0) - (number < 0)

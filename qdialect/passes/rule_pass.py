@@ -1,4 +1,8 @@
-"""Base of the passes that are a set of rules, and what their rules share."""
+"""`RulePass`, the base of passes that are a set of rules, and what their rules share.
+
+The `refuse_` functions return a `Refusal` where a rule must not write an op: its declaration does
+not take the types, the target does not run it, or a scale is out of range.
+"""
 
 from __future__ import annotations
 
@@ -64,7 +68,7 @@ def with_qparams(value: SSAValue, qparams: QParams) -> Attribute:
 
 @lru_cache(maxsize=1 << 14)
 def _uniform(qparams: QParams) -> UniformType:
-    """One type for all values: what is known of it need be found out once."""
+    """One type object for equal qparams, so that properties cached on it are computed once."""
     return UniformType(qparams)
 
 
@@ -113,8 +117,8 @@ def refuse_types(
 
     A declaration says that an op is a function; traits may say that it does more.
     """
-    given, made = ([_encoding(t) for t in types] for types in (operands, results))
-    refusal = refuse_effects(op) or _refuse_ports(behavior, op, given, made)
+    inputs, outputs = ([_encoding(t) for t in types] for types in (operands, results))
+    refusal = refuse_effects(op) or _refuse_ports(behavior, op, inputs, outputs)
     if refusal is not None:
         return refusal
     reason = ctx.target.refuses(op, operands, results)
@@ -143,14 +147,14 @@ def refuse_encodings(
     ctx: QContext,
     behavior: Behavior,
     op: Operation,
-    given: Sequence[QParams | None],
-    made: Sequence[QParams | None],
+    operands: Sequence[QParams | None],
+    results: Sequence[QParams | None],
 ) -> Refusal | None:
     """`refuse_types` for `op` with other qparams where it has some, effects apart."""
-    refusal = _refuse_ports(behavior, op, given, made)
+    refusal = _refuse_ports(behavior, op, operands, results)
     if refusal is not None:
         return refusal
-    reason = ctx.target.refuses_encodings(op, given, made)
+    reason = ctx.target.refuses_encodings(op, operands, results)
     return Refusal("target", f"{ctx.target.name}: {reason}") if reason else None
 
 
@@ -169,12 +173,12 @@ def _encoding(kind: Attribute) -> QParams | None:
 def _refuse_ports(
     behavior: Behavior,
     op: Operation,
-    given: Sequence[QParams | None],
-    made: Sequence[QParams | None],
+    operands: Sequence[QParams | None],
+    results: Sequence[QParams | None],
 ) -> Refusal | None:
     for side, values, port_of in (
-        (given, op.operands, behavior.operand_port),
-        (made, op.results, behavior.result_port),
+        (operands, op.operands, behavior.operand_port),
+        (results, op.results, behavior.result_port),
     ):
         for index, qparams in enumerate(side):
             if qparams is None:

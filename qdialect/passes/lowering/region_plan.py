@@ -99,7 +99,7 @@ class FixedValue:
         return Fraction(self.params.scale)
 
     def type(self, params: QParams | None = None) -> Attribute:
-        """Its type, with other parameters if they are given."""
+        """The type of its tensor, with `params` in place of its own."""
         params = params or self.params
         if self.dims is not None:
             return ranked(UniformType(params), self.dims)
@@ -226,29 +226,29 @@ class RegionPlan:
 
     # -- ops that compute -------------------------------------------------------------
 
-    def _exact(self, op: Operation, behavior: Behavior, given: list[FixedValue]) -> None:
+    def _exact(self, op: Operation, behavior: Behavior, operands: list[FixedValue]) -> None:
         """An op that is exact on some grid: on the one it has, or on coarser ones."""
         assert behavior.grid is not None
-        for x in given:
+        for x in operands:
             if not x.params.is_per_tensor:
                 raise NoFixedPointError(op, "axis", "an operand is not quantized per tensor")
-        steps = [x.step for x in given]
+        steps = [x.step for x in operands]
         for _ in range(64):
             params = [
                 x.params if x.step == s else self.grid(op, s, x.like)
-                for x, s in zip(given, steps, strict=True)
+                for x, s in zip(operands, steps, strict=True)
             ]
             spread = [
                 x.interval if x.step == s else x.interval.widened(s)
-                for x, s in zip(given, steps, strict=True)
+                for x, s in zip(operands, steps, strict=True)
             ]
-            interval = self._interval(op, behavior, given, spread)
+            interval = self._interval(op, behavior, operands, spread)
             step = behavior.grid(op, params)
             if step is None:
-                if len(given) < 2 or len(set(steps)) == 1:
+                if len(operands) < 2 or len(set(steps)) == 1:
                     raise NoFixedPointError(op, "grid", "no single step makes up every result")
                 reach = max(Fraction(i.largest) for i in (*spread, interval))
-                steps = [fine_grids.step_for(reach)] * len(given)
+                steps = [fine_grids.step_for(reach)] * len(operands)
             elif interval.largest <= step * (1 << ROOM):
                 break
             else:
@@ -258,14 +258,15 @@ class RegionPlan:
         else:
             raise NoFixedPointError(op, "overflow", "32 bits may not hold every result")
         xs = [
-            x if x.step == s else self.on_grid(op, x, s) for x, s in zip(given, steps, strict=True)
+            x if x.step == s else self.on_grid(op, x, s)
+            for x, s in zip(operands, steps, strict=True)
         ]
         result = self.grid(op, step, op.results[0])
         error = self.error(op, behavior, xs)
         if Fraction(result.scale) != step:
             error += float(interval.largest) * 2.0**-52
-        made = FixedValue(op.results[0], result, self._interval(op, behavior, xs, None), error)
-        self.emit(op, behavior, dict(enumerate(xs)), [made])
+        fixed = FixedValue(op.results[0], result, self._interval(op, behavior, xs, None), error)
+        self.emit(op, behavior, dict(enumerate(xs)), [fixed])
 
     def _interval(
         self,
@@ -313,12 +314,12 @@ class RegionPlan:
             for b in behavior.clamp(op)
         ]
         interval = x.interval.clip(*map(float, bounds))
-        made = FixedValue(op.results[0], x.params, interval, x.error + float(step) / 2 * SLACK)
+        fixed = FixedValue(op.results[0], x.params, interval, x.error + float(step) / 2 * SLACK)
 
         def make(values: Sequence[SSAValue]) -> Operation:
             return ClipOp(values[0], min=float(bounds[0]), max=float(bounds[1]))
 
-        self.of[op.results[0]] = self.computed(op, ClipOp, (x,), made, make)
+        self.of[op.results[0]] = self.computed(op, ClipOp, (x,), fixed, make)
 
     def function(self, op: Operation, behavior: Behavior, x: FixedValue) -> None:
         """f of codes of 8 bits, or of as many as a table may have: a table of a fine grid."""
@@ -359,29 +360,29 @@ class RegionPlan:
             if slope is None:
                 slope = float(np.abs(np.diff(values)).max(initial=0)) / a.scale
             error += slope * x.error * SLACK
-        made = FixedValue(op.results[0], params, interval, error)
-        self._look_up(op, x, entries, made)
+        fixed = FixedValue(op.results[0], params, interval, error)
+        self._look_up(op, x, entries, fixed)
 
     def _narrowed(self, op: Operation, x: FixedValue) -> FixedValue:
         """`x` in 16-bit codes, as many as a table may have."""
         step = fine_grids.step_for(Fraction(x.interval.largest), _INDEX)
         wide = self.on_grid(op, x, step)
         params = QParams.per_tensor("i16", wide.params.scale, 0, wide.params.expressed)
-        made = FixedValue(x.like, params, wide.interval, wide.error, dims=x.dims)
-        kind = made.type()
+        fixed = FixedValue(x.like, params, wide.interval, wide.error, dims=x.dims)
+        kind = fixed.type()
         self.ops.append(
-            PlannedOp(op, (wide,), (made,), lambda v: RescaleOp(v[0], kind, Rounding.HALF_UP))
+            PlannedOp(op, (wide,), (fixed,), lambda v: RescaleOp(v[0], kind, Rounding.HALF_UP))
         )
-        return made
+        return fixed
 
-    def _look_up(self, op: Operation, x: FixedValue, entries: Any, made: FixedValue) -> None:
-        kind, gives = UniformType(made.params), [made.type()]
-        table = FixedValue(op.results[0], made.params, made.interval, dims=(len(entries),))
+    def _look_up(self, op: Operation, x: FixedValue, entries: Any, fixed: FixedValue) -> None:
+        kind, gives = UniformType(fixed.params), [fixed.type()]
+        table = FixedValue(op.results[0], fixed.params, fixed.interval, dims=(len(entries),))
         self.ops.append(
             PlannedOp(op, (), (table,), lambda _: make_constant(entries, kind, self.session.blobs))
         )
         self.of[op.results[0]] = self.computed(
-            op, TableOp, (x, table), made, lambda v: TableOp(v[0], v[1], result_types=gives)
+            op, TableOp, (x, table), fixed, lambda v: TableOp(v[0], v[1], result_types=gives)
         )
 
     def square(self, op: Operation, x: FixedValue) -> None:
@@ -392,10 +393,10 @@ class RegionPlan:
         kind = self.grid(op, x.step * x.step, op.results[0])
         interval = squared(x.interval)
         error = x.error * (2 * float(reach) + x.error) * SLACK
-        made = FixedValue(op.results[0], kind, interval, error)
-        gives = [made.type()]
+        fixed = FixedValue(op.results[0], kind, interval, error)
+        gives = [fixed.type()]
         self.of[op.results[0]] = self.computed(
-            op, MulOp, (x, x), made, lambda v: MulOp(v[0], v[1], result_types=gives)
+            op, MulOp, (x, x), fixed, lambda v: MulOp(v[0], v[1], result_types=gives)
         )
 
     def divide(self, op: Operation, behavior: Behavior, a: FixedValue, b: FixedValue) -> None:
@@ -420,13 +421,13 @@ class RegionPlan:
             step
         )
         error = self.error(op, behavior, (a, b)) + float(step) / 2 * SLACK
-        made = FixedValue(op.results[0], result, interval, error)
-        gives = [made.type()]
+        fixed = FixedValue(op.results[0], result, interval, error)
+        gives = [fixed.type()]
 
         def make(values: Sequence[SSAValue]) -> Operation:
             return DivOp(*values, result_types=gives, rounding="half_up")
 
-        self.of[op.results[0]] = self.computed(op, DivOp, (a, b), made, make)
+        self.of[op.results[0]] = self.computed(op, DivOp, (a, b), fixed, make)
 
     def _at_least_one(self, op: Operation, b: FixedValue) -> FixedValue:
         """max(b, one step)."""
@@ -439,8 +440,8 @@ class RegionPlan:
         )
         low, high = (Fraction(max(end, b.step)) for end in (b.interval.low, b.interval.high))
         error = b.error + float(b.step)
-        made = FixedValue(b.like, b.params, Interval(low, high), error, dims=b.dims)
-        return self.computed(op, MaximumOp, (b, one), made, lambda v: MaximumOp(v[0], v[1]))
+        fixed = FixedValue(b.like, b.params, Interval(low, high), error, dims=b.dims)
+        return self.computed(op, MaximumOp, (b, one), fixed, lambda v: MaximumOp(v[0], v[1]))
 
     # -- contractions ------------------------------------------------------------------
 
@@ -458,20 +459,20 @@ class RegionPlan:
         if sums is None:
             raise NoFixedPointError(op, "unbounded", "its sums have no bound")
         total = sums.reals().joined()
-        given = dict(operands)
+        codes = dict(operands)
         if acc.bias is not None and acc.bias < len(op.operands):
             cast = op.operands[acc.bias].owner
-            held = cast.input if isinstance(cast, DCastOp) else op.operands[acc.bias]
-            bias, params = bias_reals(self.session, held, known), qparams_of(held)
+            source = cast.input if isinstance(cast, DCastOp) else op.operands[acc.bias]
+            bias, params = bias_reals(self.session, source, known), qparams_of(source)
             if bias is None:
                 raise NoFixedPointError(op, "bias", "its bias has no bound")
             total = total + bias.joined()
             if params and bias_matches(lhs.params, rhs.params, params, acc.repeats(op)):
-                given[acc.bias] = FixedValue(op.operands[acc.bias], params, total, value=held)
+                codes[acc.bias] = FixedValue(op.operands[acc.bias], params, total, value=source)
         step = fine_grids.step_for(Fraction(total.largest))
         params = self.grid(op, step, op.results[0])
-        made = FixedValue(op.results[0], params, total.widened(step), float(step) / 2 * SLACK)
-        self.emit(op, behavior, given, [made])
+        fixed = FixedValue(op.results[0], params, total.widened(step), float(step) / 2 * SLACK)
+        self.emit(op, behavior, codes, [fixed])
 
     # -- one number per channel -------------------------------------------------------
 
@@ -524,16 +525,16 @@ class RegionPlan:
         reach = max(Fraction(i.largest) for i in (product.interval, offsets.interval, total))
         step = fine_grids.step_for(reach)
         terms = [self.on_grid(op, term, step) for term in (product, offsets)]
-        made = FixedValue(
+        fixed = FixedValue(
             op.results[0],
             terms[0].params,
             terms[0].interval + terms[1].interval,
             (terms[0].error + terms[1].error) * SLACK,
             dims=shape,
         )
-        gives = [made.type()]
+        gives = [fixed.type()]
         self.of[op.results[0]] = self.computed(
-            op, AddOp, terms, made, lambda v: AddOp(v[0], v[1], result_types=gives)
+            op, AddOp, terms, fixed, lambda v: AddOp(v[0], v[1], result_types=gives)
         )
 
     # -- softmax -----------------------------------------------------------------------
@@ -544,8 +545,8 @@ class RegionPlan:
             x = self._narrowed(op, x)
         params = self.grid(op, Fraction(1, 1 << _PARTS), op.results[0])
         error = self.error(op, behavior, (x,)) + 2.0**-_PARTS
-        made = FixedValue(op.results[0], params, Interval(0, 1), error)
-        self.emit(op, behavior, {0: x}, [made])
+        fixed = FixedValue(op.results[0], params, Interval(0, 1), error)
+        self.emit(op, behavior, {0: x}, [fixed])
 
     # -- values -------------------------------------------------------------------------
 
@@ -587,23 +588,23 @@ class RegionPlan:
         """Constants in 32-bit codes of so many bits."""
         codes, step, off = fine_grids.held(reals, bits)
         params = self.grid(user, step, like)
-        held = Interval.exactly(codes) * step
-        made = FixedValue(like, params, held, float(off), dims=dims)
+        interval = Interval.exactly(codes) * step
+        fixed = FixedValue(like, params, interval, float(off), dims=dims)
         kind = UniformType(params)
         self.ops.append(
-            PlannedOp(user, (), (made,), lambda _: make_constant(codes, kind, self.session.blobs))
+            PlannedOp(user, (), (fixed,), lambda _: make_constant(codes, kind, self.session.blobs))
         )
-        return made
+        return fixed
 
     def grid(self, user: Operation, step: Fraction, like: SSAValue) -> QParams:
         """32-bit integers in steps of `step`, expressed as `like`."""
         try:
-            made = QParams.per_tensor("i32", float(step), 0, str(element_type(like.type)))
+            params = QParams.per_tensor("i32", float(step), 0, str(element_type(like.type)))
         except OverflowError:
-            made = None
-        if made is None or not made.is_expressible:
+            params = None
+        if params is None or not params.is_expressible:
             raise NoFixedPointError(user, "grid", "its step is no number of the type")
-        return made
+        return params
 
     def on_grid(self, user: Operation, x: FixedValue, step: Fraction) -> FixedValue:
         """`x` in steps of 32 bits, by a rescale if its steps are others."""
@@ -621,18 +622,18 @@ class RegionPlan:
             raise NoFixedPointError(user, "overflow", "scales are too far apart for 32 bits")
         off = fine_grids.off_by(ratio, pair, furthest) * step
         error = x.error + float(off) * SLACK
-        made = FixedValue(x.like, params, x.interval.widened(off), error, dims=x.dims)
-        kind = made.type()
+        fixed = FixedValue(x.like, params, x.interval.widened(off), error, dims=x.dims)
+        kind = fixed.type()
         self.ops.append(
             PlannedOp(
                 user,
                 (x,),
-                (made,),
+                (fixed,),
                 lambda v: RescaleOp(v[0], kind, Rounding.HALF_UP, [pair[0]], [pair[1]]),
             )
         )
-        self._rescaled[x, step] = made
-        return made
+        self._rescaled[x, step] = fixed
+        return fixed
 
     def emit(
         self,
@@ -646,27 +647,27 @@ class RegionPlan:
         for index, x in operands.items():
             takes[index] = x.type()
         gives = [
-            value.type if made is None else with_qparams(value, made.params)
-            for value, made in zip(op.results, results, strict=True)
+            value.type if fixed is None else with_qparams(value, fixed.params)
+            for value, fixed in zip(op.results, results, strict=True)
         ]
         refusal = refuse_types(self.session, behavior, op, takes, gives)
         if refusal is not None:
             raise NoFixedPointError(op, refusal.code, refusal.reason)
-        given = list(op.operands)
+        inputs = list(op.operands)
 
         def make(values: Sequence[SSAValue]) -> Operation:
             for index, value in zip(operands, values, strict=True):
-                given[index] = value
-            new = retyped(op, given, gives)
+                inputs[index] = value
+            new = retyped(op, inputs, gives)
             if "rounding" in new.properties:
                 new.properties["rounding"] = StringAttr(Rounding.HALF_EVEN.value)
             return new
 
         known = [
             FixedValue(value, QParams.per_tensor("i32", 1.0), Interval(0, 0))
-            if made is None
-            else made
-            for value, made in zip(op.results, results, strict=True)
+            if fixed is None
+            else fixed
+            for value, fixed in zip(op.results, results, strict=True)
         ]
         self.ops.append(PlannedOp(op, list(operands.values()), known, make, op))
         self.of.update(zip(op.results, known, strict=True))
@@ -676,13 +677,13 @@ class RegionPlan:
         op: Operation,
         kind: type[Operation],
         operands: Sequence[FixedValue],
-        made: FixedValue,
+        fixed: FixedValue,
         make: Callable[[Sequence[SSAValue]], Operation],
     ) -> FixedValue:
-        """`made` by an op of another kind in place of `op`, if the target runs it."""
-        self.allowed(op, kind, [x.type() for x in operands], [made.type()])
-        self.ops.append(PlannedOp(op, operands, (made,), make, op))
-        return made
+        """`fixed` by an op of another kind in place of `op`, if the target runs it."""
+        self.allowed(op, kind, [x.type() for x in operands], [fixed.type()])
+        self.ops.append(PlannedOp(op, operands, (fixed,), make, op))
+        return fixed
 
     def allowed(self, op: Operation, kind: type[Operation], takes: Any, gives: Any) -> None:
         """Raises NoFixedPointError for what the target does not run in place of `op`."""

@@ -68,7 +68,7 @@ class Commit:
 
     def _uses_of_moved(self) -> dict[SSAValue, list[tuple[Operation, int]]]:
         """Who uses what earlier rewrites have moved, as long as uses are the old ones."""
-        if not self.session.error_bounds.own:
+        if not self.session.error_bounds.changes:
             return {}
         results = (value for op in self.model.ops for value in op.results)
         return {value: [(u.operation, u.index) for u in value.uses] for value in results}
@@ -77,7 +77,7 @@ class Commit:
         """Let what was known of a value that is gone hold of what is used in its place."""
         error_bounds, dead = self.session.error_bounds, set(self._dead)
         for value, old_uses in uses.items():
-            if value.owner not in dead or value not in error_bounds.own:
+            if value.owner not in dead or value not in error_bounds.changes:
                 continue
             users_of: list[tuple[SSAValue, float, float]] = []
             for user, index in old_uses:

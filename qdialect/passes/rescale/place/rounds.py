@@ -65,7 +65,7 @@ class Rounds:
     def state(self, *, committed: bool) -> Model:
         """The problem of all that is another than when it was settled; `committed` if a
         solution has been built since, of which the ranges have not been told."""
-        if committed and self.session.error_bounds.own:
+        if committed and self.session.error_bounds.changes:
             # What rewrites move values by is handed on to others when they are gone.
             self.session.analyses.pop(CodeRanges, None)
         found = ranges(self.session)
