@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 
 import pytest
 
-sys.path.insert(0, str(Path(__file__).parent))
-from lit_runner import LIT_TESTS, LitFailure, discover, missing_features, run_file, run_lines
+from tests.lit_runner import LIT_TESTS, LitFailure, discover, missing_features, run_file, run_lines
 
 
 @pytest.mark.parametrize("path", discover(), ids=lambda path: str(path.relative_to(LIT_TESTS)))

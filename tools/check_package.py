@@ -1,8 +1,8 @@
 """The package as others get it: the wheel in an empty environment, for each extra and Python.
 
-    python tools/check_package.py                    no extra, onnx and report, on this Python
-    python tools/check_package.py --all              every extra on every Python at hand
-    python tools/check_package.py onnx mlir --pythons python3.10 python3.13
+    python -m tools.check_package                    no extra, onnx and report, on this Python
+    python -m tools.check_package --all              every extra on every Python at hand
+    python -m tools.check_package onnx mlir --pythons python3.10 python3.13
 
 Builds sdist and wheel (the wheel from the sdist), has `twine` and `check-wheel-contents` look at
 them, and installs the wheel. In each environment the commands start, what the extra is for
@@ -27,7 +27,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
-from progress import table
+from tests.support.tables import table
 
 ROOT = Path(__file__).parents[1]
 NONE = "none"

@@ -28,10 +28,9 @@ from pathlib import Path
 import numpy as np
 import onnx
 
-import corpus
-import document
-from demo_picture import Bar, picture
-from measure import (
+from tests.support.tables import put, step, table
+from tools.bench import corpus
+from tools.bench.measure import (
     Agreement,
     OpCounts,
     Outputs,
@@ -45,8 +44,8 @@ from measure import (
     sqnr,
     top1,
 )
-from progress import step, table
-from text_images import classifier_input, text_lines
+from tools.bench.text_images import classifier_input, text_lines
+from tools.demo_picture import Bar, picture
 
 CALIBRATION_SEED, EVALUATION_SEED = 1, 2
 OFF = "QDQ, runtime optimizations off"
@@ -337,7 +336,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     print(table(HEADER, [cells(row) for row in rows]))
     print(f"\n{_jobs_table(jobs, timings)}")
     if options.readme:
-        document.put(README, "demo", summary(rows, jobs))
+        put(README, "demo", summary(rows, jobs))
         options.picture = options.picture or README.parent / "docs" / "demo.svg"
     if options.picture:
         options.picture.write_text(drawing(rows, options.configs), encoding="utf-8")

@@ -9,4 +9,4 @@ root="$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)"
 venv="${QDIALECT_VENV:-$root/.venv}"
 
 "$root/tools/setup.sh" demo
-exec "$venv/bin/python" "$root/tools/demo.py" "$@"
+PYTHONPATH="$root${PYTHONPATH:+:$PYTHONPATH}" exec "$venv/bin/python" -m tools.demo "$@"

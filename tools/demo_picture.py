@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from html import escape
 
-from figure_style import FONT, colour, style_sheet
+from tools.docs.figure_style import FONT, colour, style_sheet
 
 WIDTH, LABELS, GAP, BAR, PITCH = 860, 170, 60, 15, 19
 

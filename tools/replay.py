@@ -5,8 +5,8 @@ of it is in the cache). Recorded is, for each and each target, what `optimize` m
 digest of the text, the number of ops by kind, the rules that fired; and the digest of what is
 exported. A later run tells what is different, and exits with 1.
 
-    python tools/replay.py --record before.json
-    python tools/replay.py --compare before.json
+    python -m tools.replay --record before.json
+    python -m tools.replay --compare before.json
 """
 
 # pyright: basic
@@ -22,13 +22,13 @@ from pathlib import Path
 from typing import Any
 
 import qdialect as qd
-from progress import step
 from qdialect.context import new_context
 from qdialect.errors import QError
 from qdialect.formats.mlir.read import read_module, verify_module
 from qdialect.formats.onnx.write import export_model
 from qdialect.targets.installed import get_target
-from random_models import random_model
+from tests.generators.networks import random_model
+from tests.support.tables import step
 
 ROOT = Path(__file__).parents[1]
 TARGETS = ("generic", "onnxruntime", "integer", "tosa", "linalg")
@@ -61,7 +61,7 @@ def random_inputs() -> Iterator[tuple[str, qd.Model]]:
 
 def corpus_inputs() -> Iterator[tuple[str, qd.Model]]:
     """The quantized networks of the corpus that were built before."""
-    from corpus import models
+    from tools.bench.corpus import models
 
     for path in sorted(models().glob("*.onnx")):
         yield f"corpus/{path.name}", qd.load(path)

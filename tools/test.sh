@@ -48,9 +48,10 @@ check "shellcheck" "$bin/shellcheck" tools/*.sh .ci/run
 check "ruff check" "$bin/ruff" check .
 check "ruff format" "$bin/ruff" format --check .
 check "pyright" "$bin/pyright" --pythonpath "$bin/python"
+check "source" "$bin/python" -m tools.docs source
 [[ ${#failed[@]} -eq 0 ]] || printf 'FAILED: %s\n' "${failed[@]}"
 if [[ "${CI:-}" == true ]]; then
-  check "package" "$bin/python" tools/check_package.py
+  check "package" "$bin/python" -m tools.check_package
 fi
 check "pytest" "$bin/python" -m pytest -n "${QDIALECT_TEST_JOBS:-2}"
 [[ ${#failed[@]} -eq 0 ]]

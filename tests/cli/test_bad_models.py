@@ -9,8 +9,9 @@ from typing import Any
 import numpy as np
 import onnx
 import pytest
-from commands import call, qopt
 from onnx import TensorProto, helper, numpy_helper
+
+from tests.support.commands import call, qopt
 
 Node = onnx.NodeProto
 

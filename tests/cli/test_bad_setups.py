@@ -10,11 +10,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from commands import call, qopt
 
-from gen_graph import GRAPHS
 from qdialect.context import new_context
 from qdialect.formats.mlir.write import save_module
+from tests.generators.sized import GRAPHS
+from tests.support.commands import call, qopt
 
 ROOT = Path(__file__).parents[2]
 WITHOUT = """import sys

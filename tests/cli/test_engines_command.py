@@ -14,12 +14,12 @@ from typing import get_args
 
 import numpy as np
 import pytest
-from commands import call, qopt, qopt_translate
 
 import qdialect as qd
 from qdialect.engines import tools
 from qdialect.engines.installed import how_to_install, missing
 from qdialect.engines.table import ENGINES, PACKAGES, EngineName
+from tests.support.commands import call, qopt, qopt_translate
 
 PROGRAMS = [name for name, entry in ENGINES.items() if entry.environment]
 

@@ -6,7 +6,8 @@ import json
 from pathlib import Path
 
 import pytest
-from commands import call, qopt
+
+from tests.support.commands import call, qopt
 
 TEXT = """func.func @main(%x: tensor<1x4xf32>, %y: tensor<1x4xf32>) -> tensor<1x4xf32> {
   %0 = quant.qcast %x {nn.key = "qx"}

@@ -5,7 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from commands import Main, call, qopt, qopt_opt, qopt_translate
+
+from tests.support.commands import Main, call, qopt, qopt_opt, qopt_translate
 
 F = "func.func @f(%x: tensor<4xf32>) -> tensor<4xf32> {{\n{0}  return %x : tensor<4xf32>\n}}\n"
 NODE = (

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from gen_graph import GRAPHS
 from qdialect.context import new_context
 from qdialect.formats.mlir.write import save_module
+from tests.generators.sized import GRAPHS
 
 if sys.platform == "win32":
     pytest.skip("no pseudo-terminals", allow_module_level=True)

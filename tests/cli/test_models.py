@@ -9,11 +9,11 @@ from pathlib import Path
 import numpy as np
 import onnx
 import pytest
-from commands import Result, call, qopt, qopt_translate
 from onnx import TensorProto, helper, numpy_helper
 
 import qdialect as qd
 from qdialect.formats.mlir.write import module_text
+from tests.support.commands import Result, call, qopt, qopt_translate
 
 
 def build() -> onnx.ModelProto:

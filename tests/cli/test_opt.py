@@ -10,9 +10,9 @@ import sys
 from pathlib import Path
 
 import pytest
-from commands import Result, call, qopt_opt
 
 from qdialect.passes import PASSES
+from tests.support.commands import Result, call, qopt_opt
 
 TEXT = """\
 !a = !quant.uniform<i8:f32, 0.5:3>

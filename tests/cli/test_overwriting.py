@@ -7,9 +7,9 @@ from pathlib import Path
 import numpy as np
 import onnx
 import pytest
-from commands import call, qopt, qopt_opt, qopt_translate
 
-from gen_chains import chain
+from tests.generators.chains import chain
+from tests.support.commands import call, qopt, qopt_opt, qopt_translate
 
 
 @pytest.fixture

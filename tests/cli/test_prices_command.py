@@ -7,17 +7,9 @@ from pathlib import Path
 
 import onnx
 import pytest
-from commands import call, qopt
-from test_check import conv_relu
 
 from qdialect.targets.price_table import read_prices, shipped_prices
-
-
-@pytest.fixture
-def net(tmp_path: Path) -> Path:
-    path = tmp_path / "net.onnx"
-    onnx.save(conv_relu([1, 3, 8, 8]), path)
-    return path
+from tests.support.commands import call, qopt
 
 
 def kinds(path: Path) -> set[str]:

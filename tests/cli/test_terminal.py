@@ -7,12 +7,12 @@ import json
 from pathlib import Path
 
 import pytest
-from commands import Main, call, qopt, qopt_opt
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from qdialect.cli.qopt import COMMANDS
+from qdialect.cli.commands import COMMANDS
 from qdialect.cli.terminal import coloured, columns, table
+from tests.support.commands import Main, call, qopt, qopt_opt
 
 ROWS = [("name", "count", "what"), ("conv1", "12", "a long text of many words that goes on and on")]
 

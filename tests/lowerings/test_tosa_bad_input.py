@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 
 import numpy as np
@@ -11,10 +10,7 @@ import pytest
 import qdialect as qd
 from qdialect.errors import UnsupportedError
 from qdialect.formats.mlir.read import read_module
-
-sys.path.insert(0, str(Path(__file__).parents[1] / "cli"))
-
-from commands import call, qopt, qopt_translate
+from tests.support.commands import call, qopt, qopt_translate
 
 CODES = "!quant.uniform<i8:f32, 0.5>"
 CASES = {

@@ -11,7 +11,6 @@ import pytest
 from xdsl.dialects.builtin import ModuleOp, f32
 
 import qdialect as qd
-from gen_graph import GRAPHS
 from qdialect.cli.opt import main as opt
 from qdialect.cli.qopt import main as qopt
 from qdialect.context import QContext, new_context
@@ -22,7 +21,8 @@ from qdialect.formats.mlir.write import module_text, save_module
 from qdialect.formats.qmod.read import module_of
 from qdialect.formats.qmod.write import module_bytes
 from qdialect.ops import make_constant
-from random_programs import random_program
+from tests.generators.programs import random_program
+from tests.generators.sized import GRAPHS
 
 ROOT = Path(__file__).parents[2]
 START = struct.calcsize(HEADER)

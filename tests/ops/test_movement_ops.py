@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from movement_cases import MAKERS, codes, dequantize, quantized_op, random_qparams
 from xdsl.dialects.builtin import ModuleOp, TensorType, f32, i1, i32, i64
 from xdsl.dialects.func import FuncOp, ReturnOp
 from xdsl.ir import Attribute
@@ -23,6 +22,7 @@ from qdialect.qparams.legality import Illegal
 from qdialect.qparams.parameter_field import ParameterField
 from qdialect.quant import UniformType
 from qdialect.reference import evaluate_op
+from tests.ops.movement_cases import MAKERS, codes, dequantize, quantized_op, random_qparams
 
 CONTEXT = new_context()
 

@@ -15,13 +15,13 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from commands import Main, call, qopt, qopt_opt, qopt_translate
-from page_models import float_model, quantized_model
 
 import qdialect as qd
-import run_page
 from qdialect.engines.installed import missing
 from qdialect.engines.table import ENGINES
+from tests.support import pages as run_page
+from tests.support.commands import Main, call, qopt, qopt_opt, qopt_translate
+from tests.support.page_models import float_model, quantized_model
 
 ROOT = Path(__file__).parents[2]
 MAINS: dict[str, Main] = {"qopt": qopt, "qopt-opt": qopt_opt, "qopt-translate": qopt_translate}
@@ -30,7 +30,7 @@ FLOAT_PAGES = ("calibrate.md", "quantize.md")
 """Pages whose `model.onnx` is a float model."""
 
 NOT_RUN = (
-    (r"pip install", "installs; tools/check_package.py does it"),
+    (r"pip install", "installs; tools.check_package does it"),
     (r"(\.venv/bin/)?python ", "a tool of this repository, or an example, with a test of its own"),
     (r"git ", "changes the work tree"),
     (r"tools/", "sets up an environment; CI is made of it"),

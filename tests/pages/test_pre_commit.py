@@ -10,8 +10,9 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from commands import call, qopt
-from page_models import float_model, quantized_model
+
+from tests.support.commands import call, qopt
+from tests.support.page_models import float_model, quantized_model
 
 ROOT = Path(__file__).parents[2]
 HOOKS = ROOT / ".pre-commit-hooks.yaml"

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-import run_page
+from tests.support import pages as run_page
 
 SHOWN = "In `{}`:\n\n```python\nx = 1\n```\n\n"
 TUTORIALS = sorted((run_page.ROOT / "docs/tutorial").glob("*.md"))

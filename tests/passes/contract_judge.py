@@ -38,7 +38,6 @@ from rewrite_support import (
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.dialects.func import FuncOp
 
-from engine_checks import run_on_numbers
 from qdialect.context import QContext
 from qdialect.dialects.onnx import NodeOp
 from qdialect.errors import InputError
@@ -46,6 +45,7 @@ from qdialect.numerics.contract import Numerics
 from qdialect.rewrite import Remark
 from qdialect.rewrite.summary import summarize
 from qdialect.validation.translation import compared
+from tests.support.engine_checks import run_on_numbers
 
 
 def distance(a: Array, b: Array) -> float:

@@ -19,7 +19,6 @@ from random_graphs import random_graph
 from rewrite_support import EXECUTED, KEPT, Program, parse
 from xdsl.ir import Operation
 
-from gen_graph import GRAPHS
 from qdialect.analysis import ranges
 from qdialect.analysis.codes import is_integer, qparams_of
 from qdialect.analysis.ranges import CodeRanges
@@ -27,7 +26,8 @@ from qdialect.context import QContext, new_context
 from qdialect.errors import InputError
 from qdialect.numerics.ranges import Interval
 from qdialect.reference import Interpreter
-from random_programs import random_program
+from tests.generators.programs import random_program
+from tests.generators.sized import GRAPHS
 
 CTX = new_context()
 
@@ -59,11 +59,11 @@ def check(program: Program, ctx: QContext, module: Operation, floats: str = "iee
 @pytest.mark.parametrize("floats", ["ieee", "real"])
 def test_random_programs_stay_inside(floats: str) -> None:
     telling = 0
-    for seed in range(300):
+    for seed in range(150):
         program = random_graph(seed)
         module, ctx = parse(program.text, CTX)
         telling += check(program, ctx, module, floats)
-    assert telling > 1500
+    assert telling > 750
 
 
 @pytest.mark.parametrize(

@@ -22,7 +22,7 @@ from qdialect.pipeline.manager import PassManager
 from qdialect.pipeline.registry import PassRegistry
 from qdialect.pipeline.text import parse_pipeline
 from qdialect.validation.numerics_check import NumericsCheck
-from random_order import shuffle, structure
+from tests.generators.orders import shuffle, structure
 
 ROOT = Path(__file__).parents[2]
 FOLDER = ROOT / "lit_tests" / "conformance"

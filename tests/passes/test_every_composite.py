@@ -12,8 +12,6 @@ from rewrite_support import apply, parse
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Operation
 
-from measure_components import observed, quantized, sqnr
-from measure_components import qparams as observed_qparams
 from qdialect.context import QContext
 from qdialect.ops import keys_of
 from qdialect.ops.component_qparams import component_types, hold_types
@@ -21,6 +19,8 @@ from qdialect.ops.components import COMPONENTS
 from qdialect.qparams import QParams
 from qdialect.quant import UniformType, quant_element
 from qdialect.reference import Interpreter
+from tests.support.components import observed, quantized, sqnr
+from tests.support.components import qparams as observed_qparams
 
 Shape = tuple[int, ...]
 

@@ -1,13 +1,13 @@
 """Every rule keeps its contract on denormal, huge, equal and far scales, and zero points at the
-ends: a few programs of each family (`tools/contract_proofs.py` runs all)."""
+ends: a few programs of each family (`python -m tools.fuzz contracts` runs all)."""
 
 from __future__ import annotations
 
 import pytest
+from contract_proofs import main, prove
 from extreme_grids import EXTREMES, on_extreme
 from families import FAMILIES, Family
 
-from contract_proofs import main, prove
 from qdialect.context import new_context
 from qdialect.errors import InputError
 from qdialect.formats.mlir.read import read_module

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import itertools
 import random
-import sys
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -15,9 +13,6 @@ from xdsl.dialects.builtin import ModuleOp, StringAttr, TensorType, bf16, f16, f
 from xdsl.dialects.func import FuncOp, ReturnOp
 from xdsl.ir import Attribute, Operation, SSAValue
 
-sys.path.insert(0, str(Path(__file__).parents[1] / "nn"))
-from movement_cases import MAKERS, codes, quantized_op, random_qparams
-
 from qdialect import ops as nn
 from qdialect.context import QContext, new_context
 from qdialect.passes.folding.fold_constants import FoldConstants
@@ -25,6 +20,7 @@ from qdialect.qparams import QParams
 from qdialect.qparams.legality import Illegal
 from qdialect.quant import DCastOp, QCastOp, SCastOp, UniformType, quant_element
 from qdialect.reference import Interpreter
+from tests.ops.movement_cases import MAKERS, codes, quantized_op, random_qparams
 
 
 def keyed(op: Operation, key: str) -> Operation:

@@ -19,7 +19,7 @@ from qdialect.numerics.contract import EXACT, Contract
 from qdialect.ops import keys_of
 from qdialect.passes.pipelines import optimize_pipeline
 from qdialect.rewrite import Driver, Refusal, Rewriter, Rule
-from random_order import shuffle, structure
+from tests.generators.orders import shuffle, structure
 
 LEVELS = ["exact", "bounded", "saturation", "relaxed"]
 PIPELINES = [

@@ -33,7 +33,7 @@ from qdialect.quantization.recipe import Recipe
 from qdialect.reference import Interpreter
 from qdialect.targets.base import Target
 from qdialect.targets.generic import TARGET as GENERIC
-from random_order import shuffle
+from tests.generators.orders import shuffle
 
 Array = NDArray[np.float32]
 

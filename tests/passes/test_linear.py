@@ -12,11 +12,11 @@ from typing import Any
 
 import pytest
 
-from gen_chains import MODELS
 from qdialect import api
 from qdialect.context import new_context
 from qdialect.formats.onnx.read import import_model
 from qdialect.formats.onnx.write import write_model
+from tests.generators.chains import MODELS
 
 SMALL, TIMES = 60, 4
 SLACK = 1.15

@@ -25,7 +25,7 @@ from qdialect.qparams import QParams
 from qdialect.quant import RescaleOp
 from qdialect.rewrite import Remark
 from qdialect.targets.base import Target
-from random_order import shuffle, structure
+from tests.generators.orders import shuffle, structure
 
 LEVELS = ["exact", "bounded", "saturation", "relaxed"]
 

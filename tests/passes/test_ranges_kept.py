@@ -7,8 +7,6 @@ import contextlib
 import pytest
 from xdsl.dialects.builtin import ModuleOp
 
-from fuzz_programs import pipelines
-from gen_graph import FORMS, GRAPHS
 from qdialect.analysis.ranges import CodeRanges
 from qdialect.context import QContext, new_context
 from qdialect.errors import QError
@@ -17,7 +15,9 @@ from qdialect.pipeline.manager import Instrumentation, PassManager
 from qdialect.pipeline.registry import PassRegistry
 from qdialect.pipeline.text import parse_pipeline
 from qdialect.targets.installed import get_target
-from random_programs import random_program
+from tests.generators.programs import random_program
+from tests.generators.sized import FORMS, GRAPHS
+from tests.support.program_checks import pipelines
 
 
 class Judge(Instrumentation):

@@ -1,15 +1,15 @@
-"""Component qparams are worth it: see `tools/measure_components.py`."""
+"""Component qparams are worth it: see `support/components.py`."""
 
 from __future__ import annotations
 
 import numpy as np
 import pytest
 
-from measure_components import CASES, Case, float_module, measured, observed
 from qdialect.context import new_context
 from qdialect.ops.component_qparams import component_types, hold_types
 from qdialect.qparams import QParams
 from qdialect.quant import UniformType
+from tests.support.components import CASES, Case, float_module, measured, observed
 
 GAINS = {"swish": 2.0, "lrn": -1.0, "reduce_mean": 0.0}
 """The least that component qparams gain over those of the result; 3 dB elsewhere."""

@@ -7,12 +7,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from measure_components import CASES, Case, float_module
 from qdialect.context import new_context
 from qdialect.formats.mlir.write import module_text
 from qdialect.profile.engines import ENGINES, open_engine
 from qdialect.profile.instrument import instrument
 from qdialect.reference import argument_names
+from tests.support.components import CASES, Case, float_module
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)

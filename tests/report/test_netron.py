@@ -11,15 +11,12 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
+import browser
 import onnx
 import pytest
 
 import qdialect as qd
-
-sys.path[:0] = [str(Path(__file__).parents[1] / "pages")]
-
-import browser  # noqa: E402
-from page_models import float_model, quantized_model  # noqa: E402
+from tests.support.page_models import float_model, quantized_model
 
 NETRON = os.environ.get("QDIALECT_NETRON") or shutil.which("netron", path=str(
     Path(sys.executable).parent)) or ""  # fmt: skip

@@ -3,8 +3,8 @@
     func @f(%x: float) { %q = quantize %x ... }        ->  func @f(%q: codes)
     func @f(...) { %y = dequantize %q; return %y }     ->  func @f(...) -> codes
 
-The function then takes and gives codes: the caller does what the cast did. What
-the interface was is recorded on the argument or result as `nn.float_type`, with
+Arguments and results are then codes: the caller does what the cast did. The float type
+is recorded on the argument or result as `nn.float_type`, with
 `nn.rounding` if the quantize did not round half to even. Functions that the module
 itself calls are left alone.
 """

@@ -31,7 +31,6 @@ from qdialect.context import QContext
 from qdialect.numerics import requantize as exact
 from qdialect.numerics.arithmetic import Arithmetic
 from qdialect.numerics.contract import Contract, Numerics
-from qdialect.numerics.decide import Reals, UndecidedError, decide
 from qdialect.numerics.float_spans import (
     FLOATS,
     CodeSpan,
@@ -40,6 +39,7 @@ from qdialect.numerics.float_spans import (
     approximated,
 )
 from qdialect.numerics.quantize import storage_dtype
+from qdialect.numerics.reals import Reals, UndecidedError, decide
 from qdialect.numerics.rounding import Rounding
 from qdialect.ops import constant_array, constant_of, shape_of
 from qdialect.ops.base import is_kernel

@@ -1,6 +1,6 @@
 """What ONNX Runtime's CPU kernels take, found by probing ONNX Runtime 1.20 to 1.31.
 
-`tests/onnx/test_kernels.py` holds every line of these tables against the runtime
+`tests/formats/onnx/test_kernels.py` holds every line of these tables against the runtime
 that is installed.
 """
 

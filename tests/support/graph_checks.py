@@ -1,0 +1,297 @@
+"""What must hold of `qd.optimize` at `exact` on any ONNX graph, with ONNX Runtime as the judge.
+
+A graph counts where the runtime runs it as written (its optimizations off). Then it must be
+read, optimized for each target, and written in both forms, and
+
+    names       inputs and outputs keep their names
+    bits        what is written as QDQ gives the same bits, optimizations off, on three inputs:
+                of anything, with many ties of roundings, of extreme numbers
+    loads       what is written in either form loads and runs, optimizations off, and also with
+                them on if the graph itself does
+    twice       optimizing what was optimized changes nothing (where that is asked for)
+    imported    of networks: the interpreter computes the same, up to roundings
+    returned    of networks: import and export alone change no bit
+
+Graphs with integer kernels (QLinearConv and its like) are compared with their meaning in floats,
+which must be near to what the kernels give.
+"""
+
+# pyright: basic
+from __future__ import annotations
+
+import traceback
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+
+TARGETS = ("onnxruntime", "generic")
+SUMS = 1e-5
+"""Of the largest number: what another order of a sum of floats may change."""
+LEAST_DB = 10.0
+"""Integer kernels meet ties in another way than floats; a wrong scale leaves less than this."""
+DRAWN = "the graph as it is drawn"
+RUNTIME_ALONE = "the graph itself with optimizations"
+Arrays = dict[str, np.ndarray]
+Stage = Callable[[str], None]
+
+
+class Failed(Exception):
+    """A check does not hold: which, and how."""
+
+    def __init__(self, kind: str, told: str) -> None:
+        super().__init__(told)
+        self.kind = kind
+
+
+class Invalid(Exception):
+    """The runtime does not run the graph as it is written."""
+
+
+# -- one graph --------------------------------------------------------------------------------
+
+
+@dataclass
+class Case:
+    """A graph with what the runtime computes of it."""
+
+    model: onnx.ModelProto
+    feeds: list[Arrays] = field(default_factory=list)
+    wanted: list[list[Any]] = field(default_factory=list)
+    runs_optimized: bool = False
+
+    @staticmethod
+    def of(
+        model: onnx.ModelProto, optimized: bool = True, on_stage: Stage = lambda _: None
+    ) -> Case:
+        """Invalid where the runtime does not run it; `optimized`: see also whether it runs with
+        the runtime's optimizations, which ends the process for some graphs."""
+        from qdialect.errors import QError
+        from qdialect.formats.onnx.write import OrtEngine
+        from tests.generators.graphs.feeds import random_feeds
+
+        case, data = Case(model), model.SerializeToString()
+        on_stage(DRAWN)
+        try:
+            engine = OrtEngine(data, optimize=False)
+            for kind in range(3):
+                feeds = random_feeds(model, kind)
+                try:
+                    case.wanted.append(list(engine.run(feeds).values()))
+                except QError:
+                    if not kind:
+                        raise
+                    continue
+                case.feeds.append(feeds)
+        except QError as error:
+            raise Invalid(str(error)) from None
+        on_stage("")
+        if optimized:
+            on_stage(RUNTIME_ALONE)
+            try:
+                OrtEngine(data, optimize=True).run(case.feeds[0])
+                case.runs_optimized = True
+            except QError:
+                pass
+            on_stage("")
+        return case
+
+    @property
+    def has_kernels(self) -> bool:
+        kinds = {node.op_type for node in self.model.graph.node}
+        return any(kind.startswith("QLinear") or kind == "QGemm" for kind in kinds)
+
+
+def check_graph(
+    model: onnx.ModelProto,
+    folder: Path,
+    twice: bool = False,
+    optimized: bool = True,
+    on_stage: Stage = lambda _: None,
+    network: bool = False,
+) -> list[str]:
+    """What was met that is no failure; Invalid or Failed. Of a `network` (scales as quantizers
+    choose them) more must hold than of any graph."""
+    import qdialect as qd
+    from qdialect.formats.onnx.write import export_model
+
+    case, path, met = Case.of(model, optimized, on_stage), folder / "m.onnx", list[str]()
+    if not case.runs_optimized:
+        met.append("does not run with the runtime's optimizations")
+    path.write_bytes(model.SerializeToString())
+    given = qd.load(path)
+    if network:
+        _run_here(case, given)
+        found = _run(export_model(given.module, given.ctx), case, "returned")
+        for feeds, one, other in zip(case.feeds, case.wanted, found, strict=True):
+            met += _equal(case, given, given, feeds, one, other, "returned")
+    elif case.has_kernels:
+        found = _run(export_model(given.module, given.ctx), case, "returned")
+        for one, other in zip(case.wanted, found, strict=True):
+            _near(one, other)
+        case.wanted = found
+    for target in TARGETS:
+        better = qd.optimize(given, target)
+        made = export_model(better.module, better.ctx)
+        found = _run(made, case, f"{target} qdq")
+        for feeds, one, other in zip(case.feeds, case.wanted, found, strict=True):
+            met += _equal(case, given, better, feeds, one, other, target)
+        kernels = export_model(better.module, better.ctx, form="qoperator")
+        _run(kernels, case, f"{target} qoperator")
+        if twice:
+            again = qd.optimize(better, target)
+            if str(again) != str(better):
+                raise Failed("twice", f"{target}: fired {dict(again.ctx.remarks.fired())}")
+    return met
+
+
+def _run_here(case: Case, model: Any) -> None:
+    """The interpreter computes what the runtime does, up to roundings, on numbers of any kind
+    but extreme ones."""
+    import qdialect as qd
+
+    for feeds, expected in list(zip(case.feeds, case.wanted, strict=True))[:2]:
+        _near(expected, list(qd.run(model, feeds).values()), "imported", least_steps=0)
+
+
+def _run(model: onnx.ModelProto, case: Case, what: str) -> list[list[Any]]:
+    from qdialect.errors import QError
+    from qdialect.formats.onnx.write import OrtEngine
+
+    data = model.SerializeToString()
+    try:
+        engine = OrtEngine(data, optimize=False)
+        found = [list(engine.run(feeds).values()) for feeds in case.feeds]
+    except QError as error:
+        raise Failed("loads", f"{what}: {str(error)[:300]}") from None
+    names = [output.name for output in case.model.graph.output]
+    if engine.outputs != names:
+        raise Failed("names", f"{what}: outputs {engine.outputs}, not {names}")
+    if case.runs_optimized:
+        try:
+            OrtEngine(data, optimize=True).run(case.feeds[0])
+        except QError as error:
+            raise Failed("loads optimized", f"{what}: {str(error)[:300]}") from None
+    return found
+
+
+def _equal(
+    case: Case,
+    given: Any,
+    better: Any,
+    feeds: Arrays,
+    wanted: list[Any],
+    found: list[Any],
+    what: str,
+) -> list[str]:
+    met: list[str] = []
+    names = [output.name for output in case.model.graph.output]
+    for a, b, name in zip(wanted, found, names, strict=True):
+        a, b = np.asarray(a), np.asarray(b)
+        if a.shape != b.shape or a.dtype != b.dtype:
+            raise Failed("bits", f"{what}: '{name}' is {b.dtype}{list(b.shape)}")
+        if _same(a, b):
+            continue
+        if _undefined(case.model, feeds):
+            met.append("not a number quantized")
+        elif a.dtype.kind == "f" and np.array_equal(a, b, equal_nan=True):
+            met.append("zeros of the other sign")
+        elif (_is_near(a, b) or feeds is case.feeds[-1]) and _same_in_reference(
+            given, better, feeds
+        ):
+            met.append("sums in another order")
+        else:
+            count = int((~((a == b) | ((a != a) & (b != b)))).sum())
+            raise Failed("bits", f"{what}: '{name}' differs in {count} of {a.size} numbers")
+    return met
+
+
+def _same(a: np.ndarray, b: np.ndarray) -> bool:
+    if a.dtype.kind != "f":
+        return bool(np.array_equal(a, b))
+    return bool(
+        np.array_equal(a, b, equal_nan=True) and not (np.signbit(a) ^ np.signbit(b))[a == a].any()
+    )
+
+
+def _is_near(a: np.ndarray, b: np.ndarray) -> bool:
+    if a.dtype.kind != "f" or not a.size:
+        return False
+    sound = np.isfinite(a)
+    largest = np.abs(a[sound]).max() if sound.any() else 0
+    return bool(np.allclose(a, b, rtol=0, atol=SUMS * largest, equal_nan=True))
+
+
+def _same_in_reference(given: Any, better: Any, feeds: Arrays) -> bool:
+    """Whether the interpreter, which sums in one order, finds the same bits."""
+    import qdialect as qd
+
+    try:
+        one, other = (list(qd.run(model, feeds).values()) for model in (given, better))
+    except qd.QError:
+        return False
+    return all(np.array_equal(a, b, equal_nan=True) for a, b in zip(one, other, strict=True))
+
+
+def _undefined(model: onnx.ModelProto, feeds: Arrays) -> bool:
+    """Whether a number that is none is made an integer, which nobody defines."""
+    from qdialect.errors import QError
+    from qdialect.formats.onnx.write import OrtEngine
+
+    probe = onnx.ModelProto()
+    probe.CopyFrom(model)
+    read = [
+        n.input[0]
+        for n in model.graph.node
+        if n.op_type in ("QuantizeLinear", "Cast", "DynamicQuantizeLinear")
+    ]
+    known = {output.name for output in model.graph.output}
+    probe.graph.output.extend(
+        onnx.ValueInfoProto(name=n) for n in dict.fromkeys(read) if n not in known
+    )
+    try:
+        found = OrtEngine(probe.SerializeToString(), optimize=False).run(feeds)
+    except QError:
+        return False
+    floats = [np.asarray(a) for n, a in found.items() if n in read]
+    return any(a.dtype.kind == "f" and bool(np.isnan(a).any()) for a in floats)
+
+
+def _near(wanted: list[Any], found: list[Any], kind: str = "meaning", least_steps: int = 1) -> None:
+    """Failed where the noise is too much for roundings that go the other way."""
+    for a, b in zip(wanted, found, strict=True):
+        a, b = np.asarray(a), np.asarray(b)
+        if a.shape != b.shape or (a.dtype != b.dtype and kind == "meaning"):
+            raise Failed(kind, f"{b.dtype}{list(b.shape)}, not {a.dtype}{list(a.shape)}")
+        a, b = a.astype(np.float64), b.astype(np.float64)
+        sound = np.isfinite(a) & np.isfinite(b)
+        if kind == "imported" and not np.array_equal(np.isfinite(a), np.isfinite(b)):
+            raise Failed(kind, "infinite or not a number in other places")
+        a, apart = a[sound], (a[sound] - b[sound])
+        noise, steps = float((apart**2).sum()), float(np.abs(apart).max(initial=0))
+        least = 1e-6 * (1 if least_steps else a.size)
+        if noise > float((a**2).sum()) * 10 ** (-LEAST_DB / 10) + least and steps > least_steps:
+            raise Failed(kind, f"up to {steps:g} off what the runtime gives")
+
+
+def failure(model: onnx.ModelProto, folder: Path, *args: Any, **more: Any) -> tuple[str, str]:
+    """The kind of what came out ("" if all is well, "invalid"), and the words; the others
+    are those of `check_graph`."""
+    from qdialect.errors import QError
+
+    try:
+        return "", ", ".join(dict.fromkeys(check_graph(model, folder, *args, **more)))
+    except Invalid as error:
+        return "invalid", str(error)
+    except Failed as error:
+        return error.kind, str(error)
+    except QError as error:
+        kind = "refused" if type(error).__name__ != "PassFailure" else "crashed"
+        return f"{kind} {error.code}", f"{type(error).__name__}: {str(error)[:300]}"
+    except Exception as error:
+        frames = [f for f in traceback.extract_tb(error.__traceback__) if "qdialect" in f.filename]
+        place = f"{Path(frames[-1].filename).name}:{frames[-1].lineno}" if frames else "?"
+        return f"crashed {type(error).__name__} at {place}", str(error).strip()[:300]

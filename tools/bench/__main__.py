@@ -1,0 +1,20 @@
+"""Measure: what the compiler costs, and what it gains."""
+
+import sys
+
+from tools.command import Subcommand, run
+
+COMMANDS = {
+    "compiler": Subcommand("tools.bench.compiler", "time and memory, as multiples of others'"),
+    "onnx": Subcommand("tools.bench.onnx", "latency of networks in ONNX Runtime, before and after"),
+    "quantize": Subcommand("tools.bench.quantize", "our quantizer against ONNX Runtime's"),
+    "calibration": Subcommand("tools.bench.calibration", "samples per second, against theirs"),
+    "placement": Subcommand("tools.bench.placement", "elements rescaled, against greedy passes"),
+    "components": Subcommand("tests.support.components", "what component qparams are worth, in dB"),
+    "engines": Subcommand("tools.bench.engines", "networks in engines of others, bit for bit"),
+    "memory": Subcommand("tests.support.large_models", "memory of models of large weights"),
+    "corpus": Subcommand("tools.bench.corpus", "make the quantized networks to measure on"),
+}
+
+if __name__ == "__main__":
+    sys.exit(run("tools.bench", (__doc__ or "").strip(), COMMANDS))

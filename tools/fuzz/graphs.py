@@ -1,0 +1,220 @@
+"""`qd.optimize` at `exact` on random ONNX graphs, with ONNX Runtime as the judge.
+
+    python -m tools.fuzz graphs --count 1000 --jobs 2 --keep failures/
+    python -m tools.fuzz graphs --networks --minutes 10
+    python -m tools.fuzz graphs --try failures/bits-17.onnx
+
+Graphs are any that the runtime runs (`tests/generators/graphs`); networks are as exporters and
+quantizers write them (`tests/generators/networks.py`). `tests/support/graph_checks.py` says what
+must hold. Each is tried in a process that is ended when it takes too long; a failure is made
+smaller and kept.
+"""
+
+# pyright: basic
+from __future__ import annotations
+
+import argparse
+import multiprocessing
+import sys
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from multiprocessing.connection import Connection, wait
+from pathlib import Path
+
+import onnx
+
+from tests.support.graph_checks import DRAWN, RUNTIME_ALONE, failure
+from tests.support.smaller_models import reduced
+
+SECONDS = 60.0
+"""A graph that takes longer hangs."""
+
+
+def drawn(seed: int, network: bool) -> onnx.ModelProto:
+    """The graph or the network of a seed."""
+    if network:
+        from tests.generators.networks import random_model
+
+        return random_model(seed)
+    from tests.generators.graphs.maker import random_graph
+
+    return random_graph(seed)
+
+
+def _work(pipe: Connection) -> None:
+    """A process that tries one graph after another: (seed, twice, optimized, network) comes; what
+    it is about to do and, last, (kind, words, ops) go."""
+
+    with tempfile.TemporaryDirectory(prefix="fuzz") as name:
+        while True:
+            try:
+                seed, twice, optimized, network = pipe.recv()
+            except EOFError:
+                return
+            pipe.send(DRAWN)
+            model = drawn(seed, network)
+            pipe.send("")
+            kind, words = failure(model, Path(name), twice, optimized, pipe.send, network)
+            ops = Counter(node.op_type for node in model.graph.node)
+            pipe.send((kind, words, ops))
+
+
+class Worker:
+    """A process with what it works on."""
+
+    def __init__(self, networks: bool) -> None:
+        context = multiprocessing.get_context("spawn")
+        self.pipe, other = context.Pipe()
+        self.process = context.Process(target=_work, args=(other,), daemon=True)
+        self.process.start()
+        other.close()
+        self.networks = networks
+        self.seed: int | None = None
+        self.stage = ""
+        self.until = 0.0
+
+    def give(self, seed: int, optimized: bool = True) -> None:
+        self.seed, self.until = seed, time.monotonic() + SECONDS
+        self.pipe.send((seed, self.networks or seed % 4 == 0, optimized, self.networks))
+
+    def result(self) -> tuple[str, str, Counter[str]] | None:
+        """What came of the graph, if that is what the process has to say."""
+        said = self.pipe.recv()
+        if isinstance(said, str):
+            self.stage = said
+            return None
+        return said
+
+    def end(self) -> None:
+        self.process.kill()
+        self.process.join()
+
+
+@dataclass
+class Tally:
+    """What a run met."""
+
+    graphs: int = 0
+    nodes: int = 0
+    kinds: Counter[str] = field(default_factory=Counter)
+    met: Counter[str] = field(default_factory=Counter)
+    ops: Counter[str] = field(default_factory=Counter)
+    failed: list[tuple[int, str, str]] = field(default_factory=list)
+
+    def add(self, seed: int, kind: str, words: str, ops: Counter[str]) -> None:
+        self.graphs += 1
+        self.kinds[kind or "same"] += 1
+        if kind in ("", "invalid"):
+            self.met.update(words.split(", ") if words and not kind else ())
+            self.ops.update(ops)
+            self.nodes += ops.total()
+        else:
+            self.failed.append((seed, kind, words))
+            print(f"seed {seed}: {kind}: {words}", file=sys.stderr, flush=True)
+
+    def __str__(self) -> str:
+        lines = [f"{self.graphs} graphs of {len(self.ops)} kinds of ops, {self.nodes} nodes"]
+        lines += [f"{count:7} {kind}" for kind, count in self.kinds.most_common()]
+        lines += [f"{count:7} of the same: {what}" for what, count in self.met.most_common()]
+        return "\n".join(lines)
+
+
+def fuzz(
+    seeds: Iterator[int], jobs: int = 1, until: float = float("inf"), networks: bool = False
+) -> Tally:
+    """Try the graphs of seeds, or the networks."""
+    tally, workers = Tally(), [Worker(networks) for _ in range(jobs)]
+    for worker in workers:
+        _next(worker, seeds, until)
+    while busy := [worker for worker in workers if worker.seed is not None]:
+        wait([worker.pipe for worker in busy], timeout=1.0)
+        for index, worker in enumerate(workers):
+            seed = worker.seed
+            if seed is None:
+                continue
+            try:
+                if worker.pipe.poll():
+                    if (found := worker.result()) is not None:
+                        tally.add(seed, *found)
+                        _next(worker, seeds, until)
+                elif time.monotonic() > worker.until:
+                    tally.add(seed, "hung", f"more than {SECONDS:g} s", Counter())
+                    worker.end()
+                    workers[index] = Worker(networks)
+                    _next(workers[index], seeds, until)
+            except EOFError:
+                worker.end()
+                workers[index] = Worker(networks)
+                if worker.stage == RUNTIME_ALONE:  # the runtime's own doing
+                    workers[index].give(seed, optimized=False)
+                    continue
+                kind = "invalid" if worker.stage == DRAWN else "died"
+                tally.add(seed, kind, f"exit code {worker.process.exitcode}", Counter())
+                _next(workers[index], seeds, until)
+    for worker in workers:
+        worker.end()
+    return tally
+
+
+def _next(worker: Worker, seeds: Iterator[int], until: float) -> None:
+    seed = next(seeds, None) if time.monotonic() < until else None
+    worker.seed = None
+    if seed is not None:
+        worker.give(seed)
+
+
+def keep_small(seed: int, kind: str, keep: Path, seconds: float, network: bool) -> None:
+    """Write the graph of a seed, made smaller."""
+    with tempfile.TemporaryDirectory(prefix="fuzz") as name:
+        folder = Path(name)
+
+        def fails(model: onnx.ModelProto) -> bool:
+            return failure(model, folder, kind == "twice", network=network)[0] == kind
+
+        small = reduced(drawn(seed, network), fails, seconds)
+    keep.mkdir(parents=True, exist_ok=True)
+    stem = "-".join("".join(c if c.isalnum() else " " for c in kind).split())[:50]
+    onnx.save(small, keep / f"{stem}-{seed}.onnx")
+    (keep / f"{stem}-{seed}.txt").write_text(onnx.printer.to_text(small))
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """What was tried and what failed; 1 if anything did."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n\n")[0])
+    parser.add_argument("--count", type=int, default=200, help="how many graphs")
+    parser.add_argument("--first", type=int, default=0, help="the first seed")
+    parser.add_argument("--minutes", type=float, default=float("inf"))
+    parser.add_argument("--jobs", type=int, default=1, help="processes")
+    parser.add_argument("--networks", action="store_true", help="networks, not any graph")
+    parser.add_argument("--keep", type=Path, help="where to put graphs that failed, made smaller")
+    parser.add_argument("--reduce", type=float, default=20.0, help="seconds for making one smaller")
+    parser.add_argument("--try", dest="files", nargs="+", type=Path, help="these files")
+    options = parser.parse_args(arguments)
+    if options.files:
+        return _try(options.files, options.networks)
+    seeds = iter(range(options.first, options.first + options.count))
+    tally = fuzz(seeds, options.jobs, time.monotonic() + 60 * options.minutes, options.networks)
+    print(tally)
+    kept: Counter[str] = Counter()
+    for seed, kind, _ in tally.failed if options.keep else ():
+        kept[kind] += 1
+        if kept[kind] <= 5 and kind not in ("hung", "died"):
+            keep_small(seed, kind, options.keep, options.reduce, options.networks)
+    return 1 if tally.failed else 0
+
+
+def _try(files: Sequence[Path], network: bool) -> int:
+    code = 0
+    for path in files:
+        with tempfile.TemporaryDirectory(prefix="fuzz") as name:
+            kind, words = failure(onnx.load(path), Path(name), True, network=network)
+        print(f"{path}: {kind or 'same'} {words}")
+        code |= kind not in ("", "invalid")
+    return code
+
+
+if __name__ == "__main__":
+    sys.exit(main())
