@@ -62,9 +62,8 @@ if TYPE_CHECKING:
 SLACK = 1 + 2.0**-30
 """What sums of bounds in doubles may have lost, many times over."""
 
-_DIVISOR = 14
-"""Bits of a divisor; a quotient has the other half of 28."""
-_QUOTIENT = 28
+_DIVISOR, _QUOTIENT = 14, 28
+"""Bits of a divisor and of a quotient."""
 _INDEX = 13
 """Bits of codes that a table of 16-bit codes is indexed with."""
 _PARTS = 11
@@ -72,7 +71,7 @@ _PARTS = 11
 
 
 class NoFixedPointError(Exception):
-    """An op of a float region has no integers."""
+    """An op of a float region cannot be computed in integers; `refusal` says why."""
 
     def __init__(self, op: Operation, code: str, reason: str) -> None:
         super().__init__(reason)
@@ -98,12 +97,11 @@ class FixedValue:
         """The scale, which is one for the whole tensor."""
         return Fraction(self.params.scale)
 
-    def type(self, params: QParams | None = None) -> Attribute:
-        """The type of its tensor, with `params` in place of its own."""
-        params = params or self.params
+    def type(self) -> Attribute:
+        """The type of its tensor."""
         if self.dims is not None:
-            return ranked(UniformType(params), self.dims)
-        return with_qparams(self.like, params)
+            return ranked(UniformType(self.params), self.dims)
+        return with_qparams(self.like, self.params)
 
     def furthest(self) -> int:
         """The largest number of steps from zero."""
@@ -156,19 +154,19 @@ class RegionPlan:
         if behavior.commutes or behavior.compares:
             self._tied(op, behavior, operands)
         elif behavior.accumulator is not None:
-            self.contract(op, behavior, operands)
+            self._contract(op, behavior, operands)
         elif behavior.affine_along is not None:
-            self.affine(op, behavior, operands[0])
+            self._affine(op, behavior, operands[0])
         elif len(op.results) > 1 or len(operands) < len(op.operands):
             raise NoFixedPointError(op, "float", "it computes floats; quantize its result")
         elif op.name == SoftmaxOp.name:
-            self.softmax(op, behavior, operands[0])
+            self._softmax(op, behavior, operands[0])
         elif op.name == DivOp.name:
-            self.divide(op, behavior, operands[0], operands[1])
+            self._divide(op, behavior, operands[0], operands[1])
         elif behavior.grid is not None:
             self._exact(op, behavior, list(operands.values()))
         elif behavior.elementwise and len(operands) == 1:
-            self.function(op, behavior, operands[0])
+            self._function(op, behavior, operands[0])
         else:
             raise NoFixedPointError(op, "float", "it computes floats; quantize its result")
 
@@ -180,10 +178,10 @@ class RegionPlan:
         params = [x.params for x in xs]
         if len(set(params)) > 1 or not keeps_order(behavior, op, params, inside=True):
             step = fine_grids.step_for(max(Fraction(x.interval.largest) for x in xs))
-            xs = [self.on_grid(op, x, step) for x in xs]
+            xs = [self._on_grid(op, x, step) for x in xs]
             params = [x.params for x in xs]
             if not keeps_order(behavior, op, params, inside=True):
-                self.clip(op, behavior, xs[0])
+                self._clip(op, behavior, xs[0])
                 return
         joined = xs[0].interval
         for x in xs[1:]:
@@ -200,7 +198,7 @@ class RegionPlan:
         if behavior.compares:
             if error:
                 self.caveat = self.caveat or f"'{op.name}' may take another of nearly equals"
-            self.emit(
+            self._emit(
                 op, behavior, dict(zip(tied, xs, strict=True)), self._compared(op, behavior, xs)
             )
             return
@@ -211,7 +209,7 @@ class RegionPlan:
             FixedValue(value, q, joined, error)
             for value, q in zip(op.results, carried, strict=True)
         ]
-        self.emit(op, behavior, dict(zip(tied, xs, strict=True)), results)
+        self._emit(op, behavior, dict(zip(tied, xs, strict=True)), results)
 
     def _compared(
         self, op: Operation, behavior: Behavior, xs: Sequence[FixedValue]
@@ -235,7 +233,7 @@ class RegionPlan:
         steps = [x.step for x in operands]
         for _ in range(64):
             params = [
-                x.params if x.step == s else self.grid(op, s, x.like)
+                x.params if x.step == s else self._grid(op, s, x.like)
                 for x, s in zip(operands, steps, strict=True)
             ]
             spread = [
@@ -258,15 +256,15 @@ class RegionPlan:
         else:
             raise NoFixedPointError(op, "overflow", "32 bits may not hold every result")
         xs = [
-            x if x.step == s else self.on_grid(op, x, s)
+            x if x.step == s else self._on_grid(op, x, s)
             for x, s in zip(operands, steps, strict=True)
         ]
-        result = self.grid(op, step, op.results[0])
-        error = self.error(op, behavior, xs)
+        result = self._grid(op, step, op.results[0])
+        error = self._error(op, behavior, xs)
         if Fraction(result.scale) != step:
             error += float(interval.largest) * 2.0**-52
         fixed = FixedValue(op.results[0], result, self._interval(op, behavior, xs, None), error)
-        self.emit(op, behavior, dict(enumerate(xs)), [fixed])
+        self._emit(op, behavior, dict(enumerate(xs)), [fixed])
 
     def _interval(
         self,
@@ -287,7 +285,7 @@ class RegionPlan:
 
     # -- ops that other ops stand for ---------------------------------------------------
 
-    def error(self, op: Operation, behavior: Behavior, xs: Sequence[FixedValue]) -> float:
+    def _error(self, op: Operation, behavior: Behavior, xs: Sequence[FixedValue]) -> float:
         """How far the result may be off if the op itself is exact."""
 
         def sizes(number: int) -> Size:
@@ -304,7 +302,7 @@ class RegionPlan:
                 total += inf if gain is None else gain * x.error
         return total * SLACK
 
-    def clip(self, op: Operation, behavior: Behavior, x: FixedValue) -> None:
+    def _clip(self, op: Operation, behavior: Behavior, x: FixedValue) -> None:
         """A clamp whose bounds are no numbers of the grid: the nearest ones."""
         if behavior.clamp is None:
             raise NoFixedPointError(op, "levels", "no code stands for a constant it compares with")
@@ -319,13 +317,13 @@ class RegionPlan:
         def make(values: Sequence[SSAValue]) -> Operation:
             return ClipOp(values[0], min=float(bounds[0]), max=float(bounds[1]))
 
-        self.of[op.results[0]] = self.computed(op, ClipOp, (x,), fixed, make)
+        self.of[op.results[0]] = self._computed(op, ClipOp, (x,), fixed, make)
 
-    def function(self, op: Operation, behavior: Behavior, x: FixedValue) -> None:
+    def _function(self, op: Operation, behavior: Behavior, x: FixedValue) -> None:
         """f of codes of 8 bits, or of as many as a table may have: a table of a fine grid."""
         exponent = op.values["exponent"] if op.name == "nn.pow" and isinstance(op, NNOp) else None
         if exponent == 2.0:
-            self.square(op, x)
+            self._square(op, x)
             return
         import numpy as np
 
@@ -346,7 +344,7 @@ class RegionPlan:
             raise NoFixedPointError(op, "undefined", "it is no number on every code")
         finite = values[np.isfinite(values)]
         step = fine_grids.step_for(Fraction(float(np.abs(finite).max())))
-        params = self.grid(op, step, op.results[0])
+        params = self._grid(op, step, op.results[0])
         # What is infinite saturates, here and wherever it is quantized.
         most = float(step) * (1 << ROOM - 1)
         if finite.size < values.size:
@@ -366,7 +364,7 @@ class RegionPlan:
     def _narrowed(self, op: Operation, x: FixedValue) -> FixedValue:
         """`x` in 16-bit codes, as many as a table may have."""
         step = fine_grids.step_for(Fraction(x.interval.largest), _INDEX)
-        wide = self.on_grid(op, x, step)
+        wide = self._on_grid(op, x, step)
         params = QParams.per_tensor("i16", wide.params.scale, 0, wide.params.expressed)
         fixed = FixedValue(x.like, params, wide.interval, wide.error, dims=x.dims)
         kind = fixed.type()
@@ -381,25 +379,25 @@ class RegionPlan:
         self.ops.append(
             PlannedOp(op, (), (table,), lambda _: make_constant(entries, kind, self.session.blobs))
         )
-        self.of[op.results[0]] = self.computed(
+        self.of[op.results[0]] = self._computed(
             op, TableOp, (x, table), fixed, lambda v: TableOp(v[0], v[1], result_types=gives)
         )
 
-    def square(self, op: Operation, x: FixedValue) -> None:
+    def _square(self, op: Operation, x: FixedValue) -> None:
         """x to the power 2 is a product."""
         reach = Fraction(x.interval.largest)
         if x.furthest() >= 1 << ROOM // 2:
-            x = self.on_grid(op, x, fine_grids.step_for(reach, ROOM // 2))
-        kind = self.grid(op, x.step * x.step, op.results[0])
+            x = self._on_grid(op, x, fine_grids.step_for(reach, ROOM // 2))
+        kind = self._grid(op, x.step * x.step, op.results[0])
         interval = squared(x.interval)
         error = x.error * (2 * float(reach) + x.error) * SLACK
         fixed = FixedValue(op.results[0], kind, interval, error)
         gives = [fixed.type()]
-        self.of[op.results[0]] = self.computed(
+        self.of[op.results[0]] = self._computed(
             op, MulOp, (x, x), fixed, lambda v: MulOp(v[0], v[1], result_types=gives)
         )
 
-    def divide(self, op: Operation, behavior: Behavior, a: FixedValue, b: FixedValue) -> None:
+    def _divide(self, op: Operation, behavior: Behavior, a: FixedValue, b: FixedValue) -> None:
         """n / d of integers, rounded half up: a step of n is one of d and of the result.
 
         A divisor that may be 0 is at least one step.
@@ -407,27 +405,27 @@ class RegionPlan:
         if b.interval.low < 0:
             raise NoFixedPointError(op, "divisor", "it divides by what may be negative")
         may_vanish = b.interval.low - Fraction(b.error) <= 0
-        b = self.on_grid(op, b, fine_grids.step_for(Fraction(b.interval.high), _DIVISOR))
+        b = self._on_grid(op, b, fine_grids.step_for(Fraction(b.interval.high), _DIVISOR))
         least = b.step
         if b.interval.low < least:
             b = self._at_least_one(op, b)
         top = Fraction(a.interval.largest)
         step = fine_grids.step_for(top / least, _QUOTIENT)
-        a = self.on_grid(op, a, step * least)
+        a = self._on_grid(op, a, step * least)
         if may_vanish:
             self.caveat = self.caveat or f"'{op.name}' takes a divisor of 0 for {float(least):.2g}"
-        result = self.grid(op, step, op.results[0])
+        result = self._grid(op, step, op.results[0])
         interval = (a.interval / Interval(max(b.interval.low, least), b.interval.high)).widened(
             step
         )
-        error = self.error(op, behavior, (a, b)) + float(step) / 2 * SLACK
+        error = self._error(op, behavior, (a, b)) + float(step) / 2 * SLACK
         fixed = FixedValue(op.results[0], result, interval, error)
         gives = [fixed.type()]
 
         def make(values: Sequence[SSAValue]) -> Operation:
             return DivOp(*values, result_types=gives, rounding="half_up")
 
-        self.of[op.results[0]] = self.computed(op, DivOp, (a, b), fixed, make)
+        self.of[op.results[0]] = self._computed(op, DivOp, (a, b), fixed, make)
 
     def _at_least_one(self, op: Operation, b: FixedValue) -> FixedValue:
         """max(b, one step)."""
@@ -441,11 +439,11 @@ class RegionPlan:
         low, high = (Fraction(max(end, b.step)) for end in (b.interval.low, b.interval.high))
         error = b.error + float(b.step)
         fixed = FixedValue(b.like, b.params, Interval(low, high), error, dims=b.dims)
-        return self.computed(op, MaximumOp, (b, one), fixed, lambda v: MaximumOp(v[0], v[1]))
+        return self._computed(op, MaximumOp, (b, one), fixed, lambda v: MaximumOp(v[0], v[1]))
 
     # -- contractions ------------------------------------------------------------------
 
-    def contract(self, op: Operation, behavior: Behavior, operands: dict[int, FixedValue]) -> None:
+    def _contract(self, op: Operation, behavior: Behavior, operands: dict[int, FixedValue]) -> None:
         """Codes times codes, rounded to a fine grid (`split-rescale` makes exact sums of it)."""
         acc = behavior.accumulator
         assert acc is not None
@@ -470,13 +468,13 @@ class RegionPlan:
             if params and bias_matches(lhs.params, rhs.params, params, acc.repeats(op)):
                 codes[acc.bias] = FixedValue(op.operands[acc.bias], params, total, value=source)
         step = fine_grids.step_for(Fraction(total.largest))
-        params = self.grid(op, step, op.results[0])
+        params = self._grid(op, step, op.results[0])
         fixed = FixedValue(op.results[0], params, total.widened(step), float(step) / 2 * SLACK)
-        self.emit(op, behavior, codes, [fixed])
+        self._emit(op, behavior, codes, [fixed])
 
     # -- one number per channel -------------------------------------------------------
 
-    def affine(self, op: Operation, behavior: Behavior, x: FixedValue) -> None:
+    def _affine(self, op: Operation, behavior: Behavior, x: FixedValue) -> None:
         """slope * x + offset with numbers that are constant, along one dimension."""
         import numpy as np
 
@@ -500,7 +498,7 @@ class RegionPlan:
         rank = len(shape_of(op.results[0]))
         dims = tuple(len(found) if d == behavior.affine_along else 1 for d in range(rank))
         slopes, offsets = (
-            self.numbers(
+            self._numbers(
                 op,
                 np.array([float(getattr(n, name)) for n in found]).reshape(dims),
                 op.results[0],
@@ -511,20 +509,20 @@ class RegionPlan:
         )
         room = Fraction(1 << ROOM) / max(slopes.furthest(), 1)
         if x.furthest() >= room:
-            x = self.on_grid(op, x, fine_grids.step_for(x.interval.largest * (1 << BITS) / room))
+            x = self._on_grid(op, x, fine_grids.step_for(x.interval.largest * (1 << BITS) / room))
         shape = shape_of(op.results[0])
-        params = self.grid(op, x.step * slopes.step, op.results[0])
+        params = self._grid(op, x.step * slopes.step, op.results[0])
         error = slopes.error * (float(x.interval.largest) + x.error)
         error += float(slopes.interval.largest) * x.error
         product = FixedValue(op.results[0], params, x.interval * slopes.interval, error * SLACK)
         kind = [product.type()]
-        self.computed(
+        self._computed(
             op, MulOp, (x, slopes), product, lambda v: MulOp(v[0], v[1], result_types=kind)
         )
         total = product.interval + offsets.interval
         reach = max(Fraction(i.largest) for i in (product.interval, offsets.interval, total))
         step = fine_grids.step_for(reach)
-        terms = [self.on_grid(op, term, step) for term in (product, offsets)]
+        terms = [self._on_grid(op, term, step) for term in (product, offsets)]
         fixed = FixedValue(
             op.results[0],
             terms[0].params,
@@ -533,20 +531,20 @@ class RegionPlan:
             dims=shape,
         )
         gives = [fixed.type()]
-        self.of[op.results[0]] = self.computed(
+        self.of[op.results[0]] = self._computed(
             op, AddOp, terms, fixed, lambda v: AddOp(v[0], v[1], result_types=gives)
         )
 
     # -- softmax -----------------------------------------------------------------------
 
-    def softmax(self, op: Operation, behavior: Behavior, x: FixedValue) -> None:
+    def _softmax(self, op: Operation, behavior: Behavior, x: FixedValue) -> None:
         """Itself, of 8-bit or 16-bit codes (`form-softmax-tables`)."""
         if x.params.storage.width > 8 or not x.params.is_per_tensor:
             x = self._narrowed(op, x)
-        params = self.grid(op, Fraction(1, 1 << _PARTS), op.results[0])
-        error = self.error(op, behavior, (x,)) + 2.0**-_PARTS
+        params = self._grid(op, Fraction(1, 1 << _PARTS), op.results[0])
+        error = self._error(op, behavior, (x,)) + 2.0**-_PARTS
         fixed = FixedValue(op.results[0], params, Interval(0, 1), error)
-        self.emit(op, behavior, {0: x}, [fixed])
+        self._emit(op, behavior, {0: x}, [fixed])
 
     # -- values -------------------------------------------------------------------------
 
@@ -575,9 +573,9 @@ class RegionPlan:
         array = constant_values(value, self.session)
         if array is None or not array.size or not np.isfinite(array).all():
             raise NoFixedPointError(user, "constant", "a constant is not finite")
-        return self.numbers(user, array.astype(np.float64), value, BITS)
+        return self._numbers(user, array.astype(np.float64), value, BITS)
 
-    def numbers(
+    def _numbers(
         self,
         user: Operation,
         reals: NDArray[Any],
@@ -587,7 +585,7 @@ class RegionPlan:
     ) -> FixedValue:
         """Constants in 32-bit codes of so many bits."""
         codes, step, off = fine_grids.held(reals, bits)
-        params = self.grid(user, step, like)
+        params = self._grid(user, step, like)
         interval = Interval.exactly(codes) * step
         fixed = FixedValue(like, params, interval, float(off), dims=dims)
         kind = UniformType(params)
@@ -596,7 +594,7 @@ class RegionPlan:
         )
         return fixed
 
-    def grid(self, user: Operation, step: Fraction, like: SSAValue) -> QParams:
+    def _grid(self, user: Operation, step: Fraction, like: SSAValue) -> QParams:
         """32-bit integers in steps of `step`, expressed as `like`."""
         try:
             params = QParams.per_tensor("i32", float(step), 0, str(element_type(like.type)))
@@ -606,11 +604,11 @@ class RegionPlan:
             raise NoFixedPointError(user, "grid", "its step is no number of the type")
         return params
 
-    def on_grid(self, user: Operation, x: FixedValue, step: Fraction) -> FixedValue:
+    def _on_grid(self, user: Operation, x: FixedValue, step: Fraction) -> FixedValue:
         """`x` in steps of 32 bits, by a rescale if its steps are others."""
         if not x.params.is_per_tensor:
             raise NoFixedPointError(user, "axis", "an operand is not quantized per tensor")
-        params = self.grid(user, step, x.like)
+        params = self._grid(user, step, x.like)
         if x.params == params:
             return x
         known = self._rescaled.get((x, step))
@@ -635,7 +633,7 @@ class RegionPlan:
         self._rescaled[x, step] = fixed
         return fixed
 
-    def emit(
+    def _emit(
         self,
         op: Operation,
         behavior: Behavior,
@@ -672,7 +670,7 @@ class RegionPlan:
         self.ops.append(PlannedOp(op, list(operands.values()), known, make, op))
         self.of.update(zip(op.results, known, strict=True))
 
-    def computed(
+    def _computed(
         self,
         op: Operation,
         kind: type[Operation],
@@ -681,11 +679,11 @@ class RegionPlan:
         make: Callable[[Sequence[SSAValue]], Operation],
     ) -> FixedValue:
         """`fixed` by an op of another kind in place of `op`, if the target runs it."""
-        self.allowed(op, kind, [x.type() for x in operands], [fixed.type()])
+        self._allowed(op, kind, [x.type() for x in operands], [fixed.type()])
         self.ops.append(PlannedOp(op, operands, (fixed,), make, op))
         return fixed
 
-    def allowed(self, op: Operation, kind: type[Operation], takes: Any, gives: Any) -> None:
+    def _allowed(self, op: Operation, kind: type[Operation], takes: Any, gives: Any) -> None:
         """Raises NoFixedPointError for what the target does not run in place of `op`."""
         reason = self.session.target.refuses(kind.create(), takes, gives)
         if reason is not None:
