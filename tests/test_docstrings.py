@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from importlib import import_module
 
-from tests.support.source import Definition, public_definitions, part_of
+from tests.support.source import Definition, part_of, public_definitions
 
 WITHOUT: dict[str, int] = {
     "analysis": 4, "behaviors": 2, "cli": 25, "dialects": 30, "engines": 12, "formats": 15,
