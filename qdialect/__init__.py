@@ -17,11 +17,11 @@ from typing import TYPE_CHECKING, Any
 __version__ = "0.1.0"
 
 _WHERE = {
-    "Inspection": "qdialect.cli.inspection",
+    "Inspection": "qdialect.workflows.inspect",
     "Interpreter": "qdialect.reference",
     "InputError": "qdialect.errors",
-    "Model": "qdialect.api",
-    "OutputDifference": "qdialect.cli.execution",
+    "Model": "qdialect.workflows.model",
+    "OutputDifference": "qdialect.workflows.compare",
     "PassManager": "qdialect.pipeline.manager",
     "PassRegistry": "qdialect.pipeline.registry",
     "QContext": "qdialect.context",
@@ -36,14 +36,14 @@ _WHERE = {
     "get_target": "qdialect.targets.installed",
     "inspect": "qdialect.api",
     "list_targets": "qdialect.targets.installed",
-    "load": "qdialect.api",
+    "load": "qdialect.workflows.model",
     "new_context": "qdialect.context",
     "optimize": "qdialect.api",
     "parse_pipeline": "qdialect.pipeline.text",
     "quantize": "qdialect.api",
     "run": "qdialect.api",
-    "run_passes": "qdialect.api",
-    "save": "qdialect.api",
+    "run_passes": "qdialect.workflows.model",
+    "save": "qdialect.workflows.model",
 }
 
 __all__ = [
@@ -90,8 +90,6 @@ if TYPE_CHECKING:
         run_passes,
         save,
     )
-    from qdialect.cli.execution import OutputDifference
-    from qdialect.cli.inspection import Inspection
     from qdialect.context import QContext, new_context
     from qdialect.errors import InputError, QError, UnsupportedError, UsageError
     from qdialect.pipeline.manager import PassManager
@@ -101,6 +99,8 @@ if TYPE_CHECKING:
     from qdialect.reference import Interpreter
     from qdialect.targets.base import Target
     from qdialect.targets.installed import get_target, list_targets
+    from qdialect.workflows.compare import OutputDifference
+    from qdialect.workflows.inspect import Inspection
 
 
 def __getattr__(name: str) -> Any:

@@ -1,189 +1,60 @@
 """The embedding API: models in, models out, no global state, nothing printed.
 
 Every function raises `QError` (see `qdialect.errors`) for what the caller or the
-input got wrong.
+input got wrong. The work is done in `qdialect.workflows`, which is imported when a function
+is called.
 """
 
 from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from qdialect.errors import InputError, UsageError, Where
+from qdialect.workflows.model import (
+    Form,
+    Model,
+    TextVersion,
+    load,
+    resolved_target,
+    run_passes,
+    save,
+)
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
-    from xdsl.dialects.builtin import ModuleOp
 
-    from qdialect.cli.checked import Checked
-    from qdialect.cli.inspection import Inspection
-    from qdialect.cli.notebook import Differences
-    from qdialect.cli.quantization import Quantized
-    from qdialect.context import QContext
     from qdialect.engines.table import EngineName
     from qdialect.pipeline.manager import Instrumentation
     from qdialect.profile.record import Channels, Profile
     from qdialect.quantization.recipe import Recipe
     from qdialect.targets.base import Target
+    from qdialect.workflows.check import Checked
+    from qdialect.workflows.compare import Differences
+    from qdialect.workflows.inspect import Inspection
+    from qdialect.workflows.quantize import Quantized
 
 Engine = Literal["numpy", "onnxruntime"]
 """Engines in which values inside of a model can be observed; `EngineName` are all."""
-Form = Literal["qdq", "qoperator"]
-TextVersion = Literal["v22", "v24"]
-"""The MLIR release whose spelling of quant types is written; see docs/howto."""
 
-
-@dataclass
-class Model:
-    """A module with its session: weights, target, and the remarks of what was done.
-
-    `source` is the file it was loaded from, as long as it has not been changed.
-    """
-
-    module: ModuleOp
-    ctx: QContext
-    source: Path | None = None
-
-    def __str__(self) -> str:
-        from qdialect.formats.mlir.write import module_text
-
-        return module_text(self.module, self.ctx)
-
-    def _repr_html_(self) -> str:
-        """What a notebook shows."""
-        from qdialect.cli.notebook import model_html
-
-        return model_html(self)
-
-    def text(self, text_version: TextVersion | None = None) -> str:
-        """The MLIR text, with quant types spelled for a release (see `save`)."""
-        from qdialect.formats.mlir.write import module_text
-
-        return module_text(self.module, self.ctx, text_version=_known_version(text_version))
-
-
-def load(
-    path: str | os.PathLike[str],
-    ctx: QContext | None = None,
-    *,
-    dims: Mapping[str, int] | None = None,
-    typical_dims: Mapping[str, int] | None = None,
-) -> Model:
-    """The model in a `.onnx`, `.mlir` or `.qmod` file, verified.
-
-    `dims` are numbers that symbolic extents of its inputs get, by name; `typical_dims` numbers
-    they are only priced as (default: 1 in a first dimension, 128 in others).
-
-    `ctx` is a session of your own, with your dialects and behaviors registered; without
-    one, a new session that installed plug-ins extend, and that keeps ops it does not know.
-    """
-    from qdialect.pipeline.plugins import Plugins
-
-    source = Path(path)
-    session = Plugins().session(allow_unregistered=True) if ctx is None else ctx
-    if source.suffix == ".onnx":
-        from qdialect.formats.mlir.read import verify_module
-        from qdialect.formats.onnx.read import import_model
-
-        module = import_model(source, session, dims)
-        verify_module(module, session)
-    elif source.suffix in (".mlir", ".qmod"):
-        from qdialect.formats.mlir.read import load_module
-
-        module = load_module(source, session)
-        if dims:
-            from qdialect.ops.named_extents import bind_extents
-
-            bind_extents(module, dims)
-    else:
-        raise UsageError(f"cannot tell the kind of '{source}': use .onnx, .mlir or .qmod")
-    if typical_dims:
-        from qdialect.ops.named_extents import price_extents
-
-        price_extents(module, typical_dims)
-    return Model(module, session, source)
-
-
-def save(
-    model: Model,
-    path: str | os.PathLike[str],
-    *,
-    form: Form = "qdq",
-    inline_weights: bool = False,
-    runtime: str | None = None,
-    text_version: TextVersion | None = None,
-) -> None:
-    """Write the model as `.onnx` (in `form`) or as `.mlir` with its weights beside it.
-
-    An ONNX model that had weights beside it, or has more than 2 GB, gets them in `path` +
-    ".data"; `inline_weights` puts all into one file where that can hold it.
-
-    "qdq", the default whatever the model was optimized for, means the same bit for bit
-    on any runtime; "qoperator" uses the integer kernels of ONNX Runtime.  `runtime` is
-    the oldest version of it that the file is for ("1.23"; default: the installed one).
-    `text_version` is the MLIR release whose spelling of quant types `.mlir` gets: "v22"
-    refuses types it does not know; by default those are spelled as in "v24".
-    """
-    target = Path(path)
-    if not target.parent.is_dir():
-        raise InputError("no such folder", where=Where(str(target.parent)), code="unwritable-file")
-    if target.suffix == ".onnx":
-        from qdialect.formats.onnx.write import keeps_weights_beside, save_model, write_model
-
-        written = write_model(model.module, model.ctx, form=form, runtime=runtime)
-        beside = keeps_weights_beside(model.module) and not inline_weights
-        save_model(written, target, weights_beside=beside)
-    elif target.suffix in (".mlir", ".qmod"):
-        from qdialect.formats.mlir.write import save_module
-
-        save_module(
-            model.module,
-            model.ctx,
-            target,
-            inline_weights=inline_weights,
-            text_version=_known_version(text_version),
-        )
-    else:
-        raise UsageError(f"cannot tell the kind of '{target}': use .onnx, .mlir or .qmod")
-
-
-def run_passes(
-    model: Model,
-    pipeline: str,
-    *,
-    target: str | Target | None = None,
-    verify_each: bool = True,
-    verify_numerics: int = 0,
-    inputs: Mapping[str, NDArray[Any]] | None = None,
-    instrumentation: Sequence[Instrumentation] = (),
-) -> Model:
-    """A new model with the passes of `pipeline` applied; the given one stays as it is.
-
-    With `verify_numerics` each pass is held against the interpreter on so many random inputs
-    (half of them at boundaries) and on `inputs`, by argument name: InputError (`numerics`) that
-    names the rewrite which changed more than its contract allows.  The remarks of the passes
-    are in the new model's `ctx.remarks`.
-    """
-    from qdialect.pipeline.manager import PassManager
-    from qdialect.pipeline.plugins import Plugins
-    from qdialect.pipeline.text import parse_pipeline
-    from qdialect.rewrite.copying import copied
-
-    passes = Plugins().registry().build(parse_pipeline(pipeline))
-    ctx = model.ctx.clone()
-    if target is not None:
-        ctx.target = _target(target)
-    module = copied(model.module)
-    watchers = list(instrumentation)
-    if verify_numerics:
-        from qdialect.validation.numerics_check import NumericsCheck
-
-        watchers.append(NumericsCheck(verify_numerics, given=inputs))
-    PassManager(ctx, passes, verify_each=verify_each, instrumentation=watchers).run(module)
-    return Model(module, ctx)
+__all__ = [
+    "Engine",
+    "Form",
+    "Model",
+    "TextVersion",
+    "calibrate",
+    "check",
+    "check_numerics",
+    "diff",
+    "inspect",
+    "load",
+    "optimize",
+    "quantize",
+    "run",
+    "run_passes",
+    "save",
+]
 
 
 def optimize(
@@ -199,26 +70,16 @@ def optimize(
 
     With `check` it is held against the given one on so many random inputs (see `qdialect.check`).
     """
-    from qdialect.cli.bodies import with_bodies
-    from qdialect.passes.pipelines import optimize_pipeline
+    from qdialect.workflows import optimize as work
 
-    chosen = _target(target)
-    pipeline = optimize_pipeline(chosen, check_numerics(numerics))
-
-    start = with_bodies(model, pipeline, chosen)
-    optimized = run_passes(
-        start.model,
-        pipeline,
-        target=chosen,
+    return work.optimize(
+        model,
+        resolved_target(target),
+        check_numerics(numerics),
+        check=check,
         verify_each=verify_each,
         instrumentation=instrumentation,
     )
-    optimized.ctx.remarks.remarks += start.remarks
-    if check:
-        from qdialect.cli.judge import check_optimized
-
-        check_optimized(model, optimized, check)
-    return optimized
 
 
 def check(
@@ -236,7 +97,7 @@ def check(
     What is compared is the ONNX model in `form`, a QOperator one as its QDQ meaning; with
     None the module itself.
     """
-    from qdialect.cli.judge import check_optimized
+    from qdialect.workflows.check import check_optimized
 
     return check_optimized(before, after, samples, inputs=inputs, form=form)
 
@@ -250,20 +111,9 @@ def run(
     if one was taken; else 4-bit integers are one to a byte, bf16 is in float32, and smaller
     floats are their bits.
     """
-    import numpy as np
+    from qdialect.workflows import run as work
 
-    from qdialect.cli.execution import open_engine
-    from qdialect.engines.local import output_names
-    from qdialect.reference import Interpreter
-    from qdialect.reference.narrow import as_laid_out, as_narrow, is_narrow
-
-    arrays = {name: np.asarray(array) for name, array in inputs.items()}
-    outputs = open_engine(model, engine)({name: as_laid_out(a) for name, a in arrays.items()})
-    if not any(map(is_narrow, arrays.values())):
-        return outputs
-    function = Interpreter(model.ctx, model.module).function()
-    types = dict(zip(output_names(function), function.function_type.outputs, strict=True))
-    return {name: as_narrow(array, types[name]) for name, array in outputs.items()}
+    return work.run(model, inputs, engine)
 
 
 def calibrate(
@@ -281,12 +131,12 @@ def calibrate(
     `channels` says what is kept of single channels; with `components` the pieces that
     composite ops would be lowered to are observed too.
     """
-    from qdialect.cli.calibration import calibrate, new_profile, open_data
     from qdialect.profile.record import Settings
+    from qdialect.workflows import calibrate as work
 
-    samples = open_data(model, Path(data), whole_files)
-    start = new_profile(model, Settings(engine, channels, components))
-    return calibrate(model, samples, start, range(len(samples)))
+    samples = work.open_data(model, Path(data), whole_files)
+    start = work.new_profile(model, Settings(engine, channels, components))
+    return work.calibrate(model, samples, start, range(len(samples)))
 
 
 def quantize(
@@ -310,10 +160,10 @@ def quantize(
     `engine` runs the model (default: ONNX Runtime where installed).  `numerics` defaults to
     `exact`, or to `ties` for a target that rounds ties another way than casts do.
     """
-    from qdialect.cli.quantization import Quantization
     from qdialect.quantization.recipe import Recipe
+    from qdialect.workflows.quantize import Quantization
 
-    runs_on = _target(target)
+    runs_on = resolved_target(target)
     work = Quantization(
         model,
         recipe or Recipe.of_target(runs_on),
@@ -341,15 +191,14 @@ def diff(
 
     Without `inputs`, `samples` random ones are drawn.
     """
-    from qdialect.cli.execution import compare_models
-    from qdialect.cli.notebook import Differences
+    from qdialect.workflows.compare import Differences, compare_models
 
     return Differences(compare_models(a, b, inputs, samples=samples, engine=engine))
 
 
 def inspect(model: Model) -> Inspection:
     """What is in the model: ops, quantization, unknown ops, interface, weights."""
-    from qdialect.cli.inspection import inspect_module
+    from qdialect.workflows.inspect import inspect_module
 
     return inspect_module(model.module, model.ctx)
 
@@ -359,17 +208,3 @@ def check_numerics(level: str) -> str:
     from qdialect.numerics.contract import level_named
 
     return str(level_named(level))
-
-
-def _known_version(version: str | None) -> str | None:
-    if version not in (None, "v22", "v24"):
-        raise UsageError(f"text_version is v22 or v24, not '{version}'", code="unknown-version")
-    return version
-
-
-def _target(target: str | Target) -> Target:
-    if not isinstance(target, str):
-        return target
-    from qdialect.targets.installed import get_target
-
-    return get_target(target)

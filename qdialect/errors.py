@@ -9,6 +9,7 @@ a defect of ours.
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterable
 from typing import NamedTuple
 
 
@@ -107,3 +108,24 @@ def foreign_frame(error: BaseException) -> str | None:
             return f"{module}.{frame.tb_frame.f_code.co_name}, line {frame.tb_lineno}"
         frame = frame.tb_next
     return None
+
+
+def crash_report(error: BaseException) -> str:
+    """Write the command line and the traceback to a new temporary file; its name."""
+    import tempfile
+    import traceback
+
+    with tempfile.NamedTemporaryFile(
+        "w", prefix="qdialect-crash-", suffix=".txt", delete=False, encoding="utf-8"
+    ) as file:
+        file.write(f"command: {sys.argv}\n")
+        traceback.print_exception(type(error), error, error.__traceback__, file=file)
+    return file.name
+
+
+def did_you_mean(word: str, words: Iterable[str], dashes: str = "") -> str:
+    """`; did you mean 'x'?` where one of `words` is close to `word`, else nothing."""
+    from difflib import get_close_matches
+
+    close = get_close_matches(word, list(words), 1)
+    return f"; did you mean '{dashes}{close[0]}'?" if close else ""

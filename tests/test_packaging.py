@@ -15,7 +15,7 @@ from typing import Any, get_type_hints
 import pytest
 
 import qdialect
-from qdialect.cli.qopt import COMMANDS
+from qdialect.cli.commands import COMMANDS
 from qdialect.passes import PASSES, PassEntry, load
 
 ROOT = Path(__file__).parents[1]

@@ -9,6 +9,7 @@ from xdsl.ir import Operation, SSAValue
 
 from qdialect.context import QContext
 from qdialect.numerics import requantize as exact
+from qdialect.numerics.float_text import FORMATS
 from qdialect.numerics.rounding import Rounding
 from qdialect.ops import constant_array, constant_of
 from qdialect.ops.constants import BlobAttr, element_name
@@ -18,14 +19,6 @@ from qdialect.weights import DTYPES
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
-
-#: expressed type -> (significand bits, largest finite, smallest normal)
-_FLOATS = {
-    "f16": (11, 65504.0, 2.0**-14),
-    "bf16": (8, 3.3895313892515355e38, 2.0**-126),
-    "f32": (24, 3.4028234663852886e38, 2.0**-126),
-    "f64": (53, 1.7976931348623157e308, 2.0**-1022),
-}
 
 
 def qparams_of(value: SSAValue) -> QParams | None:
@@ -66,11 +59,15 @@ def survives_float(params: QParams) -> bool:
     Two roundings move n = q - z by at most n * 2**(1-p); that stays below half a
     step while |n| < 2**(p-2), if n * scale neither overflows nor underflows.
     """
-    if params.expressed not in _FLOATS:
+    if params.expressed not in ("f16", "bf16", "f32", "f64"):
         return False
-    bits, largest, smallest = _FLOATS[params.expressed]
+    bits, min_exponent, largest = FORMATS[params.expressed]
     for a in exact.quant_grids(params):
         furthest = max(abs(a.low - a.zero), abs(a.high - a.zero))
-        if furthest >= 2 ** (bits - 2) or a.scale < smallest or furthest * a.scale > largest:
+        if (
+            furthest >= 2 ** (bits - 2)
+            or a.scale < 2.0**min_exponent
+            or furthest * a.scale > largest
+        ):
             return False
     return True

@@ -201,8 +201,7 @@ def _signed_sums(
 def _add_up(weights: Numbers, rhs: QParams, axis: int | None) -> _Signed:
     import numpy as np
 
-    from qdialect.numerics.chunks import chunks
-    from qdialect.numerics.quantize import spread
+    from qdialect.numerics.quantize import chunks, spread
 
     zeros = spread(rhs.zero_point_array(), rhs, weights.shape)
     small = weights.itemsize <= 2 and int(np.abs(zeros).max()) < 1 << 30

@@ -375,22 +375,23 @@ class CodeRanges:
 
     def _by_table(self, op: Operation, behavior: Behavior) -> Interval | None:
         """f(x) on every code that can occur, every step rounded outwards."""
-        words = behavior.arithmetic or behavior.analytic
+        function = behavior.arithmetic or behavior.analytic
         codes, params = self._known_or_anything(op.operands[0]), qparams_of(op.operands[0])
-        if words is None or codes is None or params is None or not is_integer(params):
+        if function is None or codes is None or params is None or not is_integer(params):
             return None
         if codes.high - codes.low >= 1 << exact.TABLE_WIDTH:
             return None
         import numpy as np
 
-        from qdialect.numerics.spans import Spans
+        from qdialect.numerics.float_spans import DoubleSpans
 
         found: list[Interval] = []
         every = np.arange(int(codes.low), int(codes.high) + 1)
         for a in exact.quant_grids(params):
             try:
                 with np.errstate(all="ignore"):
-                    values: Spans = words(op, [Spans.of(np.float64(a.scale) * (every - a.zero))])
+                    x = DoubleSpans.of(np.float64(a.scale) * (every - a.zero))
+                    values: DoubleSpans = function(op, [x])
                 ends = Interval.exactly(np.stack([values.low, values.high]))
             except ValueError:
                 return None

@@ -181,8 +181,8 @@ class Behavior:
     elementwise: bool = False
     #: f(x) elementwise on one operand, in real units, evaluated in float64
     pointwise: RealFunction | None = None
-    #: the op written with `numerics.words` besides those of `arithmetic`, which cannot say
-    #: it: on enclosures of real numbers it decides which code is nearest
+    #: the op written with `elementary_functions` besides those of `arithmetic`, which cannot say
+    #: it: on real numbers (`numerics.reals`) it decides which code is nearest
     analytic: Callable[[Operation, Sequence[Any]], Any] | None = None
     #: the same on floats, each step rounded, where runtimes take other steps than
     #: `arithmetic` or `analytic`; ValueError where they do not round each step

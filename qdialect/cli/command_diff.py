@@ -7,20 +7,20 @@ from collections.abc import Iterable, Sequence
 from dataclasses import asdict
 
 from qdialect import api
-from qdialect.cli.execution import (
+from qdialect.cli.files import load_arrays
+from qdialect.cli.flags import Arguments, write, write_json
+from qdialect.cli.terminal import OK, WRONG_INPUT, paint, progress, table
+from qdialect.errors import QError, UsageError
+from qdialect.workflows.compare import (
     Inputs,
     OutputDifference,
     Outputs,
     compare_models,
-    drawn_inputs,
-    main_function,
+    difference_rows,
 )
-from qdialect.cli.files import load_arrays
-from qdialect.cli.flags import Arguments, write, write_json
-from qdialect.cli.inspection import difference_rows, type_text
-from qdialect.cli.layers import Layer, compare_layers, report_first_apart
-from qdialect.cli.terminal import OK, WRONG_INPUT, paint, progress, table
-from qdialect.errors import UsageError
+from qdialect.workflows.compare_values import Layer, compare_layers, first_apart, keyed_values
+from qdialect.workflows.inputs import drawn_inputs
+from qdialect.workflows.inspect import type_text
 
 
 def run(args: Arguments) -> int:
@@ -37,7 +37,7 @@ def run(args: Arguments) -> int:
     a, *others = (api.load(name) for name in args.positional)
     b = others[0] if others else a
     if args.switch("layers"):
-        given = drawn_inputs(main_function(a), samples) if inputs is None else [inputs]
+        given = drawn_inputs(a.function(), samples) if inputs is None else [inputs]
         return _layers(args, a, b, engines, given)
 
     def watch(pairs: Iterable[Outputs]) -> Iterable[Outputs]:
@@ -65,7 +65,7 @@ def run(args: Arguments) -> int:
                 note = f"on {samples} random inputs, which may be far from real ones: -i X.npz"
                 print(f"{paint('note', 'note', sys.stderr)}: {note}", file=sys.stderr)
             if a is b:
-                given = drawn_inputs(main_function(a), 1)[0] if inputs is None else inputs
+                given = drawn_inputs(a.function(), 1)[0] if inputs is None else inputs
                 report_first_apart(a, engines[0], engines[-1], given)
     return OK if close else WRONG_INPUT
 
@@ -76,11 +76,23 @@ def difference_table(found: list[OutputDifference]) -> str:
     return table(difference_rows(found), right, stream=sys.stdout, heading=True)
 
 
+def report_first_apart(model: api.Model, engine: str, other: str, inputs: Inputs) -> None:
+    """Say where a model in two engines parts first; nothing where that cannot be found."""
+    try:
+        found = first_apart(keyed_values(model, engine, inputs), keyed_values(model, other, inputs))
+    except QError as error:
+        print(f"note: values inside could not be compared: {error.message}", file=sys.stderr)
+        return
+    if found is None:
+        print("note: no value inside, by key and in one scale, differs", file=sys.stderr)
+    else:
+        key, steps = found
+        print(f"note: they part at '{key}', by up to {steps:g} steps", file=sys.stderr)
+
+
 def _layers(
     args: Arguments, a: api.Model, b: api.Model, engines: Sequence[str], samples: Sequence[Inputs]
 ) -> int:
-    from qdialect.cli.keyed_values import keyed_values
-
     pairs = (
         (keyed_values(a, engines[0], given), keyed_values(b, engines[-1], given))
         for given in samples

@@ -1,4 +1,4 @@
-"""`qopt engines`."""
+"""`qopt engines` and `qopt engines install`."""
 
 from __future__ import annotations
 
@@ -7,8 +7,9 @@ from typing import Any
 
 from qdialect.cli.flags import Arguments, write, write_json
 from qdialect.cli.terminal import OK, table
-from qdialect.engines.installed import how_to_install, missing
-from qdialect.engines.table import ENGINES
+from qdialect.engines.installed import how_to_install, install, missing
+from qdialect.engines.table import ENGINES, PACKAGES
+from qdialect.errors import UsageError, did_you_mean
 
 
 def run(args: Arguments) -> int:
@@ -17,8 +18,8 @@ def run(args: Arguments) -> int:
     told: list[dict[str, Any]] = []
     for name, entry in ENGINES.items():
         absent = missing(name)
-        install = how_to_install(name) if absent else None
-        state = f"needs {absent}: {install}" if absent else "ready"
+        how = how_to_install(name) if absent else None
+        state = f"needs {absent}: {how}" if absent else "ready"
         rows.append((name, entry.summary, state))
         told.append(
             {
@@ -26,11 +27,25 @@ def run(args: Arguments) -> int:
                 "summary": entry.summary,
                 "ready": not absent,
                 "missing": absent,
-                "install": install,
+                "install": how,
             }
         )
     if args.switch("json"):
         write_json({"version": 1, "engines": told})
     else:
         write(table(rows, stream=sys.stdout, heading=True))
+    return OK
+
+
+def run_install(args: Arguments) -> int:
+    """`qopt engines install`; returns the exit code."""
+    (name,) = args.positional
+    known = (*PACKAGES, *ENGINES, "all")
+    if name not in known and (hint := did_you_mean(name, known)):
+        raise UsageError(f"nothing to install for '{name}'{hint}", code="unknown-engine")
+    wanted = list(PACKAGES) if name == "all" else [name]
+    for each in wanted:
+        install(each, lambda text: print(text, file=sys.stderr))
+    if args.switch("json"):
+        write_json({"version": 1, "installed": wanted})
     return OK

@@ -7,11 +7,11 @@ from collections.abc import Sequence
 from dataclasses import asdict
 
 from qdialect import api
-from qdialect.cli.explanation import Decision, Explanation, OpState, decisions_of, explain_op
 from qdialect.cli.flags import Arguments, write, write_json
-from qdialect.cli.inspection import type_text
 from qdialect.cli.terminal import OK, indented, paint, table
 from qdialect.errors import UsageError
+from qdialect.workflows.explain import Decision, Explanation, OpState, decisions_of, explain_op
+from qdialect.workflows.inspect import type_text
 
 
 def run(args: Arguments) -> int:

@@ -8,10 +8,11 @@ from collections import Counter
 from qdialect import api
 from qdialect.analysis.boundary import CODES
 from qdialect.cli.files import load_model, report_output
-from qdialect.cli.flags import Arguments, did_you_mean, write, write_json
-from qdialect.cli.inspection import Boundary, Inspection, type_text
+from qdialect.cli.flags import Arguments, write, write_json
 from qdialect.cli.terminal import OK, WRONG_INPUT, indented, paint, table
-from qdialect.errors import UsageError
+from qdialect.errors import UsageError, did_you_mean
+from qdialect.weights import save_text
+from qdialect.workflows.inspect import Boundary, Inspection
 
 _KEYS_SHOWN = 4
 _BOUNDARIES_SHOWN = 5
@@ -50,9 +51,9 @@ def _load(path: str, args: Arguments) -> api.Model:
     if args.switch("integerized"):
         model = api.run_passes(model, _AS_KERNELS_RUN)
     if page is not None:
-        from qdialect.cli.reporting import write_inspection
+        from qdialect.workflows.report import inspection_page
 
-        write_inspection(page, model)
+        save_text(page, inspection_page(model))
     return model
 
 
@@ -69,11 +70,6 @@ def _codes(given: list[str]) -> set[str]:
 
 
 def _text(found: Inspection) -> str:
-    values = [
-        (side, name, type_text(kind))
-        for side, own in (("takes", found.inputs), ("gives", found.outputs))
-        for name, kind in own.items()
-    ]
     counts = [
         ("quantize", found.quantize),
         ("dequantize", found.dequantize),
@@ -87,7 +83,7 @@ def _text(found: Inspection) -> str:
     ops = [(name, str(count)) for name, count in found.ops.items()]
     weights = [("constants", str(found.constants)), ("bytes", f"{found.weight_bytes:,}")]
     sections = [
-        _section(found.name or "module", table(values, stream=sys.stdout)),
+        _section(found.name or "module", table(found.interface_rows(), stream=sys.stdout)),
         _section("quantization", table(shown, {1: True})),
         _section(f"ops ({found.total})", table(ops, {1: True})),
         _section("weights", table(weights, {1: True})),

@@ -5,12 +5,13 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterable
 
-from qdialect.cli.files import save_text, writable
+from qdialect.cli.files import writable
 from qdialect.cli.flags import Arguments, write
 from qdialect.cli.terminal import OK, progress
 from qdialect.engines.installed import require
 from qdialect.errors import UsageError
 from qdialect.targets.installed import get_target
+from qdialect.weights import save_text
 
 
 def run(args: Arguments) -> int:

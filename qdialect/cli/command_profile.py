@@ -1,7 +1,8 @@
-"""`qopt profile`: calibrate a float model."""
+"""`qopt profile`: calibrate a float model; `qopt profile merge` and `show`."""
 
 from __future__ import annotations
 
+import math
 import sys
 from contextlib import suppress
 from functools import partial
@@ -9,20 +10,23 @@ from pathlib import Path
 from typing import Any, cast
 
 from qdialect import api
-from qdialect.cli.calibration import (
+from qdialect.cli.files import writable
+from qdialect.cli.flags import Arguments, write, write_json
+from qdialect.cli.terminal import OK, interrupted, paint, progress, table
+from qdialect.errors import InputError, QError, UsageError, Where, did_you_mean
+from qdialect.profile.distribution import distribution
+from qdialect.profile.entries import tensor_range
+from qdialect.profile.file import load_profile, save_profile
+from qdialect.profile.ranges import Method, RangeChoice
+from qdialect.profile.record import Channels, Derived, Profile, Settings
+from qdialect.workflows.calibrate import (
     Interrupted,
     calibrate,
-    chosen_samples,
+    calibrate_on_workers,
     new_profile,
     open_data,
     still_to_do,
 )
-from qdialect.cli.files import writable
-from qdialect.cli.flags import Arguments, write_json
-from qdialect.cli.terminal import OK, interrupted, paint, progress
-from qdialect.errors import InputError, UsageError, Where
-from qdialect.profile.file import load_profile, save_profile
-from qdialect.profile.record import Channels, Profile, Settings
 
 
 def run(args: Arguments) -> int:
@@ -47,13 +51,11 @@ def run(args: Arguments) -> int:
     if args.switch("resume") and partial_path.exists():
         start = _resumed(partial_path, start)
     first = args.integer("first", 0)
-    wanted = chosen_samples(args.text("samples"), len(data))
+    wanted = _chosen_samples(args.text("samples"), len(data))
     numbers = still_to_do(start, wanted, first)
     watch = partial(progress, label="profiling")
     try:
         if engine == "dask":
-            from qdialect.cli.calibration_dask import calibrate_on_workers
-
             profile = calibrate_on_workers(
                 model_path,
                 Path(source),
@@ -141,3 +143,126 @@ def _wrong(profile: Profile) -> dict[str, list[str]]:
         "no numbers": [key for key, row in rows if not len(row.codes)],
     }
     return {words: keys for words, keys in found.items() if keys}
+
+
+def _chosen_samples(text: str | None, count: int) -> range:
+    """`A:B`, either end optional, as sample numbers; all without a text."""
+    if text is None:
+        return range(count)
+    start, colon, end = text.partition(":")
+    if not colon or not all(part.isdecimal() or not part for part in (start, end)):
+        raise UsageError(f"--samples takes A:B, not '{text}'")
+    low, high = int(start or 0), int(end or count)
+    if low >= high or high > count:
+        raise InputError(
+            f"samples {low} to {high} are asked for, but the data has {count}", code="bad-data"
+        )
+    return range(low, high)
+
+
+def run_merge(args: Arguments) -> int:
+    """`qopt profile merge`: profiles of parts of a data set as one."""
+    name = args.text("o")
+    if name is None:
+        raise UsageError("-o P.json is missing")
+    output = writable(name, (".json",))
+    merged = None
+    for source in args.positional:
+        profile = load_profile(Path(source))
+        try:
+            merged = profile if merged is None else merged.merge(profile)
+        except QError as error:
+            error.where = error.where or Where(source)
+            raise
+    assert merged is not None
+    save_profile(merged, output)
+    if args.switch("json"):
+        write_json(as_json(merged, output))
+    return OK
+
+
+def run_show(args: Arguments) -> int:
+    """`qopt profile show`: what is in a profile, and what follows from it."""
+    path = Path(args.positional[0])
+    profile = load_profile(path)
+    method = cast("Method", args.text("method") or "minmax")
+    try:
+        choice = RangeChoice(method, percentile=args.number("percentile", 99.99))
+    except ValueError as error:
+        raise UsageError(str(error)) from None
+    keys = args.texts("key") or sorted(profile.entries)
+    for key in keys:
+        if key not in profile.entries:
+            hint = did_you_mean(key, list(profile.entries))
+            raise InputError(f"no entry '{key}'{hint}", where=Where(str(path)), code="no-entry")
+    by_channel = args.switch("max-of-channel")
+    rows = [_row(key, profile, choice, by_channel, path) for key in keys]
+    if args.switch("json"):
+        write_json(_shown(profile, rows))
+        return OK
+    spans = ", ".join(f"{first} to {end - 1}" for first, end in profile.samples)
+    write(
+        f"model    {profile.digest}\n"
+        f"samples  {profile.sample_count}: {spans}\n"
+        f"engine   {profile.settings.engine}, channels {profile.settings.channels}\n\n"
+    )
+    shown = [("key", "low", "high", "zeros", "masked", "NaN", "notes")]
+    shown += [
+        (
+            row["key"],
+            f"{row['low']:.6g}",
+            f"{row['high']:.6g}",
+            f"{row['zeros']:.1%}",
+            str(row["masked"]),
+            str(row["nan"]),
+            ", ".join([*row["reasons"], *([_origin(row["derived"])] if row["derived"] else [])]),
+        )
+        for row in rows
+    ]
+    right: dict[int, bool] = dict.fromkeys((1, 2, 3, 4, 5), True)
+    write(table(shown, right, stream=sys.stdout, heading=True))
+    return OK
+
+
+def _row(
+    key: str, profile: Profile, choice: RangeChoice, by_channel: bool, path: Path
+) -> dict[str, Any]:
+    entry, rule = profile.entries[key], profile.derived.get(key)
+    data = distribution(entry.tensor)
+    try:
+        chosen = tensor_range(entry, choice, by_channel)
+    except QError as error:
+        error.where = Where(str(path), node=key)
+        raise
+    return {
+        "key": key,
+        "low": chosen.low,
+        "high": chosen.high,
+        "zeros": data.zeros / max(data.size, 1),
+        "masked": data.masked,
+        "nan": data.nan,
+        "count": int(entry.tensor.count[0]),
+        "reasons": list(chosen.reasons),
+        "derived": None if rule is None else _as_rule(rule),
+    }
+
+
+def _as_rule(rule: Derived) -> dict[str, Any]:
+    """As in the file: what it is made of, and the bounds of a clamp."""
+    bounds = [bound if math.isfinite(bound) else None for bound in (rule.low, rule.high)]
+    return {"of": list(rule.of), **({"clamp": bounds} if rule.is_clamp else {})}
+
+
+def _origin(rule: dict[str, Any]) -> str:
+    bounds = ["" if bound is None else f"{bound:g}" for bound in rule.get("clamp", ())]
+    clamp = f", clamped to [{', '.join(bounds)}]" if bounds else ""
+    return f"of {' and '.join(rule['of'])}{clamp}"
+
+
+def _shown(profile: Profile, rows: list[dict[str, Any]]) -> dict[str, Any]:
+    return {
+        "version": 1,
+        "digest": profile.digest,
+        "samples": [list(pair) for pair in profile.samples],
+        "values": rows,
+    }

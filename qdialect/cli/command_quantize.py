@@ -9,14 +9,12 @@ from pathlib import Path
 from typing import Any, cast
 
 from qdialect import api
-from qdialect.api import Engine
-from qdialect.cli.calibration import Interrupted
 from qdialect.cli.files import load_model, remarks_output, report_output, writable
 from qdialect.cli.flags import Arguments, write_json
-from qdialect.cli.quantization import Quantization, Quantized
 from qdialect.cli.terminal import OK, interrupted, progress, table
 from qdialect.errors import UsageError
 from qdialect.numerics.rounding import Rounding
+from qdialect.profile.engines import EngineName
 from qdialect.profile.file import load_profile
 from qdialect.profile.instrument import model_digest
 from qdialect.profile.ranges import Method
@@ -24,6 +22,9 @@ from qdialect.profile.scheme import Symmetry
 from qdialect.quantization.recipe import Recipe
 from qdialect.targets.base import Target
 from qdialect.targets.installed import get_target
+from qdialect.weights import save_text
+from qdialect.workflows.calibrate import Interrupted
+from qdialect.workflows.quantize import Quantization, Quantized
 
 
 def run(args: Arguments) -> int:
@@ -55,7 +56,7 @@ def run(args: Arguments) -> int:
         numerics,
         data=None if source is None else Path(source),
         profile=profile,
-        engine=cast("Engine | None", args.text("engine")),
+        engine=cast("EngineName | None", args.text("engine")),
         whole_files=args.switch("whole-files"),
         require_all=args.switch("require-all"),
         search=(args.text("calibration") or "auto") == "auto",
@@ -71,10 +72,11 @@ def run(args: Arguments) -> int:
     if args.given("remarks"):
         remarks_output([result.model.ctx], args.text("remarks"))
     if page is not None:
-        from qdialect.cli.reporting import write_comparison
+        from qdialect.workflows.report import comparison_page
 
         samples = work.some_samples()
-        write_comparison(page, model, result.model, target, samples, result.profile)
+        text = comparison_page(model, result.model, target, samples, result.profile)
+        save_text(page, text)
     if args.switch("json"):
         write_json(_as_json(result, path))
     elif not args.switch("quiet"):
@@ -152,13 +154,9 @@ def _method(args: Arguments) -> Method:
 
 
 def _number(args: Arguments, name: str, default: float) -> float:
-    text = args.text(name)
-    try:
-        value = default if text is None else float(text)
-    except ValueError:
-        raise UsageError(f"--{name} takes a number, not '{text}'") from None
+    value = args.number(name, default)
     if not value > 0 or (name == "percentile" and value > 100):
-        raise UsageError(f"--{name} is out of range: {text}")
+        raise UsageError(f"--{name} is out of range: {args.text(name)}")
     return value
 
 

@@ -9,13 +9,13 @@ from typing import Any
 
 from qdialect import api
 from qdialect.api import Model
-from qdialect.cli.command_diff import difference_table
-from qdialect.cli.execution import Inputs, compare_models, open_engine
+from qdialect.cli.command_diff import difference_table, report_first_apart
 from qdialect.cli.files import load_arrays, save_arrays, writable
 from qdialect.cli.flags import Arguments, write_json
-from qdialect.cli.layers import report_first_apart
 from qdialect.cli.terminal import OK, WRONG_INPUT
 from qdialect.errors import UsageError
+from qdialect.workflows.compare import Inputs, compare_models
+from qdialect.workflows.run import open_engine
 
 
 def run(args: Arguments) -> int:

@@ -8,16 +8,15 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from qdialect.cli.flags import did_you_mean
-from qdialect.errors import InputError, UsageError, Where
-from qdialect.weights import replacing
+from qdialect.errors import InputError, UsageError, Where, did_you_mean
+from qdialect.weights import replacing, save_text
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from qdialect.api import Model
     from qdialect.cli.flags import Arguments
     from qdialect.context import QContext
+    from qdialect.workflows.model import Model
 
     Arrays = Mapping[str, NDArray[Any]]
 
@@ -56,18 +55,6 @@ def load_model(args: Arguments, name: str) -> Model:
 
     dims, typical = args.extents("dim"), args.extents("typical-dim")
     return api.load(name, dims=dims, typical_dims=typical)
-
-
-def save_text(path: Path, text: str) -> None:
-    """Write a file, whole or not at all."""
-    try:
-        with replacing(path) as temporary:
-            temporary.write_text(text, encoding="utf-8")
-    except OSError as error:
-        reason = error.strerror or str(error)
-        raise InputError(
-            f"cannot write: {reason}", where=Where(str(path)), code="unwritable-file"
-        ) from None
 
 
 def load_arrays(name: str) -> dict[str, NDArray[Any]]:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from xdsl.dialects.builtin import ModuleOp, StringAttr
 
-from qdialect.cli.files import remarks_output, save_text
+from qdialect.cli.files import remarks_output
 from qdialect.cli.flags import Arguments, write
 from qdialect.cli.terminal import OK, OUR_BUG, WRONG_INPUT, Sources, report
 from qdialect.context import QContext
@@ -27,11 +27,12 @@ from qdialect.formats.mlir.read import (
 from qdialect.formats.mlir.write import module_text, save_module
 from qdialect.pipeline.plugins import Plugins
 from qdialect.verify.verifier import BLOBS, verification_errors
-from qdialect.weights import BlobStore
+from qdialect.weights import BlobStore, save_text
 
 if TYPE_CHECKING:
     from qdialect.cli.diagnostics import Expectations
     from qdialect.cli.instrumentation import Timing
+    from qdialect.pipeline.manager import Passes
     from qdialect.pipeline.text import PassSpec
     from qdialect.profile.record import Profile
     from qdialect.targets.base import Target
@@ -175,10 +176,8 @@ class OptDriver:
 
             print(pipeline_text(specs), file=sys.stderr)
         if specs:
-            from qdialect.cli.opt_passes import run_passes
-
             passes = self.plugins.registry().build(specs)
-            run_passes(self.args, parsed.module, ctx, passes, verify_each, self.timing)
+            _run_passes(self.args, parsed.module, ctx, passes, verify_each, self.timing)
         return parsed.module
 
     def _pipeline(self, parsed: Parsed, ctx: QContext) -> tuple[list[PassSpec], bool]:
@@ -299,3 +298,54 @@ def _beside(module: ModuleOp, ctx: QContext, folder: Path | None) -> BlobStore |
     store = BlobStore()
     store.open(weight_path(named.data, folder))
     return store
+
+
+def _run_passes(
+    args: Arguments,
+    module: ModuleOp,
+    ctx: QContext,
+    passes: Passes,
+    verify_each: bool,
+    timing: Timing | None,
+) -> None:
+    """Run `passes` on `module`, watched as the flags say."""
+    from qdialect.cli.instrumentation import IRDumps, Statistics
+    from qdialect.cli.reproducer import Reproducer, numerics_check
+    from qdialect.pipeline.manager import PassManager
+
+    crash_file = args.text("mlir-pass-pipeline-crash-reproducer")
+    reproducer = Reproducer(ctx, crash_file, verify_each)
+    statistics = Statistics(ctx) if args.switch("mlir-pass-statistics") else None
+    checks = [numerics_check(args, crash_file)] if args.given("verify-numerics") else []
+    dumps = IRDumps(
+        ctx,
+        before=None
+        if args.switch("mlir-print-ir-before-all")
+        else args.texts("mlir-print-ir-before"),
+        after=None if args.switch("mlir-print-ir-after-all") else args.texts("mlir-print-ir-after"),
+        after_change=args.switch("mlir-print-ir-after-change"),
+        after_failure=args.switch("mlir-print-ir-after-failure"),
+        generic=args.switch("mlir-print-op-generic"),
+        debuginfo=args.switch("mlir-print-debuginfo"),
+        text_version="v24" if args.text("quant-text") == "v24" else None,
+    )
+    manager = PassManager(
+        ctx,
+        passes,
+        verify_each=verify_each,
+        strict=args.switch("verify-quant-strict"),
+        instrumentation=[
+            reproducer,
+            *([timing] if timing else []),
+            *([statistics] if statistics else []),
+            *([dumps] if dumps.wanted else []),
+            *checks,
+        ],
+    )
+    try:
+        manager.run(module)
+    finally:
+        if reproducer.written is not None:
+            print(f"note: reproducer written to {reproducer.written}", file=sys.stderr)
+    if statistics is not None:
+        sys.stderr.write(statistics.report())

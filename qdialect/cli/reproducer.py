@@ -12,13 +12,14 @@ from pathlib import Path
 from typing_extensions import override
 from xdsl.dialects.builtin import ModuleOp
 
-from qdialect.cli.files import load_arrays, save_text
+from qdialect.cli.files import load_arrays
 from qdialect.cli.flags import Arguments
 from qdialect.context import QContext
 from qdialect.errors import PassFailure, QError
 from qdialect.formats.mlir.write import module_text
 from qdialect.pipeline.manager import Instrumentation, Passes
 from qdialect.pipeline.text import PassSpec, parse_pipeline, pipeline_text
+from qdialect.weights import save_text
 
 #: name of the group in `{-# external_resources #-}`
 GROUP = "mlir_reproducer"

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from types import FrameType
 from typing import IO, TYPE_CHECKING, TypeVar
 
-from qdialect.errors import QError, UsageError, Where, culprit, foreign_frame
+from qdialect.errors import QError, UsageError, Where, crash_report, culprit, foreign_frame
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -150,19 +150,6 @@ def crashed(error: BaseException) -> int:
     print(f"internal error: {culprit(error)}", file=sys.stderr)
     print(f"note: this is a defect of qdialect; details are in {name}", file=sys.stderr)
     return OUR_BUG
-
-
-def crash_report(error: BaseException) -> str:
-    """Write the command line and the traceback to a new temporary file; its name."""
-    import tempfile
-    import traceback
-
-    with tempfile.NamedTemporaryFile(
-        "w", prefix="qdialect-crash-", suffix=".txt", delete=False, encoding="utf-8"
-    ) as file:
-        file.write(f"command: {sys.argv}\n")
-        traceback.print_exception(type(error), error, error.__traceback__, file=file)
-    return file.name
 
 
 def moving(stream: IO[str]) -> bool:

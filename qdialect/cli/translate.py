@@ -15,8 +15,9 @@ from qdialect.cli.flags import (
     VERSION,
     Arguments,
     Command,
-    Flag,
     parse,
+    switch,
+    value,
     write,
 )
 from qdialect.cli.opt import version_line
@@ -42,34 +43,31 @@ COMMAND = Command(
     "qopt-translate",
     "Translates between MLIR and other formats.",
     (
-        Flag(("import-onnx",), "read an ONNX model, write MLIR"),
-        Flag(("export-onnx",), "read MLIR, write an ONNX model"),
+        switch("import-onnx", "read an ONNX model, write MLIR"),
+        switch("export-onnx", "read MLIR, write an ONNX model"),
         *(
-            Flag(
-                (f"export-{name}",),
+            switch(
+                f"export-{name}",
                 f"read MLIR or an .onnx, write its integer network in {said} (generic form)",
             )
             for name, said in _LOWERED.items()
         ),
         OUTPUT,
-        Flag(
-            ("form",),
-            "how quantized ops are written in ONNX (default: qdq)",
-            "value",
+        value(
+            "form",
             "FORM",
+            "how quantized ops are written in ONNX (default: qdq)",
             choices=("qdq", "qoperator"),
         ),
-        Flag(("opset",), "ONNX opset to write (default: that of the imported model)", "value", "N"),
-        Flag(
-            ("inline-weights",),
-            "write weights into the text, not into FILE.safetensors beside it",
+        value("opset", "N", "ONNX opset to write (default: that of the imported model)"),
+        switch(
+            "inline-weights", "write weights into the text, not into FILE.safetensors beside it"
         ),
-        Flag(
-            ("allow-unregistered-dialect", "allow-unregistered-dialects"),
-            "keep ops of unknown dialects",
+        switch(
+            "allow-unregistered-dialect allow-unregistered-dialects", "keep ops of unknown dialects"
         ),
-        Flag(("mlir-print-op-generic", "print-op-generic"), "write ops in the generic form"),
-        Flag(("mlir-print-debuginfo", "print-debuginfo"), "write locations"),
+        switch("mlir-print-op-generic print-op-generic", "write ops in the generic form"),
+        switch("mlir-print-debuginfo print-debuginfo", "write locations"),
         QUANT_TEXT,
         FORCE,
         HELP,
@@ -140,10 +138,10 @@ def _read_mlir(args: Arguments, ctx: QContext) -> ModuleOp:
 
 
 def _write_lowered(args: Arguments, ctx: QContext, path: Path | None, name: str) -> None:
-    from qdialect.api import Model
-    from qdialect.cli.engine_runs import integer_model, lowered_model
-    from qdialect.cli.files import save_text
     from qdialect.formats.mlir.write import module_text
+    from qdialect.weights import save_text
+    from qdialect.workflows.lower import integer_model, lowered_model
+    from qdialect.workflows.model import Model
 
     is_onnx = _source(args).endswith(".onnx")
     module = _read_onnx(args, ctx) if is_onnx else _read_mlir(args, ctx)

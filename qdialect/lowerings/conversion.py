@@ -12,7 +12,7 @@ Operations carry, as attributes that any reader keeps or drops, what their integ
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Generic, NoReturn
 
 from xdsl.dialects.builtin import (
@@ -33,7 +33,7 @@ from qdialect.errors import UnsupportedError
 from qdialect.lowerings.debug_attributes import INTERFACE, marks
 from qdialect.lowerings.emitter import E, Lowering, type_of
 from qdialect.lowerings.errors import Unlowerable
-from qdialect.lowerings.laid_out import LaidOut, plain
+from qdialect.lowerings.laid_out import LaidOut, identity_order
 from qdialect.ops import ConstantOp, constant_array
 from qdialect.qparams import QParams
 from qdialect.verify.verifier import op_where
@@ -43,33 +43,33 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Typed(Generic[E]):
-    """How functions keep quantized types: their codes from a value, and a value from codes."""
+class QuantizedInterface(Generic[E]):
+    """How functions keep quantized types: codes from a quantized value, and back."""
 
-    stored: Callable[[E, SSAValue, QParams], SSAValue]
-    typed: Callable[[E, SSAValue, QParams], SSAValue]
+    codes: Callable[[E, SSAValue, QParams], SSAValue]
+    quantized: Callable[[E, SSAValue, QParams], SSAValue]
 
 
 @dataclass(frozen=True)
-class Dialect(Generic[E]):
-    """What is lowered to: its name for people and in codes, how its operations are made, and
-    the lowering of every op that it can express."""
+class TargetDialect(Generic[E]):
+    """The dialect that ops are lowered to: its name in messages and in error codes, its emitter,
+    and the lowering of each op that it can express."""
 
     name: str
     code: str
     emitter: Callable[[QContext], E]
     lowerings: Mapping[str, Lowering[E]]
-    kept: Sequence[str] = field(default=())
-    """Prefixes of ops that stay as they are."""
+    unchanged: Sequence[str] = ()
+    """Prefixes of the names of ops that stay as they are."""
     movement: Lowering[E] | None = None
     """How an op without one is lowered if it is declared as a movement."""
     index: IntegerType = i64
-    """What is held in place of indices of 64 bits."""
-    types: Typed[E] | None = None
+    """The type in place of i64."""
+    types: QuantizedInterface[E] | None = None
     """Functions take and give quantized values, and not their codes."""
 
 
-def convert_module(session: QContext, module: ModuleOp, to: Dialect[E]) -> None:
+def convert_module(session: QContext, module: ModuleOp, to: TargetDialect[E]) -> None:
     """All functions of `module` in another dialect; UnsupportedError, and nothing done, at
     the first op it cannot express."""
     functions = [f for f in module.ops if isinstance(f, FuncOp) and not f.is_declaration]
@@ -84,14 +84,16 @@ def convert_module(session: QContext, module: ModuleOp, to: Dialect[E]) -> None:
 class _Function(Generic[E]):
     """One function, converted beside the one that stands there."""
 
-    def __init__(self, session: QContext, function: FuncOp, to: Dialect[E]) -> None:
+    def __init__(self, session: QContext, function: FuncOp, to: TargetDialect[E]) -> None:
         self.session = session
         self.function = function
         self.to = to
         self.block = Block()
         self.results: list[Attribute] = []
-        self.takes = [qparams_of(value) for block in function.body.blocks for value in block.args]
-        self.gives: list[QParams | None] = []
+        self.argument_qparams = [
+            qparams_of(value) for block in function.body.blocks for value in block.args
+        ]
+        self.result_qparams: list[QParams | None] = []
 
     def convert(self) -> None:
         """Build the new block; UnsupportedError at the first op that cannot be expressed."""
@@ -108,24 +110,24 @@ class _Function(Generic[E]):
             after.name_hint = before.name_hint
             codes = after
             if types is not None and params is not None:
-                codes = self._crossing(types.stored, emitter, after, params)
-            known[before] = LaidOut(shape, plain(len(shape)), params, codes)
+                codes = self._crossing(types.codes, emitter, after, params)
+            known[before] = LaidOut(shape, identity_order(len(shape)), params, codes)
         last: list[SSAValue] = []
         for op in old.ops:
             emitter.source = op
             if isinstance(op, ReturnOp):
                 last = [self._returned(emitter, op, value, known[value]) for value in op.operands]
-                self.gives = [qparams_of(value) for value in op.operands]
+                self.result_qparams = [qparams_of(value) for value in op.operands]
                 if types is not None:
                     last = [
                         codes
                         if params is None
-                        else self._crossing(types.typed, emitter, codes, params)
-                        for codes, params in zip(last, self.gives, strict=True)
+                        else self._crossing(types.quantized, emitter, codes, params)
+                        for codes, params in zip(last, self.result_qparams, strict=True)
                     ]
                 continue
-            held = self._lowered(emitter, op, [known[value] for value in op.operands])
-            known.update(zip(op.results, held, strict=True))
+            results = self._lowered(emitter, op, [known[value] for value in op.operands])
+            known.update(zip(op.results, results, strict=True))
         self.results = [value.type for value in last]
         self.block.add_ops([*emitter.constants, *emitter.operations, ReturnOp(*last)])
 
@@ -138,9 +140,9 @@ class _Function(Generic[E]):
         except Unlowerable as error:
             self._refuse(self.function, error)
 
-    def _returned(self, e: E, op: Operation, value: SSAValue, held: LaidOut) -> SSAValue:
+    def _returned(self, e: E, op: Operation, value: SSAValue, x: LaidOut) -> SSAValue:
         try:
-            return e.typed(held, value.type)
+            return e.typed_value(x, value.type)
         except Unlowerable as error:
             self._refuse(op, error)
 
@@ -150,9 +152,9 @@ class _Function(Generic[E]):
             params = qparams_of(op.result)
             if params is None:
                 array = self._short(op, array)
-            return [LaidOut(array.shape, plain(array.ndim), params, None, array)]
-        if op.name.startswith(tuple(self.to.kept)):
-            return self._kept(e, op, operands)
+            return [LaidOut(array.shape, identity_order(array.ndim), params, None, array)]
+        if op.name.startswith(tuple(self.to.unchanged)):
+            return self._unchanged(e, op, operands)
         lowering = self._lowering(op)
         try:
             if lowering is None:
@@ -161,23 +163,23 @@ class _Function(Generic[E]):
                 )
             for result in op.results:
                 type_of(result.type, "its result", self.to.index)
-            made = lowering(e, op, operands)
+            results = lowering(e, op, operands)
         except Unlowerable as error:
             self._refuse(op, error)
-        return [made] if isinstance(made, LaidOut) else list(made)
+        return [results] if isinstance(results, LaidOut) else list(results)
 
     def _lowering(self, op: Operation) -> Lowering[E] | None:
         """What the session has for `op` (`QContext.lowerings`), else what the dialect has."""
-        given = self.session.lowerings.get(self.to.code, {}).get(op.name)
-        found = given or self.to.lowerings.get(op.name)
-        if found is None and self.to.movement is not None:
+        registered = self.session.lowerings.get(self.to.code, {}).get(op.name)
+        lowering = registered or self.to.lowerings.get(op.name)
+        if lowering is None and self.to.movement is not None:
             behavior = self.session.behaviors.get(op)
             moves = behavior is not None and behavior.movement is not None
-            found = self.to.movement if moves else None
-        return found
+            lowering = self.to.movement if moves else None
+        return lowering
 
     def _short(self, op: Operation, array: NDArray[Any]) -> NDArray[Any]:
-        """Integers of 64 bits as what is held in place of them."""
+        """A constant with integers of `TargetDialect.index` in place of i64."""
         import numpy as np
 
         width = self.to.index.width.data
@@ -189,13 +191,14 @@ class _Function(Generic[E]):
             self._refuse(op, Unlowerable("storage", reason))
         return array.astype(f"i{width // 8}")
 
-    def _kept(self, e: E, op: Operation, operands: Sequence[LaidOut]) -> Sequence[LaidOut]:
+    def _unchanged(self, e: E, op: Operation, operands: Sequence[LaidOut]) -> Sequence[LaidOut]:
         """An op of a dialect that stays, on the same values."""
-        values = [e.typed(x, v.type) for x, v in zip(operands, op.operands, strict=True)]
+        values = [e.typed_value(x, v.type) for x, v in zip(operands, op.operands, strict=True)]
         copy = op.clone(dict(zip(op.operands, values, strict=True)))
         e.append(copy)
         return [
-            LaidOut(shape_of(new), plain(len(shape_of(new))), None, new) for new in copy.results
+            LaidOut(shape_of(new), identity_order(len(shape_of(new))), None, new)
+            for new in copy.results
         ]
 
     def _typed(self, op: Operation, kind: Attribute, what: str) -> Attribute:
@@ -219,26 +222,30 @@ class _Function(Generic[E]):
         kind = FunctionType.from_lists(list(self.block.arg_types), self.results)
         self.function.properties["function_type"] = kind
         if self.to.types is None:
-            self.function.arg_attrs = _with_marks(self.function.arg_attrs, self.takes)
-            self.function.res_attrs = _with_marks(self.function.res_attrs, self.gives)
+            self.function.arg_attrs = _with_debug_attributes(
+                self.function.arg_attrs, self.argument_qparams
+            )
+            self.function.res_attrs = _with_debug_attributes(
+                self.function.res_attrs, self.result_qparams
+            )
 
 
-def _with_marks(
-    notes: ArrayAttr[DictionaryAttr] | None, params: Sequence[QParams | None]
+def _with_debug_attributes(
+    attributes: ArrayAttr[DictionaryAttr] | None, params: Sequence[QParams | None]
 ) -> ArrayAttr[DictionaryAttr] | None:
     """The attributes of arguments or results, with what their integers mean."""
-    found: list[dict[str, Attribute]] = [{} for _ in params]
-    for mine, entry in zip(found, notes or (), strict=False):
-        mine.update(entry.data)
-    for mine, qparams in zip(found, params, strict=True):
+    tables: list[dict[str, Attribute]] = [{} for _ in params]
+    for table, entry in zip(tables, attributes or (), strict=False):
+        table.update(entry.data)
+    for table, qparams in zip(tables, params, strict=True):
         if qparams is not None:
-            stated = marks(qparams, plain(0 if qparams.axis is None else qparams.axis + 1))
-            mine.update({INTERFACE + name: value for name, value in stated.items()})
-    return ArrayAttr([DictionaryAttr(mine) for mine in found]) if any(found) else None
+            debug = marks(qparams, identity_order(0 if qparams.axis is None else qparams.axis + 1))
+            table.update({INTERFACE + name: value for name, value in debug.items()})
+    return ArrayAttr([DictionaryAttr(table) for table in tables]) if any(tables) else None
 
 
 def refusal(op: Operation, error: Unlowerable, name: str, code: str) -> UnsupportedError:
-    """What a user is told."""
+    """The error for `op`, which `name` (in messages) or `code` (in error codes) cannot express."""
     notes = (f"nearest form: {error.instead}",) if error.instead else ()
     return UnsupportedError(
         f"'{op.name}' cannot become {name}: {error.reason}",

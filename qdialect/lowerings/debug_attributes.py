@@ -1,7 +1,7 @@
 """What stored integers mean, beside them: attributes that any reader keeps or drops.
 
 An operation that makes what a value of the model is carries `key` (its stable
-names), `scale`, `zero_point`, `axis` (where they vary along a dimension, as it is held),
+names), `scale`, `zero_point`, `axis` (where they vary along a dimension, as laid out),
 `order` (the dimension of the model's value that each of its own is; absent where they are the
 same) and `storage` (absent for signless integers that are signed). Arguments and results of
 functions carry the same with the prefix `nn.`, which MLIR asks for there.
@@ -15,7 +15,7 @@ from typing import Any, cast
 from xdsl.dialects.builtin import DenseArrayBase, IntegerAttr, StringAttr, TensorType, f64, i64
 from xdsl.ir import Attribute
 
-from qdialect.lowerings.laid_out import Order, plain
+from qdialect.lowerings.laid_out import Order, identity_order
 from qdialect.qparams import QParams
 from qdialect.quant import UniformType
 
@@ -25,32 +25,32 @@ SCALE, ZERO_POINT, AXIS, ORDER, STORAGE = "scale", "zero_point", "axis", "order"
 
 
 def marks(params: QParams, order: Order) -> dict[str, Attribute]:
-    """The attributes of a value with `params` that is held in `order`; none for blocks."""
+    """The attributes of a value with `params` that is laid out in `order`; none for blocks."""
     if params.layout.value == "block":
         return {}
-    found: dict[str, Attribute] = {
+    attributes: dict[str, Attribute] = {
         SCALE: DenseArrayBase.from_list(f64, params.scale_list()),
         ZERO_POINT: DenseArrayBase.from_list(i64, params.zero_point_list()),
     }
     if params.axis is not None:
-        found[AXIS] = IntegerAttr(order.index(params.axis), i64)
-    if order != plain(len(order)):
-        found[ORDER] = DenseArrayBase.from_list(i64, list(order))
+        attributes[AXIS] = IntegerAttr(order.index(params.axis), i64)
+    if order != identity_order(len(order)):
+        attributes[ORDER] = DenseArrayBase.from_list(i64, list(order))
     if not params.storage.signed:
-        found[STORAGE] = StringAttr(f"{params.storage.keyword}{params.storage.width}")
-    return found
+        attributes[STORAGE] = StringAttr(f"{params.storage.keyword}{params.storage.width}")
+    return attributes
 
 
 def marked_order(attributes: Mapping[str, Attribute], rank: int) -> Order:
     """The order that marks state."""
     stated = attributes.get(ORDER)
-    return plain(rank) if stated is None else tuple(cast("Any", stated).get_values())
+    return identity_order(rank) if stated is None else tuple(cast("Any", stated).get_values())
 
 
 def marked_type(
     attributes: Mapping[str, Attribute], kind: Attribute, prefix: str = ""
 ) -> Attribute | None:
-    """The quantized type that marks give the integers of `kind`, in the order they are held;
+    """The quantized type that marks give the integers of `kind`, as they are laid out;
     None without marks, or with marks that are none of ours."""
     scale, zero = attributes.get(prefix + SCALE), attributes.get(prefix + ZERO_POINT)
     if not (isinstance(scale, DenseArrayBase) and isinstance(zero, DenseArrayBase)):

@@ -1,4 +1,7 @@
-"""What lowerings build with: constants, types, layouts, and what ops carry along."""
+"""Builds the operations of a lowered function: constants, layouts, locations and keys.
+
+Invariant: equal constants are one, and a value is transposed to an order once.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +24,7 @@ from qdialect.behaviors.shapes import tensor_type
 from qdialect.context import QContext
 from qdialect.lowerings.debug_attributes import MARKED_KEY, SCALE, marks
 from qdialect.lowerings.errors import Unlowerable
-from qdialect.lowerings.laid_out import LaidOut, Order, between, plain, reordered
+from qdialect.lowerings.laid_out import LaidOut, Order, identity_order, permutation, reordered
 from qdialect.ops import keys_of, shape_of
 from qdialect.qparams import QParams
 from qdialect.quant import quant_element
@@ -33,14 +36,14 @@ INTEGERS = {8: np.int8, 16: np.int16, 32: np.int32, 64: np.int64, 1: np.bool_}
 
 
 class BaseEmitter(ABC):
-    """Collects the operations of one block; constants are made once and stand first."""
+    """Collects the operations of one block; equal constants are one, and constants come first."""
 
     def __init__(self, session: QContext) -> None:
         self.session = session
         self.constants: list[Operation] = []
         self.operations: list[Operation] = []
-        self._made: dict[object, SSAValue] = {}
-        self._moved: dict[tuple[SSAValue, Order], SSAValue] = {}
+        self._cached: dict[object, SSAValue] = {}
+        self._permuted: dict[tuple[SSAValue, Order], SSAValue] = {}
         self.source: Operation | None = None
 
     @abstractmethod
@@ -58,7 +61,7 @@ class BaseEmitter(ABC):
     # -- operations ---------------------------------------------------------------
 
     def append(self, op: Operation) -> None:
-        """Put `op` behind those there are, with the place and the key of what is lowered."""
+        """Put `op` last, with the location and the keys of the op that is lowered."""
         if self.source is not None:
             op.location = self.source.location
             keys = keys_of(self.source)
@@ -67,13 +70,13 @@ class BaseEmitter(ABC):
                 op.attributes[MARKED_KEY] = names[0] if len(names) == 1 else ArrayAttr(names)
         self.operations.append(op)
 
-    def mark(self, held: LaidOut) -> None:
-        """State on the op that makes `held` what its integers mean."""
-        params, value = held.params, held.value
+    def mark(self, x: LaidOut) -> None:
+        """Put debug attributes on the op that defines `x`, which say what its integers mean."""
+        params, value = x.params, x.value
         if params is None or value is None or not isinstance(value.owner, Operation):
             return
         if SCALE not in value.owner.attributes:
-            value.owner.attributes.update(marks(params, held.order))
+            value.owner.attributes.update(marks(params, x.order))
 
     # -- constants ------------------------------------------------------------------
 
@@ -83,35 +86,35 @@ class BaseEmitter(ABC):
         key = ("const", array.shape, str(element), array.dtype.str, array.tobytes())
         if len(key[4]) > 1 << 12:
             key = (*key[:4], self.session.blobs.add(array, _store_name(array)))
-        if key not in self._made:
+        if key not in self._cached:
             kind: TensorType[Any] = TensorType(element, list(array.shape))
-            made = self.constant_op(array, kind)
-            self.constants.append(made)
-            self._made[key] = made.results[0]
-        return self._made[key]
+            constant = self.constant_op(array, kind)
+            self.constants.append(constant)
+            self._cached[key] = constant.results[0]
+        return self._cached[key]
 
     # -- layouts ----------------------------------------------------------------------
 
-    def given(self, held: LaidOut, order: Order | None = None) -> SSAValue:
-        """The value of `held` with its dimensions in `order` (default: those of `nn`)."""
-        wanted = plain(held.rank) if order is None else order
-        if held.array is not None:
-            return self.const(held.array.transpose(wanted), storage_of(held))
-        assert held.value is not None
-        if wanted == held.order:
-            return held.value
-        perms = between(held.order, wanted)
-        known = self._moved.get((held.value, perms))
-        if known is None:
-            known = self.transposed(held.value, perms)
-            self._moved[held.value, perms] = known
+    def value_of(self, x: LaidOut, order: Order | None = None) -> SSAValue:
+        """The value of `x` with its dimensions in `order` (default: those of `nn`)."""
+        target = identity_order(x.rank) if order is None else order
+        if x.array is not None:
+            return self.const(x.array.transpose(target), storage_of(x))
+        assert x.value is not None
+        if target == x.order:
+            return x.value
+        perms = permutation(x.order, target)
+        value = self._permuted.get((x.value, perms))
+        if value is None:
+            value = self.transposed(x.value, perms)
+            self._permuted[x.value, perms] = value
             # The way back is the value itself.
-            self._moved[known, between(wanted, held.order)] = held.value
-        return known
+            self._permuted[value, permutation(target, x.order)] = x.value
+        return value
 
-    def typed(self, held: LaidOut, kind: Attribute) -> SSAValue:
-        """The value of `held` for an op that takes it as it was, of type `kind`."""
-        return self.given(held)
+    def typed_value(self, x: LaidOut, kind: Attribute) -> SSAValue:
+        """The value of `x` for an op that is not lowered, which takes a value of type `kind`."""
+        return self.value_of(x)
 
     def transposed(self, value: SSAValue, perms: Sequence[int]) -> SSAValue:
         """Dimension d of the result is dimension perms[d] of `value`."""
@@ -120,18 +123,31 @@ class BaseEmitter(ABC):
             return self.reshaped(value, reordered(shape, perms))
         return self.permuted(value, perms)
 
-    def held(
+    def result(
         self, value: SSAValue, order: Order, params: QParams | None, shape: Sequence[int]
     ) -> LaidOut:
-        """`value` as what a lowering gives."""
-        made = LaidOut(tuple(shape), order, params, value)
-        self.mark(made)
-        return made
+        """`value` as the result of a lowering: with `params`, and debug attributes on its op."""
+        x = LaidOut(tuple(shape), order, params, value)
+        self.mark(x)
+        return x
 
 
 E = TypeVar("E", bound=BaseEmitter)
 Lowering = Callable[[E, Operation, Sequence[LaidOut]], "LaidOut | Sequence[LaidOut]"]
 """Writes one op with the operations of another dialect."""
+
+
+def ranked(e: BaseEmitter, x: LaidOut, rank: int) -> LaidOut:
+    """`x` with leading dimensions of 1, as it broadcasts."""
+    if x.rank == rank:
+        return x
+    more = rank - x.rank
+    shape, params = (*(1 for _ in range(more)), *x.shape), x.params
+    if params is not None and params.axis is not None:
+        params = params.with_axis(params.axis + more)
+    if x.array is not None:
+        return LaidOut(shape, identity_order(rank), params, None, x.array.reshape(shape))
+    return LaidOut(shape, identity_order(rank), params, e.reshaped(e.value_of(x), shape))
 
 
 def integers(width: int) -> IntegerType:
@@ -142,13 +158,13 @@ def element_of(value: SSAValue) -> Attribute:
     return tensor_type(value).element_type
 
 
-def storage_of(held: LaidOut) -> Attribute:
-    """The element type that holds the codes of `held` in a lowering: signless integers, of at
+def storage_of(x: LaidOut) -> Attribute:
+    """The element type that holds the codes of `x` in a lowering: signless integers, of at
     least 8 bits."""
-    if held.params is not None:
-        return integers(max(held.params.storage.width, 8))
-    assert held.array is not None
-    return element_named(held.array.dtype)
+    if x.params is not None:
+        return integers(max(x.params.storage.width, 8))
+    assert x.array is not None
+    return element_named(x.array.dtype)
 
 
 def element_named(dtype: np.dtype[Any]) -> Attribute:
@@ -173,8 +189,8 @@ def _store_name(array: NDArray[Any]) -> str:
 
 def _only_ones_move(shape: Sequence[int], perms: Sequence[int]) -> bool:
     """Whether the dimensions of more than one element keep their order."""
-    kept = [p for p in perms if shape[p] != 1]
-    return kept == sorted(kept)
+    dimensions = [p for p in perms if shape[p] != 1]
+    return dimensions == sorted(dimensions)
 
 
 def type_of(kind: Attribute, where: str, index: IntegerType = i64) -> TensorType[Any]:
@@ -202,7 +218,7 @@ def type_of(kind: Attribute, where: str, index: IntegerType = i64) -> TensorType
 
 
 class NamedEmitter(BaseEmitter):
-    """One that makes ops of one dialect by name."""
+    """An emitter that builds ops of one dialect by name."""
 
     DIALECT: ClassVar[str]
     DEFINITIONS: ClassVar[Mapping[str, type[Operation]]]
@@ -216,10 +232,10 @@ class NamedEmitter(BaseEmitter):
         **properties: Attribute,
     ) -> SSAValue:
         """The op `name` of the dialect, with one tensor result."""
-        made = self.DEFINITIONS[f"{self.DIALECT}.{name}"].create(
+        op = self.DEFINITIONS[f"{self.DIALECT}.{name}"].create(
             operands=operands,
             result_types=[TensorType(element, list(shape))],
             properties=properties,
         )
-        self.append(made)
-        return made.results[0]
+        self.append(op)
+        return op.results[0]

@@ -1,8 +1,8 @@
-"""A value of `nn` as a lowering holds it: stored integers, dimensions in any order.
+"""A tensor of `nn` in a lowering: stored integers, with its dimensions in any order.
 
 TOSA's windows want channels last, ONNX and `nn` have them second. Transposes between the two
-are never written where they would cancel: a value says in which order it is held, and ops
-that do not care about the order give what they take.
+are never written where they would cancel: a `LaidOut` has the order of its dimensions, and
+ops for which the order does not matter keep it.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ if TYPE_CHECKING:
 Order = tuple[int, ...]
 
 
-def plain(rank: int) -> Order:
+def identity_order(rank: int) -> Order:
     """Dimensions as `nn` has them."""
     return tuple(range(rank))
 
 
 def channels_last(rank: int) -> Order:
     """[N, C, spatial...] as [N, spatial..., C]."""
-    return (0, *range(2, rank), 1) if rank > 1 else plain(rank)
+    return (0, *range(2, rank), 1) if rank > 1 else identity_order(rank)
 
 
 @dataclass(frozen=True)
@@ -52,21 +52,21 @@ class LaidOut:
     def is_constant(self) -> bool:
         return self.array is not None
 
-    def place(self, dimension: int) -> int:
-        """Where a dimension of the `nn` value is held."""
+    def axis_position(self, dimension: int) -> int:
+        """The position of a dimension of the `nn` value."""
         return self.order.index(dimension)
 
     @property
     def extents(self) -> tuple[int, ...]:
-        """The shape as it is held."""
+        """The shape in `order`."""
         return reordered(self.shape, self.order)
 
 
 def reordered(items: Sequence[int], order: Sequence[int]) -> tuple[int, ...]:
-    """What is listed by dimension of `nn`, listed as it is held."""
+    """`items`, one for each dimension of `nn`, in `order`."""
     return tuple(items[d] for d in order)
 
 
-def between(source: Order, wanted: Order) -> Order:
-    """The permutation that makes a value held as `source` one held as `wanted`."""
-    return tuple(source.index(d) for d in wanted)
+def permutation(source: Order, target: Order) -> Order:
+    """The permutation that makes a value in the order `source` one in the order `target`."""
+    return tuple(source.index(d) for d in target)

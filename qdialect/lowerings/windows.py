@@ -1,8 +1,19 @@
-"""Where the windows of convolutions and pools are."""
+"""Where the windows of convolutions and pools are, and how many elements they average."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import lcm
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from qdialect.behaviors.shapes import shape_of
+from qdialect.ops.base import NNOp
+from qdialect.ops.behaviors_sums import window_counts
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
 
 
 class Geometry:
@@ -49,3 +60,21 @@ def fitted(
         crops.append(max(-after, 0))
         counts.append(count)
     return Geometry(both, strides, dilations, crops, counts)
+
+
+def pool_windows(op: NNOp) -> Geometry:
+    """The windows of a pool over [N, C, spatial...]."""
+    v, size = op.values, shape_of(op.operands[0])[2:]
+    dilations = v.get("dilations", (1,) * len(size))
+    result = shape_of(op.results[0])[2:]
+    return fitted(size, v["kernel"], v["strides"], v["pads"], dilations, result)
+
+
+def mean_factors(op: NNOp) -> NDArray[np.int32] | None:
+    """What the sum of each window of an average pool is multiplied with, [spatial...], so that
+    all are divided by the same number; None if all windows have as many elements."""
+    counts = window_counts(op)
+    common = lcm(*{int(n) for n in counts.reshape(-1)})
+    if (counts == common).all():
+        return None
+    return (common // counts).reshape(shape_of(op.results[0])[2:]).astype(np.int32)

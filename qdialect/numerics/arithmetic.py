@@ -15,6 +15,7 @@ from math import inf
 from typing import TYPE_CHECKING, Any
 
 from qdialect.numerics import requantize as exact
+from qdialect.numerics.float_path import codes_of_floats, requantize_floats
 from qdialect.numerics.lazy_numpy import np
 from qdialect.numerics.rounding import Rounding
 
@@ -45,8 +46,6 @@ def requantized(
     """Codes of `a` as codes of `b`."""
     if floats is None:
         return exact.requantize(codes, a, b, rounding)
-    from qdialect.numerics.float_path import requantize_floats
-
     return requantize_floats(codes.astype(np.int64, copy=False), a, b, floats, rounding)
 
 
@@ -102,6 +101,4 @@ def quantized(value: float, b: QuantGrid, rounding: Rounding, floats: str | None
     """The code of one number, which floats of that type hold; infinities saturate."""
     if floats is None or value in (0, inf, -inf):
         return exact.quantize_real(value, b, rounding)
-    from qdialect.numerics.float_path import codes_of_floats
-
     return int(codes_of_floats(np.array([value]), b, floats, rounding)[0])

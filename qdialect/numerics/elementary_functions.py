@@ -1,7 +1,7 @@
 """The functions that declarations are written with, besides + - * / and clip.
 
 On numpy arrays they are numpy's; on anything else methods of the same name, so that
-one text means floats here and enclosures of real numbers there (`decide.py`).
+one text means floats here, and intervals or real numbers (`reals`) there.
 """
 
 from __future__ import annotations

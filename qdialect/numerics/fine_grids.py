@@ -11,7 +11,7 @@ from fractions import Fraction
 import numpy as np
 from numpy.typing import NDArray
 
-from qdialect.numerics.fixed_point import MAX_SHIFT, FixedPoint
+from qdialect.numerics.fixed_point import MAX_SHIFT, FixedPoint, floor_log2
 from qdialect.numerics.requantize import round_fraction
 from qdialect.numerics.rounding import Rounding
 
@@ -31,10 +31,7 @@ def step_for(reach: Fraction, bits: int = BITS) -> Fraction:
 
 def ceil_log2(value: Fraction) -> int:
     """The smallest e with value <= 2**e, of a positive number."""
-    guess = value.numerator.bit_length() - value.denominator.bit_length()
-    low = Fraction(1 << guess) if guess >= 0 else Fraction(1, 1 << -guess)
-    # 2**(guess - 1) < value < 2**(guess + 1)
-    return guess if value <= low else guess + 1
+    return -floor_log2(1 / value)
 
 
 def pair_onto(ratio: Fraction, furthest: int) -> FixedPoint | None:

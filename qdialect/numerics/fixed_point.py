@@ -21,11 +21,18 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from qdialect.numerics import thresholds
 from qdialect.numerics.arithmetic import requantized
 from qdialect.numerics.contract import EXACT, Contract, Numerics
+from qdialect.numerics.float_path import COMPUTED_IN, requantize_floats
+from qdialect.numerics.float_text import FORMATS
 from qdialect.numerics.lazy_numpy import np
-from qdialect.numerics.requantize import TABLE_WIDTH, QuantGrid, round_fraction, round_ratio
+from qdialect.numerics.requantize import (
+    TABLE_WIDTH,
+    QuantGrid,
+    codes_of,
+    round_fraction,
+    round_ratio,
+)
 from qdialect.numerics.rounding import Rounding
 
 if TYPE_CHECKING:
@@ -41,6 +48,10 @@ _DECISIVE_CODES = 1 << 20
 #: and how many results a rescale may have so that the places where it steps are
 _MANY_RESULTS = 1 << 16
 _NUDGE = 1 << 30
+
+
+_LIMIT = 2.0**62
+_NEAR_INTEGER = 2.0**-46
 
 
 class FixedPoint(NamedTuple):
@@ -69,7 +80,7 @@ def to_fixed_point(ratio: Fraction, bits: int = 32, min_shift: int = MIN_SHIFT) 
     if ratio <= 0:
         raise ValueError(f"a scale ratio must be positive, not {ratio}")
     top = 1 << (bits - 1)
-    exponent = _floor_log2(ratio)
+    exponent = floor_log2(ratio)
     shift = min(bits - 2 - exponent, MAX_SHIFT)
     multiplier = round_fraction(ratio * _power(shift), Rounding.HALF_EVEN)
     if multiplier == top:
@@ -86,7 +97,8 @@ def to_fixed_point(ratio: Fraction, bits: int = 32, min_shift: int = MIN_SHIFT) 
     return FixedPoint(multiplier, shift)
 
 
-def _floor_log2(ratio: Fraction) -> int:
+def floor_log2(ratio: Fraction) -> int:
+    """The largest e with 2**e <= ratio, of a positive number."""
     guess = ratio.numerator.bit_length() - ratio.denominator.bit_length()
     return guess if ratio >= _power(guess) else guess - 1
 
@@ -169,7 +181,7 @@ def replacement_contract(a: QuantGrid, b: QuantGrid, old: Form, new: Form) -> Co
     """What computing a -> b by `new` instead of `old` may change.
 
     Decided by looking at the codes on which the two differ (between the places where one
-    and the other step, `numerics.thresholds`), unless the result has more than 2**16 codes,
+    and the other step, `step_positions`), unless the result has more than 2**16 codes,
     or more than 2**20 codes do not saturate and one of the two is gemmlowp.
     Then |n * f_old - n * f_new| <= e on those that do not saturate gives at most
     ceil(e) steps, and one more if the two round ties differently, or one through floats.
@@ -178,31 +190,31 @@ def replacement_contract(a: QuantGrid, b: QuantGrid, old: Form, new: Form) -> Co
 
 
 def weakest_replacement(
-    cells: Sequence[tuple[QuantGrid, QuantGrid]],
+    grids: Sequence[tuple[QuantGrid, QuantGrid]],
     old: Sequence[Form],
     new: Sequence[Form],
 ) -> Contract:
-    """The weakest of the contracts of cells that share their storages and roundings.
+    """The weakest of the contracts of pairs of grids that share their storages and roundings.
 
     Of more codes than a table has, one step more than in the reals is stated for floats.
     """
-    many = any(a.high - a.low >= 1 << TABLE_WIDTH for a, _ in cells)
+    many = any(a.high - a.low >= 1 << TABLE_WIDTH for a, _ in grids)
     if many and any(form.floats is not None for form in (*old, *new)):
         in_reals = [[replace(form, floats=None) for form in forms] for forms in (old, new)]
-        found = weakest_replacement(cells, *in_reals)
+        found = weakest_replacement(grids, *in_reals)
         if [form.floats for form in old] == [form.floats for form in new] and found == EXACT:
             return found
         return Contract(Numerics.BOUNDED, found.steps + 1, found.note)
-    differing = _differing(cells, old, new)
+    differing = _differing(grids, old, new)
     contracts = [
-        _contract(*cells[i], old[i], new[i], codes)
+        _contract(*grids[i], old[i], new[i], codes)
         for i, codes in enumerate(differing)
         if codes is None or codes.size
     ]
     exact = Contract(Numerics.EXACT, note="equal on all codes")
     if not contracts and all(
         o.factor(*c) == n.factor(*c) and o.rounding is n.rounding and o.floats == n.floats
-        for c, o, n in zip(cells, old, new, strict=True)
+        for c, o, n in zip(grids, old, new, strict=True)
     ):
         return EXACT
     return max(contracts, key=lambda c: (c.level, c.steps), default=exact)
@@ -223,21 +235,22 @@ def _contract(a: QuantGrid, b: QuantGrid, old: Form, new: Form, codes: Codes | N
 
 
 def _differing(
-    cells: Sequence[tuple[QuantGrid, QuantGrid]],
+    grids: Sequence[tuple[QuantGrid, QuantGrid]],
     old: Sequence[Form],
     new: Sequence[Form],
 ) -> list[Codes | None]:
-    """Per cell the codes that the two forms map differently; None where that is not known."""
-    unknown: list[Codes | None] = [None] * len(cells)
-    b = cells[0][1]
+    """Per pair of grids the codes that the two forms map differently; None where that is
+    not known."""
+    unknown: list[Codes | None] = [None] * len(grids)
+    b = grids[0][1]
     if b.high - b.low >= _MANY_RESULTS or not (
         _plain(old[0]) and _plain(new[0]) and old[0].floats is new[0].floats is None
     ):
         return unknown
     sides = [
-        thresholds.steps(
-            [form.factor(*cell) for form, cell in zip(forms, cells, strict=True)],
-            cells,
+        step_positions(
+            [form.factor(*pair) for form, pair in zip(forms, grids, strict=True)],
+            grids,
             forms[0].rounding,
         )
         for forms in (old, new)
@@ -245,7 +258,7 @@ def _differing(
     first, last = np.minimum(*sides), np.maximum(*sides)
     many = (last - first).sum(axis=1)
     found: list[Codes | None] = []
-    for i, (a, _) in enumerate(cells):
+    for i, (a, _) in enumerate(grids):
         if many[i] > _DECISIVE_CODES:
             found.append(None)
             continue
@@ -256,6 +269,64 @@ def _differing(
         ]
         found.append(np.unique(np.concatenate(runs)) + a.zero if runs else np.empty(0, np.int64))
     return found
+
+
+def step_positions(
+    factors: Sequence[Fraction],
+    pairs: Sequence[tuple[QuantGrid, QuantGrid]],
+    rounding: Rounding,
+) -> Codes:
+    """The smallest n of every result but the lowest, [pairs, results - 1], limited to the n
+    of codes (one beyond, where a result is not reached).
+
+    A rescale q' = clamp(R(n f) + z') is monotone in n, so it is known by the smallest n of
+    each result: with t = c - z' the step count of code c,
+
+        R(n f) >= t   iff   n >= (2 t - 1) / (2 f), or > where R rounds that tie down
+
+    (half_up reaches every tie, half_even those of even t, half_away those of positive t). Two
+    rescales are equal on all codes iff they step at the same places: some 2**bits of them
+    instead of all codes of a 32-bit sum. The results of all pairs have one storage.
+    ValueError for gemmlowp, which is no function of n f.
+    """
+    if rounding is Rounding.GEMMLOWP:
+        raise ValueError("gemmlowp rounding is defined for (multiplier, shift) only")
+    low, high = pairs[0][1].low, pairs[0][1].high
+    levels = np.arange(low + 1, high + 1, dtype=np.int64)
+    zeros = np.array([b.zero for _, b in pairs], np.int64).reshape(-1, 1)
+    counts = levels - zeros
+    slopes = np.array([_nearest_double(f) for f in factors]).reshape(-1, 1)
+    with np.errstate(over="ignore", divide="ignore", invalid="ignore"):
+        places = np.nan_to_num((counts - 0.5) / slopes, posinf=_LIMIT, neginf=-_LIMIT)
+    places = np.clip(places, -_LIMIT, _LIMIT)
+    reached = _reaches_tie(counts, rounding)
+    result = np.where(reached, np.ceil(places), np.floor(places) + 1).astype(np.int64)
+    near = np.abs(places - np.rint(places)) <= np.abs(places) * _NEAR_INTEGER + 1e-300
+    near &= np.abs(places) < 2.0**52
+    for i, j in np.argwhere(near).tolist():
+        exact = Fraction(2 * int(counts[i, j]) - 1, 2) / factors[i]
+        below = exact.numerator // exact.denominator
+        whole = below * exact.denominator == exact.numerator
+        result[i, j] = below if whole and reached[i, j] else below + 1
+    first = np.array([a.low - a.zero for a, _ in pairs], np.int64).reshape(-1, 1)
+    last = np.array([a.high - a.zero + 1 for a, _ in pairs], np.int64).reshape(-1, 1)
+    return np.clip(result, first, last)
+
+
+def _nearest_double(value: Fraction) -> float:
+    try:
+        return float(value)
+    except OverflowError:
+        return float("inf")
+
+
+def _reaches_tie(counts: NDArray[np.int64], rounding: Rounding) -> NDArray[Any]:
+    """Whether the tie below a step count is rounded up to it."""
+    if rounding is Rounding.HALF_EVEN:
+        return counts % 2 == 0
+    if rounding is Rounding.HALF_AWAY:
+        return counts > 0
+    return np.ones(counts.shape, np.bool_)
 
 
 def _plain(form: Form) -> bool:
@@ -306,3 +377,43 @@ def _decisive(a: QuantGrid, b: QuantGrid, old: Form, new: Form) -> Codes | None:
     if high - low >= _DECISIVE_CODES:
         return None
     return np.arange(low, high + 1, dtype=np.int64)
+
+
+def casts_contract(a: QuantGrid, b: QuantGrid, old: Form, expressed: str) -> Contract | None:
+    """What computing a -> b through floats instead of by `old` may change.
+
+    On at most 16 bits every code is computed.  On more, five roundings move a result
+    of at most n steps by 6 * u * n, u the unit roundoff, if nothing over- or
+    underflows.  None if nothing is known.
+    """
+    if expressed not in COMPUTED_IN:
+        return None
+    if old.floats == expressed:
+        return EXACT
+    if (a.high - a.low).bit_length() <= TABLE_WIDTH:
+        return _contract_in_floats(a, b, old, expressed)
+    if expressed not in ("f32", "f64") or old.pair is not None:
+        return None
+    floats = FORMATS[expressed]
+    furthest = max(abs(a.low - a.zero), abs(a.high - a.zero))
+    if min(a.scale, b.scale) < 2.0**floats.min_exponent or furthest * a.scale > floats.largest:
+        return None
+    reach = max(abs(b.low - b.zero), abs(b.high - b.zero)) + 1
+    reach = min(reach, math.ceil(furthest * Fraction(a.scale) / Fraction(b.scale)))
+    steps = math.ceil(6 * Fraction(1, 1 << floats.precision) * reach)
+    return Contract(Numerics.BOUNDED, steps, f"rounded in {expressed}")
+
+
+def _contract_in_floats(a: QuantGrid, b: QuantGrid, old: Form, expressed: str) -> Contract:
+    codes = codes_of(a)
+    before = old.codes(codes, a, b)
+    after = requantize_floats(codes, a, b, expressed, old.rounding)
+    different = np.flatnonzero(before != after)
+    if not different.size:
+        return Contract(Numerics.EXACT, note="equal on all codes")
+    steps = int(np.abs(before - after).max())
+    note = f"{different.size} of {codes.size} codes change in {expressed}"
+    factor = old.factor(a, b)
+    tied = all(((int(codes[i]) - a.zero) * factor).denominator == 2 for i in different.tolist())
+    level = Numerics.TIES if steps == 1 and tied else Numerics.BOUNDED
+    return Contract(level, steps, note)

@@ -15,12 +15,9 @@ from collections.abc import Sequence
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
-from qdialect.numerics.contract import EXACT, Contract, Numerics
-from qdialect.numerics.fixed_point import Form
-from qdialect.numerics.float_text import round_to_format
+from qdialect.numerics.float_text import FORMATS, round_to_format
 from qdialect.numerics.lazy_numpy import np
-from qdialect.numerics.quantize import round_floats
-from qdialect.numerics.requantize import TABLE_WIDTH, QuantGrid, codes_of
+from qdialect.numerics.requantize import QuantGrid, round_floats
 from qdialect.numerics.rounding import Rounding
 
 if TYPE_CHECKING:
@@ -30,10 +27,8 @@ if TYPE_CHECKING:
 
     Floats = NDArray[Any]
 
-_COMPUTED_IN = {"f64": "float64", "f32": "float32", "f16": "float32", "bf16": "float32"}
-_UNIT = {"f64": Fraction(1, 1 << 53), "f32": Fraction(1, 1 << 24)}
-_PRECISION = {"f64": 53, "f32": 24, "f16": 11, "bf16": 8}
-_RANGE = {"f64": (2.0**-1022, 1.7976931348623157e308), "f32": (2.0**-126, 3.4028234663852886e38)}
+COMPUTED_IN = {"f64": "float64", "f32": "float32", "f16": "float32", "bf16": "float32"}
+"""Expressed types, and the numpy type that is computed in."""
 
 
 def requantize_floats(
@@ -45,14 +40,14 @@ def requantize_floats(
 
 def dequantize_codes(codes: NDArray[Any], a: QuantGrid, expressed: str) -> Floats:
     """Codes of `a` as floats of type `expressed`, held in the type that is computed in."""
-    kind = np.dtype(_COMPUTED_IN[expressed])
+    kind = np.dtype(COMPUTED_IN[expressed])
     with np.errstate(all="ignore"):
         return stored((codes - a.zero).astype(kind) * kind.type(a.scale), expressed)
 
 
 def codes_of_floats(x: Floats, b: QuantGrid, expressed: str, rounding: Rounding) -> Codes:
     """Floats of type `expressed` as codes of `b`."""
-    kind = np.dtype(_COMPUTED_IN[expressed])
+    kind = np.dtype(COMPUTED_IN[expressed])
     return codes_by(x.astype(kind), kind.type(b.scale), b.zero, (b.low, b.high), rounding)
 
 
@@ -80,49 +75,9 @@ def stored(x: Floats, expressed: str) -> Floats:
     return x
 
 
-def casts_contract(a: QuantGrid, b: QuantGrid, old: Form, expressed: str) -> Contract | None:
-    """What computing a -> b through floats instead of by `old` may change.
-
-    On at most 16 bits every code is computed.  On more, five roundings move a result
-    of at most n steps by 6 * u * n, u the unit roundoff, if nothing over- or
-    underflows.  None if nothing is known.
-    """
-    if expressed not in _COMPUTED_IN:
-        return None
-    if old.floats == expressed:
-        return EXACT
-    if (a.high - a.low).bit_length() <= TABLE_WIDTH:
-        return _by_table(a, b, old, expressed)
-    if expressed not in _UNIT or old.pair is not None:
-        return None
-    furthest = max(abs(a.low - a.zero), abs(a.high - a.zero))
-    smallest, largest = _RANGE[expressed]
-    if min(a.scale, b.scale) < smallest or furthest * a.scale > largest:
-        return None
-    reach = max(abs(b.low - b.zero), abs(b.high - b.zero)) + 1
-    reach = min(reach, math.ceil(furthest * Fraction(a.scale) / Fraction(b.scale)))
-    steps = math.ceil(6 * _UNIT[expressed] * reach)
-    return Contract(Numerics.BOUNDED, steps, f"rounded in {expressed}")
-
-
-def _by_table(a: QuantGrid, b: QuantGrid, old: Form, expressed: str) -> Contract:
-    codes = codes_of(a)
-    before = old.codes(codes, a, b)
-    after = requantize_floats(codes, a, b, expressed, old.rounding)
-    different = np.flatnonzero(before != after)
-    if not different.size:
-        return Contract(Numerics.EXACT, note="equal on all codes")
-    steps = int(np.abs(before - after).max())
-    note = f"{different.size} of {codes.size} codes change in {expressed}"
-    factor = old.factor(a, b)
-    tied = all(((int(codes[i]) - a.zero) * factor).denominator == 2 for i in different.tolist())
-    level = Numerics.TIES if steps == 1 and tied else Numerics.BOUNDED
-    return Contract(level, steps, note)
-
-
 def tie_width(expressed: str) -> float:
     """How far eight roundings in `expressed` move a number of size 1."""
-    return 8 / (1 << _PRECISION.get(expressed, 8))
+    return 8 / (1 << FORMATS[expressed if expressed in COMPUTED_IN else "bf16"].precision)
 
 
 def near_tie(

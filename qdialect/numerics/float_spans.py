@@ -13,6 +13,7 @@ meets a tie.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -21,17 +22,19 @@ import numpy as np
 from qdialect.numerics.float_path import codes_of_floats, dequantize_codes
 from qdialect.numerics.requantize import QuantGrid
 from qdialect.numerics.rounding import Rounding
-from qdialect.numerics.spans import Spans
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from qdialect.numerics.requantize import Codes
 
+    Doubles = NDArray[np.float64]
     Floats = NDArray[np.float32]
 
 FLOATS = "f32"
 """The type that is computed in."""
+_LIBRARY = 2.0**-48
+"""Relative error granted to float64 library functions."""
 _RELATIVE, _OF_ARGUMENT = 2.0**-19, 2.0**-22
 
 
@@ -194,8 +197,8 @@ def approximated(
 ) -> FloatSpan:
     """A function of one operand that is not computed by one rounding each step: what a runtime's
     approximation of it may be (see the module); NaN where nothing is known."""
-    operand = Spans(x.low.astype(np.float64), x.high.astype(np.float64))
-    found: Spans = words([operand])
+    operand = DoubleSpans(x.low.astype(np.float64), x.high.astype(np.float64))
+    found: DoubleSpans = words([operand])
     reach = np.maximum(np.abs(operand.low), np.abs(operand.high)) * _OF_ARGUMENT
     low, high = (
         end + sign * (np.maximum(np.abs(end), 1.0) * _RELATIVE + reach)
@@ -203,3 +206,86 @@ def approximated(
     )
     likely = in_doubles(x.likely.astype(np.float64))
     return FloatSpan(*(end.astype(np.float32) for end in (low, likely, high)))
+
+
+class DoubleSpans:
+    """Intervals of float64 from `low` to `high`, elementwise, every step rounded outwards: what
+    a function is in the reals; NaN where nothing is known."""
+
+    def __init__(self, low: Doubles, high: Doubles) -> None:
+        self.low = low
+        self.high = high
+
+    @staticmethod
+    def of(values: Doubles) -> DoubleSpans:
+        """Numbers that doubles are within a rounding of."""
+        return _outward(values, values)
+
+    def __add__(self, other: DoubleSpans | float) -> DoubleSpans:
+        o = _double_spans(other)
+        return _outward(self.low + o.low, self.high + o.high)
+
+    def __sub__(self, other: DoubleSpans | float) -> DoubleSpans:
+        o = _double_spans(other)
+        return _outward(self.low - o.high, self.high - o.low)
+
+    def __mul__(self, other: DoubleSpans | float) -> DoubleSpans:
+        o = _double_spans(other)
+        return _hull(self.low * o.low, self.low * o.high, self.high * o.low, self.high * o.high)
+
+    def __truediv__(self, other: DoubleSpans | float) -> DoubleSpans:
+        o = _double_spans(other)
+        ends = _hull(self.low / o.low, self.low / o.high, self.high / o.low, self.high / o.high)
+        open_ = (o.low <= 0) & (o.high >= 0)
+        return DoubleSpans(np.where(open_, np.nan, ends.low), np.where(open_, np.nan, ends.high))
+
+    def __rtruediv__(self, other: float) -> DoubleSpans:
+        return _double_spans(other) / self
+
+    def clip(self, low: float, high: float) -> DoubleSpans:
+        return DoubleSpans(np.clip(self.low, low, high), np.clip(self.high, low, high))
+
+    def exp(self) -> DoubleSpans:
+        return _library(np.exp(self.low), np.exp(self.high))
+
+    def log(self) -> DoubleSpans:
+        return _library(np.log(self.low), np.log(self.high))
+
+    def sqrt(self) -> DoubleSpans:
+        return _outward(np.sqrt(self.low), np.sqrt(self.high))
+
+    def erf(self) -> DoubleSpans:
+        return _library(_erf(self.low), _erf(self.high))
+
+    def floor(self) -> DoubleSpans:
+        return DoubleSpans(np.floor(self.low), np.floor(self.high))
+
+    def nearest(self) -> DoubleSpans:
+        return DoubleSpans(np.rint(self.low), np.rint(self.high))
+
+    def pi(self) -> DoubleSpans:
+        return DoubleSpans.of(np.array([math.pi]))
+
+
+def _double_spans(value: DoubleSpans | float) -> DoubleSpans:
+    if isinstance(value, DoubleSpans):
+        return value
+    end = np.array([value], np.float64)
+    return DoubleSpans(end, end)
+
+
+def _outward(low: Doubles, high: Doubles) -> DoubleSpans:
+    return DoubleSpans(np.nextafter(low, -np.inf), np.nextafter(high, np.inf))
+
+
+def _hull(*ends: Doubles) -> DoubleSpans:
+    return _outward(np.minimum.reduce(ends), np.maximum.reduce(ends))
+
+
+def _library(low: Doubles, high: Doubles) -> DoubleSpans:
+    tiny = np.finfo(np.float64).tiny
+    return DoubleSpans(low - np.abs(low) * _LIBRARY - tiny, high + np.abs(high) * _LIBRARY + tiny)
+
+
+def _erf(x: Doubles) -> Doubles:
+    return np.vectorize(math.erf, otypes=[np.float64])(x)

@@ -6,12 +6,12 @@ type (IEEE; in f32 for f16), the rest in integers.
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from qdialect.numerics.arithmetic import Arithmetic, requantized
-from qdialect.numerics.chunks import chunks
 from qdialect.numerics.lazy_numpy import np
-from qdialect.numerics.requantize import QuantGrid
+from qdialect.numerics.requantize import QuantGrid, round_floats
 from qdialect.numerics.rounding import Rounding
 from qdialect.qparams import Layout, QParams
 
@@ -22,6 +22,26 @@ if TYPE_CHECKING:
 
 #: expressed type -> the type its division is done in (f16 in f32, as ONNX Runtime does)
 _WORKING = {"f16": "float32", "f32": "float32", "f64": "float64"}
+
+
+PIECE = 1 << 20
+"""Elements that are computed together, as numbers wider than those they are stored in."""
+
+
+def chunks(shape: Sequence[int], most: int = PIECE) -> Iterator[tuple[Any, ...]]:
+    """Indices of pieces (arrays, also of what has no dimension) of at most `most` elements or
+    one slice, cut along the longest dimension; of all of it if that is little."""
+    size = 1
+    for extent in shape:
+        size *= extent
+    if size <= most:
+        yield (slice(None),) * len(shape) or (...,)
+        return
+    along = max(range(len(shape)), key=lambda d: shape[d])
+    count = max(most * shape[along] // size, 1)
+    for start in range(0, shape[along], count):
+        piece = slice(start, start + count)
+        yield tuple(piece if d == along else slice(None) for d in range(len(shape)))
 
 
 def storage_dtype(q: QParams) -> np.dtype[Any]:
@@ -64,18 +84,6 @@ def quantize_floats(x: Array, q: QParams, rounding: Rounding) -> Array:
     return result
 
 
-def round_floats(x: NDArray[np.float64], rounding: Rounding) -> NDArray[np.float64]:
-    """Doubles rounded to integers; ValueError for gemmlowp, which rounds shifts."""
-    if rounding is Rounding.HALF_EVEN:
-        return np.rint(x)
-    if rounding is Rounding.GEMMLOWP:
-        raise ValueError(f"floats do not round {rounding.value}")
-    below = np.floor(x)
-    rest = x - below  # exact, unlike x + 0.5
-    up = rest >= 0.5 if rounding is Rounding.HALF_UP else (rest > 0.5) | ((rest == 0.5) & (x > 0))
-    return below + up
-
-
 def rescale_codes(
     codes: Array, a: QParams, b: QParams, rounding: Rounding, defined: Arithmetic
 ) -> Array:
@@ -85,12 +93,12 @@ def rescale_codes(
     shape = codes.shape
     scale_a, zero_a = (spread(v, a, shape) for v in (a.scale_array(), a.zero_point_array()))
     scale_b, zero_b = (spread(v, b, shape) for v in (b.scale_array(), b.zero_point_array()))
-    cells = np.broadcast_arrays(scale_a, zero_a, scale_b, zero_b)
-    cell_shape = cells[0].shape
+    fields = np.broadcast_arrays(scale_a, zero_a, scale_b, zero_b)
+    field_shape = fields[0].shape
     whole = np.broadcast_to(codes, shape)
-    for index in np.ndindex(cell_shape):
-        sa, za, sb, zb = (cell[index] for cell in cells)
-        where = tuple(i if n > 1 else slice(None) for i, n in zip(index, cell_shape, strict=True))
+    for index in np.ndindex(field_shape):
+        sa, za, sb, zb = (field[index] for field in fields)
+        where = tuple(i if n > 1 else slice(None) for i, n in zip(index, field_shape, strict=True))
         one = QuantGrid(float(sa), int(za), low.min, low.max)
         other = QuantGrid(float(sb), int(zb), high.min, high.max)
         source, target = whole[(*where, ...)], result[(*where, ...)]

@@ -59,7 +59,7 @@ def paired_parameters(a: QParams, b: QParams) -> list[tuple[QuantGrid, QuantGrid
     return list(zip(_stretch(left, count), _stretch(right, count), strict=True))
 
 
-def cells(a: QParams, b: QParams) -> list[tuple[QuantGrid, QuantGrid]] | None:
+def unique_pairs(a: QParams, b: QParams) -> list[tuple[QuantGrid, QuantGrid]] | None:
     """The distinct ones of `paired_parameters`."""
     pairs = paired_parameters(a, b)
     return pairs if pairs is None or len(pairs) == 1 else list(dict.fromkeys(pairs))
@@ -68,7 +68,7 @@ def cells(a: QParams, b: QParams) -> list[tuple[QuantGrid, QuantGrid]] | None:
 def parameter_triples(
     a: QParams, b: QParams, c: QParams
 ) -> list[tuple[QuantGrid, QuantGrid, QuantGrid]]:
-    """The distinct parameters that meet in a -> b -> c (all on one grid, see `cells`)."""
+    """The distinct parameters that meet in a -> b -> c (all on one grid, see `unique_pairs`)."""
     if a.is_per_tensor and b.is_per_tensor and c.is_per_tensor:
         return [(affine(a), affine(b), affine(c))]
     lists = [_affines(q) for q in (a, b, c)]
@@ -183,6 +183,18 @@ def round_quotient(n: int, d: int, rounding: Rounding) -> int:
     if rounding is Rounding.HALF_AWAY:
         return below + (n > 0)
     return below + 1
+
+
+def round_floats(x: NDArray[np.float64], rounding: Rounding) -> NDArray[np.float64]:
+    """Doubles rounded to integers; ValueError for gemmlowp, which rounds shifts."""
+    if rounding is Rounding.HALF_EVEN:
+        return np.rint(x)
+    if rounding is Rounding.GEMMLOWP:
+        raise ValueError(f"floats do not round {rounding.value}")
+    below = np.floor(x)
+    rest = x - below  # exact, unlike x + 0.5
+    up = rest >= 0.5 if rounding is Rounding.HALF_UP else (rest > 0.5) | ((rest == 0.5) & (x > 0))
+    return below + up
 
 
 @lru_cache(maxsize=256)  # 128 MB of 16-bit tables at worst

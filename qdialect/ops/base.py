@@ -179,9 +179,9 @@ def _is_uniformly_plain(op: NNOp) -> bool:
 class NNOp(IRDLOperation, ABC):
     """Base of all `nn` ops."""
 
-    #: whether the verifier looks at nothing but types, properties and attributes, and of scales
-    #: and zero points only at which are the same (and at those of a declared bias)
-    TOLD_BY_TYPES: ClassVar[bool] = True
+    #: whether the verifier reads nothing but types, properties and attributes, and of scales and
+    #: zero points only which are equal (and those of a declared bias): see `verify.cache`
+    VERIFIES_TYPES_ONLY: ClassVar[bool] = True
 
     def __init__(
         self,

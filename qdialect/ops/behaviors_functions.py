@@ -1,7 +1,7 @@
 """Elementwise real functions of one operand: what they are, in words.
 
 Each is written once, in the words of `Behavior.arithmetic` where it is rational, and
-else with those of `numerics.words` besides (`Behavior.analytic`).
+else with those of `elementary_functions` besides (`Behavior.analytic`).
 """
 
 from __future__ import annotations

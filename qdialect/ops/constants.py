@@ -82,7 +82,7 @@ class ConstantOp(IRDLOperation):
     `nn.constant #nn.blob<"..." : tensor<8x3xi8>> : tensor<8x3x!quant.uniform<i8:f32, 0.1>>`
     """
 
-    TOLD_BY_TYPES: ClassVar[bool] = True
+    VERIFIES_TYPES_ONLY: ClassVar[bool] = True
 
     name = "nn.constant"
     value: BlobAttr | DenseIntOrFPElementsAttr = prop_def(

@@ -52,8 +52,8 @@ class GatherOp(NNOp):
     Negative indices count from the end; indices outside are an error at run time.
     """
 
-    #: not, as constant indices must be inside
-    TOLD_BY_TYPES: ClassVar[bool] = False
+    #: the verifier reads constant indices: they must be inside
+    VERIFIES_TYPES_ONLY: ClassVar[bool] = False
 
     name = "nn.gather"
     input = operand_def(TENSOR)

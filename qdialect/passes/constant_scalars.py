@@ -10,8 +10,8 @@ from xdsl.ir import SSAValue
 
 from qdialect.analysis.codes import constant_values, qparams_of
 from qdialect.context import QContext
-from qdialect.numerics.chunks import PIECE
 from qdialect.numerics.lazy_numpy import np
+from qdialect.numerics.quantize import PIECE
 from qdialect.ops import ConstantOp, make_constant, shape_of
 from qdialect.ops.constants import element_name
 from qdialect.qparams import Layout, QParams, Storage

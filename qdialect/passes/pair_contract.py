@@ -201,7 +201,7 @@ def target_rounding(
     if chosen is wanted:
         return chosen, EXACT
     a = source()
-    pairs = None if a is None or not exact.tabulated(a) else exact.cells(a, b)
+    pairs = None if a is None or not exact.tabulated(a) else exact.unique_pairs(a, b)
     floats = defined.floats(b.expressed)
     if pairs and all(
         np.array_equal(
@@ -215,7 +215,7 @@ def target_rounding(
 
 def renumbers(b: QParams, c: QParams) -> bool:
     """Whether b -> c has equal scales everywhere: then it never rounds."""
-    return all(exact.is_pure_shift(mid, out) for mid, out in exact.cells(b, c) or ())
+    return all(exact.is_pure_shift(mid, out) for mid, out in exact.unique_pairs(b, c) or ())
 
 
 def _set(affine: exact.QuantGrid | None) -> exact.QuantGrid:
@@ -228,10 +228,10 @@ def _parameter_triples(
 ) -> list[tuple[exact.QuantGrid | None, exact.QuantGrid, exact.QuantGrid]] | None:
     if a is not None and a.is_per_tensor and b.is_per_tensor and c.is_per_tensor:
         return list(exact.parameter_triples(a, b, c))
-    if exact.cells(b, c) is None or (a is not None and exact.cells(a, b) is None):
+    if exact.unique_pairs(b, c) is None or (a is not None and exact.unique_pairs(a, b) is None):
         return None
-    if a is not None and exact.cells(a, c) is None:
+    if a is not None and exact.unique_pairs(a, c) is None:
         return None
     if a is None:
-        return [(None, mid, out) for mid, out in exact.cells(b, c) or ()]
+        return [(None, mid, out) for mid, out in exact.unique_pairs(b, c) or ()]
     return list(exact.parameter_triples(a, b, c))

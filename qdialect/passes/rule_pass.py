@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from math import inf
@@ -16,6 +16,7 @@ from xdsl.passes import ModulePass
 
 from qdialect.analysis.codes import is_integer
 from qdialect.behaviors import Behavior, PortKind
+from qdialect.behaviors.flow import tied_operands
 from qdialect.context import QContext, session
 from qdialect.errors import UsageError
 from qdialect.numerics import requantize as exact
@@ -23,7 +24,15 @@ from qdialect.numerics.contract import level_named
 from qdialect.ops import shape_of
 from qdialect.ops.ports import port_refusal
 from qdialect.qparams import QParams
-from qdialect.quant import DCastOp, QCastOp, RescaleOp, UniformType, quant_element, with_element
+from qdialect.quant import (
+    ROUNDING_KEY,
+    DCastOp,
+    QCastOp,
+    RescaleOp,
+    UniformType,
+    quant_element,
+    with_element,
+)
 from qdialect.rewrite import Driver, Refusal, Rule
 from qdialect.rewrite.effects import has_effects
 
@@ -71,7 +80,7 @@ def _uniform(qparams: QParams) -> UniformType:
 def dequantized(value: SSAValue) -> DCastOp | None:
     """The `quant.dcast` that defines `value`, if one does."""
     owner = value.owner
-    # Asked of nearly every operand; for what it is not, `isinstance` is slow.
+    # For nearly every operand; where the answer is no, `isinstance` is slow.
     return owner if type(owner) is DCastOp else None
 
 
@@ -86,6 +95,14 @@ def users(value: SSAValue) -> list[Operation]:
     return list(dict.fromkeys(use.operation for use in value.uses))
 
 
+def quantize_as(cast: QCastOp, value: SSAValue, kind: Attribute) -> QCastOp:
+    """A quantize of `value` to the type `kind` that rounds as `cast` does."""
+    new = QCastOp(value, kind)
+    if ROUNDING_KEY in cast.attributes:
+        new.attributes[ROUNDING_KEY] = cast.attributes[ROUNDING_KEY]
+    return new
+
+
 def only_quantized_alike(value: SSAValue) -> list[QCastOp] | None:
     """All users of `value` if each is a `quant.qcast` to the same type with the
     same rounding, else None."""
@@ -96,7 +113,7 @@ def only_quantized_alike(value: SSAValue) -> list[QCastOp] | None:
         casts.append(user)
     alike = all(
         c.result.type == casts[0].result.type
-        and c.attributes.get("quant.rounding") == casts[0].attributes.get("quant.rounding")
+        and c.attributes.get(ROUNDING_KEY) == casts[0].attributes.get(ROUNDING_KEY)
         for c in casts[1:]
     )
     return casts if casts and alike else None
@@ -109,30 +126,63 @@ def refuse_types(
     operands: Sequence[Attribute],
     results: Sequence[Attribute],
 ) -> Refusal | None:
-    """Why `op` must not take these types: its declaration, or the target.
+    """Why `op` must not have operands and results of these types: its declaration, or the target.
 
-    A declaration says that an op is a function; traits may say that it does more.
+    A declaration states that an op is a function; traits may state that it does more.
     """
-    given, made = ([_encoding(t) for t in types] for types in (operands, results))
-    refusal = refuse_effects(op) or _refuse_ports(behavior, op, given, made)
+    params, result_params = ([_qparams(t) for t in types] for types in (operands, results))
+    refusal = refuse_effects(op) or _refuse_ports(behavior, op, params, result_params)
     if refusal is not None:
         return refusal
     reason = ctx.target.refuses(op, operands, results)
     return Refusal("target", f"{ctx.target.name}: {reason}") if reason else None
 
 
-def refuse_encodings(
+def refuse_new(ctx: QContext, ops: Sequence[Operation]) -> Refusal | None:
+    """`refuse_types` for ops that would take the place of others, constants apart; the first
+    refusal, if there is one."""
+    for op in ops:
+        behavior = ctx.behaviors.get(op)
+        if behavior is not None and op.operands:
+            refusal = refuse_types(ctx, behavior, op, op.operand_types, op.result_types)
+            if refusal is not None:
+                return refusal
+    return None
+
+
+def erase_new(ops: Sequence[Operation]) -> None:
+    """Take back ops that are in no block yet."""
+    for op in reversed(ops):
+        op.erase()
+
+
+def refuse_tied(
     ctx: QContext,
     behavior: Behavior,
     op: Operation,
-    given: Sequence[QParams | None],
-    made: Sequence[QParams | None],
+    operands: Sequence[QParams],
+    results: Sequence[QParams],
+) -> Refusal | None:
+    """`refuse_types` for `op` with these qparams on its tied operands and on its results."""
+    kinds = [v.type for v in op.operands]
+    for index, qparams in zip(tied_operands(op, behavior), operands, strict=True):
+        kinds[index] = with_qparams(op.operands[index], qparams)
+    result_kinds = [with_qparams(v, q) for v, q in zip(op.results, results, strict=True)]
+    return refuse_types(ctx, behavior, op, kinds, result_kinds)
+
+
+def refuse_qparams(
+    ctx: QContext,
+    behavior: Behavior,
+    op: Operation,
+    operands: Sequence[QParams | None],
+    results: Sequence[QParams | None],
 ) -> Refusal | None:
     """`refuse_types` for `op` with other qparams where it has some, effects apart."""
-    refusal = _refuse_ports(behavior, op, given, made)
+    refusal = _refuse_ports(behavior, op, operands, results)
     if refusal is not None:
         return refusal
-    reason = ctx.target.refuses_encodings(op, given, made)
+    reason = ctx.target.refuses_with(op, operands, results)
     return Refusal("target", f"{ctx.target.name}: {reason}") if reason else None
 
 
@@ -143,7 +193,7 @@ def refuse_effects(op: Operation) -> Refusal | None:
     return None
 
 
-def _encoding(kind: Attribute) -> QParams | None:
+def _qparams(kind: Attribute) -> QParams | None:
     element = quant_element(kind)
     return None if element is None else element.qparams
 
@@ -151,12 +201,12 @@ def _encoding(kind: Attribute) -> QParams | None:
 def _refuse_ports(
     behavior: Behavior,
     op: Operation,
-    given: Sequence[QParams | None],
-    made: Sequence[QParams | None],
+    operands: Sequence[QParams | None],
+    results: Sequence[QParams | None],
 ) -> Refusal | None:
     for side, values, port_of in (
-        (given, op.operands, behavior.operand_port),
-        (made, op.results, behavior.result_port),
+        (operands, op.operands, behavior.operand_port),
+        (results, op.results, behavior.result_port),
     ):
         for index, qparams in enumerate(side):
             if qparams is None:
@@ -183,12 +233,14 @@ def refuse_scales(params: QParams) -> Refusal | None:
     return Refusal("scale", f"a scale would leave the range of {params.expressed}")
 
 
-def refuse_growth(before: Sequence[QParams], after: QParams) -> Refusal | None:
-    """A run-time value must not get more parameters than it had (law 2.2: cost)."""
+def refuse_growth(before: Sequence[QParams], after: Iterable[QParams]) -> Refusal | None:
+    """A run-time value must not get more parameters than it had (law 2.2: cost): none of
+    `after` has more than `before` together."""
     source = sum(q.count for q in before)
-    if after.count <= source:
+    grown = next((q for q in after if q.count > source), None)
+    if grown is None:
         return None
-    return Refusal("growth", f"{source} parameters would become {after.count}")
+    return Refusal("growth", f"{source} parameters would become {grown.count}")
 
 
 def names_all(params: Sequence[QParams], levels: Sequence[float]) -> bool:

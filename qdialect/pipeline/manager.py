@@ -21,7 +21,7 @@ from qdialect.errors import (
 from qdialect.pipeline.anchors import unanchored
 from qdialect.pipeline.text import PassSpec
 from qdialect.rewrite.summary import summarize
-from qdialect.verify.remembered import Verified
+from qdialect.verify.cache import VerifiedOps
 from qdialect.verify.verifier import op_where, verify_module
 
 Passes = Sequence[tuple[PassSpec, ModulePass]]
@@ -78,7 +78,7 @@ class PassManager:
         self.watchers: list[Instrumentation] = list(instrumentation)
         #: by pass, the count of changes at which it does nothing
         self._left: dict[str, int] = {}
-        self._verified = Verified()
+        self._verified = VerifiedOps()
 
     def run(self, module: ModuleOp) -> None:
         """Apply all passes to `module`, in place.
@@ -90,7 +90,7 @@ class PassManager:
         self._tell(lambda watcher: watcher.before_pipeline(self.ctx, self.passes, module))
         try:
             self._left.clear()
-            self._verified = Verified()
+            self._verified = VerifiedOps()
             self.ctx.analyses.clear()
             self.ctx.keeps_analyses = True
             last = len(self.passes) - 1
@@ -139,7 +139,7 @@ class PassManager:
                 self.ctx.blobs,
                 behaviors=self.ctx.behaviors,
                 strict=self.strict,
-                known=self._verified,
+                verified=self._verified,
             )
         except QError as error:
             home = type(unanchored(instance)).__module__

@@ -16,6 +16,7 @@ _NODES = 2000
 
 
 def is_available() -> bool:
+    """Whether highspy is installed."""
     return find_spec("highspy") is not None
 
 

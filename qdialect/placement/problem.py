@@ -1,4 +1,4 @@
-"""The problem: variables with states, costs of states and of pairs of states."""
+"""A placement problem as numbers: variables with states, costs of states and of pairs of states."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-#: the cost of what must not be; any sum with one in it is above every sum without
+#: the cost of what is forbidden; any sum with one in it is above every sum without
 INFINITE = 1 << 160
 
 Table = list[list[int]]
@@ -23,8 +23,8 @@ class Problem:
     unary: list[list[int]] = field(default_factory=list[list[int]])
     #: (u, v) with u < v -> table indexed by [state of u][state of v]
     pairs: dict[tuple[int, int], Table] = field(default_factory=dict[tuple[int, int], Table])
-    #: pairs whose table nobody else has
-    _own: set[tuple[int, int]] = field(default_factory=set[tuple[int, int]])
+    #: pairs whose table was copied, and may be added to
+    _copied: set[tuple[int, int]] = field(default_factory=set[tuple[int, int]])
 
     def variable(self, costs: Sequence[int]) -> int:
         """A new variable with a state per cost; its number."""
@@ -40,15 +40,15 @@ class Problem:
         if known is None:
             self.pairs[u, v] = table
             return
-        if (u, v) not in self._own:
-            self._own.add((u, v))
+        if (u, v) not in self._copied:
+            self._copied.add((u, v))
             known = self.pairs[u, v] = [list(row) for row in known]
         for row, extra in zip(known, table, strict=True):
             for j, cost in enumerate(extra):
                 row[j] += cost
 
     def cost(self, states: Sequence[int]) -> int:
-        """What the assignment costs."""
+        """The cost of an assignment."""
         total = sum(costs[state] for costs, state in zip(self.unary, states, strict=True))
         return total + sum(t[states[u]][states[v]] for (u, v), t in self.pairs.items())
 
@@ -89,14 +89,16 @@ class Part(NamedTuple):
 
 
 class Parts(tuple[Part, ...]):
-    """What components that have nothing to do with one another come to."""
+    """The components of a problem, which share no table."""
 
     @property
     def cost(self) -> int:
+        """The cost of the states found, of all components."""
         return sum(part.cost for part in self)
 
     @property
     def bound(self) -> int:
+        """The lower bound on the cost of any states."""
         return sum(part.bound for part in self)
 
     @property
@@ -111,7 +113,7 @@ class Parts(tuple[Part, ...]):
 
 
 class Solution(NamedTuple):
-    """The states of all variables, and what that comes to in each component."""
+    """The states of all variables, and each component."""
 
     states: tuple[int, ...]
     parts: Parts

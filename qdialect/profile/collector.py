@@ -17,14 +17,15 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from qdialect.errors import InputError
-from qdialect.profile.derived import Derived, with_derived
 from qdialect.profile.record import (
     LAST_SAMPLES,
+    Derived,
     Entry,
     Profile,
     Settings,
     check_channels,
     join_intervals,
+    with_derived,
 )
 from qdialect.profile.sketch import CODE_SHIFT, HUGE, Sketch, observe_rows, rounded
 from qdialect.profile.tally import Tally

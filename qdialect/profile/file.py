@@ -11,21 +11,22 @@ import math
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, replace
 from pathlib import Path
-from typing import Any, cast, get_args
+from typing import Any, NoReturn, cast, get_args
 
 import numpy as np
 
 from qdialect.errors import InputError, Where
-from qdialect.profile.checks import Checks, Json, shown
-from qdialect.profile.derived import Derived, can_clamp, with_derived
 from qdialect.profile.record import (
     LAST_SAMPLES,
     SCHEMA,
     Channels,
+    Derived,
     Entry,
     Profile,
     Settings,
+    can_clamp,
     join_intervals,
+    with_derived,
 )
 from qdialect.profile.sketch import (
     COARSE_EXPONENT,
@@ -43,26 +44,21 @@ from qdialect.profile.sketch import (
     merged_bits,
     no_tops,
 )
-from qdialect.weights import replacing
+from qdialect.weights import save_text
+
+Json = dict[str, Any]
 
 FORMAT = "qdialect-profile"
 _TOP = ("format", "version", "model", "settings", "samples", "entries")
 _ROW = ("count", "nan", "-inf", "+inf", "min", "max")
 _BINS = ("zero", "negative", "positive")
 _LAST = ("samples", "min", "max")
+_LARGEST = (1 << 63) - 1
 
 
 def save_profile(profile: Profile, path: Path) -> None:
     """Write a profile, whole or not at all."""
-    try:
-        with replacing(path) as temporary:
-            temporary.write_text(profile_text(profile), encoding="utf-8")
-    except OSError as error:
-        raise InputError(
-            f"cannot write: {error.strerror or error}",
-            where=Where(str(path)),
-            code="unwritable-file",
-        ) from None
+    save_text(path, profile_text(profile))
 
 
 def load_profile(path: Path, digest: str | None = None) -> Profile:
@@ -193,7 +189,80 @@ def parse_profile(text: str, file: str = "<profile>") -> Profile:
     return _Reader(file).profile(text)
 
 
-class _Reader(Checks):
+# -- JSON values ------------------------------------------------------------------
+
+
+class _Checks:
+    """Checks everything it takes; `at` is where it is, for errors."""
+
+    def __init__(self, file: str) -> None:
+        self.file = file
+        self.at: list[str] = []
+
+    def fail(self, message: str, code: str = "bad-profile") -> NoReturn:
+        place = f"{': '.join(self.at)}: " if self.at else ""
+        raise InputError(f"{place}{message}", where=Where(self.file), code=code)
+
+    def object_of(self, pairs: list[tuple[str, Any]]) -> Json:
+        found = dict(pairs)
+        if len(found) != len(pairs):
+            seen = set[str]()
+            twice = next(n for n, _ in pairs if n in seen or seen.add(n))
+            self.fail(f"'{twice}' is there twice", "duplicate-key")
+        for text in (*found, *(v for v in found.values() if isinstance(v, str))):
+            if not _is_unicode(text):
+                self.fail(f"{text!r} is not Unicode")
+        return found
+
+    def constant(self, name: str) -> NoReturn:
+        self.fail(f"{name} is not a number here")
+
+    def mapping(self, name: str, value: Any, fields: tuple[str, ...] | None = None) -> Json:
+        if not isinstance(value, dict):
+            self.fail(f"{name}: is not an object")
+        found = cast(Json, value)
+        if fields is not None:
+            self.fields(found, fields, f"{name}: ")
+        return found
+
+    def fields(self, value: Json, fields: tuple[str, ...], prefix: str = "") -> None:
+        for name in fields:
+            if name not in value:
+                self.fail(f"{prefix}'{name}' is missing")
+        for name in value:
+            if name not in fields:
+                self.fail(f"{prefix}'{name}' is not known")
+
+    def integer(self, name: str, value: Any, least: int = 0) -> int:
+        if not isinstance(value, int) or isinstance(value, bool) or not least <= value <= _LARGEST:
+            self.fail(f"{name}: {_shown(value)} is not a count")
+        return value
+
+    def array(self, name: str, value: Any, length: int | None = None) -> list[Any]:
+        if not isinstance(value, list) or length not in (None, len(cast("list[Any]", value))):
+            of = "" if length is None else f" of {length}"
+            self.fail(f"{name}: {_shown(value)} is not a list{of}")
+        return cast("list[Any]", value)
+
+
+def _is_unicode(text: str) -> bool:
+    """Not so if half of a surrogate pair was written with an escape: it has no UTF-8."""
+    return text.isascii() or not any("\ud800" <= c <= "\udfff" for c in text)
+
+
+def _shown(value: Any) -> str:
+    """A value for an error: not all of a long one."""
+    try:
+        text = json.dumps(value)
+    except RecursionError:
+        return "[...]"
+    return text if len(text) < 40 else text[:36] + " ..."
+
+
+# -- the fields -------------------------------------------------------------------
+
+
+class _Reader(_Checks):
     """The fields of a profile."""
 
     def profile(self, text: str) -> Profile:
@@ -250,24 +319,24 @@ class _Reader(Checks):
             self.fail("of: there is no key")
         for key in of:
             if not isinstance(key, str) or key not in entries:
-                self.fail(f"of: there is no entry {shown(key)}")
+                self.fail(f"of: there is no entry {_shown(key)}")
         if not clamp:
             return Derived(tuple(of))
         low, high = self.array("clamp", value["clamp"], 2)
         low = -math.inf if low is None else self._float("clamp", low)
         high = math.inf if high is None else self._float("clamp", high)
         if not can_clamp(low, high):
-            self.fail(f"clamp: {shown(value['clamp'])} are no bounds")
+            self.fail(f"clamp: {_shown(value['clamp'])} are no bounds")
         return Derived(tuple(of), low, high)
 
     def _settings(self, value: Any) -> Settings:
         settings = self.mapping("settings", value, ("channels", "components", "engine"))
         if settings["channels"] not in get_args(Channels):
-            self.fail(f"settings: channels: {shown(settings['channels'])} is not known")
+            self.fail(f"settings: channels: {_shown(settings['channels'])} is not known")
         if not isinstance(settings["engine"], str):
-            self.fail(f"settings: engine: {shown(settings['engine'])} is not a text")
+            self.fail(f"settings: engine: {_shown(settings['engine'])} is not a text")
         if not isinstance(settings["components"], bool):
-            self.fail(f"settings: components: {shown(settings['components'])} is not known")
+            self.fail(f"settings: components: {_shown(settings['components'])} is not known")
         return Settings(settings["engine"], settings["channels"], settings["components"])
 
     def _samples(self, value: Any) -> tuple[tuple[int, int], ...]:
@@ -275,7 +344,7 @@ class _Reader(Checks):
         for pair in self.array("samples", value):
             start, end = (self.integer("samples", n) for n in self.array("samples", pair, 2))
             if start >= end or (intervals and start <= intervals[-1][1]):
-                self.fail(f"samples: {shown(pair)} does not ascend")
+                self.fail(f"samples: {_shown(pair)} does not ascend")
             intervals.append((start, end))
         return tuple(intervals)
 
@@ -315,14 +384,14 @@ class _Reader(Checks):
 
     def _float(self, name: str, value: Any) -> float:
         if not isinstance(value, int | float) or isinstance(value, bool):
-            self.fail(f"{name}: {shown(value)} is not a number")
+            self.fail(f"{name}: {_shown(value)} is not a number")
         try:
             with np.errstate(over="ignore"):
                 number = float(np.float32(value))
         except OverflowError:
             number = math.inf
         if not math.isfinite(number):
-            self.fail(f"{name}: {shown(value)} is not a finite float32")
+            self.fail(f"{name}: {_shown(value)} is not a finite float32")
         return number + 0.0  # -0 is 0
 
     def _rows(self, name: str, values: list[Any], *, bins: bool) -> Sketch:

@@ -21,7 +21,7 @@ from qdialect.dialects.onnx import DIMS, RESULT_NAMES, is_tensor, strings
 from qdialect.errors import InputError
 from qdialect.ops import ConcatOp, keys_of
 from qdialect.ops.components import Pieces
-from qdialect.profile.derived import Derived, can_clamp
+from qdialect.profile.record import Derived, can_clamp
 from qdialect.qparams.maps.base import IndexMap
 from qdialect.quant import element_type
 from qdialect.reference import Interpreter, argument_names

@@ -25,7 +25,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
@@ -50,6 +50,11 @@ MOST_CLIPPED = 0.02
 
 _POINTS, _SHARES = (np.arange(4) + 0.5) / 4, np.full(4, 0.25)
 _SHRINK_STEPS, _SHRINK_PER_OCTAVE, _COARSE = 97, 16, 4
+
+_FLAT_POINTS = 4097
+"""Numbers on which a function is compared to itself."""
+FLAT = 0.25
+"""Steps of the result by which clipping an end may change it."""
 
 
 @dataclass(frozen=True)
@@ -266,3 +271,34 @@ def _reasons(data: Distribution) -> tuple[str, ...]:
     if data.masked and ONLY_MASKS not in reasons:
         reasons.append(HAS_MASKS)
     return tuple(reasons)
+
+
+def without_flat_tails(
+    function: Callable[[NDArray[np.float64]], NDArray[Any]], found: Range, step: float
+) -> Range:
+    """The least range with zero such that clipping to it changes the function nowhere in
+    `found` by more than `FLAT` steps of its result (`step` in real units); `found` where the
+    function is not finite.
+
+    A function that is flat at an end (hard-swish below -3, a sigmoid far from zero) makes the
+    same of all numbers there: steps are finer where they matter if the range ends there.
+    """
+    if found.degenerate or not step > 0:
+        return found
+    points = np.linspace(found.low, found.high, _FLAT_POINTS)
+    with np.errstate(all="ignore"):
+        made = np.asarray(function(points), dtype=np.float64)
+    if made.shape != points.shape or not np.isfinite(made).all():
+        return found
+    low = _flat_until(points, made, FLAT * step)
+    high = -_flat_until(-points[::-1], made[::-1], FLAT * step)
+    return replace(found, low=low, high=high)
+
+
+def _flat_until(points: NDArray[np.float64], made: NDArray[np.float64], tolerance: float) -> float:
+    """The last point up to zero, which is in every range, that the function differs from by
+    `tolerance` at most in front of it."""
+    above = np.maximum.accumulate(made) - made
+    below = made - np.minimum.accumulate(made)
+    flat = (np.maximum(above, below) <= tolerance) & (points <= 0)
+    return float(points[np.flatnonzero(flat)[-1]])

@@ -2,15 +2,31 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
 
 from qdialect.errors import InputError
-from qdialect.profile.derived import Derived, with_derived
-from qdialect.profile.sketch import Sketch
+from qdialect.profile.sketch import (
+    CODE_SHIFT,
+    CODES,
+    HUGE,
+    PER_OCTAVE,
+    SIGN,
+    ZERO,
+    Sketch,
+    edges,
+    folded,
+    merged,
+    rounded,
+)
 
 if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
     from qdialect.profile.ranges import Range, RangeChoice
 
 SCHEMA = 3
@@ -73,6 +89,26 @@ class Entry:
                 if index in other.samples
             }
         return Entry(tensor, channels, samples)
+
+
+@dataclass(frozen=True)
+class Derived:
+    """An entry that follows from others exactly, and is therefore neither observed nor stored:
+    all elements of the values `of`, clamped to [low, high].
+
+    A reshape, a transpose or a concat holds the elements of others once each, so it has the
+    counts of all of them; a relu or clip has the counts of its operand, with those beyond a
+    bound in the bin of the bound.  A merge derives anew, so the result does not depend on how
+    the data was split.
+    """
+
+    of: tuple[str, ...]
+    low: float = -math.inf
+    high: float = math.inf
+
+    @property
+    def is_clamp(self) -> bool:
+        return (self.low, self.high) != (-math.inf, math.inf)
 
 
 @dataclass(frozen=True)
@@ -158,3 +194,103 @@ def _unmergeable(key: str, reason: str) -> InputError:
 def _show(settings: Settings) -> str:
     pieces = "" if settings.components else ", no components"
     return f"engine {settings.engine}, channels {settings.channels}{pieces}"
+
+
+def can_clamp(low: float, high: float) -> bool:
+    """Whether bins know what a clamp to these bounds gives."""
+    return low <= high and all(
+        math.isinf(bound) or (abs(bound) < HUGE and float(np.float32(bound)) == bound)
+        for bound in (low, high)
+    )
+
+
+def with_derived(entries: Mapping[str, Entry], derived: Mapping[str, Derived]) -> dict[str, Entry]:
+    """`entries`, and those that derive from them; one whose source is missing, or which
+    derives from itself, is left out."""
+    found = {key: entry for key, entry in entries.items() if key not in derived}
+    opened: set[str] = set()
+    for first in derived:
+        path = [first]
+        while path:
+            key = path[-1]
+            waiting = [k for k in derived[key].of if k in derived and k not in opened]
+            opened.add(key)
+            if waiting:
+                path += waiting
+                continue
+            path.pop()
+            sources = derived[key].of
+            if key not in found and all(source in found for source in sources):
+                found[key] = derive(derived[key], [found[source] for source in sources])
+    return found
+
+
+def derive(rule: Derived, sources: Sequence[Entry]) -> Entry:
+    """The entry of a value, from those of the values it is made of."""
+    entry = sources[0].joined(sources[1:])
+    if not rule.is_clamp:
+        return entry
+    low, high = rule.low, rule.high
+    return Entry(
+        clamped(entry.tensor, low, high),
+        None if entry.channels is None else clamped(entry.channels, low, high),
+        {i: (_clip(a, low, high), _clip(b, low, high)) for i, (a, b) in entry.samples.items()},
+    )
+
+
+def clamped(sketch: Sketch, low: float, high: float) -> Sketch:
+    """The statistics of the values clamped to [low, high]; see `can_clamp`."""
+    rows, codes = sketch.codes // CODES, sketch.codes % CODES
+    signs, inner, _ = edges(sketch.codes, sketch.tops)
+    near = np.where(codes == ZERO, 0.0, signs * inner)
+    zeros = np.zeros(sketch.rows, np.int64)
+    minimum = np.clip(sketch.minimum, low, high, dtype=np.float32)
+    maximum = np.clip(sketch.maximum, low, high, dtype=np.float32)
+    none = sketch.minimum > sketch.maximum
+    minimum[none], maximum[none] = np.inf, -np.inf
+    infinite: list[NDArray[Any]] = []
+    all_rows = np.arange(sketch.rows)
+    has_bins = len(codes) > 0 or (sketch.nan + sketch.low + sketch.high == sketch.count).all()
+    added: list[tuple[NDArray[Any], NDArray[Any]]] = []
+    for bound, side, beyond in ((low, sketch.low, near < low), (high, sketch.high, near > high)):
+        if math.isinf(bound):
+            infinite.append(side)
+            continue
+        infinite.append(zeros)
+        code = _code_of(bound)
+        # What shares its bin with the bound stays there.
+        shared = codes == merged(rows * CODES + code, sketch.tops) % CODES
+        codes = np.where(beyond & ~shared, code, codes)
+        huge = np.bincount(rows[beyond & (np.abs(near) >= HUGE)], minlength=sketch.rows) > 0
+        clipped = huge | (side > 0)
+        minimum[clipped] = np.minimum(minimum[clipped], np.float32(bound))
+        maximum[clipped] = np.maximum(maximum[clipped], np.float32(bound))
+        if has_bins:
+            added.append((all_rows[side > 0] * CODES + code, side[side > 0]))
+    parts = [(rows * CODES + codes, sketch.counts), *added]
+    every = np.concatenate([part[0] for part in parts])
+    unique, where = np.unique(every, return_inverse=True)
+    counts = np.zeros(len(unique), np.int64)
+    np.add.at(counts, where, np.concatenate([part[1] for part in parts]))
+    unique, counts, tops = folded(unique.astype(np.int64), counts, sketch.tops)
+    return Sketch(
+        sketch.count,
+        sketch.nan,
+        infinite[0],
+        infinite[1],
+        minimum + np.float32(0),
+        maximum + np.float32(0),
+        unique,
+        counts,
+        tops,
+    )
+
+
+def _code_of(bound: float) -> int:
+    word = int(np.float32(bound).view(np.uint32))
+    code = word >> CODE_SHIFT
+    return ZERO if (code % SIGN) < PER_OCTAVE else code
+
+
+def _clip(value: float, low: float, high: float) -> float:
+    return rounded(min(max(value, low), high) + 0.0)

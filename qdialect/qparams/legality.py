@@ -32,7 +32,7 @@ class Illegal(NamedTuple):
     | dynamic-params | the parameters would depend on run-time indices |
     | dynamic-shape | not provable while a dimension is unknown |
     | empty | the tensor has no elements, so no parameters |
-    | growth | many more parameters than before; see `growth.py` |
+    | growth | many more parameters than before; see `within_growth` |
     | layout | the layouts the caller allows cannot hold the result |
     | pad-value | the fill is not `(q - zero_point) * scale` for a stored integer q |
     | phase-mix | elements of several channels interleave in space |

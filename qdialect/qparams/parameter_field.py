@@ -8,13 +8,18 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from fractions import Fraction
 from functools import cached_property
 from math import prod
 
 import numpy as np
 
+from qdialect.qparams.legality import Illegal
 from qdialect.qparams.parameter_array import DYNAMIC, PAIR, ParameterArray, Shape, cell_count
 from qdialect.qparams.parameters import Layout, QParams, Storage
+
+DEFAULT_CAP = 4
+_ELEMENTS_PER_PAIR = 16
 
 
 @dataclass(frozen=True)
@@ -188,3 +193,31 @@ def _grid_blocks(qparams: QParams, shape: Shape) -> Shape:
     if grid != qparams.grid or prod(grid) != qparams.count:
         raise ValueError(f"grid {qparams.grid} of {qparams.count} pairs, blocks need {grid}")
     return blocks
+
+
+def growth(before: Sequence[ParameterField], after: ParameterField) -> Fraction:
+    """|parameters after| / |parameters of all operands|: what a legal move costs (law 2.2)."""
+    return Fraction(after.count, sum(field.count for field in before))
+
+
+def within_growth(
+    before: Sequence[ParameterField],
+    after: ParameterField,
+    *,
+    constant: bool,
+    cap: int = DEFAULT_CAP,
+) -> ParameterField | Illegal:
+    """`after`, or a refusal when it holds too many parameters.
+
+    Growth of at most 1 is always accepted.  More is accepted only for a constant
+    (`constant`), up to max(cap * |before|, elements / 16) pairs.
+    """
+    source = sum(field.count for field in before)
+    if after.count <= source:
+        return after
+    if not constant:
+        return Illegal("growth", f"{source} parameters become {after.count} at run time")
+    limit = max(cap * source, (after.elements or 0) // _ELEMENTS_PER_PAIR)
+    if after.count <= limit:
+        return after
+    return Illegal("growth", f"{source} parameters become {after.count}, the cap is {limit}")

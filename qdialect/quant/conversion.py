@@ -32,7 +32,7 @@ from qdialect.quant.types import AnyType, CalibratedType, QuantizedType
 class ConversionOp(IRDLOperation):
     """An op from one scalar or tensor to another of the same shape, element by element."""
 
-    TOLD_BY_TYPES: ClassVar[bool] = True
+    VERIFIES_TYPES_ONLY: ClassVar[bool] = True
     input = operand_def()
     result = result_def()
 

@@ -24,9 +24,8 @@ from qdialect.ops import ConstantOp, constant_array, constant_of, keys_of
 from qdialect.ops.component_keys import shared_key
 from qdialect.profile.distribution import distribution, image
 from qdialect.profile.entries import tensor_range
-from qdialect.profile.flat_tails import without_flat_tails
 from qdialect.profile.instrument import INPUT_PREFIX, is_float
-from qdialect.profile.ranges import Range, choose_range, max_of_channels
+from qdialect.profile.ranges import Range, choose_range, max_of_channels, without_flat_tails
 from qdialect.profile.record import Profile
 from qdialect.qparams import QParams
 from qdialect.qparams.parameters import Layout

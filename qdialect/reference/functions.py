@@ -1,7 +1,7 @@
 """Kernels of elementwise functions of one tensor.
 
 On quantized tensors rational functions are exact. The others are evaluated in float64
-and, where that leaves the nearest code open, again to `DIGITS` decimal digits.
+and, where that leaves the nearest code open, again in balls of arb (`_beside_ties`).
 """
 
 from __future__ import annotations
@@ -9,9 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from decimal import MAX_EMAX, MIN_EMIN, Context, Decimal, localcontext
-from functools import lru_cache
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from xdsl.ir import Operation
@@ -24,37 +22,66 @@ from qdialect.reference.ratio import Ratio, round_division
 from qdialect.reference.real import SLACK, Index, Real
 from qdialect.reference.values import Array, Evaluation, Kernel
 
-DIGITS = 120
-_CONTEXT = Context(prec=DIGITS, Emax=MAX_EMAX, Emin=MIN_EMIN)
-_LIMIT = Decimal(100_000)
-"""Exponentials of larger numbers are as good as infinite."""
+if TYPE_CHECKING:
+    from flint import arb
+
+_BITS = (256, 1024, 4096, 16384)
+"""Precisions that are tried in turn."""
+_TIE_BITS = 96
+"""A tie is (k + 1/2) times a scale: 54 bits of a double times at most 33."""
+_FAR = 1024
+"""exp(-1024) is less than the smallest scale: functions of larger exponents do not differ
+in any code from those of this one."""
 
 _ERROR = 2.0**-40
 """More than float64 evaluation loses, relative to the larger of the result and 1."""
 
-Decimals = Callable[[Operation, Decimal], Decimal]
+OfBall = Callable[[Operation, "arb"], "arb"]
 
 
-def _evaluated(of_floats: Callable[[Operation, Array], Array], of_decimals: Decimals) -> Kernel:
-    """A function that is not rational."""
+def _evaluated(
+    of_floats: Callable[[Operation, Array], Array],
+    of_ball: OfBall,
+    condition: Callable[[Operation], float] = lambda op: 1.0,
+) -> Kernel:
+    """A function that is not rational; `condition` times the relative error of its operand is
+    that of its result."""
 
     def on_reals(op: Operation, x: Real) -> Real:
         approx = np.asarray(of_floats(op, x.approx), np.float64)
         finite = np.isfinite(approx)
         special = ~finite if x.special is None else ~finite | x.special
-        error = np.where(finite, np.maximum(np.abs(approx), 1.0) * _ERROR, 0.0)
+        error = np.where(finite, np.maximum(np.abs(approx), 1.0) * _ERROR * condition(op), 0.0)
 
         def exact(index: Index) -> Ratio:
-            operand = x.at(index)
-            with localcontext(_CONTEXT):
-                pairs = zip(operand.num.tolist(), operand.den.tolist(), strict=True)
-                done = [of_decimals(op, Decimal(n) / Decimal(d)) for n, d in pairs]
-                ratios = [d.as_integer_ratio() for d in done]
-            return Ratio(*(np.array([r[side] for r in ratios], object) for side in (0, 1)))
+            return _beside_ties(lambda ball: of_ball(op, ball), x.at(index))
 
         return Real(approx, error, exact, special if special.any() else None)
 
     return function(of_floats, on_reals)
+
+
+def _beside_ties(of_ball: Callable[[arb], arb], operand: Ratio) -> Ratio:
+    """Function values, each on the same side of every tie as the number it stands for.
+
+    A tie has at most `_TIE_BITS` bits: a ball that does not hold the nearest number of so many
+    bits to its middle holds no tie.
+    """
+    from flint import arb, ctx, fmpq
+
+    found: list[tuple[int, int]] = []
+    for n, d in zip(operand.num.tolist(), operand.den.tolist(), strict=True):
+        value = arb(0)
+        for bits in _BITS:
+            with ctx.workprec(bits):
+                value = of_ball(arb(fmpq(n, d)))
+            with ctx.workprec(_TIE_BITS):
+                nearest = (+value).mid()
+            if value.is_exact() or not value.contains(nearest):
+                break
+        middle = value.mid().fmpq()
+        found.append((int(middle.p), int(middle.q)))
+    return Ratio(*(np.array([pair[side] for pair in found], object) for side in (0, 1)))
 
 
 # -- on floats ----------------------------------------------------------------------
@@ -118,84 +145,60 @@ def _pow(op: Operation, x: Array) -> Array:
     return np.power(x, x.dtype.type(properties(op)["exponent"]))
 
 
-# -- to many digits -----------------------------------------------------------------
+# -- in balls -----------------------------------------------------------------------
 
 
-def _big_exp(op: Operation, x: Decimal) -> Decimal:
-    return _bounded_exp(x)
+def _ball_exp(op: Operation, x: arb) -> arb:
+    return _limited(x).exp()
 
 
-def _bounded_exp(x: Decimal) -> Decimal:
-    return max(-_LIMIT, min(_LIMIT, x)).exp()
+def _limited(x: arb, most: int = _FAR) -> arb:
+    return most * (x / abs(x)) if abs(x) > most else x
 
 
-def _big_sigmoid(op: Operation, x: Decimal) -> Decimal:
-    return 1 / (1 + _bounded_exp(-x))
+def _ball_sigmoid(op: Operation, x: arb) -> arb:
+    return 1 / (1 + _limited(-x).exp())
 
 
-def _big_tanh(op: Operation, x: Decimal) -> Decimal:
-    return _hyperbolic(x)
+def _ball_tanh(op: Operation, x: arb) -> arb:
+    return _limited(x).tanh()
 
 
-def _hyperbolic(x: Decimal) -> Decimal:
-    if abs(x) > 1000:
-        return Decimal(1).copy_sign(x)
-    e = (2 * x).exp()
-    return (e - 1) / (e + 1)
+def _ball_log(op: Operation, x: arb) -> arb:
+    return x.log()
 
 
-def _big_log(op: Operation, x: Decimal) -> Decimal:
-    return x.ln()
+def _ball_erf(op: Operation, x: arb) -> arb:
+    return _limited(x, math.isqrt(_FAR)).erf()
 
 
-def _big_erf(op: Operation, x: Decimal) -> Decimal:
-    return _gauss(x)
+def _ball_gelu(op: Operation, x: arb) -> arb:
+    from flint import arb
 
-
-def _gauss(x: Decimal) -> Decimal:
-    """2/sqrt(pi) * sum of (-1)^n x^(2n+1) / (n! (2n+1)), with digits to spare."""
-    if abs(x) > 25:
-        return Decimal(1).copy_sign(x)  # erfc(25) < 1e-270
-    with localcontext(_CONTEXT) as context:
-        context.prec = 3 * DIGITS + 300
-        total = term = x
-        n = 0
-        while term and abs(term) > Decimal(10) ** -(2 * DIGITS):
-            n += 1
-            term = -term * x * x / n
-            total += term / (2 * n + 1)
-        result = 2 * total / _pi().sqrt()
-    return +result
-
-
-@lru_cache(maxsize=1)
-def _pi() -> Decimal:
-    """Gauss and Legendre's iteration."""
-    with localcontext(_CONTEXT) as context:
-        context.prec = 3 * DIGITS + 320
-        a, b, t, p = Decimal(1), 1 / Decimal(2).sqrt(), Decimal("0.25"), Decimal(1)
-        for _ in range(10):
-            a, b, t, p = (a + b) / 2, (a * b).sqrt(), t - p * ((a - b) / 2) ** 2, 2 * p
-        return (a + b) ** 2 / (4 * t)
-
-
-def _big_gelu(op: Operation, x: Decimal) -> Decimal:
     if properties(op)["approximate"] == "tanh":
-        factor = (2 / _pi()).sqrt()
-        return x / 2 * (1 + _hyperbolic(factor * (x + Decimal.from_float(0.044715) * x * x * x)))
-    return x / 2 * (1 + _gauss(x / Decimal(2).sqrt()))
+        cubic = x + arb(0.044715) * x * x * x
+        return x / (1 + _limited(-cubic * (8 / arb.pi()).sqrt()).exp())
+    return x / 2 * _limited(-x / arb(2).sqrt(), math.isqrt(_FAR)).erfc()
 
 
-def _big_swish(op: Operation, x: Decimal) -> Decimal:
-    return x / (1 + _bounded_exp(-x * Decimal(properties(op)["alpha"])))
+def _ball_swish(op: Operation, x: arb) -> arb:
+    return x / (1 + _limited(-x * properties(op)["alpha"]).exp())
 
 
-def _big_softplus(op: Operation, x: Decimal) -> Decimal:
-    return max(x, Decimal(0)) + (1 + _bounded_exp(-abs(x))).ln()
+def _ball_softplus(op: Operation, x: arb) -> arb:
+    return x.max(0 * x) + _limited(-abs(x)).exp().log1p()
 
 
-def _big_elu(op: Operation, x: Decimal) -> Decimal:
-    return x if x >= 0 else Decimal(properties(op)["alpha"]) * (_bounded_exp(x) - 1)
+def _ball_elu(op: Operation, x: arb) -> arb:
+    return x if x >= 0 else properties(op)["alpha"] * _limited(x).expm1()
+
+
+def _ball_pow(op: Operation, x: arb) -> arb:
+    return x ** properties(op)["exponent"]
+
+
+def _pow_condition(op: Operation) -> float:
+    return 1 + abs(properties(op)["exponent"])
 
 
 # -- exact --------------------------------------------------------------------------
@@ -222,41 +225,6 @@ def _exact_reciprocal(op: Operation, x: Real) -> Real:
         return quotient
     special = zero if quotient.special is None else zero | quotient.special
     return replace(quotient, approx=np.where(zero, np.inf, quotient.approx), special=special)
-
-
-def _exact_pow(op: Operation, x: Real) -> Real:
-    """Whole and half powers exactly; others by exp(exponent * log(x)), to many digits."""
-    exponent = properties(op)["exponent"]
-    approx = np.power(x.approx, exponent)
-    finite = np.isfinite(approx)
-    error = np.where(finite, np.maximum(np.abs(approx), 1.0) * _ERROR * (1 + abs(exponent)), 0.0)
-
-    def exact(index: Index) -> Ratio:
-        operand = x.at(index)
-        pairs = zip(operand.num.tolist(), operand.den.tolist(), strict=True)
-        with localcontext(_CONTEXT):
-            powers = [_power(n, d, exponent) for n, d in pairs]
-        return Ratio(*(np.array([p[side] for p in powers], object) for side in (0, 1)))
-
-    special = ~finite if x.special is None else ~finite | x.special
-    return Real(approx, error, exact, special if special.any() else None)
-
-
-def _power(num: int, den: int, exponent: float) -> tuple[int, int]:
-    if exponent < 0:
-        top, bottom = _power(num, den, -exponent)
-        return (bottom, top) if top > 0 else (-bottom, -top)
-    whole, part = divmod(exponent, 1.0)
-    if part == 0:
-        return num ** int(whole), den ** int(whole)
-    if part == 0.5:
-        scale = 1 << 800
-        root = math.isqrt(num * scale * scale * den)
-        return num ** int(whole) * root, den ** int(whole) * den * scale
-    if num == 0:
-        return 0, 1
-    result = _bounded_exp((Decimal(num) / Decimal(den)).ln() * Decimal(exponent))
-    return result.as_integer_ratio()
 
 
 def _whole(rounded: Callable[[Array], Array], exact: Callable[[Ratio], Array]) -> Kernel:
@@ -327,20 +295,20 @@ def _inverse(op: Operation, x: Any) -> Array:
 
 
 KERNELS: Mapping[str, Kernel] = {
-    nn.SigmoidOp.name: _evaluated(_sigmoid, _big_sigmoid),
-    nn.TanhOp.name: _evaluated(_tanh, _big_tanh),
+    nn.SigmoidOp.name: _evaluated(_sigmoid, _ball_sigmoid),
+    nn.TanhOp.name: _evaluated(_tanh, _ball_tanh),
     nn.NegOp.name: function(_negative, _exact_neg),
     nn.AbsOp.name: function(_absolute, _exact_abs),
-    nn.ExpOp.name: _evaluated(_exp, _big_exp),
-    nn.LogOp.name: _evaluated(_log, _big_log),
+    nn.ExpOp.name: _evaluated(_exp, _ball_exp),
+    nn.LogOp.name: _evaluated(_log, _ball_log),
     nn.SqrtOp.name: function(_sqrt, _exact_sqrt),
     nn.ReciprocalOp.name: function(_inverse, _exact_reciprocal),
-    nn.ErfOp.name: _evaluated(_erf, _big_erf),
-    nn.GeluOp.name: _evaluated(_gelu, _big_gelu),
-    nn.SwishOp.name: _evaluated(_swish, _big_swish),
-    nn.SoftplusOp.name: _evaluated(_softplus, _big_softplus),
-    nn.EluOp.name: _evaluated(_elu, _big_elu),
-    nn.PowOp.name: function(_pow, _exact_pow),
+    nn.ErfOp.name: _evaluated(_erf, _ball_erf),
+    nn.GeluOp.name: _evaluated(_gelu, _ball_gelu),
+    nn.SwishOp.name: _evaluated(_swish, _ball_swish),
+    nn.SoftplusOp.name: _evaluated(_softplus, _ball_softplus),
+    nn.EluOp.name: _evaluated(_elu, _ball_elu),
+    nn.PowOp.name: _evaluated(_pow, _ball_pow, _pow_condition),
     nn.FloorOp.name: _whole(np.floor, _floor),
     nn.CeilOp.name: _whole(np.ceil, _ceil),
     nn.RoundOp.name: _whole(np.rint, _nearest),

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal, cast
+from typing import TYPE_CHECKING, Any, Literal, Protocol, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -43,7 +43,7 @@ from qdialect.reference.codes import codes_of, is_coded
 from qdialect.verify.verifier import op_where
 
 if TYPE_CHECKING:
-    from qdialect.context import QContext
+    from qdialect.weights import BlobStore
 
 Array = NDArray[Any]
 
@@ -58,11 +58,20 @@ _SMALL_FLOATS = frozenset(
 _BF16_PRECISION, _BF16_MIN_EXPONENT = 8, -126
 
 
+class Session(Protocol):
+    """What the interpreter needs of a `QContext`."""
+
+    @property
+    def blobs(self) -> BlobStore:
+        """The weights."""
+        ...
+
+
 @dataclass(frozen=True)
 class Evaluation:
     """What a kernel may use besides its operands: the session and the float mode."""
 
-    ctx: QContext
+    ctx: Session
     floats: Floats = "ieee"
 
     def dtype(self, type: Attribute) -> np.dtype[Any]:

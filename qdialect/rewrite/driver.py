@@ -9,21 +9,17 @@ remark log.
 from __future__ import annotations
 
 from collections import Counter, deque
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
-from xdsl.dialects.builtin import AnyFloat, TensorType, UnknownLoc
-from xdsl.ir import Attribute, Operation, SSAValue
-from xdsl.traits import get_effects
+from xdsl.ir import Operation, SSAValue
 
 from qdialect.analysis.index import ops_named
 from qdialect.analysis.ranges import ranges, ranges_anew
 from qdialect.errors import QError
 from qdialect.numerics.contract import Contract, Numerics
-from qdialect.ops.base import KEY
-from qdialect.ops.component_keys import join_keys, settle_keys
-from qdialect.rewrite.effects import is_effect_free
+from qdialect.ops.component_keys import settle_keys
 from qdialect.rewrite.provenance import Provenance
 from qdialect.rewrite.remarks import (
     ANYWHERE,
@@ -33,180 +29,11 @@ from qdialect.rewrite.remarks import (
     location_text,
     place_of,
 )
+from qdialect.rewrite.rewriter import Rewriter
 from qdialect.rewrite.rule import Refusal, Rule
 
 if TYPE_CHECKING:
-    from qdialect.behaviors import BehaviorRegistry
     from qdialect.context import QContext
-
-
-def _are_same_floats(old: SSAValue, new: SSAValue) -> bool:
-    kind = old.type
-    if not isinstance(kind, TensorType) or kind != new.type:
-        return False
-    return isinstance(cast("TensorType[Attribute]", kind).element_type, AnyFloat)
-
-
-class Rewriter:
-    """What a rule may do to the IR; keeps the worklist and provenance right.
-
-    New ops inherit the location of the root they replace, and the key of the op
-    whose value they now compute (`keep`).
-    """
-
-    def __init__(
-        self,
-        push: Any,
-        behaviors: BehaviorRegistry,
-        changed: Callable[[Operation], None],
-        provenance: Provenance,
-        is_same: Callable[[SSAValue, SSAValue], bool] = lambda old, new: False,
-    ) -> None:
-        self._push = push
-        self._behaviors = behaviors
-        self._changed = changed
-        self._is_same = is_same
-        self.root: Operation | None = None
-        #: whether keys of ops are joined, and not listed yet
-        self.joined: bool = False
-        self._provenance = provenance
-        self._origins: dict[Operation, Operation] = {}
-
-    def insert(self, op: Operation, before: Operation, keep: Operation | None = None) -> None:
-        """Insert `op` before `before`, as the successor of `keep` (default: the root)."""
-        block = before.parent
-        assert block is not None
-        block.insert_op_before(op, before)
-        self._adopt(op, keep)
-
-    def insert_after(self, op: Operation, after: Operation, keep: Operation | None = None) -> None:
-        """Insert `op` right after `after`."""
-        block = after.parent
-        assert block is not None
-        block.insert_op_after(op, after)
-        self._adopt(op, keep)
-
-    def _adopt(self, op: Operation, keep: Operation | None) -> None:
-        source = keep or self.root
-        if source is not None and isinstance(op.location, UnknownLoc):
-            op.location = source.location
-        if keep is not None and KEY in keep.attributes:
-            op.attributes.setdefault(KEY, keep.attributes[KEY])
-        if source is not None:
-            self._origins[op] = self.origin(source)
-        self._push(op)
-
-    def origin(self, op: Operation) -> Operation:
-        """The op of the first module that `op` is the successor of."""
-        return self._origins.get(op, op) if self._origins else op
-
-    def replace_value(self, old: SSAValue, new: SSAValue) -> None:
-        """Send every use of `old` to `new`; the name hint goes along."""
-        if old is new:
-            return
-        self._provenance.replaced(old, new)
-        changed = self._push if self._is_same(old, new) else self._changed
-        if isinstance(new.owner, Operation):
-            changed(new.owner)
-        if new.name_hint is None:
-            new.name_hint = old.name_hint
-        users: dict[Operation, list[int]] = {}
-        for use in old.uses:
-            users.setdefault(use.operation, []).append(use.index)
-        for user, indices in users.items():
-            if len(indices) == 1:
-                user.operands[indices[0]] = new
-            else:
-                operands = list(user.operands)
-                for index in indices:
-                    operands[index] = new
-                user.operands = operands
-            changed(user)
-
-    def set_operand(self, op: Operation, index: int, value: SSAValue) -> None:
-        """Send one use to `value`; erases the old definition if that was its last."""
-        old = op.operands[index]
-        self._provenance.bypassed(op, index)
-        op.operands[index] = value
-        self._changed(op)
-        self.drop(old)
-
-    def replace(self, op: Operation, values: Sequence[SSAValue]) -> None:
-        """Replace all results of `op` and erase it; a float that is the same value as
-        another goes under the keys of both."""
-        if len(op.results) == 1 and KEY in op.attributes:
-            owner = values[0].owner
-            if isinstance(owner, Operation) and _are_same_floats(op.results[0], values[0]):
-                self.joined |= join_keys(owner, op)
-        for old, new in zip(op.results, values, strict=True):
-            self.replace_value(old, new)
-        self.erase(op)
-
-    def erase(self, op: Operation) -> None:
-        """Erase `op`, and whatever it alone kept alive."""
-        self._erase_all([op])
-
-    def drop(self, value: SSAValue) -> None:
-        """Erase the definition of `value` if nothing uses it (and so on upwards)."""
-        owner = value.owner
-        if isinstance(owner, Operation) and is_dead(owner, self._behaviors):
-            self._erase_all([owner])
-        elif isinstance(owner, Operation):
-            self._push(owner)
-            self._push_users(value)
-
-    def _erase_all(self, pending: list[Operation]) -> None:
-        while pending:
-            op = pending.pop()
-            if op.parent is None:
-                continue
-            operands = list(dict.fromkeys(op.operands))
-            self._provenance.erased(op)
-            self._origins.pop(op, None)
-            op.detach()
-            op.erase()
-            for value in operands:
-                owner = value.owner
-                if not isinstance(owner, Operation):
-                    continue
-                if is_dead(owner, self._behaviors):
-                    pending.append(owner)
-                else:
-                    self._push(owner)
-                    self._push_users(value)
-
-    def _push_users(self, value: SSAValue) -> None:
-        # A value that has become single-use may unblock its last user.
-        use = value.first_use
-        if use is not None and value.has_one_use():
-            self._push(use.operation)
-
-
-def is_dead(op: Operation, behaviors: BehaviorRegistry | None = None) -> bool:
-    """No result is used and erasing the op changes nothing else.
-
-    An op that is in `behaviors` is a function, unless its traits say that it does more.
-    """
-    for result in op.results:
-        if result.first_use is not None:
-            return False
-    if not op.results or op.parent is None:
-        return False
-    return is_effect_free(op) or _is_declared(op, behaviors)
-
-
-def _is_declared(op: Operation, behaviors: BehaviorRegistry | None) -> bool:
-    declared = behaviors is not None and behaviors.get(op) is not None
-    return declared and not op.regions and get_effects(op) is None
-
-
-def set_type(value: SSAValue, type: Attribute) -> None:
-    """Give a value another type in place.
-
-    xDSL makes a new value and visits every use, which is quadratic for an op with
-    very many operands; users are not told, so retype all that belong together.
-    """
-    value._type = type  # pyright: ignore[reportPrivateUsage, reportAttributeAccessIssue]
 
 
 #: how often rules may fire on one op and its successors: per op of the module, and anyway
@@ -382,16 +209,3 @@ class Driver:
 
 def _is_barred(places: Collection[str], op: Operation) -> bool:
     return ANYWHERE in places or (bool(places) and place_of(op) in places)
-
-
-def retyped(
-    op: Operation, operands: Sequence[SSAValue], result_types: Sequence[Attribute]
-) -> Operation:
-    """A copy of `op` (attributes, properties, location) on other operands and types."""
-    return type(op).create(
-        operands=operands,
-        result_types=result_types,
-        properties=op.properties,
-        attributes=op.attributes,
-        location=op.location,
-    )

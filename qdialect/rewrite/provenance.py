@@ -6,7 +6,7 @@ from math import inf
 
 from xdsl.ir import Operation, SSAValue
 
-from qdialect.analysis.influence import influence
+from qdialect.analysis.gain import influence
 from qdialect.context import QContext
 from qdialect.numerics.contract import EXACT, Contract, Numerics
 

@@ -19,7 +19,7 @@ from qdialect.numerics.contract import Contract
 
 if TYPE_CHECKING:
     from qdialect.context import QContext
-    from qdialect.rewrite.driver import Rewriter
+    from qdialect.rewrite.rewriter import Rewriter
 
 M = TypeVar("M")
 

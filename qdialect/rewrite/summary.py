@@ -13,8 +13,8 @@ from xdsl.dialects.func import FuncOp, ReturnOp
 from xdsl.ir import Block, Operation, SSAValue
 
 from qdialect.analysis.codes import qparams_of
+from qdialect.analysis.gain import moved
 from qdialect.analysis.index import every_op, ops_named
-from qdialect.analysis.influence import moved
 from qdialect.context import QContext
 from qdialect.numerics.contract import Numerics
 from qdialect.rewrite.remarks import OutputBound, Remark, key_text

@@ -1,8 +1,11 @@
-"""What a compilation target can do, as data plus hooks.
+"""What a compilation target runs and what it costs, as data plus hooks.
 
 A vendor ships an object of this class (or of a subclass that overrides the
-hooks) under the entry-point group `qdialect.targets`.  The fields say what most
-targets have to say; a hook is for what no field can.
+hooks) under the entry-point group `qdialect.targets`.  The fields describe most
+targets; a hook is for what no field can express.  Passes commit only what the target does
+not refuse.
+
+    TARGET = Target("npu", "i8 only", storages=frozenset({"i8", "i32"}), floats=False)
 """
 
 from __future__ import annotations
@@ -31,9 +34,9 @@ _CASTS = ("quant.qcast", "quant.dcast", "quant.scast")
 
 
 class Interface(Enum):
-    """What the functions of a module for a target take and give."""
+    """The types of arguments and results of functions for a target."""
 
-    #: what they took and gave before
+    #: those they had before
     KEEP = "keep"
     #: floats: casts stay inside the function
     FLOAT = "float"
@@ -55,7 +58,7 @@ def _is_pair_or_none(pair: Any) -> bool:
 
 @dataclass(frozen=True)
 class Target:
-    """A target: what it runs on which types, and what things cost.
+    """A target: which ops it runs on which types, and the prices of ops.
 
     `behaviors` override or extend the op declarations for this target.
     """
@@ -65,7 +68,7 @@ class Target:
     behaviors: tuple[Behavior, ...] = ()
     #: composite ops the target runs whole (not lowered)
     keep_whole: frozenset[str] = frozenset()
-    #: extra passes at the named points of a pipeline (see `transforms.pipelines`)
+    #: extra passes at the named points of a pipeline (see `passes.pipelines`)
     extensions: Mapping[str, tuple[str, ...]] = field(default_factory=dict[str, tuple[str, ...]])
     #: storages that quantized tensors may have (`i8`, `u16`); None: all
     storages: frozenset[str] | None = None
@@ -120,46 +123,50 @@ class Target:
     ) -> str | None:
         """Why the target cannot run an op like `op` on these types, or None.
 
-        Passes ask before they commit: `op` gives name and properties, and the types
-        are those it would have.
+        Passes call this before they change anything: name and properties are those of `op`,
+        and the types are those it would have.
         """
         from qdialect.quant import quant_element
 
-        takes, gives = ([quant_element(t) for t in types] for types in (operands, results))
-        given = [None if e is None else e.qparams for e in takes]
-        made = [None if e is None else e.qparams for e in gives]
-        return self._refuses(op, given, made, operands, results)
+        params = [
+            [None if e is None else e.qparams for e in map(quant_element, types)]
+            for types in (operands, results)
+        ]
+        return self._refuses(op, params[0], params[1], operands, results)
 
     @property
-    def looks_at_ops(self) -> bool:
-        """Whether what it refuses depends on more than the name of an op and its types."""
+    def decides_by_op(self) -> bool:
+        """Whether `refuses` depends on more than the name of an op and its types."""
         return type(self).refuses is not Target.refuses
 
-    def refuses_encodings(
-        self, op: Operation, given: Sequence[QParams | None], made: Sequence[QParams | None]
+    def refuses_with(
+        self,
+        op: Operation,
+        operand_params: Sequence[QParams | None],
+        result_params: Sequence[QParams | None],
     ) -> str | None:
         """`refuses` for `op` with other qparams on the operands and results that are
-        quantized."""
+        quantized; None for those that are not."""
         operands, results = ([v.type for v in values] for values in (op.operands, op.results))
-        if not self.looks_at_ops:
-            return self._refuses(op, given, made, operands, results)
+        if not self.decides_by_op:
+            return self._refuses(op, operand_params, result_params, operands, results)
         from qdialect.quant import UniformType, with_element
 
         def typed(kinds: Sequence[Attribute], qparams: Sequence[QParams | None]) -> list[Attribute]:
             pairs = zip(kinds, qparams, strict=True)
             return [kind if q is None else with_element(kind, UniformType(q)) for kind, q in pairs]
 
-        return self.refuses(op, typed(operands, given), typed(results, made))
+        return self.refuses(op, typed(operands, operand_params), typed(results, result_params))
 
     def _refuses(
         self,
         op: Operation,
-        given: Sequence[QParams | None],
-        made: Sequence[QParams | None],
+        operand_params: Sequence[QParams | None],
+        result_params: Sequence[QParams | None],
         operands: Sequence[Attribute],
         results: Sequence[Attribute],
     ) -> str | None:
-        for params in dict.fromkeys((*given, *made)):
+        for params in dict.fromkeys((*operand_params, *result_params)):
             reason = None if params is None else self.refuses_qparams(params)
             if reason:
                 return reason
@@ -174,7 +181,7 @@ class Target:
             )
             if any(map(_is_float, (*running, *results))):
                 return "no float arithmetic"
-        return self._refuses_kernel(op.name, given, made)
+        return self._refuses_kernel(op.name, operand_params, result_params)
 
     def _refuses_kernel(
         self, name: str, operands: Sequence[QParams | None], results: Sequence[QParams | None]
@@ -236,14 +243,14 @@ class Target:
     def encoding_price(
         self, op: Operation, products: int, activations: str, weights: str
     ) -> float | None:
-        """Price of a contraction with so many products per element whose operands are stored
-        so (`u8`, `i8`), where `price` is that of one element rescaled; None where the target
-        says nothing of that."""
+        """Price of a contraction with so many products per element whose activations and weights
+        have these storages (`u8`, `i8`), in the unit of `price`; None where the target has no
+        such prices."""
         return None
 
     def in_floats(self, op: Operation) -> bool:
-        """Whether an op on codes is faster as one on floats between casts that nobody puts
-        together again (`form-floats`)."""
+        """Whether an op on codes is faster as one on floats between casts that the runtime does
+        not fuse again (`form-floats`)."""
         return False
 
     def moves_axis(self, op: Operation) -> bool:
@@ -261,14 +268,15 @@ class Target:
         return op.name not in self.keep_whole
 
     def should_raise(self, op: Operation) -> bool:
-        """Whether the pieces of a composite like `op` are to be made one op: where the
-        target keeps it whole, and where it says nothing of composites."""
-        says = self.keep_whole or type(self).should_lower is not Target.should_lower
-        return not says or not self.should_lower(op)
+        """Whether the components of a composite like `op` are to become one op: if the target
+        keeps it whole, or states nothing about composites."""
+        decides = self.keep_whole or type(self).should_lower is not Target.should_lower
+        return not decides or not self.should_lower(op)
 
-    def rounding(self, wanted: Rounding) -> Rounding:
-        """How the target rounds where `wanted` is asked for: so, if it can."""
-        return wanted if not self.roundings or wanted in self.roundings else self.roundings[0]
+    def rounding(self, preferred: Rounding) -> Rounding:
+        """`preferred` if the target can round so, else the way that it prefers."""
+        can = not self.roundings or preferred in self.roundings
+        return preferred if can else self.roundings[0]
 
 
 def _is_constant(owner: Any) -> bool:

@@ -1,4 +1,4 @@
-"""A target in words, from its data."""
+"""A description of a target for `--show-target`, from its fields."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from qdialect.targets.base import Target
 
 
 def description(target: Target) -> list[tuple[str, str]]:
-    """What a target can do, as rows of (what, how)."""
+    """The rows (property, value) that describe a target."""
     storages = "any" if target.storages is None else ", ".join(sorted(target.storages))
     others = "any types" if target.runs_others else "not on integers"
     rows = [
@@ -29,13 +29,13 @@ def description(target: Target) -> list[tuple[str, str]]:
 
 
 def _parameters(target: Target) -> str:
-    words = ["per tensor"]
+    layouts = ["per tensor"]
     if target.per_axis:
         zeros = "" if target.per_axis_zero_points else " (one zero point)"
-        words.append(f"per axis{zeros}")
+        layouts.append(f"per axis{zeros}")
     if target.per_block:
-        words.append("in blocks")
-    return ", ".join(words)
+        layouts.append("in blocks")
+    return ", ".join(layouts)
 
 
 def _prices(target: Target) -> str:

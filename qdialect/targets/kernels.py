@@ -1,14 +1,14 @@
-"""What a target runs, as data: the types of each op, and of any op.
+"""The types on which a target runs an op, as data.
 
-A `Kernel` is one row of a table: the types an op takes and gives together.  A type is
+A `Kernel` is one row of a table: types of operands and results that go together.  A type is
 written as the storages it may have, with `per-axis` behind them where the parameters may
 differ along a dimension:
 
     Kernel(("i8", "i8|i4 per-axis", "i32 per-axis"), ("i8|i16",))
 
 takes i8 codes per tensor, i8 or i4 weights per tensor or per channel, and a bias.  The
-last type repeats for what an op has more of; `*` is any type the target has at all.
-What is no quantized tensor (indices, conditions) is no concern of a kernel.
+last type repeats for further operands or results; `*` is any type the target has at all.
+A kernel restricts quantized tensors only, no indices or conditions.
 """
 
 from __future__ import annotations
@@ -35,8 +35,8 @@ class Kernel:
 
     def __post_init__(self) -> None:
         for text in (*self.operands, *self.results):
-            words = text.split()
-            if not words or words[1:] not in ([], [_PER_AXIS]):
+            storages, *layout = text.split() or [""]
+            if not storages or layout not in ([], [_PER_AXIS]):
                 raise ValueError(f"not a type of a kernel: '{text}'")
 
     def refuses(
@@ -56,8 +56,8 @@ class Kernel:
 
 
 def _fits(params: QParams, pattern: str) -> bool:
-    storages, *words = pattern.split()
-    layouts = {Layout.TENSOR, Layout.AXIS} if words else {Layout.TENSOR}
+    storages, *layout = pattern.split()
+    layouts = {Layout.TENSOR, Layout.AXIS} if layout else {Layout.TENSOR}
     if storages != ANY and params.layout not in layouts:
         return False
     return storages == ANY or params.storage.spelling in storages.split("|")

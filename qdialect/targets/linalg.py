@@ -19,12 +19,12 @@ _NARROW = {"i4", "i8", "u8", "i16", "u16"}
 
 def _widened(pattern: str) -> str:
     """All codes in place of those that TOSA has."""
-    storages, *words = pattern.split()
+    storages, *layout = pattern.split()
     if storages == ANY:
         return pattern
-    given = set(storages.split("|"))
-    found = (*(_CODES if given & _NARROW else ()), *(("i32",) if "i32" in given else ()))
-    return " ".join(("|".join(found), *words))
+    narrow = set(storages.split("|"))
+    found = (*(_CODES if narrow & _NARROW else ()), *(("i32",) if "i32" in narrow else ()))
+    return " ".join(("|".join(found), *layout))
 
 
 def _kernel(kernel: Kernel) -> Kernel:

@@ -40,13 +40,13 @@ _FAMILIES = {"nn.fully_connected": "nn.matmul"}
 
 
 def _shapes(op: Operation) -> list[tuple[int, ...]]:
-    """Of what it reads first, and of what it gives."""
+    """The shapes of its first operand and of its first result."""
     values = (*op.operands[:1], *op.results[:1])
     return [priced_shape(v) for v in values if isinstance(v.type, TensorType)]
 
 
 def _size(op: Operation) -> int:
-    """Elements of what it reads or gives, whichever is larger."""
+    """Elements of its first operand or first result, whichever has more."""
     return _largest(_shapes(op))
 
 
@@ -89,7 +89,7 @@ def _family(op: Operation) -> str:
 
 _SUMMED = 4
 """Products of u8 and i8 that are summed at a time, and channels of the result in a block."""
-_GIVEN = 16
+_BLOCK = 16
 """Channels of the result that are computed at a time; fewer take as long as more blocks."""
 
 
@@ -102,7 +102,7 @@ class _OnnxRuntime(Target):
     measured: PriceTable = field(default_factory=lambda: shipped_prices("onnxruntime"))
 
     def _prices(self, op: Operation) -> Prices:
-        """What was measured at the size nearest to the op's."""
+        """The prices measured at the size nearest to the op's."""
         return self.measured.near(_size(op))
 
     def with_prices(self, prices: PriceTable) -> _OnnxRuntime:
@@ -130,7 +130,7 @@ class _OnnxRuntime(Target):
         return inf if per_product is None else units * products * per_product
 
     def op_price(self, op: Operation) -> float:
-        """What was measured, on codes or on floats."""
+        """The measured price, on codes or on floats."""
         prices = self._prices(op)
         codes, floats = prices.codes, prices.floats
         if op.name in _ONE_TAP:
@@ -150,7 +150,8 @@ class _OnnxRuntime(Target):
         return price
 
     def in_floats(self, op: Operation) -> bool:
-        """Where what was measured apart costs less than what the runtime fuses."""
+        """Where the op on floats with separate casts was measured faster than what the runtime
+        fuses."""
         prices = self._prices(op)
         price = prices.apart.get(_kind(op))
         forms = None if price is None else self.form_prices(op)
@@ -174,8 +175,8 @@ class _OnnxRuntime(Target):
         return min(last) + 2 * turn < min(there)
 
     def channels(self, op: Operation) -> tuple[int, int] | None:
-        """Numbers that its products of u8 and i8 are fast with, where that is worth what is
-        padded and sliced."""
+        """Numbers of channels that its products of u8 and i8 are fast with, where that is worth
+        the padding and slicing."""
         x, weight, result = op.operands[0], op.operands[1], op.results[0]
         elements = [quant_element(v.type) for v in (x, weight)]
         prices = self._prices(op)
@@ -183,15 +184,18 @@ class _OnnxRuntime(Target):
         kinds = [e and e.qparams.storage.spelling for e in elements]
         if pair is None or moved is None or kinds != ["u8", "i8"]:
             return None
-        given, (count, *taps) = shape_of(weight)[1], (shape_of(weight)[0], *shape_of(weight)[2:])
-        inputs = given if given * prod(taps) % _SUMMED == 0 else _multiple(given, _SUMMED)
-        outputs = max(_multiple(count, _SUMMED), _GIVEN)
-        if not given or not count or shape_of(x)[1] != given or (inputs, outputs) == (given, count):
+        count, channels, *taps = shape_of(weight)
+        whole = channels * prod(taps) % _SUMMED == 0
+        inputs = channels if whole else _multiple(channels, _SUMMED)
+        outputs = max(_multiple(count, _SUMMED), _BLOCK)
+        if not channels or not count or shape_of(x)[1] != channels:
             return None
-        taken, made = (_elements(priced_shape(v)) for v in (x, result))
-        cost = taken // given * inputs if inputs != given else 0
-        cost += made if outputs != count else 0
-        return (inputs, outputs) if moved * cost < (pair[0] - pair[1]) * made / count else None
+        if (inputs, outputs) == (channels, count):
+            return None
+        read, written = (_elements(priced_shape(v)) for v in (x, result))
+        cost = read // channels * inputs if inputs != channels else 0
+        cost += written if outputs != count else 0
+        return (inputs, outputs) if moved * cost < (pair[0] - pair[1]) * written / count else None
 
     def should_lower(self, op: Operation) -> bool:
         """There is an integer kernel for a transposed convolution in phases: it pays where

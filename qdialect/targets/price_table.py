@@ -1,4 +1,4 @@
-"""What ops cost on a runtime, as measured: a JSON file that users can make again.
+"""Measured prices of ops on a runtime: a JSON file that users can make on their machine.
 
     {"version": 2, "target": "onnxruntime", "runtime": "1.31.1", "cpu": "...",
      "sizes": [
@@ -19,7 +19,7 @@ the storage of activations and of weights, per product; `f32 f32` those on float
 between casts, and in phases on codes.  `apart` are ops of `forms` on floats between casts that
 the runtime does not put together (see `form-floats`).  `channels` are contractions of u8 and i8
 per position of the result, with 3 and with 4 channels of the input (see `widen-channels`).  A table
-without these two is read as saying nothing.
+without these two has no such prices.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ Pair = tuple[float, float]
 
 @dataclass(frozen=True)
 class Prices:
-    """What was measured on tensors of one size; see above."""
+    """The figures measured on tensors of one size; see above."""
 
     elements: int
     unit_ns: float
@@ -83,11 +83,11 @@ class PriceTable:
 
     @cached_property
     def unit_ns(self) -> float:
-        """What a rescale of an element takes where tensors are large."""
+        """Nanoseconds that a rescale of an element takes where tensors are large."""
         return max(self.sizes, key=lambda each: each.elements).unit_ns
 
     def near(self, elements: int) -> Prices:
-        """What holds for tensors of so many elements: the nearest size, by ratio."""
+        """The prices for tensors of so many elements: the nearest size, by ratio."""
         if elements not in self._near:
             sizes = {each.elements: each for each in self.sizes}
             self._near[elements] = nearest(sizes, elements)
@@ -106,9 +106,9 @@ class PriceTable:
         return "{\n" + ",\n".join(rows) + "\n}\n"
 
 
-def nearest(measured: Mapping[int, Any], wanted: float) -> Any:
-    """What was measured at the number nearest to `wanted`, by ratio; the lower of two."""
-    return measured[min(sorted(measured), key=lambda n: abs(log(n / max(wanted, 1))))]
+def nearest(measured: Mapping[int, Any], number: float) -> Any:
+    """The figure measured at the number nearest to `number`, by ratio; the lower of two."""
+    return measured[min(sorted(measured), key=lambda n: abs(log(n / max(number, 1))))]
 
 
 def read_prices(path: Path, target: str) -> PriceTable:

@@ -17,7 +17,7 @@ from xdsl.traits import ConstantLike
 
 from qdialect.context import QContext
 from qdialect.errors import QError
-from qdialect.rewrite.driver import is_dead
+from qdialect.rewrite.rewriter import is_dead
 from qdialect.verify.verifier import verify_module
 
 Fails = Callable[[ModuleOp], bool]

@@ -1,7 +1,11 @@
-"""Verification of a module: every op's own rules, then definitions before uses.
+"""Verifies a module: the rules of each op, then that values are defined before their uses.
 
-xDSL's `verify` prints the whole module into an exception and does not look at the
-order of definitions and uses; this does neither, and does not recurse.
+It takes linear time and does not recurse. xDSL's `verify` prints the whole module into an
+exception and does not check the order of definitions and uses. Upstream's rules come first, so
+that a module that mlir-opt rejects gets mlir-opt's message:
+
+    %0 = nn.relu %1 : (tensor<4xf32>) -> tensor<4xf32>   operand #0 is not defined before this use
+    %1 = nn.relu %x : (tensor<4xf32>) -> tensor<4xf32>
 """
 
 from __future__ import annotations
@@ -35,8 +39,8 @@ from xdsl.utils.exceptions import VerifyException
 from qdialect.errors import InputError, QError, Where
 from qdialect.ops.base import NNOp
 from qdialect.quant.bare import BareVerifyException
+from qdialect.verify.cache import VerifiedOps
 from qdialect.verify.dominance import dominator_tree
-from qdialect.verify.remembered import Verified
 from qdialect.weights import BlobStore
 
 if TYPE_CHECKING:
@@ -53,16 +57,19 @@ def verify_module(
     *,
     behaviors: BehaviorRegistry | None = None,
     strict: bool = True,
-    known: Verified | None = None,
+    verified: VerifiedOps | None = None,
 ) -> None:
     """Raise InputError (`invalid-ir`) for the first op that breaks a rule.
 
     With `store`, the weights of a module that names a weight store must be in it.  With
     `behaviors`, quantized types must be what the declarations of ops from outside allow.
     `strict` adds rules on quantized types that upstream does not have (see
-    `quant.strict`).  `known` is what was verified before, as strictly.
+    `quant.strict`).  `verified` has the ops that were
+    valid before, with the same `strict`.
     """
-    errors = verification_errors(module, store, behaviors=behaviors, strict=strict, known=known)
+    errors = verification_errors(
+        module, store, behaviors=behaviors, strict=strict, verified=verified
+    )
     error = next(errors, None)
     if error is not None:
         raise error
@@ -74,13 +81,13 @@ def verification_errors(
     *,
     behaviors: BehaviorRegistry | None = None,
     strict: bool = True,
-    known: Verified | None = None,
+    verified: VerifiedOps | None = None,
 ) -> Iterator[InputError]:
     """At most one error for each isolated op (module, function), in program order."""
     sound = True
-    known = Verified() if known is None else known
-    known.begin(behaviors)
-    for error in _rule_errors(module, _Checker(strict), behaviors, known):
+    verified = VerifiedOps() if verified is None else verified
+    verified.begin(behaviors)
+    for error in _rule_errors(module, _Checker(strict), behaviors, verified):
         sound = False
         yield error
     if sound:
@@ -204,13 +211,13 @@ def _rule_errors(
     module: ModuleOp,
     checker: _Checker,
     behaviors: BehaviorRegistry | None,
-    known: Verified,
+    verified: VerifiedOps,
 ) -> Iterator[InputError]:
     pending: list[Operation] = [module]
     while pending:
         top = pending.pop()
         inner: list[Operation] = []
-        error = _first_error_in(top, inner, checker, behaviors, known)
+        error = _first_error_in(top, inner, checker, behaviors, verified)
         if error is not None:
             yield error
         pending.extend(reversed(inner))
@@ -221,7 +228,7 @@ def _first_error_in(
     isolated: list[Operation],
     checker: _Checker,
     behaviors: BehaviorRegistry | None,
-    known: Verified,
+    verified: VerifiedOps,
 ) -> InputError | None:
     """Check `top` and what it holds, up to isolated ops, which are collected.
 
@@ -231,20 +238,20 @@ def _first_error_in(
     pending: list[Operation] = [top]
     while pending:
         op = pending.pop()
-        look = known.look(op)
-        if look is not None and look[0] in known and op.next_op is not None:
-            if known.knows_types(op):
+        key = verified.key(op)
+        if key is not None and key in verified and op.next_op is not None:
+            if verified.has_valid_types(op):
                 continue
             quant = checker.needed(op)
             if quant is None or quant.are_tensors_right(op):
-                known.learn_types(op)
+                verified.add_types(op)
                 continue
         if op is not top and _is_isolated(type(op)):
             isolated.append(op)
             continue
         try:
             _check_structure(op)
-            known.quick.verify(op)
+            op.verify_()
             behavior = None if behaviors is None or isinstance(op, NNOp) else behaviors.get(op)
             if behavior is not None:
                 from qdialect.ops.ports import verify_declared
@@ -261,9 +268,9 @@ def _first_error_in(
         message = quant.strict_error(op) if quant is not None and doubtful is None else None
         if message is not None:
             doubtful = invalid(op, message, bare=True)
-        elif look is not None and doubtful is None:
-            known.add(*look)
-            known.learn_types(op)
+        elif key is not None and doubtful is None:
+            verified.add(key)
+            verified.add_types(op)
         nested = [inner for region in op.regions for block in region.blocks for inner in block.ops]
         pending.extend(reversed(nested))
     return doubtful

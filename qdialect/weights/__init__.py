@@ -6,6 +6,7 @@ from qdialect.weights.files import (
     hidden_prefix,
     remove_abandoned,
     replacing,
+    save_text,
     stamp,
 )
 from qdialect.weights.store import DTYPES, Blob, BlobStore, content_key, is_possible
@@ -21,5 +22,6 @@ __all__ = [
     "is_possible",
     "remove_abandoned",
     "replacing",
+    "save_text",
     "stamp",
 ]

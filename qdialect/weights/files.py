@@ -9,6 +9,8 @@ from collections.abc import Callable, Generator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
+from qdialect.errors import InputError, Where
+
 _STAMP = re.compile(r"([0-9a-f]{8})-([1-9][0-9]{0,9})-[0-9a-f]{32}")
 
 
@@ -34,6 +36,18 @@ def replacing(path: Path) -> Generator[Path]:
         with suppress(OSError):
             temporary.unlink()
         raise
+
+
+def save_text(path: Path, text: str) -> None:
+    """Write a file, whole or not at all; InputError (`unwritable-file`)."""
+    try:
+        with replacing(path) as temporary:
+            temporary.write_text(text, encoding="utf-8")
+    except OSError as error:
+        reason = error.strerror or str(error)
+        raise InputError(
+            f"cannot write: {reason}", where=Where(str(path)), code="unwritable-file"
+        ) from None
 
 
 @contextmanager

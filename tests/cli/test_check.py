@@ -11,17 +11,17 @@ import numpy as np
 import onnx
 import pytest
 from onnx import TensorProto, helper, numpy_helper
+from qdq_models import conv_relu, quantized
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Operation
 
 import qdialect as qd
 from qdialect import errors
-from qdialect.cli.checked import OutputCheck
-from qdialect.cli.judge import check_optimized
 from qdialect.context import QContext
 from qdialect.errors import QError
 from qdialect.formats.onnx.write import OrtEngine
+from qdialect.formats.onnx.write.exporter import Exporter
 from qdialect.numerics.contract import EXACT, Contract
 from qdialect.ops import ClipOp, ReluOp
 from qdialect.passes.cleanup.dce import Dce
@@ -29,64 +29,12 @@ from qdialect.passes.folding.fold_affine import FoldAffine
 from qdialect.reference import Difference
 from qdialect.rewrite import Refusal, Rewriter, Rule
 from qdialect.rewrite.remarks import OutputBound, key_text
+from qdialect.workflows.check import OutputCheck, check_optimized
 from tests.support.commands import Result, call, qopt
 
 
 def run(*argv: object) -> Result:
     return call(qopt, *(str(a) for a in argv))
-
-
-def quantized(
-    middle: list[tuple[str, list[str], str, dict[str, Any]]],
-    shape: list[int | str],
-    extra: dict[str, np.ndarray[Any, Any]] | None = None,
-) -> onnx.ModelProto:
-    """x, quantized, through float ops of `middle` with a pair of casts after each, to y."""
-    constants = {"s": np.array(0.1, np.float32), "z": np.array(100, np.uint8), **(extra or {})}
-    nodes: list[onnx.NodeProto] = []
-
-    def pair(source: str, result: str) -> None:
-        for kind, x, y in (
-            ("QuantizeLinear", source, f"{result}_q"),
-            ("DequantizeLinear", f"{result}_q", result),
-        ):
-            nodes.append(helper.make_node(kind, [x, "s", "z"], [y], name=y))
-
-    if "w" in constants:
-        nodes.append(helper.make_node("DequantizeLinear", ["w", "sw", "zw"], ["w_d"], name="w_d"))
-    pair("x", "x_d")
-    for kind, inputs, name, attributes in middle:
-        nodes.append(helper.make_node(kind, inputs, [name], name=name, **attributes))
-        pair(name, f"{name}_d")
-    last = nodes.pop()
-    nodes.append(helper.make_node(last.op_type, list(last.input), ["y"], name="y"))
-    graph = helper.make_graph(
-        nodes,
-        "net",
-        [helper.make_tensor_value_info("x", TensorProto.FLOAT, shape)],
-        [helper.make_tensor_value_info("y", TensorProto.FLOAT, list("abcd"))],
-        [numpy_helper.from_array(array, name) for name, array in constants.items()],
-    )
-    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 13)])
-    model.ir_version = 8
-    return model
-
-
-def conv_relu(shape: list[int | str]) -> onnx.ModelProto:
-    weight = np.random.default_rng(0).integers(-128, 128, (4, 3, 3, 3)).astype(np.int8)
-    scale, zero = np.array(0.005, np.float32), np.array(0, np.int8)
-    middle: list[tuple[str, list[str], str, dict[str, Any]]] = [
-        ("Conv", ["x_d", "w_d"], "conv", {}),
-        ("Relu", ["conv_d"], "relu", {}),
-    ]
-    return quantized(middle, shape, {"w": weight, "sw": scale, "zw": zero})
-
-
-@pytest.fixture
-def net(tmp_path: Path) -> Path:
-    path = tmp_path / "net.onnx"
-    onnx.save(conv_relu([1, 3, 8, 8]), path)
-    return path
 
 
 @pytest.fixture
@@ -410,3 +358,21 @@ def test_a_table_of_a_model_of_floats_is_what_floats_give(tmp_path: Path) -> Non
     assert result.code == 0, result.err
     assert "1 of 1 outputs have the same bits" in result.err and "left out" not in result.err
     assert "nn.table" in out.read_text()
+
+
+@pytest.mark.parametrize("check", ["0", "2"])
+def test_what_is_checked_is_what_is_written(
+    net: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, check: str
+) -> None:
+    """A model is exported once: the check, the choice of the file and the file share it."""
+    exported: list[object] = []
+    export = Exporter.run
+
+    def counted(self: Exporter) -> onnx.GraphProto:
+        exported.append(self)
+        return export(self)
+
+    monkeypatch.setattr(Exporter, "run", counted)
+    result = run("optimize", net, "-o", tmp_path / "o.onnx", "--race=0", f"--check={check}")
+    assert result.code == 0, result.err
+    assert len(exported) == 1

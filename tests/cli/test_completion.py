@@ -5,20 +5,21 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
 from qdialect.cli import opt
-from qdialect.cli.completion import SHELLS, spellings
-from qdialect.cli.qopt import COMMANDS
+from qdialect.cli.command_completion import SHELLS
+from qdialect.cli.commands import COMMANDS
 from qdialect.passes import PASSES
 from tests.support.commands import call, qopt
 
 
 def completed(script: Path, *words: str) -> set[str]:
     """What bash offers for the last word."""
-    function = "_" + words[0].replace("-", "_")
+    function = "_shtab_" + words[0].replace("-", "_")
     line = " ".join(f"'{word}'" for word in words)
     source = (
         f"source {script}\nCOMP_WORDS=({line})\nCOMP_CWORD={len(words) - 1}\n{function}\n"
@@ -44,7 +45,7 @@ def test_bash_offers_commands(script: Path) -> None:
 
 @pytest.mark.parametrize("name", COMMANDS)
 def test_bash_offers_every_flag(script: Path, name: str) -> None:
-    wanted = {text for flag in COMMANDS[name].flags for text in spellings(flag)}
+    wanted = {text for flag in COMMANDS[name].flags for text in flag.spellings()}
     assert completed(script, "qopt", *name.split(), "-") == wanted
 
 
@@ -52,7 +53,7 @@ def test_bash_offers_values(script: Path) -> None:
     assert {"generic", "onnxruntime"} <= completed(script, "qopt", "optimize", "--target", "")
     assert completed(script, "qopt", "optimize", "--numerics", "ex") == {"exact"}
     assert completed(script, "qopt-opt", "m.mlir", "-p", "") == set(PASSES)
-    flags = {text for flag in opt.COMMAND.flags for text in spellings(flag)}
+    flags = {text for flag in opt.COMMAND.flags for text in flag.spellings()}
     assert completed(script, "qopt-opt", "-") == flags
 
 
@@ -96,3 +97,9 @@ def test_another_shell_is_refused() -> None:
     done = call(qopt, "completion", "bsh")
     assert done.code == 2
     assert "did you mean 'bash'?" in done.err
+
+
+def test_without_shtab_it_says_how_to_get_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "shtab", None)
+    done = call(qopt, "completion", "bash")
+    assert done.code == 2 and "pip install 'qdialect[completion]'" in done.err

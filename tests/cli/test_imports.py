@@ -14,7 +14,15 @@ TINY = """func.func @f(%x: tensor<4xf32>) -> tensor<4xf32> {
 }
 """
 
-HEAVY = ("numpy", "onnx", "onnxruntime", "google.protobuf", "dask", "qdialect.engines.iree")
+HEAVY = (
+    "numpy",
+    "flint",
+    "onnx",
+    "onnxruntime",
+    "google.protobuf",
+    "dask",
+    "qdialect.engines.iree",
+)
 
 
 def _imported(arguments: list[str], module: str = "opt") -> set[str]:
@@ -58,7 +66,7 @@ def test_a_tiny_file_needs_few_modules(tiny: str) -> None:
             "hashlib",
             "importlib.metadata",
             "json",
-            "qdialect.formats.mlir.write.lines",
+            "qdialect.formats.mlir.write.line_templates",
             "mmap",
             "qdialect.behaviors.declaration",
             "qdialect.ops.behaviors",
@@ -67,7 +75,7 @@ def test_a_tiny_file_needs_few_modules(tiny: str) -> None:
             "qdialect.ops.elementwise",
             "qdialect.ops.movement",
             "qdialect.quant.types",
-            "qdialect.formats.mlir.read.lines",
+            "qdialect.formats.mlir.read.line_templates",
             "qdialect.pipeline.registry",
             "qdialect.qparams",
             "uuid",

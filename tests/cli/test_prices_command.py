@@ -7,17 +7,9 @@ from pathlib import Path
 
 import onnx
 import pytest
-from test_check import conv_relu
 
 from qdialect.targets.price_table import read_prices, shipped_prices
 from tests.support.commands import call, qopt
-
-
-@pytest.fixture
-def net(tmp_path: Path) -> Path:
-    path = tmp_path / "net.onnx"
-    onnx.save(conv_relu([1, 3, 8, 8]), path)
-    return path
 
 
 def kinds(path: Path) -> set[str]:

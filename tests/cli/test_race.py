@@ -11,25 +11,19 @@ import numpy as np
 import onnx
 import pytest
 from onnx import TensorProto, helper
-from test_check import conv_relu
+from qdq_models import conv_relu
 
 from qdialect import errors
-from qdialect.cli import candidates, command_optimize
-from qdialect.cli.candidates import chance_db, signal_to_noise
-from qdialect.cli.command_optimize import FEWER, race_seconds
-from qdialect.cli.race import Lap, Race, race, winner
+from qdialect.cli.command_optimize import race_seconds
 from qdialect.errors import UsageError
 from qdialect.formats.onnx.write import OrtEngine
 from qdialect.formats.onnx.write.executed import count, optimized_engine
 from qdialect.formats.onnx.write.unrounded import model_without_rounding
+from qdialect.workflows import optimize_file
+from qdialect.workflows import race as racing
+from qdialect.workflows.optimize_file import FEWER
+from qdialect.workflows.race import Lap, Race, chance_db, race, signal_to_noise, winner
 from tests.support.commands import call, qopt
-
-
-@pytest.fixture
-def net(tmp_path: Path) -> Path:
-    path = tmp_path / "net.onnx"
-    onnx.save(conv_relu([1, 3, 8, 8]), path)
-    return path
 
 
 def kinds(path: Path) -> set[str]:
@@ -120,7 +114,7 @@ def test_the_winner_is_written(
         assert next(iter(engines)) == "the input" and seconds == 2
         return Race({name: lap(ratios.get(name, 1.0)) for name in engines})
 
-    monkeypatch.setattr(candidates, "race", run)
+    monkeypatch.setattr(racing, "race", run)
     out = tmp_path / "o.onnx"
     arguments = ["optimize", str(net), "-o", str(out), "--race=2", "--numerics=ties", "--json"]
     result = call(qopt, *arguments)
@@ -147,7 +141,7 @@ def test_the_float_model_takes_part(
     path, out = tmp_path / "float.onnx", tmp_path / "o.onnx"
     onnx.save(model_without_rounding(net), path)
     monkeypatch.setattr(
-        candidates,
+        racing,
         "race",
         lambda engines, *_: Race({n: lap(0.1 if "float" in n else 1.0) for n in engines}),
     )
@@ -253,10 +247,10 @@ def test_a_result_that_is_executed_with_more_noise_is_not_written(
 def test_a_model_that_we_fail_to_read_is_copied_with_its_weights(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def fails(*_: object) -> None:
+    def fails(*_: object, **__: object) -> None:
         raise IndexError("nobody home")
 
-    monkeypatch.setattr(command_optimize, "load_model", fails)
+    monkeypatch.setattr(optimize_file, "load", fails)
     monkeypatch.setattr(errors, "_OURS", errors._OURS | {__name__})  # pyright: ignore
     folder = tmp_path / "in"
     folder.mkdir()

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from qdialect.cli.qopt import COMMANDS
+from qdialect.cli.commands import COMMANDS
 from qdialect.cli.terminal import coloured, columns, table
 from tests.support.commands import Main, call, qopt, qopt_opt
 

@@ -13,7 +13,6 @@ from qdialect.numerics import requantize as exact
 from qdialect.numerics.linear import Line, linear_tables
 from qdialect.numerics.requantize import (
     QuantGrid,
-    cells,
     codes_of,
     composes,
     covers,
@@ -30,6 +29,7 @@ from qdialect.numerics.requantize import (
     round_ratio,
     table,
     tabulated,
+    unique_pairs,
 )
 from qdialect.numerics.rounding import Rounding
 from qdialect.qparams import QParams
@@ -195,10 +195,10 @@ def test_cells_pair_up_the_parameters_that_meet() -> None:
     one = QuantGrid(0.5, 1, -128, 127)
     first, second = QuantGrid(0.5, 1, 0, 255), QuantGrid(0.25, 2, 0, 255)
     assert quant_grids(rows) == [first, second]
-    assert cells(tensor, rows) == [(one, first), (one, second)]
-    assert cells(rows, tensor) == [(first, one), (second, one)]
-    assert cells(rows, rows) == [(first, first), (second, second)]
-    assert cells(rows, columns) is None
+    assert unique_pairs(tensor, rows) == [(one, first), (one, second)]
+    assert unique_pairs(rows, tensor) == [(first, one), (second, one)]
+    assert unique_pairs(rows, rows) == [(first, first), (second, second)]
+    assert unique_pairs(rows, columns) is None
     assert parameter_triples(tensor, rows, tensor) == [(one, first, one), (one, second, one)]
 
 

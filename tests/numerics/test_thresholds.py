@@ -7,10 +7,15 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from qdialect.numerics.fixed_point import FixedPoint, Form, to_fixed_point, weakest_replacement
+from qdialect.numerics.fixed_point import (
+    FixedPoint,
+    Form,
+    step_positions,
+    to_fixed_point,
+    weakest_replacement,
+)
 from qdialect.numerics.requantize import QuantGrid, codes_of
 from qdialect.numerics.rounding import Rounding
-from qdialect.numerics.thresholds import steps
 
 _OUT = 0.05173
 PLAIN = [mode for mode in Rounding if mode is not Rounding.GEMMLOWP]
@@ -30,7 +35,7 @@ def test_steps_are_where_results_change(seed: int, rounding: Rounding) -> None:
     a, b = _random_cell(rng)
     form = Form(rounding, to_fixed_point(Fraction(a.scale) / Fraction(b.scale), 16))
     for which in (form, Form(rounding)):
-        (found,) = steps([which.factor(a, b)], [(a, b)], rounding)
+        (found,) = step_positions([which.factor(a, b)], [(a, b)], rounding)
         codes = codes_of(a)
         results = which.codes(codes, a, b)
         wanted = [

@@ -146,20 +146,20 @@ def test_work_grows_with_the_graph(monkeypatch: pytest.MonkeyPatch) -> None:
 
     def work(length: int) -> tuple[int, int]:
         counts = [0, 0]
-        visit, compute = Driver._visit, chains.Chains._compute
+        visit, compute = Driver._visit, chains.ElementwiseChains._compute
 
         def visited(self: Driver, op: object, rewriter: Rewriter) -> bool:
             counts[0] += 1
             return visit(self, op, rewriter)  # type: ignore[arg-type]
 
-        def computed(self: chains.Chains, value: object) -> object:
+        def computed(self: chains.ElementwiseChains, value: object) -> object:
             counts[1] += 1
             return compute(self, value)  # type: ignore[arg-type]
 
         module, ctx = parse(chain(length).text)
         with monkeypatch.context() as patch:
             patch.setattr(Driver, "_visit", visited)
-            patch.setattr(chains.Chains, "_compute", computed)
+            patch.setattr(chains.ElementwiseChains, "_compute", computed)
             apply(module, ctx, "form-tables")
         assert set(names(module)) == {"nn.constant", "nn.table"}
         return counts[0], counts[1]

@@ -14,7 +14,6 @@ from xdsl.utils.test_value import create_ssa_value
 
 from qdialect import api
 from qdialect import ops as nn
-from qdialect.cli.calibration import calibrate, new_profile, open_data
 from qdialect.context import new_context
 from qdialect.errors import InputError
 from qdialect.formats.mlir.read import verify_module
@@ -29,6 +28,7 @@ from qdialect.profile.file import profile_text
 from qdialect.profile.instrument import instrument, model_digest
 from qdialect.profile.record import CHANNELS, Channels, Profile, Settings
 from qdialect.reference import Interpreter
+from qdialect.workflows.calibrate import calibrate, new_profile, open_data
 
 ENGINES = ["numpy", "onnxruntime"]
 

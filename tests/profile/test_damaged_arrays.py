@@ -9,19 +9,12 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from profile_models import data_file, images, saved
+from profile_models import images
 
 from qdialect.cli.qopt import main
 from qdialect.weights import numpy_files
 
 HUGE = 1 << 60
-
-
-@pytest.fixture
-def net(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.chdir(tmp_path)
-    data_file(tmp_path)
-    return saved(tmp_path)
 
 
 def npy(shape: object, descr: str = "'<f4'", data: bytes = bytes(64), version: int = 1) -> bytes:

@@ -22,10 +22,20 @@ from qdialect import ops as nn
 from qdialect.api import Model
 from qdialect.context import new_context
 from qdialect.profile.collector import Collector
-from qdialect.profile.derived import Derived, can_clamp, clamped, derive, with_derived
 from qdialect.profile.engines import open_engine
 from qdialect.profile.instrument import instrument, leave_derived
-from qdialect.profile.record import CHANNELS, Channels, Entry, Profile, Settings
+from qdialect.profile.record import (
+    CHANNELS,
+    Channels,
+    Derived,
+    Entry,
+    Profile,
+    Settings,
+    can_clamp,
+    clamped,
+    derive,
+    with_derived,
+)
 from qdialect.profile.sketch import observe, observe_rows
 
 BOUNDS = [(0.0, np.inf), (0.0, 6.0), (-1.01, 1.01), (-np.inf, 0.5), (0.25, 0.25), (-8.0, -2.0)]

@@ -10,19 +10,13 @@ from typing import Any
 
 import numpy as np
 import pytest
-from profile_models import data_file, images, saved
+from profile_models import images
 
-from qdialect.cli import calibration, terminal
+from qdialect.cli import terminal
 from qdialect.cli.qopt import main
 from qdialect.profile.collector import Collector
 from qdialect.profile.file import load_profile
-
-
-@pytest.fixture
-def net(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.chdir(tmp_path)
-    data_file(tmp_path)
-    return saved(tmp_path)
+from qdialect.workflows import calibrate
 
 
 def test_profile_merge_show(net: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -112,7 +106,7 @@ def test_interrupted_and_resumed(
 
 
 def test_saved_once_in_a_while(net: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(calibration, "SAVE_SECONDS", -1.0)
+    monkeypatch.setattr(calibrate, "SAVE_SECONDS", -1.0)
     np.savez("bad.npz", x=np.concatenate((images(3), np.full((1, 3, 6, 6), np.nan, np.float32))))
     assert main(["profile", "net.mlir", "--data=bad.npz", "-q", "-o", "p.json"]) == 1
     assert not Path("p.json").exists()

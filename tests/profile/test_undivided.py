@@ -9,9 +9,9 @@ import threading
 import numpy as np
 import pytest
 
-from qdialect.cli.calibration import undivided
 from qdialect.profile.collector import Collector
 from qdialect.profile.record import Profile, Settings
+from qdialect.workflows.calibrate import undivided
 
 
 def test_a_signal_inside_comes_after_it() -> None:

@@ -14,7 +14,7 @@ from qdialect.qparams import (
     QParams,
     Storage,
 )
-from qdialect.qparams.growth import growth, within_growth
+from qdialect.qparams.parameter_field import growth, within_growth
 
 TENSOR = QParams.per_tensor("i8", 0.5, 3)
 

@@ -16,7 +16,7 @@ from xdsl.utils.exceptions import VerifyException
 from xdsl.utils.test_value import create_ssa_value
 
 from qdialect import ops as nn
-from qdialect.numerics.decide import Reals, UndecidedError, decide
+from qdialect.numerics.reals import Reals, UndecidedError, decide
 from qdialect.numerics.rounding import Rounding
 from qdialect.ops.behaviors import BY_NAME
 from qdialect.qparams import QParams
@@ -100,7 +100,7 @@ def test_on_codes(op: Any, properties: dict[str, Any], function: Callable[[float
 
 
 def folded(op: Any, properties: dict[str, Any], a: QParams, b: QParams, mode: str) -> np.ndarray:
-    """What `numerics.enclosure` decides."""
+    """What `numerics.reals` decides."""
     x = create_ssa_value(TensorType(uniform(a), INT8.shape))
     built = op(x, element=uniform(b), **properties)
     behavior = BY_NAME[built.name]
@@ -146,7 +146,7 @@ def test_exact_ties() -> None:
 def test_what_stays_open_is_refused() -> None:
     """Half of pi^2/6 summed up is no problem; a sum that is a tie beyond all digits is."""
     x = Reals.exact([Fraction(1)])
-    # exp(1) - exp(1) + 1/2 is exactly a tie, but its enclosure never is one point.
+    # exp(1) - exp(1) + 1/2 is exactly a tie, but its ball never is one point.
     never = Reals.apply(lambda v: v[0].exp() - v[0].exp() + 0.5, x)
     with pytest.raises(UndecidedError, match="too close"):
         decide(never, 1.0, 0, (-128, 127), Rounding.HALF_EVEN)
@@ -187,3 +187,12 @@ def test_bad_properties() -> None:
     for shape in ([2], [1, 2, 3], [4, 2, 3]):
         with pytest.raises(VerifyException, match="broadcast"):
             nn.PReluOp(x, create_ssa_value(TensorType(f32, shape)))
+
+
+@pytest.mark.parametrize("op", [nn.SigmoidOp, nn.TanhOp, nn.SwishOp, nn.SoftplusOp])
+def test_limits_are_not_reached(op: Any) -> None:
+    """sigmoid(254) is less than 1: no tie of a scale of 2, though float64 says so."""
+    two = QParams.per_tensor("i8", 2.0, 0)
+    for mode in MODES:
+        got = run(op, [(INT8, uniform(two))], uniform(two), rounding=mode)
+        assert np.array_equal(got, folded(op, {}, two, two, mode)), mode

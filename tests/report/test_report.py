@@ -14,9 +14,7 @@ import pytest
 
 import qdialect as qd
 from qdialect.behaviors.shapes import shape_of
-from qdialect.cli.execution import main_function
 from qdialect.cli.qopt import main as qopt
-from qdialect.cli.reporting import comparison_page
 from qdialect.context import new_context
 from qdialect.errors import UsageError
 from qdialect.formats.mlir.write import save_module
@@ -25,6 +23,7 @@ from qdialect.report.casts import follow, history
 from qdialect.report.graph import graph_of
 from qdialect.report.page import Contents, LayerError, report_page
 from qdialect.targets.installed import get_target
+from qdialect.workflows.report import comparison_page
 from tests.generators.sized import GRAPHS
 
 LIBRARIES = ("fast_sugiyama", "grandalf")
@@ -173,7 +172,7 @@ FLOATS = """func.func @main(%x: tensor<1x8xf32>) -> tensor<1x4xf32> {
 def test_quantize_shows_ranges_over_what_the_profile_saw(tmp_path: Path, given: str) -> None:
     model, page, data = (tmp_path / name for name in ("m.mlir", "r.html", "d.npz"))
     model.write_text(FLOATS, encoding="utf-8")
-    shape = shape_of(main_function(qd.load(model)).body.block.args[0])
+    shape = shape_of(qd.load(model).function().body.block.args[0])
     np.savez(data, arg0=np.random.default_rng(0).normal(size=(6, *shape)).astype("f4"))
     source = ["-d", str(data)]
     if given == "profile":

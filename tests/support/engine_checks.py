@@ -12,8 +12,6 @@ from xdsl.dialects.func import FuncOp, ReturnOp
 from xdsl.ir import Block, Operation, Region, SSAValue
 
 from qdialect.api import Model
-from qdialect.cli.engine_runs import InEngine, integer_model, ready_model
-from qdialect.cli.execution import open_engine
 from qdialect.context import QContext
 from qdialect.errors import QError
 from qdialect.ops import NNOp, constant_of, shape_of
@@ -21,6 +19,8 @@ from qdialect.quant import quant_element
 from qdialect.reference import Interpreter, argument_names
 from qdialect.reference.quantize import load
 from qdialect.validation.translation import drawn
+from qdialect.workflows.lower import integer_model, ready_model
+from qdialect.workflows.run import InEngine, open_engine
 
 TIES = 0.15
 """Share of codes that floats of 32 bits may put on the other side of a tie."""

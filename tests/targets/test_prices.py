@@ -11,7 +11,6 @@ import pytest
 
 import qdialect as qd
 from qdialect.api import Model, run_passes
-from qdialect.cli.race import cheapest_form
 from qdialect.errors import InputError, UsageError
 from qdialect.formats.mlir.read import read_module
 from qdialect.formats.mlir.write import module_text
@@ -22,6 +21,7 @@ from qdialect.targets.price_table import (
     read_prices,
     shipped_prices,
 )
+from qdialect.workflows.race import cheapest_form
 
 SIZE: dict[str, Any] = {
     "elements": 10,

@@ -25,11 +25,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 import qdialect as qd
-from qdialect.cli.engine_runs import converted_model, integer_model, ready_model
 from qdialect.engines.installed import engine_named
 from qdialect.engines.program import Program
 from qdialect.errors import QError
 from qdialect.reference import Interpreter, random_inputs
+from qdialect.workflows.lower import converted_model, integer_model, ready_model
 from tests.support.tables import put
 
 Array = NDArray[Any]

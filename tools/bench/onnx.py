@@ -28,9 +28,9 @@ import onnxruntime as ort
 from onnxruntime.quantization import QuantFormat
 
 import qdialect as qd
-from qdialect.cli.race import cheapest_form, race
 from qdialect.formats.onnx.write.engine import OrtEngine
 from qdialect.formats.onnx.write.executed import optimized_engine
+from qdialect.workflows.race import cheapest_form, race
 from tests.support.tables import put, step, table
 from tools.bench import corpus
 from tools.bench.measure import run_all, session, sqnr

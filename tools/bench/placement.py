@@ -30,7 +30,7 @@ from qdialect.context import QContext, new_context
 from qdialect.errors import QError
 from qdialect.numerics.contract import Numerics
 from qdialect.passes.pipelines import optimize_pipeline
-from qdialect.passes.rescale.place.prices import elements_cost
+from qdialect.passes.rescale.place.costs import elements_cost
 from qdialect.passes.rescale.place_rescales import Placement, PlaceRescales
 from qdialect.pipeline.registry import PassRegistry
 from qdialect.pipeline.text import parse_pipeline

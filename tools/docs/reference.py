@@ -20,8 +20,8 @@ from xdsl.irdl import IRDLOperation
 from qdialect.behaviors import BehaviorRegistry
 from qdialect.behaviors.describe import described
 from qdialect.cli import opt, translate
+from qdialect.cli.commands import COMMANDS
 from qdialect.cli.flags import Command
-from qdialect.cli.qopt import COMMANDS
 from qdialect.context import new_context
 from qdialect.dialects import load
 from qdialect.passes import PASSES

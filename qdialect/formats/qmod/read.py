@@ -29,7 +29,7 @@ from xdsl.irdl import IRDLOperation
 from qdialect.context import QContext
 from qdialect.dialects.module_format import HEADER, MAGIC, VERSION, checksum, is_element
 from qdialect.errors import InputError, QError, Where
-from qdialect.formats.mlir.read.parser import MLIRParser, Places
+from qdialect.formats.mlir.read.parser import MLIRParser, Positions
 from qdialect.qparams.parameters import QParams
 
 _START = struct.calcsize(HEADER)
@@ -135,7 +135,7 @@ class _Reader:
         if type(text) is not str:
             raise ValueError("text expected")
         text.encode()
-        parser = MLIRParser(self._ctx, text, Places(text, self._name))
+        parser = MLIRParser(self._ctx, text, Positions(text, self._name))
         found: Attribute | None
         if kind == "t":
             found = parser.parse_type()
@@ -246,7 +246,7 @@ class _Reader:
         kind = self._kinds.get(number)
         if kind is None:
             text = f'"{self._strings[number]}"'
-            kind = MLIRParser(self._ctx, text, Places(text, self._name)).op_named(
+            kind = MLIRParser(self._ctx, text, Positions(text, self._name)).op_named(
                 self._strings[number]
             )
             if not issubclass(kind, IRDLOperation) and kind.create is Operation.create:

@@ -33,9 +33,10 @@ from qdialect.behaviors.shapes import shape_of
 from qdialect.dialects.iree_linalg_ext import DequantizeAffineOp, QuantizeAffineOp
 from qdialect.lowerings.emitter import Lowering
 from qdialect.lowerings.errors import Unlowerable
-from qdialect.lowerings.laid_out import LaidOut, plain
-from qdialect.lowerings.linalg.arithmetic import laid_out_type, narrow, pointwise, quantized
+from qdialect.lowerings.laid_out import LaidOut, identity_order
+from qdialect.lowerings.linalg.elementwise import laid_out_type, narrow, pointwise
 from qdialect.lowerings.linalg.emitter import Emitter
+from qdialect.lowerings.preconditions import quantized
 from qdialect.numerics.rounding import Rounding
 from qdialect.passes.lowering.lower_quant_ops import dequantize, quantize, refusal
 from qdialect.passes.lowering.pointwise import Body
@@ -64,7 +65,7 @@ def _qcast(e: Emitter, op: Operation, operands: Sequence[LaidOut]) -> LaidOut:
         return narrow(body, codes, cast("IntegerType", codes.type), params)
 
     value = pointwise(e, x, (params,), laid_out_type(params), compute)
-    return e.held(value, plain(x.rank), params, x.shape)
+    return e.result(value, identity_order(x.rank), params, x.shape)
 
 
 def _dcast(e: Emitter, op: Operation, operands: Sequence[LaidOut]) -> LaidOut:
@@ -75,7 +76,7 @@ def _dcast(e: Emitter, op: Operation, operands: Sequence[LaidOut]) -> LaidOut:
     value = pointwise(
         e, x, (params,), expressed_type(params), lambda body, q: dequantize(body, q, params)
     )
-    return e.held(value, plain(x.rank), None, x.shape)
+    return e.result(value, identity_order(x.rank), None, x.shape)
 
 
 def _result(op: Operation) -> QParams:
@@ -86,26 +87,26 @@ def _result(op: Operation) -> QParams:
 
 
 def _check(op: CastOp, quantized: SSAValue) -> None:
-    found = refusal(op, quantized)
-    if found is not None:
-        raise Unlowerable(found.code, found.reason)
+    reason = refusal(op, quantized)
+    if reason is not None:
+        raise Unlowerable(reason.code, reason.reason)
 
 
 # -- upstream's types ----------------------------------------------------------------
 
 
-def stored(e: Emitter, value: SSAValue, params: QParams) -> SSAValue:
-    """The codes of a quantized value, as they are held."""
+def codes_of(e: Emitter, value: SSAValue, params: QParams) -> SSAValue:
+    """The codes of a quantized value, laid out in a lowering."""
     kind, shape = storage_type(params), shape_of(value)
     codes = e.add(SCastOp(value, TensorType(kind, shape)))
-    held = laid_out_type(params)
-    if held == kind:
+    wide = laid_out_type(params)
+    if wide == kind:
         return codes
     extend = arith.ExtSIOp if params.storage.signed else arith.ExtUIOp
-    return e.elementwise([codes], shape, held, lambda body, v: body.add(extend(v[0], held)))
+    return e.elementwise([codes], shape, wide, lambda body, v: body.add(extend(v[0], wide)))
 
 
-def typed(e: Emitter, value: SSAValue, params: QParams) -> SSAValue:
+def quantized_value(e: Emitter, value: SSAValue, params: QParams) -> SSAValue:
     """Codes as the quantized value they stand for."""
     kind, shape = storage_type(params), shape_of(value)
     if laid_out_type(params) != kind:
@@ -115,19 +116,21 @@ def typed(e: Emitter, value: SSAValue, params: QParams) -> SSAValue:
     return e.add(SCastOp(value, TensorType(UniformType(params), shape)))
 
 
-def _kept_qcast(e: Emitter, op: Operation, operands: Sequence[LaidOut]) -> LaidOut:
+def _upstream_qcast(e: Emitter, op: Operation, operands: Sequence[LaidOut]) -> LaidOut:
     assert isinstance(op, QCastOp)
     (x,), params = operands, _result(op)
     if cast_rounding(op) is not Rounding.HALF_EVEN:
         raise Unlowerable("rounding", "upstream's qcast has no rounding to say", "casts=arith")
-    value = e.add(QCastOp(e.given(x), op.result.type))
-    return e.held(stored(e, value, params), plain(x.rank), params, x.shape)
+    value = e.add(QCastOp(e.value_of(x), op.result.type))
+    return e.result(codes_of(e, value, params), identity_order(x.rank), params, x.shape)
 
 
-def _kept_dcast(e: Emitter, op: Operation, operands: Sequence[LaidOut]) -> LaidOut:
+def _upstream_dcast(e: Emitter, op: Operation, operands: Sequence[LaidOut]) -> LaidOut:
     (x,) = operands
-    value = typed(e, e.given(x), quantized(x))
-    return e.held(e.add(DCastOp(value, op.results[0].type)), plain(x.rank), None, x.shape)
+    value = quantized_value(e, e.value_of(x), quantized(x))
+    return e.result(
+        e.add(DCastOp(value, op.results[0].type)), identity_order(x.rank), None, x.shape
+    )
 
 
 # -- IREE's ops ------------------------------------------------------------------------
@@ -147,8 +150,8 @@ def _affine_qcast(e: Emitter, op: Operation, operands: Sequence[LaidOut]) -> Lai
     }
     if not params.storage.signed:
         properties["storage_unsigned"] = UnitAttr()
-    value = _affine(e, QuantizeAffineOp, (e.given(x), params), laid_out_type(params), properties)
-    return e.held(value, plain(x.rank), params, x.shape)
+    value = _affine(e, QuantizeAffineOp, (e.value_of(x), params), laid_out_type(params), properties)
+    return e.result(value, identity_order(x.rank), params, x.shape)
 
 
 def _affine_dcast(e: Emitter, op: Operation, operands: Sequence[LaidOut]) -> LaidOut:
@@ -158,8 +161,8 @@ def _affine_dcast(e: Emitter, op: Operation, operands: Sequence[LaidOut]) -> Lai
     properties: dict[str, Attribute] = {}
     if not params.storage.signed:
         properties["input_unsigned"] = UnitAttr()
-    value = _affine(e, DequantizeAffineOp, (e.given(x), params), f32, properties)
-    return e.held(value, plain(x.rank), None, x.shape)
+    value = _affine(e, DequantizeAffineOp, (e.value_of(x), params), f32, properties)
+    return e.result(value, identity_order(x.rank), None, x.shape)
 
 
 def _check_affine(params: QParams) -> None:
@@ -194,9 +197,9 @@ def _affine(
         dims = (AffineExpr.dimension(params.axis),)
         scale = e.const(np.array(params.scale_list(), np.float32), f32)
         zero = e.const(np.array(params.zero_point_list(), np.int64), i64)
-    own = AffineMapAttr(AffineMap(len(shape), 0, dims))
+    params_map = AffineMapAttr(AffineMap(len(shape), 0, dims))
     init = e.empty(shape, element)
-    maps: Any = ArrayAttr([whole, own, own, whole])
+    maps: Any = ArrayAttr([whole, params_map, params_map, whole])
     return e.add(
         make.create(
             operands=[value, scale, zero, init],
@@ -208,7 +211,7 @@ def _affine(
 
 CASTS: Mapping[str, Mapping[str, Lowering[Emitter]]] = {
     "arith": {QCastOp.name: _qcast, DCastOp.name: _dcast},
-    "quant": {QCastOp.name: _kept_qcast, DCastOp.name: _kept_dcast},
+    "quant": {QCastOp.name: _upstream_qcast, DCastOp.name: _upstream_dcast},
     "iree": {QCastOp.name: _affine_qcast, DCastOp.name: _affine_dcast},
 }
 """How each form writes casts."""

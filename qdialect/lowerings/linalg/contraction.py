@@ -25,10 +25,10 @@ from qdialect.analysis.codes import qparams_of
 from qdialect.behaviors.shapes import shape_of
 from qdialect.lowerings.emitter import integers
 from qdialect.lowerings.errors import Unlowerable
-from qdialect.lowerings.laid_out import LaidOut, plain
-from qdialect.lowerings.linalg.arithmetic import laid_out_type, quantized, stepped, zero_of
+from qdialect.lowerings.laid_out import LaidOut, identity_order
+from qdialect.lowerings.linalg.elementwise import laid_out_type, stepped, zero_of
 from qdialect.lowerings.linalg.emitter import Emitter, Read
-from qdialect.lowerings.operands import exact_result
+from qdialect.lowerings.preconditions import exact_result, quantized
 from qdialect.lowerings.windows import Geometry, fitted
 from qdialect.ops.base import NNOp
 from qdialect.passes.lowering.pointwise import Body
@@ -49,12 +49,12 @@ class Sides:
         """`along` is the dimension of constant weights that the results have too."""
         self.params = quantized(x, "input"), quantized(w, "weight")
         self.x_zero = zero_of(self.params[0])
-        self.x = e.given(x)
+        self.x = e.value_of(x)
         self.folded = w.array is not None
         sums: Array | None = None
         if w.array is None:
             zero_of(self.params[1])
-            self.w = e.given(w)
+            self.w = e.value_of(w)
         else:
             weights = differences(w.array, self.params[1])
             self.w = e.const(weights, integers(weights.dtype.itemsize * 8))
@@ -64,7 +64,7 @@ class Sides:
 
     @property
     def is_signed(self) -> bool:
-        """Whether both are multiplied as the signed integers they are held as."""
+        """Whether both are multiplied as the signed integers of their storage."""
         signed = self.params[0].storage.signed
         return signed and self.folded
 
@@ -101,11 +101,11 @@ def _started(e: Emitter, bias: LaidOut | None, sums: Array | None) -> SSAValue |
         sums = None
     if bias is None or sums is None:
         if bias is not None:
-            return e.given(bias)
+            return e.value_of(bias)
         return None if sums is None else e.const(_wrapped(sums), i32)
     if bias.array is not None:
         return e.const(_wrapped(sums + bias.array), i32)
-    values = [e.given(bias), e.const(_wrapped(sums), i32)]
+    values = [e.value_of(bias), e.const(_wrapped(sums), i32)]
     return e.elementwise(values, sums.shape, i32, lambda body, v: body.add(_add(v[0], v[1])))
 
 
@@ -148,7 +148,7 @@ def convolution(e: Emitter, op: Operation, operands: Sequence[LaidOut]) -> LaidO
     geometry = fitted(x.shape[2:], w.shape[2:], v["strides"], v["pads"], v["dilations"])
     value = padded(e, sides.x, geometry, bits_of(sides.x_zero, sides.params[0]))
     out = convolved(e, sides, value, (geometry, v["groups"]), result)
-    return e.held(out, plain(x.rank), qparams_of(op.results[0]), result)
+    return e.result(out, identity_order(x.rank), qparams_of(op.results[0]), result)
 
 
 def convolved(
@@ -250,7 +250,7 @@ def fully_connected(e: Emitter, op: Operation, operands: Sequence[LaidOut]) -> L
     sides = Sides(e, x, w, operands[2] if len(operands) > 2 else None)
     init = sides.begun(e, (rows, channels), 1)
     out = _product(e, sides, (sides.x, sides.w, init), ("mk", "nk", "mn"))
-    return e.held(out, plain(2), qparams_of(op.results[0]), (rows, channels))
+    return e.result(out, identity_order(2), qparams_of(op.results[0]), (rows, channels))
 
 
 def matmul(e: Emitter, op: Operation, operands: Sequence[LaidOut]) -> LaidOut:
@@ -264,14 +264,16 @@ def matmul(e: Emitter, op: Operation, operands: Sequence[LaidOut]) -> LaidOut:
     shape = (*batches, left[-2], right[-1])
     if b.array is not None and (prod(right[:-2]) > 1 or b.rank < 2):
         # Its sums are not one for each column of the result.
-        b = LaidOut(b.shape, plain(b.rank), b.params, e.given(b))
+        b = LaidOut(b.shape, identity_order(b.rank), b.params, e.value_of(b))
     sides = Sides(e, a, b, along=b.rank - 1)
     names = "abcdefgh"[: len(batches)]
     lhs, at = _repeated(e, sides.x, left, names, "mk")
     rhs, of = _repeated(e, sides.w, right, names, "kn")
     init = sides.begun(e, shape, len(shape) - 1)
     out = _product(e, sides, (lhs, rhs, init), (at, of, f"{names}mn"))
-    return e.held(e.reshaped(out, result), plain(len(result)), qparams_of(op.results[0]), result)
+    return e.result(
+        e.reshaped(out, result), identity_order(len(result)), qparams_of(op.results[0]), result
+    )
 
 
 def _repeated(
@@ -279,10 +281,10 @@ def _repeated(
 ) -> tuple[SSAValue, str]:
     """A stack of matrices without the dimensions along which it repeats."""
     batches = shape[:-2]
-    own = names[len(names) - len(batches) :]
-    kept = [(n, name) for n, name in zip(batches, own, strict=True) if n > 1]
-    value = e.reshaped(value, (*(n for n, _ in kept), *shape[-2:]))
-    return value, "".join(name for _, name in kept) + last
+    last_names = names[len(names) - len(batches) :]
+    repeated = [(n, name) for n, name in zip(batches, last_names, strict=True) if n > 1]
+    value = e.reshaped(value, (*(n for n, _ in repeated), *shape[-2:]))
+    return value, "".join(name for _, name in repeated) + last
 
 
 def _product(
@@ -298,3 +300,70 @@ def _product(
     reads = [(v, read(letters)) for v, letters in zip(values, names, strict=True)]
     kinds = "p" * (len(order) - 1) + "r"
     return e.loops(reads[:2], reads[2], kinds, sides.sum)
+
+
+def lower_transposed(e: Emitter, op: Operation, operands: Sequence[LaidOut]) -> LaidOut:
+    """`nn.conv_transpose1d`, `nn.conv_transpose2d`, `nn.conv_transpose3d`, in groups or not.
+
+        y[i s + h d - p] += x[i] w[h]      =      y[j] = sum_h x'[j + p - h d] w[h]
+
+    x' has s - 1 zeros behind each element of x. So this is a convolution with stride 1 and the
+    reversed kernel, over x' with (K - 1) d - p zeros around it. A zero is the zero point.
+    """
+    exact_result(e, op)
+    assert isinstance(op, NNOp)
+    v, result = op.values, shape_of(op.results[0])
+    x, w = operands[:2]
+    spatial, groups = x.rank - 2, v["groups"]
+    weight = _backwards(w, groups)
+    sides = Sides(e, x, weight, operands[2] if len(operands) > 2 else None)
+    params = sides.params[0]
+    zero = bits_of(sides.x_zero, params)
+    value, spread = _spread(e, sides.x, v["strides"], zero)
+    reach = [(k - 1) * d for k, d in zip(w.shape[2:], v["dilations"], strict=True)]
+    pads, cut, left = [(0, 0), (0, 0)], [0, 0], list(spread)
+    for d in range(spatial):
+        before = reach[d] - v["pads"][d]
+        # What stands behind the last element is as much as the result has windows.
+        after = result[d + 2] + reach[d] - spread[d + 2] - before
+        pads.append((max(before, 0), max(after, 0)))
+        cut.append(max(-before, 0))
+        left[d + 2] += min(before, 0) + min(after, 0)
+    if min(left) < 1:
+        raise Unlowerable("pads", "its pads cut off all that it reads")
+    value = e.padded(e.box(value, cut, left), pads, zero)
+    ones = (1,) * spatial
+    geometry = Geometry(pads[2:], ones, v["dilations"], (0,) * spatial, result[2:])
+    out = convolved(e, sides, value, (geometry, groups), result)
+    return e.result(out, identity_order(x.rank), qparams_of(op.results[0]), result)
+
+
+def _spread(
+    e: Emitter, value: SSAValue, strides: Sequence[int], zero: int
+) -> tuple[SSAValue, list[int]]:
+    """`value` with s - 1 zeros between elements, and its extents: each element is padded to a
+    row of s."""
+    shape = shape_of(value)
+    spread = [*shape[:2], *((n - 1) * s + 1 for n, s in zip(shape[2:], strides, strict=True))]
+    if spread == list(shape):
+        return value, spread
+    split = [*shape[:2], *(m for n in shape[2:] for m in (n, 1))]
+    pads = [(0, 0), (0, 0), *(p for s in strides for p in ((0, 0), (0, s - 1)))]
+    rows = e.padded(e.reshaped(value, split), pads, zero)
+    whole = [*shape[:2], *(n * s for n, s in zip(shape[2:], strides, strict=True))]
+    return e.box(e.reshaped(rows, whole), [0] * len(shape), spread), spread
+
+
+def _backwards(w: LaidOut, groups: int) -> LaidOut:
+    """[in, out / groups, kernel...] as [out, in / groups, kernel backwards...], less its zero
+    points."""
+    params = quantized(w, "weight")
+    if w.array is None:
+        raise Unlowerable("weight", "its weight is no constant", "constant weights")
+    steps = differences(w.array, params).astype(np.int16)
+    kernel = w.shape[2:]
+    steps = steps.reshape(groups, w.shape[0] // groups, w.shape[1], *kernel).swapaxes(1, 2)
+    steps = np.flip(steps, tuple(range(3, steps.ndim)))
+    steps = steps.reshape(groups * w.shape[1], w.shape[0] // groups, *kernel)
+    unit = QParams.per_tensor("i16", 1.0)
+    return LaidOut(steps.shape, identity_order(w.rank), unit, None, np.ascontiguousarray(steps))

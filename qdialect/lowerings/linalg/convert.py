@@ -4,8 +4,8 @@ For compilers without TOSA. Loops are `linalg.generic`, or the named op where on
 same; codes are signless integers of at least 8 bits; zero points of constant weights are
 folded into the biases; rescales are 64-bit integer arithmetic with the rounding they declare.
 Ops of these dialects stay as they are. `casts` says how quantizing floats and dequantizing is
-written: `arith`, `quant` (functions then keep quantized types) or `iree`, as
-`qdialect.lowerings.linalg.casts` tells. What is common to lowerings is told in
+written: `arith`, `quant` (functions then keep quantized types) or `iree`, see
+`qdialect.lowerings.linalg.casts`. See also
 `qdialect.lowerings.conversion`.
 
 For example
@@ -19,22 +19,72 @@ becomes
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cache
 
 from xdsl.context import Context
+from xdsl.dialects import arith
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.passes import ModulePass
 
 from qdialect.context import session
 from qdialect.dialects.iree_linalg_ext import IREE_LINALG_EXT
 from qdialect.errors import UsageError
-from qdialect.lowerings.conversion import Dialect, Typed, convert_module
-from qdialect.lowerings.linalg.casts import CASTS, stored, typed
+from qdialect.lowerings.conversion import QuantizedInterface, TargetDialect, convert_module
+from qdialect.lowerings.emitter import Lowering
+from qdialect.lowerings.linalg import (
+    contraction,
+    elementwise,
+    movement,
+    ordering,
+    pooling,
+    resize,
+)
+from qdialect.lowerings.linalg.casts import CASTS, codes_of, quantized_value
 from qdialect.lowerings.linalg.emitter import Emitter
 from qdialect.lowerings.linalg.movement import move
-from qdialect.lowerings.linalg.table import lowerings
+from qdialect.lowerings.preconditions import reduced_dimensions, spatial_dimensions
 
-_KEPT = ("arith.", "linalg.", "math.", "tensor.")
+_UNCHANGED = ("arith.", "linalg.", "math.", "tensor.")
+
+
+@cache
+def lowerings() -> Mapping[str, Lowering[Emitter]]:
+    """The lowering of every op that has one, by name; for casts see `casts.CASTS`, for
+    what only moves elements `movement.move`."""
+    return {
+        "quant.rescale": elementwise.rescale,
+        **dict.fromkeys(("nn.conv1d", "nn.conv2d", "nn.conv3d"), contraction.convolution),
+        "nn.fully_connected": contraction.fully_connected,
+        "nn.matmul": contraction.matmul,
+        "nn.add": elementwise.arithmetic(arith.AddiOp),
+        "nn.sub": elementwise.arithmetic(arith.SubiOp),
+        "nn.mul": elementwise.arithmetic(arith.MuliOp),
+        "nn.maximum": elementwise.extremum(largest=True),
+        "nn.minimum": elementwise.extremum(largest=False),
+        **dict.fromkeys(("nn.relu", "nn.clip"), elementwise.clamp),
+        "nn.div": elementwise.divide,
+        "nn.table": elementwise.table,
+        **{f"nn.max_pool{rank}d": pooling.max_pool for rank in (1, 2, 3)},
+        **{f"nn.avg_pool{rank}d": pooling.average_pool for rank in (1, 2, 3)},
+        **{
+            f"nn.global_avg_pool{rank}d": pooling.reduction("sum", spatial_dimensions)
+            for rank in (1, 2, 3)
+        },
+        **{
+            f"nn.reduce_{op}": pooling.reduction(name, reduced_dimensions)
+            for op, name in (("sum", "sum"), ("mean", "sum"), ("max", "max"), ("min", "min"))
+        },
+        "nn.slice": movement.slices,
+        **{f"nn.conv_transpose{rank}d": contraction.lower_transposed for rank in (1, 2, 3)},
+        "nn.resize_linear": resize.resize_linear,
+        "nn.compare": ordering.compare,
+        "nn.select": ordering.select,
+        "nn.gather": ordering.gather,
+        "nn.arg_max": ordering.extreme_place(smallest=False),
+        "nn.arg_min": ordering.extreme_place(smallest=True),
+    }
 
 
 @dataclass(frozen=True)
@@ -52,14 +102,14 @@ class ConvertNnToLinalg(ModulePass):
                 f"convert-nn-to-linalg: unknown form '{self.casts}' ({known})", code="bad-option"
             )
         qctx = session(ctx)
-        to = Dialect(
+        to = TargetDialect(
             "linalg",
             "linalg",
             Emitter,
             {**lowerings(), **CASTS[self.casts]},
-            _KEPT,
+            _UNCHANGED,
             movement=move,
-            types=Typed(stored, typed) if self.casts == "quant" else None,
+            types=QuantizedInterface(codes_of, quantized_value) if self.casts == "quant" else None,
         )
         convert_module(qctx, op, to)
         if self.casts == "iree" and IREE_LINALG_EXT.name not in qctx.registered_dialect_names:

@@ -62,15 +62,15 @@ class Emitter(BaseEmitter):
         """One integer."""
         key = number, width
         if key not in self._scalars:
-            made = arith.ConstantOp(IntegerAttr(number, IntegerType(width)))
-            self.constants.append(made)
-            self._scalars[key] = made.result
+            constant = arith.ConstantOp(IntegerAttr(number, IntegerType(width)))
+            self.constants.append(constant)
+            self._scalars[key] = constant.result
         return self._scalars[key]
 
-    def typed(self, held: LaidOut, kind: Attribute) -> SSAValue:
-        """The value of `held` for an op that takes it as it was: a truth value as one bit, which
-        memory has 8 for."""
-        value = self.given(held)
+    def typed_value(self, x: LaidOut, kind: Attribute) -> SSAValue:
+        """The value of `x` for an op that is not lowered: a truth value as i1, which
+        lowered ops store as i8."""
+        value = self.value_of(x)
         is_bit = isinstance(kind, TensorType) and cast("TensorType[Any]", kind).element_type == i1
         if not is_bit or element_of(value) == i1:
             return value
@@ -135,9 +135,9 @@ class Emitter(BaseEmitter):
         """`value` without the dimensions that repeat, and how it is read."""
         extents, rank = shape_of(value), len(shape)
         offset = rank - len(extents)
-        kept = [d for d, n in enumerate(extents) if n == shape[d + offset]]
-        dims = tuple(AffineExpr.dimension(d + offset) for d in kept)
-        value = self.reshaped(value, [extents[d] for d in kept])
+        dimensions = [d for d, n in enumerate(extents) if n == shape[d + offset]]
+        dims = tuple(AffineExpr.dimension(d + offset) for d in dimensions)
+        value = self.reshaped(value, [extents[d] for d in dimensions])
         return value, AffineMap(rank, 0, dims)
 
     # -- movement -----------------------------------------------------------------

@@ -1,6 +1,6 @@
 """Ops that move elements, by their declared index maps.
 
-transpose, reshape, concat    the order a value is held in; collapse and expand; insert_slice
+transpose, reshape, concat    the order a value is laid out in; collapse and expand; insert_slice
 a pad with a constant         `tensor.pad`
 slices, forwards              `tensor.extract_slice`
 others                        a loop that reads the flat operands at a constant's indices
@@ -20,11 +20,10 @@ from xdsl.ir import Operation, SSAValue
 from qdialect.analysis.codes import qparams_of
 from qdialect.behaviors.shapes import shape_of
 from qdialect.lowerings.emitter import element_of
-from qdialect.lowerings.errors import Unlowerable
-from qdialect.lowerings.laid_out import LaidOut, plain
+from qdialect.lowerings.laid_out import LaidOut, identity_order
 from qdialect.lowerings.linalg.emitter import Emitter
-from qdialect.lowerings.moves import LARGEST, laid_out_as, movement
-from qdialect.lowerings.operands import fill_code
+from qdialect.lowerings.movement import flat_index, laid_out_as, movement
+from qdialect.lowerings.preconditions import fill_code
 from qdialect.ops.base import NNOp
 from qdialect.passes.lowering.pointwise import Body
 
@@ -40,8 +39,8 @@ def slices(e: Emitter, op: Operation, operands: Sequence[LaidOut]) -> LaidOut | 
         return move(e, op, operands)
     bounds = zip(x.shape, v["starts"], v["stops"], v["steps"], strict=True)
     starts = [slice(a, b, c).indices(n)[0] for n, a, b, c in bounds]
-    value = e.box(e.given(x), starts, shape, v["steps"])
-    return e.held(value, plain(x.rank), qparams_of(op.results[0]), shape)
+    value = e.box(e.value_of(x), starts, shape, v["steps"])
+    return e.result(value, identity_order(x.rank), qparams_of(op.results[0]), shape)
 
 
 def moved(e: Emitter, phi: IndexMap, operands: Sequence[LaidOut]) -> LaidOut:
@@ -55,11 +54,11 @@ def moved(e: Emitter, phi: IndexMap, operands: Sequence[LaidOut]) -> LaidOut:
     x = operands[0]
     if isinstance(phi, Pad) and phi.has_border:
         pads = list(zip(phi.low, phi.high, strict=True))
-        value = e.padded(e.given(x), pads, fill_code(x, phi.border_value))
-        return LaidOut(shape, plain(len(shape)), None, value)
+        value = e.padded(e.value_of(x), pads, fill_code(x, phi.border_value))
+        return LaidOut(shape, identity_order(len(shape)), None, value)
     if isinstance(phi, Concat):
-        value = e.joined([e.given(part) for part in operands], phi.axis)
-        return LaidOut(shape, plain(len(shape)), None, value)
+        value = e.joined([e.value_of(part) for part in operands], phi.axis)
+        return LaidOut(shape, identity_order(len(shape)), None, value)
     return _gathered(e, phi, operands, shape)
 
 
@@ -68,17 +67,12 @@ def _gathered(
 ) -> LaidOut:
     """Each element by its place in all operands flat, one after the other; one more element
     is what stands at borders."""
-    shapes = [x.shape for x in operands]
-    if prod(shape) > LARGEST:
-        raise Unlowerable(
-            "size", f"its result has {prod(shape)} elements to list (at most {LARGEST})"
-        )
-    which, where = phi.gather_index(shapes)
-    starts = np.cumsum([0, *(prod(s) for s in shapes)])
-    index = np.where(which < 0, starts[-1], where + starts[which]).reshape(shape)
-    parts = [e.reshaped(e.given(x), (prod(x.shape),)) for x in operands if prod(x.shape)]
+    index, count = flat_index(phi, operands, shape)
+    at_border = index < 0
+    index = np.where(at_border, count, index).reshape(shape)
+    parts = [e.reshaped(e.value_of(x), (prod(x.shape),)) for x in operands if prod(x.shape)]
     source = e.joined(parts, 0)
-    if (which < 0).any():
+    if at_border.any():
         source = e.padded(source, [(0, 1)], fill_code(operands[0], phi.border_value))
     element = element_of(source)
 
@@ -87,7 +81,9 @@ def _gathered(
         return body.add(tensor.ExtractOp(source, [place], element))
 
     places = e.const(index.astype(np.int32), i32)
-    return LaidOut(shape, plain(len(shape)), None, e.elementwise([places], shape, element, read))
+    return LaidOut(
+        shape, identity_order(len(shape)), None, e.elementwise([places], shape, element, read)
+    )
 
 
 move = movement(moved)

@@ -15,12 +15,13 @@ from xdsl.ir.affine import AffineExpr, AffineMap
 
 from qdialect.analysis.codes import qparams_of
 from qdialect.behaviors.shapes import shape_of
-from qdialect.lowerings.emitter import element_of
+from qdialect.lowerings.emitter import Lowering, element_of
 from qdialect.lowerings.errors import Unlowerable
-from qdialect.lowerings.laid_out import LaidOut, plain
-from qdialect.lowerings.linalg.arithmetic import Lower, quantized, widened
+from qdialect.lowerings.laid_out import LaidOut, identity_order
+from qdialect.lowerings.linalg.elementwise import widened
 from qdialect.lowerings.linalg.emitter import Emitter
 from qdialect.lowerings.linalg.movement import move
+from qdialect.lowerings.preconditions import common_qparams, quantized
 from qdialect.ops.base import NNOp
 from qdialect.passes.lowering.pointwise import Body
 
@@ -31,21 +32,20 @@ _WORD = 32
 def compare(e: Emitter, op: Operation, operands: Sequence[LaidOut]) -> LaidOut:
     """`nn.compare` of codes with one meaning."""
     assert isinstance(op, NNOp)
-    shape, params = shape_of(op.results[0]), quantized(operands[0])
-    if any(x.params != params for x in operands):
-        raise Unlowerable("qparams", "its operands are not on one scale", "integerize")
+    shape = shape_of(op.results[0])
+    params = common_qparams(operands, quantized(operands[0]))
     mode = op.values["mode"]
     if mode not in ("eq", "ne"):
         mode = ("s" if params.storage.signed else "u") + mode
 
-    def told(body: Body, codes: Sequence[SSAValue]) -> SSAValue:
+    def comparison(body: Body, codes: Sequence[SSAValue]) -> SSAValue:
         return body.add(arith.ExtUIOp(body.add(arith.CmpiOp(codes[0], codes[1], mode)), i8))
 
-    out = e.elementwise([e.given(x) for x in operands], shape, i8, told)
-    return LaidOut(shape, plain(len(shape)), None, out)
+    out = e.elementwise([e.value_of(x) for x in operands], shape, i8, comparison)
+    return LaidOut(shape, identity_order(len(shape)), None, out)
 
 
-def extreme_place(smallest: bool) -> Lower:
+def extreme_place(smallest: bool) -> Lowering[Emitter]:
     """`nn.arg_max` and `nn.arg_min`: the largest of code * 2**32 + place, which is counted from
     the end if the first of equal ones is wanted."""
 
@@ -65,11 +65,11 @@ def extreme_place(smallest: bool) -> Lower:
             high = body.add(arith.ShLIOp(code, body.constant(_WORD, i64)))
             return body.add(arith.MaxSIOp(body.add(arith.AddiOp(high, place)), values[-1]))
 
-        kept = [d for d in range(x.rank) if d != axis]
-        onto = AffineMap(x.rank, 0, tuple(AffineExpr.dimension(d) for d in kept))
-        init = e.filled([x.shape[d] for d in kept], 64, _LOWEST)
+        others = [d for d in range(x.rank) if d != axis]
+        onto = AffineMap(x.rank, 0, tuple(AffineExpr.dimension(d) for d in others))
+        init = e.filled([x.shape[d] for d in others], 64, _LOWEST)
         kinds = "".join("r" if d == axis else "p" for d in range(x.rank))
-        out = e.loops([(e.given(x), AffineMap.identity(x.rank))], (init, onto), kinds, largest)
+        out = e.loops([(e.value_of(x), AffineMap.identity(x.rank))], (init, onto), kinds, largest)
 
         def place_of(body: Body, values: Sequence[SSAValue]) -> SSAValue:
             mask = body.constant((1 << _WORD) - 1, i64)
@@ -77,7 +77,7 @@ def extreme_place(smallest: bool) -> Lower:
             return place if last else body.add(arith.SubiOp(body.constant(end, i64), place))
 
         out = e.elementwise([out], shape_of(out), i64, place_of)
-        return LaidOut(shape, plain(len(shape)), None, e.reshaped(out, shape))
+        return LaidOut(shape, identity_order(len(shape)), None, e.reshaped(out, shape))
 
     return lower
 
@@ -92,14 +92,14 @@ def select(e: Emitter, op: Operation, operands: Sequence[LaidOut]) -> LaidOut | 
         raise Unlowerable("qparams", "its operands are not on one scale", "integerize")
 
     def picked(body: Body, values: Sequence[SSAValue]) -> SSAValue:
-        told = values[0]
-        if told.type != i1:
-            told = body.add(arith.TruncIOp(told, i1))
-        return body.add(arith.SelectOp(told, values[1], values[2]))
+        condition_bit = values[0]
+        if condition_bit.type != i1:
+            condition_bit = body.add(arith.TruncIOp(condition_bit, i1))
+        return body.add(arith.SelectOp(condition_bit, values[1], values[2]))
 
-    values = [e.given(x) for x in operands]
+    values = [e.value_of(x) for x in operands]
     out = e.elementwise(values, shape, element_of(values[1]), picked)
-    return e.held(out, plain(len(shape)), params, shape)
+    return e.result(out, identity_order(len(shape)), params, shape)
 
 
 def gather(e: Emitter, op: Operation, operands: Sequence[LaidOut]) -> LaidOut | Sequence[LaidOut]:
@@ -110,11 +110,11 @@ def gather(e: Emitter, op: Operation, operands: Sequence[LaidOut]) -> LaidOut | 
     if indices.array is not None:
         return move(e, op, operands)
     shape, axis = shape_of(op.results[0]), int(op.values["axis"]) % x.rank
-    source, places, inner = e.given(x), e.given(indices), indices.rank
-    rank, held = len(shape), element_of(places)
-    if held not in (i32, i64):
-        raise Unlowerable("indices", f"its indices are {held}", "i32 or i64 indices")
-    kind = i64 if held == i64 else i32
+    source, places, inner = e.value_of(x), e.value_of(indices), indices.rank
+    rank, index_type = len(shape), element_of(places)
+    if index_type not in (i32, i64):
+        raise Unlowerable("indices", f"its indices are {index_type}", "i32 or i64 indices")
+    kind = i64 if index_type == i64 else i32
 
     def read(body: Body, values: Sequence[SSAValue]) -> SSAValue:
         index, zero = values[0], body.constant(0, kind)
@@ -128,4 +128,4 @@ def gather(e: Emitter, op: Operation, operands: Sequence[LaidOut]) -> LaidOut | 
     dims = tuple(AffineExpr.dimension(axis + d) for d in range(inner))
     result = e.empty(shape, element_of(source)), AffineMap.identity(rank)
     out = e.loops([(places, AffineMap(rank, 0, dims))], result, "p" * rank, read)
-    return e.held(out, plain(rank), qparams_of(op.results[0]), shape)
+    return e.result(out, identity_order(rank), qparams_of(op.results[0]), shape)

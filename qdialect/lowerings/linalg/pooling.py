@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from math import lcm
 
-import numpy as np
 from xdsl.dialects import arith
 from xdsl.dialects.builtin import i32
 from xdsl.ir import Operation, SSAValue
@@ -13,22 +11,19 @@ from xdsl.ir.affine import AffineExpr, AffineMap
 
 from qdialect.analysis.codes import qparams_of
 from qdialect.behaviors.shapes import shape_of
-from qdialect.lowerings.emitter import element_of
-from qdialect.lowerings.laid_out import LaidOut, plain
-from qdialect.lowerings.linalg.arithmetic import (
-    Lower,
+from qdialect.lowerings.emitter import Lowering, element_of
+from qdialect.lowerings.laid_out import LaidOut, identity_order
+from qdialect.lowerings.linalg.contraction import bits_of, padded, window_maps
+from qdialect.lowerings.linalg.elementwise import (
     extremum_op,
     laid_out_type,
-    quantized,
     stepped,
     zero_of,
 )
-from qdialect.lowerings.linalg.contraction import bits_of, padded, window_maps
 from qdialect.lowerings.linalg.emitter import Compute, Emitter
-from qdialect.lowerings.operands import exact_result
-from qdialect.lowerings.windows import Geometry, fitted
+from qdialect.lowerings.preconditions import exact_result, quantized
+from qdialect.lowerings.windows import Geometry, mean_factors, pool_windows
 from qdialect.ops.base import NNOp
-from qdialect.ops.behaviors_sums import window_counts
 from qdialect.passes.lowering.pointwise import Body
 from qdialect.qparams import QParams
 
@@ -80,13 +75,13 @@ def max_pool(e: Emitter, op: Operation, operands: Sequence[LaidOut]) -> LaidOut:
     assert isinstance(op, NNOp)
     (x,), v, result = operands, op.values, shape_of(op.results[0])
     params = quantized(x)
-    geometry = fitted(x.shape[2:], v["kernel"], v["strides"], v["pads"], v["dilations"], result[2:])
+    geometry = pool_windows(op)
     lowest, width = _idle(params, largest=True), laid_out_type(params).width.data
-    value = padded(e, e.given(x), geometry, lowest)
+    value = padded(e, e.value_of(x), geometry, lowest)
     init = e.filled(result, width, lowest)
     compute = _extremum(params, largest=True)
     out = _over_windows(e, value, init, (v["kernel"], geometry), compute)
-    return e.held(out, plain(x.rank), params, result)
+    return e.result(out, identity_order(x.rank), params, result)
 
 
 def average_pool(e: Emitter, op: Operation, operands: Sequence[LaidOut]) -> LaidOut:
@@ -95,22 +90,23 @@ def average_pool(e: Emitter, op: Operation, operands: Sequence[LaidOut]) -> Laid
     exact_result(e, op)
     assert isinstance(op, NNOp)
     (x,), v, result = operands, op.values, shape_of(op.results[0])
-    params, ones = quantized(x), (1,) * (x.rank - 2)
-    geometry = fitted(x.shape[2:], v["kernel"], v["strides"], v["pads"], ones, result[2:])
-    value = padded(e, e.given(x), geometry, bits_of(zero_of(params), params))
+    params = quantized(x)
+    geometry = pool_windows(op)
+    value = padded(e, e.value_of(x), geometry, bits_of(zero_of(params), params))
     init = e.filled(result, 32, 0)
     out = _over_windows(e, value, init, (v["kernel"], geometry), _sum(params))
-    counts = window_counts(op)
-    many = lcm(*{int(n) for n in counts.reshape(-1)})
-    if (counts != many).any():
-        factors = e.const((many // counts).reshape(result[2:]).astype(np.int32), i32)
+    factors = mean_factors(op)
+    if factors is not None:
         out = e.elementwise(
-            [out, factors], result, i32, lambda body, y: body.add(arith.MuliOp(y[0], y[1]))
+            [out, e.const(factors, i32)],
+            result,
+            i32,
+            lambda body, y: body.add(arith.MuliOp(y[0], y[1])),
         )
-    return e.held(out, plain(x.rank), qparams_of(op.results[0]), result)
+    return e.result(out, identity_order(x.rank), qparams_of(op.results[0]), result)
 
 
-def reduction(name: str, axes_of: Callable[[Operation, int], Sequence[int]]) -> Lower:
+def reduction(name: str, axes_of: Callable[[Operation, int], Sequence[int]]) -> Lowering[Emitter]:
     """Sums in 32 bits, of codes less their zero point; extrema of codes."""
 
     def lower(e: Emitter, op: Operation, operands: Sequence[LaidOut]) -> LaidOut:
@@ -124,16 +120,16 @@ def reduction(name: str, axes_of: Callable[[Operation, int], Sequence[int]]) -> 
             start, compute = _idle(params, largest), _extremum(params, largest)
         reduced = set(axes_of(op, x.rank))
         dims = [AffineExpr.dimension(d) for d in range(x.rank)]
-        kept = [d for d in range(x.rank) if d not in reduced]
-        init = e.filled([x.shape[d] for d in kept], width, start)
+        outer = [d for d in range(x.rank) if d not in reduced]
+        init = e.filled([x.shape[d] for d in outer], width, start)
         kinds = "".join("r" if d in reduced else "p" for d in range(x.rank))
         out = e.loops(
-            [(e.given(x), AffineMap.identity(x.rank))],
-            (init, AffineMap(x.rank, 0, tuple(dims[d] for d in kept))),
+            [(e.value_of(x), AffineMap.identity(x.rank))],
+            (init, AffineMap(x.rank, 0, tuple(dims[d] for d in outer))),
             kinds,
             compute,
         )
         out = e.reshaped(out, shape)
-        return e.held(out, plain(len(shape)), qparams_of(op.results[0]), shape)
+        return e.result(out, identity_order(len(shape)), qparams_of(op.results[0]), shape)
 
     return lower

@@ -20,30 +20,30 @@ from xdsl.ir.affine import AffineExpr, AffineMap
 from qdialect.analysis.codes import qparams_of
 from qdialect.behaviors.shapes import shape_of
 from qdialect.lowerings.errors import Unlowerable
-from qdialect.lowerings.laid_out import LaidOut, plain
-from qdialect.lowerings.linalg.arithmetic import laid_out_type, quantized, stepped, zero_of
+from qdialect.lowerings.laid_out import LaidOut, identity_order
+from qdialect.lowerings.linalg.elementwise import laid_out_type, stepped, zero_of
 from qdialect.lowerings.linalg.emitter import Emitter, Read
-from qdialect.lowerings.operands import exact_result
+from qdialect.lowerings.preconditions import exact_result, quantized
 from qdialect.ops.behaviors_resize import Ratio, ratios
 from qdialect.passes.lowering.pointwise import Body
 
 
 def resize_linear(e: Emitter, op: Operation, operands: Sequence[LaidOut]) -> LaidOut:
     """`nn.resize_linear`, between elements of which the weights are ratios."""
-    (x,), found, shape = operands, ratios(op), shape_of(op.results[0])
+    (x,), row_and_column, shape = operands, ratios(op), shape_of(op.results[0])
     params = quantized(x)
     zero_of(params)
-    if found is None:
+    if row_and_column is None:
         raise Unlowerable(
             "weights", "its weights are no ratios of integers", "scales that are powers of 2"
         )
     exact_result(e, op)
     reads: list[Read] = []
-    for dim, ratio in zip((2, 3), found, strict=True):
+    for dim, ratio in zip((2, 3), row_and_column, strict=True):
         along = AffineMap(4, 0, (AffineExpr.dimension(dim),))
         for numbers in _between(ratio, x.shape[dim], shape[dim]):
             reads.append((e.const(numbers, i32), along))
-    source = e.given(x)
+    source = e.value_of(x)
 
     def compute(body: Body, values: Sequence[SSAValue]) -> SSAValue:
         rows, columns = values[:3], values[3:6]
@@ -55,8 +55,8 @@ def resize_linear(e: Emitter, op: Operation, operands: Sequence[LaidOut]) -> Lai
                 code = body.add(tensor.ExtractOp(source, [*first, *place], laid_out_type(params)))
                 part = stepped(body, code, params)
                 for weight, ratio, near in (
-                    (rows[2], found[0], down),
-                    (columns[2], found[1], across),
+                    (rows[2], row_and_column[0], down),
+                    (columns[2], row_and_column[1], across),
                 ):
                     factor = weight
                     if near is None:
@@ -68,7 +68,7 @@ def resize_linear(e: Emitter, op: Operation, operands: Sequence[LaidOut]) -> Lai
 
     result = e.empty(shape, i32), AffineMap.identity(4)
     out = e.loops(reads, result, "pppp", compute)
-    return e.held(out, plain(4), qparams_of(op.results[0]), shape)
+    return e.result(out, identity_order(4), qparams_of(op.results[0]), shape)
 
 
 def _between(ratio: Ratio, size: int, count: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

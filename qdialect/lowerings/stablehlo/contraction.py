@@ -1,6 +1,6 @@
 """Convolutions and matrix products: i8 times i8 into i32, on the product of the scales.
 
-Layouts are attributes there, so that values are taken in whatever order they are held;
+Layouts are attributes there, so that values are taken in whatever order they are laid out;
 channels come last in results and in weights, where engines find parameters along a dimension.
 """
 
@@ -16,10 +16,10 @@ from xdsl.ir import Operation, SSAValue
 from qdialect.behaviors.shapes import shape_of
 from qdialect.dialects.stablehlo import ConvolutionDimensionsAttr, DotDimensionsAttr
 from qdialect.lowerings.errors import Unlowerable
-from qdialect.lowerings.laid_out import LaidOut, Order, channels_last, plain
-from qdialect.lowerings.operands import exact_result
+from qdialect.lowerings.laid_out import LaidOut, Order, channels_last, identity_order
+from qdialect.lowerings.preconditions import exact_result, quantized
 from qdialect.lowerings.stablehlo.emitter import Emitter, long, longs, pairs, stated
-from qdialect.lowerings.stablehlo.requantize import centered, moved, quantized
+from qdialect.lowerings.stablehlo.rescale import centered, moved
 from qdialect.ops.base import NNOp
 from qdialect.passes.rescale.split_rescale import accumulator_qparams
 from qdialect.qparams import QParams
@@ -43,8 +43,8 @@ def sides(
     sums = accumulator_qparams(op, behavior.accumulator, lhs, rhs)
     if len(operands) > 2:
         bias = quantized(operands[2], "bias")
-        wanted = sums if sums.is_per_tensor else sums.with_axis(0)
-        if bias != wanted:
+        expected = sums if sums.is_per_tensor else sums.with_axis(0)
+        if bias != expected:
             raise Unlowerable(
                 "bias", "its bias is no i32 on the scale of the sums", "run split-rescale"
             )
@@ -82,32 +82,33 @@ def _wide(e: Emitter, x: LaidOut) -> LaidOut:
     if params.storage.width > 8:
         raise Unlowerable("storage", f"a factor is stored as {params.storage}", "8-bit storage")
     wide = centered(params, "i16")
-    value = moved(e, e.given(x, x.order), e.element(wide, x.order))
+    value = moved(e, e.value_of(x, x.order), e.element(wide, x.order))
     return LaidOut(x.shape, x.order, wide, value)
 
 
 def biased(
-    e: Emitter, value: SSAValue, operands: Sequence[LaidOut], held: tuple[QParams, Order, int]
+    e: Emitter, value: SSAValue, operands: Sequence[LaidOut], layout: tuple[QParams, Order, int]
 ) -> SSAValue:
-    """`value` plus the bias, along dimension `held[2]` of what is held in `held[1]`."""
+    """`value` plus the bias; `layout`: the qparams of the sums, the order of `value`, and the
+    dimension that the bias varies along."""
     if len(operands) < 3:
         return value
-    sums, order, along = held
+    sums, order, along = layout
     bias, place, rank = operands[2], order.index(along), len(order)
     element = e.element(sums, order)
     shape = [1] * rank
     shape[place] = bias.shape[0]
     extents = shape_of(value)
     if bias.array is not None:
-        given = e.const(bias.array.reshape(shape), element)
+        addend = e.const(bias.array.reshape(shape), element)
         where = range(rank)
     else:
-        given, where = e.given(bias), range(place, place + 1)
-    if shape_of(given) != extents:
-        given = e.op(
-            "broadcast_in_dim", [given], extents, element, broadcast_dimensions=longs(where)
+        addend, where = e.value_of(bias), range(place, place + 1)
+    if shape_of(addend) != extents:
+        addend = e.op(
+            "broadcast_in_dim", [addend], extents, element, broadcast_dimensions=longs(where)
         )
-    return e.op("add", [value, given], extents, element)
+    return e.op("add", [value, addend], extents, element)
 
 
 def convolution(e: Emitter, op: Operation, operands: Sequence[LaidOut]) -> LaidOut:
@@ -118,16 +119,16 @@ def convolution(e: Emitter, op: Operation, operands: Sequence[LaidOut]) -> LaidO
     spatial, order = x.rank - 2, channels_last(x.rank)
     kernel = (*range(2, x.rank), 1, 0)
     names = [str(d) for d in range(spatial)]
-    # Which role each dimension of `nn` has, in the order it is held.
+    # Which role each dimension of `nn` has, in the order of `x`.
     roles = ["b", "f", *names]
     # A known bug of IREE, `stablehlo-depthwise`: not channels last, where each is a group.
-    taken = plain(x.rank) if v["groups"] == x.shape[1] > 1 else x.order
-    given = tuple(roles[d] for d in taken)
-    dimensions = ConvolutionDimensionsAttr((given, (*names, "i", "o"), ("b", *names, "f")))
+    input_order = identity_order(x.rank) if v["groups"] == x.shape[1] > 1 else x.order
+    input_roles = tuple(roles[d] for d in input_order)
+    dimensions = ConvolutionDimensionsAttr((input_roles, (*names, "i", "o"), ("b", *names, "f")))
     extents = [shape[d] for d in order]
     value = e.op(
         "convolution",
-        [e.given(x, taken), e.given(w, kernel)],
+        [e.value_of(x, input_order), e.value_of(w, kernel)],
         extents,
         e.element(sums, order),
         window_strides=longs(v["strides"]),
@@ -138,16 +139,16 @@ def convolution(e: Emitter, op: Operation, operands: Sequence[LaidOut]) -> LaidO
         batch_group_count=long(1),
     )
     value = biased(e, value, operands, (sums, order, 1))
-    return e.held(value, order, sums, shape)
+    return e.result(value, order, sums, shape)
 
 
 def fully_connected(e: Emitter, op: Operation, operands: Sequence[LaidOut]) -> LaidOut:
     """`nn.fully_connected`: the weight has a row for each result."""
     sums, x, w = sides(e, op, operands)
-    shape, order = shape_of(op.results[0]), plain(2)
-    value = _dot(e, (e.given(x), e.given(w)), (0, (1,), (1,)), shape, sums)
+    shape, order = shape_of(op.results[0]), identity_order(2)
+    value = _dot(e, (e.value_of(x), e.value_of(w)), (0, (1,), (1,)), shape, sums)
     value = biased(e, value, operands, (sums, order, 1))
-    return e.held(value, order, sums, shape)
+    return e.result(value, order, sums, shape)
 
 
 def matmul(e: Emitter, op: Operation, operands: Sequence[LaidOut]) -> LaidOut:
@@ -156,22 +157,26 @@ def matmul(e: Emitter, op: Operation, operands: Sequence[LaidOut]) -> LaidOut:
     result = shape_of(op.results[0])
     left = a.shape if a.rank > 1 else (1, *a.shape)
     right = b.shape if b.rank > 1 else (*b.shape, 1)
-    lhs, rhs = e.reshaped(e.given(a), left), e.reshaped(e.given(b), right)
+    lhs, rhs = e.reshaped(e.value_of(a), left), e.reshaped(e.value_of(b), right)
     if prod(right[:-2]) == 1:
         # One matrix for all batches.
         rhs = e.reshaped(rhs, right[-2:])
         shape = (*left[:-1], right[-1])
         value = _dot(e, (lhs, rhs), (0, (len(left) - 1,), (0,)), shape, sums)
-        return e.held(e.reshaped(value, result), plain(len(result)), sums, result)
+        return e.result(e.reshaped(value, result), identity_order(len(result)), sums, result)
     batches = result[: len(result) - (a.rank > 1) - (b.rank > 1)]
     rank = len(batches) + 2
     lhs, rhs = (
-        e.broadcast(LaidOut(s, plain(len(s)), q.params, v), (*batches, *s[-2:]), plain(rank))
+        e.broadcast(
+            LaidOut(s, identity_order(len(s)), q.params, v),
+            (*batches, *s[-2:]),
+            identity_order(rank),
+        )
         for s, q, v in ((left, a, lhs), (right, b, rhs))
     )
     shape = (*batches, left[-2], right[-1])
     value = _dot(e, (lhs, rhs), (len(batches), (rank - 1,), (rank - 2,)), shape, sums)
-    return e.held(e.reshaped(value, result), plain(len(result)), sums, result)
+    return e.result(e.reshaped(value, result), identity_order(len(result)), sums, result)
 
 
 def _dot(
@@ -184,5 +189,5 @@ def _dot(
     """Batches are the first dimensions of both."""
     batches, left, right = dimensions
     numbers = DotDimensionsAttr((tuple(range(batches)), tuple(range(batches)), left, right))
-    element = e.element(sums, plain(len(shape)))
+    element = e.element(sums, identity_order(len(shape)))
     return e.op("dot_general", factors, shape, element, dot_dimension_numbers=numbers)

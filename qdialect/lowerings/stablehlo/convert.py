@@ -5,7 +5,7 @@ even. So an op of `nn` that rounds once and to even is one there, and a `quant.r
 real number is `uniform_quantize`. Products are summed in 32 bits first (`split-rescale`),
 which is what readers multiply codes in. What would be another number in exact arithmetic is
 refused; the floats of a reader, and scales that f32 has no number for, may move what is within
-2**-22 of a tie. What is common to lowerings is told in `qdialect.lowerings.conversion`.
+2**-22 of a tie. See also `qdialect.lowerings.conversion`.
 
 For example
 
@@ -18,7 +18,9 @@ becomes
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cache
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
@@ -26,11 +28,50 @@ from xdsl.ir import SSAValue
 from xdsl.passes import ModulePass
 
 from qdialect.context import session
-from qdialect.lowerings.conversion import Dialect, Typed, convert_module
+from qdialect.lowerings.conversion import QuantizedInterface, TargetDialect, convert_module
+from qdialect.lowerings.emitter import Lowering
+from qdialect.lowerings.preconditions import reduced_dimensions, spatial_dimensions
+from qdialect.lowerings.stablehlo import contraction, elementwise, normalization, pooling, rescale
 from qdialect.lowerings.stablehlo.emitter import Emitter, stated
 from qdialect.lowerings.stablehlo.movement import move
-from qdialect.lowerings.stablehlo.table import lowerings
 from qdialect.qparams import QParams
+
+
+@cache
+def lowerings() -> Mapping[str, Lowering[Emitter]]:
+    """The lowering of every op that has one, by name; for what only moves elements see
+    `movement.move`."""
+    return {
+        "quant.rescale": rescale.rescale,
+        "quant.qcast": rescale.quantize,
+        "quant.dcast": rescale.dequantize,
+        **dict.fromkeys(("nn.conv1d", "nn.conv2d", "nn.conv3d"), contraction.convolution),
+        "nn.fully_connected": contraction.fully_connected,
+        "nn.matmul": contraction.matmul,
+        "nn.add": elementwise.arithmetic("add"),
+        "nn.sub": elementwise.arithmetic("subtract"),
+        "nn.mul": elementwise.arithmetic("multiply"),
+        "nn.maximum": elementwise.extremum("maximum"),
+        "nn.minimum": elementwise.extremum("minimum"),
+        **dict.fromkeys(("nn.relu", "nn.clip"), elementwise.clamp),
+        "nn.table": elementwise.table,
+        "nn.softmax": normalization.softmax,
+        **{f"nn.max_pool{rank}d": pooling.max_pool for rank in (1, 2, 3)},
+        **{f"nn.avg_pool{rank}d": pooling.average_pool for rank in (1, 2, 3)},
+        **{
+            f"nn.global_avg_pool{rank}d": pooling.reduction("add", spatial_dimensions)
+            for rank in (1, 2, 3)
+        },
+        **{
+            f"nn.reduce_{op}": pooling.reduction(name, reduced_dimensions)
+            for op, name in (
+                ("sum", "add"),
+                ("mean", "add"),
+                ("max", "maximum"),
+                ("min", "minimum"),
+            )
+        },
+    }
 
 
 @dataclass(frozen=True)
@@ -40,14 +81,14 @@ class ConvertNnToStablehlo(ModulePass):
     name = "convert-nn-to-stablehlo"
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
-        to = Dialect(
+        to = TargetDialect(
             "StableHLO",
             "stablehlo",
             Emitter,
             lowerings(),
             ("stablehlo.",),
             movement=move,
-            types=Typed(_as_it_is, _as_it_is),
+            types=QuantizedInterface(_as_it_is, _as_it_is),
         )
         convert_module(session(ctx), op, to)
 

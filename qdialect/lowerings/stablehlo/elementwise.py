@@ -10,15 +10,15 @@ from xdsl.ir import Operation
 
 from qdialect.behaviors.shapes import shape_of
 from qdialect.dialects.stablehlo import GatherDimensionsAttr
+from qdialect.lowerings.emitter import Lowering, ranked
 from qdialect.lowerings.errors import Unlowerable
 from qdialect.lowerings.laid_out import LaidOut
-from qdialect.lowerings.operands import clamp_bounds, common_order
-from qdialect.lowerings.stablehlo.emitter import Emitter, Lower, longs, ranked
-from qdialect.lowerings.stablehlo.requantize import (
+from qdialect.lowerings.preconditions import clamp_bounds, common_order, common_qparams, quantized
+from qdialect.lowerings.stablehlo.emitter import Emitter, longs
+from qdialect.lowerings.stablehlo.rescale import (
     centered,
     moved,
     pair_rounding,
-    quantized,
     result_of,
     rounded,
     widened,
@@ -26,7 +26,7 @@ from qdialect.lowerings.stablehlo.requantize import (
 from qdialect.quant import storage_type
 
 
-def arithmetic(name: str) -> Lower:
+def arithmetic(name: str) -> Lowering[Emitter]:
     """`nn.add`, `nn.sub`, `nn.mul`, which round once; operands and result are stored alike
     there, so that some are widened first."""
 
@@ -46,7 +46,7 @@ def arithmetic(name: str) -> Lower:
             out = rounded(
                 e, result, rounding, order, lambda element: e.op(name, values, extents, element)
             )
-            return e.held(out, order, result, shape)
+            return e.result(out, order, result, shape)
         values = [widened(e, v, p, order) for v, p in zip(values, (lhs, rhs), strict=True)]
         wide = centered(result, "i32")
         out = rounded(
@@ -54,18 +54,16 @@ def arithmetic(name: str) -> Lower:
         )
         if wide != result:
             out = moved(e, out, e.element(result, order))
-        return e.held(out, order, result, shape)
+        return e.result(out, order, result, shape)
 
     return lower
 
 
-def extremum(name: str) -> Lower:
+def extremum(name: str) -> Lowering[Emitter]:
     """`nn.maximum` and `nn.minimum` of codes on one scale."""
 
     def lower(e: Emitter, op: Operation, operands: Sequence[LaidOut]) -> LaidOut:
-        shape, result = shape_of(op.results[0]), result_of(op)
-        if any(x.params != result for x in operands):
-            raise Unlowerable("qparams", "its operands are not on one scale", "integerize")
+        shape, result = shape_of(op.results[0]), common_qparams(operands, result_of(op))
         if not result.is_per_tensor:
             raise Unlowerable("axis", "StableHLO compares with one scale for each tensor")
         order = common_order(operands, len(shape))
@@ -74,7 +72,7 @@ def extremum(name: str) -> Lower:
         out = values[0]
         for value in values[1:]:
             out = e.op(name, [out, value], extents, e.element(result, order))
-        return e.held(out, order, result, shape)
+        return e.result(out, order, result, shape)
 
     return lower
 
@@ -83,10 +81,10 @@ def clamp(e: Emitter, op: Operation, operands: Sequence[LaidOut]) -> LaidOut:
     """`nn.relu` and `nn.clip` of codes."""
     (x,) = operands
     params, (low, high) = clamp_bounds(e, op, x)
-    value = e.given(x, x.order)
+    value = e.value_of(x, x.order)
     bounds = e.scalar(low, params), e.scalar(high, params)
     out = e.op("clamp", [bounds[0], value, bounds[1]], x.extents, e.element(params, x.order))
-    return e.held(out, x.order, params, x.shape)
+    return e.result(out, x.order, params, x.shape)
 
 
 def table(e: Emitter, op: Operation, operands: Sequence[LaidOut]) -> LaidOut:
@@ -101,7 +99,7 @@ def table(e: Emitter, op: Operation, operands: Sequence[LaidOut]) -> LaidOut:
         raise Unlowerable("axis", "its results have parameters along a dimension")
     e.element(params)
     extents = x.extents
-    bits = e.op("bitcast_convert", [e.given(x, x.order)], extents, storage_type(params))
+    bits = e.op("bitcast_convert", [e.value_of(x, x.order)], extents, storage_type(params))
     index = e.op("convert", [bits], extents, i32)
     first = e.const(np.array(params.storage.full_range[0], np.int32), i32)
     first = e.op("broadcast_in_dim", [first], extents, i32, broadcast_dimensions=longs([]))
@@ -116,4 +114,4 @@ def table(e: Emitter, op: Operation, operands: Sequence[LaidOut]) -> LaidOut:
         dimension_numbers=GatherDimensionsAttr(((), (0,), (), (), (0,), len(extents))),
         slice_sizes=longs([1]),
     )
-    return e.held(out, x.order, result, x.shape)
+    return e.result(out, x.order, result, x.shape)

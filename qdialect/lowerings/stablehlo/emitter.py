@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
@@ -18,9 +18,9 @@ from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 
 from qdialect.behaviors.shapes import shape_of
 from qdialect.dialects.stablehlo.ops import OPS, ConstantOp, ReturnOp
-from qdialect.lowerings.emitter import NamedEmitter, element_of, storage_of
+from qdialect.lowerings.emitter import NamedEmitter, element_of, ranked, storage_of
 from qdialect.lowerings.errors import Unlowerable
-from qdialect.lowerings.laid_out import LaidOut, Order, plain, reordered
+from qdialect.lowerings.laid_out import LaidOut, Order, identity_order, reordered
 from qdialect.ops.constants import payload
 from qdialect.qparams import QParams
 from qdialect.quant import UniformType, storage_type
@@ -42,36 +42,36 @@ class Emitter(NamedEmitter):
         element = kind.element_type
         if isinstance(element, UniformType):
             element = storage_type(element.qparams)
-        held = TensorType(element, list(kind.get_shape()))
-        values = payload(array, held, self.session.blobs)
+        stored = TensorType(element, list(kind.get_shape()))
+        values = payload(array, stored, self.session.blobs)
         return ConstantOp.create(result_types=[kind], properties={"value": values})
 
-    def mark(self, held: LaidOut) -> None:
+    def mark(self, x: LaidOut) -> None:
         return
 
     # -- types ----------------------------------------------------------------------
 
     def element(self, params: QParams, order: Order | None = None) -> UniformType:
-        """The element type of a value that is held in `order`."""
+        """The element type of a value that is laid out in `order`."""
         return UniformType(stated(params, order))
 
-    def given(self, held: LaidOut, order: Order | None = None) -> SSAValue:
-        if held.array is None:
-            return super().given(held, order)
-        wanted = plain(held.rank) if order is None else order
-        params = held.params
-        element = storage_of(held) if params is None else self.element(params, wanted)
-        return self.const(held.array.transpose(wanted), element)
+    def value_of(self, x: LaidOut, order: Order | None = None) -> SSAValue:
+        if x.array is None:
+            return super().value_of(x, order)
+        target = identity_order(x.rank) if order is None else order
+        params = x.params
+        element = storage_of(x) if params is None else self.element(params, target)
+        return self.const(x.array.transpose(target), element)
 
-    def broadcast(self, held: LaidOut, shape: Sequence[int], order: Order) -> SSAValue:
-        """`held` as it repeats to `shape`, in `order`."""
-        held = ranked(self, held, len(shape))
-        value, extents = self.given(held, order), reordered(shape, order)
+    def broadcast(self, x: LaidOut, shape: Sequence[int], order: Order) -> SSAValue:
+        """`x` as it repeats to `shape`, in `order`."""
+        x = ranked(self, x, len(shape))
+        value, extents = self.value_of(x, order), reordered(shape, order)
         if shape_of(value) == extents:
             return value
-        if held.params is not None and not held.params.is_per_tensor:
-            axis = held.params.axis
-            if axis is None or held.shape[axis] != shape[axis]:
+        if x.params is not None and not x.params.is_per_tensor:
+            axis = x.params.axis
+            if axis is None or x.shape[axis] != shape[axis]:
                 raise Unlowerable("axis", "its parameters vary along a dimension that repeats")
         where = longs(range(len(shape)))
         return self.op(
@@ -120,17 +120,14 @@ class Emitter(NamedEmitter):
             operands=list(block.args), result_types=[scalar]
         )
         block.add_ops([body, ReturnOp.create(operands=list(body.results))])
-        made = self.DEFINITIONS["stablehlo.reduce_window"].create(
+        op = self.DEFINITIONS["stablehlo.reduce_window"].create(
             operands=[value, init],
             result_types=[TensorType(element, list(shape))],
             properties=properties,
             regions=[Region(block)],
         )
-        self.append(made)
-        return made.results[0]
-
-
-Lower = Callable[[Emitter, Operation, Sequence[LaidOut]], LaidOut]
+        self.append(op)
+        return op.results[0]
 
 
 def stated(params: QParams, order: Order | None = None) -> QParams:
@@ -151,19 +148,6 @@ def stated(params: QParams, order: Order | None = None) -> QParams:
     if params.axis is None or order is None:
         return params
     return params.with_axis(order.index(params.axis))
-
-
-def ranked(e: Emitter, x: LaidOut, rank: int) -> LaidOut:
-    """`x` with leading dimensions of 1, as it broadcasts."""
-    if x.rank == rank:
-        return x
-    more = rank - x.rank
-    shape, params = (*(1 for _ in range(more)), *x.shape), x.params
-    if params is not None and params.axis is not None:
-        params = params.with_axis(params.axis + more)
-    if x.array is not None:
-        return LaidOut(shape, plain(rank), params, None, x.array.reshape(shape))
-    return LaidOut(shape, plain(rank), params, e.reshaped(e.given(x), shape))
 
 
 def longs(values: Sequence[int]) -> DenseArrayBase[Any]:

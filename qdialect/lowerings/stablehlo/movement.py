@@ -1,6 +1,6 @@
 """Any op that only moves elements, by its declared index map.
 
-transpose, reshape       the order a value is held in; `reshape`
+transpose, reshape       the order a value is laid out in; `reshape`
 slice, broadcast, ..     dimension by dimension: `slice`, or a `gather` of what is read
 a pad with a constant    `pad`
 others                   a `gather` of the flat operands
@@ -18,12 +18,12 @@ from xdsl.ir import SSAValue
 
 from qdialect.behaviors.shapes import shape_of
 from qdialect.dialects.stablehlo import GatherDimensionsAttr
-from qdialect.lowerings.emitter import element_of
+from qdialect.lowerings.emitter import element_of, ranked
 from qdialect.lowerings.errors import Unlowerable
-from qdialect.lowerings.laid_out import LaidOut, plain, reordered
-from qdialect.lowerings.moves import LARGEST, laid_out_as, movement
-from qdialect.lowerings.operands import common_order, fill_code
-from qdialect.lowerings.stablehlo.emitter import Emitter, long, longs, ranked
+from qdialect.lowerings.laid_out import LaidOut, identity_order, reordered
+from qdialect.lowerings.movement import flat_index, laid_out_as, movement
+from qdialect.lowerings.preconditions import common_order, fill_code
+from qdialect.lowerings.stablehlo.emitter import Emitter, long, longs
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -51,7 +51,7 @@ def _moved(e: Emitter, phi: IndexMap, operands: Sequence[LaidOut]) -> LaidOut:
         return _padded(e, phi, x, shape)
     if isinstance(phi, Concat):
         order = common_order(operands, len(shape))
-        parts = [e.given(part, order) for part in operands]
+        parts = [e.value_of(part, order) for part in operands]
         place = order.index(phi.axis)
         return LaidOut(shape, order, None, _joined(e, parts, place, reordered(shape, order)))
     return _gathered(e, phi, operands, shape)
@@ -65,14 +65,14 @@ def _joined(e: Emitter, parts: Sequence[SSAValue], place: int, shape: Sequence[i
 
 def _by_dimension(e: Emitter, phi: Any, x: LaidOut, shape: tuple[int, ...]) -> LaidOut:
     """Each dimension by the indices that are read of it."""
-    value = e.given(x, x.order)
+    value = e.value_of(x, x.order)
     starts, limits, steps = [0] * x.rank, list(x.extents), [1] * x.rank
     others: list[tuple[int, NDArray[np.int64]]] = []
     for dimension in range(x.rank):
-        given = phi.index(dimension, x.shape[dimension])
-        if given is None:
+        indices = phi.index(dimension, x.shape[dimension])
+        if indices is None:
             continue
-        index, place = np.asarray(given, np.int64), x.order.index(dimension)
+        index, place = np.asarray(indices, np.int64), x.order.index(dimension)
         first, step = int(index[0]), int(index[1] - index[0]) if index.size > 1 else 1
         if step > 0 and np.array_equal(index, first + step * np.arange(index.size)):
             starts[place], limits[place], steps[place] = first, int(index[-1]) + 1, step
@@ -105,7 +105,7 @@ def _taken(e: Emitter, value: SSAValue, place: int, index: NDArray[np.int64]) ->
 
 
 def _padded(e: Emitter, phi: Any, x: LaidOut, shape: tuple[int, ...]) -> LaidOut:
-    value, params = e.given(x, x.order), x.params
+    value, params = e.value_of(x, x.order), x.params
     code = fill_code(x, phi.border_value)
     assert params is not None
     out = e.op(
@@ -125,24 +125,20 @@ def _gathered(
 ) -> LaidOut:
     """Each element by its place in all operands flat, one after the other; one more element
     is what stands at borders."""
-    if prod(shape) > LARGEST:
-        raise Unlowerable(
-            "size", f"its result has {prod(shape)} elements to list (at most {LARGEST})"
-        )
-    shapes = [x.shape for x in operands]
-    which, where = phi.gather_index(shapes)
-    starts = np.cumsum([0, *(prod(s) for s in shapes)])
-    index = np.where(which < 0, starts[-1], where + starts[which]).reshape(-1)
-    parts = [e.reshaped(e.given(x), (prod(x.shape),)) for x in operands if prod(x.shape)]
-    count = int(starts[-1])
-    if (which < 0).any():
+    index, count = flat_index(phi, operands, shape)
+    at_border = index < 0
+    index = np.where(at_border, count, index).reshape(-1)
+    parts = [e.reshaped(e.value_of(x), (prod(x.shape),)) for x in operands if prod(x.shape)]
+    if at_border.any():
         x = operands[0]
         code = fill_code(x, phi.border_value)
         assert x.params is not None
         parts.append(e.reshaped(e.scalar(code, x.params), (1,)))
         count += 1
     source = _joined(e, parts, 0, (count,))
-    return LaidOut(shape, plain(len(shape)), None, e.reshaped(_taken(e, source, 0, index), shape))
+    return LaidOut(
+        shape, identity_order(len(shape)), None, e.reshaped(_taken(e, source, 0, index), shape)
+    )
 
 
 move = movement(_moved)

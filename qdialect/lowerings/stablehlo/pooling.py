@@ -3,21 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from math import lcm
 
-import numpy as np
 from xdsl.dialects.builtin import i32
 from xdsl.ir import Operation, SSAValue
 
 from qdialect.behaviors.shapes import shape_of
+from qdialect.lowerings.emitter import Lowering
 from qdialect.lowerings.errors import Unlowerable
-from qdialect.lowerings.laid_out import LaidOut, plain, reordered
-from qdialect.lowerings.operands import exact_result
-from qdialect.lowerings.stablehlo.emitter import Emitter, Lower, longs, pairs
-from qdialect.lowerings.stablehlo.requantize import centered, quantized, result_of, widened
-from qdialect.lowerings.windows import Geometry, fitted
+from qdialect.lowerings.laid_out import LaidOut, identity_order, reordered
+from qdialect.lowerings.preconditions import exact_result, quantized
+from qdialect.lowerings.stablehlo.emitter import Emitter, longs, pairs
+from qdialect.lowerings.stablehlo.rescale import centered, result_of, widened
+from qdialect.lowerings.windows import Geometry, mean_factors, pool_windows
 from qdialect.ops.base import NNOp
-from qdialect.ops.behaviors_sums import window_counts
 from qdialect.qparams import QParams
 
 
@@ -29,7 +27,7 @@ def _windows(
     windows: tuple[Sequence[int], Geometry],
     combine: str,
 ) -> SSAValue:
-    """What each spatial window combines to; `value` is held as `x` is."""
+    """What each spatial window combines to; `value` is laid out as `x`."""
     kernel, g = windows
     order = x.order
     shape = reordered((*x.shape[:2], *g.result), order)
@@ -50,10 +48,10 @@ def max_pool(e: Emitter, op: Operation, operands: Sequence[LaidOut]) -> LaidOut:
     assert isinstance(op, NNOp)
     (x,), v, result = operands, op.values, shape_of(op.results[0])
     params = _one_scale(x)
-    geometry = fitted(x.shape[2:], v["kernel"], v["strides"], v["pads"], v["dilations"], result[2:])
+    geometry = pool_windows(op)
     init = e.scalar(params.storage.min, params)
-    out = _windows(e, x, e.given(x, x.order), init, (v["kernel"], geometry), "maximum")
-    return e.held(out, x.order, params, result)
+    out = _windows(e, x, e.value_of(x, x.order), init, (v["kernel"], geometry), "maximum")
+    return e.result(out, x.order, params, result)
 
 
 def _one_scale(x: LaidOut) -> QParams:
@@ -69,32 +67,31 @@ def average_pool(e: Emitter, op: Operation, operands: Sequence[LaidOut]) -> Laid
     exact_result(e, op)
     assert isinstance(op, NNOp)
     (x,), v, result = operands, op.values, shape_of(op.results[0])
-    params, ones = _one_scale(x), (1,) * (x.rank - 2)
-    geometry = fitted(x.shape[2:], v["kernel"], v["strides"], v["pads"], ones, result[2:])
+    params = _one_scale(x)
+    geometry = pool_windows(op)
     wide = centered(params, "i32")
-    value = widened(e, e.given(x, x.order), params, x.order)
+    value = widened(e, e.value_of(x, x.order), params, x.order)
     out = _windows(e, x, value, e.scalar(0, wide), (v["kernel"], geometry), "add")
-    counts = window_counts(op)
-    many = lcm(*{int(n) for n in counts.reshape(-1)})
-    if (counts != many).any():
-        factors = (many // counts).astype(np.int32).reshape(1, 1, *result[2:])
+    factors = mean_factors(op)
+    if factors is not None:
+        factors = factors.reshape(1, 1, *result[2:])
         unit = QParams.per_tensor("i32", 1.0)
-        whole = LaidOut(factors.shape, plain(x.rank), unit, None, factors)
+        whole = LaidOut(factors.shape, identity_order(x.rank), unit, None, factors)
         along = e.broadcast(whole, result, x.order)
         out = e.op("multiply", [out, along], shape_of(out), e.element(wide))
     return _means(e, op, out, wide, LaidOut(result, x.order, None))
 
 
-def _means(e: Emitter, op: Operation, sums: SSAValue, wide: QParams, held: LaidOut) -> LaidOut:
+def _means(e: Emitter, op: Operation, sums: SSAValue, wide: QParams, layout: LaidOut) -> LaidOut:
     """Sums as what the result's scale makes of them: the same integers."""
     result, extents = result_of(op), shape_of(sums)
     if wide != result:
         bits = e.op("bitcast_convert", [sums], extents, i32)
         sums = e.op("bitcast_convert", [bits], extents, e.element(result))
-    return e.held(sums, held.order, result, held.shape)
+    return e.result(sums, layout.order, result, layout.shape)
 
 
-def reduction(name: str, axes_of: Callable[[Operation, int], Sequence[int]]) -> Lower:
+def reduction(name: str, axes_of: Callable[[Operation, int], Sequence[int]]) -> Lowering[Emitter]:
     """Sums in 32 bits, and extrema: one window over the dimensions that go."""
 
     def lower(e: Emitter, op: Operation, operands: Sequence[LaidOut]) -> LaidOut:
@@ -102,10 +99,10 @@ def reduction(name: str, axes_of: Callable[[Operation, int], Sequence[int]]) -> 
         params = _one_scale(x)
         if name == "add":
             exact_result(e, op)
-            value = widened(e, e.given(x), params, plain(x.rank))
+            value = widened(e, e.value_of(x), params, identity_order(x.rank))
             params, start = centered(params, "i32"), 0
         else:
-            value = e.given(x)
+            value = e.value_of(x)
             start = params.storage.min if name == "maximum" else params.storage.max
         reduced = set(axes_of(op, x.rank))
         extents = [1 if d in reduced else n for d, n in enumerate(x.shape)]
@@ -114,7 +111,7 @@ def reduction(name: str, axes_of: Callable[[Operation, int], Sequence[int]]) -> 
         out = e.windows(value, init, extents, name, window_dimensions=longs(window))
         out = e.reshaped(out, shape)
         if name == "add":
-            return _means(e, op, out, params, LaidOut(shape, plain(len(shape)), None))
-        return e.held(out, plain(len(shape)), params, shape)
+            return _means(e, op, out, params, LaidOut(shape, identity_order(len(shape)), None))
+        return e.result(out, identity_order(len(shape)), params, shape)
 
     return lower

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from math import prod
+from typing import Any
 
 import numpy as np
 from xdsl.dialects.builtin import i8, i32
@@ -18,9 +19,9 @@ from qdialect.analysis.codes import qparams_of
 from qdialect.behaviors.shapes import shape_of
 from qdialect.lowerings.emitter import element_of
 from qdialect.lowerings.errors import Unlowerable
-from qdialect.lowerings.laid_out import LaidOut, channels_last, plain
-from qdialect.lowerings.operands import exact_result
-from qdialect.lowerings.tosa.emitter import Emitter, longs
+from qdialect.lowerings.laid_out import LaidOut, channels_last, identity_order
+from qdialect.lowerings.preconditions import exact_result
+from qdialect.lowerings.tosa.emitter import Emitter, axis, longs
 from qdialect.lowerings.tosa.rescale import signed
 from qdialect.lowerings.windows import Geometry, fitted
 from qdialect.ops.base import NNOp
@@ -51,7 +52,7 @@ def bias_of(e: Emitter, operands: Sequence[LaidOut], channels: int) -> SSAValue:
     bias = operands[2]
     if bias.params is None or bias.params.storage.spelling != "i32":
         raise Unlowerable("bias", "its bias is no i32 on the scale of the sums")
-    return e.given(bias)
+    return e.value_of(bias)
 
 
 def lower_convolution(e: Emitter, op: Operation, operands: Sequence[LaidOut]) -> LaidOut:
@@ -63,18 +64,18 @@ def lower_convolution(e: Emitter, op: Operation, operands: Sequence[LaidOut]) ->
     bias, groups, spatial = bias_of(e, operands, w.shape[0]), v["groups"], x.rank - 2
     geometry = fitted(x.shape[2:], w.shape[2:], v["strides"], v["pads"], v["dilations"])
     order = channels_last(x.rank)
-    value = cropped(e, e.given(x, order), geometry.crops)
+    value = cropped(e, e.value_of(x, order), geometry.crops)
     result = shape_of(op.results[0])
     depthwise = groups == x.shape[1] and groups > 1 and w.shape[1] == 1 and spatial < 3
     if depthwise:
         weight = _depthwise_weight(e, w, groups)
         out = window_op(e, "depthwise_conv2d", value, weight, bias, (x_zero, w_zero), geometry)
     elif groups == 1:
-        weight = e.given(w, channels_last(w.rank))
+        weight = e.value_of(w, channels_last(w.rank))
         out = _convolved(e, value, weight, bias, (x_zero, w_zero), geometry)
     else:
         out = _in_groups(e, value, w, bias, (x_zero, w_zero), geometry, groups)
-    return e.held(out, order, qparams_of(op.results[0]), result)
+    return e.result(out, order, qparams_of(op.results[0]), result)
 
 
 def cropped(e: Emitter, value: SSAValue, crops: Sequence[int]) -> SSAValue:
@@ -149,7 +150,7 @@ def _depthwise_weight(e: Emitter, w: LaidOut, groups: int) -> SSAValue:
     if w.array is not None:
         array = w.array.reshape(groups, many, *kernel).transpose(2, 3, 0, 1)
         return e.const(array, i8)
-    value = e.reshaped(e.given(w), (groups, many, *kernel))
+    value = e.reshaped(e.value_of(w), (groups, many, *kernel))
     return e.transposed(value, (2, 3, 0, 1))
 
 
@@ -163,23 +164,21 @@ def _in_groups(
     groups: int,
 ) -> SSAValue:
     """Each group of channels by itself, side by side."""
-    shape, weight = shape_of(value), e.given(w, channels_last(w.rank))
+    shape, weight = shape_of(value), e.value_of(w, channels_last(w.rank))
     takes, gives = shape[-1] // groups, w.shape[0] // groups
     parts: list[SSAValue] = []
     for g in range(groups):
         start = (*(0 for _ in shape[1:]), g * takes)
-        mine = sliced(e, value, start, (*shape[:-1], takes))
+        group = sliced(e, value, start, (*shape[:-1], takes))
         rows = shape_of(weight)[1:]
         kernel = sliced(e, weight, (g * gives, *(0 for _ in rows)), (gives, *rows))
-        own = sliced(e, bias, (g * gives,), (gives,))
-        parts.append(_convolved(e, mine, kernel, own, zeros, geometry))
+        group_bias = sliced(e, bias, (g * gives,), (gives,))
+        parts.append(_convolved(e, group, kernel, group_bias, zeros, geometry))
     return joined(e, parts, len(shape) - 1)
 
 
 def joined(e: Emitter, parts: Sequence[SSAValue], dimension: int) -> SSAValue:
     """Values side by side along a dimension."""
-    from qdialect.lowerings.tosa.emitter import axis
-
     if len(parts) == 1:
         return parts[0]
     shape = list(shape_of(parts[0]))
@@ -193,19 +192,19 @@ def lower_fully_connected(e: Emitter, op: Operation, operands: Sequence[LaidOut]
     (x, x_zero), (w, w_zero) = codes(e, operands[0], "input"), codes(e, operands[1], "weight")
     rows, depth = x.shape
     channels = w.shape[0]
-    weight = LaidOut((channels, 1, 1, depth), plain(4), w.params, None, None)
+    weight = LaidOut((channels, 1, 1, depth), identity_order(4), w.params, None, None)
     if w.array is not None:
         kernel = e.const(w.array.reshape(weight.shape), i8)
     else:
-        kernel = e.reshaped(e.given(w), weight.shape)
-    value = e.reshaped(e.given(x), (rows, 1, 1, depth))
+        kernel = e.reshaped(e.value_of(w), weight.shape)
+    value = e.reshaped(e.value_of(x), (rows, 1, 1, depth))
     geometry = fitted((1, 1), (1, 1), (1, 1), (0, 0, 0, 0), (1, 1))
     out = window_op(
         e, "conv2d", value, kernel, bias_of(e, operands, channels), (x_zero, w_zero), geometry
     )
-    return e.held(
+    return e.result(
         e.reshaped(out, (rows, channels)),
-        plain(2),
+        identity_order(2),
         qparams_of(op.results[0]),
         (rows, channels),
     )
@@ -234,7 +233,9 @@ def lower_matmul(e: Emitter, op: Operation, operands: Sequence[LaidOut]) -> Laid
         (left_3d[0], left_3d[1], right_3d[2]),
         i32,
     )
-    return e.held(e.reshaped(out, result), plain(len(result)), qparams_of(op.results[0]), result)
+    return e.result(
+        e.reshaped(out, result), identity_order(len(result)), qparams_of(op.results[0]), result
+    )
 
 
 def _matrices(
@@ -242,16 +243,16 @@ def _matrices(
     x: LaidOut,
     repeated: Sequence[int],
     shape: Sequence[int],
-    wanted: tuple[int, int, int],
+    target: tuple[int, int, int],
 ) -> SSAValue:
     """`x` as [batches, rows, columns], `repeated` where batches broadcast."""
     if x.array is not None:
         array = x.array.reshape(shape)
-        if prod(shape) != prod(wanted):
+        if prod(shape) != prod(target):
             array = np.broadcast_to(array, repeated)
-        return e.const(array.reshape(wanted), i8)
-    value = e.given(x)
-    if prod(shape) != prod(wanted):
+        return e.const(array.reshape(target), i8)
+    value = e.value_of(x)
+    if prod(shape) != prod(target):
         ranked = (*(1 for _ in range(len(repeated) - len(shape))), *shape)
         multiples = [n // m for n, m in zip(repeated, ranked, strict=True)]
         value = e.op(
@@ -260,4 +261,99 @@ def _matrices(
             repeated,
             element_of(value),
         )
-    return e.reshaped(value, wanted)
+    return e.reshaped(value, target)
+
+
+def lower_transposed(e: Emitter, op: Operation, operands: Sequence[LaidOut]) -> LaidOut:
+    """`nn.conv_transpose1d`, `nn.conv_transpose2d`, in groups or not.
+
+        rows = (n - 1) s + K + top + bottom
+        top = -pad before, bottom = output padding - pad after
+
+    TOSA dilates no transposed kernel, so a constant one gets its holes at compile time (with
+    the zero point in them). Pads that cut off a whole kernel are cut from the result.
+    """
+    exact_result(e, op)
+    assert isinstance(op, NNOp)
+    v, rank = op.values, operands[0].rank
+    if rank > 4:
+        raise Unlowerable("rank", "TOSA has no transposed convolution over three dimensions")
+    (x, x_zero), (w, w_zero) = codes(e, operands[0], "input"), codes(e, operands[1], "weight")
+    groups, shape = v["groups"], shape_of(op.results[0])
+    gives = w.shape[1]
+    bias = bias_of(e, operands, gives * groups)
+    order = channels_last(rank)
+    value = e.value_of(x, order)
+    weight = _transposed_weight(e, w, v["dilations"], w_zero)
+    takes, kernel = x.shape[1] // groups, shape_of(weight)[1:3]
+    strides, (pads, crops) = v["strides"], _out_pads(v, kernel, rank - 2)
+    if rank == 3:
+        n, *rest = shape_of(value)
+        value = e.reshaped(value, (n, 1, *rest))
+        strides = (1, *strides)
+    extents = [
+        (n - 1) * s + k + sum(p)
+        for n, s, k, p in zip(shape_of(value)[1:3], strides, kernel, pads, strict=True)
+    ]
+    parts: list[SSAValue] = []
+    for g in range(groups):
+        size = shape_of(value)
+        group = sliced(e, value, (0, 0, 0, g * takes), (*size[:-1], takes))
+        group_bias = sliced(e, weight, (0, 0, 0, g * takes), (gives, *kernel, takes))
+        part = e.op(
+            "transpose_conv2d",
+            [
+                group,
+                group_bias,
+                sliced(e, bias, (g * gives,), (gives,)),
+                e.scalar(x_zero, 8),
+                e.scalar(w_zero, 8),
+            ],
+            (size[0], *extents, gives),
+            i32,
+            out_pad=longs([p for pair in pads for p in pair]),
+            stride=longs(strides),
+            acc_type=i32,
+        )
+        parts.append(part)
+    out = joined(e, parts, 3)
+    places = shape[2:] if rank == 4 else (1, *shape[2:])
+    out = sliced(e, out, (0, *crops, 0), (shape[0], *places, shape[1]))
+    out = e.reshaped(out, (shape[0], *shape[2:], shape[1]))
+    return e.result(out, order, qparams_of(op.results[0]), shape)
+
+
+def _transposed_weight(e: Emitter, w: LaidOut, dilations: Sequence[int], zero: int) -> SSAValue:
+    """[in, out / groups, kernel] as [out / groups, height, width, in]."""
+    if any(d != 1 for d in dilations):
+        if w.array is None:
+            raise Unlowerable(
+                "dilations", "TOSA dilates no transposed convolution", "a constant weight"
+            )
+        kernel = [(k - 1) * d + 1 for k, d in zip(w.shape[2:], dilations, strict=True)]
+        array = np.full((*w.shape[:2], *kernel), zero, np.int8)
+        array[(..., *(slice(None, None, d) for d in dilations))] = w.array
+        w = LaidOut(array.shape, tuple(range(w.rank)), w.params, None, array)
+    order = (1, *range(2, w.rank), 0)
+    shape = (w.shape[1], *((1,) if w.rank == 3 else ()), *w.shape[2:], w.shape[0])
+    if w.array is not None:
+        return e.const(w.array.transpose(order).reshape(shape), i8)
+    return e.reshaped(e.value_of(w, order), shape)
+
+
+def _out_pads(
+    v: dict[str, Any], kernel: Sequence[int], spatial: int
+) -> tuple[list[tuple[int, int]], list[int]]:
+    """`out_pad` per dimension, and where the result starts in what it gives."""
+    pads_of_op: tuple[int, ...] = v["pads"]
+    outer: tuple[int, ...] = v["output_padding"]
+    pads: list[tuple[int, int]] = [] if spatial == 2 else [(0, 0)]
+    crops: list[int] = [] if spatial == 2 else [0]
+    for d in range(spatial):
+        before, after = -pads_of_op[d], outer[d] - pads_of_op[d + spatial]
+        reach = kernel[d + 2 - spatial]
+        # -reach < out_pad: what is beyond is cut off.
+        crop = max(0, 1 - reach - before)
+        pads.append((before + crop, max(after, 1 - reach)))
+        crops.append(crop)
+    return pads, crops

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from math import prod
 from typing import Any
 
@@ -11,29 +11,26 @@ from xdsl.dialects.builtin import IntegerAttr, i8, i32
 from xdsl.ir import Operation, SSAValue
 
 from qdialect.analysis.codes import qparams_of
+from qdialect.analysis.ranges import ranges
 from qdialect.behaviors.shapes import shape_of
 from qdialect.dialects.tosa.base import PROPAGATE
-from qdialect.lowerings.emitter import INTEGERS, integers
+from qdialect.lowerings.emitter import INTEGERS, Lowering, integers, ranked
 from qdialect.lowerings.errors import Unlowerable
-from qdialect.lowerings.laid_out import LaidOut, plain
-from qdialect.lowerings.operands import clamp_bounds, common_order, exact_result
-from qdialect.lowerings.tosa.emitter import Emitter
+from qdialect.lowerings.laid_out import LaidOut
+from qdialect.lowerings.preconditions import (
+    check_quotient,
+    clamp_bounds,
+    common_order,
+    common_qparams,
+    exact_result,
+)
+from qdialect.lowerings.tosa.emitter import Emitter, flag
 from qdialect.lowerings.tosa.rescale import UNIT, as_laid_out, clamped, rescaled, signed, widened
 from qdialect.numerics.rounding import Rounding
 from qdialect.qparams import QParams
 
 
-def ranked(e: Emitter, x: LaidOut, rank: int) -> LaidOut:
-    """`x` with leading dimensions of 1, as it broadcasts."""
-    if x.rank == rank:
-        return x
-    shape = (*(1 for _ in range(rank - x.rank)), *x.shape)
-    if x.array is not None:
-        return LaidOut(shape, plain(rank), x.params, None, x.array.reshape(shape))
-    return LaidOut(shape, plain(rank), x.params, e.reshaped(e.given(x), shape))
-
-
-def arithmetic(name: str) -> Callable[[Emitter, Operation, Sequence[LaidOut]], LaidOut]:
+def arithmetic(name: str) -> Lowering[Emitter]:
     """`nn.add`, `nn.sub` and `nn.mul`: exact, of codes less their zero points."""
 
     def lower(e: Emitter, op: Operation, operands: Sequence[LaidOut]) -> LaidOut:
@@ -47,23 +44,22 @@ def arithmetic(name: str) -> Callable[[Emitter, Operation, Sequence[LaidOut]], L
         if name == "mul":
             values.append(e.scalar(0, 8))
         out = e.op(name, values, [shape[d] for d in order], i32)
-        return e.held(out, order, qparams_of(op.results[0]), shape)
+        return e.result(out, order, qparams_of(op.results[0]), shape)
 
     return lower
 
 
-def extremum(name: str) -> Callable[[Emitter, Operation, Sequence[LaidOut]], LaidOut]:
+def extremum(name: str) -> Lowering[Emitter]:
     """`nn.maximum` and `nn.minimum` of codes on one scale, compared in 32 bits."""
 
     def lower(e: Emitter, op: Operation, operands: Sequence[LaidOut]) -> LaidOut:
-        shape, result = shape_of(op.results[0]), qparams_of(op.results[0])
+        shape = shape_of(op.results[0])
         parts = [ranked(e, x, len(shape)) for x in operands]
-        if result is None or any(x.params != result for x in parts):
-            raise Unlowerable("qparams", "its operands are not on one scale", "integerize")
+        result = common_qparams(parts, qparams_of(op.results[0]))
         order = common_order(parts, len(shape))
         values = [widened(e, x, order) for x in parts]
         out = e.op(name, values, [shape[d] for d in order], i32, nan_mode=PROPAGATE)
-        return e.held(narrowed(e, out, result), order, result, shape)
+        return e.result(narrowed(e, out, result), order, result, shape)
 
     return lower
 
@@ -84,7 +80,7 @@ def clamp(e: Emitter, op: Operation, operands: Sequence[LaidOut]) -> LaidOut:
     x = signed(e, x)
     assert x.params is not None
     shift = x.params.zero_point_list()[0] - params.zero_point_list()[0]
-    value = e.given(x, x.order)
+    value = e.value_of(x, x.order)
     width = max(params.storage.width, 8)
     if width == 32:
         out = clamped(e, value, low, high)
@@ -98,14 +94,14 @@ def clamp(e: Emitter, op: Operation, operands: Sequence[LaidOut]) -> LaidOut:
             max_val=IntegerAttr(high + shift, integers(width)),
             nan_mode=PROPAGATE,
         )
-    return e.held(restored(e, out, x.params, params), x.order, params, x.shape)
+    return e.result(restored(e, out, x.params, params), x.order, params, x.shape)
 
 
-def restored(e: Emitter, value: SSAValue, held: QParams, wanted: QParams) -> SSAValue:
+def restored(e: Emitter, value: SSAValue, source: QParams, target: QParams) -> SSAValue:
     """Signed codes as the unsigned ones they stand for."""
-    if held == as_laid_out(wanted):
+    if source == as_laid_out(target):
         return value
-    return rescaled(e, value, (held, wanted), [UNIT], Rounding.HALF_UP, 1 << 16)
+    return rescaled(e, value, (source, target), [UNIT], Rounding.HALF_UP, 1 << 16)
 
 
 def table(e: Emitter, op: Operation, operands: Sequence[LaidOut]) -> LaidOut:
@@ -121,14 +117,14 @@ def table(e: Emitter, op: Operation, operands: Sequence[LaidOut]) -> LaidOut:
     if x.params.storage.width != 8:
         raise Unlowerable("table", f"it looks up {x.params.storage}", "8-bit or 16-bit storage")
     x = signed(e, x)
-    value, order = e.given(x, x.order), x.order
+    value, order = e.value_of(x, x.order), x.order
     width = max(result.storage.width, 8)
     if width == 8:
         # Bits in place of unsigned numbers: a lookup copies them.
         out = _looked_up(e, value, numbers.astype(np.uint8).view(np.int8))
     else:
         out = _assembled(e, value, numbers, width)
-    return e.held(out, order, result, x.shape)
+    return e.result(out, order, result, x.shape)
 
 
 _HALF = 1 << 15
@@ -143,20 +139,20 @@ def _wide_table(e: Emitter, op: Operation, x: LaidOut, numbers: Any, result: QPa
     """
     from qdialect.analysis.ranges import ranges
 
-    found = ranges(e.session).of(op.operands[0])
-    if found is None or found.low < -_REACH or found.high > _REACH:
+    known = ranges(e.session).of(op.operands[0])
+    if known is None or known.low < -_REACH or known.high > _REACH:
         return _gathered(e, op, x, numbers, result)
     entries = numbers[_HALF - _REACH : _HALF + _REACH + 1]
     if entries.min() < 0 and result.storage.width == 32:
         raise Unlowerable("table", "its 32-bit entries are negative")
-    value, shape = e.given(x, x.order), shape_of(e.given(x, x.order))
+    value, shape = e.value_of(x, x.order), shape_of(e.value_of(x, x.order))
     i16 = integers(16)
     unit, wide = QParams.per_tensor("i16", 1.0), QParams.per_tensor("i32", 1.0)
     spread = rescaled(e, value, (unit, unit), [(128 << 20, 20)], Rounding.HALF_UP, _REACH)
 
     def look_up(digits: Any) -> SSAValue:
-        taken = e.const(digits.astype(np.int16), i16)
-        return e.op("table", [spread, taken], shape, i32)
+        entries = e.const(digits.astype(np.int16), i16)
+        return e.op("table", [spread, entries], shape, i32)
 
     if result.storage.width < 32:
         out = rescaled(
@@ -167,7 +163,7 @@ def _wide_table(e: Emitter, op: Operation, x: LaidOut, numbers: Any, result: QPa
             Rounding.HALF_UP,
             1 << 22,
         )
-        return e.held(out, x.order, result, x.shape)
+        return e.result(out, x.order, result, x.shape)
     # 15 bits each; the lower ones are taken back to units, the upper ones to 2**15.
     low = rescaled(
         e, look_up(entries & 0x7FFF), (wide, wide), [(1 << 20, 27)], Rounding.HALF_UP, 1 << 22
@@ -175,7 +171,7 @@ def _wide_table(e: Emitter, op: Operation, x: LaidOut, numbers: Any, result: QPa
     rank = (1,) * len(shape)
     factor = e.const(np.full(rank, 1 << 8, np.int32), i32)
     high = e.op("mul", [look_up(entries >> 15), factor, e.scalar(0, 8)], shape, i32)
-    return e.held(e.op("add", [high, low], shape, i32), x.order, result, x.shape)
+    return e.result(e.op("add", [high, low], shape, i32), x.order, result, x.shape)
 
 
 def _gathered(e: Emitter, op: Operation, x: LaidOut, numbers: Any, result: QParams) -> LaidOut:
@@ -183,9 +179,9 @@ def _gathered(e: Emitter, op: Operation, x: LaidOut, numbers: Any, result: QPara
     less the smallest that occurs."""
     from qdialect.analysis.ranges import ranges
 
-    found = ranges(e.session).of(op.operands[0])
-    low, high = (-_HALF, _HALF - 1) if found is None else (int(found.low), int(found.high))
-    value = e.given(x, x.order)
+    known = ranges(e.session).of(op.operands[0])
+    low, high = (-_HALF, _HALF - 1) if known is None else (int(known.low), int(known.high))
+    value = e.value_of(x, x.order)
     shape, flat = shape_of(value), prod(x.shape)
     # A code c is read with zero point `low`: its row.
     source, wide = QParams.per_tensor("i16", 1.0), QParams.per_tensor("i32", 1.0)
@@ -195,9 +191,9 @@ def _gathered(e: Emitter, op: Operation, x: LaidOut, numbers: Any, result: QPara
     width = max(result.storage.width, 8)
     entries = numbers[_HALF + low : _HALF + high + 1].astype(INTEGERS[width])
     element = integers(width)
-    taken = e.const(entries.reshape(1, -1, 1), element)
-    out = e.op("gather", [taken, rows], (1, flat, 1), element)
-    return e.held(e.reshaped(out, shape), x.order, result, x.shape)
+    rows_of_one = e.const(entries.reshape(1, -1, 1), element)
+    out = e.op("gather", [rows_of_one, rows], (1, flat, 1), element)
+    return e.result(e.reshaped(out, shape), x.order, result, x.shape)
 
 
 def _looked_up(e: Emitter, value: SSAValue, entries: Any) -> SSAValue:
@@ -211,10 +207,10 @@ def _assembled(e: Emitter, value: SSAValue, numbers: Any, width: int) -> SSAValu
     for place in reversed(range(width // 8)):
         digit = numbers >> (8 * place)
         last = place == width // 8 - 1
-        # A byte b is held as b - 128, and read back with that zero point.
-        held = digit if last else (digit & 255) - 128
+        # A byte b is stored as b - 128, and read back with that zero point.
+        byte = digit if last else (digit & 255) - 128
         source = QParams.per_tensor("i8", 1.0, 0 if last else -128)
-        part = _looked_up(e, value, held.astype(np.int8))
+        part = _looked_up(e, value, byte.astype(np.int8))
         wide = rescaled(
             e, part, (source, QParams.per_tensor("i32", 1.0)), [UNIT], Rounding.HALF_UP, 255
         )
@@ -243,3 +239,42 @@ def read_as(e: Emitter, op: Operation, operands: Sequence[LaidOut]) -> LaidOut:
         kind = f"{'i' if signed else 'u'}{x.array.dtype.itemsize}"
         return LaidOut(x.shape, x.order, result, None, x.array.view(kind))
     return LaidOut(x.shape, x.order, result, x.value)
+
+
+def divide(e: Emitter, op: Operation, operands: Sequence[LaidOut]) -> LaidOut:
+    """`nn.div` of integers whose quotient is the result, rounded half up.
+
+        floor((2 n + d) / (2 d))        d > 0
+
+    `tosa.intdiv` truncates, which rounds down where n >= 0. Else t = trunc(a / b) is one too
+    large where a < t b, that is where the sign bit of a - t b is set.
+    """
+    lhs, rhs = (x.params for x in operands)
+    result, shape = qparams_of(op.results[0]), shape_of(op.results[0])
+    if lhs is None or rhs is None or result is None:
+        raise Unlowerable("float", "it computes floats", "quantize it (qopt quantize)")
+    check_quotient(e, op, (lhs, rhs), result)
+    parts = [ranked(e, x, len(shape)) for x in operands]
+    order = common_order(parts, len(shape))
+    numerator, divisor = (widened(e, x, order) for x in parts)
+    extents = [shape[axis] for axis in order]
+    two = e.const(np.full((1,) * len(shape), 2, np.int32), i32)
+    zero = e.scalar(0, 8)
+
+    def doubled(value: SSAValue) -> SSAValue:
+        return e.op("mul", [value, two, zero], shape_of(value), i32)
+
+    twice = doubled(numerator)
+    top = e.op("add", [twice, divisor], extents, i32)
+    under = doubled(divisor)
+    steps = e.op("intdiv", [top, under], extents, i32)
+    known = ranges(e.session).of(op.operands[0])
+    if known is None or known.low < lhs.zero_point_list()[0]:
+        below = e.op("mul", [steps, under, zero], extents, i32)
+        left = e.op("sub", [top, below], extents, i32)
+        sign = e.const(np.full((1,) * len(shape), 31, np.int32), i32)
+        borrow = e.op("arithmetic_right_shift", [left, sign], extents, i32, round=flag(False))
+        steps = e.op("add", [steps, borrow], extents, i32)
+    low, high = (bound - result.zero_point for bound in (result.storage.min, result.storage.max))
+    out = narrowed(e, clamped(e, steps, low, high), result)
+    return e.result(out, order, result, shape)

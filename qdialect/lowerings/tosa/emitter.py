@@ -50,17 +50,17 @@ class Emitter(NamedEmitter):
     def shape(self, extents: Sequence[int]) -> SSAValue:
         """A constant shape."""
         key = ("shape", tuple(extents))
-        if key not in self._made:
+        if key not in self._cached:
             kind = TensorType(IndexType(), [len(extents)])
             data = np.array(extents, np.int64).tobytes()
             values = DenseIntOrFPElementsAttr(kind, BytesAttr(data))
-            made = tosa.ConstShapeOp.create(
+            shape = tosa.ConstShapeOp.create(
                 result_types=[tosa.ShapeType(IntAttr(len(extents)))],
                 properties={"values": values},
             )
-            self.constants.append(made)
-            self._made[key] = made.results[0]
-        return self._made[key]
+            self.constants.append(shape)
+            self._cached[key] = shape.results[0]
+        return self._cached[key]
 
     def permuted(self, value: SSAValue, perms: Sequence[int]) -> SSAValue:
         return self.op(

@@ -1,6 +1,6 @@
 """Any op that only moves elements, by its declared index map.
 
-    transpose, reshape       the order a value is held in; `tosa.reshape`
+    transpose, reshape       the order a value is laid out in; `tosa.reshape`
     slice, flip, tile, ..    dimension by dimension: `tosa.slice`, `reverse`, `tile`, or
                              `tosa.gather` of the indices that are read
     a pad with a constant    `tosa.pad`
@@ -20,13 +20,12 @@ from xdsl.dialects.builtin import i32
 from xdsl.ir import Attribute, SSAValue
 
 from qdialect.behaviors.shapes import shape_of
-from qdialect.lowerings.emitter import element_of, storage_of
+from qdialect.lowerings.emitter import element_of, ranked, storage_of
 from qdialect.lowerings.errors import Unlowerable
-from qdialect.lowerings.laid_out import LaidOut, plain, reordered
-from qdialect.lowerings.moves import LARGEST, laid_out_as, movement
-from qdialect.lowerings.operands import common_order, fill_code
+from qdialect.lowerings.laid_out import LaidOut, identity_order, reordered
+from qdialect.lowerings.movement import LARGEST, flat_index, laid_out_as, movement
+from qdialect.lowerings.preconditions import common_order, fill_code
 from qdialect.lowerings.tosa.contraction import joined, sliced
-from qdialect.lowerings.tosa.elementwise import ranked
 from qdialect.lowerings.tosa.emitter import Emitter, axis
 from qdialect.ops.constants import element_name
 from qdialect.weights import DTYPES
@@ -53,19 +52,19 @@ def moved(e: Emitter, phi: IndexMap, operands: Sequence[LaidOut]) -> LaidOut:
         return _padded(e, phi, x, shape)
     if isinstance(phi, Concat):
         order = common_order(operands, len(shape))
-        parts = [e.given(part, order) for part in operands]
+        parts = [e.value_of(part, order) for part in operands]
         return LaidOut(shape, order, None, joined(e, parts, order.index(phi.axis)))
     return _rows(e, phi, operands, shape)
 
 
 def _by_dimension(e: Emitter, phi: Any, x: LaidOut, shape: tuple[int, ...]) -> LaidOut:
-    """Each dimension by the indices that are read of it, in whatever order it is held."""
+    """Each dimension by the indices that are read of it, in whatever order it is laid out."""
     sources = [source for source in phi.sources(x.rank) if source is not None]
     if sources != list(range(x.rank)):
         return _rows(e, phi, [x], shape)
     # Dimensions that the operand does not have are new and in front.
     x = ranked(e, x, len(shape))
-    value = e.given(x, x.order)
+    value = e.value_of(x, x.order)
     for dimension in range(x.rank):
         index = phi.index(dimension, x.shape[dimension])
         if index is not None:
@@ -143,21 +142,15 @@ def _rows(
 ) -> LaidOut:
     """The result as rows of all operands flat, one after the other, and of a row of what
     stands at borders."""
-    shapes = [x.shape for x in operands]
-    if prod(shape) > LARGEST:
-        raise Unlowerable(
-            "size", f"its result has {prod(shape)} elements to list (at most {LARGEST})"
-        )
-    which, where = phi.gather_index(shapes)
-    starts = np.cumsum([0, *(prod(s) for s in shapes)])
-    flat = np.where(which < 0, -1, where + starts[which]).reshape(-1)
+    index, count = flat_index(phi, operands, shape)
+    flat = index.reshape(-1)
     if not flat.size:
         raise Unlowerable("empty", "its result has no elements")
-    width = _width(flat, [prod(s) for s in shapes], shape)
+    width = _width(flat, [prod(x.shape) for x in operands], shape)
     rows = flat[::width]
-    total = int(starts[-1]) // width
+    total = count // width
     parts = [
-        e.reshaped(e.given(x), (1, prod(x.shape) // width, width))
+        e.reshaped(e.value_of(x), (1, prod(x.shape) // width, width))
         for x in operands
         if prod(x.shape)
     ]
@@ -165,7 +158,7 @@ def _rows(
         parts.append(e.const(_border(e, phi, operands[0], width), element_of(parts[0])))
     index = np.where(rows < 0, total, rows // width).reshape(1, -1)
     out = gathered(e, joined(e, parts, 1), index)
-    return LaidOut(shape, plain(len(shape)), None, e.reshaped(out, shape))
+    return LaidOut(shape, identity_order(len(shape)), None, e.reshaped(out, shape))
 
 
 def _width(flat: NDArray[np.int64], sizes: Sequence[int], shape: tuple[int, ...]) -> int:
@@ -193,7 +186,7 @@ def _padded(e: Emitter, phi: Pad, x: LaidOut, shape: tuple[int, ...]) -> LaidOut
     """A constant border."""
     padding = [p for d in x.order for p in (phi.low[d], phi.high[d])]
     fill = e.const(np.array([fill_code(x, phi.border_value)], _dtype(x)), storage_of(x))
-    value = e.given(x, x.order)
+    value = e.value_of(x, x.order)
     extents = reordered(shape, x.order)
     out = e.op("pad", [value, e.shape(padding), fill], extents, element_of(value))
     return LaidOut(shape, x.order, None, out)

@@ -6,7 +6,7 @@ are i32: it has no wider ones.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 from xdsl.dialects.builtin import i1, i32
@@ -15,11 +15,10 @@ from xdsl.ir import Operation, SSAValue
 from qdialect.analysis.codes import qparams_of
 from qdialect.behaviors.shapes import shape_of
 from qdialect.dialects.tosa.base import PROPAGATE
-from qdialect.lowerings.emitter import element_of
+from qdialect.lowerings.emitter import Lowering, element_of, ranked
 from qdialect.lowerings.errors import Unlowerable
-from qdialect.lowerings.laid_out import LaidOut, plain
-from qdialect.lowerings.operands import common_order
-from qdialect.lowerings.tosa.elementwise import ranked
+from qdialect.lowerings.laid_out import LaidOut, identity_order
+from qdialect.lowerings.preconditions import common_order, common_qparams
 from qdialect.lowerings.tosa.emitter import Emitter, axis, flag
 from qdialect.lowerings.tosa.movement import move
 from qdialect.lowerings.tosa.rescale import signed, widened
@@ -40,8 +39,7 @@ def compare(e: Emitter, op: Operation, operands: Sequence[LaidOut]) -> LaidOut:
     """`nn.compare` of codes with one meaning."""
     assert isinstance(op, NNOp)
     shape = shape_of(op.results[0])
-    if any(x.params is None or x.params != operands[0].params for x in operands):
-        raise Unlowerable("qparams", "its operands are not on one scale", "integerize")
+    common_qparams(operands, operands[0].params)
     parts = [ranked(e, x, len(shape)) for x in operands]
     order = common_order(parts, len(shape))
     values = [widened(e, x, order) for x in parts]
@@ -53,30 +51,30 @@ def compare(e: Emitter, op: Operation, operands: Sequence[LaidOut]) -> LaidOut:
     return LaidOut(shape, order, None, out)
 
 
-def extreme_place(smallest: bool) -> Callable[[Emitter, Operation, Sequence[LaidOut]], LaidOut]:
+def extreme_place(smallest: bool) -> Lowering[Emitter]:
     """`nn.arg_max` and `nn.arg_min`: the first of equal ones, or the last."""
 
     def lower(e: Emitter, op: Operation, operands: Sequence[LaidOut]) -> LaidOut:
         assert isinstance(op, NNOp)
-        v, given, shape = op.values, operands[0], shape_of(op.results[0])
-        if given.params is None:
+        v, operand, shape = op.values, operands[0], shape_of(op.results[0])
+        if operand.params is None:
             raise Unlowerable("float", "it compares floats", "quantize it (qopt quantize)")
-        if given.params.storage.width > 8:
-            raise Unlowerable("storage", f"TOSA finds no largest {given.params.storage}")
-        x = signed(e, given)
-        value, place, extents = e.given(x), v["axis"] % x.rank, list(x.shape)
+        if operand.params.storage.width > 8:
+            raise Unlowerable("storage", f"TOSA finds no largest {operand.params.storage}")
+        x = signed(e, operand)
+        value, place, extents = e.value_of(x), v["axis"] % x.rank, list(x.shape)
         element = element_of(value)
         if smallest:
             # ~q = -1 - q: the order reversed, without overflow.
             value = e.op("bitwise_not", [value], extents, element)
         if v["last"]:
             value = e.op("reverse", [value], extents, element, axis=axis(place))
-        kept = [n for d, n in enumerate(extents) if d != place]
-        out = e.op("argmax", [value], kept, i32, axis=axis(place), nan_mode=PROPAGATE)
+        others = [n for d, n in enumerate(extents) if d != place]
+        out = e.op("argmax", [value], others, i32, axis=axis(place), nan_mode=PROPAGATE)
         if v["last"]:
-            ends = e.const(np.full((1,) * len(kept), extents[place] - 1, np.int32), i32)
-            out = e.op("sub", [ends, out], kept, i32)
-        return LaidOut(shape, plain(len(shape)), None, e.reshaped(out, shape))
+            ends = e.const(np.full((1,) * len(others), extents[place] - 1, np.int32), i32)
+            out = e.op("sub", [ends, out], others, i32)
+        return LaidOut(shape, identity_order(len(shape)), None, e.reshaped(out, shape))
 
     return lower
 
@@ -91,9 +89,9 @@ def select(e: Emitter, op: Operation, operands: Sequence[LaidOut]) -> LaidOut | 
         raise Unlowerable("qparams", "its operands are not on one scale", "integerize")
     parts = [ranked(e, x, len(shape)) for x in operands]
     order = common_order(parts[1:], len(shape))
-    values = [e.given(x, order) for x in parts]
+    values = [e.value_of(x, order) for x in parts]
     out = e.op("select", values, [shape[d] for d in order], element_of(values[1]))
-    return e.held(out, order, params, shape)
+    return e.result(out, order, params, shape)
 
 
 def gather(e: Emitter, op: Operation, operands: Sequence[LaidOut]) -> LaidOut | Sequence[LaidOut]:
@@ -105,9 +103,9 @@ def gather(e: Emitter, op: Operation, operands: Sequence[LaidOut]) -> LaidOut | 
     shape, dimension = shape_of(op.results[0]), int(op.values["axis"]) % x.rank
     front = (dimension, *(d for d in range(x.rank) if d != dimension))
     count, rest = x.shape[dimension], [x.shape[d] for d in front[1:]]
-    rows = e.reshaped(e.given(x, front), (1, count, int(np.prod(rest))))
+    rows = e.reshaped(e.value_of(x, front), (1, count, int(np.prod(rest))))
     picked = int(np.prod(indices.shape))
-    index = _from_front(e, e.reshaped(e.given(indices), (1, picked)), count)
+    index = _from_front(e, e.reshaped(e.value_of(indices), (1, picked)), count)
     out = e.op("gather", [rows, index], (1, picked, int(np.prod(rest))), element_of(rows))
     inner = len(indices.shape)
     out = e.reshaped(out, (*indices.shape, *rest))
@@ -118,7 +116,7 @@ def gather(e: Emitter, op: Operation, operands: Sequence[LaidOut]) -> LaidOut | 
         *before,
         *range(dimension + inner, len(shape)),
     )
-    return e.held(out, order, qparams_of(op.results[0]), shape)
+    return e.result(out, order, qparams_of(op.results[0]), shape)
 
 
 def _from_front(e: Emitter, index: SSAValue, count: int) -> SSAValue:

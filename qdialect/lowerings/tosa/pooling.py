@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from math import lcm
 
 import numpy as np
 from xdsl.dialects.builtin import i8, i32
@@ -12,10 +11,10 @@ from xdsl.ir import Operation, SSAValue
 from qdialect.analysis.codes import qparams_of
 from qdialect.behaviors.shapes import shape_of
 from qdialect.dialects.tosa.base import PROPAGATE
-from qdialect.lowerings.emitter import element_of
+from qdialect.lowerings.emitter import Lowering, element_of
 from qdialect.lowerings.errors import Unlowerable
 from qdialect.lowerings.laid_out import LaidOut, Order, channels_last
-from qdialect.lowerings.operands import exact_result
+from qdialect.lowerings.preconditions import exact_result, quantized
 from qdialect.lowerings.tosa.contraction import (
     codes,
     cropped,
@@ -25,33 +24,32 @@ from qdialect.lowerings.tosa.elementwise import restored
 from qdialect.lowerings.tosa.emitter import Emitter, axis, longs
 from qdialect.lowerings.tosa.movement import taken
 from qdialect.lowerings.tosa.rescale import signed, widened
-from qdialect.lowerings.windows import Geometry, fitted
+from qdialect.lowerings.windows import Geometry, mean_factors, pool_windows
 from qdialect.ops.base import NNOp
-from qdialect.ops.behaviors_sums import window_counts
 
 
 def max_pool(e: Emitter, op: Operation, operands: Sequence[LaidOut]) -> LaidOut:
     """`nn.max_pool1d`, `nn.max_pool2d`, `nn.max_pool3d` of codes; over three dimensions the
     largest of each plane's largest."""
     assert isinstance(op, NNOp)
-    given, v = operands[0], op.values
-    if given.params is None:
+    operand, v = operands[0], op.values
+    if operand.params is None:
         raise Unlowerable("float", "it compares floats", "quantize it (qopt quantize)")
-    if given.params.storage.width > 16:
-        raise Unlowerable("storage", f"TOSA pools no {given.params.storage}", "8-bit storage")
-    x = signed(e, given)
+    if operand.params.storage.width > 16:
+        raise Unlowerable("storage", f"TOSA pools no {operand.params.storage}", "8-bit storage")
+    x = signed(e, operand)
     if any(d != 1 for d in v["dilations"]):
         raise Unlowerable("dilations", "TOSA has no dilated pools", "nn.maximum of nn.slice")
     result = shape_of(op.results[0])
-    geometry = fitted(x.shape[2:], v["kernel"], v["strides"], v["pads"], v["dilations"], result[2:])
+    geometry = pool_windows(op)
     order = channels_last(x.rank)
-    value = cropped(e, e.given(x, order), geometry.crops)
+    value = cropped(e, e.value_of(x, order), geometry.crops)
     if x.rank == 5:
         out = _planes(e, value, v["kernel"], geometry)
     else:
         out = _pooled(e, value, v["kernel"], geometry)
     assert x.params is not None
-    return e.held(restored(e, out, x.params, given.params), order, given.params, result)
+    return e.result(restored(e, out, x.params, operand.params), order, operand.params, result)
 
 
 def _planes(e: Emitter, value: SSAValue, kernel: Sequence[int], g: Geometry) -> SSAValue:
@@ -93,28 +91,24 @@ def average_pool(e: Emitter, op: Operation, operands: Sequence[LaidOut]) -> Laid
     exact_result(e, op)
     assert isinstance(op, NNOp)
     x, v, result = operands[0], op.values, shape_of(op.results[0])
-    if x.params is None:
-        raise Unlowerable("float", "its input is float", "quantize it (qopt quantize)")
-    ones, order = (1,) * (x.rank - 2), channels_last(x.rank)
-    geometry = fitted(x.shape[2:], v["kernel"], v["strides"], v["pads"], ones, result[2:])
-    narrow = x.params.storage.width <= 8 and x.rank <= 4
+    params, order = quantized(x, "input"), channels_last(x.rank)
+    geometry = pool_windows(op)
+    narrow = params.storage.width <= 8 and x.rank <= 4
     sums = _sums_by_ones if narrow else _sums_by_slices
     out = sums(e, x, v["kernel"], geometry)
-    counts = window_counts(op)
-    many = lcm(*{int(n) for n in counts.reshape(-1)})
-    if (counts != many).any():
+    factors = mean_factors(op)
+    if factors is not None:
         extents = shape_of(out)
-        factors = (many // counts).reshape(1, *result[2:], 1)
-        along = e.const(factors.astype(np.int32), i32)
+        along = e.const(factors.reshape(1, *result[2:], 1), i32)
         out = e.op("mul", [out, along, e.scalar(0, 8)], extents, i32)
-    return e.held(out, order, qparams_of(op.results[0]), result)
+    return e.result(out, order, qparams_of(op.results[0]), result)
 
 
 def _sums_by_ones(e: Emitter, x: LaidOut, kernel: Sequence[int], geometry: Geometry) -> SSAValue:
     """A depthwise convolution of 8-bit codes with ones."""
     channels = x.shape[1]
     x, zero = codes(e, x, "input")
-    value = cropped(e, e.given(x, channels_last(x.rank)), geometry.crops)
+    value = cropped(e, e.value_of(x, channels_last(x.rank)), geometry.crops)
     window = kernel if x.rank == 4 else (1, *kernel)
     weight = e.const(np.ones((*window, channels, 1), np.int8), i8)
     bias = e.const(np.zeros(channels, np.int32), i32)
@@ -148,26 +142,24 @@ def _sums_by_slices(e: Emitter, x: LaidOut, kernel: Sequence[int], geometry: Geo
     return value
 
 
-def reduction(
-    name: str, axes_of: Callable[[Operation, int], Sequence[int]]
-) -> Callable[[Emitter, Operation, Sequence[LaidOut]], LaidOut]:
+def reduction(name: str, axes_of: Callable[[Operation, int], Sequence[int]]) -> Lowering[Emitter]:
     """Sums in 32 bits, of codes less their zero point; extrema of codes."""
 
     def lower(e: Emitter, op: Operation, operands: Sequence[LaidOut]) -> LaidOut:
         (x,) = operands
-        given = x.params
+        params = x.params
         result, shape = qparams_of(op.results[0]), shape_of(op.results[0])
-        if given is None or result is None:
+        if params is None or result is None:
             raise Unlowerable("float", "it computes floats", "quantize it (qopt quantize)")
         if name == "sum":
             exact_result(e, op)
             value, extra = widened(e, x, x.order), {}
         else:
             x = signed(e, x)
-            value, extra = e.given(x, x.order), {"nan_mode": PROPAGATE}
+            value, extra = e.value_of(x, x.order), {"nan_mode": PROPAGATE}
         reduced = sorted(axes_of(op, x.rank))
         for dimension in reduced:
-            place = x.place(dimension)
+            place = x.axis_position(dimension)
             extents = list(shape_of(value))
             extents[place] = 1
             value = e.op(
@@ -175,11 +167,11 @@ def reduction(
             )
         if name != "sum":
             assert x.params is not None
-            value = restored(e, value, x.params, given)
+            value = restored(e, value, x.params, params)
         order = x.order
         if len(shape) < x.rank:
             value, order = without(e, value, order, reduced)
-        return e.held(value, order, result, shape)
+        return e.result(value, order, result, shape)
 
     return lower
 
@@ -188,7 +180,7 @@ def without(
     e: Emitter, value: SSAValue, order: Order, removed: Sequence[int]
 ) -> tuple[SSAValue, Order]:
     """`value` without dimensions of extent 1, and the order of those that stay."""
-    kept = [d for d in order if d not in removed]
-    renumbered = {d: n for n, d in enumerate(sorted(kept))}
+    remaining = [d for d in order if d not in removed]
+    renumbered = {d: n for n, d in enumerate(sorted(remaining))}
     shape = [n for n, d in zip(shape_of(value), order, strict=True) if d not in removed]
-    return e.reshaped(value, shape), tuple(renumbered[d] for d in kept)
+    return e.reshaped(value, shape), tuple(renumbered[d] for d in remaining)

@@ -9,7 +9,7 @@ after: with m = m' 2**t, m' odd, and s = k - t, v is a tie exactly if its s lowe
     half_even    y - (y & 1)
     half_away    y - (1 if v < 0)
 
-is what is wanted. Where no v that occurs is a tie, nothing is added.
+is the result. Where no v that occurs is a tie, nothing is added.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from qdialect.analysis.ranges import ranges
 from qdialect.behaviors.shapes import shape_of
 from qdialect.lowerings.emitter import integers
 from qdialect.lowerings.errors import Unlowerable
-from qdialect.lowerings.laid_out import LaidOut, Order, plain
+from qdialect.lowerings.laid_out import LaidOut, Order, identity_order
 from qdialect.lowerings.tosa.emitter import Emitter, flag
 from qdialect.numerics.fixed_point import MAX_SHIFT, MIN_SHIFT
 from qdialect.numerics.rounding import Rounding
@@ -53,8 +53,8 @@ def lower_rescale(e: Emitter, op: Operation, operands: Sequence[LaidOut]) -> Lai
     steps = ranges(e.session).of(op.input)
     reach = _MAX32 if steps is None else int((steps - source.zero_point_list()[0]).largest)
     order = _order(x, source, result, len(pairs))
-    value = rescaled(e, e.given(x, order), (source, result), pairs, op.rounding, reach)
-    return e.held(value, order, result, x.shape)
+    value = rescaled(e, e.value_of(x, order), (source, result), pairs, op.rounding, reach)
+    return e.result(value, order, result, x.shape)
 
 
 def _order(x: LaidOut, source: QParams, result: QParams, pairs: int) -> Order:
@@ -144,7 +144,7 @@ def _within(
 
 
 def as_laid_out(params: QParams) -> QParams:
-    """The same codes with storage of at least 8 bits: those of less are held in i8."""
+    """The same codes with storage of at least 8 bits: those of less are laid out in i8."""
     storage = params.storage
     if storage.width >= 8 or storage.is_float:
         return params
@@ -170,16 +170,18 @@ def _rescale(
 ) -> SSAValue:
     """One `tosa.rescale`; between unsigned and 32 bits, which TOSA does not have, two."""
     multipliers, shifts = zip(*pairs, strict=True)
-    (taken, z_in), (given, z_out) = source, result
-    if 32 in (taken.width, given.width) and not (taken.signed and given.signed):
-        unsigned, zero = result if taken.signed else source
+    (source_storage, z_in), (result_storage, z_out) = source, result
+    if 32 in (source_storage.width, result_storage.width) and not (
+        source_storage.signed and result_storage.signed
+    ):
+        unsigned, zero = result if source_storage.signed else source
         between = Storage.of(f"i{unsigned.width}"), zero - (1 << (unsigned.width - 1))
-        if taken.signed:
+        if source_storage.signed:
             value = _rescale(e, value, source, between, pairs, double)
             return _rescale(e, value, between, result, [UNIT], False)
         value = _rescale(e, value, source, between, [UNIT], False)
         return _rescale(e, value, between, result, pairs, double)
-    widths = max(taken.width, 8), max(given.width, 8)
+    widths = max(source_storage.width, 8), max(result_storage.width, 8)
     mode = RoundingMode.DOUBLE_ROUND if double else RoundingMode.SINGLE_ROUND
     return e.op(
         "rescale",
@@ -195,8 +197,8 @@ def _rescale(
         scale32=flag(True),
         rounding_mode=RoundingModeAttr(mode),
         per_channel=flag(len(pairs) > 1),
-        input_unsigned=flag(not taken.signed),
-        output_unsigned=flag(not given.signed),
+        input_unsigned=flag(not source_storage.signed),
+        output_unsigned=flag(not result_storage.signed),
     )
 
 
@@ -219,7 +221,7 @@ def _may_tie(pair: Pair, reach: int) -> bool:
 def _corrected(
     e: Emitter, v: SSAValue, y: SSAValue, pairs: Sequence[Pair], rounding: Rounding
 ) -> SSAValue:
-    """`y`, rounded half up from `v`, with ties rounded as wanted."""
+    """`y`, rounded half up from `v`, with ties rounded as `rounding` says."""
     masks: list[int] = []
     halves: list[int] = []
     for pair in pairs:
@@ -266,14 +268,14 @@ def widened(e: Emitter, x: LaidOut, order: Order | None = None) -> SSAValue:
     """Codes less their zero point, as i32."""
     assert x.params is not None
     params = as_laid_out(x.params)
-    order = plain(x.rank) if order is None else order
+    order = identity_order(x.rank) if order is None else order
     zero = params.zero_point_list()[0]
     if len(set(params.zero_point_list())) > 1:
         raise Unlowerable("zero-points", "zero points that differ between channels")
     if x.array is not None:
         steps = x.array.astype(np.int64) - zero
         return e.const(steps.transpose(order).astype(np.int32), i32)
-    value = e.given(x, order)
+    value = e.value_of(x, order)
     if params.storage.spelling == "i32" and not zero:
         return value
     _check(params.storage, zero)

@@ -19,7 +19,7 @@ from qdialect.behaviors.shapes import shape_of
 from qdialect.dialects.tosa import ResizeMode, ResizeModeAttr
 from qdialect.lowerings.errors import Unlowerable
 from qdialect.lowerings.laid_out import LaidOut, channels_last
-from qdialect.lowerings.operands import exact_result
+from qdialect.lowerings.preconditions import exact_result
 from qdialect.lowerings.tosa.contraction import codes
 from qdialect.lowerings.tosa.emitter import Emitter
 from qdialect.ops.behaviors_resize import ratios
@@ -31,8 +31,8 @@ _FURTHEST = 16
 def resize_linear(e: Emitter, op: Operation, operands: Sequence[LaidOut]) -> LaidOut:
     """`nn.resize_linear` of 8-bit codes, between pixels of which the weights are ratios."""
     x, zero = codes(e, operands[0], "input")
-    found, shape, order = ratios(op), shape_of(op.results[0]), channels_last(4)
-    if found is None:
+    row_and_column, shape, order = ratios(op), shape_of(op.results[0]), channels_last(4)
+    if row_and_column is None:
         raise Unlowerable(
             "weights", "its weights are no ratios of integers", "scales that are powers of 2"
         )
@@ -40,7 +40,7 @@ def resize_linear(e: Emitter, op: Operation, operands: Sequence[LaidOut]) -> Lai
     scale: list[int] = []
     offsets: list[int] = []
     borders: list[int] = []
-    for dim, ratio in zip((2, 3), found, strict=True):
+    for dim, ratio in zip((2, 3), row_and_column, strict=True):
         n, d, o = ratio
         # One result reads one place: any step gives it.
         d = max(d, 1)
@@ -56,12 +56,12 @@ def resize_linear(e: Emitter, op: Operation, operands: Sequence[LaidOut]) -> Lai
     extents = (shape[0], shape[2], shape[3], shape[1])
     out = e.op(
         "resize",
-        [e.given(x, order), e.shape(scale), e.shape(offsets), e.shape(borders)],
+        [e.value_of(x, order), e.shape(scale), e.shape(offsets), e.shape(borders)],
         extents,
         i32,
         mode=ResizeModeAttr(ResizeMode.BILINEAR),
     )
     if zero:
-        total = zero * found[0].parts * found[1].parts
+        total = zero * row_and_column[0].parts * row_and_column[1].parts
         out = e.op("sub", [out, e.const(np.full((1, 1, 1, 1), total, np.int32), i32)], extents, i32)
-    return e.held(out, order, qparams_of(op.results[0]), shape)
+    return e.result(out, order, qparams_of(op.results[0]), shape)

@@ -1,13 +1,13 @@
-"""Where the fewest elements are cast: a minimum cut through the ops that casts may pass.
+"""Decide which ops that casts may pass are on codes, so that the fewest elements are cast.
 
-Every op that a cast may pass is on codes or on floats. A tensor that is made as codes and read
-as floats is dequantized, once for all that read it; one that is made as floats and read as
-codes is quantized, once for each type. What is least in all is found for dequantizes and for
-quantizes by themselves, as no op passes from one problem to the other. A tie moves nothing.
+Every op that a cast may pass is on codes or on floats: a minimum cut between the two. A tensor
+that is computed as codes and read as floats is dequantized, once for all its users; one that is
+computed as floats and read as codes is quantized, once for each type. Dequantizes and quantizes
+are separate problems, as no op may change its state in both. On a tie nothing moves.
 
     %d = quant.dcast %x : 64x3              64 x 3 elements
     %t = nn.flip %d axes [0]                64 x 3 elements
-    %s = nn.slice %t ...                     1 x 3 elements: here the dequantize goes
+    %s = nn.slice %t ...                     1 x 3 elements: the dequantize moves below this
 """
 
 from __future__ import annotations
@@ -40,9 +40,9 @@ _Request = tuple[QParams, Rounding]
 
 @dataclass
 class _Cut:
-    """One of both problems: states of ops, and what is cast between them.
+    """One of the two problems: states of ops, and the elements cast between them.
 
-    A cost of elements counts above any number of ops that change their state.
+    An element costs `unit`, more than if all ops change their state.
     """
 
     unit: int
@@ -52,36 +52,36 @@ class _Cut:
     gains: bool = False
 
     def op(self, op: Operation, now: int) -> None:
-        """An op that may be in either state, and is in `now`."""
+        """Add an op that may be in either state, and is in `now`."""
         self.ops[op] = self.problem.variable([int(now != FLOATS), int(now != CODES)])
         self.start.append(now)
 
     def fixed(self, state: int) -> int:
-        """A variable that has a state."""
+        """A new variable that stays in `state`."""
         costs = [INFINITE, INFINITE]
         costs[state] = 0
         self.start.append(state)
         return self.problem.variable(costs)
 
     def implies(self, above: int, state: int, below: int) -> None:
-        """What is below is in `state` wherever what is above is."""
+        """Variable `below` must be in `state` if `above` is."""
         table = [[0, 0], [0, 0]]
         table[state][1 - state] = INFINITE
         self.problem.add(above, below, table)
 
-    def cast(self, made: int, read: list[int], state: int, size: int) -> None:
-        """A tensor of `size` elements that is made in a state and read in states: it is cast
-        once if it is made in the other state than `state` and anything reads it in `state`."""
-        if not read:
+    def cast(self, producer: int, readers: list[int], state: int, size: int) -> None:
+        """Add the cost of a tensor of `size` elements: it is cast once if its producer is not in
+        `state`, and any of its readers is."""
+        if not readers:
             return
-        known = [self.start[variable] for variable in read]
+        known = [self.start[variable] for variable in readers]
         any_reads = self.problem.variable([0, 0])
         self.start.append(state if state in known else 1 - state)
-        for variable in read:
+        for variable in readers:
             self.implies(variable, state, any_reads)
         table = [[0, 0], [0, 0]]
         table[1 - state][state] = size * self.unit
-        self.problem.add(made, any_reads, table)
+        self.problem.add(producer, any_reads, table)
 
     def states(self) -> dict[Operation, int]:
         """The best state of each op."""
@@ -98,9 +98,9 @@ class CastCut:
         self._ops = list(every_op(module))
         self._inside: dict[SSAValue, bool] = {}
         self._not_a_number = NotANumber(session)
-        #: ops that casts may pass, with the operands and results that are cast with them
+        #: ops that casts may pass, with their declarations
         self._passed = dict(self._passable())
-        #: whether anything is to change
+        #: whether any op changes its state
         self.gains = False
         self.dequantize = self._dequantizes()
         self.quantize = self._quantizes()
@@ -144,7 +144,7 @@ class CastCut:
 
     def _dequantizes(self) -> dict[Operation, int]:
         cut = _Cut(2 * len(self._passed) + 1)
-        #: what codes a tensor is, or would be
+        #: the qparams that a tensor of floats would have as codes
         codes: dict[SSAValue, QParams] = {}
         for op in self._ops:
             if isinstance(op, DCastOp) or op not in self._passed:
@@ -159,7 +159,11 @@ class CastCut:
                     cut.op(op, CODES)
                 continue
             found = codes_below(
-                self._session, op, self._passed[op], known, lambda t=tied: all(map(self._keeps, t))
+                self._session,
+                op,
+                self._passed[op],
+                known,
+                lambda t=tied: all(map(self._is_inside, t)),
             )
             if not isinstance(found, Refusal):
                 cut.op(op, FLOATS)
@@ -174,18 +178,18 @@ class CastCut:
                         self._dequantized(cut, value)
         return self._solved(cut)
 
-    def _keeps(self, value: SSAValue) -> bool:
-        """Whether codes of a tensor keep to the bounds of their storage."""
+    def _is_inside(self, value: SSAValue) -> bool:
+        """Whether codes of a tensor are within the bounds of their storage."""
         if value not in self._inside:
             owner = value.owner
             if qparams_of(value) is not None or not isinstance(owner, Operation):
                 self._inside[value] = inside_bounds(value, self._session)
             else:
-                self._inside[value] = all(self._keeps(_undone(v)) for v in self._tied(owner))
+                self._inside[value] = all(self._is_inside(_undone(v)) for v in self._tied(owner))
         return self._inside[value]
 
     def _dequantized(self, cut: _Cut, value: SSAValue) -> None:
-        """What it costs to read as floats what `value` is, and what has to be codes."""
+        """Add the cost of dequantizing `value`, and what has to stay codes."""
         owner = value.owner
         variable = cut.ops.get(owner) if isinstance(owner, Operation) else None
         is_codes = qparams_of(value) is not None
@@ -194,21 +198,21 @@ class CastCut:
         as_codes = [u for u in value.uses if not isinstance(u.operation, DCastOp)]
         casts = [u.operation for u in value.uses if isinstance(u.operation, DCastOp)]
         as_floats = [use for cast in casts for use in cast.results[0].uses]
-        read = list(dict.fromkeys(v for u in (*as_codes, *as_floats) for v in self._var(cut, u)))
-        if variable is None and not read:
+        readers = list(dict.fromkeys(v for u in (*as_codes, *as_floats) for v in self._var(cut, u)))
+        if variable is None and not readers:
             return
-        made = cut.fixed(CODES) if variable is None else variable
-        for reader in read:
-            cut.implies(made, FLOATS, reader)
+        producer = cut.fixed(CODES) if variable is None else variable
+        for reader in readers:
+            cut.implies(producer, FLOATS, reader)
         stays = any(not self._var(cut, use) for use in as_codes)
         if stays and is_codes:
-            cut.implies(cut.fixed(CODES), CODES, made)
+            cut.implies(cut.fixed(CODES), CODES, producer)
         if (stays and not is_codes) or any(not self._var(cut, use) for use in as_floats):
-            read.append(cut.fixed(FLOATS))
-        cut.cast(made, read, FLOATS, elements(value))
+            readers.append(cut.fixed(FLOATS))
+        cut.cast(producer, readers, FLOATS, elements(value))
 
     def _var(self, cut: _Cut, use: Use) -> tuple[int, ...]:
-        """The op that uses a value as a cast would reach it, if that may change its state."""
+        """The variable of an op that uses a value where a cast would pass it, if it has one."""
         op = use.operation
         if op in cut.ops and use.index in tied_operands(op, self._passed[op]):
             return (cut.ops[op],)
@@ -222,18 +226,18 @@ class CastCut:
         for op in reversed(self._ops):
             if op in self._passed and qparams_of(op.results[0]) is None:
                 self._hoistable(cut, op, requests)
-        #: by codes, how what is above quantizes floats to them
-        made: dict[SSAValue, _Request] = {}
+        #: by value on codes, how floats above are quantized to it
+        sources: dict[SSAValue, _Request] = {}
         for op in self._ops:
             params = qparams_of(op.results[0]) if len(op.results) == 1 else None
             if isinstance(op, QCastOp) and params is not None:
-                made[op.result] = params, cast_rounding(op)
+                sources[op.result] = params, cast_rounding(op)
             elif params is not None and op in self._passed and self._has_floats(op):
-                above = [made.get(v) for v in self._tied(op)]
+                above = [sources.get(v) for v in self._tied(op)]
                 roundings = {request[1] for request in above if request is not None}
                 if None not in above and len(roundings) == 1:
                     cut.op(op, CODES)
-                    made[op.results[0]] = params, roundings.pop()
+                    sources[op.results[0]] = params, roundings.pop()
                     for index, q in zip(tied_operands(op, self._passed[op]), above, strict=True):
                         if q is not None:
                             requests[op, index] = q
@@ -249,20 +253,20 @@ class CastCut:
     def _hoistable(
         self, cut: _Cut, op: Operation, requests: dict[tuple[Operation, int], _Request]
     ) -> None:
-        """Note `op` and how its operands would be quantized, if all its results are."""
-        wanted: list[_Request] = []
+        """Add `op`, and how its operands would be quantized, if all its results are."""
+        needed: list[_Request] = []
         for result in op.results:
-            asked = {_asked(use.operation, use.index, requests) for use in result.uses}
-            request = asked.pop() if len(asked) == 1 else None
+            found = {_request(use.operation, use.index, requests) for use in result.uses}
+            request = found.pop() if len(found) == 1 else None
             if request is None or not is_integer(request[0]):
                 return
-            wanted.append(request)
-        if len({rounding for _, rounding in wanted}) > 1:
+            needed.append(request)
+        if len({rounding for _, rounding in needed}) > 1:
             return
-        behavior, rounding = self._passed[op], wanted[0][1]
+        behavior, rounding = self._passed[op], needed[0][1]
         if behavior.movement is None and meets_nan(op, behavior, self._not_a_number):
             return
-        above = quantized_above(self._session, op, behavior, [q for q, _ in wanted], rounding)
+        above = quantized_above(self._session, op, behavior, [q for q, _ in needed], rounding)
         if isinstance(above, Refusal):
             return
         cut.op(op, FLOATS)
@@ -272,7 +276,7 @@ class CastCut:
     def _quantized(
         self, cut: _Cut, value: SSAValue, requests: dict[tuple[Operation, int], _Request]
     ) -> None:
-        """What it costs to read as codes what `value` is."""
+        """Add the cost of quantizing `value`."""
         owner = value.owner
         variable = cut.ops.get(owner) if isinstance(owner, Operation) else None
         is_codes = qparams_of(value) is not None
@@ -281,22 +285,22 @@ class CastCut:
         #: by how they are quantized, the ops that read codes; None for one that stays
         groups: dict[_Request | None, list[int | None]] = {}
         for use in value.uses:
-            request = None if is_codes else _asked(use.operation, use.index, requests)
+            request = None if is_codes else _request(use.operation, use.index, requests)
             if request is None and not is_codes:
                 continue
             is_cast = isinstance(use.operation, QCastOp)
-            read = groups.setdefault(request, [])
+            readers = groups.setdefault(request, [])
             for below in use.operation.results[0].uses if is_cast else (use,):
-                read += self._var(cut, below) or (None,)
-        if variable is None and all(v is None for read in groups.values() for v in read):
+                readers += self._var(cut, below) or (None,)
+        if variable is None and all(v is None for readers in groups.values() for v in readers):
             return
-        made = cut.fixed(FLOATS) if variable is None else variable
-        for read in groups.values():
-            known = list(dict.fromkeys(v for v in read if v is not None))
+        producer = cut.fixed(FLOATS) if variable is None else variable
+        for readers in groups.values():
+            known = list(dict.fromkeys(v for v in readers if v is not None))
             for reader in known:
-                cut.implies(made, CODES, reader)
-            known += [cut.fixed(CODES)] * (None in read)
-            cut.cast(made, known, CODES, elements(value))
+                cut.implies(producer, CODES, reader)
+            known += [cut.fixed(CODES)] * (None in readers)
+            cut.cast(producer, known, CODES, elements(value))
 
 
 def _undone(value: SSAValue) -> SSAValue:
@@ -305,7 +309,7 @@ def _undone(value: SSAValue) -> SSAValue:
     return owner.input if isinstance(owner, DCastOp) else value
 
 
-def _asked(
+def _request(
     user: Operation, index: int, requests: dict[tuple[Operation, int], _Request]
 ) -> _Request | None:
     """How a use of floats would quantize them."""

@@ -1,11 +1,11 @@
-"""Rules that carry quantize and dequantize past movement and order-preserving ops.
+"""Rules that move quantize and dequantize past movement and order-preserving ops.
 
     quantize(f(x))     <->  f(quantize(x))
     f(dequantize(q))   <->  dequantize(f(q))
 
 Quantize and dequantize are elementwise and monotone, so they commute with an op f
 that copies elements (qparams follow its index map, law 2.2) or preserves order:
-exact either way. Which way is worth going is a `Policy`, asked op by op.
+exact either way. A `Policy` decides op by op which way a cast may go.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from math import isfinite
+from typing import TypeVar
 
 from xdsl.ir import Operation, SSAValue
 
@@ -30,14 +31,17 @@ from qdialect.passes.rule_pass import (
     dequantized,
     keeps_order,
     only_quantized_alike,
+    quantize_as,
     refuse_growth,
-    refuse_types,
+    refuse_tied,
     with_qparams,
 )
 from qdialect.qparams import QParams
 from qdialect.qparams.legality import Illegal
 from qdialect.quant import DCastOp, QCastOp, arithmetic_of, cast_rounding
 from qdialect.rewrite import Refusal, Rewriter, Rule, retyped
+
+M = TypeVar("M")
 
 
 class Policy:
@@ -50,15 +54,19 @@ class Policy:
         """Called before a run, once per rule: the place for a linear analysis."""
 
     def hoist_quantize(self, op: Operation) -> Refusal | None:
+        """Whether the quantizes of the results of `op` may move above it."""
         return None
 
     def sink_dequantize(self, op: Operation) -> Refusal | None:
+        """Whether the dequantizes of the operands of `op` may move below it."""
         return None
 
     def sink_quantize(self, op: Operation) -> Refusal | None:
+        """Whether the quantizes of the operands of `op` may move below it."""
         return Refusal("policy", "the op would leave integers")
 
     def hoist_dequantize(self, op: Operation) -> Refusal | None:
+        """Whether the dequantizes of the results of `op` may move above it."""
         return Refusal("policy", "the op would leave integers")
 
 
@@ -71,24 +79,36 @@ class Quantized:
     behavior: Behavior
 
 
-class HoistQuantize(Rule[Quantized]):
+class PolicyRule(Rule[M]):
+    """A rule that asks a policy first."""
+
+    def __init__(self, session: QContext, policy: Policy) -> None:
+        super().__init__(session)
+        self.policy = policy
+
+    def prepare(self, module: Operation) -> None:
+        """Prepare the policy."""
+        self.policy.prepare(module)
+
+
+class HoistQuantize(PolicyRule[Quantized]):
     """quantize(f(x)) = f(quantize(x)) for f a movement or order-preserving.
 
     A movement needs operand qparams that the index map carries to the result's;
     constants that f compares with (relu, clip) are quantized alike on both sides.
     NaN has no place in an order: f may clamp the code it is stored as.  In a module of floats
-    no op above may make one; that a model is given none is taken for granted.
+    no op above may make one; the inputs of a model are assumed to have none.
     """
 
     name = "hoist-quantize"
 
     def __init__(self, session: QContext, policy: Policy) -> None:
-        super().__init__(session)
-        self.policy = policy
+        super().__init__(session, policy)
         self._not_a_number = NotANumber(session)
 
     def prepare(self, module: Operation) -> None:
-        self.policy.prepare(module)
+        """Prepare the policy and the analysis of what may be no number."""
+        super().prepare(module)
         self._not_a_number = NotANumber(self.session)
 
     def roots(self) -> Iterable[str]:
@@ -143,9 +163,8 @@ class HoistQuantize(Rule[Quantized]):
         operands = list(match.op.operands)
         tied = tied_operands(match.op, match.behavior)
         for index, qparams in zip(tied, above, strict=True):
-            cast = QCastOp(operands[index], with_qparams(operands[index], qparams))
-            if "quant.rounding" in match.cast.attributes:
-                cast.attributes["quant.rounding"] = match.cast.attributes["quant.rounding"]
+            value = operands[index]
+            cast = quantize_as(match.cast, value, with_qparams(value, qparams))
             rewriter.insert(cast, match.op)
             operands[index] = cast.result
         new = retyped(match.op, operands, [cast.result.type for cast in casts])
@@ -156,7 +175,7 @@ class HoistQuantize(Rule[Quantized]):
 
 
 def meets_nan(op: Operation, behavior: Behavior, not_a_number: NotANumber) -> bool:
-    """Whether an op of a module of floats may be given no number."""
+    """Whether an operand of an op in a module of floats may be NaN."""
     if arithmetic_of(op) is Arithmetic.REAL:
         return False
     return any(not_a_number.may_be(op.operands[i]) for i in tied_operands(op, behavior))
@@ -169,8 +188,8 @@ def quantized_above(
     params: Sequence[QParams],
     rounding: Rounding,
 ) -> list[QParams] | Refusal:
-    """What the tied operands of a float op are quantized under so that its results are codes
-    of `params`, one for each; or why that is not the same."""
+    """The qparams to which the tied operands of a float op are quantized, so that its results are
+    codes of `params`, one for each; or why that computes something else."""
     levels = behavior.levels(op) if behavior.levels else ()
     rounds = any(isfinite(v) and not on_grid(a, v) for v in levels for a in quant_grids(params[0]))
     if rounds and rounding is not Rounding.HALF_EVEN:
@@ -178,11 +197,7 @@ def quantized_above(
     operands = carry_up(op, behavior, params)
     if isinstance(operands, Illegal):
         return Refusal(operands.code, operands.reason)
-    kinds = [v.type for v in op.operands]
-    for index, qparams in zip(tied_operands(op, behavior), operands, strict=True):
-        kinds[index] = with_qparams(op.operands[index], qparams)
-    results = [with_qparams(v, q) for v, q in zip(op.results, params, strict=True)]
-    return refuse_types(session, behavior, op, kinds, results) or operands
+    return refuse_tied(session, behavior, op, operands, params) or operands
 
 
 def codes_below(
@@ -192,8 +207,8 @@ def codes_below(
     params: Sequence[QParams],
     inside: Callable[[], bool],
 ) -> list[QParams] | Refusal:
-    """What the results of a float op are codes of if its tied operands are codes of `params`;
-    or why that is not the same. `inside` tells whether those keep to their bounds."""
+    """The qparams of the results of a float op if its tied operands are codes of `params`; or
+    why that computes something else. `inside` computes whether those are within their bounds."""
     if behavior.mixes and len(set(params)) > 1:
         return Refusal("tied", "the operands have different qparams")
     if not keeps_order(behavior, op, params, inside=behavior.clamp is not None and inside()):
@@ -201,27 +216,15 @@ def codes_below(
     carried = carry_all_down(op, behavior, params)
     if isinstance(carried, Illegal):
         return Refusal(carried.code, carried.reason)
-    kinds = [v.type for v in op.operands]
-    for index, qparams in zip(tied_operands(op, behavior), params, strict=True):
-        kinds[index] = with_qparams(op.operands[index], qparams)
-    results = [with_qparams(v, q) for v, q in zip(op.results, carried, strict=True)]
-    refusal = refuse_types(session, behavior, op, kinds, results)
-    growths = (refuse_growth(params, qparams) for qparams in carried)
-    return refusal or next(filter(None, growths), None) or carried
+    refusal = refuse_tied(session, behavior, op, params, carried)
+    return refusal or refuse_growth(params, carried) or carried
 
 
-class SinkDequantize(Rule[Operation]):
+class SinkDequantize(PolicyRule[Operation]):
     """f(dequantize(a)) = dequantize(f(a)): law 2.2 for a movement; dequantize is
     monotone for an order-preserving f at bounds that the codes represent."""
 
     name = "sink-dequantize"
-
-    def __init__(self, session: QContext, policy: Policy) -> None:
-        super().__init__(session)
-        self.policy = policy
-
-    def prepare(self, module: Operation) -> None:
-        self.policy.prepare(module)
 
     def roots(self) -> Iterable[str]:
         return self.session.behaviors.names_with(lambda b: b.commutes)

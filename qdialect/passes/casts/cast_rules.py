@@ -51,10 +51,12 @@ class Pair:
 
     @property
     def source(self) -> SSAValue:
+        """The operand of the upper op."""
         return self.upper.operands[0]
 
     @property
     def result(self) -> SSAValue:
+        """The result of the lower op."""
         return self.lower.results[0]
 
 
@@ -83,7 +85,7 @@ class QuantizeOfDequantize(Rule[Pair]):
             if not survives_float(a):
                 return Refusal("float-path", f"{a.expressed} cannot carry every code")
             return EXACT
-        if exact.cells(a, b) is None:
+        if exact.unique_pairs(a, b) is None:
             return Refusal("grid", "the two encodings lie on different grids")
         if self.session.target.rescale_price(a, b) == inf:
             return Refusal("target", f"{self.session.target.name}: no such rescale")
@@ -140,10 +142,11 @@ class QuantizeOfConstant(Rule[QCastOp]):
 def replace_by_constant(
     op: Operation, codes: Any, source: ConstantOp, session: QContext, rewriter: Rewriter
 ) -> None:
+    """Replace `op` by a constant of `codes`, with the key and location of `source`."""
     element = quant_element(op.results[0].type)
     assert element is not None
-    kept = {KEY: source.attributes[KEY]} if KEY in source.attributes else None
-    new = make_constant(codes, element, session.blobs, kept)
+    key = {KEY: source.attributes[KEY]} if KEY in source.attributes else None
+    new = make_constant(codes, element, session.blobs, key)
     rewriter.insert(new, op, keep=source)
     rewriter.replace(op, new.results)
 
@@ -164,7 +167,7 @@ class DequantizeOfRescale(Rule[Pair]):
         upper = match.upper
         assert isinstance(upper, RescaleOp)
         source = narrowed_qparams(upper.input, self.session) or upper.input_qparams
-        cells = exact.cells(source, upper.result_qparams)
+        cells = exact.unique_pairs(source, upper.result_qparams)
         if upper.input_qparams.expressed != upper.result_qparams.expressed:
             return Refusal("expressed", "the expressed types differ")
         floats = arithmetic_of(upper).floats(source.expressed)
@@ -193,8 +196,8 @@ class _Between:
 
 class DequantizeOfQuantize(Rule[_Between]):
     """dequantize(f(quantize(x))) ~ f(x) for an f that commutes with casts, or none: drops a
-    rounding and a clip, so never unasked. All that f takes is quantized, and nothing else
-    takes what it computes on the way."""
+    rounding and a clip, so only at `relaxed`. All operands of f are quantized, and nothing else
+    uses the codes on the way."""
 
     name = "dequantize-of-quantize"
 

@@ -3,8 +3,8 @@
     func @f(%x: float) { %q = quantize %x ... }        ->  func @f(%q: codes)
     func @f(...) { %y = dequantize %q; return %y }     ->  func @f(...) -> codes
 
-The function then takes and gives codes: the caller does what the cast did. What
-the interface was is recorded on the argument or result as `nn.float_type`, with
+Arguments and results are then codes: the caller does what the cast did. The float type
+is recorded on the argument or result as `nn.float_type`, with
 `nn.rounding` if the quantize did not round half to even. Functions that the module
 itself calls are left alone.
 """
@@ -24,8 +24,8 @@ from qdialect.context import QContext, session
 from qdialect.numerics.rounding import Rounding
 from qdialect.passes.rule_pass import only_quantized_alike
 from qdialect.quant import DCastOp, cast_rounding
-from qdialect.rewrite.driver import is_dead, set_type
 from qdialect.rewrite.remarks import Remark, key_text, location_text
+from qdialect.rewrite.rewriter import is_dead, set_type
 
 FLOAT_TYPE = "nn.float_type"
 ROUNDING = "nn.rounding"

@@ -1,13 +1,13 @@
 """Write ops on codes as ops on floats between casts, where a target is faster so.
 
 A runtime may have an integer kernel that is slower than a float kernel and two casts: that of
-averages in ONNX Runtime takes eight times as long.  Between casts it would put the op together
-again, so the result is flattened before it is quantized and given its shape after:
+averages in ONNX Runtime takes eight times as long.  It would fuse the op with casts right around
+it again, so the result is flattened before it is quantized, and reshaped after:
 
     codes of op(x)  =  reshape(quantize(flatten(op(dequantize(x)))))
 
-Flattening moves no element, and one scale is everybody's, so it is exact.  Where the target
-says so (`Target.in_floats`, which goes by prices), for values of one scale.
+Flattening moves no element, and a value has one scale for all, so it is exact.  The pass does so
+where the target prefers it (`Target.in_floats`, by prices), for values of one scale.
 
 For example
 
@@ -101,17 +101,17 @@ class OpToFloats(Rule[Operation]):
         rounding = properties.get("rounding", _HALF_EVEN)
         if "rounding" in properties:
             properties["rounding"] = _HALF_EVEN
-        made = type(op).create(
+        in_floats = type(op).create(
             operands=[cast.result for cast in floats],
             result_types=[_float(result)],
             properties=properties,
         )
-        flat = FlattenOp(made.results[0])
+        flat = FlattenOp(in_floats.results[0])
         codes = QCastOp(flat.result, ranked(element_type(result.type), shape_of(flat.result)))
         if rounding != _HALF_EVEN:
             codes.attributes[ROUNDING_KEY] = rounding
         shaped = ReshapeOp(codes.result, shape_of(result))
-        rewriter.insert(made, op, keep=op)
+        rewriter.insert(in_floats, op, keep=op)
         for one in (flat, codes, shaped):
             rewriter.insert(one, op)
         rewriter.replace(op, [shaped.result])
@@ -127,7 +127,7 @@ def _float(value: SSAValue) -> Attribute:
 class FormFloats(RulePass):
     """Ops on codes as ops on floats, where a target is faster so; see the module.
 
-    `where`: `target` asks it, `all` does it everywhere.
+    `where`: `target` where the target prefers it, `all` everywhere.
     """
 
     name = "form-floats"

@@ -11,11 +11,13 @@ rewrite is exact (docs/design/001-architecture.md).  Four rules work together:
     f(dequantize(a))                   ->  dequantize(f(a))           inside a closed
                                            region only
 
-    f(dequantize(a))                   ->  f(a)               f tells order (compare,
-                                           argmax): its plain results need no quantize
+    f(dequantize(a))                   ->  f(a)               f computes from order
+                                           only (compare, argmax): its plain results
+                                           need no quantize
 
 and quantize(dequantize(a)) becomes nothing or a rescale.  Only float regions closed by
-a quantize, or by an op that tells order, are touched: no op at a float interface changes.
+a quantize, or by an op that computes from order only, are touched: no op at a float
+interface changes.
 
 For example
 
@@ -193,10 +195,10 @@ class IntegerizeOp(Rule[_Computed]):
             return False
         sides = [dequantized(match.op.operands[n]) for n in (acc.lhs, acc.rhs)]
         params = [qparams_of(side.input) if side else None for side in (*sides, bias)]
-        lhs, rhs, own = params
-        if lhs is None or rhs is None or own is None:
+        lhs, rhs, bias_params = params
+        if lhs is None or rhs is None or bias_params is None:
             return False
-        return bias_matches(lhs, rhs, own, acc.repeats(match.op))
+        return bias_matches(lhs, rhs, bias_params, acc.repeats(match.op))
 
     def rewrite(self, match: _Computed, rewriter: Rewriter) -> None:
         casts = only_quantized_alike(match.op.results[0])

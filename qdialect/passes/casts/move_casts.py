@@ -41,8 +41,8 @@ from qdialect.context import QContext, session
 from qdialect.errors import UsageError
 from qdialect.numerics.contract import EXACT, Contract
 from qdialect.passes.casts.cast_cut import CODES, FLOATS, CastCut
-from qdialect.passes.casts.cast_movement import HoistQuantize, Policy, SinkDequantize
-from qdialect.passes.rule_pass import RulePass, refuse_types, users
+from qdialect.passes.casts.cast_movement import HoistQuantize, Policy, PolicyRule, SinkDequantize
+from qdialect.passes.rule_pass import RulePass, quantize_as, refuse_types, users
 from qdialect.qparams.legality import Illegal
 from qdialect.quant import DCastOp, QCastOp, cast_rounding, element_type, with_element
 from qdialect.rewrite import Refusal, Rewriter, Rule, retyped
@@ -62,6 +62,7 @@ class Preserve(Policy):
         self._to_float: set[SSAValue] = set()
 
     def prepare(self, module: Operation) -> None:
+        """Find what only movement ops connect to a float argument or result."""
         if self._from_float is not None:
             return
         self._from_float = set()
@@ -97,13 +98,14 @@ class Preserve(Policy):
 
 
 class Minimize(Policy):
-    """A cast passes the ops that a minimum cut says (see `cast_cut`)."""
+    """A cast passes the ops that leave the fewest elements cast in all (see `cast_cut`)."""
 
     def __init__(self, session: QContext) -> None:
         self._session = session
         self._cut: CastCut | None = None
 
     def prepare(self, module: Operation) -> None:
+        """Solve where casts are best."""
         if self._cut is None:
             self._cut = CastCut(self._session, module)
 
@@ -142,8 +144,8 @@ class Minimize(Policy):
         *,
         above: bool = False,
     ) -> Refusal | None:
-        """None if `op` is to be in `state`, or if the rule knows why it cannot be; else why not.
-        `cast_values` are cast on this side, and then `above`, or else below."""
+        """None if `op` should be in `state`, or if the rule itself refuses; else why not.
+        `cast_values` are cast now, and would be `above` the op afterwards, or else below."""
         if states.get(op) == state:
             return None
         before, after = (sum(map(elements, values)) for values in (self._tied(op), op.results))
@@ -166,18 +168,14 @@ class _Moved:
     casts: tuple[QCastOp | DCastOp, ...]
 
 
-class SinkQuantize(Rule[_Moved]):
+class SinkQuantize(PolicyRule[_Moved]):
     """f(quantize(x)) = quantize(f(x)) for a movement f: law 2.2 read backwards.
 
-    A border that f adds is a number that a code names, so quantizing it gives that
+    A border that f adds is a number that a code stands for, so quantizing it gives that
     code again.
     """
 
     name = "sink-quantize"
-
-    def __init__(self, session: QContext, policy: Policy) -> None:
-        super().__init__(session)
-        self.policy = policy
 
     def roots(self) -> Iterable[str]:
         return self.session.behaviors.names_with(lambda b: b.movement is not None and b.commutes)
@@ -203,7 +201,9 @@ class SinkQuantize(Rule[_Moved]):
             return Refusal(carried.code, carried.reason)
         if carried != [qparams_of(result) for result in match.op.results]:
             return Refusal("mixed", f"'{match.op.name}' requantizes its operands")
-        return _accepts(self.session, match, self._floats(match), self._results(match)) or EXACT
+        operands = [v.type for v in self._floats(match)]
+        results = self._results(match)
+        return refuse_types(self.session, match.behavior, match.op, operands, results) or EXACT
 
     def _floats(self, match: _Moved) -> list[SSAValue]:
         operands = list(match.op.operands)
@@ -221,23 +221,18 @@ class SinkQuantize(Rule[_Moved]):
         rewriter.insert(moved, match.op, keep=match.op)
         below: list[SSAValue] = []
         for source, result in zip(moved.results, match.op.results, strict=True):
-            cast = QCastOp(source, result.type)
             first = match.casts[0]
-            if "quant.rounding" in first.attributes:
-                cast.attributes["quant.rounding"] = first.attributes["quant.rounding"]
+            assert isinstance(first, QCastOp)
+            cast = quantize_as(first, source, result.type)
             rewriter.insert(cast, match.op, keep=first)
             below.append(cast.result)
         rewriter.replace(match.op, below)
 
 
-class HoistDequantize(Rule[_Moved]):
+class HoistDequantize(PolicyRule[_Moved]):
     """dequantize(f(q)) = f(dequantize(q)) for a movement f: law 2.2."""
 
     name = "hoist-dequantize"
-
-    def __init__(self, session: QContext, policy: Policy) -> None:
-        super().__init__(session)
-        self.policy = policy
 
     def roots(self) -> Iterable[str]:
         return (DCastOp.name,)
@@ -284,17 +279,10 @@ class HoistDequantize(Rule[_Moved]):
 
     def _lowers(self, match: _Moved) -> list[DCastOp] | None:
         """All users of the result, if they dequantize it to one type."""
-        lowers = [user for user in users(match.op.results[0]) if isinstance(user, DCastOp)]
+        every = users(match.op.results[0])
+        lowers = [user for user in every if isinstance(user, DCastOp)]
         kinds = {lower.result.type for lower in lowers}
-        return (
-            lowers if len(kinds) == 1 and len(lowers) == len(users(match.op.results[0])) else None
-        )
-
-
-def _accepts(
-    session: QContext, match: _Moved, operands: Sequence[SSAValue], results: Sequence[Any]
-) -> Refusal | None:
-    return refuse_types(session, match.behavior, match.op, [v.type for v in operands], results)
+        return lowers if len(kinds) == 1 and len(lowers) == len(every) else None
 
 
 @dataclass(frozen=True)
@@ -312,6 +300,7 @@ class MoveCasts(RulePass):
             super().apply(qctx, op)
 
     def rules(self, session: QContext) -> Sequence[Rule[Any]]:
+        policy: Policy
         if self.boundary == MINIMIZE:
             policy = Minimize(session)
             return (
@@ -321,13 +310,13 @@ class MoveCasts(RulePass):
                 HoistDequantize(session, policy),
             )
         if self.boundary == "preserve":
-            wanted: Policy = Preserve(session)
+            policy = Preserve(session)
         elif self.boundary == "maximize-integer":
-            wanted = Policy()
+            policy = Policy()
         else:
             raise UsageError(
                 f"move-casts: unknown boundary '{self.boundary}' (preserve, maximize-integer "
                 "or minimize-conversions)",
                 code="bad-option",
             )
-        return (HoistQuantize(session, wanted), SinkDequantize(session, wanted))
+        return (HoistQuantize(session, policy), SinkDequantize(session, policy))

@@ -1,14 +1,16 @@
-"""Rules that let an op that tells how elements compare see the codes below a strictly
-monotone map.
+"""Rules that let a comparison or an argmax read codes above a strictly monotone map.
 
     f(dequantize(a), ...)  ->  f(a, ...)
     f(rescale(a), ...)     ->  f(a, ...)      if no two codes become one
 
-A comparison, an argmax: what f tells depends on the order of the elements alone, and a
-strictly monotone map keeps that. Dequantize is one if floats tell all codes apart, a
+The indices and booleans that f computes depend on the order of the elements alone, and a
+strictly monotone map keeps that. Dequantize is one if floats distinguish all codes, a
 rescale if it neither merges nor clips any two of the codes that its operands can hold.
-Results of f that are elements themselves (top-k) are mapped below it; where nobody asks
-which they were, any monotone map will do.
+Results of f that are elements themselves (top-k) are mapped below it; if only those are
+used, any monotone map will do.
+
+    %0 = quant.dcast %x : !q to !f
+    %1 = nn.arg_max %0 axis 1 : (!f) -> tensor<1xi64>        reads %x instead
 """
 
 from __future__ import annotations
@@ -23,12 +25,11 @@ from qdialect.analysis.codes import is_integer, qparams_of, survives_float
 from qdialect.analysis.ranges import narrowed_qparams
 from qdialect.behaviors import Behavior, PortKind
 from qdialect.behaviors.flow import carry_down, tied_operands
-from qdialect.context import QContext
 from qdialect.numerics import requantize as exact
 from qdialect.numerics.arithmetic import keeps_distinct
 from qdialect.numerics.contract import EXACT, Contract
 from qdialect.numerics.rounding import Rounding
-from qdialect.passes.casts.cast_movement import Policy
+from qdialect.passes.casts.cast_movement import PolicyRule
 from qdialect.passes.pair_contract import NO_GEMMLOWP
 from qdialect.passes.rule_pass import dequantized, refuse_types, rescaled, with_qparams
 from qdialect.qparams import QParams
@@ -39,7 +40,7 @@ from qdialect.rewrite import Refusal, Rewriter, Rule, retyped
 
 @dataclass(frozen=True)
 class ComparedCodes:
-    """An op that tells order and, per tied operand, the map above it (None: there is none)."""
+    """An op that computes from order only and, per tied operand, the map above it (or None)."""
 
     op: Operation
     behavior: Behavior
@@ -48,6 +49,7 @@ class ComparedCodes:
 
     @property
     def sources(self) -> list[SSAValue]:
+        """The codes above the maps."""
         return [above.operands[0] for above in self.maps if above is not None]
 
 
@@ -89,7 +91,7 @@ class _OrderRule(Rule[ComparedCodes]):
         if isinstance(carried, Illegal):
             return Refusal(carried.code, carried.reason)
         refusal = self.unlike(match)
-        if refusal is None and self._tells(match):
+        if refusal is None and self._uses_order(match):
             refusal = self.refuses(match, known)
         if refusal:
             return refusal
@@ -111,8 +113,8 @@ class _OrderRule(Rule[ComparedCodes]):
             for index, result in enumerate(match.op.results)
         ]
 
-    def _tells(self, match: ComparedCodes) -> bool:
-        """Whether a result that tells order is used."""
+    def _uses_order(self, match: ComparedCodes) -> bool:
+        """Whether a result that is no element, but depends on the order, is used."""
         return any(
             result.first_use is not None and not self._is_element(match, index)
             for index, result in enumerate(match.op.results)
@@ -138,17 +140,10 @@ class _OrderRule(Rule[ComparedCodes]):
         rewriter.replace(match.op, results)
 
 
-class OrderOfDequantize(_OrderRule):
+class OrderOfDequantize(_OrderRule, PolicyRule[ComparedCodes]):
     """f(dequantize(a), ...) = f(a, ...): dequantize is strictly monotone."""
 
     name = "order-of-dequantize"
-
-    def __init__(self, session: QContext, policy: Policy) -> None:
-        super().__init__(session)
-        self.policy = policy
-
-    def prepare(self, module: Operation) -> None:
-        self.policy.prepare(module)
 
     def check(self, match: ComparedCodes) -> Contract | Refusal:
         moves = any(self._is_element(match, i) for i in range(len(match.op.results)))
@@ -160,8 +155,8 @@ class OrderOfDequantize(_OrderRule):
 
     def refuses(self, match: ComparedCodes, sources: Sequence[QParams]) -> Refusal | None:
         for source in match.sources:
-            seen = narrowed_qparams(source, self.session)
-            if seen is None or not survives_float(seen):
+            narrowed = narrowed_qparams(source, self.session)
+            if narrowed is None or not survives_float(narrowed):
                 return Refusal("float-path", "the floats do not tell all codes apart")
         return None
 
@@ -189,15 +184,15 @@ class OrderOfRescale(_OrderRule):
     def refuses(self, match: ComparedCodes, sources: Sequence[QParams]) -> Refusal | None:
         rescales = self._rescales(match)
         rounding = rescales[0].rounding
-        seen = [q for r in rescales if (q := narrowed_qparams(r.input, self.session)) is not None]
-        low, high = min(q.storage.min for q in seen), max(q.storage.max for q in seen)
+        narrowed = [q for r in rescales if (q := narrowed_qparams(r.input, self.session))]
+        low, high = min(q.storage.min for q in narrowed), max(q.storage.max for q in narrowed)
         for source, rescale in zip(sources, rescales, strict=True):
-            met = source.with_storage(replace(source.storage, min=low, max=high))
-            cells = exact.cells(met, rescale.result_qparams)
-            if cells is None:
+            compared = source.with_storage(replace(source.storage, min=low, max=high))
+            pairs = exact.unique_pairs(compared, rescale.result_qparams)
+            if pairs is None:
                 return Refusal("grid", "the two encodings lie on different grids")
             floats = arithmetic_of(match.op).floats(source.expressed)
-            if not all(keeps_distinct(a, b, rounding, floats) for a, b in cells):
+            if not all(keeps_distinct(a, b, rounding, floats) for a, b in pairs):
                 return Refusal("merges", "the rescale makes one code of several")
         return None
 

@@ -2,7 +2,7 @@
 
     i8 code q, zero point z   <->   u8 code q + 128, zero point z + 128
 
-names the same real numbers, so every value may change its encoding as long as
+are the same real numbers, so every value may change its storage as long as
 all its producers and users agree: exact. Constants are re-encoded per use (a
 shared one is cloned); at the interface, and where an op cannot take the new
 storage, a `quant.rescale` that only renumbers codes is left.
@@ -19,7 +19,7 @@ becomes
     %1 = nn.relu %0 : (!u) -> !u
     %2 = quant.dcast %1 : !u to !f
 
-The pass exists because targets have fast kernels for one encoding only: ONNX
+The pass exists because targets have fast kernels for one storage only: ONNX
 Runtime on x64 wants u8 activations with i8 weights. With `cheapest` the target's prices of
 contractions (`Target.encoding_price`) choose, against what renumbering costs at the interface.
 """
@@ -49,15 +49,15 @@ from qdialect.ops.base import KEY, rounds_by_encoding
 from qdialect.passes.rule_pass import users, with_qparams
 from qdialect.qparams import QParams
 from qdialect.quant import DCastOp, QCastOp, RescaleOp, SCastOp, quant_element
-from qdialect.rewrite.driver import is_dead, set_type
 from qdialect.rewrite.remarks import fired_remark
+from qdialect.rewrite.rewriter import is_dead, set_type
 
-_ENCODINGS = ("i8", "u8", "keep")
+_STORAGES = ("i8", "u8", "keep")
 _CHEAPEST = "cheapest"
 
 
-def other_encoding(value: SSAValue) -> str | None:
-    """How the codes of `value` could be stored as well: 8-bit integers, signed or not."""
+def other_storage(value: SSAValue) -> str | None:
+    """The other storage that the codes of `value` could have: 8-bit integers, signed or not."""
     params = qparams_of(value)
     if params is None:
         return None
@@ -101,9 +101,9 @@ class ReencodeStorage(ModulePass):
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         chosen = (self.activations, self.weights)
         if chosen == (_CHEAPEST, _CHEAPEST):
-            chosen = cheapest_encodings(op, session(ctx))
+            chosen = cheapest_storages(op, session(ctx))
         for option in chosen:
-            if option not in _ENCODINGS:
+            if option not in _STORAGES:
                 raise UsageError(
                     f"reencode-storage: unknown encoding '{option}' (i8, u8 or keep), "
                     f"or {_CHEAPEST} for both",
@@ -115,10 +115,10 @@ class ReencodeStorage(ModulePass):
             ).run(op)
 
 
-def cheapest_encodings(module: ModuleOp, ctx: QContext) -> tuple[str, str]:
-    """The encodings of activations and weights in which the contractions of `module` cost
-    least together, with the renumbering of what functions take and give; `keep` for both
-    where none costs less than what is there, or nothing is known."""
+def cheapest_storages(module: ModuleOp, ctx: QContext) -> tuple[str, str]:
+    """The storages of activations and weights in which the contractions of `module` cost
+    least together, with the renumbering of arguments and results; `keep` for both
+    where none costs less than the present ones, or the target has no prices."""
     pairs = [("keep", "keep"), *((a, w) for a in ("u8", "i8") for w in ("u8", "i8"))]
     totals = dict.fromkeys(pairs, 0.0)
     contractions = ctx.behaviors.names_with(lambda b: b.accumulator is not None)
@@ -147,7 +147,7 @@ def cheapest_encodings(module: ModuleOp, ctx: QContext) -> tuple[str, str]:
 def _count_interface(
     op: FuncOp | ReturnOp, totals: dict[tuple[str, str], float], ctx: QContext
 ) -> None:
-    """Add what is renumbered where a function begins or ends."""
+    """Add the price of renumbering arguments, or results."""
     if isinstance(op, FuncOp) and op.is_declaration:
         return
     values = op.body.blocks[0].args if isinstance(op, FuncOp) else op.operands
@@ -159,7 +159,7 @@ def _count_interface(
 
 
 def _bytes(value: SSAValue) -> str | None:
-    """The encoding of 8-bit codes."""
+    """The storage of 8-bit codes."""
     params = qparams_of(value)
     known = params is not None and params.storage.spelling in ("u8", "i8")
     return params.storage.spelling if params is not None and known else None
@@ -181,7 +181,7 @@ class _Reencoding:
         self._contracts: dict[str, Contract] = {}
 
     def run(self, module: ModuleOp) -> int:
-        """Re-encode; how many values were."""
+        """Re-encode `module`; the number of values that changed."""
         ops = list(every_op(module))
         casts = (op for op in ops if isinstance(op, SCastOp))
         self.bits = {op for op in casts if only_read_again(op)}
@@ -196,10 +196,10 @@ class _Reencoding:
         return len(self.changed) + len(self.adapted)
 
     def _retype_results(self, op: Operation) -> None:
-        """Give the results of an op that makes its own codes the new storage."""
+        """Change the storage of the results of an op that computes codes."""
         if self.activations == "keep":
             return
-        if all(other_encoding(result) != self.activations for result in op.results):
+        if all(other_storage(result) != self.activations for result in op.results):
             return
         behavior = self.ctx.behaviors.get(op)
         if behavior is None and not isinstance(op, QCastOp | RescaleOp) and not self._reads(op):
@@ -208,12 +208,12 @@ class _Reencoding:
             return
         for index, result in enumerate(op.results):
             params = qparams_of(result)
-            if params is None or other_encoding(result) != self.activations:
+            if params is None or other_storage(result) != self.activations:
                 continue
             kind = self._other_type(result)
             new = quant_element(kind)
             assert new is not None
-            if self._is_adapter(op, new.data) or not self._takes(behavior, index, new.data):
+            if self._is_adapter(op, new.data) or not self._may_have(behavior, index, new.data):
                 continue
             old = params.storage
             ranges(self.ctx).renumber(result, new.data.storage.min - old.min)
@@ -227,41 +227,41 @@ class _Reencoding:
         if known is None:
             params = qparams_of(value)
             assert params is not None
-            made = with_qparams(value, params.with_signedness(not params.storage.signed))
-            known = self._others[id(value.type)] = value.type, made
+            other = with_qparams(value, params.with_signedness(not params.storage.signed))
+            known = self._others[id(value.type)] = value.type, other
         return known[1]
 
     def _is_adapter(self, op: Operation, new: QParams) -> bool:
-        """Whether `op` is what this pass leaves where an interface keeps its encoding."""
+        """Whether `op` is a rescale that this pass left where an interface keeps its storage."""
         if not isinstance(op, RescaleOp) or qparams_of(op.input) != new:
             return False
         below = users(op.result)
         return not any(self.ctx.behaviors.get(user) or self._takes_any(user) for user in below)
 
-    def _takes(self, behavior: Behavior | None, index: int, new: QParams) -> bool:
+    def _may_have(self, behavior: Behavior | None, index: int, new: QParams) -> bool:
         storages = behavior.result_port(index).storages if behavior else None
         return storages is None or str(new.storage) in storages
 
     def _adapt_operands(self, op: Operation) -> None:
         changed: dict[int, SSAValue] = {}
         for index, operand in enumerate(op.operands):
-            encoding = other_encoding(operand)
-            if encoding is not None and self._wanted(op, index) == encoding:
+            storage = other_storage(operand)
+            if storage is not None and self._operand_storage(op, index) == storage:
                 changed[index] = self._adapted(operand)
         if changed:
             op.operands = [changed.get(i, operand) for i, operand in enumerate(op.operands)]
 
-    def _wanted(self, op: Operation, index: int) -> str:
-        """The encoding in which `op` takes this operand."""
+    def _operand_storage(self, op: Operation, index: int) -> str:
+        """The storage in which `op` reads this operand, or `keep`."""
         operand = op.operands[index]
         behavior = self.ctx.behaviors.get(op)
         if op in self.bits:
-            # Whoever reads the bits takes them for the new encoding.
+            # The cast that reads the bits reads the new storage.
             return self.activations
         if behavior is None or (self._keeps_kernels and rounds_by_encoding(op)):
             if operand not in self.changed or self._takes_any(op):
                 return "keep"
-            # Anything else keeps seeing the codes it saw before.
+            # Any other op reads the codes that it read before.
             return "i8" if self.activations == "u8" else "u8"
         port = behavior.operand_port(index)
         if port.rule in (PortKind.PLAIN, PortKind.BIAS):
@@ -276,7 +276,7 @@ class _Reencoding:
         return self.activations
 
     def _takes_any(self, op: Operation) -> bool:
-        """Whether `op` means the same whichever way its operand is stored."""
+        """Whether `op` computes the same from either storage of its operand."""
         return isinstance(op, DCastOp | RescaleOp) or op in self.bits
 
     def _reads(self, op: Operation) -> bool:
@@ -284,24 +284,24 @@ class _Reencoding:
         return isinstance(op, SCastOp) and op.input.owner in self.bits
 
     def _adapted(self, value: SSAValue) -> SSAValue:
-        """`value` in its other encoding: a new constant, or a renumbering rescale."""
+        """`value` in its other storage: a new constant, or a renumbering rescale."""
         if value in self.adapted:
             return self.adapted[value]
         constant, kind = constant_of(value), self._other_type(value)
         if constant is not None:
-            made: ConstantOp | RescaleOp = self._constant(constant, kind)
+            new: ConstantOp | RescaleOp = self._constant(constant, kind)
         else:
-            made = RescaleOp(value, kind, self.ctx.target.rounding(Rounding.HALF_EVEN))
+            new = RescaleOp(value, kind, self.ctx.target.rounding(Rounding.HALF_EVEN))
         owner = value.owner
         if isinstance(owner, Block):
             assert owner.first_op is not None
-            owner.insert_op_before(made, owner.first_op)
+            owner.insert_op_before(new, owner.first_op)
         else:
             assert owner.parent is not None
-            owner.parent.insert_op_after(made, owner)
-            made.location = owner.location
-        self.adapted[value] = made.result
-        return made.result
+            owner.parent.insert_op_after(new, owner)
+            new.location = owner.location
+        self.adapted[value] = new.result
+        return new.result
 
     def _constant(self, constant: ConstantOp, kind: Attribute) -> ConstantOp:
         import numpy as np
@@ -312,8 +312,8 @@ class _Reencoding:
         codes = (old.view(np.uint8) ^ np.uint8(0x80)).view(
             np.int8 if element.data.storage.signed else np.uint8
         )
-        kept = {KEY: constant.attributes[KEY]} if KEY in constant.attributes else None
-        return make_constant(codes, element, self.ctx.blobs, kept)
+        key = {KEY: constant.attributes[KEY]} if KEY in constant.attributes else None
+        return make_constant(codes, element, self.ctx.blobs, key)
 
     def _note(self, op: Operation, reason: str) -> None:
         name = ReencodeStorage.name

@@ -168,8 +168,7 @@ class RepeatedClamp(Rule[_Repeated]):
                 properties={name: real(bound) for name, bound in kept if isfinite(bound)},
                 attributes=outer.attributes,
             )
-        rewriter.insert(made, outer, keep=outer)
-        rewriter.replace(outer, made.results)
+        rewriter.replace_by(outer, [made])
 
 
 class ClampByConstant(Rule[_Clamped]):
@@ -207,8 +206,7 @@ class ClampByConstant(Rule[_Clamped]):
             properties={name: real(float(bound)) for name, bound in named if bound is not None},
             attributes=match.op.attributes,
         )
-        rewriter.insert(new, match.op, keep=match.op)
-        rewriter.replace(match.op, new.results)
+        rewriter.replace_by(match.op, [new])
 
 
 class IdentityMovement(Rule[Operation]):
@@ -258,8 +256,7 @@ class ComposeTranspose(Rule[Pair]):
             properties={"perm": perm},
             attributes=outer.attributes,
         )
-        rewriter.insert(new, outer, keep=outer)
-        rewriter.replace(outer, new.results)
+        rewriter.replace_by(outer, [new])
 
 
 class ComposeReshape(Rule[Pair]):
@@ -289,8 +286,7 @@ class ComposeReshape(Rule[Pair]):
             result_types=[match.result.type],
             attributes=match.lower.attributes,
         )
-        rewriter.insert(new, match.lower, keep=match.lower)
-        rewriter.replace(match.lower, new.results)
+        rewriter.replace_by(match.lower, [new])
 
 
 class StorageCastPair(Rule[Pair]):

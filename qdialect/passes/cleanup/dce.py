@@ -22,7 +22,7 @@ from xdsl.passes import ModulePass
 
 from qdialect.analysis.index import every_op
 from qdialect.context import session
-from qdialect.rewrite.driver import is_dead
+from qdialect.rewrite.rewriter import is_dead
 
 
 @dataclass(frozen=True)

@@ -37,7 +37,7 @@ from qdialect.context import QContext
 from qdialect.numerics.contract import EXACT, Contract
 from qdialect.ops import FlattenOp, GatherOp, ReshapeOp, TransposeOp, make_constant, shape_of
 from qdialect.ops.shapes import DYNAMIC
-from qdialect.passes.rule_pass import RulePass, refuse_types
+from qdialect.passes.rule_pass import RulePass, erase_new, refuse_new
 from qdialect.rewrite import Refusal, Rewriter, Rule
 
 Shape = Sequence[int]
@@ -119,25 +119,18 @@ class ShuffleToGather(Rule[_Shuffle]):
         if params is not None and not params.is_per_tensor:
             return Refusal("grid", "parameters differ along a dimension")
         target = self.session.target
-        made = self._made(match)
-        new, behavior = made[-1], self.session.behaviors.get(made[-1])
-        assert behavior is not None
-        kinds = [value.type for value in new.operands]
-        refusal = refuse_types(self.session, behavior, new, kinds, new.result_types)
-        price, saved = target.op_price(new), target.op_price(match.transpose)
-        for op in reversed(made):
-            op.erase()
+        new = self._build(match)
+        refusal = refuse_new(self.session, new)
+        price, saved = target.op_price(new[-1]), target.op_price(match.transpose)
+        erase_new(new)
         if refusal is None and price > saved:
             refusal = Refusal("price", f"{target.name}: costs {price:g}, a transpose {saved:g}")
         return refusal or EXACT
 
     def rewrite(self, match: _Shuffle, rewriter: Rewriter) -> None:
-        constant, gather = self._made(match)
-        rewriter.insert(constant, match.op)
-        rewriter.insert(gather, match.op, keep=match.op)
-        rewriter.replace(match.op, gather.results)
+        rewriter.replace_by(match.op, self._build(match))
 
-    def _made(self, match: _Shuffle) -> list[Operation]:
+    def _build(self, match: _Shuffle) -> list[Operation]:
         constant = make_constant(match.order.indices(), i64, self.session.blobs)
         return [
             constant,

@@ -22,16 +22,16 @@ from qdialect.behaviors import Behavior, PortKind
 from qdialect.behaviors.flow import tied_operands
 from qdialect.context import QContext
 from qdialect.numerics.arithmetic import Arithmetic
-from qdialect.numerics.chunks import chunks
-from qdialect.numerics.decide import Reals, UndecidedError, decide
 from qdialect.numerics.quantize import (
     can_quantize_floats,
+    chunks,
     quantize_floats,
-    round_floats,
     spread,
     storage_dtype,
 )
 from qdialect.numerics.rationals import Rationals, RootsUp
+from qdialect.numerics.reals import Reals, UndecidedError, decide
+from qdialect.numerics.requantize import round_floats
 from qdialect.numerics.rounding import Rounding
 from qdialect.ops import BlobAttr, constant_array, constant_of, shape_of
 from qdialect.ops.base import is_kernel
@@ -298,18 +298,21 @@ def _in_floats(
 
 
 def _decided(
-    op: Operation, words: ElementaryFunctions, reals: Sequence[Rationals], to: QParams
+    op: Operation, function: ElementaryFunctions, reals: Sequence[Rationals], to: QParams
 ) -> Array | Refusal:
     """A function that is not rational, of exact operands: the nearest codes for certain."""
     shape = np.broadcast_shapes(*(x.shape for x in reals))
-    operands = [Reals.exact(x.fractions(shape)) for x in reals]
+    rows = list(zip(*(x.fractions(shape) for x in reals), strict=True))
+    distinct = list(dict.fromkeys(rows))
+    operands = [Reals.exact([row[i] for row in distinct]) for i in range(len(reals))]
     bounds = to.storage.min, to.storage.max
     try:
-        result = Reals.apply(lambda x: words(op, x), *operands)
+        result = Reals.apply(lambda x: function(op, x), *operands)
         codes = decide(result, to.scale, to.zero_point, bounds, rounding_of(op))
     except UndecidedError as error:
         return Refusal("tie", str(error))
-    return codes.reshape(shape).astype(storage_dtype(to))
+    code_of = dict(zip(distinct, codes.tolist(), strict=True))
+    return np.array([code_of[row] for row in rows], storage_dtype(to)).reshape(shape)
 
 
 def _bound(bound: float, value: SSAValue, codes: Array, defined: Arithmetic) -> Array:

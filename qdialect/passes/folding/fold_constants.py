@@ -47,10 +47,9 @@ from qdialect.passes.pair_contract import in_reals, replaced_kernel
 from qdialect.passes.rescale.fold_rescale import RescaleOfConstant
 from qdialect.passes.rule_pass import RulePass, dequantized, with_qparams
 from qdialect.qparams import Layout, QParams
-from qdialect.qparams.growth import within_growth
 from qdialect.qparams.legality import Illegal
 from qdialect.qparams.maps import IndexMap
-from qdialect.qparams.parameter_field import ParameterField
+from qdialect.qparams.parameter_field import ParameterField, within_growth
 from qdialect.quant import (
     ConversionOp,
     DCastOp,

@@ -80,7 +80,7 @@ class FoldIntoWeights(Rule[_Folded]):
         acc = None if behavior is None else behavior.accumulator
         if acc is None or any(qparams_of(v) for v in (*op.results, *product.operands)):
             return None
-        each = [function.functions[n] for n in range(function.functions.count)]
+        each = list(function.functions)
         channels = [affine for affine in each if affine is not None]
         if len(channels) < len(each):
             return None
@@ -172,8 +172,7 @@ class FoldIntoWeights(Rule[_Folded]):
         new = retyped(product, operands, [match.op.results[0].type])
         new.attributes.pop(KEY, None)
         new.attributes.pop(QPARAMS, None)
-        rewriter.insert(new, match.op, keep=match.op)
-        rewriter.replace(match.op, new.results)
+        rewriter.replace_by(match.op, [new])
 
 
 def _nearest(number: Fraction) -> float:

@@ -1,15 +1,22 @@
-"""Finding the pieces of a composite op in a graph: its declaration is the pattern.
+"""Find the pieces of a composite op in a graph: its declaration is the pattern.
 
-The pieces of a probe (the op on values that stand for anything) are written aside and held
-against the ops above a value. Addition and multiplication commute; a product is the same in
-any order of its factors, with x^2 for x * x and x / c for x * (1 / c). Pieces may be rounded on
-the way: what a quantize and a dequantize make of a value stands for it.
+A probe is the op on block arguments, which stand for any value. Its pieces are built in a block
+aside and compared with the ops above a value of the graph. Addition and multiplication commute; a
+product is the same in any order of its factors, with x^2 for x * x and x / c for x * (1 / c).
+Pieces may be rounded on the way, as quantizers write them (fake quantization): the result of a
+quantize and a dequantize stands for their operand.
+
+    %0 = nn.sigmoid %x : (!f) -> !f
+    %1 = quant.qcast %0 : !f to !q
+    %2 = quant.dcast %1 : !q to !f
+    %3 = nn.mul %2, %x : (!f, !f) -> !f        matches the pieces of nn.swish
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from fractions import Fraction
 from itertools import permutations
 from typing import Any
 
@@ -18,11 +25,11 @@ from xdsl.traits import ConstantLike
 
 from qdialect.behaviors.shapes import shape_of
 from qdialect.context import QContext
-from qdialect.ops import AddOp, DivOp, MulOp, NNOp
+from qdialect.ops import AddOp, DivOp, MulOp, NNOp, constant_of
 from qdialect.ops.components import Build, Components, Pieces
 from qdialect.ops.functions import PowOp
 from qdialect.ops.shapes import normalize_axes
-from qdialect.passes.importing.fake_quantization import number_of, unrounded
+from qdialect.passes.constant_scalars import scalar_of
 from qdialect.quant import DCastOp, QCastOp, UniformType, quant_element
 
 #: constants in files are rounded to f32, and differently by each exporter
@@ -31,9 +38,32 @@ _CLOSE = 2.0**-22
 _Leaf = SSAValue | float
 
 
+def unrounded(value: SSAValue) -> SSAValue:
+    """The float that a dequantized one was before it was quantized, if it was."""
+    while isinstance(value.owner, DCastOp) and isinstance(value.owner.input.owner, QCastOp):
+        value = value.owner.input.owner.input
+    return value
+
+
+def rounded(value: SSAValue) -> SSAValue:
+    """What a value that is only quantized and dequantized is then."""
+    while (use := value.first_use) is not None and value.has_one_use():
+        if not isinstance(use.operation, QCastOp | DCastOp):
+            break
+        value = use.operation.results[0]
+    return value
+
+
+def number_of(value: SSAValue, session: QContext) -> Fraction | None:
+    """The one real number that a constant, or one behind a dequantize, holds everywhere."""
+    if isinstance(value.owner, DCastOp) and constant_of(value.owner.input) is not None:
+        value = value.owner.input
+    return scalar_of(value, session)
+
+
 @dataclass
-class Found:
-    """A composite in a graph: its operands, and the value of each piece."""
+class Match:
+    """A composite in a graph: its operands, and the value of each value of the pattern."""
 
     operands: list[SSAValue]
     values: dict[SSAValue, SSAValue]
@@ -64,7 +94,7 @@ class Found:
         ]
 
 
-def find(probe: Operation, block: Block, result: SSAValue, session: QContext) -> Found | None:
+def find(probe: Operation, block: Block, result: SSAValue, session: QContext) -> Match | None:
     """`result` as what `probe` (in `block`, on its arguments) computes, or None."""
     components = session.components[probe.name]
     ways = (_find(build, probe, block, result, session) for build in _ways(components))
@@ -78,7 +108,7 @@ def _ways(components: Components) -> Sequence[Build]:
 
 def _find(
     build: Build, probe: Operation, block: Block, result: SSAValue, session: QContext
-) -> Found | None:
+) -> Match | None:
     pieces = Pieces(probe, session.blobs, {})
     final = build(probe, pieces)
     if final is None:
@@ -101,7 +131,7 @@ def _find(
         for quantize in rounded.get(matched.bound.get(pattern, pattern), ())
         if (element := quant_element(quantize.result.type)) is not None
     }
-    return Found(known, matched.bound, roles, inexact, closed, types, bool(casts))
+    return Match(known, matched.bound, roles, inexact, closed, types, bool(casts))
 
 
 def _casts(
@@ -186,10 +216,10 @@ class _Matching:
         return _Matching(self.session, {**self.bound, pattern: value}, self.inexact)
 
     def _constant(self, pattern: SSAValue, number: float | None) -> _Matching | None:
-        wanted = _number(pattern, self.session)
-        if wanted is None or number is None or not _is_close(number, wanted):
+        expected = _number(pattern, self.session)
+        if expected is None or number is None or not _is_close(number, expected):
             return None
-        return _Matching(self.session, self.bound, self.inexact or number != wanted)
+        return _Matching(self.session, self.bound, self.inexact or number != expected)
 
     def _product(self, pattern: SSAValue, value: SSAValue) -> _Matching | None:
         factors = list(_factors(pattern))
@@ -286,21 +316,21 @@ def _is_same(pattern: Operation, op: NNOp) -> bool | None:
     if pattern.name != op.name or len(pattern.operands) != len(op.operands):
         return None
     assert isinstance(pattern, NNOp)
-    wanted, given = _meaning(pattern), _meaning(op)
-    if wanted == given:
+    expected, actual = _properties(pattern), _properties(op)
+    if expected == actual:
         return True
-    close = wanted.keys() == given.keys() and all(
-        a == given[name] or _is_close(given[name], a) for name, a in wanted.items()
+    close = expected.keys() == actual.keys() and all(
+        a == actual[name] or _is_close(actual[name], a) for name, a in expected.items()
     )
     return False if close else None
 
 
-def _is_close(given: Any, wanted: Any) -> bool:
-    both = isinstance(given, float) and isinstance(wanted, float)
-    return both and abs(given - wanted) <= _CLOSE * abs(wanted)
+def _is_close(actual: Any, expected: Any) -> bool:
+    both = isinstance(actual, float) and isinstance(expected, float)
+    return both and abs(actual - expected) <= _CLOSE * abs(expected)
 
 
-def _meaning(op: NNOp) -> dict[str, Any]:
+def _properties(op: NNOp) -> dict[str, Any]:
     values = dict(op.values)
     if "axes" in values:
         values["axes"] = normalize_axes(values["axes"], len(shape_of(op.operands[0])))

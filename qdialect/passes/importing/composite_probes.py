@@ -1,8 +1,13 @@
-"""Which composite ops the pieces above a value may be, by the last piece.
+"""Probes: which composite op a piece may be the last one of, by the kind of that piece.
 
-A probe is an op on values that stand for anything; its declaration is then held against the
-graph (`component_matching`). What is read from the graph here are the numbers of a probe's
-properties and the types of its operands; whether they are right tells the matching.
+A probe is a kind of op, the types of its operands, and its properties, read from the graph above
+the piece. It is a guess: `component_matching` compares the declared pieces of the op with the graph
+and decides. For
+
+    %0 = nn.sigmoid %x : (!f) -> !f
+    %1 = nn.mul %x, %0 : (!f, !f) -> !f
+
+the probes of %1 are swish, hard_swish, gelu and layer norms.
 """
 
 from __future__ import annotations
@@ -35,7 +40,7 @@ from qdialect.ops import (
 from qdialect.ops.functions import GeluOp, PowOp, SqrtOp, SwishOp
 from qdialect.ops.reduction import ReduceMeanOp, ReduceOp
 from qdialect.ops.shapes import normalize_axes
-from qdialect.passes.importing.fake_quantization import number_of, rounded, unrounded
+from qdialect.passes.importing.component_matching import number_of, rounded, unrounded
 
 Probe = tuple[type[NNOp], list[Attribute], dict[str, Any]]
 
@@ -99,7 +104,7 @@ def _layer_norms(op: Operation, session: QContext, vectors: int) -> Iterator[Pro
 
 
 def _above(value: SSAValue, names: Sequence[str], path: Sequence[int]) -> Operation | None:
-    """The op above `value` by these ops, each reached through an operand of the one before."""
+    """The op above `value` by ops of these names, each at an operand of the one before."""
     op: Operation | None = None
     for name, index in zip(names, path, strict=True):
         owner = unrounded(value).owner

@@ -13,15 +13,15 @@
     (x - mean) * factor + b, by channel        ->  batch_norm
     (x - mean) / sqrt(variance + e) * s + b    ->  layer_norm
 
-Which ops make up a composite says its declaration, so this follows `lower-composites`. The
-new op has the key of the result, its pieces keep their keys (`nn.piece_keys`), and it has
+The declaration of a composite says which ops it is made of, so this inverts `lower-composites`.
+The new op has the key of the result, its pieces keep their keys (`nn.piece_keys`), and it has
 component qparams if every piece had its own. Pieces that something else uses too stay as
 they are, and so do those of a composite that the target does not run whole, if it says so.
 
 A bias is exact in the reals, and on codes where the product is the 32-bit accumulator. The
 functions are `ties` where a constant of the file is not exactly the one of the function, and
 `relaxed` where the pieces are quantized and dequantized on the way, as quantizers write them:
-the roundings go, and what they were to stays with the op as component qparams.
+the op drops those roundings, and keeps their qparams as component qparams.
 
 For example
 
@@ -35,32 +35,141 @@ becomes
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from math import inf, prod
 from typing import Any
 
+import numpy as np
 from xdsl.ir import Block, Operation, SSAValue
 from xdsl.utils.exceptions import VerifyException
 
-from qdialect.analysis.codes import qparams_of
+from qdialect.analysis.codes import constant_values, qparams_of
 from qdialect.behaviors import Accumulator
 from qdialect.behaviors.shapes import DYNAMIC, shape_of, tensor_type
 from qdialect.context import QContext
 from qdialect.numerics.contract import Contract, Numerics
-from qdialect.ops import AddOp, ConstantOp, NNOp, constant_array, constant_of, make_constant
+from qdialect.ops import (
+    AddOp,
+    BatchNormOp,
+    ConstantOp,
+    FullyConnectedOp,
+    MatMulOp,
+    MulOp,
+    NNOp,
+    ReshapeOp,
+    SubOp,
+    constant_array,
+    constant_of,
+    keys_of,
+    make_constant,
+)
 from qdialect.ops.base import KEY, PIECE_KEYS, QPARAMS
-from qdialect.ops.component_qparams import hold_types
+from qdialect.ops.component_keys import OTHERS, Keys, all_keys, given_keys, hold_keys
+from qdialect.ops.component_qparams import component_types, hold_types, result_role
 from qdialect.ops.views import UnsqueezeOp
-from qdialect.passes.importing.component_matching import Found, find
-from qdialect.passes.importing.component_raising import hold, name_pieces, owner_of, unwanted
+from qdialect.passes.importing.component_matching import Match, find
 from qdialect.passes.importing.composite_probes import PROBES
-from qdialect.passes.importing.raise_batch_norm import RaiseBatchNorm
-from qdialect.passes.importing.raise_fully_connected import MatMulToFullyConnected
-from qdialect.passes.lowering.component_plan import is_accumulator
+from qdialect.passes.lowering.lower_composites import is_accumulator
 from qdialect.passes.pair_contract import in_reals
-from qdialect.passes.rule_pass import RulePass, refuse_types
+from qdialect.passes.rule_pass import RulePass, erase_new, refuse_types
+from qdialect.quant import UniformType
 from qdialect.rewrite import Refusal, Rewriter, Rule, retyped
+
+
+@dataclass(frozen=True)
+class _BiasedMatMul:
+    product: Operation
+    add: Operation
+    bias: SSAValue
+
+
+class MatMulToFullyConnected(Rule[_BiasedMatMul]):
+    """matmul(x, w) + b = fully_connected(x, w transposed) + b, for a constant matrix w.
+
+    The rows of an x of more dimensions are counted through first:
+
+        matmul(x, w) + b  =  reshape(fully_connected(reshape(x), w transposed) + b)
+
+    which takes one unknown extent in front of the last at most: a reshape back has to say all
+    others. Exact in the reals. `RaiseBias` then moves the bias into the op.
+    """
+
+    name = "matmul-to-fully-connected"
+
+    def roots(self) -> Iterable[str]:
+        return (MatMulOp.name,)
+
+    def match(self, op: Operation) -> _BiasedMatMul | None:
+        use = op.results[0].first_use
+        if use is None or not op.results[0].has_one_use():
+            return None
+        add = use.operation
+        return (
+            _BiasedMatMul(op, add, add.operands[1 - use.index]) if isinstance(add, AddOp) else None
+        )
+
+    def check(self, match: _BiasedMatMul) -> Contract | Refusal:
+        lhs, rhs = match.product.operands
+        result = match.product.results[0]
+        if any(qparams_of(v) for v in (lhs, rhs, result)):
+            return Refusal("quantized", "only float products have their weight transposed")
+        if len(shape_of(lhs)) < 2 or len(shape_of(rhs)) != 2:
+            return Refusal("rank", "a fully connected op takes rows and a matrix")
+        bias = shape_of(match.bias)
+        if prod(bias) != shape_of(rhs)[1] or bias[-1:] != shape_of(rhs)[1:]:
+            return Refusal("shape", "what is added is not one number per output channel")
+        if any(constant_values(v, self.session) is None for v in (rhs, match.bias)):
+            return Refusal("weight", "the weight or the bias is no constant")
+        if len(shape_of(lhs)) > 2:
+            if shape_of(match.add.results[0]) != shape_of(result):
+                return Refusal("shape", "the sum has another shape than the product")
+            if shape_of(lhs)[:-1].count(DYNAMIC) > 1 or 0 in shape_of(lhs):
+                return Refusal("dynamic-shape", "the rows cannot be counted through and back")
+        return in_reals(match.add)
+
+    def rewrite(self, match: _BiasedMatMul, rewriter: Rewriter) -> None:
+        product, lhs = match.product, match.product.operands[0]
+        constant = constant_of(product.operands[1])
+        assert constant is not None
+        array = constant_array(constant, self.session.blobs).T
+        element = tensor_type(product.operands[1]).element_type
+        weight = make_constant(array.copy(), element, self.session.blobs)
+        rewriter.insert(weight, product, keep=constant)
+        rows = lhs
+        if len(shape_of(lhs)) > 2:
+            shaped = ReshapeOp(lhs, (-1, shape_of(lhs)[-1]))
+            rewriter.insert(shaped, product)
+            rows = shaped.results[0]
+        new = FullyConnectedOp(rows, weight)
+        if (qparams := product.attributes.get(QPARAMS)) is not None:
+            new.attributes[QPARAMS] = qparams
+        rewriter.insert(new, product, keep=product)
+        if rows is lhs:
+            rewriter.replace(product, new.results)
+        else:
+            self._shape_back(match, new, rewriter)
+
+    def _shape_back(self, match: _BiasedMatMul, new: Operation, rewriter: Rewriter) -> None:
+        """The bias is added to the rows; the sum keeps its key, and then has its shape."""
+        add, bias = match.add, match.bias
+        if len(shape_of(bias)) > 1:
+            constant = constant_of(bias)
+            assert constant is not None
+            array = constant_array(constant, self.session.blobs).reshape(-1)
+            vector = make_constant(array, tensor_type(bias).element_type, self.session.blobs)
+            rewriter.insert(vector, add, keep=constant)
+            bias = vector.result
+        total = AddOp(new, bias)
+        for name in (KEY, QPARAMS):
+            if (attribute := add.attributes.pop(name, None)) is not None:
+                total.attributes[name] = attribute
+        total.location = add.location
+        rewriter.insert(total, add)
+        shape = [-1 if extent == DYNAMIC else extent for extent in shape_of(add.results[0])]
+        back = ReshapeOp(total, shape)
+        rewriter.insert(back, add)
+        rewriter.replace(add, back.results)
 
 
 @dataclass(frozen=True)
@@ -72,7 +181,7 @@ class _Biased:
 
 
 class RaiseBias(Rule[_Biased]):
-    """op(x, w) + b = op(x, w, b)."""
+    """op(x, w) + b = op(x, w, b), for a contraction op that takes a bias."""
 
     name = "raise-bias"
 
@@ -105,15 +214,14 @@ class RaiseBias(Rule[_Biased]):
             return Refusal("rounded", "the product is rounded before the bias is added")
         if not quantized and qparams_of(bias) is not None:
             return Refusal("mixed", "a bias of codes on floats")
-        made = self._make(match)
-        if made is None:
+        new = self._build(match)
+        if new is None:
             return Refusal("shape", "what is added is not one number per output channel")
-        reason = unwanted(made[-1], self.session) or self._refusal(made[-1])
-        for op in reversed(made):
-            op.erase()
-        return reason or in_reals(match.add)
+        refusal = _refuse_raised(new[-1], self.session) or self._refuse(new[-1])
+        erase_new(new)
+        return refusal or in_reals(match.add)
 
-    def _refusal(self, new: Operation) -> Refusal | None:
+    def _refuse(self, new: Operation) -> Refusal | None:
         try:
             new.verify_()
         except VerifyException as error:
@@ -122,8 +230,8 @@ class RaiseBias(Rule[_Biased]):
         assert behavior is not None
         return refuse_types(self.session, behavior, new, new.operand_types, new.result_types)
 
-    def _make(self, match: _Biased) -> list[Operation] | None:
-        """The op with a bias, and before it the vector if that has to be made."""
+    def _build(self, match: _Biased) -> list[Operation] | None:
+        """The op with a bias, and before it the vector if that has to be new."""
         product, bias = match.product, match.bias
         result = product.results[0]
         axis = match.acc.result_axis(product)
@@ -132,25 +240,25 @@ class RaiseBias(Rule[_Biased]):
         shape = shape_of(bias)
         if channels == DYNAMIC or shape[-len(column) :] != column or prod(shape) != channels:
             return None
-        made: list[Operation] = []
+        new: list[Operation] = []
         if len(shape) > 1:
             vector = self._vector(bias, channels)
             if vector is None:
                 return None
             if isinstance(vector, ConstantOp):
-                made.append(vector)
+                new.append(vector)
                 vector = vector.result
             bias = vector
         operands = [*product.operands, bias]
-        made.append(retyped(product, operands, [match.add.results[0].type]))
-        made[-1].attributes.pop(KEY, None)
-        made[-1].attributes.pop(QPARAMS, None)
+        new.append(retyped(product, operands, [match.add.results[0].type]))
+        new[-1].attributes.pop(KEY, None)
+        new[-1].attributes.pop(QPARAMS, None)
         if "rounding" in match.add.properties:
-            made[-1].properties["rounding"] = match.add.properties["rounding"]
-        roles = self.session.components[product.name].roles_of(made[-1])
-        hold(made[-1], self.session, {roles[0]: product}, match.add)
-        made[-1].attributes.pop(PIECE_KEYS, None)
-        return made
+            new[-1].properties["rounding"] = match.add.properties["rounding"]
+        roles = self.session.components[product.name].roles_of(new[-1])
+        _keep_types(new[-1], self.session, {roles[0]: product}, match.add)
+        new[-1].attributes.pop(PIECE_KEYS, None)
+        return new
 
     def _vector(self, bias: SSAValue, channels: int) -> SSAValue | ConstantOp | None:
         owner = bias.owner
@@ -163,25 +271,118 @@ class RaiseBias(Rule[_Biased]):
         return make_constant(array, tensor_type(bias).element_type, self.session.blobs)
 
     def rewrite(self, match: _Biased, rewriter: Rewriter) -> None:
-        made = self._make(match)
-        assert made is not None
-        for op in made[:-1]:
+        new = self._build(match)
+        assert new is not None
+        for op in new[:-1]:
             rewriter.insert(op, match.add, keep=constant_of(match.bias))
-        rewriter.insert(made[-1], match.add, keep=match.add)
-        roles = self.session.components[match.product.name].roles_of(made[-1])
-        name_pieces(made[-1], self.session, match.add, {roles[0]: match.product})
-        rewriter.replace(match.add, made[-1].results)
+        rewriter.insert(new[-1], match.add, keep=match.add)
+        roles = self.session.components[match.product.name].roles_of(new[-1])
+        _keep_keys(new[-1], self.session, match.add, {roles[0]: match.product})
+        rewriter.replace(match.add, new[-1].results)
+
+
+@dataclass(frozen=True)
+class _NormSteps:
+    """The steps in order, the value they start from, and the constants they take."""
+
+    ops: tuple[Operation, ...]
+    input: SSAValue
+    constants: tuple[ConstantOp, ...]
+
+
+class RaiseBatchNorm(Rule[_NormSteps]):
+    """Subtract, multiply and add one constant per channel is a batch norm:
+
+        (x - mean) * factor + bias  =  batch_norm(x), scale = factor, variance = 1, epsilon = 0
+
+    The factor has the scale of the batch norm that was there. Exact in the reals.
+    """
+
+    name = "raise-batch-norm"
+
+    def roots(self) -> Iterable[str]:
+        return (AddOp.name,)
+
+    def match(self, op: Operation) -> _NormSteps | None:
+        ops: list[Operation] = []
+        constants: list[ConstantOp] = []
+        value = op.results[0]
+        for kind in (AddOp, MulOp, SubOp):
+            step = value.owner
+            if not isinstance(step, kind):
+                return None
+            left, right = step.operands
+            constant = constant_of(right)
+            if constant is None and kind is not SubOp:
+                left, constant = right, constant_of(left)
+            if constant is None or not _is_column(constant.result, shape_of(value)):
+                return None
+            ops.insert(0, step)
+            constants.insert(0, constant)
+            value = left
+        return _NormSteps(tuple(ops), value, tuple(constants))
+
+    def check(self, match: _NormSteps) -> Contract | Refusal:
+        values = [match.input, *(op.results[0] for op in match.ops)]
+        if any(qparams_of(value) for value in values):
+            return Refusal("quantized", "only steps on floats are a batch norm")
+        if any(not op.results[0].has_one_use() for op in match.ops[:-1]):
+            return Refusal("multi-use", "a step of the batch norm is also used elsewhere")
+        if any(shape_of(value) != shape_of(match.input) for value in values):
+            return Refusal("shape", "a step of the batch norm changes the shape")
+        arrays = [constant_values(c.result, self.session) for c in match.constants]
+        if any(array is None or not np.isfinite(array).all() for array in arrays):
+            return Refusal("constants", "a constant is not finite, or its values are not known")
+        new = self._build(match)
+        refusal = _refuse_raised(new[-1], self.session)
+        erase_new(new)
+        return refusal or in_reals(match.constants[0])
+
+    def _build(self, match: _NormSteps) -> list[Operation]:
+        """The four vectors and the op."""
+        store, element = self.session.blobs, tensor_type(match.input).element_type
+        mean, scale, bias = (
+            constant_array(constant, store).reshape(-1) for constant in match.constants
+        )
+        vectors = (scale, bias, mean, np.ones_like(mean))
+        new = [make_constant(vector, element, store) for vector in vectors]
+        operands = [constant.result for constant in new]
+        return [*new, BatchNormOp(match.input, *operands, epsilon=0.0)]
+
+    def rewrite(self, match: _NormSteps, rewriter: Rewriter) -> None:
+        *vectors, norm = self._build(match)
+        root = match.ops[-1]
+        mean, scale, bias = match.constants
+        for vector, source in zip(vectors, (scale, bias, mean, None), strict=True):
+            rewriter.insert(vector, root, keep=source)
+        pieces: dict[str, Operation | None] = dict(
+            zip(("sub_mean", "scaled"), match.ops[:-1], strict=True)
+        )
+        _keep_types(norm, self.session, pieces, root)
+        rewriter.insert(norm, root, keep=root)
+        _keep_keys(norm, self.session, root, pieces)
+        rewriter.replace(root, norm.results)
+
+
+def _is_column(value: SSAValue, shape: tuple[int, ...]) -> bool:
+    """Whether there is one number for each index of dimension 1, and not one for all."""
+    extents = shape_of(value)
+    rank = len(shape)
+    if rank < 2 or len(extents) > rank or shape[1] in (DYNAMIC, 1):
+        return False
+    padded = (*(1,) * (rank - len(extents)), *extents)
+    return padded[1] == shape[1] and prod(extents) == shape[1]
 
 
 @dataclass(frozen=True)
 class _Raised:
     root: Operation
     probe: NNOp
-    found: Found
+    found: Match
 
 
 class RaiseFunction(Rule[_Raised]):
-    """The pieces of a function of one tensor, as the function."""
+    """The pieces of a composite, found by its declaration, are the composite."""
 
     name = "raise-function"
 
@@ -207,7 +408,7 @@ class RaiseFunction(Rule[_Raised]):
     def check(self, match: _Raised) -> Contract | Refusal:
         if not match.found.is_closed:
             return Refusal("multi-use", f"a piece of '{match.probe.name}' is also used elsewhere")
-        if (refusal := unwanted(match.probe, self.session)) is not None:
+        if (refusal := _refuse_raised(match.probe, self.session)) is not None:
             return refusal
         if match.found.is_rounded:
             note = "what the pieces were rounded to on the way is not applied"
@@ -222,13 +423,103 @@ class RaiseFunction(Rule[_Raised]):
             operands=found.operands, result_types=[result.type], properties=probe.properties
         )
         roles = self.session.components[probe.name].roles_of(probe)[:-1]
-        pieces = {role: owner_of(found.piece(role)) for role in roles}
-        hold(new, self.session, pieces, match.root)
+        pieces = {role: _owner_of(found.piece(role)) for role in roles}
+        _keep_types(new, self.session, pieces, match.root)
         if roles and found.types.keys() >= set(roles):
             hold_types(new, {role: found.types[role] for role in roles})
         rewriter.insert(new, match.root, keep=match.root)
-        name_pieces(new, self.session, match.root, pieces, found.others(result))
+        _keep_keys(new, self.session, match.root, pieces, found.others(result))
         rewriter.replace(match.root, new.results)
+
+
+# -- keys and component qparams -----------------------------------------------------------
+
+
+def _result_type(op: Operation, session: QContext) -> UniformType | None:
+    """The qparams of its own result that an op has as component qparams."""
+    role = result_role(op, session.components.get(op.name))
+    return component_types(op).get(role)
+
+
+def _keep_types(
+    op: Operation, session: QContext, pieces: Mapping[str, Operation | None], result: Operation
+) -> None:
+    """Give `op`, which takes the place of `result`, the qparams of its pieces and of theirs, if
+    those of all its pieces are known."""
+    types = _piece_types(pieces, session)
+    found = {role: kind for role, kind in types.items() if kind is not None}
+    if 0 < len(found) < len(types):
+        return
+    if found:
+        for role in session.components[op.name].inner.keys() & pieces.keys():
+            found |= _inner_types(role, pieces[role], session)
+    if (own := _result_type(result, session)) is not None:
+        found[result_role(op, session.components.get(op.name))] = own
+    hold_types(op, found)
+
+
+def _inner_types(role: str, piece: Operation | None, session: QContext) -> dict[str, UniformType]:
+    """What a piece says of its own pieces, as its op does."""
+    if piece is None:
+        return {}
+    own = result_role(piece, session.components.get(piece.name))
+    inner = component_types(piece).items()
+    return {f"{role}/{name}": kind for name, kind in inner if name != own}
+
+
+def _owner_of(value: SSAValue | None) -> Operation | None:
+    """The op that computes a value, if it has one."""
+    return value.owner if value is not None and isinstance(value.owner, Operation) else None
+
+
+def _keep_keys(
+    op: Operation,
+    session: QContext,
+    root: Operation,
+    pieces: Mapping[str, Operation | None],
+    others: Iterable[Operation] = (),
+) -> None:
+    """Give `op`, which takes the place of `root`, the keys of the ops that its pieces were."""
+    inner = session.components[op.name].inner
+    keys = {role: keys_of(piece) for role, piece in pieces.items() if piece is not None}
+
+    def also(role: str, names: Keys) -> None:
+        keys[role] = (*keys.get(role, ()), *names)
+
+    for role, piece in pieces.items():
+        for part, names in () if piece is None else all_keys(piece, session.components).items():
+            if role in inner and part != OTHERS:
+                also(f"{role}/{part}", names)
+            else:
+                # A piece that is a composite may have pieces of this op: hard-swish's
+                # `scaled` is that of the hard-sigmoid in it.
+                also(part if part in pieces and pieces[part] is None else OTHERS, names)
+    also(OTHERS, given_keys(root).get(OTHERS, ()))
+    for other in others:
+        also(OTHERS, keys_of(other))
+        for names in all_keys(other, session.components).values():
+            also(OTHERS, names)
+    hold_keys(op, keys)
+
+
+def _refuse_raised(op: Operation, session: QContext) -> Refusal | None:
+    """The refusal of a composite that the target would only lower again."""
+    if session.target.should_raise(op):
+        return None
+    return Refusal("whole", f"{session.target.name} does not run '{op.name}' whole")
+
+
+def _piece_types(
+    pieces: Mapping[str, Operation | None], session: QContext
+) -> dict[str, UniformType | None]:
+    """The qparams of the results of pieces, by role. A role may be a piece of a piece, as
+    hard-swish's `scaled` is of the hard-sigmoid in it: then those which that one has."""
+    types = {role: op and _result_type(op, session) for role, op in pieces.items()}
+    for piece in pieces.values():
+        for role, kind in ({} if piece is None else component_types(piece)).items():
+            if role in pieces and pieces[role] is None:
+                types[role] = kind
+    return types
 
 
 @dataclass(frozen=True)

@@ -153,8 +153,7 @@ class RaiseDynamic(Rule[_Product]):
         new = kind(*operands, result_types=[match.op.result.type], **properties)
         if OUTPUTS in match.op.attributes:
             new.attributes[OUTPUTS] = match.op.attributes[OUTPUTS]
-        rewriter.insert(new, match.op, keep=match.op)
-        rewriter.replace(match.op, [new.results[0]])
+        rewriter.replace_by(match.op, [new])
 
 
 def _both_ways(op: nn.MulOp) -> Iterator[tuple[SSAValue, SSAValue]]:

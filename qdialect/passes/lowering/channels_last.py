@@ -76,10 +76,10 @@ class PixelsMoved(Rule[Operation]):
 
     def rewrite(self, match: Operation, rewriter: Rewriter) -> None:
         n, channels, high, wide = shape_of(match.operands[0])
-        made: list[Operation] = [TransposeOp(match.operands[0], perm=_LAST)]
+        new: list[Operation] = [TransposeOp(match.operands[0], perm=_LAST)]
 
         def then(kind: type[ReshapeOp | TransposeOp | TileOp], **properties: Any) -> None:
-            made.append(kind(made[-1].results[0], **properties))
+            new.append(kind(new[-1].results[0], **properties))
 
         if isinstance(match, DepthToSpaceOp):
             block = match.values["block"]
@@ -94,21 +94,18 @@ class PixelsMoved(Rule[Operation]):
         _, channels, high, wide = shape_of(match.results[0])
         then(ReshapeOp, shape=(n, high, wide, channels))
         then(TransposeOp, perm=_FIRST)
-        for one in made[:-1]:
-            rewriter.insert(one, match)
-        rewriter.insert(made[-1], match, keep=match)
-        rewriter.replace(match, made[-1].results)
+        rewriter.replace_by(match, new)
 
 
 def _factors(op: ResizeNearestOp) -> tuple[int, int] | None:
     """How often each pixel is repeated in its column and in its row, if all are as often."""
-    given, wanted = shape_of(op.operands[0]), shape_of(op.results[0])
-    if given[:2] != wanted[:2] or any(b % a for a, b in zip(given, wanted, strict=True)):
+    source, result = shape_of(op.operands[0]), shape_of(op.results[0])
+    if source[:2] != result[:2] or any(b % a for a, b in zip(source, result, strict=True)):
         return None
-    factors = [b // a for a, b in zip(given, wanted, strict=True)]
-    indices = nearest_indices(given, op.values).indices
-    for found, n, factor in zip(indices, given, factors, strict=True):
-        if found != (tuple(i for i in range(n) for _ in range(factor)) if factor > 1 else None):
+    factors = [b // a for a, b in zip(source, result, strict=True)]
+    indices = nearest_indices(source, op.values).indices
+    for copied, n, factor in zip(indices, source, factors, strict=True):
+        if copied != (tuple(i for i in range(n) for _ in range(factor)) if factor > 1 else None):
             return None
     return factors[2], factors[3]
 

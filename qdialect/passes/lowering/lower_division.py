@@ -63,12 +63,10 @@ class LowerDivision(Rule[Operation]):
     def rewrite(self, match: Operation, rewriter: Rewriter) -> None:
         value, divisor = match.operands
         one_over = ReciprocalOp(divisor)
-        rewriter.insert(one_over, match)
         new = MulOp(value, one_over, result_types=[match.results[0].type])
-        if (held := match.attributes.get(QPARAMS)) is not None:
-            new.attributes[QPARAMS] = held
-        rewriter.insert(new, match, keep=match)
-        rewriter.replace(match, new.results)
+        if (qparams := match.attributes.get(QPARAMS)) is not None:
+            new.attributes[QPARAMS] = qparams
+        rewriter.replace_by(match, [one_over, new])
 
 
 @dataclass(frozen=True)

@@ -97,8 +97,7 @@ class LowerDynamic(Rule[nn.DynamicOp]):
             new.attributes[OUTPUTS] = match.attributes[OUTPUTS]
         for op in (node, real, both):
             rewriter.insert(op, match)
-        rewriter.insert(new, match, keep=match)
-        rewriter.replace(match, [new.result])
+        rewriter.replace_by(match, [new])
 
     def _array(self, values: Any, element: Attribute) -> nn.ConstantOp:
         import numpy as np
@@ -130,8 +129,7 @@ class DynamicToFloat(Rule[nn.DynamicOp]):
         )
         if OUTPUTS in match.attributes:
             new.attributes[OUTPUTS] = match.attributes[OUTPUTS]
-        rewriter.insert(new, match, keep=match)
-        rewriter.replace(match, [new.results[0]])
+        rewriter.replace_by(match, [new])
 
 
 def _qparams(op: nn.DynamicOp) -> QParams:
@@ -146,14 +144,14 @@ def _attributes(op: nn.DynamicOp) -> dict[str, Attribute]:
     if isinstance(op, nn.DynamicMatMulOp):
         return {}
     values = op.values
-    given: dict[str, Attribute] = {
+    attributes: dict[str, Attribute] = {
         name: DenseArrayBase.from_list(i64, list(values[name]))
         for name in ("strides", "pads", "dilations")
     }
     kernel = shape_of(op.weight)[2:]
-    given["kernel_shape"] = DenseArrayBase.from_list(i64, list(kernel))
-    given["group"] = IntegerAttr(values["groups"], i64)
-    return given
+    attributes["kernel_shape"] = DenseArrayBase.from_list(i64, list(kernel))
+    attributes["group"] = IntegerAttr(values["groups"], i64)
+    return attributes
 
 
 def _column(op: nn.DynamicOp, steps: list[float]) -> Any:

@@ -2,10 +2,10 @@
 
     quantize(f(g(dequantize x, ...)))  ->  rescale(f'(g'(x, ...)))      f', g' on i32
 
-What stands between codes and codes and was quantized nowhere on the way gets a grid of 32-bit
-integers at every value (`island_plan`): sums, products and means are exact on theirs, after
-terms of different scales were brought on one; functions of 8-bit codes are tables; a quotient
-is rounded once. Only the rescale at the end rounds to the codes that the model says.
+A float region is what computes floats between a dequantize and a quantize. Every value of it gets
+a grid of 32-bit integers (`region_plan`): sums, products and means are exact, after terms of
+different scales are rescaled to one; functions of 8-bit codes are tables; a quotient is rounded
+once. Only the rescale at the end rounds to the codes that the model says.
 
 `bounded(k)` at each quantize that closes the region, k from the largest error that reaches it
 (exact where no value was rounded); `relaxed` where an error has no bound: behind a divisor that
@@ -47,8 +47,7 @@ from qdialect.analysis.float_regions import FloatRegion, float_island, is_float
 from qdialect.context import QContext
 from qdialect.numerics.contract import EXACT, Contract, Numerics
 from qdialect.numerics.rounding import Rounding
-from qdialect.passes.lowering.region_plan import RegionPlan
-from qdialect.passes.lowering.region_values import UnfixableError
+from qdialect.passes.lowering.region_plan import NoFixedPointError, RegionPlan
 from qdialect.passes.pair_contract import target_rounding
 from qdialect.passes.rule_pass import RulePass
 from qdialect.quant import DCastOp, QCastOp, RescaleOp, arithmetic_of, cast_rounding
@@ -56,21 +55,22 @@ from qdialect.rewrite import Refusal, Rewriter, Rule
 
 
 @dataclass
-class _Found:
+class _Region:
     """A float region, and its plan or why it has none."""
 
     region: FloatRegion
     plan: RegionPlan | Refusal
 
 
-class LowerFloatRegion(Rule[_Found]):
+class LowerFloatRegion(Rule[_Region]):
     """quantize(f(dequantize x)) = rescale(f'(x)) with f' on grids of 32 bits."""
 
     name = "lower-float-region"
 
     def __init__(self, session: QContext) -> None:
         super().__init__(session)
-        self._found: dict[SSAValue, _Found] = {}
+        #: by float value at the end of a region
+        self._regions: dict[SSAValue, _Region] = {}
         self._places: dict[Operation, int] = {}
 
     def prepare(self, module: Operation) -> None:
@@ -79,19 +79,19 @@ class LowerFloatRegion(Rule[_Found]):
     def roots(self) -> Iterable[str]:
         return (QCastOp.name, ReturnOp.name)
 
-    def match(self, op: Operation) -> _Found | None:
+    def match(self, op: Operation) -> _Region | None:
         for value in op.operands:
             if not is_float(value.type) or not isinstance(value.owner, Operation):
                 continue
-            known = self._found.get(value)
+            known = self._regions.get(value)
             if known is None:
                 region = float_island([value], self.session.behaviors)
                 if not region.ops:
                     continue
-                known = _Found(region, self._plan(region))
+                known = _Region(region, self._plan(region))
                 # One look at a float region, wherever it is asked for.
                 ends = [*(cast.input for cast in region.closings), *region.returned]
-                self._found.update(dict.fromkeys(ends, known))
+                self._regions.update(dict.fromkeys(ends, known))
             if not isinstance(known.plan, Refusal) or isinstance(op, QCastOp):
                 return known
         return None
@@ -106,10 +106,10 @@ class LowerFloatRegion(Rule[_Found]):
         try:
             # In program order, so that what is used again stands before its first user.
             return RegionPlan(self.session, region, self._places.__getitem__)
-        except UnfixableError as error:
+        except NoFixedPointError as error:
             return error.refusal
 
-    def check(self, match: _Found) -> Contract | Refusal:
+    def check(self, match: _Region) -> Contract | Refusal:
         plan = match.plan
         if isinstance(plan, Refusal):
             return plan
@@ -133,13 +133,13 @@ class LowerFloatRegion(Rule[_Found]):
         """What a quantize is off by."""
         x, params = plan.fixed(cast, cast.input), qparams_of(cast.result)
         assert params is not None
-        wanted = cast_rounding(cast)
-        if wanted is Rounding.GEMMLOWP or params.layout is not x.params.layout:
+        rounding = cast_rounding(cast)
+        if rounding is Rounding.GEMMLOWP or params.layout is not x.params.layout:
             return Refusal("axis", "it is quantized along a dimension")
         if not isfinite(self.session.target.rescale_price(x.params, params)):
             return Refusal("target", f"{self.session.target.name} has no such rescale")
         _, contract = target_rounding(
-            self.session.target, wanted, lambda: x.params, params, arithmetic_of(cast)
+            self.session.target, rounding, lambda: x.params, params, arithmetic_of(cast)
         )
         if isinstance(contract, Refusal) or not x.error:
             return contract
@@ -149,24 +149,23 @@ class LowerFloatRegion(Rule[_Found]):
         note = f"what is quantized is off by up to {steps:.2g} steps"
         return Contract(Numerics.BOUNDED, floor(steps) + 1, note)
 
-    def rewrite(self, match: _Found, rewriter: Rewriter) -> None:
+    def rewrite(self, match: _Region, rewriter: Rewriter) -> None:
         plan = match.plan
         assert isinstance(plan, RegionPlan)
         closings = [(cast, plan.fixed(cast, cast.input)) for cast in match.region.closings]
-        for step in plan.steps:
-            values = [x.value for x in step.operands if x.value is not None]
-            made = step.make(values)
-            rewriter.insert(made, step.at, keep=step.keep)
-            for x, result in zip(step.results, made.results, strict=True):
+        for planned in plan.ops:
+            values = [x.value for x in planned.operands if x.value is not None]
+            new = planned.build(values)
+            rewriter.insert(new, planned.before, keep=planned.keep)
+            for x, result in zip(planned.results, new.results, strict=True):
                 x.value = result
         for op in match.region.orders:
-            self._told(op, plan, rewriter)
+            self._replace_plain(op, plan, rewriter)
         for cast, x in closings:
             assert x.value is not None
             rounding = self.session.target.rounding(cast_rounding(cast))
             rescale = RescaleOp(x.value, cast.result.type, rounding)
-            rewriter.insert(rescale, cast, keep=cast)
-            rewriter.replace(cast, rescale.results)
+            rewriter.replace_by(cast, [rescale])
         for value in match.region.returned:
             codes = plan.of[value].value
             assert codes is not None
@@ -176,8 +175,8 @@ class LowerFloatRegion(Rule[_Found]):
             rewriter.replace_value(value, cast.result)
             rewriter.drop(value)
 
-    def _told(self, op: Operation, plan: RegionPlan, rewriter: Rewriter) -> None:
-        """Plain results of an op that tells order."""
+    def _replace_plain(self, op: Operation, plan: RegionPlan, rewriter: Rewriter) -> None:
+        """Results of an op that compares, if they are no elements of its operands."""
         for result in op.results:
             value = plan.of[result].value
             if result.first_use is not None and value is not None and value.type == result.type:

@@ -85,10 +85,10 @@ class PReluToProduct(Rule[_Sloped]):
 
     def _slopes(self, value: SSAValue) -> NDArray[Any] | None:
         """The numbers that a constant holds, or its codes mean."""
-        held, params = constant_values(value, self.session), qparams_of(value)
-        if held is None or params is None:
-            return held if held is not None and held.dtype.kind == "f" else None
-        floats = dequantize(held, value)
+        array, params = constant_values(value, self.session), qparams_of(value)
+        if array is None or params is None:
+            return array if array is not None and array.dtype.kind == "f" else None
+        floats = dequantize(array, value)
         return None if isinstance(floats, Refusal) else floats
 
     def check(self, match: _Sloped) -> Contract | Refusal:
@@ -112,28 +112,25 @@ class PReluToProduct(Rule[_Sloped]):
     def rewrite(self, match: _Sloped, rewriter: Rewriter) -> None:
         op, kind = match.op, match.kind
         assert kind is not None
-        made: list[Operation] = []
-        x, slopes = (_as_floats(value, made) for value in op.operands)
+        new: list[Operation] = []
+        x, slopes = (_as_floats(value, new) for value in op.operands)
         # Slopes of three elements do not tell that an unknown extent is 3.
-        made.append(MulOp.create(operands=[x, slopes], result_types=[x.type]))
-        made.append(kind(x, made[-1].results[0]))
+        new.append(MulOp.create(operands=[x, slopes], result_types=[x.type]))
+        new.append(kind(x, new[-1].results[0]))
         if qparams_of(op.results[0]) is not None:
-            made.append(QCastOp(made[-1].results[0], op.results[0].type))
+            new.append(QCastOp(new[-1].results[0], op.results[0].type))
             if op.values["rounding"] != _HALF_EVEN:
-                made[-1].attributes[ROUNDING_KEY] = StringAttr(op.values["rounding"])
-        for one in made[:-1]:
-            rewriter.insert(one, op)
-        rewriter.insert(made[-1], op, keep=op)
-        rewriter.replace(op, made[-1].results)
+                new[-1].attributes[ROUNDING_KEY] = StringAttr(op.values["rounding"])
+        rewriter.replace_by(op, new)
 
 
-def _as_floats(value: SSAValue, made: list[Operation]) -> SSAValue:
-    """A value, or its codes dequantized by an op that is added to `made`."""
+def _as_floats(value: SSAValue, new: list[Operation]) -> SSAValue:
+    """A value, or its codes dequantized by an op that is added to `new`."""
     params = qparams_of(value)
     if params is None:
         return value
-    made.append(DCastOp(value, with_element(value.type, expressed_type(params))))
-    return made[-1].results[0]
+    new.append(DCastOp(value, with_element(value.type, expressed_type(params))))
+    return new[-1].results[0]
 
 
 def _is_finite(params: QParams) -> bool:

@@ -94,8 +94,7 @@ class LowerQCast(_LowerCast):
             emitter(rewriter, match),
         )
         new = SCastOp(value, match.result.type)
-        rewriter.insert(new, match, keep=match)
-        rewriter.replace(match, new.results)
+        rewriter.replace_by(match, [new])
 
 
 class LowerDCast(_LowerCast):

@@ -49,7 +49,7 @@ from qdialect.ops import (
 )
 from qdialect.ops.base import QPARAMS
 from qdialect.ops.shapes import DYNAMIC
-from qdialect.passes.rule_pass import RulePass, refuse_types
+from qdialect.passes.rule_pass import RulePass, erase_new, refuse_new
 from qdialect.qparams import QParams
 from qdialect.quant import UniformType, element_type
 from qdialect.rewrite import Refusal, Rewriter, Rule
@@ -117,37 +117,27 @@ class TransposedToPhases(Rule[_Transposed]):
             return Refusal("grid", "the result has parameters along a dimension")
         if any(constant_values(x, self.session) is None for x in op.operands[1:]):
             return Refusal("constant", "the weight or the bias is not constant")
-        made = self._made(match)
-        refusal = None
-        for new in made:
-            behavior = self.session.behaviors.get(new)
-            kinds = [x.type for x in new.operands]
-            if refusal is None and behavior is not None and kinds:
-                refusal = refuse_types(self.session, behavior, new, kinds, new.result_types)
-        for new in reversed(made):
-            new.erase()
+        new = self._build(match)
+        refusal = refuse_new(self.session, new)
+        erase_new(new)
         if all(rows.taps == 1 for rows in match.rows):
             return refusal or EXACT
         return refusal or Contract(Numerics.TIES, note="floats sum in another order")
 
     def rewrite(self, match: _Transposed, rewriter: Rewriter) -> None:
-        *before, last = self._made(match)
-        for new in before:
-            rewriter.insert(new, match.op)
-        rewriter.insert(last, match.op, keep=match.op)
-        rewriter.replace(match.op, last.results)
+        rewriter.replace_by(match.op, self._build(match))
 
-    def _made(self, match: _Transposed) -> list[Operation]:
+    def _build(self, match: _Transposed) -> list[Operation]:
         """The ops in its place, in no block yet; the last one gives the result."""
         op, block, (rows, columns) = match.op, match.stride, match.rows
-        made: list[Operation] = [self._weight(match)]
-        operands: list[SSAValue] = [op.input, made[0].results[0]]
+        new: list[Operation] = [self._weight(match)]
+        operands: list[SSAValue] = [op.input, new[0].results[0]]
         if op.bias is not None:
-            made.append(self._bias(op.bias, block * block, op.values["groups"]))
-            operands.append(made[-1].results[0])
+            new.append(self._bias(op.bias, block * block, op.values["groups"]))
+            operands.append(new[-1].results[0])
         element = element_type(op.result.type)
         attributes = {n: a for n, a in op.attributes.items() if n != QPARAMS}
-        made.append(
+        new.append(
             Conv2DOp(
                 *operands,
                 element=element,
@@ -158,14 +148,14 @@ class TransposedToPhases(Rule[_Transposed]):
         )
         if block > 1:
             mode = "DCR" if op.values["groups"] == 1 else "CRD"
-            made.append(DepthToSpaceOp(made[-1].results[0], block=block, mode=mode))
+            new.append(DepthToSpaceOp(new[-1].results[0], block=block, mode=mode))
         first, last = (0, 0, rows.first, columns.first), (0, 0, rows.last, columns.last)
         if any((*first, *last)):
-            given, wanted = made[-1].results[0], shape_of(op.result)
-            ends = tuple(map(_end, first, last, wanted))
-            made.append(SliceOp(given, starts=first, stops=ends, steps=(1, 1, 1, 1)))
-        made[-1].attributes.update(attributes)
-        return made
+            ends = tuple(map(_end, first, last, shape_of(op.result)))
+            whole = new[-1].results[0]
+            new.append(SliceOp(whole, starts=first, stops=ends, steps=(1, 1, 1, 1)))
+        new[-1].attributes.update(attributes)
+        return new
 
     def _weight(self, match: _Transposed) -> Operation:
         """[in, out / groups, K, K] as [out * s^2, in / groups, T, T]."""

@@ -30,7 +30,7 @@ from xdsl.passes import ModulePass
 from qdialect.qparams import ParameterField, QParams
 from qdialect.qparams.parameters import Layout
 from qdialect.quant import UniformType, quant_element, with_element
-from qdialect.rewrite.driver import set_type
+from qdialect.rewrite.rewriter import set_type
 
 
 def normalized(params: QParams, shape: tuple[int, ...] | None = None) -> QParams:

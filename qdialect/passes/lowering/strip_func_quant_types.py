@@ -20,7 +20,7 @@ from xdsl.passes import ModulePass
 
 from qdialect.errors import UnsupportedError
 from qdialect.quant import AnyType, CalibratedType, SCastOp, UniformType, element_type, with_element
-from qdialect.rewrite.driver import set_type
+from qdialect.rewrite.rewriter import set_type
 from qdialect.verify.verifier import op_where
 
 

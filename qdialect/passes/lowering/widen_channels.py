@@ -38,7 +38,7 @@ from qdialect.numerics.contract import EXACT, Contract
 from qdialect.ops import CONVOLUTIONS, PadOp, SliceOp, make_constant, shape_of
 from qdialect.ops.base import QPARAMS, ranked
 from qdialect.ops.shapes import DYNAMIC
-from qdialect.passes.rule_pass import RulePass, refuse_types
+from qdialect.passes.rule_pass import RulePass, erase_new, refuse_new
 from qdialect.qparams import QParams
 from qdialect.quant import UniformType, element_type
 from qdialect.rewrite import Refusal, Rewriter, Rule
@@ -70,14 +70,16 @@ class WidenConvolution(Rule[_Narrow]):
         return tuple(kind.name for kind in CONVOLUTIONS)
 
     def match(self, op: Operation) -> _Narrow | None:
-        given = shape_of(op.operands[1])[_CHANNELS], shape_of(op.results[0])[_CHANNELS]
-        if DYNAMIC in given or any(qparams_of(v) is None for v in (*op.operands[:2], *op.results)):
+        channels = shape_of(op.operands[1])[_CHANNELS], shape_of(op.results[0])[_CHANNELS]
+        if DYNAMIC in channels or any(
+            qparams_of(v) is None for v in (*op.operands[:2], *op.results)
+        ):
             return None
         m = self._multiple
-        wanted = self.session.target.channels(op)
+        wider = self.session.target.channels(op)
         if m:
-            wanted = -(-given[0] // m) * m, -(-given[1] // m) * m
-        return None if wanted is None or wanted == given else _Narrow(op, *wanted)
+            wider = -(-channels[0] // m) * m, -(-channels[1] // m) * m
+        return None if wider is None or wider == channels else _Narrow(op, *wider)
 
     def check(self, match: _Narrow) -> Contract | Refusal:
         op = match.op
@@ -94,38 +96,30 @@ class WidenConvolution(Rule[_Narrow]):
             return Refusal("grid", "parameters of the weight differ along its inputs")
         if QPARAMS in op.attributes:
             return Refusal("components", "it has qparams of its pieces")
-        refusal, made = None, self._made(match)
-        for new in made:
-            behavior, kinds = self.session.behaviors.get(new), new.operand_types
-            if refusal is None and behavior is not None and kinds:
-                refusal = refuse_types(self.session, behavior, new, kinds, new.result_types)
-        for new in reversed(made):
-            new.erase()
+        new = self._build(match)
+        refusal = refuse_new(self.session, new)
+        erase_new(new)
         return refusal or EXACT
 
     def rewrite(self, match: _Narrow, rewriter: Rewriter) -> None:
-        *before, last = self._made(match)
-        for new in before:
-            rewriter.insert(new, match.op)
-        rewriter.insert(last, match.op, keep=match.op)
-        rewriter.replace(match.op, last.results)
+        rewriter.replace_by(match.op, self._build(match))
 
-    def _made(self, match: _Narrow) -> list[Operation]:
+    def _build(self, match: _Narrow) -> list[Operation]:
         """The ops in its place, in no block yet; the last one gives the result."""
-        op, made = match.op, list[Operation]()
+        op, new = match.op, list[Operation]()
         x, weight, *bias = op.operands
         count, channels = shape_of(weight)[:2]
         if match.inputs != channels:
             wide = _before_slice(x, match.inputs)
             if wide is None:
                 end = [match.inputs - channels if d == _CHANNELS else 0 for d in range(_rank(x))]
-                made.append(PadOp(x, low=[0] * _rank(x), high=end))
-                wide = made[-1].results[0]
+                new.append(PadOp(x, low=[0] * _rank(x), high=end))
+                wide = new[-1].results[0]
             x = wide
         operands = [x]
         for value, inputs in ((weight, match.inputs - channels), *((b, 0) for b in bias)):
-            made.append(self._wide(value, match.outputs - count, inputs))
-            operands.append(made[-1].results[0])
+            new.append(self._wide(value, match.outputs - count, inputs))
+            operands.append(new[-1].results[0])
         result = op.results[0]
         conv = type(op).create(
             operands=operands,
@@ -133,12 +127,12 @@ class WidenConvolution(Rule[_Narrow]):
             properties=dict(op.properties),
             attributes=dict(op.attributes),
         )
-        made.append(conv)
+        new.append(conv)
         if match.outputs != count:
             stops = [_FAR if n == DYNAMIC else n for n in shape_of(result)]
             zeros, ones = [0] * _rank(result), [1] * _rank(result)
-            made.append(SliceOp(conv.results[0], starts=zeros, stops=stops, steps=ones))
-        return made
+            new.append(SliceOp(conv.results[0], starts=zeros, stops=stops, steps=ones))
+        return new
 
     def _wide(self, value: SSAValue, outputs: int, inputs: int) -> Operation:
         """A constant with so many channels more, all of them codes that mean 0."""

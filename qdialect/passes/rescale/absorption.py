@@ -1,11 +1,14 @@
-"""What it means for a requantizing port to take other qparams than it has.
+"""Requantizing ports that absorb a rescale: the contract of that, and the rewrite.
 
-    up     a result written as b and then rescaled to c is written as c at once
-    down   an operand read as b, rescaled from a, is read as a
+    up     a result on b that is then rescaled to c is made on c at once
+    down   an operand on b, rescaled from a, is read on a
 
 Dropping the rescale drops one rounding, and perhaps a clip; `combine_rescale` has the
-algebra.  Both are asked before anything is built: rules ask about rescales that stand
-there, placement about rescales that could.
+algebra.  Contracts are found before any op is made: `combine-rescale` needs them for
+rescales that stand there, placement for rescales that may move there.
+
+    %0 = nn.add %x, %y : (!a, !a) -> !b
+    %1 = quant.rescale %0 : !b to !c          up: nn.add %x, %y : (!a, !a) -> !c
 """
 
 from __future__ import annotations
@@ -97,19 +100,20 @@ def absorb_up(match: Up, rewriter: Rewriter) -> Operation:
 
 @dataclass(frozen=True)
 class Down:
-    """Operand `index` of `op`, of qparams `middle`, rescaled from `source`; `seen` is
-    `source` with the bounds that its codes are known to keep."""
+    """Operand `index` of `op`, of qparams `middle`, rescaled from `source`; `narrowed`
+    is `source` with the bounds of the known range of its codes."""
 
     op: Operation
     behavior: Behavior
     index: int
     source: QParams
-    seen: QParams
+    narrowed: QParams
     middle: QParams
     rounding: Rounding
 
     @property
     def operand_types(self) -> list[Attribute]:
+        """The operand types without the rescale."""
         kinds = [v.type for v in self.op.operands]
         kinds[self.index] = with_qparams(self.op.operands[self.index], self.source)
         return kinds
@@ -128,25 +132,25 @@ def down_contract(session: QContext, match: Down) -> Contract | Refusal:
         return refusal
     if match.rounding is Rounding.GEMMLOWP:
         return NO_GEMMLOWP
-    cells = exact.cells(match.seen, match.middle)
-    if cells is None:
+    pairs = exact.unique_pairs(match.narrowed, match.middle)
+    if pairs is None:
         return Refusal("grid", "the two encodings lie on different grids")
     bias = _new_bias(session, match)
     if isinstance(bias, Refusal):
         return bias
     bias_error = bias.error if bias else Fraction(0)
     floats = arithmetic_of(match.op).floats(match.middle.expressed)
-    if not bias_error and all(arithmetic.is_lossless(src, mid, floats) for src, mid in cells):
+    if not bias_error and all(arithmetic.is_lossless(src, mid, floats) for src, mid in pairs):
         return replaced_kernel(match.op, EXACT_READING)
-    gain = gain_of(session, match.op, match.behavior, match.index, (match.seen, match.middle))
+    gain = gain_of(session, match.op, match.behavior, match.index, (match.narrowed, match.middle))
     out = qparams_of(match.op.results[0])
     if gain is None or out is None:
         return Refusal("unbounded", "no bound on what a change of this operand does")
     step = min(out.scale_list())
-    change = gain * max(mid.scale for _, mid in cells) / 2 + float(bias_error)
+    change = gain * max(mid.scale for _, mid in pairs) / 2 + float(bias_error)
     steps = change / step + 1
-    if not all(exact.covers(mid, src) for src, mid in cells):
-        low, high = exact.real_range(cells[0][1])
+    if not all(exact.covers(mid, src) for src, mid in pairs):
+        low, high = exact.real_range(pairs[0][1])
         note = f"the rescale clips to [{float(low):g}, {float(high):g}]"
         return Contract(Numerics.SATURATION, steps, note)
     return Contract(Numerics.BOUNDED, steps, "drops the rescale's rounding")

@@ -3,8 +3,8 @@
     up     rescale_{b->c}(op_b(x, ...))        ->  op_c(x, ...)
     down   op(rescale_{a->b}(x), ...)          ->  op(x, ...)
 
-A requantizing op takes qparams as they come, so what changes is one rounding (and
-perhaps a clip) less:
+A requantizing op takes any qparams, so one rounding (and perhaps a clip) less
+remains:
 
     up     exact if b and c have equal scales and c clips at least where b does;
            bounded(s_b / (2 s_c) + 1) if b clips nothing that c does not
@@ -115,8 +115,8 @@ class CombineDown(Rule[_Down]):
         if behavior.operand_port(index).rule is not PortKind.REQUANT:
             return []
         a, b = rescale.input_qparams, rescale.result_qparams
-        seen = narrowed_qparams(rescale.input, self.session) or a
-        return [_Down(op, behavior, index, a, seen, b, rescale.rounding, rescale)]
+        narrowed = narrowed_qparams(rescale.input, self.session) or a
+        return [_Down(op, behavior, index, a, narrowed, b, rescale.rounding, rescale)]
 
     def _weakness(self, match: _Down) -> int:
         verdict = self.check(match)

@@ -42,39 +42,40 @@ class Plan:
     """A rescale, and its old and new form for every cell of its parameter field."""
 
     op: RescaleOp
-    cells: list[tuple[QuantGrid, QuantGrid]]
+    grids: list[tuple[QuantGrid, QuantGrid]]
     old: list[Form]
     new: list[Form]
 
     def contract(self) -> Contract:
-        """The weakest of the contracts of the cells."""
+        """The weakest of the contracts of all cells."""
         distinct = dict.fromkeys(
-            (cell, old, new) for cell, old, new in zip(self.cells, self.old, self.new, strict=True)
+            (pair, old, new) for pair, old, new in zip(self.grids, self.old, self.new, strict=True)
         )
         if not distinct:
             return EXACT
-        cells, old, new = zip(*distinct, strict=True)
-        return weakest_replacement(cells, old, new)
+        grids, old, new = zip(*distinct, strict=True)
+        return weakest_replacement(grids, old, new)
 
 
-def cells_of(op: RescaleOp) -> list[tuple[QuantGrid, QuantGrid]] | None:
-    """The parameters that meet in each cell, row-major; None on different grids.
+def grids_of(op: RescaleOp) -> list[tuple[QuantGrid, QuantGrid]] | None:
+    """The grids of operand and result that meet in each cell of their parameter fields, row-major;
+    None if these are laid out differently.
 
     The bounds of the input are those of its storage type: a code may lie outside
     narrower ones.
     """
-    cells = paired_parameters(op.input_qparams, op.result_qparams)
+    grids = paired_parameters(op.input_qparams, op.result_qparams)
     low, high = op.input_qparams.storage.full_range
-    return cells and [(a._replace(low=low, high=high), b) for a, b in cells]
+    return grids and [(a._replace(low=low, high=high), b) for a, b in grids]
 
 
-def forms_of(op: RescaleOp, cells: int) -> list[Form]:
-    """How `op` computes each of its cells."""
+def forms_of(op: RescaleOp, count: int) -> list[Form]:
+    """How `op` computes in each of its `count` cells."""
     pairs = op.fixed_point
     if pairs is None:
-        return [Form(op.rounding, floats=_floats(op))] * cells
+        return [Form(op.rounding, floats=_floats(op))] * count
     forms = [Form(op.rounding, FixedPoint(*pair)) for pair in pairs]
-    return forms * cells if len(forms) == 1 else forms
+    return forms * count if len(forms) == 1 else forms
 
 
 def _floats(op: RescaleOp) -> str | None:
@@ -103,17 +104,17 @@ class FixRescale(Rule[RescaleOp]):
         return plan if isinstance(plan, Refusal) else plan.contract()
 
     def _plan(self, op: RescaleOp) -> Plan | Refusal:
-        cells = cells_of(op)
-        if cells is None:
+        grids = grids_of(op)
+        if grids is None:
             return Refusal("grid", "the two encodings lie on different grids")
         if op.rounding is Rounding.GEMMLOWP:
             return Refusal("rounding", "gemmlowp does not round real numbers")
         rounding = self.rounding or op.rounding
         try:
-            new = [Form(rounding, to_fixed_point(ratio_of(a, b), self.bits)) for a, b in cells]
+            new = [Form(rounding, to_fixed_point(ratio_of(a, b), self.bits)) for a, b in grids]
         except ValueError as error:
             return Refusal("range", str(error))
-        return Plan(op, cells, forms_of(op, len(cells)), new)
+        return Plan(op, grids, forms_of(op, len(grids)), new)
 
     def rewrite(self, match: RescaleOp, rewriter: Rewriter) -> None:
         plan = self._plan(match)
@@ -153,11 +154,11 @@ class UnfixRescale(Rule[RescaleOp]):
         return Rounding.HALF_AWAY if op.rounding is Rounding.GEMMLOWP else op.rounding
 
     def check(self, match: RescaleOp) -> Contract | Refusal:
-        cells = cells_of(match)
-        if cells is None:
+        grids = grids_of(match)
+        if grids is None:
             return Refusal("grid", "the two encodings lie on different grids")
-        new = [Form(self._rounding(match), floats=_floats(match))] * len(cells)
-        return Plan(match, cells, forms_of(match, len(cells)), new).contract()
+        new = [Form(self._rounding(match), floats=_floats(match))] * len(grids)
+        return Plan(match, grids, forms_of(match, len(grids)), new).contract()
 
     def rewrite(self, match: RescaleOp, rewriter: Rewriter) -> None:
         new = RescaleOp(match.input, match.result.type, self._rounding(match))

@@ -1,4 +1,4 @@
-"""`quant.rescale` in ops that upstream knows.
+"""Expand `quant.rescale` into ops that upstream has.
 
 `to=arith`: on the stored integers, in 64 bits, with p = (q - z) * m:
 
@@ -29,12 +29,11 @@ from xdsl.ir import Operation, SSAValue
 from qdialect.context import QContext
 from qdialect.errors import UsageError
 from qdialect.numerics.contract import EXACT, Contract
-from qdialect.numerics.fixed_point import FixedPoint, Form, ratio_of, to_fixed_point
-from qdialect.numerics.float_path import casts_contract
+from qdialect.numerics.fixed_point import FixedPoint, Form, casts_contract, ratio_of, to_fixed_point
 from qdialect.numerics.requantize import QuantGrid
 from qdialect.numerics.rounding import Rounding
 from qdialect.passes.lowering.pointwise import Body, clamped, element_wise, emitter, narrowed
-from qdialect.passes.rescale.convert_rescale import Plan, cells_of, forms_of
+from qdialect.passes.rescale.convert_rescale import Plan, forms_of, grids_of
 from qdialect.passes.rule_pass import RulePass
 from qdialect.qparams import QParams
 from qdialect.quant import (
@@ -71,7 +70,7 @@ class RescaleToArith(Rule[RescaleOp]):
         plan = plan_of(match)
         if isinstance(plan, Refusal):
             return plan
-        if isinstance(match.input.type, UnrankedTensorType) and len(plan.cells) > 1:
+        if isinstance(match.input.type, UnrankedTensorType) and len(plan.grids) > 1:
             return Refusal("unranked", "parameters that vary need a rank")
         return EXACT if plan.new == plan.old else plan.contract()
 
@@ -96,23 +95,23 @@ class RescaleToArith(Rule[RescaleOp]):
 
 
 def plan_of(op: RescaleOp) -> Plan | Refusal:
-    """The forms that are computed in 64 bits, or why there are none."""
-    cells = cells_of(op)
-    if cells is None:
+    """The fixed-point forms that 64 bits can compute, or why there are none."""
+    grids = grids_of(op)
+    if grids is None:
         return Refusal("grid", "the two encodings lie on different grids")
-    old = forms_of(op, len(cells))
+    old = forms_of(op, len(grids))
     if op.fixed_point is not None:
         new = old
     elif op.rounding is Rounding.GEMMLOWP:
         return Refusal("rounding", "gemmlowp does not round real numbers")
     else:
         try:
-            new = [Form(op.rounding, _widest(a, b)) for a, b in cells]
+            new = [Form(op.rounding, _widest(a, b)) for a, b in grids]
         except ValueError as error:
             return Refusal("range", str(error))
-    if not all(_fits(a, b, form.pair) for (a, b), form in zip(cells, new, strict=True)):
+    if not all(_fits(a, b, form.pair) for (a, b), form in zip(grids, new, strict=True)):
         return Refusal("overflow", "a product does not fit 64 bits")
-    return Plan(op, cells, old, new)
+    return Plan(op, grids, old, new)
 
 
 def _furthest(a: QuantGrid) -> int:
@@ -137,18 +136,18 @@ def _fits(a: QuantGrid, b: QuantGrid, pair: FixedPoint | None) -> bool:
 def integer_rescale(
     body: Body, value: SSAValue, plan: Plan, source: QParams, target: QParams
 ) -> SSAValue:
-    """The code of `target` for the code `value` of `source`, held in 64 bits."""
+    """The code of `target` for the code `value` of `source`, in 64 bits."""
     pairs = [_shifting(form.pair) for form in plan.new]
     extend = arith.ExtSIOp if source.storage.signed else arith.ExtUIOp
     wide = body.add(extend(value, i64))
-    zeros = [a.zero for a, _ in plan.cells]
+    zeros = [a.zero for a, _ in plan.grids]
     steps = body.add(arith.SubiOp(wide, body.parameter(zeros, i64))) if any(zeros) else wide
     factor = body.parameter([pair.multiplier for pair in pairs], i64)
     product = body.add(arith.MuliOp(steps, factor))
     shift = body.parameter([pair.shift for pair in pairs], i64)
     biased = _bias(body, steps, product, shift, pairs, plan.new[0].rounding)
     scaled = body.add(arith.ShRSIOp(biased, shift))
-    zeros = [b.zero for _, b in plan.cells]
+    zeros = [b.zero for _, b in plan.grids]
     moved = body.add(arith.AddiOp(scaled, body.parameter(zeros, i64))) if any(zeros) else scaled
     return clamped(body, moved, i64, target)
 
@@ -201,14 +200,14 @@ class RescaleToCasts(Rule[RescaleOp]):
         return op
 
     def check(self, match: RescaleOp) -> Contract | Refusal:
-        cells = cells_of(match)
+        grids = grids_of(match)
         expressed = match.input_qparams.expressed
-        if cells is None:
+        if grids is None:
             return Refusal("grid", "the two encodings lie on different grids")
         if match.rounding is Rounding.GEMMLOWP:
             return Refusal("rounding", "a quantize cannot round as gemmlowp does")
         worst = EXACT
-        distinct = dict.fromkeys(zip(cells, forms_of(match, len(cells)), strict=True))
+        distinct = dict.fromkeys(zip(grids, forms_of(match, len(grids)), strict=True))
         for (a, b), form in distinct:
             contract = casts_contract(a, b, form, expressed)
             if contract is None:
@@ -229,7 +228,7 @@ class RescaleToCasts(Rule[RescaleOp]):
 
 @dataclass(frozen=True)
 class ExpandRescale(RulePass):
-    """Rescales in upstream's ops: `to` is `arith` or `casts`; see the module."""
+    """Expand rescales into upstream's ops: `to` is `arith` or `casts`; see the module."""
 
     name = "expand-rescale"
 

@@ -12,7 +12,7 @@ quantize(dequantize(q)), other type         -> rescale(q)             exact (rea
 rescale(quantize(x))                        -> quantize(x)            as a pair
 dequantize(rescale(q)), dequantize(quantize(x))                       relaxed
 compare(rescale(q), ...), argmax(rescale(q))                          exact if no two
-                   codes that can meet become one; then they see q
+                   codes that they compare become one; then they read q
 
 For example
 
@@ -50,7 +50,7 @@ from qdialect.passes.casts.cast_rules import (
 )
 from qdialect.passes.casts.order_rules import OrderOfRescale
 from qdialect.passes.pair_contract import NO_GEMMLOWP, pair_contract
-from qdialect.passes.rule_pass import RulePass, rescaled
+from qdialect.passes.rule_pass import RulePass, quantize_as, rescaled
 from qdialect.quant import QCastOp, RescaleOp, arithmetic_of, cast_rounding, same_type
 from qdialect.rewrite import Refusal, Rewriter, Rule
 
@@ -142,10 +142,8 @@ class RescaleOfQuantize(Rule[Pair]):
         )
 
     def rewrite(self, match: Pair, rewriter: Rewriter) -> None:
-        assert isinstance(match.lower, RescaleOp)
-        new = QCastOp(match.source, match.result.type)
-        if "quant.rounding" in match.upper.attributes:
-            new.attributes["quant.rounding"] = match.upper.attributes["quant.rounding"]
+        assert isinstance(match.upper, QCastOp)
+        new = quantize_as(match.upper, match.source, match.result.type)
         rewriter.insert(new, match.lower, keep=match.upper)
         rewriter.replace(match.lower, new.results)
 
@@ -164,7 +162,7 @@ class RescaleOfConstant(Rule[RescaleOp]):
         return op if is_real and constant_of(op.input) is not None else None
 
     def check(self, match: RescaleOp) -> Contract | Refusal:
-        if exact.cells(match.input_qparams, match.result_qparams) is None:
+        if exact.unique_pairs(match.input_qparams, match.result_qparams) is None:
             return Refusal("grid", "the two encodings lie on different grids")
         return NO_GEMMLOWP if match.rounding is Rounding.GEMMLOWP else EXACT
 

@@ -31,19 +31,17 @@ from qdialect.behaviors import Behavior
 from qdialect.behaviors.flow import carry_all_down, carry_up, tied_operands
 from qdialect.context import QContext
 from qdialect.numerics.contract import EXACT, Contract
-from qdialect.passes.rescale.clamp_tables import clamp_commutes
-from qdialect.passes.rescale.non_commuting_moves import is_passable, passage, rescaled_to
+from qdialect.passes.rescale.passing import is_passable, passage, rescaled_to, same_order
 from qdialect.passes.rule_pass import (
     RulePass,
-    keeps_order,
     refuse_growth,
-    refuse_types,
+    refuse_tied,
     rescaled,
     with_qparams,
 )
 from qdialect.qparams import QParams
 from qdialect.qparams.legality import Illegal
-from qdialect.quant import RescaleOp, arithmetic_of
+from qdialect.quant import RescaleOp
 from qdialect.rewrite import Refusal, Rewriter, Rule, retyped
 
 
@@ -104,34 +102,22 @@ class HoistThroughTied(Rule[_Rescaled]):
         contract = self.contract(match, above)
         if isinstance(contract, Refusal):
             return contract
-        kinds = [v.type for v in match.op.operands]
-        for index, params in zip(tied_operands(match.op, match.behavior), above, strict=True):
-            kinds[index] = with_qparams(match.op.operands[index], params)
-        results = [r.result.type for r in match.rescales]
-        refusal = refuse_types(self.session, match.behavior, match.op, kinds, results)
         below = [r.result_qparams for r in match.rescales]
-        growths = (refuse_growth(below, params) for params in above)
-        return refusal or next(filter(None, growths), contract)
+        refusal = refuse_tied(self.session, match.behavior, match.op, above, below)
+        return refusal or refuse_growth(below, above) or contract
 
     def contract(self, match: _Rescaled, above: Sequence[QParams]) -> Contract | Refusal:
         """What an op whose tied operands get the qparams `above` may change."""
         tied = [match.op.operands[i] for i in tied_operands(match.op, match.behavior)]
         sources = [q for v in tied if (q := qparams_of(v)) is not None]
-        inside = all(inside_bounds(v, self.session) for v in tied)
-        if keeps_order(match.behavior, match.op, sources, inside=inside) and keeps_order(
-            match.behavior, match.op, above, inside=True
-        ):
-            return EXACT
-        rescale = match.rescales[0]
-        seen, rounding = narrowed_qparams(tied[0], self.session), rescale.rounding
-        if seen is not None and clamp_commutes(
+        if same_order(
             match.behavior,
             match.op,
-            seen,
-            sources[0],
-            rescale.result_qparams,
-            rounding,
-            arithmetic_of(match.op),
+            sources,
+            above,
+            narrowed_qparams(tied[0], self.session) or sources[0],
+            match.rescales[0].rounding,
+            inside=all(inside_bounds(v, self.session) for v in tied),
         ):
             return EXACT
         return Refusal("levels", "no code stands for a constant it compares with")
@@ -144,14 +130,14 @@ class HoistThroughTied(Rule[_Rescaled]):
         assert not isinstance(above, Illegal)
         operands = list(match.op.operands)
         rounding = match.rescales[0].rounding
-        made: dict[tuple[SSAValue, QParams], SSAValue] = {}
+        rescaled_values: dict[tuple[SSAValue, QParams], SSAValue] = {}
         for index, params in zip(tied_operands(match.op, match.behavior), above, strict=True):
             value = operands[index]
-            if (value, params) not in made:
+            if (value, params) not in rescaled_values:
                 rescale = RescaleOp(value, with_qparams(value, params), rounding)
                 rewriter.insert(rescale, match.op, keep=match.rescales[0])
-                made[value, params] = rescale.result
-            operands[index] = made[value, params]
+                rescaled_values[value, params] = rescale.result
+            operands[index] = rescaled_values[value, params]
         moved = retyped(match.op, operands, [r.result.type for r in match.rescales])
         rewriter.insert(moved, match.op, keep=match.op)
         for rescale, result in zip(match.rescales, moved.results, strict=True):
@@ -169,8 +155,8 @@ class HoistThroughBounded(HoistThroughTied):
     def contract(self, match: _Rescaled, above: Sequence[QParams]) -> Contract | Refusal:
         tied = [match.op.operands[i] for i in tied_operands(match.op, match.behavior)]
         pairs = zip(tied, above, strict=True)
-        given = [rescaled_to(value, params, self.session) for value, params in pairs]
-        return passage(self.session, match.op, match.behavior, given, match.rescales[0].rounding)
+        moves = [rescaled_to(value, params, self.session) for value, params in pairs]
+        return passage(self.session, match.op, match.behavior, moves, match.rescales[0].rounding)
 
 
 @dataclass(frozen=True)

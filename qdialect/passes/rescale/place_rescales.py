@@ -3,11 +3,12 @@
 Rescales may stand anywhere along the movement and order-preserving ops around them, and
 requantizing ops may absorb them; where one goes decides what another costs. `sink-rescale`
 and `combine-rescale` decide one by one. This pass states the whole choice as one problem
-(`placing.model`) and solves it (`qdialect.placement`): least elements rescaled times the
+(`place.problem`) and solves it (`qdialect.placement`): least elements rescaled times the
 target's price, nothing that the target refuses, contracts no weaker than `numerics`. Of
 equally cheap placements the one with the strongest contracts and the fewest changes is
 taken, so a module that is placed best stays as it is, and the result does not depend on
-the order of ops.
+the order of ops. A rescale that has moved, or become one with another, may let others pass
+that could not before, so the pass states the problem again until nothing gets cheaper.
 
 Under `relaxed` a requantizing operand may also be given what other users of its value
 rescale that to, so that one type serves all of them (both sides of an add, the inputs of a
@@ -41,15 +42,14 @@ from xdsl.ir import Operation
 from xdsl.passes import ModulePass
 
 from qdialect.analysis.index import every_op
-from qdialect.analysis.ranges import ranges_anew
+from qdialect.analysis.ranges import CodeRanges, ranges_anew
 from qdialect.context import QContext, session
 from qdialect.errors import UsageError
 from qdialect.numerics.contract import EXACT, Numerics, level_named
+from qdialect.passes.rescale.place.chains import movable
 from qdialect.passes.rescale.place.commit import Commit
-from qdialect.passes.rescale.place.model import Model
-from qdialect.passes.rescale.place.prices import elements_cost
-from qdialect.passes.rescale.place.rounds import Options, Rounds
-from qdialect.passes.rescale.place.steps import movable
+from qdialect.passes.rescale.place.costs import elements_cost
+from qdialect.passes.rescale.place.problem import PlacementProblem
 from qdialect.placement import Parts, Solution, solve
 from qdialect.rewrite import Remark
 from qdialect.rewrite.remarks import fired_remark, location_text
@@ -58,7 +58,7 @@ from qdialect.rewrite.remarks import fired_remark, location_text
 class Placement(NamedTuple):
     """A placement: what the module cost before, and how good each component is now.
 
-    The costs are those of `placing.prices`; `estimated` counts the values whose costs are
+    The costs are those of `place.costs`; `estimated` counts the values whose costs are
     only known from above, which leaves the bound of the solution unproved.
     """
 
@@ -89,41 +89,35 @@ class PlaceRescales(ModulePass):
         if not 0 <= self.accuracy < inf:
             raise UsageError("accuracy is a price: 0 or more, and finite", code="bad-option")
         ranges_anew(session)
-        rounds = self._rounds(
-            session, op, Options(session.target, level, self.accuracy, self.solver)
-        )
         session.changes += _drop_dead_rescales(op)
-        model = rounds.state(committed=False)
-        before = cost = rounds.parts.cost + model.start_cost
-        gains = True
+
+        def stated() -> tuple[PlacementProblem, int]:
+            """The problem, and what the rescales cost where they are."""
+            ops = list(every_op(op))
+            placing = PlacementProblem(session, level, self.accuracy, op, ops)
+            return placing, placing.problem.cost(placing.start)
+
+        placing, cost = stated()
+        before, gains = cost, True
         while True:
-            solution = solve(model.problem, model.start, use_solver=self.solver)
-            rounds.settle(model, solution)
-            if not gains or (list(solution.states) == model.start and not model.folds):
+            solution = solve(placing.problem, placing.start, use_solver=self.solver)
+            if not gains or (list(solution.states) == placing.start and not placing.folds):
                 break
-            self._commit(session, model, solution)
+            self._commit(session, placing, solution)
             session.changes += 1
-            # Rescales that have become one may now pass what neither could.
-            model = rounds.state(committed=True)
-            earlier, cost = cost, rounds.parts.cost + model.start_cost
+            session.analyses.pop(CodeRanges, None)
+            earlier = cost
+            placing, cost = stated()
             gains = cost < earlier
-        placement = Placement(before, rounds.parts, len(rounds.estimated))
+        placement = Placement(before, solution.parts, len(placing.estimated))
         if not session.keeps_analyses:
             session.analyses.clear()
         if before or placement.parts:
             self._report(session, op, placement)
         return placement
 
-    @staticmethod
-    def _rounds(session: QContext, module: ModuleOp, options: Options) -> Rounds:
-        """Those of an earlier run on the module, if what they know still holds."""
-        found = session.analyses.get(Rounds)
-        if not isinstance(found, Rounds) or (found.module, found.options) != (module, options):
-            found = session.analyses[Rounds] = Rounds(session, module, options)
-        return found
-
-    def _commit(self, session: QContext, model: Model, solution: Solution) -> None:
-        commit = Commit(session, model, solution.states)
+    def _commit(self, session: QContext, placing: PlacementProblem, solution: Solution) -> None:
+        commit = Commit(session, placing, solution.states)
         commit.run()
         for rescale in commit.moved:
             session.remarks.add(fired_remark(self.name, "place-rescale", rescale, EXACT))

@@ -41,12 +41,17 @@ from qdialect.context import QContext
 from qdialect.numerics.contract import EXACT, Contract
 from qdialect.numerics.rounding import Rounding
 from qdialect.ops import constant_of, make_constant
-from qdialect.passes.rescale.choice_constants import Counterpart, constant_operand, counterpart
-from qdialect.passes.rescale.clamp_tables import clamp_commutes
-from qdialect.passes.rescale.non_commuting_moves import is_passable, passage, rescaled_to
+from qdialect.passes.rescale.passing import (
+    Counterpart,
+    constant_operand,
+    counterpart,
+    is_passable,
+    passage,
+    rescaled_to,
+    same_order,
+)
 from qdialect.passes.rule_pass import (
     RulePass,
-    keeps_order,
     refuse_growth,
     refuse_types,
     rescaled,
@@ -121,12 +126,20 @@ class SinkThroughTied(Rule[_Tied]):
             [with_qparams(v, q) for v, q in zip(match.op.results, sources, strict=True)],
         )
         above = [r.input_qparams for r in match.rescales]
-        growths = (refuse_growth(above, qparams) for qparams in sources)
-        return refusal or next(filter(None, growths), contract)
+        return refusal or refuse_growth(above, sources) or contract
 
     def contract(self, match: _Tied, sources: Sequence[QParams]) -> Contract | Refusal:
         """What an op whose results get the qparams `sources` may change."""
-        if self._same_order(match) or self._same_codes(match):
+        first = match.rescales[0].input
+        if same_order(
+            match.behavior,
+            match.op,
+            [r.input_qparams for r in match.rescales],
+            [r.result_qparams for r in match.rescales],
+            narrowed_qparams(first, self.session) or match.rescales[0].input_qparams,
+            match.rounding,
+            inside=all(inside_bounds(r.input, self.session) for r in match.rescales),
+        ):
             return EXACT
         return Refusal("levels", "no code stands for a constant it compares with")
 
@@ -134,32 +147,11 @@ class SinkThroughTied(Rule[_Tied]):
         """Whether another user of the rescaled value may take it below itself."""
         return behavior.commutes
 
-    def _results(self, match: _Tied) -> list[QParams]:
-        known = [qparams_of(result) for result in match.op.results]
-        return [params for params in known if params is not None]
-
     def _only_moves(self, match: _Tied) -> bool:
         """Whether an op that may requantize its operands does not."""
         rescaled_to = [r.result_qparams for r in match.rescales]
-        return carry_all_down(match.op, match.behavior, rescaled_to) == self._results(match)
-
-    def _same_order(self, match: _Tied) -> bool:
-        """Whether the op compares with the same constants before and after the rescale."""
-        inside = all(inside_bounds(r.input, self.session) for r in match.rescales)
-        sources = [r.input_qparams for r in match.rescales]
-        return keeps_order(match.behavior, match.op, sources, inside=inside) and keeps_order(
-            match.behavior, match.op, self._results(match), inside=True
-        )
-
-    def _same_codes(self, match: _Tied) -> bool:
-        """Whether a clamp gives the same on all codes nevertheless."""
-        rescale, results = match.rescales[0], self._results(match)
-        seen = narrowed_qparams(rescale.input, self.session)
-        if seen is None or len(results) != 1:
-            return False
-        a, b = rescale.input_qparams, rescale.result_qparams
-        defined = arithmetic_of(match.op)
-        return clamp_commutes(match.behavior, match.op, seen, a, b, match.rounding, defined)
+        results = [qparams_of(result) for result in match.op.results]
+        return carry_all_down(match.op, match.behavior, rescaled_to) == results
 
     def _sources(self, match: _Tied) -> list[QParams] | Illegal:
         """Qparams of the results once the rescales are gone."""
@@ -261,8 +253,8 @@ class SinkThroughBounded(SinkThroughTied):
         return self.session.behaviors.names_with(is_passable)
 
     def contract(self, match: _Tied, sources: Sequence[QParams]) -> Contract | Refusal:
-        given = [rescaled_to(r.input, r.result_qparams, self.session) for r in match.rescales]
-        return passage(self.session, match.op, match.behavior, given, match.rounding)
+        moves = [rescaled_to(r.input, r.result_qparams, self.session) for r in match.rescales]
+        return passage(self.session, match.op, match.behavior, moves, match.rounding)
 
     def lets_pass(self, user: Operation, behavior: Behavior) -> bool:
         return False

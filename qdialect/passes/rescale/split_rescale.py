@@ -94,7 +94,7 @@ class _Splitting(Rule[Split]):
         kind = with_qparams(match.op.results[0], exact)
         new = retyped(match.op, operands, [kind])
         if "rounding" in new.properties:
-            # Nothing is rounded: say so in one way.
+            # Nothing is rounded: one spelling for all.
             new.properties["rounding"] = StringAttr(Rounding.HALF_EVEN.value)
         rewriter.insert(new, match.op, keep=match.op)
         rounding = rounding_of(match.op)
@@ -181,15 +181,14 @@ class SplitContraction(_Splitting):
             return None
         value = match.op.operands[acc.bias]
         params, array = qparams_of(value), constant_values(value, self.session)
-        wanted = (
-            QParams.per_tensor("i32", exact.scale, 0, exact.expressed)
-            if (exact.is_per_tensor)
-            else exact.with_axis(0)
-        )
-        if params == wanted:
+        if exact.is_per_tensor:
+            expected = QParams.per_tensor("i32", exact.scale, 0, exact.expressed)
+        else:
+            expected = exact.with_axis(0)
+        if params == expected:
             codes = ranges(self.session).of(value)
             largest = _MAX + 1 if codes is None else int(codes.largest)
-            return _Bias(wanted, largest, is_exact=True)
+            return _Bias(expected, largest, is_exact=True)
         if array is None or array.size != (shape_of(value) or (1,))[0]:
             return Refusal("bias", "the bias is neither on the scale of the products nor constant")
         import numpy as np
@@ -199,12 +198,12 @@ class SplitContraction(_Splitting):
             if not is_integer(params) or params.layout.value == "block":
                 return Refusal("bias", f"the bias is stored as {params.storage}")
             reals = (reals - params.zero_point_array()) * params.scale_array()
-        steps = np.rint(reals / wanted.scale_array())
+        steps = np.rint(reals / expected.scale_array())
         if not np.isfinite(steps).all() or np.abs(steps).max(initial=0) > _MAX:
             return Refusal("overflow", "the bias does not fit 32 bits")
-        same = bool((steps * wanted.scale_array() == reals).all()) and params is None
+        same = bool((steps * expected.scale_array() == reals).all()) and params is None
         codes = steps.astype(np.int32)
-        return _Bias(wanted, int(np.abs(steps).max(initial=0)), is_exact=same, codes=codes)
+        return _Bias(expected, int(np.abs(steps).max(initial=0)), is_exact=same, codes=codes)
 
     def _largest(self, match: Split, bias: _Bias | None) -> int | None:
         acc = self._accumulator(match)
@@ -224,15 +223,15 @@ class SplitContraction(_Splitting):
             acc = self._accumulator(match)
             assert acc.bias is not None
             element = UniformType(bias.params)
-            made = make_constant(bias.codes, element, self.session.blobs)
-            rewriter.insert(made, match.op, keep=constant_of(operands[acc.bias]))
-            operands[acc.bias] = made.result
+            new_bias = make_constant(bias.codes, element, self.session.blobs)
+            rewriter.insert(new_bias, match.op, keep=constant_of(operands[acc.bias]))
+            operands[acc.bias] = new_bias.result
         self.split(match, operands, exact, rewriter)
 
 
 @dataclass(frozen=True)
 class _Bias:
-    """A bias on the scale of the products; with `codes` if it is made anew."""
+    """A bias on the scale of the products; with `codes` if it is a new constant."""
 
     params: QParams
     largest: int
@@ -257,7 +256,7 @@ class _Step(NamedTuple):
 class _Terms(NamedTuple):
     """Terms of two scales, how they are aligned, and the i32 they are then on."""
 
-    given: Sequence[QParams]
+    params: Sequence[QParams]
     alignment: Alignment
     common: QParams
 
@@ -279,10 +278,10 @@ class SplitExact(_Splitting):
         found = super().match(op)
         if found is None or aligns(found):
             return None
-        given = operand_qparams(op, found.behavior)
-        if self.only_sums and not isinstance(given, Refusal) and len(given) > 1:
+        params = operand_qparams(op, found.behavior)
+        if self.only_sums and not isinstance(params, Refusal) and len(params) > 1:
             return None
-        plan = given if isinstance(given, Refusal) else self._plan(found, given)
+        plan = params if isinstance(params, Refusal) else self._plan(found, params)
         if isinstance(plan, _Step) and plan.exact == found.result:
             return None
         return replace(found, plan=plan)
@@ -314,18 +313,18 @@ class SplitExact(_Splitting):
             return Contract(Numerics.EXACT, note="equal for every sum")
         return Contract(Numerics.TIES, note="a step of more than 53 bits: near ties may move")
 
-    def _plan(self, match: Split, given: Sequence[QParams]) -> _Step | Refusal:
+    def _plan(self, match: Split, params: Sequence[QParams]) -> _Step | Refusal:
         assert match.behavior.grid is not None
-        scale = match.behavior.grid(match.op, given)
+        scale = match.behavior.grid(match.op, params)
         if scale is None:
             return Refusal("grid", "no single step makes up every result")
         found = ranges(self.session).before_rounding(match.op.results[0])
         if found is None or any(f.largest > _MAX * scale for f in found):
             return Refusal("overflow", "32 bits may not hold every result")
         try:
-            exact = QParams.per_tensor("i32", float(scale), 0, given[0].expressed)
+            exact = QParams.per_tensor("i32", float(scale), 0, params[0].expressed)
         except OverflowError:
-            return Refusal("scale", f"a scale would leave the range of {given[0].expressed}")
+            return Refusal("scale", f"a scale would leave the range of {params[0].expressed}")
         return refuse_scales(exact) or _Step(scale, exact)
 
     def rewrite(self, match: Split, rewriter: Rewriter) -> None:
@@ -345,20 +344,20 @@ class SplitAligned(_Splitting):
         found = super().match(op)
         if found is None or not aligns(found):
             return None
-        given = operand_qparams(op, found.behavior)
-        plan = given if isinstance(given, Refusal) else self._plan(found, given)
+        params = operand_qparams(op, found.behavior)
+        plan = params if isinstance(params, Refusal) else self._plan(found, params)
         return replace(found, plan=plan)
 
     def check(self, match: Split) -> Contract | Refusal:
         if isinstance(match.plan, Refusal):
             return match.plan
         assert isinstance(match.plan, _Terms)
-        given, plan, common = match.plan
+        params, plan, common = match.plan
         kinds = [with_qparams(value, common) for value in match.op.operands]
         refusal = self.refusal(match, kinds, common)
         if refusal is not None:
             return refusal
-        terms, (out,) = [quant_grids(q)[0] for q in given], quant_grids(match.result)
+        terms, (out,) = [quant_grids(q)[0] for q in params], quant_grids(match.result)
         # A difference takes its second term negated; over all pairs of codes that is all.
         signs = (1, -1 if self._subtracts(match) else 1)
         return alignment.contract(terms, signs, out, plan, rounding_of(match.op))
@@ -367,25 +366,25 @@ class SplitAligned(_Splitting):
         assert match.behavior.arithmetic is not None
         return match.behavior.arithmetic(match.op, (Fraction(0), Fraction(1))) < 0
 
-    def _plan(self, match: Split, given: Sequence[QParams]) -> _Terms | Refusal:
+    def _plan(self, match: Split, params: Sequence[QParams]) -> _Terms | Refusal:
         if not match.result.is_per_tensor:
             return Refusal("axis", "the result is not quantized per tensor")
         if rounding_of(match.op) is Rounding.GEMMLOWP:
             return Refusal("rounding", "gemmlowp rounds multiplier and shift, no sums")
-        terms: list[QuantGrid] = [quant_grids(q)[0] for q in given]
+        terms: list[QuantGrid] = [quant_grids(q)[0] for q in params]
         plan = alignment.align(terms, quant_grids(match.result)[0])
         if plan is None:
             return Refusal("overflow", "32 bits are too few for the sum")
         step = match.result.scale * 2.0**-plan.shift
-        return _Terms(given, plan, QParams.per_tensor("i32", step, 0, given[0].expressed))
+        return _Terms(params, plan, QParams.per_tensor("i32", step, 0, params[0].expressed))
 
     def rewrite(self, match: Split, rewriter: Rewriter) -> None:
         assert isinstance(match.plan, _Terms)
-        given, plan, common = match.plan
+        params, plan, common = match.plan
         operands: list[SSAValue] = []
-        for value, params, factor in zip(match.op.operands, given, plan.factors, strict=True):
-            (a,) = quant_grids(params)
-            furthest = max(abs(end - a.zero) for end in params.storage.full_range)
+        for value, q, factor in zip(match.op.operands, params, plan.factors, strict=True):
+            (a,) = quant_grids(q)
+            furthest = max(abs(end - a.zero) for end in q.storage.full_range)
             m, k = alignment.as_pair(factor, furthest)
             term = RescaleOp(value, with_qparams(value, common), Rounding.HALF_UP, [m], [k])
             rewriter.insert(term, match.op)
@@ -395,11 +394,11 @@ class SplitAligned(_Splitting):
 
 def aligns(match: Split) -> bool:
     """Whether the op is exact on operands of one scale, and these have two."""
-    grid, given = match.behavior.grid, operand_qparams(match.op, match.behavior)
+    grid, params = match.behavior.grid, operand_qparams(match.op, match.behavior)
     assert grid is not None
-    if isinstance(given, Refusal) or len(given) != 2 or grid(match.op, given) is not None:
+    if isinstance(params, Refusal) or len(params) != 2 or grid(match.op, params) is not None:
         return False
-    return grid(match.op, (given[0], given[0])) is not None
+    return grid(match.op, (params[0], params[0])) is not None
 
 
 def operand_qparams(op: Operation, behavior: Behavior) -> list[QParams] | Refusal:

@@ -1,10 +1,17 @@
-"""Elementwise chains: which values are functions of which codes, and what functions.
+"""Elementwise chains: which values are functions of the codes of one other value, and which.
 
-A value whose elements depend on the codes of one other value alone is a table of its
-results on all codes of that one, its `root`.  Codes are computed exactly, op by op;
-floats between a dequantize and a quantize are real numbers, as `integerize` reads them, or
-in a module of floats those of 32 bits (`float_chains`).
-One forward sweep finds the roots; results are computed on demand, once per value.
+Where all elements of a value depend, each for itself, on the codes of one other value, its
+`root`, the value is a table of its results on all codes of that root:
+
+    %0 = quant.dcast %x : !a to !f
+    %1 = nn.sigmoid %0 : (!f) -> !f
+    %2 = nn.mul %0, %1 : (!f, !f) -> !f        %x is the root of all three
+
+`ElementwiseChains` finds the roots in one forward sweep and evaluates a value on all codes of its
+root when somebody asks for it, once per value. Codes are computed exactly, op by op. Floats between
+a dequantize and a quantize are the real numbers they stand for, as in `integerize`; in a module
+whose quantized ops are defined in floats they are those of 32 bits, as an interval of what runtimes
+may compute (`FloatSpan`).
 """
 
 from __future__ import annotations
@@ -18,21 +25,26 @@ from numpy.typing import NDArray
 from xdsl.dialects.builtin import IntegerType, TensorType
 from xdsl.ir import Attribute, Operation, SSAValue
 
-from qdialect.analysis.codes import is_integer, qparams_of
+from qdialect.analysis.codes import is_integer, qparams_of, rounding_of
 from qdialect.behaviors import Behavior
 from qdialect.context import QContext
 from qdialect.numerics import requantize as exact
 from qdialect.numerics.arithmetic import Arithmetic
 from qdialect.numerics.contract import Contract, Numerics
-from qdialect.numerics.decide import Reals, UndecidedError, decide
-from qdialect.numerics.float_spans import CodeSpan, FloatSpan
+from qdialect.numerics.float_spans import (
+    FLOATS,
+    CodeSpan,
+    FloatSpan,
+    InexactError,
+    approximated,
+)
 from qdialect.numerics.quantize import storage_dtype
+from qdialect.numerics.reals import Reals, UndecidedError, decide
 from qdialect.numerics.rounding import Rounding
-from qdialect.ops import constant_of, shape_of
+from qdialect.ops import constant_array, constant_of, shape_of
 from qdialect.ops.base import is_kernel
 from qdialect.passes.constant_scalars import scalar_of
 from qdialect.passes.folding.constant_evaluation import compute_codes
-from qdialect.passes.tables.float_chains import Span, computed
 from qdialect.qparams import QParams
 from qdialect.quant import (
     DCastOp,
@@ -47,25 +59,28 @@ from qdialect.rewrite import Refusal
 from qdialect.rewrite.effects import has_effects
 
 Array = NDArray[Any]
-LaidOut = Array | Reals | Span | Refusal
-"""A value on all codes of its root: codes or bits, real numbers (or what floats make of them),
-or why not."""
+Span = CodeSpan | FloatSpan
+Result = Array | Reals | Span | Refusal
+"""A value on all codes of its root, lowest first: codes or bits, real numbers, what floats make
+of them, or why it is not known."""
 
 ROOT_WIDTH = 8
 """Bits of storage whose codes are enumerated: 65 536 entries of 16-bit codes do not stay in
 a first-level cache and take as long to fill as the tensor itself."""
 
 _FLOATS = ("f16", "bf16", "f32", "f64")
+_NAN = Refusal("undecided", "a result is not a number")
+_OTHER_FLOATS = Refusal("unsupported", "it computes in other floats than f32")
 
 
-class Chains:
-    """What is known of the values of a module."""
+class ElementwiseChains:
+    """The chains of a module: the root of each value, and its results on all codes of it."""
 
     def __init__(self, module: Operation, session: QContext) -> None:
         self._session = session
         self._in_floats = arithmetic_of(module) is Arithmetic.EXPRESSED
         self._roots: dict[SSAValue, SSAValue | None] = {}
-        self._held: dict[SSAValue, LaidOut] = {}
+        self._results: dict[SSAValue, Result] = {}
         #: ops on codes that are in no chain since parameters differ along a dimension
         self.per_axis: set[Operation] = set()
         #: values that an op defined by an integer kernel is above of
@@ -96,13 +111,13 @@ class Chains:
                 self._by_kernels.add(result)
 
     def renew(self, op: Operation) -> None:
-        """Find the roots of `op`, and of what stands above it, anew where they are gone."""
-        if not any(map(self._is_gone, (*op.operands, *op.results))):
+        """Find the roots of `op`, and of what stands above it, again where they are erased."""
+        if not any(map(self._is_erased, (*op.operands, *op.results))):
             return
         pending, order = [op], dict[Operation, None]()
         while pending:
             current = pending[-1]
-            above = [v.owner for v in current.operands if self._is_gone(v)]
+            above = [v.owner for v in current.operands if self._is_erased(v)]
             missing = [a for a in above if isinstance(a, Operation) and a not in order]
             if missing:
                 pending += missing
@@ -111,17 +126,17 @@ class Chains:
         for current in order:
             for result in current.results:
                 self._roots.pop(result, None)
-                self._held.pop(result, None)
+                self._results.pop(result, None)
         for current in order:
             self.note(current)
 
-    def _is_gone(self, value: SSAValue) -> bool:
+    def _is_erased(self, value: SSAValue) -> bool:
         """Whether another rule has erased the root of `value`."""
         root = self._roots.get(value)
         return root is not None and isinstance(root.owner, Operation) and root.owner.parent is None
 
     def needed(self, value: SSAValue) -> bool:
-        """Whether something else than a longer chain uses `value`."""
+        """Whether something other than a longer chain uses `value`."""
         root = self._roots[value]
         return any(not self._continues(use.operation, root) for use in value.uses)
 
@@ -189,21 +204,21 @@ class Chains:
 
     # -- computing --------------------------------------------------------------------
 
-    def held(self, value: SSAValue) -> LaidOut:
+    def results(self, value: SSAValue) -> Result:
         """`value` on all codes of its root, lowest first."""
         pending = [value]
         while pending:
             current = pending[-1]
-            if current in self._held:
+            if current in self._results:
                 pending.pop()
                 continue
-            missing = [v for v in self._above(current) if v not in self._held]
+            missing = [v for v in self._above(current) if v not in self._results]
             if missing:
                 pending += missing
                 continue
             pending.pop()
-            self._held[current] = self._compute(current)
-        return self._held[value]
+            self._results[current] = self._compute(current)
+        return self._results[value]
 
     def _above(self, value: SSAValue) -> list[SSAValue]:
         owner = value.owner
@@ -211,7 +226,7 @@ class Chains:
             return []
         return [v for v in owner.operands if constant_of(v) is None]
 
-    def _compute(self, value: SSAValue) -> LaidOut:
+    def _compute(self, value: SSAValue) -> Result:
         params = qparams_of(value)
         if self._roots[value] is value:
             assert params is not None
@@ -222,98 +237,35 @@ class Chains:
             )
         op = value.owner
         assert isinstance(op, Operation)
-        held = [self._held.get(v) for v in op.operands]
-        for each in held:
+        operands = [self._results.get(v) for v in op.operands]
+        for each in operands:
             if isinstance(each, Refusal):
                 return each
+        evaluate = _evaluated_in_floats if self._in_floats else _evaluated_in_reals
         try:
-            if self._in_floats:
-                return self._computed_in_floats(op, held)
-            if isinstance(op, DCastOp | QCastOp | RescaleOp | SCastOp):
-                return _cast(op, held[0])
-            behavior = self._session.behaviors.get(op)
-            assert behavior is not None
-            if params is not None:
-                return self._codes(op, behavior, held)
-            return self._reals(op, behavior, held)
+            return evaluate(op, operands, self._session)
         except UndecidedError as error:
             return Refusal("undecided", str(error))
         except ValueError as error:
             return Refusal("unsupported", str(error))
 
-    def _computed_in_floats(self, op: Operation, held: Sequence[Any]) -> LaidOut:
-        if not isinstance(op, SCastOp):
-            return computed(op, self._session.behaviors.get(op), held, self._session)
-        result, bits = qparams_of(op.result), held[0]
-        if result is None:
-            return bits
-        read = CodeSpan(*(_read(codes, result).astype(np.int64) for codes in bits))
-        # Reading moves all codes alike, unless some go round the end of the storage.
-        if (read.low > read.likely).any() or (read.likely > read.high).any():
-            return Refusal("undecided", "floats do not decide what is read")
-        return read
-
     def entries(self, value: SSAValue) -> tuple[Array, Contract] | Refusal:
-        """The codes of `value` on all codes of its root, and what a table of them changes."""
-        held, params = self.held(value), qparams_of(value)
-        assert params is not None and not isinstance(held, Reals | FloatSpan)
-        if isinstance(held, Refusal):
-            return held
-        if not isinstance(held, CodeSpan):
-            return held, Contract(Numerics.EXACT, note=f"{len(held)} codes")
-        codes = held.likely.astype(storage_dtype(params))
+        """The codes of `value` on all codes of its root, and the contract of a table of them."""
+        results, params = self.results(value), qparams_of(value)
+        assert params is not None and not isinstance(results, Reals | FloatSpan)
+        if isinstance(results, Refusal):
+            return results
+        if not isinstance(results, CodeSpan):
+            return results, Contract(Numerics.EXACT, note=f"{len(results)} codes")
+        codes = results.likely.astype(storage_dtype(params))
         if value in self._by_kernels:
             note = "an integer kernel rounds in a way of its own"
-            return codes, Contract(Numerics.BOUNDED, max(held.doubt, 1), note)
-        if not held.undecided:
+            return codes, Contract(Numerics.BOUNDED, max(results.doubt, 1), note)
+        if not results.undecided:
             return codes, Contract(Numerics.EXACT, note=f"{len(codes)} codes")
-        level = Numerics.TIES if held.doubt == 1 else Numerics.BOUNDED
-        note = f"{held.undecided} of {len(codes)} codes are ties to a runtime's functions"
-        return codes, Contract(level, held.doubt, note)
-
-    def _codes(self, op: Operation, behavior: Behavior, held: Sequence[Any]) -> LaidOut:
-        arrays = [
-            self._constant(operand, behavior) if array is None else array
-            for operand, array in zip(op.operands, held, strict=True)
-        ]
-        return compute_codes(op, behavior, arrays)
-
-    def _constant(self, value: SSAValue, behavior: Behavior) -> Array:
-        from qdialect.ops import constant_array
-
-        constant = constant_of(value)
-        assert constant is not None
-        array = constant_array(constant, self._session.blobs)
-        return array if behavior.on_codes else array.reshape(-1)[:1]
-
-    def _reals(self, op: Operation, behavior: Behavior, held: Sequence[Any]) -> LaidOut:
-        numbers = [scalar_of(v, self._session) for v in op.operands]
-        bounds = behavior.clamp(op) if behavior.clamp else None
-        if behavior.as_clamp is not None:
-            given = [n if h is None else None for n, h in zip(numbers, held, strict=True)]
-            found = behavior.as_clamp(op, given) if given.count(None) == 1 else None
-            if found is None:
-                return Refusal("unsupported", f"'{op.name}' of two values is no function here")
-            low, high = found
-            bounds = (-np.inf if low is None else low, np.inf if high is None else high)
-            held = [next(h for h in held if h is not None)]
-        if bounds is not None:
-            low, high = float(bounds[0]), float(bounds[1])
-            return Reals.apply(lambda x: x[0].clip(low, high), held[0])
-        words = behavior.analytic or behavior.arithmetic
-        if words is None:
-            return Refusal("unsupported", f"nothing says exactly what '{op.name}' computes")
-        size = next(len(h) for h in held if h is not None)
-        operands = [
-            Reals.exact([_number(number)] * size) if each is None else each
-            for each, number in zip(held, numbers, strict=True)
-        ]
-        return Reals.apply(lambda x: words(op, x), *operands, defined=True)
-
-
-def _number(value: Fraction | None) -> Fraction:
-    assert value is not None
-    return value
+        level = Numerics.TIES if results.doubt == 1 else Numerics.BOUNDED
+        note = f"{results.undecided} of {len(codes)} codes are ties to a runtime's functions"
+        return codes, Contract(level, results.doubt, note)
 
 
 def _is_narrow(value: SSAValue) -> bool:
@@ -348,26 +300,198 @@ def _fits(op: Operation, root: SSAValue) -> bool:
     return params.is_per_tensor and is_integer(params) and params.storage.width <= 32
 
 
-def _cast(op: DCastOp | QCastOp | RescaleOp | SCastOp, held: Any) -> LaidOut:
+# -- one op on all codes of its root ------------------------------------------------------
+#
+# An operand is None where it is a constant.
+
+
+def _clamp_of(
+    op: Operation, behavior: Behavior, session: QContext
+) -> tuple[int, float, float] | Refusal | None:
+    """The operand that `op` clamps and its bounds, if it is a clamp by its declaration or by one
+    constant operand."""
+    if behavior.as_clamp is not None:
+        numbers = [scalar_of(v, session) for v in op.operands]
+        bounds = behavior.as_clamp(op, numbers) if numbers.count(None) == 1 else None
+        if bounds is None:
+            return Refusal("unsupported", f"'{op.name}' of two values is no function here")
+        low, high = (None if bound is None else float(bound) for bound in bounds)
+        x = numbers.index(None)
+        return x, -np.inf if low is None else low, np.inf if high is None else high
+    if behavior.clamp is not None:
+        low, high = behavior.clamp(op)
+        return 0, float(low), float(high)
+    return None
+
+
+def _constant_array(value: SSAValue, session: QContext) -> Array:
+    constant = constant_of(value)
+    assert constant is not None
+    return constant_array(constant, session.blobs)
+
+
+def _evaluated_in_reals(op: Operation, operands: Sequence[Any], session: QContext) -> Result:
+    """Codes computed exactly, floats as the real numbers they stand for."""
+    if isinstance(op, DCastOp | QCastOp | RescaleOp | SCastOp):
+        return _cast(op, operands[0])
+    behavior = session.behaviors.get(op)
+    assert behavior is not None
+    if qparams_of(op.results[0]) is not None:
+        arrays: list[Array] = []
+        for value, each in zip(op.operands, operands, strict=True):
+            array = _constant_array(value, session) if each is None else each
+            # A table is a constant of many entries; any other constant is one number.
+            arrays.append(array if each is not None or behavior.on_codes else _first(array))
+        return compute_codes(op, behavior, arrays)
+    clamp = _clamp_of(op, behavior, session)
+    if isinstance(clamp, Refusal):
+        return clamp
+    if clamp is not None:
+        index, low, high = clamp
+        return Reals.apply(lambda x: x[0].clip(low, high), operands[index])
+    function = behavior.analytic or behavior.arithmetic
+    if function is None:
+        return Refusal("unsupported", f"nothing says exactly what '{op.name}' computes")
+    size = next(len(each) for each in operands if each is not None)
+    reals = [
+        Reals.exact([_number(value, session)] * size) if each is None else each
+        for each, value in zip(operands, op.operands, strict=True)
+    ]
+    return Reals.apply(lambda x: function(op, x), *reals, defined=True)
+
+
+def _first(array: Array) -> Array:
+    return array.reshape(-1)[:1]
+
+
+def _number(value: SSAValue, session: QContext) -> Fraction:
+    number = scalar_of(value, session)
+    assert number is not None
+    return number
+
+
+def _cast(op: DCastOp | QCastOp | RescaleOp | SCastOp, operand: Any) -> Result:
     source, result = qparams_of(op.operands[0]), qparams_of(op.results[0])
     if isinstance(op, SCastOp):
-        return held if result is None else _read(held, result)
+        return operand if result is None else _reinterpreted(operand, result)
     if isinstance(op, DCastOp):
         assert source is not None
-        return Reals.of_codes(held, source.scale, source.zero_point)
+        return Reals.of_codes(operand, source.scale, source.zero_point)
     assert result is not None
     if isinstance(op, RescaleOp):
         assert source is not None
         (a,), (b,) = exact.quant_grids(source), exact.quant_grids(result)
-        return exact.requantize(held, a, b, op.rounding).astype(storage_dtype(result))
+        return exact.requantize(operand, a, b, op.rounding).astype(storage_dtype(result))
     bounds = result.storage.min, result.storage.max
-    codes = decide(held, result.scale, result.zero_point, bounds, cast_rounding(op), defined=True)
+    rounding = cast_rounding(op)
+    codes = decide(operand, result.scale, result.zero_point, bounds, rounding, defined=True)
     return codes.astype(storage_dtype(result))
 
 
-def _read(bits: Array, params: QParams) -> Array:
+def _reinterpreted(bits: Array, params: QParams) -> Array:
     """Stored integers, whatever their sign was, as codes of a storage."""
     low = params.storage.full_range[0]
     return ((bits.astype(np.int64) - low) % (1 << params.storage.width) + low).astype(
         storage_dtype(params)
     )
+
+
+def _evaluated_in_floats(op: Operation, operands: Sequence[Any], session: QContext) -> Result:
+    """In floats of 32 bits, each step rounded once."""
+    params = qparams_of(op.results[0])
+    if isinstance(op, SCastOp):
+        bits = operands[0]
+        if params is None:
+            return bits
+        read = CodeSpan(*(_reinterpreted(codes, params).astype(np.int64) for codes in bits))
+        # Reinterpreting moves all codes alike, unless some go round the end of the storage.
+        if (read.low > read.likely).any() or (read.likely > read.high).any():
+            return Refusal("undecided", "floats do not decide what is read")
+        return read
+    if isinstance(op, DCastOp):
+        return _floats(op.input, operands[0], session)
+    if isinstance(op, QCastOp):
+        return _quantized(operands[0], params, cast_rounding(op))
+    if isinstance(op, RescaleOp):
+        value = _floats(op.input, operands[0], session)
+        return value if isinstance(value, Refusal) else _quantized(value, params, op.rounding)
+    behavior = session.behaviors.get(op)
+    assert behavior is not None
+    if params is not None and (behavior.on_codes or behavior.chooses):
+        return _spans_of_codes(op, behavior, operands, session)
+    values: list[FloatSpan] = []
+    for operand, each in zip(op.operands, operands, strict=True):
+        value = _floats(operand, each, session)
+        if isinstance(value, Refusal):
+            return value
+        values.append(value)
+    with np.errstate(all="ignore"):
+        result = _float_function(op, behavior, values, session)
+    if isinstance(result, Refusal) or params is None:
+        return result
+    return _quantized(result, params, rounding_of(op))
+
+
+def _floats(value: SSAValue, operand: Span | None, session: QContext) -> FloatSpan | Refusal:
+    """A value as floats: dequantized, if it has codes."""
+    params = qparams_of(value)
+    if params is None and str(element_type(value.type)) != FLOATS:
+        return _OTHER_FLOATS
+    if params is not None and params.expressed != FLOATS:
+        return _OTHER_FLOATS
+    if operand is None:
+        array = _first(_constant_array(value, session))
+        if params is None:
+            return FloatSpan.exactly(array)
+        operand = CodeSpan.exactly(array.astype(np.int64))
+    if isinstance(operand, CodeSpan):
+        assert params is not None
+        return FloatSpan.of_codes(operand, exact.affine(params))
+    return operand
+
+
+def _quantized(operand: Span | None, params: QParams | None, rounding: Rounding) -> Span | Refusal:
+    assert params is not None and isinstance(operand, FloatSpan)
+    if operand.has_nan:
+        return _NAN
+    return operand.quantized(exact.affine(params), rounding)
+
+
+def _spans_of_codes(
+    op: Operation, behavior: Behavior, operands: Sequence[Span | None], session: QContext
+) -> CodeSpan | Refusal:
+    """An op that is defined on codes, or selects one of two."""
+    function = behavior.on_codes or behavior.chooses
+    assert function is not None
+    spans: list[CodeSpan] = []
+    for operand, each in zip(op.operands, operands, strict=True):
+        if each is None:
+            array = _constant_array(operand, session)
+            whole = array if behavior.on_codes else _first(array)
+            each = CodeSpan.exactly(whole.astype(np.int64))
+        assert isinstance(each, CodeSpan)
+        spans.append(each)
+    if behavior.on_codes and any(each.undecided for each in spans):
+        return Refusal("undecided", "floats do not decide what is looked up")
+    ends: list[NDArray[Any]] = [function(op, side) for side in zip(*spans, strict=True)]
+    return CodeSpan(*(end.astype(np.int64) for end in ends))
+
+
+def _float_function(
+    op: Operation, behavior: Behavior, values: Sequence[FloatSpan], session: QContext
+) -> FloatSpan | Refusal:
+    clamp = _clamp_of(op, behavior, session)
+    if isinstance(clamp, Refusal):
+        return clamp
+    if clamp is not None:
+        return values[clamp[0]].clip(clamp[1], clamp[2])
+    function = behavior.analytic or behavior.arithmetic
+    if function is None:
+        return Refusal("unsupported", f"nothing says exactly what '{op.name}' computes")
+    try:
+        return (behavior.in_floats or function)(op, list(values))
+    except (InexactError, ValueError):
+        pointwise = behavior.pointwise
+        if pointwise is None or len(values) != 1:
+            return Refusal("unsupported", f"floats do not say what '{op.name}' computes")
+        return approximated(lambda v: function(op, v), lambda v: pointwise(op, v), values[0])

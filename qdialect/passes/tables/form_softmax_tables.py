@@ -139,8 +139,7 @@ class SoftmaxByTables(Rule[_Softmax]):
         numerators = put(TableOp(difference, table(scale, kinds[2]), element=kinds[2]))
         total = put(ReduceSumOp(terms, axes=(match.axis,), keepdims=True))
         quotient = DivOp(numerators, total, result_types=[op.results[0].type], rounding="half_up")
-        rewriter.insert(quotient, op, keep=op)
-        rewriter.replace(op, quotient.results)
+        rewriter.replace_by(op, [quotient])
 
 
 def _element(storage: str, scale: float, expressed: str) -> UniformType:

@@ -22,4 +22,4 @@ def splat_max(e, op, operands):
     bound = e.const(np.full((1,) * x.rank, round(steps), np.int32), i32)
     shape = [x.shape[d] for d in x.order]
     out = e.op("maximum", [widened(e, x, x.order), bound], shape, i32, nan_mode=PROPAGATE)
-    return e.held(narrowed(e, out, x.params), x.order, x.params, x.shape)
+    return e.result(narrowed(e, out, x.params), x.order, x.params, x.shape)

@@ -1,4 +1,8 @@
-"""Reading MLIR text: a module, its weights beside it, and errors with positions."""
+"""Reads MLIR text into a module, and opens the file of weights that the module names.
+
+Every error in the text is an InputError with line and column: xDSL's exceptions do not leave
+this room.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +18,7 @@ from xdsl.utils.lexer import Span
 from qdialect.context import QContext
 from qdialect.dialects.module_format import SUFFIX
 from qdialect.errors import InputError, QError, Where
-from qdialect.formats.mlir.read.parser import MLIRParser, Places
+from qdialect.formats.mlir.read.parser import MLIRParser, Positions
 from qdialect.verify import verifier
 from qdialect.verify.verifier import BLOBS, op_where
 
@@ -45,7 +49,7 @@ def read_module(
     line_offset: int = 0,
 ) -> ModuleOp:
     """The module in `source`: MLIR text (a `str`) or the path of a file (a `Path`), which
-    is text or, if it is called `.qmod`, what `save_module` made of a module.
+    is text, or a `.qmod` file that `save_module` wrote.
 
     The module is not verified.  Its weight store, if it names one, is opened from
     `folder`, which is that of the file.  Without a folder the store stays closed.
@@ -119,26 +123,26 @@ def parse_text(
     line_offset: int = 0,
 ) -> Parsed:
     """Like `read_module` on text, with the text's external resources."""
-    places = Places(text, name, line_offset)
+    positions = Positions(text, name, line_offset)
     parser: MLIRParser | None = None
     try:
-        parser = MLIRParser(ctx, text, places)
+        parser = MLIRParser(ctx, text, positions)
         module = parser.parse_module()
     except QError as error:
-        error.where = error.where or places.where(parser.pos if parser else 0)
+        error.where = error.where or positions.where(parser.pos if parser else 0)
         raise
     except ParseError as error:
-        raise _parse_error(error, places) from None
+        raise _parse_error(error, positions) from None
     except RecursionError:
-        raise _unreadable("nested too deeply", parser, places) from None
+        raise _unreadable("nested too deeply", parser, positions) from None
     except Exception as error:
-        # Type and attribute verifiers, and what xDSL's parser does not expect.
-        told = str(error).strip() or type(error).__name__
+        # Of verifiers of types and attributes, or one that xDSL's parser does not expect.
+        message = str(error).strip() or type(error).__name__
         if not isinstance(error, DiagnosticException):
-            told = f"invalid syntax ({told})"
-        raise _unreadable(told, parser, places) from None
+            message = f"invalid syntax ({message})"
+        raise _unreadable(message, parser, positions) from None
     if module.location is UNKNOWN_LOC:
-        # Not in the text: as in mlir-opt it is at line 0.
+        # The text has no `module`: as in mlir-opt it is at line 0.
         module.location = FileLineColLoc(StringAttr(name), IntAttr(0), IntAttr(0))
     ctx.external_resources.update(parser.external_resources)
     if folder is not None:
@@ -146,40 +150,40 @@ def parse_text(
     return Parsed(module, parser.external_resources)
 
 
-def _parse_error(error: ParseError, places: Places) -> InputError:
+def _parse_error(error: ParseError, positions: Positions) -> InputError:
     first, *rest = error.msg.strip().split("\n")
     notes = [line.strip() for line in rest if line.strip()]
     if isinstance(error, MultipleSpansParseError):
         if error.ref_text:
             notes.append(error.ref_text)
-        notes += [f"{places.where(span.start)}: {told or ''}" for span, told in error.refs]
-    where = places.where(_culprit(first, error.span))
+        notes += [f"{positions.where(span.start)}: {message or ''}" for span, message in error.refs]
+    where = positions.where(_culprit(first, error.span))
     return InputError(first, where=where, code="syntax-error", notes=tuple(notes))
 
 
-def _culprit(told: str, span: Span) -> int:
-    """Where to look: at the first use of a value that is nowhere defined, which is told at the
-    end of its function, or else at what was read last."""
-    undefined = re.search(r"values used but not defined: \[(%[\w$.-]+)", told)
+def _culprit(message: str, span: Span) -> int:
+    """The position of the error: the first use of an undefined value, which the parser reports
+    at the end of the function, else the span."""
+    undefined = re.search(r"values used but not defined: \[(%[\w$.-]+)", message)
     found = undefined and re.search(rf"{re.escape(undefined[1])}(?![\w$.-])", span.input.content)
     return found.start() if found else span.start
 
 
-def _unreadable(told: str, parser: MLIRParser | None, places: Places) -> InputError:
-    first, *rest = told.split("\n")
+def _unreadable(message: str, parser: MLIRParser | None, positions: Positions) -> InputError:
+    first, *rest = message.split("\n")
     notes = tuple(line.strip() for line in rest if line.strip())
-    where = places.where(parser.pos if parser else 0)
+    where = positions.where(parser.pos if parser else 0)
     return InputError(first, where=where, code="syntax-error", notes=notes)
 
 
 def _open_weights(module: ModuleOp, ctx: QContext, folder: Path) -> None:
-    named = module.attributes.get(BLOBS)
-    if named is None:
+    name = module.attributes.get(BLOBS)
+    if name is None:
         return
     where = op_where(module)
-    if not isinstance(named, StringAttr) or not named.data:
+    if not isinstance(name, StringAttr) or not name.data:
         raise InputError(f"'{BLOBS}' must be a file name", where=where, code="bad-weight-store")
-    ctx.blobs.open(weight_path(named.data, folder, where))
+    ctx.blobs.open(weight_path(name.data, folder, where))
 
 
 def weight_path(name: str, folder: Path, where: Where | None = None) -> Path:

@@ -1,8 +1,8 @@
-"""A bound on what the aliases of a text stand for.
+"""Rejects texts whose aliases stand for too many attributes.
 
 Each alias may name the one before twice, so that forty lines stand for more attributes than
-any machine can print.  They are counted, once for each object, when an alias is read and,
-if any of them is large, for the whole module:
+any machine can print. `AliasExtents` counts them when an alias is read and, if one is large, for
+the whole module:
 
     #a0 = [1, 1]
     #a1 = [#a0, #a0]
@@ -35,12 +35,12 @@ class AliasExtents:
     """How many attributes the aliases of one text stand for, and how deep they are nested."""
 
     def __init__(self) -> None:
-        #: by identity, which the first part keeps alive
+        #: by `id` of the attribute, which the entry refers to so that the `id` stays unique
         self._known: dict[int, tuple[Attribute, _Extent]] = {}
         self._any_large = False
 
     def fault(self, attribute: Attribute) -> str | None:
-        """What is wrong with an alias for `attribute`."""
+        """The error of an alias for `attribute`, if there is one."""
         count, depth = self._of(attribute)
         self._any_large = self._any_large or count > LARGE
         if depth > DEEPEST:
@@ -48,7 +48,7 @@ class AliasExtents:
         return f"the alias stands for more than {MOST} attributes" if count > MOST else None
 
     def fault_of_module(self, module: ModuleOp, length: int) -> str | None:
-        """What is wrong with all uses of aliases together in a text of this length."""
+        """The error of all uses of aliases in a text of this length, if there is one."""
         if not self._any_large:
             return None
         most = MOST + LARGE * length

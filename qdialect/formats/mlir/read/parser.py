@@ -1,12 +1,13 @@
-"""xDSL's parser, made to read what mlir-opt writes.
+"""The parser of MLIR text: xDSL's, extended to read what mlir-opt writes.
 
-Beyond the stock parser: every op and block argument gets its place in the text as
+Beyond xDSL's parser: every op and block argument gets its position in the text as
 location; location aliases may stand after their use (where mlir-opt prints them),
 and other aliases too; `loc` may carry metadata or a range; hexadecimal floats in
-dense literals mean bits; `arith.trunci` takes overflow flags; `dense_resource`
-blobs belong to the session, not to the process; `external_resources` are kept.
+dense literals mean bits; strings with escapes beyond ASCII are strings; `arith.trunci` takes
+overflow flags; `dense_resource` blobs belong to the session, not to the process; the parser
+keeps `external_resources`.
 
-Some of this needs private methods of the stock parser.  `OVERRIDDEN` lists them and
+Some of this overrides private methods of xDSL's parser.  `OVERRIDDEN` lists them and
 importing this module fails if a release of xDSL no longer has one.
 """
 
@@ -42,20 +43,20 @@ from xdsl.dialects.builtin import (
 from xdsl.ir import Attribute, Block, BlockArgument, Dialect, Operation, SSAValue, TypeAttribute
 from xdsl.parser import AttrParser, Parser
 from xdsl.parser.generic_parser import ParserState
-from xdsl.utils.lexer import Input, Span
+from xdsl.utils.lexer import Input, Position, Span, Token
+from xdsl.utils.mlir_lexer import MLIRLexer, MLIRToken, MLIRTokenKind, StringLiteral
 
 from qdialect.errors import Where
 from qdialect.formats.mlir.read.aliases import AliasExtents
-from qdialect.formats.mlir.read.lexer import Lexer
 from qdialect.formats.mlir.read.types import TENSOR, TensorTypes
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from qdialect.formats.mlir.read.lines import Lines
+    from qdialect.formats.mlir.read.line_templates import LineTemplates
 
-#: texts of at most so many characters are read without `Lines`: it is not worth it
-SHORT = 4000
+#: only texts with more characters are read with `LineTemplates`, which take time to import
+TEMPLATES_ABOVE = 4000
 
 OVERRIDDEN = (
     "_get_op_by_name",
@@ -75,6 +76,8 @@ OVERRIDDEN = (
 )
 for _name in OVERRIDDEN:
     getattr(Parser, _name)
+for _name in ("_unescaped_characters_regex", "_lex_string_literal"):
+    getattr(MLIRLexer, _name)
 
 #: dialects of which every op is known
 _CLOSED = frozenset(("quant", "nn", "onnx"))
@@ -84,9 +87,9 @@ _HEX_ARRAY = re.compile(r"<\s*(?:b?f[0-9]+|f[468]E\w+)\s*:[^>]*\b0[xX]")
 _Literal = AttrParser._TensorLiteralElement  # pyright: ignore[reportPrivateUsage]
 
 
-class Places:
-    """Line and column of positions in a text; `line_offset` lines stand before the
-    text in the file called `name`."""
+class Positions:
+    """Lines and columns of positions in a text, which starts after `line_offset` lines of the
+    file called `name`."""
 
     def __init__(self, text: str, name: str, line_offset: int = 0) -> None:
         self._starts = [0, *(found.end() for found in _NEWLINE.finditer(text))]
@@ -94,51 +97,73 @@ class Places:
         self.name = name
 
     def line_and_column(self, position: int) -> tuple[int, int]:
+        """Both from 1."""
         row = bisect_right(self._starts, position)
         return row + self._offset, position - self._starts[row - 1] + 1
 
     def where(self, position: int) -> Where:
+        """File, line and column, for an error."""
         return Where(self.name, *self.line_and_column(position))
 
 
+class _Lexer(MLIRLexer):
+    """xDSL's lexer with two errors in strings corrected: its pattern takes exponential time on
+    an open quote, and text with escapes beyond ASCII is bytes to it."""
+
+    _unescaped_characters_regex = re.compile(
+        r'"[^"\\\n\v\f]*(?:\\(?:["nt\\]|[0-9A-Fa-f]{2})[^"\\\n\v\f]*)*"'
+    )
+
+    @override
+    def _lex_string_literal(self, start_pos: Position) -> MLIRToken:
+        token = super()._lex_string_literal(start_pos)
+        if token.kind is not MLIRTokenKind.BYTES_LIT:
+            return token
+        literal = StringLiteral.from_span(token.span)
+        try:
+            literal.bytes_contents.decode()
+        except UnicodeDecodeError:
+            return token
+        return Token(MLIRTokenKind.STRING_LIT, literal)
+
+
 class MLIRParser(Parser):
-    """A parser of one text, whose places are known.
+    """Parses one text. `use_templates=False` reads every line with xDSL's parser, to compare."""
 
-    With `by_lines`, usual lines are read faster, to the same ops (see `Lines`).
-    """
-
-    def __init__(self, ctx: Context, text: str, places: Places, *, by_lines: bool = True) -> None:
-        self._places = places
-        self._file = StringAttr(places.name)
-        self._name_positions: list[int] = []
-        self._later = {m.group(1): m.start() for m in _ALIAS_DEFINITION.finditer(text)}
+    def __init__(
+        self, ctx: Context, text: str, positions: Positions, *, use_templates: bool = True
+    ) -> None:
+        self._positions = positions
+        self._file = StringAttr(positions.name)
+        self._op_name_positions: list[int] = []
+        self._unread_aliases = {m.group(1): m.start() for m in _ALIAS_DEFINITION.finditer(text)}
         self._types = TensorTypes()
-        self._read_early: set[str] = set()
+        self._aliases_read_ahead: set[str] = set()
         self._extents = AliasExtents()
         self._handles: dict[tuple[str, str], str] = {}
         self.external_resources: dict[str, dict[str, str | bool]] = {}
-        self._lines: Lines | None = None
-        if by_lines and len(text) > SHORT:
-            from qdialect.formats.mlir.read.lines import Lines
+        self._templates: LineTemplates | None = None
+        if use_templates and len(text) > TEMPLATES_ABOVE:
+            from qdialect.formats.mlir.read.line_templates import LineTemplates
 
-            self._lines = Lines(
+            self._templates = LineTemplates(
                 text,
                 self._file,
                 self._types.known,
-                places.line_and_column,
-                self._reads_type,
-                self._location_at,
+                positions.line_and_column,
+                self._read_type_at,
+                self._read_location_at,
             )
-        _own_resources(ctx)
-        # As the stock constructor, which has no place for another lexer.
-        AttrParser.__init__(self, ParserState(Lexer(Input(text, places.name))), ctx)
+        _separate_resources(ctx)
+        # As xDSL's constructor does, which takes no other lexer.
+        AttrParser.__init__(self, ParserState(_Lexer(Input(text, positions.name))), ctx)
         self.ssa_values = {}
         self.blocks = {}
         self.forward_block_references = defaultdict(list)
         self.forward_ssa_references = {}
 
     def _location(self, position: int) -> FileLineColLoc:
-        line, column = self._places.line_and_column(position)
+        line, column = self._positions.line_and_column(position)
         return FileLineColLoc(self._file, IntAttr(line), IntAttr(column))
 
     @override
@@ -153,12 +178,12 @@ class MLIRParser(Parser):
 
     @override
     def _parse_block_body(self, block: Block) -> None:
-        lines = self._lines
-        if lines is None:
+        templates = self._templates
+        if templates is None:
             return super()._parse_block_body(block)
         while True:
             start = self.pos
-            ops, end = lines.read(start, self.ssa_values, self.forward_ssa_references)
+            ops, end = templates.read(start, self.ssa_values, self.forward_ssa_references)
             if ops:
                 block.add_ops(ops)
                 start = end
@@ -169,10 +194,10 @@ class MLIRParser(Parser):
             if op is None:
                 return None
             block.add_op(op)
-            lines.learn(start, op)
+            templates.learn(start, op)
 
-    def _reads_type(self, position: int) -> bool:
-        """Whether there is a type at `position`; where the parser stands is lost."""
+    def _read_type_at(self, position: int) -> bool:
+        """Read the type at `position`, if there is one; this moves the parser."""
         found = TENSOR.match(self.lexer.input.content, position)
         if found is not None and self._types.read(found.group()) is not None:
             return True
@@ -182,8 +207,8 @@ class MLIRParser(Parser):
         except Exception:
             return False
 
-    def _location_at(self, position: int, end: int) -> LocationAttr | None:
-        """The location from `position` to `end`; where the parser stands is lost."""
+    def _read_location_at(self, position: int, end: int) -> LocationAttr | None:
+        """The location from `position` to `end`, if there is one; this moves the parser."""
         try:
             self._resume_from(position)
             location = self.parse_optional_location()
@@ -197,7 +222,7 @@ class MLIRParser(Parser):
     @override
     def parse_operation(self) -> Operation:
         op = super().parse_operation()
-        position = self._name_positions.pop()
+        position = self._op_name_positions.pop()
         if op.location is UNKNOWN_LOC:
             op.location = self._location(position)
         return op
@@ -205,7 +230,7 @@ class MLIRParser(Parser):
     @override
     def _parse_op_result_list(self) -> list[tuple[Span, int]]:
         results = super()._parse_op_result_list()
-        self._name_positions.append(self.pos)
+        self._op_name_positions.append(self.pos)
         return results
 
     @override
@@ -219,8 +244,8 @@ class MLIRParser(Parser):
 
     @override
     def _parse_optional_builtin_type(self) -> TypeAttribute | None:
-        """A tensor type is parsed once for each way it is written: models repeat a few
-        types thousands of times, and they are most of the text."""
+        """Parse each tensor type once: models repeat a few types thousands of times, and
+        types are most of the text."""
         found = TENSOR.match(self.lexer.input.content, self.pos)
         if found is None:
             return super()._parse_optional_builtin_type()
@@ -242,14 +267,14 @@ class MLIRParser(Parser):
     @override
     def _parse_alias_def(self) -> None:
         name = self._current_token.text
-        if name not in self._read_early:
+        if name not in self._aliases_read_ahead:
             start = self.pos
             super()._parse_alias_def()
             fault = self._extents.fault(self.attribute_aliases[name])
             if fault is not None:
                 self.raise_error(fault, start, start + len(name))
             return
-        self._read_early.remove(name)
+        self._aliases_read_ahead.remove(name)
         self._consume_token()
         self.parse_punctuation("=")
         self.parse_attribute()
@@ -259,9 +284,9 @@ class MLIRParser(Parser):
         self, attr_or_dialect_name: str, is_type: bool
     ) -> Attribute:
         name = ("!" if is_type else "#") + attr_or_dialect_name
-        if name not in self.attribute_aliases and name in self._later:
+        if name not in self.attribute_aliases and name in self._unread_aliases:
             self._read_definition(name)
-        # The stock parser takes a dot in the name for a dialect's attribute.
+        # xDSL's parser takes a dot in the name for a dialect's attribute.
         if name in self.attribute_aliases and "." in name:
             return self.attribute_aliases[name]
         dialect, _, kind = attr_or_dialect_name.partition(".")
@@ -273,9 +298,9 @@ class MLIRParser(Parser):
     def _read_definition(self, name: str) -> None:
         """Read the definition of an alias that stands further down, and come back."""
         back = self.pos
-        self._resume_from(self._later.pop(name))
+        self._resume_from(self._unread_aliases.pop(name))
         self._parse_alias_def()
-        self._read_early.add(name)
+        self._aliases_read_ahead.add(name)
         self._resume_from(back)
 
     @override
@@ -301,11 +326,11 @@ class MLIRParser(Parser):
             self.parse_integer(False, False)
         return location
 
-    # -- ops and literals the stock parser gets wrong ------------------------
+    # -- ops and literals that xDSL's parser gets wrong ------------------------
 
     def op_named(self, name: str) -> type[Operation]:
         """The op of this name; an error as for a text that is this name."""
-        self._name_positions.append(0)
+        self._op_name_positions.append(0)
         return self._get_op_by_name(name)
 
     @override
@@ -323,12 +348,12 @@ class MLIRParser(Parser):
         if found is None:
             from difflib import get_close_matches
 
-            start = self._name_positions[-1]
+            start = self._op_name_positions[-1]
             close = get_close_matches(name, [op.name for op in self.ctx.loaded_ops], 1, 0.8)
             hint = f"; did you mean {close[0]}?" if close else ""
             self.raise_error(f"Operation {name} is not registered{hint}", start, start + len(name))
         if found.name == "arith.trunci":
-            from qdialect.formats.mlir.read.ops import TruncIOp
+            from qdialect.formats.mlir.read.trunci import TruncIOp
 
             return TruncIOp
         if found.name == "tensor.reshape":
@@ -414,11 +439,9 @@ class _Bits(_Literal):
         return next(type.iter_unpack(bits.to_bytes(width, "little")))
 
 
-def _own_resources(ctx: Context) -> None:
-    """Give the session a table of `dense_resource` blobs of its own.
-
-    xDSL keeps the table on the dialect object, which all sessions would share.
-    """
+def _separate_resources(ctx: Context) -> None:
+    """Give the session its own table of `dense_resource` blobs: xDSL has it in the dialect
+    object, which all sessions share."""
     if ctx.get_optional_dialect("builtin") is Builtin:
         ctx._loaded_dialects["builtin"] = Dialect(  # pyright: ignore[reportPrivateUsage]
             "builtin",

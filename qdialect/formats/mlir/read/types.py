@@ -1,7 +1,7 @@
-"""Tensor types whose element type was read before are read without the parser.
+"""Reads a tensor type without the parser if its element type was read before.
 
-`tensor<1x8x16x16xT>` is fourteen tokens and more; models repeat a few T, and where T is a
-quantized type with a scale of its own, it is one of a few forms.
+`tensor<1x8x16x16xT>` is fourteen tokens and more, and models repeat a few T. A quantized T with
+a new scale, `!quant.uniform<i8:f32, 0.5:3>`, is read by the reader of quantized types alone.
 """
 
 from __future__ import annotations
@@ -20,26 +20,27 @@ _UNIFORM = "!quant.uniform"
 
 
 class TensorTypes:
-    """What is known of the tensor types of one text."""
+    """The tensor types of one text that were read so far."""
 
     def __init__(self) -> None:
-        #: by how they are written
+        #: by their text
         self.known: dict[str, TypeAttribute] = {}
         self._elements: dict[str, Attribute] = {}
-        self._quantized = False
+        #: whether the text has a quantized type: only then `quant` is imported
+        self._has_quantized = False
 
     def read(self, text: str) -> TypeAttribute | None:
-        """The type written as `text`, which matches `TENSOR`; None leaves it to the parser."""
+        """The type of `text`, which matches `TENSOR`; None if the parser must read it."""
         kind = self.known.get(text)
         if kind is not None:
             return kind
         shape = _SHAPE.match(text)
         if shape is None:
             return None
-        written = text[shape.end() : -1]
-        element = self._elements.get(written)
-        if element is None and self._quantized and written.startswith(_UNIFORM):
-            element = _uniform(written[len(_UNIFORM) :])
+        element_text = text[shape.end() : -1]
+        element = self._elements.get(element_text)
+        if element is None and self._has_quantized and element_text.startswith(_UNIFORM):
+            element = _uniform(element_text[len(_UNIFORM) :])
         if element is None:
             return None
         extents = shape[1].split("x")[:-1]
@@ -48,7 +49,7 @@ class TensorTypes:
         return kind
 
     def learn(self, text: str, kind: TypeAttribute) -> None:
-        """The parser has read `kind` where `text` is."""
+        """The parser has read `text` as `kind`."""
         self.known[text] = kind
         shape = _SHAPE.match(text)
         if shape is None or type(kind) is not TensorType:
@@ -56,7 +57,7 @@ class TensorTypes:
         tensor = cast("TensorType[Any]", kind)
         if type(tensor.encoding) is NoneAttr and shape[1].count("x") == tensor.get_num_dims():
             self._elements[text[shape.end() : -1]] = tensor.element_type
-            self._quantized = self._quantized or tensor.element_type.name == "quant.uniform"
+            self._has_quantized = self._has_quantized or tensor.element_type.name == "quant.uniform"
 
 
 def _uniform(text: str) -> Attribute | None:

@@ -1,4 +1,8 @@
-"""Writing modules as MLIR text, with the weights beside the text or inside it."""
+"""Writes modules as MLIR text, with the weights in a file beside it or inside the text.
+
+Invariant: `read_module` of what `save_module` wrote is the same module, and a reader never
+sees half of a file.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""xDSL's printer, made to lay text out as mlir-opt does.
+"""The layout of MLIR text: xDSL's printer, changed to write what mlir-opt writes.
 
 `module {` and, in functions, `return` and `call` without the dialect; attributes in
 the order of their names; integers of lists without the type i64; results of an op of
@@ -35,11 +35,10 @@ _FUNC_PROPERTIES = ("sym_name", "function_type", "sym_visibility", "arg_attrs", 
 
 
 class LayoutPrinter(ResourcePrinter):
-    """The layout of mlir-opt; what a value is called is left to the base class until
-    `name_values` is called."""
+    """Prints in the layout of mlir-opt; values keep their names unless `name_values` is called."""
 
     def name_values(self, top: Operation) -> None:
-        """Call the values in `top` what mlir-opt calls them, not what they were called."""
+        """Give the values in `top` the names that mlir-opt gives them."""
         self._ssa_values.update(value_names(top, generic=self.print_generic_format))
 
     # -- ops -----------------------------------------------------------------
@@ -210,7 +209,7 @@ def _type_of(attribute: Any) -> Attribute:
 
 
 def _elided(op: Operation) -> str:
-    """The name of an op where it stands: without the dialect that is the default there."""
+    """The name of an op, without the dialect that is the default in its region."""
     parent = op.parent_op()
     dialect, _, rest = op.name.partition(".")
     if parent is None or isinstance(parent, ModuleOp):

@@ -2,7 +2,7 @@
 
 Arguments of an entry block are `%arg0`, `%arg1`, ..; results of some ops have a name of
 their own (`%cst`, `%c3_i32`, `%expanded`), which is made unique with `_0`, `_1`, ..;
-everything else is numbered.  All ops of a region are numbered before the regions in
+all other values are numbered.  All ops of a region are numbered before the regions in
 them.  In the custom form numbers go on from those of the region around; in the generic
 form no number occurs twice, and regions are numbered last first.
 """
@@ -80,7 +80,7 @@ RESULT_NAMES: Mapping[str, Callable[[Operation], str]] = {
 
 
 class _Frame(NamedTuple):
-    """A region still to be numbered: the counters and names of the region around it."""
+    """A region to number next: the counters and names of the region around it."""
 
     region: Region
     values: int
@@ -170,10 +170,10 @@ class _Numbering:
         for index, value in enumerate(values):
             self.names[value] = f"{first}#{index}" if len(values) > 1 else first
 
-    def _name(self, value: SSAValue, wanted: str) -> None:
-        name = re.sub(r"[^\w$.-]", "_", wanted)
+    def _name(self, value: SSAValue, base: str) -> None:
+        name = re.sub(r"[^\w$.-]", "_", base)
         while name in self.used:
-            name = f"{wanted}_{self.conflicts}"
+            name = f"{base}_{self.conflicts}"
             self.conflicts += 1
         self.used.add(name)
         self.names[value] = name

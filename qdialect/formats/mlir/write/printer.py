@@ -1,12 +1,16 @@
-"""xDSL's printer, made to write what mlir-opt writes and to write weights fast."""
+"""The printer of MLIR text: writes what mlir-opt writes, with exact literals.
+
+Float literals read back as the same bits, a dense attribute is a splat only if its bits are,
+and large dense attributes are hexadecimal. `layout.LayoutPrinter`, the base, has the layout.
+"""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Container, Sequence
+from collections.abc import Callable, Container
 from functools import lru_cache
 from io import StringIO
-from typing import IO, TYPE_CHECKING, Any, NamedTuple, cast
+from typing import IO, TYPE_CHECKING, Any, cast
 
 from typing_extensions import override
 from xdsl.dialects.builtin import (
@@ -27,7 +31,7 @@ from qdialect.formats.mlir.write.layout import LayoutPrinter
 from qdialect.numerics.float_text import FORMATS, float_text
 
 if TYPE_CHECKING:
-    from qdialect.formats.mlir.write.lines import Lines, Looks
+    from qdialect.formats.mlir.write.line_templates import LineTemplates, Parts, Pattern
     from qdialect.ops.constants import BlobAttr
     from qdialect.quant.types import UniformType
 
@@ -37,28 +41,18 @@ BLOB = "nn.blob"
 #: the name of `quant.types.UniformType`
 UNIFORM = "quant.uniform"
 
-#: so many ops are printed without a memory: taking it up is not worth it
-FEW = 32
+#: so many ops are printed before `LineTemplates` is imported, which takes time
+TEMPLATES_AFTER = 32
 
 #: mlir-opt writes dense attributes with more elements than this as hexadecimal bytes
 HEX_ABOVE = 100
 
 
-class Parts(NamedTuple):
-    """The texts of an op that are its own: names of operands, types of operands and results,
-    the tensor it holds, and its key with its name."""
-
-    operands: Sequence[str]
-    types: Sequence[str]
-    results: Sequence[str]
-    tensor: str
-    key: str
-
-
 class MLIRPrinter(LayoutPrinter):
-    """Float literals are exact; a dense attribute is a splat only if its bits are.
+    """Prints to `stream`.
 
-    With `external`, a weight whose key is not in it is written out as `dense`.
+    With `external`, weights whose key is not in it are written out as `dense`, with data from
+    the store of `ctx`.
     """
 
     def __init__(
@@ -75,34 +69,35 @@ class MLIRPrinter(LayoutPrinter):
         )
         self.ctx = ctx
         self.external = external
-        #: texts of types by identity of the type, which the entry keeps alive
+        #: texts of types by `id` of the type, which the entry refers to so that the `id` stays
+        #: unique
         self._types: dict[int, tuple[Attribute, str]] = {}
-        self._lines: Lines | None = None
+        self._templates: LineTemplates | None = None
         self._printed = 0
 
-    # -- ops that look like one before ---------------------------------------
+    # -- ops like one that was printed before --------------------------------
 
     @override
     def _print_op(self, op: Operation) -> None:
-        if self._lines is None:
+        if self._templates is None:
             self._printed += 1
-            if self._printed <= FEW:
+            if self._printed <= TEMPLATES_AFTER:
                 return super()._print_op(op)
-            from qdialect.formats.mlir.write.lines import Lines
+            from qdialect.formats.mlir.write.line_templates import LineTemplates
 
-            self._lines = Lines(self.print_generic_format)
-        found = self._lines.look(op)
-        if found is None or self.stream is None:
+            self._templates = LineTemplates(self.print_generic_format)
+        pattern = self._templates.pattern(op)
+        if pattern is None or self.stream is None:
             return super()._print_op(op)
         results = self._results_text(op)
-        parts = self._parts(op, found)
-        text = self._lines.text(found.look, parts)
+        parts = self._parts(self._templates, op, pattern)
+        text = self._templates.text(pattern, parts)
         if text is not None:
             self.print_string(f"{results}{text}{self._location_text(op)}")
             return
         text = self._captured(lambda: super(MLIRPrinter, self)._print_op(op))
         end = len(text) - len(self._location_text(op))
-        self._lines.learn(found.look, op, parts, text[len(results) : end])
+        self._templates.learn(pattern, op, parts, text[len(results) : end])
         self.print_string(text)
 
     @override
@@ -136,20 +131,19 @@ class MLIRPrinter(LayoutPrinter):
             return ""
         return " " + self._captured(lambda: self.print_attribute(op.location))
 
-    def _parts(self, op: Operation, found: Looks) -> Parts:
+    def _parts(self, templates: LineTemplates, op: Operation, pattern: Pattern) -> Parts:
         operands = op._operands  # pyright: ignore[reportPrivateUsage]
         names = [self._name(value) for value in operands]
         types = [self._type_text(value.type) for value in operands]
         results = [self._type_text(value.type) for value in op.results]
-        tensor = found.tensor
+        tensor = pattern.tensor
         if tensor is None:
-            held = ""
+            tensor_text = ""
         elif type(tensor) is DenseIntOrFPElementsAttr:
-            held = self._dense_text(cast("DenseIntOrFPElementsAttr[Any]", tensor))
+            tensor_text = self._dense_text(cast("DenseIntOrFPElementsAttr[Any]", tensor))
         else:
-            held = self._captured(lambda: self.print_attribute(tensor))
-        key = "" if found.key is None else f'nn.key = "{found.key}"'
-        return Parts(names, types, results, held, key)
+            tensor_text = self._captured(lambda: self.print_attribute(tensor))
+        return templates.parts(pattern, names, types, results, tensor_text)
 
     def _name(self, value: SSAValue) -> str:
         name = self._ssa_values.get(value)
@@ -199,15 +193,15 @@ class MLIRPrinter(LayoutPrinter):
     def print_attribute(self, attribute: Attribute) -> None:
         plain: Attribute = attribute
         if self.stream is not None and isinstance(attribute, TensorType):
-            # The second time from memory, as models repeat a few of them.
+            # The texts are cached, as models repeat a few types.
             self.print_string(self._type_text(cast("TensorType[Any]", attribute)))
         elif isinstance(attribute, DenseIntOrFPElementsAttr):
             self.print_string(self._dense_text(cast("DenseIntOrFPElementsAttr[Any]", attribute)))
         elif attribute.name == BLOB and self._is_inline(cast("BlobAttr", plain).key.data):
             assert self.ctx is not None
             data = self.ctx.blobs.get(cast("BlobAttr", plain).key.data).data
-            held = cast("TensorType[Any]", cast("BlobAttr", plain).type)
-            dense = DenseIntOrFPElementsAttr(held, BytesAttr(cast("bytes", data)))
+            kind = cast("TensorType[Any]", cast("BlobAttr", plain).type)
+            dense = DenseIntOrFPElementsAttr(kind, BytesAttr(cast("bytes", data)))
             self.print_string(self._dense_text(dense))
         else:
             super().print_attribute(plain)
@@ -221,8 +215,8 @@ class MLIRPrinter(LayoutPrinter):
 
     @override
     def print_operation_type(self, op: Operation) -> None:
-        # The stock method adds the location, and `print_op` does so again when it is
-        # an op's custom form that asks for the type.
+        # xDSL's method adds the location, and `print_op` does so again when an op's custom
+        # form asks for the type.
         self.print_function_type(op.operand_types, op.result_types)
 
     @override
@@ -271,7 +265,7 @@ class MLIRPrinter(LayoutPrinter):
 
 
 def _float_text(value: float, kind: AnyFloat) -> str:
-    """What is no decimal is written as its bits."""
+    """Infinities and NaNs are written as their bits."""
     text = float_text(value, kind.name)
     if text.startswith("0x"):
         return f"0x{kind.pack((value,))[::-1].hex().upper()}"
@@ -280,7 +274,7 @@ def _float_text(value: float, kind: AnyFloat) -> str:
 
 @lru_cache(maxsize=64)
 def _brackets(shape: tuple[int, ...]) -> str:
-    """The elements of a tensor in brackets, for each dimension of it; each is a `%s`."""
+    """A format of nested brackets, one level for each dimension, with `%s` for each element."""
     text = "%s"
     for extent in reversed(shape):
         text = f"[{', '.join([text] * extent)}]"

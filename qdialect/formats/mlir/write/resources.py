@@ -1,4 +1,4 @@
-"""The resources behind a module, as mlir-opt writes them.
+"""Prints the resources behind a module, as mlir-opt does.
 
 {-#
   dialect_resources: {
@@ -38,7 +38,8 @@ class ResourcePrinter(Printer):
         self.print_identifier_or_string_literal(handle)
 
     def print_resources(self, dialects: Iterable[Dialect], external: Resources) -> None:
-        """Those of the dialects that were printed by their names, and external ones."""
+        """The resources of dialects that the module names, and the external ones; nothing if
+        there are none."""
         found: dict[str, dict[str, str]] = {}
         for dialect in dialects:
             handles = sorted(self._dialect_resources.get(dialect.name, ()))

@@ -42,7 +42,7 @@ class Written:
     def whole(self) -> ModelProto:
         """The model with all of its weights in it."""
         for tensor in self.model.graph.initializer:
-            if tensor.name in self.weights:
+            if tensor.name in self.weights and not tensor.HasField("raw_data"):
                 tensor.raw_data = bytes(self.weights[tensor.name])
         return self.model
 

@@ -1,4 +1,4 @@
-"""Putting every rescale where the solution of the placement problem wants it."""
+"""Moving every rescale to where the solution of the placement problem puts it."""
 
 from __future__ import annotations
 
@@ -14,13 +14,12 @@ from qdialect.numerics.contract import Contract, Numerics
 from qdialect.ops import ConstantOp, constant_array, constant_of, make_constant
 from qdialect.ops.base import KEY
 from qdialect.passes.rescale.absorption import Down, Up, absorb_down, absorb_up
-from qdialect.passes.rescale.choice_constants import Counterpart
-from qdialect.passes.rescale.place.model import Model, Place
+from qdialect.passes.rescale.passing import Counterpart
+from qdialect.passes.rescale.place.chains import ChainRescale, CommutingOp, movable
+from qdialect.passes.rescale.place.costs import Position, RescaleChain, position_of
 from qdialect.passes.rescale.place.ports import Absorption
-from qdialect.passes.rescale.place.prices import Ladder, Rung
-from qdialect.passes.rescale.place.steps import Commuting, Step
+from qdialect.passes.rescale.place.problem import OperandIndex, PlacementProblem
 from qdialect.passes.rule_pass import with_qparams
-from qdialect.qparams import QParams
 from qdialect.quant import DCastOp, QCastOp, RescaleOp, UniformType, arithmetic_of
 from qdialect.rewrite import Rewriter, retyped
 from qdialect.rewrite.provenance import Provenance
@@ -31,30 +30,34 @@ REGRIDDED = Contract(Numerics.RELAXED, note="other qparams than were chosen for 
 class Commit:
     """Rebuilds, in program order, the ops whose state or operands change.
 
-    `moved`: rescales made; `absorbed`: (op, its contract) for every port that took one,
-    and `folded` for every chain that became one rescale.
+    `moved` has the new rescales; `absorbed` an op, a rule and a contract for every port that
+    absorbed rescales, every op that one passed at a price, and every path that became one rescale.
     """
 
-    def __init__(self, session: QContext, model: Model, states: Sequence[int]) -> None:
+    def __init__(
+        self, session: QContext, placement: PlacementProblem, states: Sequence[int]
+    ) -> None:
         self.session = session
-        self.model = model
+        self.placement = placement
         self.moved: list[RescaleOp] = []
         self.absorbed: list[tuple[Operation, str, Contract]] = []
         self._rewriter = Rewriter(_ignore, session.behaviors, _ignore, Provenance(session))
         self._states = {
-            what: states[variable] + lowest for what, (variable, lowest) in model.variables.items()
+            key: states[variable] + lowest
+            for key, (variable, lowest) in placement.variables.items()
         }
-        #: what an old value has become, and in which of its states that is
+        #: by old value, the one that stands for it, at the position at which it is made
         self._new: dict[SSAValue, SSAValue] = {}
-        #: the next versions of values of ops that several ports of an op have replaced
-        self._passing: dict[SSAValue, SSAValue] = {}
-        self._made: dict[tuple[SSAValue, Rung], SSAValue] = {}
-        self._dead: list[Operation] = []
+        #: the next versions of results of ops of which several ports absorb
+        self._versions: dict[SSAValue, SSAValue] = {}
+        self._at: dict[tuple[SSAValue, Position], SSAValue] = {}
+        self._replaced: list[Operation] = []
 
     def run(self) -> None:
-        uses = self._uses_of_moved()
-        for op in self.model.ops:
-            rescale, node = self.model.rescale(op), self.model.commuting(op)
+        """Rebuild the ops."""
+        uses = self._uses_with_bounds()
+        for op in self.placement.ops:
+            rescale, node = movable(op), self.placement.chains.commuting.get(op)
             if rescale is not None:
                 self._rescale(rescale)
             elif node is not None:
@@ -62,26 +65,26 @@ class Commit:
             else:
                 self._other(op)
         self._transfer(uses)
-        for op in reversed(self._dead):
+        for op in reversed(self._replaced):
             op.detach()
             op.erase()
 
-    def _uses_of_moved(self) -> dict[SSAValue, list[tuple[Operation, int]]]:
-        """Who uses what earlier rewrites have moved, as long as uses are the old ones."""
+    def _uses_with_bounds(self) -> dict[SSAValue, list[tuple[Operation, int]]]:
+        """The uses of all results, before anything changes, if any has an error bound."""
         if not self.session.error_bounds.own:
             return {}
-        results = (value for op in self.model.ops for value in op.results)
+        results = (value for op in self.placement.ops for value in op.results)
         return {value: [(u.operation, u.index) for u in value.uses] for value in results}
 
     def _transfer(self, uses: dict[SSAValue, list[tuple[Operation, int]]]) -> None:
-        """Let what was known of a value that is gone hold of what is used in its place."""
-        error_bounds, dead = self.session.error_bounds, set(self._dead)
+        """Transfer the error bounds of replaced values to what their users use now."""
+        error_bounds, replaced = self.session.error_bounds, set(self._replaced)
         for value, old_uses in uses.items():
-            if value.owner not in dead or value not in error_bounds.own:
+            if value.owner not in replaced or value not in error_bounds.own:
                 continue
             users_of: list[tuple[SSAValue, float, float]] = []
             for user, index in old_uses:
-                if user in dead and isinstance(user, RescaleOp):
+                if user in replaced and isinstance(user, RescaleOp):
                     users_of.append((user.result, 1.0, max(user.result_qparams.scale_list())))
                     continue
                 new = self._new.get(user.results[0]) if user.results else None
@@ -91,50 +94,51 @@ class Commit:
             error_bounds.transfer(value, users_of)
 
     def record(self, op: Operation, remark: int, contract: Contract) -> None:
-        """State what `contract` lets the results of `op`, or what they have become, be off.
+        """Add the error bound of `contract` to the results of `op`, or what stands for them.
 
         What one port of an op changes is in steps of the type the result had then; another
-        rounding follows where a later port writes it in another one.
+        rounding follows where a later port makes it on another one.
         """
         error_bounds = self.session.error_bounds
         for result in op.results:
-            # A chain that is an identity as one rescale is what it was made from.
+            # For a path that is an identity as one rescale, its start stands.
             value = self._new.get(result, result)
             error_bounds.record(value, remark, contract)
-            while value in self._passing:
-                after = self._passing[value]
+            while value in self._versions:
+                after = self._versions[value]
                 qparams = qparams_of(after) if after.type != value.type else None
                 rounding = 0.0 if qparams is None else max(qparams.scale_list())
                 error_bounds.transfer(value, [(after, 1.0, rounding)])
                 value = after
 
-    def state(self, what: Operation | Place) -> int:
-        return self._states.get(what, 0)
+    def state(self, key: Operation | OperandIndex) -> int:
+        """The state that the solution gives an op or an operand."""
+        return self._states.get(key, 0)
 
     # -- ops --------------------------------------------------------------------------
 
     def _rescale(self, op: RescaleOp) -> None:
-        """The value of a rescale is its operand in the state chosen for it."""
+        """Replace a rescale by its operand at the position that its state stands for."""
         above = op.input.owner
         unmoved = self.state(op) == 0 and not (
-            op.input in self.model.free or (isinstance(above, Operation) and self.state(above))
+            op.input in self.placement.free or (isinstance(above, Operation) and self.state(above))
         )
-        key = self._ladder(op.input).rung(0, self.model.states.use_below(op, 0))
-        if unmoved and (op.input, key) not in self._made:
+        key = position_of(1, self.placement.chains.below_use(op, 0))
+        if unmoved and (op.input, key) not in self._at:
             self._set_operands(op, [self._new.get(op.input, op.input)])
             if _in_block_of(op.input, op) is op:
-                self._made[op.input, key] = op.result
+                self._at[op.input, key] = op.result
             return
         value = self._value(op.input, self.state(op) + 1, op, 0)
         if value.name_hint is None:
             value.name_hint = op.result.name_hint
         self._new[op.result] = value
-        self._dead.append(op)
+        self._replaced.append(op)
 
-    def _commuting(self, node: Commuting) -> None:
+    def _commuting(self, node: CommutingOp) -> None:
         op, state = node.op, self.state(node.op)
         operands = list(op.operands)
-        constants = node.labels[state].constants if state < 0 else {}
+        constants = node.states[state].constants if state < 0 else {}
         for index in node.tied:
             if index in constants:
                 operands[index] = self._counterpart(op, constants[index])
@@ -144,11 +148,11 @@ class Commit:
             self._set_operands(op, operands)
             return
         kinds = [
-            with_qparams(v, q) for v, q in zip(op.results, node.labels[state].results, strict=True)
+            with_qparams(v, q) for v, q in zip(op.results, node.states[state].results, strict=True)
         ]
         new = retyped(op, operands, kinds)
         self._replace(op, new)
-        contract = node.labels[state].contract
+        contract = node.states[state].contract
         if contract.level is not Numerics.EXACT:
             # Below state 0 it was counted in the steps of what comes after.
             steps = contract.steps * (_coarsening(node, state) if state < 0 else 1.0)
@@ -179,37 +183,36 @@ class Commit:
         else:
             middle = qparams_of(value)
             assert middle is not None
-            steps = self.model.states.use_below(op, index)
-            above = self.model.states.above.get(value, [])
-            step = above[-state - 1] if state < 0 else steps[state - 1]
+            below = self.placement.chains.below_use(op, index)
+            r = self._chain(value).rescale(state, below)
             match = Down(
-                current, self._behavior(op), index, step.qparams, step.seen, middle, step.rounding
+                current, self._behavior(op), index, r.qparams, r.narrowed, middle, r.rounding
             )
             new = absorb_down(self.session, match, new_value, self._rewriter)
-        self._drop_if_ours(current, new, op)
+        self._erase_version(current, new, op)
         if state < 0:
-            self._absorbed(new, "absorb-down", self.model.down[op, index][-state])
+            self._absorbed(new, "absorb-down", self.placement.down[op, index][-state])
         else:
             self.absorbed.append((new, "regrid", REGRIDDED))
         return new
 
     def _absorb_up(self, op: Operation, current: Operation) -> Operation:
         result = op.results[0]
-        absorption = self.model.up[op][self.state(op)]
+        absorption = self.placement.up[op][self.state(op)]
         assert absorption is not None
         for state in absorption.path[1:]:
-            step = self.model.states.below[result][state - 1]
+            rescale = self.placement.chains.below[result][state - 1]
             source = qparams_of(current.results[0])
             assert source is not None
             if isinstance(current, QCastOp):
-                kind = with_qparams(result, step.qparams)
+                kind = with_qparams(result, rescale.qparams)
                 new: Operation = QCastOp(current.input, kind)
                 new.attributes.update(current.attributes)
                 self._rewriter.insert(new, op, keep=op)
             else:
-                match = Up(current, self._behavior(op), source, step.qparams, step.rounding)
+                match = Up(current, self._behavior(op), source, rescale.qparams, rescale.rounding)
                 new = absorb_up(match, self._rewriter)
-            self._drop_if_ours(current, new, op)
+            self._erase_version(current, new, op)
             current = new
         self._absorbed(current, "absorb-up", absorption)
         return current
@@ -223,10 +226,10 @@ class Commit:
         assert behavior is not None
         return behavior
 
-    def _drop_if_ours(self, current: Operation, new: Operation, op: Operation) -> None:
-        """Erase what stood between the old op and the next version of it, `new`."""
+    def _erase_version(self, current: Operation, new: Operation, op: Operation) -> None:
+        """Erase a version that stood between the old op and the next one, `new`."""
         if current is not op:
-            self._passing.update(zip(current.results, new.results, strict=True))
+            self._versions.update(zip(current.results, new.results, strict=True))
             current.detach()
             current.erase()
 
@@ -240,111 +243,113 @@ class Commit:
         for old, value in zip(op.results, new.results, strict=True):
             value.name_hint = value.name_hint or old.name_hint
             self._new[old] = value
-        self._dead.append(op)
+        self._replaced.append(op)
 
     # -- values -----------------------------------------------------------------------
 
-    def _value(self, value: SSAValue, state: int, user: Operation, index: int) -> SSAValue:
-        """`value` in `state` (as it counts them), for operand `index` of `user`."""
+    def _value(self, value: SSAValue, position: int, user: Operation, index: int) -> SSAValue:
+        """`value` at `position` of its chain, for operand `index` of `user`."""
         owner = value.owner
-        made = self.state(owner) if isinstance(owner, Operation) else 0
+        start = self.state(owner) if isinstance(owner, Operation) else 0
         new = self._new.get(value, value)
-        if state == made:
+        if position == start:
             return new
-        steps = self.model.states.use_below(user, index)
-        constant = constant_of(value) if value in self.model.free else None
-        ladder = self._ladder(value)
-        key = ladder.rung(state - 1, steps)
-        known = self._made.get((value, key))
+        below = self.placement.chains.below_use(user, index)
+        key = position_of(position, below)
+        known = self._at.get((value, key))
         if known is not None:
             return known
+        chain = self._chain(value)
+        constant = constant_of(value) if value in self.placement.free else None
         if constant is not None:
-            found = self._constant(constant, ladder, state, steps, user)
+            found = self._constant(constant, chain, position, below, user)
         else:
-            found = self._chain(new, ladder, made, state, steps, user)
-        self._made[value, key] = found
+            found = self._rescaled(new, chain, start, position, below, user)
+        self._at[value, key] = found
         return found
 
-    def _ladder(self, value: SSAValue) -> Ladder:
+    def _chain(self, value: SSAValue) -> RescaleChain:
         qparams = qparams_of(value)
         assert qparams is not None
-        return self.model.ladder(value, qparams)
+        return self.placement.chain(value, qparams)
 
-    def _chain(
+    def _rescaled(
         self,
         new: SSAValue,
-        ladder: Ladder,
-        made: int,
-        state: int,
-        steps: Sequence[Step],
+        chain: RescaleChain,
+        start: int,
+        end: int,
+        below: Sequence[ChainRescale],
         user: Operation,
     ) -> SSAValue:
-        """The rescales from one state of a value to another, the one there is nearest."""
-        window = self.model.prices.window(ladder, steps)
-        cost, links = window.chain(made, state)
-        for k in range(state - 1, made, -1):
-            known = self._made.get((ladder.value, ladder.rung(k - 1, steps)))
+        """The rescales from one position of a value, where it is `new`, to another; or from a
+        position in between that other uses need, if that is cheaper."""
+        costs = self.placement.costs.chain(chain, below)
+        cost, edges = costs.cost(start, end), costs.path(start, end)
+        for k in range(end - 1, start, -1):
+            known = self._at.get((chain.value, position_of(k, below)))
             if known is None:
                 continue
-            rest, fewer = window.chain(k, state)
-            if rest < cost:  # else from where it is made, whichever use comes first
-                cost, links, new = rest, fewer, known
-        before = _in_block_of(ladder.value, user)
-        for link in links:
-            kind = self._kind(ladder, link.end, steps)
-            folded = link.end - link.start > 1
-            if new.type == kind and ladder.is_inside(link.start):
+            # On a tie from where it is made, so that the order of uses does not matter.
+            if costs.cost(k, end) < cost:
+                cost, edges, new = costs.cost(k, end), costs.path(k, end), known
+        before = _in_block_of(chain.value, user)
+        for edge in edges:
+            kind = self._kind(chain, edge.end, below)
+            folded = edge.end - edge.start > 1
+            if new.type == kind and chain.is_inside(edge.start):
                 if folded:
-                    self.absorbed.append((user, "fold", link.contract))
+                    self.absorbed.append((user, "fold", edge.contract))
                 continue
-            step = ladder.step(link.end - 1, steps)
-            rescale = RescaleOp(new, kind, step.rounding)
-            self._rewriter.insert(rescale, before, keep=step.origin)
+            last = chain.rescale_to(edge.end, below)
+            rescale = RescaleOp(new, kind, last.rounding)
+            self._rewriter.insert(rescale, before, keep=last.origin)
             if folded:
-                self.absorbed.append((rescale, "fold", link.contract))
+                self.absorbed.append((rescale, "fold", edge.contract))
             self.moved.append(rescale)
             new = rescale.result
-            self._made[ladder.value, ladder.rung(link.end - 1, steps)] = new
+            self._at[chain.value, position_of(edge.end, below)] = new
         return new
 
-    def _kind(self, ladder: Ladder, state: int, steps: Sequence[Step]) -> Attribute:
-        return with_qparams(ladder.value, ladder.qparams(state, steps))
+    def _kind(self, chain: RescaleChain, position: int, below: Sequence[ChainRescale]) -> Attribute:
+        return with_qparams(chain.value, chain.qparams(position, below))
 
-    def _counterpart(self, op: Operation, held: Counterpart) -> SSAValue:
-        """The constant that stands for operand `held` in a lower state."""
-        old = constant_of(op.operands[held.index])
-        new = make_constant(held.codes, UniformType(held.params), self.session.blobs)
+    def _counterpart(self, op: Operation, constant: Counterpart) -> SSAValue:
+        """A new constant in place of an operand of an op in a lower state."""
+        old = constant_of(op.operands[constant.index])
+        new = make_constant(constant.codes, UniformType(constant.params), self.session.blobs)
         self._rewriter.insert(new, op, keep=old)
         return new.result
 
     def _constant(
         self,
         constant: ConstantOp,
-        ladder: Ladder,
-        state: int,
-        steps: Sequence[Step],
+        chain: RescaleChain,
+        position: int,
+        below: Sequence[ChainRescale],
         user: Operation,
     ) -> SSAValue:
+        """The constant behind the rescales to `position`."""
         from qdialect.numerics.quantize import rescale_codes
 
         codes = constant_array(constant, self.session.blobs)
-        source: QParams = ladder.now
-        for k in range(state):
+        source = chain.now
+        for rescale in below[:position]:
             codes = rescale_codes(
-                codes, source, steps[k].qparams, steps[k].rounding, arithmetic_of(user)
+                codes, source, rescale.qparams, rescale.rounding, arithmetic_of(user)
             )
-            source = steps[k].qparams
-        kept = {KEY: constant.attributes[KEY]} if KEY in constant.attributes else None
-        new = make_constant(codes, UniformType(source), self.session.blobs, kept)
-        self._rewriter.insert(new, _in_block_of(ladder.value, user), keep=constant)
+            source = rescale.qparams
+        key = {KEY: constant.attributes[KEY]} if KEY in constant.attributes else None
+        new = make_constant(codes, UniformType(source), self.session.blobs, key)
+        self._rewriter.insert(new, _in_block_of(chain.value, user), keep=constant)
         return new.result
 
 
-def _coarsening(node: Commuting, state: int) -> float:
+def _coarsening(node: CommutingOp, state: int) -> float:
     """How many steps of the results in `state` one step in a state up to 0 is at most."""
-    scales = (q.scale_list() for k in range(state + 1, 1) for q in node.labels[k].results)
-    own = (q.scale_list() for q in node.labels[state].results)
-    return max(map(max, scales)) / min(map(min, own))
+    later = (q.scale_list() for k in range(state + 1, 1) for q in node.states[k].results)
+    here = (q.scale_list() for q in node.states[state].results)
+    return max(map(max, later)) / min(map(min, here))
 
 
 def _in_block_of(value: SSAValue, user: Operation) -> Operation:
@@ -358,4 +363,4 @@ def _in_block_of(value: SSAValue, user: Operation) -> Operation:
 
 
 def _ignore(op: Operation) -> None:
-    """There is no worklist: every op is visited once."""
+    """No worklist: every op is visited once."""

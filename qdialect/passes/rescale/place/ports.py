@@ -1,7 +1,7 @@
-"""What requantizing ports may absorb: rescales below a result, rescales above an operand.
+"""Which rescales requantizing ports may absorb: below a result, or above an operand.
 
-Absorbing several at once may go step by step, or some may first fold into one: the path
-with the strongest contract is taken.
+Absorbing several at once may go one by one, or some may first fold into one: of these ways
+the one with the strongest contract is taken.
 """
 
 from __future__ import annotations
@@ -19,15 +19,16 @@ from qdialect.numerics import requantize as exact
 from qdialect.numerics.contract import EXACT, Contract, Numerics
 from qdialect.passes.pair_contract import pair_contract, renumbers
 from qdialect.passes.rescale.absorption import Down, Up, down_contract, up_contract
-from qdialect.passes.rescale.place.prices import CLASS, MOVE, Ladder, Prices
-from qdialect.passes.rescale.place.steps import Step
+from qdialect.passes.rescale.place.chains import ChainRescale
+from qdialect.passes.rescale.place.costs import CLASS, MOVE, RescaleChain, RescaleCosts
+from qdialect.placement import INFINITE
 from qdialect.qparams import QParams
 from qdialect.quant import DCastOp, QCastOp, arithmetic_of, cast_rounding
 from qdialect.rewrite import Refusal
 
 
 class Absorption(NamedTuple):
-    """A state that a port may take: the states on the way there, and what that changes."""
+    """What a port absorbs: the positions on the way, from 0, and what that changes."""
 
     path: tuple[int, ...]
     contract: Contract
@@ -39,54 +40,56 @@ _NOTHING = Absorption((0,), EXACT)
 Absorptions = list[Absorption | None]
 
 
-def absorption_costs(absorptions: Absorptions, infinite: int) -> list[int]:
-    """What each costs: a move, and the class if it is weaker than exact."""
+def absorption_costs(absorptions: Absorptions) -> list[int]:
+    """The cost of each: a move, and the class if it is weaker than exact."""
     return [
-        infinite if a is None else MOVE * count + CLASS * int(a.contract.level)
+        INFINITE if a is None else MOVE * count + CLASS * int(a.contract.level)
         for count, a in enumerate(absorptions)
     ]
 
 
 class Ports:
-    """Asks declarations and target what ports may absorb under a level of numerics."""
+    """Decides what ports may absorb, by declarations, the target and the level of numerics."""
 
-    def __init__(self, session: QContext, level: Numerics, prices: Prices) -> None:
+    def __init__(self, session: QContext, level: Numerics, costs: RescaleCosts) -> None:
         self._session = session
         self._level = level
-        self._prices = prices
+        self._costs = costs
 
-    def up(self, op: Operation, ladder: Ladder, steps: Sequence[Step]) -> Absorptions:
-        """For the one result of `op`, which all users rescale by `steps`."""
+    def up(self, op: Operation, chain: RescaleChain, below: Sequence[ChainRescale]) -> Absorptions:
+        """For the one result of `op`, whose users all apply the rescales `below`."""
 
         def absorb(start: int, end: int) -> Contract | None:
-            source = ladder.qparams(start, steps)
-            return self._up(op, source, steps[end - 1])
+            return self._up(op, chain.qparams(start, below), below[end - 1])
 
-        return self._best(len(steps), absorb, self._prices.window(ladder, steps).fold)
+        return self._best(len(below), absorb, self._costs.chain(chain, below).fold)
 
-    def down(self, op: Operation, index: int, ladder: Ladder) -> Absorptions:
-        """For operand `index` of `op`, whose value is `ladder`'s."""
+    def down(self, op: Operation, index: int, chain: RescaleChain) -> Absorptions:
+        """For operand `index` of `op`, whose value has `chain`."""
         if not isinstance(op, DCastOp) and self._requantizing(op, index) is None:
             return [_NOTHING]
+        costs = self._costs.chain(chain, ())
 
         def absorb(start: int, end: int) -> Contract | None:
-            return self._down(op, index, ladder.above[end - 1], ladder.qparams(-start, ()))
+            return self._down(op, index, chain.above[end - 1], chain.qparams(-start, ()))
 
         def fold(start: int, end: int) -> Contract | None:
-            return window.fold(-end, -start)
+            return costs.fold(-end, -start)
 
-        window = self._prices.window(ladder, ())
-        return self._best(len(ladder.above), absorb, fold)
+        return self._best(len(chain.above), absorb, fold)
 
-    def regridded(self, op: Operation, index: int, now: QParams, steps: Sequence[Step]) -> int:
-        """How many of `steps`, which others take, operand `index` may be given as well."""
+    def regridded(
+        self, op: Operation, index: int, now: QParams, below: Sequence[ChainRescale]
+    ) -> int:
+        """How many of the rescales `below`, which other uses apply, operand `index` may have
+        applied as well."""
         behavior = self._session.behaviors.get(op)
         assert behavior is not None
-        for count, step in enumerate(steps):
-            match = Down(op, behavior, index, step.qparams, step.seen, now, step.rounding)
+        for count, r in enumerate(below):
+            match = Down(op, behavior, index, r.qparams, r.narrowed, now, r.rounding)
             if isinstance(down_contract(self._session, match), Refusal):
                 return count
-        return len(steps)
+        return len(below)
 
     def _best(
         self,
@@ -111,8 +114,7 @@ class Ports:
                 steps = sum(contract.steps for contract in parts)
                 contract = Contract(weakest.level, steps, weakest.note)
                 options.append(Absorption((*before.path, end), contract))
-            strength = min(options, key=_strength) if options else None
-            best.append(strength)
+            best.append(min(options, key=_weakness) if options else None)
         while best[-1] is None:
             best.pop()
         return best
@@ -124,11 +126,12 @@ class Ports:
             return None
         return behavior
 
-    def _up(self, op: Operation, source: QParams, step: Step) -> Contract | None:
-        """What it changes that a result written as `source` takes the step at once."""
-        target, rounding = step.qparams, step.rounding
+    def _up(self, op: Operation, source: QParams, rescale: ChainRescale) -> Contract | None:
+        """What it changes that the result of `op`, on `source`, is made on the qparams below the
+        rescale at once."""
+        target, rounding = rescale.qparams, rescale.rounding
         if self._level < Numerics.BOUNDED and not renumbers(source, target):
-            return None  # most are: what dropping a rounding changes need not be found out
+            return None  # most are: what dropping a rounding changes need not be computed
         if isinstance(op, QCastOp):
             found = pair_contract(
                 None,
@@ -146,36 +149,31 @@ class Ports:
         found = up_contract(self._session, Up(op, behavior, source, target, rounding))
         return found if isinstance(found, Contract) else None
 
-    def _down(self, op: Operation, index: int, step: Step, middle: QParams) -> Contract | None:
-        """What it changes that an operand read as `middle` is read before the step."""
+    def _down(
+        self, op: Operation, index: int, rescale: ChainRescale, middle: QParams
+    ) -> Contract | None:
+        """What it changes that operand `index`, on `middle`, is read above the rescale."""
         if isinstance(op, DCastOp):
-            cells = exact.cells(step.seen, middle)
-            if cells is None or middle.expressed != step.qparams.expressed:
+            pairs = exact.unique_pairs(rescale.narrowed, middle)
+            if pairs is None or middle.expressed != rescale.qparams.expressed:
                 return None
             floats = arithmetic_of(op).floats(middle.expressed)
-            if all(a.scale == b.scale and arithmetic.is_lossless(a, b, floats) for a, b in cells):
+            if all(a.scale == b.scale and arithmetic.is_lossless(a, b, floats) for a, b in pairs):
                 return EXACT
             return Contract(Numerics.RELAXED, note="drops a rounding and a clip")
         behavior = self._requantizing(op, index)
         if behavior is None:
             return None
         if self._level < Numerics.BOUNDED:
-            cells = exact.cells(step.seen, middle)
-            if cells is None or not all(exact.is_lossless(a, b) for a, b in cells):
+            pairs = exact.unique_pairs(rescale.narrowed, middle)
+            if pairs is None or not all(exact.is_lossless(a, b) for a, b in pairs):
                 return None
-        match = Down(op, behavior, index, step.qparams, step.seen, middle, step.rounding)
+        source, narrowed = rescale.qparams, rescale.narrowed
+        match = Down(op, behavior, index, source, narrowed, middle, rescale.rounding)
         found = down_contract(self._session, match)
         return found if isinstance(found, Contract) else None
 
 
-def takes_others(session: QContext, op: Operation) -> bool:
-    """Whether an operand of `op` may be given in other qparams than it has."""
-    if isinstance(op, DCastOp):
-        return True
-    behavior = session.behaviors.get(op)
-    return behavior is not None and any(port.rule is PortKind.REQUANT for port in behavior.operands)
-
-
-def _strength(absorption: Absorption) -> tuple[int, float, int]:
+def _weakness(absorption: Absorption) -> tuple[int, float, int]:
     contract = absorption.contract
     return contract.level, contract.steps, len(absorption.path)

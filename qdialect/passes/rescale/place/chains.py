@@ -1,0 +1,520 @@
+"""The rescale chains of a module: which rescales may stand before or behind each value.
+
+A rescale may stand anywhere along the ops around it that commute with it (movement and
+order-preserving ops, law 2.2).  The rescales that may pass a value form its rescale chain.
+Positions on the chain are numbered by what has been applied to the value: position 0 is the
+value as it stands; -1 is the value before the rescale above it (or above the commuting ops
+above it), which then stands below; +1 is the value once the rescale that all its users apply
+stands above it.  A commuting op is in state k if its operands and results are at position k.
+
+    %0 = quant.rescale %x : !a to !b         %0 has the positions -1 (as !a) and 0 (as !b)
+    %1 = nn.slice %0 ... : (!b) -> !b        the slice has the states -1 and 0
+    %2 = quant.rescale %1 : !b to !c         ... and +1; so have %0 and %1
+
+One forward sweep finds the positions below 0, one backward sweep those above: linear.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from xdsl.ir import Operation, SSAValue
+
+from qdialect.analysis.codes import is_integer, qparams_of
+from qdialect.analysis.intervals import LaidOut, passed_on, within
+from qdialect.analysis.ranges import inside_bounds, narrowed_qparams
+from qdialect.behaviors import Behavior, PortKind
+from qdialect.behaviors.flow import carry_all_down, carry_some_down, carry_up, tied_operands
+from qdialect.context import QContext
+from qdialect.numerics.contract import EXACT, Contract, Numerics
+from qdialect.numerics.ranges import Interval
+from qdialect.numerics.rounding import Rounding
+from qdialect.ops import constant_of
+from qdialect.passes.rescale.passing import (
+    Counterpart,
+    Rescaled,
+    constant_operand,
+    counterpart,
+    is_passable,
+    passage,
+    rescaled_to,
+    same_order,
+)
+from qdialect.passes.rule_pass import (
+    names_all,
+    refuse_effects,
+    refuse_growth,
+    refuse_qparams,
+)
+from qdialect.qparams import QParams
+from qdialect.qparams.legality import Illegal
+from qdialect.quant import RescaleOp, arithmetic_of
+from qdialect.rewrite import Refusal
+
+#: how many rescales may pass one value, each way
+DEPTH = 3
+
+
+class ChainRescale(NamedTuple):
+    """A rescale of a chain: the qparams on its far side, seen from position 0, and how it rounds.
+
+    `narrowed` are these qparams with the bounds of the known range of the codes there.
+    `origin` is the rescale as it stands, which gives a moved one its key and location.
+    """
+
+    qparams: QParams
+    rounding: Rounding
+    narrowed: QParams
+    origin: RescaleOp
+    #: a number for qparams, rounding and range: rescales that have the same are alike
+    key: int
+
+    @property
+    def is_inside(self) -> bool:
+        """Whether codes on the far side are known to be within the bounds of their storage."""
+        return is_inside(self.qparams, self.narrowed)
+
+
+@dataclass
+class OpState:
+    """The qparams of a commuting op in one state; `legal` unless it cannot have them."""
+
+    operands: list[QParams]
+    results: list[QParams]
+    legal: bool = True
+    #: for an op that selects by order: its constant operands, by number
+    constants: dict[int, Counterpart] = field(default_factory=dict[int, Counterpart])
+    #: what this state changes, compared with state 0
+    contract: Contract = EXACT
+
+
+@dataclass
+class CommutingOp:
+    """An op that rescales may pass: `states[k]`, state 0 included."""
+
+    op: Operation
+    behavior: Behavior
+    tied: list[int]
+    states: dict[int, OpState] = field(default_factory=dict[int, OpState])
+    #: whether one scale for all tied operands is that of all results, whatever it is
+    shares_scale: bool = False
+    #: the constants it compares with
+    levels: Sequence[float] = ()
+    #: whether its results hold elements of the tied operands only, and all of them may be there
+    only_moves: bool = False
+
+    @property
+    def lowest(self) -> int:
+        """The lowest state."""
+        return min(self.states)
+
+    @property
+    def highest(self) -> int:
+        """The highest state."""
+        return max(self.states)
+
+
+def is_inside(params: QParams, narrowed: QParams) -> bool:
+    """Whether codes within the bounds of `narrowed` are within those of `params`."""
+    bounds, codes = params.storage, narrowed.storage
+    return bounds.min <= codes.min and codes.max <= bounds.max
+
+
+def one_scale(params: Sequence[QParams]) -> bool:
+    """Whether all are the same, and per tensor."""
+    first = params[0]
+    return first.is_per_tensor and all(q is first or q == first for q in params)
+
+
+def movable(op: Operation) -> RescaleOp | None:
+    """`op` if it is a rescale whose place may be chosen."""
+    # For every op of a module; where the answer is no, `isinstance` is slow.
+    if op.name != RescaleOp.name or not isinstance(op, RescaleOp) or op.fixed_point is not None:
+        return None
+    return op if op.rounding is not Rounding.GEMMLOWP else None
+
+
+class RescaleChains:
+    """The chains of a module whose ops, in program order, are `ops`.
+
+    `above[v]` has the rescales to the positions -1, -2 ... of v; `below[v]` those to +1,
+    +2 ...; `commuting[op]` the ops that have several states.  Absent means none.
+
+    At level `relaxed` a requantizing operand may be given what the other users of its value
+    rescale that to (`regridded`), which no rescale does: a new choice of qparams.
+    """
+
+    def __init__(self, session: QContext, level: Numerics, ops: Sequence[Operation]) -> None:
+        self.above: dict[SSAValue, list[ChainRescale]] = {}
+        self.below: dict[SSAValue, list[ChainRescale]] = {}
+        self.commuting: dict[Operation, CommutingOp] = {}
+        self.regridded: set[tuple[Operation, int]] = set()
+        self._session = session
+        self._level = level
+        self._rules = _StateRules(session, level)
+        self._keys: dict[tuple[QParams, Rounding, QParams], int] = {}
+        #: by op and operand, the rescales that may stand above that operand
+        self._below_operands: dict[Operation, dict[int, list[ChainRescale]]] = {}
+        for op in ops:
+            self._sweep_down(op)
+        for op in reversed(ops):
+            self._sweep_up(op)
+
+    def below_use(self, user: Operation, index: int) -> Sequence[ChainRescale]:
+        """The rescales that may stand above operand `index` of `user`."""
+        operands = self._below_operands.get(user)
+        return () if operands is None else operands.get(index, ())
+
+    def _rescale(
+        self, qparams: QParams, rounding: Rounding, narrowed: QParams, origin: RescaleOp
+    ) -> ChainRescale:
+        key = self._keys.setdefault((qparams, rounding, narrowed), len(self._keys))
+        return ChainRescale(qparams, rounding, narrowed, origin, key)
+
+    # -- forward: positions below 0 ---------------------------------------------------
+
+    def _sweep_down(self, op: Operation) -> None:
+        rescale = movable(op)
+        if rescale is not None:
+            source = rescale.input_qparams
+            narrowed = narrowed_qparams(rescale.input, self._session) or source
+            first = self._rescale(source, rescale.rounding, narrowed, rescale)
+            self.above[rescale.result] = [first, *self.above.get(rescale.input, ())][:DEPTH]
+            return
+        if not any(operand in self.above for operand in op.operands):
+            return
+        node = self._rules.commuting_op(op)
+        if node is None:
+            return
+        moving = [i for i in node.tied if i not in node.states[0].constants]
+        chains = [self.above.get(op.operands[i], []) for i in moving]
+        unchanged = self._rules.unchanged(node, chains[0]) if len(moving) == 1 else None
+        if unchanged is not None:
+            node.states.update((-depth, state) for depth, state in enumerate(unchanged, 1))
+            self.commuting[op] = node
+            self.above.update((result, chains[0]) for result in op.results)
+            return
+        ends: list[list[ChainRescale]] = [[] for _ in op.results]
+        for depth, rescales in enumerate(zip(*chains, strict=False), 1):
+            operands = dict(zip(moving, rescales, strict=True))
+            state = self._rules.state_before(node, operands, node.states[1 - depth])
+            if state is None:
+                break
+            node.states[-depth] = state
+            rounding, origin = rescales[0].rounding, rescales[0].origin
+            for index, end in enumerate(ends):
+                narrowed = self._rules.narrowed_result(node, state, operands, index)
+                end.append(self._rescale(state.results[index], rounding, narrowed, origin))
+        if node.states.keys() > {0}:
+            self.commuting[op] = node
+            self.above.update(zip(op.results, ends, strict=True))
+
+    # -- backward: positions above 0 --------------------------------------------------
+
+    def _sweep_up(self, op: Operation) -> None:
+        for result in op.results:
+            chain = self._common(result)
+            if chain:
+                self.below[result] = chain
+        rescale = movable(op)
+        if rescale is not None:
+            target = rescale.result_qparams
+            first = self._rescale(target, rescale.rounding, target, rescale)
+            chain = [first, *self.below.get(rescale.result, ())][:DEPTH]
+            self._below_operands[op] = {0: chain}
+            return
+        if not op.results or not all(r in self.below for r in op.results):
+            return
+        node = self.commuting.get(op) or self._rules.commuting_op(op)
+        if node is None:
+            return
+        chains = [self.below[result] for result in op.results]
+        unchanged = self._rules.unchanged(node, chains[0]) if len(chains) == 1 else None
+        if unchanged is not None:
+            node.states.update(enumerate(unchanged, 1))
+            self.commuting[op] = node
+            self._below_operands[op] = dict.fromkeys(node.tied, chains[0])
+            return
+        ends: list[list[ChainRescale]] = [[] for _ in node.tied]
+        for depth, rescales in enumerate(zip(*chains, strict=False), 1):
+            state = self._rules.state_behind(node, rescales, node.states[depth - 1])
+            if state is None:
+                break
+            node.states[depth] = state
+            rounding, origin = rescales[0].rounding, rescales[0].origin
+            for end, qparams in zip(ends, state.operands, strict=True):
+                end.append(self._rescale(qparams, rounding, qparams, origin))
+        if node.highest > 0:
+            self.commuting[op] = node
+            self._below_operands[op] = dict(zip(node.tied, ends, strict=True))
+        # A state that the op cannot have is no position of its results either.
+        for result, chain in zip(op.results, chains, strict=True):
+            self.below[result] = chain[: max(node.highest, 0)]
+
+    def _common(self, value: SSAValue) -> list[ChainRescale]:
+        """The rescales that may stand above all uses of `value`, in the same order."""
+        common: list[ChainRescale] | None = None
+        flexible: list[tuple[Operation, int]] = []
+        for use in value.uses:
+            chain = self.below_use(use.operation, use.index)
+            if not chain and self._is_flexible(use.operation, use.index):
+                flexible.append((use.operation, use.index))
+                continue
+            if common is None:
+                common = list(chain)
+            else:
+                same = 0
+                for a, b in zip(common, chain, strict=False):
+                    if a.key != b.key:
+                        break
+                    same += 1
+                del common[same:]
+            if not common:
+                return []
+        if not common:
+            return []
+        for user, index in flexible:
+            self.regridded.add((user, index))
+            self._below_operands.setdefault(user, {})[index] = common
+        return common
+
+    def _is_flexible(self, user: Operation, index: int) -> bool:
+        """Whether operand `index` of `user` may be given other qparams."""
+        if self._level is not Numerics.RELAXED:
+            return False
+        behavior = self._session.behaviors.get(user)
+        return behavior is not None and behavior.operand_port(index).rule is PortKind.REQUANT
+
+
+class _StateRules:
+    """Decides in which states an op may be, by its declaration, the target and the level.
+
+    The constants that an order-preserving op compares with need a code in every state, or
+    all codes must agree.  An op with tied ports that computes (`passage`) has further states
+    at the price of what passing it changes.
+    """
+
+    def __init__(self, session: QContext, level: Numerics) -> None:
+        self._session = session
+        self._level = level
+        #: by name, number of tied operands, number of results and scale: the state of all such
+        #: ops, on a target that decides by no more than that
+        self._on_one_scale: dict[tuple[str, int, int, QParams], OpState] = {}
+        self._by_name = not session.target.decides_by_op
+
+    def commuting_op(self, op: Operation) -> CommutingOp | None:
+        """The op in its present state, if rescales may pass it at all."""
+        behavior = self._session.behaviors.get(op)
+        if behavior is None or not op.results or refuse_effects(op):
+            return None
+        if not behavior.commutes and not is_passable(behavior):
+            return None
+        tied = tied_operands(op, behavior)
+        operands = [qparams_of(op.operands[i]) for i in tied]
+        results = [qparams_of(result) for result in op.results]
+        known = [q for q in (*operands, *results) if q is not None and is_integer(q)]
+        if not tied or len(known) != len(operands) + len(results):
+            return None
+        now = OpState(known[: len(tied)], known[len(tied) :])
+        shares_scale = behavior.movement is None or not any(m.has_border for m in behavior.maps(op))
+        if not (shares_scale and one_scale(known)) and (
+            carry_all_down(op, behavior, now.operands) != now.results
+        ):
+            return None  # it requantizes its operands
+        if behavior.chooses is not None:
+            constants = [i for i in tied if constant_of(op.operands[i]) is not None]
+            if len(constants) < len(tied):
+                now.constants = {i: constant_operand(self._session, op, i) for i in constants}
+        b = behavior
+        levels = b.levels(op) if b.levels else ()
+        computes = b.mixes or b.chooses or b.clamp or levels or not b.commutes
+        only_moves = shares_scale and not computes
+        return CommutingOp(op, b, tied, {0: now}, shares_scale, levels, only_moves)
+
+    def unchanged(
+        self, node: CommutingOp, rescales: Sequence[ChainRescale]
+    ) -> list[OpState] | None:
+        """The states before or behind each of `rescales`, which pass the op as they are: it only
+        moves elements, and each has one scale. None where that has to be decided state by state."""
+        if not (node.only_moves and rescales and all(r.qparams.is_per_tensor for r in rescales)):
+            return None
+        if not self._by_name or len(node.tied) != len(node.op.operands):
+            return None
+        return [self._with_scale(node, rescale.qparams) for rescale in rescales]
+
+    def state_before(
+        self, node: CommutingOp, rescales: dict[int, ChainRescale], after: OpState
+    ) -> OpState | None:
+        """The op before `rescales` (by operand), behind which it is in state `after`; None where
+        the op has no state before these or any further ones."""
+        chosen = list(rescales.values())
+        rounding = chosen[0].rounding
+        if len({rescale.rounding for rescale in chosen}) > 1:
+            return None
+        operands = [rescale.qparams for rescale in chosen]
+        if node.behavior.mixes and len(set(operands)) > 1:
+            return None
+        carried = self._carried(node, {i: rescale.qparams for i, rescale in rescales.items()})
+        if isinstance(carried, Illegal):
+            return None
+        operands, results = carried
+        inside = all(rescale.is_inside for rescale in chosen)
+        narrowed = chosen[0].narrowed
+        if not self._same_order(node, operands, after.operands, narrowed, rounding, inside=inside):
+            return None
+        state = self._checked(node, operands, results)
+        if not node.behavior.commutes:
+            pairs = zip(chosen, after.operands, strict=True)
+            moves = [(rescale.qparams, rescale.narrowed, b) for rescale, b in pairs]
+            contract = self._passage(node, moves, rounding, after.contract)
+            if contract is None:
+                return None
+            state.contract = contract
+        for index, constant in after.constants.items():
+            found = counterpart(
+                node.op,
+                node.behavior,
+                constant,
+                operands[node.tied.index(index)],
+                rounding,
+                defined=arithmetic_of(node.op),
+                inside=inside,
+            )
+            if isinstance(found, Refusal):
+                return None
+            state.constants[index] = found
+        return state
+
+    def narrowed_result(
+        self, node: CommutingOp, state: OpState, rescales: dict[int, ChainRescale], index: int
+    ) -> QParams:
+        """The qparams of result `index` in `state`, before `rescales` (by operand), with the
+        bounds of the known range that its codes will have there."""
+        params = state.results[index]
+        if not node.behavior.commutes or not is_integer(params):
+            return params
+        if node.only_moves:
+            bounds = [rescale.narrowed.storage for rescale in rescales.values()]
+            low, high = min(b.min for b in bounds), max(b.max for b in bounds)
+            return within(params, Interval(low, high))
+        operands: list[LaidOut] = []
+        for operand in node.tied:
+            if operand in rescales:
+                rescale = rescales[operand]
+                storage = rescale.narrowed.storage
+                operands.append((rescale.qparams, Interval(storage.min, storage.max)))
+            else:
+                constant = state.constants[operand]
+                if not constant.codes.size:
+                    return within(params, None)
+                operands.append((constant.params, Interval.exactly(constant.codes)))
+        moves = node.behavior.movement is not None
+        index_map = node.behavior.maps(node.op)[index] if moves else None
+        return within(params, passed_on(node.op, node.behavior, operands, params, index_map))
+
+    def state_behind(
+        self, node: CommutingOp, rescales: Sequence[ChainRescale], before: OpState
+    ) -> OpState | None:
+        """The op behind `rescales` (by result), before which it is in state `before`; None where
+        the op has no state behind these or any further ones."""
+        rounding = rescales[0].rounding
+        if len({rescale.rounding for rescale in rescales}) > 1:
+            return None
+        results = [rescale.qparams for rescale in rescales]
+        joins = len(results) == 1 or node.behavior.joins is not None
+        if node.shares_scale and joins and one_scale(results):
+            operands = results[:1] * len(node.tied)
+        else:
+            operands = carry_up(node.op, node.behavior, results)
+            if isinstance(operands, Illegal):
+                return None
+        values = [node.op.operands[i] for i in node.tied]
+        # Behind a rescale codes are inside their bounds.
+        narrowed, inside = before.operands[0], True
+        if before is node.states[0]:
+            inside = all(inside_bounds(value, self._session) for value in values)
+            narrowed = narrowed_qparams(values[0], self._session) or narrowed
+        if not self._same_order(node, before.operands, operands, narrowed, rounding, inside=inside):
+            return None
+        state = self._checked(node, operands, results)
+        if not node.behavior.commutes:
+            pairs = zip(values, operands, strict=True)
+            moves = [rescaled_to(value, params, self._session) for value, params in pairs]
+            contract = self._passage(node, moves, rounding, EXACT)
+            if contract is None or 1 in node.states:
+                return None  # the ranges of values further above are not known
+            state.contract = contract
+        return state
+
+    def _carried(
+        self, node: CommutingOp, known: dict[int, QParams]
+    ) -> tuple[list[QParams], list[QParams]] | Illegal:
+        """Qparams of the tied operands and of the results, from those of some operands."""
+        if len(known) == len(node.tied):
+            operands = list(known.values())
+            if node.shares_scale and one_scale(operands):
+                return operands, operands[:1] * len(node.op.results)
+            results = carry_all_down(node.op, node.behavior, operands)
+            return results if isinstance(results, Illegal) else (operands, results)
+        carried = carry_some_down(node.op, node.behavior, known)
+        return carried if isinstance(carried, Illegal) else (carried[:-1], carried[-1:])
+
+    def _same_order(
+        self,
+        node: CommutingOp,
+        above: Sequence[QParams],
+        below: Sequence[QParams],
+        narrowed: QParams,
+        rounding: Rounding,
+        *,
+        inside: bool,
+    ) -> bool:
+        """Whether the op compares with the same constants before and after the rescale
+        above -> below of its operands; `narrowed` has the known range of the first one."""
+        if node.behavior.clamp is None:
+            return names_all([*above, *below], node.levels)
+        return same_order(node.behavior, node.op, above, below, narrowed, rounding, inside=inside)
+
+    def _passage(
+        self, node: CommutingOp, moves: Sequence[Rescaled], rounding: Rounding, further: Contract
+    ) -> Contract | None:
+        """What it changes that rescales of operands pass an op that does not commute, and
+        then what `further` says; None if the level does not allow it."""
+        found = passage(self._session, node.op, node.behavior, moves, rounding)
+        if isinstance(found, Refusal) or found.level > self._level:
+            return None
+        level = max(found.level, further.level)
+        return Contract(level, found.steps + further.steps, found.note)
+
+    def _checked(
+        self, node: CommutingOp, operands: list[QParams], results: list[QParams]
+    ) -> OpState:
+        op, now = node.op, node.states[0]
+        same = one_scale([*operands, *results])
+        if same and len(operands) == len(op.operands) and self._by_name:
+            return OpState(operands, results, self._with_scale(node, operands[0]).legal)
+        legal = self._is_legal(node, operands, results)
+        if not same:
+            grown = refuse_growth(operands, set(results).difference(now.results))
+            grown = grown or refuse_growth(results, set(operands).difference(now.operands))
+            legal = legal and grown is None
+        return OpState(operands, results, legal)
+
+    def _with_scale(self, node: CommutingOp, params: QParams) -> OpState:
+        """The op with `params` everywhere."""
+        tied, results = len(node.tied), len(node.op.results)
+        key = (node.op.name, tied, results, params)
+        found = self._on_one_scale.get(key)
+        if found is None:
+            found = self._on_one_scale[key] = OpState([params] * tied, [params] * results)
+            found.legal = self._is_legal(node, found.operands, found.results)
+        return found
+
+    def _is_legal(self, node: CommutingOp, operands: list[QParams], results: list[QParams]) -> bool:
+        """Whether declaration and target let the op have these."""
+        params: list[QParams | None] = [qparams_of(v) for v in node.op.operands]
+        for index, qparams in zip(node.tied, operands, strict=True):
+            params[index] = qparams
+        return refuse_qparams(self._session, node.behavior, node.op, params, results) is None

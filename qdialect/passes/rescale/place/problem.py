@@ -1,0 +1,384 @@
+"""The placement problem of a module: variables, the costs of their states, and of pairs.
+
+Every commuting op and every movable rescale is a variable over its states (see `chains`);
+so is every requantizing result that could take the qparams of a rescale below it, and
+every requantizing operand that could take those of a rescale above it, as far as the
+level of numerics allows: such a port absorbs rescales at no cost.  A value that is used at
+another position of its chain than it is made at needs rescales there, each as many elements
+times the target's price; uses at the same position share them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import cached_property
+from typing import NamedTuple
+
+from xdsl.ir import Operation, SSAValue
+
+from qdialect.analysis.codes import qparams_of
+from qdialect.analysis.ranges import narrowed_qparams
+from qdialect.context import QContext
+from qdialect.numerics import requantize as exact
+from qdialect.numerics.contract import Numerics
+from qdialect.ops import constant_of
+from qdialect.passes.rescale.place.chains import (
+    ChainRescale,
+    CommutingOp,
+    RescaleChains,
+    movable,
+)
+from qdialect.passes.rescale.place.costs import (
+    CLASS,
+    MOVE,
+    Position,
+    RescaleChain,
+    RescaleCosts,
+    position_of,
+)
+from qdialect.passes.rescale.place.ports import Absorptions, Ports, absorption_costs
+from qdialect.placement import INFINITE, Problem, Table
+from qdialect.qparams import QParams
+from qdialect.quant import arithmetic_of
+
+OperandIndex = tuple[Operation, int]
+
+
+class ChainUse(NamedTuple):
+    """A use of a value, or what makes it: the variable of its state (None if fixed), and the
+    positions of the value that its states stand for.
+
+    A rescale in state 0 uses its operand at position 1.  `below` are the rescales to the
+    positions above 0 (they differ between uses; those to the positions below 0 do not).
+    """
+
+    variable: int | None
+    lowest: int
+    highest: int
+    now: int
+    below: tuple[ChainRescale, ...]
+
+    @property
+    def positions(self) -> range:
+        """All positions, from the lowest."""
+        return range(self.lowest, self.highest + 1)
+
+
+#: of what stays as it is
+_FIXED = ChainUse(None, 0, 0, 0, ())
+
+#: positions of one value that are told apart; with more of them costs are only estimated
+_POSITIONS = 7
+
+
+class PlacementProblem:
+    """The problem of the ops of a module, in program order, and which variable stands for what."""
+
+    def __init__(
+        self,
+        session: QContext,
+        level: Numerics,
+        accuracy: float,
+        module: Operation,
+        ops: Sequence[Operation],
+    ) -> None:
+        self.session = session
+        #: what a bit lost by regridding costs per element, in prices of a rescale
+        self.accuracy = accuracy
+        self.ops = ops
+        self.problem = Problem()
+        #: variable and its lowest state, by op (commuting, rescale, or one whose result absorbs)
+        #: or by operand (that absorbs)
+        self.variables: dict[Operation | OperandIndex, tuple[int, int]] = {}
+        self.chains = RescaleChains(session, level, ops)
+        self.costs = RescaleCosts(session, level, arithmetic_of(module))
+        self._ports = Ports(session, level, self.costs)
+        self.up: dict[Operation, Absorptions] = {}
+        self.down: dict[OperandIndex, Absorptions] = {}
+        #: values whose costs are only known from above: no bound is proved then
+        self.estimated: set[SSAValue] = set()
+        #: constants whose rescales are computed, and cost nothing
+        self.free: set[SSAValue] = set()
+        self._auxiliary: dict[int, int] = {}
+        self._chain_of: dict[SSAValue, RescaleChain] = {}
+        #: the values whose costs may depend on a variable
+        self._near: set[SSAValue] = set()
+        for op in ops:
+            self._declare(op)
+        for value in _values(ops):
+            if value in self._near:
+                self._connect(value)
+
+    @property
+    def folds(self) -> bool:
+        """Whether a rescale of a constant stands there to be computed."""
+        return any(movable(use.operation) for value in self.free for use in value.uses)
+
+    @cached_property
+    def start(self) -> list[int]:
+        """The states as the module has them."""
+        start = [0] * len(self.problem.unary)
+        for variable, lowest in self.variables.values():
+            start[variable] = -lowest
+        for variable, state in self._auxiliary.items():
+            start[variable] = state
+        return start
+
+    def chain(self, value: SSAValue, qparams: QParams) -> RescaleChain:
+        """The chain of `value`, whose qparams now are `qparams`."""
+        if value not in self._chain_of:
+            narrowed = narrowed_qparams(value, self.session) or qparams
+            above = self.chains.above.get(value, ())
+            self._chain_of[value] = RescaleChain(value, qparams, narrowed, above)
+        return self._chain_of[value]
+
+    # -- variables --------------------------------------------------------------------
+
+    def _declare(self, op: Operation) -> None:
+        chains = self.chains
+        rescale, node = movable(op), chains.commuting.get(op)
+        if rescale is not None:
+            above = len(chains.above.get(rescale.result, ()))
+            below = len(chains.below_use(op, 0)) - 1
+            self._variable(op, -above, [MOVE * abs(s) for s in range(-above, below + 1)])
+            self._near.update((rescale.input, rescale.result))
+            return
+        if node is not None:
+            self._variable(op, node.lowest, _state_costs(node))
+            self._near.update(op.operands)
+            self._near.update(op.results)
+            return
+        self._declare_result(op)
+        for index, operand in enumerate(op.operands):
+            if operand in chains.above or (op, index) in chains.regridded:
+                self._declare_operand(op, index)
+
+    def _variable(self, key: Operation | OperandIndex, lowest: int, costs: list[int]) -> None:
+        if len(costs) > 1:
+            self.variables[key] = self.problem.variable(costs), lowest
+
+    def _declare_result(self, op: Operation) -> None:
+        below = self.chains.below.get(op.results[0]) if len(op.results) == 1 else None
+        if not below:
+            return
+        result = op.results[0]
+        qparams = qparams_of(result)
+        if qparams is None or constant_of(result) is not None:
+            return  # each use of a constant has its own
+        self.up[op] = self._ports.up(op, self.chain(result, qparams), below)
+        self._variable(op, 0, absorption_costs(self.up[op]))
+        self._near.add(result)
+
+    def _declare_operand(self, op: Operation, index: int) -> None:
+        value = op.operands[index]
+        qparams = qparams_of(value)
+        if qparams is None:
+            return
+        chain = self.chain(value, qparams)
+        found = self.down[op, index] = self._ports.down(op, index, chain)
+        costs = absorption_costs(found)[::-1]
+        if (op, index) in self.chains.regridded:
+            below = self.chains.below_use(op, index)
+            count = self._ports.regridded(op, index, qparams, below)
+            costs += [
+                self.costs.accuracy(chain, k, below, self.accuracy) for k in range(1, count + 1)
+            ]
+        self._variable((op, index), 1 - len(found), costs)
+        self._near.add(value)
+
+    # -- costs ------------------------------------------------------------------------
+
+    def _connect(self, value: SSAValue) -> None:
+        """Add what the positions of a value and of its uses cost together."""
+        qparams = qparams_of(value)
+        if qparams is None:
+            return
+        if self._is_free(value, qparams):
+            self.free.add(value)
+            return
+        uses, producer = self._uses(value), self._producer(value)
+        if all(each.variable is None for each in (producer, *uses)):
+            return
+        chain = self.chain(value, qparams)
+        for group in [uses] if producer.lowest < 0 else _groups(uses):
+            self._connect_with(chain, producer, group)
+
+    def _connect_with(self, chain: RescaleChain, producer: ChainUse, uses: list[ChainUse]) -> None:
+        """Add what a value and `uses` of it that may share rescales cost together."""
+        costs = [self.costs.chain(chain, use.below) for use in uses]
+        if len(uses) == 1:
+            self._add(producer, uses[0], costs[0].table(producer.positions, uses[0].positions))
+            return
+        for use in uses:
+            self._order(producer, use)
+        pairs = zip(costs, uses, strict=True)
+        if all(cost.adds_up(producer.lowest, use.highest) for cost, use in pairs):
+            self._connect_by_edges(chain, producer, uses)
+        else:
+            self._connect_by_positions(chain, producer, uses)
+
+    def _is_free(self, value: SSAValue, qparams: QParams) -> bool:
+        """Whether every rescale of `value` is a constant that can be computed."""
+        if constant_of(value) is None:
+            return False
+        for use in value.uses:
+            before = qparams
+            for rescale in self.chains.below_use(use.operation, use.index):
+                if exact.unique_pairs(before, rescale.qparams) is None:
+                    return False
+                before = rescale.qparams
+        return True
+
+    def _producer(self, value: SSAValue) -> ChainUse:
+        """The op that makes `value`."""
+        owner = value.owner
+        known = self.variables.get(owner) if isinstance(owner, Operation) else None
+        if known is None:
+            return _FIXED
+        variable, lowest = known
+        return ChainUse(variable, lowest, lowest + len(self.problem.unary[variable]) - 1, 0, ())
+
+    def _uses(self, value: SSAValue) -> list[ChainUse]:
+        found: dict[int | None, ChainUse] = {}
+        for use in value.uses:
+            op, index = use.operation, use.index
+            shift = 1 if movable(op) else 0
+            known = self.variables.get(op) if shift or op in self.chains.commuting else None
+            known = known or self.variables.get((op, index))
+            if known is None:
+                found[None] = _FIXED
+                continue
+            variable, lowest = known
+            highest = lowest + len(self.problem.unary[variable]) - 1
+            below = tuple(self.chains.below_use(op, index))
+            found[variable] = ChainUse(variable, lowest + shift, highest + shift, shift, below)
+        return list(found.values())
+
+    def _order(self, producer: ChainUse, use: ChainUse) -> None:
+        """Forbid uses below the position at which the value is made."""
+        self._pair(producer, use, lambda i, j: INFINITE * max(i - j, 0))
+
+    def _pair(self, a: ChainUse, b: ChainUse, cost: Callable[[int, int], int]) -> None:
+        """Add `cost(position of a, position of b)`, where either may be fixed."""
+        rows = [[cost(i, j) for j in b.positions] for i in a.positions]
+        if any(any(row) for row in rows):
+            self._add(a, b, rows)
+
+    def _add(self, a: ChainUse, b: ChainUse, rows: Table) -> None:
+        """Add a table by position of a and of b, which is left as it is."""
+        if a.variable is not None and b.variable is not None:
+            self.problem.add(a.variable, b.variable, rows)
+        elif a.variable is not None:
+            _add(self.problem.unary[a.variable], [row[0] for row in rows])
+        elif b.variable is not None:
+            _add(self.problem.unary[b.variable], rows[0])
+
+    def _helper(self, states: int, start: int) -> ChainUse:
+        """A variable that several uses share."""
+        variable = self.problem.variable([0] * states)
+        self._auxiliary[variable] = start
+        return ChainUse(variable, 0, states - 1, start, ())
+
+    def _connect_by_edges(
+        self, chain: RescaleChain, producer: ChainUse, uses: list[ChainUse]
+    ) -> None:
+        """Every edge costs its price if any use is past it and the producer is not."""
+        crossing: dict[Position, list[ChainUse]] = {}
+        for use in uses:
+            for k in range(producer.lowest, use.highest):
+                crossing.setdefault(position_of(k + 1, use.below), []).append(use)
+        for (end, _), users in crossing.items():
+            k = end - 1
+            price = self.costs.chain(chain, users[0].below).edge(k, end)
+
+            def pays(i: int, j: int, k: int = k, price: int = price) -> int:
+                return price if i <= k < j else 0
+
+            always = [use for use in users if use.variable is None or use.lowest > k]
+            if always or len(users) == 1:
+                self._pair(producer, (always or users)[0], pays)
+                continue
+            past = self._helper(2, int(any(use.now > k for use in users)))
+            self._pair(producer, past, lambda i, z, pays=pays, k=k: pays(i, k + z))
+            for use in users:
+                self._pair(past, use, lambda z, j, k=k: INFINITE if j > k and not z else 0)
+
+    def _connect_by_positions(
+        self, chain: RescaleChain, producer: ChainUse, uses: list[ChainUse]
+    ) -> None:
+        """Several edges may fold into one or none: price each set of positions used."""
+        used = {position_of(j, use.below): use.below for use in uses for j in use.positions}
+        if len(used) > _POSITIONS:
+            self.estimated.add(chain.value)
+            self._connect_by_edges(chain, producer, uses)
+            return
+        number = {position: n for n, position in enumerate(used)}
+        now = {number[position_of(use.now, use.below)] for use in uses}
+        subset = self._helper(1 << len(used), sum(1 << n for n in now))
+        self._pair(producer, subset, self._price_of_sets(chain, used))
+        for use in uses:
+            bit = {j: number[position_of(j, use.below)] for j in use.positions}
+            self._pair(subset, use, lambda s, j, bit=bit: 0 if s >> bit[j] & 1 else INFINITE)
+
+    def _price_of_sets(
+        self, chain: RescaleChain, used: dict[Position, tuple[ChainRescale, ...]]
+    ) -> Callable[[int, int], int]:
+        """The least cost of making a set of positions `used` (bits) from one of the producer."""
+        positions = list(used)
+        on_the_way = [
+            [m for m, (k, keys) in enumerate(positions) if k < end and keys == whole[: len(keys)]]
+            for end, whole in positions
+        ]
+        known: dict[tuple[int, int], int] = {}
+
+        def cost(start: int, n: int) -> int:
+            if (start, n) not in known:
+                costs = self.costs.chain(chain, used[positions[n]])
+                known[start, n] = costs.cost(start, positions[n][0])
+            return known[start, n]
+
+        def price(i: int, subset: int) -> int:
+            """From the position i of the producer, or from a position that is made anyway."""
+            total = 0
+            for n, (k, _) in enumerate(positions):
+                # What is not above the producer is there, or forbidden elsewhere.
+                if subset >> n & 1 and k > i:
+                    near = (positions[m][0] for m in on_the_way[n] if subset >> m & 1)
+                    starts = [i, *(start for start in near if start >= i)]
+                    total += min(cost(start, n) for start in starts)
+            return total
+
+        return price
+
+
+def _values(ops: Iterable[Operation]) -> Iterator[SSAValue]:
+    """The results of `ops`, in that order, and the arguments of blocks in them."""
+    for op in ops:
+        yield from op.results
+        for region in op.regions:
+            for block in region.blocks:
+                yield from block.args
+
+
+def _state_costs(node: CommutingOp) -> list[int]:
+    """A move for each rescale that passes, and the class of what that changes."""
+    states = ((s, node.states[s]) for s in range(node.lowest, node.highest + 1))
+    return [
+        MOVE * abs(s) + CLASS * int(state.contract.level) if state.legal else INFINITE
+        for s, state in states
+    ]
+
+
+def _groups(uses: list[ChainUse]) -> list[list[ChainUse]]:
+    """Uses that start with different rescales of a value share none."""
+    if len(uses) == 1:
+        return [uses]
+    groups: dict[int | None, list[ChainUse]] = {}
+    for use in uses:
+        groups.setdefault(use.below[0].key if use.below else None, []).append(use)
+    return list(groups.values())
+
+
+def _add(costs: list[int], extra: Sequence[int]) -> None:
+    for n, cost in enumerate(extra):
+        costs[n] += cost

@@ -1,0 +1,252 @@
+"""Running a data set through a model and gathering its profile.
+
+Over many workers (dask) the profile is the same, byte for byte, as in one process. Workers read
+the model and the data by path, so on several machines both must be on a disk that all of them
+see.  Each task is a run of consecutive samples; a worker returns the text of its profile.
+"""
+
+from __future__ import annotations
+
+import logging
+import signal
+import sys
+from collections.abc import Callable, Generator, Iterable, Sequence
+from contextlib import contextmanager
+from functools import lru_cache
+from importlib import import_module
+from pathlib import Path
+from threading import current_thread, main_thread
+from time import monotonic
+from types import FrameType
+from typing import TYPE_CHECKING, Any
+
+from qdialect.errors import InputError, QError, UsageError
+from qdialect.profile.collector import Collector
+from qdialect.profile.data import DataSet
+from qdialect.profile.engines import ENGINES, open_engine
+from qdialect.profile.file import parse_profile, profile_text
+from qdialect.profile.instrument import instrument, leave_derived, model_digest
+from qdialect.profile.record import Profile, Settings
+from qdialect.workflows.model import load
+
+if TYPE_CHECKING:
+    from qdialect.workflows.model import Model
+
+    Watch = Callable[[Iterable[int], int], Iterable[int]]
+    """Sees sample numbers go by; the second argument is how many there are."""
+
+    Save = Callable[[Profile], None]
+
+SAVE_SECONDS = 60.0
+_TASKS_PER_WORKER = 4
+
+
+class Interrupted(Exception):
+    """A run was stopped; `profile` is that of the samples it finished."""
+
+    def __init__(self, profile: Profile) -> None:
+        super().__init__("interrupted")
+        self.profile = profile
+
+
+@contextmanager
+def undivided() -> Generator[None]:
+    """What is inside is done whole: a signal that asks to end waits for that."""
+    if current_thread() is not main_thread():
+        yield
+        return
+    came: list[tuple[int, FrameType | None]] = []
+
+    def wait(number: int, frame: FrameType | None) -> None:
+        came.append((number, frame))
+
+    stops = (signal.SIGINT, signal.SIGTERM)
+    before = {number: signal.signal(number, wait) for number in stops}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, signal.SIG_DFL if handler is None else handler)
+    for number, frame in came:
+        handler = before[signal.Signals(number)]
+        if callable(handler):
+            handler(number, frame)
+        elif handler is not signal.SIG_IGN:
+            signal.raise_signal(number)
+
+
+def calibrate(
+    model: Model,
+    data: DataSet,
+    start: Profile,
+    numbers: Sequence[int],
+    first: int = 0,
+    *,
+    watch: Watch = lambda numbers, total: numbers,
+    save: Save = lambda profile: None,
+) -> Profile:
+    """`start` with the samples `numbers` of `data` added, as number + `first` of the whole.
+
+    `save` gets the profile so far once in a while.  Interrupted on Ctrl-C.
+    """
+    settings = start.settings
+    plan = instrument(model.module, model.ctx, settings.components)
+    leave_derived(plan, model.ctx, settings.channels != "none")
+    engine = open_engine(settings.engine, plan, model.ctx)
+    collector = Collector(start, plan.derived(), undivided)
+    saved = monotonic()
+    try:
+        samples = data.read(numbers)
+        for number, sample in zip(watch(numbers, len(numbers)), samples, strict=True):
+            collector.add(first + number, engine.run(sample))
+            if monotonic() - saved > SAVE_SECONDS:
+                save(collector.profile())
+                saved = monotonic()
+    except KeyboardInterrupt:
+        raise Interrupted(collector.profile()) from None
+    return collector.profile()
+
+
+def open_data(model: Model, source: Path, whole: bool) -> DataSet:
+    """The data set for a model's function."""
+    return DataSet(source, model.function(), whole=whole)
+
+
+def new_profile(model: Model, settings: Settings) -> Profile:
+    """A profile of a model with no samples in it."""
+    if settings.engine not in ENGINES:
+        known = ", ".join(ENGINES)
+        raise UsageError(f"no engine '{settings.engine}' ({known})", code="unknown-engine")
+    return Profile(model_digest(model.module, model.ctx), settings)
+
+
+def still_to_do(profile: Profile, wanted: range, first: int) -> list[int]:
+    """The sample numbers of `wanted` that are not in the profile yet."""
+    return [
+        number for number in wanted if not any(a <= first + number < b for a, b in profile.samples)
+    ]
+
+
+def calibrate_on_workers(
+    model_path: Path,
+    data_path: Path,
+    whole: bool,
+    start: Profile,
+    numbers: Sequence[int],
+    first: int,
+    *,
+    workers: str = "2",
+    watch: Watch = lambda numbers, total: numbers,
+) -> Profile:
+    """`start` with the samples `numbers` added; see `calibrate`.
+
+    `workers` is how many local processes to start, or the address of a scheduler.
+    UsageError (`missing-package`) without dask.distributed; Interrupted on Ctrl-C.
+    """
+    profile = start
+    with _client(workers) as (client, as_completed):
+        count = max(len(client.scheduler_info()["workers"]), 1)
+        parts = _parts(numbers, count * _TASKS_PER_WORKER)
+        plan = str(model_path.resolve()), str(data_path.resolve()), whole
+        futures = [
+            client.submit(
+                _profile_part, *plan, part, first, start.digest, start.settings, pure=False
+            )
+            for part in parts
+        ]
+        done = as_completed(futures)
+        try:
+            for _ in watch(range(len(parts)), len(parts)):
+                profile = profile.merge(_result(next(done)))
+        except KeyboardInterrupt:
+            client.cancel(futures, force=True)
+            raise Interrupted(profile) from None
+    return profile
+
+
+@contextmanager
+def _client(workers: str) -> Generator[tuple[Any, Any]]:
+    """A client of a local cluster or of a scheduler, and `as_completed`."""
+    distributed = _distributed()
+    if workers.isdecimal():
+        if int(workers) < 1:
+            raise UsageError("--workers takes a number of processes or an address")
+        with _no_interrupts():
+            cluster = distributed.LocalCluster(
+                n_workers=int(workers),
+                threads_per_worker=1,
+                dashboard_address=None,
+                silence_logs=logging.CRITICAL,
+            )
+        with cluster, distributed.Client(cluster) as client:
+            yield client, distributed.as_completed
+        return
+    try:
+        client = distributed.Client(workers, timeout=20)
+    except (OSError, TimeoutError, ValueError) as error:
+        raise InputError(f"no scheduler at '{workers}': {error}", code="no-scheduler") from None
+    with client:
+        yield client, distributed.as_completed
+
+
+@contextmanager
+def _no_interrupts() -> Generator[None]:
+    """Processes started here do not see Ctrl-C, which the terminal sends to all of them:
+    stopping is for the one that started them."""
+    if current_thread() is not main_thread():
+        yield
+        return
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+def _parts(numbers: Sequence[int], count: int) -> list[list[int]]:
+    size = max(-(-len(numbers) // count), 1)
+    return [list(numbers[i : i + size]) for i in range(0, len(numbers), size)]
+
+
+def _result(future: Any) -> Profile:
+    """The profile of one task; what was wrong there is an error here."""
+    text, refusal = future.result()
+    if refusal is not None:
+        message, where, code, notes = refusal
+        raise InputError(message, where=where, code=code, notes=notes)
+    return parse_profile(text)
+
+
+def _profile_part(
+    model_path: str,
+    data_path: str,
+    whole: bool,
+    numbers: list[int],
+    first: int,
+    digest: str,
+    settings: Settings,
+) -> tuple[str, Any]:
+    """On a worker: the text of the profile of some samples, or what is wrong."""
+    try:
+        model = _model(model_path, Path(model_path).stat().st_mtime_ns)
+        data = open_data(model, Path(data_path), whole)
+        profile = calibrate(model, data, Profile(digest, settings), numbers, first)
+    except QError as error:
+        return "", (error.message, error.where, error.code, error.notes)
+    return profile_text(profile), None
+
+
+@lru_cache(maxsize=1)
+def _model(path: str, changed: int) -> Model:
+    return load(path)
+
+
+def _distributed() -> Any:
+    try:
+        return import_module("distributed")
+    except ImportError:
+        raise UsageError(
+            "the engine dask needs dask.distributed",
+            code="missing-package",
+            notes=(f"{Path(sys.executable).name} -m pip install 'qdialect[dask]'",),
+        ) from None

@@ -1,0 +1,282 @@
+"""Comparing two models, or one model in two engines, value by value, by stable key.
+
+Values are compared as the numbers they mean. The interpreter gives every value as it computes
+it; every other engine gives what a function returns, so a clone of the function returns the
+values with a key too. What the integers of a lowered module mean is read from the attributes
+beside them (`qdialect.lowerings.debug_attributes`).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, ModuleOp
+from xdsl.dialects.func import ReturnOp
+from xdsl.ir import Attribute, Operation, SSAValue
+from xdsl.traits import ConstantLike
+
+from qdialect.dialects.onnx import DIMS, RESULT_NAMES, NodeOp, strings
+from qdialect.engines.installed import local_engine, require
+from qdialect.engines.local import kept_node
+from qdialect.errors import InputError
+from qdialect.lowerings.debug_attributes import MARKED_KEY, SCALE, marked_order, marked_type
+from qdialect.ops import keys_of
+from qdialect.ops.keys import texts
+from qdialect.qparams import Layout, QParams
+from qdialect.quant import DCastOp, element_type, expressed_type, quant_element, with_element
+from qdialect.reference import Interpreter
+from qdialect.reference.quantize import load
+from qdialect.report.histograms import range_of
+from qdialect.workflows.lower import integer_model, ready_model
+from qdialect.workflows.model import Model
+from qdialect.workflows.run import InEngine
+
+Array = NDArray[Any]
+Inputs = Mapping[str, Array]
+
+FLOATS = frozenset({"f64", "f32", "f16", "bf16"})
+
+
+@dataclass(frozen=True)
+class KeyedValue:
+    """A value: its keys, which result of its op it is, and the real numbers.
+
+    `step` is the (smallest) scale of its codes, and `clipped` the share of them at an end of
+    their range (not where that end is the zero point); `span` is from where to where
+    codes reach. None if it has none.
+    """
+
+    keys: tuple[str, ...]
+    index: int
+    type: str
+    step: float | None
+    reals: Array
+    clipped: float | None = None
+    span: tuple[float, float] | None = None
+
+    @property
+    def name(self) -> str:
+        return f"{self.keys[-1]}#{self.index}" if self.index else self.keys[-1]
+
+
+def keyed_values(model: Model, engine: str, inputs: Inputs) -> list[KeyedValue]:
+    """What `model` computes on `inputs`, in program order."""
+    require(engine)
+    if engine == "numpy":
+        return _interpreted(model, inputs)
+    local = local_engine(engine)
+    if local is not None:
+        module, found = _returning(model, with_casts=True)
+        results = local.open(module, model.ctx, source=None, optimize=False)(inputs)
+        arrays = [array.astype("f8") for array in _last(results, len(found))]
+    else:
+        ready = ready_model(integer_model(model))
+        module, found = _returning(ready, with_casts=False)
+        results = InEngine(Model(module, ready.ctx), engine)(inputs)
+        codes = zip(found, _last(results, len(found)), strict=True)
+        arrays = [_reals(entry.kind, array, entry.op) for entry, array in codes]
+    return [
+        _value(entry.keys, entry.index, entry.kind, array)
+        for entry, array in zip(found, arrays, strict=True)
+    ]
+
+
+def _last(results: Mapping[str, Array], count: int) -> list[Array]:
+    return list(results.values())[len(results) - count :]
+
+
+def _interpreted(model: Model, inputs: Inputs) -> list[KeyedValue]:
+    found: list[KeyedValue] = []
+
+    def listen(op: Operation, results: Sequence[Array]) -> None:
+        keys = keys_of(op)
+        for index, (value, array) in enumerate(zip(op.results, results, strict=True)):
+            if keys and _is_number(value.type):
+                reals = _reals(value.type, array, op)
+                found.append(_value(keys, index, value.type, reals))
+
+    functions = {NodeOp.name: kept_node}
+    Interpreter(model.ctx, model.module, listeners=[listen], functions=functions).run(inputs)
+    return found
+
+
+def _is_number(kind: Attribute) -> bool:
+    return quant_element(kind) is not None or str(element_type(kind)) in FLOATS
+
+
+def _value(keys: tuple[str, ...], index: int, kind: Attribute, reals: Array) -> KeyedValue:
+    element = quant_element(kind)
+    step = None if element is None else min(element.qparams.scale_list())
+    clipped = None if element is None else _clipped(element.qparams, reals)
+    span = None if element is None else range_of(element.qparams)
+    return KeyedValue(keys, index, str(element_type(kind)), step, reals, clipped, span)
+
+
+def _clipped(params: QParams, reals: Array) -> float | None:
+    """The share of codes at an end of their range; None for blocks, tables and float codes."""
+    storage, axis = params.storage, params.axis
+    if storage.is_float or storage.quantile is not None or params.layout is Layout.BLOCK:
+        return None
+    shape = [1] * reals.ndim
+    if axis is not None:
+        if axis >= reals.ndim or reals.shape[axis] != params.count:
+            return None
+        shape[axis] = params.count
+    elif not reals.ndim:
+        shape = []
+    zeros = params.zero_point_array().reshape(shape)
+    codes = np.rint(reals / params.scale_array().reshape(shape)) + zeros
+    low = (codes <= storage.min) & (zeros != storage.min)
+    high = (codes >= storage.max) & (zeros != storage.max)
+    return float((low | high).mean()) if reals.size else 0.0
+
+
+def _reals(kind: Attribute, array: Array, op: Operation) -> Array:
+    """The numbers that an array of `kind` means, in the order of the model's dimensions."""
+    reals = load(array, kind).approx
+    order = marked_order(op.attributes, reals.ndim)
+    return reals.transpose([order.index(d) for d in range(reals.ndim)])
+
+
+@dataclass(frozen=True)
+class _Returned:
+    """A value that a function was made to return."""
+
+    op: Operation
+    keys: tuple[str, ...]
+    index: int
+    kind: Attribute
+
+
+def _returning(model: Model, *, with_casts: bool) -> tuple[ModuleOp, list[_Returned]]:
+    """A clone that returns what it returned and then its keyed values, which are listed.
+
+    `with_casts` returns floats in place of codes.
+    """
+    module = model.module.clone()
+    function = Interpreter(model.ctx, module).function()
+    block = function.body.block
+    last = block.last_op
+    assert isinstance(last, ReturnOp)
+    found = [
+        _Returned(op, keys, index, kind)
+        for op in block.ops
+        if (keys := keys_of(op) or texts(op.attributes.get(MARKED_KEY)))
+        for index, value in enumerate(op.results)
+        if (kind := _meaning(op, value)) is not None
+    ]
+    values: list[SSAValue] = []
+    for entry in found:
+        value: SSAValue = entry.op.results[entry.index]
+        element = quant_element(entry.kind)
+        if with_casts and element is not None:
+            cast = DCastOp(value, with_element(entry.kind, expressed_type(element.qparams)))
+            block.insert_op_before(cast, last)
+            value = cast.result
+        values.append(value)
+    count = len(last.operands)
+    last.operands = [*last.operands, *values]
+    function.update_function_type()
+    notes = list(function.res_attrs or [DictionaryAttr({})] * count)
+    function.res_attrs = ArrayAttr([*notes, *[DictionaryAttr({})] * len(values)])
+    function.attributes[RESULT_NAMES] = strings([f"value {n}" for n in range(count + len(values))])
+    function.attributes.pop(DIMS, None)
+    return module, found
+
+
+def _meaning(op: Operation, value: SSAValue) -> Attribute | None:
+    """The type that says what a value's numbers mean; None where nothing does."""
+    if SCALE in op.attributes:
+        return marked_type(op.attributes, value.type)
+    return (
+        value.type
+        if _is_number(value.type) and not op.has_trait(ConstantLike, value_if_unregistered=False)
+        else None
+    )
+
+
+@dataclass(frozen=True)
+class Layer:
+    """How far a value of the second model is from the one of the same key in the first.
+
+    `sqnr_db` over all samples; `max_steps` in steps of the second's codes, and `clipped` the
+    share of them at an end of their range (the most over samples), None for floats.
+    """
+
+    key: str
+    type: str
+    sqnr_db: float
+    max_abs: float
+    max_steps: float | None
+    clipped: float | None = None
+
+
+def compare_layers(
+    samples: Iterable[tuple[Sequence[KeyedValue], Sequence[KeyedValue]]],
+) -> list[Layer]:
+    """The layers both have, in the second's order; InputError (`not-comparable`) if none."""
+    powers: dict[tuple[str, str], tuple[float, float]] = {}
+    worst: dict[tuple[str, str], tuple[float, float | None, float | None]] = {}
+    for first, second in samples:
+        for name, one, other in pairs_of(first, second):
+            place = name, other.type
+            apart = np.abs(one.reals - other.reals)
+            signal, noise = powers.get(place, (0.0, 0.0))
+            powers[place] = (
+                signal + float(np.square(one.reals).sum()),
+                noise + float(np.square(apart).sum()),
+            )
+            before, _, cut = worst.get(place, (0.0, None, None))
+            most = max(float(apart.max(initial=0.0)), before)
+            share = other.clipped if cut is None else max(cut, other.clipped or 0.0)
+            worst[place] = most, None if other.step is None else most / other.step, share
+    if not powers:
+        raise InputError("the models have no value of one key and shape", code="not-comparable")
+    return [
+        Layer(name, kind, _decibels(*powers[name, kind]), *worst[name, kind])
+        for name, kind in powers
+    ]
+
+
+def _decibels(signal: float, noise: float) -> float:
+    if not noise:
+        return math.inf
+    return 10 * math.log10(signal / noise) if signal else -math.inf
+
+
+def pairs_of(
+    first: Sequence[KeyedValue], second: Sequence[KeyedValue]
+) -> list[tuple[str, KeyedValue, KeyedValue]]:
+    """Values of one key and shape. Of several that an op became the last is the op's; a
+    value with several keys is what the last of them, in the first model's order, names."""
+    places = {(key, v.index): n for n, v in enumerate(first) for key in v.keys}
+    found: dict[int, tuple[str, KeyedValue, KeyedValue]] = {}
+    for value in second:
+        known = [places[key, value.index] for key in value.keys if (key, value.index) in places]
+        if not known:
+            continue
+        one = first[max(known)]
+        if one.reals.shape == value.reals.shape:
+            # Put behind what came between: in the order of what is compared.
+            found.pop(max(known), None)
+            found[max(known)] = one.name, one, value
+    return list(found.values())
+
+
+def first_apart(
+    first: Sequence[KeyedValue], second: Sequence[KeyedValue]
+) -> tuple[str, float] | None:
+    """The first value, in the second's order, of which both have codes in one scale and that
+    is not the same, and by how many steps."""
+    for name, one, other in pairs_of(first, second):
+        if one.step is None or one.step != other.step:
+            continue
+        steps = float(np.abs(one.reals - other.reals).max(initial=0.0)) / one.step
+        if steps > 0.5:
+            return name, steps
+    return None

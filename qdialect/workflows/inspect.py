@@ -1,0 +1,227 @@
+"""What is in a model: its ops by kind, interface, weights, quantization boundaries, unknown ops."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass, field
+from typing import Any, cast
+
+from xdsl.dialects.builtin import (
+    DenseIntOrFPElementsAttr,
+    IndexType,
+    IntegerType,
+    ModuleOp,
+    StringAttr,
+    UnregisteredOp,
+)
+from xdsl.dialects.func import FuncOp, ReturnOp
+from xdsl.ir import Operation
+
+from qdialect.analysis.boundary import Finding, find_boundaries
+from qdialect.context import QContext
+from qdialect.dialects.onnx import NodeOp
+from qdialect.engines.local import output_names
+from qdialect.formats.mlir.write import module_text
+from qdialect.ops import BlobAttr, ConstantOp, keys_of
+from qdialect.quant import DCastOp, QCastOp, RescaleOp, SCastOp, element_type, quant_element
+from qdialect.reference import argument_names
+from qdialect.report.notebook import table_html, text_html
+from qdialect.rewrite.remarks import key_text, location_text
+
+
+@dataclass
+class Unknown:
+    """Ops of one kind that stay as they are."""
+
+    kind: str
+    count: int = 0
+    keys: list[str] = field(default_factory=list[str])
+
+
+@dataclass
+class Boundary:
+    """One place where integers become floats or back (`analysis.boundary.Finding`)."""
+
+    code: str
+    op: str
+    key: str
+    location: str
+    message: str
+    flops: int
+    bytes: int
+    fix: str
+    blocked_by: str
+
+
+@dataclass
+class Inspection:
+    """The result of `inspect_module`.
+
+    `quantized` ops have quantized operands and results only, `float` ops none,
+    `mixed` ops both; casts, rescales and constants are counted apart.
+    """
+
+    name: str = ""
+    inputs: dict[str, str] = field(default_factory=dict[str, str])
+    outputs: dict[str, str] = field(default_factory=dict[str, str])
+    ops: dict[str, int] = field(default_factory=dict[str, int])
+    total: int = 0
+    quantize: int = 0
+    dequantize: int = 0
+    storage_casts: int = 0
+    rescales: int = 0
+    quantized: int = 0
+    float: int = 0
+    mixed: int = 0
+    constants: int = 0
+    weight_bytes: int = 0
+    unknown: list[Unknown] = field(default_factory=list[Unknown])
+    boundaries: list[Boundary] = field(default_factory=list[Boundary])
+
+    @property
+    def counts(self) -> list[tuple[str, int]]:
+        """What is shown in short, with its name for people."""
+        return [
+            ("ops", self.total),
+            ("quantize", self.quantize),
+            ("dequantize", self.dequantize),
+            ("rescale", self.rescales),
+            ("quantized ops", self.quantized),
+            ("mixed ops", self.mixed),
+            ("float ops", self.float),
+            ("unknown ops", sum(unknown.count for unknown in self.unknown)),
+        ]
+
+    def interface_rows(self) -> list[tuple[str, str, str]]:
+        """Each input and output: `takes` or `gives`, its name, its type."""
+        return [
+            (side, name, type_text(kind))
+            for side, values in (("takes", self.inputs), ("gives", self.outputs))
+            for name, kind in values.items()
+        ]
+
+    def to_json(self) -> dict[str, Any]:
+        """As plain data."""
+        return {"version": 1, **asdict(self)}
+
+
+def inspect_module(module: ModuleOp, ctx: QContext) -> Inspection:
+    """Count what the module holds."""
+    result = Inspection()
+    functions = [op for op in module.ops if isinstance(op, FuncOp)]
+    main = next((f for f in functions if f.sym_name.data == "main"), None) or (
+        functions[0] if functions else None
+    )
+    if main is not None:
+        graph = main.attributes.get("onnx.graph")
+        result.name = graph.data if isinstance(graph, StringAttr) else main.sym_name.data
+        arguments, results = (
+            [str(kind) for kind in kinds]
+            for kinds in (main.function_type.inputs.data, main.function_type.outputs.data)
+        )
+        result.inputs = dict(zip(argument_names(main), arguments, strict=True))
+        result.outputs = dict(zip(output_names(main), results, strict=True))
+    unknown: dict[str, Unknown] = {}
+    blobs: dict[str, int] = {}
+    for op in module.walk():
+        if isinstance(op, ModuleOp | FuncOp | ReturnOp):
+            continue
+        result.total += 1
+        result.ops[_name(op)] = result.ops.get(_name(op), 0) + 1
+        _classify(op, result, unknown)
+        if isinstance(op, ConstantOp):
+            _weigh(op, ctx, blobs, result)
+    result.ops = dict(sorted(result.ops.items(), key=lambda item: (-item[1], item[0])))
+    result.weight_bytes += sum(blobs.values())
+    result.boundaries = [_boundary(finding) for finding in find_boundaries(module, ctx)]
+    result.unknown = sorted(unknown.values(), key=lambda u: (-u.count, u.kind))
+    return result
+
+
+def _boundary(finding: Finding) -> Boundary:
+    op = finding.op
+    return Boundary(
+        finding.code,
+        _kind(op) if isinstance(op, NodeOp | UnregisteredOp) else op.name,
+        op.sym_name.data if isinstance(op, FuncOp) else key_text(op),
+        location_text(op.location),
+        finding.message,
+        finding.flops,
+        finding.bytes,
+        finding.fix,
+        finding.blocked_by,
+    )
+
+
+def _name(op: Operation) -> str:
+    return op.op_name.data if isinstance(op, UnregisteredOp) else op.name
+
+
+def _classify(op: Operation, result: Inspection, unknown: dict[str, Unknown]) -> None:
+    if isinstance(op, NodeOp | UnregisteredOp):
+        entry = unknown.setdefault(_kind(op), Unknown(_kind(op)))
+        entry.count += 1
+        entry.keys.extend(keys_of(op))
+    elif isinstance(op, QCastOp):
+        result.quantize += 1
+    elif isinstance(op, DCastOp):
+        result.dequantize += 1
+    elif isinstance(op, SCastOp):
+        result.storage_casts += 1
+    elif isinstance(op, RescaleOp):
+        result.rescales += 1
+    elif isinstance(op, ConstantOp):
+        result.constants += 1
+    else:
+        # Indices and conditions are neither.
+        quantized = {
+            quant_element(v.type) is not None
+            for v in (*op.operands, *op.results)
+            if not isinstance(element_type(v.type), IntegerType | IndexType)
+        }
+        if quantized == {True}:
+            result.quantized += 1
+        elif True in quantized:
+            result.mixed += 1
+        else:
+            result.float += 1
+
+
+def _kind(op: NodeOp | UnregisteredOp) -> str:
+    if isinstance(op, UnregisteredOp):
+        return op.op_name.data
+    domain = op.domain.data
+    return f"{domain}.{op.op_type.data}" if domain else op.op_type.data
+
+
+def _weigh(op: ConstantOp, ctx: QContext, blobs: dict[str, int], result: Inspection) -> None:
+    value = op.value
+    if isinstance(value, BlobAttr):
+        key = value.key.data
+        # A module printed without its weights can be inspected all the same.
+        blobs[key] = ctx.blobs.get(key).data.nbytes if key in ctx.blobs else 0
+    else:
+        dense = cast("DenseIntOrFPElementsAttr[Any]", value)
+        result.weight_bytes += len(dense.data.data)
+
+
+def type_text(text: str) -> str:
+    """A type short enough for a table: long lists of parameters are cut."""
+    return text if len(text) <= 100 else f"{text[:97]}..."
+
+
+def module_html(module: ModuleOp, ctx: QContext) -> str:
+    """What is in a module, in short, and its text, as a notebook shows it."""
+    found = inspect_module(module, ctx)
+    counts = [
+        *found.counts,
+        ("boundary findings", len(found.boundaries)),
+        ("bytes of weights", found.weight_bytes),
+    ]
+    rows = [("what", "count"), *((name, f"{count:,}") for name, count in counts)]
+    return "\n".join(
+        [
+            table_html(found.name or "module", rows),
+            table_html("interface", [("", "name", "type"), *found.interface_rows()]),
+            text_html("text", module_text(module, ctx)),
+        ]
+    )

@@ -1,0 +1,61 @@
+"""A model as an integer network in one of the dialects of `passes.lowering.exports.EXPORTS`.
+
+A model without ops of ours, which is in dialects of MLIR alone, stays as it is.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from xdsl.dialects.func import FuncOp
+
+from qdialect.passes.lowering.exports import EXPORTS, OPTIMIZED_FOR
+from qdialect.passes.pipelines import optimize_pipeline
+from qdialect.quant import quant_element
+from qdialect.workflows.model import run_passes
+
+if TYPE_CHECKING:
+    from qdialect.workflows.model import Model
+
+_OURS = ("nn.", "quant.", "onnx.")
+
+
+def _is_ours(model: Model) -> bool:
+    for op in model.module.walk():
+        kinds = op.function_type if isinstance(op, FuncOp) else None
+        if op.name.startswith(_OURS) or (
+            kinds and any(map(quant_element, (*kinds.inputs, *kinds.outputs)))
+        ):
+            return True
+    return False
+
+
+def integer_model(model: Model, interface: bool = True, to: str = "tosa") -> Model:
+    """`model` with integers inside and, if wanted, at its interface, if it has ops of ours;
+    for one of `EXPORTS`."""
+    if not _is_ours(model):
+        return model
+    target = OPTIMIZED_FOR[to]
+    passes = optimize_pipeline(target, "bounded") + (",fold-interface" if interface else "")
+    return run_passes(model, passes, target=target, verify_each=False)
+
+
+def ready_model(model: Model, to: str = "tosa") -> Model:
+    """An integer network in the form of which every op is exact in one of `EXPORTS`."""
+    if not _is_ours(model):
+        return model
+    passes, _, target = EXPORTS[to]
+    return run_passes(model, passes, target=target, verify_each=False)
+
+
+def converted_model(model: Model, to: str = "tosa") -> Model:
+    """The same in that dialect."""
+    if not _is_ours(model):
+        return model
+    _, passes, target = EXPORTS[to]
+    return run_passes(model, passes, target=target, verify_each=False)
+
+
+def lowered_model(model: Model, to: str = "tosa") -> Model:
+    """An integer network in one of the dialects of `EXPORTS`."""
+    return converted_model(ready_model(model, to), to)

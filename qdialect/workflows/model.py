@@ -1,0 +1,198 @@
+"""A model and what every workflow does with it: load it, run passes on it, save it.
+
+The model that a function gets stays as it is: passes run on a copy.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+from qdialect.errors import InputError, UsageError, Where
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+    from xdsl.dialects.builtin import ModuleOp
+    from xdsl.dialects.func import FuncOp
+
+    from qdialect.context import QContext
+    from qdialect.pipeline.manager import Instrumentation
+    from qdialect.targets.base import Target
+
+Form = Literal["qdq", "qoperator"]
+"""How an ONNX model writes quantized ops."""
+TextVersion = Literal["v22", "v24"]
+"""The MLIR release whose spelling of quant types is written; see docs/howto."""
+
+
+@dataclass
+class Model:
+    """A module with its session: weights, target, and the remarks of what was done.
+
+    `source` is the file it was loaded from, as long as it has not been changed.
+    """
+
+    module: ModuleOp
+    ctx: QContext
+    source: Path | None = None
+
+    def __str__(self) -> str:
+        from qdialect.formats.mlir.write import module_text
+
+        return module_text(self.module, self.ctx)
+
+    def _repr_html_(self) -> str:
+        """What a notebook shows."""
+        from qdialect.workflows.inspect import module_html
+
+        return module_html(self.module, self.ctx)
+
+    def text(self, text_version: TextVersion | None = None) -> str:
+        """The MLIR text, with quant types spelled for a release (see `save`)."""
+        from qdialect.formats.mlir.write import module_text
+
+        return module_text(self.module, self.ctx, text_version=_known_version(text_version))
+
+    def function(self) -> FuncOp:
+        """`main`, or the only function; InputError where there is neither."""
+        from qdialect.reference import Interpreter
+
+        return Interpreter(self.ctx, self.module).function()
+
+
+def load(
+    path: str | os.PathLike[str],
+    ctx: QContext | None = None,
+    *,
+    dims: Mapping[str, int] | None = None,
+    typical_dims: Mapping[str, int] | None = None,
+) -> Model:
+    """The model in a `.onnx`, `.mlir` or `.qmod` file, verified.
+
+    `dims` are numbers that symbolic extents of its inputs get, by name; `typical_dims` numbers
+    they are only priced as (default: 1 in a first dimension, 128 in others).
+
+    `ctx` is a session of your own, with your dialects and behaviors registered; without
+    one, a new session that installed plug-ins extend, and that keeps ops it does not know.
+    """
+    from qdialect.pipeline.plugins import Plugins
+
+    source = Path(path)
+    session = Plugins().session(allow_unregistered=True) if ctx is None else ctx
+    if source.suffix == ".onnx":
+        from qdialect.formats.mlir.read import verify_module
+        from qdialect.formats.onnx.read import import_model
+
+        module = import_model(source, session, dims)
+        verify_module(module, session)
+    elif source.suffix in (".mlir", ".qmod"):
+        from qdialect.formats.mlir.read import load_module
+
+        module = load_module(source, session)
+        if dims:
+            from qdialect.ops.named_extents import bind_extents
+
+            bind_extents(module, dims)
+    else:
+        raise UsageError(f"cannot tell the kind of '{source}': use .onnx, .mlir or .qmod")
+    if typical_dims:
+        from qdialect.ops.named_extents import price_extents
+
+        price_extents(module, typical_dims)
+    return Model(module, session, source)
+
+
+def save(
+    model: Model,
+    path: str | os.PathLike[str],
+    *,
+    form: Form = "qdq",
+    inline_weights: bool = False,
+    runtime: str | None = None,
+    text_version: TextVersion | None = None,
+) -> None:
+    """Write the model as `.onnx` (in `form`) or as `.mlir` with its weights beside it.
+
+    An ONNX model that had weights beside it, or has more than 2 GB, gets them in `path` +
+    ".data"; `inline_weights` puts all into one file where that can hold it.
+
+    "qdq", the default whatever the model was optimized for, means the same bit for bit
+    on any runtime; "qoperator" uses the integer kernels of ONNX Runtime.  `runtime` is
+    the oldest version of it that the file is for ("1.23"; default: the installed one).
+    `text_version` is the MLIR release whose spelling of quant types `.mlir` gets: "v22"
+    refuses types it does not know; by default those are spelled as in "v24".
+    """
+    target = Path(path)
+    if not target.parent.is_dir():
+        raise InputError("no such folder", where=Where(str(target.parent)), code="unwritable-file")
+    if target.suffix == ".onnx":
+        from qdialect.formats.onnx.write import keeps_weights_beside, save_model, write_model
+
+        written = write_model(model.module, model.ctx, form=form, runtime=runtime)
+        beside = keeps_weights_beside(model.module) and not inline_weights
+        save_model(written, target, weights_beside=beside)
+    elif target.suffix in (".mlir", ".qmod"):
+        from qdialect.formats.mlir.write import save_module
+
+        save_module(
+            model.module,
+            model.ctx,
+            target,
+            inline_weights=inline_weights,
+            text_version=_known_version(text_version),
+        )
+    else:
+        raise UsageError(f"cannot tell the kind of '{target}': use .onnx, .mlir or .qmod")
+
+
+def run_passes(
+    model: Model,
+    pipeline: str,
+    *,
+    target: str | Target | None = None,
+    verify_each: bool = True,
+    verify_numerics: int = 0,
+    inputs: Mapping[str, NDArray[Any]] | None = None,
+    instrumentation: Sequence[Instrumentation] = (),
+) -> Model:
+    """A new model with the passes of `pipeline` applied; the given one stays as it is.
+
+    With `verify_numerics` each pass is held against the interpreter on so many random inputs
+    (half of them at boundaries) and on `inputs`, by argument name: InputError (`numerics`) that
+    names the rewrite which changed more than its contract allows.  The remarks of the passes
+    are in the new model's `ctx.remarks`.
+    """
+    from qdialect.pipeline.manager import PassManager
+    from qdialect.pipeline.plugins import Plugins
+    from qdialect.pipeline.text import parse_pipeline
+
+    passes = Plugins().registry().build(parse_pipeline(pipeline))
+    ctx = model.ctx.clone()
+    if target is not None:
+        ctx.target = resolved_target(target)
+    module = model.module.clone()
+    watchers = list(instrumentation)
+    if verify_numerics:
+        from qdialect.validation.numerics_check import NumericsCheck
+
+        watchers.append(NumericsCheck(verify_numerics, given=inputs))
+    PassManager(ctx, passes, verify_each=verify_each, instrumentation=watchers).run(module)
+    return Model(module, ctx)
+
+
+def _known_version(version: str | None) -> str | None:
+    if version not in (None, "v22", "v24"):
+        raise UsageError(f"text_version is v22 or v24, not '{version}'", code="unknown-version")
+    return version
+
+
+def resolved_target(target: str | Target) -> Target:
+    """A target by its name; one that is a `Target` already as it is."""
+    if not isinstance(target, str):
+        return target
+    from qdialect.targets.installed import get_target
+
+    return get_target(target)

@@ -1,0 +1,332 @@
+"""Optimizing a model such that no valid model is refused.
+
+A rewrite that crashes, or after which the result is outside its contract, is left out and the
+pipeline runs again on the original.  What is left out grows from one rewrite (a rule at one
+place) to a rule everywhere to a whole pass, as often as that is needed.  Rules are tried in the
+same order each time, so the same input gives the same result.
+
+The bodies of `If`, `Loop` and `Scan` are optimized first, each as a model of its own, and only
+by exact rewrites, whatever the level of the rest: how far an output is off through many
+iterations is not known. A body that cannot be read by itself, or that no rewrite changes, stays
+as it is.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from typing_extensions import override
+from xdsl.passes import ModulePass
+
+from qdialect.context import QContext
+from qdialect.dialects.onnx import NodeOp
+from qdialect.errors import QError, UsageError
+from qdialect.ops import keys_of
+from qdialect.passes.pipelines import optimize_pipeline
+from qdialect.pipeline.manager import Instrumentation, Passes, PassManager
+from qdialect.rewrite.remarks import ANYWHERE, Remark
+from qdialect.workflows.check import Checked, Judge, check_optimized
+from qdialect.workflows.model import Model, run_passes
+
+if TYPE_CHECKING:
+    from xdsl.dialects.builtin import ModuleOp
+    from xdsl.ir import Attribute
+
+    from qdialect.formats.onnx.write.written import Written
+    from qdialect.targets.base import Target
+    from qdialect.workflows.model import Form
+
+EVERYTHING = "all passes"
+"""What is left out where the original is the result."""
+MOST = 24
+"""After so many that were left out, the original is the result."""
+_PLACES = 3
+"""A rule that is wrong at so many places is left out everywhere."""
+_THEIRS = ("bad-plugin", "numerics")
+"""Errors that are the caller's to mend: plug-in code, a check they asked for."""
+DEEPEST = 8
+"""Bodies inside of so many others stay as they are."""
+
+Watchers = Callable[[QContext], Sequence[Instrumentation]]
+
+
+def optimize(
+    model: Model,
+    target: Target,
+    numerics: str,
+    *,
+    check: int = 0,
+    verify_each: bool = False,
+    instrumentation: Sequence[Instrumentation] = (),
+) -> Model:
+    """See `qdialect.api.optimize`: an error of a rewrite is the caller's to see."""
+    pipeline = optimize_pipeline(target, numerics)
+    start = with_bodies(model, pipeline, target)
+    optimized = run_passes(
+        start.model,
+        pipeline,
+        target=target,
+        verify_each=verify_each,
+        instrumentation=instrumentation,
+    )
+    optimized.ctx.remarks.remarks += start.remarks
+    if check:
+        check_optimized(model, optimized, check)
+    return optimized
+
+
+@dataclass(frozen=True)
+class Dropped:
+    """A rewrite, rule or pass that was left out, and why."""
+
+    what: str
+    why: str
+
+    def __str__(self) -> str:
+        return f"left out: {self.what}: {self.why}"
+
+
+@dataclass(frozen=True)
+class Optimized:
+    """A model that passed its check, with the ONNX model in QDQ form that was judged (None: it
+    becomes MLIR text)."""
+
+    model: Model
+    written: Written | None
+    checked: Checked
+
+
+class Optimization:
+    """The passes of one pipeline on one model, some `without` more ado; `dropped` says what was
+    left out of the others."""
+
+    def __init__(
+        self,
+        model: Model,
+        pipeline: str,
+        target: Target,
+        watchers: Watchers = lambda ctx: (),
+        *,
+        without: Collection[str] = (),
+    ) -> None:
+        from qdialect.pipeline.plugins import Plugins
+        from qdialect.pipeline.text import parse_pipeline
+
+        self.dropped: list[Dropped] = []
+        self._model, self._target, self._watchers = model, target, watchers
+        self._pipeline = pipeline
+        #: the model with its bodies optimized; None before that
+        self._start: WithBodies | None = None
+        self._passes: Passes = Plugins().registry().build(parse_pipeline(pipeline))
+        self._barred: dict[str, set[str]] = {}
+        self._left_out: set[str] = set(without)
+        self._verify_each = False
+
+    def run(self) -> Model:
+        """The model after all passes but what was left out."""
+        while True:
+            ctx = self._session()
+            watch = _Watch()
+            try:
+                return self._attempt(ctx, [*self._watchers(ctx), watch])
+            except QError as error:
+                if isinstance(error, UsageError) or error.code in _THEIRS:
+                    raise
+                if "left invalid IR" in error.message and not self._verify_each:
+                    self._verify_each = True  # to know which pass
+                    continue
+                if not self._drop(ctx.crashed, watch.name, error.message):
+                    raise
+
+    def checked(self, judge: Judge, is_onnx: bool, samples: int) -> Optimized | None:
+        """The model, held against the original, with all rewrites left out after which it is
+        outside its contract; None where nothing helps.
+
+        `is_onnx` says that it becomes an ONNX model, else MLIR text."""
+        from qdialect.formats.onnx.write import write_model
+
+        form: Form | None = "qdq" if is_onnx else None
+        while True:
+            model = self.run()
+            written = None if form is None else write_model(model.module, model.ctx)
+            if not samples:
+                return Optimized(model, written, Checked(0, 0, "", reason="--check=0"))
+            checked = judge.check(model, written, form)
+            problem = checked.failure or checked.wrong
+            if problem is None:
+                return Optimized(model, written, checked)
+            why = checked.failure.message if checked.failure else str(checked.wrong)
+            if not self._drop_wrong(judge, form, why):
+                self.dropped.append(Dropped(EVERYTHING, why))
+                return None
+
+    # -- running ----------------------------------------------------------------------
+
+    def _session(self) -> QContext:
+        ctx = self._model.ctx.clone()
+        ctx.target = self._target
+        ctx.barred = self._barred
+        return ctx
+
+    def _with_bodies(self) -> WithBodies:
+        if self._start is None:
+            self._start = with_bodies(self._model, self._pipeline, self._target)
+        return self._start
+
+    def _attempt(self, ctx: QContext, watchers: Sequence[Instrumentation]) -> Model:
+        start = self._with_bodies()
+        module = start.model.module.clone()
+        passes = [entry for entry in self._passes if entry[0].name not in self._left_out]
+        manager = PassManager(ctx, passes, verify_each=self._verify_each, instrumentation=watchers)
+        manager.run(module)
+        ctx.remarks.remarks += start.remarks
+        return Model(module, ctx)
+
+    # -- leaving out ------------------------------------------------------------------
+
+    def _drop(self, crashed: tuple[str, str] | None, name: str | None, why: str) -> bool:
+        """Leave out a rewrite, or the pass; False where there is nothing more to leave out."""
+        if len(self.dropped) >= MOST:
+            return False
+        if crashed is not None:
+            rule, place = crashed
+            places = self._barred.setdefault(rule, set())
+            if ANYWHERE not in places:
+                spread = place in places or len(places) + 1 >= _PLACES
+                places.add(ANYWHERE if spread else place)
+                what = f"rule {rule}" if spread else f"{rule} at '{place}'"
+                self.dropped.append(Dropped(what, why))
+                return True
+        if name is None or name in self._left_out:
+            return False
+        self._left_out.add(name)
+        self.dropped.append(Dropped(f"pass {name}", why))
+        return True
+
+    def _drop_wrong(self, judge: Judge, form: Form | None, why: str) -> bool:
+        def is_wrong(ctx: QContext, module: ModuleOp) -> bool:
+            return judge.is_wrong(ctx, module, form)
+
+        if is_wrong(self._session(), self._model.module):
+            return False  # reading and writing it alone changes it
+        start = self._with_bodies()
+        if start.remarks and is_wrong(self._session(), start.model.module):
+            self._start = WithBodies(self._model, [])
+            self.dropped.append(Dropped("rewrites in bodies of If, Loop and Scan", why))
+            return True
+        ctx, search = self._session(), _Search(is_wrong)
+        try:
+            self._attempt(ctx, [search])
+        except _Found:
+            return self._drop(search.culprit(ctx), search.name, why)
+        return False
+
+
+class _Watch(Instrumentation):
+    """Knows which pass is under way."""
+
+    name: str | None = None
+
+    @override
+    def before_pass(self, name: str, module: ModuleOp) -> None:
+        self.name = name
+
+
+class _Found(QError):
+    """The first pass after which a module is wrong has run."""
+
+
+class _Search(_Watch):
+    """Stops after the first pass after which the module is wrong."""
+
+    def __init__(self, is_wrong: Callable[[QContext, ModuleOp], bool]) -> None:
+        self._is_wrong = is_wrong
+        self._next = 0
+
+    @override
+    def before_pipeline(self, ctx: QContext, passes: Passes, module: ModuleOp) -> None:
+        self._ctx, self._passes = ctx, passes
+
+    @override
+    def before_pass(self, name: str, module: ModuleOp) -> None:
+        super().before_pass(name, module)
+        self._instance: ModulePass = self._passes[self._next][1]
+        self._next += 1
+        self._before = module.clone()
+
+    @override
+    def after_pass(self, name: str, module: ModuleOp) -> None:
+        if self._is_wrong(self._ctx, module):
+            raise _Found("wrong from here on")
+
+    def culprit(self, ctx: QContext) -> tuple[str, str] | None:
+        """The rule and the place of the rewrite in that pass; None where a pass does not
+        consist of rewrites, or bounds of several rewrites add up."""
+        from qdialect.validation.bisection import first_wrong_rewrite
+
+        if any(bound.contract != "exact" for bound in ctx.remarks.outputs):
+            return None
+        found: Any = first_wrong_rewrite(ctx, self._before, self._instance, self._is_wrong)
+        return None if found is None else (found.rewrite.rule, found.rewrite.place)
+
+
+@dataclass(frozen=True)
+class WithBodies:
+    """A model after passes on its bodies, and what they did there."""
+
+    model: Model
+    remarks: list[Remark]
+
+
+def with_bodies(model: Model, pipeline: str, target: Target, depth: int = 0) -> WithBodies:
+    """The model with `pipeline` run on its bodies; the given one if that changes none."""
+    from qdialect.formats.onnx.write.bodies import WITH_BODIES, put
+
+    def has_bodies(op: object) -> bool:
+        return isinstance(op, NodeOp) and op.op_type.data in WITH_BODIES
+
+    remarks: list[Remark] = []
+    if depth >= DEEPEST or not any(map(has_bodies, model.module.walk())):
+        return WithBodies(model, remarks)
+    pipeline = re.sub(r"\bnumerics=\w+", "numerics=exact", pipeline)
+    made = Model(model.module.clone(), model.ctx, model.source)
+    for op in list(made.module.walk()):
+        if isinstance(op, NodeOp) and has_bodies(op):
+            changed, fired = _changed(made, op, pipeline, target, depth)
+            put(op, changed, model.ctx.blobs)
+            remarks += fired
+    return WithBodies(made if remarks else model, remarks)
+
+
+def _changed(
+    model: Model, op: NodeOp, pipeline: str, target: Target, depth: int
+) -> tuple[dict[str, Attribute], list[Remark]]:
+    """The attributes of a node that hold other bodies now, and what was done to them."""
+    from qdialect.formats.onnx.read import import_model
+    from qdialect.formats.onnx.read.attributes import ir_attribute
+    from qdialect.formats.onnx.write import write_model
+    from qdialect.formats.onnx.write.bodies import bodies_of
+
+    found: dict[str, Attribute] = {}
+    remarks: list[Remark] = []
+    for body in bodies_of(op, model.module, model.ctx.blobs):
+        opset = next(e.version for e in body.model.opset_import if not e.domain)
+        try:
+            ctx = model.ctx.clone()
+            read = Model(import_model(body.model, ctx), ctx)
+            inner = with_bodies(read, pipeline, target, depth + 1)
+            result = run_passes(inner.model, pipeline, target=target)
+            done = [*inner.remarks, *result.ctx.remarks.remarks]
+            fired = [remark for remark in done if remark.kind == "fired"]
+            if not fired or any(remark.contract != "exact" for remark in fired):
+                continue
+            written = write_model(result.module, result.ctx, opset=opset).whole()
+        except QError:
+            continue
+        prefix = "/".join((*keys_of(op)[:1], body.name))
+        found[body.name] = ir_attribute(body.attribute(written, prefix), model.ctx.blobs)
+        remarks += done
+    return found, remarks

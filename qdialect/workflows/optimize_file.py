@@ -1,0 +1,254 @@
+"""Optimizing a model file: `qopt optimize` without its printing.
+
+The result is never worse than the original. A rewrite that fails is left out; where we cannot
+read a model that ONNX Runtime runs, or no file that we make may take its place, the original is
+what is written, and `dropped` says why.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from qdialect.errors import (
+    InputError,
+    QError,
+    UsageError,
+    Where,
+    crash_report,
+    culprit,
+    foreign_frame,
+)
+from qdialect.passes.pipelines import BY_PRICE, optimize_pipeline
+from qdialect.workflows.check import Judge
+from qdialect.workflows.model import Model, load, save
+from qdialect.workflows.optimize import EVERYTHING, Dropped, Optimization, Optimized
+from qdialect.workflows.race import Choice, Selection, cheapest_form, unrounded
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from qdialect.targets.base import Target
+    from qdialect.workflows.model import Form
+    from qdialect.workflows.optimize import Watchers
+
+    Arrays = Mapping[str, NDArray[Any]]
+
+T = TypeVar("T")
+
+FEWER = "qdq, fewer rewrites"
+"""The candidate without the passes that only prices speak for."""
+_USER_ERRORS = ("bad-plugin", "numerics", "bad-input", "bad-float")
+"""Codes of errors that the user has to mend, so that the original does not stand in."""
+
+
+@dataclass
+class FileOptimization:
+    """One model file and how to optimize it; `run` fills the fields below `result`."""
+
+    source: Path
+    path: Path
+    target: Target
+    numerics: str
+    pipeline: str | None = None
+    """Passes in place of the usual ones."""
+    form: Form | None = None
+    """How an ONNX result writes quantized ops; None: what costs less."""
+    samples: int = 0
+    """On how many random inputs the result is compared with the original."""
+    inputs: Arrays | None = None
+    """What it is compared on instead."""
+    seconds: float = 0.0
+    """How long candidates race; 0: prices choose."""
+    float_file: Path | None = None
+    """The float model, which takes part in the race."""
+    inline_weights: bool = False
+    dims: Mapping[str, int] = field(default_factory=dict[str, int])
+    typical_dims: Mapping[str, int] = field(default_factory=dict[str, int])
+    watchers: Watchers = lambda ctx: ()
+
+    #: the model as it was read; None where we cannot read it
+    model: Model | None = None
+    #: the model that was written; None where the original was
+    result: Optimized | None = None
+    #: which file was written; None where no runtime was asked
+    choice: Choice | None = None
+    notes: list[str] = field(default_factory=list[str])
+    #: what was left out, and why
+    dropped: list[Dropped] = field(default_factory=list[Dropped])
+    #: what took how many seconds
+    times: list[tuple[str, float]] = field(default_factory=list[tuple[str, float]])
+
+    @property
+    def is_onnx(self) -> bool:
+        """Whether the result is an ONNX model, not MLIR."""
+        return self.path.suffix == ".onnx"
+
+    def run(self) -> None:
+        """Read, optimize, check, choose and write."""
+        began = time.perf_counter()
+        self.model = model = self._load()
+        began = self._took("import", began)
+        if model is not None:
+            pipeline = self.pipeline
+            if pipeline is None:
+                pipeline = optimize_pipeline(self.target, self.numerics)
+            work = Optimization(model, pipeline, self.target, self.watchers)
+            judge = Judge(model, self.samples, self.inputs)
+            result = self._or_original(lambda: work.checked(judge, self.is_onnx, self.samples))
+            self.dropped += work.dropped
+            began = self._took("passes and check", began)
+            if result is not None:
+                self._choose(model, result, pipeline, judge)
+                began = self._took("candidates", began)
+        self._write()
+        self._took("export", began)
+
+    def form_written(self) -> Form | None:
+        """The form of the ONNX model that was written; None where the original was, or MLIR."""
+        if self.result is None or not self.is_onnx:
+            return None
+        return self.choice.chosen.form if self.choice else self._forms(self.result.model)[0]
+
+    def _took(self, name: str, began: float) -> float:
+        now = time.perf_counter()
+        self.times.append((name, now - began))
+        return now
+
+    # -- failures ---------------------------------------------------------------------
+
+    def _load(self) -> Model | None:
+        """The model; None where we cannot read what the runtime runs."""
+        try:
+            return load(self.source, dims=self.dims, typical_dims=self.typical_dims)
+        except UsageError:
+            raise
+        except Exception as error:
+            if isinstance(error, QError) and error.code == "too-large":
+                raise  # for the runtime, too
+            if foreign_frame(error) is not None or not self._can_keep(error):
+                raise
+            self._drop("the whole model, which could not be read", error)
+            return None
+
+    def _can_keep(self, error: Exception) -> bool:
+        """Whether the original can be the result: a model that the runtime loads, where the
+        failure is ours, and one that it runs, where we say that the model is wrong."""
+        from qdialect.formats.onnx.write.engine import loads, runs
+        from qdialect.formats.onnx.write.kernels import installed_runtime
+
+        is_model = self.is_onnx and self.source.suffix == ".onnx"
+        if not is_model or installed_runtime() is None:
+            return False
+        ours = not isinstance(error, InputError)
+        return loads(self.source) if ours else runs(self.source, self.inputs)
+
+    def _drop(self, what: str, error: Exception) -> None:
+        if isinstance(error, QError):
+            place = f"{Where(node=error.where.node)}: " if error.where and error.where.node else ""
+            why = f"{place}{error.message}"
+        else:
+            details = crash_report(error)
+            why = f"{culprit(error)} (a defect of qdialect; details are in {details})"
+        self.dropped.append(Dropped(what, why))
+
+    def _or_original(self, work: Callable[[], T]) -> T | None:
+        """What `work` gives; None where it fails on a model that the runtime runs, so that the
+        original is what can be written."""
+        try:
+            return work()
+        except Exception as error:
+            code = error.code if isinstance(error, QError) else ""
+            if isinstance(error, UsageError) or code in _USER_ERRORS:
+                raise
+            if foreign_frame(error) is not None or not self._can_keep(error):
+                raise
+            self._drop(EVERYTHING, error)
+            return None
+
+    # -- which file -------------------------------------------------------------------
+
+    def _choose(self, model: Model, first: Optimized, pipeline: str, judge: Judge) -> None:
+        """Set `choice` and `result`, of all forms and of the pipeline without passes that only
+        prices speak for."""
+        results: dict[str, Optimized] = {str(form): first for form in self._forms(first.model)}
+        if self._races and self.times[-1][1] < self.seconds:
+            work = Optimization(model, pipeline, self.target, self.watchers, without=BY_PRICE)
+            fewer = self._or_original(lambda: work.checked(judge, self.is_onnx, self.samples))
+            if fewer is not None and str(fewer.model) != str(first.model):
+                results[FEWER] = fewer
+        self.choice = self._or_original(lambda: self._choice(results, judge))
+        if any(one.what == EVERYTHING for one in self.dropped):
+            return
+        self.result = first
+        if self.choice is not None:
+            self.result = results.get(self.choice.chosen.name, first)
+
+    @property
+    def _races(self) -> bool:
+        """Whether the fastest file is looked for, not only the form that was asked for."""
+        return self.seconds > 0 and self.form is None and self.target.name == "onnxruntime"
+
+    def _choice(self, results: Mapping[str, Optimized], judge: Judge) -> Choice | None:
+        """Which file to write, by what the runtime makes of each; None where no runtime is
+        asked: the form is chosen by prices."""
+        from qdialect.formats.onnx.write import write_model
+        from qdialect.formats.onnx.write.kernels import installed_runtime
+
+        if not self.is_onnx or installed_runtime() is None or not (self.samples or self._races):
+            return None
+        same = judge.same_interface(next(iter(results.values())).model)
+        samples = judge.executed_samples() if same else []
+        source = self.source if same and self.source.suffix == ".onnx" else None
+        compared = source is not None and bool(samples) and self.float_file is None
+        floats = unrounded(self.source, samples) if compared else None
+        selection = Selection(source, samples, floats, self.notes)
+        if self.float_file is not None:
+            selection.add_float(self.float_file)
+        names = list(results) if self._races else list(results)[:1]
+        for name in names:
+            result = results[name]
+            form: Form = "qoperator" if name == "qoperator" else "qdq"
+            written = result.written if form == "qdq" else None
+            if written is None:
+                written = write_model(result.model.module, result.model.ctx, form=form)
+            selection.add(name, written, form)
+        inputs = samples[0][0] if samples else None
+        seconds = self.seconds if self._races or self.float_file is not None else 0.0
+        return selection.choose(names, seconds, inputs)
+
+    def _forms(self, model: Model) -> list[Form]:
+        """The forms that may be written, what is likely cheaper first.  Integer kernels round
+        ties in another way than the casts and floats of the input, so not at `exact`."""
+        if self.form is not None:
+            return [self.form]
+        if self.numerics == "exact" or self.target.name != "onnxruntime":
+            return ["qdq"]
+        first = cheapest_form(model.module, self.target)
+        return [first, "qoperator" if first == "qdq" else "qdq"]
+
+    def _write(self) -> None:
+        from qdialect.formats.onnx.write import copy_model, keeps_weights_beside, save_model
+
+        if self.result is None:
+            if self.is_onnx and self.source.suffix == ".onnx":
+                copy_model(self.source, self.path)
+            else:
+                assert self.model is not None
+                save(self.model, self.path)
+            return
+        model = self.result.model
+        form = self._forms(model)[0]
+        file = self.result.written if form == "qdq" else None
+        if self.choice is not None:
+            file = self.choice.chosen.model
+        if file is None:
+            save(model, self.path, form=form, inline_weights=self.inline_weights)
+        elif isinstance(file, Path):
+            copy_model(file, self.path)
+        else:
+            beside = keeps_weights_beside(model.module) and not self.inline_weights
+            save_model(file, self.path, weights_beside=beside)

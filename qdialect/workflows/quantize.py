@@ -1,0 +1,294 @@
+"""From a float model and data or a profile to a quantized model.
+
+Ops that cannot be quantized whole are written as their pieces where the recipe says so: a layer
+norm or an LSTM has no kernel on codes, or turns a step of its operand into many of its result;
+its pieces, with ranges of their own in the profile, have kernels on most targets. The selection
+that quantizes says which ops these are, so it runs again until no op that it leaves has pieces:
+a softmax is a division, and that is a product with a reciprocal.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING, cast
+
+from xdsl.ir import Operation
+
+from qdialect.errors import InputError, UsageError
+from qdialect.numerics.contract import Numerics
+from qdialect.numerics.rounding import Rounding
+from qdialect.passes.lowering.lower_composites import LowerComposite
+from qdialect.passes.lowering.lower_division import LowerDivision
+from qdialect.passes.pipelines import FUSION, PREPARATION, optimize_pipeline
+from qdialect.profile.instrument import model_digest
+from qdialect.profile.record import Profile, Settings
+from qdialect.quantization.apply_profile import apply_profile, known_keys
+from qdialect.quantization.coverage import Coverage
+from qdialect.quantization.grids import assign
+from qdialect.quantization.kept import kept_ops
+from qdialect.quantization.recipe import Recipe
+from qdialect.quantization.selection import Selection, select
+from qdialect.quantization.values import Values
+from qdialect.reference import Interpreter
+from qdialect.rewrite import Driver, Refusal
+from qdialect.rewrite.remarks import key_text
+from qdialect.targets.base import Target
+from qdialect.workflows.calibrate import calibrate, new_profile, open_data
+from qdialect.workflows.model import Model, run_passes
+from qdialect.workflows.run import open_engine
+
+if TYPE_CHECKING:
+    from qdialect.context import QContext
+    from qdialect.profile.engines import EngineName
+    from qdialect.quantization.bias_correction import BiasCorrection
+    from qdialect.quantization.search import Arrays, OpenRun, Trial
+    from qdialect.quantization.sensitivity import Sensitivity
+
+    Watch = Callable[[Iterable[int], int], Iterable[int]]
+
+SENSITIVITY_SAMPLES = 4
+SEARCH_SAMPLES = 32
+CORRECTION_SAMPLES = 16
+REPORT_SAMPLES = 2
+UNFIT = frozenset({"amplifies", "target", "grid"})
+"""Why an op is not quantized, whatever stands beside it."""
+
+CLEAN = "canonicalize,fold-constants{numerics=ties},canonicalize,cse,dce"
+
+
+@dataclass(frozen=True)
+class Quantized:
+    """A quantized model, the profile it is from, what in it is float and why, and what was
+    measured for that."""
+
+    model: Model
+    profile: Profile
+    coverage: Coverage
+    ranking: Sequence[Sensitivity] = ()
+    trials: Sequence[Trial] = ()
+
+
+def _spread(count: int, most: int) -> Sequence[int]:
+    """At most that many of the first `count` numbers, evenly spread."""
+    most = min(most, count)
+    return [number * count // most for number in range(most)]
+
+
+def _level(target: Target) -> str:
+    """The strictest contract under which a target runs quantized ops: the casts round half
+    to even."""
+    return "exact" if target.rounding(Rounding.HALF_EVEN) is Rounding.HALF_EVEN else "ties"
+
+
+def _unwatched(numbers: Iterable[int], total: int) -> Iterable[int]:
+    return numbers
+
+
+@dataclass
+class Quantization:
+    """One run: `model` is the float model as it was loaded.
+
+    With `search` the data also decides how ranges are chosen.  `numerics` is how far integer
+    ops may be from what the casts say; None: no farther than the target's rounding.
+    """
+
+    model: Model
+    recipe: Recipe
+    target: Target
+    numerics: str | None = None
+    data: Path | None = None
+    profile: Profile | None = None
+    engine: EngineName | None = None
+    whole_files: bool = False
+    require_all: bool = False
+    search: bool = False
+    watch: Watch = _unwatched
+
+    def run(self, keep_sensitive: int = 0) -> Quantized:
+        """The quantized model; UsageError without data and profile."""
+        if self.data is None and (self.profile is None or keep_sensitive):
+            what = "data" if keep_sensitive else "data or a profile"
+            raise UsageError(f"{what} to calibrate on is missing", code="missing-data")
+        if self.profile is None:
+            profile, tried = self._calibrated()
+        else:
+            profile = tried = self.profile
+        if profile.digest != model_digest(self.model.module, self.model.ctx):
+            raise InputError(
+                f"the profile is of another model ({profile.digest})",
+                code="profile-of-another-model",
+            )
+        loaded = Interpreter(self.model.ctx, self.model.module).function()
+        gone = known_keys(loaded, self.model.ctx)
+        prepared = self._prepared()
+        refused: Mapping[str, str] = {}
+        if self.recipe.lower:
+            prepared, refused = lower_unfit(prepared, profile, self.recipe)
+        recipe, correct = self.recipe, self._correction()
+        trials: Sequence[Trial] = ()
+        ranking: Sequence[Sensitivity] = ()
+        if self.search and self.data is not None:
+            trials = self._trials(prepared, tried, correct)
+            recipe = trials[0].recipe
+        if keep_sensitive:
+            ranking = self._ranking(prepared, profile, recipe)
+            keys = {entry.key for entry in ranking[:keep_sensitive]}
+            recipe = replace(recipe, keep_float=recipe.keep_float | keys)
+        coverage = apply_profile(
+            prepared.module,
+            prepared.ctx,
+            profile,
+            recipe,
+            require_all=self.require_all,
+            correct=correct,
+            gone=gone,
+            whole=refused,
+        )
+        told = prepared.ctx.remarks.remarks
+        optimized = run_passes(
+            prepared,
+            optimize_pipeline(self.target, self.numerics or _level(self.target)),
+            target=self.target,
+            verify_each=False,
+        )
+        optimized.ctx.remarks.remarks[:0] = told
+        return Quantized(optimized, profile, coverage, ranking, trials)
+
+    def _prepared(self) -> Model:
+        """The model with ops that are one, unless one of them is to stay float."""
+        prepared = run_passes(self.model, PREPARATION, target=self.target, verify_each=False)
+        fused = run_passes(prepared, FUSION, target=self.target, verify_each=False)
+        before, after = (
+            kept_ops(Interpreter(m.ctx, m.module).function(), m.ctx, self.recipe.keep_float)
+            for m in (prepared, fused)
+        )
+        gone = any(ops and not after[name] for name, ops in before.items())
+        return prepared if gone else fused
+
+    def _engine(self) -> EngineName:
+        if self.engine is not None:
+            return self.engine
+        return "onnxruntime" if find_spec("onnxruntime") else "numpy"
+
+    def _calibrated(self) -> tuple[Profile, Profile]:
+        """The profile of all the data, and one that has not seen what ways are tried on."""
+        assert self.data is not None
+        data = open_data(self.model, self.data, self.whole_files)
+        held: Sequence[int] = ()
+        if self.search and len(data) > 1:
+            held = self._held(len(data))
+        rest = [number for number in range(len(data)) if number not in set(held)]
+        start = new_profile(self.model, Settings(self._engine()))
+        part = calibrate(self.model, data, start, rest, watch=self.watch)
+        if not held:
+            return part, part
+        return calibrate(self.model, data, part, held, watch=self.watch), part
+
+    def _held(self, count: int) -> Sequence[int]:
+        """Which of the samples ways are tried on: a third."""
+        return _spread(count, min(SEARCH_SAMPLES, (count + 2) // 3))
+
+    def _samples(self, numbers: Callable[[int], Sequence[int]]) -> list[Arrays]:
+        assert self.data is not None
+        data = open_data(self.model, self.data, self.whole_files)
+        return list(data.read(numbers(len(data))))
+
+    def some_samples(self) -> list[Arrays]:
+        """A few samples of the data to look at, if there is data."""
+        return [] if self.data is None else self._samples(lambda n: _spread(n, REPORT_SAMPLES))
+
+    def _runner(self, ctx: QContext) -> OpenRun:
+        engine = self._engine()
+        return lambda module: open_engine(Model(module, ctx), engine)
+
+    def _watch(self, numbers: Iterable[int]) -> Iterable[int]:
+        return self.watch(numbers, len(cast("Sequence[int]", numbers)))
+
+    def _correction(self) -> BiasCorrection | None:
+        """What corrects biases, on data that nothing is tried on where there is other."""
+        if self.data is None or not self.recipe.correct_bias:
+            return None
+        from qdialect.quantization.bias_correction import BiasCorrection
+
+        def others(count: int) -> Sequence[int]:
+            held = set(self._held(count))
+            rest = [number for number in range(count) if number not in held]
+            return [rest[number] for number in _spread(len(rest), CORRECTION_SAMPLES)] or [0]
+
+        return BiasCorrection(self._samples(others), self._engine())
+
+    def _trials(
+        self, prepared: Model, profile: Profile, correct: BiasCorrection | None
+    ) -> Sequence[Trial]:
+        from qdialect.quantization.search import best_recipe
+
+        return best_recipe(
+            prepared.module,
+            prepared.ctx,
+            profile,
+            self.recipe,
+            self._samples(self._held),
+            self._runner(prepared.ctx),
+            correct,
+            self._watch,
+        )
+
+    def _ranking(self, prepared: Model, profile: Profile, recipe: Recipe) -> Sequence[Sensitivity]:
+        from qdialect.quantization.sensitivity import rank
+
+        return rank(
+            prepared.module,
+            prepared.ctx,
+            profile,
+            recipe,
+            self._samples(lambda count: _spread(count, SENSITIVITY_SAMPLES)),
+            self._runner(prepared.ctx),
+            self._watch,
+        )
+
+
+def lower_unfit(model: Model, profile: Profile, recipe: Recipe) -> tuple[Model, Mapping[str, str]]:
+    """A model with the pieces of what is not quantized whole, and by key why others that
+    are not have none."""
+    module, ctx = model.module.clone(), model.ctx.clone()
+    while True:
+        function = Interpreter(ctx, module).function()
+        selection = select(Values(function, ctx, profile, recipe))
+        assign(selection)
+        unfit = {op for op, why in selection.left.items() if why.code in UNFIT}
+        composites, divisions = _Composites(ctx, tuple(ctx.components)), _Divisions(ctx)
+        composites.unfit = divisions.unfit = unfit
+        driver = Driver(
+            ctx, (composites, divisions), pass_name="lower-unfit", numerics=Numerics.TIES
+        )
+        if not driver.run(module):
+            return Model(module, ctx), _refused(selection, composites)
+        cleaned = run_passes(Model(module, ctx), CLEAN, verify_each=False)
+        module, ctx = cleaned.module, cleaned.ctx
+
+
+def _refused(selection: Selection, rule: _Composites) -> Mapping[str, str]:
+    found: dict[str, str] = {}
+    for op in selection.left:
+        match = rule.match(op) if op.name in rule.roots() else None
+        why = None if match is None else rule.check(match)
+        if isinstance(why, Refusal):
+            found[key_text(op)] = why.reason
+    return found
+
+
+class _Composites(LowerComposite):
+    unfit: set[Operation]
+
+    def match(self, op: Operation):
+        return super().match(op) if op in self.unfit else None
+
+
+class _Divisions(LowerDivision):
+    unfit: set[Operation]
+
+    def match(self, op: Operation) -> Operation | None:
+        return op if op in self.unfit else None

@@ -1,0 +1,325 @@
+"""The files that could be written for an optimized model, as ONNX Runtime executes them.
+
+With its optimizations on, the runtime rewrites a file before it runs it: it fuses casts into
+integer kernels that round ties in another way, folds two quantizations into one, or fails.
+Each candidate is therefore loaded and run as a user will run it, beside the input file: one
+that does not load, or that is then further from the float model than the input, is not written.
+
+Of the rest the fastest is written, by short runs in turns, on this machine. The order in which
+candidates stand is the order of preference: of those that are as fast as the fastest, within
+what the measurement can tell, the first wins.  Without a race (a budget of 0) it is the first,
+so that the same command writes the same file anywhere.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from math import e, inf, log10, sqrt
+from pathlib import Path
+from random import Random
+from time import monotonic, thread_time
+from typing import TYPE_CHECKING, Any
+
+from qdialect.errors import InputError, QError, Where
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+    from xdsl.dialects.builtin import ModuleOp
+
+    from qdialect.formats.onnx.write import OrtEngine
+    from qdialect.formats.onnx.write.executed import Executed
+    from qdialect.formats.onnx.write.written import Written
+    from qdialect.targets.base import Target
+    from qdialect.workflows.model import Form
+
+    Array = NDArray[Any]
+    Arrays = Mapping[str, Array]
+    Samples = Sequence[tuple[Arrays, list[Array]]]
+
+INPUT, FLOAT = "the input", "the float model"
+_WORTH = 0.95
+"""QDQ runs anywhere, so another form has to be cheaper by more than measurements differ."""
+
+SECONDS = 3.0
+"""How long candidates are timed in turns, unless said."""
+FEWEST = 5
+"""Turns that are needed to tell a spread."""
+_CLEAR = 50
+"""After so many turns, and twice, four times as many, it is looked whether the spread is small
+enough to end before the time is up."""
+_NOISE = 0.01
+"""Medians of ratios that are as close are the same, however narrow their spread is."""
+SLACK_DB = 0.2
+"""By how much a result, as it is executed, may be further from the float model than the input
+file as it is written."""
+_SAME_DB = 60.0
+"""Noise this far below an output (a thousandth of its size) is not compared."""
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """One file: a path as it is, or a model of ours in `form`; how the runtime executes it, and
+    what it answers so."""
+
+    name: str
+    model: Written | Path
+    form: Form | None
+    engine: OrtEngine
+    executed: Executed
+    answers: Sequence[Sequence[Array]] = ()
+
+
+@dataclass
+class Choice:
+    """The candidate to write, and what the others were."""
+
+    chosen: Candidate
+    candidates: Sequence[Candidate]
+    race: Race
+
+    def named(self, name: str) -> Candidate | None:
+        return next((c for c in self.candidates if c.name == name), None)
+
+
+@dataclass
+class Selection:
+    """Builds candidates and chooses one.
+
+    `samples` are inputs, and what the input file answers as it is written (optimizations off);
+    `floats` runs the float model, or what stands for it.
+    """
+
+    source: Path | None
+    samples: Samples
+    floats: Reference | None
+    notes: list[str] = field(default_factory=list[str])
+    candidates: list[Candidate] = field(default_factory=list[Candidate])
+
+    def __post_init__(self) -> None:
+        if self.source is not None:
+            self.add(INPUT, self.source, None)
+
+    def add(self, name: str, model: Written | Path, form: Form | None) -> None:
+        """Load one; one that the runtime refuses is only noted."""
+        try:
+            self.candidates.append(self._loaded(name, model, form))
+        except QError as error:
+            self.notes.append(f"{name} is no candidate: {error.message}")
+
+    def _loaded(self, name: str, model: Written | Path, form: Form | None) -> Candidate:
+        """A model with the runtime's optimizations on, run on all samples.
+
+        QError where it does not load or run."""
+        from qdialect.formats.onnx.write.executed import optimized_engine
+
+        engine, executed = optimized_engine(model if isinstance(model, Path) else model.whole())
+        answers = [list(engine.run(inputs).values()) for inputs, _ in self.samples]
+        return Candidate(name, model, form, engine, executed, answers)
+
+    def add_float(self, path: Path) -> None:
+        """Let a float model take part; InputError (`bad-float`) where it does not run, or its
+        inputs or outputs are others."""
+        try:
+            candidate = self._loaded(FLOAT, path, None)
+        except QError as error:
+            raise InputError(error.message, where=Where(str(path)), code="bad-float") from None
+        for kind in ("inputs", "outputs"):
+            found = getattr(candidate.engine, kind)
+            for other in self.candidates[:1]:
+                if (wanted := getattr(other.engine, kind)) != found:
+                    raise InputError(
+                        f"the {kind} of the float model are {', '.join(found)}, those of the "
+                        f"quantized one {', '.join(wanted)}",
+                        where=Where(str(path)),
+                        code="bad-float",
+                    )
+        self.floats = Reference("the float model", candidate.answers)
+        self.candidates.append(candidate)
+
+    def choose(
+        self, preferred: Sequence[str], seconds: float, inputs: Arrays | None
+    ) -> Choice | None:
+        """The fastest in a race of so many seconds (0: the first of `preferred`); None where no
+        candidate runs."""
+        sound = self._sound()
+        order = [name for name in (*preferred, INPUT, FLOAT) if name in sound]
+        if not order:
+            return None
+        chosen, raced = order[0], Race()
+        if seconds > 0 and inputs is not None and len(order) > 1:
+            entrants = sorted(order, key=lambda name: name != INPUT)
+            raced = race({name: sound[name].engine for name in entrants}, inputs, seconds)
+            chosen = winner(raced.laps, order)
+        return Choice(sound[chosen], self.candidates, raced)
+
+    def _sound(self) -> dict[str, Candidate]:
+        """Those that, as executed, are as close to the float model as the input is."""
+        found = {candidate.name: candidate for candidate in self.candidates}
+        own = found.get(INPUT)
+        if own is None or self.floats is None or not self.samples:
+            return found
+        written = [answers for _, answers in self.samples]
+        floats = self.floats
+        as_written = signal_to_noise(floats.answers, written)
+        executed = signal_to_noise(floats.answers, own.answers)
+        count = sum(getattr(array, "size", 0) for answers in written for array in answers)
+        least = min(as_written - SLACK_DB - chance_db(count), executed)
+        for name, candidate in list(found.items()):
+            if name in (INPUT, FLOAT) or signal_to_noise(written, candidate.answers) > _SAME_DB:
+                continue
+            db = signal_to_noise(floats.answers, candidate.answers)
+            said = (
+                f"with the runtime's optimizations on, {name} is {db:.2f} dB from {floats.name}, "
+                f"the input {executed:.2f} dB ({as_written:.2f} dB with them off)"
+            )
+            if db < least:
+                self.notes.append(f"{name} is no candidate: {said}")
+                del found[name]
+            else:
+                self.notes.append(said)
+        return found
+
+
+def chance_db(count: int) -> float:
+    """By how many dB noise powers that are estimated on `count` numbers differ by chance: two
+    standard deviations of the ratio of two chi-squared means, 10 log10(e) sqrt(4 / count)."""
+    return 2 * 10 * log10(e) * sqrt(4 / max(count, 1))
+
+
+@dataclass(frozen=True)
+class Reference:
+    """What a model without rounding answers on the samples."""
+
+    name: str
+    answers: Sequence[Sequence[Array]]
+
+
+def unrounded(source: Path, samples: Samples) -> Reference | None:
+    """The model file without the rounding of activations, on all samples; None where it does
+    not run."""
+    from qdialect.formats.onnx.write import OrtEngine
+    from qdialect.formats.onnx.write.unrounded import model_without_rounding
+
+    try:
+        engine = OrtEngine(model_without_rounding(source), optimize=False)
+        answers = [list(engine.run(inputs).values()) for inputs, _ in samples]
+    except QError:
+        return None
+    return Reference("the model without rounding of activations", answers)
+
+
+def signal_to_noise(
+    reference: Sequence[Sequence[Array]], answers: Sequence[Sequence[Array]]
+) -> float:
+    """Of the output that differs most over all samples: its power over that of the difference,
+    in dB."""
+    import numpy as np
+
+    if not reference:
+        return inf
+    worst = inf
+    for index in range(len(reference[0])):
+        signal = noise = 0.0
+        for one, other in zip(reference, answers, strict=True):
+            a, b = one[index], other[index]
+            if getattr(a, "dtype", None) is None or a.dtype.kind != "f" or a.shape != b.shape:
+                continue
+            x, y = a.astype(np.float64), b.astype(np.float64)
+            sound = np.isfinite(x) & np.isfinite(y)
+            signal += float(np.square(x[sound]).sum())
+            noise += float(np.square(x[sound] - y[sound]).sum())
+        if noise > 0:
+            worst = min(worst, 10 * log10(signal / noise) if signal else -inf)
+    return worst
+
+
+def cheapest_form(module: ModuleOp, target: Target) -> Form:
+    """The form in which the kernels of the module's ops cost less."""
+    qdq = kernels = 0.0
+    for op in module.walk():
+        prices = target.form_prices(op)
+        if prices is not None:
+            qdq, kernels = qdq + prices[0], kernels + prices[1]
+    return "qoperator" if kernels < _WORTH * qdq else "qdq"
+
+
+@dataclass(frozen=True)
+class Lap:
+    """How one candidate ran: median milliseconds of processor time, and the median and the
+    quartiles of its time over that of the input in the same turn."""
+
+    milliseconds: float
+    ratio: float
+    low: float
+    high: float
+    turns: int
+
+    @property
+    def noise(self) -> float:
+        """How far the median of the ratios may be off: two standard errors."""
+        return max(_NOISE, 2 * 0.93 * (self.high - self.low) / sqrt(self.turns))
+
+    def as_json(self) -> dict[str, float]:
+        return {"ms": self.milliseconds, "ratio": self.ratio, "low": self.low, "high": self.high}
+
+
+@dataclass(frozen=True)
+class Race:
+    """What a race measured, by candidate; `chosen` is the name of the winner."""
+
+    laps: Mapping[str, Lap] = field(default_factory=dict[str, Lap])
+    chosen: str = ""
+
+    def __str__(self) -> str:
+        if not self.laps:
+            return "not raced: the prices of the target choose the form"
+        rows = [
+            f"{name} {lap.milliseconds:.3g} ms"
+            + (f" ({lap.ratio:.2f} of the input, {lap.low:.2f} to {lap.high:.2f})" if n else "")
+            for n, (name, lap) in enumerate(self.laps.items())
+        ]
+        turns = next(iter(self.laps.values())).turns
+        return f"raced in ONNX Runtime, one thread, {turns} turns: {', '.join(rows)}"
+
+
+def race(engines: Mapping[str, OrtEngine], inputs: Arrays, seconds: float) -> Race:
+    """Run all in turns, in a new order each time, for about so many seconds (and `FEWEST` turns,
+    if those take no more than four times as long), or until more turns would tell nothing new.
+    The first is the one that the others are compared with."""
+    times: dict[str, list[float]] = {name: [] for name in engines}
+    for engine in engines.values():
+        engine.run(inputs)
+    order, names, began, turn, look = Random(0), list(engines), monotonic(), 0, _CLEAR
+    while (spent := monotonic() - began) < seconds or (turn < FEWEST and spent < 4 * seconds):
+        for name in names:
+            start = thread_time()
+            engines[name].run(inputs)
+            times[name].append(1e3 * (thread_time() - start))
+        # Whoever runs after the largest finds its own weights gone from the caches.
+        order.shuffle(names)
+        turn += 1
+        if turn == look:
+            look *= 2
+            if all(lap.noise <= _NOISE for lap in _laps(times).values()):
+                break
+    return Race(_laps(times))
+
+
+def _laps(times: Mapping[str, Sequence[float]]) -> dict[str, Lap]:
+    first = next(iter(times.values()))
+    return {name: _lap(own, first) for name, own in times.items()}
+
+
+def _lap(own: Sequence[float], first: Sequence[float]) -> Lap:
+    ratios = sorted(a / b if b else 1.0 for a, b in zip(own, first, strict=True))
+    count = len(ratios)
+    low, middle, high = (ratios[min(int(part * count), count - 1)] for part in (0.25, 0.5, 0.75))
+    return Lap(sorted(own)[count // 2], middle, low, high, count)
+
+
+def winner(laps: Mapping[str, Lap], preferred: Sequence[str]) -> str:
+    """The first of the `preferred` that is as fast as the fastest."""
+    fastest = min(laps, key=lambda name: laps[name].ratio)
+    limit = laps[fastest].ratio + laps[fastest].noise
+    return next(name for name in preferred if laps[name].ratio <= limit)
