@@ -223,7 +223,7 @@ class CodeRanges:
             return [self._element(op, behavior, index) for index in range(len(op.results))]
         if len(op.results) > 1 or qparams_of(op.results[0]) is None:
             return [bounds_of(result) for result in op.results]
-        if behavior.on_codes is not None:
+        if behavior.on_stored is not None:
             return [self._looked_up(op, behavior)]
         if behavior.accumulator is not None:
             return [self._contracted(op, behavior, behavior.accumulator)]
@@ -252,9 +252,9 @@ class CodeRanges:
             return bounds_of(op.results[0])
         import numpy as np
 
-        assert behavior.on_codes is not None
+        assert behavior.on_stored is not None
         every = np.arange(int(codes.low), int(codes.high) + 1)
-        given = behavior.on_codes(op, [every, *known])
+        given = behavior.on_stored(op, [every, *known])
         return Interval(int(given.min()), int(given.max()), codes.assuming)
 
     def _stored(
@@ -316,7 +316,7 @@ class CodeRanges:
 
     def _element(self, op: Operation, behavior: Behavior, result: int) -> Interval | None:
         """Of an op that tells order: an element of the operands, or what tells it."""
-        if behavior.result_port(result).rule is not PortKind.TIED:
+        if behavior.result_port(result).kind is not PortKind.TIED:
             return bounds_of(op.results[result])
         found = [self._known_or_anything(op.operands[i]) for i in tied_operands(op, behavior)]
         known = [interval for interval in found if interval is not None]
