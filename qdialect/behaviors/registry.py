@@ -36,6 +36,7 @@ class BehaviorRegistry:
         return self.named(op.name)
 
     def named(self, name: str) -> Behavior | None:
+        """The declaration of the op with this name, or None."""
         override = self._overrides.get(name)
         return self._table.get(name) if override is None else override
 
@@ -59,6 +60,7 @@ class BehaviorRegistry:
         self._unchecked.discard(name)
 
     def names(self) -> list[str]:
+        """The names of all declared ops, sorted."""
         return sorted({*self._table, *self._overrides})
 
     def names_with(self, wanted: Callable[[Behavior], bool]) -> list[str]:

@@ -329,6 +329,7 @@ class NodeOp(IRDLOperation):
 
     @override
     def verify_(self) -> None:
+        """Check what shapes and types alone do not say; VerifyException."""
         if len(self.captures.data) > len(self.operands):
             raise VerifyException(f"'{self.name}' op has fewer operands than names in `captures`")
         for what, positions, count in (
@@ -346,6 +347,7 @@ class NodeOp(IRDLOperation):
     @classmethod
     @override
     def parse(cls, parser: Parser) -> NodeOp:
+        """Read the custom form, after the name of the op."""
         properties: dict[str, Attribute] = {
             name: definition.default_value
             for name, definition in cls.get_irdl_definition().properties.items()
@@ -384,6 +386,7 @@ class NodeOp(IRDLOperation):
 
     @override
     def print(self, printer: Printer) -> None:
+        """Write the custom form, after the name of the op."""
         printer.print_string(" ")
         printer.print_string_literal(self.op_type.data)
         if self.domain.data:

@@ -91,6 +91,7 @@ def ints(*values: int) -> DenseArrayBase:
 
 
 def integer(value: int) -> IntegerAttr:
+    """A 64-bit integer as an attribute."""
     return IntegerAttr(value, i64)
 
 
@@ -100,10 +101,12 @@ def reals(*values: float) -> DenseArrayBase:
 
 
 def real(value: float) -> FloatAttr:
+    """A real number as an attribute."""
     return FloatAttr(value, f64)
 
 
 def boolean(value: bool) -> BoolAttr:
+    """A truth value as an attribute."""
     return BoolAttr.from_bool(value)
 
 
@@ -255,6 +258,7 @@ class NNOp(IRDLOperation, ABC):
     # -- verification ------------------------------------------------------
 
     def verify_(self) -> None:
+        """Check what shapes and types alone do not say; VerifyException."""
         try:
             inferred = self.infer_results()
         except ShapeError as error:
@@ -288,6 +292,7 @@ class NNOp(IRDLOperation, ABC):
 
     @classmethod
     def parse(cls, parser: Parser) -> Self:
+        """Read the custom form, after the name of the op."""
         definition = cls.get_irdl_definition()
         unresolved = (
             parser.parse_optional_undelimited_comma_separated_list(
@@ -318,6 +323,7 @@ class NNOp(IRDLOperation, ABC):
         )
 
     def print(self, printer: Printer) -> None:
+        """Write the custom form, after the name of the op."""
         definition = type(self).get_irdl_definition()
         if self.operands:
             printer.print_string(" ")

@@ -69,6 +69,7 @@ class BlobAttr(ParametrizedAttribute):
             printer.print_attribute(self.type)
 
     def get_type(self) -> Attribute:
+        """The type of the tensor."""
         return self.type
 
 
@@ -107,6 +108,7 @@ class ConstantOp(IRDLOperation):
         )
 
     def verify_(self) -> None:
+        """Check what shapes and types alone do not say; VerifyException."""
         held = cast("TensorType[Any]", self.value.get_type())
         declared = cast("TensorType[Any]", self.result.type)
         element = declared.element_type
@@ -118,6 +120,7 @@ class ConstantOp(IRDLOperation):
 
     @classmethod
     def parse(cls, parser: Parser) -> Self:
+        """Read the custom form, after the name of the op."""
         value = parser.parse_attribute()
         attributes = parser.parse_optional_attr_dict()
         parser.parse_punctuation(":")
@@ -128,6 +131,7 @@ class ConstantOp(IRDLOperation):
         )
 
     def print(self, printer: Printer) -> None:
+        """Write the custom form, after the name of the op."""
         printer.print_string(" ")
         printer.print_attribute(self.value)
         printer.print_op_attributes(self.attributes)

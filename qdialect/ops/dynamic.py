@@ -103,6 +103,7 @@ class DynamicQuantizeOp(NNOp):
         return [operands[0], (), ()]
 
     def verify_(self) -> None:
+        """Check what shapes and types alone do not say; VerifyException."""
         super().verify_()
         given = [tensor_type(value).element_type for value in (*self.operands, *self.results)]
         if given != [f32, CODE, f32, CODE]:
@@ -124,6 +125,7 @@ class DynamicOp(NNOp):
         return cls.FLOAT.infer(operands, values)
 
     def verify_(self) -> None:
+        """Check what shapes and types alone do not say; VerifyException."""
         super().verify_()
         for value in (self.input, self.result):
             if tensor_type(value).element_type != f32:

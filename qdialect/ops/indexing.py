@@ -120,6 +120,7 @@ class GatherOp(NNOp):
         return [(*x[:axis], *indices, *x[axis + 1 :])]
 
     def verify_(self) -> None:
+        """Check what shapes and types alone do not say; VerifyException."""
         element = tensor_type(self.indices).element_type
         if not isinstance(element, IntegerType | IndexType):
             raise VerifyException(f"'{self.name}' op expects integer indices, but got {element}")
@@ -198,6 +199,7 @@ class SelectOp(NNOp):
         return [broadcast(operands)]
 
     def verify_(self) -> None:
+        """Check what shapes and types alone do not say; VerifyException."""
         element = tensor_type(self.condition).element_type
         width = cast("IntegerType", element).width.data if isinstance(element, IntegerType) else 0
         if width != 1:

@@ -143,6 +143,7 @@ class ReshapeOp(UnaryOp):
         )
 
     def verify_(self) -> None:
+        """Check what shapes and types alone do not say; VerifyException."""
         declared = shape_of(self.result)
         if self.shape is None and _is_ambiguous(declared):
             raise VerifyException(
@@ -192,6 +193,7 @@ class ReshapeToOp(NNOp):
         return [(DYNAMIC,) * shape[0]]
 
     def verify_(self) -> None:
+        """Check what shapes and types alone do not say; VerifyException."""
         element = tensor_type(self.shape).element_type
         if not isinstance(element, IntegerType | IndexType):
             raise VerifyException(

@@ -96,6 +96,7 @@ class CompareOp(NNOp):
         return [broadcast(operands)]
 
     def verify_(self) -> None:
+        """Check what shapes and types alone do not say; VerifyException."""
         _expect(self, 0, i1)
         super().verify_()
 
@@ -155,6 +156,7 @@ class ArgOp(NNOp):
         return [(*x[:axis], *((1,) if values["keepdims"] else ()), *x[axis + 1 :])]
 
     def verify_(self) -> None:
+        """Check what shapes and types alone do not say; VerifyException."""
         _expect(self, 0, i64)
         super().verify_()
 
@@ -247,5 +249,6 @@ class TopKOp(NNOp):
         return [shape, shape]
 
     def verify_(self) -> None:
+        """Check what shapes and types alone do not say; VerifyException."""
         _expect(self, 1, i64)
         super().verify_()

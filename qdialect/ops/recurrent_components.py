@@ -39,6 +39,7 @@ LSTM_ROLES = (
 
 
 def lstm_roles(op: Operation) -> tuple[str, ...]:
+    """The roles of the pieces that an LSTM has."""
     if len(op.operands) > 6:
         return LSTM_ROLES
     return (*_LSTM, *_LSTM_GATES, *_LSTM_CELL, *_LSTM_END)
@@ -50,6 +51,7 @@ GRU_ROLES = (*(*_GRU_SHARED, "gate_z", "gate_r", "reset", "from_reset", "biased_
 
 
 def gru_roles(op: Operation) -> tuple[str, ...]:
+    """The roles of the pieces that a GRU has."""
     if cast("NNOp", op).values["linear_before_reset"]:
         return (*_GRU_SHARED, "gate_z", "gate_r", "reset", *_GRU_END)
     return GRU_ROLES
@@ -205,8 +207,10 @@ def _gru_step(
 
 
 def lstm(op: Operation, pieces: Pieces) -> SSAValue | None:
+    """Write the pieces of an LSTM; None if its steps are not known or too many."""
     return _unrolled(op, pieces, 2, _lstm_step)
 
 
 def gru(op: Operation, pieces: Pieces) -> SSAValue | None:
+    """Write the pieces of a GRU; None if its steps are not known or too many."""
     return _unrolled(op, pieces, 1, _gru_step)

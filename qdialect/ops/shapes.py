@@ -21,6 +21,7 @@ def compatible(declared: Shape, inferred: Shape) -> bool:
 
 
 def require_rank(shape: Shape, rank: int, what: str) -> None:
+    """ShapeError for a shape of another rank."""
     if len(shape) != rank:
         raise ShapeError(f"expects {what} of rank {rank}, but got rank {len(shape)}")
 

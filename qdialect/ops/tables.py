@@ -70,6 +70,7 @@ class TableOp(NNOp):
         return [operands[0]]
 
     def verify_(self) -> None:
+        """Check what shapes and types alone do not say; VerifyException."""
         element = quant_element(self.input.type)
         if element is None or element.qparams.storage.is_float:
             raise VerifyException(f"'{self.name}' op takes codes stored as integers")

@@ -60,6 +60,7 @@ class RulePass(ModulePass, ABC):
         """The rules, most specific first."""
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
+        """Run the pass on a module, in place."""
         level = level_named(self.numerics)
         if self.assume not in ("nothing", "profile"):
             raise UsageError(

@@ -35,6 +35,7 @@ class AnchoredPass(ModulePass):
     name: ClassVar[str] = "anchored"
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
+        """Run the pass on a module, in place."""
         found: list[Operation] = [op]
         for anchor in self.anchors[:-1]:
             found = [inner for each in found for inner in _inside(each, anchor)]

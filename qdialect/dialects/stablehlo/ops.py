@@ -38,6 +38,8 @@ class StablehloOp(IRDLOperation, ABC):
 
 
 class UnaryOp(StablehloOp, ABC):
+    """One operand, one result."""
+
     operand = operand_def(_TENSOR)
     result = result_def(_TENSOR)
 
@@ -69,6 +71,8 @@ class UniformQuantizeOp(UnaryOp):
 
 @irdl_op_definition
 class UniformDequantizeOp(UnaryOp):
+    """`stablehlo.uniform_dequantize`, as upstream defines it."""
+
     name = "stablehlo.uniform_dequantize"
 
 
@@ -81,46 +85,64 @@ class BitcastConvertOp(UnaryOp):
 
 @irdl_op_definition
 class ConvertOp(UnaryOp):
+    """`stablehlo.convert`, as upstream defines it."""
+
     name = "stablehlo.convert"
 
 
 @irdl_op_definition
 class AddOp(BinaryOp):
+    """`stablehlo.add`, as upstream defines it."""
+
     name = "stablehlo.add"
 
 
 @irdl_op_definition
 class SubtractOp(BinaryOp):
+    """`stablehlo.subtract`, as upstream defines it."""
+
     name = "stablehlo.subtract"
 
 
 @irdl_op_definition
 class MultiplyOp(BinaryOp):
+    """`stablehlo.multiply`, as upstream defines it."""
+
     name = "stablehlo.multiply"
 
 
 @irdl_op_definition
 class MaximumOp(BinaryOp):
+    """`stablehlo.maximum`, as upstream defines it."""
+
     name = "stablehlo.maximum"
 
 
 @irdl_op_definition
 class MinimumOp(BinaryOp):
+    """`stablehlo.minimum`, as upstream defines it."""
+
     name = "stablehlo.minimum"
 
 
 @irdl_op_definition
 class DivideOp(BinaryOp):
+    """`stablehlo.divide`, as upstream defines it."""
+
     name = "stablehlo.divide"
 
 
 @irdl_op_definition
 class ExponentialOp(UnaryOp):
+    """`stablehlo.exponential`, as upstream defines it."""
+
     name = "stablehlo.exponential"
 
 
 @irdl_op_definition
 class ClampOp(StablehloOp):
+    """`stablehlo.clamp`, as upstream defines it."""
+
     name = "stablehlo.clamp"
     min = operand_def(_TENSOR)
     operand = operand_def(_TENSOR)
@@ -130,6 +152,8 @@ class ClampOp(StablehloOp):
 
 @irdl_op_definition
 class ConvolutionOp(StablehloOp):
+    """`stablehlo.convolution`, as upstream defines it."""
+
     name = "stablehlo.convolution"
     lhs = operand_def(_TENSOR)
     rhs = operand_def(_TENSOR)
@@ -147,6 +171,8 @@ class ConvolutionOp(StablehloOp):
 
 @irdl_op_definition
 class DotGeneralOp(StablehloOp):
+    """`stablehlo.dot_general`, as upstream defines it."""
+
     name = "stablehlo.dot_general"
     lhs = operand_def(_TENSOR)
     rhs = operand_def(_TENSOR)
@@ -173,6 +199,8 @@ class ReduceWindowOp(StablehloOp):
 
 @irdl_op_definition
 class ReturnOp(IRDLOperation):
+    """`stablehlo.return`, as upstream defines it."""
+
     name = "stablehlo.return"
     values = var_operand_def(_TENSOR)
     traits = traits_def(IsTerminator(), Pure())
@@ -180,11 +208,15 @@ class ReturnOp(IRDLOperation):
 
 @irdl_op_definition
 class ReshapeOp(UnaryOp):
+    """`stablehlo.reshape`, as upstream defines it."""
+
     name = "stablehlo.reshape"
 
 
 @irdl_op_definition
 class TransposeOp(UnaryOp):
+    """`stablehlo.transpose`, as upstream defines it."""
+
     name = "stablehlo.transpose"
     permutation = prop_def(_I64S)
 
@@ -199,6 +231,8 @@ class BroadcastInDimOp(UnaryOp):
 
 @irdl_op_definition
 class SliceOp(UnaryOp):
+    """`stablehlo.slice`, as upstream defines it."""
+
     name = "stablehlo.slice"
     start_indices = prop_def(_I64S)
     limit_indices = prop_def(_I64S)
@@ -207,6 +241,8 @@ class SliceOp(UnaryOp):
 
 @irdl_op_definition
 class PadOp(StablehloOp):
+    """`stablehlo.pad`, as upstream defines it."""
+
     name = "stablehlo.pad"
     operand = operand_def(_TENSOR)
     padding_value = operand_def(_TENSOR)
@@ -218,6 +254,8 @@ class PadOp(StablehloOp):
 
 @irdl_op_definition
 class ConcatenateOp(StablehloOp):
+    """`stablehlo.concatenate`, as upstream defines it."""
+
     name = "stablehlo.concatenate"
     inputs = var_operand_def(_TENSOR)
     dimension = prop_def(_I64)
@@ -226,6 +264,8 @@ class ConcatenateOp(StablehloOp):
 
 @irdl_op_definition
 class GatherOp(StablehloOp):
+    """`stablehlo.gather`, as upstream defines it."""
+
     name = "stablehlo.gather"
     operand = operand_def(_TENSOR)
     start_indices = operand_def(_TENSOR)

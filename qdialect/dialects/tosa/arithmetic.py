@@ -62,6 +62,8 @@ class MulOp(_Binary):
 
 @irdl_op_definition
 class NegateOp(_Unary):
+    """`tosa.negate`, as upstream defines it."""
+
     name = "tosa.negate"
     input1_zp = operand_def(TENSOR)
     output_zp = operand_def(TENSOR)
@@ -77,6 +79,8 @@ class TableOp(_Unary):
 
 @irdl_op_definition
 class SelectOp(TosaOp):
+    """`tosa.select`, as upstream defines it."""
+
     name = "tosa.select"
     input1 = operand_def(TENSOR)
     input2 = operand_def(TENSOR)

@@ -28,6 +28,8 @@ class TosaOp(IRDLOperation, ABC):
 
 
 class ResizeMode(StrEnum):
+    """How `tosa.resize` interpolates."""
+
     NEAREST_NEIGHBOR = "NEAREST_NEIGHBOR"
     BILINEAR = "BILINEAR"
 

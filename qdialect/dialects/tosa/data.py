@@ -33,6 +33,8 @@ class PadOp(TosaOp):
 
 @irdl_op_definition
 class ReshapeOp(TosaOp):
+    """`tosa.reshape`, as upstream defines it."""
+
     name = "tosa.reshape"
     input1 = operand_def(TENSOR)
     shape = operand_def(ShapeType)
@@ -41,6 +43,8 @@ class ReshapeOp(TosaOp):
 
 @irdl_op_definition
 class ReverseOp(TosaOp):
+    """`tosa.reverse`, as upstream defines it."""
+
     name = "tosa.reverse"
     input1 = operand_def(TENSOR)
     axis = prop_def(AXIS)
@@ -49,6 +53,8 @@ class ReverseOp(TosaOp):
 
 @irdl_op_definition
 class SliceOp(TosaOp):
+    """`tosa.slice`, as upstream defines it."""
+
     name = "tosa.slice"
     input1 = operand_def(TENSOR)
     start = operand_def(ShapeType)
@@ -58,6 +64,8 @@ class SliceOp(TosaOp):
 
 @irdl_op_definition
 class TileOp(TosaOp):
+    """`tosa.tile`, as upstream defines it."""
+
     name = "tosa.tile"
     input1 = operand_def(TENSOR)
     multiples = operand_def(ShapeType)

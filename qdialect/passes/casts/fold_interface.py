@@ -44,6 +44,7 @@ class FoldInterface(ModulePass):
     results: bool = True
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
+        """Run the pass on a module, in place."""
         qctx = session(ctx)
         called = called_functions(op)
         for function in [f for f in op.walk() if isinstance(f, FuncOp)]:

@@ -302,6 +302,7 @@ class MoveCasts(RulePass):
     boundary: str = "preserve"
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
+        """Run the pass on a module, in place."""
         qctx, rounds = session(ctx), _ROUNDS if self.boundary == MINIMIZE else 1
         super().apply(qctx, op)
         while (rounds := rounds - 1) and CastCut(qctx, op).gains:

@@ -23,6 +23,7 @@ class QuantizationBoundary(ModulePass):
     name = "quantization-boundary"
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
+        """Run the pass on a module, in place."""
         qctx = session(ctx)
         for finding in find_boundaries(op, qctx):
             reason = finding.message

@@ -100,6 +100,7 @@ class ReencodeStorage(ModulePass):
     numerics: str = "exact"
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
+        """Run the pass on a module, in place."""
         chosen = (self.activations, self.weights)
         if chosen == (_CHEAPEST, _CHEAPEST):
             chosen = cheapest_storages(op, session(ctx))

@@ -328,5 +328,6 @@ class Canonicalize(RulePass):
         )
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
+        """Run the pass on a module, in place."""
         super().apply(ctx, op)
         Dce().apply(ctx, op)

@@ -44,6 +44,7 @@ class Cse(ModulePass):
     keeps_analyses: ClassVar[bool] = True
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
+        """Run the pass on a module, in place."""
         qctx = session(ctx)
         pending: list[Operation] = [op]
         while pending:

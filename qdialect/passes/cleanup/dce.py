@@ -44,6 +44,7 @@ class Dce(ModulePass):
     keeps_analyses: ClassVar[bool] = True
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
+        """Run the pass on a module, in place."""
         qctx = session(ctx)
         swept = qctx.analyses.get(_Swept)
         if isinstance(swept, _Swept) and swept.module is op and swept.changes == qctx.changes:

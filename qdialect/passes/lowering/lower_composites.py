@@ -54,7 +54,7 @@ from qdialect.context import QContext
 from qdialect.errors import UsageError
 from qdialect.numerics.contract import Contract, Numerics
 from qdialect.numerics.rounding import Rounding
-from qdialect.ops import AddOp, NNOp, make_constant
+from qdialect.ops import AddOp, make_constant
 from qdialect.ops.component_qparams import (
     component_types,
     hold_types,
@@ -143,7 +143,7 @@ class PiecePlan(Pieces):
 
     # -- quantized pieces --------------------------------------------------------
 
-    def _quantized(self, role: str, piece: NNOp) -> SSAValue:
+    def _quantized(self, role: str, piece: Operation) -> SSAValue:
         if role in self.components.sums:
             return self.put(role, piece, self._accumulated(piece))
         element = self.types.get(role)
@@ -166,7 +166,7 @@ class PiecePlan(Pieces):
         self.ops.append(op)
         return op.results[0]
 
-    def _accumulated(self, piece: NNOp) -> SSAValue:
+    def _accumulated(self, piece: Operation) -> SSAValue:
         """Integer products summed without rounding, if 32 bits hold them."""
         behavior = self.session.behaviors.get(piece)
         acc = None if behavior is None else behavior.accumulator
@@ -188,7 +188,7 @@ class PiecePlan(Pieces):
         self.sums[value] = largest
         return value
 
-    def _sum_type(self, piece: NNOp) -> UniformType | None:
+    def _sum_type(self, piece: Operation) -> UniformType | None:
         """What an accumulator and something on its scales add up to, in 32 bits."""
         if not isinstance(piece, AddOp) or piece.operands[0] not in self.sums:
             return None

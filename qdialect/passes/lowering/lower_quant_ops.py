@@ -234,6 +234,7 @@ class LowerQuantOps(ModulePass):
     name = "lower-quant-ops"
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
+        """Run the pass on a module, in place."""
         qctx = session(ctx)
         rules = (LowerQCast(qctx), LowerDCast(qctx))
         Driver(qctx, rules, pass_name=self.name).run(op)

@@ -75,6 +75,7 @@ class NormalizeQuantTypes(ModulePass):
     name = "normalize-quant-types"
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
+        """Run the pass on a module, in place."""
         normalizer = _Normalizer()
         for inner in op.walk():
             values = [arg for region in inner.regions for b in region.blocks for arg in b.args]

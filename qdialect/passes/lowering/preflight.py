@@ -403,6 +403,7 @@ class Preflight(ModulePass):
     tool: str = "all"
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
+        """Run the pass on a module, in place."""
         if self.tool not in (*TOOLS, "all"):
             raise UsageError(
                 f"preflight: unknown tool '{self.tool}' ({', '.join(TOOLS)} or all)",

@@ -65,6 +65,7 @@ class StripFuncQuantTypes(ModulePass):
     name = "strip-func-quant-types"
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
+        """Run the pass on a module, in place."""
         ops = list(op.walk())
         for inner in ops:
             if isinstance(inner, FuncOp):

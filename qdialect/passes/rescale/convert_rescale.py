@@ -181,6 +181,7 @@ class ConvertRescale(RulePass):
     rounding: str = "keep"
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
+        """Run the pass on a module, in place."""
         if self.form not in ("fixed", "real"):
             raise _bad(f"unknown form '{self.form}' (fixed or real)")
         if self.bits not in _BITS:

@@ -235,6 +235,7 @@ class ExpandRescale(RulePass):
     to: str = "arith"
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
+        """Run the pass on a module, in place."""
         if self.to not in ("arith", "casts"):
             raise UsageError(
                 f"expand-rescale: unknown form '{self.to}' (arith or casts)", code="bad-option"

@@ -82,6 +82,7 @@ class PlaceRescales(ModulePass):
     accuracy: float = 1.0
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
+        """Run the pass on a module, in place."""
         self.place(session(ctx), op)
 
     def place(self, session: QContext, op: ModuleOp) -> Placement:

@@ -168,6 +168,7 @@ class MLIRParser(Parser):
 
     @override
     def parse_module(self, allow_implicit_module: bool = True) -> ModuleOp:
+        """The module of a whole text."""
         module = super().parse_module(allow_implicit_module)
         fault = self._extents.fault_of_module(module, len(self.lexer.input.content))
         if fault is not None:

@@ -45,6 +45,7 @@ class LayoutPrinter(ResourcePrinter):
 
     @override
     def print_op(self, op: Operation) -> None:
+        """Write one op with its regions."""
         try:
             self._print_op(op)
         except QError as error:
@@ -176,6 +177,7 @@ class LayoutPrinter(ResourcePrinter):
 
     @override
     def print_attr_dict(self, attr_dict: Mapping[str, Attribute]) -> None:
+        """Write an attribute dictionary."""
         with self.in_braces():
             self.print_list(sorted(attr_dict.items()), self._print_entry)
 
@@ -187,6 +189,7 @@ class LayoutPrinter(ResourcePrinter):
 
     @override
     def print_attribute(self, attribute: Attribute) -> None:
+        """Write an attribute, spelled as MLIR reads it."""
         if isinstance(attribute, ArrayAttr):
             with self.in_square_brackets():
                 self.print_list(

@@ -191,6 +191,7 @@ class MLIRPrinter(LayoutPrinter):
 
     @override
     def print_attribute(self, attribute: Attribute) -> None:
+        """Write an attribute, spelled as MLIR reads it."""
         plain: Attribute = attribute
         if self.stream is not None and isinstance(attribute, TensorType):
             # The texts are cached, as models repeat a few types.
@@ -208,6 +209,7 @@ class MLIRPrinter(LayoutPrinter):
 
     @override
     def print_float(self, value: float, type: AnyFloat) -> None:
+        """Write the shortest text that reads back to the same number."""
         if type.name in FORMATS:
             self.print_string(_float_text(value, type))
         else:
@@ -215,12 +217,14 @@ class MLIRPrinter(LayoutPrinter):
 
     @override
     def print_operation_type(self, op: Operation) -> None:
+        """Write the function type of an op."""
         # xDSL's method adds the location, and `print_op` does so again when an op's custom
         # form asks for the type.
         self.print_function_type(op.operand_types, op.result_types)
 
     @override
     def print_op_with_default_format(self, op: Operation) -> None:
+        """Write an op in the generic form."""
         super().print_op_with_default_format(op)
         if self.print_debuginfo:
             self.print_string(" ")

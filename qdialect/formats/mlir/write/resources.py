@@ -34,6 +34,7 @@ class ResourcePrinter(Printer):
 
     @override
     def print_resource_handle(self, dialect: str, handle: str) -> None:
+        """Write the name of a resource, quoted where it must be."""
         self._dialect_resources.setdefault(dialect, set()).add(handle)
         self.print_identifier_or_string_literal(handle)
 

@@ -32,6 +32,7 @@ class Node:
 
     @property
     def op_type(self) -> str:
+        """The ONNX op."""
         return self.proto.op_type
 
     @property

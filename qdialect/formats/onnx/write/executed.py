@@ -38,6 +38,7 @@ class Executed:
 
     @property
     def float_nodes(self) -> int:
+        """How many nodes have a float result."""
         return sum(self.floats.values())
 
     def kinds(self, most: int = 4) -> str:
@@ -47,6 +48,7 @@ class Executed:
         return ", ".join([*shown, "..."] if len(ordered) > most else shown)
 
     def as_json(self) -> dict[str, Any]:
+        """The counts as JSON writes them."""
         return {"nodes": self.nodes, "floats": dict(self.floats), "casts": self.casts}
 
 
