@@ -63,7 +63,7 @@ def numerics_check(args: Arguments, path: str | None = None) -> Instrumentation:
     inputs = args.text("numerics-inputs")
     return NumericsCheck(
         args.integer("verify-numerics", 1, minimum=1),
-        given=None if inputs is None else load_arrays(inputs),
+        inputs=None if inputs is None else load_arrays(inputs),
         say=lambda text: print(f"note: {text}", file=sys.stderr),
         write=partial(write_reduced, path),
     )

@@ -28,9 +28,8 @@ from qdialect.profile.record import Profile, Settings
 from qdialect.quantization.apply_profile import apply_profile, known_keys
 from qdialect.quantization.coverage import Coverage
 from qdialect.quantization.grids import assign
-from qdialect.quantization.kept import kept_ops
 from qdialect.quantization.recipe import Recipe
-from qdialect.quantization.selection import Selection, select
+from qdialect.quantization.selection import Selection, keep_float_ops, select
 from qdialect.quantization.values import Values
 from qdialect.reference import Interpreter
 from qdialect.rewrite import Driver, Refusal
@@ -144,7 +143,7 @@ class Quantization:
             recipe,
             require_all=self.require_all,
             correct=correct,
-            gone=gone,
+            removed=gone,
             whole=refused,
         )
         remarks = prepared.ctx.remarks.remarks
@@ -162,7 +161,7 @@ class Quantization:
         prepared = run_passes(self.model, PREPARATION, target=self.target, verify_each=False)
         fused = run_passes(prepared, FUSION, target=self.target, verify_each=False)
         before, after = (
-            kept_ops(Interpreter(m.ctx, m.module).function(), m.ctx, self.recipe.keep_float)
+            keep_float_ops(Interpreter(m.ctx, m.module).function(), m.ctx, self.recipe.keep_float)
             for m in (prepared, fused)
         )
         gone = any(ops and not after[name] for name, ops in before.items())
