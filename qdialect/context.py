@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from xdsl.ir import Operation
 
     from qdialect.behaviors import BehaviorRegistry
-    from qdialect.lowerings.emitter import Lowering
     from qdialect.ops.components import Components
     from qdialect.reference.values import Kernel
     from qdialect.rewrite.error_bounds import ErrorBounds
@@ -99,8 +98,8 @@ class QContext(Context):
     #: how the interpreter runs ops that are not ours, by name
     kernels: dict[str, Kernel] = field(default_factory=dict[str, "Kernel"])
     #: how ops that are not ours are lowered: for each dialect ("tosa"), by name
-    lowerings: dict[str, dict[str, Lowering[Any]]] = field(
-        default_factory=dict[str, "dict[str, Lowering[Any]]"]
+    lowerings: dict[str, dict[str, Callable[[Any, Operation, Sequence[Any]], Any]]] = field(
+        default_factory=dict[str, "dict[str, Callable[[Any, Operation, Sequence[Any]], Any]]"]
     )
     #: of dialects that are not loaded, by name: what finds one op of theirs
     finders: dict[str, Callable[[str], type[Operation] | None]] = field(

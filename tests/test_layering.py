@@ -69,7 +69,6 @@ ONLY_LAZILY: dict[str, frozenset[str]] = {
     "context": frozenset(
         {
             "qdialect.reference.values",
-            "qdialect.lowerings.emitter",
             "qdialect.rewrite.error_bounds",
             "qdialect.rewrite.remarks",
             "qdialect.targets",

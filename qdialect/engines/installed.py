@@ -1,4 +1,4 @@
-"""Making the engines of the table, and installing them."""
+"""Finds an engine of the table by name, says what it lacks, and installs it."""
 
 from __future__ import annotations
 

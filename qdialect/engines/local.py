@@ -1,4 +1,4 @@
-"""Engines that run in this process, on a model as it is: the interpreter, ONNX Runtime."""
+"""Engines that run a module in this process: the interpreter and ONNX Runtime."""
 
 from __future__ import annotations
 

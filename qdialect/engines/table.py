@@ -1,4 +1,7 @@
-"""The engines there are: one table, which commands, checks and the installer read."""
+"""The table of engines that run models, for commands, checks and the installer.
+
+It imports nothing, so that `--help` can list the engines.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""What lowerings ask of operands and results before they write anything."""
+"""What lowerings require of operands and results: each function raises Unlowerable, which
+becomes an error with the nearest form that can be lowered, before anything is written.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""From a float model and a profile of it to a quantized model.
+"""Quantizes a float model by a profile of its values.
 
 `recipe` says how, `selection` which ops, `grids` with which qparams, `weights` those of
 constants (pure), `emission` writes the casts; `apply_profile` is the pass.

@@ -1,4 +1,4 @@
-"""What is quantized in a module, what is float, and why."""
+"""Which ops of a module are quantized, which stay float, and why: for people and for checks."""
 
 from __future__ import annotations
 
