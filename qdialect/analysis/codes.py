@@ -44,11 +44,11 @@ def constant_values(value: SSAValue, session: QContext) -> NDArray[Any] | None:
     constant = constant_of(value)
     if constant is None:
         return None
-    held = constant.value.get_type()
+    kind = constant.value.get_type()
     if isinstance(constant.value, BlobAttr):
         if constant.value.key.data not in session.blobs:
             return None
-    elif element_name(element_type(held)) not in DTYPES:
+    elif element_name(element_type(kind)) not in DTYPES:
         return None
     return constant_array(constant, session.blobs)
 

@@ -34,7 +34,7 @@ _ZERO = Interval(0, 0)
 
 _SLACK = 2.0**-40
 
-_KEPT = "qdialect signed sums"
+_CACHE = "qdialect signed sums"
 
 CodesOf = Callable[[SSAValue], Interval | None]
 
@@ -50,6 +50,7 @@ class Sums:
     assuming: str
 
     def reals(self) -> Channels:
+        """The sums times their scales, in real units."""
         from qdialect.numerics.channels import Channels
 
         low, high = ((side, *self.scales) for side in (self.low, self.high))
@@ -73,10 +74,10 @@ def sums_of(
 ) -> Sums | None:
     """What `op` sums when the quantized values `sides` are its operands; with `partial`
     also every intermediate sum, in any order. `port` is that of the right side."""
-    given = _factors(op, acc, sides, codes_of, partial=partial)
-    if given is None:
+    factors = _factors(op, acc, sides, codes_of, partial=partial)
+    if factors is None:
         return None
-    x, lhs, rhs = given
+    x, lhs, rhs = factors
     scales = lhs.scale_array().reshape(-1), rhs.scale_array().reshape(-1)
     weights = constant_values(sides[1], session)
     if weights is None:
@@ -105,11 +106,11 @@ def passes(
     `high`, in the channel whose sums have the widest range: most do, and there is no need
     to look at others."""
     sides = op.operands[acc.lhs], op.operands[acc.rhs]
-    given = _factors(op, acc, sides, codes_of)
+    factors = _factors(op, acc, sides, codes_of)
     weights = constant_values(sides[1], session)
-    if given is None or weights is None or not weights.size:
+    if factors is None or weights is None or not weights.size:
         return False
-    x, lhs, rhs = given
+    x, lhs, rhs = factors
     x, signed = _weighted(session, op, acc, port, sides[1], weights, x, rhs)
     channel, up, down = signed.widest
     scales = rhs.scale_list()
@@ -175,10 +176,10 @@ def _weighted(
     """What is multiplied by constant weights, padding included, and their sums."""
     axis = acc.rhs_axis(op)
     # A vector on the right has no output dimension of its own: all of it is summed.
-    kept = port.axes is None or axis in port.axes(op)
-    if 0 not in x and weights.size // (weights.shape[axis] if kept else 1) != acc.depth(op):
+    has_axis = port.axes is None or axis in port.axes(op)
+    if 0 not in x and weights.size // (weights.shape[axis] if has_axis else 1) != acc.depth(op):
         x = x.join(_ZERO)
-    return x, _signed_sums(value, weights, rhs, axis if kept else None, session)
+    return x, _signed_sums(value, weights, rhs, axis if has_axis else None, session)
 
 
 def _signed_sums(
@@ -190,10 +191,10 @@ def _signed_sums(
         return _add_up(weights, rhs, axis)
     question = ("signed sums", rhs.storage, rhs.zero_points, rhs.axis, axis)
     if not isinstance(constant.value, BlobAttr):
-        kept: dict[Hashable, _Signed] = vars(constant.value).setdefault(_KEPT, {})
-        if question not in kept:
-            kept[question] = _add_up(weights, rhs, axis)
-        return kept[question]
+        known: dict[Hashable, _Signed] = vars(constant.value).setdefault(_CACHE, {})
+        if question not in known:
+            known[question] = _add_up(weights, rhs, axis)
+        return known[question]
     key = constant.value.key.data
     return session.blobs.derived(key, question, lambda: _add_up(weights, rhs, axis))
 

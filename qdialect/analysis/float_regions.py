@@ -36,10 +36,10 @@ def is_float(kind: Attribute) -> bool:
     return isinstance(kind, TensorType) and isinstance(kind.element_type, AnyFloat)  # pyright: ignore[reportUnknownMemberType]
 
 
-def float_island(ends: Iterable[SSAValue], behaviors: BehaviorRegistry) -> FloatRegion:
+def float_region_of(ends: Iterable[SSAValue], behaviors: BehaviorRegistry) -> FloatRegion:
     """The float regions of these values."""
     region = FloatRegion()
-    seen: dict[Operation, None] = {}
+    ops: dict[Operation, None] = {}
     closings: dict[QCastOp, None] = {}
     orders: dict[Operation, None] = {}
     returned: dict[SSAValue, None] = {}
@@ -59,8 +59,8 @@ def float_island(ends: Iterable[SSAValue], behaviors: BehaviorRegistry) -> Float
             continue
         if isinstance(owner, DCastOp | ConstantOp):
             continue
-        if owner not in seen:
-            seen[owner] = None
+        if owner not in ops:
+            ops[owner] = None
             for each in (*owner.operands, *owner.results):
                 reach(each)
         for use in value.uses:
@@ -80,7 +80,7 @@ def float_island(ends: Iterable[SSAValue], behaviors: BehaviorRegistry) -> Float
             else:
                 region.open = region.open or f"'{user.name}' takes a float of it"
     region.closings = list(closings)
-    region.orders = [op for op in orders if op not in seen]
-    region.ops = list(seen)
+    region.orders = [op for op in orders if op not in ops]
+    region.ops = list(ops)
     region.returned = list(returned)
     return region

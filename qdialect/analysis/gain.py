@@ -33,15 +33,15 @@ _ROUNDED = 1 + 2.0**-32
 
 
 def gain_of(
-    session: QContext, op: Operation, behavior: Behavior, index: int, held: Sequence[QParams]
+    session: QContext, op: Operation, behavior: Behavior, index: int, qparams: Sequence[QParams]
 ) -> float | None:
     """Largest change of the result, in real units, per unit of change of operand `index`
-    between two values of the qparams `held`; None if there is no bound."""
+    between two values of one of these `qparams`; None if there is no bound."""
 
     def sizes(number: int) -> Size:
         if number != index:
             return size_of(op.operands[number], session)
-        return _any_of([size_of_codes(params) for params in held])
+        return _any_of([size_of_codes(params) for params in qparams])
 
     if behavior.gain is not None:
         gain = behavior.gain(op, index, sizes)
@@ -62,8 +62,8 @@ def size_of(value: SSAValue, session: QContext) -> Size:
         if not elements.size:
             return Size(inf, 0.0, elements)
         return Size(float(elements.min()), float(elements.max()), elements)
-    seen = narrowed_qparams(value, session)
-    return Size() if seen is None else size_of_codes(seen)
+    narrowed = narrowed_qparams(value, session)
+    return Size() if narrowed is None else size_of_codes(narrowed)
 
 
 def size_of_codes(params: QParams) -> Size:
@@ -109,8 +109,8 @@ def _of_sums(
     if index == acc.lhs and other.elements is not None:
         axis, allowed = acc.rhs_axis(op), behavior.operand_port(acc.rhs).axes
         # A vector on the right has no output dimension of its own: all of it is summed.
-        kept = {axis} if allowed is None or axis in allowed(op) else set[int]()
-        summed = tuple(d for d in range(other.elements.ndim) if d not in kept)
+        remaining = {axis} if allowed is None or axis in allowed(op) else set[int]()
+        summed = tuple(d for d in range(other.elements.ndim) if d not in remaining)
         bounds.append(float(other.elements.sum(axis=summed).max(initial=0.0)))
     return min(bounds, default=None)
 

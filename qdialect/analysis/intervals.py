@@ -83,6 +83,7 @@ def same_codes(op: SCastOp) -> SSAValue | None:
 
 
 def union(found: Iterable[Interval]) -> Interval:
+    """The smallest interval that holds all of `found` (at least one)."""
     first, *others = found
     for other in others:
         first = first.join(other)
@@ -90,6 +91,7 @@ def union(found: Iterable[Interval]) -> Interval:
 
 
 def reals_of(codes: Interval, params: QParams) -> Interval:
+    """The real numbers that `codes` stand for under any pair of `params`."""
     return union(reals(codes, a) for a in exact.quant_grids(params))
 
 
@@ -112,6 +114,7 @@ def rescaled_codes(
 
 
 def is_decidable(params: QParams, rounding: Rounding) -> bool:
+    """Whether codes are integers that a rounding of real numbers gives."""
     return is_integer(params) and rounding is not Rounding.GEMMLOWP
 
 
@@ -174,7 +177,7 @@ LaidOut = tuple[QParams | None, Interval]
 def passed_on(
     op: Operation,
     behavior: Behavior,
-    held: Sequence[LaidOut],
+    operands: Sequence[LaidOut],
     params: QParams | None,
     movement: IndexMap | None,
 ) -> Interval | None:
@@ -184,12 +187,12 @@ def passed_on(
     known."""
     floats = None if params is None else arithmetic_of(op).floats(params.expressed)
     if params is not None and behavior.requantizes_inputs:
-        return _stored_anew(held, params, floats)
-    joined = union(interval for _, interval in held)
+        return _stored_anew(operands, params, floats)
+    joined = union(interval for _, interval in operands)
     if params is not None and not is_integer(params):
         return joined
     if behavior.choose is not None:
-        return _chosen(op, behavior, [interval for _, interval in held])
+        return _chosen(op, behavior, [interval for _, interval in operands])
     if behavior.clamp is not None:
         low, high = behavior.clamp(op)
         return clamped_by(joined, low, high, params, floats)
@@ -220,11 +223,11 @@ def _chosen(op: Operation, behavior: Behavior, known: Sequence[Interval]) -> Int
 def _stored_anew(operands: Sequence[LaidOut], result: QParams, floats: str | None) -> Interval:
     """A movement that stores operands of other qparams anew, half to even."""
     found: list[Interval] = []
-    for own, codes in operands:
-        if own == result:
+    for params, codes in operands:
+        if params == result:
             found.append(codes)
-        elif own and own.is_per_tensor and result.is_per_tensor and is_integer(own):
-            (a,), (b,) = exact.quant_grids(own), exact.quant_grids(result)
+        elif params and params.is_per_tensor and result.is_per_tensor and is_integer(params):
+            (a,), (b,) = exact.quant_grids(params), exact.quant_grids(result)
             found.append(rescaled_codes(codes, a, b, Rounding.HALF_EVEN, floats))
         else:
             found.append(codes.join(Interval(result.storage.min, result.storage.max)))

@@ -69,10 +69,10 @@ def _is_large(cast: DCastOp) -> bool:
 
 def _makes_nan(op: Operation, session: QContext) -> bool:
     if not op.operands:
-        held = constant_values(op.results[0], session) if op.results else None
-        if held is None or held.dtype.kind != "f":
-            return held is None
-        return not bool((np.abs(held) < _LARGE).all())
+        values = constant_values(op.results[0], session) if op.results else None
+        if values is None or values.dtype.kind != "f":
+            return values is None
+        return not bool((np.abs(values) < _LARGE).all())
     behavior = session.behaviors.get(op)
     if behavior is None:
         return True
@@ -82,8 +82,8 @@ def _makes_nan(op: Operation, session: QContext) -> bool:
 
 
 def _may_be_zero(value: SSAValue, session: QContext) -> bool:
-    held = constant_values(value, session)
-    return held is None or held.dtype.kind != "f" or not bool(held.all())
+    values = constant_values(value, session)
+    return values is None or values.dtype.kind != "f" or not bool(values.all())
 
 
 def _is_undefined(op: Operation, behavior: Behavior) -> bool:

@@ -11,7 +11,7 @@ long as nothing above it is replaced; then `forget` drops what depends on it.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import cast
 
 from xdsl.dialects.builtin import Float32Type, Float64Type
@@ -142,8 +142,12 @@ class CodeRanges:
         reads one may read the other, unless it looks at what stands above."""
         if self.trusts or old not in self._known or new not in self._known:
             return False
-        seen = (ConstantOp, SCastOp)
-        if type(old.owner) in seen or type(new.owner) in seen or old.type != new.type:
+        looked_through = (ConstantOp, SCastOp)
+        if (
+            type(old.owner) in looked_through
+            or type(new.owner) in looked_through
+            or old.type != new.type
+        ):
             return False
         return self._known[old] == self._known[new]
 
@@ -157,12 +161,6 @@ class CodeRanges:
     def known(self) -> dict[SSAValue, Interval | None]:
         """All intervals found so far, as they are now."""
         return dict(self._known)
-
-    def others(self, before: Mapping[SSAValue, Interval | None]) -> list[SSAValue]:
-        """The values of `before` that are still there and hold something else now."""
-        known = self._known
-        unlike = [v for v, held in before.items() if known.get(v, self) is not held]
-        return [v for v in unlike if not _is_gone(v) and self.of(v) != before[v]]
 
     def prune(self) -> None:
         """Drop what was found for values that are gone."""
@@ -254,8 +252,8 @@ class CodeRanges:
 
         assert behavior.on_stored is not None
         every = np.arange(int(codes.low), int(codes.high) + 1)
-        given = behavior.on_stored(op, [every, *known])
-        return Interval(int(given.min()), int(given.max()), codes.assuming)
+        results = behavior.on_stored(op, [every, *known])
+        return Interval(int(results.min()), int(results.max()), codes.assuming)
 
     def _stored(
         self, values: list[Interval] | None, result: SSAValue, rounding: Rounding
@@ -328,10 +326,10 @@ class CodeRanges:
         known = [interval for interval in found if interval is not None]
         if len(known) != len(found) or not known:
             return [anything(result) for result in op.results]
-        held = [(qparams_of(v), k) for v, k in zip(operands, known, strict=True)]
+        laid_out = [(qparams_of(v), k) for v, k in zip(operands, known, strict=True)]
         maps = behavior.maps(op) if behavior.movement is not None else None
         return [
-            passed_on(op, behavior, held, qparams_of(result), maps[index] if maps else None)
+            passed_on(op, behavior, laid_out, qparams_of(result), maps[index] if maps else None)
             for index, result in enumerate(op.results)
         ]
 
@@ -352,11 +350,11 @@ class CodeRanges:
             if found is not None:
                 return [found]
         known = [interval for interval in operands if interval is not None]
-        given = behavior.interval or behavior.arithmetic
-        if given is None or len(known) != len(operands) or 0 in shape_of(result):
+        function = behavior.interval or behavior.arithmetic
+        if function is None or len(known) != len(operands) or 0 in shape_of(result):
             return None
         try:
-            return [Interval.exactly(given(op, known))]
+            return [Interval.exactly(function(op, known))]
         except ValueError:
             return None
 

@@ -37,6 +37,7 @@ class Channels:
 
     @property
     def count(self) -> int:
+        """The number of channels."""
         return max(map(_count, self.low))
 
     def each(self) -> list[Interval]:

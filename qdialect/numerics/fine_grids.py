@@ -52,7 +52,9 @@ def off_by(ratio: Fraction, pair: FixedPoint, furthest: int) -> Fraction:
     return Fraction(0) if exact else abs(pair.ratio - ratio) * furthest + Fraction(1, 2)
 
 
-def held(numbers: NDArray[np.float64], bits: int) -> tuple[NDArray[np.int32], Fraction, Fraction]:
+def constants_on_grid(
+    numbers: NDArray[np.float64], bits: int
+) -> tuple[NDArray[np.int32], Fraction, Fraction]:
     """Constants on a grid: codes of at most `bits` bits, the step, and how far they are off;
     the largest step on which they are exact, if there is one."""
     reach = Fraction(float(np.abs(numbers).max(initial=0)))

@@ -86,8 +86,8 @@ class FloatSpan:
     @staticmethod
     def exactly(values: Any) -> FloatSpan:
         """Floats that are known."""
-        held = np.asarray(values, np.float32)
-        return FloatSpan(held, held, held)
+        floats = np.asarray(values, np.float32)
+        return FloatSpan(floats, floats, floats)
 
     @staticmethod
     def of_codes(codes: CodeSpan, a: QuantGrid) -> FloatSpan:
@@ -157,28 +157,36 @@ class FloatSpan:
         return FloatSpan(function(self.low), likely, function(self.high))
 
     def clip(self, low: float, high: float) -> FloatSpan:
+        """min(max(x, low), high), the bounds as floats of 32 bits."""
         ends = np.float32(low), np.float32(high)
         return self._each(lambda x: np.minimum(np.maximum(x, ends[0]), ends[1]))
 
     def sqrt(self) -> FloatSpan:
+        """Square roots, each rounded once."""
         return self._each(np.sqrt)
 
     def floor(self) -> FloatSpan:
+        """The largest integers that are not greater."""
         return self._each(np.floor)
 
     def nearest(self) -> FloatSpan:
+        """The nearest integers, halves to even."""
         return self._each(np.rint)
 
     def exp(self) -> FloatSpan:
+        """InexactError: no runtime rounds it once."""
         raise InexactError
 
     def log(self) -> FloatSpan:
+        """InexactError: no runtime rounds it once."""
         raise InexactError
 
     def erf(self) -> FloatSpan:
+        """InexactError: no runtime rounds it once."""
         raise InexactError
 
     def pi(self) -> FloatSpan:
+        """InexactError: no float is the number."""
         raise InexactError
 
 
@@ -191,14 +199,14 @@ def _nowhere_zero(value: Any) -> FloatSpan:
 
 
 def approximated(
-    words: Callable[[list[Any]], Any],
+    function: Callable[[list[Any]], Any],
     in_doubles: Callable[[NDArray[np.float64]], NDArray[np.float64]],
     x: FloatSpan,
 ) -> FloatSpan:
     """A function of one operand that is not computed by one rounding each step: what a runtime's
     approximation of it may be (see the module); NaN where nothing is known."""
     operand = DoubleSpans(x.low.astype(np.float64), x.high.astype(np.float64))
-    found: DoubleSpans = words([operand])
+    found: DoubleSpans = function([operand])
     reach = np.maximum(np.abs(operand.low), np.abs(operand.high)) * _OF_ARGUMENT
     low, high = (
         end + sign * (np.maximum(np.abs(end), 1.0) * _RELATIVE + reach)
@@ -243,27 +251,35 @@ class DoubleSpans:
         return _double_spans(other) / self
 
     def clip(self, low: float, high: float) -> DoubleSpans:
+        """min(max(x, low), high); bounds may be infinite."""
         return DoubleSpans(np.clip(self.low, low, high), np.clip(self.high, low, high))
 
     def exp(self) -> DoubleSpans:
+        """e to the x, `_LIBRARY` outwards."""
         return _library(np.exp(self.low), np.exp(self.high))
 
     def log(self) -> DoubleSpans:
+        """Natural logarithms, `_LIBRARY` outwards."""
         return _library(np.log(self.low), np.log(self.high))
 
     def sqrt(self) -> DoubleSpans:
+        """Square roots; NaN of negative numbers."""
         return _outward(np.sqrt(self.low), np.sqrt(self.high))
 
     def erf(self) -> DoubleSpans:
+        """Error function, `_LIBRARY` outwards."""
         return _library(_erf(self.low), _erf(self.high))
 
     def floor(self) -> DoubleSpans:
+        """The largest integers that are not greater."""
         return DoubleSpans(np.floor(self.low), np.floor(self.high))
 
     def nearest(self) -> DoubleSpans:
+        """The nearest integers, halves to even."""
         return DoubleSpans(np.rint(self.low), np.rint(self.high))
 
     def pi(self) -> DoubleSpans:
+        """The number, within one rounding."""
         return DoubleSpans.of(np.array([math.pi]))
 
 

@@ -52,9 +52,9 @@ class Product(NamedTuple):
 
 
 def products(
-    lines: Sequence[Line], wanted: Codes, codes: Codes, rounding: Rounding, expressed: str
+    lines: Sequence[Line], expected: Codes, codes: Codes, rounding: Rounding, expressed: str
 ) -> list[Product] | None:
-    """One product for each line, which on `codes` should give its row of `wanted`; None where
+    """One product for each line, which on `codes` should give its row of `expected`; None where
     no numbers of the expressed type are that."""
     order = _order(lines)
     found: list[tuple[int, Product] | None] = [None] * len(lines)
@@ -63,9 +63,9 @@ def products(
         rows = [(n, product) for n, product in tried if product is not None]
         if not rows:
             return
-        got = linear_tables(codes, [p.line(lines[n]) for n, p in rows], rounding)
-        for (n, product), row in zip(rows, got, strict=True):
-            apart, known = int(np.abs(row - wanted[n]).max(initial=0)), found[n]
+        codes_of_products = linear_tables(codes, [p.line(lines[n]) for n, p in rows], rounding)
+        for (n, product), row in zip(rows, codes_of_products, strict=True):
+            apart, known = int(np.abs(row - expected[n]).max(initial=0)), found[n]
             if known is None or apart < known[0]:
                 found[n] = apart, product
 
@@ -77,12 +77,12 @@ def products(
             judge([(n, _product(lines[n], int(order[n, turn]), expressed)) for n in left])
     # Looking at all weights is for the few lines that none of the likely ones gives.
     if len(left := pending()) <= _FEW:
-        judge([(n, _fitted(lines[n], wanted[n], codes, expressed)) for n in left])
-    made = [known[1] for known in found if known is not None]
-    return made if len(made) == len(lines) else None
+        judge([(n, _fitted(lines[n], expected[n], codes, expressed)) for n in left])
+    products_found = [known[1] for known in found if known is not None]
+    return products_found if len(products_found) == len(lines) else None
 
 
-def _fitted(line: Line, wanted: Codes, codes: Codes, expressed: str) -> Product | None:
+def _fitted(line: Line, expected: Codes, codes: Codes, expressed: str) -> Product | None:
     """The product for which the scale may be furthest from what it must be, if one gives
     the table; near the line, as doubles see it."""
     slope = near(line.slope) * line.a.scale / line.b.scale
@@ -93,10 +93,10 @@ def _fitted(line: Line, wanted: Codes, codes: Codes, expressed: str) -> Product 
         ratios = near(line.offset) / line.b.scale * weights / slope
         biases = np.rint(ratios) + np.array([0.0, 1.0, -1.0])[None, :, None]
         sums = weights * (codes - line.a.zero) + biases
-        steps = (wanted - line.b.zero).astype(np.float64)
+        steps = (expected - line.b.zero).astype(np.float64)
         # What is clamped may be further out.
-        low = np.where(wanted == line.b.low, -np.inf, steps - 0.5) / sums
-        high = np.where(wanted == line.b.high, np.inf, steps + 0.5) / sums
+        low = np.where(expected == line.b.low, -np.inf, steps - 0.5) / sums
+        high = np.where(expected == line.b.high, np.inf, steps + 0.5) / sums
         down = sums < 0
         least = np.where(down, high, low).max(axis=2)
         most = np.where(down, low, high).min(axis=2)

@@ -34,8 +34,8 @@ class Interval:
     @staticmethod
     def of(values: Iterable[Number], assuming: str = "") -> Interval:
         """The smallest interval that holds `values` (at least one)."""
-        kept = list(values)
-        return Interval(min(kept), max(kept), assuming)
+        numbers = list(values)
+        return Interval(min(numbers), max(numbers), assuming)
 
     @staticmethod
     def exactly(value: Any) -> Interval:
@@ -135,9 +135,11 @@ class Interval:
         )
 
     def reshape(self, *shape: int) -> Interval:
+        """Itself: an interval stands for all elements."""
         return self
 
     def swapaxes(self, first: int, second: int) -> Interval:
+        """Itself: an interval stands for all elements."""
         return self
 
     def __getitem__(self, index: Any) -> Interval:

@@ -61,6 +61,7 @@ class Rationals:
 
     @property
     def shape(self) -> tuple[int, ...]:
+        """The extents of the numerators, to which denominators broadcast."""
         return self.num.shape
 
     def quantize(self, qparams: QParams, rounding: Rounding) -> Array:
@@ -123,8 +124,8 @@ class Rationals:
             if bound in (inf, -inf):
                 continue
             top, bottom = Fraction(bound).as_integer_ratio()
-            kept = keeps(num * bottom, top * den)
-            num, den = np.where(kept, num, top), np.where(kept, den, bottom)
+            inside = keeps(num * bottom, top * den)
+            num, den = np.where(inside, num, top), np.where(inside, den, bottom)
         return self._new(num, den)
 
     def __matmul__(self, other: Rationals | Array) -> Self:

@@ -96,6 +96,7 @@ class RealNumber:
         return RealNumber(x)
 
     def exp(self) -> RealNumber:
+        """e to the x; of minus infinity 0."""
         x = self.value
         if isinstance(x, float):
             return RealNumber(fmpq(0)) if x == -inf else self
@@ -120,12 +121,14 @@ class RealNumber:
         return RealNumber(arb(x).sqrt())
 
     def erf(self) -> RealNumber:
+        """Error function; of infinities 1 and -1."""
         x = self.value
         if isinstance(x, float):
             return RealNumber(x if x != x else fmpq(1 if x > 0 else -1))
         return RealNumber(fmpq(0) if x == 0 else arb(x).erf())
 
     def floor(self) -> RealNumber:
+        """The largest integer that is not greater; unknown where the ball holds one."""
         return RealNumber(_whole(self.value))
 
     def nearest(self) -> RealNumber:
@@ -136,6 +139,7 @@ class RealNumber:
         return RealNumber(_whole(_sum(x, _HALF)))
 
     def pi(self) -> RealNumber:
+        """The number, whatever this one is."""
         return RealNumber(arb.pi())
 
 

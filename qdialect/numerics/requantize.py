@@ -305,30 +305,30 @@ _MISSING = 256
 
 
 def counterparts(
-    wanted: Codes, a: QuantGrid, seen: QuantGrid, values: Codes, choose: Choose
+    constants: Codes, a: QuantGrid, wider: QuantGrid, values: Codes, choose: Choose
 ) -> Codes | None:
-    """Per code c in `wanted` (of b, distinct) a code c' of a such that
+    """Per code c in `constants` (of b, distinct) a code c' of a such that
 
-        choose(rescale(x), c) = rescale(choose(x, c'))    for every code x of `seen`
+        choose(rescale(x), c) = rescale(choose(x, c'))    for every code x of `wider`
 
     (a, perhaps with wider bounds), `values` being the table of the rescale; None if one has
     none. A code that c is rescaled from
     will do, since a rescale is monotone; else c can only be one that is never, or always
     chosen, and the ends of a are tried on all codes.
     """
-    x = codes_of(seen)
-    start = a.low - seen.low
+    x = codes_of(wider)
+    start = a.low - wider.low
     inside = values[start : start + a.high - a.low + 1]
-    position = np.searchsorted(inside, wanted)
-    hit = inside[np.minimum(position, inside.size - 1)] == wanted
+    position = np.searchsorted(inside, constants)
+    hit = inside[np.minimum(position, inside.size - 1)] == constants
     result = a.low + np.minimum(position, inside.size - 1)
     missing = np.flatnonzero(~hit)
     if missing.size > _MISSING:
         return None
     for index in map(int, missing):
-        code = wanted[index : index + 1]
+        code = constants[index : index + 1]
         for end in (a.low, a.high):
-            chosen = choose(x, np.array([end])) - seen.low
+            chosen = choose(x, np.array([end])) - wider.low
             if np.array_equal(choose(values, code), values[chosen]):
                 result[index] = end
                 break

@@ -107,16 +107,16 @@ def _split(
 ) -> tuple[int, int | None]:
     """How many samples an array has, and how many rows each takes; see `_File`."""
     shape, dtype = header
-    wanted = declared_shape(kind)
+    declared = declared_shape(kind)
     if dtype != runtime_dtype(kind):
         _refuse(path, f"input '{name}' has dtype {dtype}, but its type is {kind}", "bad-data")
     if whole:
-        if compatible(wanted, shape):
+        if compatible(declared, shape):
             return 1, None
-    elif len(shape) == len(wanted) + 1 and compatible(wanted, shape[1:]):
+    elif len(shape) == len(declared) + 1 and compatible(declared, shape[1:]):
         return shape[0], 0
-    elif len(shape) == len(wanted) and wanted and compatible(wanted[1:], shape[1:]):
-        rows = 1 if wanted[0] == DYNAMIC else wanted[0]
+    elif len(shape) == len(declared) and declared and compatible(declared[1:], shape[1:]):
+        rows = 1 if declared[0] == DYNAMIC else declared[0]
         if rows and shape[0] % rows == 0:
             return shape[0] // rows, rows
         _refuse(

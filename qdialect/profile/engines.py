@@ -35,7 +35,9 @@ SLICE_BYTES = 256 << 20
 class Engine(Protocol):
     """Runs one sample; the values observed, every key once."""
 
-    def run(self, inputs: Arrays) -> Iterator[Observation]: ...
+    def run(self, inputs: Arrays) -> Iterator[Observation]:
+        """Run one sample; `inputs` by argument name."""
+        ...
 
 
 def open_engine(name: str, plan: Instrumented, ctx: QContext) -> Engine:

@@ -358,8 +358,8 @@ class _Reader(_Checks):
         if channels:
             if profile.settings.channels == "none":
                 self.fail("channels: the settings say that there are none")
-            given = self.array("channels", entry["channels"])
-            rows = self._rows("channels", given, bins=profile.settings.channels == "bins")
+            array = self.array("channels", entry["channels"])
+            rows = self._rows("channels", array, bins=profile.settings.channels == "bins")
         return Entry(tensor, rows, dict(self._extremes(entry["last"], profile)) if last else {})
 
     def _extremes(self, value: Any, profile: Profile) -> Iterator[tuple[int, tuple[float, float]]]:
@@ -399,19 +399,19 @@ class _Reader(_Checks):
         codes: list[np.ndarray[Any, Any]] = []
         counts: list[np.ndarray[Any, Any]] = []
         for row, value in enumerate(values):
-            given = self.mapping(name, value, (*_ROW, *_BINS) if bins else _ROW)
-            total, nan, low, high = (self.integer(f, given[f]) for f in _ROW[:4])
+            fields = self.mapping(name, value, (*_ROW, *_BINS) if bins else _ROW)
+            total, nan, low, high = (self.integer(f, fields[f]) for f in _ROW[:4])
             for array, number in zip(
                 (sketch.count, sketch.nan, sketch.low, sketch.high),
                 (total, nan, low, high),
                 strict=True,
             ):
                 array[row] = number
-            if (given["min"], given["max"]) != (None, None):
-                extremes = self._ordered("min, max", given["min"], given["max"])
+            if (fields["min"], fields["max"]) != (None, None):
+                extremes = self._ordered("min, max", fields["min"], fields["max"])
                 sketch.minimum[row], sketch.maximum[row] = extremes
             if bins:
-                found = self._bins(given)
+                found = self._bins(fields)
                 if sum(found.values()) + nan + low + high != total:
                     self.fail(f"{name}: the bins, NaN and infinities are not {total} values")
                 ordered = np.array(sorted(found), np.int64)

@@ -116,15 +116,15 @@ def instrument(module: ModuleOp, ctx: QContext, components: bool = True) -> Inst
             result.arguments[name] = (INPUT_PREFIX + name,)
             taken.add(INPUT_PREFIX + name)
     ops = [op for op in block.ops if not op.has_trait(ConstantLike, value_if_unregistered=False)]
-    own = [_own_keys(op) for op in ops]
-    for op, groups in zip(ops, own, strict=True):
+    keys_of_ops = [_own_keys(op) for op in ops]
+    for op, groups in zip(ops, keys_of_ops, strict=True):
         for key in (key for group in groups.values() for key in group):
             if key in taken:
                 raise InputError(
                     f"two values have the key '{key}'", where=op_where(op), code="duplicate-key"
                 )
             taken.add(key)
-    for op, groups in zip(ops, own, strict=True):
+    for op, groups in zip(ops, keys_of_ops, strict=True):
         if not groups:
             continue
         entries = _decomposed(op, ctx, taken) if components else []

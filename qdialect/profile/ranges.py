@@ -139,10 +139,10 @@ def percentile_range(data: Distribution, percentile: float) -> tuple[float, floa
     below, above = np.cumsum(data.counts), np.cumsum(data.counts[::-1])[::-1]
     negative, positive = data.right <= 0, data.left >= 0
     # The first bin that may not be left out; zero if every one on its side may.
-    kept = negative & (below > allowed)
-    low = float(data.left[kept][0]) if kept.any() else 0.0
-    kept = positive & (above > allowed)
-    high = float(data.right[kept][-1]) if kept.any() else 0.0
+    inside = negative & (below > allowed)
+    low = float(data.left[inside][0]) if inside.any() else 0.0
+    inside = positive & (above > allowed)
+    high = float(data.right[inside][-1]) if inside.any() else 0.0
     return (low, high) if low < high else _whole(data)
 
 

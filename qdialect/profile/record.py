@@ -108,6 +108,7 @@ class Derived:
 
     @property
     def is_clamp(self) -> bool:
+        """Whether one of the bounds is finite."""
         return (self.low, self.high) != (-math.inf, math.inf)
 
 
@@ -125,6 +126,7 @@ class Profile:
 
     @property
     def sample_count(self) -> int:
+        """How many samples were observed."""
         return sum(end - start for start, end in self.samples)
 
     def merge(self, other: Profile) -> Profile:

@@ -73,6 +73,7 @@ class Sketch:
 
     @property
     def rows(self) -> int:
+        """The number of channels, or 1 for a tensor."""
         return len(self.count)
 
     def row_bins(self, row: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:

@@ -67,6 +67,7 @@ class ParameterField:
 
     @property
     def is_per_tensor(self) -> bool:
+        """Whether one pair holds for all elements."""
         return len(self.scales) == 8
 
     @property

@@ -42,6 +42,7 @@ class Quantile(NamedTuple):
     table: bytes
 
     def values(self) -> list[float]:
+        """The real numbers of the table, in the order of their codes."""
         values = array("d")
         values.frombytes(self.table)
         return values.tolist()
@@ -85,10 +86,12 @@ class Storage:
 
     @property
     def signed(self) -> bool:
+        """Whether stored integers have a sign."""
         return self.keyword not in ("u", "ui")
 
     @property
     def is_float(self) -> bool:
+        """Whether codes are small floats."""
         return self.keyword in FLOAT_STORAGE
 
     @property
@@ -105,6 +108,7 @@ class Storage:
 
     @property
     def is_full_range(self) -> bool:
+        """Whether the bounds are those of the storage type."""
         return (self.min, self.max) == self.full_range
 
     def __str__(self) -> str:
@@ -253,6 +257,7 @@ class QParams:
 
     @property
     def is_per_tensor(self) -> bool:
+        """Whether one scale and zero point hold for all elements."""
         return self.layout is Layout.TENSOR
 
     @cached_property

@@ -40,6 +40,7 @@ class Difference:
 
     @property
     def is_equal(self) -> bool:
+        """Whether no element differs."""
         return self.first_index is None
 
 

@@ -21,8 +21,16 @@ from qdialect import ops as nn
 from qdialect.errors import UnsupportedError
 from qdialect.quant import quant_element
 from qdialect.reference.codes import is_coded
-from qdialect.reference.elementwise import plain, properties, stored, widened
-from qdialect.reference.quantize import field, is_quantized, load, offsets
+from qdialect.reference.quantize import (
+    field,
+    is_quantized,
+    load,
+    offsets,
+    plain,
+    properties,
+    stored,
+    widened,
+)
 from qdialect.reference.real import Doubles, Real, matrix_product
 from qdialect.reference.values import Array, Evaluation, Kernel, place
 from qdialect.reference.windows import stretched, windows
@@ -139,12 +147,12 @@ def _matmul(op: Operation, operands: Sequence[Array], evaluation: Evaluation) ->
     rows, a_scale = (_matrix(v, 0) for v in factor(op, 0, a, (a.ndim - 1,)))
     columns, b_scale = (_matrix(v, -1) for v in factor(op, 1, b, (max(b.ndim - 2, 0),)))
     y = matrix_product(rows, columns) * (Real.floats(a_scale) * Real.floats(b_scale))
-    kept = list(y.shape)
+    shape = list(y.shape)
     if b.ndim == 1:
-        del kept[-1]
+        del shape[-1]
     if a.ndim == 1:
-        del kept[-1 if b.ndim == 1 else -2]
-    return stored(op, y.reshape(kept), evaluation)
+        del shape[-1 if b.ndim == 1 else -2]
+    return stored(op, y.reshape(shape), evaluation)
 
 
 def _matrix(value: Doubles, axis: int) -> Doubles:

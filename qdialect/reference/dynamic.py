@@ -15,8 +15,7 @@ from xdsl.ir import Operation
 
 from qdialect import ops as nn
 from qdialect.quant import quant_element
-from qdialect.reference.elementwise import properties
-from qdialect.reference.quantize import field, offsets
+from qdialect.reference.quantize import field, offsets, properties
 from qdialect.reference.values import Array, Evaluation, Kernel
 from qdialect.reference.windows import windows
 
@@ -36,8 +35,8 @@ def _grid(x: Singles) -> tuple[NDArray[np.uint8], np.float32, np.uint8]:
 
 def _quantize(op: Operation, operands: Sequence[Array], evaluation: Evaluation) -> list[Array]:
     codes, scale, zero = _grid(operands[0].astype(np.float32))
-    held = evaluation.as_float(np.asarray(scale), op.results[1].type)
-    return [codes, held, np.asarray(zero)]
+    stored_scale = evaluation.as_float(np.asarray(scale), op.results[1].type)
+    return [codes, stored_scale, np.asarray(zero)]
 
 
 def _steps(op: Operation, operands: Sequence[Array]) -> tuple[Array, Array, Singles, np.float32]:

@@ -19,7 +19,7 @@ from qdialect import ops as nn
 from qdialect.ops.base import is_kernel
 from qdialect.quant import RescaleOp, expressed_type, quant_element, with_element
 from qdialect.quant.arithmetic import arithmetic_of
-from qdialect.reference import casts, indexing, movement, spatial, tables
+from qdialect.reference import casts, indexing, movement
 from qdialect.reference.codes import is_coded
 from qdialect.reference.quantize import rounding_of
 from qdialect.reference.values import Array, Evaluation, Kernel
@@ -28,8 +28,6 @@ _ON_CODES = frozenset(
     (
         *movement.KERNELS,
         *indexing.KERNELS,
-        *spatial.KERNELS,
-        *tables.KERNELS,
         nn.MaximumOp.name,
         nn.MinimumOp.name,
         nn.ReluOp.name,

@@ -1,8 +1,4 @@
-"""Kernels of ops that number, pick or repeat elements.
-
-Stored integers are copied as they are: the verifier sees to it that the qparams of
-operand and result agree.
-"""
+"""Kernels of ops that read or write elements by index: gather, select, insert and lookups."""
 
 from __future__ import annotations
 
@@ -13,41 +9,9 @@ from xdsl.ir import Operation
 
 from qdialect import ops as nn
 from qdialect.errors import InputError
-from qdialect.reference.elementwise import properties
+from qdialect.quant import quant_element
+from qdialect.reference.quantize import properties
 from qdialect.reference.values import Array, Evaluation, Kernel, place
-
-
-def _squeeze(op: Operation, operands: Sequence[Array], evaluation: Evaluation) -> list[Array]:
-    return [np.squeeze(operands[0], tuple(properties(op)["axes"]))]
-
-
-def _unsqueeze(op: Operation, operands: Sequence[Array], evaluation: Evaluation) -> list[Array]:
-    return [np.expand_dims(operands[0], tuple(properties(op)["axes"]))]
-
-
-def _expand(op: Operation, operands: Sequence[Array], evaluation: Evaluation) -> list[Array]:
-    shape = np.broadcast_shapes(operands[0].shape, tuple(properties(op)["shape"]))
-    return [np.broadcast_to(operands[0], shape)]
-
-
-def _tile(op: Operation, operands: Sequence[Array], evaluation: Evaluation) -> list[Array]:
-    return [np.tile(operands[0], properties(op)["repeats"])]
-
-
-def _repeat(op: Operation, operands: Sequence[Array], evaluation: Evaluation) -> list[Array]:
-    x = operands[0]
-    for axis, count in enumerate(properties(op)["repeats"]):
-        x = np.repeat(x, count, axis)
-    return [x]
-
-
-def _flip(op: Operation, operands: Sequence[Array], evaluation: Evaluation) -> list[Array]:
-    return [np.flip(operands[0], tuple(properties(op)["axes"]))]
-
-
-def _split(op: Operation, operands: Sequence[Array], evaluation: Evaluation) -> list[Array]:
-    v = properties(op)
-    return np.split(operands[0], np.cumsum(v["sizes"])[:-1], v["axis"])
 
 
 def _gather(op: Operation, operands: Sequence[Array], evaluation: Evaluation) -> list[Array]:
@@ -87,15 +51,19 @@ def _insert(op: Operation, operands: Sequence[Array], evaluation: Evaluation) ->
     return [result]
 
 
+def _table(op: Operation, operands: Sequence[Array], evaluation: Evaluation) -> list[Array]:
+    """One entry per element, by the number of its code from the lowest one up."""
+    codes, entries = operands
+    element = quant_element(op.operands[0].type)
+    assert element is not None
+    storage = element.qparams.storage
+    lowest = -(1 << (storage.width - 1)) if storage.signed else 0
+    return [np.take(entries, codes.astype(np.int64) - lowest)]
+
+
 KERNELS: Mapping[str, Kernel] = {
-    nn.SqueezeOp.name: _squeeze,
-    nn.UnsqueezeOp.name: _unsqueeze,
-    nn.ExpandOp.name: _expand,
-    nn.TileOp.name: _tile,
-    nn.RepeatOp.name: _repeat,
-    nn.FlipOp.name: _flip,
-    nn.SplitOp.name: _split,
     nn.GatherOp.name: _gather,
     nn.SelectOp.name: _select,
     nn.InsertOp.name: _insert,
+    nn.TableOp.name: _table,
 }

@@ -14,8 +14,7 @@ from xdsl.ir import Operation
 
 from qdialect import ops as nn
 from qdialect.reference.contraction import factor
-from qdialect.reference.elementwise import plain, properties, stored, widened
-from qdialect.reference.quantize import is_quantized
+from qdialect.reference.quantize import is_quantized, plain, properties, stored, widened
 from qdialect.reference.real import Real
 from qdialect.reference.values import Array, Evaluation, Kernel
 

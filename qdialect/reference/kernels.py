@@ -10,7 +10,6 @@ from qdialect.reference import (
     contraction,
     dynamic,
     elementwise,
-    functions,
     indexing,
     interpolation,
     movement,
@@ -19,8 +18,6 @@ from qdialect.reference import (
     pooling,
     recurrent,
     reduction,
-    spatial,
-    tables,
 )
 from qdialect.reference.values import Kernel
 
@@ -31,7 +28,6 @@ DEFAULT_KERNELS: Mapping[str, Kernel] = {
     **contraction.KERNELS,
     **dynamic.KERNELS,
     **elementwise.KERNELS,
-    **functions.KERNELS,
     **indexing.KERNELS,
     **interpolation.KERNELS,
     **movement.KERNELS,
@@ -39,6 +35,4 @@ DEFAULT_KERNELS: Mapping[str, Kernel] = {
     **ordering.KERNELS,
     **pooling.KERNELS,
     **reduction.KERNELS,
-    **spatial.KERNELS,
-    **tables.KERNELS,
 }

@@ -227,8 +227,8 @@ def argument_names(func: FuncOp) -> list[str]:
     attributes = [a.data for a in func.arg_attrs] if func.arg_attrs is not None else []
     names: list[str] = []
     for index in range(len(func.function_type.inputs)):
-        given = attributes[index].get(ARGUMENT_NAME) if attributes else None
-        names.append(given.data if isinstance(given, StringAttr) else f"arg{index}")
+        name = attributes[index].get(ARGUMENT_NAME) if attributes else None
+        names.append(name.data if isinstance(name, StringAttr) else f"arg{index}")
     return names
 
 

@@ -8,8 +8,7 @@ import numpy as np
 from xdsl.ir import Operation
 
 from qdialect import ops as nn
-from qdialect.reference.elementwise import plain, properties, stored, widened
-from qdialect.reference.quantize import is_quantized, load
+from qdialect.reference.quantize import is_quantized, load, plain, properties, stored, widened
 from qdialect.reference.real import Real
 from qdialect.reference.values import Array, Evaluation, Kernel
 

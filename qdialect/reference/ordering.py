@@ -12,7 +12,7 @@ from qdialect import ops as nn
 from qdialect.qparams import Storage
 from qdialect.quant import quant_element
 from qdialect.reference.codes import codes_of, is_coded, ordered
-from qdialect.reference.elementwise import properties
+from qdialect.reference.quantize import properties
 from qdialect.reference.values import Array, Evaluation, Kernel
 
 _RELATIONS: Mapping[str, Callable[[Array, Array], Array]] = {

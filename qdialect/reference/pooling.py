@@ -18,8 +18,7 @@ from qdialect import ops as nn
 from qdialect.quant import quant_element
 from qdialect.reference.codes import is_coded, ordered, unordered
 from qdialect.reference.contraction import factor
-from qdialect.reference.elementwise import plain, properties, stored, widened
-from qdialect.reference.quantize import is_quantized
+from qdialect.reference.quantize import is_quantized, plain, properties, stored, widened
 from qdialect.reference.real import Real, total
 from qdialect.reference.values import Array, Evaluation, Kernel
 from qdialect.reference.windows import windows

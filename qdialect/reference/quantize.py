@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from xdsl.dialects.builtin import StringAttr
 from xdsl.ir import Attribute, Operation
 
+from qdialect import ops as nn
 from qdialect.errors import UnsupportedError
 from qdialect.numerics.rounding import Rounding
 from qdialect.qparams import Layout, QParams, Storage
@@ -225,3 +226,30 @@ def _to_format(values: NDArray[np.float64], name: str) -> NDArray[np.float64]:
     return values.astype({"f64": np.float64, "f32": np.float32, "f16": np.float16}[name]).astype(
         np.float64
     )
+
+
+# -- of kernels -------------------------------------------------------------------
+
+
+def properties(op: Operation) -> dict[str, Any]:
+    """Properties of an `nn` op as Python values."""
+    assert isinstance(op, nn.NNOp)
+    return op.values
+
+
+def widened(value: Array) -> Array:
+    """f16 as f32, in which all f16 arithmetic is done; anything else itself."""
+    return value.astype(np.float32) if value.dtype == np.float16 else value
+
+
+def stored(op: Operation, value: Real, evaluation: Evaluation) -> list[Array]:
+    """The single result of `op`, stored with its declared rounding."""
+    return [store(value, op.results[0].type, rounding_of(op), evaluation)]
+
+
+def plain(op: Operation, value: Array, evaluation: Evaluation) -> list[Array]:
+    """The single result of an op without quantized types, in the result's dtype."""
+    kind = op.results[0].type
+    if value.dtype.kind == "f":
+        return [evaluation.as_float(value, kind)]
+    return [value.astype(evaluation.dtype(kind), copy=False)]

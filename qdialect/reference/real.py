@@ -73,15 +73,16 @@ class Real:
 
     @property
     def shape(self) -> tuple[int, ...]:
+        """The extents of `approx`."""
         return self.approx.shape
 
     def at(self, index: Index) -> Ratio:
         """Exact elements; `index` may be into any shape this one broadcasts to."""
-        own = index[len(index) - len(self.shape) :]
+        inner = index[len(index) - len(self.shape) :]
         return self.exact(
             tuple(
                 np.zeros_like(i) if extent == 1 else i
-                for i, extent in zip(own, self.shape, strict=True)
+                for i, extent in zip(inner, self.shape, strict=True)
             )
         )
 

@@ -8,8 +8,7 @@ import numpy as np
 from xdsl.ir import Operation
 
 from qdialect import ops as nn
-from qdialect.reference.elementwise import plain, properties, stored, widened
-from qdialect.reference.quantize import is_quantized, load
+from qdialect.reference.quantize import is_quantized, load, plain, properties, stored, widened
 from qdialect.reference.real import Real
 from qdialect.reference.values import Array, Evaluation, Kernel
 
@@ -60,8 +59,8 @@ def _lstm(op: Operation, operands: Sequence[Array]) -> Array:
     for now in x:
         total = now @ weight.T + hidden @ recurrence.T + (bias[:rows] + bias[rows:])
         into, out, forget, new = np.split(total, 4, axis=1)
-        kept = _logistic(forget + peep_f * cell) * cell
-        cell = kept + _logistic(into + peep_i * cell) * np.tanh(new)
+        remembered = _logistic(forget + peep_f * cell) * cell
+        cell = remembered + _logistic(into + peep_i * cell) * np.tanh(new)
         hidden = _logistic(out + peep_o * cell) * np.tanh(cell)
         found.append(hidden)
     return np.array(found, x.dtype).reshape(len(x), x.shape[1], size)

@@ -17,15 +17,14 @@ from qdialect import ops as nn
 from qdialect.quant import quant_element
 from qdialect.reference.codes import ordered, unordered
 from qdialect.reference.contraction import factor
-from qdialect.reference.elementwise import plain, properties, stored, widened
-from qdialect.reference.quantize import is_quantized
+from qdialect.reference.quantize import is_quantized, plain, properties, stored, widened
 from qdialect.reference.real import Real, total
 from qdialect.reference.values import Array, Evaluation, Kernel
 
 
 def _axes(op: Operation, x: Array) -> tuple[int, ...]:
-    given: tuple[int, ...] = properties(op)["axes"]
-    return tuple(axis % x.ndim for axis in given)
+    axes: tuple[int, ...] = properties(op)["axes"]
+    return tuple(axis % x.ndim for axis in axes)
 
 
 def _extremum(reduce: Callable[..., Array]) -> Kernel:

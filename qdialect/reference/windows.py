@@ -66,5 +66,5 @@ def stretched(
     result = np.zeros((*x.shape[:2], *extents), x.dtype)
     places = [slice(first, first + n, s) for first, n, s in zip(low, size, strides, strict=True)]
     result[(..., *places)] = x
-    kept = [slice(pads[d], extents[d] - pads[d + rank]) for d in range(rank)]
-    return result[(..., *kept)]
+    inner = [slice(pads[d], extents[d] - pads[d + rank]) for d in range(rank)]
+    return result[(..., *inner)]

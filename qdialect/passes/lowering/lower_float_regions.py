@@ -43,7 +43,7 @@ from xdsl.dialects.func import ReturnOp
 from xdsl.ir import Operation, SSAValue
 
 from qdialect.analysis.codes import is_integer, qparams_of
-from qdialect.analysis.float_regions import FloatRegion, float_island, is_float
+from qdialect.analysis.float_regions import FloatRegion, float_region_of, is_float
 from qdialect.context import QContext
 from qdialect.numerics.contract import EXACT, Contract, Numerics
 from qdialect.numerics.rounding import Rounding
@@ -85,11 +85,11 @@ class LowerFloatRegion(Rule[_Region]):
                 continue
             known = self._regions.get(value)
             if known is None:
-                region = float_island([value], self.session.behaviors)
+                region = float_region_of([value], self.session.behaviors)
                 if not region.ops:
                     continue
                 known = _Region(region, self._plan(region))
-                # One look at a float region, wherever it is asked for.
+                # A region is planned once for all its ends.
                 ends = [*(cast.input for cast in region.closings), *region.returned]
                 self._regions.update(dict.fromkeys(ends, known))
             if not isinstance(known.plan, Refusal) or isinstance(op, QCastOp):

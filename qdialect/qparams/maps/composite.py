@@ -25,12 +25,14 @@ class Composite(IndexMap):
         """The single-operand maps to apply in order to an operand of `shape`."""
 
     def output_shape(self, in_shapes: Sequence[Shape]) -> Shape:
+        """The shape after all steps."""
         shape = single(in_shapes)
         for step in self.steps(shape):
             shape = step.output_shape([shape])
         return shape
 
     def apply(self, arrays: Sequence[Array], fill: ArrayLike = 0) -> Array:
+        """All steps, one after the other."""
         (array,) = arrays
         for step in self.steps(array.shape):
             array = step.apply([array], fill)
@@ -39,6 +41,7 @@ class Composite(IndexMap):
     def pull_array(
         self, grids: Sequence[ParameterArray], layout: Layout
     ) -> ParameterArray | Illegal:
+        """Pulled through every step in turn."""
         (grid,) = grids
         steps = self.steps(grid.shape)
         for n, step in enumerate(steps):
@@ -53,6 +56,7 @@ class Composite(IndexMap):
     def push_array(
         self, out: ParameterArray, in_shapes: Sequence[Shape]
     ) -> list[ParameterArray] | Illegal:
+        """Pushed through every step in reverse."""
         shape = single(in_shapes)
         passed: list[tuple[IndexMap, Shape]] = []
         for step in self.steps(shape):

@@ -20,6 +20,7 @@ class InPlace(Separable):
     """A separable map whose result dimension k reads operand dimension k."""
 
     def sources(self, rank: int) -> tuple[int | None, ...]:
+        """Every dimension reads itself."""
         return tuple(range(rank))
 
 
@@ -35,15 +36,18 @@ class Transpose(Separable):
     perm: tuple[int, ...]
 
     def output_shape(self, in_shapes: Sequence[Shape]) -> Shape:
+        """The extents permuted."""
         shape = single(in_shapes)
         if sorted(self.perm) != list(range(len(shape))):
             raise ValueError(f"{self.perm} is not a permutation of {len(shape)} dimensions")
         return tuple(shape[k] for k in self.perm)
 
     def sources(self, rank: int) -> tuple[int | None, ...]:
+        """The permutation."""
         return self.perm
 
     def index(self, dim: int, size: int) -> Index | None:
+        """None: all of every dimension in order."""
         return None
 
 
@@ -69,16 +73,19 @@ class Slice(InPlace):
         return Slice(tuple(starts), tuple(stops), tuple(steps))
 
     def output_shape(self, in_shapes: Sequence[Shape]) -> Shape:
+        """The extents of the slices; `DYNAMIC` where the size is."""
         shape = single(in_shapes)
         if not len(self.starts) == len(self.stops) == len(self.steps) == len(shape):
             raise ValueError(f"{self} does not fit rank {len(shape)}")
         return tuple(self._size(k, size) for k, size in enumerate(shape))
 
     def index(self, dim: int, size: int) -> Index | None:
+        """The indices of a slice; None for a whole dimension."""
         taken = self._slice(dim)
         return None if taken == slice(None, None, 1) else np.arange(*taken.indices(size))
 
     def apply(self, arrays: Sequence[Array], fill: ArrayLike = 0) -> Array:
+        """A view of the array."""
         return arrays[0][tuple(self._slice(k) for k in range(arrays[0].ndim))]
 
     def _slice(self, dim: int) -> slice:
@@ -111,12 +118,14 @@ class Flip(InPlace):
     dims: tuple[int, ...]
 
     def output_shape(self, in_shapes: Sequence[Shape]) -> Shape:
+        """The extents as they are."""
         shape = single(in_shapes)
         if any(not 0 <= dim < len(shape) for dim in self.dims):
             raise ValueError(f"cannot flip dimensions {self.dims} of rank {len(shape)}")
         return shape
 
     def index(self, dim: int, size: int) -> Index | None:
+        """Backwards along `dims`, else None."""
         return np.arange(size)[::-1] if dim in self.dims else None
 
 
@@ -127,9 +136,11 @@ class Tile(InPlace):
     repeats: tuple[int, ...]
 
     def output_shape(self, in_shapes: Sequence[Shape]) -> Shape:
+        """Extents times `repeats`."""
         return _scaled(single(in_shapes), self.repeats)
 
     def index(self, dim: int, size: int) -> Index | None:
+        """The indices again and again; None without a repeat."""
         repeats = self.repeats[dim]
         return None if repeats == 1 else np.tile(np.arange(size), repeats)
 
@@ -141,9 +152,11 @@ class RepeatInterleave(InPlace):
     repeats: tuple[int, ...]
 
     def output_shape(self, in_shapes: Sequence[Shape]) -> Shape:
+        """Extents times `repeats`."""
         return _scaled(single(in_shapes), self.repeats)
 
     def index(self, dim: int, size: int) -> Index | None:
+        """Every index several times in a row; None without a repeat."""
         repeats = self.repeats[dim]
         return None if repeats == 1 else np.repeat(np.arange(size), repeats)
 
@@ -159,6 +172,7 @@ class Broadcast(Separable):
     shape: Shape
 
     def output_shape(self, in_shapes: Sequence[Shape]) -> Shape:
+        """`shape`, if the operand broadcasts to it; ValueError."""
         shape = single(in_shapes)
         new = len(self.shape) - len(shape)
         aligned = list(zip(shape, self.shape[max(new, 0) :], strict=False))
@@ -168,6 +182,7 @@ class Broadcast(Separable):
         return (*self.shape[:new], *sizes)
 
     def sources(self, rank: int) -> tuple[int | None, ...]:
+        """None for dimensions that the operand lacks."""
         new = len(self.shape) - rank
         return (*(None for _ in range(new)), *range(rank))
 
@@ -176,6 +191,7 @@ class Broadcast(Separable):
         return None if size != 1 else np.zeros(self.shape[dim], np.intp)
 
     def apply(self, arrays: Sequence[Array], fill: ArrayLike = 0) -> Array:
+        """A read-only view of the array."""
         return np.broadcast_to(arrays[0], self.output_shape([arrays[0].shape]))
 
 
@@ -192,6 +208,7 @@ class ResizeNearest(InPlace):
     unknown: tuple[int, ...] = ()
 
     def output_shape(self, in_shapes: Sequence[Shape]) -> Shape:
+        """One extent per list of indices."""
         shape = single(in_shapes)
         if len(self.indices) != len(shape):
             raise ValueError(f"{len(self.indices)} index vectors for rank {len(shape)}")
@@ -203,11 +220,13 @@ class ResizeNearest(InPlace):
     def pull_array(
         self, grids: Sequence[ParameterArray], layout: Layout
     ) -> ParameterArray | Illegal:
+        """As a separable map; a refusal where unknown sizes decide what is read."""
         return self._undecided(grids[0]) or super().pull_array(grids, layout)
 
     def push_array(
         self, out: ParameterArray, in_shapes: Sequence[Shape]
     ) -> list[ParameterArray] | Illegal:
+        """As a separable map; a refusal where unknown sizes decide what is read."""
         return self._undecided(out) or super().push_array(out, in_shapes)
 
     def _undecided(self, grid: ParameterArray) -> Illegal | None:
@@ -216,6 +235,7 @@ class ResizeNearest(InPlace):
         return Illegal("dynamic-shape", "parameters vary along a dimension of unknown size")
 
     def index(self, dim: int, size: int) -> Index | None:
+        """The indices of a dimension; None where it is not resized."""
         index = self.indices[dim]
         return None if index is None else np.array(index, np.intp)
 

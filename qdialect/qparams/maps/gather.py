@@ -36,6 +36,7 @@ class Take(InPlace):
         return min(self.indices, default=0), max(self.indices, default=-1)
 
     def output_shape(self, in_shapes: Sequence[Shape]) -> Shape:
+        """The number of indices along `axis`; ValueError for an index outside."""
         shape = single(in_shapes)
         if not 0 <= self.axis < len(shape):
             raise ValueError(f"no dimension {self.axis} in {shape}")
@@ -46,6 +47,7 @@ class Take(InPlace):
         return (*shape[: self.axis], len(self.indices), *shape[self.axis + 1 :])
 
     def index(self, dim: int, size: int) -> Index | None:
+        """The indices along `axis`, else None."""
         if dim != self.axis:
             return None
         indices = np.array(self.indices, np.intp)
@@ -73,6 +75,7 @@ class Gather(Composite):
         return Gather(axis, tuple(map(int, np.ravel(array))), array.shape)
 
     def steps(self, shape: Shape) -> Sequence[IndexMap]:
+        """Take along the flattened indices, then their shape."""
         if prod(self.index_shape) != len(self.indices):
             raise ValueError(f"{len(self.indices)} indices for the shape {self.index_shape}")
         if len(self.index_shape) == 1:
@@ -103,12 +106,14 @@ class GatherDynamic(IndexMap):
     code: ClassVar[Code] = "dynamic-params"
 
     def output_shape(self, in_shapes: Sequence[Shape]) -> Shape:
+        """The shape of the indices in place of `axis`."""
         shape = single(in_shapes)
         if not 0 <= self.axis < len(shape):
             raise ValueError(f"no dimension {self.axis} in {shape}")
         return self._replaced(shape, self.index_shape)
 
     def apply(self, arrays: Sequence[Array], fill: ArrayLike = 0) -> Array:
+        """numpy's take; the second array is the indices."""
         if len(arrays) != 2:
             raise ValueError("a gather with run-time indices needs them as second operand")
         data, indices = arrays
@@ -117,6 +122,7 @@ class GatherDynamic(IndexMap):
     def pull_array(
         self, grids: Sequence[ParameterArray], layout: Layout
     ) -> ParameterArray | Illegal:
+        """The parameters, unless they vary along `axis`."""
         (grid,) = grids
         if self.axis in grid.blocked:
             return self.refusal(self.output_shape([grid.shape]))
@@ -130,16 +136,18 @@ class GatherDynamic(IndexMap):
     def push_array(
         self, out: ParameterArray, in_shapes: Sequence[Shape]
     ) -> list[ParameterArray] | Illegal:
+        """The parameters, unless they vary along the indices."""
         shape = single(in_shapes)
         end = self.axis + len(self.index_shape)
         if any(self.axis <= k < end for k in out.blocked):
             return self.refusal(out.shape)
         counts, blocks = out.cells.shape, out.blocks
         inner = (*counts[: self.axis], 1, *counts[end:])
-        kept = (*blocks[: self.axis], shape[self.axis], *blocks[end:])
-        return [out.on(shape, kept, np.reshape(out.cells, inner))]
+        restored = (*blocks[: self.axis], shape[self.axis], *blocks[end:])
+        return [out.on(shape, restored, np.reshape(out.cells, inner))]
 
     def refusal(self, out_shape: Shape) -> Illegal:
+        """A refusal because indices are known at run time only."""
         return Illegal(
             self.code,
             f"parameters that vary along dimension {self.axis} would depend on run-time indices",

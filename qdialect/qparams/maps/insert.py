@@ -27,6 +27,7 @@ class Insert(IndexMap):
     steps: Shape
 
     def output_shape(self, in_shapes: Sequence[Shape]) -> Shape:
+        """The shape of the first operand; ValueError where the update does not fit."""
         if len(in_shapes) != 2:
             raise ValueError(f"two operands expected, got {len(in_shapes)}")
         whole, update = in_shapes
@@ -39,6 +40,7 @@ class Insert(IndexMap):
         return whole
 
     def apply(self, arrays: Sequence[Array], fill: ArrayLike = 0) -> Array:
+        """A copy of the first array with the update in its place."""
         whole, update = arrays
         result = np.array(whole)
         if update.size:
@@ -48,6 +50,7 @@ class Insert(IndexMap):
     def pull_array(
         self, grids: Sequence[ParameterArray], layout: Layout
     ) -> ParameterArray | Illegal:
+        """The grid with the parameters of the update in its place, in blocks that divide both."""
         whole, update = grids
         if 0 in update.shape:
             return whole
@@ -74,6 +77,7 @@ class Insert(IndexMap):
     def push_array(
         self, out: ParameterArray, in_shapes: Sequence[Shape]
     ) -> list[ParameterArray] | Illegal:
+        """The grid, and the part of it where the update is."""
         whole, update = in_shapes
         if 0 in update:
             one = np.reshape(np.reshape(out.cells, -1)[:1], (1,) * len(update))

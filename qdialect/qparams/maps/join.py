@@ -31,6 +31,7 @@ class Concat(IndexMap):
     axis: int
 
     def output_shape(self, in_shapes: Sequence[Shape]) -> Shape:
+        """Extents summed along `axis`; ValueError where others differ."""
         first = in_shapes[0]
         if not 0 <= self.axis < len(first):
             raise ValueError(f"cannot concatenate along {self.axis} of rank {len(first)}")
@@ -44,11 +45,13 @@ class Concat(IndexMap):
         )
 
     def apply(self, arrays: Sequence[Array], fill: ArrayLike = 0) -> Array:
+        """The arrays one after the other."""
         return np.concatenate(arrays, self.axis)
 
     def pull_array(
         self, grids: Sequence[ParameterArray], layout: Layout
     ) -> ParameterArray | Illegal:
+        """The grids one after the other, in blocks of their greatest common divisor."""
         shape = self.output_shape([grid.shape for grid in grids])
         parts = [self._sized(grid, shape) for grid in grids if grid.shape[self.axis] != 0]
         if self._all_equal(parts):
@@ -72,6 +75,7 @@ class Concat(IndexMap):
     def push_array(
         self, out: ParameterArray, in_shapes: Sequence[Shape]
     ) -> list[ParameterArray] | Illegal:
+        """The part of the grid for each operand."""
         sizes = [shape[self.axis] for shape in in_shapes]
         if DYNAMIC in sizes:
             if self.axis in out.blocked:
@@ -138,6 +142,7 @@ class Select(IndexMap):
     mask: tuple[bool, ...] | None = None
 
     def output_shape(self, in_shapes: Sequence[Shape]) -> Shape:
+        """The broadcast shape of the data operands."""
         if len(in_shapes) != 2:
             raise ValueError(f"two data operands expected, got {len(in_shapes)}")
         for shape in in_shapes:
@@ -145,6 +150,7 @@ class Select(IndexMap):
         return self.shape
 
     def apply(self, arrays: Sequence[Array], fill: ArrayLike = 0) -> Array:
+        """Elements of the first data operand where the condition holds, else of the second."""
         if self.mask is None:
             raise ValueError("a select without a constant mask has no index map")
         first, second = (self._spread().apply([array]) for array in arrays)
@@ -153,6 +159,7 @@ class Select(IndexMap):
     def pull_array(
         self, grids: Sequence[ParameterArray], layout: Layout
     ) -> ParameterArray | Illegal:
+        """The grid of both data operands, if it is one."""
         spread: list[ParameterArray] = []
         for grid in grids:
             pulled = self._spread().pull_array([grid], layout)
@@ -167,6 +174,7 @@ class Select(IndexMap):
     def push_array(
         self, out: ParameterArray, in_shapes: Sequence[Shape]
     ) -> list[ParameterArray] | Illegal:
+        """The grid for both data operands."""
         grids: list[ParameterArray] = []
         for shape in in_shapes:
             pushed = self._spread().push_array(out, [shape])

@@ -44,6 +44,7 @@ class Pad(InPlace):
     order_only: bool = False
 
     def output_shape(self, in_shapes: Sequence[Shape]) -> Shape:
+        """Extents and what is added at their ends; `DYNAMIC` stays."""
         shape = single(in_shapes)
         if not len(self.low) == len(self.high) == len(shape) or min(*self.low, *self.high, 0) < 0:
             raise ValueError(f"cannot pad {shape} by {self.low} and {self.high}")
@@ -60,6 +61,7 @@ class Pad(InPlace):
         return np.pad(np.arange(size), (self.low[dim], self.high[dim]), mode)
 
     def apply(self, arrays: Sequence[Array], fill: ArrayLike = 0) -> Array:
+        """Padded with `fill` where the mode is constant."""
         (array,) = arrays
         if self.mode != "constant":
             return super().apply(arrays, fill)
@@ -86,13 +88,16 @@ class Pad(InPlace):
 
     @property
     def border_value(self) -> float:
+        """The constant that is filled in."""
         return self.value
 
     def border_integers(self, fields: Sequence[ParameterField]) -> NDArray[np.int64] | Illegal:
+        """`fill_integers` for the field of the result."""
         out = self.pull(fields, layout=Layout.BLOCK)
         return out if isinstance(out, Illegal) else self.fill_integers(out)
 
     def checked(self, out: ParameterField) -> ParameterField | Illegal:
+        """A refusal where the fill is no stored integer."""
         if not self.has_border:
             return out
         (scale,), (zero_point,) = unpack("d", out.scales), unpack("q", out.zero_points)
@@ -103,6 +108,7 @@ class Pad(InPlace):
     def pull_array(
         self, grids: Sequence[ParameterArray], layout: Layout
     ) -> ParameterArray | Illegal:
+        """The grid padded; a refusal where the fill is no stored integer of a border cell."""
         copied = super().pull_array(grids, layout)
         if isinstance(copied, Illegal) or not self.has_border:
             return copied
@@ -121,6 +127,7 @@ class Pad(InPlace):
 
     @property
     def has_border(self) -> bool:
+        """Whether the mode is constant and something is added."""
         return self.mode == "constant" and (any(self.low) or any(self.high))
 
     def _fills(self, grid: ParameterArray) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:

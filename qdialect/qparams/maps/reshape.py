@@ -52,17 +52,20 @@ class Reshape(IndexMap):
         return Reshape(shape, (*((1, 1),) * copied, tail))
 
     def output_shape(self, in_shapes: Sequence[Shape]) -> Shape:
+        """The target, its unknown extent computed where that is known."""
         source = single(in_shapes)
         if self.groups is None:
             return resolved(source, self.shape)[1]
         return tuple(size for group in self._groups(source) for size in group.target)
 
     def apply(self, arrays: Sequence[Array], fill: ArrayLike = 0) -> Array:
+        """The elements in row-major order under the target."""
         return np.reshape(arrays[0], self.output_shape([arrays[0].shape]))
 
     def pull_array(
         self, grids: Sequence[ParameterArray], layout: Layout
     ) -> ParameterArray | Illegal:
+        """Group by group of dimensions with equal products; a refusal where blocks are cut."""
         grid = _without_ragged_ends(grids[0])
         groups = [_GroupPull.of(group, grid) for group in self._groups(grid.shape)]
         for group in groups:
@@ -81,6 +84,7 @@ class Reshape(IndexMap):
     def push_array(
         self, out: ParameterArray, in_shapes: Sequence[Shape]
     ) -> list[ParameterArray] | Illegal:
+        """`pull_array` of the reverse reshape."""
         source = single(in_shapes)
         groups = None if self.groups is None else tuple((j, i) for i, j in self.groups)
         pulled = Reshape(source, groups).pull_array([out], Layout.BLOCK)

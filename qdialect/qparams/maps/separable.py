@@ -34,6 +34,7 @@ class Separable(IndexMap):
     def pull_array(
         self, grids: Sequence[ParameterArray], layout: Layout
     ) -> ParameterArray | Illegal:
+        """Dimension by dimension: parameters read by the same indices as elements."""
         (grid,) = grids
         shape = self.output_shape([grid.shape])
         sources = self.sources(len(grid.shape))
@@ -54,6 +55,7 @@ class Separable(IndexMap):
     def push_array(
         self, out: ParameterArray, in_shapes: Sequence[Shape]
     ) -> list[ParameterArray] | Illegal:
+        """Dimension by dimension, where every operand index is read."""
         shape = single(in_shapes)
         sources = self.sources(len(shape))
         params, blocks = out.cells, list(shape)
@@ -81,6 +83,7 @@ class Separable(IndexMap):
         return self.index(dim, 1) is None
 
     def apply(self, arrays: Sequence[Array], fill: ArrayLike = 0) -> Array:
+        """Dimension by dimension."""
         (array,) = arrays
         sources = self.sources(array.ndim)
         result = _moved(array, sources)

@@ -41,6 +41,7 @@ class DepthToSpace(Composite):
     code: ClassVar[Code] = "phase-mix"
 
     def steps(self, shape: Shape) -> Sequence[IndexMap]:
+        """A reshape, a transpose, a reshape."""
         n, c, h, w = _nchw(shape)
         r = self.block
         inner = _divided(c, r * r)
@@ -70,6 +71,7 @@ class SpaceToDepth(Composite):
     code: ClassVar[Code] = "phase-mix"
 
     def steps(self, shape: Shape) -> Sequence[IndexMap]:
+        """A reshape, a transpose, a reshape."""
         n, c, h, w = _nchw(shape)
         r = self.block
         high, wide = _divided(h, r), _divided(w, r)
@@ -106,19 +108,24 @@ class Im2col(Composite):
 
     @property
     def has_border(self) -> bool:
+        """Whether anything is padded."""
         return self.border.has_border
 
     @property
     def border_value(self) -> float:
+        """Padding is real 0."""
         return self.value
 
     def border_integers(self, fields: Sequence[ParameterField]) -> NDArray[np.int64] | Illegal:
+        """Those of the padding."""
         return self.border.border_integers(fields)
 
     def checked(self, out: ParameterField) -> ParameterField | Illegal:
+        """What the padding allows."""
         return self.border.checked(out)
 
     def steps(self, shape: Shape) -> Sequence[IndexMap]:
+        """A pad, windows along each dimension, a transpose and a reshape."""
         dims = len(self.kernel)
         padded = self.border.output_shape([shape])
         taken = [self._patches(k, padded[k + 2]) for k in range(dims)]

@@ -24,11 +24,12 @@ class Squeeze(Composite):
     dims: tuple[int, ...]
 
     def steps(self, shape: Shape) -> Sequence[IndexMap]:
+        """A reshape without the dimensions."""
         if any(not 0 <= dim < len(shape) or shape[dim] not in (1, DYNAMIC) for dim in self.dims):
             raise ValueError(f"cannot squeeze dimensions {self.dims} of {shape}")
-        kept = tuple(size for k, size in enumerate(shape) if k not in self.dims)
+        remaining = tuple(size for k, size in enumerate(shape) if k not in self.dims)
         groups = tuple((1, 0 if k in self.dims else 1) for k in range(len(shape)))
-        return (Reshape(kept, groups),)
+        return (Reshape(remaining, groups),)
 
 
 @dataclass(frozen=True)
@@ -40,6 +41,7 @@ class Unsqueeze(Composite):
     dims: tuple[int, ...]
 
     def steps(self, shape: Shape) -> Sequence[IndexMap]:
+        """A reshape with the dimensions."""
         rank = len(shape) + len(set(self.dims))
         if any(not 0 <= dim < rank for dim in self.dims):
             raise ValueError(f"cannot unsqueeze dimensions {self.dims} of {shape}")
@@ -58,6 +60,7 @@ class First(Composite):
     keep: bool = True
 
     def steps(self, shape: Shape) -> Sequence[IndexMap]:
+        """A resize to index 0 of the dimensions, and a squeeze."""
         if any(not 0 <= dim < len(shape) for dim in self.dims):
             raise ValueError(f"cannot reduce dimensions {self.dims} of {shape}")
         taken = ResizeNearest(tuple((0,) if k in self.dims else None for k in range(len(shape))))
@@ -75,6 +78,7 @@ class Flatten(Composite):
     code: ClassVar[Code] = "axis-merge"
 
     def steps(self, shape: Shape) -> Sequence[IndexMap]:
+        """A reshape that merges the dimensions."""
         if not 0 <= self.start < self.end <= len(shape):
             raise ValueError(f"cannot flatten dimensions {self.start} to {self.end} of {shape}")
         merged = shape[self.start : self.end]
