@@ -85,7 +85,7 @@ def _read_mlir(path: Path) -> None:
     from qdialect.formats.mlir.write import printer as mlir_printer
 
     # What is meant for large modules takes part on small ones.
-    mlir_parser.SHORT = mlir_printer.FEW = 0
+    mlir_parser.TEMPLATES_ABOVE = mlir_printer.TEMPLATES_AFTER = 0
     model = qd.load(path, _session())
     module_text(model.module, model.ctx)
 
