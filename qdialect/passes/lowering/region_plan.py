@@ -588,7 +588,7 @@ class RegionPlan:
         dims: tuple[int, ...] | None = None,
     ) -> FixedValue:
         """Constants in 32-bit codes of so many bits."""
-        codes, step, off = fine_grids.held(reals, bits)
+        codes, step, off = fine_grids.constants_on_grid(reals, bits)
         params = self._grid(user, step, like)
         interval = Interval.exactly(codes) * step
         fixed = FixedValue(like, params, interval, float(off), dims=dims)
