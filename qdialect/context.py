@@ -60,15 +60,15 @@ class _Late(Generic[_T]):
 
 
 def _default_behaviors() -> BehaviorRegistry:
-    from qdialect.ops.registered import default_registry
+    from qdialect.ops import default_behaviors
 
-    return default_registry()
+    return default_behaviors()
 
 
 def _default_components() -> dict[str, Components]:
-    from qdialect.ops.components import COMPONENTS
+    from qdialect.ops import default_components
 
-    return dict(COMPONENTS)
+    return default_components()
 
 
 def _default_target() -> Target:

@@ -15,7 +15,7 @@ from xdsl.dialects.func import FuncOp, ReturnOp
 from qdialect.errors import UnsupportedError
 from qdialect.numerics.rounding import Rounding
 from qdialect.ops import ConstantOp, constant_array, shape_of
-from qdialect.ops.behaviors_sums import window_counts
+from qdialect.ops.pooling import window_counts
 from qdialect.quant import quant_element
 from qdialect.verify.verifier import op_where
 

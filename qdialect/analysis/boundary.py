@@ -130,7 +130,7 @@ class _Search:
         floats = [
             (port, v)
             for port, v in zip(ports, op.operands, strict=True)
-            if port.rule is not PortKind.PLAIN and v not in codes
+            if port.kind is not PortKind.PLAIN and v not in codes
         ]
         if quant_element(op.results[0].type) is not None:
             if floats:
@@ -138,10 +138,10 @@ class _Search:
             return
         reason = self._bad_axis(op, behavior)
         closed = op.results[0] in self.regions.closes
-        data = [port for port, _ in floats if port.rule is not PortKind.BIAS]
+        data = [port for port, _ in floats if port.kind is not PortKind.BIAS]
         if reason:
             yield Finding("B5", op, reason, flops(op, behavior))
-        elif not data and len(codes) > sum(p.rule is PortKind.BIAS for p in ports):
+        elif not data and len(codes) > sum(p.kind is PortKind.BIAS for p in ports):
             if not closed:
                 yield self._float_result(op, behavior)
         elif all(constant_of(v) for _, v in floats):
@@ -222,7 +222,11 @@ class _Search:
         tied = [op.operands[i] for i in tied_operands(op, behavior)]
         params = [self._params(v) for v in tied]
         known = [q for q in params if q is not None]
-        if not known or len(known) != len(params) or (behavior.mixes and len(set(known)) > 1):
+        if (
+            not known
+            or len(known) != len(params)
+            or (behavior.requantizes_inputs and len(set(known)) > 1)
+        ):
             return
         carried = carry_all_down(op, behavior, known)
         if isinstance(carried, Illegal):
@@ -302,13 +306,13 @@ class _Search:
             return f"'{op.name}', which has no declared behavior"
         for index, operand in enumerate(op.operands):
             port = behavior.operand_port(index)
-            if port.rule not in (PortKind.REQUANT, PortKind.TIED) or self._is_codes(operand):
+            if port.kind not in (PortKind.REQUANT, PortKind.TIED) or self._is_codes(operand):
                 continue
             if constant_of(operand):
                 continue
             owner = self._source(operand).owner
             source = self.session.behaviors.get(owner) if isinstance(owner, Operation) else None
-            if port.rule is PortKind.TIED and source is not None:
+            if port.kind is PortKind.TIED and source is not None:
                 continue
             if source is None or source.accumulator is None:
                 return f"the {port.role} of '{op.name}', which has no qparams"

@@ -43,7 +43,7 @@ class CastRegions:
         operands = op.operands
         if behavior.compares:
             if all(operands[i] in self.derived for i in tied_operands(op, behavior)):
-                rules = [behavior.result_port(i).rule for i in range(len(op.results))]
+                rules = [behavior.result_port(i).kind for i in range(len(op.results))]
                 codes = [
                     r for r, rule in zip(op.results, rules, strict=True) if rule is PortKind.TIED
                 ]
@@ -60,7 +60,7 @@ class CastRegions:
         elif all(
             operand in self.derived or constant_of(operand)
             for i, operand in enumerate(operands)
-            if behavior.operand_port(i).rule in (PortKind.REQUANT, PortKind.TIED)
+            if behavior.operand_port(i).kind in (PortKind.REQUANT, PortKind.TIED)
         ):
             self.lands.update(op.results)
 
@@ -78,7 +78,7 @@ class CastRegions:
         if behavior is None or not behavior.compares:
             return all(result in self.closes for result in op.results)
         return all(
-            behavior.result_port(index).rule is PortKind.PLAIN
+            behavior.result_port(index).kind is PortKind.PLAIN
             or result.first_use is None
             or result in self.closes
             for index, result in enumerate(op.results)

@@ -167,7 +167,7 @@ def _rounding(session: QContext, op: Operation, result: SSAValue) -> float:
 
 
 def _only_copies(op: Operation, behavior: Behavior, result: QParams) -> bool:
-    if not behavior.mixes:
+    if not behavior.requantizes_inputs:
         return True
     return all(qparams_of(op.operands[i]) == result for i in tied_operands(op, behavior))
 

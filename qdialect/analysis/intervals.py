@@ -186,17 +186,17 @@ def passed_on(
     if it is one, real constants of the op, or elements clamped by them. None: nothing is
     known."""
     floats = None if params is None else arithmetic_of(op).floats(params.expressed)
-    if params is not None and behavior.mixes:
+    if params is not None and behavior.requantizes_inputs:
         return _stored_anew(operands, params, floats)
     joined = union(interval for _, interval in operands)
     if params is not None and not is_integer(params):
         return joined
-    if behavior.chooses is not None:
+    if behavior.choose is not None:
         return _chosen(op, behavior, [interval for _, interval in operands])
     if behavior.clamp is not None:
         low, high = behavior.clamp(op)
         return clamped_by(joined, low, high, params, floats)
-    levels = [*behavior.levels(op)] if behavior.levels else []
+    levels = [*behavior.compared_constants(op)] if behavior.compared_constants else []
     if movement is not None and movement.has_border:
         levels.append(movement.border_value)
     for level in levels:
@@ -209,14 +209,14 @@ def passed_on(
 
 def _chosen(op: Operation, behavior: Behavior, known: Sequence[Interval]) -> Interval:
     """Monotone in every operand, so its ends come from theirs."""
-    assert behavior.chooses is not None
+    assert behavior.choose is not None
     import numpy as np
 
     ends = (
         [np.array([v], object) for v in side]
         for side in zip(*((k.low, k.high) for k in known), strict=True)
     )
-    low, high = (behavior.chooses(op, side)[0] for side in ends)
+    low, high = (behavior.choose(op, side)[0] for side in ends)
     return Interval(low, high, next((k.assuming for k in known if k.assuming), ""))
 
 

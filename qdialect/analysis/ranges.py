@@ -11,7 +11,7 @@ long as nothing above it is replaced; then `forget` drops what depends on it.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import cast
 
 from xdsl.dialects.builtin import Float32Type, Float64Type
@@ -162,12 +162,6 @@ class CodeRanges:
         """All intervals found so far, as they are now."""
         return dict(self._known)
 
-    def others(self, before: Mapping[SSAValue, Interval | None]) -> list[SSAValue]:
-        """The values of `before` that are still there and hold something else now."""
-        known = self._known
-        unlike = [v for v, held in before.items() if known.get(v, self) is not held]
-        return [v for v in unlike if not _is_gone(v) and self.of(v) != before[v]]
-
     def prune(self) -> None:
         """Drop what was found for values that are gone."""
         for value in [v for v in self._known if _is_gone(v)]:
@@ -227,7 +221,7 @@ class CodeRanges:
             return [self._element(op, behavior, index) for index in range(len(op.results))]
         if len(op.results) > 1 or qparams_of(op.results[0]) is None:
             return [bounds_of(result) for result in op.results]
-        if behavior.on_codes is not None:
+        if behavior.on_stored is not None:
             return [self._looked_up(op, behavior)]
         if behavior.accumulator is not None:
             return [self._contracted(op, behavior, behavior.accumulator)]
@@ -256,9 +250,9 @@ class CodeRanges:
             return bounds_of(op.results[0])
         import numpy as np
 
-        assert behavior.on_codes is not None
+        assert behavior.on_stored is not None
         every = np.arange(int(codes.low), int(codes.high) + 1)
-        results = behavior.on_codes(op, [every, *known])
+        results = behavior.on_stored(op, [every, *known])
         return Interval(int(results.min()), int(results.max()), codes.assuming)
 
     def _stored(
@@ -320,7 +314,7 @@ class CodeRanges:
 
     def _element(self, op: Operation, behavior: Behavior, result: int) -> Interval | None:
         """Of an op that tells order: an element of the operands, or what tells it."""
-        if behavior.result_port(result).rule is not PortKind.TIED:
+        if behavior.result_port(result).kind is not PortKind.TIED:
             return bounds_of(op.results[result])
         found = [self._known_or_anything(op.operands[i]) for i in tied_operands(op, behavior)]
         known = [interval for interval in found if interval is not None]

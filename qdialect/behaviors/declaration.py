@@ -9,10 +9,10 @@ docs/design/001-architecture.md.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import Enum
 from fractions import Fraction
-from math import inf
+from math import inf, isfinite
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from xdsl.ir import Operation
@@ -40,6 +40,7 @@ class PortKind(Enum):
     PLAIN = "plain"
 
 
+_TIED = PortKind.TIED
 AxesOf = Callable[[Operation], frozenset[int]]
 
 
@@ -63,7 +64,7 @@ class Port:
     """
 
     role: str
-    rule: PortKind = PortKind.REQUANT
+    kind: PortKind = PortKind.REQUANT
     axes: AxesOf | None = no_axes
     storages: tuple[str, ...] | None = None
 
@@ -99,10 +100,6 @@ class AffineFunction(NamedTuple):
     high: float = inf
 
 
-Bounds = tuple[Fraction | None, Fraction | None]
-"""Low and high; None where there is no bound."""
-
-
 class Size(NamedTuple):
     """What |x| is known to be for every element x of a tensor, in real units: bounds, and
     of a constant each element's."""
@@ -118,156 +115,169 @@ Sizes = Callable[[int], Size]
 Gain = Callable[[Operation, int, Sizes], "float | None"]
 
 RealFunction = Callable[[Operation, "NDArray[np.float64]"], "NDArray[np.float64]"]
+Expression = Callable[[Operation, Sequence[Any]], Any]
+"""An op on the values of its operands, in one number system or another."""
+Arrays = Callable[[Operation, "Sequence[NDArray[Any]]"], "NDArray[Any]"]
+AffineOf = Callable[[Operation, "Sequence[Fraction | None]"], "AffineFunction | None"]
+"""The affine function of one operand that an op is, given the real constants on the others
+(None for that operand); None if it is not."""
+MapOf = Callable[[Operation], "IndexMap"]
+MapsOf = Callable[[Operation], "IndexMap | Sequence[IndexMap]"]
+Bounds = tuple[Fraction | None, Fraction | None]
+"""Low and high; None where there is no bound."""
+
+
+def _unanswered() -> Any:
+    """A question that a kind of op has no answer to: None, and no argument sets it."""
+    return field(default=None, init=False, repr=False)
+
+
+def _answer(default: Any = None) -> Any:
+    """An answer that a declaration may give."""
+    return field(default=default, kw_only=True)
+
+
+def _required() -> Any:
+    """An answer that a declaration must give."""
+    return field(kw_only=True)
 
 
 @dataclass(frozen=True)
 class Behavior:
-    """The declaration of one op.
+    """The declaration of one op: its ports, one per operand and one per result.
 
-    `operands` has one port per operand (the last repeats when `variadic`);
-    `results` likewise one per result.  Tied ports are related by `movement` when
-    the op copies elements, and are elementwise the same field otherwise.
+    The last operand port repeats when `variadic`, the last result port always. This class
+    alone declares an op whose meaning stands in no formula here (a composite that is
+    declared by its pieces, an op that stays float). Its subclasses are the kinds of ops
+    that passes know:
+
+        Movement         copies elements: index maps
+        OrderPreserving  commutes with monotone maps: Clamp, Choice, Selection
+        Comparison       plain results say how elements compare
+        Computation      computes: Elementwise, Contraction, or any other formula
+        Lookup           is defined on stored integers, not on the reals they name
+
+    A pass matches on these classes, or asks any declaration one of the questions below,
+    which are None where a kind of op has no answer. QError (`bad-behavior`) where ports
+    and kind contradict each other.
     """
 
     op: str
     operands: tuple[Port, ...]
     results: tuple[Port, ...] = (Port("result"),)
     variadic: bool = False
-    #: the index map of a movement op, or one per result; None if the op computes anything
-    movement: Callable[[Operation], IndexMap | Sequence[IndexMap]] | None = None
+
+    # -- movement
+    #: the index map of an op that copies elements, or one per result
+    movement: MapsOf | None = _unanswered()
     #: the same, given the values of the plain operands (indices, conditions), for a
     #: movement that depends on them; `movement` is then what holds whatever they are
-    movement_given: Callable[[Operation, Sequence[NDArray[Any]]], IndexMap] | None = None
-    #: for a movement op with several results: the map from them back to its operand
-    joins: Callable[[Operation], IndexMap] | None = None
-    #: where the parameters of each tied operand are along the result of an op that
-    #: computes, if it broadcasts or reduces: one index map per tied operand, from which
-    #: elements it need not say
-    carries: Callable[[Operation], Sequence[IndexMap]] | None = None
-    #: commutes with every monotone map of values (max pool, relu, clip ...)
-    order_preserving: bool = False
-    #: plain results only tell how the elements of the tied operands, which lie in one field,
-    #: compare (a comparison, an argmax): a strictly monotone map of values leaves them
-    compares: bool = False
+    movement_of_values: Callable[[Operation, Sequence[NDArray[Any]]], IndexMap] | None = (
+        _unanswered()
+    )
+    #: for a movement with several results: the map from them back to its operand
+    inverse_map: MapOf | None = _unanswered()
+    #: whether a movement copies its one operand unchanged
+    is_identity: Callable[[Operation], bool] | None = _unanswered()
+    # -- order
     #: the real constants an order-preserving op compares with (relu: 0)
-    levels: Callable[[Operation], Sequence[float]] | None = None
+    compared_constants: Callable[[Operation], Sequence[float]] | None = _unanswered()
     #: for min(max(x, low), high): its bounds in real units (infinite where absent)
-    clamp: Callable[[Operation], tuple[float, float]] | None = None
-    #: whether a movement op copies its one operand unchanged
-    is_identity: Callable[[Operation], bool] | None = None
+    clamp: Callable[[Operation], tuple[float, float]] | None = _unanswered()
+    #: for an op that is a clamp of one operand where the others are real constants: its
+    #: bounds in real units, given the constants (None for x), or None if it is none
+    as_clamp: Callable[[Operation, Sequence[Fraction | None]], Bounds | None] | None = _unanswered()
+    #: for an op that picks one of its tied operands by order, element by element with
+    #: broadcasting: the same on numbers in any representation that keeps the order
+    choose: Arrays | None = _unanswered()
+    #: for an op that picks elements of one operand by order: its result on numbers in any
+    #: representation that keeps the order (codes, floats), given the lowest one
+    select: Callable[[Operation, NDArray[Any], Any], NDArray[Any]] | None = _unanswered()
+    # -- along the result
+    #: where the parameters of each tied operand are along the result of an op that
+    #: broadcasts or reduces: one index map per tied operand, from which elements it need
+    #: not say
+    operand_maps: Callable[[Operation], Sequence[IndexMap]] | None = _unanswered()
+    # -- computation
     #: the op on its operands, written with + - * / @, clip(low, high), reshape, swapaxes
     #: and indexing only: on exact rationals what it means on quantized tensors, on numpy
     #: floats what it computes; ValueError where it means nothing
-    arithmetic: Callable[[Operation, Sequence[Any]], Any] | None = None
-    #: whether `arithmetic` also takes square roots, in which it is monotone
-    roots: bool = False
+    arithmetic: Expression | None = _unanswered()
+    #: the op written with `elementary_functions` besides, where `arithmetic` cannot
+    #: say it: on real numbers (`numerics.reals`) it decides which code is nearest
+    analytic: Expression | None = _unanswered()
+    #: f(x) elementwise on one operand, in real units, evaluated in float64
+    pointwise: RealFunction | None = _unanswered()
+    #: the op on one operand in real units, evaluated in float64, where no formula above can
+    #: say it and elements of the result depend on several of the operand
+    transcendental: RealFunction | None = _unanswered()
+    #: the same as `arithmetic` or `analytic` on floats, each step rounded, where runtimes
+    #: take other steps; ValueError where they do not round each step
+    in_floats: Expression | None = _unanswered()
     #: how many numbers `arithmetic` multiplies or sums where that is several for one
     #: element of the result (on floats it then rounds several times)
-    work: Callable[[Operation], int] | None = None
-    #: the op on one operand in real units, evaluated in float64, where `arithmetic` cannot
-    #: say it and elements of the result depend on several of the operand
-    transcendental: RealFunction | None = None
-    #: for an op that picks elements by order: its result on the numbers of the operand in
-    #: any representation that keeps the order (codes, floats), given the lowest one
-    picks: Callable[[Operation, NDArray[Any], Any], NDArray[Any]] | None = None
-    #: for an op that picks, element by element with broadcasting, one of its tied
-    #: operands by order: the same on numbers in any representation that keeps the order
-    chooses: Callable[[Operation, Sequence[NDArray[Any]]], NDArray[Any]] | None = None
-    #: for an op that is a clamp of one operand where the others are real constants: its
-    #: bounds in real units, given the constants (None for x), or None if it is none
-    as_clamp: Callable[[Operation, Sequence[Fraction | None]], Bounds | None] | None = None
-    #: each element of the result depends on the elements of the operands at its place
-    #: alone (which broadcast as in numpy)
-    elementwise: bool = False
-    #: f(x) elementwise on one operand, in real units, evaluated in float64
-    pointwise: RealFunction | None = None
-    #: the op written with `elementary_functions` besides those of `arithmetic`, which cannot say
-    #: it: on real numbers (`numerics.reals`) it decides which code is nearest
-    analytic: Callable[[Operation, Sequence[Any]], Any] | None = None
-    #: the same on floats, each step rounded, where runtimes take other steps than
-    #: `arithmetic` or `analytic`; ValueError where they do not round each step
-    in_floats: Callable[[Operation, Sequence[Any]], Any] | None = None
+    work: Callable[[Operation], int] | None = _unanswered()
     #: for f(x) = clamp(slope * x + offset) on one operand, the others being real
     #: constants: what f is, given the constants (None for x), or None if it is not;
     #: constants that differ along a dimension are given index by index
-    affine: Callable[[Operation, Sequence[Fraction | None]], AffineFunction | None] | None = None
+    affine: AffineOf | None = _unanswered()
     #: the dimension of x that constant vectors lie along, if not as numpy broadcasts them
-    affine_along: int | None = None
-    #: for an op that is defined on codes (a lookup) and not on the reals they name: the
-    #: stored result, given the stored operands
-    on_codes: Callable[[Operation, Sequence[NDArray[Any]]], NDArray[Any]] | None = None
-    accumulator: Accumulator | None = None
-    #: largest output change in real units per unit of input change, operand by
-    #: operand, given the sizes of all (None or infinite: no bound); used for `bounded(k)`
-    gain: Gain | None = None
+    affine_along: int | None = _unanswered()
+    #: integer products of two operands, summed exactly
+    accumulator: Accumulator | None = _unanswered()
+    #: largest output change in real units per unit of input change, operand by operand,
+    #: given the sizes of all (None or infinite: no bound); used for `bounded(k)`
+    gain: Gain | None = _unanswered()
     #: bounds of the result in real units, given those of the operands, for an op whose
-    #: `arithmetic` cannot be run on intervals or gives wide ones (`qdialect.numerics.ranges`);
+    #: `arithmetic` cannot be run on intervals or gives wide ones (`numerics.ranges`);
     #: ValueError where there is no bound
-    interval: Callable[[Operation, Sequence[Any]], Any] | None = None
+    interval: Expression | None = _unanswered()
     #: the step of which every result is a multiple, exactly, if the operands have these
     #: qparams (a sum of one scale, a product of scales); None if there is none
-    grid: Callable[[Operation, Sequence[QParams]], Fraction | None] | None = None
+    grid: Callable[[Operation, Sequence[QParams]], Fraction | None] | None = _unanswered()
+    # -- stored integers
+    #: the stored result, given the stored operands
+    on_stored: Arrays | None = _unanswered()
+
     #: operands that must not be zero for the real function to be defined
-    nonzero: tuple[int, ...] = ()
-    #: a movement op whose meaning is also defined on operands of unequal qparams
-    mixes: bool = False
+    nonzero: tuple[int, ...] = field(default=(), init=False, repr=False)
+    #: whether `arithmetic` also takes square roots, in which it is monotone
+    roots: bool = field(default=False, init=False, repr=False)
+    #: each element of the result depends on the elements of the operands at its place
+    #: alone (which broadcast as in numpy)
+    elementwise: bool = field(default=False, init=False, repr=False)
+    #: commutes with every monotone map of values (max pool, relu, clip ...)
+    order_preserving: bool = field(default=False, init=False, repr=False)
+    #: plain results say only how the elements of the tied operands, which have one parameter
+    #: field, compare: a strictly monotone map of values leaves them
+    compares: bool = field(default=False, init=False, repr=False)
+    #: a movement whose meaning is also defined on operands of unequal qparams: each is
+    #: requantized to the result's
+    requantizes_inputs: bool = field(default=False, init=False, repr=False)
 
     def __post_init__(self) -> None:
-        problem = self._contradiction()
+        problem = self._problem()
         if problem is not None:
             from qdialect.errors import QError
 
             raise QError(f"behavior of '{self.op}': {problem}", code="bad-behavior")
 
-    def _contradiction(self) -> str | None:
-        tied = [p for p in (*self.operands, *self.results) if p.rule is PortKind.TIED]
-        roles = [p.role for p in self.operands]
+    def _problem(self) -> str | None:
+        """How the ports contradict each other, or None; the kinds ask for more."""
+        roles = [port.role for port in self.operands]
         if not self.results:
             return "there is no result port"
         if len(set(roles)) != len(roles):
             return "two operands have the same role"
-        if self.movement and not (tied and any(p.rule is PortKind.TIED for p in self.results)):
-            return "a movement op needs a tied operand and a tied result"
-        sides = (self.operands, self.results)
-        if self.compares:
-            if self.movement or self.order_preserving or not tied:
-                return "an op that tells order has tied operands, and computes"
-            if not any(p.rule is PortKind.PLAIN for p in self.results):
-                return "an op that tells order has a plain result"
-        elif len({any(p.rule is PortKind.TIED for p in side) for side in sides}) > 1:
-            return "tied ports need an operand and a result"
-        if self.order_preserving and not tied:
-            return "an order-preserving op needs tied ports"
-        if any(p.rule is PortKind.REQUANT for p in (*self.operands, *self.results)):
-            if self.movement:
-                return "a movement op cannot have a requantizing port"
-            if self.order_preserving:
-                return "an order-preserving op cannot have a requantizing port"
-        if self.levels and not self.order_preserving:
-            return "levels are for order-preserving ops"
-        picks = self.clamp or self.picks or self.chooses or self.as_clamp
-        if picks and not self.order_preserving:
-            return "a clamp is order-preserving, and so is picking by order"
-        if self.carries and (self.movement or not tied):
-            return "carries is for tied ports of an op that computes"
-        if self.mixes and not self.movement:
-            return "mixes is for movement ops"
-        if any(not 0 <= n < len(self.operands) for n in self.nonzero):
-            return "nonzero names operands the op does not have"
-        if (self.is_identity or self.movement_given or self.joins) and not self.movement:
-            return "is_identity, movement_given and joins are for movement ops"
         if self.variadic and not self.operands:
             return "variadic without an operand port"
-        acc = self.accumulator
-        if acc:
-            if self.movement or self.order_preserving:
-                return "an accumulator computes: the op neither moves nor picks"
-            used = [n for n in (acc.lhs, acc.rhs, acc.bias) if n is not None]
-            if len(set(used)) != len(used) or max(used) >= len(self.operands):
-                return "the accumulator names operands the op does not have"
-            if acc.bias is not None and self.operands[acc.bias].rule is not PortKind.BIAS:
-                return "the accumulator's bias is not a bias port"
+        if not self.compares and self._has(self.operands, _TIED) != self._has(self.results, _TIED):
+            return "tied ports need an operand and a result"
         return None
+
+    @staticmethod
+    def _has(ports: Sequence[Port], kind: PortKind) -> bool:
+        return any(port.kind is kind for port in ports)
 
     def operand_port(self, index: int) -> Port:
         """The port of operand `index`; IndexError if the op has no such operand."""
@@ -288,7 +298,7 @@ class Behavior:
     @property
     def is_tied(self) -> bool:
         """The result carries the qparams of the tied operands."""
-        return self.results[0].rule is PortKind.TIED
+        return self.results[0].kind is PortKind.TIED
 
     @property
     def commutes(self) -> bool:
@@ -296,3 +306,149 @@ class Behavior:
         commutes with monotone maps.  Tied ports alone (an average pool that wants one
         scale on both sides) do not say so."""
         return self.is_tied and (self.movement is not None or self.order_preserving)
+
+
+@dataclass(frozen=True)
+class Movement(Behavior):
+    """An op that copies elements: reshape, transpose, slice, pad, concat, gather.
+
+    Casts and rescales pass it; parameters follow its index maps (law 2.2).
+    """
+
+    movement: MapsOf = _required()
+    movement_of_values: Callable[[Operation, Sequence[NDArray[Any]]], IndexMap] | None = _answer()
+    inverse_map: MapOf | None = _answer()
+    is_identity: Callable[[Operation], bool] | None = _answer()
+    requantizes_inputs: bool = _answer(False)
+
+    def _problem(self) -> str | None:
+        if not (self._has(self.operands, _TIED) and self._has(self.results, _TIED)):
+            return "a movement op needs a tied operand and a tied result"
+        if self._has((*self.operands, *self.results), PortKind.REQUANT):
+            return "a movement op cannot have a requantizing port"
+        return super()._problem()
+
+
+@dataclass(frozen=True)
+class OrderPreserving(Behavior):
+    """An op that commutes with every monotone map of values."""
+
+    compared_constants: Callable[[Operation], Sequence[float]] | None = _answer()
+    operand_maps: Callable[[Operation], Sequence[IndexMap]] | None = _answer()
+    order_preserving: bool = field(default=True, init=False, repr=False)
+
+    def _problem(self) -> str | None:
+        if not self._has(self.operands, _TIED):
+            return "an order-preserving op needs tied ports"
+        if self._has((*self.operands, *self.results), PortKind.REQUANT):
+            return "an order-preserving op cannot have a requantizing port"
+        return super()._problem()
+
+
+@dataclass(frozen=True)
+class Clamp(OrderPreserving):
+    """min(max(x, low), high), element by element: relu, clip."""
+
+    clamp: Callable[[Operation], tuple[float, float]] = _required()
+    elementwise: bool = field(default=True, init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        if self.compared_constants is None:
+            object.__setattr__(self, "compared_constants", _finite_bounds(self.clamp))
+        super().__post_init__()
+
+
+def _finite_bounds(
+    clamp: Callable[[Operation], tuple[float, float]],
+) -> Callable[[Operation], Sequence[float]]:
+    return lambda op: [bound for bound in clamp(op) if isfinite(bound)]
+
+
+@dataclass(frozen=True)
+class Choice(OrderPreserving):
+    """One of the tied operands, element by element, by order: maximum, minimum."""
+
+    choose: Arrays = _required()
+    as_clamp: Callable[[Operation, Sequence[Fraction | None]], Bounds | None] | None = _answer()
+    elementwise: bool = field(default=True, init=False, repr=False)
+
+
+@dataclass(frozen=True)
+class Selection(OrderPreserving):
+    """Elements of the operand by order: a maximum over windows or dimensions."""
+
+    select: Callable[[Operation, NDArray[Any], Any], NDArray[Any]] = _required()
+    work: Callable[[Operation], int] | None = _answer()
+
+
+@dataclass(frozen=True)
+class Comparison(Behavior):
+    """An op whose plain results say how elements compare: compare, arg_max, top_k."""
+
+    operand_maps: Callable[[Operation], Sequence[IndexMap]] | None = _answer()
+    compares: bool = field(default=True, init=False, repr=False)
+
+    def _problem(self) -> str | None:
+        if not self._has(self.operands, _TIED):
+            return "an op that compares has tied operands"
+        if not self._has(self.results, PortKind.PLAIN):
+            return "an op that compares has a plain result"
+        return super()._problem()
+
+
+@dataclass(frozen=True)
+class Computation(Behavior):
+    """An op with a formula on real numbers: a mean, a normalization, a resize."""
+
+    arithmetic: Expression | None = _answer()
+    analytic: Expression | None = _answer()
+    transcendental: RealFunction | None = _answer()
+    in_floats: Expression | None = _answer()
+    work: Callable[[Operation], int] | None = _answer()
+    affine: AffineOf | None = _answer()
+    affine_along: int | None = _answer()
+    operand_maps: Callable[[Operation], Sequence[IndexMap]] | None = _answer()
+    gain: Gain | None = _answer()
+    interval: Expression | None = _answer()
+    grid: Callable[[Operation, Sequence[QParams]], Fraction | None] | None = _answer()
+    roots: bool = _answer(False)
+    nonzero: tuple[int, ...] = _answer(())
+
+    def _problem(self) -> str | None:
+        if any(not 0 <= n < len(self.operands) for n in self.nonzero):
+            return "nonzero names operands the op does not have"
+        if self.operand_maps and not self._has(self.operands, _TIED):
+            return "operand_maps is for tied ports"
+        return super()._problem()
+
+
+@dataclass(frozen=True)
+class Elementwise(Computation):
+    """A formula of the elements at one place: sums, products, functions of one operand."""
+
+    pointwise: RealFunction | None = _answer()
+    elementwise: bool = field(default=True, init=False, repr=False)
+
+
+@dataclass(frozen=True)
+class Contraction(Computation):
+    """Products of two operands, summed: convolutions, matrix products."""
+
+    accumulator: Accumulator = _required()
+
+    def _problem(self) -> str | None:
+        sums = self.accumulator
+        used = [n for n in (sums.lhs, sums.rhs, sums.bias) if n is not None]
+        if len(set(used)) != len(used) or max(used) >= len(self.operands):
+            return "the accumulator names operands the op does not have"
+        if sums.bias is not None and self.operands[sums.bias].kind is not PortKind.BIAS:
+            return "the accumulator's bias is not a bias port"
+        return super()._problem()
+
+
+@dataclass(frozen=True)
+class Lookup(Behavior):
+    """An op that is defined on stored integers and not on the reals they name: a table."""
+
+    on_stored: Arrays = _required()
+    elementwise: bool = field(default=True, init=False, repr=False)

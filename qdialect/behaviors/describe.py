@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from qdialect.behaviors.declaration import Accumulator, Behavior, Port, PortKind
 
-RULES = {
+KINDS = {
     PortKind.REQUANT: "requantizing: qparams as they come",
     PortKind.TIED: "tied: the qparams of the other tied ports",
     PortKind.FIXED: "fixed: the op or the target says which qparams",
@@ -25,7 +25,7 @@ def described(behavior: Behavior) -> list[tuple[str, str]]:
 def _port(port: Port) -> str:
     where = "; also per axis" if port.axes is None else ""
     only = "" if port.storages is None else f"; only {', '.join(port.storages)}"
-    return f"{RULES[port.rule]}{where}{only}"
+    return f"{KINDS[port.kind]}{where}{only}"
 
 
 def _facts(b: Behavior) -> list[tuple[str, str]]:

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 def tied_operands(op: Operation, behavior: Behavior) -> list[int]:
     """Numbers of the operands that share their qparams with the result."""
-    return [i for i in range(len(op.operands)) if behavior.operand_port(i).rule is PortKind.TIED]
+    return [i for i in range(len(op.operands)) if behavior.operand_port(i).kind is PortKind.TIED]
 
 
 def carry_down(
@@ -78,19 +78,19 @@ def _common(
 
 
 def _along(op: Operation, behavior: Behavior, index: int, qparams: QParams) -> QParams | Illegal:
-    if behavior.carries is None or qparams.is_per_tensor:
+    if behavior.operand_maps is None or qparams.is_per_tensor:
         return qparams
     taken, shape = behavior.operand_port(index).axes, shape_of(op.operands[index])
     allowed = None if taken is None else taken(op)
     for axis, block in qparams.blocks:
         varies = not (axis < len(shape) and block == shape[axis])
         if allowed is not None and axis not in allowed and varies:
-            # `carries` picks one of parameters that are all the same where the port takes them.
+            # `operand_maps` take one of parameters that are all the same where the port takes them.
             return Illegal("select-params", f"'{op.name}' reads across dimension {axis}")
     from qdialect.qparams.parameter_field import ParameterField
 
     which = tied_operands(op, behavior).index(index)
-    pulled = behavior.carries(op)[which].pull(
+    pulled = behavior.operand_maps(op)[which].pull(
         [ParameterField.of(qparams, shape_of(op.operands[index]))]
     )
     return pulled if isinstance(pulled, Illegal) else pulled.to_qparams()
@@ -119,7 +119,7 @@ def carry_up(
     op: Operation, behavior: Behavior, results: Sequence[QParams]
 ) -> list[QParams] | Illegal:
     """Qparams for the tied operands of `op` that make its results have `results`."""
-    everywhere = behavior.carries is None or results[0].is_per_tensor
+    everywhere = behavior.operand_maps is None or results[0].is_per_tensor
     if behavior.movement is None and everywhere:
         return [results[0]] * len(tied_operands(op, behavior))
     above = _pushed(op, behavior, results)
@@ -139,16 +139,18 @@ def _pushed(
     from qdialect.qparams.parameter_field import ParameterField
 
     fields = [ParameterField.of(q, shape_of(v)) for q, v in zip(results, op.results, strict=True)]
-    if behavior.carries is not None:
+    if behavior.operand_maps is not None:
         found: list[QParams] = []
-        for index, along in zip(tied_operands(op, behavior), behavior.carries(op), strict=True):
+        for index, along in zip(
+            tied_operands(op, behavior), behavior.operand_maps(op), strict=True
+        ):
             above = along.push(fields[0], [shape_of(op.operands[index])])
             if isinstance(above, Illegal):
                 return above
             found.append(above[0].to_qparams())
         return found
-    if behavior.joins is not None:
-        joined = behavior.joins(op).pull(fields)
+    if behavior.inverse_map is not None:
+        joined = behavior.inverse_map(op).pull(fields)
         return joined if isinstance(joined, Illegal) else [joined.to_qparams()]
     if len(fields) != 1:
         return Illegal("undetermined", f"'{op.name}' does not say how its results join")

@@ -93,7 +93,7 @@ def _moved_by(
     behavior = e.session.behaviors.get(op)
     assert behavior is not None and behavior.movement is not None
     moved_operands = [
-        x for n, x in enumerate(operands) if behavior.operand_port(n).rule is not PortKind.PLAIN
+        x for n, x in enumerate(operands) if behavior.operand_port(n).kind is not PortKind.PLAIN
     ]
     maps = _maps(op, behavior, operands)
     results: list[LaidOut] = []
@@ -107,7 +107,7 @@ def _moved_by(
             > 1
         ):
             raise Unlowerable("qparams", "its operands are not stored alike", "integerize")
-        if behavior.mixes and not _on_one_scale(op, behavior, moved_operands, params):
+        if behavior.requantizes_inputs and not _on_one_scale(op, behavior, moved_operands, params):
             raise Unlowerable("qparams", "its operands are not on one scale", "integerize")
         out = moved(e, phi, moved_operands)
         if out.shape != shape:
@@ -131,13 +131,13 @@ def _on_one_scale(
 
 
 def _maps(op: Operation, behavior: Behavior, operands: Sequence[LaidOut]) -> Sequence[IndexMap]:
-    if behavior.movement_given is None:
+    if behavior.movement_of_values is None:
         return behavior.maps(op)
     constants = [
         x.array
         for n, x in enumerate(operands)
-        if behavior.operand_port(n).rule is PortKind.PLAIN and x.array is not None
+        if behavior.operand_port(n).kind is PortKind.PLAIN and x.array is not None
     ]
-    if len(constants) != sum(p.rule is PortKind.PLAIN for p in behavior.operands):
+    if len(constants) != sum(p.kind is PortKind.PLAIN for p in behavior.operands):
         raise Unlowerable("indices", "what it moves is known at run time only", "constant indices")
-    return (behavior.movement_given(op, constants),)
+    return (behavior.movement_of_values(op, constants),)

@@ -10,7 +10,7 @@ import numpy as np
 
 from qdialect.behaviors.shapes import shape_of
 from qdialect.ops.base import NNOp
-from qdialect.ops.behaviors_sums import window_counts
+from qdialect.ops.pooling import window_counts
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

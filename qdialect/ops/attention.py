@@ -1,26 +1,64 @@
-"""Scaled dot-product attention."""
+"""Scaled dot-product attention.
+
+%y = nn.attention %q, %k, %v, %mask scale 0.125 : (...) -> tensor<1x4x16x8xf32>
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from xdsl.dialects.builtin import StringAttr
-from xdsl.irdl import (
-    irdl_op_definition,
-    operand_def,
-    opt_operand_def,
-    prop_def,
-    result_def,
-    traits_def,
-)
+from xdsl.ir import Operation, SSAValue
+from xdsl.irdl import operand_def, opt_operand_def, prop_def, result_def, traits_def
 from xdsl.traits import Pure
 
+from qdialect import behaviors
 from qdialect.ops.base import HALF_EVEN, REAL, TENSOR, NNOp, Values
 from qdialect.ops.contraction import check_depth
+from qdialect.ops.declare import nn_op, onnx, values
 from qdialect.ops.shapes import DYNAMIC, Shape, ShapeError, broadcast, require_rank
 
+if TYPE_CHECKING:
+    from qdialect.behaviors import Behavior
+    from qdialect.ops.components import Components, Pieces
 
-@irdl_op_definition
+
+def _declare(name: str) -> Behavior:
+    inputs = (behaviors.Port(role) for role in ("query", "key", "value"))
+    return behaviors.Behavior(name, (*inputs, behaviors.Port("mask", behaviors.PortKind.PLAIN)))
+
+
+def _attention_roles(op: Operation) -> tuple[str, ...]:
+    return ("qk", "scaled", *(("masked",) if len(op.operands) > 3 else ()), "softmax", "av")
+
+
+def _pieces() -> Components:
+    from qdialect.ops.components import Components
+    from qdialect.ops.contraction import MatMulOp
+    from qdialect.ops.elementwise import AddOp, MulOp
+    from qdialect.ops.movement import TransposeOp
+    from qdialect.ops.normalization import SoftmaxOp
+
+    def build(op: Operation, pieces: Pieces) -> SSAValue:
+        query, key, value, *mask = op.operands
+        turned = pieces.emit(TransposeOp(key, perm=(0, 1, 3, 2)))
+        scores = pieces.add("qk", MatMulOp(query, turned))
+        scores = pieces.add("scaled", MulOp(scores, pieces.number(values(op)["scale"])))
+        if mask:
+            scores = pieces.add("masked", AddOp(scores, pieces.plain(mask[0])))
+        return pieces.add("av", MatMulOp(pieces.add("softmax", SoftmaxOp(scores)), value))
+
+    return Components(
+        ("qk", "scaled", "masked", "softmax", "av"),
+        build,
+        _attention_roles,
+        sums=frozenset({"qk"}),
+        inner={"softmax": SoftmaxOp.name},
+    )
+
+
+@nn_op(_declare, onnx=onnx("Attention", 4, reads=False, scale=1.0), pieces=_pieces)
 class AttentionOp(NNOp):
     """softmax(scale * query @ key^T + mask) @ value, along the last dimension.
 
@@ -55,6 +93,3 @@ class AttentionOp(NNOp):
             if len(mask) > 4 or broadcast([scores, mask]) != scores:
                 raise ShapeError(f"mask of shape {list(mask)} does not broadcast to {list(scores)}")
         return [(*query[:3], value[3])]
-
-
-OPS = [AttentionOp]

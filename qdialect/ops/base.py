@@ -16,7 +16,7 @@ import struct
 from abc import ABC
 from collections.abc import Mapping, Sequence
 from functools import cache, lru_cache
-from typing import Any, ClassVar, cast
+from typing import TYPE_CHECKING, Any, ClassVar, cast
 
 from typing_extensions import Self
 from xdsl.dialects.builtin import (
@@ -51,7 +51,12 @@ from xdsl.utils.exceptions import VerifyException
 
 from qdialect.behaviors.shapes import shape_of, tensor_type
 from qdialect.numerics.rounding import Rounding
+from qdialect.ops.declare import behavior_of
+from qdialect.ops.keys import PIECE_KEYS, QPARAMS
 from qdialect.ops.shapes import DYNAMIC, Shape, ShapeError, compatible
+
+if TYPE_CHECKING:
+    from qdialect.behaviors import Behavior
 
 Values = Mapping[str, Any]
 
@@ -61,9 +66,6 @@ REALS = DenseArrayBase.constr(f64)
 FLAG = cast("AttrConstraint[BoolAttr]", IntegerAttr.constr(IntegerType(1)))
 TENSOR = TensorType.constr()
 HALF_EVEN = StringAttr("half_even")
-KEY = "nn.key"
-QPARAMS = "nn.qparams"
-PIECE_KEYS = "nn.piece_keys"
 _WORD = re.compile(r"[A-Za-z_][\w$.]*")
 KERNEL = "nn.kernel"
 """Discardable attribute (a unit): an integer kernel of the runtime that a model is from defines the
@@ -225,6 +227,11 @@ class NNOp(IRDLOperation, ABC):
             attributes=attributes or {},
         )
 
+    @classmethod
+    def behavior(cls) -> Behavior:
+        """What the op declares of itself."""
+        return behavior_of(cls.name)
+
     # -- shape inference ---------------------------------------------------
 
     @classmethod
@@ -271,7 +278,7 @@ class NNOp(IRDLOperation, ABC):
         if not _is_uniformly_plain(self):
             from qdialect.ops.ports import verify_ports
 
-            verify_ports(self)
+            verify_ports(self, self.behavior())
         if QPARAMS in self.attributes or PIECE_KEYS in self.attributes:
             from qdialect.ops.component_qparams import verify_pieces
 

@@ -15,8 +15,7 @@ from typing import TYPE_CHECKING
 from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, StringAttr
 from xdsl.ir import Attribute, Operation
 
-from qdialect.ops.base import KEY, PIECE_KEYS
-from qdialect.ops.keys import JoinedKeys, keys_of, texts
+from qdialect.ops.keys import KEY, PIECE_KEYS, JoinedKeys, keys_of, texts
 
 if TYPE_CHECKING:
     from qdialect.ops.components import Components

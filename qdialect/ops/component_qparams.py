@@ -13,9 +13,9 @@ from xdsl.dialects.builtin import DictionaryAttr
 from xdsl.ir import Operation
 from xdsl.utils.exceptions import VerifyException
 
-from qdialect.ops.base import PIECE_KEYS, QPARAMS
 from qdialect.ops.component_keys import OTHERS
-from qdialect.ops.keys import texts
+from qdialect.ops.declare import known_components
+from qdialect.ops.keys import PIECE_KEYS, QPARAMS, texts
 from qdialect.quant import UniformType, element_type, quant_element
 
 if TYPE_CHECKING:
@@ -113,10 +113,9 @@ def _result_refusal(op: Operation, given: object) -> str | None:
 
 def verify_pieces(op: Operation) -> None:
     """Hold what an `nn` op says of its pieces against its roles; VerifyException."""
-    from qdialect.ops.components import COMPONENTS
-
-    reason = qparams_refusal(op, COMPONENTS)
+    table = known_components()
+    reason = qparams_refusal(op, table)
     if not reason and PIECE_KEYS in op.attributes:
-        reason = piece_keys_refusal(op, COMPONENTS)
+        reason = piece_keys_refusal(op, table)
     if reason:
         raise VerifyException(f"'{op.name}' op {reason}")

@@ -31,13 +31,14 @@ from xdsl.traits import ConstantLike, Pure
 from xdsl.utils.exceptions import VerifyException
 
 from qdialect.dialects.accessors import plain_accessors
-from qdialect.ops.base import TENSOR
 from qdialect.quant import UniformType
 from qdialect.weights import DTYPES, Blob, BlobStore
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
+
+_TENSOR = TensorType.constr()
 
 #: constants of at most this many elements are written into the text
 INLINE_LIMIT = 64
@@ -88,7 +89,7 @@ class ConstantOp(IRDLOperation):
     value: BlobAttr | DenseIntOrFPElementsAttr = prop_def(
         base(BlobAttr) | base(DenseIntOrFPElementsAttr)
     )
-    result = result_def(TENSOR)
+    result = result_def(_TENSOR)
     traits = traits_def(Pure(), ConstantLike())
 
     def __init__(
@@ -256,6 +257,3 @@ def inline_array(value: SSAValue) -> NDArray[Any] | None:
     if element_name(held.element_type) not in DTYPES:
         return None
     return constant_array(constant, BlobStore())
-
-
-OPS = [ConstantOp]

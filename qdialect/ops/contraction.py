@@ -1,22 +1,26 @@
-"""Ops that sum products: convolution, fully connected, matrix product."""
+"""Ops that sum products: convolution and its transpose, fully connected, matrix product.
+
+    %y = nn.conv2d %x, %w, %b strides [2, 2] pads [1, 1, 1, 1] : (...) -> tensor<1x16x4x4xf32>
+
+On quantized operands: dequantize exactly, sum, quantize with `rounding`. Arithmetic runs on
+exact rationals and on numpy floats alike, hence masks as booleans, which change no type.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import ClassVar
+from collections.abc import Callable, Sequence
+from math import gcd, prod
+from typing import TYPE_CHECKING, Any, ClassVar, cast
 
 from xdsl.dialects.builtin import IntegerAttr, StringAttr, i64
-from xdsl.irdl import (
-    irdl_op_definition,
-    operand_def,
-    opt_operand_def,
-    prop_def,
-    result_def,
-    traits_def,
-)
+from xdsl.ir import Operation, SSAValue
+from xdsl.irdl import operand_def, opt_operand_def, prop_def, result_def, traits_def
 from xdsl.traits import Pure
 
+from qdialect import behaviors
+from qdialect.behaviors.shapes import shape_of
 from qdialect.ops.base import HALF_EVEN, INTS, TENSOR, NNOp, Values, integer, ints
+from qdialect.ops.declare import nn_op, numbers_per_element, onnx, values
 from qdialect.ops.shapes import (
     DYNAMIC,
     Shape,
@@ -26,6 +30,133 @@ from qdialect.ops.shapes import (
     transposed_shape,
     window_shape,
 )
+from qdialect.ops.windows import pads, taps, transposed_taps, windows
+
+if TYPE_CHECKING:
+    from qdialect.behaviors import Behavior
+    from qdialect.ops.components import Components, Pieces
+    from qdialect.ops.windows import Places
+
+# -- convolutions ------------------------------------------------------------------
+
+
+def _conv(op: Operation, x: Sequence[Any]) -> Any:
+    """Rows of the weight times windows of the input, group by group."""
+    weight, groups = shape_of(op.operands[1]), values(op)["groups"]
+    rows = x[1].reshape(1, groups, weight[0] // groups, prod(weight[1:]))
+    return _grouped(op, x, rows, taps(op, weight[2:]))
+
+
+def _conv_transpose(op: Operation, x: Sequence[Any]) -> Any:
+    """The same, a window being what an element of the result is summed from."""
+    weight, groups = shape_of(op.operands[1]), values(op)["groups"]
+    inner, kernel = weight[0] // groups, prod(weight[2:])
+    rows = x[1].reshape(groups, inner, weight[1], kernel).swapaxes(1, 2)
+    rows = rows.reshape(1, groups, weight[1], inner * kernel)
+    return _grouped(op, x, rows, transposed_taps(op, weight[2:]))
+
+
+def _grouped(op: Operation, x: Sequence[Any], rows: Any, taps: Sequence[Places]) -> Any:
+    result, (_, groups, _, depth) = shape_of(op.results[0]), rows.shape
+    view, inside = windows(op, x[0], taps)
+    columns = (view * inside).reshape(result[0], groups, depth, prod(result[2:]))
+    y = (rows @ columns).reshape(*result)
+    return y + x[2].reshape(1, result[1], *(1 for _ in result[2:])) if len(x) > 2 else y
+
+
+def _depth(op: Operation) -> int:
+    weight = shape_of(op.operands[1])
+    return prod(weight[1:])
+
+
+def _is_depthwise(op: Operation) -> bool:
+    """Each input channel of a transposed convolution has output channels of its own."""
+    return values(op)["groups"] == shape_of(op.operands[1])[0]
+
+
+def _transposed_axis(op: Operation) -> int:
+    """The dimension of the weight that is an output channel of its own: of [in, out /
+    groups, ...] the second, of a depthwise [channels, 1, ...] the first."""
+    return 0 if _is_depthwise(op) and shape_of(op.operands[1])[1] == 1 else 1
+
+
+def _repeats(op: Operation) -> int:
+    """Output channels that share a scale of the weight: one in each group."""
+    return values(op)["groups"] if _transposed_axis(op) else 1
+
+
+def _transposed_depth(op: Operation) -> int:
+    """Products that meet in one element: taps whose distance is a multiple of the stride."""
+    v, weight = values(op), shape_of(op.operands[1])
+    taps = [
+        -(-k // (stride // gcd(stride, dilation)))
+        for k, stride, dilation in zip(weight[2:], v["strides"], v["dilations"], strict=True)
+    ]
+    return weight[0] // v["groups"] * prod(taps)
+
+
+def _transposed_terms(op: Operation) -> int:
+    weight = shape_of(op.operands[1])
+    return weight[0] // values(op)["groups"] * prod(weight[2:])
+
+
+def _declare_conv(name: str) -> Behavior:
+    return behaviors.Contraction(
+        name,
+        (
+            behaviors.Port("input"),
+            behaviors.Port("weight", axes=behaviors.axes(0)),
+            behaviors.Port("bias", behaviors.PortKind.BIAS, axes=behaviors.axes(0)),
+        ),
+        (behaviors.Port("result", axes=behaviors.axes(1)),),
+        accumulator=behaviors.Accumulator(0, 1, 2, lambda op: 0, lambda op: 1, _depth, pads=pads),
+        arithmetic=_conv,
+        work=numbers_per_element(_depth),
+    )
+
+
+def _declare_transposed(name: str) -> Behavior:
+    return behaviors.Contraction(
+        name,
+        (
+            behaviors.Port("input"),
+            behaviors.Port("weight", axes=lambda op: frozenset({_transposed_axis(op)})),
+            behaviors.Port("bias", behaviors.PortKind.BIAS, axes=behaviors.axes(0)),
+        ),
+        (behaviors.Port("result", axes=behaviors.axes(1)),),
+        accumulator=behaviors.Accumulator(
+            0,
+            1,
+            2,
+            _transposed_axis,
+            lambda op: 1,
+            _transposed_depth,
+            _repeats,
+            pads=lambda op: True,
+        ),
+        arithmetic=_conv_transpose,
+        work=numbers_per_element(_transposed_terms),
+    )
+
+
+def _with_bias(product: str) -> Callable[[Operation], tuple[str, ...]]:
+    return lambda op: (product, "bias_add") if len(op.operands) > 2 else (product,)
+
+
+def _convolution_pieces() -> Components:
+    from qdialect.ops.components import Components
+    from qdialect.ops.elementwise import AddOp
+    from qdialect.ops.movement import UnsqueezeOp
+
+    def build(op: Operation, pieces: Pieces) -> SSAValue:
+        x, weight, *bias = op.operands
+        kind = cast("type[NNOp]", type(op))
+        product = pieces.add("conv", kind(x, weight, **values(op)))
+        column = pieces.emit(UnsqueezeOp(bias[0], axes=range(1, len(shape_of(x)) - 1)))
+        return pieces.add("bias_add", AddOp(product, column))
+
+    sums = frozenset({"conv"})
+    return Components(("conv", "bias_add"), build, _with_bias("conv"), sums=sums)
 
 
 class _GroupedOp(NNOp):
@@ -80,7 +211,7 @@ class ConvolutionOp(_GroupedOp):
         return [(x[0], w[0], *spatial)]
 
 
-@irdl_op_definition
+@nn_op(_declare_conv, pieces=_convolution_pieces)
 class Conv1DOp(ConvolutionOp):
     """1-D convolution, `input` [N, C, W]."""
 
@@ -91,7 +222,7 @@ class Conv1DOp(ConvolutionOp):
     dilations = prop_def(INTS, ints(1))
 
 
-@irdl_op_definition
+@nn_op(_declare_conv, pieces=_convolution_pieces)
 class Conv2DOp(ConvolutionOp):
     """2-D convolution, `input` NCHW, `weight` OIHW."""
 
@@ -102,7 +233,7 @@ class Conv2DOp(ConvolutionOp):
     dilations = prop_def(INTS, ints(1, 1))
 
 
-@irdl_op_definition
+@nn_op(_declare_conv, pieces=_convolution_pieces)
 class Conv3DOp(ConvolutionOp):
     """3-D convolution, `input` [N, C, D, H, W]."""
 
@@ -142,7 +273,7 @@ class TransposedConvolutionOp(_GroupedOp):
         return [(x[0], w[1] * groups, *spatial)]
 
 
-@irdl_op_definition
+@nn_op(_declare_transposed, pieces=_convolution_pieces)
 class ConvTranspose1DOp(TransposedConvolutionOp):
     """1-D transposed convolution, `input` [N, C, W]."""
 
@@ -154,7 +285,7 @@ class ConvTranspose1DOp(TransposedConvolutionOp):
     output_padding = prop_def(INTS, ints(0))
 
 
-@irdl_op_definition
+@nn_op(_declare_transposed, pieces=_convolution_pieces)
 class ConvTranspose2DOp(TransposedConvolutionOp):
     """2-D transposed convolution, `input` NCHW."""
 
@@ -166,7 +297,7 @@ class ConvTranspose2DOp(TransposedConvolutionOp):
     output_padding = prop_def(INTS, ints(0, 0))
 
 
-@irdl_op_definition
+@nn_op(_declare_transposed, pieces=_convolution_pieces)
 class ConvTranspose3DOp(TransposedConvolutionOp):
     """3-D transposed convolution, `input` [N, C, D, H, W]."""
 
@@ -178,7 +309,44 @@ class ConvTranspose3DOp(TransposedConvolutionOp):
     output_padding = prop_def(INTS, ints(0, 0, 0))
 
 
-@irdl_op_definition
+# -- matrices ----------------------------------------------------------------------
+
+
+def _fully_connected(op: Operation, x: Sequence[Any]) -> Any:
+    """input @ weight^T + bias."""
+    y = x[0] @ x[1].swapaxes(0, 1)
+    return y + x[2].reshape(1, shape_of(op.operands[1])[0]) if len(x) > 2 else y
+
+
+def _declare_fully_connected(name: str) -> Behavior:
+    return behaviors.Contraction(
+        name,
+        (
+            behaviors.Port("input"),
+            behaviors.Port("weight", axes=behaviors.axes(0)),
+            behaviors.Port("bias", behaviors.PortKind.BIAS, axes=behaviors.axes(0)),
+        ),
+        (behaviors.Port("result", axes=behaviors.axes(1)),),
+        accumulator=behaviors.Accumulator(0, 1, 2, lambda op: 0, lambda op: 1, _depth),
+        arithmetic=_fully_connected,
+        work=numbers_per_element(_depth),
+    )
+
+
+def _fully_connected_pieces() -> Components:
+    from qdialect.ops.components import Components
+    from qdialect.ops.elementwise import AddOp
+
+    def build(op: Operation, pieces: Pieces) -> SSAValue:
+        x, weight, *bias = op.operands
+        product = pieces.add("matmul", FullyConnectedOp(x, weight))
+        return pieces.add("bias_add", AddOp(product, bias[0]))
+
+    sums = frozenset({"matmul"})
+    return Components(("matmul", "bias_add"), build, _with_bias("matmul"), sums=sums)
+
+
+@nn_op(_declare_fully_connected, pieces=_fully_connected_pieces)
 class FullyConnectedOp(NNOp):
     """y[m,n] = sum_k x[m,k] * w[n,k] + b[n]; `input` [M,K], `weight` [N,K], `bias` [N]."""
 
@@ -200,7 +368,51 @@ class FullyConnectedOp(NNOp):
         return [(x[0], w[0])]
 
 
-@irdl_op_definition
+def _matmul(op: Operation, x: Sequence[Any]) -> Any:
+    """The matrix product; vectors are matrices with a unit dimension."""
+    lhs, rhs = (shape_of(operand) for operand in op.operands)
+    rows = x[0].reshape(1, *lhs) if len(lhs) == 1 else x[0]
+    columns = x[1].reshape(*rhs, 1) if len(rhs) == 1 else x[1]
+    return (rows @ columns).reshape(*(shape_of(op.results[0]) or (1,)))
+
+
+def _last_axis(operand: int) -> Callable[[Operation], frozenset[int]]:
+    def of(op: Operation) -> frozenset[int]:
+        rank = len(shape_of(op.operands[operand]))
+        return frozenset({rank - 1}) if rank > 1 else frozenset()
+
+    return of
+
+
+def _result_last_axis(op: Operation) -> frozenset[int]:
+    rank = len(shape_of(op.results[0]))
+    return frozenset({rank - 1}) if rank else frozenset()
+
+
+def _row(op: Operation) -> int:
+    lhs, rhs = (shape_of(operand) for operand in op.operands)
+    return rhs[max(len(rhs) - 2, 0)] if lhs[-1] == DYNAMIC else lhs[-1]
+
+
+def _declare_matmul(name: str) -> Behavior:
+    return behaviors.Contraction(
+        name,
+        (behaviors.Port("lhs"), behaviors.Port("rhs", axes=_last_axis(1))),
+        (behaviors.Port("result", axes=_result_last_axis),),
+        accumulator=behaviors.Accumulator(
+            0,
+            1,
+            None,
+            lambda op: len(shape_of(op.operands[1])) - 1,
+            lambda op: len(shape_of(op.results[0])) - 1,
+            _row,
+        ),
+        arithmetic=_matmul,
+        work=numbers_per_element(_row),
+    )
+
+
+@nn_op(_declare_matmul, onnx=onnx("MatMul", 2))
 class MatMulOp(NNOp):
     """Matrix product over the last two dimensions, numpy rules for the others.
 
@@ -246,5 +458,3 @@ CONVOLUTIONS = (Conv1DOp, Conv2DOp, Conv3DOp)
 
 TRANSPOSED = (ConvTranspose1DOp, ConvTranspose2DOp, ConvTranspose3DOp)
 """By the number of spatial dimensions."""
-
-OPS = [*CONVOLUTIONS, *TRANSPOSED, FullyConnectedOp, MatMulOp]

@@ -11,14 +11,15 @@ evaluated in f32.  The weight is quantized, per tensor or per output channel.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 from xdsl.dialects.builtin import IntegerAttr, IntegerType, Signedness, f32, i64
 from xdsl.ir import Attribute, Operation, SSAValue
-from xdsl.irdl import irdl_op_definition, operand_def, prop_def, result_def, traits_def
+from xdsl.irdl import operand_def, prop_def, result_def, traits_def
 from xdsl.traits import Pure
 from xdsl.utils.exceptions import VerifyException
 
+from qdialect import behaviors
 from qdialect.ops.base import (
     INTS,
     TENSOR,
@@ -31,14 +32,50 @@ from qdialect.ops.base import (
     tensor_type,
 )
 from qdialect.ops.contraction import Conv1DOp, Conv2DOp, Conv3DOp, MatMulOp
+from qdialect.ops.declare import nn_op
 from qdialect.ops.shapes import Shape
 from qdialect.quant import quant_element
+
+if TYPE_CHECKING:
+    from qdialect.behaviors import Behavior
 
 CODE = IntegerType(8, Signedness.UNSIGNED)
 """The element type of the codes and of their zero point."""
 
 
-@irdl_op_definition
+def _columns(op: Operation) -> frozenset[int]:
+    """The last dimension of a weight that has columns."""
+    rank = len(shape_of(op.operands[1]))
+    return frozenset({rank - 1}) if rank > 1 else frozenset()
+
+
+def _declare_quantize(name: str) -> Behavior:
+    plain = behaviors.PortKind.PLAIN
+    results = tuple(behaviors.Port(role, plain) for role in ("codes", "scale", "zero_point"))
+    return behaviors.Behavior(name, (behaviors.Port("input", plain),), results)
+
+
+def _declare_matmul(name: str) -> Behavior:
+    plain, weight = (
+        behaviors.PortKind.PLAIN,
+        behaviors.Port("weight", behaviors.PortKind.FIXED, axes=_columns),
+    )
+    return behaviors.Behavior(
+        name, (behaviors.Port("input", plain), weight), (behaviors.Port("result", plain),)
+    )
+
+
+def _declare_convolution(name: str) -> Behavior:
+    plain, weight = (
+        behaviors.PortKind.PLAIN,
+        behaviors.Port("weight", behaviors.PortKind.FIXED, axes=behaviors.axes(0)),
+    )
+    return behaviors.Behavior(
+        name, (behaviors.Port("input", plain), weight), (behaviors.Port("result", plain),)
+    )
+
+
+@nn_op(_declare_quantize)
 class DynamicQuantizeOp(NNOp):
     """The codes of `input` on the grid of its own range, and scale and zero point of it."""
 
@@ -96,7 +133,7 @@ class DynamicOp(NNOp):
             raise VerifyException(f"'{self.name}' op takes a weight stored as u8 or i8")
 
 
-@irdl_op_definition
+@nn_op(_declare_matmul)
 class DynamicMatMulOp(DynamicOp):
     """`nn.matmul` of an input that is quantized as it runs."""
 
@@ -110,7 +147,7 @@ class DynamicConvolutionOp(DynamicOp):
     groups = prop_def(IntegerAttr.constr(i64), integer(1))
 
 
-@irdl_op_definition
+@nn_op(_declare_convolution)
 class DynamicConv1DOp(DynamicConvolutionOp):
     """`nn.conv1d` of an input that is quantized as it runs."""
 
@@ -121,7 +158,7 @@ class DynamicConv1DOp(DynamicConvolutionOp):
     dilations = prop_def(INTS, ints(1))
 
 
-@irdl_op_definition
+@nn_op(_declare_convolution)
 class DynamicConv2DOp(DynamicConvolutionOp):
     """`nn.conv2d` of an input that is quantized as it runs."""
 
@@ -132,7 +169,7 @@ class DynamicConv2DOp(DynamicConvolutionOp):
     dilations = prop_def(INTS, ints(1, 1))
 
 
-@irdl_op_definition
+@nn_op(_declare_convolution)
 class DynamicConv3DOp(DynamicConvolutionOp):
     """`nn.conv3d` of an input that is quantized as it runs."""
 
@@ -145,5 +182,3 @@ class DynamicConv3DOp(DynamicConvolutionOp):
 
 DYNAMIC_CONVOLUTIONS = (DynamicConv1DOp, DynamicConv2DOp, DynamicConv3DOp)
 """By the number of spatial dimensions."""
-
-OPS = [DynamicQuantizeOp, DynamicMatMulOp, *DYNAMIC_CONVOLUTIONS]

@@ -1,29 +1,55 @@
-"""Movement ops that pick elements: split, gather, select, insert."""
+"""Movement ops that pick or place elements: split, gather, select, insert.
+
+%y = nn.gather %x, %i axis 0 : (tensor<100x8xf32>, tensor<4xi64>) -> tensor<4x8xf32>
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import ClassVar, cast
+from typing import TYPE_CHECKING, Any, ClassVar, cast
 
 from xdsl.dialects.builtin import IndexType, IntegerAttr, IntegerType, i64
 from xdsl.ir import Attribute, Operation, SSAValue
-from xdsl.irdl import (
-    irdl_op_definition,
-    operand_def,
-    prop_def,
-    result_def,
-    traits_def,
-    var_result_def,
-)
+from xdsl.irdl import operand_def, prop_def, result_def, traits_def, var_result_def
 from xdsl.traits import Pure
 from xdsl.utils.exceptions import VerifyException
 
+from qdialect import behaviors
 from qdialect.ops.base import INTS, TENSOR, NNOp, Values, integer, shape_of, tensor_type
 from qdialect.ops.constants import inline_array
+from qdialect.ops.declare import nn_op, values
+from qdialect.ops.movement import axis_of, has_same_type, join, plain, tied
 from qdialect.ops.shapes import DYNAMIC, Shape, ShapeError, broadcast, normalize_axis
 
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
 
-@irdl_op_definition
+    from qdialect.behaviors import Behavior
+    from qdialect.qparams.maps import IndexMap
+
+
+def _split(op: Operation) -> Sequence[IndexMap]:
+    from qdialect.qparams.maps import split
+
+    return split(len(shape_of(op.operands[0])), axis_of(op), values(op)["sizes"])
+
+
+def _is_only_part(op: Operation) -> bool:
+    return len(op.results) == 1 and has_same_type(op)
+
+
+def _declare_split(name: str) -> Behavior:
+    return behaviors.Movement(
+        name,
+        (tied("input"),),
+        (tied("parts"),),
+        movement=_split,
+        inverse_map=join,
+        is_identity=_is_only_part,
+    )
+
+
+@nn_op(_declare_split)
 class SplitOp(NNOp):
     """Result k holds `sizes[k]` indices of dimension `axis`, one part after the other."""
 
@@ -45,7 +71,32 @@ class SplitOp(NNOp):
         return [(*x[:axis], size, *x[axis + 1 :]) for size in sizes]
 
 
-@irdl_op_definition
+def _gather(op: Operation) -> IndexMap:
+    from qdialect.qparams.maps import GatherDynamic
+
+    indices = inline_array(op.operands[1])
+    if indices is None:
+        return GatherDynamic(axis_of(op), shape_of(op.operands[1]))
+    return _gather_of(op, [indices])
+
+
+def _gather_of(op: Operation, plain: Sequence[NDArray[Any]]) -> IndexMap:
+    from qdialect.qparams.maps import Gather
+
+    return Gather.of(axis_of(op), plain[0])
+
+
+def _declare_gather(name: str) -> Behavior:
+    return behaviors.Movement(
+        name,
+        (tied("input"), plain("indices")),
+        (tied("result"),),
+        movement=_gather,
+        movement_of_values=_gather_of,
+    )
+
+
+@nn_op(_declare_gather)
 class GatherOp(NNOp):
     """`numpy.take(input, indices, axis)`: the dimensions of `indices` replace `axis`.
 
@@ -87,7 +138,32 @@ class GatherOp(NNOp):
             )
 
 
-@irdl_op_definition
+def _select(op: Operation) -> IndexMap:
+    from qdialect.qparams.maps import Select
+
+    return Select(shape_of(op.results[0]))
+
+
+def _select_of(op: Operation, plain: Sequence[NDArray[Any]]) -> IndexMap:
+    import numpy as np
+
+    from qdialect.qparams.maps import Select
+
+    shape = shape_of(op.results[0])
+    return Select(shape, tuple(np.broadcast_to(plain[0], shape).reshape(-1).tolist()))
+
+
+def _declare_select(name: str) -> Behavior:
+    return behaviors.Movement(
+        name,
+        (plain("condition"), tied("lhs"), tied("rhs")),
+        (tied("result"),),
+        movement=_select,
+        movement_of_values=_select_of,
+    )
+
+
+@nn_op(_declare_select)
 class SelectOp(NNOp):
     """`condition ? lhs : rhs`, all three broadcast as in numpy (ONNX Where)."""
 
@@ -129,7 +205,20 @@ class SelectOp(NNOp):
         super().verify_()
 
 
-@irdl_op_definition
+def _insert(op: Operation) -> IndexMap:
+    from qdialect.qparams.maps import Insert
+
+    v = values(op)
+    return Insert(v["starts"], v["steps"])
+
+
+def _declare_insert(name: str) -> Behavior:
+    return behaviors.Movement(
+        name, (tied("input"), tied("update")), (tied("result"),), movement=_insert
+    )
+
+
+@nn_op(_declare_insert)
 class InsertOp(NNOp):
     """`input` with `update` in place of input[starts + k * steps] (k < extent of `update`)
     in every dimension. Starts count from the front, steps are 1 or more."""
@@ -155,6 +244,3 @@ class InsertOp(NNOp):
             if size != DYNAMIC and end > size:
                 raise ShapeError(f"the update ends at {end} of dimension {d} of extent {size}")
         return [x]
-
-
-OPS = [SplitOp, GatherOp, SelectOp, InsertOp]

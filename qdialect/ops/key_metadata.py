@@ -15,10 +15,9 @@ from typing import Any, cast
 
 from xdsl.ir import Operation
 
-from qdialect.ops.base import KEY
+from qdialect.ops import default_components
 from qdialect.ops.component_keys import OTHERS, Keys, all_keys, given_keys, hold_keys, key_attribute
-from qdialect.ops.components import COMPONENTS
-from qdialect.ops.keys import keys_of
+from qdialect.ops.keys import KEY, keys_of
 
 KEYS = "qdialect.keys"
 
@@ -56,7 +55,7 @@ class KeyTable:
             op.attributes[KEY] = key_attribute(self.keys[name])
         if name not in self.pieces:
             return
-        own = all_keys(op, COMPONENTS)
+        own = all_keys(op, default_components())
         found: dict[str, Keys] = {}
         for role, keys in self.pieces[name].items():
             place = role if role in own else OTHERS

@@ -10,7 +10,12 @@ from xdsl.ir import Attribute, Data, Operation
 from xdsl.parser import AttrParser
 from xdsl.printer import Printer
 
-from qdialect.ops.base import KEY
+KEY = "nn.key"
+"""Attribute: the stable keys of an op, a text or a list of texts."""
+QPARAMS = "nn.qparams"
+"""Attribute: the qparams of the pieces of a composite, by role."""
+PIECE_KEYS = "nn.piece_keys"
+"""Attribute: the keys of the pieces of a composite, by role."""
 
 
 @dataclass(frozen=True, eq=False)

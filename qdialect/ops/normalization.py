@@ -1,20 +1,22 @@
-"""Batch, layer and local response normalization, and softmax."""
+"""Batch, layer and local response normalization, and softmax.
+
+%y = nn.softmax %x axis 1 : (tensor<1x10xf32>) -> tensor<1x10xf32>
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from fractions import Fraction
+from math import sqrt
+from typing import TYPE_CHECKING, Any, cast
 
 from xdsl.dialects.builtin import IntegerAttr, StringAttr, i64
-from xdsl.irdl import (
-    irdl_op_definition,
-    operand_def,
-    opt_operand_def,
-    prop_def,
-    result_def,
-    traits_def,
-)
+from xdsl.ir import Operation, SSAValue
+from xdsl.irdl import operand_def, opt_operand_def, prop_def, result_def, traits_def
 from xdsl.traits import Pure
 
+from qdialect import behaviors
+from qdialect.behaviors.shapes import shape_of
 from qdialect.ops.base import (
     HALF_EVEN,
     REAL,
@@ -26,10 +28,111 @@ from qdialect.ops.base import (
     integer,
     real,
 )
+from qdialect.ops.declare import at_most, nn_op, numbers_per_element, onnx, values
 from qdialect.ops.shapes import DYNAMIC, Shape, ShapeError, broadcast, normalize_axis
 
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
 
-@irdl_op_definition
+    from qdialect.behaviors import AffineFunction, Behavior
+    from qdialect.behaviors.declaration import Sizes
+    from qdialect.ops.components import Components, Pieces
+
+_STATISTICS = ("scale", "bias", "mean", "variance")
+
+
+def _known(value: Fraction | None) -> Fraction:
+    assert value is not None
+    return value
+
+
+# -- batch norm --------------------------------------------------------------------
+
+
+def _batch_norm(op: Operation, x: Sequence[Any]) -> Any:
+    """(x - mean) / sqrt(variance + epsilon) * scale + bias, along dimension 1."""
+    import numpy as np
+
+    shape = shape_of(op.operands[0])
+    along = (1, shape[1], *(1 for _ in shape[2:]))
+    scale, bias, mean, variance = (statistic.reshape(*along) for statistic in x[1:])
+    spread = variance + values(op)["epsilon"]
+    root = spread.sqrt() if hasattr(spread, "sqrt") else np.sqrt(spread)
+    return (x[0] - mean) / root * scale + bias
+
+
+def _batch_norm_gain(op: Operation, operand: int, sizes: Sizes) -> float | None:
+    """(x - mean) * scale / sqrt(variance + epsilon) + bias, of which only x has a bound."""
+    least = sizes(4).low + values(op)["epsilon"]
+    return sizes(1).high / sqrt(least) if operand == 0 and least > 0 else None
+
+
+def _batch_norm_affine(
+    op: Operation, constants: Sequence[Fraction | None]
+) -> AffineFunction | None:
+    """scale / root (x - mean) + bias; the root, where irrational, to 200 bits."""
+    from qdialect.numerics.requantize import square_root
+
+    x, scale, bias, mean, variance = constants
+    if x is not None or None in (scale, bias, mean, variance):
+        return None
+    spread = _known(variance) + Fraction(values(op)["epsilon"])
+    if spread <= 0:
+        return None
+    slope = _known(scale) / square_root(spread, 200)
+    return behaviors.AffineFunction(slope, _known(bias) - slope * _known(mean))
+
+
+def _declare_batch_norm(name: str) -> Behavior:
+    statistics = (
+        behaviors.Port(role, behaviors.PortKind.PLAIN, axes=behaviors.no_axes)
+        for role in _STATISTICS
+    )
+    return behaviors.Computation(
+        name,
+        (behaviors.Port("input", axes=None), *statistics),
+        (behaviors.Port("result", axes=None),),
+        arithmetic=_batch_norm,
+        gain=_batch_norm_gain,
+        affine=_batch_norm_affine,
+        affine_along=1,
+        roots=True,
+        work=numbers_per_element(lambda op: 1),
+    )
+
+
+def _batch_norm_pieces() -> Components:
+    from qdialect.ops.components import Components
+
+    return Components(("sub_mean", "scaled", "result"), _batch_norm_program)
+
+
+def _batch_norm_program(op: Operation, pieces: Pieces) -> SSAValue | None:
+    """(x - mean) * factor + bias, where factor = scale / sqrt(variance + epsilon)."""
+    import numpy as np
+
+    from qdialect.ops.elementwise import AddOp, MulOp, SubOp
+
+    x, *vectors = op.operands
+    arrays = [pieces.array(vector) for vector in vectors]
+    if any(array is None for array in arrays):
+        return None
+    scale, bias, mean, variance = cast("list[NDArray[np.float64]]", arrays)
+    epsilon: float = values(op)["epsilon"]
+    with np.errstate(all="ignore"):
+        factor = scale / np.sqrt(variance + epsilon)
+    column = (-1, *(1,) * (len(shape_of(x)) - 2))
+    centered = pieces.add("sub_mean", SubOp(x, pieces.constant(mean.reshape(column))))
+    scaled = pieces.add("scaled", MulOp(centered, pieces.constant(factor.reshape(column))))
+    return pieces.add("result", AddOp(scaled, pieces.constant(bias.reshape(column))))
+
+
+@nn_op(
+    _declare_batch_norm,
+    onnx=onnx("BatchNormalization", 5, reads=False, epsilon=1e-5),
+    pieces=_batch_norm_pieces,
+)
 class BatchNormOp(NNOp):
     """(x - mean[c]) / sqrt(variance[c] + epsilon) * scale[c] + bias[c], c on dimension 1.
 
@@ -58,7 +161,61 @@ class BatchNormOp(NNOp):
         return [x]
 
 
-@irdl_op_definition
+# -- layer norm --------------------------------------------------------------------
+
+
+def _declare_layer_norm(name: str) -> Behavior:
+    affine = (
+        behaviors.Port(role, behaviors.PortKind.PLAIN, axes=behaviors.no_axes)
+        for role in ("scale", "bias")
+    )
+    return behaviors.Behavior(name, (behaviors.Port("input"), *affine))
+
+
+_LAYER_NORM = ("mean", "centered", "square", "variance", "shifted", "deviation", "normalized")
+
+
+def _layer_norm_roles(op: Operation) -> tuple[str, ...]:
+    return (*_LAYER_NORM, *(("scaled", "result") if len(op.operands) > 2 else ("result",)))
+
+
+def _layer_norm_program(op: Operation, pieces: Pieces) -> SSAValue:
+    from qdialect.ops.elementwise import AddOp, DivOp, MulOp, SubOp
+    from qdialect.ops.functions import SqrtOp
+    from qdialect.ops.reduction import ReduceMeanOp
+
+    x, v = op.operands[0], values(op)
+    rank = len(shape_of(x))
+    axes = range(v["axis"] % rank, rank)
+    mean = pieces.add("mean", ReduceMeanOp(x, axes=axes))
+    centered = pieces.add("centered", SubOp(x, mean))
+    square = pieces.add("square", MulOp(centered, centered))
+    variance = pieces.add("variance", ReduceMeanOp(square, axes=axes))
+    shifted = pieces.add("shifted", AddOp(variance, pieces.number(v["epsilon"])))
+    deviation = pieces.add("deviation", SqrtOp(shifted))
+    normalized = pieces.add("normalized", DivOp(centered, deviation))
+    scale, *bias = (pieces.plain(value) for value in op.operands[1:])
+    if not bias:
+        return pieces.add("result", MulOp(normalized, scale))
+    return pieces.add("result", AddOp(pieces.add("scaled", MulOp(normalized, scale)), bias[0]))
+
+
+def _layer_norm_pieces() -> Components:
+    from qdialect.ops.components import Components
+
+    return Components(
+        (*_LAYER_NORM, "scaled", "result"),
+        _layer_norm_program,
+        _layer_norm_roles,
+        inner={"mean": "nn.reduce_mean", "variance": "nn.reduce_mean"},
+    )
+
+
+@nn_op(
+    _declare_layer_norm,
+    onnx=onnx("LayerNormalization", 3, reads=False, axis=-1, epsilon=1e-5),
+    pieces=_layer_norm_pieces,
+)
 class LayerNormOp(NNOp):
     """(x - mean) / sqrt(variance + epsilon) * scale + bias, over the dimensions from `axis` on.
 
@@ -86,7 +243,52 @@ class LayerNormOp(NNOp):
         return [x]
 
 
-@irdl_op_definition
+# -- softmax -----------------------------------------------------------------------
+
+
+def _softmax(op: Operation, x: NDArray[np.float64]) -> NDArray[np.float64]:
+    """exp(x) / sum(exp(x)) along the axis."""
+    import numpy as np
+
+    axis = values(op)["axis"]
+    e = np.exp(x - x.max(axis=axis, keepdims=True, initial=-np.inf))
+    return e / e.sum(axis=axis, keepdims=True)
+
+
+def _from_0_to_1(op: Operation, x: Sequence[Any]) -> Any:
+    from qdialect.numerics.ranges import Interval
+
+    return Interval(0, 1)
+
+
+def _declare_softmax(name: str) -> Behavior:
+    return behaviors.Computation(
+        name,
+        (behaviors.Port("input"),),
+        gain=at_most(0.5),
+        transcendental=_softmax,
+        interval=_from_0_to_1,
+    )
+
+
+def _softmax_pieces() -> Components:
+    from qdialect.ops.components import Components
+    from qdialect.ops.elementwise import DivOp, SubOp
+    from qdialect.ops.functions import ExpOp
+    from qdialect.ops.reduction import ReduceMaxOp, ReduceSumOp
+
+    def build(op: Operation, pieces: Pieces) -> SSAValue:
+        """exp(x - max x) / sum of it."""
+        x, axes = op.operands[0], (values(op)["axis"],)
+        largest = pieces.emit(ReduceMaxOp(x, axes=axes))
+        powers = pieces.add("exp", ExpOp(pieces.add("sub_max", SubOp(x, largest))))
+        total = pieces.add("sum", ReduceSumOp(powers, axes=axes))
+        return pieces.add("result", DivOp(powers, total))
+
+    return Components(("sub_max", "exp", "sum", "result"), build)
+
+
+@nn_op(_declare_softmax, onnx=onnx("Softmax", reads=False, axis=-1), pieces=_softmax_pieces)
 class SoftmaxOp(FunctionOp):
     """exp(x) / sum(exp(x)) along `axis`."""
 
@@ -99,7 +301,99 @@ class SoftmaxOp(FunctionOp):
         return [operands[0]]
 
 
-@irdl_op_definition
+# -- local response normalization --------------------------------------------------
+
+
+def _lrn(op: Operation, x: NDArray[np.float64]) -> NDArray[np.float64]:
+    """x / (bias + alpha / size * sum of squares)^beta over the channels around each."""
+    import numpy as np
+
+    v = values(op)
+    size, channels = v["size"], x.shape[1]
+    sums = np.zeros_like(x)
+    for shift in range(-((size - 1) // 2), size // 2 + 1):
+        low, high = max(0, -shift), min(channels, channels - shift)
+        if low < high:
+            sums[:, low:high] += np.square(x[:, low + shift : high + shift])
+    return x / np.power(v["bias"] + v["alpha"] / size * sums, v["beta"])
+
+
+def _lrn_interval(op: Operation, x: Sequence[Any]) -> Any:
+    """Each element is at most as far from 0 as it was, if the divisor is at least 1."""
+    from qdialect.numerics.ranges import Interval
+
+    v = values(op)
+    if v["alpha"] < 0 or v["beta"] < 0 or v["bias"] < 1:
+        raise ValueError("an element may become larger")
+    return x[0].join(Interval(0, 0))
+
+
+def _lrn_gain(op: Operation, operand: int, sizes: Sizes) -> float | None:
+    """y_i = x_i u^-beta with u = bias + alpha / n * sum x_j^2 over n elements around i, so
+
+        sum_j |dy_i / dx_j| <= u^-beta (1 + 2 beta alpha / n * |x_i| sum |x_j| / u)
+
+    |x_i| sum |x_j| <= (1 + sqrt n) / 2 * sum x_j^2 (the largest eigenvalue of the form on
+    the left), alpha / n * sum x_j^2 <= u, and u >= bias.
+    """
+    v = values(op)
+    alpha, beta, bias = v["alpha"], v["beta"], v["bias"]
+    if alpha < 0 or beta < 0 or bias <= 0:
+        return None
+    return bias**-beta * (1 + beta * (1 + sqrt(v["size"])))
+
+
+def _declare_lrn(name: str) -> Behavior:
+    return behaviors.Computation(
+        name,
+        (behaviors.Port("input", behaviors.PortKind.TIED),),
+        (behaviors.Port("result", behaviors.PortKind.TIED),),
+        gain=_lrn_gain,
+        interval=_lrn_interval,
+        transcendental=_lrn,
+    )
+
+
+def _lrn_program(op: Operation, pieces: Pieces) -> SSAValue | None:
+    """x * (bias + alpha * mean of squares)^-beta, the mean by a pool across channels."""
+    from qdialect.ops.elementwise import AddOp, MulOp
+    from qdialect.ops.functions import PowOp
+    from qdialect.ops.movement import SqueezeOp, UnsqueezeOp
+    from qdialect.ops.pooling import AVERAGE_POOLS
+
+    x, v = op.operands[0], values(op)
+    rank, size = len(shape_of(x)), v["size"]
+    if rank - 1 > len(AVERAGE_POOLS):
+        return None
+    before, ones, zeros = (size - 1) // 2, (1,) * (rank - 2), (0,) * (rank - 2)
+    squares = pieces.emit(UnsqueezeOp(pieces.add("square", MulOp(x, x)), axes=(1,)))
+    pool = AVERAGE_POOLS[rank - 2](
+        squares,
+        kernel=(size, *ones),
+        strides=(1, *ones),
+        dilations=(1, *ones),
+        pads=(before, *zeros, size - 1 - before, *zeros),
+        count_include_pad=True,
+    )
+    mean = pieces.emit(SqueezeOp(pieces.add("mean", pool), axes=(1,)))
+    scaled = pieces.add("scaled", MulOp(mean, pieces.number(v["alpha"])))
+    shifted = pieces.add("shifted", AddOp(scaled, pieces.number(v["bias"])))
+    power = pieces.add("power", PowOp(shifted, exponent=-v["beta"]))
+    return pieces.add("result", MulOp(x, power))
+
+
+def _lrn_pieces() -> Components:
+    from qdialect.ops.components import Components
+
+    roles = ("square", "mean", "scaled", "shifted", "power", "result")
+    return Components(roles, _lrn_program)
+
+
+@nn_op(
+    _declare_lrn,
+    onnx=onnx("LRN", reads=False, size=1, alpha=1e-4, beta=0.75, bias=1.0),
+    pieces=_lrn_pieces,
+)
 class LrnOp(UnaryOp):
     """x / (bias + alpha / size * sum of squares)^beta, summed over the `size` channels
     around each (dimension 1), (size - 1) // 2 of them before it.
@@ -121,6 +415,3 @@ class LrnOp(UnaryOp):
         if values["size"] < 1:
             raise ShapeError(f"size must be at least 1, but is {values['size']}")
         return [operands[0]]
-
-
-OPS = [BatchNormOp, LayerNormOp, SoftmaxOp, LrnOp]

@@ -1,15 +1,22 @@
-"""Ops that tell how elements compare: compare, arg_max, arg_min, top_k."""
+"""Ops whose results say how elements compare: compare, arg_max, arg_min, top_k.
+
+    %y = nn.arg_max %x axis 1 : (tensor<1x10xf32>) -> tensor<1x1xi64>
+
+On quantized tensors of one parameter field they compare codes.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
 
 from xdsl.dialects.builtin import BoolAttr, IntegerAttr, StringAttr, i1, i64
 from xdsl.ir import Attribute, Operation, SSAValue
-from xdsl.irdl import irdl_op_definition, operand_def, prop_def, result_def, traits_def
+from xdsl.irdl import operand_def, prop_def, result_def, traits_def
 from xdsl.traits import Pure
 from xdsl.utils.exceptions import VerifyException
 
+from qdialect import behaviors
 from qdialect.ops.base import (
     FLAG,
     TENSOR,
@@ -21,12 +28,41 @@ from qdialect.ops.base import (
     shape_of,
     tensor_type,
 )
+from qdialect.ops.declare import broadcasts, nn_op, values
 from qdialect.ops.shapes import DYNAMIC, Shape, ShapeError, broadcast, normalize_axis
+
+if TYPE_CHECKING:
+    from qdialect.behaviors import Behavior
+    from qdialect.qparams.maps import IndexMap
 
 MODES = ("eq", "ne", "lt", "le", "gt", "ge")
 
 
-@irdl_op_definition
+def _axis(op: Operation) -> int:
+    return normalize_axis(values(op)["axis"], len(shape_of(op.operands[0])))
+
+
+def _others(op: Operation) -> frozenset[int]:
+    return frozenset(range(len(shape_of(op.operands[0])))) - {_axis(op)}
+
+
+def _expect(op: NNOp, index: int, element: Attribute) -> None:
+    given = tensor_type(op.results[index]).element_type
+    if given != element:
+        raise VerifyException(f"'{op.name}' op gives {element}, not {given}")
+
+
+def _declare_compare(name: str) -> Behavior:
+    tied = behaviors.PortKind.TIED
+    return behaviors.Comparison(
+        name,
+        (behaviors.Port("lhs", tied, axes=None), behaviors.Port("rhs", tied, axes=None)),
+        (behaviors.Port("result", behaviors.PortKind.PLAIN),),
+        operand_maps=broadcasts,
+    )
+
+
+@nn_op(_declare_compare)
 class CompareOp(NNOp):
     """`lhs mode rhs`, broadcast as in numpy. A NaN equals nothing, itself included.
 
@@ -62,6 +98,21 @@ class CompareOp(NNOp):
     def verify_(self) -> None:
         _expect(self, 0, i1)
         super().verify_()
+
+
+def _rows(op: Operation) -> list[IndexMap]:
+    from qdialect.qparams.maps import First
+
+    return [First((_axis(op),), values(op)["keepdims"])]
+
+
+def _declare_place(name: str) -> Behavior:
+    return behaviors.Comparison(
+        name,
+        (behaviors.Port("input", behaviors.PortKind.TIED, axes=_others),),
+        (behaviors.Port("result", behaviors.PortKind.PLAIN),),
+        operand_maps=_rows,
+    )
 
 
 class ArgOp(NNOp):
@@ -108,21 +159,39 @@ class ArgOp(NNOp):
         super().verify_()
 
 
-@irdl_op_definition
+@nn_op(_declare_place)
 class ArgMaxOp(ArgOp):
     """Where the largest element is."""
 
     name = "nn.arg_max"
 
 
-@irdl_op_definition
+@nn_op(_declare_place)
 class ArgMinOp(ArgOp):
     """Where the smallest element is."""
 
     name = "nn.arg_min"
 
 
-@irdl_op_definition
+def _first_k(op: Operation) -> list[IndexMap]:
+    from qdialect.qparams.maps import Slice
+
+    return [Slice.along(len(shape_of(op.operands[0])), _axis(op), 0, values(op)["k"])]
+
+
+def _declare_top_k(name: str) -> Behavior:
+    return behaviors.Comparison(
+        name,
+        (behaviors.Port("input", behaviors.PortKind.TIED, axes=_others),),
+        (
+            behaviors.Port("result", behaviors.PortKind.TIED, axes=None),
+            behaviors.Port("indices", behaviors.PortKind.PLAIN),
+        ),
+        operand_maps=_first_k,
+    )
+
+
+@nn_op(_declare_top_k)
 class TopKOp(NNOp):
     """The `k` largest (or smallest) elements along `axis`, and where they are.
 
@@ -180,12 +249,3 @@ class TopKOp(NNOp):
     def verify_(self) -> None:
         _expect(self, 1, i64)
         super().verify_()
-
-
-def _expect(op: NNOp, index: int, element: Attribute) -> None:
-    given = tensor_type(op.results[index]).element_type
-    if given != element:
-        raise VerifyException(f"'{op.name}' op gives {element}, not {given}")
-
-
-OPS = [CompareOp, ArgMaxOp, ArgMinOp, TopKOp]

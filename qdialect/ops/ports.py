@@ -14,7 +14,8 @@ from xdsl.utils.exceptions import VerifyException
 
 from qdialect.behaviors import Accumulator, Behavior, Port, PortKind
 from qdialect.behaviors.flow import carry_all_down, carry_down
-from qdialect.ops.base import shape_of, tensor_type
+from qdialect.behaviors.shapes import shape_of, tensor_type
+from qdialect.ops.declare import behavior_of
 from qdialect.ops.shapes import Shape
 from qdialect.qparams.legality import Illegal
 from qdialect.quant import UniformType, quant_element
@@ -23,14 +24,11 @@ if TYPE_CHECKING:
     from qdialect.qparams import QParams
 
 
-def verify_ports(op: Operation) -> None:
+def verify_ports(op: Operation, behavior: Behavior) -> None:
     """Check element types and qparams against the op's declaration.
 
     Raises `VerifyException` naming the port.
     """
-    from qdialect.ops.behaviors import BY_NAME
-
-    behavior = BY_NAME[op.name]
     if not any(quant_element(v.type) for v in (*op.operands, *op.results)):
         _verify_float(op, behavior)
         return
@@ -50,7 +48,7 @@ def verify_declared(op: Operation, behavior: Behavior) -> None:
         raise VerifyException(
             f"'{op.name}' op mixes expressed types {', '.join(sorted(expressed))}"
         )
-    if (behavior.is_tied or behavior.compares) and not behavior.mixes:
+    if (behavior.is_tied or behavior.compares) and not behavior.requantizes_inputs:
         _verify_tied(op, behavior)
     if behavior.accumulator:
         _verify_bias(op, behavior.accumulator)
@@ -60,12 +58,12 @@ def _verify_float(op: Operation, behavior: Behavior) -> None:
     kinds = {
         tensor_type(v).element_type
         for i, v in enumerate(op.operands)
-        if behavior.operand_port(i).rule is not PortKind.PLAIN
+        if behavior.operand_port(i).kind is not PortKind.PLAIN
     }
     kinds |= {
         tensor_type(result).element_type
         for i, result in enumerate(op.results)
-        if behavior.result_port(i).rule is not PortKind.PLAIN
+        if behavior.result_port(i).kind is not PortKind.PLAIN
     }
     if len(kinds) > 1:
         shown = ", ".join(sorted(str(kind) for kind in kinds))
@@ -75,10 +73,10 @@ def _verify_float(op: Operation, behavior: Behavior) -> None:
 def _verify_port(op: Operation, port: Port, value: SSAValue, expressed: set[str]) -> None:
     element = quant_element(value.type)
     if element is None:
-        if port.rule is not PortKind.PLAIN:
+        if port.kind is not PortKind.PLAIN:
             expressed.add(str(tensor_type(value).element_type))
         return
-    if port.rule is PortKind.PLAIN:
+    if port.kind is PortKind.PLAIN:
         raise VerifyException(f"'{op.name}' op takes no quantized {port.role}")
     qparams = element.qparams
     expressed.add(qparams.expressed)
@@ -101,14 +99,14 @@ def port_refusal(op: Operation, port: Port, qparams: QParams, shape: Shape) -> s
 
 
 def _verify_tied(op: Operation, behavior: Behavior) -> None:
-    tied = [v for i, v in enumerate(op.operands) if behavior.operand_port(i).rule is PortKind.TIED]
+    tied = [v for i, v in enumerate(op.operands) if behavior.operand_port(i).kind is PortKind.TIED]
     elements = [quant_element(v.type) for v in tied]
     operands = [e.qparams for e in elements if e is not None]
     if behavior.compares:
         _verify_comparable(op, behavior, operands, len(tied))
     carried: list[QParams] | Illegal | None = None
     for index, value in enumerate(op.results):
-        if behavior.result_port(index).rule is not PortKind.TIED:
+        if behavior.result_port(index).kind is not PortKind.TIED:
             continue
         result = quant_element(value.type)
         if result is None or len(operands) != len(tied):
@@ -154,21 +152,17 @@ def canonical(qparams: QParams, value: SSAValue) -> QParams:
 
 
 def carries_fields(op: Operation) -> bool:
-    """Whether the qparams of one value of `op`, of ours, follow from those of others."""
-    from qdialect.ops.behaviors import BY_NAME
-
-    behavior = BY_NAME[op.name]
+    """Whether the qparams of one value of `op`, an `nn` op, follow from those of others."""
+    behavior = behavior_of(op.name)
     return behavior.is_tied or behavior.compares
 
 
 def bias_fits(op: Operation) -> bool:
-    """Whether a bias of `op`, of ours, has the scale that it must have."""
-    from qdialect.ops.behaviors import BY_NAME
-
-    acc = BY_NAME[op.name].accumulator
+    """Whether a bias of `op`, an `nn` op, has the scale that it must have."""
+    behavior = behavior_of(op.name)
     try:
-        if acc is not None:
-            _verify_bias(op, acc)
+        if behavior.accumulator is not None:
+            _verify_bias(op, behavior.accumulator)
     except VerifyException:
         return False
     return True

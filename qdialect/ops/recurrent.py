@@ -1,25 +1,46 @@
-"""Recurrent layers: LSTM and GRU over a sequence, as ONNX defines them (layout 0)."""
+"""Recurrent layers: LSTM and GRU over a sequence, as ONNX defines them (layout 0).
+
+%y = nn.lstm %x, %w, %r, %b : (...) -> tensor<16x1x2x32xf32>
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 from xdsl.dialects.builtin import BoolAttr, StringAttr
-from xdsl.irdl import (
-    irdl_op_definition,
-    operand_def,
-    prop_def,
-    result_def,
-    traits_def,
-    var_operand_def,
-)
+from xdsl.irdl import operand_def, prop_def, result_def, traits_def, var_operand_def
 from xdsl.traits import Pure
 
+from qdialect import behaviors
 from qdialect.ops.base import HALF_EVEN, TENSOR, NNOp, Values, boolean
+from qdialect.ops.declare import Declaration, nn_op
 from qdialect.ops.shapes import DYNAMIC, Shape, ShapeError, require_rank
 
+if TYPE_CHECKING:
+    from qdialect.behaviors import Behavior
+    from qdialect.ops.components import Components
+
 DIRECTIONS = ("forward", "reverse", "bidirectional")
+
+
+def _recurrent(*states: str) -> Declaration:
+    def declare(name: str) -> Behavior:
+        return behaviors.Behavior(
+            name,
+            (
+                behaviors.Port("input"),
+                behaviors.Port("weight", axes=behaviors.axes(0, 1)),
+                behaviors.Port("recurrence", axes=behaviors.axes(0, 1)),
+                *(
+                    behaviors.Port(role, behaviors.PortKind.PLAIN, axes=behaviors.no_axes)
+                    for role in ("bias", *states)
+                ),
+            ),
+            variadic=True,
+        )
+
+    return declare
 
 
 class RecurrentOp(NNOp):
@@ -96,7 +117,15 @@ def _shown(shape: Shape) -> str:
     return "x".join("?" if n == DYNAMIC else str(n) for n in shape) or "scalar"
 
 
-@irdl_op_definition
+def _lstm_pieces() -> Components:
+    from qdialect.ops import recurrent_components as steps
+    from qdialect.ops.components import Components
+
+    sums = frozenset({"from_input", "from_hidden"})
+    return Components(steps.LSTM_ROLES, steps.lstm, steps.lstm_roles, sums=sums)
+
+
+@nn_op(_recurrent("initial_h", "initial_c", "peepholes"), pieces=_lstm_pieces)
 class LstmOp(RecurrentOp):
     """Long short-term memory; gates i, o, f, g in the rows of the weights.
 
@@ -117,7 +146,15 @@ class LstmOp(RecurrentOp):
         return super().operand_names(count)
 
 
-@irdl_op_definition
+def _gru_pieces() -> Components:
+    from qdialect.ops import recurrent_components as steps
+    from qdialect.ops.components import Components
+
+    sums = frozenset({"from_input", "from_hidden", "from_reset"})
+    return Components(steps.GRU_ROLES, steps.gru, steps.gru_roles, sums=sums)
+
+
+@nn_op(_recurrent("initial_h"), pieces=_gru_pieces)
 class GruOp(RecurrentOp):
     """Gated recurrent unit; gates z, r and the candidate in the rows of the weights.
 
@@ -130,6 +167,3 @@ class GruOp(RecurrentOp):
     GATES: ClassVar = 3
     STATES: ClassVar = ("initial_h",)
     linear_before_reset = prop_def(BoolAttr, boolean(False))
-
-
-OPS = [LstmOp, GruOp]

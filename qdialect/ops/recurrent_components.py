@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Protocol, cast
 from xdsl.ir import Operation, SSAValue
 
 from qdialect.behaviors.shapes import shape_of
-from qdialect.ops.activations import SigmoidOp, TanhOp
 from qdialect.ops.contraction import FullyConnectedOp
 from qdialect.ops.elementwise import AddOp, MulOp, SubOp
+from qdialect.ops.functions import SigmoidOp, TanhOp
 from qdialect.ops.shapes import DYNAMIC
 
 if TYPE_CHECKING:
@@ -80,8 +80,7 @@ class _Layer:
 
 def _at(pieces: Pieces, value: SSAValue, index: int) -> SSAValue:
     """value[index]."""
-    from qdialect.ops.movement import SliceOp
-    from qdialect.ops.views import SqueezeOp
+    from qdialect.ops.movement import SliceOp, SqueezeOp
 
     rank = len(shape_of(value))
     taken = SliceOp(
@@ -121,8 +120,7 @@ def _initial(op: Operation, pieces: Pieces, position: int, index: int) -> SSAVal
 
 
 def _unrolled(op: Operation, pieces: Pieces, states: int, step: _Step) -> SSAValue | None:
-    from qdialect.ops.movement import ConcatOp
-    from qdialect.ops.views import UnsqueezeOp
+    from qdialect.ops.movement import ConcatOp, UnsqueezeOp
 
     steps = shape_of(op.operands[0])[0]
     fixed = [op.operands[3], *op.operands[6:]]

@@ -1,20 +1,26 @@
 """Movement ops between channels and space of NCHW tensors: depth_to_space,
-space_to_depth, im2col, resize_nearest."""
+space_to_depth, im2col.
+
+    %y = nn.depth_to_space %x block 2 : (tensor<1x8x4x4xf32>) -> tensor<1x2x8x8xf32>
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from math import floor, inf, prod
+from math import prod
+from typing import TYPE_CHECKING
 
 from xdsl.dialects.builtin import IntegerAttr, StringAttr, i64
-from xdsl.irdl import irdl_op_definition, opt_prop_def, prop_def
+from xdsl.ir import Operation
+from xdsl.irdl import prop_def
 
-from qdialect.numerics.float_text import round_to_format
-from qdialect.ops.base import INTS, REALS, UnaryOp, Values, ints
+from qdialect.ops.base import INTS, UnaryOp, Values, ints
+from qdialect.ops.declare import nn_op, values
+from qdialect.ops.movement import moves
 from qdialect.ops.shapes import DYNAMIC, Shape, ShapeError, require_rank, window_shape
 
-COORDINATES = ("asymmetric", "half_pixel", "align_corners")
-NEAREST = ("round_prefer_floor", "round_prefer_ceil", "floor", "ceil")
+if TYPE_CHECKING:
+    from qdialect.qparams.maps import IndexMap
 
 
 class _PhaseOp(UnaryOp):
@@ -34,10 +40,18 @@ class _PhaseOp(UnaryOp):
         return values["block"]
 
 
-_LARGEST_RESIZED = 1 << 24
+def _moves_single_elements(op: Operation) -> bool:
+    return values(op)["block"] == 1
 
 
-@irdl_op_definition
+def _depth_to_space(op: Operation) -> IndexMap:
+    from qdialect.qparams.maps import DepthToSpace
+
+    v = values(op)
+    return DepthToSpace(v["block"], v["mode"])
+
+
+@nn_op(moves(_depth_to_space, _moves_single_elements))
 class DepthToSpaceOp(_PhaseOp):
     """[N, C * block^2, H, W] -> [N, C, H * block, W * block]"""
 
@@ -51,7 +65,14 @@ class DepthToSpaceOp(_PhaseOp):
         return [(n, _divided(c, block * block), _times(h, block), _times(w, block))]
 
 
-@irdl_op_definition
+def _space_to_depth(op: Operation) -> IndexMap:
+    from qdialect.qparams.maps import SpaceToDepth
+
+    v = values(op)
+    return SpaceToDepth(v["block"], v["mode"])
+
+
+@nn_op(moves(_space_to_depth, _moves_single_elements))
 class SpaceToDepthOp(_PhaseOp):
     """[N, C, H * block, W * block] -> [N, C * block^2, H, W]; ONNX has DCR."""
 
@@ -65,7 +86,15 @@ class SpaceToDepthOp(_PhaseOp):
         return [(n, _times(c, block * block), _divided(h, block), _divided(w, block))]
 
 
-@irdl_op_definition
+def _im2col(op: Operation) -> IndexMap:
+    from qdialect.qparams.maps import Im2col
+
+    v = values(op)
+    pads = v["pads"]
+    return Im2col(v["kernel"], v["strides"], pads[:2], pads[2:], v["dilations"])
+
+
+@nn_op(moves(_im2col))
 class Im2colOp(UnaryOp):
     """The patches a convolution multiplies: [N, C, H, W] -> [N, C * taps, places].
 
@@ -90,65 +119,6 @@ class Im2colOp(UnaryOp):
         return [(x[0], _times(x[1], prod(values["kernel"])), columns)]
 
 
-@irdl_op_definition
-class ResizeNearestOp(UnaryOp):
-    """Nearest-neighbour resampling to `sizes`, or by `scales` (one of the two, one entry
-    per dimension), as ONNX Resize.
-
-    Along each dimension result index j reads the input near coordinate
-
-        asymmetric     j / scale
-        half_pixel     (j + 0.5) / scale - 0.5
-        align_corners  j * (in - 1) / (out - 1), 0 if out = 1
-
-    rounded by `nearest` and clamped to [0, in). scale is out / in when `sizes` are
-    given. All in f32, as ONNX Runtime evaluates it.
-    """
-
-    name = "nn.resize_nearest"
-    sizes = opt_prop_def(INTS)
-    scales = opt_prop_def(REALS)
-    coordinates = prop_def(StringAttr, StringAttr("half_pixel"))
-    nearest = prop_def(StringAttr, StringAttr("round_prefer_floor"))
-
-    @classmethod
-    def infer(cls, operands: Sequence[Shape], values: Values) -> list[Shape]:
-        for what, known in (("coordinates", COORDINATES), ("nearest", NEAREST)):
-            if values[what] not in known:
-                raise ShapeError(f"unknown {what} '{values[what]}' (one of {', '.join(known)})")
-        return [resized(operands[0], values)]
-
-
-def resized(x: Shape, values: Values) -> Shape:
-    """The shape that `sizes` or `scales`, one per dimension, give."""
-    sizes: tuple[int, ...] | None = values.get("sizes")
-    scales: tuple[float, ...] | None = values.get("scales")
-    given = sizes or scales or ()
-    if (sizes is None) == (scales is None) or len(given) != len(x):
-        raise ShapeError(f"expects either {len(x)} sizes or {len(x)} scales")
-    if sizes is not None:
-        if min((0, *sizes)) < 0 or any(n == 0 != size for n, size in zip(x, sizes, strict=True)):
-            raise ShapeError(f"cannot resize {list(x)} to {list(sizes)}")
-        return _bounded(sizes)
-    if any(not 0.0 < scale < inf for scale in given):
-        raise ShapeError(f"scales must be positive, but are {list(given)}")
-    return _bounded(tuple(_scaled(n, scale) for n, scale in zip(x, given, strict=True)))
-
-
-def _bounded(shape: Shape) -> Shape:
-    """The shape, if the indices along each dimension can be listed."""
-    if max((0, *shape)) > _LARGEST_RESIZED:
-        raise ShapeError(f"resizes to {list(shape)}, but dimensions end at {_LARGEST_RESIZED}")
-    return shape
-
-
-def _scaled(size: int, scale: float) -> int:
-    """floor(size * scale), the product in f32"""
-    if size == DYNAMIC:
-        return DYNAMIC
-    return floor(round_to_format(size * round_to_format(scale, "f32"), "f32"))
-
-
 def _times(size: int, factor: int) -> int:
     return DYNAMIC if size == DYNAMIC else size * factor
 
@@ -159,6 +129,3 @@ def _divided(size: int, factor: int) -> int:
     if size % factor:
         raise ShapeError(f"extent {size} is not a multiple of {factor}")
     return size // factor
-
-
-OPS = [DepthToSpaceOp, SpaceToDepthOp, Im2colOp, ResizeNearestOp]

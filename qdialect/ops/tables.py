@@ -1,22 +1,54 @@
-"""A function of codes as the list of its results."""
+"""A function of codes as the list of its results.
+
+%y = nn.table %x, %t : (tensor<8x!q>, tensor<256x!r>) -> tensor<8x!r>
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
 
-from xdsl.irdl import irdl_op_definition, operand_def, result_def, traits_def
+from xdsl.ir import Operation
+from xdsl.irdl import operand_def, result_def, traits_def
 from xdsl.traits import Pure
 from xdsl.utils.exceptions import VerifyException
 
+from qdialect import behaviors
 from qdialect.ops.base import TENSOR, NNOp, Values, shape_of
+from qdialect.ops.declare import nn_op
 from qdialect.ops.shapes import DYNAMIC, Shape, ShapeError
 from qdialect.quant import quant_element
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from qdialect.behaviors import Behavior
+
 
 WIDEST = 16
 """Bits of storage that a table may be indexed by."""
 
 
-@irdl_op_definition
+def _look_up(op: Operation, arrays: Sequence[NDArray[Any]]) -> NDArray[Any]:
+    element = quant_element(op.operands[0].type)
+    assert element is not None
+    codes, table = arrays
+    return table[codes.astype("int64") - element.qparams.storage.full_range[0]]
+
+
+def _declare(name: str) -> Behavior:
+    return behaviors.Lookup(
+        name,
+        (
+            behaviors.Port("input", behaviors.PortKind.FIXED),
+            behaviors.Port("table", behaviors.PortKind.TIED),
+        ),
+        (behaviors.Port("result", behaviors.PortKind.TIED),),
+        on_stored=_look_up,
+    )
+
+
+@nn_op(_declare)
 class TableOp(NNOp):
     """table[code - lowest code of the input's storage type], elementwise.
 
@@ -53,6 +85,3 @@ class TableOp(NNOp):
                 f"{storage.spelling} codes, not {entries}"
             )
         super().verify_()
-
-
-OPS = [TableOp]

@@ -212,7 +212,7 @@ def _refuse_ports(
             if qparams is None:
                 continue
             port = port_of(index)
-            if port.rule is PortKind.PLAIN:
+            if port.kind is PortKind.PLAIN:
                 return Refusal("port", f"takes no quantized {port.role}")
             if behavior.movement is None and not is_integer(qparams):
                 return Refusal("storage", f"no arithmetic on codes stored as {qparams.storage}")
@@ -257,10 +257,12 @@ def keeps_order(
     Each constant must be named by a code, or be a bound that never acts: one below
     (or above) everything that codes `inside` the storage bounds name.
     """
-    if behavior.levels is None and behavior.clamp is None:
+    if behavior.compared_constants is None and behavior.clamp is None:
         return True
     if behavior.clamp is None:
-        return names_all(params, behavior.levels(op) if behavior.levels else ())
+        return names_all(
+            params, behavior.compared_constants(op) if behavior.compared_constants else ()
+        )
     low, high = behavior.clamp(op)
     for a in (a for q in params for a in exact.quant_grids(q)):
         for bound, end, sign in ((low, 0, 1), (high, 1, -1)):

@@ -79,10 +79,10 @@ class PassRegistry:
         prefix, _, name = spec.name.partition("-")
         if prefix != "lower" or spec.name in self._entries or spec.name in self._factories:
             return spec
-        from qdialect.ops.components import COMPONENTS
+        from qdialect.ops import default_components
 
         op = f"nn.{name.replace('-', '_')}"
-        if op not in COMPONENTS:
+        if op not in default_components():
             return spec
         if any(key == "ops" for key, _ in spec.options):
             raise UsageError(f"pass '{spec.name}' has no option 'ops'", code="bad-option")

@@ -92,7 +92,7 @@ def _reason(op: Operation, ctx: QContext) -> tuple[str, str] | None:
     operands = [
         value
         for index, value in enumerate(op.operands)
-        if behavior.operand_port(index).rule is not PortKind.PLAIN and constant_of(value) is None
+        if behavior.operand_port(index).kind is not PortKind.PLAIN and constant_of(value) is None
     ]
     read = all(_is_read(value, ctx) for value in operands)
     if any(quant_element(value.type) is not None for value in op.operands):

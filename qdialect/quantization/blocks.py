@@ -17,7 +17,7 @@ from xdsl.ir import Operation
 from qdialect.behaviors import Behavior
 from qdialect.numerics.float_text import round_to_format
 from qdialect.ops import make_constant, shape_of
-from qdialect.ops.base import KEY
+from qdialect.ops.keys import KEY
 from qdialect.qparams import QParams, Storage
 from qdialect.quant import DCastOp, UniformType, element_type
 from qdialect.quantization.values import Values, codes_behind, real_array

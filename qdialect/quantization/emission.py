@@ -5,10 +5,10 @@ from __future__ import annotations
 from xdsl.ir import Operation, SSAValue
 
 from qdialect.ops import make_constant
-from qdialect.ops.base import KEY
 from qdialect.ops.component_keys import role_keys
 from qdialect.ops.component_qparams import hold_types
 from qdialect.ops.constants import constant_of
+from qdialect.ops.keys import KEY
 from qdialect.profile.scheme import tensor_qparams
 from qdialect.quant import DCastOp, QCastOp, UniformType, element_type, with_element
 from qdialect.quantization.blocks import WEIGHTS_ONLY, write_blocks

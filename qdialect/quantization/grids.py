@@ -156,11 +156,11 @@ class _Assignment:
             return self._contraction(op, behavior, behavior.accumulator)
         for index, operand in enumerate(op.operands):
             port, array = behavior.operand_port(index), self._array(operand)
-            if array is None or port.rule is PortKind.PLAIN:
+            if array is None or port.kind is PortKind.PLAIN:
                 continue
             if not np.isfinite(array).all():
                 return Refusal("grid", f"the {port.role} is not finite")
-            if port.rule is PortKind.TIED:
+            if port.kind is PortKind.TIED:
                 params = self.grids.qparams[op.results[0]]
             elif array.size and (array == array.flat[0]).all():
                 # One number has exact codes; whoever makes the op an integer op writes them.
@@ -330,11 +330,11 @@ class _Assignment:
             constant = self.grids.constants.get((op, index))
             known = self.grids.qparams.get(operand) if constant is None else constant.qparams
             port = behavior.operand_port(index)
-            array = None if port.rule is PortKind.PLAIN else self._array(operand)
+            array = None if port.kind is PortKind.PLAIN else self._array(operand)
             if known is None and array is not None:
                 # One number, which gets its codes with the op.
                 known = array_qparams(array, self._scheme(operand))[0]
-            if port.rule is PortKind.PLAIN or known is None:
+            if port.kind is PortKind.PLAIN or known is None:
                 operands.append(operand.type)
                 continue
             reason = port_refusal(op, port, known, shape_of(operand))

@@ -223,9 +223,9 @@ def _refusal(values: Values, op: Operation, behavior: Behavior | None) -> Refusa
         return Refusal("unknown-op", f"nothing is declared of '{kind_of(op)}'")
     ports = [(behavior.operand_port(i), v) for i, v in enumerate(op.operands)]
     ports += [(behavior.result_port(i), v) for i, v in enumerate(op.results)]
-    real = [(port, value) for port, value in ports if port.rule is not PortKind.PLAIN]
+    real = [(port, value) for port, value in ports if port.kind is not PortKind.PLAIN]
     for port, value in real:
-        if port.rule is PortKind.FIXED:
+        if port.kind is PortKind.FIXED:
             return Refusal("unsuitable", f"the {port.role} has qparams of its own")
         if not float_value(value) and not is_constant(value):
             return Refusal("unsuitable", f"the {port.role} is no float tensor")

@@ -13,8 +13,8 @@ from xdsl.dialects.builtin import AnyFloat, TensorType, UnknownLoc
 from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.traits import get_effects
 
-from qdialect.ops.base import KEY
 from qdialect.ops.component_keys import join_keys
+from qdialect.ops.keys import KEY
 from qdialect.rewrite.effects import is_effect_free
 from qdialect.rewrite.provenance import Provenance
 

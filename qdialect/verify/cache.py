@@ -32,7 +32,8 @@ from xdsl.dialects.builtin import (
 from xdsl.ir import Attribute, Operation
 from xdsl.ir.core import ErasedSSAValue
 
-from qdialect.ops.base import KEY, PIECE_KEYS, QPARAMS, NNOp
+from qdialect.ops.base import NNOp
+from qdialect.ops.keys import KEY, PIECE_KEYS, QPARAMS
 
 if TYPE_CHECKING:
     from qdialect.behaviors import BehaviorRegistry

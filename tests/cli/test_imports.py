@@ -69,7 +69,6 @@ def test_a_tiny_file_needs_few_modules(tiny: str) -> None:
             "qdialect.formats.mlir.write.line_templates",
             "mmap",
             "qdialect.behaviors.declaration",
-            "qdialect.ops.behaviors",
             "qdialect.ops.constants",
             "qdialect.ops.contraction",
             "qdialect.ops.elementwise",

@@ -331,7 +331,7 @@ class Builder:
     def _partner(self, op: type, first: SSAValue) -> SSAValue:
         """A second operand: a value of the same shape, or a constant that broadcasts."""
         behavior = self.ctx.behaviors.named(op.name)
-        tied = behavior is not None and behavior.operand_port(0).rule is PortKind.TIED
+        tied = behavior is not None and behavior.operand_port(0).kind is PortKind.TIED
         shape, kind = shape_of(first), quant_element(first.type)
 
         def accepts(value: SSAValue) -> bool:
@@ -391,9 +391,9 @@ class Builder:
         carried: Any = None
         for index, result in enumerate(op.results):
             port = behavior.result_port(index)
-            if port.rule is PortKind.PLAIN:
+            if port.kind is PortKind.PLAIN:
                 found.append(element_type(result.type))
-            elif port.rule is PortKind.TIED:
+            elif port.kind is PortKind.TIED:
                 if not given or any(e is None for e in given):
                     return None
                 if carried is None:

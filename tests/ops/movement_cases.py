@@ -12,7 +12,7 @@ from xdsl.ir import Attribute, Operation
 from qdialect import ops as nn
 from qdialect.behaviors import PortKind
 from qdialect.behaviors.flow import carry_down
-from qdialect.ops.behaviors import BY_NAME
+from qdialect.ops.declare import behavior_of
 from qdialect.qparams import QParams
 from qdialect.qparams.legality import Illegal
 from qdialect.quant import UniformType, quant_element, with_element
@@ -141,8 +141,8 @@ def quantized_op(
 ) -> Operation | Illegal:
     """The op on stored integers with result types as the law gives them."""
     plain = kind(*operands, **properties)
-    behavior = BY_NAME[plain.name]
-    tied = sum(behavior.operand_port(i).rule is PortKind.TIED for i in range(len(operands)))
+    behavior = behavior_of(plain.name)
+    tied = sum(behavior.operand_port(i).kind is PortKind.TIED for i in range(len(operands)))
     types: list[Attribute] = []
     for index, result in enumerate(plain.results):
         carried = carry_down(plain, behavior, [qparams] * tied, index)

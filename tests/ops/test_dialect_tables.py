@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import pkgutil
 from importlib import import_module
+from pkgutil import iter_modules
 
 import pytest
 from xdsl.ir import Operation
+from xdsl.irdl import IRDLOperation
 
 from qdialect import ops as nn
 from qdialect import quant
@@ -14,27 +15,35 @@ from qdialect.behaviors import __all__ as behavior_names
 from qdialect.context import new_context
 
 
-def _ops() -> dict[str, list[type[Operation]]]:
-    found = {
-        info.name: getattr(import_module(f"qdialect.ops.{info.name}"), "OPS", [])
-        for info in pkgutil.iter_modules(nn.__path__)
+def _ops() -> dict[str, type[Operation]]:
+    """The ops that the files define, by name."""
+    modules = [import_module(f"qdialect.ops.{info.name}") for info in iter_modules(nn.__path__)]
+    kinds = [kind for module in modules for kind in vars(module).values()]
+    return {
+        kind.name: kind
+        for kind in kinds
+        if isinstance(kind, type) and issubclass(kind, IRDLOperation) and "name" in vars(kind)
     }
-    return {name: ops for name, ops in found.items() if ops}
 
 
-def test_all_ops_of_the_modules_are_in_the_table() -> None:
-    told = {module: [f"nn.{op}" for op in ops.split()] for module, ops in nn.OPS.items()}
-    assert told == {module: [op.name for op in ops] for module, ops in _ops().items()}
-    assert [op.name for op in nn.NN.operations] == [op for ops in told.values() for op in ops]
+def test_every_op_of_the_files_is_found() -> None:
+    assert sorted(_ops()) == sorted(nn.op_names())
+    assert {op.name: op for op in nn.NN.operations} == _ops()
+    assert [op.name for op in nn.NN.operations] == nn.op_names()
+    assert {op.name for op in nn.all_ops()} == {*nn.op_names()} - {"nn.constant"}
+    assert all(getattr(nn, op.__name__) is op for op in _ops().values())
+
+
+def test_every_op_declares_its_behavior() -> None:
+    assert all(op.behavior().op == op.name for op in nn.all_ops())
 
 
 def test_an_op_is_found_alone_or_with_its_dialect() -> None:
-    for ops in _ops().values():
-        for op in ops:
-            early, late = new_context(), new_context()
-            late.load_registered_dialect("nn")
-            assert early.get_optional_op(op.name) is op
-            assert late.get_optional_op(op.name) is op
+    for op in _ops().values():
+        early, late = new_context(), new_context()
+        late.load_registered_dialect("nn")
+        assert early.get_optional_op(op.name) is op
+        assert late.get_optional_op(op.name) is op
     assert new_context().get_optional_op("nn.relux") is None
     assert new_context().clone().get_optional_op("nn.relu") is nn.ReluOp
 

@@ -17,7 +17,7 @@ from xdsl.utils.test_value import create_ssa_value
 from qdialect import ops as nn
 from qdialect.context import new_context
 from qdialect.formats.mlir.read import read_module
-from qdialect.ops.behaviors import BY_NAME
+from qdialect.ops.declare import behavior_of
 from qdialect.qparams.legality import Illegal
 from qdialect.qparams.parameter_field import ParameterField
 from qdialect.quant import UniformType
@@ -42,7 +42,7 @@ def test_interpreter_and_map_agree(name: str) -> None:
         op.verify()
         x = codes(rng, extents)
         results = evaluate_op(op, [x], CONTEXT)
-        behavior = BY_NAME[op.name]
+        behavior = behavior_of(op.name)
         fill = behavior.maps(op)[0].border_integers([ParameterField.of(qparams, extents)])
         assert not isinstance(fill, Illegal)
         for index, (result, got) in enumerate(zip(op.results, results, strict=True)):

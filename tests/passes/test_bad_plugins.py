@@ -22,8 +22,7 @@ from qdialect.behaviors.arity import arity_problem
 from qdialect.context import QContext, new_context
 from qdialect.errors import QError
 from qdialect.formats.mlir.write import module_text
-from qdialect.ops import NN
-from qdialect.ops.registered import default_registry
+from qdialect.ops import NN, default_behaviors
 from qdialect.pipeline.manager import PassManager
 from qdialect.pipeline.text import PassSpec
 from qdialect.qparams.maps import Flip
@@ -160,7 +159,7 @@ def test_the_functions_of_an_accumulator() -> None:
         (Port("lhs"), Port("rhs")),
         accumulator=Accumulator(0, 1, None, zero, boom, zero),
     )
-    registry = default_registry()
+    registry = default_behaviors()
     registry.register(behavior)
     found = registry.named("acme.dot")
     assert found is not None and found.accumulator is not None
@@ -173,7 +172,7 @@ def test_a_refusal_of_arithmetic_is_none_of_these() -> None:
     def meaningless(op: Any, operands: Any) -> Any:
         raise ValueError("1 / 0")
 
-    registry = default_registry()
+    registry = default_behaviors()
     registry.register(Behavior("acme.inverse", (Port("input"),), arithmetic=meaningless))
     found = registry.named("acme.inverse")
     assert found is not None and found.arithmetic is not None
@@ -184,7 +183,7 @@ def test_a_refusal_of_arithmetic_is_none_of_these() -> None:
 # -- arity --------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("behavior", [*map(default_registry().named, default_registry().names())])
+@pytest.mark.parametrize("behavior", [*map(default_behaviors().named, default_behaviors().names())])
 def test_our_declarations_fit_our_ops(behavior: Behavior) -> None:
     (definition,) = [op for op in NN.operations if op.name == behavior.op]
     assert arity_problem(behavior, definition.get_irdl_definition()) is None  # type: ignore[attr-defined]

@@ -13,9 +13,8 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Operation
 
 from qdialect.context import QContext
-from qdialect.ops import keys_of
+from qdialect.ops import default_components, keys_of
 from qdialect.ops.component_qparams import component_types, hold_types
-from qdialect.ops.components import COMPONENTS
 from qdialect.qparams import QParams
 from qdialect.quant import UniformType, quant_element
 from qdialect.reference import Interpreter
@@ -119,7 +118,7 @@ def qparams(module: ModuleOp, ctx: QContext) -> Mapping[str, UniformType]:
 
 
 def test_every_composite_is_here() -> None:
-    assert {f"nn.{case.text.split()[0]}" for case in CASES.values()} == set(COMPONENTS)
+    assert {f"nn.{case.text.split()[0]}" for case in CASES.values()} == set(default_components())
 
 
 @pytest.mark.parametrize("name", CASES)

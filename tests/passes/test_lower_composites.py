@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 
 import pytest
 from rewrite_support import apply, parse
@@ -10,9 +11,10 @@ from xdsl.dialects.builtin import ModuleOp
 
 from qdialect.context import QContext
 from qdialect.errors import InputError, UsageError
-from qdialect.ops import AddOp, MulOp, keys_of
+from qdialect.ops import AddOp, MulOp, declare, default_components, keys_of
 from qdialect.ops.component_qparams import component_types
-from qdialect.ops.components import COMPONENTS, Components
+from qdialect.ops.components import Components
+from qdialect.ops.declare import DECLARED
 from qdialect.ops.reduction import ReduceMeanOp
 from qdialect.passes.lowering.lower_composites import LowerComposites
 from qdialect.pipeline.registry import PassRegistry
@@ -162,9 +164,11 @@ def test_three_lowerings_each_find_their_own(monkeypatch: pytest.MonkeyPatch) ->
         return pieces.add("result", MulOp(mean, pieces.number(2.0)))
 
     total = Components(("mean", "result"), build, inner={"mean": "nn.reduce_mean"})
-    monkeypatch.setitem(COMPONENTS, "nn.reduce_sum", total)
-    softmax = replace(COMPONENTS["nn.softmax"], inner={"sum": "nn.reduce_sum"})
-    monkeypatch.setitem(COMPONENTS, "nn.softmax", softmax)
+    softmax = replace(default_components()["nn.softmax"], inner={"sum": "nn.reduce_sum"})
+    for name, components in (("nn.reduce_sum", total), ("nn.softmax", softmax)):
+        declared = DECLARED[name]._replace(pieces=partial(lambda it: it, components))
+        monkeypatch.setitem(DECLARED, name, declared)
+    monkeypatch.setattr(declare, "components_of", declare.components_of.__wrapped__)
     roles = ["qk", "scaled", "softmax", "softmax/sub_max", "softmax/exp", "softmax/sum"]
     roles += ["softmax/sum/mean", "softmax/sum/mean/sum"]
     scales = {role: float(n + 1) for n, role in enumerate(roles)}
@@ -203,7 +207,7 @@ def test_an_unknown_op_is_a_usage_error() -> None:
         lowered(softmax(), "ops=nn.relu")
 
 
-@pytest.mark.parametrize("op", sorted(COMPONENTS))
+@pytest.mark.parametrize("op", sorted(default_components()))
 def test_every_composite_has_a_pass_of_its_name(op: str) -> None:
     name = op.removeprefix("nn.").replace("_", "-")
     asked = PassSpec(f"lower-{name}", (("numerics", ("ties",)),))

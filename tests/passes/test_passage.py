@@ -12,14 +12,14 @@ from rewrite_support import Program, apply, evaluate, fired, parse, per_axis, qu
 from qdialect.behaviors import PortKind
 from qdialect.context import QContext, new_context
 from qdialect.numerics.contract import Numerics
-from qdialect.ops.behaviors import BY_NAME
+from qdialect.ops.declare import behavior_of
 
 
 def session() -> QContext:
     """One in which average pools have tied ports."""
     ctx = new_context()
     for name in ("nn.avg_pool2d", "nn.global_avg_pool2d"):
-        plain = BY_NAME[name]
+        plain = behavior_of(name)
         ports = [
             tuple(replace(port, rule=PortKind.TIED) for port in side)
             for side in (plain.operands, plain.results)

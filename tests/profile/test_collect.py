@@ -20,7 +20,8 @@ from qdialect.formats.mlir.read import verify_module
 from qdialect.formats.onnx.read import import_model
 from qdialect.formats.onnx.write import external_data as beside
 from qdialect.formats.onnx.write import written
-from qdialect.ops.components import COMPONENTS, Components
+from qdialect.ops import default_components
+from qdialect.ops.components import Components
 from qdialect.profile.collector import Collector
 from qdialect.profile.data import DataSet
 from qdialect.profile.engines import RuntimeEngine, open_engine, slices
@@ -65,8 +66,8 @@ def test_composites_and_components_in_one_run(engine: str) -> None:
     np.testing.assert_allclose(found["probabilities/exp"].sum(1), found["probabilities/sum"][:, 0])
     assert found["probabilities/sub_max"].max() == 0
     for op in model.module.walk():
-        if op.name in COMPONENTS:
-            components = COMPONENTS[op.name]
+        if op.name in default_components():
+            components = default_components()[op.name]
             assert set(components.roles_of(op)) <= set(components.roles)
             for role, (key,) in components.keys_of(op).items():
                 assert key in found, role
@@ -80,8 +81,8 @@ def test_composites_and_components_in_one_run(engine: str) -> None:
 def test_one_piece_is_no_composite() -> None:
     x = create_ssa_value(TensorType(f32, [1, 4]))
     op = nn.FullyConnectedOp(x, create_ssa_value(TensorType(f32, [2, 4])))
-    assert COMPONENTS[op.name].roles_of(op) == ()
-    assert COMPONENTS[op.name].keys_of(op) == {}
+    assert default_components()[op.name].roles_of(op) == ()
+    assert default_components()[op.name].keys_of(op) == {}
 
 
 def test_without_components() -> None:

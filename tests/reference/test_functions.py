@@ -18,7 +18,7 @@ from xdsl.utils.test_value import create_ssa_value
 from qdialect import ops as nn
 from qdialect.numerics.reals import Reals, UndecidedError, decide
 from qdialect.numerics.rounding import Rounding
-from qdialect.ops.behaviors import BY_NAME
+from qdialect.ops.declare import behavior_of
 from qdialect.qparams import QParams
 
 INT8 = np.arange(-128, 128).astype(np.int8)
@@ -103,7 +103,7 @@ def folded(op: Any, properties: dict[str, Any], a: QParams, b: QParams, mode: st
     """What `numerics.reals` decides."""
     x = create_ssa_value(TensorType(uniform(a), INT8.shape))
     built = op(x, element=uniform(b), **properties)
-    behavior = BY_NAME[built.name]
+    behavior = behavior_of(built.name)
     words = behavior.analytic or behavior.arithmetic
     assert words is not None
     real = Reals.exact([(int(q) - a.zero_point) * Fraction(a.scale) for q in INT8])

@@ -24,7 +24,7 @@ from qdialect.lowerings.laid_out import LaidOut, identity_order
 from qdialect.lowerings.linalg.elementwise import laid_out_type, stepped, zero_of
 from qdialect.lowerings.linalg.emitter import Emitter, Read
 from qdialect.lowerings.preconditions import exact_result, quantized
-from qdialect.ops.behaviors_resize import Ratio, ratios
+from qdialect.ops.resize import Ratio, ratios
 from qdialect.passes.lowering.pointwise import Body
 
 

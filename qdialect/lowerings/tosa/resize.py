@@ -22,7 +22,7 @@ from qdialect.lowerings.laid_out import LaidOut, channels_last
 from qdialect.lowerings.preconditions import exact_result
 from qdialect.lowerings.tosa.contraction import codes
 from qdialect.lowerings.tosa.emitter import Emitter
-from qdialect.ops.behaviors_resize import ratios
+from qdialect.ops.resize import ratios
 
 _LARGEST = 1 << 11
 _FURTHEST = 16

@@ -190,7 +190,7 @@ def quantized_above(
 ) -> list[QParams] | Refusal:
     """The qparams to which the tied operands of a float op are quantized, so that its results are
     codes of `params`, one for each; or why that computes something else."""
-    levels = behavior.levels(op) if behavior.levels else ()
+    levels = behavior.compared_constants(op) if behavior.compared_constants else ()
     rounds = any(isfinite(v) and not on_grid(a, v) for v in levels for a in quant_grids(params[0]))
     if rounds and rounding is not Rounding.HALF_EVEN:
         return Refusal("rounding", "constants it compares with are quantized half even")
@@ -209,7 +209,7 @@ def codes_below(
 ) -> list[QParams] | Refusal:
     """The qparams of the results of a float op if its tied operands are codes of `params`; or
     why that computes something else. `inside` computes whether those are within their bounds."""
-    if behavior.mixes and len(set(params)) > 1:
+    if behavior.requantizes_inputs and len(set(params)) > 1:
         return Refusal("tied", "the operands have different qparams")
     if not keeps_order(behavior, op, params, inside=behavior.clamp is not None and inside()):
         return Refusal("levels", "no code stands for a constant it compares with")

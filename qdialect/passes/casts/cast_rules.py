@@ -26,7 +26,7 @@ from qdialect.numerics import requantize as exact
 from qdialect.numerics.contract import EXACT, Contract, Numerics
 from qdialect.numerics.rounding import Rounding
 from qdialect.ops import ConstantOp, constant_array, constant_of, make_constant
-from qdialect.ops.base import KEY
+from qdialect.ops.keys import KEY
 from qdialect.passes.pair_contract import NO_GEMMLOWP, target_rounding
 from qdialect.passes.rule_pass import dequantized, refuse_types, rescaled
 from qdialect.quant import (

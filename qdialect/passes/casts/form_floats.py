@@ -37,7 +37,8 @@ from qdialect.context import QContext
 from qdialect.errors import UsageError
 from qdialect.numerics.contract import EXACT, Contract
 from qdialect.ops import FlattenOp, ReshapeOp, shape_of
-from qdialect.ops.base import QPARAMS, ranked
+from qdialect.ops.base import ranked
+from qdialect.ops.keys import QPARAMS
 from qdialect.ops.shapes import DYNAMIC
 from qdialect.passes.pair_contract import replaced_kernel
 from qdialect.passes.rule_pass import RulePass
@@ -67,7 +68,7 @@ class OpToFloats(Rule[Operation]):
     def roots(self) -> Iterable[str]:
         return self.session.behaviors.names_with(
             lambda b: (
-                all(p.rule is PortKind.REQUANT for p in (*b.operands, *b.results))
+                all(p.kind is PortKind.REQUANT for p in (*b.operands, *b.results))
                 and len(b.results) == 1
             )
         )

@@ -175,14 +175,14 @@ class IntegerizeOp(Rule[_Computed]):
         """What the quantized op takes in place of a float operand; a scalar constant
         becomes a new quantized constant that is exactly the same number."""
         port = match.behavior.operand_port(index)
-        if port.rule is PortKind.PLAIN or qparams_of(operand) is not None:
+        if port.kind is PortKind.PLAIN or qparams_of(operand) is not None:
             return operand
         cast = dequantized(operand)
-        if port.rule is PortKind.BIAS:
+        if port.kind is PortKind.BIAS:
             return cast.input if cast and self._is_bias(match, cast) else operand
         if cast is not None and qparams_of(cast.input) is not None:
             return cast.input
-        if port.rule is PortKind.TIED:
+        if port.kind is PortKind.TIED:
             return Refusal("float-operand", f"the {port.role} is not dequantized")
         scalar = exact_copy(operand, self.session)
         if scalar is None:

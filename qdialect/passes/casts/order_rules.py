@@ -121,7 +121,7 @@ class _OrderRule(Rule[ComparedCodes]):
         )
 
     def _is_element(self, match: ComparedCodes, result: int) -> bool:
-        return match.behavior.result_port(result).rule is PortKind.TIED
+        return match.behavior.result_port(result).kind is PortKind.TIED
 
     def rewrite(self, match: ComparedCodes, rewriter: Rewriter) -> None:
         known = [q for source in match.sources if (q := qparams_of(source)) is not None]

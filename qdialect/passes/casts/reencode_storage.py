@@ -45,7 +45,8 @@ from qdialect.errors import UsageError
 from qdialect.numerics.contract import Contract, Numerics, level_named
 from qdialect.numerics.rounding import Rounding
 from qdialect.ops import ConstantOp, constant_array, constant_of, make_constant
-from qdialect.ops.base import KEY, rounds_by_encoding
+from qdialect.ops.base import rounds_by_encoding
+from qdialect.ops.keys import KEY
 from qdialect.passes.rule_pass import users, with_qparams
 from qdialect.qparams import QParams
 from qdialect.quant import DCastOp, QCastOp, RescaleOp, SCastOp, quant_element
@@ -264,7 +265,7 @@ class _Reencoding:
             # Any other op reads the codes that it read before.
             return "i8" if self.activations == "u8" else "u8"
         port = behavior.operand_port(index)
-        if port.rule in (PortKind.PLAIN, PortKind.BIAS):
+        if port.kind in (PortKind.PLAIN, PortKind.BIAS):
             return "keep"
         acc = behavior.accumulator
         if acc and index == acc.rhs and constant_of(operand):

@@ -90,14 +90,14 @@ def read_all(values: Sequence[SSAValue], session: QContext) -> list[Array] | Ref
 
 def known_maps(op: Operation, behavior: Behavior, arrays: Sequence[Array]) -> tuple[IndexMap, ...]:
     """The index maps of `op` whose operands hold `arrays`."""
-    if behavior.movement_given is None:
+    if behavior.movement_of_values is None:
         return behavior.maps(op)
     plain = [
         array
         for index, array in enumerate(arrays)
-        if behavior.operand_port(index).rule is PortKind.PLAIN
+        if behavior.operand_port(index).kind is PortKind.PLAIN
     ]
-    return (behavior.movement_given(op, plain),)
+    return (behavior.movement_of_values(op, plain),)
 
 
 def move(
@@ -147,7 +147,7 @@ def agrees(op: Operation, behavior: Behavior, arrays: Sequence[Array]) -> Refusa
     for movement, result in zip(known_maps(op, behavior, arrays), op.results, strict=True):
         declared = qparams_of(result)
         pulled = movement.pull(fields) if len(fields) == len(params) else None
-        if isinstance(pulled, Illegal) and not behavior.mixes:
+        if isinstance(pulled, Illegal) and not behavior.requantizes_inputs:
             return Refusal(pulled.code, pulled.reason)
         if declared is None or pulled is None or isinstance(pulled, Illegal):
             return False
@@ -229,8 +229,8 @@ def _exact(values: Sequence[SSAValue], arrays: Sequence[Array]) -> list[Rational
 def compute_codes(op: Operation, behavior: Behavior, arrays: Sequence[Array]) -> Array | Refusal:
     """The codes that `op` gives for arrays of at least one dimension, which broadcast where
     the op is elementwise."""
-    if behavior.on_codes is not None:
-        return behavior.on_codes(op, arrays)
+    if behavior.on_stored is not None:
+        return behavior.on_stored(op, arrays)
     declared = qparams_of(op.results[0])
     if declared is None or not is_integer(declared):
         return Refusal("float-result", f"'{op.name}' on codes does not give integer codes")
@@ -242,10 +242,10 @@ def compute_codes(op: Operation, behavior: Behavior, arrays: Sequence[Array]) ->
         defined = arithmetic_of(op)
         low, high = (_bound(bound, op.operands[0], arrays[0], defined) for bound in bounds)
         return np.minimum(np.maximum(arrays[0], low), high)
-    if behavior.picks is not None:
-        return behavior.picks(op, arrays[0], declared.storage.min)
-    if behavior.chooses is not None:
-        return behavior.chooses(op, arrays)
+    if behavior.select is not None:
+        return behavior.select(op, arrays[0], declared.storage.min)
+    if behavior.choose is not None:
+        return behavior.choose(op, arrays)
     function = behavior.analytic or behavior.pointwise or behavior.transcendental
     if behavior.arithmetic is None and function is None:
         return _unsupported(op)
@@ -359,16 +359,16 @@ def _on_table(op: Operation, behavior: Behavior, x: Rationals) -> Array | Refusa
 def _on_integers(op: Operation, behavior: Behavior, arrays: Sequence[Array]) -> Array | Refusal:
     """Plain integers: exact; quotients towards zero, as ONNX has them."""
     dtype = arrays[0].dtype
-    if behavior.arithmetic is None and behavior.picks is None and behavior.chooses is None:
+    if behavior.arithmetic is None and behavior.select is None and behavior.choose is None:
         return _unsupported(op)
     if dtype.kind not in "iu" or any(array.dtype != dtype for array in arrays):
         return Refusal(
             "dtype", f"no arithmetic on constants of {element_type(op.operands[0].type)}"
         )
-    if behavior.picks is not None:
-        return behavior.picks(op, arrays[0], np.iinfo(dtype).min)
-    if behavior.chooses is not None:
-        return behavior.chooses(op, arrays)
+    if behavior.select is not None:
+        return behavior.select(op, arrays[0], np.iinfo(dtype).min)
+    if behavior.choose is not None:
+        return behavior.choose(op, arrays)
     assert behavior.arithmetic is not None
     exact: Rationals = behavior.arithmetic(op, [Rationals.of_integers(a) for a in arrays])
     try:
@@ -385,17 +385,17 @@ def _on_floats(op: Operation, behavior: Behavior, arrays: Sequence[Array]) -> Ar
         if each not in _FLOATS:
             return Refusal("dtype", f"no arithmetic on constants of {each}")
     widened = [_widened(array, each) for array, each in zip(arrays, names, strict=True)]
-    sums = behavior.work is not None and behavior.picks is None
+    sums = behavior.work is not None and behavior.select is None
     if sums and not all(np.isfinite(array).all() for array in widened):
         return Refusal("not-finite", "a constant holds NaN or infinity")
     with np.errstate(all="ignore"):
         if behavior.clamp is not None:
             low, high = behavior.clamp(op)
             return _narrowed(np.clip(widened[0], low, high), name)
-        if behavior.picks is not None:
-            return _narrowed(behavior.picks(op, widened[0], -np.inf), name)
-        if behavior.chooses is not None:
-            return _narrowed(behavior.chooses(op, widened), name)
+        if behavior.select is not None:
+            return _narrowed(behavior.select(op, widened[0], -np.inf), name)
+        if behavior.choose is not None:
+            return _narrowed(behavior.choose(op, widened), name)
         if behavior.arithmetic is not None:
             steps = behavior.in_floats or behavior.arithmetic
             result: Array = steps(op, widened)

@@ -75,7 +75,8 @@ from qdialect.numerics.float_text import round_to_format
 from qdialect.numerics.linear import Line, linear_tables, near
 from qdialect.numerics.rounding import Rounding
 from qdialect.ops import AddOp, NegOp, SubOp, shape_of
-from qdialect.ops.base import QPARAMS, is_kernel
+from qdialect.ops.base import is_kernel
+from qdialect.ops.keys import QPARAMS
 from qdialect.ops.shapes import DYNAMIC
 from qdialect.passes.constant_scalars import exact_scalar, exact_vector
 from qdialect.passes.folding.affine_chains import (

@@ -208,7 +208,7 @@ class FoldMovement(_FoldRule):
             return verbatim
         if verbatim:
             return evaluation.move(op, behavior, match.sources, arrays)
-        if behavior.mixes:
+        if behavior.requantizes_inputs:
             return evaluation.mix(op, behavior, arrays)
         return Refusal("storage-mismatch", "the result's qparams are not those of the operands")
 
@@ -230,12 +230,12 @@ class FoldArithmetic(_FoldRule):
     def contract(self, match: _Fold) -> Contract:
         behavior, op = match.behavior, match.op
         floats = all(quant_element(v.type) is None for v in op.results)
-        ordered = behavior.commutes or behavior.on_codes or behavior.picks
+        ordered = behavior.commutes or behavior.on_stored or behavior.select
         on_codes = not floats and not ordered and arithmetic_of(op) is Arithmetic.EXPRESSED
         if on_codes and not evaluation.rounds_each_step(op, behavior):
             return in_reals(op)
         several = behavior.pointwise or behavior.transcendental or behavior.work
-        if floats and several and not behavior.picks:
+        if floats and several and not behavior.select:
             note = "a float function of several roundings"
             return Contract(Numerics.TIES, note=note)
         return super().contract(match)

@@ -41,7 +41,7 @@ from qdialect.behaviors.shapes import tensor_type
 from qdialect.context import QContext
 from qdialect.numerics.contract import Contract, Numerics
 from qdialect.ops import constant_array, constant_of, make_constant
-from qdialect.ops.base import KEY, QPARAMS
+from qdialect.ops.keys import KEY, QPARAMS
 from qdialect.passes.folding.affine_chains import function_of
 from qdialect.passes.pair_contract import in_reals
 from qdialect.passes.rule_pass import RulePass

@@ -64,10 +64,10 @@ from qdialect.ops import (
     keys_of,
     make_constant,
 )
-from qdialect.ops.base import KEY, PIECE_KEYS, QPARAMS
 from qdialect.ops.component_keys import OTHERS, Keys, all_keys, given_keys, hold_keys
 from qdialect.ops.component_qparams import component_types, hold_types, result_role
-from qdialect.ops.views import UnsqueezeOp
+from qdialect.ops.keys import KEY, PIECE_KEYS, QPARAMS
+from qdialect.ops.movement import UnsqueezeOp
 from qdialect.passes.importing.component_matching import Match, find
 from qdialect.passes.importing.composite_probes import PROBES
 from qdialect.passes.lowering.lower_composites import is_accumulator

@@ -109,7 +109,7 @@ class PiecePlan(Pieces):
 
     # -- what a declaration calls ---------------------------------------------
 
-    def add(self, role: str, piece: NNOp) -> SSAValue:
+    def add(self, role: str, piece: Operation) -> SSAValue:
         """The result of a piece, quantized where the op is."""
         if self.quantized:
             self._append(piece)

@@ -29,8 +29,8 @@ from qdialect.analysis.codes import qparams_of
 from qdialect.context import QContext
 from qdialect.numerics.contract import Contract, Numerics
 from qdialect.ops import DivOp, MulOp, constant_of
-from qdialect.ops.base import QPARAMS
 from qdialect.ops.functions import ReciprocalOp
+from qdialect.ops.keys import QPARAMS
 from qdialect.passes.rule_pass import RulePass
 from qdialect.quant import DCastOp
 from qdialect.rewrite import Refusal, Rewriter, Rule

@@ -47,7 +47,7 @@ from qdialect.ops import (
     make_constant,
     shape_of,
 )
-from qdialect.ops.base import QPARAMS
+from qdialect.ops.keys import QPARAMS
 from qdialect.ops.shapes import DYNAMIC
 from qdialect.passes.rule_pass import RulePass, erase_new, refuse_new
 from qdialect.qparams import QParams

@@ -149,7 +149,7 @@ class RegionPlan:
             raise NoFixedPointError(op, "undeclared", "it computes floats, and nothing is declared")
         operands: dict[int, FixedValue] = {}
         for index, value in enumerate(op.operands):
-            if behavior.operand_port(index).rule in (PortKind.REQUANT, PortKind.TIED):
+            if behavior.operand_port(index).kind in (PortKind.REQUANT, PortKind.TIED):
                 operands[index] = self.fixed(op, value)
         if not operands:
             raise NoFixedPointError(op, "float", "none of its operands can be integers")
@@ -190,7 +190,11 @@ class RegionPlan:
             joined = joined.join(x.interval)
         if behavior.clamp is not None:
             joined = joined.clip(*behavior.clamp(op))
-        levels = list(behavior.levels(op)) if behavior.levels and behavior.clamp is None else []
+        levels = (
+            list(behavior.compared_constants(op))
+            if behavior.compared_constants and behavior.clamp is None
+            else []
+        )
         if behavior.movement is not None:
             levels += [m.border_value for m in behavior.maps(op) if m.has_border]
         for level in levels:
@@ -219,7 +223,7 @@ class RegionPlan:
         """Results of an op that compares: elements of its operands, or plain."""
         return [
             FixedValue(value, xs[0].params, xs[0].interval, xs[0].error)
-            if behavior.result_port(index).rule is PortKind.TIED
+            if behavior.result_port(index).kind is PortKind.TIED
             else None
             for index, value in enumerate(op.results)
         ]

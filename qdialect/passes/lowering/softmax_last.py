@@ -32,7 +32,7 @@ from qdialect.context import QContext
 from qdialect.errors import UsageError
 from qdialect.numerics.contract import EXACT, Contract
 from qdialect.ops import SoftmaxOp, TransposeOp, shape_of
-from qdialect.ops.base import QPARAMS
+from qdialect.ops.keys import QPARAMS
 from qdialect.passes.pair_contract import replaced_kernel
 from qdialect.passes.rule_pass import RulePass
 from qdialect.quant import element_type

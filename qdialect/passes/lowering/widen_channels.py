@@ -36,7 +36,8 @@ from qdialect.context import QContext
 from qdialect.errors import UsageError
 from qdialect.numerics.contract import EXACT, Contract
 from qdialect.ops import CONVOLUTIONS, PadOp, SliceOp, make_constant, shape_of
-from qdialect.ops.base import QPARAMS, ranked
+from qdialect.ops.base import ranked
+from qdialect.ops.keys import QPARAMS
 from qdialect.ops.shapes import DYNAMIC
 from qdialect.passes.rule_pass import RulePass, erase_new, refuse_new
 from qdialect.qparams import QParams

@@ -70,7 +70,7 @@ class CombineUp(Rule[_Up]):
         behavior = self.session.behaviors.get(owner)
         if behavior is None or len(owner.results) != 1:
             return None
-        if behavior.results[0].rule is not PortKind.REQUANT:
+        if behavior.results[0].kind is not PortKind.REQUANT:
             return None
         return _Up(owner, behavior, op.input_qparams, op.result_qparams, op.rounding, op)
 
@@ -98,7 +98,7 @@ class CombineDown(Rule[_Down]):
 
     def roots(self) -> Iterable[str]:
         return self.session.behaviors.names_with(
-            lambda b: any(port.rule is PortKind.REQUANT for port in b.operands)
+            lambda b: any(port.kind is PortKind.REQUANT for port in b.operands)
         )
 
     def match(self, op: Operation) -> _Down | None:
@@ -112,7 +112,7 @@ class CombineDown(Rule[_Down]):
     def _at(self, op: Operation, index: int, rescale: RescaleOp) -> list[_Down]:
         behavior = self.session.behaviors.get(op)
         assert behavior is not None
-        if behavior.operand_port(index).rule is not PortKind.REQUANT:
+        if behavior.operand_port(index).kind is not PortKind.REQUANT:
             return []
         a, b = rescale.input_qparams, rescale.result_qparams
         narrowed = narrowed_qparams(rescale.input, self.session) or a

@@ -178,7 +178,7 @@ def _per_element(
     """The codes, decided once per distinct code and pair of parameters on it."""
     from qdialect.numerics.quantize import spread
 
-    choose = behavior.chooses
+    choose = behavior.choose
     assert choose is not None
     a, possible, b = params
     fields = [

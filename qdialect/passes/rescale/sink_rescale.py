@@ -95,7 +95,7 @@ class SinkThroughTied(Rule[_Tied]):
             return None
         above = {i: r for i in tied if (r := rescaled(op.operands[i])) is not None}
         rest = [op.operands[i] for i in tied if i not in above]
-        constants = behavior.chooses is not None and all(map(constant_of, rest))
+        constants = behavior.choose is not None and all(map(constant_of, rest))
         if not above or (rest and not constants):
             return None
         return _Tied(op, behavior, tuple(above.values()), tuple(above))
@@ -103,7 +103,7 @@ class SinkThroughTied(Rule[_Tied]):
     def check(self, match: _Tied) -> Contract | Refusal:
         if len({r.rounding for r in match.rescales}) > 1:
             return Refusal("rounding", "the operands are rescaled with different roundings")
-        if match.behavior.mixes and not self._only_moves(match):
+        if match.behavior.requantizes_inputs and not self._only_moves(match):
             return Refusal("mixed", f"'{match.op.name}' requantizes its operands")
         sources = self._sources(match)
         if isinstance(sources, Illegal):
@@ -156,7 +156,7 @@ class SinkThroughTied(Rule[_Tied]):
     def _sources(self, match: _Tied) -> list[QParams] | Illegal:
         """Qparams of the results once the rescales are gone."""
         above = [r.input_qparams for r in match.rescales]
-        if match.behavior.mixes and len(set(above)) > 1:
+        if match.behavior.requantizes_inputs and len(set(above)) > 1:
             return Illegal("concat-params", "the operands are rescaled from different qparams")
         if match.behavior.movement is not None:
             return carry_all_down(match.op, match.behavior, above)

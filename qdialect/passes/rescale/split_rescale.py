@@ -78,7 +78,7 @@ class _Splitting(Rule[Split]):
         if behavior is None or len(op.results) != 1:
             return None
         result = qparams_of(op.results[0])
-        if behavior.results[0].rule is not PortKind.REQUANT or result is None:
+        if behavior.results[0].kind is not PortKind.REQUANT or result is None:
             return None
         return Split(op, behavior, result) if is_integer(result) else None
 
@@ -406,7 +406,7 @@ def operand_qparams(op: Operation, behavior: Behavior) -> list[QParams] | Refusa
     are integers with one scale."""
     found: list[QParams] = []
     for index, value in enumerate(op.operands):
-        if behavior.operand_port(index).rule is not PortKind.REQUANT:
+        if behavior.operand_port(index).kind is not PortKind.REQUANT:
             continue
         params = qparams_of(value)
         if params is None or not is_integer(params):

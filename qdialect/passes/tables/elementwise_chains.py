@@ -192,7 +192,7 @@ class ElementwiseChains:
         behavior = self._session.behaviors.get(op)
         shape = shape_of(root)
         for value in op.operands:
-            if constant_of(value) is None or (behavior and behavior.on_codes):
+            if constant_of(value) is None or (behavior and behavior.on_stored):
                 continue
             extents = shape_of(value)
             pairs = zip(reversed(extents), reversed(shape), strict=False)
@@ -341,7 +341,7 @@ def _evaluated_in_reals(op: Operation, operands: Sequence[Any], session: QContex
         for value, each in zip(op.operands, operands, strict=True):
             array = _constant_array(value, session) if each is None else each
             # A table is a constant of many entries; any other constant is one number.
-            arrays.append(array if each is not None or behavior.on_codes else _first(array))
+            arrays.append(array if each is not None or behavior.on_stored else _first(array))
         return compute_codes(op, behavior, arrays)
     clamp = _clamp_of(op, behavior, session)
     if isinstance(clamp, Refusal):
@@ -417,7 +417,7 @@ def _evaluated_in_floats(op: Operation, operands: Sequence[Any], session: QConte
         return value if isinstance(value, Refusal) else _quantized(value, params, op.rounding)
     behavior = session.behaviors.get(op)
     assert behavior is not None
-    if params is not None and (behavior.on_codes or behavior.chooses):
+    if params is not None and (behavior.on_stored or behavior.choose):
         return _spans_of_codes(op, behavior, operands, session)
     values: list[FloatSpan] = []
     for operand, each in zip(op.operands, operands, strict=True):
@@ -461,17 +461,17 @@ def _spans_of_codes(
     op: Operation, behavior: Behavior, operands: Sequence[Span | None], session: QContext
 ) -> CodeSpan | Refusal:
     """An op that is defined on codes, or selects one of two."""
-    function = behavior.on_codes or behavior.chooses
+    function = behavior.on_stored or behavior.choose
     assert function is not None
     spans: list[CodeSpan] = []
     for operand, each in zip(op.operands, operands, strict=True):
         if each is None:
             array = _constant_array(operand, session)
-            whole = array if behavior.on_codes else _first(array)
+            whole = array if behavior.on_stored else _first(array)
             each = CodeSpan.exactly(whole.astype(np.int64))
         assert isinstance(each, CodeSpan)
         spans.append(each)
-    if behavior.on_codes and any(each.undecided for each in spans):
+    if behavior.on_stored and any(each.undecided for each in spans):
         return Refusal("undecided", "floats do not decide what is looked up")
     ends: list[NDArray[Any]] = [function(op, side) for side in zip(*spans, strict=True)]
     return CodeSpan(*(end.astype(np.int64) for end in ends))

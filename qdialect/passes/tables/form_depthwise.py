@@ -49,8 +49,8 @@ from qdialect.numerics.linear import linear_tables
 from qdialect.numerics.one_product import Product, products
 from qdialect.numerics.rounding import Rounding
 from qdialect.ops import Conv1DOp, Conv2DOp, Conv3DOp, make_constant
-from qdialect.ops.base import QPARAMS
 from qdialect.ops.contraction import ConvolutionOp
+from qdialect.ops.keys import QPARAMS
 from qdialect.passes.folding.affine_chains import (
     ChainOp,
     Channel,

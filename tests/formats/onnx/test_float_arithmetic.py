@@ -207,7 +207,7 @@ def test_a_table_is_what_the_runtime_computes(kind: str, attributes: dict[str, f
 def test_the_error_of_functions_is_as_stated() -> None:
     from qdialect import ops as nn
     from qdialect.numerics.float_spans import FloatSpan, approximated
-    from qdialect.ops.registered import default_registry
+    from qdialect.ops import default_behaviors
 
     rng = np.random.default_rng(3)
     size = rng.uniform(-6, 2, 20000)
@@ -223,7 +223,7 @@ def test_the_error_of_functions_is_as_stated() -> None:
         opset = [helper.make_opsetid("", 21)]
         (got,) = ran(helper.make_model(graph, opset_imports=opset, ir_version=10), {"x": x})
         op = kind(Block(arg_types=[TensorType(f32, shape)]).args[0])
-        behavior = default_registry().get(op)
+        behavior = default_behaviors().get(op)
         assert behavior is not None and behavior.analytic is not None
         words, pointwise = behavior.analytic, behavior.pointwise
         assert pointwise is not None

@@ -37,8 +37,9 @@ from xdsl.dialects.builtin import (
 from xdsl.ir import Attribute, Operation, SSAValue, TypeAttribute
 
 from qdialect.formats.mlir.read.types import TENSOR
-from qdialect.ops.base import KEY, NNOp
+from qdialect.ops.base import NNOp
 from qdialect.ops.constants import BlobAttr, ConstantOp
+from qdialect.ops.keys import KEY
 from qdialect.quant.casts import CastOp
 from qdialect.quant.rescale import RescaleOp
 

@@ -12,9 +12,8 @@ from qdialect import ops as nn
 from qdialect.formats.onnx.read import computed_shapes
 from qdialect.formats.onnx.read.movement import axes_of, movable
 from qdialect.formats.onnx.read.node import Node
-from qdialect.ops.interpolation import COORDINATES as LINEAR_COORDINATES
+from qdialect.ops.resize import LINEAR_COORDINATES, NEAREST, NEAREST_COORDINATES
 from qdialect.ops.shapes import DYNAMIC
-from qdialect.ops.spatial_movement import COORDINATES, NEAREST
 from qdialect.quant import UniformType, element_type
 
 if TYPE_CHECKING:
@@ -144,7 +143,7 @@ def resize(imp: Importer, node: Node) -> Results:
     modes: dict[str, Any] = {"coordinates": coordinates}
     if kind is nn.ResizeNearestOp:
         modes["nearest"] = nearest
-        if coordinates not in COORDINATES or nearest not in NEAREST:
+        if coordinates not in NEAREST_COORDINATES or nearest not in NEAREST:
             return None
     elif coordinates not in LINEAR_COORDINATES or not _over_images(imp, node, shape):
         return None

@@ -15,7 +15,7 @@ from xdsl.ir import Operation, SSAValue
 from qdialect import ops as nn
 from qdialect.formats.onnx.read.compute import Results, Rule, float_shapes
 from qdialect.formats.onnx.read.node import Node
-from qdialect.ops.base import KEY
+from qdialect.ops.keys import KEY
 from qdialect.ops.shapes import DYNAMIC
 from qdialect.quant import element_type
 

@@ -1,6 +1,8 @@
-"""Which ONNX op becomes what: one entry per op; any other op stays an `onnx.node`.
+"""Which ONNX op becomes what; any op without an entry stays an `onnx.node`.
 
-A rule returns the results, or None when the node has a form it does not cover.
+An op of the same meaning has its row where the op is declared (`ops.declare.onnx`); the
+others have an import function here. A function returns the results, or None when the node
+has a form it does not cover.
 """
 
 from __future__ import annotations
@@ -27,8 +29,21 @@ from qdialect.formats.onnx.read import (
     scatter,
 )
 from qdialect.formats.onnx.read.compute import Rule, same
+from qdialect.ops.declare import DECLARED
+
+
+def _same_ops() -> dict[tuple[str, str], Rule]:
+    """The rows that ops declare."""
+    rows = ((kind, DECLARED[kind.name].onnx) for kind in nn.all_ops())
+    return {
+        ("", row.op_type): same(kind, row.operands, **row.attributes)
+        for kind, row in rows
+        if row is not None and row.reads
+    }
+
 
 RULES: Mapping[tuple[str, str], Rule] = {
+    **_same_ops(),
     ("", "QuantizeLinear"): quantization.quantize,
     ("", "DequantizeLinear"): quantization.dequantize,
     ("com.microsoft", "QuantizeLinear"): quantization.quantize,
@@ -45,37 +60,14 @@ RULES: Mapping[tuple[str, str], Rule] = {
     ("com.microsoft", "DynamicQuantizeMatMul"): dynamic.matmul,
     ("com.microsoft", "MatMulNBits"): n_bits.matmul,
     ("", "MatMulInteger"): integer_products.matmul,
-    ("", "MatMul"): same(nn.MatMulOp, 2),
     ("", "Einsum"): einsum.einsum,
-    ("", "Add"): same(nn.AddOp, 2),
     ("", "Sum"): compute.total,
-    ("", "Sub"): same(nn.SubOp, 2),
     ("", "Mul"): idioms.multiply,
-    ("", "Div"): same(nn.DivOp, 2),
     ("", "Max"): compute.extremum(nn.MaximumOp),
     ("", "Min"): compute.extremum(nn.MinimumOp),
-    ("", "Relu"): same(nn.ReluOp),
-    ("", "LeakyRelu"): same(nn.LeakyReluOp, alpha=0.009999999776482582),
-    ("", "Sigmoid"): same(nn.SigmoidOp),
-    ("", "Tanh"): same(nn.TanhOp),
-    ("", "HardSigmoid"): same(nn.HardSigmoidOp, alpha=0.20000000298023224, beta=0.5),
-    ("", "HardSwish"): same(nn.HardSwishOp),
-    ("", "Neg"): same(nn.NegOp),
-    ("", "Abs"): same(nn.AbsOp),
-    ("", "Exp"): same(nn.ExpOp),
-    ("", "Log"): same(nn.LogOp),
-    ("", "Sqrt"): same(nn.SqrtOp),
-    ("", "Reciprocal"): same(nn.ReciprocalOp),
-    ("", "Erf"): same(nn.ErfOp),
     ("", "Gelu"): compute.gelu,
-    ("", "Swish"): same(nn.SwishOp, alpha=1.0),
-    ("", "Softplus"): same(nn.SoftplusOp),
-    ("", "Elu"): same(nn.EluOp, alpha=1.0),
     ("", "PRelu"): compute.prelu,
     ("", "Pow"): compute.power,
-    ("", "Floor"): same(nn.FloorOp),
-    ("", "Ceil"): same(nn.CeilOp),
-    ("", "Round"): same(nn.RoundOp),
     ("", "Clip"): compute.clip,
     ("", "Softmax"): compute.softmax,
     ("", "LRN"): compute.lrn,

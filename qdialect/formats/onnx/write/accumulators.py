@@ -17,7 +17,7 @@ from qdialect.behaviors import Accumulator
 from qdialect.dialects.onnx import STORED_TRANSPOSED
 from qdialect.formats.onnx.write.quantization import storage_code, zero_point_bytes
 from qdialect.ops import ConstantOp, NNOp, shape_of
-from qdialect.ops.behaviors import BY_NAME
+from qdialect.ops.declare import DECLARED, behavior_of
 from qdialect.ops.shapes import DYNAMIC
 from qdialect.qparams.parameters import QParams
 from qdialect.quant import DCastOp, quant_element
@@ -69,7 +69,7 @@ def write_accumulator(exporter: Exporter, op: Operation, key: str, wanted: str) 
 
 def is_accumulator(op: Operation) -> bool:
     """Whether `op` stores sums of products of bytes, which 32 bits hold."""
-    behavior = BY_NAME.get(op.name)
+    behavior = behavior_of(op.name) if op.name in DECLARED else None
     if not isinstance(op, _KINDS) or behavior is None or behavior.accumulator is None:
         return False
     elements = [quant_element(value.type) for value in (*op.operands, *op.results)]

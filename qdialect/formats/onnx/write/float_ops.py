@@ -14,6 +14,7 @@ from qdialect.dialects.onnx import PARAMS, package, string_list
 from qdialect.formats.onnx.write import recurrent
 from qdialect.ops import NNOp, shape_of
 from qdialect.ops.component_keys import Keys, inner_keys, role_keys
+from qdialect.ops.declare import DECLARED
 from qdialect.ops.shapes import DYNAMIC
 from qdialect.quant import UniformType, element_type, quant_element
 
@@ -301,54 +302,31 @@ def _pad_value(call: Call, value: float) -> str:
     return call.exporter.graph.array(call.param(2, "value"), np.array(stored, dtype))
 
 
+def _same_ops() -> dict[str, Writer]:
+    """The rows that ops declare (`ops.declare.onnx`)."""
+    rows = ((kind.name, DECLARED[kind.name].onnx) for kind in nn.all_ops())
+    return {
+        name: same(row.op_type, *row.attributes)
+        for name, row in rows
+        if row is not None and row.writes
+    }
+
+
 PLAIN: dict[str, Writer] = {
+    **_same_ops(),
     **{kind.name: conv("Conv") for kind in nn.CONVOLUTIONS},
     **{kind.name: conv("ConvTranspose") for kind in nn.TRANSPOSED},
-    "nn.matmul": same("MatMul"),
-    "nn.add": same("Add"),
-    "nn.sub": same("Sub"),
-    "nn.mul": same("Mul"),
-    "nn.div": same("Div"),
-    "nn.maximum": same("Max"),
-    "nn.minimum": same("Min"),
-    "nn.relu": same("Relu"),
     "nn.clip": clip,
-    "nn.leaky_relu": same("LeakyRelu", "alpha"),
-    "nn.sigmoid": same("Sigmoid"),
-    "nn.tanh": same("Tanh"),
-    "nn.hard_sigmoid": same("HardSigmoid", "alpha", "beta"),
     "nn.hard_swish": hard_swish,
-    "nn.neg": same("Neg"),
-    "nn.abs": same("Abs"),
-    "nn.exp": same("Exp"),
-    "nn.log": same("Log"),
-    "nn.sqrt": same("Sqrt"),
-    "nn.reciprocal": same("Reciprocal"),
-    "nn.erf": same("Erf"),
     "nn.gelu": gelu,
     "nn.swish": swish,
-    "nn.softplus": same("Softplus"),
-    "nn.elu": same("Elu", "alpha"),
-    "nn.prelu": same("PRelu"),
     "nn.pow": power,
-    "nn.floor": same("Floor"),
-    "nn.ceil": same("Ceil"),
-    "nn.round": same("Round"),
     **{kind.name: pool("MaxPool") for kind in nn.MAX_POOLS},
     **{kind.name: pool("AveragePool") for kind in nn.AVERAGE_POOLS},
-    **{kind.name: same("GlobalAveragePool") for kind in nn.GLOBAL_AVERAGE_POOLS},
-    "nn.batch_norm": same("BatchNormalization", "epsilon"),
-    "nn.attention": same("Attention", "scale"),
-    "nn.layer_norm": same("LayerNormalization", "axis", "epsilon"),
     "nn.lstm": recurrent.lstm,
     "nn.gru": recurrent.gru,
-    "nn.lrn": same("LRN", "size", "alpha", "beta", "bias"),
-    "nn.softmax": same("Softmax", "axis"),
-    "nn.concat": same("Concat", "axis"),
     "nn.reshape": reshape,
     "nn.reshape_to": reshape_to,
-    "nn.flatten": same("Flatten", "axis"),
-    "nn.transpose": same("Transpose", "perm"),
     "nn.slice": slice_,
     "nn.pad": pad,
 }

@@ -22,7 +22,7 @@ from qdialect.formats.onnx.write.qoperator import is_absorbed, write_clamp, writ
 from qdialect.formats.onnx.write.reduction import REDUCTIONS
 from qdialect.ops import DYNAMIC_CONVOLUTIONS, FullyConnectedOp, MatMulOp, NNOp, PadOp, WindowOp
 from qdialect.ops.base import is_kernel
-from qdialect.ops.behaviors import BY_NAME
+from qdialect.ops.declare import DECLARED, behavior_of
 from qdialect.quant import DCastOp, RescaleOp, quant_element
 
 if TYPE_CHECKING:
@@ -143,16 +143,16 @@ def _is_direct(op: Operation, runtime: Version, opset: int) -> bool:
     if opset < INTEGER_OPSETS.get(op.name, 0):
         return False
     storages = DIRECT.get(op.name)
-    behavior = BY_NAME.get(op.name)
+    behavior = behavior_of(op.name) if op.name in DECLARED else None
     data = [
         v
         for i, v in enumerate(op.operands)
-        if behavior is None or behavior.operand_port(i).rule is not PortKind.PLAIN
+        if behavior is None or behavior.operand_port(i).kind is not PortKind.PLAIN
     ]
     data += [
         v
         for i, v in enumerate(op.results)
-        if behavior is None or behavior.result_port(i).rule is not PortKind.PLAIN
+        if behavior is None or behavior.result_port(i).kind is not PortKind.PLAIN
     ]
     elements = [quant_element(v.type) for v in data]
     if storages is None or any(element is None for element in elements):

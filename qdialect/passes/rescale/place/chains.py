@@ -285,7 +285,7 @@ class RescaleChains:
         if self._level is not Numerics.RELAXED:
             return False
         behavior = self._session.behaviors.get(user)
-        return behavior is not None and behavior.operand_port(index).rule is PortKind.REQUANT
+        return behavior is not None and behavior.operand_port(index).kind is PortKind.REQUANT
 
 
 class _StateRules:
@@ -323,13 +323,13 @@ class _StateRules:
             carry_all_down(op, behavior, now.operands) != now.results
         ):
             return None  # it requantizes its operands
-        if behavior.chooses is not None:
+        if behavior.choose is not None:
             constants = [i for i in tied if constant_of(op.operands[i]) is not None]
             if len(constants) < len(tied):
                 now.constants = {i: constant_operand(self._session, op, i) for i in constants}
         b = behavior
-        levels = b.levels(op) if b.levels else ()
-        computes = b.mixes or b.chooses or b.clamp or levels or not b.commutes
+        levels = b.compared_constants(op) if b.compared_constants else ()
+        computes = b.requantizes_inputs or b.choose or b.clamp or levels or not b.commutes
         only_moves = shares_scale and not computes
         return CommutingOp(op, b, tied, {0: now}, shares_scale, levels, only_moves)
 
@@ -354,7 +354,7 @@ class _StateRules:
         if len({rescale.rounding for rescale in chosen}) > 1:
             return None
         operands = [rescale.qparams for rescale in chosen]
-        if node.behavior.mixes and len(set(operands)) > 1:
+        if node.behavior.requantizes_inputs and len(set(operands)) > 1:
             return None
         carried = self._carried(node, {i: rescale.qparams for i, rescale in rescales.items()})
         if isinstance(carried, Illegal):
@@ -423,7 +423,7 @@ class _StateRules:
         if len({rescale.rounding for rescale in rescales}) > 1:
             return None
         results = [rescale.qparams for rescale in rescales]
-        joins = len(results) == 1 or node.behavior.joins is not None
+        joins = len(results) == 1 or node.behavior.inverse_map is not None
         if node.shares_scale and joins and one_scale(results):
             operands = results[:1] * len(node.tied)
         else:

@@ -12,7 +12,7 @@ from qdialect.behaviors import Behavior
 from qdialect.context import QContext
 from qdialect.numerics.contract import Contract, Numerics
 from qdialect.ops import ConstantOp, constant_array, constant_of, make_constant
-from qdialect.ops.base import KEY
+from qdialect.ops.keys import KEY
 from qdialect.passes.rescale.absorption import Down, Up, absorb_down, absorb_up
 from qdialect.passes.rescale.passing import Counterpart
 from qdialect.passes.rescale.place.chains import ChainRescale, CommutingOp, movable

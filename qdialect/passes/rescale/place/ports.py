@@ -122,7 +122,7 @@ class Ports:
     def _requantizing(self, op: Operation, index: int) -> Behavior | None:
         """The declaration of `op`, if it takes any qparams on operand `index`."""
         behavior = self._session.behaviors.get(op)
-        if behavior is None or behavior.operand_port(index).rule is not PortKind.REQUANT:
+        if behavior is None or behavior.operand_port(index).kind is not PortKind.REQUANT:
             return None
         return behavior
 
@@ -144,7 +144,7 @@ class Ports:
             )
             return found if isinstance(found, Contract) else None
         behavior = self._session.behaviors.get(op)
-        if behavior is None or behavior.results[0].rule is not PortKind.REQUANT:
+        if behavior is None or behavior.results[0].kind is not PortKind.REQUANT:
             return None
         found = up_contract(self._session, Up(op, behavior, source, target, rounding))
         return found if isinstance(found, Contract) else None
