@@ -27,12 +27,19 @@ func.func @weight(%x: tensor<1x3xf32>) -> tensor<1x2xf32> {
 // 0.5 + 0.5 = 1.0 = 10 * 0.1 ; 1.0 + 0.5 = 1.5
 // CHECK-LABEL: @add
 // CHECK-NEXT:  nn.constant dense<[10, 15]> : tensor<2xi8> {nn.key = "sum"} : tensor<2x!quant.uniform<u8:f32, 1.000000e-01>>
-func.func @add() -> tensor<2x!quant.uniform<u8:f32, 0.1>> {
-  %a = nn.constant dense<[1, 2]> : tensor<2xi8> : tensor<2x!quant.uniform<i8:f32, 0.5>>
-  %b = nn.constant dense<[3]> : tensor<1xi8> : tensor<1x!quant.uniform<i8:f32, 0.25:1>>
+!half = tensor<2x!quant.uniform<i8:f32, 0.5>>
+!quarter = tensor<1x!quant.uniform<i8:f32, 0.25:1>>
+!sum = tensor<2x!quant.uniform<u8:f32, 0.1>>
+func.func @add() -> !sum {
+  // DOC-BEFORE
+  %a = nn.constant dense<[1, 2]> : tensor<2xi8> : !half
+  %b = nn.constant dense<[3]> : tensor<1xi8> : !quarter
   // expected-remark @+1 {{fold-arithmetic fired, exact}}
-  %c = nn.add %a, %b {nn.key = "sum"} : (tensor<2x!quant.uniform<i8:f32, 0.5>>, tensor<1x!quant.uniform<i8:f32, 0.25:1>>) -> tensor<2x!quant.uniform<u8:f32, 0.1>>
-  return %c : tensor<2x!quant.uniform<u8:f32, 0.1>>
+  %0 = nn.add %a, %b {nn.key = "sum"} : (!half, !quarter) -> !sum
+  // DOC-AFTER
+  //   %0 = nn.constant dense<[10, 15]> : tensor<2xi8> {nn.key = "sum"} : !sum
+  // DOC-END
+  return %0 : !sum
 }
 
 // (1 * 0.5) * 2 + (2 * 0.5) * -1 + (0 * 0.5) * 4 = 0 ; 0.5 * 3 = 1.5 = 2 * 1.0, half even

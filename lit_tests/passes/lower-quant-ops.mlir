@@ -31,8 +31,19 @@ func.func @half_away(%x: f32) -> !quant.uniform<i8:f32, 2.0> {
 // CHECK: arith.subi
 // CHECK: arith.sitofp %{{.*}} : i32 to f32
 // CHECK-NEXT: arith.mulf
-func.func @dequantize(%x: !quant.uniform<u8:f32, 2.0:128>) -> f32 {
-  %0 = quant.dcast %x : !quant.uniform<u8:f32, 2.0:128> to f32
+!q = !quant.uniform<u8:f32, 2.0:128>
+func.func @dequantize(%x: !q) -> f32 {
+  // DOC-BEFORE
+  %0 = quant.dcast %x : !q to f32
+  // DOC-AFTER
+  //   %1 = quant.scast %x : !q to i8
+  //   %2 = arith.extui %1 : i8 to i32
+  //   %3 = arith.constant 128 : i32
+  //   %4 = arith.subi %2, %3 : i32
+  //   %5 = arith.constant 2.0 : f32
+  //   %6 = arith.sitofp %4 : i32 to f32
+  //   %0 = arith.mulf %6, %5 : f32
+  // DOC-END
   return %0 : f32
 }
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict
+from typing import TYPE_CHECKING
 
 from qdialect import api
 from qdialect.cli.files import load_arrays
@@ -18,9 +19,11 @@ from qdialect.workflows.compare import (
     compare_models,
     difference_rows,
 )
-from qdialect.workflows.compare_values import Layer, compare_layers, first_apart, keyed_values
 from qdialect.workflows.inputs import drawn_inputs
 from qdialect.workflows.inspect import type_text
+
+if TYPE_CHECKING:
+    from qdialect.report.tables import LayerError
 
 
 def run(args: Arguments) -> int:
@@ -37,8 +40,8 @@ def run(args: Arguments) -> int:
     a, *others = (api.load(name) for name in args.positional)
     b = others[0] if others else a
     if args.switch("layers"):
-        given = drawn_inputs(a.function(), samples) if inputs is None else [inputs]
-        return _layers(args, a, b, engines, given)
+        several = drawn_inputs(a.function(), samples) if inputs is None else [inputs]
+        return _layers(args, a, b, engines, several)
 
     def watch(pairs: Iterable[Outputs]) -> Iterable[Outputs]:
         return progress(pairs, samples if inputs is None else 1, "comparing")
@@ -65,8 +68,8 @@ def run(args: Arguments) -> int:
                 note = f"on {samples} random inputs, which may be far from real ones: -i X.npz"
                 print(f"{paint('note', 'note', sys.stderr)}: {note}", file=sys.stderr)
             if a is b:
-                given = drawn_inputs(a.function(), 1)[0] if inputs is None else inputs
-                report_first_apart(a, engines[0], engines[-1], given)
+                one = drawn_inputs(a.function(), 1)[0] if inputs is None else inputs
+                report_first_apart(a, engines[0], engines[-1], one)
     return OK if close else WRONG_INPUT
 
 
@@ -78,6 +81,8 @@ def difference_table(found: list[OutputDifference]) -> str:
 
 def report_first_apart(model: api.Model, engine: str, other: str, inputs: Inputs) -> None:
     """Say where a model in two engines parts first; nothing where that cannot be found."""
+    from qdialect.workflows.compare_values import first_apart, keyed_values
+
     try:
         found = first_apart(keyed_values(model, engine, inputs), keyed_values(model, other, inputs))
     except QError as error:
@@ -93,9 +98,11 @@ def report_first_apart(model: api.Model, engine: str, other: str, inputs: Inputs
 def _layers(
     args: Arguments, a: api.Model, b: api.Model, engines: Sequence[str], samples: Sequence[Inputs]
 ) -> int:
+    from qdialect.workflows.compare_values import compare_layers, keyed_values
+
     pairs = (
-        (keyed_values(a, engines[0], given), keyed_values(b, engines[-1], given))
-        for given in samples
+        (keyed_values(a, engines[0], inputs), keyed_values(b, engines[-1], inputs))
+        for inputs in samples
     )
     found = compare_layers(progress(pairs, len(samples), "comparing"))
     if args.switch("json"):
@@ -105,7 +112,7 @@ def _layers(
     return OK
 
 
-def _layer_table(found: Sequence[Layer]) -> str:
+def _layer_table(found: Sequence[LayerError]) -> str:
     rows = [("value", "type", "SQNR", "max abs", "steps", "clipped")]
     rows += [
         (

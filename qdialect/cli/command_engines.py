@@ -15,13 +15,13 @@ from qdialect.errors import UsageError, did_you_mean
 def run(args: Arguments) -> int:
     """The command; returns the exit code."""
     rows = [("engine", "what it is", "state")]
-    told: list[dict[str, Any]] = []
+    entries: list[dict[str, Any]] = []
     for name, entry in ENGINES.items():
         absent = missing(name)
         how = how_to_install(name) if absent else None
         state = f"needs {absent}: {how}" if absent else "ready"
         rows.append((name, entry.summary, state))
-        told.append(
+        entries.append(
             {
                 "name": name,
                 "summary": entry.summary,
@@ -31,7 +31,7 @@ def run(args: Arguments) -> int:
             }
         )
     if args.switch("json"):
-        write_json({"version": 1, "engines": told})
+        write_json({"version": 1, "engines": entries})
     else:
         write(table(rows, stream=sys.stdout, heading=True))
     return OK
@@ -43,9 +43,9 @@ def run_install(args: Arguments) -> int:
     known = (*PACKAGES, *ENGINES, "all")
     if name not in known and (hint := did_you_mean(name, known)):
         raise UsageError(f"nothing to install for '{name}'{hint}", code="unknown-engine")
-    wanted = list(PACKAGES) if name == "all" else [name]
-    for each in wanted:
+    names = list(PACKAGES) if name == "all" else [name]
+    for each in names:
         install(each, lambda text: print(text, file=sys.stderr))
     if args.switch("json"):
-        write_json({"version": 1, "installed": wanted})
+        write_json({"version": 1, "installed": names})
     return OK

@@ -47,7 +47,7 @@ def _overview(args: Arguments, found: Sequence[Decision]) -> None:
     write(_titled("nearly fired, and what was missing", _decisions(refused) or "nothing\n"))
     if notes:
         write("\n" + _titled("notes", _decisions(notes)))
-    if not args.given("rule") and not args.given("code"):
+    if not args.has("rule") and not args.has("code"):
         model = args.positional[0]
         write(f"\nwhere: qopt explain {model} --rule RULE or --code CODE; at one op: --op KEY\n")
 

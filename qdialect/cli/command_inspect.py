@@ -25,7 +25,7 @@ def run(args: Arguments) -> int:
     unwanted = _codes(args.texts("fail-on"))
     several = len(args.positional) > 1
     for flag in ("json", "report"):
-        if several and args.given(flag):
+        if several and args.has(flag):
             raise UsageError(f"--{flag} is for one model")
     exits = [_inspect(path, args, unwanted, several) for path in args.positional]
     return max(exits)
@@ -57,9 +57,9 @@ def _load(path: str, args: Arguments) -> api.Model:
     return model
 
 
-def _codes(given: list[str]) -> set[str]:
+def _codes(texts: list[str]) -> set[str]:
     """The boundary codes of `--fail-on`, which may be given more than once."""
-    codes = [code.strip() for text in given for code in text.split(",")]
+    codes = [code.strip() for text in texts for code in text.split(",")]
     for code in codes:
         if code not in CODES:
             hint = did_you_mean(code.upper(), CODES)

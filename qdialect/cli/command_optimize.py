@@ -49,7 +49,7 @@ def run(args: Arguments) -> int:
     if source.is_dir():
         return _run_folder(args, source, Path(output))
     for flag in ("jobs", "no-cache"):
-        if args.given(flag):
+        if args.has(flag):
             raise UsageError(f"--{flag} is for a folder of models")
     return _run_file(args, source, output)
 
@@ -105,9 +105,9 @@ def _report_folder(args: Arguments, outcomes: Sequence[Outcome], seconds: float)
         write_json([asdict(outcome) for outcome in outcomes])
     for outcome in outcomes:
         if outcome.code != OK:
-            told = outcome.told.strip() or f"error: exit code {outcome.code}"
-            sys.stderr.write(f"{outcome.name}: failed\n{told}\n")
-        elif args.given("remarks") and not outcome.cached:
+            text = outcome.told.strip() or f"error: exit code {outcome.code}"
+            sys.stderr.write(f"{outcome.name}: failed\n{text}\n")
+        elif args.has("remarks") and not outcome.cached:
             sys.stderr.write(f"{outcome.name}: done\n{outcome.told}")
         elif not quiet and not outcome.cached:
             sys.stderr.write(f"{outcome.name}: done in {duration(outcome.seconds)}\n")
@@ -133,7 +133,7 @@ def _run_file(args: Arguments, source: Path, output: str) -> int:
 
     def watchers(ctx: QContext) -> Sequence[Instrumentation]:
         reproducers.append(Reproducer(ctx, None, verify_each=True))
-        checks = [numerics_check(args)] if args.given("verify-numerics") else []
+        checks = [numerics_check(args)] if args.has("verify-numerics") else []
         return [reproducers[-1], Progress(), *checks]
 
     work = FileOptimization(
@@ -158,7 +158,7 @@ def _run_file(args: Arguments, source: Path, output: str) -> int:
     written = [str(one.written) for one in reproducers if one.written is not None]
     work.notes[:0] = [f"what crashed is shown again by {name}" for name in written[:1]]
 
-    if args.given("remarks") and work.result is not None:
+    if args.has("remarks") and work.result is not None:
         remarks_output([work.result.model.ctx], args.text("remarks"))
     if page is not None and work.model is not None and work.result is not None:
         from qdialect.workflows.report import comparison_page

@@ -38,7 +38,7 @@ def run(args: Arguments) -> int:
     output = writable(args.text("o") or f"{model_path.stem}.profile.json", (".json",))
     partial_path = output.with_name(f"{output.name}.partial")
     engine = args.text("engine") or "numpy"
-    if engine != "dask" and (args.given("workers") or args.given("worker-engine")):
+    if engine != "dask" and (args.has("workers") or args.has("worker-engine")):
         raise UsageError("--workers and --worker-engine are for --engine dask")
     inner = (args.text("worker-engine") or "numpy") if engine == "dask" else engine
     channels = cast("Channels", args.text("channels") or "none")
@@ -51,8 +51,8 @@ def run(args: Arguments) -> int:
     if args.switch("resume") and partial_path.exists():
         start = _resumed(partial_path, start)
     first = args.integer("first", 0)
-    wanted = _chosen_samples(args.text("samples"), len(data))
-    numbers = still_to_do(start, wanted, first)
+    requested = _chosen_samples(args.text("samples"), len(data))
+    numbers = still_to_do(start, requested, first)
     watch = partial(progress, label="profiling")
     try:
         if engine == "dask":
@@ -77,7 +77,7 @@ def run(args: Arguments) -> int:
                 save=lambda so_far: save_profile(so_far, partial_path),
             )
     except Interrupted as stop:
-        return _interrupted(stop.profile, partial_path, len(wanted))
+        return _interrupted(stop.profile, partial_path, len(requested))
     save_profile(profile, output)
     with suppress(OSError):
         partial_path.unlink()
@@ -112,11 +112,11 @@ def _resumed(path: Path, fresh: Profile) -> Profile:
     return found
 
 
-def _interrupted(profile: Profile, path: Path, wanted: int) -> int:
+def _interrupted(profile: Profile, path: Path, requested: int) -> int:
     if profile.sample_count:
         save_profile(profile, path)
         print(
-            f"interrupted after {profile.sample_count} of {wanted} samples; kept in {path}, "
+            f"interrupted after {profile.sample_count} of {requested} samples; kept in {path}, "
             "go on with --resume",
             file=sys.stderr,
         )
@@ -127,10 +127,10 @@ def _summary(profile: Profile, output: Path) -> None:
     """What was seen, and the keys where something is wrong, on standard error."""
     stream = sys.stderr
     print(f"{profile.sample_count} samples, {len(profile.entries)} values: {output}", file=stream)
-    for words, keys in _wrong(profile).items():
+    for problem, keys in _wrong(profile).items():
         shown = ", ".join(f"'{key}'" for key in keys[:5])
         more = f" and {len(keys) - 5} more" if len(keys) > 5 else ""
-        print(f"{paint('warning', 'warning', stream)}: {words} in {shown}{more}", file=stream)
+        print(f"{paint('warning', 'warning', stream)}: {problem} in {shown}{more}", file=stream)
 
 
 def _wrong(profile: Profile) -> dict[str, list[str]]:
@@ -142,7 +142,7 @@ def _wrong(profile: Profile) -> dict[str, list[str]]:
         "nothing but zeros": [key for key, row in rows if row.minimum[0] == row.maximum[0] == 0],
         "no numbers": [key for key, row in rows if not len(row.codes)],
     }
-    return {words: keys for words, keys in found.items() if keys}
+    return {problem: keys for problem, keys in found.items() if keys}
 
 
 def _chosen_samples(text: str | None, count: int) -> range:

@@ -33,12 +33,12 @@ def run(args: Arguments) -> int:
     if output is None:
         raise UsageError("where to write the result is missing: -o OUT")
     path = writable(output, (".onnx", ".mlir", ".qmod"))
-    given = args.text("profile")
+    profile_path = args.text("profile")
     source = args.text("data")
-    if (source is None) == (given is None) and not _is_auto(args):
+    if (source is None) == (profile_path is None) and not _is_auto(args):
         raise UsageError("give --data DIR|NPZ or --profile P.json, one of them")
     page = report_output(args.text("report"))
-    keys, sensitive = _kept(args)
+    keys, sensitive = _float_ops(args)
     target = get_target(args.text("target") or "onnxruntime")
     recipe = _recipe(args, keys, target)
     level = args.text("numerics")
@@ -47,8 +47,8 @@ def run(args: Arguments) -> int:
     numerics = None if level is None else api.check_numerics(level)
     model = load_model(args, args.positional[0])
     profile = None
-    if given is not None:
-        profile = load_profile(Path(given), model_digest(model.module, model.ctx))
+    if profile_path is not None:
+        profile = load_profile(Path(profile_path), model_digest(model.module, model.ctx))
     work = Quantization(
         model,
         recipe,
@@ -69,7 +69,7 @@ def run(args: Arguments) -> int:
         return interrupted()
     form = "qoperator" if args.text("form") == "qoperator" else "qdq"
     api.save(result.model, path, form=form, inline_weights=args.switch("inline-weights"))
-    if args.given("remarks"):
+    if args.has("remarks"):
         remarks_output([result.model.ctx], args.text("remarks"))
     if page is not None:
         from qdialect.workflows.report import comparison_page
@@ -99,7 +99,7 @@ def _is_auto(args: Arguments) -> bool:
     return (args.text("keep-float") or "").startswith("auto=")
 
 
-def _kept(args: Arguments) -> tuple[frozenset[str], int]:
+def _float_ops(args: Arguments) -> tuple[frozenset[str], int]:
     """The keys to leave float, and how many more by sensitivity."""
     keys: set[str] = set()
     sensitive = 0

@@ -34,12 +34,17 @@ def run(args: Arguments) -> int:
     compared: list[dict[str, Any]] = []
     code = _compare(model, inputs, engines, optimize, compared)
     if args.switch("json"):
-        made = [
+        shown = [
             {"name": name, "type": str(array.dtype), "shape": list(array.shape)}
             for name, array in outputs.items()
         ]
-        told = {"engine": engines[0], "output": str(path), "outputs": made, "compared": compared}
-        write_json({"version": 1, **told})
+        summary = {
+            "engine": engines[0],
+            "output": str(path),
+            "outputs": shown,
+            "compared": compared,
+        }
+        write_json({"version": 1, **summary})
     return code
 
 
@@ -48,9 +53,9 @@ def _compare(
     inputs: Inputs,
     engines: Sequence[str],
     optimize: bool,
-    told: list[dict[str, Any]],
+    results: list[dict[str, Any]],
 ) -> int:
-    """The outputs of all engines but the first, said and added to `told`."""
+    """The outputs of all engines but the first, said and added to `results`."""
     code = OK
     for other in engines[1:]:
         found = compare_models(
@@ -62,7 +67,7 @@ def _compare(
             other_engine=other,
             optimize=optimize,
         )
-        told.append({"engine": other, "outputs": [asdict(output) for output in found]})
+        results.append({"engine": other, "outputs": [asdict(output) for output in found]})
         print(f"{engines[0]} and {other}:\n{difference_table(found)}", file=sys.stderr, end="")
         if any(output.share_differing for output in found):
             report_first_apart(model, engines[0], other, inputs)

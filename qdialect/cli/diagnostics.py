@@ -37,11 +37,13 @@ class Diagnostic:
 
     @staticmethod
     def of_error(error: QError) -> Diagnostic:
+        """An error, with its notes."""
         line = error.where.line if error.where else None
         return Diagnostic("error", line, error.message, error.where, error.notes)
 
     @staticmethod
     def of_remark(remark: Remark) -> Diagnostic:
+        """A remark, on the line of its op where that is known."""
         place = _PLACE.match(remark.location)
         line = int(place.group(2)) if place else None
         where = Where(place.group(1), line, int(place.group(3))) if place else None

@@ -88,6 +88,7 @@ class Command(NamedTuple):
     notes: str = ""
 
     def usage(self) -> str:
+        """The line that a wrong command line is answered with."""
         return f"usage: {self.name} {' '.join((*self.arguments, '[flags]'))}"
 
     def help(self) -> str:
@@ -119,8 +120,8 @@ class Arguments:
         """All values given to a flag."""
         return [value for value in self.flags.get(name, []) if isinstance(value, str)]
 
-    def given(self, name: str) -> bool:
-        """Whether a flag was given, with or without a value."""
+    def has(self, name: str) -> bool:
+        """Whether the command line has a flag, with or without a value."""
         return name in self.flags
 
     def last(self, name: str) -> bool | str:
@@ -189,7 +190,7 @@ def parse(command: Command, argv: Sequence[str]) -> Arguments:
         result.flags.setdefault(flag.name, []).append(
             _value(flag, argument, value if equals else None, pending)
         )
-    if not result.given("help"):
+    if not result.has("help"):
         _check_count(command, result.positional)
         _check_written(result)
     return result
@@ -283,10 +284,10 @@ def write(text: str) -> None:
     sys.stdout.write(text)
 
 
-def write_json(told: Any) -> None:
+def write_json(data: Any) -> None:
     """Plain data to standard output; what is no number, or has no end, is null."""
     import json
 
     from qdialect.report.plain import finite
 
-    write(json.dumps(finite(told), indent=1, allow_nan=False) + "\n")
+    write(json.dumps(finite(data), indent=1, allow_nan=False) + "\n")

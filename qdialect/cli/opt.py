@@ -119,7 +119,7 @@ def _run(argv: Sequence[str]) -> int:
         from qdialect.targets.installed import summaries
 
         write(table(summaries()))
-    elif args.given("show-target"):
+    elif args.has("show-target"):
         from qdialect.targets.describe import description
         from qdialect.targets.installed import get_target
 
@@ -143,7 +143,7 @@ def _pass_list(args: Arguments) -> str:
     from qdialect.passes import PASSES
 
     entries = list(PASSES.values())
-    if args.given("load-plugin"):
+    if args.has("load-plugin"):
         from qdialect.pipeline.plugins import Plugins
 
         entries = Plugins(args.texts("load-plugin")).registry().entries()

@@ -6,11 +6,10 @@ import sys
 from contextlib import nullcontext
 from io import StringIO
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from xdsl.dialects.builtin import ModuleOp, StringAttr
 
-from qdialect.cli.files import remarks_output
 from qdialect.cli.flags import Arguments, write
 from qdialect.cli.terminal import OK, OUR_BUG, WRONG_INPUT, Sources, report
 from qdialect.context import QContext
@@ -47,11 +46,31 @@ class OptDriver:
         self.args = args
         self.plugins = Plugins(args.texts("load-plugin"))
         self.specs: list[PassSpec] = []
-        if self.plugins or args.given("pass-pipeline"):
+        if self.plugins or args.has("pass-pipeline"):
             self._read_pipeline()
-        self.target = _target(args.text("target"))
-        self.profile = _profile(args.text("assume-profile"))
-        self.timing = _timing() if args.switch("mlir-timing") else None
+        self.target: Target | None = None
+        if (name := args.text("target")) is not None:
+            from qdialect.targets.installed import get_target
+
+            self.target = get_target(name)
+        self.profile: Profile | None = None
+        if (path := args.text("assume-profile")) is not None:
+            from qdialect.profile.file import load_profile
+
+            self.profile = load_profile(Path(path))
+        self.timing: Timing | None = None
+        if args.switch("mlir-timing"):
+            from qdialect.cli.instrumentation import Timing
+
+            self.timing = Timing()
+        #: how modules are written, as `module_text` takes it
+        self.spelling: dict[str, Any] = {
+            "generic": args.switch("mlir-print-op-generic"),
+            "debuginfo": args.switch("mlir-print-debuginfo"),
+            "inline_weights": args.switch("inline-weights"),
+            "keep_names": args.switch("keep-value-names"),
+            "text_version": args.text("quant-text"),
+        }
         self.strict = args.switch("verify-quant-strict")
         self.sources = Sources()
         self.code = OK
@@ -86,7 +105,9 @@ class OptDriver:
         if self.timing is not None:
             sys.stderr.write(self.timing.report())
         matched = self.args.switch("verify-diagnostics") and self.args.text("remarks") is None
-        if self.args.given("remarks") and not matched:
+        if self.args.has("remarks") and not matched:
+            from qdialect.cli.files import remarks_output
+
             remarks_output(self.sessions, self.args.text("remarks"))
         return self.code
 
@@ -142,7 +163,7 @@ class OptDriver:
         from qdialect.cli.diagnostics import Diagnostic
 
         diagnostics = [Diagnostic.of_error(error) for error in errors]
-        if self.args.given("remarks"):
+        if self.args.has("remarks"):
             diagnostics += [Diagnostic.of_remark(remark) for remark in ctx.remarks.remarks]
         complaints = expectations.check(diagnostics)
         for complaint in complaints:
@@ -217,16 +238,7 @@ class OptDriver:
         with self._phase("Output"):
             if len(self.outputs) == 1:
                 module, ctx = self.outputs[0]
-                save_module(
-                    module,
-                    ctx,
-                    path,
-                    generic=self.args.switch("mlir-print-op-generic"),
-                    debuginfo=self.args.switch("mlir-print-debuginfo"),
-                    inline_weights=self.args.switch("inline-weights"),
-                    keep_names=self.args.switch("keep-value-names"),
-                    text_version=self.args.text("quant-text"),
-                )
+                save_module(module, ctx, path, **self.spelling)
             else:
                 save_text(path, self._joined(None))
 
@@ -237,46 +249,14 @@ class OptDriver:
         for index, (module, ctx) in enumerate(self.outputs):
             if index:
                 texts.write(SEPARATOR + "\n")
-            texts.write(
-                module_text(
-                    module,
-                    ctx,
-                    generic=self.args.switch("mlir-print-op-generic"),
-                    debuginfo=self.args.switch("mlir-print-debuginfo"),
-                    inline_weights=self.args.switch("inline-weights"),
-                    keep_names=self.args.switch("keep-value-names"),
-                    text_version=self.args.text("quant-text"),
-                    external=_beside(module, ctx, folder),
-                )
-            )
+            external = _beside(module, ctx, folder)
+            texts.write(module_text(module, ctx, external=external, **self.spelling))
             # mlir-opt ends a module with an empty line.
             texts.write("\n")
         return texts.getvalue()
 
     def _phase(self, name: str):
         return nullcontext() if self.timing is None else self.timing.phase(name)
-
-
-def _timing() -> Timing:
-    from qdialect.cli.instrumentation import Timing
-
-    return Timing()
-
-
-def _profile(path: str | None) -> Profile | None:
-    if path is None:
-        return None
-    from qdialect.profile.file import load_profile
-
-    return load_profile(Path(path))
-
-
-def _target(name: str | None) -> Target | None:
-    if name is None:
-        return None
-    from qdialect.targets.installed import get_target
-
-    return get_target(name)
 
 
 def _read_input(argument: str) -> tuple[str, str, Path]:
@@ -316,7 +296,7 @@ def _run_passes(
     crash_file = args.text("mlir-pass-pipeline-crash-reproducer")
     reproducer = Reproducer(ctx, crash_file, verify_each)
     statistics = Statistics(ctx) if args.switch("mlir-pass-statistics") else None
-    checks = [numerics_check(args, crash_file)] if args.given("verify-numerics") else []
+    checks = [numerics_check(args, crash_file)] if args.has("verify-numerics") else []
     dumps = IRDumps(
         ctx,
         before=None

@@ -49,8 +49,8 @@ class Reproducer(Instrumentation):
         if (self.path is None and not isinstance(error, PassFailure)) or error.code == "numerics":
             return
         assert self._source is not None
-        told = "".join(traceback.format_exception(type(error), error, error.__traceback__))
-        comment = f"qopt-opt --run-reproducer runs this file again; it failed with:\n{told}"
+        trace = "".join(traceback.format_exception(type(error), error, error.__traceback__))
+        comment = f"qopt-opt --run-reproducer runs this file again; it failed with:\n{trace}"
         text = _text(*self._source, self.ctx, self.verify_each, comment)
         self.written = _write(self.path, "qdialect-reproducer-", text)
 
@@ -63,7 +63,7 @@ def numerics_check(args: Arguments, path: str | None = None) -> Instrumentation:
     inputs = args.text("numerics-inputs")
     return NumericsCheck(
         args.integer("verify-numerics", 1, minimum=1),
-        given=None if inputs is None else load_arrays(inputs),
+        inputs=None if inputs is None else load_arrays(inputs),
         say=lambda text: print(f"note: {text}", file=sys.stderr),
         write=partial(write_reduced, path),
     )

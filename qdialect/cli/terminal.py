@@ -57,9 +57,11 @@ class Sources:
         self._lines: dict[str, list[str]] = {}
 
     def add(self, name: str, text: str) -> None:
+        """Keep the text of a file."""
         self._lines[name] = text.split("\n")
 
     def line(self, name: str | None, number: int) -> str | None:
+        """Line `number`, from 1, of a file; None where that is not known."""
         lines = self._lines.get(name or "")
         if lines is None and name is not None and name.endswith(".mlir"):
             from linecache import getlines
@@ -107,12 +109,12 @@ def guarded(run: Callable[[Sequence[str]], int], argv: Sequence[str] | None) -> 
     except KeyboardInterrupt:
         return interrupted()
     except Exception as error:
-        theirs = foreign_frame(error)
-        if theirs is None and isinstance(error, OSError) and error.errno in _NOT_OURS:
+        place = foreign_frame(error)
+        if place is None and isinstance(error, OSError) and error.errno in _NOT_OURS:
             return _unwritable(error)
-        if theirs is None:
+        if place is None:
             return crashed(error)
-        report(QError(f"plug-in code failed in {theirs}: {culprit(error)}", code="bad-plugin"))
+        report(QError(f"plug-in code failed in {place}: {culprit(error)}", code="bad-plugin"))
         return WRONG_INPUT
     finally:
         if argv is None:

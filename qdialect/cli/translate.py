@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from qdialect.cli.flags import (
     FORCE,
@@ -48,9 +48,9 @@ COMMAND = Command(
         *(
             switch(
                 f"export-{name}",
-                f"read MLIR or an .onnx, write its integer network in {said} (generic form)",
+                f"read MLIR or an .onnx, write its integer network in {what} (generic form)",
             )
-            for name, said in _LOWERED.items()
+            for name, what in _LOWERED.items()
         ),
         OUTPUT,
         value(
@@ -145,8 +145,8 @@ def _write_lowered(args: Arguments, ctx: QContext, path: Path | None, name: str)
 
     is_onnx = _source(args).endswith(".onnx")
     module = _read_onnx(args, ctx) if is_onnx else _read_mlir(args, ctx)
-    given = integer_model(Model(module, ctx), name not in _WITH_CASTS, name)
-    model = lowered_model(given, name)
+    integers = integer_model(Model(module, ctx), name not in _WITH_CASTS, name)
+    model = lowered_model(integers, name)
     # The weights are in the text, which other tools read: they know no store of ours.
     text = module_text(model.module, model.ctx, generic=True, inline_weights=True)
     if path is None:
@@ -158,30 +158,16 @@ def _write_lowered(args: Arguments, ctx: QContext, path: Path | None, name: str)
 def _write_mlir(module: ModuleOp, ctx: QContext, path: Path | None, args: Arguments) -> None:
     from qdialect.formats.mlir.write import module_text, save_module
 
-    version = args.text("quant-text")
-    generic = args.switch("mlir-print-op-generic")
-    debuginfo = args.switch("mlir-print-debuginfo")
-    inline = args.switch("inline-weights")
+    spelling: dict[str, Any] = {
+        "generic": args.switch("mlir-print-op-generic"),
+        "debuginfo": args.switch("mlir-print-debuginfo"),
+        "text_version": args.text("quant-text"),
+    }
     if path is None:
-        text = module_text(
-            module,
-            ctx,
-            generic=generic,
-            debuginfo=debuginfo,
-            inline_weights=True,
-            text_version=version,
-        )
-        write(text)
+        write(module_text(module, ctx, inline_weights=True, **spelling))
     else:
-        save_module(
-            module,
-            ctx,
-            path,
-            generic=generic,
-            debuginfo=debuginfo,
-            inline_weights=inline,
-            text_version=version,
-        )
+        inline = args.switch("inline-weights")
+        save_module(module, ctx, path, inline_weights=inline, **spelling)
 
 
 def _write_onnx(

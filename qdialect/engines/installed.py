@@ -22,7 +22,7 @@ def engine_named(name: str) -> Engine:
     entry = _entry(name)
     if not entry.environment:
         raise UsageError(f"'{name}' runs models, not programs", code="unknown-engine")
-    return _made(entry)
+    return _instance(entry)
 
 
 def local_engine(name: str) -> LocalEngine | None:
@@ -31,7 +31,7 @@ def local_engine(name: str) -> LocalEngine | None:
     UsageError (`unknown-engine`).
     """
     entry = _entry(name)
-    return None if entry.environment else _made(entry)
+    return None if entry.environment else _instance(entry)
 
 
 def require(name: str) -> None:
@@ -46,7 +46,7 @@ def require(name: str) -> None:
 
 def missing(name: str) -> str | None:
     """What of an engine is not installed, or None."""
-    return _made(_entry(name)).missing()
+    return _instance(_entry(name)).missing()
 
 
 def how_to_install(name: str) -> str:
@@ -63,7 +63,7 @@ def _entry(name: str) -> Entry:
     return ENGINES[name]
 
 
-def _made(entry: Entry) -> Any:
+def _instance(entry: Entry) -> Any:
     module, _, maker = entry.made_by.partition(":")
     return getattr(import_module(module), maker)()
 
@@ -81,29 +81,31 @@ def install(name: str, say: Callable[[str], None]) -> None:
     if name not in PACKAGES:
         known = ", ".join((*PACKAGES, "all"))
         raise UsageError(f"nothing to install for '{name}' ({known})", code="unknown-engine")
-    place = tools.home() / name
-    say(f"{name}: {', '.join(PACKAGES[name])} into {place}")
-    if place.exists() and not (place / "pyvenv.cfg").is_file() and any(place.iterdir()):
-        raise InputError(f"{place} exists and is no Python environment", code="install-failed")
-    own = False
+    folder = tools.home() / name
+    say(f"{name}: {', '.join(PACKAGES[name])} into {folder}")
+    if folder.exists() and not (folder / "pyvenv.cfg").is_file() and any(folder.iterdir()):
+        raise InputError(f"{folder} exists and is no Python environment", code="install-failed")
+    without_pip = False
     try:
         try:
-            venv.create(place, with_pip=True, clear=True)
+            venv.create(folder, with_pip=True, clear=True)
         except subprocess.CalledProcessError:
             # Some distributions ship venv without ensurepip: our pip installs there.
-            venv.create(place, with_pip=False, clear=True)
-            own = True
+            venv.create(folder, with_pip=False, clear=True)
+            without_pip = True
     except OSError as error:
         raise InputError(
-            f"cannot make the environment {place}: {error}", code="install-failed"
+            f"cannot make the environment {folder}: {error}", code="install-failed"
         ) from None
-    python = str(place / ("Scripts" if sys.platform == "win32" else "bin") / "python")
-    pip = [sys.executable, "-m", "pip", "--python", python] if own else [python, "-m", "pip"]
+    python = str(folder / ("Scripts" if sys.platform == "win32" else "bin") / "python")
+    pip = (
+        [sys.executable, "-m", "pip", "--python", python] if without_pip else [python, "-m", "pip"]
+    )
     options = ["install", "--quiet", "--disable-pip-version-check"]
     done = subprocess.run(
         [*pip, *options, *PACKAGES[name]], capture_output=True, text=True, check=False
     )
     if done.returncode:
-        shutil.rmtree(place, ignore_errors=True)
+        shutil.rmtree(folder, ignore_errors=True)
         said = tuple(line for line in done.stderr.strip().splitlines() if "ERROR" in line)[:5]
         raise InputError(f"pip could not install {name}", code="install-failed", notes=said)

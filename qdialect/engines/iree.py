@@ -29,10 +29,12 @@ class Iree:
     name = "iree"
 
     def missing(self) -> str | None:
+        """The commands of IREE that are not found, or None."""
         absent = [c for c in ("iree-compile", "iree-run-module") if not tools.find(c, self.name)]
         return ", ".join(absent) or None
 
     def run(self, program: Program, samples: Sequence[Sequence[Array]]) -> list[list[Array]]:
+        """Compile the program for the CPU and run each sample; InputError if IREE fails."""
         compiler = tools.command("iree-compile", self.name)
         runner = tools.command("iree-run-module", self.name)
         with tools.workspace(self.name) as folder:

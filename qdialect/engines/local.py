@@ -28,7 +28,9 @@ class LocalEngine(Protocol):
     """Something that runs modules of ours."""
 
     @property
-    def name(self) -> str: ...
+    def name(self) -> str:
+        """The name in `engines.table.ENGINES`."""
+        ...
 
     def missing(self) -> str | None:
         """What is not installed, or None."""
@@ -46,9 +48,11 @@ class Numpy:
     name = "numpy"
 
     def missing(self) -> str | None:
+        """None: it needs no packages."""
         return None
 
     def open(self, module: ModuleOp, ctx: QContext, *, source: Path | None, optimize: bool) -> Run:
+        """The interpreter on `module`; `source` and `optimize` do not matter."""
         from qdialect.reference import Interpreter
 
         interpreter = Interpreter(ctx, module, functions={NodeOp.name: kept_node})
@@ -66,10 +70,12 @@ class OnnxRuntime:
     name = "onnxruntime"
 
     def missing(self) -> str | None:
+        """The packages that are not installed, or None."""
         absent = [name for name in ("onnx", "onnxruntime") if find_spec(name) is None]
         return ", ".join(absent) or None
 
     def open(self, module: ModuleOp, ctx: QContext, *, source: Path | None, optimize: bool) -> Run:
+        """A session on `source` if that is an ONNX file, else on the exported `module`."""
         from qdialect.formats.onnx.write import OrtEngine, export_model
         from qdialect.reference import Interpreter, argument_names
         from qdialect.reference.narrow import as_laid_out, as_narrow
@@ -101,6 +107,6 @@ def kept_node(op: Operation, operands: Sequence[Array], evaluation: Evaluation) 
 
 def output_names(function: FuncOp) -> list[str]:
     """The names of the results: those of the imported model, or `result0`, `result1`, ..."""
-    given = string_list(function.attributes.get(RESULT_NAMES))
+    names = string_list(function.attributes.get(RESULT_NAMES))
     count = len(function.function_type.outputs)
-    return given if len(given) == count else [f"result{i}" for i in range(count)]
+    return names if len(names) == count else [f"result{i}" for i in range(count)]

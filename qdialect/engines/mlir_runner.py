@@ -41,10 +41,12 @@ class MlirRunner:
     name = "mlir-runner"
 
     def missing(self) -> str | None:
+        """The commands of MLIR that are not found, or None."""
         absent = [c for c in ("mlir-opt", "mlir-runner") if not tools.find(c, "mlir")]
         return ", ".join(absent) or None
 
     def run(self, program: Program, samples: Sequence[Sequence[Array]]) -> list[list[Array]]:
+        """Lower the program to LLVM and run all samples at once; InputError if MLIR fails."""
         opt, runner = tools.command("mlir-opt", "mlir"), tools.command("mlir-runner", "mlir")
         library = Path(runner).parent.parent / "lib"
         shared = ",".join(
@@ -87,7 +89,7 @@ _PRINTED = {"i32": "printMemrefI32", "i64": "printMemrefI64", "f32": "printMemre
 
 
 def _with_main(program: Program, samples: Sequence[Sequence[Array]]) -> str:
-    """The module with a function that calls its own on every sample and prints."""
+    """The module with a function that calls the one of `program` on every sample and prints."""
     lines = ['  "func.func"() <{function_type = () -> (), sym_name = "qdialect_main"}> ({']
     for n, sample in enumerate(samples):
         names: list[str] = []
@@ -160,10 +162,10 @@ def _results(said: str, kinds: Sequence[Tensor], samples: int) -> list[list[Arra
         )
     found: list[list[Array]] = []
     for n in range(samples):
-        mine: list[Array] = []
+        outputs: list[Array] = []
         for kind, part in zip(kinds, parts[n * len(kinds) : (n + 1) * len(kinds)], strict=True):
             numbers = _ITEM.findall(part.partition("data =")[2])
             array = np.array(numbers, np.float64).astype(kind.dtype)
-            mine.append(array.reshape(kind.shape))
-        found.append(mine)
+            outputs.append(array.reshape(kind.shape))
+        found.append(outputs)
     return found

@@ -1,8 +1,8 @@
-"""What an engine is given: text in a dialect it reads, and the function to call."""
+"""The input of an engine: a module as text, the function to call, and its argument types."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol, cast
 
@@ -95,24 +95,26 @@ class Program:
                 f"the function takes {len(self.arguments)} inputs, not {len(inputs)}",
                 code="bad-input",
             )
-        given: list[Array] = []
-        for index, (array, wanted) in enumerate(zip(inputs, self.arguments, strict=True)):
-            if array.shape != wanted.shape:
+        arrays: list[Array] = []
+        for index, (array, argument) in enumerate(zip(inputs, self.arguments, strict=True)):
+            if array.shape != argument.shape:
                 raise InputError(
-                    f"input #{index} has shape {list(array.shape)}, not {list(wanted.shape)}",
+                    f"input #{index} has shape {list(array.shape)}, not {list(argument.shape)}",
                     code="bad-input",
                 )
-            if array.dtype.kind == "u" and wanted.dtype.kind == "i":
-                array = array.view(wanted.dtype)
-            given.append(np.ascontiguousarray(array, wanted.dtype))
-        return given
+            if array.dtype.kind == "u" and argument.dtype.kind == "i":
+                array = array.view(argument.dtype)
+            arrays.append(np.ascontiguousarray(array, argument.dtype))
+        return arrays
 
 
 class Engine(Protocol):
     """Something that runs programs."""
 
     @property
-    def name(self) -> str: ...
+    def name(self) -> str:
+        """The name in `engines.table.ENGINES`."""
+        ...
 
     def missing(self) -> str | None:
         """What is not installed, or None."""
@@ -121,6 +123,3 @@ class Engine(Protocol):
     def run(self, program: Program, samples: Sequence[Sequence[Array]]) -> list[list[Array]]:
         """The results of each sample; InputError if the engine fails."""
         ...
-
-
-Found = Mapping[str, "Engine"]

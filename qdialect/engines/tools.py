@@ -27,28 +27,28 @@ _SHOWN, _WIDTH = 12, 400
 
 def home() -> Path:
     """Where engines have their environments: `QDIALECT_ENGINES`, or in the user's cache."""
-    given = os.environ.get("QDIALECT_ENGINES")
-    if given:
-        return Path(given)
+    setting = os.environ.get("QDIALECT_ENGINES")
+    if setting:
+        return Path(setting)
     cache = os.environ.get("XDG_CACHE_HOME") or str(Path.home() / ".cache")
     return Path(cache) / "qdialect" / "engines"
 
 
 def find(command: str, engine: str) -> str | None:
     """The path of a command, or None."""
-    given = os.environ.get("QDIALECT_" + command.upper().replace("-", "_"))
-    if given:
-        return given
+    setting = os.environ.get("QDIALECT_" + command.upper().replace("-", "_"))
+    if setting:
+        return setting
     found = shutil.which(command)
     if found:
         return found
-    own = home() / engine
+    environment = home() / engine
     folders = [
         Path(sys.executable).parent,
         Path(sysconfig.get_paths()["purelib"]) / "mlir" / "bin",
-        own / "bin",
-        own / "Scripts",
-        *own.glob("lib/python*/site-packages/mlir/bin"),
+        environment / "bin",
+        environment / "Scripts",
+        *environment.glob("lib/python*/site-packages/mlir/bin"),
     ]
     for folder in folders:
         if (folder / command).exists():
@@ -72,14 +72,14 @@ def command(name: str, engine: str) -> str:
 def workspace(engine: str) -> Generator[Path]:
     """A folder for what an engine reads and writes: removed in the end, or, in the folder
     that `QDIALECT_ENGINE_FILES` names, kept."""
-    kept = os.environ.get("QDIALECT_ENGINE_FILES")
-    if kept:
+    parent = os.environ.get("QDIALECT_ENGINE_FILES")
+    if parent:
         try:
-            Path(kept).mkdir(parents=True, exist_ok=True)
-            folder = tempfile.mkdtemp(prefix=f"{engine}-", dir=kept)
+            Path(parent).mkdir(parents=True, exist_ok=True)
+            folder = tempfile.mkdtemp(prefix=f"{engine}-", dir=parent)
         except OSError as error:
             raise InputError(
-                f"cannot write to QDIALECT_ENGINE_FILES={kept}: {error.strerror}",
+                f"cannot write to QDIALECT_ENGINE_FILES={parent}: {error.strerror}",
                 code="unwritable-file",
             ) from None
         yield Path(folder)
@@ -90,15 +90,15 @@ def workspace(engine: str) -> Generator[Path]:
 
 def time_limit() -> float:
     """How many seconds a command may take: `QDIALECT_ENGINE_TIMEOUT`, or 1200."""
-    given = os.environ.get("QDIALECT_ENGINE_TIMEOUT")
-    if given is None:
+    setting = os.environ.get("QDIALECT_ENGINE_TIMEOUT")
+    if setting is None:
         return _TIMEOUT
     try:
-        limit = float(given)
+        limit = float(setting)
     except ValueError:
         limit = 0.0
     if not limit > 0:
-        raise UsageError(f"QDIALECT_ENGINE_TIMEOUT is a number of seconds, not '{given}'")
+        raise UsageError(f"QDIALECT_ENGINE_TIMEOUT is a number of seconds, not '{setting}'")
     return limit
 
 

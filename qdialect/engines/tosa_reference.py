@@ -23,10 +23,12 @@ class TosaReference:
     name = "tosa-reference"
 
     def missing(self) -> str | None:
+        """The command that is not found, or None."""
         needed = ("tosa-opt", "tosa_reference_model")
         return ", ".join(c for c in needed if not tools.find(c, self.name)) or None
 
     def run(self, program: Program, samples: Sequence[Sequence[Array]]) -> list[list[Array]]:
+        """Run each sample in the reference model; InputError if it fails."""
         opt = tools.command("tosa-opt", self.name)
         model = tools.command("tosa_reference_model", self.name)
         with tools.workspace(self.name) as folder:
@@ -41,12 +43,12 @@ class TosaReference:
         inputs = program.checked(sample)
         for index, array in enumerate(inputs):
             np.save(folder / f"x{index}.npy", array)
-        given = range(len(inputs))
+        indices = range(len(inputs))
         taken = range(len(program.results))
         # A value that is returned twice has one name there.
         apart = sorted(set(program.first))
         names = (
-            [f"TosaInput_{i}" for i in given],
+            [f"TosaInput_{i}" for i in indices],
             [f"TosaOutput_{apart.index(first)}" for first in program.first],
         )
         tools.execute(
@@ -56,7 +58,7 @@ class TosaReference:
                 f"--flatbuffer_dir={folder}",
                 f"--output_dir={folder}",
                 f"--ifm_name={','.join(names[0])}",
-                f"--ifm_file={','.join(f'x{i}.npy' for i in given)}",
+                f"--ifm_file={','.join(f'x{i}.npy' for i in indices)}",
                 f"--ofm_name={','.join(names[1])}",
                 f"--ofm_file={','.join(f'y{i}.npy' for i in taken)}",
                 "--tosa_level=NONE",

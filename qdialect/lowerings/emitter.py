@@ -151,10 +151,12 @@ def ranked(e: BaseEmitter, x: LaidOut, rank: int) -> LaidOut:
 
 
 def integers(width: int) -> IntegerType:
+    """The signless integer type of this width in bits."""
     return IntegerType(width)
 
 
 def element_of(value: SSAValue) -> Attribute:
+    """The element type of a tensor value."""
     return tensor_type(value).element_type
 
 

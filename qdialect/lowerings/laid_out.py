@@ -46,10 +46,12 @@ class LaidOut:
 
     @property
     def rank(self) -> int:
+        """The number of dimensions."""
         return len(self.shape)
 
     @property
     def is_constant(self) -> bool:
+        """Whether the elements are known at compile time."""
         return self.array is not None
 
     def axis_position(self, dimension: int) -> int:

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, cast
 if TYPE_CHECKING:
     from xdsl.ir import Dialect, Operation
 
-    from qdialect.behaviors import BehaviorRegistry
+    from qdialect.behaviors import Behavior, BehaviorRegistry
     from qdialect.ops.base import NNOp
     from qdialect.ops.components import Components
 
@@ -92,6 +92,16 @@ def all_ops() -> Iterator[type[NNOp]]:
     """The ops that declare a behavior: all but constants."""
     for family in FAMILIES:
         yield from cast("list[type[NNOp]]", [*_ops_of(family).values()] * (family != "constants"))
+
+
+def names_of(*kinds: type[Behavior]) -> list[str]:
+    """The names of the ops whose behavior is of one of these kinds."""
+    return [op.name for op in all_ops() if isinstance(op.behavior(), kinds)]
+
+
+def functions() -> list[str]:
+    """The names of the elementwise functions of one tensor."""
+    return [op.name for op in all_ops() if op.behavior().pointwise is not None]
 
 
 def default_behaviors() -> BehaviorRegistry:

@@ -1,7 +1,7 @@
-"""The passes, by name; a pass is imported when it is first used.
+"""The table of passes by name; a pass is imported when it is first used.
 
-This table is all `--help` and `--list-passes` read, so it must stay free of
-imports; a test holds it against the pass classes.
+`--help` and `--list-passes` read this table only, so it must not import a pass; a test compares it
+with the pass classes.
 """
 
 from __future__ import annotations

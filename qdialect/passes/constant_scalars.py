@@ -1,10 +1,15 @@
-"""Scalars: constants that hold one real number everywhere, and their exact codes."""
+"""Read constants as exact real numbers, and write real numbers as constants of exact codes.
+
+`scalar_of` reads a constant that is one number everywhere, `vector_of` one whose numbers differ
+along one dimension; `exact_scalar` and `exact_vector` write codes 1, 0 and -1 on the scale
+|number|.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any, overload
+from typing import TYPE_CHECKING, Any, Generic, TypeVar, overload
 
 from xdsl.ir import SSAValue
 
@@ -27,34 +32,35 @@ def scalar_of(value: SSAValue, session: QContext) -> Fraction | None:
     return vector[1][0] if vector is not None and vector[0] is None else None
 
 
-class Numbers(Sequence[Fraction]):
-    """Codes on per-index parameters, or plain floats, as exact numbers made when asked for."""
+_T = TypeVar("_T")
 
-    def __init__(self, row: NDArray[Any], params: QParams | None) -> None:
-        self._row = row
-        self._scales = [1.0] if params is None else params.scale_list()
-        self._zeros = [0] if params is None else params.zero_point_list()
+
+class PerChannel(Sequence[_T], Generic[_T]):
+    """One element for each channel, or one for all, computed when it is first read: where a rewrite
+    is refused, mostly the first channels say so. Any index is valid, modulo the number."""
+
+    def __init__(self, count: int, compute: Callable[[int], _T]) -> None:
+        self._count = count
+        self._compute = compute
+        self._known: dict[int, _T] = {}
 
     def __len__(self) -> int:
-        return len(self._row)
+        return self._count
+
+    def __iter__(self) -> Iterator[_T]:
+        return (self[n] for n in range(self._count))
 
     @overload
-    def __getitem__(self, index: int) -> Fraction: ...
+    def __getitem__(self, index: int) -> _T: ...
     @overload
-    def __getitem__(self, index: slice) -> list[Fraction]: ...
-    def __getitem__(self, index: int | slice) -> Fraction | list[Fraction]:
+    def __getitem__(self, index: slice) -> list[_T]: ...
+    def __getitem__(self, index: int | slice) -> _T | list[_T]:
         if isinstance(index, slice):
-            return [self[n] for n in range(*index.indices(len(self)))]
-        n = range(len(self))[index]
-        scale = self._scales[n % len(self._scales)]
-        # Floats, and steps of small codes, are whole multiples of what a double holds.
-        steps = Fraction(self._row[n].item()) - self._zeros[n % len(self._zeros)]
-        return steps if scale == 1.0 else steps * Fraction(scale)
-
-    def is_one(self) -> bool:
-        """Whether all numbers are the same."""
-        first = self[0]
-        return all(self[n] == first for n in range(1, len(self)))
+            return [self[n] for n in range(*index.indices(self._count))]
+        n = index % self._count
+        if n not in self._known:
+            self._known[n] = self._compute(n)
+        return self._known[n]
 
 
 def vector_of(value: SSAValue, session: QContext) -> tuple[int | None, Sequence[Fraction]] | None:
@@ -86,9 +92,18 @@ def vector_of(value: SSAValue, session: QContext) -> tuple[int | None, Sequence[
     # All others are equal to one of these, which no NaN is.
     if params is None and not np.isfinite(row).all():
         return None
-    numbers = Numbers(row, params)
+    scales = [1.0] if params is None else params.scale_list()
+    zeros = [0] if params is None else params.zero_point_list()
+
+    def number(n: int) -> Fraction:
+        # Floats, and steps of small codes, are whole multiples of what a double holds.
+        steps = Fraction(row[n].item()) - zeros[n % len(zeros)]
+        scale = scales[n % len(scales)]
+        return steps if scale == 1.0 else steps * Fraction(scale)
+
+    numbers = PerChannel(len(row), number)
     # Numbers on one scale are as different as what holds them.
-    if not varying or (axis is not None and numbers.is_one()):
+    if not varying or (axis is not None and all(each == numbers[0] for each in numbers)):
         return None, numbers[:1]
     return varying[0], numbers
 
@@ -113,8 +128,8 @@ def exact_scalar(
     *,
     signed: bool = True,
 ) -> ConstantOp:
-    """A quantized constant that is exactly `number` everywhere: zero point or a step
-    beside it on the scale |number|, which must be a number of the expressed type."""
+    """A quantized constant that is exactly `number` everywhere: the zero point or one step from
+    it, on the scale |number|, which must be a number of the expressed type."""
     storage, zero = ("i8", 0) if signed else ("u8", 128)
     params = QParams.per_tensor(Storage.of(storage), abs(float(number)) or 1.0, zero, expressed)
     code = zero + (number > 0) - (number < 0)

@@ -1,5 +1,13 @@
-"""The contracts of dropping the middle of a chain of two requantizations, and of rounding
-another way."""
+"""Contracts of requantizations: of two in a row as one, and of another rounding.
+
+`pair_contract` says what replacing a -> b -> c by a -> c may change. Rules that fold rescales, move
+them past ops and place them depend on it:
+
+    %0 = quant.rescale %x : !a to !b
+    %1 = quant.rescale %0 : !b to !c        ->        %1 = quant.rescale %x : !a to !c
+
+`target_rounding` says what changes where a target rounds in another way than the model says.
+"""
 
 from __future__ import annotations
 
@@ -22,9 +30,9 @@ from qdialect.rewrite import Refusal
 from qdialect.targets.base import Target
 
 Reach = Callable[[], Sequence[Interval] | None]
-"""Asked only where the answer matters: what is known of a value may be a long computation."""
+"""The intervals that reals lie in, computed only where they matter."""
 
-#: pairs of parameters up to which a decision is remembered
+#: pairs of parameters up to which a contract is cached
 _FEW = 64
 
 NO_GEMMLOWP = Refusal("rounding", "gemmlowp rounds multiplier and shift, no real numbers")
@@ -53,12 +61,12 @@ def pair_contract(
     """
     floats = defined.floats(b.expressed)
     if reach is None and b.count * c.count <= _FEW:
-        return _remembered(a, b, c, first, second, floats)
+        return _cached(a, b, c, first, second, floats)
     return _decided(a, b, c, first, second, reach, floats)
 
 
 @lru_cache(maxsize=1 << 14)
-def _remembered(
+def _cached(
     a: QParams | None,
     b: QParams,
     c: QParams,
@@ -81,15 +89,15 @@ def _decided(
     found = _in_reals(a, b, c, first, second, reach)
     if floats is None or isinstance(found, Refusal):
         return found
-    quads = _parameter_triples(a, b, c) or ()
+    triples = _parameter_triples(a, b, c) or ()
     if a is None:
         if found.level > Numerics.EXACT:
             return found
-        same = all(arithmetic.is_real(mid, out, second, floats) for _, mid, out in quads)
+        same = all(arithmetic.is_real(mid, out, second, floats) for _, mid, out in triples)
         return found if same else _IN_REALS
     if a.storage.max - a.storage.min >= 1 << exact.TABLE_WIDTH:
         return _IN_REALS if found.level is Numerics.EXACT else found
-    apart = max(_apart(_set(src), mid, out, first, second, floats) for src, mid, out in quads)
+    apart = max(_apart(_set(src), mid, out, first, second, floats) for src, mid, out in triples)
     if not apart:
         return Contract(Numerics.EXACT, note="equal on all codes")
     if found.level is Numerics.EXACT:
@@ -124,29 +132,29 @@ def _in_reals(
 ) -> Contract | Refusal:
     if Rounding.GEMMLOWP in (first, second):
         return NO_GEMMLOWP
-    quads = _parameter_triples(a, b, c)
-    if quads is None:
+    triples = _parameter_triples(a, b, c)
+    if triples is None:
         return Refusal("grid", "the encodings lie on different grids")
     if a is None:
         if renumbers(b, c):
-            if all(exact.covers(mid, out) for _, mid, out in quads):
+            if all(exact.covers(mid, out) for _, mid, out in triples):
                 return Contract(Numerics.EXACT, note="equal scales")
             if _stays_inside(reach, b, first):
                 return Contract(Numerics.EXACT, note="equal scales, and nothing is clipped")
     elif all(
         exact.is_lossless(_set(src), mid)
         or (exact.divides(mid, _set(src)) and exact.covers(mid, out))
-        for src, mid, out in quads
+        for src, mid, out in triples
     ):
         return Contract(Numerics.EXACT, note="the middle loses nothing")
     elif a.storage.max - a.storage.min < 1 << exact.TABLE_WIDTH and all(
-        exact.composes(_set(src), mid, out, first, second) for src, mid, out in quads
+        exact.composes(_set(src), mid, out, first, second) for src, mid, out in triples
     ):
         return Contract(Numerics.EXACT, note="equal on all codes")
-    steps = max(mid.scale / (2 * out.scale) for _, mid, out in quads) + 1
+    steps = max(mid.scale / (2 * out.scale) for _, mid, out in triples) + 1
     clips = [
         mid
-        for src, mid, out in quads
+        for src, mid, out in triples
         if not exact.covers(mid, out) and (src is None or not exact.covers(mid, src))
     ]
     if clips and not _stays_inside(reach, b, first):
@@ -185,27 +193,27 @@ def replaced_kernel(op: Operation, found: Contract) -> Contract:
 
 def target_rounding(
     target: Target,
-    wanted: Rounding,
+    rounding: Rounding,
     source: Callable[[], QParams | None],
     b: QParams,
     defined: Arithmetic,
 ) -> tuple[Rounding, Contract | Refusal]:
-    """How a new requantization a -> b rounds on `target` where `wanted` is asked for, and
+    """How a new requantization a -> b rounds on `target` where the model says `rounding`, and
     what that changes; a is `source()`, where None means any real number.
 
     Two ways to round to nearest differ in ties only.
     """
-    chosen = target.rounding(wanted)
-    if Rounding.GEMMLOWP in (wanted, chosen):
+    chosen = target.rounding(rounding)
+    if Rounding.GEMMLOWP in (rounding, chosen):
         return chosen, NO_GEMMLOWP
-    if chosen is wanted:
+    if chosen is rounding:
         return chosen, EXACT
     a = source()
     pairs = None if a is None or not exact.tabulated(a) else exact.unique_pairs(a, b)
     floats = defined.floats(b.expressed)
     if pairs and all(
         np.array_equal(
-            arithmetic.table(x, y, wanted, floats), arithmetic.table(x, y, chosen, floats)
+            arithmetic.table(x, y, rounding, floats), arithmetic.table(x, y, chosen, floats)
         )
         for x, y in pairs
     ):

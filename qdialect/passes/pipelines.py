@@ -18,14 +18,14 @@ PREPARATION = (
     "raise-dynamic,lower-dynamic{to=floats numerics=relaxed},"
     "canonicalize,fold-constants{numerics=ties},canonicalize,cse,dce"
 )
-"""What a model goes through before it is quantized; what it quantizes as it runs becomes
-float products of the weights that it has."""
+"""Passes before a model is quantized; products that quantize their input as they run become float
+products of the dequantized weights."""
 
 FUSION = (
     "raise-composites{numerics=ties},lower-attention{numerics=ties},canonicalize,"
     "fold-into-weights{numerics=ties},canonicalize,fold-constants{numerics=ties},cse,dce"
 )
-"""Then: every op that becomes one with another is one rounding less. The products of an
+"""Passes after `PREPARATION`: each op fused with another saves a rounding. The products of an
 attention are quantized one by one."""
 
 
@@ -35,19 +35,18 @@ BY_PRICE = frozenset(
         *("channels-last", "widen-channels", "lower-transposed", "merge-shuffles"),
     }
 )
-"""Passes whose rewrites a runtime may be slower with than the prices of its target say: without
-them, what is left is what the integers of a model need."""
+"""Passes that rewrite by the prices of the target, where the runtime may be slower than the prices
+say. The others do what the integers of a model need."""
 
 
 def optimize_pipeline(target: Target | str, numerics: str) -> str:
     """The pipeline of `qopt optimize`.
 
-    First everything that the model spells out in integers becomes integers, twice,
-    since what the first round leaves dead may have stood in the way; then affine
-    functions go into scales; then, twice for the same reason, rescales go where they cost
-    least, into requantizing ops as far as `numerics` allows.  What is left of elementwise
-    chains becomes lookups where that pays.  For a target whose interface is codes,
-    functions take and give those in the end.
+    First ops between a dequantize and a quantize become ops on codes, twice, since dead code of the
+    first round may block some; then affine functions are folded into scales; then, twice for the
+    same reason, rescales are placed where they cost least, in requantizing ops as far as `numerics`
+    allows. Elementwise chains that are left become lookups where that pays. For a target whose
+    interface is codes, functions take and return codes in the end.
     """
     chosen = get_target(target) if isinstance(target, str) else target
     level = f"{{numerics={numerics}}}"

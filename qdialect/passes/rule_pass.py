@@ -1,4 +1,8 @@
-"""Base of the passes that are a set of rules, and what their rules share."""
+"""`RulePass`, the base of passes that are a set of rules, and what their rules share.
+
+The `refuse_` functions return a `Refusal` where a rule must not write an op: its declaration does
+not take the types, the target does not run it, or a scale is out of range.
+"""
 
 from __future__ import annotations
 
@@ -73,7 +77,7 @@ def with_qparams(value: SSAValue, qparams: QParams) -> Attribute:
 
 @lru_cache(maxsize=1 << 14)
 def _uniform(qparams: QParams) -> UniformType:
-    """One type for all values: what is known of it need be found out once."""
+    """One type object for equal qparams, so that properties cached on it are computed once."""
     return UniformType(qparams)
 
 

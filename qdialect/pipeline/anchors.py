@@ -1,10 +1,10 @@
-"""A pass on some ops of a module: those that the anchors of a pipeline name.
+"""Run a pass on the ops of a module that the anchors of a pipeline name.
 
     builtin.module(builtin.module(dce))   modules in the module
     builtin.module(func.func(dce))        functions of the module, and of no module in it
 
-Our passes take modules.  Where an anchor is another op, its ops are put into a module of
-their own, with the attributes of the one they are from, and afterwards back to their places.
+Passes take modules. Where an anchor is another op, its ops are moved to a module of their own, with
+the attributes of the one around them, and back to their places afterwards.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ class AnchoredPass(ModulePass):
 
 
 def unanchored(instance: ModulePass) -> ModulePass:
-    """The pass itself."""
+    """The pass without its anchors."""
     return instance.inner if isinstance(instance, AnchoredPass) else instance
 
 

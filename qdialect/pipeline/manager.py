@@ -1,4 +1,8 @@
-"""The pass manager: runs passes in order, verifies, and lets others watch."""
+"""The pass manager: runs passes in order, verifies the module, and calls instrumentation.
+
+A pass that cannot do its work raises QError; a crash, or IR that does not verify, becomes a
+PassFailure that names the pass (or the plug-in it comes from).
+"""
 
 from __future__ import annotations
 
@@ -28,7 +32,7 @@ Passes = Sequence[tuple[PassSpec, ModulePass]]
 
 
 class Instrumentation:
-    """What may happen around passes; override what you need."""
+    """Hooks around passes; override what you need."""
 
     def before_pipeline(self, ctx: QContext, passes: Passes, module: ModuleOp) -> None:
         """Called once, before the first pass."""
@@ -75,7 +79,7 @@ class PassManager:
         self.passes = passes
         self.verify_each = verify_each
         self.strict = strict
-        self.watchers: list[Instrumentation] = list(instrumentation)
+        self.instrumentation: list[Instrumentation] = list(instrumentation)
         #: by pass, the count of changes at which it does nothing
         self._left: dict[str, int] = {}
         self._verified = VerifiedOps()
@@ -87,7 +91,7 @@ class PassManager:
         PassFailure when a pass of ours crashed or left invalid IR.  Either leaves `module`
         as the failing pass did: who needs the old one runs on a clone, as `api` does.
         """
-        self._tell(lambda watcher: watcher.before_pipeline(self.ctx, self.passes, module))
+        self._notify(lambda watcher: watcher.before_pipeline(self.ctx, self.passes, module))
         try:
             self._left.clear()
             self._verified = VerifiedOps()
@@ -100,7 +104,7 @@ class PassManager:
         finally:
             self.ctx.keeps_analyses = False
             self.ctx.analyses.clear()
-            self._tell(lambda watcher: watcher.after_pipeline())
+            self._notify(lambda watcher: watcher.after_pipeline())
 
     def _apply(self, spec: PassSpec, instance: ModulePass, module: ModuleOp) -> None:
         key, before = str(spec), self.ctx.changes
@@ -118,16 +122,16 @@ class PassManager:
         self, spec: PassSpec, instance: ModulePass, module: ModuleOp, verify: bool
     ) -> None:
         name = spec.name
-        self._tell(lambda watcher: watcher.before_pass(name, module))
+        self._notify(lambda watcher: watcher.before_pass(name, module))
         try:
             self._apply(spec, instance, module)
             if verify:
-                self._tell(lambda watcher: watcher.before_verify(name, module))
+                self._notify(lambda watcher: watcher.before_verify(name, module))
                 self._verify(name, instance, module)
-            self._tell(lambda watcher: watcher.after_pass(name, module))
+            self._notify(lambda watcher: watcher.after_pass(name, module))
         except (Exception, SystemExit) as error:
             failure = self._described(name, module, error)
-            self._tell(lambda watcher: watcher.after_failure(name, module, failure))
+            self._notify(lambda watcher: watcher.after_failure(name, module, failure))
             if failure is error:
                 raise
             raise failure from error
@@ -143,9 +147,9 @@ class PassManager:
             )
         except QError as error:
             home = type(unanchored(instance)).__module__
-            theirs = foreign_module(home)
-            kind, code = (QError, "bad-plugin") if theirs else (PassFailure, "internal-error")
-            whose = f" (plug-in {home})" if theirs else ""
+            is_plugin = foreign_module(home)
+            kind, code = (QError, "bad-plugin") if is_plugin else (PassFailure, "internal-error")
+            whose = f" (plug-in {home})" if is_plugin else ""
             raise kind(
                 f"pass '{name}'{whose} left invalid IR: {error.message}",
                 where=error.where,
@@ -157,15 +161,15 @@ class PassManager:
         if isinstance(error, QError):
             return error
         if isinstance(error, DiagnosticException):
-            told = str(error).strip().split("\n")[0] or type(error).__name__
-            message = f"pass '{name}' failed: {told}"
+            text = str(error).strip().split("\n")[0] or type(error).__name__
+            message = f"pass '{name}' failed: {text}"
             return InputError(message, where=op_where(module), code="pass-failed")
-        theirs = foreign_frame(error)
-        if theirs is not None:
-            message = f"pass '{name}': plug-in code failed in {theirs}: {culprit(error)}"
+        frame = foreign_frame(error)
+        if frame is not None:
+            message = f"pass '{name}': plug-in code failed in {frame}: {culprit(error)}"
             return QError(message, code="bad-plugin")
         return PassFailure(f"pass '{name}' crashed: {culprit(error)}", code="internal-error")
 
-    def _tell(self, call: Callable[[Instrumentation], Any]) -> None:
-        for watcher in self.watchers:
+    def _notify(self, call: Callable[[Instrumentation], Any]) -> None:
+        for watcher in self.instrumentation:
             call(watcher)

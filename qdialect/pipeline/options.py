@@ -1,4 +1,7 @@
-"""Option texts as fields of a pass's dataclass."""
+"""Make a pass of its options: their texts become the fields of its dataclass.
+
+form-floats{where=all numerics=ties}   ->   FormFloats(where="all", numerics="ties")
+"""
 
 from __future__ import annotations
 

@@ -35,7 +35,7 @@ class Plugins:
         return bool(self._modules)
 
     def registry(self) -> PassRegistry:
-        """Our passes and theirs; UsageError (`bad-plugin`) when two share a name."""
+        """Passes of qdialect and of plug-ins; UsageError (`bad-plugin`) when two share a name."""
         from qdialect.pipeline.registry import PassRegistry
 
         registry = PassRegistry()
@@ -77,8 +77,8 @@ def installed() -> list[str]:
 
 
 def _may_be_installed() -> bool:
-    """Whether a package on the path may name a plug-in: a look at the files, as the answer
-    is no for most, and `importlib.metadata` takes long to import and to look."""
+    """Whether a package on the path may name a plug-in, found by reading the files: the answer is
+    mostly no, and `importlib.metadata` takes long to import and to search."""
     if any(hasattr(f, "find_distributions") and f is not PathFinder for f in sys.meta_path):
         return True
     group = GROUP.encode()

@@ -1,7 +1,7 @@
-"""Pass names to pass classes: ours, a plug-in's, then xDSL's own.
+"""Find pass classes by name: qdialect's passes, those of plug-ins, then xDSL's own.
 
 `lower-NAME` of a composite op `nn.NAME` is short for `lower-composites{ops=nn.NAME}`: every
-composite has its own pass, out of the one table of composites (`lower-lstm`, `lower-conv2d`).
+composite has such a pass, from the table of composites (`lower-lstm`, `lower-conv2d`).
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class PassRegistry:
         self._factories[name] = factory
 
     def entries(self) -> list[PassEntry]:
-        """The passes with a line of help, ours first."""
+        """The passes with a line of help; those of plug-ins last."""
         plugged = [PassEntry(name, "(from a plug-in)", "") for name in sorted(self._factories)]
         return [*self._entries.values(), *plugged]
 

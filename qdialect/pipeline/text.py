@@ -8,7 +8,7 @@
     item     ::= word | string | `{` anything balanced `}`
 
 An anchor is the name of an op: its passes run on the ops of this name right inside of the
-op around it; `any` stands for every name.  The module that is given is around all of them:
+op around it; `any` stands for every name.  The module that the pipeline runs on is around all:
 `builtin.module(a)` is `a` on it, and `builtin.module(builtin.module(a),func.func(b))` runs
 `a` on the modules in it and `b` on its functions (see `anchors.py`).
 
@@ -38,7 +38,7 @@ Options = tuple[tuple[str, tuple[str, ...]], ...]
 @dataclass(frozen=True)
 class PassSpec:
     """One pass of a pipeline: its name, its options in the order given, and the anchors around
-    it, from the outermost in the module that is given.
+    it, the outermost first, without the module that the pipeline runs on.
 
     An option's values are texts; a flag has none.
     """

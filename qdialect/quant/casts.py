@@ -50,6 +50,7 @@ class CastOp(ConversionOp):
 
     @classmethod
     def parse(cls, parser: Parser) -> Self:
+        """Read the custom form, from behind the name of the op."""
         operand = parser.parse_unresolved_operand()
         attributes = parser.parse_optional_attr_dict()
         input_type, result_type = parse_conversion(parser, cls.name)
@@ -58,6 +59,7 @@ class CastOp(ConversionOp):
         return op
 
     def print(self, printer: Printer) -> None:
+        """Write the custom form, from behind the name of the op."""
         printer.print_string(" ")
         printer.print_ssa_value(self.input)
         printer.print_op_attributes(self.attributes)
@@ -72,6 +74,7 @@ class QCastOp(CastOp):
     name = "quant.qcast"
 
     def verify_(self) -> None:
+        """VerifyException unless the types are a float and a quantized type that expresses it."""
         float_type = float_element(self, "operand", self.input.type)
         quantized = quantized_element(self, "result", self.result.type)
         check_same_shape(self)
@@ -87,6 +90,7 @@ class DCastOp(CastOp):
     name = "quant.dcast"
 
     def verify_(self) -> None:
+        """VerifyException unless the types are a quantized type and the float that it expresses."""
         quantized = quantized_element(self, "operand", self.input.type)
         float_type = float_element(self, "result", self.result.type)
         check_same_shape(self)
@@ -102,6 +106,7 @@ class SCastOp(CastOp):
     name = "quant.scast"
 
     def verify_(self) -> None:
+        """VerifyException unless the types are a quantized type and its storage, or the reverse."""
         source = storage_or_quantized_element(self, "operand", self.input.type)
         target = storage_or_quantized_element(self, "result", self.result.type)
         check_same_shape(self)

@@ -55,14 +55,15 @@ class ConversionOp(IRDLOperation):
         )
 
 
-def wrong_type(op: ConversionOp, role: str, type: Attribute, wanted: str) -> VerifyException:
-    """The error for an operand or result (`role`) that is not `wanted`, alone or in a tensor."""
+def wrong_type(op: ConversionOp, role: str, type: Attribute, expected: str) -> VerifyException:
+    """The error for an operand or result (`role`) that is not `expected`, alone or in a tensor."""
     return VerifyException(
-        f"'{op.name}' op {role} #0 must be scalar or tensor of {wanted}, but got '{type}'"
+        f"'{op.name}' op {role} #0 must be scalar or tensor of {expected}, but got '{type}'"
     )
 
 
 def float_element(op: ConversionOp, role: str, type: Attribute) -> AnyFloat:
+    """The float type of an operand or result; VerifyException for another type."""
     element = element_type(type)
     if isinstance(element, AnyFloat):
         return element
@@ -70,6 +71,7 @@ def float_element(op: ConversionOp, role: str, type: Attribute) -> AnyFloat:
 
 
 def quantized_element(op: ConversionOp, role: str, type: Attribute) -> QuantizedType:
+    """The quantized type of an operand or result; VerifyException for another type."""
     element = element_type(type)
     if isinstance(element, QuantizedType):
         return element
@@ -79,6 +81,7 @@ def quantized_element(op: ConversionOp, role: str, type: Attribute) -> Quantized
 def storage_or_quantized_element(
     op: ConversionOp, role: str, type: Attribute
 ) -> IntegerType | QuantizedType:
+    """The signless integer or quantized type of an operand or result; VerifyException."""
     element = element_type(type)
     if isinstance(element, QuantizedType):
         return element
@@ -107,11 +110,13 @@ def check_same_shape(op: ConversionOp) -> None:
 
 
 def check_expressed(quantized: QuantizedType, float_type: AnyFloat) -> None:
+    """VerifyException unless `quantized` expresses `float_type`."""
     if quantized.data.expressed != str(float_type):
         raise BareVerifyException("expressed type in quantized type expected to match float type")
 
 
 def check_storage(quantized: QuantizedType, integer: IntegerType) -> None:
+    """VerifyException unless `integer` has the width of the storage of `quantized`."""
     if not isinstance(quantized, CalibratedType):
         storage = quantized.data.storage
         # The keyword says how the bits are read; the integer type is signless.

@@ -45,7 +45,7 @@ FLOAT_TYPES: dict[str, AnyFloat] = {
 """The builtin float types by name."""
 
 
-_KEPT = "qdialect elements"
+_CACHE = "qdialect elements"
 
 
 @cache
@@ -109,11 +109,15 @@ def with_element(type: Attribute, element: Attribute) -> Attribute: ...
 def with_element(type: Attribute, element: Attribute) -> Attribute:
     """`type` with another element type: same shape and encoding; a scalar becomes `element`."""
     if type.__class__ is TensorType:
-        # The same few are asked for again and again; each is kept with what it is told from.
-        kept: dict[int, tuple[Attribute, Attribute]] = vars(type).setdefault(_KEPT, {})
-        known = kept.get(id(element))
+        # A network asks for the same few types again and again. An entry refers to the element
+        # type, so that its `id` stays unique.
+        cache: dict[int, tuple[Attribute, Attribute]] = vars(type).setdefault(_CACHE, {})
+        known = cache.get(id(element))
         if known is None:
-            known = kept[id(element)] = element, _with_element(cast("AnyTensorType", type), element)
+            known = cache[id(element)] = (
+                element,
+                _with_element(cast("AnyTensorType", type), element),
+            )
         return known[1]
     if isinstance(type, UnrankedTensorType):
         return UnrankedTensorType(element)

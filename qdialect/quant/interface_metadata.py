@@ -13,8 +13,7 @@ from collections.abc import Mapping
 from typing import cast
 
 from qdialect.quant import UniformType
-from qdialect.quant.read import read_uniform
-from qdialect.quant.scan import QuantSyntaxError
+from qdialect.quant.read import QuantSyntaxError, read_uniform
 
 QPARAMS = "qdialect.qparams"
 

@@ -96,16 +96,19 @@ class RescaleOp(ConversionOp):
 
     @property
     def input_qparams(self) -> QParams:
+        """The qparams of the operand."""
         return _uniform(self, "operand", self.input.type).data
 
     @property
     def result_qparams(self) -> QParams:
+        """The qparams of the result."""
         return _uniform(self, "result", self.result.type).data
 
     # -- custom form --------------------------------------------------------
 
     @classmethod
     def parse(cls, parser: Parser) -> Self:
+        """Read the custom form, from behind the name of the op."""
         operand = parser.parse_unresolved_operand()
         rounding = Rounding.HALF_EVEN
         if parser.parse_optional_keyword("rounding"):
@@ -120,6 +123,7 @@ class RescaleOp(ConversionOp):
         return op
 
     def print(self, printer: Printer) -> None:
+        """Write the custom form, from behind the name of the op."""
         printer.print_string(" ")
         printer.print_ssa_value(self.input)
         if self.rounding_name is not None and self.rounding_name.data != Rounding.HALF_EVEN:
@@ -134,6 +138,7 @@ class RescaleOp(ConversionOp):
     # -- verifier -----------------------------------------------------------
 
     def verify_(self) -> None:
+        """VerifyException unless types, rounding, multipliers and shifts fit each other."""
         source = _uniform(self, "operand", self.input.type)
         target = _uniform(self, "result", self.result.type)
         check_same_shape(self)

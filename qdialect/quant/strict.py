@@ -112,9 +112,9 @@ class QuantChecker:
         """What mlir-opt rejects in `op`, a value it defines or an attribute of it."""
         if isinstance(op, UnregisteredOp) and op.op_name.data.startswith("quant."):
             return _unknown_op(op)
-        seen = self._structure_seen
+        checked = self._structure_seen
         for attribute in (*_defined(op), *op.properties.values(), *op.attributes.values()):
-            if id(attribute) not in seen and not _is_leaf(type(attribute)):
+            if id(attribute) not in checked and not _is_leaf(type(attribute)):
                 for nested in _nested(attribute, self._structure_seen):
                     if not _is_structured(type(nested)):
                         continue

@@ -12,8 +12,14 @@ from xdsl.parser import AttrParser
 from xdsl.printer import Printer
 
 from qdialect.qparams.parameters import QParams, Storage
-from qdialect.quant.read import Aliases, read_any, read_calibrated, read_quantile, read_uniform
-from qdialect.quant.scan import QuantSyntaxError
+from qdialect.quant.read import (
+    Aliases,
+    QuantSyntaxError,
+    read_any,
+    read_calibrated,
+    read_quantile,
+    read_uniform,
+)
 from qdialect.quant.values import AnyParams, CalibratedRange
 from qdialect.quant.write import any_text, calibrated_text, quantile_text, uniform_text
 
@@ -26,6 +32,7 @@ class UniformType(Data[QParams], TypeAttribute):
 
     @property
     def qparams(self) -> QParams:
+        """Storage, expressed type, scales and zero points."""
         return self.data
 
     @classmethod

@@ -42,9 +42,8 @@ from qdialect.profile.record import Profile
 from qdialect.quantization.coverage import Coverage, left_float
 from qdialect.quantization.emission import emit
 from qdialect.quantization.grids import Grids, assign
-from qdialect.quantization.kept import kept_ops
 from qdialect.quantization.recipe import Recipe
-from qdialect.quantization.selection import Selection, select
+from qdialect.quantization.selection import Selection, keep_float_ops, select
 from qdialect.quantization.values import Values, op_keys
 from qdialect.reference import Interpreter, argument_names
 from qdialect.rewrite import Refusal
@@ -102,6 +101,7 @@ class ApplyProfile(ModulePass):
         )
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
+        """Quantize each function by the profile that the options name; InputError."""
         if not self.file:
             raise UsageError(f"pass '{self.name}' needs option 'file'", code="bad-option")
         qctx = session(ctx)
@@ -118,12 +118,12 @@ def apply_profile(
     *,
     require_all: bool = False,
     correct: Correct | None = None,
-    gone: Collection[str] = (),
+    removed: Collection[str] = (),
     whole: Mapping[str, str] = MappingProxyType({}),
 ) -> Coverage:
     """Quantize `module` in place; what was left float, and why, is in the remarks too.
 
-    `correct` is what corrects biases, if the recipe wants that. `gone` are keys that the
+    `correct` is what corrects biases, if the recipe wants that. `removed` are keys that the
     model had when it was profiled (`known_keys`): entries for them are not stale. `whole`
     says by key why a composite was not written as its pieces.
 
@@ -133,8 +133,8 @@ def apply_profile(
     function = Interpreter(ctx, module).function()
     values = Values(function, ctx, profile, recipe)
     known = known_keys(function, ctx)
-    named = kept_ops(function, ctx, recipe.keep_float)
-    unknown = [name for name, ops in named.items() if not ops and name not in {*known, *gone}]
+    named = keep_float_ops(function, ctx, recipe.keep_float)
+    unknown = [name for name, ops in named.items() if not ops and name not in {*known, *removed}]
     if unknown:
         raise InputError(
             f"no op has the key '{unknown[0]}' or is of that kind, which is to stay float",
@@ -146,7 +146,7 @@ def apply_profile(
         if reason := whole.get(key_text(op)):
             selection.left[op] = Refusal(why.code, f"{why.reason}; not in pieces: {reason}")
     left = [left_float(op, why.code, why.reason) for op, why in selection.left.items()]
-    stale = sorted(set(profile.entries) - known - set(gone))
+    stale = sorted(set(profile.entries) - known - set(removed))
     coverage = Coverage(Counter(op.name for op in selection.ops), left, stale)
     if require_all and (left or stale):
         raise not_all_quantized(coverage, function)
@@ -176,7 +176,7 @@ def known_keys(function: FuncOp, ctx: QContext) -> set[str]:
         known.update(op_keys(op))
         pieces = all_keys(op, ctx.components)
         known.update(key for keys in pieces.values() for key in keys)
-    # Of the values of one role, the first may be gone, which has the key of the entry.
+    # Of the values of one role, the first may be removed, which has the key of the entry.
     return known | {shared_key(key, ctx.components) for key in known if "@" in key}
 
 

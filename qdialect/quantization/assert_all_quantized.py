@@ -44,6 +44,7 @@ class AssertAllQuantized(ModulePass):
     name = "assert-all-quantized"
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
+        """InputError that names each float op, if there is one."""
         found = coverage(op, session(ctx))
         if found.left:
             raise InputError(
@@ -56,7 +57,7 @@ class AssertAllQuantized(ModulePass):
 
 def coverage(module: ModuleOp, ctx: QContext) -> Coverage:
     """What is quantized in a module, and what is float and why."""
-    told = {
+    reasons = {
         (remark.op, remark.key): (remark.code, remark.reason.removeprefix("left float: "))
         for remark in ctx.remarks.remarks
         if remark.pass_name == ApplyProfile.name and remark.key
@@ -68,7 +69,7 @@ def coverage(module: ModuleOp, ctx: QContext) -> Coverage:
         if why is None:
             quantized[op.name] += 1
         else:
-            left.append(left_float(op, *told.get((op.name, key_text(op)), why)))
+            left.append(left_float(op, *reasons.get((op.name, key_text(op)), why)))
     return Coverage(quantized, left)
 
 
@@ -124,12 +125,12 @@ def _is_read(value: SSAValue, ctx: QContext) -> bool:
 
 def _is_written(value: SSAValue, ctx: QContext) -> bool:
     """Whether a float becomes codes at every use, straight or through such ops."""
-    pending, seen = [value], set[SSAValue]()
+    pending, visited = [value], set[SSAValue]()
     while pending:
         current = pending.pop()
-        if current in seen:
+        if current in visited:
             continue
-        seen.add(current)
+        visited.add(current)
         below = list(users(current))
         if not below:
             return False

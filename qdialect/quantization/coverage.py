@@ -37,6 +37,7 @@ class Coverage:
 
     @property
     def total(self) -> int:
+        """The number of ops, quantized or float."""
         return self.quantized.total() + len(self.left)
 
     def summary(self) -> str:
@@ -51,6 +52,7 @@ class Coverage:
 
 
 def left_float(op: Operation, code: str, reason: str) -> Left:
+    """The entry of `Coverage.left` for an op."""
     return Left(kind_of(op), key_text(op), code, reason)
 
 

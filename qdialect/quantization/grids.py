@@ -208,12 +208,12 @@ class _Assignment:
             bias = self._array(op.operands[acc.bias])
         if bias is not None and not np.isfinite(bias).all():
             return Refusal("grid", "the bias is not finite")
-        given = self._given(op, behavior, acc, runtime, bias)
-        if given is not None:
-            self.grids.constants[op, acc.rhs] = given
+        existing = self._existing_codes(op, behavior, acc, runtime, bias)
+        if existing is not None:
+            self.grids.constants[op, acc.rhs] = existing
             if bias is not None:
                 assert acc.bias is not None
-                found = bias_qparams(op, acc, runtime, given.qparams.scale_list())
+                found = bias_qparams(op, acc, runtime, existing.qparams.scale_list())
                 self.grids.constants[op, acc.bias] = Constant(bias_codes(bias, found), found)
             return None
         expressed, storage = runtime.expressed, Storage.of(self.recipe.weights)
@@ -270,7 +270,7 @@ class _Assignment:
                 return scales is not None
         return True
 
-    def _given(
+    def _existing_codes(
         self,
         op: Operation,
         behavior: Behavior,
@@ -280,11 +280,11 @@ class _Assignment:
     ) -> Constant | None:
         """The codes that a weight has already, if the op takes them and 32 bits hold the
         sums; else they are rounded again."""
-        held = codes_behind(op.operands[acc.rhs])
-        element = None if held is None else quant_element(held.result.type)
-        if held is None or element is None:
+        constant = codes_behind(op.operands[acc.rhs])
+        element = None if constant is None else quant_element(constant.result.type)
+        if constant is None or element is None:
             return None
-        params, shape = element.qparams, shape_of(held.result)
+        params, shape = element.qparams, shape_of(constant.result)
         axis = acc.rhs_axis(op)
         if not is_integer(params) or params.storage.width > 8:
             return None
@@ -294,7 +294,7 @@ class _Assignment:
             return None
         if port_refusal(op, behavior.operand_port(acc.rhs), params, shape) is not None:
             return None
-        codes = constant_array(held, self.session.blobs)
+        codes = constant_array(constant, self.session.blobs)
         others = tuple(d for d in range(codes.ndim) if d != axis)
         total = np.abs(offsets_of(codes, params)).sum(axis=others) * reach(runtime)
         if bias is not None:

@@ -63,6 +63,7 @@ class Recipe:
         return Recipe(target.activations, max_steps=inf, lower=True)
 
     def activation_scheme(self, expressed: str) -> Scheme:
+        """Storage and symmetry of activations that express a float type (`f32`)."""
         return Scheme.of(self.activations, self.scheme, expressed)
 
     def choice(self, scheme: Scheme) -> RangeChoice:

@@ -88,7 +88,7 @@ def best_recipe(
     plain = module.clone()
     _return_operands(_at(plain, places, ctx), ctx)
     run = open_run(plain)
-    wanted = [run(sample) for sample in samples]
+    expected = [run(sample) for sample in samples]
 
     def scores(choice: Recipe) -> Iterator[float]:
         clone, session = module.clone(), ctx.clone()
@@ -96,7 +96,7 @@ def best_recipe(
         apply_profile(clone, session, profile, choice, correct=correct)
         _return_operands(ends, ctx)
         quantized = open_run(clone)
-        return (score(a, quantized(s)) for a, s in zip(wanted, samples, strict=True))
+        return (score(a, quantized(s)) for a, s in zip(expected, samples, strict=True))
 
     recipe = replace(recipe, calibration="minmax", weight_ranges="minmax")
     recipe = replace(recipe, correct_bias=recipe.correct_bias and correct is not None)
@@ -141,11 +141,11 @@ def surely(gains: Sequence[float]) -> bool:
     return fmean(gains) > max(DOUBT * stdev(gains) / math.sqrt(len(gains)), 0.0)
 
 
-def score(wanted: Arrays, got: Arrays) -> float:
+def score(expected: Arrays, actual: Arrays) -> float:
     """The mean over the float values of one sample of the SQNR in dB."""
     each = [
-        min(sqnr([{name: array}], [got]), ENOUGH)
-        for name, array in wanted.items()
+        min(sqnr([{name: array}], [actual]), ENOUGH)
+        for name, array in expected.items()
         if array.dtype.kind == "f"
     ]
     return sum(each) / len(each) if each else ENOUGH
@@ -200,10 +200,10 @@ def _append_result(function: FuncOp, value: SSAValue) -> None:
         function.attributes[RESULT_NAMES] = strings([*names, more])
 
 
-def sqnr(wanted: Sequence[Arrays], got: Sequence[Arrays]) -> float:
+def sqnr(expected: Sequence[Arrays], actual: Sequence[Arrays]) -> float:
     """Signal to quantization noise over all float outputs of all samples, in dB."""
     signal = noise = 0.0
-    for a, b in zip(wanted, got, strict=True):
+    for a, b in zip(expected, actual, strict=True):
         for name, array in a.items():
             if array.dtype.kind == "f":
                 real = array.astype("f8")

@@ -5,7 +5,7 @@ values, and none of these holds:
 
 | code | meaning |
 |---|---|
-| `kept` | it was asked for, by key, kind or place (`kept`) |
+| `kept` | `Recipe.keep_float` names it |
 | `unknown-op` | nothing is declared of the op |
 | `unsuitable` | it works on something else than float tensors, or declares a fixed port |
 | `no-entry` | the profile has no range for an operand or result |
@@ -25,28 +25,30 @@ quantized along with them, where integers are at hand.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from enum import Flag, auto
 from math import inf, isfinite
 
 import numpy as np
-from xdsl.dialects.func import ReturnOp
+from xdsl.dialects.func import FuncOp, ReturnOp
 from xdsl.ir import Operation, SSAValue
 from xdsl.traits import ConstantLike
 
 from qdialect.analysis.cost import elements
 from qdialect.behaviors import Behavior, PortKind, Size
 from qdialect.behaviors.flow import tied_operands
+from qdialect.context import QContext
+from qdialect.ops.component_keys import all_keys
 from qdialect.profile.ranges import Range
 from qdialect.quant import DCastOp, QCastOp
 from qdialect.quantization.blocks import block_refusal
 from qdialect.quantization.coverage import kind_of
-from qdialect.quantization.kept import kept_ops
 from qdialect.quantization.values import (
     Values,
     float_value,
     is_constant,
+    op_keys,
     real_array,
     users,
 )
@@ -57,7 +59,7 @@ _STEEP = ("amplifies", "float-result")
 
 
 class _Below(Flag):
-    """What uses a value, seen through ops that move or pick elements."""
+    """The users of a value, past ops that move or pick elements."""
 
     NOTHING = 0
     #: an op in integers
@@ -89,7 +91,7 @@ class Selection:
         self.left[op] = refusal
 
     def settle(self) -> None:
-        """Drop what is not worth it, given the others.
+        """Drop the ops for which it does not pay, given the others.
 
         Whatever follows from a dropped op is above or below it, so a sweep in the right
         direction finds a whole chain of consequences.
@@ -117,7 +119,7 @@ class Selection:
             self._look_below(argument)
 
     def _sweep_down(self) -> None:
-        """Drop ops that would need a quantize of their own on a float operand."""
+        """Drop ops that would need a separate quantize on a float operand."""
         for op, behavior in list(self.ops.items()):
             if behavior.accumulator is not None or behavior.commutes:
                 continue
@@ -195,13 +197,15 @@ class Selection:
 def select(values: Values) -> Selection:
     """The selection for a function."""
     selection = Selection(values)
-    named = kept_ops(values.function, values.ctx, values.recipe.keep_float)
-    kept = {op for ops in named.values() for op in ops}
+    named = keep_float_ops(values.function, values.ctx, values.recipe.keep_float)
+    keep_float = {op for ops in named.values() for op in ops}
     for op in values.block.ops:
         if not concerns(op):
             continue
         behavior = values.ctx.behaviors.get(op)
-        refusal = Refusal("kept", "asked for") if op in kept else _refusal(values, op, behavior)
+        refusal = (
+            Refusal("kept", "asked for") if op in keep_float else _refusal(values, op, behavior)
+        )
         if refusal is None:
             assert behavior is not None
             selection.ops[op] = behavior
@@ -288,3 +292,55 @@ def _elements(values: Sequence[SSAValue]) -> int:
 def runtime_tied(op: Operation, behavior: Behavior) -> list[SSAValue]:
     """The operands that share qparams with the result and are no constants."""
     return [op.operands[i] for i in tied_operands(op, behavior) if float_value(op.operands[i])]
+
+
+ENDS = ("first", "last")
+
+
+def keep_float_ops(
+    function: FuncOp, ctx: QContext, names: frozenset[str]
+) -> dict[str, list[Operation]]:
+    """The ops that each of `names` (`Recipe.keep_float`) stands for, in program order.
+
+    | name | ops |
+    |---|---|
+    | a key | the op with that key, or that has it as a component |
+    | `nn.gelu`, `gelu` | all of that kind |
+    | `first`, `last` | the first and the last product with weights, in program order |
+
+    Keys come first: `last` is the op with the key `last` if there is one. A name may stand for
+    no op.
+    """
+    found: dict[str, list[Operation]] = {name: [] for name in sorted(names)}
+    if not found:
+        return found
+    ops = list(function.body.block.ops)
+    for op in ops:
+        for key in {*op_keys(op), *_piece_keys(op, ctx)} & found.keys():
+            found[key].append(op)
+    for name in [name for name, ops_of_name in found.items() if not ops_of_name]:
+        found[name] = _of_kind(name, ops) or _end(name, ops, ctx)
+    return found
+
+
+def _piece_keys(op: Operation, ctx: QContext) -> Iterator[str]:
+    for keys in all_keys(op, ctx.components).values():
+        yield from keys
+
+
+def _of_kind(name: str, ops: list[Operation]) -> list[Operation]:
+    kind = name if "." in name else f"nn.{name}"
+    return [op for op in ops if op.name == kind]
+
+
+def _end(name: str, ops: list[Operation], ctx: QContext) -> list[Operation]:
+    if name not in ENDS:
+        return []
+    weighted = [op for op in ops if _has_weights(op, ctx)]
+    return weighted[:1] if name == ENDS[0] else weighted[-1:]
+
+
+def _has_weights(op: Operation, ctx: QContext) -> bool:
+    behavior = ctx.behaviors.get(op)
+    acc = None if behavior is None else behavior.accumulator
+    return acc is not None and any(is_constant(op.operands[n]) for n in (acc.lhs, acc.rhs))

@@ -54,7 +54,7 @@ def rank(
     if not chosen:
         return []
     run = open_run(module)
-    wanted = [run(sample) for sample in samples]
+    expected = [run(sample) for sample in samples]
     found: list[Sensitivity] = []
     for number in watch(range(len(chosen))):
         op = chosen[number]
@@ -65,6 +65,6 @@ def rank(
         alone.ops[twin] = whole.ops[op]
         emit(alone, assign(alone))
         quantized = open_run(clone)
-        got = [quantized(sample) for sample in samples]
-        found.append(Sensitivity(keys_of(op)[0], op.name, sqnr(wanted, got)))
+        actual = [quantized(sample) for sample in samples]
+        found.append(Sensitivity(keys_of(op)[0], op.name, sqnr(expected, actual)))
     return sorted(found, key=lambda entry: entry.sqnr)

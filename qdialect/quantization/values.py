@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
 
 def float_value(value: SSAValue) -> bool:
-    """Whether a value is a float tensor that is computed or given, no constant."""
+    """Whether a value is a float tensor that is computed or an argument, no constant."""
     return is_float(value.type) and not is_constant(value)
 
 
@@ -59,11 +59,11 @@ def real_array(value: SSAValue, store: BlobStore) -> NDArray[np.float64] | None:
     constant = constant_of(value)
     if constant is not None:
         return constant_array(constant, store).astype(np.float64)
-    held = codes_behind(value)
-    element = None if held is None else quant_element(held.result.type)
-    if held is None or element is None:
+    constant_codes = codes_behind(value)
+    element = None if constant_codes is None else quant_element(constant_codes.result.type)
+    if constant_codes is None or element is None:
         return None
-    return reals_of(constant_array(held, store), element.qparams)
+    return reals_of(constant_array(constant_codes, store), element.qparams)
 
 
 def offsets_of(codes: NDArray[Any], params: QParams) -> NDArray[np.float64]:
@@ -116,6 +116,7 @@ class Values:
 
     @property
     def block(self) -> Block:
+        """The one block of the function."""
         return self.function.body.block
 
     def all_values(self) -> Iterator[SSAValue]:

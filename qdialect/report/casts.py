@@ -32,7 +32,7 @@ def history(remarks: Sequence[Remark]) -> dict[str, list[int]]:
 
 
 def follow(
-    before: Graph, after: Graph, remarks: Sequence[Remark], told: Mapping[str, list[int]]
+    before: Graph, after: Graph, remarks: Sequence[Remark], by_key: Mapping[str, list[int]]
 ) -> list[Moved]:
     """Every cast of `before` with what became of it, then those that only `after` has."""
     is_now = _by_name(after)
@@ -42,7 +42,7 @@ def follow(
         names = identity(node.keys, node.location)
         now = [n for name in names for n in is_now.get(name, ())]
         same = next((n for n in now if n.name == node.name), None)
-        rewrite = _last_fired(names, remarks, told)
+        rewrite = _last_fired(names, remarks, by_key)
         if same is not None:
             fate = "kept" if same.results == node.results else "kept, other type"
             moves.append(Moved(node.label, names, node.name, same.name, fate, rewrite))
@@ -58,7 +58,7 @@ def follow(
         if any(n.category in CASTS for n in origin):
             continue
         source = origin[0].name if origin else ""
-        rewrite = _last_fired(names, remarks, told)
+        rewrite = _last_fired(names, remarks, by_key)
         moves.append(Moved(node.label, names, source, node.name, "new", rewrite))
     return moves
 
@@ -72,9 +72,9 @@ def _by_name(graph: Graph) -> dict[str, list[Node]]:
 
 
 def _last_fired(
-    names: Sequence[str], remarks: Sequence[Remark], told: Mapping[str, list[int]]
+    names: Sequence[str], remarks: Sequence[Remark], by_key: Mapping[str, list[int]]
 ) -> str:
-    numbers = [n for name in names for n in told.get(name, ()) if remarks[n].kind == "fired"]
+    numbers = [n for name in names for n in by_key.get(name, ()) if remarks[n].kind == "fired"]
     if not numbers:
         return ""
     last = remarks[max(numbers)]

@@ -19,6 +19,7 @@ from qdialect.report.histograms import Histogram
 from qdialect.report.layout import require_layout
 from qdialect.report.plain import finite
 from qdialect.report.tables import (
+    LayerError,
     boundary_table,
     bounds_table,
     casts_table,
@@ -37,23 +38,10 @@ if TYPE_CHECKING:
     from qdialect.context import QContext
 
 
-@dataclass(frozen=True)
-class LayerError:
-    """How far a value of the result is from the one it was; None where it is not known."""
-
-    key: str
-    type: str
-    sqnr_db: float
-    max_abs: float
-    max_steps: float | None
-    clipped: float | None
-
-
 @dataclass
 class Contents:
-    """What a report tells. `quantized`: the
-    first was a float model. `measured` and `ranged` say on what `layers` and
-    `histograms` are, and `problem` why there are no `layers`."""
+    """What a report shows. `quantized`: the first was a float model. `measured` and `ranged` say
+    on what `layers` and `histograms` are, and `problem` why there are no `layers`."""
 
     title: str
     subtitle: str
@@ -74,8 +62,9 @@ def report_page(contents: Contents) -> str:
         files("qdialect.report").joinpath(name).read_text(encoding="utf-8")
         for name in ("page.css", "page.html", "page.base.js", "page.graph.js", "page.js")
     )
-    told = finite(_data(contents))
-    data = json.dumps(told, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
+    data = json.dumps(
+        finite(_data(contents)), separators=(",", ":"), ensure_ascii=False, allow_nan=False
+    )
     # Nothing in a name may end the element it is written in.
     data = data.replace("<", "\\u003c").replace("\u2028", "\\u2028").replace("\u2029", "\\u2029")
     parts = {
@@ -99,11 +88,11 @@ def _data(contents: Contents) -> Json:
         bounds = contents.after[1].remarks.outputs
     else:
         sides = [("model", sides[0][1])]
-    told = history(remarks)
+    by_key = history(remarks)
     tables = [boundary_table(sides)]
     if contents.after is not None:
         tables = [
-            casts_table(sides[0][1], sides[1][1], remarks, told),
+            casts_table(sides[0][1], sides[1][1], remarks, by_key),
             *tables,
             error_table(contents.layers, contents.measured, contents.problem),
             ranges_table(contents.histograms, contents.ranged),
@@ -116,8 +105,8 @@ def _data(contents: Contents) -> Json:
         "categories": CATEGORIES,
         "summary": _summary(sides, remarks, bounds, contents),
         "graphs": [drawn(title, graph, texts) for title, graph in sides],
-        "remarks": [[texts(t) for t in _told(r)] for r in remarks] or None,
-        "history": told,
+        "remarks": [[texts(t) for t in _fields(r)] for r in remarks] or None,
+        "history": by_key,
         "findings": findings(sides),
         "histograms": [_shown(histogram) for histogram in contents.histograms],
         "tables": tables,
@@ -126,13 +115,13 @@ def _data(contents: Contents) -> Json:
 
 
 def _shown(histogram: Histogram) -> Json:
-    told = asdict(histogram)
-    told["outside"] = f"{histogram.below:.3%} below, {histogram.above:.3%} above"
-    told["names"] = [histogram.key.partition("#")[0]]
-    return told
+    row = asdict(histogram)
+    row["outside"] = f"{histogram.below:.3%} below, {histogram.above:.3%} above"
+    row["names"] = [histogram.key.partition("#")[0]]
+    return row
 
 
-def _told(remark: Remark) -> tuple[str, ...]:
+def _fields(remark: Remark) -> tuple[str, ...]:
     r = remark
     place = (r.kind, r.pass_name, r.rule, r.location)
     return (*place, r.op, r.key, r.contract, r.code, r.reason)

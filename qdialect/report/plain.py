@@ -7,13 +7,13 @@ from math import isfinite
 from typing import Any, cast
 
 
-def finite(told: Any) -> Any:
+def finite(data: Any) -> Any:
     """The same with null for every float that is no number, or has no end."""
-    if isinstance(told, float):
-        return told if isfinite(told) else None
-    if isinstance(told, Mapping):
-        entries = cast("Mapping[str, Any]", told)
+    if isinstance(data, float):
+        return data if isfinite(data) else None
+    if isinstance(data, Mapping):
+        entries = cast("Mapping[str, Any]", data)
         return {key: finite(value) for key, value in entries.items()}
-    if isinstance(told, list | tuple):
-        return [finite(value) for value in cast("Sequence[Any]", told)]
-    return told
+    if isinstance(data, list | tuple):
+        return [finite(value) for value in cast("Sequence[Any]", data)]
+    return data

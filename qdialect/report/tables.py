@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from math import isfinite
 from typing import TYPE_CHECKING, Any
 
@@ -14,7 +15,22 @@ from qdialect.rewrite.remarks import OutputBound, Remark
 
 if TYPE_CHECKING:
     from qdialect.report.histograms import Histogram
-    from qdialect.report.page import LayerError
+
+
+@dataclass(frozen=True)
+class LayerError:
+    """How far a value of the second model is from the one of the same key in the first.
+
+    `sqnr_db` over all samples; `max_steps` in steps of the second's codes, and `clipped` the
+    share of them at an end of their range (the most over samples), None for floats.
+    """
+
+    key: str
+    type: str
+    sqnr_db: float
+    max_abs: float
+    max_steps: float | None
+    clipped: float | None = None
 
 
 def _cell(label: str, names: Sequence[str]) -> list[Any]:
@@ -23,11 +39,12 @@ def _cell(label: str, names: Sequence[str]) -> list[Any]:
 
 
 def casts_table(
-    before: Graph, after: Graph, remarks: Sequence[Remark], told: dict[str, list[int]]
+    before: Graph, after: Graph, remarks: Sequence[Remark], by_key: dict[str, list[int]]
 ) -> Json:
+    """Every quantize, dequantize and rescale: where it was and where it went."""
     rows = [
         [_cell(move.key, move.names), move.before, move.after, move.fate, move.rewrite]
-        for move in follow(before, after, remarks, told)
+        for move in follow(before, after, remarks, by_key)
     ]
     return {
         "id": "casts",
@@ -48,6 +65,7 @@ def casts_table(
 
 
 def findings(sides: Sequence[tuple[str, Graph]]) -> list[Json]:
+    """Quantization boundaries of all graphs, for marks at their ops."""
     return [
         {
             "side": title,
@@ -69,6 +87,7 @@ def _names(graph: Graph, number: int) -> tuple[str, ...]:
 
 
 def boundary_table(sides: Sequence[tuple[str, Graph]]) -> Json:
+    """Quantization boundaries: what, where, what they cost and how to mend them."""
     rows: list[list[Any]] = []
     for title, graph in sides:
         for number, finding in graph.findings:
@@ -107,6 +126,7 @@ def boundary_table(sides: Sequence[tuple[str, Graph]]) -> Json:
 
 
 def error_table(layers: Sequence[LayerError], measured: str, problem: str) -> Json:
+    """How far each value is from the one of the same key, on what was measured."""
     rows: list[list[Any]] = [
         [
             _cell(layer.key, (layer.key.partition("#")[0],)),
@@ -173,6 +193,7 @@ def ranges_table(histograms: Sequence[Histogram], source: str) -> Json:
 
 
 def cost_table(sides: Sequence[tuple[str, Graph]]) -> Json:
+    """Ops by kind, with their prices in the target's units."""
     kinds = sorted({node.name for _, graph in sides for node in graph.nodes})
     rows: list[list[Any]] = []
     for kind in kinds:
@@ -222,6 +243,7 @@ def _priced(nodes: Sequence[Node]) -> int:
 
 
 def refused_table(remarks: Sequence[Remark]) -> Json:
+    """Rewrites that were refused, by the condition that failed."""
     groups: dict[tuple[str, ...], list[Remark]] = {}
     for remark in remarks:
         if remark.kind == "refused":
@@ -254,6 +276,7 @@ def refused_table(remarks: Sequence[Remark]) -> Json:
 
 
 def bounds_table(bounds: Sequence[OutputBound]) -> Json:
+    """What each output may differ by, in quantization steps."""
     rows: list[list[Any]] = [
         [
             f"@{bound.function} result #{bound.result}",

@@ -62,10 +62,10 @@ class Driver:
             for root in rule.roots():
                 self._rules.setdefault(root, []).append(rule)
         self._queue: deque[Operation] = deque()
-        #: by identity, as the hash of an op is slow
+        #: ids of the ops in the queue, as the hash of an op is slow
         self._queued: set[int] = set()
         self._refusals: dict[tuple[Operation, str], Refusal] = {}
-        #: those that some rule refused
+        #: ops that some rule refused
         self._refused: set[Operation] = set()
         self._ranges = ranges(session)
         self._provenance = Provenance(session)
@@ -129,10 +129,10 @@ class Driver:
 
     def _is_same(self, old: SSAValue, new: SSAValue) -> bool:
         """Whether what is computed from `old` has the same range when computed from `new`."""
-        return not self.session.error_bounds.own and self._ranges.are_same(old, new)
+        return not self.session.error_bounds.changes and self._ranges.are_same(old, new)
 
     def _operand_changed(self, op: Operation) -> None:
-        """Look at `op` again, and at whatever looked at the range of its results."""
+        """Visit `op` again, and the ops that depend on the range of its results."""
         self._push(op)
         for user in self._ranges.forget(op):
             self._push(user)

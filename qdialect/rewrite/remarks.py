@@ -106,12 +106,13 @@ def fired_remark(pass_name: str, rule: str, op: Operation, contract: Contract) -
 
 @dataclass
 class RemarkLog:
-    """The remarks of a session, in the order they were made, and what they add up to."""
+    """The remarks of a session in order, and the error bounds of the results."""
 
     remarks: list[Remark] = field(default_factory=list["Remark"])
     outputs: list[OutputBound] = field(default_factory=list["OutputBound"])
 
     def add(self, remark: Remark) -> None:
+        """Append a remark."""
         self.remarks.append(remark)
 
     def fired(self) -> dict[str, int]:
@@ -130,6 +131,7 @@ class RemarkLog:
         return counts
 
     def to_json(self) -> str:
+        """The text of a file of remarks: version, remarks, and the bounds of the results."""
         entries: list[dict[str, Any]] = [asdict(remark) for remark in self.remarks]
         outputs = [bound.as_json() for bound in self.outputs]
         return json.dumps({"version": 1, "remarks": entries, "outputs": outputs}, indent=1)

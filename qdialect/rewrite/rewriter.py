@@ -105,14 +105,6 @@ class Rewriter:
                 user.operands = operands
             changed(user)
 
-    def set_operand(self, op: Operation, index: int, value: SSAValue) -> None:
-        """Send one use to `value`; erases the old definition if that was its last."""
-        old = op.operands[index]
-        self._provenance.bypassed(op, index)
-        op.operands[index] = value
-        self._changed(op)
-        self.drop(old)
-
     def replace(self, op: Operation, values: Sequence[SSAValue]) -> None:
         """Replace all results of `op` and erase it; a float that is the same value as
         another goes under the keys of both."""

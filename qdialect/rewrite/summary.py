@@ -1,7 +1,8 @@
-"""How far each result of a module may be from what the module first computed.
+"""The error bound of each result of a module: how far it may be from what was first computed.
 
-The changes that rewrites left on values (`error_bounds`), carried down through the ops below
-them by the declared gains: one sweep over the module, and one up from each result.
+One sweep over the module carries the changes that rewrites left on values (`error_bounds`) through
+their users by the declared gains; one search up from each result finds the rewrites that caused its
+bound, and the ops for which no bound is known.
 """
 
 from __future__ import annotations
@@ -22,31 +23,34 @@ from qdialect.rewrite.remarks import OutputBound, Remark, key_text
 
 @dataclass
 class _Sweep:
-    """Distances of values, and ops that have no bound for theirs."""
+    """Error bounds of values in real units, by rewrites from remark number `since` on, and the ops
+    whose operands have a bound and whose results have none."""
 
     session: QContext
     since: int
     moves: dict[SSAValue, float] = field(default_factory=dict[SSAValue, float])
-    open_: set[Operation] = field(default_factory=set[Operation])
+    unbounded: set[Operation] = field(default_factory=set[Operation])
 
-    def own(self, value: SSAValue) -> list[int]:
-        changes = self.session.error_bounds.own.get(value, ())
+    def remarks_of(self, value: SSAValue) -> list[int]:
+        """Numbers of the rewrites that left a change on `value` itself."""
+        changes = self.session.error_bounds.changes.get(value, ())
         return [change.remark for change in changes if change.remark >= self.since]
 
     def arguments(self) -> None:
-        """Arguments that stand for values which were something else."""
-        for value, changes in self.session.error_bounds.own.items():
+        """Changes on block arguments, which a pass may have put in place of computed values."""
+        for value, changes in self.session.error_bounds.changes.items():
             total = sum(c.real for c in changes if c.remark >= self.since)
             if total and isinstance(value.owner, Block):
                 self.moves[value] = total
 
     def visit(self, op: Operation) -> None:
+        """Add the bounds of the results of `op`."""
         known = [self.moves.get(v, 0.0) for v in op.operands]
         by = moved(self.session, op, lambda v: self.moves.get(v, 0.0)) if any(known) else 0.0
         if by == inf and max(known) < inf:
-            self.open_.add(op)
+            self.unbounded.add(op)
         for result in op.results:
-            changes = self.session.error_bounds.own.get(result, ())
+            changes = self.session.error_bounds.changes.get(result, ())
             total = by + sum(c.real for c in changes if c.remark >= self.since)
             if total:
                 self.moves[result] = total
@@ -54,7 +58,7 @@ class _Sweep:
 
 def summarize(session: QContext, module: Operation, since: int = 0) -> list[OutputBound]:
     """One bound per result of every function, for rewrites from remark number `since` on."""
-    if not session.error_bounds.own:
+    if not session.error_bounds.changes:
         sweep = None
     else:
         sweep = _Sweep(session, since)
@@ -94,18 +98,18 @@ def _above(sweep: _Sweep, value: SSAValue) -> tuple[list[int], list[str]]:
     """Numbers of the rewrites that may have moved `value`, and the ops that let no bound
     through."""
     numbers, blocked = set[int](), dict[str, None]()
-    pending, seen = [value], {value}
+    pending, visited = [value], {value}
     while pending:
         current = pending.pop()
-        numbers.update(sweep.own(current))
+        numbers.update(sweep.remarks_of(current))
         owner = current.owner
         if not isinstance(owner, Operation):
             continue
-        if owner in sweep.open_:
+        if owner in sweep.unbounded:
             key = key_text(owner)
             blocked[f"'{owner.name}'" + (f" ({key})" if key else "")] = None
         for operand in owner.operands:
-            if operand not in seen and operand in sweep.moves:
-                seen.add(operand)
+            if operand not in visited and operand in sweep.moves:
+                visited.add(operand)
                 pending.append(operand)
     return sorted(numbers), sorted(blocked)

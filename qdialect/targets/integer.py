@@ -8,12 +8,27 @@ division, batch norm) is left between casts, for another processor or for a lowe
 
 from __future__ import annotations
 
+from qdialect.behaviors import (
+    Comparison,
+    Computation,
+    Contraction,
+    Lookup,
+    Movement,
+    OrderPreserving,
+)
 from qdialect.numerics.rounding import Rounding
+from qdialect.ops.registry import names_of
 from qdialect.targets.base import Interface, Target
 from qdialect.targets.kernels import Kernel
 
 _CONTRACTION = (Kernel(("i8", "i8 per-axis", "i32 per-axis"), ("i8",)),)
 _CODES = (Kernel(("i8",), ("i8",)),)
+
+_ON_CODES = (Movement, OrderPreserving, Comparison, Computation, Lookup)
+_WITHOUT_KERNEL = (
+    *("nn.batch_norm", "nn.div", "nn.im2col", "nn.lrn", "nn.softmax"),
+    *("nn.avg_pool3d", "nn.global_avg_pool3d", "nn.max_pool3d"),
+)
 
 TARGET = Target(
     "integer",
@@ -28,88 +43,8 @@ TARGET = Target(
     kernels={
         "quant.rescale": _CODES,
         "nn.constant": (Kernel(),),
-        **dict.fromkeys(
-            (
-                "nn.conv1d",
-                "nn.conv2d",
-                "nn.conv3d",
-                "nn.conv_transpose1d",
-                "nn.conv_transpose2d",
-                "nn.conv_transpose3d",
-                "nn.fully_connected",
-                "nn.matmul",
-            ),
-            _CONTRACTION,
-        ),
-        **dict.fromkeys(
-            (
-                "nn.abs",
-                "nn.add",
-                "nn.arg_max",
-                "nn.arg_min",
-                "nn.avg_pool1d",
-                "nn.avg_pool2d",
-                "nn.ceil",
-                "nn.clip",
-                "nn.compare",
-                "nn.concat",
-                "nn.depth_to_space",
-                "nn.elu",
-                "nn.erf",
-                "nn.exp",
-                "nn.expand",
-                "nn.flatten",
-                "nn.flip",
-                "nn.floor",
-                "nn.gather",
-                "nn.gelu",
-                "nn.global_avg_pool1d",
-                "nn.global_avg_pool2d",
-                "nn.hard_sigmoid",
-                "nn.hard_swish",
-                "nn.insert",
-                "nn.leaky_relu",
-                "nn.log",
-                "nn.max_pool1d",
-                "nn.max_pool2d",
-                "nn.maximum",
-                "nn.minimum",
-                "nn.mul",
-                "nn.neg",
-                "nn.pad",
-                "nn.pow",
-                "nn.prelu",
-                "nn.reciprocal",
-                "nn.reduce_max",
-                "nn.reduce_mean",
-                "nn.reduce_min",
-                "nn.reduce_sum",
-                "nn.relu",
-                "nn.repeat",
-                "nn.reshape",
-                "nn.reshape_to",
-                "nn.resize_linear",
-                "nn.resize_nearest",
-                "nn.round",
-                "nn.select",
-                "nn.sigmoid",
-                "nn.slice",
-                "nn.softplus",
-                "nn.space_to_depth",
-                "nn.split",
-                "nn.sqrt",
-                "nn.squeeze",
-                "nn.sub",
-                "nn.swish",
-                "nn.table",
-                "nn.tanh",
-                "nn.tile",
-                "nn.top_k",
-                "nn.transpose",
-                "nn.unsqueeze",
-            ),
-            _CODES,
-        ),
+        **{name: _CODES for name in names_of(*_ON_CODES) if name not in _WITHOUT_KERNEL},
+        **dict.fromkeys(names_of(Contraction), _CONTRACTION),
     },
     runs_others=False,
     roundings=(Rounding.HALF_EVEN, Rounding.HALF_UP, Rounding.HALF_AWAY),

@@ -12,7 +12,9 @@ half to even: making one from an ONNX model is `ties` at best.
 
 from __future__ import annotations
 
+from qdialect.behaviors import Movement
 from qdialect.numerics.rounding import Rounding
+from qdialect.ops.registry import functions, names_of
 from qdialect.targets.base import Interface, Target
 from qdialect.targets.kernels import Kernel
 
@@ -55,7 +57,11 @@ _REGIONS = (
 )
 """No float arithmetic: what is left of it goes to integers of 32 bits."""
 
+_WITHOUT_KERNEL = ("nn.im2col", "nn.reshape_to")
+
 _KERNELS = {
+    # A gather does any movement; the ops below have other types, or more.
+    **{name: _COPY for name in names_of(Movement) if name not in _WITHOUT_KERNEL},
     "quant.rescale": _RESCALE,
     **dict.fromkeys(
         (
@@ -87,31 +93,7 @@ _KERNELS = {
     **dict.fromkeys(("nn.max_pool1d", "nn.max_pool2d", "nn.max_pool3d"), _TIED),
     **dict.fromkeys(("nn.relu", "nn.clip"), _COPY),
     **dict.fromkeys(("nn.resize_nearest",), _TIED),
-    **dict.fromkeys(
-        (
-            "nn.sigmoid",
-            "nn.tanh",
-            "nn.hard_sigmoid",
-            "nn.hard_swish",
-            "nn.leaky_relu",
-            "nn.neg",
-            "nn.abs",
-            "nn.exp",
-            "nn.log",
-            "nn.sqrt",
-            "nn.reciprocal",
-            "nn.erf",
-            "nn.gelu",
-            "nn.swish",
-            "nn.softplus",
-            "nn.elu",
-            "nn.pow",
-            "nn.floor",
-            "nn.ceil",
-            "nn.round",
-        ),
-        _TABLE,
-    ),
+    **dict.fromkeys(functions(), _TABLE),
     "nn.table": (Kernel(("i8", _OUT), (_OUT,)), Kernel(("i16", _OUT), (_OUT,))),
     # A depthwise convolution (`form-depthwise`).
     "nn.batch_norm": (Kernel(("i8",), (_OUT,)),),
@@ -131,20 +113,6 @@ _KERNELS = {
             "nn.unsqueeze",
         ),
         _COPY_SMALL,
-    ),
-    **dict.fromkeys(
-        (
-            "nn.depth_to_space",
-            "nn.expand",
-            "nn.flip",
-            "nn.gather",
-            "nn.pad",
-            "nn.repeat",
-            "nn.select",
-            "nn.space_to_depth",
-            "nn.tile",
-        ),
-        _COPY,
     ),
     "nn.arg_max": (Kernel(("i8|i16",)),),
     "nn.compare": (Kernel(("i32",)),),

@@ -1,7 +1,8 @@
-"""Which single rewrite of a pass is the first that makes a program wrong.
+"""Find the single rewrite of a pass that makes a program wrong, by bisection.
 
-The driver can be told to stop after k rewrites (`QContext.rewrites_left`).  A pass is run on
-clones with k halved between what is right and what is wrong: log2(n) runs for n rewrites.
+The driver stops after k rewrites where `QContext.rewrites_left` says so. The pass runs on clones,
+with k between the largest number of rewrites that is right and the smallest that is wrong: log2(n)
+runs for n rewrites.
 """
 
 from __future__ import annotations
@@ -44,8 +45,8 @@ def first_wrong_rewrite(
     instance: ModulePass,
     is_wrong: Callable[[QContext, ModuleOp], bool],
 ) -> Culprit | None:
-    """The rewrite, if the pass is right without rewrites and wrong with all of them; None
-    where it is not made of rewrites that can be stopped."""
+    """The first rewrite after which `is_wrong` holds; None if the pass is wrong without any, right
+    with all of them, or no sequence of rewrites of the driver."""
     session, whole = run_some(ctx, before, instance, None)
     right, wrong = 0, (total := sum(session.remarks.fired().values()))
     if not total or is_wrong(*run_some(ctx, before, instance, 0)) or not is_wrong(session, whole):

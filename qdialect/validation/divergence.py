@@ -1,4 +1,8 @@
-"""The first value, in program order, at which two models part."""
+"""Find the first value, in program order, that two models compute differently.
+
+Both models run in the reference interpreter. Values are compared where both have one under the same
+stable key (`nn.key`), in the same scale; values that only one of them has are skipped.
+"""
 
 from __future__ import annotations
 
@@ -48,7 +52,8 @@ class _Found(Exception):
 def interpreter(
     ctx: QContext, module: ModuleOp, *, until: float, listeners: Sequence[Listener] = ()
 ) -> Interpreter:
-    """One that runs kept nodes too, and stops with OutOfTime at the time `until`."""
+    """An interpreter that runs ONNX nodes without a declaration, too; it raises OutOfTime after the
+    time `until` (seconds, as `time.monotonic`)."""
     from qdialect.engines.local import kept_node
     from qdialect.reference import Interpreter
 
@@ -68,17 +73,17 @@ def first_divergence(
     until: float,
     symbol: str | None = None,
 ) -> Divergence | None:
-    """Where the second model first computes another number than the first, among values
-    that both have under one key, in one scale; None if they cannot be run that far."""
+    """The first value of the second model that differs from that of the first under the same key;
+    None if none does, or the models cannot run that far until the time `until`."""
     shared = _places(after[1])
     known: Known = {}
 
-    def keep(op: Operation, results: Sequence[Array]) -> None:
+    def record(op: Operation, results: Sequence[Array]) -> None:
         for place, value, array in _keyed(op, results):
             if place in shared and _comparable(value.type, shared[place]):
                 known[place] = value.type, array
 
-    def hold_against(op: Operation, results: Sequence[Array]) -> None:
+    def compare_with(op: Operation, results: Sequence[Array]) -> None:
         for place, value, array in _keyed(op, results):
             if place in known and _comparable(known[place][0], value.type):
                 difference = _difference(*known[place], array, value.type)
@@ -86,8 +91,8 @@ def first_divergence(
                     raise _Found(Divergence(_text(place), difference))
 
     try:
-        interpreter(*before, until=until, listeners=[keep]).run(inputs[0], symbol)
-        interpreter(*after, until=until, listeners=[hold_against]).run(inputs[1], symbol)
+        interpreter(*before, until=until, listeners=[record]).run(inputs[0], symbol)
+        interpreter(*after, until=until, listeners=[compare_with]).run(inputs[1], symbol)
     except _Found as found:
         return found.divergence
     except (QError, OutOfTime):
@@ -126,7 +131,7 @@ def _comparable(a: Attribute, b: Attribute) -> bool:
     return first.qparams.scale_list() == second.qparams.scale_list()
 
 
-def _difference(type: Attribute, reference: Array, array: Array, own: Attribute) -> Difference:
+def _difference(type: Attribute, reference: Array, array: Array, other: Attribute) -> Difference:
     """In steps where both are codes, whatever their zero points."""
     from dataclasses import replace
 
@@ -135,11 +140,11 @@ def _difference(type: Attribute, reference: Array, array: Array, own: Attribute)
     from qdialect.reference.compare import compare
     from qdialect.reference.quantize import load
 
-    if quant_element(type) is None or type == own or reference.shape != array.shape:
+    if quant_element(type) is None or type == other or reference.shape != array.shape:
         return compare(reference, array, type)
     element = quant_element(type)
     assert element is not None
-    real = np.abs(load(reference, type).approx - load(array, own).approx)
+    real = np.abs(load(reference, type).approx - load(array, other).approx)
     wrong = real > min(element.qparams.scale_list()) / 2
     same = compare(reference, reference, type)
     if not wrong.any():

@@ -1,7 +1,8 @@
-"""`--verify-numerics`: after each pass, the interpreter before against after.
+"""`--verify-numerics`: run the program before and after each pass, and compare the results.
 
-On a difference that the rewrites of the pass do not allow, the pass is bisected to the single
-rewrite that makes it, the first value that differs is looked up, and the program is reduced.
+A difference larger than the contracts of the rewrites allow is an error. The error names the single
+rewrite that makes it (`bisection`) and the first value that differs (`divergence`), and where a
+reduced program is (`reducer`).
 """
 
 from __future__ import annotations
@@ -38,22 +39,23 @@ SECONDS = 30.0
 
 class NumericsCheck(Instrumentation):
     """Compares every function on `samples` random inputs, half of them at boundaries, and on
-    `given` inputs of the function they fit, by argument name.
+    `inputs` of the function that has arguments of these names.
 
-    `say` is told of differences that are allowed and of what was not compared; `write` keeps
-    the reduced program of a failure. Raises InputError (`numerics`) from `after_pass`.
+    `say` gets a line for each difference that is allowed and each function that was not compared;
+    `write` stores the reduced program of a failure. Raises InputError (`numerics`) from
+    `after_pass`.
     """
 
     def __init__(
         self,
         samples: int,
         *,
-        given: Mapping[str, NDArray[Any]] | None = None,
+        inputs: Mapping[str, NDArray[Any]] | None = None,
         say: Callable[[str], None] = lambda text: None,
         write: Write | None = None,
     ) -> None:
         self._samples = samples
-        self._given = given
+        self._user_inputs = inputs
         self._say = say
         self._write = write
         self._inputs: dict[str, Arrays] = {}
@@ -61,24 +63,29 @@ class NumericsCheck(Instrumentation):
 
     @override
     def before_pipeline(self, ctx: QContext, passes: Passes, module: ModuleOp) -> None:
+        """Find the functions that the user's inputs fit; InputError if there is none."""
         self._ctx = ctx
         self._passes = passes
         self._next = 0
-        self._inputs = {} if self._given is None else _fitting(module, self._given)
+        self._inputs = (
+            {} if self._user_inputs is None else _inputs_by_function(module, self._user_inputs)
+        )
 
     @override
     def before_pass(self, name: str, module: ModuleOp) -> None:
+        """Copy the program."""
         self._before = module.clone()
-        self._seen = len(self._ctx.remarks.remarks)
+        self._first_remark = len(self._ctx.remarks.remarks)
         self._spec, self._pass = self._passes[self._next]
         self._next += 1
 
     @override
     def after_pass(self, name: str, module: ModuleOp) -> None:
+        """Compare every function with the copy; InputError (`numerics`) if one is wrong."""
         for function in _functions(module):
             symbol = function.sym_name.data
             try:
-                found = self._compared(self._ctx, module, function, self._seen)
+                found = self._compared(self._ctx, module, function, self._first_remark)
             except UnsupportedError as error:
                 self._say(f"numerics of @{symbol} not compared after {name}: {error.message}")
                 continue
@@ -99,7 +106,7 @@ class NumericsCheck(Instrumentation):
             self._transfer(function)
 
     def _transfer(self, function: FuncOp) -> None:
-        """Given inputs as the next pass takes them."""
+        """Convert the inputs of a user to the types that the function now takes."""
         symbol = function.sym_name.data
         if symbol in self._inputs:
             types = _named(self._before, symbol).function_type.inputs.data
@@ -211,20 +218,20 @@ def _named(module: ModuleOp, symbol: str) -> FuncOp:
     return next(op for op in _functions(module) if op.sym_name.data == symbol)
 
 
-def _fitting(module: ModuleOp, given: Mapping[str, NDArray[Any]]) -> dict[str, Arrays]:
-    """The given inputs by the functions that take them; InputError if none does."""
+def _inputs_by_function(module: ModuleOp, inputs: Mapping[str, NDArray[Any]]) -> dict[str, Arrays]:
+    """`inputs` for each function that has arguments of these names; InputError if none has."""
     found: dict[str, Arrays] = {}
     for function in _functions(module):
         names = argument_names(function)
-        if set(names) == set(given):
-            found[function.sym_name.data] = [given[name] for name in names]
+        if set(names) == set(inputs):
+            found[function.sym_name.data] = [inputs[name] for name in names]
     if not found:
         takes = "; ".join(
             f"@{f.sym_name.data} takes {', '.join(argument_names(f)) or 'nothing'}"
             for f in _functions(module)
         )
         raise InputError(
-            f"the given inputs ({', '.join(given) or 'none'}) are those of no function: {takes}",
+            f"the given inputs ({', '.join(inputs) or 'none'}) are those of no function: {takes}",
             code="bad-input",
         )
     return found

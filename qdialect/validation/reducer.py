@@ -1,8 +1,9 @@
-"""A smaller program on which the same still goes wrong (delta debugging).
+"""Reduce a program to a smaller one on which a fault still shows (delta debugging).
 
-Three cuts, each kept if the caller still sees the fault: return one result only; return a value
-inside in its place, which drops everything below it; make the results of a stretch of ops
-arguments, which drops everything above them.  Stretches are halved down to single ops.
+The reducer tries three kinds of cuts and keeps each one after which the caller still sees the
+fault: return one result only; return a value inside the function instead, which drops everything
+below it; make the results of a range of ops arguments, which drops everything above them. Ranges
+are halved down to single ops.
 """
 
 from __future__ import annotations
@@ -35,8 +36,9 @@ class Reducer:
         self.tried = 0
 
     def reduce(self, module: ModuleOp) -> ModuleOp:
-        """The smallest found; `module` itself if nothing smaller fails.  It stays as it is."""
-        best = self._cut(module, _alone)
+        """The smallest program found, or `module` if nothing smaller fails; `module` is not
+        changed."""
+        best = self._cut(module, _without_others)
         size = -1
         while size != (size := _size(best)) and monotonic() < self._until:
             best = self._one_result(best)
@@ -63,7 +65,9 @@ class Reducer:
     def _one_result(self, module: ModuleOp) -> ModuleOp:
         count = len(_return(_function(module, self._symbol)).operands)
         for index in range(count if count > 1 else 0):
-            smaller = self._cut(module, lambda f, i=index: _give(f, [_return(f).operands[i]]))
+            smaller = self._cut(
+                module, lambda f, i=index: _return_only(f, [_return(f).operands[i]])
+            )
             if smaller is not module:
                 return smaller
         return module
@@ -73,7 +77,7 @@ class Reducer:
         low, high = 0, len(_ops(_function(module, self._symbol)))
         while low < high:
             middle = (low + high) // 2
-            smaller = self._cut(module, lambda f, n=middle: _give(f, _results(_ops(f)[n])))
+            smaller = self._cut(module, lambda f, n=middle: _return_only(f, _results(_ops(f)[n])))
             if smaller is module:
                 low = middle + 1
             else:
@@ -90,7 +94,7 @@ class Reducer:
             start = 0
             while start < len(_ops(_function(module, self._symbol))):
                 smaller = self._cut(
-                    module, lambda f, a=start, b=start + length: _given(_ops(f)[a:b], f)
+                    module, lambda f, a=start, b=start + length: _make_arguments(_ops(f)[a:b], f)
                 )
                 start += length if smaller is module else 0
                 module = smaller
@@ -129,8 +133,8 @@ def _results(op: Operation) -> list[SSAValue]:
     return [value for value in op.results if isinstance(value.type, TensorType)]
 
 
-def _alone(function: FuncOp) -> bool:
-    """No other functions."""
+def _without_others(function: FuncOp) -> bool:
+    """Erase the other functions of the module."""
     module = function.parent_op()
     assert isinstance(module, ModuleOp)
     others = [op for op in module.ops if op is not function]
@@ -140,7 +144,7 @@ def _alone(function: FuncOp) -> bool:
     return bool(others)
 
 
-def _give(function: FuncOp, values: Sequence[SSAValue]) -> bool:
+def _return_only(function: FuncOp, values: Sequence[SSAValue]) -> bool:
     """Return these values."""
     last = _return(function)
     if not values or list(last.operands) == list(values):
@@ -150,8 +154,8 @@ def _give(function: FuncOp, values: Sequence[SSAValue]) -> bool:
     return True
 
 
-def _given(ops: Sequence[Operation], function: FuncOp) -> bool:
-    """Make what these ops give arguments."""
+def _make_arguments(ops: Sequence[Operation], function: FuncOp) -> bool:
+    """Make the results of these ops arguments of the function."""
     inside = set(ops)
     block = function.body.block
     names = function.arg_attrs
@@ -176,14 +180,14 @@ def _clean(function: FuncOp, ctx: QContext) -> None:
             op.detach()
             op.erase()
     block = function.body.block
-    kept = [argument.first_use is not None for argument in block.args]
+    used = [argument.first_use is not None for argument in block.args]
     if function.arg_attrs is not None:
-        pairs = zip(function.arg_attrs, kept, strict=True)
+        pairs = zip(function.arg_attrs, used, strict=True)
         function.arg_attrs = type(function.arg_attrs)([a for a, keep in pairs if keep])
-    for argument in [a for a, keep in zip(block.args, kept, strict=True) if not keep]:
+    for argument in [a for a, keep in zip(block.args, used, strict=True) if not keep]:
         block.erase_arg(argument)
     outputs = [value.type for value in _return(function).operands]
     function.function_type = FunctionType.from_lists([a.type for a in block.args], outputs)
-    kept_attributes = ("sym_name", "function_type", "sym_visibility")
-    for name in [name for name in function.attributes if name not in kept_attributes]:
+    attributes = ("sym_name", "function_type", "sym_visibility")
+    for name in [name for name in function.attributes if name not in attributes]:
         del function.attributes[name]

@@ -1,13 +1,13 @@
-"""One program before against after, in the interpreter.
+"""Compare the results of a program before and after rewrites, in the reference interpreter.
 
-Rewrites that all were exact must not change one bit.  What rewrites with a weaker contract
-do to each result is bounded by the ops below them (`rewrite.summary`); where there is no
-bound, because a clip may be gone or qparams are others, the difference is only told.
+Exact rewrites must not change one bit. The error bound of each result (`rewrite.summary`) limits
+what other rewrites may change; where there is no bound, because a rewrite dropped a clip or changed
+qparams, the difference is reported only.
 
-Contracts are about real numbers.  Floats rounded at every op put about one element in a
-thousand on the other side of a tie, so what differs then is computed again in reals.  These
-are held in 64 bits: where they are quantized, a tie (a leaky relu of slope 0.01 on code -50)
-may still be on either side, so a step is no error in a program that computes floats.
+Contracts compare exact arithmetic. Floats rounded at every op put about one element in a thousand
+on the other side of a tie, so inputs on which results differ too much run again in reals. The
+interpreter stores reals in 64 bits: where they are quantized, a tie (a leaky relu of slope 0.01 on
+code -50) may still be on either side, so one step is no error in a program that computes floats.
 """
 
 from __future__ import annotations
@@ -80,7 +80,7 @@ def compared(
 ) -> list[Compared]:
     """Every result of `function`, which is that of `after`, on some inputs.
 
-    What is wrong in IEEE floats is judged in reals."""
+    Inputs with a result that is wrong in IEEE floats run again in reals."""
     found = _compared(ctx, before, after, function, bounds, inputs, "ieee")
     if not any(one.is_wrong for one in found):
         return found
@@ -102,9 +102,9 @@ def _compared(
     old = first.function(symbol).function_type
     gives = list(zip(old.outputs.data, function.function_type.outputs.data, strict=True))
     found: list[Compared] = []
-    for given in inputs:
-        reference = first.run(list(given), symbol)
-        results = second.run(across(ctx, given, old.inputs.data, function, floats), symbol)
+    for arrays in inputs:
+        reference = first.run(list(arrays), symbol)
+        results = second.run(across(ctx, arrays, old.inputs.data, function, floats), symbol)
         # Judged as the interface was; the types come the other way round.
         pairs = zip(results, gives, strict=True)
         results = [converted(ctx, y, b, a, floats=floats) for y, (a, b) in pairs]
@@ -112,7 +112,7 @@ def _compared(
         slack = [_slack(array) if floats == "real" else 0.0 for array in reference]
         doubt = 1.0 if floats == "real" and _computes_floats(before) else 0.0
         for index, difference in enumerate(each):
-            one = Compared(bounds[index], difference, given, slack[index], doubt)
+            one = Compared(bounds[index], difference, arrays, slack[index], doubt)
             if index == len(found):
                 found.append(one)
             elif _is_worse(one, found[index]):
@@ -139,7 +139,7 @@ def _computes_floats(module: ModuleOp) -> bool:
 
 
 def _slack(array: NDArray[Any]) -> float:
-    """Reals that are not codes are held in 64 bits, and rounded at each op."""
+    """What rounding each op to 64 bits may do to reals that are not codes, in real units."""
     if array.dtype.kind != "f":
         return 0.0
     finite = np.abs(array[np.isfinite(array)])

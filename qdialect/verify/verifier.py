@@ -40,7 +40,6 @@ from qdialect.errors import InputError, QError, Where
 from qdialect.ops.base import NNOp
 from qdialect.quant.bare import BareVerifyException
 from qdialect.verify.cache import VerifiedOps
-from qdialect.verify.dominance import dominator_tree
 from qdialect.weights import BlobStore
 
 if TYPE_CHECKING:
@@ -389,7 +388,9 @@ def _enter(op: Operation, visible: set[int], pending: list[Operation | _Scope | 
         if first is None:
             continue
         if first is not region.last_block:
-            # As in mlir-opt, blocks that are never reached may use what they like.
+            # As in mlir-opt, blocks that are never reached may use any value.
+            from qdialect.verify.dominance import dominator_tree
+
             pending.append(_Scope(first, dominator_tree(region)))
         else:
             # Of an op nobody knows it may be a graph, in which order means nothing.

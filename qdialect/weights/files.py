@@ -66,15 +66,15 @@ def alone(folder: Path) -> Generator[Callable[[], None]]:
     def begin() -> None:
         # What is wrong with the folder is said by whoever writes to it.
         with suppress(OSError):
-            if not held:
-                held.append(os.open(folder, os.O_RDONLY))
-                flock(held[0], LOCK_EX)
+            if not descriptors:
+                descriptors.append(os.open(folder, os.O_RDONLY))
+                flock(descriptors[0], LOCK_EX)
 
-    held: list[int] = []
+    descriptors: list[int] = []
     try:
         yield begin
     finally:
-        for descriptor in held:
+        for descriptor in descriptors:
             os.close(descriptor)
 
 

@@ -65,8 +65,8 @@ def npz_headers(path: Path) -> dict[str, Header]:
     headers = dict(_entries(path, lambda file, name, size: _header(file, name, size)))
     total, memory = sum(map(_bytes, headers.values())), _physical_memory()
     if memory is not None and total > memory:
-        told = f"its arrays take {total} bytes, but this machine has {memory} bytes of memory"
-        raise _error(path, told)
+        message = f"its arrays take {total} bytes, but this machine has {memory} bytes of memory"
+        raise _error(path, message)
     return headers
 
 
@@ -132,8 +132,8 @@ def _refusing(path: Path) -> Generator[None]:
     except OSError as error:
         raise _error(path, error.strerror or str(error), "open") from None
     except Exception as error:
-        told = str(error).split("\n")[0] or type(error).__name__
-        raise _error(path, told) from None
+        message = str(error).split("\n")[0] or type(error).__name__
+        raise _error(path, message) from None
 
 
 def _error(path: Path, reason: str, verb: str = "read") -> InputError:

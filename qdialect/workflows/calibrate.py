@@ -120,10 +120,12 @@ def new_profile(model: Model, settings: Settings) -> Profile:
     return Profile(model_digest(model.module, model.ctx), settings)
 
 
-def still_to_do(profile: Profile, wanted: range, first: int) -> list[int]:
-    """The sample numbers of `wanted` that are not in the profile yet."""
+def still_to_do(profile: Profile, requested: range, first: int) -> list[int]:
+    """The sample numbers of `requested` that are not in the profile yet."""
     return [
-        number for number in wanted if not any(a <= first + number < b for a, b in profile.samples)
+        number
+        for number in requested
+        if not any(a <= first + number < b for a, b in profile.samples)
     ]
 
 

@@ -73,7 +73,7 @@ _EQUAL = Difference(0.0, 0.0, 0.0, inf, None)
 _OTHER = Difference(inf, inf, 1.0, -inf, ())
 
 _REALS = (
-    "judged in real numbers, which contracts are about: the original rounds floats on its way, "
+    "compared in exact arithmetic, as contracts are stated: the original rounds floats on its way, "
     "so that as it runs a few codes fall on the other side of a tie"
 )
 
@@ -95,6 +95,7 @@ class OutputCheck:
 
     @property
     def distance(self) -> float:
+        """The largest difference, in the unit of `allowed`."""
         return self.found.max_abs if self.real else self.found.max_steps
 
     @property
@@ -109,6 +110,7 @@ class OutputCheck:
 
     @property
     def holds(self) -> bool:
+        """Whether the output is as close to the original as its rewrites allow."""
         if self.found.is_equal or not (self.bounded or self.number):
             return True
         if self.bounded:
@@ -142,7 +144,7 @@ class Checked:
     """What was compared; `reason` says why not all that was wanted, `wrong` which output is
     outside its contract, `failure` why the result does not run where the original does."""
 
-    wanted: int
+    requested: int
     samples: int
     how: str
     outputs: Sequence[OutputCheck] = ()
@@ -155,7 +157,7 @@ class Checked:
     def __str__(self) -> str:
         if not self.samples:
             return f"not checked: {self.reason}"
-        of = f" of {self.wanted}" if self.samples < self.wanted else ""
+        of = f" of {self.requested}" if self.samples < self.requested else ""
         inputs = f"{self.samples}{of} {self.how}"
         same = sum(output.found.is_equal for output in self.outputs)
         lines = [
@@ -195,11 +197,11 @@ def check_optimized(
 
 @dataclass
 class Judge:
-    """Compares results with `before` on `wanted` random inputs, or on `inputs`; what the
+    """Compares results with `before` on `requested` random inputs, or on `inputs`; what the
     original answers is computed once."""
 
     before: Model
-    wanted: int
+    requested: int
     inputs: Arrays | None = None
     seconds: float = SECONDS
     #: inputs on which a result was wrong
@@ -211,7 +213,7 @@ class Judge:
 
     def __post_init__(self) -> None:
         if self.inputs is not None:
-            self.wanted = 1
+            self.requested = 1
 
     @cached_property
     def function(self) -> FuncOp:
@@ -233,11 +235,11 @@ class Judge:
         for MLIR text."""
         large = _too_large(self.before) or _too_large(after)
         if large is not None:
-            return Checked(self.wanted, 0, "", reason=large)
+            return Checked(self.requested, 0, "", reason=large)
         try:
             comparison = Comparison(self, after, written, form)
         except QError as error:  # several functions, none of which is the main one
-            return Checked(self.wanted, 0, "", reason=error.message)
+            return Checked(self.requested, 0, "", reason=error.message)
         return comparison.run()
 
     def is_wrong(self, ctx: QContext, module: ModuleOp, form: Form | None) -> bool:
@@ -247,7 +249,7 @@ class Judge:
         from qdialect.rewrite.summary import summarize
 
         ctx.remarks.outputs = summarize(ctx, module)
-        again = Judge(self.before, self.wanted, self.failing or self.inputs, self.seconds)
+        again = Judge(self.before, self.requested, self.failing or self.inputs, self.seconds)
         for name in ("function", "original"):
             if name in self.__dict__:
                 again.__dict__[name] = self.__dict__[name]
@@ -262,11 +264,11 @@ class Judge:
         """One input and what the original answers."""
         key = how, index
         if key not in self._answers:
-            given = self.inputs
-            if given is None:
+            inputs = self.inputs
+            if inputs is None:
                 options = self.options(how, reference)
-                given = draw(self.function, index, **options)
-            self._answers[key] = given, reference(given)
+                inputs = draw(self.function, index, **options)
+            self._answers[key] = inputs, reference(inputs)
         return self._answers[key]
 
     def options(self, how: str, reference: Run) -> dict[str, Any]:
@@ -288,7 +290,7 @@ class Judge:
             return list(self.original.run(inputs).values())
 
         try:
-            while len(found) < max(self.wanted, 1) or (
+            while len(found) < max(self.requested, 1) or (
                 self.inputs is None
                 and monotonic() < until
                 and len(found) < EXECUTED_MOST
@@ -304,6 +306,7 @@ class Judge:
         return self.function.function_type == after.function().function_type
 
     def where(self, node: str | None = None) -> Where:
+        """The original file, and a node in it."""
         source = self.before.source
         return Where(file=None if source is None else str(source), node=node)
 
@@ -314,7 +317,7 @@ class Judge:
         found = first_divergence(
             (self.before.ctx, self.before.module),
             comparison.meaning,
-            (self.failing, comparison.given(self.failing)),
+            (self.failing, comparison.converted_inputs(self.failing)),
             until=monotonic() + self.seconds,
         )
         return InputError(
@@ -368,8 +371,10 @@ class Comparison:
         self.first = self.judge.function
         self.second = self.after.function()
         bounds = self.after.ctx.remarks.outputs
-        own = [b for b in bounds if b.function == self.second.sym_name.data]
-        self.bounds: dict[int, OutputBound] = {bound.result: bound for bound in own}
+        function = self.second.sym_name.data
+        self.bounds: dict[int, OutputBound] = {
+            bound.result: bound for bound in bounds if bound.function == function
+        }
 
     # -- the models as they run -----------------------------------------------------------
 
@@ -385,48 +390,51 @@ class Comparison:
 
     @property
     def exact(self) -> bool:
+        """Whether all rewrites that fired are exact."""
         return all(bound.contract == "exact" for bound in self.bounds.values())
 
     def engines(self) -> list[tuple[str, Callable[[], tuple[Run, Run]]]]:
         """What may judge, the preferred first."""
         from qdialect.formats.onnx.write.kernels import installed_runtime
 
-        ours = (IN_REFERENCE, self.interpreted)
+        reference = (IN_REFERENCE, self.interpreted)
         fits = self.exact and self.written is not None and self.judge.same_interface(self.after)
         if not fits or installed_runtime() is None:
-            return [ours]
-        return [(IN_RUNTIME, self.in_runtime), ours]
+            return [reference]
+        return [(IN_RUNTIME, self.in_runtime), reference]
 
     def interpreted(self) -> tuple[Run, Run]:
+        """Both models in the reference interpreter; results have the types of the original."""
         reference = interpreter(self.before.ctx, self.before.module, until=self.until)
         other = interpreter(*self.meaning, until=self.until)
         old, new = self.first.function_type, self.second.function_type
         gives = list(zip(old.outputs.data, new.outputs.data, strict=True))
 
         def run(inputs: Arrays) -> list[Array]:
-            results = other.run(self.given(inputs))
+            results = other.run(self.converted_inputs(inputs))
             ctx = self.after.ctx
             return [converted(ctx, y, b, a) for y, (a, b) in zip(results, gives, strict=True)]
 
         return reference.run, run
 
-    def given(self, inputs: Arrays) -> dict[str, Array]:
+    def converted_inputs(self, inputs: Arrays) -> dict[str, Array]:
         """Inputs of the original as those of the optimized model, which may take codes."""
         notes = self.second.arg_attrs or [None] * len(inputs)
         old, new = self.first.function_type.inputs, self.second.function_type.inputs
         pairs = zip(old.data, new.data, strict=True)
         names = zip(argument_names(self.first), argument_names(self.second), strict=True)
         return {
-            name: converted(
+            other: converted(
                 self.after.ctx,
-                inputs[own],
+                inputs[name],
                 *types,
                 rounding=note.data.get(ROUNDING) if note else None,
             )
-            for (own, name), types, note in zip(names, pairs, notes, strict=True)
+            for (name, other), types, note in zip(names, pairs, notes, strict=True)
         }
 
     def in_runtime(self) -> tuple[Run, Run]:
+        """Both models in ONNX Runtime with its optimizations off."""
         from qdialect.formats.onnx.write import OrtEngine, write_model
 
         original = self.judge.original
@@ -451,6 +459,7 @@ class Comparison:
     # -- running ----------------------------------------------------------------------------
 
     def run(self) -> Checked:
+        """Compare in the first engine in which the original runs."""
         reasons: list[str] = []
         for how, build in self.engines():
             try:
@@ -467,26 +476,29 @@ class Comparison:
                 return self.compare(how, reference, other)
         hint = "" if self.judge.inputs is not None else "; --input gives inputs to check on"
         why = f"the original does not run on these inputs ({reasons[0]}){hint}"
-        return Checked(self.judge.wanted, 0, "", reason=why)
+        return Checked(self.judge.requested, 0, "", reason=why)
 
-    def results(self, other: Run, given: Arrays) -> list[Array]:
+    def results(self, other: Run, inputs: Arrays) -> list[Array]:
+        """The outputs of the optimized model; _Refused where it does not run."""
         try:
-            return other(given)
+            return other(inputs)
         except QError as error:
             raise _Refused(self.refused(error)) from None
 
     def failed(self, error: QError) -> Checked:
-        return Checked(self.judge.wanted, 0, "", failure=error)
+        """The result of a check where the optimized model does not run."""
+        return Checked(self.judge.requested, 0, "", failure=error)
 
     def compare(self, how: str, reference: Run, other: Run) -> Checked:
+        """Compare on each sample until time is up; `how` names the engine."""
         worst = [_EQUAL] * len(output_names(self.first))
         done, reason = 0, ""
-        wanted = self.judge.wanted
+        requested = self.judge.requested
         wrong: OutputCheck | None = None
-        for seed in range(wanted):
+        for seed in range(requested):
             try:
-                given, expected = self.judge.sample(how, seed, reference)
-                got = self.results(other, given)
+                inputs, expected = self.judge.sample(how, seed, reference)
+                got = self.results(other, inputs)
             except OutOfTime:
                 break
             except _Refused as refused:
@@ -497,27 +509,27 @@ class Comparison:
                 reason = f"the original does not run on input {seed + 1}: {error.message}"
                 break
             if done == 0:
-                self.try_kernels(given, expected)
+                self.try_kernels(inputs, expected)
             found = self.differences(expected, got)
             wrong = next((output for output in self.judged(found) if not output.holds), None)
-            if wrong is not None and not self.excused(reference, given, expected):
-                allowed = None if how == IN_RUNTIME else self.in_reals(given)
+            if wrong is not None and not self.excused(reference, inputs, expected):
+                allowed = None if how == IN_RUNTIME else self.in_reals(inputs)
                 if allowed is None:
-                    self.judge.failing = given
-                    return Checked(wanted, done, how, self.judged(found), wrong=wrong)
+                    self.judge.failing = inputs
+                    return Checked(requested, done, how, self.judged(found), wrong=wrong)
                 found = allowed
             worst = [max(x, y, key=_size) for x, y in zip(worst, found, strict=True)]
             done += 1
             if monotonic() > self.until:
                 break
-        if done < wanted and not reason:
+        if done < requested and not reason:
             reason = f"time is up after {self.judge.seconds:g} s"
         kind = "given" if self.judge.inputs is not None else "random"
-        inputs = f"{kind} input{'s' if wanted > 1 else ''} {how}"
+        what = f"{kind} input{'s' if requested > 1 else ''} {how}"
         spent = monotonic() - self.began
-        return Checked(wanted, done, inputs, self.judged(worst), spent, reason, self.notes)
+        return Checked(requested, done, what, self.judged(worst), spent, reason, self.notes)
 
-    def try_kernels(self, given: Arrays, expected: Sequence[Array]) -> None:
+    def try_kernels(self, inputs: Arrays, expected: Sequence[Array]) -> None:
         """Run the integer kernels themselves, if those are what is written."""
         from qdialect.formats.onnx.write import OrtEngine
         from qdialect.formats.onnx.write.kernels import installed_runtime
@@ -530,7 +542,7 @@ class Comparison:
             return
         assert self.written is not None
         try:
-            got = list(OrtEngine(self.written.whole(), optimize=False).run(given).values())
+            got = list(OrtEngine(self.written.whole(), optimize=False).run(inputs).values())
         except QError:
             return  # said where the result is run as it is written
         found = self.differences(expected, got)
@@ -544,10 +556,12 @@ class Comparison:
             )
 
     def differences(self, expected: Sequence[Array], got: Sequence[Array]) -> list[Difference]:
+        """How far each output is off: steps of its codes, and real units."""
         pairs = enumerate(zip(expected, got, strict=True))
         return [self.difference(index, a, b) for index, (a, b) in pairs]
 
     def difference(self, index: int, a: Array, b: Array) -> Difference:
+        """How far output `index` is off; strings and the like are equal or not."""
         import numpy as np
 
         kind = self.first.function_type.outputs.data[index]
@@ -556,6 +570,7 @@ class Comparison:
         return _OTHER if a.shape != b.shape else compare(a, b, kind)
 
     def judged(self, worst: Sequence[Difference]) -> list[OutputCheck]:
+        """The largest difference of each output, beside what its rewrites allow."""
         outputs: list[OutputCheck] = []
         for index, (name, found) in enumerate(zip(output_names(self.first), worst, strict=True)):
             bound = self.bounds.get(index)
@@ -570,14 +585,14 @@ class Comparison:
 
     # -- what went wrong --------------------------------------------------------------------
 
-    def excused(self, reference: Run, given: Arrays, expected: Sequence[Array]) -> bool:
+    def excused(self, reference: Run, inputs: Arrays, expected: Sequence[Array]) -> bool:
         """Whether the original does not answer the same twice."""
-        if all(found.is_equal for found in self.differences(expected, reference(given))):
+        if all(found.is_equal for found in self.differences(expected, reference(inputs))):
             return False
         self.notes.append("the original answers at random, so that is not judged")
         return True
 
-    def in_reals(self, given: Arrays) -> list[Difference] | None:
+    def in_reals(self, inputs: Arrays) -> list[Difference] | None:
         """The differences of codes that both compute in real numbers; None if its rewrites do
         not allow those either."""
         from qdialect.validation.translation import compared
@@ -585,7 +600,7 @@ class Comparison:
         bounds = [self.bounds.get(index) for index in range(len(output_names(self.first)))]
         if self.written is not None or None in bounds:
             return None  # what is written computes floats, too
-        arrays = [given[name] for name in argument_names(self.first)]
+        arrays = [inputs[name] for name in argument_names(self.first)]
         known = [bound for bound in bounds if bound is not None]
         try:
             found = compared(
@@ -607,6 +622,7 @@ class Comparison:
         return worst
 
     def refused(self, error: QError) -> InputError:
+        """The error of a result that does not run where the original does."""
         return InputError(
             f"the optimized model does not run where the original does: {error.message}",
             where=error.where or self.judge.where(),

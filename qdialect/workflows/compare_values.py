@@ -32,9 +32,8 @@ from qdialect.quant import DCastOp, element_type, expressed_type, quant_element,
 from qdialect.reference import Interpreter
 from qdialect.reference.quantize import load
 from qdialect.report.histograms import range_of
-from qdialect.workflows.lower import integer_model, ready_model
+from qdialect.report.tables import LayerError
 from qdialect.workflows.model import Model
-from qdialect.workflows.run import InEngine
 
 Array = NDArray[Any]
 Inputs = Mapping[str, Array]
@@ -61,6 +60,7 @@ class KeyedValue:
 
     @property
     def name(self) -> str:
+        """Its last key, and which result of the op it is where that is not the first."""
         return f"{self.keys[-1]}#{self.index}" if self.index else self.keys[-1]
 
 
@@ -75,6 +75,9 @@ def keyed_values(model: Model, engine: str, inputs: Inputs) -> list[KeyedValue]:
         results = local.open(module, model.ctx, source=None, optimize=False)(inputs)
         arrays = [array.astype("f8") for array in _last(results, len(found))]
     else:
+        from qdialect.workflows.lower import integer_model, ready_model
+        from qdialect.workflows.run_program import InEngine
+
         ready = ready_model(integer_model(model))
         module, found = _returning(ready, with_casts=False)
         results = InEngine(Model(module, ready.ctx), engine)(inputs)
@@ -200,25 +203,9 @@ def _meaning(op: Operation, value: SSAValue) -> Attribute | None:
     )
 
 
-@dataclass(frozen=True)
-class Layer:
-    """How far a value of the second model is from the one of the same key in the first.
-
-    `sqnr_db` over all samples; `max_steps` in steps of the second's codes, and `clipped` the
-    share of them at an end of their range (the most over samples), None for floats.
-    """
-
-    key: str
-    type: str
-    sqnr_db: float
-    max_abs: float
-    max_steps: float | None
-    clipped: float | None = None
-
-
 def compare_layers(
     samples: Iterable[tuple[Sequence[KeyedValue], Sequence[KeyedValue]]],
-) -> list[Layer]:
+) -> list[LayerError]:
     """The layers both have, in the second's order; InputError (`not-comparable`) if none."""
     powers: dict[tuple[str, str], tuple[float, float]] = {}
     worst: dict[tuple[str, str], tuple[float, float | None, float | None]] = {}
@@ -238,7 +225,7 @@ def compare_layers(
     if not powers:
         raise InputError("the models have no value of one key and shape", code="not-comparable")
     return [
-        Layer(name, kind, _decibels(*powers[name, kind]), *worst[name, kind])
+        LayerError(name, kind, _decibels(*powers[name, kind]), *worst[name, kind])
         for name, kind in powers
     ]
 

@@ -85,13 +85,13 @@ def explain_op(before: Model, after: Model, key: str) -> Explanation:
             code="no-op",
             notes=(f"ops are known by name or place: {', '.join(some)}, ...",) if some else (),
         )
-    keys = {own for op in ops for own in keys_of(op)} or {key}
+    keys = {name for op in ops for name in keys_of(op)} or {key}
     places = {location_text(op.location) for op in ops if not keys_of(op)} - {""}
     around = {
-        own: op.name
+        name: op.name
         for op in _casts_around(ops)
-        for own in keys_of(op) or (location_text(op.location),)
-        if own and own not in keys
+        for name in keys_of(op) or (location_text(op.location),)
+        if name and name not in keys
     }
     target = after.ctx.target
     remarks = after.ctx.remarks.remarks
@@ -124,8 +124,8 @@ def decisions_of(log: RemarkLog, rules: Sequence[str], codes: Sequence[str]) -> 
     return found if rules or codes else sorted(found, key=lambda d: -d.times)
 
 
-def _check(wanted: Sequence[str], known: set[str], what: str) -> None:
-    for name in wanted:
+def _check(names: Sequence[str], known: set[str], what: str) -> None:
+    for name in names:
         if name not in known:
             hint = did_you_mean(name, sorted(known - {""}))
             raise InputError(f"nothing is told of a {what} '{name}'{hint}", code="no-remark")
@@ -181,7 +181,7 @@ def _decisions(remarks: Iterable[Remark], *, named: bool = False) -> list[Decisi
         )
         for r in remarks
     )
-    return [Decision(*made, times=times) for made, times in counts.items()]
+    return [Decision(*decision, times=times) for decision, times in counts.items()]
 
 
 def _state(op: Operation) -> OpState:

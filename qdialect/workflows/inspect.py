@@ -19,12 +19,8 @@ from xdsl.ir import Operation
 from qdialect.analysis.boundary import Finding, find_boundaries
 from qdialect.context import QContext
 from qdialect.dialects.onnx import NodeOp
-from qdialect.engines.local import output_names
-from qdialect.formats.mlir.write import module_text
 from qdialect.ops import BlobAttr, ConstantOp, keys_of
 from qdialect.quant import DCastOp, QCastOp, RescaleOp, SCastOp, element_type, quant_element
-from qdialect.reference import argument_names
-from qdialect.report.notebook import table_html, text_html
 from qdialect.rewrite.remarks import key_text, location_text
 
 
@@ -106,6 +102,9 @@ class Inspection:
 
 def inspect_module(module: ModuleOp, ctx: QContext) -> Inspection:
     """Count what the module holds."""
+    from qdialect.engines.local import output_names
+    from qdialect.reference import argument_names
+
     result = Inspection()
     functions = [op for op in module.ops if isinstance(op, FuncOp)]
     main = next((f for f in functions if f.sym_name.data == "main"), None) or (
@@ -211,6 +210,9 @@ def type_text(text: str) -> str:
 
 def module_html(module: ModuleOp, ctx: QContext) -> str:
     """What is in a module, in short, and its text, as a notebook shows it."""
+    from qdialect.formats.mlir.write import module_text
+    from qdialect.report.notebook import table_html, text_html
+
     found = inspect_module(module, ctx)
     counts = [
         *found.counts,

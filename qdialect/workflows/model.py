@@ -178,7 +178,7 @@ def run_passes(
     if verify_numerics:
         from qdialect.validation.numerics_check import NumericsCheck
 
-        watchers.append(NumericsCheck(verify_numerics, given=inputs))
+        watchers.append(NumericsCheck(verify_numerics, inputs=inputs))
     PassManager(ctx, passes, verify_each=verify_each, instrumentation=watchers).run(module)
     return Model(module, ctx)
 

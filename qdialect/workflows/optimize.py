@@ -28,7 +28,6 @@ from qdialect.ops import keys_of
 from qdialect.passes.pipelines import optimize_pipeline
 from qdialect.pipeline.manager import Instrumentation, Passes, PassManager
 from qdialect.rewrite.remarks import ANYWHERE, Remark
-from qdialect.workflows.check import Checked, Judge, check_optimized
 from qdialect.workflows.model import Model, run_passes
 
 if TYPE_CHECKING:
@@ -37,6 +36,7 @@ if TYPE_CHECKING:
 
     from qdialect.formats.onnx.write.written import Written
     from qdialect.targets.base import Target
+    from qdialect.workflows.check import Checked, Judge
     from qdialect.workflows.model import Form
 
 EVERYTHING = "all passes"
@@ -74,6 +74,8 @@ def optimize(
     )
     optimized.ctx.remarks.remarks += start.remarks
     if check:
+        from qdialect.workflows.check import check_optimized
+
         check_optimized(model, optimized, check)
     return optimized
 
@@ -147,6 +149,7 @@ class Optimization:
 
         `is_onnx` says that it becomes an ONNX model, else MLIR text."""
         from qdialect.formats.onnx.write import write_model
+        from qdialect.workflows.check import Checked
 
         form: Form | None = "qdq" if is_onnx else None
         while True:
@@ -292,13 +295,13 @@ def with_bodies(model: Model, pipeline: str, target: Target, depth: int = 0) -> 
     if depth >= DEEPEST or not any(map(has_bodies, model.module.walk())):
         return WithBodies(model, remarks)
     pipeline = re.sub(r"\bnumerics=\w+", "numerics=exact", pipeline)
-    made = Model(model.module.clone(), model.ctx, model.source)
-    for op in list(made.module.walk()):
+    copy = Model(model.module.clone(), model.ctx, model.source)
+    for op in list(copy.module.walk()):
         if isinstance(op, NodeOp) and has_bodies(op):
-            changed, fired = _changed(made, op, pipeline, target, depth)
+            changed, fired = _changed(copy, op, pipeline, target, depth)
             put(op, changed, model.ctx.blobs)
             remarks += fired
-    return WithBodies(made if remarks else model, remarks)
+    return WithBodies(copy if remarks else model, remarks)
 
 
 def _changed(

@@ -28,9 +28,8 @@ from qdialect.profile.record import Profile, Settings
 from qdialect.quantization.apply_profile import apply_profile, known_keys
 from qdialect.quantization.coverage import Coverage
 from qdialect.quantization.grids import assign
-from qdialect.quantization.kept import kept_ops
 from qdialect.quantization.recipe import Recipe
-from qdialect.quantization.selection import Selection, select
+from qdialect.quantization.selection import Selection, keep_float_ops, select
 from qdialect.quantization.values import Values
 from qdialect.reference import Interpreter
 from qdialect.rewrite import Driver, Refusal
@@ -144,17 +143,17 @@ class Quantization:
             recipe,
             require_all=self.require_all,
             correct=correct,
-            gone=gone,
+            removed=gone,
             whole=refused,
         )
-        told = prepared.ctx.remarks.remarks
+        remarks = prepared.ctx.remarks.remarks
         optimized = run_passes(
             prepared,
             optimize_pipeline(self.target, self.numerics or _level(self.target)),
             target=self.target,
             verify_each=False,
         )
-        optimized.ctx.remarks.remarks[:0] = told
+        optimized.ctx.remarks.remarks[:0] = remarks
         return Quantized(optimized, profile, coverage, ranking, trials)
 
     def _prepared(self) -> Model:
@@ -162,7 +161,7 @@ class Quantization:
         prepared = run_passes(self.model, PREPARATION, target=self.target, verify_each=False)
         fused = run_passes(prepared, FUSION, target=self.target, verify_each=False)
         before, after = (
-            kept_ops(Interpreter(m.ctx, m.module).function(), m.ctx, self.recipe.keep_float)
+            keep_float_ops(Interpreter(m.ctx, m.module).function(), m.ctx, self.recipe.keep_float)
             for m in (prepared, fused)
         )
         gone = any(ops and not after[name] for name, ops in before.items())
@@ -177,17 +176,17 @@ class Quantization:
         """The profile of all the data, and one that has not seen what ways are tried on."""
         assert self.data is not None
         data = open_data(self.model, self.data, self.whole_files)
-        held: Sequence[int] = ()
+        trial: Sequence[int] = ()
         if self.search and len(data) > 1:
-            held = self._held(len(data))
-        rest = [number for number in range(len(data)) if number not in set(held)]
+            trial = self._trial_samples(len(data))
+        rest = [number for number in range(len(data)) if number not in set(trial)]
         start = new_profile(self.model, Settings(self._engine()))
         part = calibrate(self.model, data, start, rest, watch=self.watch)
-        if not held:
+        if not trial:
             return part, part
-        return calibrate(self.model, data, part, held, watch=self.watch), part
+        return calibrate(self.model, data, part, trial, watch=self.watch), part
 
-    def _held(self, count: int) -> Sequence[int]:
+    def _trial_samples(self, count: int) -> Sequence[int]:
         """Which of the samples ways are tried on: a third."""
         return _spread(count, min(SEARCH_SAMPLES, (count + 2) // 3))
 
@@ -214,8 +213,8 @@ class Quantization:
         from qdialect.quantization.bias_correction import BiasCorrection
 
         def others(count: int) -> Sequence[int]:
-            held = set(self._held(count))
-            rest = [number for number in range(count) if number not in held]
+            trial = set(self._trial_samples(count))
+            rest = [number for number in range(count) if number not in trial]
             return [rest[number] for number in _spread(len(rest), CORRECTION_SAMPLES)] or [0]
 
         return BiasCorrection(self._samples(others), self._engine())
@@ -230,7 +229,7 @@ class Quantization:
             prepared.ctx,
             profile,
             self.recipe,
-            self._samples(self._held),
+            self._samples(self._trial_samples),
             self._runner(prepared.ctx),
             correct,
             self._watch,

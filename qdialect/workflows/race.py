@@ -79,6 +79,7 @@ class Choice:
     race: Race
 
     def named(self, name: str) -> Candidate | None:
+        """The candidate of a name; None where it could not take part."""
         return next((c for c in self.candidates if c.name == name), None)
 
 
@@ -127,10 +128,10 @@ class Selection:
         for kind in ("inputs", "outputs"):
             found = getattr(candidate.engine, kind)
             for other in self.candidates[:1]:
-                if (wanted := getattr(other.engine, kind)) != found:
+                if (expected := getattr(other.engine, kind)) != found:
                     raise InputError(
                         f"the {kind} of the float model are {', '.join(found)}, those of the "
-                        f"quantized one {', '.join(wanted)}",
+                        f"quantized one {', '.join(expected)}",
                         where=Where(str(path)),
                         code="bad-float",
                     )
@@ -156,28 +157,28 @@ class Selection:
     def _sound(self) -> dict[str, Candidate]:
         """Those that, as executed, are as close to the float model as the input is."""
         found = {candidate.name: candidate for candidate in self.candidates}
-        own = found.get(INPUT)
-        if own is None or self.floats is None or not self.samples:
+        original = found.get(INPUT)
+        if original is None or self.floats is None or not self.samples:
             return found
         written = [answers for _, answers in self.samples]
         floats = self.floats
         as_written = signal_to_noise(floats.answers, written)
-        executed = signal_to_noise(floats.answers, own.answers)
+        executed = signal_to_noise(floats.answers, original.answers)
         count = sum(getattr(array, "size", 0) for answers in written for array in answers)
         least = min(as_written - SLACK_DB - chance_db(count), executed)
         for name, candidate in list(found.items()):
             if name in (INPUT, FLOAT) or signal_to_noise(written, candidate.answers) > _SAME_DB:
                 continue
             db = signal_to_noise(floats.answers, candidate.answers)
-            said = (
+            text = (
                 f"with the runtime's optimizations on, {name} is {db:.2f} dB from {floats.name}, "
                 f"the input {executed:.2f} dB ({as_written:.2f} dB with them off)"
             )
             if db < least:
-                self.notes.append(f"{name} is no candidate: {said}")
+                self.notes.append(f"{name} is no candidate: {text}")
                 del found[name]
             else:
-                self.notes.append(said)
+                self.notes.append(text)
         return found
 
 
@@ -261,6 +262,7 @@ class Lap:
         return max(_NOISE, 2 * 0.93 * (self.high - self.low) / sqrt(self.turns))
 
     def as_json(self) -> dict[str, float]:
+        """As plain data; `ms` are milliseconds."""
         return {"ms": self.milliseconds, "ratio": self.ratio, "low": self.low, "high": self.high}
 
 
@@ -308,14 +310,14 @@ def race(engines: Mapping[str, OrtEngine], inputs: Arrays, seconds: float) -> Ra
 
 def _laps(times: Mapping[str, Sequence[float]]) -> dict[str, Lap]:
     first = next(iter(times.values()))
-    return {name: _lap(own, first) for name, own in times.items()}
+    return {name: _lap(laps, first) for name, laps in times.items()}
 
 
-def _lap(own: Sequence[float], first: Sequence[float]) -> Lap:
-    ratios = sorted(a / b if b else 1.0 for a, b in zip(own, first, strict=True))
+def _lap(times: Sequence[float], first: Sequence[float]) -> Lap:
+    ratios = sorted(a / b if b else 1.0 for a, b in zip(times, first, strict=True))
     count = len(ratios)
     low, middle, high = (ratios[min(int(part * count), count - 1)] for part in (0.25, 0.5, 0.75))
-    return Lap(sorted(own)[count // 2], middle, low, high, count)
+    return Lap(sorted(times)[count // 2], middle, low, high, count)
 
 
 def winner(laps: Mapping[str, Lap], preferred: Sequence[str]) -> str:

@@ -11,7 +11,7 @@ from qdialect.errors import QError
 from qdialect.ops import keys_of
 from qdialect.quant import QCastOp, quant_element
 from qdialect.report.histograms import Histogram, of_distribution, of_values, range_of
-from qdialect.report.page import Contents, LayerError, report_page
+from qdialect.report.page import Contents, report_page
 from qdialect.workflows.compare_values import KeyedValue, compare_layers, keyed_values, pairs_of
 from qdialect.workflows.inputs import draw, suitable
 
@@ -91,16 +91,13 @@ def _for_target(model: Model, target: Target) -> QContext:
 def _measure(contents: Contents, before: Model, after: Model, inputs: Sequence[Arrays]) -> None:
     """Every value that both have, compared, and how the first's lie in the second's ranges."""
     engine = "onnxruntime" if find_spec("onnxruntime") and find_spec("onnx") else "numpy"
-    given = inputs or _drawn(before, engine)
-    pairs = [(keyed_values(before, engine, x), keyed_values(after, engine, x)) for x in given]
+    samples = inputs or _drawn(before, engine)
+    pairs = [(keyed_values(before, engine, x), keyed_values(after, engine, x)) for x in samples]
     by = _followed(before)
     clamps = {key: [each for each in chain if not each[1]] for key, chain in by.items()}
-    contents.layers = [
-        LayerError(f.key, f.type, f.sqnr_db, f.max_abs, f.max_steps, f.clipped)
-        for f in compare_layers([(_as_codes(a, b, by), b) for a, b in pairs])
-    ]
-    contents.histograms = _seen([(_as_codes(a, b, clamps), b) for a, b in pairs])
-    what = f"{len(given)} {'inputs given' if inputs else 'random inputs'}"
+    contents.layers = compare_layers([(_as_codes(a, b, by), b) for a, b in pairs])
+    contents.histograms = _ranges([(_as_codes(a, b, clamps), b) for a, b in pairs])
+    what = f"{len(samples)} {'inputs given' if inputs else 'random inputs'}"
     where = {"numpy": "the reference interpreter", "onnxruntime": "ONNX Runtime as written"}
     contents.measured = f"{len(contents.layers)} values on {what}, in {where[engine]}"
     contents.ranged = what
@@ -133,9 +130,10 @@ Followed = Mapping[str, Sequence[tuple[str, bool]]]
 
 
 Values = Mapping[str, KeyedValue]
+Pairs = Sequence[tuple[Sequence[KeyedValue], Sequence[KeyedValue]]]
 
 
-def _now(key: str, second: Values, made: Values, by: Followed) -> str:
+def _now(key: str, second: Values, values: Values, by: Followed) -> str:
     """The key in the first model of what `key` stands for in the second, where it is codes: an
     op there is its clamp, too, and its quantize, where these are gone."""
     value = second.get(key)
@@ -143,8 +141,8 @@ def _now(key: str, second: Values, made: Values, by: Followed) -> str:
         return key
     found = key
     for name, is_cast in by.get(key, ()):
-        step = made[name].step if name in made else None
-        if name in second or name not in made or (is_cast and step != value.step):
+        step = values[name].step if name in values else None
+        if name in second or name not in values or (is_cast and step != value.step):
             break
         found = name
     return found
@@ -154,13 +152,13 @@ def _as_codes(
     first: Sequence[KeyedValue], second: Sequence[KeyedValue], by: Followed
 ) -> list[KeyedValue]:
     """`first`, where each value that the second has in codes is what these stand for."""
-    made = {key: value for value in first for key in value.keys}
+    values = {key: value for value in first for key in value.keys}
     has = {key: value for value in second for key in value.keys}
-    same = [(v, _now(v.keys[-1], has, made, by)) for v in first]
-    return [v if key == v.keys[-1] else replace(v, reals=made[key].reals) for v, key in same]
+    same = [(v, _now(v.keys[-1], has, values, by)) for v in first]
+    return [v if key == v.keys[-1] else replace(v, reals=values[key].reals) for v, key in same]
 
 
-def _seen(pairs: Sequence[tuple[Sequence[KeyedValue], Sequence[KeyedValue]]]) -> list[Histogram]:
+def _ranges(pairs: Pairs) -> list[Histogram]:
     """What values were before, and the ranges that their codes have now."""
     arrays: dict[str, list[NDArray[Any]]] = {}
     now: dict[str, KeyedValue] = {}
@@ -169,15 +167,18 @@ def _seen(pairs: Sequence[tuple[Sequence[KeyedValue], Sequence[KeyedValue]]]) ->
             if other.span is not None:
                 now[name] = other
                 arrays.setdefault(name, []).append(one.reals)
-    made = [of_values(key, _storage(v.type), arrays[key], *_ends(v.span)) for key, v in now.items()]
-    return [histogram for histogram in made if histogram is not None]
+    histograms = [
+        of_values(key, _storage(v.type), arrays[key], *(v.span or (0.0, 0.0)))
+        for key, v in now.items()
+    ]
+    return [histogram for histogram in histograms if histogram is not None]
 
 
 def _profiled(before: Model, after: Model, profile: Profile) -> list[Histogram]:
     """What the profile says of values, and the ranges that were chosen for them."""
     from qdialect.profile.distribution import distribution
 
-    made: dict[str, Histogram | None] = {}
+    histograms: dict[str, Histogram | None] = {}
     by = _followed(before)
     known = {key for op in after.module.walk() for key in keys_of(op)}
     for op in after.module.walk():
@@ -190,12 +191,8 @@ def _profiled(before: Model, after: Model, profile: Profile) -> list[Histogram]:
             if element is not None and span is not None and names:
                 data = distribution(profile.entries[names[-1]].tensor)
                 storage = str(element.qparams.storage)
-                made[key] = of_distribution(key, storage, data, *span)
-    return [histogram for histogram in made.values() if histogram is not None]
-
-
-def _ends(span: tuple[float, float] | None) -> tuple[float, float]:
-    return span or (0.0, 0.0)
+                histograms[key] = of_distribution(key, storage, data, *span)
+    return [histogram for histogram in histograms.values() if histogram is not None]
 
 
 def _storage(kind: str) -> str:

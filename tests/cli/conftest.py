@@ -4,7 +4,8 @@ from pathlib import Path
 
 import onnx
 import pytest
-from qdq_models import conv_relu
+
+from tests.support.qdq_models import conv_relu
 
 
 @pytest.fixture

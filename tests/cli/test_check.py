@@ -11,7 +11,6 @@ import numpy as np
 import onnx
 import pytest
 from onnx import TensorProto, helper, numpy_helper
-from qdq_models import conv_relu, quantized
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Operation
@@ -31,6 +30,7 @@ from qdialect.rewrite import Refusal, Rewriter, Rule
 from qdialect.rewrite.remarks import OutputBound, key_text
 from qdialect.workflows.check import OutputCheck, check_optimized
 from tests.support.commands import Result, call, qopt
+from tests.support.qdq_models import conv_relu, quantized
 
 
 def run(*argv: object) -> Result:

@@ -11,7 +11,6 @@ import numpy as np
 import onnx
 import pytest
 from onnx import TensorProto, helper
-from qdq_models import conv_relu
 
 from qdialect import errors
 from qdialect.cli.command_optimize import race_seconds
@@ -24,6 +23,7 @@ from qdialect.workflows import race as racing
 from qdialect.workflows.optimize_file import FEWER
 from qdialect.workflows.race import Lap, Race, chance_db, race, signal_to_noise, winner
 from tests.support.commands import call, qopt
+from tests.support.qdq_models import conv_relu
 
 
 def kinds(path: Path) -> set[str]:

@@ -14,7 +14,7 @@ import qdialect as qd
 from qdialect.engines.installed import missing
 from qdialect.reference import Interpreter, random_inputs
 from qdialect.workflows.lower import integer_model, ready_model
-from qdialect.workflows.run import InEngine
+from qdialect.workflows.run_program import InEngine
 from tests.support.commands import call, qopt_translate
 
 WAYS = [("s8", False, False), ("u8", True, False), ("s8", True, True), ("u8", False, True)]

@@ -17,7 +17,18 @@ from xdsl.passes import ModulePass
 
 import qdialect as qd
 from qdialect.api import Model, run_passes
-from qdialect.behaviors import Accumulator, Behavior, Port, PortKind
+from qdialect.behaviors import (
+    Accumulator,
+    Behavior,
+    Clamp,
+    Computation,
+    Contraction,
+    Elementwise,
+    Movement,
+    OrderPreserving,
+    Port,
+    PortKind,
+)
 from qdialect.behaviors.arity import arity_problem
 from qdialect.context import QContext, new_context
 from qdialect.errors import QError
@@ -76,36 +87,48 @@ def moved(op: Any) -> Any:
 
 
 #: declarations with one bad function, by its name: (fields, op, operands of it)
-FUNCTIONS: dict[str, tuple[dict[str, Any], str, int]] = {
-    "movement": ({**TIED, "movement": boom}, "nn.flip @ axes [0]", 1),
+FUNCTIONS: dict[str, tuple[type[Behavior], dict[str, Any], str, int]] = {
+    "movement": (Movement, {**TIED, "movement": boom}, "nn.flip @ axes [0]", 1),
     "is_identity": (
+        Movement,
         {**TIED, "movement": moved, "is_identity": boom},
         "nn.flip @ axes [0]",
         1,
     ),
-    "levels": ({**TIED, "order_preserving": True, "levels": boom}, "nn.relu @", 1),
-    "clamp": ({**TIED, "order_preserving": True, "clamp": boom}, "nn.relu @", 1),
-    "gain": ({"operands": (Port("input"),), "gain": boom}, "nn.tanh @", 1),
+    "compared_constants": (
+        OrderPreserving,
+        {**TIED, "compared_constants": boom},
+        "nn.relu @",
+        1,
+    ),
+    "clamp": (
+        Clamp,
+        {**TIED, "clamp": boom, "compared_constants": lambda op: ()},
+        "nn.relu @",
+        1,
+    ),
+    "gain": (Computation, {"operands": (Port("input"),), "gain": boom}, "nn.tanh @", 1),
     "affine": (
+        Elementwise,
         {"operands": (Port("lhs"), Port("rhs")), "affine": boom},
         "nn.add @",
         2,
     ),
-    "axes": ({"operands": (Port("input", axes=boom),)}, "nn.tanh @", 1),
+    "axes": (Behavior, {"operands": (Port("input", axes=boom),)}, "nn.tanh @", 1),
 }
 
 
 def failing(name: str, function: Callable[..., Any]) -> Behavior:
-    fields, op, _ = FUNCTIONS[name]
+    kind, fields, op, _ = FUNCTIONS[name]
     found = {key: function if value is boom else value for key, value in fields.items()}
     if name == "axes":
         found["operands"] = (Port("input", axes=function),)
-    return Behavior(op.split(" ", 1)[0], **found)
+    return kind(op.split(" ", 1)[0], **found)
 
 
 def attempt(name: str, function: Callable[..., Any]) -> QError:
     """The error of the passes; the given model is as it was."""
-    _, op, operands = FUNCTIONS[name]
+    _, _, op, operands = FUNCTIONS[name]
     text = program(op, operands)
     if name == "axes":
         text = text.replace(A, "!quant.uniform<i8:f32:0, {0.5:3,0.5,0.25,0.5}>")
@@ -129,7 +152,7 @@ def attempt(name: str, function: Callable[..., Any]) -> QError:
 @pytest.mark.parametrize("name", FUNCTIONS)
 def test_a_function_of_a_declaration_that_raises(name: str) -> None:
     error = attempt(name, boom)
-    op = FUNCTIONS[name][1].split(" ", 1)[0]
+    op = FUNCTIONS[name][2].split(" ", 1)[0]
     what = "axes of 'input'" if name == "axes" else name
     assert error.message == f"behavior of '{op}': {what} raised KeyError: 'shape'"
     assert error.code == "bad-hook"
@@ -154,7 +177,7 @@ def test_a_map_that_does_not_fit() -> None:
 
 
 def test_the_functions_of_an_accumulator() -> None:
-    behavior = Behavior(
+    behavior = Contraction(
         "acme.dot",
         (Port("lhs"), Port("rhs")),
         accumulator=Accumulator(0, 1, None, zero, boom, zero),
@@ -173,7 +196,7 @@ def test_a_refusal_of_arithmetic_is_none_of_these() -> None:
         raise ValueError("1 / 0")
 
     registry = default_behaviors()
-    registry.register(Behavior("acme.inverse", (Port("input"),), arithmetic=meaningless))
+    registry.register(Computation("acme.inverse", (Port("input"),), arithmetic=meaningless))
     found = registry.named("acme.inverse")
     assert found is not None and found.arithmetic is not None
     with pytest.raises(ValueError, match="1 / 0"):
@@ -303,7 +326,7 @@ def test_a_pass_that_raises_half_way() -> None:
 
 BAD = """
 from xdsl.universe import Universe
-from qdialect.behaviors import Behavior, Port, PortKind
+from qdialect.behaviors import Behavior, Movement, OrderPreserving, Port, PortKind
 from qdialect.passes.cleanup.dce import Dce
 
 class Broken(Dce):
@@ -336,7 +359,7 @@ def plug_in(folder: Path, name: str, register: str, monkeypatch: pytest.MonkeyPa
         ),
         (
             "vendor_tied",
-            "Behavior('a.b', (Port('x', PortKind.TIED),), movement=len)",
+            "Movement('a.b', (Port('x', PortKind.TIED),), movement=len)",
             "cse",
             "plug-in 'vendor_tied': behavior of 'a.b': a movement op needs a tied operand and a "
             "tied result",
@@ -344,7 +367,7 @@ def plug_in(folder: Path, name: str, register: str, monkeypatch: pytest.MonkeyPa
         (
             "vendor_both",
             "tied = (Port('x', PortKind.TIED), Port('y'))\n"
-            "    Behavior('a.b', tied, (Port('r', PortKind.TIED),), movement=len)",
+            "    Movement('a.b', tied, (Port('r', PortKind.TIED),), movement=len)",
             "cse",
             "plug-in 'vendor_both': behavior of 'a.b': a movement op cannot have a requantizing "
             "port",
@@ -359,11 +382,11 @@ def plug_in(folder: Path, name: str, register: str, monkeypatch: pytest.MonkeyPa
         (
             "vendor_hook",
             "tied = (Port('x', PortKind.TIED),), (Port('r', PortKind.TIED),)\n"
-            "    session.behaviors.register(Behavior('nn.relu', *tied, order_preserving=True, "
-            "levels=lambda op: op.floor))",
+            "    session.behaviors.register(OrderPreserving('nn.relu', *tied, "
+            "compared_constants=lambda op: op.floor))",
             "sink-rescale",
-            "behavior of 'nn.relu': levels raised AttributeError: 'ReluOp' object has no "
-            "attribute 'floor'",
+            "behavior of 'nn.relu': compared_constants raised AttributeError: 'ReluOp' object has "
+            "no attribute 'floor'",
         ),
         (
             "vendor_lost",

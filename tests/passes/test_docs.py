@@ -34,6 +34,7 @@ DOCUMENTED = [
     "hoist-rescale",
     "move-casts",
     "fold-affine",
+    "fold-constants",
     "form-tables",
     "form-depthwise",
     "type-accumulators",
@@ -53,6 +54,7 @@ DOCUMENTED = [
     "raise-dynamic",
     "lower-dynamic",
     "reencode-storage",
+    "lower-quant-ops",
 ]
 
 #: of passes whose rules are not exact

@@ -11,7 +11,7 @@ from xdsl.ir import Dialect
 from xdsl.irdl import IRDLOperation, irdl_op_definition, operand_def, result_def, traits_def
 from xdsl.traits import Pure
 
-from qdialect.behaviors import Behavior, Port
+from qdialect.behaviors import Elementwise, Port
 from qdialect.context import new_context
 from qdialect.numerics import elementary_functions as words
 from qdialect.ops import constant_array, constant_of
@@ -30,10 +30,9 @@ def test_a_function_of_somebody_else_becomes_a_lookup() -> None:
     ctx = new_context()
     ctx.load_dialect(Dialect("vendor", [SoftSine]))
     ctx.behaviors.register(
-        Behavior(
+        Elementwise(
             SoftSine.name,
             operands=(Port("input"),),
-            elementwise=True,
             analytic=lambda op, x: words.tanh(x[0] * 0.5) * words.exp(x[0] * x[0] * -1.0),
         )
     )

@@ -49,8 +49,8 @@ def test_level(level: Numerics, claimed: Numerics) -> None:
     shown = "bounded(1.5)" if claimed is Numerics.BOUNDED else str(claimed)
     if claimed <= level:
         assert (remark.kind, remark.contract) == ("fired", shown)
-        assert ctx.error_bounds.own or claimed is Numerics.EXACT
+        assert ctx.error_bounds.changes or claimed is Numerics.EXACT
     else:
         assert (remark.kind, remark.code) == ("refused", "numerics")
         assert remark.reason == f"would be {shown} (a note), but only {level} is allowed"
-        assert not ctx.error_bounds.own
+        assert not ctx.error_bounds.changes

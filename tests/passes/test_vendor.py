@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import fields
 
 import numpy as np
 import pytest
@@ -18,7 +19,21 @@ from xdsl.irdl import (
 )
 from xdsl.traits import MemoryWriteEffect, Pure
 
-from qdialect.behaviors import Accumulator, Behavior, BehaviorRegistry, Port, PortKind, axes
+from qdialect.behaviors import (
+    Accumulator,
+    Behavior,
+    BehaviorRegistry,
+    Clamp,
+    Comparison,
+    Computation,
+    Contraction,
+    Lookup,
+    Movement,
+    OrderPreserving,
+    Port,
+    PortKind,
+    axes,
+)
 from qdialect.context import QContext, new_context
 from qdialect.errors import QError, UsageError
 from qdialect.formats.mlir.write import module_text
@@ -37,29 +52,34 @@ def zero(op: Operation) -> int:
     return 0
 
 
-CONTRADICTIONS = [
-    ("no result port", {"operands": (INPUT,), "results": ()}),
-    ("two operands have the same role", {"operands": (INPUT, INPUT)}),
-    ("a movement op needs a tied operand", {"operands": (INPUT,), "movement": zero}),
-    ("tied ports need an operand and a result", {"operands": (TIED,)}),
-    ("tied ports need an operand and a result", {"operands": (INPUT,), "results": (RESULT,)}),
-    ("needs tied ports", {"operands": (INPUT,), "order_preserving": True}),
-    ("levels are for order-preserving", {"operands": (INPUT,), "levels": zero}),
-    ("a clamp is order-preserving", {"operands": (INPUT,), "clamp": zero}),
-    ("is_identity", {"operands": (INPUT,), "is_identity": zero}),
-    ("mixes is for movement", {"operands": (INPUT,), "mixes": True}),
-    ("nonzero names operands", {"operands": (INPUT,), "nonzero": (1,)}),
-    ("variadic without an operand", {"operands": (), "variadic": True}),
+CONTRADICTIONS: list[tuple[str, type[Behavior], dict[str, object]]] = [
+    ("no result port", Behavior, {"operands": (INPUT,), "results": ()}),
+    ("two operands have the same role", Behavior, {"operands": (INPUT, INPUT)}),
+    ("a movement op needs a tied operand", Movement, {"operands": (INPUT,), "movement": zero}),
+    ("tied ports need an operand and a result", Behavior, {"operands": (TIED,)}),
+    (
+        "tied ports need an operand and a result",
+        Computation,
+        {"operands": (INPUT,), "results": (RESULT,)},
+    ),
+    ("needs tied ports", OrderPreserving, {"operands": (INPUT,)}),
+    ("needs tied ports", Clamp, {"operands": (INPUT,), "clamp": zero}),
+    ("has tied operands", Comparison, {"operands": (INPUT,)}),
+    ("nonzero names operands", Computation, {"operands": (INPUT,), "nonzero": (1,)}),
+    ("variadic without an operand", Behavior, {"operands": (), "variadic": True}),
     (
         "names operands the op does not have",
+        Contraction,
         {"operands": (INPUT,), "accumulator": Accumulator(0, 1, None, zero, zero, zero)},
     ),
     (
         "names operands the op does not have",
+        Contraction,
         {"operands": (INPUT, BIAS), "accumulator": Accumulator(0, 0, 1, zero, zero, zero)},
     ),
     (
         "is not a bias port",
+        Contraction,
         {
             "operands": (INPUT, Port("w"), Port("b")),
             "accumulator": Accumulator(0, 1, 2, zero, zero, zero),
@@ -68,11 +88,33 @@ CONTRADICTIONS = [
 ]
 
 
-@pytest.mark.parametrize(("problem", "fields"), CONTRADICTIONS)
-def test_a_declaration_that_contradicts_itself(problem: str, fields: dict[str, object]) -> None:
+@pytest.mark.parametrize(("problem", "kind", "fields"), CONTRADICTIONS)
+def test_a_declaration_that_contradicts_itself(
+    problem: str, kind: type[Behavior], fields: dict[str, object]
+) -> None:
     with pytest.raises(QError, match=f"behavior of 'acme.x': .*{problem}") as caught:
-        Behavior("acme.x", **fields)  # type: ignore[arg-type]
+        kind("acme.x", **fields)  # type: ignore[arg-type]
     assert caught.value.code == "bad-behavior"
+
+
+@pytest.mark.parametrize(
+    ("kind", "field"),
+    [
+        (Behavior, "accumulator"),
+        (Behavior, "order_preserving"),
+        (Movement, "arithmetic"),
+        (Movement, "compared_constants"),
+        (OrderPreserving, "is_identity"),
+        (Contraction, "movement"),
+        (Computation, "clamp"),
+        (Clamp, "requantizes_inputs"),
+        (Lookup, "gain"),
+    ],
+)
+def test_a_kind_has_no_answer_that_contradicts_it(kind: type[Behavior], field: str) -> None:
+    assert field in {f.name for f in fields(kind)}  # a pass may ask
+    with pytest.raises(TypeError, match=f"unexpected keyword argument '{field}'"):
+        kind("acme.x", (TIED,), (RESULT,), **{field: zero})  # type: ignore[arg-type]
 
 
 def test_registering_and_overriding() -> None:
@@ -156,13 +198,13 @@ class Ceil(Vendor):
 
 ACME = Dialect("acme", [Mirror, Floor, Square, Negate, Log, Round, Ceil])
 BEHAVIORS = [
-    Behavior("acme.mirror", (TIED,), (RESULT,), movement=lambda op: Flip((0,))),
-    Behavior("acme.floor", (TIED,), (RESULT,), order_preserving=True, levels=lambda op: (-1.0,)),
+    Movement("acme.mirror", (TIED,), (RESULT,), movement=lambda op: Flip((0,))),
+    OrderPreserving("acme.floor", (TIED,), (RESULT,), compared_constants=lambda op: (-1.0,)),
     Behavior("acme.square", (INPUT,)),
     Behavior("acme.negate", (TIED,), (RESULT,)),
     Behavior("acme.log", (INPUT,)),
     Behavior("acme.round", (INPUT,)),
-    Behavior("acme.ceil", (TIED,), (RESULT,), order_preserving=True, levels=lambda op: (1.0,)),
+    OrderPreserving("acme.ceil", (TIED,), (RESULT,), compared_constants=lambda op: (1.0,)),
 ]
 
 

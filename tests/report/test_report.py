@@ -21,7 +21,8 @@ from qdialect.formats.mlir.write import save_module
 from qdialect.report import layout
 from qdialect.report.casts import follow, history
 from qdialect.report.graph import graph_of
-from qdialect.report.page import Contents, LayerError, report_page
+from qdialect.report.page import Contents, report_page
+from qdialect.report.tables import LayerError
 from qdialect.targets.installed import get_target
 from qdialect.workflows.report import comparison_page
 from tests.generators.sized import GRAPHS

@@ -20,7 +20,8 @@ from qdialect.reference import Interpreter, argument_names
 from qdialect.reference.quantize import load
 from qdialect.validation.translation import drawn
 from qdialect.workflows.lower import integer_model, ready_model
-from qdialect.workflows.run import InEngine, open_engine
+from qdialect.workflows.run import open_engine
+from qdialect.workflows.run_program import InEngine
 
 TIES = 0.15
 """Share of codes that floats of 32 bits may put on the other side of a tie."""

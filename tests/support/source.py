@@ -10,6 +10,7 @@ import ast
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from functools import cache
+from importlib import import_module
 from pathlib import Path
 from typing import NamedTuple
 
@@ -159,6 +160,29 @@ def public_definitions() -> Iterator[Definition]:
     """Public functions and classes, and the public methods of public classes."""
     for name, tree in trees().items():
         yield from _definitions(tree, name, "", False)
+
+
+def inherits_docstring(found: Definition) -> bool:
+    """Whether a method overrides one that has a docstring: `help` shows that one. Imports it."""
+    owner, _, method = found.name.rpartition(".")
+    if not found.overrides:
+        return False
+    kind: object = import_module(found.module)
+    for name in owner.split("."):
+        kind = getattr(kind, name)
+    assert isinstance(kind, type)
+    bases = (vars(base).get(method) for base in kind.__mro__[1:] if base is not object)
+    return any(getattr(member, "__doc__", None) for member in bases)
+
+
+def without_docstring() -> dict[str, list[str]]:
+    """Of each room, the places of the public definitions without a docstring."""
+    found: dict[str, list[str]] = {}
+    for one in public_definitions():
+        if not one.documented and not inherits_docstring(one):
+            place = f"{one.module}:{one.line} {one.name}"
+            found.setdefault(part_of(one.module), []).append(place)
+    return found
 
 
 def single_callers() -> list[str]:

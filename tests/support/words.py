@@ -20,11 +20,22 @@ FOLDERS = ("qdialect", "tools", "docs")
 
 RETIRED: dict[str, str] = {
     "drift": "error bound",
+    "drifts": "error bounds",
+    "faces": "cache keys",
     "felt": "propagated",
     "hand_on": "transfer",
     "heirs": "users",
     "islands": "float regions",
+    "ladder": "rescale chain",
+    "ladders": "rescale chains",
+    "looks": "cache keys",
     "meetings": "paired parameters",
+    "rung": "position in a rescale chain",
+    "rungs": "positions in a rescale chain",
+    "seen_now": "known range",
+    "seen_qparams": "narrowed qparams",
+    "slabs": "chunks",
+    "tells": "compares",
 }
 """Each retired word (small letters, parts joined by `_`), and what to say."""
 

@@ -143,7 +143,7 @@ def test_the_api_raises_with_the_rewrite(wrong: str, tmp_path: Path) -> None:
     passes = plugins.registry().build(parse_pipeline("drop-relus"))
     # No random inputs tell: only the given ones do.
     given = {"arg0": np.full((4, 8), 100, np.int8), "arg1": np.full((4, 8), -126, np.int8)}
-    check = NumericsCheck(0, given=given)
+    check = NumericsCheck(0, inputs=given)
     with pytest.raises(InputError) as error:
         PassManager(model.ctx, passes, instrumentation=[check]).run(model.module.clone())
     assert error.value.code == "numerics"

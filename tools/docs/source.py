@@ -24,9 +24,12 @@ def lines() -> Iterator[str]:
     files, count = (sum(column) for column in zip(*package, strict=True))
     rows.append(("the package", f"{files}", f"{count:,}"))
     yield table(("folder", "files", "lines"), rows)
-    public = list(source.public_definitions())
-    bare = sum(not found.documented for found in public)
-    yield f"{bare} of {len(public)} public definitions without a docstring of their own"
+    public, bare = list(source.public_definitions()), source.without_docstring()
+    own = sum(not found.documented for found in public)
+    yield (
+        f"{sum(map(len, bare.values()))} of {len(public)} public definitions without a docstring, "
+        f"{own} without one of their own"
+    )
     groups = [len(group) for group in source.circles(source.import_graph())]
     yield f"{sum(groups)} files in {len(groups)} circles of imports"
     yield f"{len(source.single_callers())} functions that the package mentions once"
@@ -45,6 +48,13 @@ def imports(room: str | None) -> Iterator[str]:
         yield f"{name}: {' '.join(sorted(found)) or '-'}"
 
 
+def docstrings() -> Iterator[str]:
+    """Public definitions without a docstring, by room."""
+    for room, places in sorted(source.without_docstring().items()):
+        yield f"{room}: {len(places)}"
+        yield from (f"  {place}" for place in places)
+
+
 def circles() -> Iterator[str]:
     """Files that reach themselves, and the imports between them."""
     graph = source.import_graph()
@@ -59,7 +69,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    choices = ("lines", "imports", "circles", "callers", "words")
+    choices = ("lines", "imports", "circles", "docstrings", "callers", "words")
     parser.add_argument("what", nargs="?", choices=choices, default="lines")
     parser.add_argument("room", nargs="?", help="a folder of qdialect/, for imports")
     options = parser.parse_args(arguments)
@@ -67,6 +77,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         "lines": lines,
         "imports": lambda: imports(options.room),
         "circles": circles,
+        "docstrings": docstrings,
         "callers": source.single_callers,
         "words": lambda: map(str, words.check()),
     }[options.what]()

@@ -96,6 +96,7 @@ class ConvertNnToLinalg(ModulePass):
     casts: str = "arith"
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
+        """Lower all functions; UsageError (`bad-option`), UnsupportedError (`linalg-...`)."""
         if self.casts not in CASTS:
             known = ", ".join(CASTS)
             raise UsageError(

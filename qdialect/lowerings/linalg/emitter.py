@@ -50,6 +50,7 @@ class Emitter(BaseEmitter):
 
     def constant_op(self, array: NDArray[Any], kind: TensorType[Any]) -> Operation:
         # arith.constant takes no reference into the weight store.
+        """`arith.constant`."""
         values = DenseIntOrFPElementsAttr(kind, BytesAttr(array.tobytes()))
         return arith.ConstantOp.create(result_types=[kind], properties={"value": values})
 
@@ -143,6 +144,7 @@ class Emitter(BaseEmitter):
     # -- movement -----------------------------------------------------------------
 
     def permuted(self, value: SSAValue, perms: Sequence[int]) -> SSAValue:
+        """A `linalg.generic` that copies each element."""
         dims = tuple(AffineExpr.dimension(list(perms).index(d)) for d in range(len(perms)))
         return self._copied(value, dims, reordered(shape_of(value), perms))
 
@@ -157,6 +159,7 @@ class Emitter(BaseEmitter):
         )
 
     def reshaped(self, value: SSAValue, shape: Sequence[int]) -> SSAValue:
+        """`tensor.collapse_shape` and `tensor.expand_shape`."""
         old, new, element = shape_of(value), tuple(shape), element_of(value)
         if old == new:
             return value

@@ -81,6 +81,7 @@ class ConvertNnToStablehlo(ModulePass):
     name = "convert-nn-to-stablehlo"
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
+        """Lower all functions; UnsupportedError (`stablehlo-...`)."""
         to = TargetDialect(
             "StableHLO",
             "stablehlo",

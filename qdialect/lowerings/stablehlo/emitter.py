@@ -39,6 +39,7 @@ class Emitter(NamedEmitter):
     DEFINITIONS: ClassVar[Mapping[str, type[Operation]]] = {op.name: op for op in OPS}
 
     def constant_op(self, array: NDArray[Any], kind: TensorType[Any]) -> Operation:
+        """`stablehlo.constant`, of the stored integers of a quantized type."""
         element = kind.element_type
         if isinstance(element, UniformType):
             element = storage_type(element.qparams)
@@ -47,6 +48,7 @@ class Emitter(NamedEmitter):
         return ConstantOp.create(result_types=[kind], properties={"value": values})
 
     def mark(self, x: LaidOut) -> None:
+        """Nothing: the types say what integers mean."""
         return
 
     # -- types ----------------------------------------------------------------------
@@ -56,6 +58,7 @@ class Emitter(NamedEmitter):
         return UniformType(stated(params, order))
 
     def value_of(self, x: LaidOut, order: Order | None = None) -> SSAValue:
+        """See the base class; constants have quantized types."""
         if x.array is None:
             return super().value_of(x, order)
         target = identity_order(x.rank) if order is None else order
@@ -86,9 +89,11 @@ class Emitter(NamedEmitter):
     # -- movement -------------------------------------------------------------------
 
     def transposed(self, value: SSAValue, perms: Sequence[int]) -> SSAValue:
+        """Always a transpose: a reshape would lose the dimension of the qparams."""
         return self.permuted(value, perms)
 
     def permuted(self, value: SSAValue, perms: Sequence[int]) -> SSAValue:
+        """`stablehlo.transpose`; qparams along a dimension move with it."""
         element = element_of(value)
         if isinstance(element, UniformType) and element.qparams.axis is not None:
             axis = list(perms).index(element.qparams.axis)
@@ -97,6 +102,7 @@ class Emitter(NamedEmitter):
         return self.op("transpose", [value], shape, element, permutation=longs(perms))
 
     def reshaped(self, value: SSAValue, shape: Sequence[int]) -> SSAValue:
+        """`stablehlo.reshape`; Unlowerable (`axis`) for qparams along a dimension."""
         if tuple(shape) == shape_of(value):
             return value
         element = element_of(value)
@@ -151,10 +157,12 @@ def stated(params: QParams, order: Order | None = None) -> QParams:
 
 
 def longs(values: Sequence[int]) -> DenseArrayBase[Any]:
+    """Numbers as `array<i64: ...>`."""
     return DenseArrayBase.from_list(i64, list(values))
 
 
 def long(value: int) -> IntegerAttr[Any]:
+    """A number as an i64 attribute."""
     return IntegerAttr(value, i64)
 
 

@@ -68,5 +68,6 @@ class ConvertNnToTosa(ModulePass):
     name = "convert-nn-to-tosa"
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
+        """Lower all functions; UnsupportedError (`tosa-...`)."""
         to = TargetDialect("TOSA", "tosa", Emitter, lowerings(), movement=move, index=i32)
         convert_module(session(ctx), op, to)

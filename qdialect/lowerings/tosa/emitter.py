@@ -40,6 +40,7 @@ class Emitter(NamedEmitter):
     }
 
     def constant_op(self, array: NDArray[Any], kind: TensorType[Any]) -> Operation:
+        """`tosa.const`."""
         values = payload(array, kind, self.session.blobs)
         return tosa.ConstOp.create(result_types=[kind], properties={"values": values})
 
@@ -63,6 +64,7 @@ class Emitter(NamedEmitter):
         return self._cached[key]
 
     def permuted(self, value: SSAValue, perms: Sequence[int]) -> SSAValue:
+        """`tosa.transpose`."""
         return self.op(
             "transpose",
             [value],
@@ -72,18 +74,22 @@ class Emitter(NamedEmitter):
         )
 
     def reshaped(self, value: SSAValue, shape: Sequence[int]) -> SSAValue:
+        """`tosa.reshape`."""
         if tuple(shape) == shape_of(value):
             return value
         return self.op("reshape", [value, self.shape(shape)], shape, element_of(value))
 
 
 def flag(value: bool) -> BoolAttr:
+    """A truth value as an attribute."""
     return BoolAttr.from_bool(value)
 
 
 def longs(values: Sequence[int]) -> DenseArrayBase:
+    """Numbers as `array<i64: ...>`."""
     return DenseArrayBase.from_list(i64, list(values))
 
 
 def axis(value: int) -> IntegerAttr[IntegerType]:
+    """The number of a dimension as an i32 attribute."""
     return IntegerAttr(value, i32)

@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
-from xdsl.ir import Attribute, Operation, SSAValue, Use
+from xdsl.ir import Operation, SSAValue, Use
 
 from qdialect.analysis.codes import is_integer, qparams_of
 from qdialect.analysis.cost import elements
@@ -26,12 +26,16 @@ from qdialect.behaviors import Behavior
 from qdialect.behaviors.flow import carry_all_down, tied_operands
 from qdialect.context import QContext
 from qdialect.numerics.rounding import Rounding
-from qdialect.passes.casts.cast_movement import codes_below, meets_nan, quantized_above
-from qdialect.passes.rule_pass import refuse_types
+from qdialect.passes.casts.cast_movement import (
+    codes_below,
+    meets_nan,
+    quantized_above,
+    refuse_floats,
+)
 from qdialect.placement import solve
 from qdialect.placement.problem import INFINITE, Problem
 from qdialect.qparams import QParams
-from qdialect.quant import DCastOp, QCastOp, cast_rounding, expressed_type, with_element
+from qdialect.quant import DCastOp, QCastOp, cast_rounding, expressed_type
 from qdialect.rewrite import Refusal
 
 FLOATS, CODES = 0, 1
@@ -127,18 +131,14 @@ class CastCut:
 
     def _has_floats(self, op: Operation) -> bool:
         """Whether an op on codes may be on floats instead."""
-        behavior, kinds = self._passed[op], [v.type for v in op.operands]
+        behavior = self._passed[op]
         params = qparams_of(op.results[0])
         if behavior.movement is None or params is None or not is_integer(params):
             return False
         known = [q for v in self._tied(op) if (q := qparams_of(v)) is not None]
         if carry_all_down(op, behavior, known) != [qparams_of(v) for v in op.results]:
             return False
-        expressed: Attribute = expressed_type(params)
-        for index in tied_operands(op, behavior):
-            kinds[index] = with_element(kinds[index], expressed)
-        results = [with_element(v.type, expressed) for v in op.results]
-        return refuse_types(self._session, behavior, op, kinds, results) is None
+        return refuse_floats(self._session, behavior, op, expressed_type(params)) is None
 
     # -- dequantizes ------------------------------------------------------------------
 

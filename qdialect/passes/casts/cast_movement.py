@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from math import isfinite
 from typing import TypeVar
 
-from xdsl.ir import Operation, SSAValue
+from xdsl.ir import Attribute, Operation, SSAValue
 
 from qdialect.analysis.codes import qparams_of
 from qdialect.analysis.not_a_number import NotANumber
@@ -34,11 +34,12 @@ from qdialect.passes.rule_pass import (
     quantize_as,
     refuse_growth,
     refuse_tied,
+    refuse_types,
     with_qparams,
 )
 from qdialect.qparams import QParams
 from qdialect.qparams.legality import Illegal
-from qdialect.quant import DCastOp, QCastOp, arithmetic_of, cast_rounding
+from qdialect.quant import DCastOp, QCastOp, arithmetic_of, cast_rounding, with_element
 from qdialect.rewrite import Refusal, Rewriter, Rule, retyped
 
 M = TypeVar("M")
@@ -198,6 +199,17 @@ def quantized_above(
     if isinstance(operands, Illegal):
         return Refusal(operands.code, operands.reason)
     return refuse_tied(session, behavior, op, operands, params) or operands
+
+
+def refuse_floats(
+    session: QContext, behavior: Behavior, op: Operation, expressed: Attribute
+) -> Refusal | None:
+    """Why an op on codes cannot be one on floats of type `expressed`, or None."""
+    kinds = [v.type for v in op.operands]
+    for index in tied_operands(op, behavior):
+        kinds[index] = with_element(kinds[index], expressed)
+    results = [with_element(v.type, expressed) for v in op.results]
+    return refuse_types(session, behavior, op, kinds, results)
 
 
 def codes_below(

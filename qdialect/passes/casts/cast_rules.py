@@ -27,8 +27,9 @@ from qdialect.numerics.contract import EXACT, Contract, Numerics
 from qdialect.numerics.rounding import Rounding
 from qdialect.ops import ConstantOp, constant_array, constant_of, make_constant
 from qdialect.ops.keys import KEY
+from qdialect.passes.casts.cast_movement import refuse_floats
 from qdialect.passes.pair_contract import NO_GEMMLOWP, target_rounding
-from qdialect.passes.rule_pass import dequantized, refuse_types, rescaled
+from qdialect.passes.rule_pass import dequantized, rescaled
 from qdialect.quant import (
     DCastOp,
     QCastOp,
@@ -233,11 +234,7 @@ class DequantizeOfQuantize(Rule[_Between]):
             behavior = self.session.behaviors.get(op)
             if behavior is None or isinstance(op, RescaleOp):
                 continue
-            kinds = [value.type for value in op.operands]
-            for index in tied_operands(op, behavior):
-                kinds[index] = with_element(kinds[index], kind)
-            results = [with_element(op.results[0].type, kind)]
-            refusal = refuse_types(self.session, behavior, op, kinds, results)
+            refusal = refuse_floats(self.session, behavior, op, kind)
             if refusal:
                 return refusal
         return Contract(Numerics.RELAXED, note="drops a rounding and a clip")

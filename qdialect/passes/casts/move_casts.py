@@ -41,7 +41,13 @@ from qdialect.context import QContext, session
 from qdialect.errors import UsageError
 from qdialect.numerics.contract import EXACT, Contract
 from qdialect.passes.casts.cast_cut import CODES, FLOATS, CastCut
-from qdialect.passes.casts.cast_movement import HoistQuantize, Policy, PolicyRule, SinkDequantize
+from qdialect.passes.casts.cast_movement import (
+    HoistQuantize,
+    Policy,
+    PolicyRule,
+    SinkDequantize,
+    refuse_floats,
+)
 from qdialect.passes.rule_pass import RulePass, quantize_as, refuse_types, users
 from qdialect.qparams.legality import Illegal
 from qdialect.quant import DCastOp, QCastOp, cast_rounding, element_type, with_element
@@ -86,12 +92,14 @@ class Preserve(Policy):
         return [op.operands[i] for i in tied_operands(op, behavior)]
 
     def hoist_quantize(self, op: Operation) -> Refusal | None:
+        """Refused for an op that moves a float argument."""
         assert self._from_float is not None
         if any(v in self._from_float for v in self._carried(op)):
             return Refusal("interface", "the op moves a float argument")
         return None
 
     def sink_dequantize(self, op: Operation) -> Refusal | None:
+        """Refused for an op that makes a float result."""
         if any(result in self._to_float for result in op.results):
             return Refusal("interface", "the op makes a float result")
         return None
@@ -110,17 +118,21 @@ class Minimize(Policy):
             self._cut = CastCut(self._session, module)
 
     def hoist_quantize(self, op: Operation) -> Refusal | None:
+        """Refused unless the op is best on codes."""
         return self._unless(op, self._planned.quantize, CODES, above=True)
 
     def hoist_dequantize(self, op: Operation) -> Refusal | None:
+        """Refused unless the op is best on floats."""
         states = self._planned.dequantize
         return self._unless(op, states, FLOATS, "codes are", op.results, above=True)
 
     def sink_quantize(self, op: Operation) -> Refusal | None:
+        """Refused unless the op is best on floats."""
         states = self._planned.quantize
         return self._unless(op, states, FLOATS, "quantized value is", self._tied(op))
 
     def sink_dequantize(self, op: Operation) -> Refusal | None:
+        """Refused unless the op is best on codes."""
         states = self._planned.dequantize
         return self._unless(op, states, CODES, "dequantized value is", self._tied(op))
 
@@ -257,12 +269,8 @@ class HoistDequantize(PolicyRule[_Moved]):
         known = [q for q in above if q is not None]
         if params is None or carry_all_down(match.op, match.behavior, known) != [params]:
             return Refusal("mixed", f"'{match.op.name}' requantizes its operands")
-        kinds = [v.type for v in match.op.operands]
-        float_kind = element_type(match.casts[0].result.type)
-        for index in tied:
-            kinds[index] = with_element(kinds[index], float_kind)
-        results = [match.casts[0].result.type]
-        return refuse_types(self.session, match.behavior, match.op, kinds, results) or EXACT
+        expressed = element_type(match.casts[0].result.type)
+        return refuse_floats(self.session, match.behavior, match.op, expressed) or EXACT
 
     def rewrite(self, match: _Moved, rewriter: Rewriter) -> None:
         lower = match.casts[0]

@@ -151,9 +151,11 @@ class OrderOfDequantize(_OrderRule, PolicyRule[ComparedCodes]):
         return refusal or super().check(match)
 
     def above(self, value: SSAValue) -> Operation | None:
+        """The dequantize that gives `value`."""
         return dequantized(value)
 
     def refuses(self, match: ComparedCodes, sources: Sequence[QParams]) -> Refusal | None:
+        """Refused where two codes are one float."""
         for source in match.sources:
             narrowed = narrowed_qparams(source, self.session)
             if narrowed is None or not survives_float(narrowed):
@@ -161,6 +163,7 @@ class OrderOfDequantize(_OrderRule, PolicyRule[ComparedCodes]):
         return None
 
     def below(self, match: ComparedCodes, source: SSAValue, kind: Attribute) -> Operation:
+        """A dequantize."""
         return DCastOp(source, kind)
 
 
@@ -170,9 +173,11 @@ class OrderOfRescale(_OrderRule):
     name = "order-of-rescale"
 
     def above(self, value: SSAValue) -> Operation | None:
+        """The rescale that gives `value`."""
         return rescaled(value)
 
     def unlike(self, match: ComparedCodes) -> Refusal | None:
+        """Refused where the rescales round differently, or as gemmlowp."""
         roundings = {r.rounding for r in self._rescales(match)}
         if len(roundings) > 1:
             return Refusal("rounding", "the operands are rescaled with different roundings")
@@ -182,6 +187,7 @@ class OrderOfRescale(_OrderRule):
         return [above for above in match.maps if isinstance(above, RescaleOp)]
 
     def refuses(self, match: ComparedCodes, sources: Sequence[QParams]) -> Refusal | None:
+        """Refused where a rescale makes one code of two that are compared."""
         rescales = self._rescales(match)
         rounding = rescales[0].rounding
         narrowed = [q for r in rescales if (q := narrowed_qparams(r.input, self.session))]
@@ -197,6 +203,7 @@ class OrderOfRescale(_OrderRule):
         return None
 
     def below(self, match: ComparedCodes, source: SSAValue, kind: Attribute) -> Operation:
+        """The same rescale."""
         rescale = match.maps[0]
         assert isinstance(rescale, RescaleOp)
         return RescaleOp(source, kind, rescale.rounding)

@@ -159,16 +159,16 @@ class RepeatedClamp(Rule[_Repeated]):
             rewriter.replace(outer, [inner.results[0]])
             return
         if bounds[0] == match.bounds:
-            made = retyped(outer, [match.source], [match.result.type])
+            new = retyped(outer, [match.source], [match.result.type])
         else:
-            kept = [("min", low), ("max", high)]
-            made = ClipOp.create(
+            bounded = [("min", low), ("max", high)]
+            new = ClipOp.create(
                 operands=[match.source],
                 result_types=[match.result.type],
-                properties={name: real(bound) for name, bound in kept if isfinite(bound)},
+                properties={name: real(bound) for name, bound in bounded if isfinite(bound)},
                 attributes=outer.attributes,
             )
-        rewriter.replace_by(outer, [made])
+        rewriter.replace_by(outer, [new])
 
 
 class ClampByConstant(Rule[_Clamped]):

@@ -54,9 +54,9 @@ class Cse(ModulePass):
 
 def _merge(block: Block, session: QContext, nested: list[Operation]) -> int:
     """How many ops it merged into others; collects what holds further blocks."""
-    #: values by identity, as their own hash is slow
+    #: by the id of a value, as its hash is slow
     survivor: dict[int, SSAValue] = {}
-    #: by what can be told at little cost, the first op or, once there are several, all that
+    #: by a key that is cheap to compute, the first op or, once there are several, all that
     #: differ
     known: dict[Hashable, Operation | dict[Hashable, Operation]] = {}
     equal: dict[Operation, list[Operation]] = {}
@@ -82,7 +82,7 @@ def _merge(block: Block, session: QContext, nested: list[Operation]) -> int:
             session.error_bounds.carry(old, new)
             if new.name_hint is None:
                 new.name_hint = old.name_hint
-        if session.error_bounds.own:
+        if session.error_bounds.changes:
             ranges(session).forget(earlier)
         equal.setdefault(earlier, []).append(op)
         dead.append(op)
@@ -99,7 +99,7 @@ def _merge(block: Block, session: QContext, nested: list[Operation]) -> int:
 
 
 def _roughly(op: Operation) -> Hashable:
-    """What ops that compute the same have in common, told at little cost."""
+    """A cheap key that ops which compute the same share."""
     if isinstance(op, ConstantOp):
         value = op.value
         return value.key.data if isinstance(value, BlobAttr) else value.data.data
@@ -107,7 +107,7 @@ def _roughly(op: Operation) -> Hashable:
 
 
 def _identity(op: Operation) -> Hashable:
-    """What an op of this name and operands computes."""
+    """The full key: ops with the same one, and the same operands, compute the same."""
     attributes = tuple((n, a) for n, a in sorted(op.attributes.items()) if not n.startswith("nn."))
     return (
         op.name,

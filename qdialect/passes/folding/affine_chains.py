@@ -16,12 +16,12 @@ them, and fractions decide wherever floats are close to a tie.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
 from math import inf, isfinite
-from typing import Any, Generic, NamedTuple, TypeVar, overload
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -39,7 +39,7 @@ from qdialect.numerics.float_text import FORMATS
 from qdialect.numerics.linear import Line, at, column, linear_tables, values
 from qdialect.numerics.rounding import Rounding
 from qdialect.ops import constant_of, shape_of
-from qdialect.passes.constant_scalars import vector_of
+from qdialect.passes.constant_scalars import PerChannel, vector_of
 from qdialect.qparams import Layout, QParams
 from qdialect.quant import RescaleOp, SCastOp
 
@@ -47,36 +47,6 @@ MAX_OPS = 8
 """Ops of a chain that are considered together. What they become is an op of a chain again."""
 
 _IDENTITY = AffineFunction(Fraction(1), Fraction(0))
-_T = TypeVar("_T")
-
-
-class PerChannel(Sequence[_T], Generic[_T]):
-    """One element for each channel, or one for all, computed when it is first read: the first
-    channels of a chain mostly decide that it stays as it is. Any index is valid, modulo the
-    number of elements."""
-
-    def __init__(self, count: int, compute: Callable[[int], _T]) -> None:
-        self._count = count
-        self._compute = compute
-        self._known: dict[int, _T] = {}
-
-    def __len__(self) -> int:
-        return self._count
-
-    def __iter__(self) -> Iterator[_T]:
-        return (self[n] for n in range(self._count))
-
-    @overload
-    def __getitem__(self, index: int) -> _T: ...
-    @overload
-    def __getitem__(self, index: slice) -> list[_T]: ...
-    def __getitem__(self, index: int | slice) -> _T | list[_T]:
-        if isinstance(index, slice):
-            return [self[n] for n in range(*index.indices(self._count))]
-        n = index % self._count
-        if n not in self._known:
-            self._known[n] = self._compute(n)
-        return self._known[n]
 
 
 # -- ops and chains -------------------------------------------------------------------

@@ -1,10 +1,14 @@
-"""What an op computes from constants, decided from its declaration.
+"""Evaluate an op on constants, by its declaration.
 
-A movement op copies: `IndexMap.apply` on stored values, qparams checked with the law
-(sigma o phi, law 2.2). An op with `arithmetic` means dequantize exactly, compute,
-quantize once; on floats it is evaluated in their own type (f16 and bf16 in f32, rounded
-once; left where that sums non-finite numbers). What takes more than `WORK` products is
-left. Nothing here is shared with the interpreter, which judges it.
+A movement op copies stored values by its index map; the qparams of the result must be those of the
+operands pulled through the map (sigma o phi, law 2.2). An op with `arithmetic` on codes dequantizes
+exactly, computes in rationals and quantizes once; on floats it computes in the type of the floats
+(f16 and bf16 in f32, rounded once). Ops that take more than `WORK` products, or that sum non-finite
+floats, are refused.
+
+    %0 = nn.add %a, %b : (!half, !quarter) -> !sum        codes of %a and %b  ->  codes of %0
+
+This file shares no code with the reference interpreter, which tests compare it with.
 """
 
 from __future__ import annotations
@@ -50,7 +54,7 @@ ElementaryFunctions = Callable[[Operation, Sequence[Any]], Any]
 
 _FLOATS = {"f16": np.float32, "bf16": np.float32, "f32": np.float32, "f64": np.float64}
 _STORED = {"f16": np.float16, "bf16": np.uint16}
-"""What holds those that are computed with as others."""
+"""The numpy types of stored floats that are not the type they are computed in."""
 
 
 def can_hold(type: Attribute) -> bool:

@@ -78,11 +78,10 @@ from qdialect.ops import AddOp, NegOp, SubOp, shape_of
 from qdialect.ops.base import is_kernel
 from qdialect.ops.keys import QPARAMS
 from qdialect.ops.shapes import DYNAMIC
-from qdialect.passes.constant_scalars import exact_scalar, exact_vector
+from qdialect.passes.constant_scalars import PerChannel, exact_scalar, exact_vector
 from qdialect.passes.folding.affine_chains import (
     ChainOp,
     Channel,
-    PerChannel,
     Undefined,
     axes_of,
     chain_roots,

@@ -15,8 +15,18 @@
 
 A folded constant takes the location and the key of the op whose value it is, so that
 profiles match however early or late folding happens. Constants are values: the old one
-is left to its other users. A constant that would outgrow `max-growth` times its operands
-(and 1 024 elements) is not made.
+stays for its other users. No constant grows beyond `max-growth` times its operands (and 1 024
+elements).
+
+For example
+
+    %a = nn.constant dense<[1, 2]> : tensor<2xi8> : !half
+    %b = nn.constant dense<[3]> : tensor<1xi8> : !quarter
+    %0 = nn.add %a, %b {nn.key = "sum"} : (!half, !quarter) -> !sum
+
+becomes
+
+    %0 = nn.constant dense<[10, 15]> : tensor<2xi8> {nn.key = "sum"} : !sum
 """
 
 from __future__ import annotations
@@ -62,8 +72,8 @@ from qdialect.quant import (
 from qdialect.rewrite import Refusal, Rewriter, Rule
 from qdialect.rewrite.effects import is_effect_free
 
-#: constants of at most this many elements are made whatever they grow from
 FLOOR = 1024
+"""A constant of at most this many elements may grow from one of any size."""
 
 
 @dataclass
@@ -196,9 +206,11 @@ class FoldMovement(_FoldRule):
     name = "fold-movement"
 
     def wants(self, behavior: Behavior) -> bool:
+        """Ops that move elements."""
         return behavior.movement is not None
 
     def evaluate(self, match: _Fold, arrays: Sequence[Array]) -> list[Array] | Refusal:
+        """Stored values moved, or dequantized and quantized where operands have unequal qparams."""
         op, behavior = match.op, match.behavior
         try:
             verbatim = evaluation.agrees(op, behavior, arrays)
@@ -219,15 +231,18 @@ class FoldArithmetic(_FoldRule):
     name = "fold-arithmetic"
 
     def wants(self, behavior: Behavior) -> bool:
+        """Ops that compute."""
         return behavior.movement is None
 
     def evaluate(self, match: _Fold, arrays: Sequence[Array]) -> list[Array] | Refusal:
+        """The value of the one result."""
         if len(match.op.results) != 1:
             return Refusal("unsupported", "several results")
         result = evaluation.compute(match.op, match.behavior, arrays)
         return result if isinstance(result, Refusal) else [result]
 
     def contract(self, match: _Fold) -> Contract:
+        """`ties` where runtimes may round in another order."""
         behavior, op = match.behavior, match.op
         floats = all(quant_element(v.type) is None for v in op.results)
         ordered = behavior.commutes or behavior.on_stored or behavior.select
@@ -254,9 +269,11 @@ class FoldBehindDequantize(_FoldRule):
     name = "fold-behind-dequantize"
 
     def wants(self, behavior: Behavior) -> bool:
+        """Ops that move elements."""
         return behavior.movement is not None
 
     def source(self, value: SSAValue) -> SSAValue | None:
+        """The constant that operand `value` is dequantized from, or itself."""
         cast = dequantized(value)
         return super().source(cast.input if cast is not None else value)
 
@@ -269,6 +286,7 @@ class FoldBehindDequantize(_FoldRule):
         return found if tied and all(cast is not None for cast in casts) else None
 
     def evaluate(self, match: _Fold, arrays: Sequence[Array]) -> list[Array] | Refusal:
+        """The codes moved; `match.params` gets the qparams of the results."""
         op, tied = match.op, tied_operands(match.op, match.behavior)
         params = [q for i in tied if (q := qparams_of(match.sources[i])) is not None]
         if len(params) != len(tied):
@@ -352,6 +370,7 @@ class StorageCastOfConstant(_CastRule):
         return (SCastOp.name,)
 
     def cast(self, op: Operation, stored: Array) -> Array | Refusal:
+        """The same bits, signless."""
         params = qparams_of(op.operands[0])
         if params is None or stored.dtype.kind != "u":
             return stored
@@ -394,6 +413,7 @@ class DequantizeOfConstant(_CastRule):
         return (DCastOp.name,)
 
     def cast(self, op: Operation, stored: Array) -> Array | Refusal:
+        """(q - z) * s in the expressed type."""
         return evaluation.dequantize(stored, op.operands[0])
 
 

@@ -2,9 +2,9 @@
 
     m (w x + b) + c = (m w) x + (m b + c)          m, c one number, or one per channel
 
-for mul, div, add, sub, neg by constants and batch norm with constant statistics.  A model
-that is quantized so rounds one value where it had two, and of two ranges the one that
-matters.  The new op has the key of the result.
+for mul, div, add, sub, neg by constants and batch norm with constant statistics. When the model is
+quantized, it rounds one value in place of two, by the range of the result. The new op has the key
+of the result.
 
 Exact in the reals where the new weights are numbers of their float type; `ties` where they
 are rounded to it once more.
@@ -107,7 +107,7 @@ class FoldIntoWeights(Rule[_Folded]):
             return Refusal("bias", f"'{product.name}' has no bias to add to")
         if match.axis is not None and match.acc.repeats(product) != 1:
             return Refusal("groups", "groups share the channels of the weights")
-        weights, biases, exact = self._made(match)
+        weights, biases, exact = self._folded(match)
         if not all(np.isfinite(array).all() for array in (weights, biases)):
             return Refusal("overflow", "a weight or bias would not be finite")
         if exact:
@@ -117,7 +117,7 @@ class FoldIntoWeights(Rule[_Folded]):
     def _is_finite(self, value: SSAValue | None) -> bool:
         return value is None or bool(np.isfinite(self._array(value)).all())
 
-    def _made(self, match: _Folded) -> tuple[Array, Array, bool]:
+    def _folded(self, match: _Folded) -> tuple[Array, Array, bool]:
         """Weights and biases, and whether they are exact; no bias at all is one of zeros."""
         acc, product, channels = match.acc, match.product, match.channels
         weights = self._array(product.operands[acc.rhs])
@@ -158,16 +158,16 @@ class FoldIntoWeights(Rule[_Folded]):
         operands = list(product.operands)
         old = constant_of(operands[acc.rhs])
         element = tensor_type(operands[acc.rhs]).element_type
-        arrays = self._made(match)[:2]
-        made = [make_constant(array, element, self.session.blobs) for array in arrays]
-        operands[acc.rhs] = made[0].result
+        arrays = self._folded(match)[:2]
+        new_constants = [make_constant(array, element, self.session.blobs) for array in arrays]
+        operands[acc.rhs] = new_constants[0].result
         if _bias(match) is not None:
-            operands[acc.bias or 0] = made[1].result
+            operands[acc.bias or 0] = new_constants[1].result
         elif arrays[1].any():
-            operands.append(made[1].result)
+            operands.append(new_constants[1].result)
         else:
-            made.pop()
-        for constant in made:
+            new_constants.pop()
+        for constant in new_constants:
             rewriter.insert(constant, match.op, keep=old)
         new = retyped(product, operands, [match.op.results[0].type])
         new.attributes.pop(KEY, None)

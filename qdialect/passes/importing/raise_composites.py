@@ -453,8 +453,8 @@ def _keep_types(
     if found:
         for role in session.components[op.name].inner.keys() & pieces.keys():
             found |= _inner_types(role, pieces[role], session)
-    if (own := _result_type(result, session)) is not None:
-        found[result_role(op, session.components.get(op.name))] = own
+    if (element := _result_type(result, session)) is not None:
+        found[result_role(op, session.components.get(op.name))] = element
     hold_types(op, found)
 
 
@@ -462,9 +462,9 @@ def _inner_types(role: str, piece: Operation | None, session: QContext) -> dict[
     """What a piece says of its own pieces, as its op does."""
     if piece is None:
         return {}
-    own = result_role(piece, session.components.get(piece.name))
+    result = result_role(piece, session.components.get(piece.name))
     inner = component_types(piece).items()
-    return {f"{role}/{name}": kind for name, kind in inner if name != own}
+    return {f"{role}/{name}": kind for name, kind in inner if name != result}
 
 
 def _owner_of(value: SSAValue | None) -> Operation | None:

@@ -80,8 +80,7 @@ class RaiseDynamic(Rule[_Product]):
             quantize = node.operands[0].owner
             if not isinstance(quantize, nn.DynamicQuantizeOp) or len(node.absent):
                 continue
-            given = [node.operands[0], node.operands[2]]
-            if given != [quantize.codes, quantize.zero_point]:
+            if [node.operands[0], node.operands[2]] != [quantize.codes, quantize.zero_point]:
                 continue
             scale = _other_factor(scales, quantize.scale)
             if scale is not None:
@@ -193,13 +192,13 @@ def _dynamic_kind(node: NodeOp) -> tuple[type[nn.DynamicOp], dict[str, Any]]:
     if _is_matmul(node):
         return nn.DynamicMatMulOp, {}
     rank = len(shape_of(node.operands[1])) - 2
-    given = node.node_attributes.data
+    attributes = node.node_attributes.data
     properties: dict[str, Any] = {
-        "strides": _ints(given.get("strides"), [1] * rank),
-        "pads": _ints(given.get("pads"), [0] * 2 * rank),
-        "dilations": _ints(given.get("dilations"), [1] * rank),
+        "strides": _ints(attributes.get("strides"), [1] * rank),
+        "pads": _ints(attributes.get("pads"), [0] * 2 * rank),
+        "dilations": _ints(attributes.get("dilations"), [1] * rank),
     }
-    group = given.get("group")
+    group = attributes.get("group")
     if isinstance(group, IntegerAttr):
         properties["groups"] = group.value.data
     return nn.DYNAMIC_CONVOLUTIONS[rank - 1], properties

@@ -13,13 +13,14 @@ _EXACT_WITH_CASTS = (
 but for `quant.rescale`, which rounds, and casts at the interface."""
 
 _EXACT = _EXACT_WITH_CASTS.replace(",", ",fold-interface,", 1)
-"""The same; what a float region computes as floats leaves as codes, too."""
+"""The same, with codes in place of floats at the interface."""
 
 _ROUNDING_ONCE = (
     "split-rescale{ops=sums numerics=bounded},"
     "convert-rescale{form=real rounding=half_even numerics=bounded},cse,dce"
 )
-"""To one of which every op but sums rounds once, by a real scale and to even."""
+"""From an optimized integer network to one of which every op but sums rounds once, by a real scale
+and half to even."""
 
 EXPORTS = {
     "tosa": (_EXACT, "convert-nn-to-tosa,cse,dce", tosa.TARGET),
@@ -28,8 +29,8 @@ EXPORTS = {
     "stablehlo": (_ROUNDING_ONCE, "convert-nn-to-stablehlo,cse,dce", stablehlo.TARGET),
     "iree": (_EXACT_WITH_CASTS, "convert-nn-to-linalg{casts=iree},cse,dce", linalg.TARGET),
 }
-"""From an optimized integer network to what other compilers read, by name: the passes to one
-that can be said in it, those that say it, and the target whose operators it has."""
+"""How a network is exported, by name: the passes after which the dialect can express every op, the
+passes that write the dialect, and the target whose operators it has."""
 
 OPTIMIZED_FOR = {**dict.fromkeys(EXPORTS, tosa.TARGET), "stablehlo": stablehlo.TARGET}
-"""The target that a network is made an integer one for, before that."""
+"""The target that `optimize` runs for before the export, by the same names."""

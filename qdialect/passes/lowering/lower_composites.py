@@ -113,9 +113,9 @@ class PiecePlan(Pieces):
         """The result of a piece, quantized where the op is."""
         if self.quantized:
             self._append(piece)
-            self._transfer(role, piece, own=False)
+            self._transfer(role, piece, result=False)
             return self._quantized(role, piece)
-        self._transfer(role, piece, own=True)
+        self._transfer(role, piece, result=True)
         return super().add(role, piece)
 
     def emit(self, op: Operation) -> SSAValue:
@@ -218,15 +218,15 @@ class PiecePlan(Pieces):
 
     # -- types and component qparams ------------------------------------------------------------
 
-    def _transfer(self, role: str, piece: Operation, *, own: bool) -> None:
-        """Give a piece the qparams of its own pieces and, with `own`, of its result."""
+    def _transfer(self, role: str, piece: Operation, *, result: bool) -> None:
+        """Give a piece the qparams of its own pieces and, with `result`, of its result."""
         prefix = f"{role}/"
         types = {
             name.removeprefix(prefix): kind
             for name, kind in self.types.items()
             if name.startswith(prefix)
         }
-        if own and role in self.types:
+        if result and role in self.types:
             types[result_role(piece, self.session.components.get(piece.name))] = self.types[role]
         hold_types(piece, types)
 

@@ -89,7 +89,7 @@ class LowerFloatRegion(Rule[_Region]):
                 if not region.ops:
                     continue
                 known = _Region(region, self._plan(region))
-                # One look at a float region, wherever it is asked for.
+                # A region is planned once for all its ends.
                 ends = [*(cast.input for cast in region.closings), *region.returned]
                 self._regions.update(dict.fromkeys(ends, known))
             if not isinstance(known.plan, Refusal) or isinstance(op, QCastOp):

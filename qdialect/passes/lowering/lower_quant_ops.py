@@ -1,4 +1,4 @@
-"""`quant.qcast` and `quant.dcast` in `arith`, rounding and saturating as they mean.
+"""Write `quant.qcast` and `quant.dcast` in `arith`, with their rounding and saturation.
 
     qcast   q = clamp(R(x / s) + z)      divf, round, clamp in floats, fptosi, + z, clamp
     dcast   x = float(q - z) * s         extend, - z in integers, sitofp, mulf
@@ -10,6 +10,20 @@ the bounds are those of the storage, kept in integers after the zero point is ad
 
 Upstream's pass of this name truncates and does not saturate: with i8 and scale 1 it
 turns 0.99 into 0 and 200 into -56.
+
+For example
+
+    %0 = quant.dcast %x : !q to f32
+
+becomes
+
+    %1 = quant.scast %x : !q to i8
+    %2 = arith.extui %1 : i8 to i32
+    %3 = arith.constant 128 : i32
+    %4 = arith.subi %2, %3 : i32
+    %5 = arith.constant 2.0 : f32
+    %6 = arith.sitofp %4 : i32 to f32
+    %0 = arith.mulf %6, %5 : f32
 """
 
 from __future__ import annotations
@@ -82,6 +96,7 @@ class LowerQCast(_LowerCast):
         return (QCastOp.name,)
 
     def quantized(self, op: CastOp) -> SSAValue:
+        """The result."""
         return op.result
 
     def rewrite(self, match: CastOp, rewriter: Rewriter) -> None:
@@ -106,6 +121,7 @@ class LowerDCast(_LowerCast):
         return (DCastOp.name,)
 
     def quantized(self, op: CastOp) -> SSAValue:
+        """The operand."""
         return op.input
 
     def rewrite(self, match: CastOp, rewriter: Rewriter) -> None:
@@ -124,8 +140,8 @@ class LowerDCast(_LowerCast):
 
 def refusal(op: CastOp, quantized: SSAValue) -> Refusal | None:
     """Why there is no arithmetic for a cast; `quantized` is its operand or result that is."""
-    held = quantized.type
-    element = element_type(held)
+    kind = quantized.type
+    element = element_type(kind)
     if not isinstance(element, UniformType):
         return Refusal("parameters", f"{element} has no scale")
     params = element.qparams
@@ -133,7 +149,7 @@ def refusal(op: CastOp, quantized: SSAValue) -> Refusal | None:
         return Refusal("storage", f"no lowering for storage {params.storage}")
     if params.expressed not in _EXPRESSED:
         return Refusal("expressed", f"no arithmetic in {params.expressed}")
-    if isinstance(held, UnrankedTensorType) and params.count > 1:
+    if isinstance(kind, UnrankedTensorType) and params.count > 1:
         return Refusal("unranked", "parameters that vary need a rank")
     if max(map(abs, params.zero_point_list())) >= _WIDE_ZERO:
         return Refusal("zero-point", "a zero point is too far from the storage")

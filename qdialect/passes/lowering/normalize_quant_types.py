@@ -1,13 +1,20 @@
-"""Block grids in their plainest encoding: per tensor or per axis where they are that.
+"""Write the parameters of sub-channel types per tensor or per axis, where that is the same.
 
     one (scale, zero point) pair                               -> per tensor
     one blocked dimension with blocks of one index             -> per axis
     equal pairs in place of blocks, for a tensor of known shape -> fewer, or none
 
-The same pair at every element before and after: exact.  A grid whose blocks span
-several indices stays a grid (upstream's pass of this name makes it per axis with too
-few scales).  Every type in the module is visited, bare ones and those in signatures
-and attributes included.
+Every element has the same scale and zero point before and after: exact. Blocks that span several
+indices stay blocks (upstream's pass of this name makes them per axis with too few scales). The pass
+visits every type in the module, also in signatures and attributes.
+
+For example
+
+    %0 = quant.dcast %x : tensor<4x8x!quant.uniform<i8:f32:{0:4, 1:8}, {{2.0:3}}>> to !f
+
+becomes
+
+    %0 = quant.dcast %x : tensor<4x8x!quant.uniform<i8:f32, 2.0:3>> to !f
 """
 
 from __future__ import annotations
@@ -34,8 +41,8 @@ from qdialect.rewrite.rewriter import set_type
 
 
 def normalized(params: QParams, shape: tuple[int, ...] | None = None) -> QParams:
-    """`params` in the plainest encoding that is the same on `shape` (None: any shape;
-    an unknown extent is -1)."""
+    """`params` per tensor or per axis, if that is the same on `shape` (None: any shape; an unknown
+    extent is -1)."""
     if params.layout is not Layout.BLOCK:
         return params
     if params.count == 1:
@@ -75,16 +82,16 @@ class NormalizeQuantTypes(ModulePass):
                 kind = normalizer.of(value.type)
                 if kind is not value.type:
                     set_type(value, kind)
-            for held in (inner.properties, inner.attributes):
-                for key, attribute in held.items():
-                    held[key] = normalizer.of(attribute)
+            for entries in (inner.properties, inner.attributes):
+                for key, attribute in entries.items():
+                    entries[key] = normalizer.of(attribute)
 
 
 class _Normalizer:
-    """Attributes with the types inside them normalized; unchanged ones stay themselves.
+    """Attributes with the types inside them normalized; an unchanged attribute is returned itself.
 
-    Results are remembered by identity: attributes that are equal to Python may differ in
-    their text, as the integers 0 and False do."""
+    Results are cached by identity: attributes that are equal in Python may differ in their text, as
+    the integers 0 and False do."""
 
     def __init__(self) -> None:
         #: by identity, which the first part keeps alive
@@ -103,9 +110,9 @@ class _Normalizer:
             same = params == element.qparams
             return attribute if same else with_element(attribute, UniformType(params))
         if isinstance(attribute, ArrayAttr):
-            held = cast("ArrayAttr[Attribute]", attribute)
-            parts = [self.of(part) for part in held.data]
-            return held if _same(parts, held.data) else ArrayAttr(parts)
+            array = cast("ArrayAttr[Attribute]", attribute)
+            parts = [self.of(part) for part in array.data]
+            return array if _same(parts, array.data) else ArrayAttr(parts)
         if isinstance(attribute, DictionaryAttr):
             entries = {key: self.of(part) for key, part in attribute.data.items()}
             same = _same(entries.values(), attribute.data.values())
@@ -124,5 +131,5 @@ def _same(new: Any, old: Any) -> bool:
 def _shape(type: Attribute) -> tuple[int, ...] | None:
     if not isinstance(type, TensorType):
         return None
-    held = cast("AnyTensorType", type)
-    return tuple(-1 if size == DYNAMIC_INDEX else size for size in held.get_shape())
+    tensor = cast("AnyTensorType", type)
+    return tuple(-1 if size == DYNAMIC_INDEX else size for size in tensor.get_shape())

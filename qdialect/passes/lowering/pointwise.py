@@ -76,7 +76,7 @@ def element_wise(
     compute: Computation,
     emit: Callable[[Operation], None],
 ) -> SSAValue:
-    """`compute` on every element of `source`; `emit` inserts each op that is made.
+    """`compute` on every element of `source`; `emit` inserts each new op.
 
     `layout` is the encoding along whose cells the parameters vary, None when they do
     not vary.
@@ -117,9 +117,9 @@ def _ranked(
     compute: Computation,
     emit: Callable[[Operation], None],
 ) -> SSAValue:
-    held = cast("AnyTensorType", source.type)
-    shape = held.get_shape()
-    block = Block(arg_types=[element_type(held), result])
+    tensor_type = cast("AnyTensorType", source.type)
+    shape = tensor_type.get_shape()
+    block = Block(arg_types=[element_type(tensor_type), result])
     body = Body(block, 1 if layout is None else layout.count)
     value = compute(body, block.args[0])
     block.add_op(YieldOp(value))
@@ -129,7 +129,7 @@ def _ranked(
         field = arith.ConstantOp(_dense(values, layout.grid, kind))
         emit(field)
         fields.append(field.result)
-    empty = tensor.EmptyOp(_dynamic_extents(source, shape, emit), with_element(held, result))
+    empty = tensor.EmptyOp(_dynamic_extents(source, shape, emit), with_element(tensor_type, result))
     emit(empty)
     rank = len(shape)
     whole = AffineMapAttr(AffineMap.identity(rank))
@@ -209,5 +209,5 @@ def _scalar_constant(value: Number, type: Scalar) -> arith.ConstantOp:
 def _dense(
     values: Sequence[Number], grid: Sequence[int], type: Scalar
 ) -> DenseIntOrFPElementsAttr[Any]:
-    held: Any = TensorType(type, grid)
-    return DenseIntOrFPElementsAttr.from_list(held, cast(Any, list(values)))
+    kind: Any = TensorType(type, grid)
+    return DenseIntOrFPElementsAttr.from_list(kind, cast(Any, list(values)))

@@ -62,9 +62,8 @@ if TYPE_CHECKING:
 SLACK = 1 + 2.0**-30
 """What sums of bounds in doubles may have lost, many times over."""
 
-_DIVISOR = 14
-"""Bits of a divisor; a quotient has the other half of 28."""
-_QUOTIENT = 28
+_DIVISOR, _QUOTIENT = 14, 28
+"""Bits of a divisor and of a quotient."""
 _INDEX = 13
 """Bits of codes that a table of 16-bit codes is indexed with."""
 _PARTS = 11
@@ -72,7 +71,7 @@ _PARTS = 11
 
 
 class NoFixedPointError(Exception):
-    """An op of a float region has no integers."""
+    """An op of a float region cannot be computed in integers; `refusal` says why."""
 
     def __init__(self, op: Operation, code: str, reason: str) -> None:
         super().__init__(reason)
@@ -98,12 +97,11 @@ class FixedValue:
         """The scale, which is one for the whole tensor."""
         return Fraction(self.params.scale)
 
-    def type(self, params: QParams | None = None) -> Attribute:
-        """Its type, with other parameters if they are given."""
-        params = params or self.params
+    def type(self) -> Attribute:
+        """The type of its tensor."""
         if self.dims is not None:
-            return ranked(UniformType(params), self.dims)
-        return with_qparams(self.like, params)
+            return ranked(UniformType(self.params), self.dims)
+        return with_qparams(self.like, self.params)
 
     def furthest(self) -> int:
         """The largest number of steps from zero."""
@@ -156,19 +154,19 @@ class RegionPlan:
         if behavior.commutes or behavior.compares:
             self._tied(op, behavior, operands)
         elif behavior.accumulator is not None:
-            self.contract(op, behavior, operands)
+            self._contract(op, behavior, operands)
         elif behavior.affine_along is not None:
-            self.affine(op, behavior, operands[0])
+            self._affine(op, behavior, operands[0])
         elif len(op.results) > 1 or len(operands) < len(op.operands):
             raise NoFixedPointError(op, "float", "it computes floats; quantize its result")
         elif op.name == SoftmaxOp.name:
-            self.softmax(op, behavior, operands[0])
+            self._softmax(op, behavior, operands[0])
         elif op.name == DivOp.name:
-            self.divide(op, behavior, operands[0], operands[1])
+            self._divide(op, behavior, operands[0], operands[1])
         elif behavior.grid is not None:
             self._exact(op, behavior, list(operands.values()))
         elif behavior.elementwise and len(operands) == 1:
-            self.function(op, behavior, operands[0])
+            self._function(op, behavior, operands[0])
         else:
             raise NoFixedPointError(op, "float", "it computes floats; quantize its result")
 
@@ -180,10 +178,10 @@ class RegionPlan:
         params = [x.params for x in xs]
         if len(set(params)) > 1 or not keeps_order(behavior, op, params, inside=True):
             step = fine_grids.step_for(max(Fraction(x.interval.largest) for x in xs))
-            xs = [self.on_grid(op, x, step) for x in xs]
+            xs = [self._on_grid(op, x, step) for x in xs]
             params = [x.params for x in xs]
             if not keeps_order(behavior, op, params, inside=True):
-                self.clip(op, behavior, xs[0])
+                self._clip(op, behavior, xs[0])
                 return
         joined = xs[0].interval
         for x in xs[1:]:
@@ -204,7 +202,7 @@ class RegionPlan:
         if behavior.compares:
             if error:
                 self.caveat = self.caveat or f"'{op.name}' may take another of nearly equals"
-            self.emit(
+            self._emit(
                 op, behavior, dict(zip(tied, xs, strict=True)), self._compared(op, behavior, xs)
             )
             return
@@ -215,7 +213,7 @@ class RegionPlan:
             FixedValue(value, q, joined, error)
             for value, q in zip(op.results, carried, strict=True)
         ]
-        self.emit(op, behavior, dict(zip(tied, xs, strict=True)), results)
+        self._emit(op, behavior, dict(zip(tied, xs, strict=True)), results)
 
     def _compared(
         self, op: Operation, behavior: Behavior, xs: Sequence[FixedValue]
@@ -230,29 +228,29 @@ class RegionPlan:
 
     # -- ops that compute -------------------------------------------------------------
 
-    def _exact(self, op: Operation, behavior: Behavior, given: list[FixedValue]) -> None:
+    def _exact(self, op: Operation, behavior: Behavior, operands: list[FixedValue]) -> None:
         """An op that is exact on some grid: on the one it has, or on coarser ones."""
         assert behavior.grid is not None
-        for x in given:
+        for x in operands:
             if not x.params.is_per_tensor:
                 raise NoFixedPointError(op, "axis", "an operand is not quantized per tensor")
-        steps = [x.step for x in given]
+        steps = [x.step for x in operands]
         for _ in range(64):
             params = [
-                x.params if x.step == s else self.grid(op, s, x.like)
-                for x, s in zip(given, steps, strict=True)
+                x.params if x.step == s else self._grid(op, s, x.like)
+                for x, s in zip(operands, steps, strict=True)
             ]
             spread = [
                 x.interval if x.step == s else x.interval.widened(s)
-                for x, s in zip(given, steps, strict=True)
+                for x, s in zip(operands, steps, strict=True)
             ]
-            interval = self._interval(op, behavior, given, spread)
+            interval = self._interval(op, behavior, operands, spread)
             step = behavior.grid(op, params)
             if step is None:
-                if len(given) < 2 or len(set(steps)) == 1:
+                if len(operands) < 2 or len(set(steps)) == 1:
                     raise NoFixedPointError(op, "grid", "no single step makes up every result")
                 reach = max(Fraction(i.largest) for i in (*spread, interval))
-                steps = [fine_grids.step_for(reach)] * len(given)
+                steps = [fine_grids.step_for(reach)] * len(operands)
             elif interval.largest <= step * (1 << ROOM):
                 break
             else:
@@ -262,14 +260,15 @@ class RegionPlan:
         else:
             raise NoFixedPointError(op, "overflow", "32 bits may not hold every result")
         xs = [
-            x if x.step == s else self.on_grid(op, x, s) for x, s in zip(given, steps, strict=True)
+            x if x.step == s else self._on_grid(op, x, s)
+            for x, s in zip(operands, steps, strict=True)
         ]
-        result = self.grid(op, step, op.results[0])
-        error = self.error(op, behavior, xs)
+        result = self._grid(op, step, op.results[0])
+        error = self._error(op, behavior, xs)
         if Fraction(result.scale) != step:
             error += float(interval.largest) * 2.0**-52
-        made = FixedValue(op.results[0], result, self._interval(op, behavior, xs, None), error)
-        self.emit(op, behavior, dict(enumerate(xs)), [made])
+        fixed = FixedValue(op.results[0], result, self._interval(op, behavior, xs, None), error)
+        self._emit(op, behavior, dict(enumerate(xs)), [fixed])
 
     def _interval(
         self,
@@ -290,7 +289,7 @@ class RegionPlan:
 
     # -- ops that other ops stand for ---------------------------------------------------
 
-    def error(self, op: Operation, behavior: Behavior, xs: Sequence[FixedValue]) -> float:
+    def _error(self, op: Operation, behavior: Behavior, xs: Sequence[FixedValue]) -> float:
         """How far the result may be off if the op itself is exact."""
 
         def sizes(number: int) -> Size:
@@ -307,7 +306,7 @@ class RegionPlan:
                 total += inf if gain is None else gain * x.error
         return total * SLACK
 
-    def clip(self, op: Operation, behavior: Behavior, x: FixedValue) -> None:
+    def _clip(self, op: Operation, behavior: Behavior, x: FixedValue) -> None:
         """A clamp whose bounds are no numbers of the grid: the nearest ones."""
         if behavior.clamp is None:
             raise NoFixedPointError(op, "levels", "no code stands for a constant it compares with")
@@ -317,18 +316,18 @@ class RegionPlan:
             for b in behavior.clamp(op)
         ]
         interval = x.interval.clip(*map(float, bounds))
-        made = FixedValue(op.results[0], x.params, interval, x.error + float(step) / 2 * SLACK)
+        fixed = FixedValue(op.results[0], x.params, interval, x.error + float(step) / 2 * SLACK)
 
         def make(values: Sequence[SSAValue]) -> Operation:
             return ClipOp(values[0], min=float(bounds[0]), max=float(bounds[1]))
 
-        self.of[op.results[0]] = self.computed(op, ClipOp, (x,), made, make)
+        self.of[op.results[0]] = self._computed(op, ClipOp, (x,), fixed, make)
 
-    def function(self, op: Operation, behavior: Behavior, x: FixedValue) -> None:
+    def _function(self, op: Operation, behavior: Behavior, x: FixedValue) -> None:
         """f of codes of 8 bits, or of as many as a table may have: a table of a fine grid."""
         exponent = op.values["exponent"] if op.name == "nn.pow" and isinstance(op, NNOp) else None
         if exponent == 2.0:
-            self.square(op, x)
+            self._square(op, x)
             return
         import numpy as np
 
@@ -349,7 +348,7 @@ class RegionPlan:
             raise NoFixedPointError(op, "undefined", "it is no number on every code")
         finite = values[np.isfinite(values)]
         step = fine_grids.step_for(Fraction(float(np.abs(finite).max())))
-        params = self.grid(op, step, op.results[0])
+        params = self._grid(op, step, op.results[0])
         # What is infinite saturates, here and wherever it is quantized.
         most = float(step) * (1 << ROOM - 1)
         if finite.size < values.size:
@@ -363,46 +362,46 @@ class RegionPlan:
             if slope is None:
                 slope = float(np.abs(np.diff(values)).max(initial=0)) / a.scale
             error += slope * x.error * SLACK
-        made = FixedValue(op.results[0], params, interval, error)
-        self._look_up(op, x, entries, made)
+        fixed = FixedValue(op.results[0], params, interval, error)
+        self._look_up(op, x, entries, fixed)
 
     def _narrowed(self, op: Operation, x: FixedValue) -> FixedValue:
         """`x` in 16-bit codes, as many as a table may have."""
         step = fine_grids.step_for(Fraction(x.interval.largest), _INDEX)
-        wide = self.on_grid(op, x, step)
+        wide = self._on_grid(op, x, step)
         params = QParams.per_tensor("i16", wide.params.scale, 0, wide.params.expressed)
-        made = FixedValue(x.like, params, wide.interval, wide.error, dims=x.dims)
-        kind = made.type()
+        fixed = FixedValue(x.like, params, wide.interval, wide.error, dims=x.dims)
+        kind = fixed.type()
         self.ops.append(
-            PlannedOp(op, (wide,), (made,), lambda v: RescaleOp(v[0], kind, Rounding.HALF_UP))
+            PlannedOp(op, (wide,), (fixed,), lambda v: RescaleOp(v[0], kind, Rounding.HALF_UP))
         )
-        return made
+        return fixed
 
-    def _look_up(self, op: Operation, x: FixedValue, entries: Any, made: FixedValue) -> None:
-        kind, gives = UniformType(made.params), [made.type()]
-        table = FixedValue(op.results[0], made.params, made.interval, dims=(len(entries),))
+    def _look_up(self, op: Operation, x: FixedValue, entries: Any, fixed: FixedValue) -> None:
+        kind, gives = UniformType(fixed.params), [fixed.type()]
+        table = FixedValue(op.results[0], fixed.params, fixed.interval, dims=(len(entries),))
         self.ops.append(
             PlannedOp(op, (), (table,), lambda _: make_constant(entries, kind, self.session.blobs))
         )
-        self.of[op.results[0]] = self.computed(
-            op, TableOp, (x, table), made, lambda v: TableOp(v[0], v[1], result_types=gives)
+        self.of[op.results[0]] = self._computed(
+            op, TableOp, (x, table), fixed, lambda v: TableOp(v[0], v[1], result_types=gives)
         )
 
-    def square(self, op: Operation, x: FixedValue) -> None:
+    def _square(self, op: Operation, x: FixedValue) -> None:
         """x to the power 2 is a product."""
         reach = Fraction(x.interval.largest)
         if x.furthest() >= 1 << ROOM // 2:
-            x = self.on_grid(op, x, fine_grids.step_for(reach, ROOM // 2))
-        kind = self.grid(op, x.step * x.step, op.results[0])
+            x = self._on_grid(op, x, fine_grids.step_for(reach, ROOM // 2))
+        kind = self._grid(op, x.step * x.step, op.results[0])
         interval = squared(x.interval)
         error = x.error * (2 * float(reach) + x.error) * SLACK
-        made = FixedValue(op.results[0], kind, interval, error)
-        gives = [made.type()]
-        self.of[op.results[0]] = self.computed(
-            op, MulOp, (x, x), made, lambda v: MulOp(v[0], v[1], result_types=gives)
+        fixed = FixedValue(op.results[0], kind, interval, error)
+        gives = [fixed.type()]
+        self.of[op.results[0]] = self._computed(
+            op, MulOp, (x, x), fixed, lambda v: MulOp(v[0], v[1], result_types=gives)
         )
 
-    def divide(self, op: Operation, behavior: Behavior, a: FixedValue, b: FixedValue) -> None:
+    def _divide(self, op: Operation, behavior: Behavior, a: FixedValue, b: FixedValue) -> None:
         """n / d of integers, rounded half up: a step of n is one of d and of the result.
 
         A divisor that may be 0 is at least one step.
@@ -410,27 +409,27 @@ class RegionPlan:
         if b.interval.low < 0:
             raise NoFixedPointError(op, "divisor", "it divides by what may be negative")
         may_vanish = b.interval.low - Fraction(b.error) <= 0
-        b = self.on_grid(op, b, fine_grids.step_for(Fraction(b.interval.high), _DIVISOR))
+        b = self._on_grid(op, b, fine_grids.step_for(Fraction(b.interval.high), _DIVISOR))
         least = b.step
         if b.interval.low < least:
             b = self._at_least_one(op, b)
         top = Fraction(a.interval.largest)
         step = fine_grids.step_for(top / least, _QUOTIENT)
-        a = self.on_grid(op, a, step * least)
+        a = self._on_grid(op, a, step * least)
         if may_vanish:
             self.caveat = self.caveat or f"'{op.name}' takes a divisor of 0 for {float(least):.2g}"
-        result = self.grid(op, step, op.results[0])
+        result = self._grid(op, step, op.results[0])
         interval = (a.interval / Interval(max(b.interval.low, least), b.interval.high)).widened(
             step
         )
-        error = self.error(op, behavior, (a, b)) + float(step) / 2 * SLACK
-        made = FixedValue(op.results[0], result, interval, error)
-        gives = [made.type()]
+        error = self._error(op, behavior, (a, b)) + float(step) / 2 * SLACK
+        fixed = FixedValue(op.results[0], result, interval, error)
+        gives = [fixed.type()]
 
         def make(values: Sequence[SSAValue]) -> Operation:
             return DivOp(*values, result_types=gives, rounding="half_up")
 
-        self.of[op.results[0]] = self.computed(op, DivOp, (a, b), made, make)
+        self.of[op.results[0]] = self._computed(op, DivOp, (a, b), fixed, make)
 
     def _at_least_one(self, op: Operation, b: FixedValue) -> FixedValue:
         """max(b, one step)."""
@@ -443,12 +442,12 @@ class RegionPlan:
         )
         low, high = (Fraction(max(end, b.step)) for end in (b.interval.low, b.interval.high))
         error = b.error + float(b.step)
-        made = FixedValue(b.like, b.params, Interval(low, high), error, dims=b.dims)
-        return self.computed(op, MaximumOp, (b, one), made, lambda v: MaximumOp(v[0], v[1]))
+        fixed = FixedValue(b.like, b.params, Interval(low, high), error, dims=b.dims)
+        return self._computed(op, MaximumOp, (b, one), fixed, lambda v: MaximumOp(v[0], v[1]))
 
     # -- contractions ------------------------------------------------------------------
 
-    def contract(self, op: Operation, behavior: Behavior, operands: dict[int, FixedValue]) -> None:
+    def _contract(self, op: Operation, behavior: Behavior, operands: dict[int, FixedValue]) -> None:
         """Codes times codes, rounded to a fine grid (`split-rescale` makes exact sums of it)."""
         acc = behavior.accumulator
         assert acc is not None
@@ -462,24 +461,24 @@ class RegionPlan:
         if sums is None:
             raise NoFixedPointError(op, "unbounded", "its sums have no bound")
         total = sums.reals().joined()
-        given = dict(operands)
+        codes = dict(operands)
         if acc.bias is not None and acc.bias < len(op.operands):
             cast = op.operands[acc.bias].owner
-            held = cast.input if isinstance(cast, DCastOp) else op.operands[acc.bias]
-            bias, params = bias_reals(self.session, held, known), qparams_of(held)
+            source = cast.input if isinstance(cast, DCastOp) else op.operands[acc.bias]
+            bias, params = bias_reals(self.session, source, known), qparams_of(source)
             if bias is None:
                 raise NoFixedPointError(op, "bias", "its bias has no bound")
             total = total + bias.joined()
             if params and bias_matches(lhs.params, rhs.params, params, acc.repeats(op)):
-                given[acc.bias] = FixedValue(op.operands[acc.bias], params, total, value=held)
+                codes[acc.bias] = FixedValue(op.operands[acc.bias], params, total, value=source)
         step = fine_grids.step_for(Fraction(total.largest))
-        params = self.grid(op, step, op.results[0])
-        made = FixedValue(op.results[0], params, total.widened(step), float(step) / 2 * SLACK)
-        self.emit(op, behavior, given, [made])
+        params = self._grid(op, step, op.results[0])
+        fixed = FixedValue(op.results[0], params, total.widened(step), float(step) / 2 * SLACK)
+        self._emit(op, behavior, codes, [fixed])
 
     # -- one number per channel -------------------------------------------------------
 
-    def affine(self, op: Operation, behavior: Behavior, x: FixedValue) -> None:
+    def _affine(self, op: Operation, behavior: Behavior, x: FixedValue) -> None:
         """slope * x + offset with numbers that are constant, along one dimension."""
         import numpy as np
 
@@ -503,7 +502,7 @@ class RegionPlan:
         rank = len(shape_of(op.results[0]))
         dims = tuple(len(found) if d == behavior.affine_along else 1 for d in range(rank))
         slopes, offsets = (
-            self.numbers(
+            self._numbers(
                 op,
                 np.array([float(getattr(n, name)) for n in found]).reshape(dims),
                 op.results[0],
@@ -514,42 +513,42 @@ class RegionPlan:
         )
         room = Fraction(1 << ROOM) / max(slopes.furthest(), 1)
         if x.furthest() >= room:
-            x = self.on_grid(op, x, fine_grids.step_for(x.interval.largest * (1 << BITS) / room))
+            x = self._on_grid(op, x, fine_grids.step_for(x.interval.largest * (1 << BITS) / room))
         shape = shape_of(op.results[0])
-        params = self.grid(op, x.step * slopes.step, op.results[0])
+        params = self._grid(op, x.step * slopes.step, op.results[0])
         error = slopes.error * (float(x.interval.largest) + x.error)
         error += float(slopes.interval.largest) * x.error
         product = FixedValue(op.results[0], params, x.interval * slopes.interval, error * SLACK)
         kind = [product.type()]
-        self.computed(
+        self._computed(
             op, MulOp, (x, slopes), product, lambda v: MulOp(v[0], v[1], result_types=kind)
         )
         total = product.interval + offsets.interval
         reach = max(Fraction(i.largest) for i in (product.interval, offsets.interval, total))
         step = fine_grids.step_for(reach)
-        terms = [self.on_grid(op, term, step) for term in (product, offsets)]
-        made = FixedValue(
+        terms = [self._on_grid(op, term, step) for term in (product, offsets)]
+        fixed = FixedValue(
             op.results[0],
             terms[0].params,
             terms[0].interval + terms[1].interval,
             (terms[0].error + terms[1].error) * SLACK,
             dims=shape,
         )
-        gives = [made.type()]
-        self.of[op.results[0]] = self.computed(
-            op, AddOp, terms, made, lambda v: AddOp(v[0], v[1], result_types=gives)
+        gives = [fixed.type()]
+        self.of[op.results[0]] = self._computed(
+            op, AddOp, terms, fixed, lambda v: AddOp(v[0], v[1], result_types=gives)
         )
 
     # -- softmax -----------------------------------------------------------------------
 
-    def softmax(self, op: Operation, behavior: Behavior, x: FixedValue) -> None:
+    def _softmax(self, op: Operation, behavior: Behavior, x: FixedValue) -> None:
         """Itself, of 8-bit or 16-bit codes (`form-softmax-tables`)."""
         if x.params.storage.width > 8 or not x.params.is_per_tensor:
             x = self._narrowed(op, x)
-        params = self.grid(op, Fraction(1, 1 << _PARTS), op.results[0])
-        error = self.error(op, behavior, (x,)) + 2.0**-_PARTS
-        made = FixedValue(op.results[0], params, Interval(0, 1), error)
-        self.emit(op, behavior, {0: x}, [made])
+        params = self._grid(op, Fraction(1, 1 << _PARTS), op.results[0])
+        error = self._error(op, behavior, (x,)) + 2.0**-_PARTS
+        fixed = FixedValue(op.results[0], params, Interval(0, 1), error)
+        self._emit(op, behavior, {0: x}, [fixed])
 
     # -- values -------------------------------------------------------------------------
 
@@ -578,9 +577,9 @@ class RegionPlan:
         array = constant_values(value, self.session)
         if array is None or not array.size or not np.isfinite(array).all():
             raise NoFixedPointError(user, "constant", "a constant is not finite")
-        return self.numbers(user, array.astype(np.float64), value, BITS)
+        return self._numbers(user, array.astype(np.float64), value, BITS)
 
-    def numbers(
+    def _numbers(
         self,
         user: Operation,
         reals: NDArray[Any],
@@ -590,30 +589,30 @@ class RegionPlan:
     ) -> FixedValue:
         """Constants in 32-bit codes of so many bits."""
         codes, step, off = fine_grids.constants_on_grid(reals, bits)
-        params = self.grid(user, step, like)
-        held = Interval.exactly(codes) * step
-        made = FixedValue(like, params, held, float(off), dims=dims)
+        params = self._grid(user, step, like)
+        interval = Interval.exactly(codes) * step
+        fixed = FixedValue(like, params, interval, float(off), dims=dims)
         kind = UniformType(params)
         self.ops.append(
-            PlannedOp(user, (), (made,), lambda _: make_constant(codes, kind, self.session.blobs))
+            PlannedOp(user, (), (fixed,), lambda _: make_constant(codes, kind, self.session.blobs))
         )
-        return made
+        return fixed
 
-    def grid(self, user: Operation, step: Fraction, like: SSAValue) -> QParams:
+    def _grid(self, user: Operation, step: Fraction, like: SSAValue) -> QParams:
         """32-bit integers in steps of `step`, expressed as `like`."""
         try:
-            made = QParams.per_tensor("i32", float(step), 0, str(element_type(like.type)))
+            params = QParams.per_tensor("i32", float(step), 0, str(element_type(like.type)))
         except OverflowError:
-            made = None
-        if made is None or not made.is_expressible:
+            params = None
+        if params is None or not params.is_expressible:
             raise NoFixedPointError(user, "grid", "its step is no number of the type")
-        return made
+        return params
 
-    def on_grid(self, user: Operation, x: FixedValue, step: Fraction) -> FixedValue:
+    def _on_grid(self, user: Operation, x: FixedValue, step: Fraction) -> FixedValue:
         """`x` in steps of 32 bits, by a rescale if its steps are others."""
         if not x.params.is_per_tensor:
             raise NoFixedPointError(user, "axis", "an operand is not quantized per tensor")
-        params = self.grid(user, step, x.like)
+        params = self._grid(user, step, x.like)
         if x.params == params:
             return x
         known = self._rescaled.get((x, step))
@@ -625,20 +624,20 @@ class RegionPlan:
             raise NoFixedPointError(user, "overflow", "scales are too far apart for 32 bits")
         off = fine_grids.off_by(ratio, pair, furthest) * step
         error = x.error + float(off) * SLACK
-        made = FixedValue(x.like, params, x.interval.widened(off), error, dims=x.dims)
-        kind = made.type()
+        fixed = FixedValue(x.like, params, x.interval.widened(off), error, dims=x.dims)
+        kind = fixed.type()
         self.ops.append(
             PlannedOp(
                 user,
                 (x,),
-                (made,),
+                (fixed,),
                 lambda v: RescaleOp(v[0], kind, Rounding.HALF_UP, [pair[0]], [pair[1]]),
             )
         )
-        self._rescaled[x, step] = made
-        return made
+        self._rescaled[x, step] = fixed
+        return fixed
 
-    def emit(
+    def _emit(
         self,
         op: Operation,
         behavior: Behavior,
@@ -650,45 +649,45 @@ class RegionPlan:
         for index, x in operands.items():
             takes[index] = x.type()
         gives = [
-            value.type if made is None else with_qparams(value, made.params)
-            for value, made in zip(op.results, results, strict=True)
+            value.type if fixed is None else with_qparams(value, fixed.params)
+            for value, fixed in zip(op.results, results, strict=True)
         ]
         refusal = refuse_types(self.session, behavior, op, takes, gives)
         if refusal is not None:
             raise NoFixedPointError(op, refusal.code, refusal.reason)
-        given = list(op.operands)
+        inputs = list(op.operands)
 
         def make(values: Sequence[SSAValue]) -> Operation:
             for index, value in zip(operands, values, strict=True):
-                given[index] = value
-            new = retyped(op, given, gives)
+                inputs[index] = value
+            new = retyped(op, inputs, gives)
             if "rounding" in new.properties:
                 new.properties["rounding"] = StringAttr(Rounding.HALF_EVEN.value)
             return new
 
         known = [
             FixedValue(value, QParams.per_tensor("i32", 1.0), Interval(0, 0))
-            if made is None
-            else made
-            for value, made in zip(op.results, results, strict=True)
+            if fixed is None
+            else fixed
+            for value, fixed in zip(op.results, results, strict=True)
         ]
         self.ops.append(PlannedOp(op, list(operands.values()), known, make, op))
         self.of.update(zip(op.results, known, strict=True))
 
-    def computed(
+    def _computed(
         self,
         op: Operation,
         kind: type[Operation],
         operands: Sequence[FixedValue],
-        made: FixedValue,
+        fixed: FixedValue,
         make: Callable[[Sequence[SSAValue]], Operation],
     ) -> FixedValue:
-        """`made` by an op of another kind in place of `op`, if the target runs it."""
-        self.allowed(op, kind, [x.type() for x in operands], [made.type()])
-        self.ops.append(PlannedOp(op, operands, (made,), make, op))
-        return made
+        """`fixed` by an op of another kind in place of `op`, if the target runs it."""
+        self._allowed(op, kind, [x.type() for x in operands], [fixed.type()])
+        self.ops.append(PlannedOp(op, operands, (fixed,), make, op))
+        return fixed
 
-    def allowed(self, op: Operation, kind: type[Operation], takes: Any, gives: Any) -> None:
+    def _allowed(self, op: Operation, kind: type[Operation], takes: Any, gives: Any) -> None:
         """Raises NoFixedPointError for what the target does not run in place of `op`."""
         reason = self.session.target.refuses(kind.create(), takes, gives)
         if reason is not None:

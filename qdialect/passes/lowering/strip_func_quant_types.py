@@ -1,11 +1,26 @@
-"""Functions whose signatures and blocks carry stored integers, not quantized types.
+"""Make functions and their blocks pass stored integers in place of quantized types.
 
-    func.func @f(%x: T) -> T     ->     func.func @f(%x: iN) -> iN
-                                          %q = quant.scast %x : iN to T   ...
+Signatures of definitions and declarations, calls, returns, and the arguments of every block of a
+function body with the branches to them get the storage type; `quant.scast` converts between the
+two. No bit changes. Upstream's pass of this name refuses functions of several blocks.
 
-for definitions, declarations, calls, returns, and the arguments of every block of a
-function body with the branches to them (which upstream's pass of this name refuses).
-No bit changes.
+For example
+
+    func.func @caller(%x: tensor<4x!q>) -> tensor<4x!q> {
+      %0 = call @caller(%x) : (tensor<4x!q>) -> tensor<4x!q>
+      return %0 : tensor<4x!q>
+    }
+
+becomes
+
+    func.func @caller(%x: tensor<4xi8>) -> tensor<4xi8> {
+      %1 = quant.scast %x : tensor<4xi8> to tensor<4x!q>
+      %2 = quant.scast %1 : tensor<4x!q> to tensor<4xi8>
+      %0 = call @caller(%2) : (tensor<4xi8>) -> tensor<4xi8>
+      %3 = quant.scast %0 : tensor<4xi8> to tensor<4x!q>
+      %4 = quant.scast %3 : tensor<4x!q> to tensor<4xi8>
+      return %4 : tensor<4xi8>
+    }
 """
 
 from __future__ import annotations

@@ -150,9 +150,11 @@ class HoistThroughBounded(HoistThroughTied):
     name = "hoist-through-bounded"
 
     def accepts(self, behavior: Behavior) -> bool:
+        """Ops with tied ports that compute."""
         return is_passable(behavior)
 
     def contract(self, match: _Rescaled, above: Sequence[QParams]) -> Contract | Refusal:
+        """The bound of `passage`."""
         tied = [match.op.operands[i] for i in tied_operands(match.op, match.behavior)]
         pairs = zip(tied, above, strict=True)
         moves = [rescaled_to(value, params, self.session) for value, params in pairs]

@@ -48,9 +48,10 @@ from qdialect.errors import UsageError
 from qdialect.numerics.contract import EXACT, Numerics, level_named
 from qdialect.passes.rescale.place.chains import movable
 from qdialect.passes.rescale.place.commit import Commit
-from qdialect.passes.rescale.place.costs import elements_cost
+from qdialect.passes.rescale.place.costs import RescaleCosts, elements_cost
 from qdialect.passes.rescale.place.problem import PlacementProblem
 from qdialect.placement import Parts, Solution, solve
+from qdialect.quant import arithmetic_of
 from qdialect.rewrite import Remark
 from qdialect.rewrite.remarks import fired_remark, location_text
 
@@ -90,25 +91,20 @@ class PlaceRescales(ModulePass):
             raise UsageError("accuracy is a price: 0 or more, and finite", code="bad-option")
         ranges_anew(session)
         session.changes += _drop_dead_rescales(op)
-
-        def stated() -> tuple[PlacementProblem, int]:
-            """The problem, and what the rescales cost where they are."""
-            ops = list(every_op(op))
-            placing = PlacementProblem(session, level, self.accuracy, op, ops)
-            return placing, placing.problem.cost(placing.start)
-
-        placing, cost = stated()
-        before, gains = cost, True
+        costs = RescaleCosts(session, level, arithmetic_of(op))
+        cost_by_round: list[int] = []
         while True:
+            placing = PlacementProblem(session, level, self.accuracy, costs, list(every_op(op)))
+            cost_by_round.append(placing.problem.cost(placing.start))
             solution = solve(placing.problem, placing.start, use_solver=self.solver)
+            gains = len(cost_by_round) == 1 or cost_by_round[-1] < cost_by_round[-2]
             if not gains or (list(solution.states) == placing.start and not placing.folds):
                 break
             self._commit(session, placing, solution)
+            del placing, solution  # the next problem is as large
             session.changes += 1
             session.analyses.pop(CodeRanges, None)
-            earlier = cost
-            placing, cost = stated()
-            gains = cost < earlier
+        before = cost_by_round[0]
         placement = Placement(before, solution.parts, len(placing.estimated))
         if not session.keeps_analyses:
             session.analyses.clear()

@@ -31,7 +31,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from xdsl.ir import Attribute, Operation, SSAValue
+from xdsl.ir import Operation, SSAValue
 
 from qdialect.analysis.codes import qparams_of
 from qdialect.analysis.ranges import inside_bounds, narrowed_qparams
@@ -53,7 +53,7 @@ from qdialect.passes.rescale.passing import (
 from qdialect.passes.rule_pass import (
     RulePass,
     refuse_growth,
-    refuse_types,
+    refuse_tied,
     rescaled,
     users,
     with_qparams,
@@ -105,31 +105,26 @@ class SinkThroughTied(Rule[_Tied]):
             return Refusal("rounding", "the operands are rescaled with different roundings")
         if match.behavior.requantizes_inputs and not self._only_moves(match):
             return Refusal("mixed", f"'{match.op.name}' requantizes its operands")
-        sources = self._sources(match)
-        if isinstance(sources, Illegal):
-            return Refusal(sources.code, sources.reason)
+        carried = self._carried(match)
+        if isinstance(carried, Illegal):
+            return Refusal(carried.code, carried.reason)
         for rescale in match.rescales:
             blocker = self._blocking_user(match.op, rescale)
             if blocker is not None:
                 return Refusal("multi-use", f"'{blocker.name}' needs the rescaled value")
-        contract = self.contract(match, sources)
+        contract = self.contract(match)
         if isinstance(contract, Refusal):
             return contract
-        constants = self._constants(match)
+        operands, results = carried
+        constants = self._constants(match, operands)
         if isinstance(constants, Refusal):
             return constants
-        refusal = refuse_types(
-            self.session,
-            match.behavior,
-            match.op,
-            self._kinds(match, constants),
-            [with_qparams(v, q) for v, q in zip(match.op.results, sources, strict=True)],
-        )
+        refusal = refuse_tied(self.session, match.behavior, match.op, operands, results)
         above = [r.input_qparams for r in match.rescales]
-        return refusal or refuse_growth(above, sources) or contract
+        return refusal or refuse_growth(above, results) or contract
 
-    def contract(self, match: _Tied, sources: Sequence[QParams]) -> Contract | Refusal:
-        """What an op whose results get the qparams `sources` may change."""
+    def contract(self, match: _Tied) -> Contract | Refusal:
+        """What moving the rescales below the op may change."""
         first = match.rescales[0].input
         if same_order(
             match.behavior,
@@ -153,41 +148,29 @@ class SinkThroughTied(Rule[_Tied]):
         results = [qparams_of(result) for result in match.op.results]
         return carry_all_down(match.op, match.behavior, rescaled_to) == results
 
-    def _sources(self, match: _Tied) -> list[QParams] | Illegal:
-        """Qparams of the results once the rescales are gone."""
+    def _carried(self, match: _Tied) -> tuple[list[QParams], list[QParams]] | Illegal:
+        """Qparams of the tied operands and of the results without the rescales."""
         above = [r.input_qparams for r in match.rescales]
         if match.behavior.requantizes_inputs and len(set(above)) > 1:
             return Illegal("concat-params", "the operands are rescaled from different qparams")
-        if match.behavior.movement is not None:
-            return carry_all_down(match.op, match.behavior, above)
-        carried = self._carried(match)
-        return carried if isinstance(carried, Illegal) else carried[-1:]
-
-    def _carried(self, match: _Tied) -> list[QParams] | Illegal:
-        """Qparams of the tied operands, and then of the result, without the rescales."""
-        above = [r.input_qparams for r in match.rescales]
-        known = dict(zip(match.at, above, strict=True))
-        if len(known) < len(tied_operands(match.op, match.behavior)):
-            return carry_some_down(match.op, match.behavior, known)
+        if len(above) < len(tied_operands(match.op, match.behavior)):
+            known = dict(zip(match.at, above, strict=True))
+            carried = carry_some_down(match.op, match.behavior, known)
+            return carried if isinstance(carried, Illegal) else (carried[:-1], carried[-1:])
         below = carry_all_down(match.op, match.behavior, above)
-        return below if isinstance(below, Illegal) else [*above, *below]
+        return below if isinstance(below, Illegal) else (above, below)
 
-    def _constants(self, match: _Tied) -> list[Counterpart] | Refusal:
-        """What stands for the constant operands when the rescales are gone."""
-        tied = tied_operands(match.op, match.behavior)
-        if len(match.at) == len(tied):
-            return []
-        params = self._carried(match)
-        if isinstance(params, Illegal):
-            return Refusal(params.code, params.reason)
+    def _constants(self, match: _Tied, operands: Sequence[QParams]) -> list[Counterpart] | Refusal:
+        """The constant operands on the qparams of `operands`, without the rescales."""
         found: list[Counterpart] = []
-        for index, after in zip(tied, params, strict=False):
+        tied = tied_operands(match.op, match.behavior)
+        for index, params in zip(tied, operands, strict=True):
             if index not in match.at:
                 one = counterpart(
                     match.op,
                     match.behavior,
                     constant_operand(self.session, match.op, index),
-                    after,
+                    params,
                     match.rounding,
                     defined=arithmetic_of(match.op),
                     inside=all(inside_bounds(r.input, self.session) for r in match.rescales),
@@ -196,14 +179,6 @@ class SinkThroughTied(Rule[_Tied]):
                     return one
                 found.append(one)
         return found
-
-    def _kinds(self, match: _Tied, constants: Sequence[Counterpart]) -> list[Attribute]:
-        kinds = [v.type for v in match.op.operands]
-        for index, rescale in zip(match.at, match.rescales, strict=True):
-            kinds[index] = rescale.input.type
-        for one in constants:
-            kinds[one.index] = with_qparams(match.op.operands[one.index], one.params)
-        return kinds
 
     def _blocking_user(self, op: Operation, rescale: RescaleOp) -> Operation | None:
         """A user that a sunk rescale would still have to serve, if there is one."""
@@ -215,25 +190,21 @@ class SinkThroughTied(Rule[_Tied]):
                 return user
         return None
 
-    def _operands(self, match: _Tied, rewriter: Rewriter) -> list[SSAValue]:
+    def rewrite(self, match: _Tied, rewriter: Rewriter) -> None:
+        carried = self._carried(match)
+        assert not isinstance(carried, Illegal)
+        constants = self._constants(match, carried[0])
+        assert not isinstance(constants, Refusal)
         operands = list(match.op.operands)
         for index, rescale in zip(match.at, match.rescales, strict=True):
             operands[index] = rescale.input
-        constants = self._constants(match)
-        assert not isinstance(constants, Refusal)
         for one in constants:
-            element = UniformType(one.params)
-            new = make_constant(one.codes, element, self.session.blobs)
+            new = make_constant(one.codes, UniformType(one.params), self.session.blobs)
             rewriter.insert(new, match.op, keep=constant_of(operands[one.index]))
             operands[one.index] = new.result
-        return operands
-
-    def rewrite(self, match: _Tied, rewriter: Rewriter) -> None:
-        sources = self._sources(match)
-        assert not isinstance(sources, Illegal)
         results = match.op.results
-        kinds = [with_qparams(v, q) for v, q in zip(results, sources, strict=True)]
-        moved = retyped(match.op, self._operands(match, rewriter), kinds)
+        kinds = [with_qparams(v, q) for v, q in zip(results, carried[1], strict=True)]
+        moved = retyped(match.op, operands, kinds)
         rewriter.insert(moved, match.op, keep=match.op)
         below: list[SSAValue] = []
         for source, result in zip(moved.results, results, strict=True):
@@ -252,11 +223,13 @@ class SinkThroughBounded(SinkThroughTied):
     def roots(self) -> Iterable[str]:
         return self.session.behaviors.names_with(is_passable)
 
-    def contract(self, match: _Tied, sources: Sequence[QParams]) -> Contract | Refusal:
+    def contract(self, match: _Tied) -> Contract | Refusal:
+        """The bound of `passage`."""
         moves = [rescaled_to(r.input, r.result_qparams, self.session) for r in match.rescales]
         return passage(self.session, match.op, match.behavior, moves, match.rounding)
 
     def lets_pass(self, user: Operation, behavior: Behavior) -> bool:
+        """None: each would need a bound of its own."""
         return False
 
 

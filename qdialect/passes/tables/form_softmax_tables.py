@@ -118,9 +118,9 @@ class SoftmaxByTables(Rule[_Softmax]):
         op, bits = match.op, _bits(match)
         x, kinds = op.operands[0], self._kinds(match)
 
-        def put(made: NNOp) -> SSAValue:
-            rewriter.insert(made, op, keep=op)
-            return made.results[0]
+        def put(new: NNOp) -> SSAValue:
+            rewriter.insert(new, op, keep=op)
+            return new.results[0]
 
         def table(scale: float, kind: Attribute) -> SSAValue:
             store = self.session.blobs

@@ -7,7 +7,7 @@ from math import inf
 import numpy as np
 from xdsl.ir import Operation
 
-from qdialect.behaviors import Accumulator, Behavior, Port, PortKind
+from qdialect.behaviors import Accumulator, Behavior, Clamp, Contraction, Movement, Port, PortKind
 from qdialect.qparams.maps import Flip
 
 
@@ -19,21 +19,19 @@ def rank(op: Operation) -> int:
     return len(op.operands[0].type.get_shape())
 
 
-SPLAT_MAX = Behavior(
+SPLAT_MAX = Clamp(
     "acme.splat_max",
     (Port("input", PortKind.TIED, axes=None),),
     (Port("result", PortKind.TIED, axes=None),),
-    order_preserving=True,
-    levels=lambda op: (floor_of(op),),
     clamp=lambda op: (floor_of(op), inf),
 )
-ROTATE = Behavior(
+ROTATE = Movement(
     "acme.rotate",
     (Port("input", PortKind.TIED, axes=None),),
     (Port("result", PortKind.TIED, axes=None),),
     movement=lambda op: Flip((rank(op) - 1,)),
 )
-CONV_RELU = Behavior(
+CONV_RELU = Contraction(
     "acme.conv_relu",
     (
         Port("input"),

@@ -44,6 +44,7 @@ class TruncIOp(IRDLOperation):
     )
 
     def verify_(self) -> None:
+        """VerifyException unless the result is narrower than the operand."""
         if _width(self.result.type) >= _width(self.input.type):
             raise VerifyException(
                 f"'{self.name}' op result type {self.result.type} "

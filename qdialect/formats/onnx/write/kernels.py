@@ -14,8 +14,10 @@ from typing import Literal, cast
 from xdsl.ir import Operation
 
 from qdialect import ops as nn
+from qdialect.behaviors import Movement
 from qdialect.errors import UsageError
 from qdialect.ops import NNOp, shape_of
+from qdialect.ops.registry import names_of
 from qdialect.qparams.parameters import QParams
 from qdialect.quant import quant_element
 
@@ -29,12 +31,7 @@ _ANY = frozenset({"u8", "i8", "u16", "i16", "i32"})
 _BYTES = frozenset({"u8", "i8"})
 
 DIRECT: Mapping[str, frozenset[str]] = {
-    "nn.reshape": _ANY,
-    "nn.reshape_to": _ANY,
-    "nn.flatten": _ANY,
-    "nn.transpose": _ANY,
-    "nn.slice": _ANY,
-    "nn.concat": _ANY,
+    **{name: _ANY for name in names_of(Movement) if name != "nn.im2col"},
     "nn.pad": _BYTES,
     **{kind.name: _BYTES for kind in nn.MAX_POOLS},
     "nn.compare": _ANY,
@@ -43,15 +40,6 @@ DIRECT: Mapping[str, frozenset[str]] = {
     "nn.top_k": frozenset({"u8", "i8", "i16", "i32"}),
     "nn.reduce_max": _BYTES,
     "nn.reduce_min": _BYTES,
-    "nn.squeeze": _ANY,
-    "nn.unsqueeze": _ANY,
-    "nn.expand": _ANY,
-    "nn.tile": _ANY,
-    "nn.repeat": _ANY,
-    "nn.flip": _ANY,
-    "nn.split": _ANY,
-    "nn.gather": _ANY,
-    "nn.insert": _ANY,
     "nn.select": frozenset({"u8", "i8", "i32"}),
     "nn.depth_to_space": _BYTES,
     "nn.space_to_depth": _BYTES,

@@ -77,6 +77,10 @@ class ChainRescale(NamedTuple):
         return is_inside(self.qparams, self.narrowed)
 
 
+#: what rescales with the same `ChainRescale.key` have in common
+RescaleKey = tuple[QParams, Rounding, QParams]
+
+
 @dataclass
 class OpState:
     """The qparams of a commuting op in one state; `legal` unless it cannot have them."""
@@ -137,7 +141,8 @@ def movable(op: Operation) -> RescaleOp | None:
 
 
 class RescaleChains:
-    """The chains of a module whose ops, in program order, are `ops`.
+    """The chains of a module whose ops, in program order, are `ops`; rescales that `keys` does
+    not have yet are added to it.
 
     `above[v]` has the rescales to the positions -1, -2 ... of v; `below[v]` those to +1,
     +2 ...; `commuting[op]` the ops that have several states.  Absent means none.
@@ -146,7 +151,13 @@ class RescaleChains:
     rescale that to (`regridded`), which no rescale does: a new choice of qparams.
     """
 
-    def __init__(self, session: QContext, level: Numerics, ops: Sequence[Operation]) -> None:
+    def __init__(
+        self,
+        session: QContext,
+        level: Numerics,
+        ops: Sequence[Operation],
+        keys: dict[RescaleKey, int],
+    ) -> None:
         self.above: dict[SSAValue, list[ChainRescale]] = {}
         self.below: dict[SSAValue, list[ChainRescale]] = {}
         self.commuting: dict[Operation, CommutingOp] = {}
@@ -154,7 +165,7 @@ class RescaleChains:
         self._session = session
         self._level = level
         self._rules = _StateRules(session, level)
-        self._keys: dict[tuple[QParams, Rounding, QParams], int] = {}
+        self._keys = keys
         #: by op and operand, the rescales that may stand above that operand
         self._below_operands: dict[Operation, dict[int, list[ChainRescale]]] = {}
         for op in ops:

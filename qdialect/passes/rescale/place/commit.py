@@ -71,7 +71,7 @@ class Commit:
 
     def _uses_with_bounds(self) -> dict[SSAValue, list[tuple[Operation, int]]]:
         """The uses of all results, before anything changes, if any has an error bound."""
-        if not self.session.error_bounds.own:
+        if not self.session.error_bounds.changes:
             return {}
         results = (value for op in self.placement.ops for value in op.results)
         return {value: [(u.operation, u.index) for u in value.uses] for value in results}
@@ -80,7 +80,7 @@ class Commit:
         """Transfer the error bounds of replaced values to what their users use now."""
         error_bounds, replaced = self.session.error_bounds, set(self._replaced)
         for value, old_uses in uses.items():
-            if value.owner not in replaced or value not in error_bounds.own:
+            if value.owner not in replaced or value not in error_bounds.changes:
                 continue
             users_of: list[tuple[SSAValue, float, float]] = []
             for user, index in old_uses:

@@ -27,7 +27,7 @@ from qdialect.numerics.arithmetic import Arithmetic
 from qdialect.numerics.contract import EXACT, Contract, Numerics
 from qdialect.numerics.rounding import Rounding
 from qdialect.passes.pair_contract import pair_contract
-from qdialect.passes.rescale.place.chains import ChainRescale, is_inside
+from qdialect.passes.rescale.place.chains import ChainRescale, RescaleKey, is_inside
 from qdialect.placement import INFINITE, Table
 from qdialect.qparams import QParams
 
@@ -249,6 +249,8 @@ class RescaleCosts:
         self._level = level
         self._prices: dict[tuple[QParams, QParams], float] = {}
         self._chains: dict[Hashable, ChainCosts] = {}
+        #: the number of each rescale (`ChainRescale.key`), which identifies chains
+        self.keys: dict[RescaleKey, int] = {}
 
     def chain(self, chain: RescaleChain, below: Sequence[ChainRescale]) -> ChainCosts:
         """The costs between the positions of a value; a use knows the rescales `below`."""

@@ -39,7 +39,6 @@ from qdialect.passes.rescale.place.costs import (
 from qdialect.passes.rescale.place.ports import Absorptions, Ports, absorption_costs
 from qdialect.placement import INFINITE, Problem, Table
 from qdialect.qparams import QParams
-from qdialect.quant import arithmetic_of
 
 OperandIndex = tuple[Operation, int]
 
@@ -79,7 +78,7 @@ class PlacementProblem:
         session: QContext,
         level: Numerics,
         accuracy: float,
-        module: Operation,
+        costs: RescaleCosts,
         ops: Sequence[Operation],
     ) -> None:
         self.session = session
@@ -90,9 +89,9 @@ class PlacementProblem:
         #: variable and its lowest state, by op (commuting, rescale, or one whose result absorbs)
         #: or by operand (that absorbs)
         self.variables: dict[Operation | OperandIndex, tuple[int, int]] = {}
-        self.chains = RescaleChains(session, level, ops)
-        self.costs = RescaleCosts(session, level, arithmetic_of(module))
-        self._ports = Ports(session, level, self.costs)
+        self.chains = RescaleChains(session, level, ops, costs.keys)
+        self.costs = costs
+        self._ports = Ports(session, level, costs)
         self.up: dict[Operation, Absorptions] = {}
         self.down: dict[OperandIndex, Absorptions] = {}
         #: values whose costs are only known from above: no bound is proved then
