@@ -1,4 +1,7 @@
-"""Intervals of single values and ops, whatever stands above them (`ranges`)."""
+"""The interval rule of each kind of value and op, from which `ranges` computes those of a module.
+
+Every interval holds all codes (or reals, of a float) that the value can have for any input.
+"""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""The functions that declarations are written with, besides + - * / and clip.
+"""The elementary functions with which an op declares what it computes, besides + - * / and clip.
 
-On numpy arrays they are numpy's; on anything else methods of the same name, so that
-one text means floats here, and intervals or real numbers (`reals`) there.
+On numpy arrays they are numpy's, on other numbers (see `qdialect.numerics`) the methods of the
+same name: one declaration of `nn.gelu` gives floats, intervals and real numbers.
 """
 
 from __future__ import annotations

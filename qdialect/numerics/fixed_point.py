@@ -107,11 +107,6 @@ def _power(exponent: int) -> Fraction:
     return Fraction(1 << exponent) if exponent >= 0 else Fraction(1, 1 << -exponent)
 
 
-def relative_error(ratio: Fraction, pair: FixedPoint) -> Fraction:
-    """|m * 2**-k - r| / r, exactly."""
-    return abs(pair.ratio - ratio) / ratio
-
-
 def apply(steps: NDArray[Any], pair: FixedPoint, rounding: Rounding) -> NDArray[Any]:
     """`steps` times the pair, rounded to integers, exactly.
 
@@ -177,26 +172,20 @@ class Form:
         return np.clip(rounded + b.zero, b.low, b.high)
 
 
-def replacement_contract(a: QuantGrid, b: QuantGrid, old: Form, new: Form) -> Contract:
-    """What computing a -> b by `new` instead of `old` may change.
-
-    Decided by looking at the codes on which the two differ (between the places where one
-    and the other step, `step_positions`), unless the result has more than 2**16 codes,
-    or more than 2**20 codes do not saturate and one of the two is gemmlowp.
-    Then |n * f_old - n * f_new| <= e on those that do not saturate gives at most
-    ceil(e) steps, and one more if the two round ties differently, or one through floats.
-    """
-    return weakest_replacement([(a, b)], [old], [new])
-
-
 def weakest_replacement(
     grids: Sequence[tuple[QuantGrid, QuantGrid]],
     old: Sequence[Form],
     new: Sequence[Form],
 ) -> Contract:
-    """The weakest of the contracts of pairs of grids that share their storages and roundings.
+    """What computing rescales (pairs of grids that share storages and roundings) by the forms
+    `new` instead of `old` may change: the weakest contract of all.
 
-    Of more codes than a table has, one step more than in the reals is stated for floats.
+    Decided by looking at the codes on which the two differ (between the places where one and
+    the other step, `step_positions`), unless the result has more than 2**16 codes, or more
+    than 2**20 codes do not saturate and one of the two is gemmlowp.  Then
+    |n * f_old - n * f_new| <= e on those that do not saturate gives at most ceil(e) steps, and
+    one more if the two round ties differently, or one through floats.  Of more codes than a
+    table has, one step more than in the reals is stated for floats.
     """
     many = any(a.high - a.low >= 1 << TABLE_WIDTH for a, _ in grids)
     if many and any(form.floats is not None for form in (*old, *new)):

@@ -2,6 +2,7 @@
 
 A row is a channel of a tensor.  All codes of all rows are evaluated at once in doubles;
 what comes closer to a rounding boundary than the error of that is computed in fractions.
+`shift_of` and `code_of` answer from one or two codes, without a table, or say None.
 """
 
 from __future__ import annotations

@@ -373,15 +373,6 @@ class QParams:
             self.expressed,
         )
 
-    def same_field_spec(self, other: QParams) -> bool:
-        """Equal in everything but storage spelling and bounds."""
-        return (
-            self.layout is other.layout
-            and self.blocks == other.blocks
-            and self.scales == other.scales
-            and self.zero_points == other.zero_points
-        )
-
 
 def _storage(storage: Storage | str) -> Storage:
     return Storage.of(storage) if isinstance(storage, str) else storage
