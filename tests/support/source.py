@@ -145,7 +145,7 @@ def circles(graph: Mapping[str, Iterable[str]]) -> list[list[str]]:
 def _definitions(node: ast.AST, module: str, around: str, bases: bool) -> Iterator[Definition]:
     for child in ast.iter_child_nodes(node):
         if isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
-            if child.name.startswith("_"):
+            if child.name.startswith("_") or "overload" in map(ast.unparse, child.decorator_list):
                 continue
             name = f"{around}{child.name}"
             documented = ast.get_docstring(child) is not None
