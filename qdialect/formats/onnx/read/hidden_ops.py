@@ -5,13 +5,14 @@ They see such a node as one of a domain they know nothing of, and take it as it 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from qdialect.dialects.onnx import package
+from qdialect.formats.onnx.read.subgraphs import nested_nodes
 
 if TYPE_CHECKING:
-    from onnx import GraphProto, ModelProto, NodeProto
+    from onnx import ModelProto, NodeProto
 
 _HIDDEN = "qdialect.unknown"
 
@@ -29,17 +30,7 @@ def hide_newer_ops(light: ModelProto) -> None:
             known[kind] = not defs.has(kind, opset, "") and defs.has(kind)
         return known[kind] and node.domain in ("", "ai.onnx")
 
-    hide(light, [node for node in _nodes(light.graph) if is_newer(node)])
-
-
-def _nodes(graph: GraphProto) -> Iterator[NodeProto]:
-    """The nodes of a graph and of those inside."""
-    from qdialect.formats.onnx.read.load import subgraphs
-
-    for node in graph.node:
-        yield node
-        for inner in subgraphs(node):
-            yield from _nodes(inner)
+    hide(light, [node for node in nested_nodes(light.graph.node) if is_newer(node)])
 
 
 def hide(model: ModelProto, nodes: Sequence[NodeProto]) -> None:

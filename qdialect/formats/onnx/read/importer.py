@@ -52,7 +52,6 @@ from qdialect.errors import InputError, Where
 from qdialect.formats.onnx.read.attributes import ir_attribute
 from qdialect.formats.onnx.read.load import (
     LoadedModel,
-    captured_names,
     load_model,
     read_interface,
     read_keys,
@@ -61,6 +60,7 @@ from qdialect.formats.onnx.read.metadata import metadata, symbol
 from qdialect.formats.onnx.read.node import Node, is_stateful, stable_keys, trimmed
 from qdialect.formats.onnx.read.operand_types import check_operand_types
 from qdialect.formats.onnx.read.shape_arithmetic import ShapeArithmetic
+from qdialect.formats.onnx.read.subgraphs import captured_names
 from qdialect.formats.onnx.read.tensors import ELEMENT_NAMES, stored_float
 from qdialect.formats.onnx.read.types import UNKNOWN, dim_names, extents, value_type
 from qdialect.ops import KEY

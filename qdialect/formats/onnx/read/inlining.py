@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from qdialect.dialects.onnx import package
 from qdialect.errors import InputError, Where
-from qdialect.formats.onnx.read.load import subgraphs
+from qdialect.formats.onnx.read.subgraphs import nested_nodes
 
 if TYPE_CHECKING:
     from onnx import FunctionProto, ModelProto, NodeProto
@@ -26,7 +26,7 @@ FACTOR = 100
 def inlined(model: ModelProto, where: Where) -> ModelProto:
     """The model without local functions; InputError if one calls itself, or if calls stand for
     too many nodes or are nested too deeply."""
-    written = sum(1 for f in model.functions for _ in _nodes(f.node)) + len(model.graph.node)
+    written = sum(1 for f in model.functions for _ in nested_nodes(f.node)) + len(model.graph.node)
     most = max(MOST, FACTOR * written)
     try:
         total = _Count(model, where).of(model.graph.node)
@@ -54,7 +54,7 @@ class _Count:
         self._known: dict[Name, int | None] = {}
 
     def of(self, nodes: Iterable[NodeProto]) -> int:
-        return sum(self._of_node(node) for node in _nodes(nodes))
+        return sum(self._of_node(node) for node in nested_nodes(nodes))
 
     def _of_node(self, node: NodeProto) -> int:
         name = (node.domain, node.op_type, node.overload)
@@ -72,11 +72,3 @@ class _Count:
                 code="invalid-onnx",
             )
         return known
-
-
-def _nodes(nodes: Iterable[NodeProto]) -> Iterable[NodeProto]:
-    """These nodes and those of the graphs in them."""
-    for node in nodes:
-        yield node
-        for graph in subgraphs(node):
-            yield from _nodes(graph.node)

@@ -20,6 +20,8 @@ from qdialect.dialects.onnx import package
 from qdialect.errors import InputError, Where
 from qdialect.formats.onnx.read.bound import bound
 from qdialect.formats.onnx.read.hidden_ops import hide, hide_newer_ops
+from qdialect.formats.onnx.read.inlining import inlined
+from qdialect.formats.onnx.read.subgraphs import captured_names, subgraphs
 from qdialect.formats.onnx.read.tensors import TensorReader
 from qdialect.formats.onnx.read.wire import cut_out
 from qdialect.ops.key_metadata import KEYS, KeyTable
@@ -78,8 +80,6 @@ def load_model(
 
 def _without_functions(loaded: LoadedModel) -> ModelProto:
     """The model with its local functions inlined."""
-    from qdialect.formats.onnx.read.inlining import inlined
-
     checker = package("onnx.checker")
     try:
         return inlined(loaded.model, loaded.where())
@@ -130,35 +130,6 @@ def _read(path: Path, where: Where) -> memoryview:
 def label(node: NodeProto) -> str:
     """How messages name a node: its name, or its first output, or its op type."""
     return node.name or next((name for name in node.output if name), node.op_type)
-
-
-def subgraphs(node: NodeProto) -> list[GraphProto]:
-    """The graphs a node has as attributes."""
-    graphs: list[GraphProto] = []
-    for attribute in node.attribute:
-        if attribute.HasField("g"):
-            graphs.append(attribute.g)
-        graphs.extend(attribute.graphs)
-    return graphs
-
-
-def free_names(graph: GraphProto) -> list[str]:
-    """The names `graph` reads from the graph around it, in order of first use."""
-    known = {v.name for v in graph.input} | {t.name for t in graph.initializer}
-    known |= {t.values.name for t in graph.sparse_initializer}
-    free: dict[str, None] = {}
-    for node in graph.node:
-        wanted = [*node.input, *(n for inner in subgraphs(node) for n in free_names(inner))]
-        free.update((name, None) for name in wanted if name and name not in known)
-        known.update(node.output)
-    free.update((v.name, None) for v in graph.output if v.name not in known)
-    return list(free)
-
-
-def captured_names(node: NodeProto) -> list[str]:
-    """The names a node's subgraphs read from the graph the node is in."""
-    names = (name for graph in subgraphs(node) for name in free_names(graph))
-    return list(dict.fromkeys(names))
 
 
 def read_keys(loaded: LoadedModel) -> KeyTable:

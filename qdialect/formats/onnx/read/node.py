@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, cast
 from qdialect.dialects.onnx import KNOWN_DOMAINS, is_random
 from qdialect.errors import InputError, Where
 from qdialect.formats.onnx.read.attributes import python_value
-from qdialect.formats.onnx.read.load import subgraphs
+from qdialect.formats.onnx.read.subgraphs import subgraphs
 
 if TYPE_CHECKING:
     from onnx import NodeProto

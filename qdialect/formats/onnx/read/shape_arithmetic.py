@@ -16,9 +16,9 @@ from xdsl.dialects.builtin import TensorType, i1, i32, i64
 from xdsl.ir import Attribute, Operation, SSAValue
 
 from qdialect.dialects.onnx import package
-from qdialect.formats.onnx.read.load import captured_names
 from qdialect.formats.onnx.read.node import Node
 from qdialect.formats.onnx.read.shape_values import FUNCTIONS, MOST, Numbers
+from qdialect.formats.onnx.read.subgraphs import captured_names
 from qdialect.formats.onnx.read.symbols import Symbols
 from qdialect.formats.onnx.read.types import value_type
 from qdialect.ops import ConstantOp
