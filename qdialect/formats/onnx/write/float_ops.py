@@ -11,7 +11,6 @@ from xdsl.ir import Operation
 
 from qdialect import ops as nn
 from qdialect.dialects.onnx import PARAMS, package, string_list
-from qdialect.formats.onnx.write import recurrent
 from qdialect.ops import NNOp, shape_of
 from qdialect.ops.component_keys import Keys, inner_keys, role_keys
 from qdialect.ops.declare import DECLARED
@@ -213,6 +212,29 @@ def pool(op_type: str) -> Writer:
     return write
 
 
+def lstm(call: Call) -> None:
+    """`LSTM`; initial states and peepholes come after the sequence lengths."""
+    _recurrent(call, "LSTM")
+
+
+def gru(call: Call) -> None:
+    """`GRU`."""
+    reset = int(call.values["linear_before_reset"])
+    _recurrent(call, "GRU", linear_before_reset=reset or None)
+
+
+def _recurrent(call: Call, op_type: str, **attributes: int | None) -> None:
+    inputs, states = call.inputs[:4], call.inputs[4:]
+    call.node(
+        op_type,
+        *inputs,
+        *(("", *states) if states else ()),
+        direction=call.values["direction"],
+        hidden_size=shape_of(call.op.operands[2])[2],
+        **attributes,
+    )
+
+
 # -- movement -----------------------------------------------------------------------------
 
 
@@ -323,8 +345,8 @@ PLAIN: dict[str, Writer] = {
     "nn.pow": power,
     **{kind.name: pool("MaxPool") for kind in nn.MAX_POOLS},
     **{kind.name: pool("AveragePool") for kind in nn.AVERAGE_POOLS},
-    "nn.lstm": recurrent.lstm,
-    "nn.gru": recurrent.gru,
+    "nn.lstm": lstm,
+    "nn.gru": gru,
     "nn.reshape": reshape,
     "nn.reshape_to": reshape_to,
     "nn.slice": slice_,

@@ -7,9 +7,11 @@ from typing import TYPE_CHECKING, Any
 from xdsl.dialects.builtin import StringAttr, UnrealizedConversionCastOp
 from xdsl.ir import SSAValue
 
-from qdialect.dialects.onnx import DATA_TYPES, DOC, NodeOp, is_tensor
+from qdialect.dialects.onnx import DATA_TYPES, DOC, PARAMS, NodeOp, is_tensor, string_list
+from qdialect.formats.onnx.write.accumulators import write_scaled
 from qdialect.formats.onnx.write.graph import node_attribute
 from qdialect.formats.onnx.write.inner_graphs import domains_in
+from qdialect.formats.onnx.write.quantization import storage_code, write_dequantize
 from qdialect.ops import ConstantOp, TableOp, constant_array, constant_of, shape_of
 from qdialect.ops.shapes import DYNAMIC
 from qdialect.quant import DCastOp, QCastOp, RescaleOp, SCastOp, element_type, quant_element
@@ -75,13 +77,24 @@ def write_constant(exporter: Exporter, op: ConstantOp) -> None:
 
 
 def write_dcast(exporter: Exporter, op: DCastOp) -> None:
-    """DequantizeLinear."""
-    exporter.dequantize(op)
+    """DequantizeLinear, or a product with the scales of sums; nothing if an earlier reader of
+    its real numbers had it written."""
+    if op.result in exporter.tensors:
+        return
+    quantized = quant_element(op.input.type)
+    if quantized is None:
+        raise exporter.unsupported(op, f"cannot dequantize {op.input.type}")
+    key, qparams = exporter.key(op), quantized.qparams
+    name = exporter.claim(op.result, exporter.output_names(op, key)[0])
+    params = string_list(op.attributes.get(PARAMS))
+    source = exporter.tensor(op.input)
+    if not write_scaled(exporter, op, source, name, key, params):
+        write_dequantize(exporter.graph, source, name, qparams, key, exporter.opset, params)
+    exporter.dequantized.setdefault((source, qparams), name)
 
 
 def write_qcast(exporter: Exporter, op: QCastOp) -> None:
     """QuantizeLinear."""
-    from qdialect.dialects.onnx import PARAMS, string_list
     from qdialect.numerics.rounding import Rounding
     from qdialect.quant import cast_rounding
 
@@ -106,8 +119,6 @@ def write_rescale(exporter: Exporter, op: RescaleOp) -> None:
 
 def write_scast(exporter: Exporter, op: SCastOp) -> None:
     """Nothing: the tensor is the same integers."""
-    from qdialect.formats.onnx.write.quantization import storage_code
-
     quantized = quant_element(op.result.type)
     wanted = None if quantized is None else storage_code(quantized.qparams)
     exporter.alias(op.result, op.input, wanted)

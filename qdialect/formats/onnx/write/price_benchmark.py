@@ -21,8 +21,9 @@ from qdialect.context import QContext
 from qdialect.dialects.onnx import package
 from qdialect.errors import InputError, QError
 from qdialect.formats.onnx.write.engine import OrtEngine
-from qdialect.formats.onnx.write.exporter import Form, export_model
+from qdialect.formats.onnx.write.exporter import Form
 from qdialect.formats.onnx.write.kernels import CLAMPS, KERNELS
+from qdialect.formats.onnx.write.model import export_model
 from qdialect.targets.price_table import Pair, Prices, PriceTable
 
 COPIES = (2, 10)
