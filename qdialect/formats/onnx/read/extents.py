@@ -9,6 +9,15 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import count
 from math import prod
+from typing import Any, cast
+
+import numpy as np
+from numpy.typing import NDArray
+
+MOST = 64
+"""Elements of an array that is followed."""
+
+Numbers = NDArray[Any]
 
 _MOST_TERMS = 16
 _MOST_FACTORS = 16
@@ -163,3 +172,24 @@ def _is_clamped(extent: Extent, whole: Extent) -> bool:
 
 
 _ONE = Extent.of(1)
+
+
+# -- arrays of extents -----------------------------------------------------------------------
+
+
+def numbers(values: Any) -> Numbers:
+    """An array of extents of integers or extents."""
+    given = np.asarray(values, dtype=object)
+    result = np.empty(given.shape, dtype=object)
+    for place in np.ndindex(given.shape):
+        value = given[place]
+        result[place] = value if isinstance(value, Extent) else Extent.of(int(value))
+    return result
+
+
+def integers(array: Numbers) -> NDArray[np.int64] | None:
+    """The array, if all of it are numbers."""
+    found = [cast("Extent", value).number for value in array.reshape(-1)]
+    if None in found:
+        return None
+    return np.array(found, np.int64).reshape(array.shape)

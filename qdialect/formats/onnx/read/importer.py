@@ -8,7 +8,6 @@ serves as a shape, an axis list or qparams never does.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
@@ -50,6 +49,7 @@ from qdialect.dialects.onnx import (
 )
 from qdialect.errors import InputError, Where
 from qdialect.formats.onnx.read.attributes import ir_attribute
+from qdialect.formats.onnx.read.graph_tensors import GraphTensors
 from qdialect.formats.onnx.read.load import (
     LoadedModel,
     load_model,
@@ -61,6 +61,7 @@ from qdialect.formats.onnx.read.node import Node, is_stateful, stable_keys, trim
 from qdialect.formats.onnx.read.operand_types import check_operand_types
 from qdialect.formats.onnx.read.shape_arithmetic import ShapeArithmetic
 from qdialect.formats.onnx.read.subgraphs import captured_names
+from qdialect.formats.onnx.read.symbols import Symbols
 from qdialect.formats.onnx.read.tensors import ELEMENT_NAMES, stored_float
 from qdialect.formats.onnx.read.types import UNKNOWN, dim_names, extents, value_type
 from qdialect.ops import KEY
@@ -78,13 +79,10 @@ from qdialect.quant import (
 from qdialect.weights import DTYPES
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
     from onnx import ModelProto, TensorProto, TypeProto, ValueInfoProto
 
 
 _START = IntAttr(0)
-_FEW = 1 << 16
-"""Elements of a tensor that is kept as an array."""
 
 
 def import_model(
@@ -109,70 +107,29 @@ def import_model(
         ) from None
 
 
-@dataclass
-class Importer:
+class Importer(GraphTensors):
     """The state of one import."""
 
-    ctx: QContext
-    loaded: LoadedModel
-    block: Block = field(default_factory=Block)
-    values: dict[str, SSAValue] = field(default_factory=dict[str, SSAValue])
-    statics: dict[str, TensorProto] = field(default_factory=dict[str, "TensorProto"])
-    #: quantized types by the names of their parameters
-    encodings: dict[tuple[Any, ...], UniformType | None] = field(
-        default_factory=dict[tuple[Any, ...], "UniformType | None"]
-    )
-    #: ops that were also built in another form: their readers first
-    replaced: list[Operation] = field(default_factory=list[Operation])
-    _constants: dict[tuple[str, Attribute], SSAValue] = field(
-        default_factory=dict[tuple[str, Attribute], SSAValue]
-    )
-    #: what is asked for again and again
-    symbols: ShapeArithmetic = field(init=False)
-    _types: dict[str, Attribute] = field(default_factory=dict[str, Attribute])
-    _arrays: dict[str, NDArray[Any]] = field(default_factory=dict[str, "NDArray[Any]"])
-    _emitted: list[Operation] = field(default_factory=list[Operation])
-    #: other names of the results of ops
-    _aliases: dict[Operation, list[str]] = field(default_factory=dict[Operation, list[str]])
-    _node_index: int = 0
-
-    def __post_init__(self) -> None:
-        model = self.loaded.model
-        self.opset = next((o.version for o in model.opset_import if o.domain in ("", "ai.onnx")), 1)
-        self.statics.update((t.name, t) for t in model.graph.initializer)
-        self._keys = read_keys(self.loaded)
-        self.symbols = ShapeArithmetic(self)
-        self.stated = read_interface(self.loaded)
-        self._file = StringAttr(self.loaded.file or "<model>")
+    def __init__(self, ctx: QContext, loaded: LoadedModel) -> None:
+        super().__init__(loaded)
+        self.ctx = ctx
+        self.block = Block()
+        #: quantized types by the names of their parameters
+        self.encodings: dict[tuple[Any, ...], UniformType | None] = {}
+        #: ops that were also built in another form: their readers first
+        self.replaced: list[Operation] = []
+        self.symbols = Symbols(self)
+        self._arithmetic = ShapeArithmetic(self)
+        self._constants: dict[tuple[str, Attribute], SSAValue] = {}
+        self._emitted: list[Operation] = []
+        #: other names of the results of ops
+        self._aliases: dict[Operation, list[str]] = {}
+        self._node_index = 0
+        self._keys = read_keys(loaded)
+        self.stated = read_interface(loaded)
+        self._file = StringAttr(loaded.file or "<model>")
 
     # -- what importers use -------------------------------------------------------
-
-    def type_of(self, name: str) -> Attribute:
-        """The type `value(name)` has or would have; None-like `!onnx.type` if absent."""
-        if name in self.values:
-            return self.values[name].type
-        if name in self.statics:
-            if name not in self._types:
-                tensor = self.statics[name]
-                element = self.loaded.tensors.element(tensor)
-                self._types[name] = ranked(element, tuple(tensor.dims))
-            return self._types[name]
-        return value_type(None)
-
-    def static(self, name: str) -> NDArray[Any] | None:
-        """The value of a tensor known at import, else None."""
-        if name not in self._arrays:
-            tensor = self.statics.get(name)
-            array = None if tensor is None else self.loaded.tensors.array(tensor)
-            if array is None or array.size > _FEW:
-                return array
-            self._arrays[name] = array
-        return self._arrays[name]
-
-    def static_ints(self, name: str) -> tuple[int, ...] | None:
-        """A list of integers known at import, else None."""
-        array = self.static(name)
-        return None if array is None else tuple(int(v) for v in array.reshape(-1))
 
     def value(self, name: str) -> SSAValue:
         """The SSA value of a tensor: floats, other numbers, or a quantized type."""
@@ -322,7 +279,7 @@ class Importer:
         results = [self._output(info) for info in graph.output]
         self._drop_replaced(results)
         self.block.add_op(ReturnOp(*results))
-        self.symbols.drop_unread()
+        self._arithmetic.drop_unread()
         return self._module([v.type for v in arguments], [v.name for v in arguments], results)
 
     def _output(self, info: ValueInfoProto) -> SSAValue:
@@ -365,7 +322,7 @@ class Importer:
         self._node_index = node.index
         rule = RULES.get((node.domain, node.op_type))
         try:
-            results = self.symbols.result(node)
+            results = self._arithmetic.result(node)
             if results is None:
                 results = by_rule(self, rule, node) if rule else None
             if results is None:
@@ -378,7 +335,7 @@ class Importer:
         present = [name for name in node.outputs if name]
         self.values.update(zip(present, results, strict=False))
         self.symbols.name(node, present, results)
-        self.symbols.follow(node, self._emitted)
+        self._arithmetic.follow(node, self._emitted)
         if results:
             self._name(node, results[0].owner, present)
 

@@ -10,7 +10,8 @@ from xdsl.ir import Attribute, SSAValue
 
 from qdialect import ops as nn
 from qdialect.formats.onnx.read import computed_shapes
-from qdialect.formats.onnx.read.movement import axes_of, movable
+from qdialect.formats.onnx.read.graph_tensors import axes_of
+from qdialect.formats.onnx.read.movement import movable
 from qdialect.formats.onnx.read.node import Node
 from qdialect.ops.resize import LINEAR_COORDINATES, NEAREST, NEAREST_COORDINATES
 from qdialect.ops.shapes import DYNAMIC

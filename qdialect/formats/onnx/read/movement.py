@@ -40,13 +40,6 @@ def movable(imp: Importer, name: str) -> tuple[int, ...] | None:
     return extents(ranked) if fits else None
 
 
-def axes_of(imp: Importer, node: Node, position: int) -> tuple[int, ...] | None:
-    """Axes from an attribute (older opsets) or a constant input; None if unknown."""
-    if node.input(position):
-        return imp.static_ints(node.input(position))
-    return node.get("axes", ())
-
-
 def transpose(imp: Importer, node: Node) -> Results:
     """`Transpose`; without `perm`, dimensions in reverse."""
     shape = movable(imp, node.input(0))

@@ -16,10 +16,10 @@ from xdsl.dialects.builtin import TensorType, i1, i32, i64
 from xdsl.ir import Attribute, Operation, SSAValue
 
 from qdialect.dialects.onnx import package
+from qdialect.formats.onnx.read.extents import MOST, Numbers
 from qdialect.formats.onnx.read.node import Node
-from qdialect.formats.onnx.read.shape_values import FUNCTIONS, MOST, Numbers
+from qdialect.formats.onnx.read.shape_values import FUNCTIONS
 from qdialect.formats.onnx.read.subgraphs import captured_names
-from qdialect.formats.onnx.read.symbols import Symbols
 from qdialect.formats.onnx.read.types import value_type
 from qdialect.ops import ConstantOp
 
@@ -29,11 +29,11 @@ if TYPE_CHECKING:
 _DTYPES: dict[Attribute, Any] = {i1: np.bool_, i32: np.int32, i64: np.int64}
 
 
-class ShapeArithmetic(Symbols):
-    """Of one import."""
+class ShapeArithmetic:
+    """The integer nodes of one import that compute shapes."""
 
     def __init__(self, imp: Importer) -> None:
-        super().__init__(imp)
+        self._imp = imp
         self._same: dict[tuple[Any, ...], str] = {}
         self._made: dict[Operation, Node] = {}
         self._followed: set[int] = set()
@@ -53,12 +53,12 @@ class ShapeArithmetic(Symbols):
         if element not in _DTYPES:
             return None
         try:
-            found = function(self, node)
+            found = function(self._imp.symbols, node)
         except (ValueError, IndexError):  # the node is broken, which its own rule says
             return None
         if found is None or found.size > MOST:
             return None
-        self.note(name, found)
+        self._imp.symbols.note(name, found)
         self._followed.add(node.index)
         array = self._constant(name, _DTYPES[element])
         if array is not None:
@@ -72,7 +72,7 @@ class ShapeArithmetic(Symbols):
 
     def _constant(self, name: str, dtype: Any) -> NDArray[Any] | None:
         """The value where it is the same on every run, and the type holds it."""
-        found = self.static(name)
+        found = self._imp.symbols.static(name)
         if found is None or not np.array_equal(found.astype(dtype), found):
             return None
         return found.astype(dtype)

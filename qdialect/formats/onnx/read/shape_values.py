@@ -8,40 +8,17 @@ only.  None stands for what is not followed.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
 
-from qdialect.formats.onnx.read.extents import Extent, product
+from qdialect.formats.onnx.read.extents import MOST, Extent, Numbers, integers, numbers, product
 from qdialect.formats.onnx.read.node import Node
 
 if TYPE_CHECKING:
     from qdialect.formats.onnx.read.symbols import Symbols
 
-MOST = 64
-"""Elements of an array that is followed."""
-
-Numbers = NDArray[Any]
 Function = Callable[["Symbols", Node], "Numbers | None"]
-
-
-def numbers(values: Any) -> Numbers:
-    """An array of extents of integers or extents."""
-    given = np.asarray(values, dtype=object)
-    result = np.empty(given.shape, dtype=object)
-    for place in np.ndindex(given.shape):
-        value = given[place]
-        result[place] = value if isinstance(value, Extent) else Extent.of(int(value))
-    return result
-
-
-def integers(array: Numbers) -> NDArray[np.int64] | None:
-    """The array, if all of it are numbers."""
-    found = [cast("Extent", value).number for value in array.reshape(-1)]
-    if None in found:
-        return None
-    return np.array(found, np.int64).reshape(array.shape)
 
 
 def slice_end(end: int, step: int) -> int:

@@ -13,7 +13,7 @@ to themselves.
 from __future__ import annotations
 
 import random
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
@@ -22,20 +22,24 @@ from xdsl.dialects.builtin import TensorType
 from xdsl.ir import Attribute, Block, Operation, SSAValue
 
 from qdialect.dialects.onnx import NodeOp
-from qdialect.formats.onnx.read.extents import Extent
-from qdialect.formats.onnx.read.inferred_extents import RULES
-from qdialect.formats.onnx.read.kept_shapes import SHAPES
-from qdialect.formats.onnx.read.movement import axes_of
+from qdialect.formats.onnx.read.extents import (
+    MOST,
+    Extent,
+    Numbers,
+    broadcast,
+    clamped,
+    integers,
+    numbers,
+)
+from qdialect.formats.onnx.read.graph_tensors import GraphTensors, axes_of
+from qdialect.formats.onnx.read.inferred_extents import RULES, target_extents
 from qdialect.formats.onnx.read.node import Node
-from qdialect.formats.onnx.read.shape_values import MOST, Numbers, integers, numbers
 from qdialect.ops import NNOp, shape_of
 from qdialect.ops.priced_shapes import SAME_SHAPE
-from qdialect.ops.shapes import DYNAMIC, Shape, ShapeError
+from qdialect.ops.shapes import DYNAMIC, Shape, ShapeError, normalize_axes
 
 if TYPE_CHECKING:
     from onnx import TensorProto
-
-    from qdialect.formats.onnx.read.importer import Importer
 
 Extents = tuple[Extent, ...]
 
@@ -46,10 +50,10 @@ _LOWEST, _HIGHEST = 1 << 40, 1 << 41
 
 
 class Symbols:
-    """Of one import."""
+    """The extents of the tensors of one import, and the values of small integer tensors."""
 
-    def __init__(self, imp: Importer) -> None:
-        self._imp = imp
+    def __init__(self, tensors: GraphTensors) -> None:
+        self._tensors = tensors
         self._numbers: dict[str, Numbers] = {}
         self._extents: dict[SSAValue, Extents] = {}
         self._told: dict[SSAValue, Sequence[Extent | None]] = {}
@@ -63,7 +67,7 @@ class Symbols:
     def numbers(self, name: str) -> Numbers | None:
         """The value of an integer tensor, as far as it is followed."""
         if name not in self._numbers:
-            array = self._imp.static(name) if name else None
+            array = self._tensors.static(name) if name else None
             if array is None or array.size > MOST or str(array.dtype) not in _FOLLOWED:
                 return None
             self._numbers[name] = numbers(array)
@@ -76,15 +80,15 @@ class Symbols:
 
     def array_of(self, tensor: TensorProto) -> NDArray[Any] | None:
         """The value of a tensor that is an attribute."""
-        return self._imp.loaded.tensors.array(tensor)
+        return self._tensors.loaded.tensors.array(tensor)
 
     def axes(self, node: Node) -> tuple[int, ...] | None:
         """The axes of a node, an attribute or a second input; () for none."""
-        return axes_of(self._imp, node, 1)
+        return axes_of(self._tensors, node, 1)
 
     def slice_lists(self, node: Node) -> list[tuple[int, ...]] | None:
         """Starts, ends, axes and steps of a `Slice` where all of them are known."""
-        if self._imp.opset < 10:
+        if self._tensors.opset < 10:
             lists = [node.get(n, None) for n in ("starts", "ends", "axes")] + [None]
         else:
             arrays = [self.static(name) for name in node.inputs[1:]]
@@ -118,10 +122,10 @@ class Symbols:
 
     def extents(self, name: str) -> Extents | None:
         """The extents of a tensor; None where its rank is not known."""
-        value = self._imp.values.get(name)
+        value = self._tensors.values.get(name)
         if value is not None:
             return self.of(value) if isinstance(value.type, TensorType) else None
-        kind = self._imp.type_of(name)
+        kind = self._tensors.type_of(name)
         if not isinstance(kind, TensorType):
             return None
         return tuple(map(Extent.of, cast("TensorType[Attribute]", kind).get_shape()))
@@ -147,7 +151,7 @@ class Symbols:
             return []
         if isinstance(op, NodeOp):
             names = self._nodes[op].inputs if op in self._nodes else []
-            values = [self._imp.values[name] for name in names if name in self._imp.values]
+            values = [self._tensors.values[name] for name in names if name in self._tensors.values]
         else:
             values = list(op.operands) if isinstance(op, (NNOp, *SAME_SHAPE)) else []
         return [v for v in values if isinstance(v.type, TensorType)]
@@ -167,7 +171,7 @@ class Symbols:
 
     def _named(self, value: SSAValue, rank: int) -> Sequence[Extent | None]:
         """The extents that the model, or ONNX's inference, has a name for."""
-        proto = self._imp.loaded.types.get(self._names.get(value, ""))
+        proto = self._tensors.loaded.types.get(self._names.get(value, ""))
         if proto is None or len(proto.tensor_type.shape.dim) != rank:
             return (None,) * rank
         dims = proto.tensor_type.shape.dim
@@ -216,3 +220,163 @@ class Symbols:
             if name not in trial:
                 trial[name] = self._random.randrange(_LOWEST, _HIGHEST)
         return extent.at(trial)
+
+
+# -- nodes that stay nodes ----------------------------------------------------------------
+
+Known = Sequence[Extent | None]
+ShapeRule = Callable[[Symbols, Node], Known | None]
+
+_ONE = Extent.of(1)
+
+
+def _same(s: Symbols, node: Node) -> Known | None:
+    return s.extents(node.input(0))
+
+
+def _broadcast(s: Symbols, node: Node) -> Known | None:
+    shapes = [s.extents(name) for name in node.inputs]
+    known = [shape for shape in shapes if shape is not None]
+    return broadcast(known) if len(known) == len(shapes) else None
+
+
+def _range(s: Symbols, node: Node) -> Known | None:
+    """From 0 in steps of 1."""
+    start, limit, step = (s.numbers(name) for name in node.inputs)
+    if (
+        start is None
+        or limit is None
+        or step is None
+        or any(n.size != 1 for n in (start, limit, step))
+    ):
+        return None
+    first, last, by = (n.reshape(-1)[0] for n in (start, limit, step))
+    whole = first.number == 0 and by.number == 1 and (last.least or 0) >= 0
+    return [last] if whole and last.least is not None else None
+
+
+def _filled(s: Symbols, node: Node) -> Known | None:
+    shape = s.numbers(node.input(0))
+    return None if shape is None else list(shape.reshape(-1))
+
+
+def _expand(s: Symbols, node: Node) -> Known | None:
+    x, shape = s.extents(node.input(0)), s.numbers(node.input(1))
+    return None if x is None or shape is None else broadcast([x, list(shape.reshape(-1))])
+
+
+def _unsqueeze(s: Symbols, node: Node) -> Known | None:
+    x, axes = s.extents(node.input(0)), s.axes(node)
+    if x is None or axes is None:
+        return None
+    rank = len(x) + len(axes)
+    try:
+        added = normalize_axes(axes, rank)
+    except ShapeError:
+        return None
+    rest = iter(x)
+    return [_ONE if d in added else next(rest) for d in range(rank)]
+
+
+def _squeeze(s: Symbols, node: Node) -> Known | None:
+    x, axes = s.extents(node.input(0)), s.axes(node)
+    if x is None or not axes:
+        return None
+    try:
+        gone = normalize_axes(axes, len(x))
+    except ShapeError:
+        return None
+    return [e for d, e in enumerate(x) if d not in gone]
+
+
+def _gather(s: Symbols, node: Node) -> Known | None:
+    x, indices = s.extents(node.input(0)), s.extents(node.input(1))
+    axis = node.get("axis", 0)
+    if x is None or indices is None or not -len(x) <= axis < len(x):
+        return None
+    return [*x[: axis % len(x)], *indices, *x[axis % len(x) + 1 :]]
+
+
+def _transpose(s: Symbols, node: Node) -> Known | None:
+    x = s.extents(node.input(0))
+    if x is None:
+        return None
+    perm: tuple[int, ...] = node.get("perm", tuple(reversed(range(len(x)))))
+    return [x[p] for p in perm] if sorted(perm) == list(range(len(x))) else None
+
+
+def _reshape(s: Symbols, node: Node) -> Known | None:
+    x, shape = s.extents(node.input(0)), s.numbers(node.input(1))
+    if x is None or shape is None:
+        return None
+    return target_extents(x, list(shape.reshape(-1)), bool(node.get("allowzero", 0)))
+
+
+def _slice(s: Symbols, node: Node) -> Known | None:
+    """Whole dimensions, and the first elements of dimensions of known extent."""
+    x = s.extents(node.input(0))
+    if x is None or len(node.inputs) < 3:
+        return None
+    starts, ends = (s.numbers(name) for name in node.inputs[1:3])
+    axes, steps = (s.static(node.input(i)) for i in (3, 4))
+    if starts is None or ends is None or (node.input(3) and axes is None):
+        return None
+    places = range(starts.size) if axes is None else axes.reshape(-1).tolist()
+    if node.input(4) and (steps is None or (steps != 1).any()):
+        return None
+    if not len(places) == starts.size == ends.size or any(
+        not -len(x) <= a < len(x) for a in places
+    ):
+        return None
+    result: list[Extent | None] = list(x)
+    for axis, start, end in zip(places, starts.reshape(-1), ends.reshape(-1), strict=True):
+        result[axis] = _taken(x[axis], start, end)
+    return result
+
+
+def _taken(whole: Extent, start: Extent, end: Extent) -> Extent | None:
+    """How many elements `[start:end]` takes."""
+    least = end.least
+    if start.number != 0 or least is None or least < 0:
+        return None
+    beyond = (end - whole).least
+    if (beyond is not None and beyond >= 0) or end.number == 2**63 - 1:
+        return whole
+    return None if whole.number is None else clamped(end, whole.number)
+
+
+SHAPES: Mapping[str, ShapeRule] = {
+    **dict.fromkeys(
+        (
+            *(
+                "Abs",
+                "Cast",
+                "Clip",
+                "CumSum",
+                "Neg",
+                "Not",
+                "ScatterElements",
+                "ScatterND",
+                "Sign",
+            ),
+            *("Trilu", "Sin", "Cos", "Tan", "Asin", "Acos", "Atan", "Sinh", "Cosh", "Asinh"),
+            *("Sign", "Acosh", "Atanh", "IsNaN", "LogSoftmax", "Mish", "Selu", "Celu", "Softsign"),
+        ),
+        _same,
+    ),
+    **dict.fromkeys(
+        ("Add", "Sub", "Mul", "Div", "Mod", "And", "Or", "Xor", "Equal", "Less", "LessOrEqual"),
+        _broadcast,
+    ),
+    **dict.fromkeys(("Greater", "GreaterOrEqual", "Where", "Pow", "Min", "Max"), _broadcast),
+    "Range": _range,
+    "ConstantOfShape": _filled,
+    "Expand": _expand,
+    "Unsqueeze": _unsqueeze,
+    "Squeeze": _squeeze,
+    "Gather": _gather,
+    "Transpose": _transpose,
+    "Reshape": _reshape,
+    "Slice": _slice,
+}
+"""The extents of the result of a node that stays a node, by op type."""
