@@ -80,9 +80,7 @@ its default target and its remark log when somebody asks for them."""
 
 MAY_IMPORT_ALL = frozenset({"universe", "__init__", "__main__"})
 
-IN_CIRCLES: dict[str, int] = {
-    "formats": 23, "ops": 2,
-}  # fmt: skip
+IN_CIRCLES: dict[str, int] = {"ops": 2}
 """How many files of a room may be in circles of imports: those that are left to undo. Imports
 inside functions and under `TYPE_CHECKING` count."""
 

@@ -1,5 +1,5 @@
 """ONNX models in: `import_model` builds a module of `nn`, `quant` and `onnx` ops."""
 
-from qdialect.formats.onnx.read.importer import import_model
+from qdialect.formats.onnx.read.model import import_model
 
 __all__ = ["import_model"]

@@ -14,7 +14,8 @@ from qdialect.formats.onnx.read.compute import float_shapes
 from qdialect.formats.onnx.read.transposed import flat_constant, is_constant, transposed_constant
 
 if TYPE_CHECKING:
-    from qdialect.formats.onnx.read.importer import Importer, Node
+    from qdialect.formats.onnx.read.importer import Importer
+    from qdialect.formats.onnx.read.node import Node
 
 
 def gemm(imp: Importer, node: Node) -> list[SSAValue] | None:

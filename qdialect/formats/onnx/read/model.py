@@ -1,0 +1,242 @@
+"""Building a module from an ONNX model: one function, one op per node, names as attributes.
+
+The walk takes the nodes in file order; `table.py` says which import function builds the ops of
+a node, with what `importer.py` has.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from xdsl.dialects.builtin import (
+    ArrayAttr,
+    DictionaryAttr,
+    FileLineColLoc,
+    IntAttr,
+    IntegerType,
+    ModuleOp,
+    Signedness,
+    StringAttr,
+    TensorType,
+)
+from xdsl.dialects.func import FuncOp, ReturnOp
+from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
+from xdsl.utils.exceptions import VerifyException
+
+from qdialect.context import QContext
+from qdialect.dialects.onnx import (
+    ALIASES,
+    ARG_NAME,
+    DATA_TYPES,
+    DIMS,
+    DOC,
+    GRAPH_NAME,
+    MODEL,
+    OUTPUTS,
+    PARAMS,
+    RESULT_NAMES,
+    NodeOp,
+    derived_outputs,
+    is_tensor,
+    string,
+    strings,
+)
+from qdialect.errors import InputError, Where
+from qdialect.formats.onnx.read.importer import Importer
+from qdialect.formats.onnx.read.load import LoadedModel, load_model
+from qdialect.formats.onnx.read.metadata import metadata, symbol
+from qdialect.formats.onnx.read.node import Node, stable_keys, trimmed
+from qdialect.formats.onnx.read.operand_types import check_operand_types
+from qdialect.formats.onnx.read.probe import by_rule
+from qdialect.formats.onnx.read.quantized_inputs import quantized_constants, quantized_inputs, suits
+from qdialect.formats.onnx.read.shape_arithmetic import ShapeArithmetic
+from qdialect.formats.onnx.read.table import RULES
+from qdialect.formats.onnx.read.types import UNKNOWN, dim_names, value_type
+from qdialect.ops import KEY
+from qdialect.quant import ARITHMETIC_KEY, IN_FLOATS, UniformType, element_type, with_element
+
+if TYPE_CHECKING:
+    from onnx import ModelProto, TypeProto, ValueInfoProto
+
+
+def import_model(
+    source: str | Path | bytes | ModelProto, ctx: QContext, dims: Mapping[str, int] | None = None
+) -> ModuleOp:
+    """Read an ONNX model as a module with one function; `dims` are numbers for symbolic extents.
+
+    What we know becomes `nn` and `quant` ops, every other node an `onnx.node`.
+    Weights go to `ctx.blobs`.  Raises InputError (file and node) for a model that
+    is broken, QError (`missing-package`) without the `onnx` package.
+    """
+    try:
+        loaded = load_model(source, dims)
+        check_operand_types(loaded)
+        return _Walk(ctx, loaded).run()
+    except UnicodeDecodeError:
+        # Raised by protobuf when a text field is read, and by the ONNX checker.
+        raise InputError(
+            "a name or text in the model is not UTF-8",
+            where=Where(file=str(source) if isinstance(source, str | Path) else None),
+            code="invalid-onnx",
+        ) from None
+
+
+class _Walk:
+    """The walk over the nodes of one model."""
+
+    def __init__(self, ctx: QContext, loaded: LoadedModel) -> None:
+        self._imp = Importer(ctx, loaded)
+        self._arithmetic = ShapeArithmetic(self._imp)
+        #: other names of the results of ops
+        self._aliases: dict[Operation, list[str]] = {}
+
+    def run(self) -> ModuleOp:
+        """The module; InputError for a graph input without a type, a sparse initializer, or an
+        output of another element type than it declares."""
+        imp = self._imp
+        graph = imp.loaded.model.graph
+        arguments = [v for v in graph.input if v.name not in imp.statics]
+        quantized = quantized_inputs(imp)
+        kinds: list[Attribute] = []
+        for info in arguments:
+            kind = value_type(info.type)
+            if kind == UNKNOWN:
+                raise InputError(
+                    f"graph input '{info.name}' has no type",
+                    where=imp.loaded.where(),
+                    code="invalid-onnx",
+                )
+            if info.name in quantized:
+                kind = with_element(kind, quantized[info.name])
+            kinds.append(kind)
+        imp.block = Block(arg_types=kinds)
+        imp.values.update((v.name, a) for v, a in zip(arguments, imp.block.args, strict=True))
+        imp.symbols.name(None, [v.name for v in arguments], imp.block.args)
+        for name, element in quantized_constants(imp).items():
+            imp.values[name] = imp.constant(name, element)
+        for tensor in graph.sparse_initializer:
+            raise InputError(
+                f"initializer '{tensor.values.name}' is sparse, which is not supported",
+                where=imp.loaded.where(),
+                code="unsupported",
+            )
+        for index, (proto, key) in enumerate(zip(graph.node, stable_keys(graph.node), strict=True)):
+            self._import_node(trimmed(proto, key, index, imp.loaded.where(key)))
+        for op, names in self._aliases.items():
+            op.attributes[ALIASES] = strings(names)
+        results = [self._output(info) for info in graph.output]
+        self._drop_replaced(results)
+        imp.block.add_op(ReturnOp(*results))
+        self._arithmetic.drop_unread()
+        return self._module([v.type for v in arguments], [v.name for v in arguments], results)
+
+    def _output(self, info: ValueInfoProto) -> SSAValue:
+        """The value of a graph output, which must have the element type it declares."""
+        imp = self._imp
+        value = imp.value(info.name)
+        declared, found = (element_type(t) for t in (value_type(info.type), value.type))
+        if isinstance(found, UniformType):
+            storage = found.qparams.storage
+            sign = Signedness.SIGNLESS if storage.signed else Signedness.UNSIGNED
+            found = IntegerType(storage.width, sign) if not storage.is_float else declared
+        stated = imp.stated.get(info.name)
+        if stated is not None and declared == found == element_type(value.type):
+            return imp.quantized(value, stated) if suits(stated, value.type) else value
+        known = declared in DATA_TYPES and found in DATA_TYPES
+        if known and is_tensor(value.type) and declared != found:
+            raise InputError(
+                f"graph output '{info.name}' is declared {declared}, but is computed as {found}",
+                where=imp.loaded.where(),
+                code="invalid-onnx",
+            )
+        return value
+
+    def _drop_replaced(self, results: Sequence[SSAValue]) -> None:
+        """Erase what is only read in another form."""
+        returned = set(results)
+        for op in self._imp.replaced:
+            if op.parent is not None and op.results[0].first_use is None:
+                if op.results[0] in returned:
+                    continue
+                op.detach()
+                op.erase()
+
+    def _import_node(self, node: Node) -> None:
+        """Build the ops of a node by its import function; an `onnx.node` where that has none."""
+        imp = self._imp
+        imp.begin(node)
+        rule = RULES.get((node.domain, node.op_type))
+        try:
+            results = self._arithmetic.result(node)
+            if results is None:
+                results = by_rule(imp, rule, node) if rule else None
+            if results is None:
+                results = imp.keep(node)
+        except VerifyException as error:
+            raise InputError(str(error), where=node.where, code="invalid-node") from None
+        location = imp.location(node.key)
+        for op in imp.emitted:
+            op.location = location
+        present = [name for name in node.outputs if name]
+        imp.values.update(zip(present, results, strict=False))
+        imp.symbols.name(node, present, results)
+        self._arithmetic.follow(node, imp.emitted)
+        if results:
+            self._name(node, results[0].owner, present)
+
+    def _name(self, node: Node, owner: Operation | Block, outputs: list[str]) -> None:
+        if not isinstance(owner, Operation):
+            return
+        if owner not in self._imp.emitted:
+            self._aliases.setdefault(owner, []).extend(outputs)
+            return
+        owner.attributes[KEY] = string(node.key)
+        self._imp.keys.name(owner)
+        operands = len(owner.operands)
+        named = node.names_inputs and not isinstance(owner, NodeOp)
+        if named and len(node.inputs) > operands:
+            # A computed input has a name of its own.
+            names = [name if name in self._imp.statics else "" for name in node.inputs[operands:]]
+            owner.attributes[PARAMS] = strings(names)
+        if outputs != derived_outputs(node.key, len(outputs)):
+            owner.attributes[OUTPUTS] = strings(outputs)
+        if node.proto.doc_string:
+            owner.attributes[DOC] = StringAttr(node.proto.doc_string)
+
+    # -- module and function --------------------------------------------------------
+
+    def _module(
+        self, types: list[TypeProto], names: list[str], results: Sequence[SSAValue]
+    ) -> ModuleOp:
+        block, loaded = self._imp.block, self._imp.loaded
+        model = loaded.model
+        arguments: list[DictionaryAttr] = []
+        for name, proto in zip(names, types, strict=True):
+            entry: dict[str, Attribute] = {ARG_NAME: StringAttr(name)}
+            dims = dim_names(proto)
+            if dims is not None:
+                entry[DIMS] = dims
+            arguments.append(DictionaryAttr(entry))
+        function = FuncOp(
+            symbol(model.graph.name),
+            ([a.type for a in block.args], [r.type for r in results]),
+            Region(block),
+            arg_attrs=ArrayAttr(arguments),
+        )
+        function.attributes[RESULT_NAMES] = strings([v.name for v in model.graph.output])
+        function.attributes[GRAPH_NAME] = StringAttr(model.graph.name)
+        if model.graph.doc_string:
+            function.attributes[DOC] = StringAttr(model.graph.doc_string)
+        result_dims = [
+            dim_names(v.type, always=not isinstance(r.type, TensorType))
+            for v, r in zip(model.graph.output, results, strict=True)
+        ]
+        if any(dims is not None for dims in result_dims):
+            function.attributes[DIMS] = ArrayAttr(dims or ArrayAttr(()) for dims in result_dims)
+        module = ModuleOp([function], {MODEL: metadata(loaded), ARITHMETIC_KEY: IN_FLOATS})
+        if loaded.file:
+            file = StringAttr(loaded.file)
+            module.location = FileLineColLoc(file, IntAttr(0), IntAttr(0))
+        return module
