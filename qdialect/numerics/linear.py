@@ -2,19 +2,17 @@
 
 A row is a channel of a tensor.  All codes of all rows are evaluated at once in doubles;
 what comes closer to a rounding boundary than the error of that is computed in fractions.
-`shift_of` and `code_of` answer from one or two codes, without a table, or say None.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from fractions import Fraction
-from math import floor, inf
+from math import inf
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from qdialect.numerics.float_path import tie_width
 from qdialect.numerics.requantize import QuantGrid, round_fraction
 from qdialect.numerics.rounding import Rounding
 
@@ -26,8 +24,6 @@ if TYPE_CHECKING:
 #: of a result, for each number of the size of its terms: eight roundings of doubles, and some
 ERROR = 2.0**-49
 TINY = 2.0**-1000
-#: of a step, more than all roundings may move a result of `shift_of` and `code_of`
-_MARGIN = 0.125
 
 
 class Line(NamedTuple):
@@ -108,37 +104,3 @@ def near(value: Fraction) -> float:
         return float(value)
     except OverflowError:
         return inf if value > 0 else -inf
-
-
-def shift_of(line: Line, low: int, high: int, expressed: str) -> int | None:
-    """k, if every code q from `low` to `high` becomes q + k without saturating and no result
-    is close to a tie, not even one that floats of the expressed type compute. The two ends
-    decide: what a linear function of q is away from q is linear, too."""
-    slope, offset = _in_steps(line)
-    ends = [(code, (code - line.a.zero) * slope) for code in (low, high)]
-    away = [term + offset + line.b.zero - code for code, term in ends]
-    reach = max(abs(term) for _, term in ends) + abs(offset) + abs(line.b.zero)
-    # What is no number is not less.
-    if not reach * (tie_width(expressed) + 4 * ERROR) + TINY < _MARGIN:
-        return None
-    k = floor(away[0] + 0.5)
-    if not all(abs(distance - k) + _MARGIN < 0.5 for distance in away):
-        return None
-    return k if line.b.low <= low + k and high + k <= line.b.high else None
-
-
-def code_of(line: Line, code: int) -> int | None:
-    """What `code` becomes, clamped to the bounds of b; None close to a tie."""
-    slope, offset = _in_steps(line)
-    term = (code - line.a.zero) * slope
-    steps, error = term + offset, 2 * max(abs(term), abs(offset)) * ERROR + TINY
-    if not error < _MARGIN or not abs(steps - floor(steps) - 0.5) > error:
-        return None
-    return min(max(floor(steps + 0.5) + line.b.zero, line.b.low), line.b.high)
-
-
-def _in_steps(line: Line) -> tuple[float, float]:
-    """Slope and offset in steps of b, as `linear.values` has them."""
-    unit = line.b.scale
-    ratio, offset = line.a.scale / unit, near(line.offset)
-    return near(line.slope) * ratio, offset / unit

@@ -13,7 +13,7 @@ from enum import Enum
 from functools import cache
 from typing import Any, Literal, TypeVar, Union, get_args, get_origin
 
-from qdialect.errors import UsageError
+from qdialect.errors import UsageError, did_you_mean
 from qdialect.pipeline.text import PassSpec
 
 T = TypeVar("T")
@@ -64,10 +64,7 @@ def _bad(message: str, notes: tuple[str, ...] = ()) -> UsageError:
 
 def _unknown(name: str, key: str, fields: dict[str, Any]) -> UsageError:
     known = [field.replace("_", "-") for field in fields]
-    from difflib import get_close_matches
-
-    close = get_close_matches(key.replace("_", "-"), known, 1)
-    hint = f"; did you mean '{close[0]}'?" if close else ""
+    hint = did_you_mean(key.replace("_", "-"), known)
     listed = f"its options are: {', '.join(known)}" if known else "it has no options"
     return _bad(f"pass '{name}' has no option '{key}'{hint}", (listed,))
 
@@ -117,10 +114,7 @@ def _boolean(texts: tuple[str, ...]) -> bool:
 
 def _choice(text: str, choices: dict[str, T]) -> T:
     if text not in choices:
-        from difflib import get_close_matches
-
-        close = get_close_matches(text, choices, 1)
-        hint = f"; did you mean '{close[0]}'?" if close else ""
+        hint = did_you_mean(text, choices)
         raise ValueError(f"is one of {', '.join(choices)}, not '{text}'{hint}")
     return choices[text]
 

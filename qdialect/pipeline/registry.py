@@ -11,7 +11,7 @@ from dataclasses import replace
 from importlib import import_module
 from typing import TYPE_CHECKING
 
-from qdialect.errors import UsageError
+from qdialect.errors import UsageError, did_you_mean
 from qdialect.passes import PASSES, PassEntry
 from qdialect.pipeline.options import instantiate
 
@@ -51,11 +51,8 @@ class PassRegistry:
         stock = get_all_passes()
         if name in stock:
             return stock[name]()
-        from difflib import get_close_matches
-
         known = [*self._entries, *self._factories]
-        close = get_close_matches(name, known, 1) or get_close_matches(name, stock, 1)
-        hint = f"; did you mean '{close[0]}'?" if close else ""
+        hint = did_you_mean(name, known) or did_you_mean(name, stock)
         raise UsageError(
             f"unknown pass '{name}'{hint}",
             code="unknown-pass",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from qdialect.errors import QError, UsageError, culprit
+from qdialect.errors import QError, UsageError, culprit, did_you_mean
 from qdialect.targets.base import Target
 
 if TYPE_CHECKING:
@@ -28,12 +28,8 @@ def get_target(name: str) -> Target:
     """The installed target `name`; UsageError (`unknown-target`) if there is none."""
     found = _installed()
     if name not in found:
-        from difflib import get_close_matches
-
-        close = get_close_matches(name, found, 1)
-        hint = f"; did you mean '{close[0]}'?" if close else ""
         raise UsageError(
-            f"unknown target '{name}'{hint}",
+            f"unknown target '{name}'{did_you_mean(name, found)}",
             code="unknown-target",
             notes=(f"installed targets: {', '.join(sorted(found))}",),
         )

@@ -12,7 +12,7 @@ The key names the types themselves where a verifier reads more of them: the scal
 a product of two others, and the parameters of a moved value may vary along an axis.
 
 Without this cache a module of 1 000 ops takes 2.2 to 3 times as long to verify and
-`qopt optimize` 8 to 20 % longer, as it verifies after every pass.
+`qopt optimize` longer (-5 to +25 % in single runs), as it verifies after every pass.
 """
 
 from __future__ import annotations
