@@ -60,6 +60,7 @@ WORKS: dict[str, tuple[str, ...]] = {
     "docs": ("python -m mkdocs --version",),
     "dask": ("python -m dask --version",),
     "solver": ("import highspy",),
+    "completion": ("qopt completion bash",),
     "demo": (*EXPORT, *REPORT, "import PIL"),
     "bench": (*EXPORT, *REPORT, "import matplotlib"),
     "dev": (*EXPORT, *REPORT, "python -m pytest --version", "ruff --version", "lit --version"),

@@ -22,7 +22,9 @@ def _ops() -> dict[str, type[Operation]]:
     return {
         kind.name: kind
         for kind in kinds
-        if isinstance(kind, type) and issubclass(kind, IRDLOperation) and "name" in vars(kind)
+        if isinstance(kind, type)
+        and issubclass(kind, IRDLOperation)
+        and vars(kind).get("name", "").startswith("nn.")
     }
 
 

@@ -3,10 +3,14 @@ ends: a few programs of each family (`python -m tools.fuzz contracts` runs all).
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Iterator
+
 import pytest
 from contract_proofs import main, prove
 from extreme_grids import EXTREMES, on_extreme
 from families import FAMILIES, Family
+from rewrite_support import EXECUTED
 
 from qdialect.context import new_context
 from qdialect.errors import InputError
@@ -46,6 +50,17 @@ def test_every_type_that_is_made_is_one(extreme) -> None:
         pytest.fail(str(error))
 
 
+@pytest.fixture(name="no_counts")
+def _no_counts() -> Iterator[None]:
+    """What other tests of this process have counted is put aside."""
+    counted = {rule: Counter(counts) for rule, counts in EXECUTED.items()}
+    EXECUTED.clear()
+    yield
+    for rule, counts in counted.items():
+        EXECUTED.setdefault(rule, Counter()).update(counts)
+
+
+@pytest.mark.usefixtures("no_counts")
 def test_the_command(capsys: pytest.CaptureFixture[str]) -> None:
     given = ["--rules", "identity-rescale", "--most", "3", "--extremes", "3"]
     assert main(given) == 0

@@ -21,7 +21,7 @@ def session() -> QContext:
     for name in ("nn.avg_pool2d", "nn.global_avg_pool2d"):
         plain = behavior_of(name)
         ports = [
-            tuple(replace(port, rule=PortKind.TIED) for port in side)
+            tuple(replace(port, kind=PortKind.TIED) for port in side)
             for side in (plain.operands, plain.results)
         ]
         ctx.behaviors.register(replace(plain, operands=ports[0], results=ports[1]))

@@ -100,6 +100,8 @@ def write_qcast(exporter: Exporter, op: QCastOp) -> None:
 
     if cast_rounding(op) is not Rounding.HALF_EVEN:
         raise exporter.unsupported(op, f"rounds {cast_rounding(op).value}; ONNX rounds half even")
+    if quant_element(op.result.type) is None:
+        raise exporter.unsupported(op, f"cannot quantize to {op.result.type}")
     key = exporter.key(op)
     params = string_list(op.attributes.get(PARAMS))
     source = exporter.tensor(op.input)
