@@ -16,12 +16,18 @@ from qdialect.errors import QError
 class BehaviorRegistry:
     """Behaviors by op name; one per session, extended by plug-ins and targets.
 
-    Those given to the constructor are our own.  One that comes from outside is held
-    against the definition of its op when that is known, and its functions are shielded.
+    Our own are made when somebody asks for one: `names` are those of our ops, `declared` gives
+    the behavior of one.  One that comes from outside is held against the definition of its op
+    when that is known, and its functions are shielded.
     """
 
-    def __init__(self, behaviors: Sequence[Behavior] = ()) -> None:
-        self._table: dict[str, Behavior] = {b.op: b for b in behaviors}
+    def __init__(
+        self,
+        names: Sequence[str] = (),
+        declared: Callable[[str], Behavior | None] = lambda name: None,
+    ) -> None:
+        self._names, self._declared = names, declared
+        self._table: dict[str, Behavior | None] = {}
         self._overrides: dict[str, Behavior] = {}
         #: registered from outside, and not yet seen together with the definition of the op
         self._unchecked: set[str] = set()
@@ -38,7 +44,12 @@ class BehaviorRegistry:
     def named(self, name: str) -> Behavior | None:
         """The declaration of the op with this name, or None."""
         override = self._overrides.get(name)
-        return self._table.get(name) if override is None else override
+        return self._registered(name) if override is None else override
+
+    def _registered(self, name: str) -> Behavior | None:
+        if name not in self._table:
+            self._table[name] = self._declared(name)
+        return self._table[name]
 
     def register(self, behavior: Behavior) -> None:
         """Add a declaration, or override ours for this session."""
@@ -52,7 +63,7 @@ class BehaviorRegistry:
     def check(self, definition: type[Operation]) -> None:
         """Hold the declaration against the definition of its op; QError (`bad-behavior`)."""
         name = definition.name
-        for behavior in (self._table.get(name), self._overrides.get(name)):
+        for behavior in (self._registered(name), self._overrides.get(name)):
             if behavior is not None and issubclass(definition, IRDLOperation):
                 problem = arity_problem(behavior, definition.get_irdl_definition())
                 if problem is not None:
@@ -61,7 +72,8 @@ class BehaviorRegistry:
 
     def names(self) -> list[str]:
         """The names of all declared ops, sorted."""
-        return sorted({*self._table, *self._overrides})
+        known = (name for name, behavior in self._table.items() if behavior is not None)
+        return sorted({*self._names, *known, *self._overrides})
 
     def names_with(self, wanted: Callable[[Behavior], bool]) -> list[str]:
         """Names of the ops whose declaration satisfies `wanted`, sorted."""
@@ -71,7 +83,7 @@ class BehaviorRegistry:
     def with_overrides(self, behaviors: Sequence[Behavior]) -> BehaviorRegistry:
         """The same declarations with `behaviors` in front of them, in place of those that
         were in front so far."""
-        registry = BehaviorRegistry()
+        registry = BehaviorRegistry(self._names, self._declared)
         registry._table = self._table
         registry._overrides = {b.op: with_shields(b) for b in behaviors}
         registry._unchecked = {*self._unchecked, *registry._overrides}

@@ -105,10 +105,15 @@ def functions() -> list[str]:
 
 
 def default_behaviors() -> BehaviorRegistry:
-    """A fresh registry of the declarations of the dialect."""
+    """A fresh registry of the declarations of the dialect, each made when it is asked for."""
     from qdialect.behaviors import BehaviorRegistry
 
-    return BehaviorRegistry([kind.behavior() for kind in all_ops()])
+    return BehaviorRegistry([name for name in op_names() if name != "nn.constant"], _behavior_of)
+
+
+def _behavior_of(name: str) -> Behavior | None:
+    kind = None if name == "nn.constant" else find_op(name)
+    return None if kind is None else cast("type[NNOp]", kind).behavior()
 
 
 def default_components() -> dict[str, Components]:
