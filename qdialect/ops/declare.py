@@ -98,8 +98,11 @@ def components_of(name: str) -> Components | None:
 
 
 def known_components() -> dict[str, Components]:
-    """The composites among the ops whose files were imported, by name."""
-    found = {name: components_of(name) for name in [*DECLARED]}
+    """The composites among the ops whose files were imported, by name, and those that are
+    pieces of these: to say what a composite is made of imports the ops of its pieces."""
+    found: dict[str, Components | None] = {}
+    while len(found) < len(DECLARED):
+        found.update({name: components_of(name) for name in [*DECLARED] if name not in found})
     return {name: components for name, components in found.items() if components is not None}
 
 

@@ -15,8 +15,8 @@ from typing import Any, cast
 
 from xdsl.ir import Operation
 
-from qdialect.ops import default_components
 from qdialect.ops.component_keys import OTHERS, Keys, all_keys, given_keys, hold_keys, key_attribute
+from qdialect.ops.declare import known_components
 from qdialect.ops.keys import KEY, keys_of
 
 KEYS = "qdialect.keys"
@@ -55,7 +55,7 @@ class KeyTable:
             op.attributes[KEY] = key_attribute(self.keys[name])
         if name not in self.pieces:
             return
-        own = all_keys(op, default_components())
+        own = all_keys(op, known_components())
         found: dict[str, Keys] = {}
         for role, keys in self.pieces[name].items():
             place = role if role in own else OTHERS

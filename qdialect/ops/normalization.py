@@ -202,12 +202,13 @@ def _layer_norm_program(op: Operation, pieces: Pieces) -> SSAValue:
 
 def _layer_norm_pieces() -> Components:
     from qdialect.ops.components import Components
+    from qdialect.ops.reduction import ReduceMeanOp
 
     return Components(
         (*_LAYER_NORM, "scaled", "result"),
         _layer_norm_program,
         _layer_norm_roles,
-        inner={"mean": "nn.reduce_mean", "variance": "nn.reduce_mean"},
+        inner={"mean": ReduceMeanOp.name, "variance": ReduceMeanOp.name},
     )
 
 

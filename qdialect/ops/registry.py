@@ -71,6 +71,7 @@ def module(family: str) -> Any:
     return import_module(f"qdialect.ops.{family}")
 
 
+@cache
 def _ops_of(family: str) -> dict[str, type[Operation]]:
     scope = cast("dict[str, Any]", module(family).__dict__)
     kinds = {getattr(kind, "name", ""): kind for kind in scope.values()}

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from importlib import import_module
+from pathlib import Path
 from pkgutil import iter_modules
 
 import pytest
@@ -48,6 +51,30 @@ def test_an_op_is_found_alone_or_with_its_dialect() -> None:
         assert late.get_optional_op(op.name) is op
     assert new_context().get_optional_op("nn.relux") is None
     assert new_context().clone().get_optional_op("nn.relu") is nn.ReluOp
+
+
+X = "tensor<1x1x2x4xf32>"
+
+
+@pytest.mark.parametrize(
+    "op",
+    [
+        f'nn.layer_norm %x, %s {{nn.piece_keys = {{"mean/sum" = "a"}}}} : ({X}, tensor<4xf32>)',
+        f'nn.attention %x, %x, %x scale 0.5 {{nn.piece_keys = {{"softmax/exp" = "a"}}}}'
+        f" : ({X}, {X}, {X})",
+    ],
+)
+def test_roles_of_pieces_are_known_before_anything_else_is_imported(
+    op: str, tmp_path: Path
+) -> None:
+    path = tmp_path / "piece.mlir"
+    path.write_text(
+        f"func.func @f(%x: {X}, %s: tensor<4xf32>) -> {X} {{\n"
+        f"  %0 = {op} -> {X}\n  return %0 : {X}\n}}\n"
+    )
+    code = f"import sys; from qdialect.cli.opt import main; sys.exit(main([{str(path)!r}]))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
+    assert (done.returncode, done.stderr) == (0, "")
 
 
 @pytest.mark.parametrize("package", [nn, quant])
