@@ -138,8 +138,8 @@ class ParameterField:
             self.expressed,
             grid.shape,
             grid.blocks,
-            np.ascontiguousarray(grid.cells["scale"]).tobytes(),
-            np.ascontiguousarray(grid.cells["zero_point"]).tobytes(),
+            np.ascontiguousarray(grid.pairs["scale"]).tobytes(),
+            np.ascontiguousarray(grid.pairs["zero_point"]).tobytes(),
         )
 
     def to_qparams(self, *, canonical: bool = True) -> QParams:

@@ -103,9 +103,9 @@ def _only_function(module: ModuleOp) -> FuncOp:
     functions = [op for op in module.body.ops if isinstance(op, FuncOp)]
     bodies = [f for f in functions if not f.is_declaration]
     if len(functions) != 1 or len(bodies) != 1:
-        held = f"{len(functions)}" if len(bodies) == len(functions) else "one without a body"
+        found = f"{len(functions)}" if len(bodies) == len(functions) else "one without a body"
         raise InputError(
-            f"an ONNX model is one function, but the module has {held}", code="not-a-model"
+            f"an ONNX model is one function, but the module has {found}", code="not-a-model"
         )
     if len(bodies[0].body.blocks) != 1:
         raise UnsupportedError(
