@@ -15,9 +15,9 @@ from xdsl.dialects.func import FuncOp, ReturnOp
 from qdialect.errors import UnsupportedError
 from qdialect.numerics.rounding import Rounding
 from qdialect.ops import ConstantOp, constant_array, shape_of
+from qdialect.ops.locations import op_where
 from qdialect.ops.pooling import window_counts
 from qdialect.quant import quant_element
-from qdialect.verify.verifier import op_where
 
 PRELUDE = """#include <stdint.h>
 static int64_t clamp(int64_t v, int64_t low, int64_t high) {

@@ -32,10 +32,10 @@ from qdialect.dialects.module_format import HEADER, MAGIC, VERSION, checksum, is
 from qdialect.errors import UnsupportedError
 from qdialect.formats.mlir.write.printer import MLIRPrinter
 from qdialect.ops.constants import BlobAttr
+from qdialect.ops.locations import op_where
 from qdialect.qparams.parameters import QParams
 from qdialect.quant.text_version import TextVersion, printing_for
 from qdialect.quant.types import UniformType
-from qdialect.verify.verifier import op_where
 
 _LINES = (1 << 32) - 1
 

@@ -40,9 +40,9 @@ from qdialect.formats.onnx.write.quantization import (
 )
 from qdialect.ops import ConstantOp, constant_array, constant_of, keys_of
 from qdialect.ops.key_metadata import KeyTable
+from qdialect.ops.locations import op_where
 from qdialect.qparams.parameters import QParams
 from qdialect.quant import DCastOp, element_type, quant_element
-from qdialect.verify.verifier import op_where
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

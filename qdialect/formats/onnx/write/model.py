@@ -44,7 +44,7 @@ from qdialect.formats.onnx.write.kernels import (
 from qdialect.formats.onnx.write.shields import shield
 from qdialect.formats.onnx.write.table import RENAMES, may_defer, write
 from qdialect.formats.onnx.write.written import Written
-from qdialect.verify.verifier import op_where
+from qdialect.ops.locations import op_where
 
 if TYPE_CHECKING:
     from onnx import ModelProto
