@@ -25,7 +25,7 @@ import qdialect as qd
 from qdialect.context import new_context
 from qdialect.errors import QError
 from qdialect.formats.mlir.read import read_module, verify_module
-from qdialect.formats.onnx.write import export_model
+from qdialect.formats.onnx.write import write_model
 from qdialect.targets.installed import get_target
 from tests.generators.networks import random_model
 from tests.support.tables import step
@@ -88,7 +88,9 @@ def recorded(model: qd.Model, target: str) -> Record:
 def _exported(model: qd.Model, form: Any) -> str:
     try:
         return _digest(
-            export_model(model.module, model.ctx, form=form).SerializeToString(deterministic=True)
+            write_model(model.module, model.ctx, form=form)
+            .whole()
+            .SerializeToString(deterministic=True)
         )
     except QError as error:
         return error.code

@@ -223,11 +223,11 @@ class Judge:
     @cached_property
     def original(self) -> OrtEngine:
         """The original file (or the model as it would be written) in the runtime, as it is."""
-        from qdialect.formats.onnx.write import OrtEngine, export_model
+        from qdialect.formats.onnx.write import OrtEngine, write_model
 
         source: Any = self.before.source
         if source is None or source.suffix != ".onnx":
-            source = export_model(self.before.module, self.before.ctx)
+            source = write_model(self.before.module, self.before.ctx).whole()
         return OrtEngine(source, optimize=False)
 
     def check(self, after: Model, written: Written | None, form: Form | None) -> Checked:

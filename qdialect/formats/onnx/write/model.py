@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
 
 from xdsl.dialects.builtin import (
     ArrayAttr,
@@ -46,22 +46,6 @@ from qdialect.formats.onnx.write.table import RENAMES, may_defer, write
 from qdialect.formats.onnx.write.written import Written
 from qdialect.ops.locations import op_where
 
-if TYPE_CHECKING:
-    from onnx import ModelProto
-
-
-def export_model(
-    module: ModuleOp,
-    ctx: QContext,
-    form: Form = "qdq",
-    opset: int | None = None,
-    *,
-    numerics: Numerics = "ties",
-    runtime: str | None = None,
-) -> ModelProto:
-    """The module's function as an ONNX model; `write_model` does not copy its weights."""
-    return write_model(module, ctx, form, opset, numerics=numerics, runtime=runtime).whole()
-
 
 def write_model(
     module: ModuleOp,
@@ -72,7 +56,8 @@ def write_model(
     numerics: Numerics = "ties",
     runtime: str | None = None,
 ) -> Written:
-    """The module's function as an ONNX model, with large weights where they are.
+    """The module's function as an ONNX model, with large weights where they are (`whole` puts
+    them into the message).
 
     `form` "qdq" writes every quantized op as dequantize, float op, quantize (movement
     ops directly on integers where the runtime has them); "qoperator" uses the integer
