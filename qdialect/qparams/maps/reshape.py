@@ -41,15 +41,26 @@ class Reshape(IndexMap):
 
     @staticmethod
     def onnx(source: Shape, target: Sequence[int], allowzero: bool = False) -> Reshape:
-        """ONNX Reshape: 0 copies the operand's dimension, -1 is inferred."""
+        """ONNX Reshape: 0 copies the operand's dimension, -1 is inferred.
+
+        Dimensions that stay the same at either end are groups of their own: `[0, 4, -1, 1]`
+        of `?x4x?` moves nothing but the last, whatever the unknown sizes are.
+        """
         if allowzero:
             return Reshape(tuple(target))
-        copied = 0
-        while copied < len(target) and target[copied] == 0:
-            copied += 1
         shape = tuple(source[k] if size == 0 else size for k, size in enumerate(target))
-        tail = (len(source) - copied, len(target) - copied)
-        return Reshape(shape, (*((1, 1),) * copied, tail))
+        if 0 in shape:
+            return Reshape(shape)  # no elements, in whatever groups
+        kept = tuple(
+            size == 0 or size == source[k] != DYNAMIC
+            for k, size in enumerate(target[: len(source)])
+        )
+        first = next((k for k, same in enumerate(kept) if not same), len(kept))
+        last = 0
+        if len(source) == len(target):
+            last = next((k for k, same in enumerate(kept[first:][::-1]) if not same), 0)
+        middle = (len(source) - first - last, len(target) - first - last)
+        return Reshape(shape, (*((1, 1),) * first, middle, *((1, 1),) * last))
 
     def output_shape(self, in_shapes: Sequence[Shape]) -> Shape:
         """The target, its unknown extent computed where that is known."""
