@@ -83,8 +83,7 @@ def match_profile(
             why = Unmatched(key, "other-shape", reason)
         else:
             known, text = profile.ops.get(key), model.ops.get(key)
-            if known is not None and text is not None and known != text:
-                reason = difference(key, known, text)
+            if known and text and (reason := difference(key, known, text)):
                 unmatched.append(Unmatched(key, "other-op", reason))
             continue
         del entries[key]

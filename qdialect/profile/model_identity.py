@@ -72,8 +72,8 @@ class ModelIdentity:
         found: list[str] = []
         for key, text in self.ops.items():
             known = profile.ops.get(key)
-            if known is not None and known != text:
-                found.append(difference(key, known, text))
+            if known is not None and (reason := difference(key, known, text)):
+                found.append(reason)
             elif known is None and text.rpartition(":")[2] not in {*constants, NO_CONSTANTS}:
                 found.append(f"the profile knows no weights of '{key}'")
         return found
@@ -94,13 +94,19 @@ class ModelIdentity:
 
 
 def difference(key: str, known: str, text: str) -> str:
-    """How the op `key` with the text `text` differs from the one that was profiled as `known`."""
-    kind, attributes, _ = known.rsplit(":", 2)
-    other, others, _ = text.rsplit(":", 2)
+    """How the op `key` with the text `text` differs from the one that was profiled as `known`;
+    nothing if it does not.
+
+    What is computed of shapes, such as a mask, is a constant in one model and none in another.
+    """
+    kind, attributes, constants = known.rsplit(":", 2)
+    other, others, read = text.rsplit(":", 2)
     if kind != other:
         return f"'{key}' was '{kind}' and is '{other}'"
-    what = "weights" if attributes == others else "attributes"
-    return f"the {what} of '{key}' differ"
+    if attributes != others:
+        return f"the attributes of '{key}' differ"
+    same = constants == read or NO_CONSTANTS in (constants, read)
+    return "" if same else f"the weights of '{key}' differ"
 
 
 def identify(module: ModuleOp, ctx: QContext) -> ModelIdentity:
