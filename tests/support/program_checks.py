@@ -39,7 +39,7 @@ from qdialect.validation.reducer import Reducer
 from qdialect.validation.translation import compared, drawn
 from qdialect.verify.verifier import verify_module
 from tests.generators.orders import shuffle, structure
-from tests.generators.programs import random_program
+from tests.generators.programs import REQUANTIZING, random_program, with_call
 from tests.support.engine_checks import check_engine, run_on_numbers
 
 LEVELS = ("exact", "ties", "bounded", "saturation", "relaxed")
@@ -114,6 +114,43 @@ def pipelines(seed: int, only: Sequence[str] | None, count: int) -> list[tuple[s
             ("lower-composites{numerics=relaxed},raise-composites{numerics=ties}", target)
         )
     return chosen
+
+
+#: passes that move or merge rescales and casts: drawn more often in an order of passes
+MOVING = (
+    "fold-rescale", "combine-rescale", "sink-rescale", "hoist-rescale", "place-rescales",
+    "fold-affine", "form-tables", "move-casts", "integerize", "cse", "dce", "canonicalize",
+    "fold-constants", "fold-interface", "split-rescale", "type-accumulators",
+)  # fmt: skip
+
+
+def orders(seed: int, count: int) -> list[tuple[str, str]]:
+    """`count` random orders of two to seven passes at random levels, as (pipeline, target)."""
+    draw = random.Random(seed)
+    others = [name for name in PASSES if name not in NOT_FUNCTIONS]
+    found: list[tuple[str, str]] = []
+    for _ in range(count):
+        level = draw.choice(LEVELS[1:])
+        names = [
+            draw.choice(MOVING if draw.random() < 0.8 else others)
+            for _ in range(draw.randint(2, 7))
+        ]
+        passes = [
+            passes_on(n, level if draw.random() < 0.7 else draw.choice(LEVELS)) for n in names
+        ]
+        found.append((",".join(passes), draw.choice((*TARGETS[:1] * 3, *TARGETS[1:]))))
+    return found
+
+
+def claims_program(seed: int, ops: int) -> tuple[ModuleOp, QContext]:
+    """A program of any ops, or mostly of ops that requantize; one in five calls a function."""
+    names = None if seed % 3 == 0 else REQUANTIZING
+    shape = (1, 2, 4, 4) if seed % 3 == 1 else ()
+    module, ctx = random_program(seed, ops, wild=seed % 6 == 0, names=names, shape=shape)
+    if seed % 5 == 0:
+        module = with_call(module, seed)
+        verify_module(module, ctx.blobs, behaviors=ctx.behaviors)
+    return module, ctx
 
 
 def run(pipeline: str, target: str, module: ModuleOp, ctx: QContext) -> tuple[ModuleOp, QContext]:
@@ -231,10 +268,14 @@ def fuzz_seed(
     keep: Path | None,
     wild: bool,
     engines: Sequence[str] = (),
+    in_orders: int = 0,
 ) -> Tally:
     tally = Tally(programs=1)
     try:
-        module, ctx = random_program(seed, ops, wild=wild)
+        if in_orders:
+            module, ctx = claims_program(seed, ops)
+        else:
+            module, ctx = random_program(seed, ops, wild=wild)
     except Exception as error:
         tally.failures.append(_told(seed, "generate", "", "", error))
         return tally
@@ -250,7 +291,8 @@ def fuzz_seed(
             check_text(module, ctx)
         except Exception as error:
             tally.failures.append(_told(seed, "text", "", "", error))
-    for pipeline, target in pipelines(seed, only, count):
+    chosen = orders(seed, in_orders) if in_orders else pipelines(seed, only, count)
+    for pipeline, target in chosen:
         try:
             check_one(module, ctx, pipeline, target, seed, checks, tally)
         except UnsupportedError:
