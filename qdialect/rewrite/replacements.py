@@ -77,32 +77,30 @@ class Replacements:
         changes, reads = self._bounds.changes, self._read_by(new)
         limit = MOST_OPS + 4 * len(self._inserted)
         order: list[Operation] = []
+        arguments: list[SSAValue] = []
         opened = set[Operation]()
         pending: list[tuple[SSAValue, bool]] = [(old, False)]
         while pending:
             value, done = pending.pop()
             owner = value.owner
-            if done:
-                assert isinstance(owner, Operation)
+            if isinstance(owner, Block):
+                arguments += [] if self._cut(value, reads) else [value]
+            elif done:
                 order.append(owner)
-            elif (
-                isinstance(owner, Operation) and owner not in opened and not self._cut(value, reads)
-            ):
+            elif owner not in opened and not self._cut(value, reads):
                 opened.add(owner)
                 if len(opened) > limit:
                     every = [change for each in changes.values() for change in each]
                     return sum_up(every, inf)
                 pending.append((value, True))
                 pending += [(operand, False) for operand in _operands(owner)]
-        met: list[SSAValue] = []
+        met = [v for v in dict.fromkeys(arguments) if v in changes]
         met += [v for op in order for v in op.results if v in changes and not self._cut(v, reads)]
-        if isinstance(old.owner, Block) and old in changes:
-            met.append(old)
         if met == [old]:
             return changes[old]
         if not met:
             return ()
-        off: dict[SSAValue, float] = {}
+        off = {value: self._bounds.of(value) for value in arguments}
         for op in order:
             by = propagated(self._session, op, lambda value: off.get(value, 0.0))
             for result in op.results:

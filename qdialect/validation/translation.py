@@ -52,7 +52,7 @@ class Compared:
 
     @property
     def _in_reals(self) -> bool:
-        return isinf(self.bound.steps) or (self.floats and self.bound.real > 0)
+        return isinf(self.bound.steps) or (self.floats and self.bound.real + self.slack > 0)
 
     @property
     def allowed(self) -> float:

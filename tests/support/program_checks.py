@@ -20,6 +20,7 @@ import traceback
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 from pathlib import Path
 
 from xdsl.dialects.builtin import ModuleOp
@@ -34,6 +35,7 @@ from qdialect.passes.pipelines import optimize_pipeline
 from qdialect.pipeline.registry import PassRegistry
 from qdialect.pipeline.text import parse_pipeline
 from qdialect.rewrite.summary import summarize
+from qdialect.targets.base import Target
 from qdialect.targets.installed import get_target
 from qdialect.validation.reducer import Reducer
 from qdialect.validation.translation import compared, drawn
@@ -156,7 +158,7 @@ def claims_program(seed: int, ops: int) -> tuple[ModuleOp, QContext]:
 def run(pipeline: str, target: str, module: ModuleOp, ctx: QContext) -> tuple[ModuleOp, QContext]:
     """A clone after a pipeline, verified, and its session."""
     session, after = ctx.clone(), module.clone()
-    session.target = get_target(target)
+    session.target = _target(target)
     for _, instance in PassRegistry().build(parse_pipeline(pipeline)):
         instance.apply(session, after)
     verify_module(after, session.blobs, behaviors=session.behaviors)
@@ -176,11 +178,14 @@ def check_text(module: ModuleOp, ctx: QContext) -> None:
 
 
 def check_numerics(
-    module: ModuleOp, after: ModuleOp, session: QContext, samples: int = SAMPLES
+    module: ModuleOp, after: ModuleOp, ctx: QContext, session: QContext, samples: int = SAMPLES
 ) -> int:
-    """How many results were compared; 0 if the program before runs for no unknown extent."""
+    """How many results were compared; 0 if the program before (of `ctx`) is the same, or runs
+    for no unknown extent."""
     bounds = summarize(session, after)
-    dynamic = next((n for n in EXTENTS if _runs(module, session, n)), None)
+    if after.is_structurally_equivalent(module):
+        return 0
+    dynamic = _extent(module, ctx)
     if dynamic is None:
         return 0
     count = 0
@@ -201,6 +206,22 @@ def check_numerics(
                     f"allowed {one.allowed:g}; fired {fired}",
                 )
     return count
+
+
+_EXTENT: dict[ModuleOp, int | None] = {}
+
+
+def _extent(module: ModuleOp, ctx: QContext) -> int | None:
+    """What unknown extents of a program may be so that it runs; known of the last one asked for."""
+    if module not in _EXTENT:
+        _EXTENT.clear()
+        _EXTENT[module] = next((n for n in EXTENTS if _runs(module, ctx, n)), None)
+    return _EXTENT[module]
+
+
+@lru_cache
+def _target(name: str) -> Target:
+    return get_target(name)
 
 
 def _runs(module: ModuleOp, ctx: QContext, dynamic: int) -> bool:
@@ -250,7 +271,7 @@ def check_one(
         tally.fired.update(session.remarks.fired())
     single = "," not in pipeline
     if "numerics" in checks:
-        count = check_numerics(module, after, session)
+        count = check_numerics(module, after, ctx, session)
         if tally is not None:
             tally.compared += count
     if "twice" in checks and single:
