@@ -271,9 +271,9 @@ class UnsqueezeOp(UnaryOp):
 
     @classmethod
     def infer(cls, operands: Sequence[Shape], values: Values) -> list[Shape]:
-        x, wanted = operands[0], values["axes"]
-        rank = len(x) + len(wanted)
-        axes = normalize_axes(wanted, rank)
+        x, added = operands[0], values["axes"]
+        rank = len(x) + len(added)
+        axes = normalize_axes(added, rank)
         rest = iter(x)
         return [tuple(1 if d in axes else next(rest) for d in range(rank))]
 

@@ -40,9 +40,9 @@ from qdialect.formats.onnx.write.quantization import (
 )
 from qdialect.ops import ConstantOp, constant_array, constant_of, keys_of
 from qdialect.ops.key_metadata import KeyTable
+from qdialect.ops.locations import op_where
 from qdialect.qparams.parameters import QParams
 from qdialect.quant import DCastOp, element_type, quant_element
-from qdialect.verify.verifier import op_where
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -98,9 +98,9 @@ class Exporter:
         derived = derived_outputs(key, len(op.results))
         return names if len(names) == len(derived) else derived
 
-    def claim(self, value: SSAValue, wanted: str) -> str:
+    def claim(self, value: SSAValue, hint: str) -> str:
         """The tensor name for `value`, which is written under it now."""
-        name = self.reserved.get(value) or self.graph.tensor(wanted)
+        name = self.reserved.get(value) or self.graph.tensor(hint)
         self.tensors[value] = name
         return name
 
@@ -134,13 +134,21 @@ class Exporter:
         return self.tensors[value]
 
     def code(self, value: SSAValue) -> int:
-        """The `TensorProto.DataType` of the tensor that holds `value`."""
+        """The `TensorProto.DataType` of the tensor that holds `value`; UnsupportedError where ONNX
+        has no tensor of its elements."""
         if value in self._codes:
             return self._codes[value]
         quantized = quant_element(value.type)
         if quantized is not None:
             return storage_code(quantized.qparams)
-        return DATA_TYPES[element_type(value.type)]
+        element = element_type(value.type)
+        if element not in DATA_TYPES:
+            owner = value.owner if isinstance(value.owner, Operation) else value.owner.parent_op()
+            assert owner is not None
+            raise self.unsupported(
+                owner, f"has a value of type {value.type}, whose elements ONNX has no tensor of"
+            )
+        return DATA_TYPES[element]
 
     def constant(self, op: ConstantOp, *, transposed: bool = False, code: int | None = None) -> str:
         """A constant as an initializer of its ONNX type, or of another with the same bits,
@@ -176,12 +184,12 @@ class Exporter:
         return self.dequantized[place]
 
     def quantize(
-        self, source: str, value: SSAValue, wanted: str, node: str, params: Sequence[str] = ()
+        self, source: str, value: SSAValue, hint: str, node: str, params: Sequence[str] = ()
     ) -> None:
         """Write the quantized `value` from the tensor of its real numbers."""
         quantized = quant_element(value.type)
         assert quantized is not None
-        output = self.claim(value, wanted)
+        output = self.claim(value, hint)
         write_quantize(self.graph, source, output, quantized.qparams, node, self.opset, params)
 
     def code_or_none(self, value: SSAValue) -> int | None:
