@@ -330,7 +330,12 @@ def _entries() -> tuple[PassEntry, ...]:
                     "ops to leave float, by key, kind or place",
                 ),
                 ("require_all", "bool", "false", "an op left float is an error"),
-                ("check_digest", "bool", "true", "refuse the profile of another model"),
+                (
+                    "profile_of_another_model",
+                    "bool",
+                    "false",
+                    "use what matches of the profile by key and shape, whatever model it is of",
+                ),
             ),
         ),
         PassEntry(
