@@ -90,7 +90,7 @@ def test_float_where_there_are_floats_unless_asked_for(
     path, data = write(tmp_path, net("LSTM"))
     model = qd.load(path)
     (left,) = qd.quantize(model, data).coverage.left
-    assert (left.op, left.key, left.code) == ("nn.lstm", "rnn", "amplifies")
+    assert (left.op, left.key, left.code) == ("nn.lstm", "rnn", "target")
     out = tmp_path / "out.onnx"
     assert main(["quantize", str(path), "--data", str(data), "-o", str(out), "--lower"]) == 0
     assert "LSTM" not in {node.op_type for node in onnx.load(out).graph.node}
@@ -102,7 +102,7 @@ def test_what_has_no_pieces_is_said(tmp_path: Path) -> None:
     path, data = write(tmp_path, net("LSTM", steps="steps"))
     result = qd.quantize(qd.load(path), data, recipe=Recipe(lower=True))
     (left,) = [left for left in result.coverage.left if left.op == "nn.lstm"]
-    assert "not in pieces" in left.reason and "static" in left.reason
+    assert "not in pieces" in left.reason and "when it runs" in left.reason
 
 
 def test_assert_all_quantized_says_which_and_why(
@@ -112,6 +112,6 @@ def test_assert_all_quantized_says_which_and_why(
     arguments = ["quantize", str(path), "--data", str(data), "-o", str(tmp_path / "q.onnx")]
     assert main([*arguments, "--require-all"]) == 1
     text = capsys.readouterr().err
-    assert "'rnn' (nn.lstm) [amplifies]" in text and not (tmp_path / "q.onnx").exists()
+    assert "'rnn' (nn.lstm) [target]" in text and not (tmp_path / "q.onnx").exists()
     arguments[-1] = str(tmp_path / "q.mlir")
     assert main([*arguments, "--require-all", "--target", "tosa", "-q"]) == 0
