@@ -86,7 +86,7 @@ def test_lengths_at_run_time(op: str) -> None:
     x = np.random.default_rng(1).normal(size=(5, 2, 3)).astype(np.float32)
     lengths = np.array([2, 4], np.int32)
     session = onnxruntime.InferenceSession(b.model().SerializeToString())
-    expected = session.run(None, {"x": x, "l": lengths})
+    expected: Any = session.run(None, {"x": x, "l": lengths})
     whole = Interpreter(ctx, module).run([x, lengths])
     LowerComposites(numerics="ties").apply(ctx, module)
     verify_module(module, ctx)
@@ -134,7 +134,7 @@ def test_last_state_of_a_dynamic_length() -> None:
 def test_pieces_are_the_op(
     op: str, linear: int | None, direction: str, absent: str, length: int
 ) -> None:
-    attributes = {} if linear is None else {"linear_before_reset": linear}
+    attributes: Any = {} if linear is None else {"linear_before_reset": linear}
     outputs = ["y", "last", "cell"][: 3 if op == "LSTM" else 2]
     b = model(op, outputs, absent, direction=direction, length=length, **attributes)
     ctx, module = load(b.model())
