@@ -113,12 +113,12 @@ class RecurrentOp(NNOp):
         }
         names = ("input", "weight", "recurrence", "bias", *cls.operand_names(operands[4:]))
         for name, shape in zip(names, operands, strict=True):
-            wanted = expected[name]
+            extents = expected[name]
             if name in cls.STATES and shape == (dirs, 1, hidden):
                 continue
-            if not _fits(shape, wanted):
+            if not _fits(shape, extents):
                 raise ShapeError(
-                    f"expects a {name} of shape {_shown(wanted)}, but got {_shown(shape)}"
+                    f"expects a {name} of shape {_shown(extents)}, but got {_shown(shape)}"
                 )
         state = (dirs, x[1], hidden)
         return [(x[0], *state), *[state] * values["last_states"]]

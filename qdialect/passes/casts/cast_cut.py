@@ -136,7 +136,8 @@ class CastCut:
         if behavior.movement is None or params is None or not is_integer(params):
             return False
         known = [q for v in self._tied(op) if (q := qparams_of(v)) is not None]
-        if carry_all_down(op, behavior, known) != [qparams_of(v) for v in op.results]:
+        results = [qparams_of(v) for v in op.results]
+        if carry_all_down(op, behavior, known, results) != results:
             return False
         return refuse_floats(self._session, behavior, op, expressed_type(params)) is None
 

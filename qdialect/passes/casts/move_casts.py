@@ -208,10 +208,11 @@ class SinkQuantize(PolicyRule[_Moved]):
         if len({cast_rounding(cast) for cast in match.casts}) > 1:
             return Refusal("rounding", "the operands are quantized with different roundings")
         params = [q for cast in match.casts if (q := qparams_of(cast.result))]
-        carried = carry_all_down(match.op, match.behavior, params)
+        results = [qparams_of(result) for result in match.op.results]
+        carried = carry_all_down(match.op, match.behavior, params, results)
         if isinstance(carried, Illegal):
             return Refusal(carried.code, carried.reason)
-        if carried != [qparams_of(result) for result in match.op.results]:
+        if carried != results:
             return Refusal("mixed", f"'{match.op.name}' requantizes its operands")
         operands = [v.type for v in self._floats(match)]
         results = self._results(match)
@@ -267,7 +268,7 @@ class HoistDequantize(PolicyRule[_Moved]):
         tied = tied_operands(match.op, match.behavior)
         above = [qparams_of(match.op.operands[i]) for i in tied]
         known = [q for q in above if q is not None]
-        if params is None or carry_all_down(match.op, match.behavior, known) != [params]:
+        if params is None or carry_all_down(match.op, match.behavior, known, [params]) != [params]:
             return Refusal("mixed", f"'{match.op.name}' requantizes its operands")
         expressed = element_type(match.casts[0].result.type)
         return refuse_floats(self.session, match.behavior, match.op, expressed) or EXACT

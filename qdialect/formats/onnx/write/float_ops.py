@@ -59,9 +59,9 @@ class Call:
         import numpy as np
 
         quantized = quant_element(self.op.operands[0].type)
-        held = quantized.qparams.expressed if quantized else str(self.op.operands[0].type)
+        expressed = quantized.qparams.expressed if quantized else str(self.op.operands[0].type)
         for name, dtype in (("f16", np.float16), ("f64", np.float64)):
-            if name == held or str(element_type(self.op.operands[0].type)) == name:
+            if name == expressed or str(element_type(self.op.operands[0].type)) == name:
                 return np.array(value, dtype)
         return np.array(value, np.float32)
 
@@ -242,14 +242,14 @@ def _recurrent(call: Call, op_type: str, **attributes: Any) -> None:
         inputs.pop()
     unused = op.results[0].first_use is None and len(op.results) > 1
     outputs, casts = ["" if unused else call.output], list[tuple[str, SSAValue]]()
-    wanted = exporter.output_names(op, call.key)
+    requested = exporter.output_names(op, call.key)
     for index, result in enumerate(op.results[1:], 1):
         if result.first_use is None:
             outputs.append("")
         elif quant_element(result.type) is None:
-            outputs.append(exporter.claim(result, wanted[index]))
+            outputs.append(exporter.claim(result, requested[index]))
         else:
-            outputs.append(exporter.graph.tensor(wanted[index]))
+            outputs.append(exporter.graph.tensor(requested[index]))
             casts.append((outputs[-1], result))
     while len(outputs) > 1 and not outputs[-1]:
         outputs.pop()

@@ -331,7 +331,7 @@ class _StateRules:
         now = OpState(known[: len(tied)], known[len(tied) :])
         shares_scale = behavior.movement is None or not any(m.has_border for m in behavior.maps(op))
         if not (shares_scale and one_scale(known)) and (
-            carry_all_down(op, behavior, now.operands) != now.results
+            carry_all_down(op, behavior, now.operands, now.results) != now.results
         ):
             return None  # it requantizes its operands
         if behavior.choose is not None:
@@ -467,7 +467,7 @@ class _StateRules:
             operands = list(known.values())
             if node.shares_scale and one_scale(operands):
                 return operands, operands[:1] * len(node.op.results)
-            results = carry_all_down(node.op, node.behavior, operands)
+            results = carry_all_down(node.op, node.behavior, operands, node.states[0].results)
             return results if isinstance(results, Illegal) else (operands, results)
         carried = carry_some_down(node.op, node.behavior, known)
         return carried if isinstance(carried, Illegal) else (carried[:-1], carried[-1:])
