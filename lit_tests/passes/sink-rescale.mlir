@@ -315,11 +315,9 @@ func.func @used_as_it_is(%x: !a) -> (!b_out, !b) {
 // CHECK-NEXT: return [[V3]]
 func.func @through_a_chain(%x: !a) -> tensor<16x2x!quant.uniform<u8:f32, 0.75:128>> {
   %0 = quant.rescale %x : !a to !b
-  // expected-remark@+1 {{sink-through-tied fired, exact}}
+  // expected-remark@+1 {{sink-past-run fired, exact}}
   %1 = nn.relu %0 : (!b) -> !b
-  // expected-remark@+1 {{sink-through-tied fired, exact}}
   %2 = nn.reshape %1 : (!b) -> !b_out
-  // expected-remark@+1 {{sink-through-tied fired, exact}}
   %3 = nn.transpose %2 perm [1, 0] : (!b_out) -> tensor<16x2x!quant.uniform<u8:f32, 0.75:128>>
   func.return %3 : tensor<16x2x!quant.uniform<u8:f32, 0.75:128>>
 }

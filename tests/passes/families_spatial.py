@@ -231,3 +231,50 @@ def padded() -> Iterator[Program]:
                 )
             made = tensor(result, q)
             yield p.returns(p.nn(text.format(**names), operands, made), made)
+
+
+RUNS = [
+    "rrfr",
+    "rfrfrf",
+    "frfrff",
+    "rdrfd",
+    "rprfcr",
+    "ffrrff",
+]
+"""What comes after what: a rescale, flip, diamond, pad, clip."""
+
+
+def _run(order: str, grids: list[str], how: str) -> Program:
+    p = Program(f"{order} over {grids}{how}")
+    shape, q = (1, 2, 8, 8), grids[0]
+    x = p.codes(q, samples(q, shape))
+    for number, letter in enumerate(order):
+        kind = tensor(shape, q)
+        if letter == "r":
+            q = grids[(number + 1) % len(grids)]
+            x = p.op(f"quant.rescale {x} {how}", kind, tensor(shape, q))
+        elif letter == "f":
+            x = p.nn(f"flip {x} axes [{number % 4}]", [kind], kind)
+        elif letter == "c":
+            x = p.nn(f"clip {x} min -1.0 max 3.0", [kind], kind)
+        elif letter == "p":
+            shape = (1, 2, 8, 10)
+            x = p.nn(f"pad {x} low [0, 0, 0, 1] high [0, 0, 0, 1]", [kind], tensor(shape, q))
+        else:
+            relu, turned = p.nn(f"relu {x}", [kind], kind), p.nn(f"flip {x} axes [2]", [kind], kind)
+            x = p.nn(f"maximum {relu}, {turned}", [kind, kind], kind)
+    return p.returns(x, tensor(shape, q))
+
+
+@family("sink-past-run", pipeline="sink-rescale", invalid="cannot carry")
+def runs_from_above() -> Iterator[Program]:
+    for n, order in enumerate(RUNS):
+        for start in range(len(GRID)):
+            yield _run(order, [*GRID[start:], *GRID[:start]], rounding(ROUNDINGS[n % 3]))
+
+
+@family("hoist-past-run", pipeline="hoist-rescale", invalid="cannot carry")
+def runs_from_below() -> Iterator[Program]:
+    for n, order in enumerate(RUNS):
+        for start in range(len(GRID)):
+            yield _run(order[::-1], [*GRID[start:], *GRID[:start]], rounding(ROUNDINGS[n % 3]))

@@ -186,8 +186,7 @@ def test_work_grows_with_the_graph(chain, pipeline: str, monkeypatch: pytest.Mon
 
 def test_many_rescales_sink_through_many_movements() -> None:
     module, ctx = parse(rescales(40).text)
-    done = fired(apply(module, ctx, "sink-rescale"))
-    assert len(done) == 40 * 41 // 2  # each through all movements below it
+    assert len(fired(apply(module, ctx, "sink-rescale"))) == 1
     names = [op.name for op in module.walk() if op.name.startswith(("nn.", "quant."))]
     assert names == ["nn.relu"] * 40 + ["quant.rescale"] * 40
 
@@ -200,7 +199,7 @@ def test_one_rescale_moves_through_very_many_movements() -> None:
         x = p.nn(f"flip {x} axes [0]", [kinds[0]], kinds[0])
     p.returns(p.op(f"quant.rescale {x}", *kinds), kinds[1])
     module, ctx = parse(p.text)
-    assert len(fired(apply(module, ctx, "hoist-rescale"))) == 4500
+    assert len(fired(apply(module, ctx, "hoist-rescale"))) == 1
     names = [op.name for op in module.walk() if op.name.startswith(("nn.", "quant."))]
     assert names[0] == "quant.rescale"
 
@@ -237,8 +236,8 @@ def test_ops_without_locations_may_move_as_often_as_others(
         lines.append(f"%s{n} = quant.rescale %r{n} : !a to !b")
         lines.append(f"%{n + 1} = nn.reshape %s{n} : (!b) -> !b")
     text = f"""
-    !a = tensor<4x!quant.uniform<i8:f32, 0.75:3>>
-    !b = tensor<4x!quant.uniform<u8:f32, 0.5:128>>
+    !a = tensor<4x!quant.uniform<i8:f32:0, {{0.75:3, 0.5, 0.25, 0.5}}>>
+    !b = tensor<4x!quant.uniform<u8:f32:0, {{0.5:128, 0.5, 0.5, 0.25}}>>
     func.func @f(%x: !b) -> !b {{
       {" ".join(lines)}
       func.return %30 : !b

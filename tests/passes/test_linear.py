@@ -14,9 +14,13 @@ import pytest
 
 from qdialect import api
 from qdialect.context import new_context
+from qdialect.formats.mlir.read import read_module
 from qdialect.formats.onnx.read import import_model
 from qdialect.formats.onnx.write import write_model
+from qdialect.pipeline.registry import PassRegistry
+from qdialect.pipeline.text import parse_pipeline
 from tests.generators.chains import MODELS
+from tests.generators.rescale_chains import CHAINS as RESCALES
 
 SMALL, TIMES = 60, 4
 SLACK = 1.15
@@ -71,6 +75,62 @@ def test_work_is_linear(name: str) -> None:
     large = _calls(MODELS[kind](SMALL * TIMES, form))
     for less, more in zip(small, large, strict=True):
         assert more <= less * TIMES * SLACK
+
+
+GREEDY = (
+    "sink-rescale",
+    "hoist-rescale",
+    "combine-rescale{numerics=saturation}",
+    "fold-rescale",
+    "move-casts{boundary=maximize-integer}",
+    "move-casts{boundary=minimize-conversions}",
+    "integerize{numerics=ties}",
+    "canonicalize",
+    "form-tables{numerics=ties}",
+    "fold-affine{numerics=ties}",
+)
+
+
+def _calls_of(text: str, pipeline: str) -> int:
+    """How many functions are called by passes on the text, reading apart."""
+    found = 0
+
+    def count(frame: FrameType, event: str, argument: object) -> None:
+        nonlocal found
+        found += event in ("call", "c_call")
+
+    ctx = new_context()
+    module = read_module(text, ctx)
+    passes = [instance for _, instance in PassRegistry().build(parse_pipeline(pipeline))]
+    before = sys.getprofile()
+    gc.disable()
+    sys.setprofile(count)
+    try:
+        for each in passes:
+            each.apply(ctx, module)
+    finally:
+        sys.setprofile(before)
+        gc.enable()
+    return found
+
+
+# Whether a rescale passes these clips depends on what is known of the codes at each: step by step.
+STEPWISE = {"rescale, clip, flip": {"sink-rescale", "hoist-rescale"}}
+
+
+@pytest.mark.parametrize(
+    ("kind", "pipeline"),
+    [
+        (kind, pipeline)
+        for kind in RESCALES
+        for pipeline in GREEDY
+        if pipeline not in STEPWISE.get(kind, ())
+    ],
+)
+def test_moves_past_many_ops_are_linear(kind: str, pipeline: str) -> None:
+    _calls_of(RESCALES[kind](20), pipeline)  # fills what is cached for the process
+    small, large = (_calls_of(RESCALES[kind](20 * times), pipeline) for times in (1, TIMES))
+    assert large <= small * TIMES * SLACK
 
 
 def test_one_op_that_took_the_place_of_many_has_their_keys_once() -> None:

@@ -283,8 +283,7 @@ class TransposesAround(Rule[_Region]):
         rewriter.replace(lower, [there[lower.operands[0]]])
         for value in match.leaves:
             source, upper = there[value].owner, value.owner
-            is_gone = isinstance(upper, TransposeOp) and upper.parent is None
-            if is_gone and isinstance(source, Operation):
+            if isinstance(source, Operation) and isinstance(upper, Operation) and not upper.parent:
                 rewriter.joined |= join_keys(source, upper)
 
     def _transposed(

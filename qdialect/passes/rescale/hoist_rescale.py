@@ -4,7 +4,8 @@
 
 where f carries a' to a and b' to b. Exact on values, by law 2.2 for a movement and
 by monotonicity for an order-preserving f. Useful where a producer above can
-absorb it, or above an op that multiplies elements.
+absorb it, or above an op that multiplies elements. Many rescales pass many ops in one
+rewrite (`runs`).
 
 For example
 
@@ -32,6 +33,7 @@ from qdialect.behaviors.flow import carry_all_down, carry_up, tied_operands
 from qdialect.context import QContext
 from qdialect.numerics.contract import EXACT, Contract
 from qdialect.passes.rescale.passing import is_passable, passage, rescaled_to, same_order
+from qdialect.passes.rescale.runs import HoistPastRun
 from qdialect.passes.rule_pass import (
     RulePass,
     refuse_growth,
@@ -168,4 +170,4 @@ class HoistRescale(RulePass):
     name = "hoist-rescale"
 
     def rules(self, session: QContext) -> Sequence[Rule[Any]]:
-        return (HoistThroughTied(session), HoistThroughBounded(session))
+        return (HoistPastRun(session), HoistThroughTied(session), HoistThroughBounded(session))

@@ -13,6 +13,7 @@ a maximum or minimum a constant will do,
 if on all codes some c' gives the same: one that is rescaled to c, or, where c is never
 the result, one that never is. An op with tied ports that does not commute (an average on
 one scale, a local response normalization) lets a rescale pass within a bound.
+Many rescales pass many ops in one rewrite (`runs`).
 
 For example
 
@@ -50,6 +51,7 @@ from qdialect.passes.rescale.passing import (
     rescaled_to,
     same_order,
 )
+from qdialect.passes.rescale.runs import SinkPastRun
 from qdialect.passes.rule_pass import (
     RulePass,
     refuse_growth,
@@ -241,4 +243,4 @@ class SinkRescale(RulePass):
     name = "sink-rescale"
 
     def rules(self, session: QContext) -> Sequence[Rule[Any]]:
-        return (SinkThroughTied(session), SinkThroughBounded(session))
+        return (SinkPastRun(session), SinkThroughTied(session), SinkThroughBounded(session))
