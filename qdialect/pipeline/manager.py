@@ -125,6 +125,7 @@ class PassManager:
         if self._left.get(key) == before:
             return
         instance.apply(self.ctx, module)
+        self.ctx.error_bounds.check(spec.name)
         if not getattr(instance, "counts_changes", False):
             self.ctx.changes += 1
         elif self.ctx.changes == before or getattr(instance, "idempotent", False):

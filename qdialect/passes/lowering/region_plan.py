@@ -562,7 +562,8 @@ class RegionPlan:
             elif isinstance(owner, ConstantOp):
                 found = self._constant(user, value)
             else:
-                assert isinstance(owner, DCastOp)
+                if not isinstance(owner, DCastOp):
+                    raise NoFixedPointError(user, "storage", "an operand is not dequantized")
                 found = self._codes(user, value, owner.input)
             self.of[value] = found
         return found

@@ -54,6 +54,7 @@ from qdialect.placement import Parts, Solution, solve
 from qdialect.quant import arithmetic_of
 from qdialect.rewrite import Remark
 from qdialect.rewrite.remarks import fired_remark, location_text
+from qdialect.rewrite.rewriter import erase_op
 
 
 class Placement(NamedTuple):
@@ -91,7 +92,7 @@ class PlaceRescales(ModulePass):
         if not 0 <= self.accuracy < inf:
             raise UsageError("accuracy is a price: 0 or more, and finite", code="bad-option")
         ranges_anew(session)
-        session.changes += _drop_dead_rescales(op)
+        session.changes += _drop_dead_rescales(session, op)
         costs = RescaleCosts(session, level, arithmetic_of(op))
         cost_by_round: list[int] = []
         while True:
@@ -149,12 +150,11 @@ def _gap(cost: float, least: float) -> float:
     return (cost - least) / cost if cost else 0.0
 
 
-def _drop_dead_rescales(module: Operation) -> int:
+def _drop_dead_rescales(session: QContext, module: Operation) -> int:
     """What nobody uses need not stand anywhere; how many there were."""
     dropped = 0
     for op in reversed(list(every_op(module))):
         if movable(op) and op.results[0].first_use is None:
-            op.detach()
-            op.erase()
+            erase_op(op, session)
             dropped += 1
     return dropped
