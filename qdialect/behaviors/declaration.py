@@ -60,13 +60,16 @@ class Port:
     """One operand or result as the declaration sees it.
 
     `axes` gives the dimensions on which the port takes per-axis qparams, or None
-    for any; `storages` the storage spellings allowed, or None for any.
+    for any; `storages` the storage spellings allowed, or None for any. `channels` is the
+    dimension of the output channels where the port takes weights and the op has no
+    accumulator that says so (a recurrent layer sums products inside).
     """
 
     role: str
     kind: PortKind = PortKind.REQUANT
     axes: AxesOf | None = no_axes
     storages: tuple[str, ...] | None = None
+    channels: int | None = None
 
 
 @dataclass(frozen=True)
@@ -142,7 +145,7 @@ def _required() -> Any:
     return field(kw_only=True)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Behavior:
     """The declaration of one op: its ports, one per operand and one per result.
 
@@ -159,7 +162,8 @@ class Behavior:
 
     A pass matches on these classes, or asks any declaration one of the questions below,
     which are None where a kind of op has no answer. QError (`bad-behavior`) where ports
-    and kind contradict each other.
+    and kind contradict each other. Two declarations are equal if they are the same object:
+    classes without methods for more are made in half the time, which each start pays.
     """
 
     op: str
@@ -296,6 +300,11 @@ class Behavior:
         return tuple(maps) if isinstance(maps, Sequence) else (maps,)
 
     @property
+    def has_weights(self) -> bool:
+        """Products with weights are summed: in an accumulator, or inside a composite."""
+        return self.accumulator is not None or any(p.channels is not None for p in self.operands)
+
+    @property
     def is_tied(self) -> bool:
         """The result carries the qparams of the tied operands."""
         return self.results[0].kind is PortKind.TIED
@@ -308,7 +317,7 @@ class Behavior:
         return self.is_tied and (self.movement is not None or self.order_preserving)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False, repr=False)
 class Movement(Behavior):
     """An op that copies elements: reshape, transpose, slice, pad, concat, gather.
 
@@ -329,7 +338,7 @@ class Movement(Behavior):
         return super()._problem()
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False, repr=False)
 class OrderPreserving(Behavior):
     """An op that commutes with every monotone map of values."""
 
@@ -345,7 +354,7 @@ class OrderPreserving(Behavior):
         return super()._problem()
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False, repr=False)
 class Clamp(OrderPreserving):
     """min(max(x, low), high), element by element: relu, clip."""
 
@@ -364,7 +373,7 @@ def _finite_bounds(
     return lambda op: [bound for bound in clamp(op) if isfinite(bound)]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False, repr=False)
 class Choice(OrderPreserving):
     """One of the tied operands, element by element, by order: maximum, minimum."""
 
@@ -373,7 +382,7 @@ class Choice(OrderPreserving):
     elementwise: bool = field(default=True, init=False, repr=False)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False, repr=False)
 class Selection(OrderPreserving):
     """Elements of the operand by order: a maximum over windows or dimensions."""
 
@@ -381,7 +390,7 @@ class Selection(OrderPreserving):
     work: Callable[[Operation], int] | None = _answer()
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False, repr=False)
 class Comparison(Behavior):
     """An op whose plain results say how elements compare: compare, arg_max, top_k."""
 
@@ -396,7 +405,7 @@ class Comparison(Behavior):
         return super()._problem()
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False, repr=False)
 class Computation(Behavior):
     """An op with a formula on real numbers: a mean, a normalization, a resize."""
 
@@ -422,7 +431,7 @@ class Computation(Behavior):
         return super()._problem()
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False, repr=False)
 class Elementwise(Computation):
     """A formula of the elements at one place: sums, products, functions of one operand."""
 
@@ -430,7 +439,7 @@ class Elementwise(Computation):
     elementwise: bool = field(default=True, init=False, repr=False)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False, repr=False)
 class Contraction(Computation):
     """Products of two operands, summed: convolutions, matrix products."""
 
@@ -446,7 +455,7 @@ class Contraction(Computation):
         return super()._problem()
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False, repr=False)
 class Lookup(Behavior):
     """An op that is defined on stored integers and not on the reals they name: a table."""
 
