@@ -1,4 +1,4 @@
-"""Moving every rescale to where the solution of the placement problem puts it."""
+"""Moving every conversion to where the solution of the placement problem puts it."""
 
 from __future__ import annotations
 
@@ -15,11 +15,17 @@ from qdialect.ops import ConstantOp, constant_array, constant_of, make_constant
 from qdialect.ops.keys import KEY
 from qdialect.passes.rescale.absorption import Down, Up, absorb_down, absorb_up
 from qdialect.passes.rescale.passing import Counterpart
-from qdialect.passes.rescale.place.chains import ChainRescale, CommutingOp, movable
-from qdialect.passes.rescale.place.costs import Position, RescaleChain, position_of
+from qdialect.passes.rescale.place.chains import ChainConversion, CommutingOp
+from qdialect.passes.rescale.place.conversions import (
+    Conversion,
+    Floats,
+    conversion_of,
+    convert,
+    with_encoding,
+)
+from qdialect.passes.rescale.place.costs import Chain, Position, position_of
 from qdialect.passes.rescale.place.ports import Absorption
 from qdialect.passes.rescale.place.problem import OperandIndex, PlacementProblem
-from qdialect.passes.rule_pass import with_qparams
 from qdialect.quant import DCastOp, QCastOp, RescaleOp, UniformType, arithmetic_of
 from qdialect.rewrite import Rewriter, retyped
 from qdialect.rewrite.provenance import Provenance
@@ -30,8 +36,9 @@ REGRIDDED = Contract(Numerics.RELAXED, note="other qparams than were chosen for 
 class Commit:
     """Rebuilds, in program order, the ops whose state or operands change.
 
-    `moved` has the new rescales; `absorbed` an op, a rule and a contract for every port that
-    absorbed rescales, every op that one passed at a price, and every path that became one rescale.
+    `moved` has the new conversions; `absorbed` an op, a rule and a contract for every port that
+    absorbed rescales, every op that one passed at a price, and every path that became one
+    conversion or none.
     """
 
     def __init__(
@@ -39,7 +46,7 @@ class Commit:
     ) -> None:
         self.session = session
         self.placement = placement
-        self.moved: list[RescaleOp] = []
+        self.moved: list[Conversion] = []
         self.absorbed: list[tuple[Operation, str, Contract]] = []
         self._rewriter = Rewriter(_ignore, session.behaviors, _ignore, Provenance(session))
         self._states = {
@@ -57,9 +64,9 @@ class Commit:
         """Rebuild the ops."""
         uses = self._uses_with_bounds()
         for op in self.placement.ops:
-            rescale, node = movable(op), self.placement.chains.commuting.get(op)
-            if rescale is not None:
-                self._rescale(rescale)
+            conversion, node = conversion_of(op), self.placement.chains.commuting.get(op)
+            if conversion is not None:
+                self._conversion(conversion)
             elif node is not None:
                 self._commuting(node)
             else:
@@ -84,8 +91,10 @@ class Commit:
                 continue
             users_of: list[tuple[SSAValue, float, float]] = []
             for user, index in old_uses:
-                if user in replaced and isinstance(user, RescaleOp):
-                    users_of.append((user.result, 1.0, max(user.result_qparams.scale_list())))
+                if user in replaced and isinstance(user, RescaleOp | QCastOp | DCastOp):
+                    qparams = qparams_of(user.result)
+                    step = 0.0 if qparams is None else max(qparams.scale_list())
+                    users_of.append((user.result, 1.0, step))
                     continue
                 new = self._new.get(user.results[0]) if user.results else None
                 now = new.owner if new is not None else user
@@ -117,8 +126,8 @@ class Commit:
 
     # -- ops --------------------------------------------------------------------------
 
-    def _rescale(self, op: RescaleOp) -> None:
-        """Replace a rescale by its operand at the position that its state stands for."""
+    def _conversion(self, op: Conversion) -> None:
+        """Replace a conversion by its operand at the position that its state stands for."""
         above = op.input.owner
         unmoved = self.state(op) == 0 and not (
             op.input in self.placement.free or (isinstance(above, Operation) and self.state(above))
@@ -148,7 +157,7 @@ class Commit:
             self._set_operands(op, operands)
             return
         kinds = [
-            with_qparams(v, q) for v, q in zip(op.results, node.states[state].results, strict=True)
+            with_encoding(v, e) for v, e in zip(op.results, node.states[state].results, strict=True)
         ]
         new = retyped(op, operands, kinds)
         self._replace(op, new)
@@ -176,19 +185,14 @@ class Commit:
     def _absorb_down(self, op: Operation, current: Operation, index: int) -> Operation:
         value, state = op.operands[index], self.state((op, index))
         new_value = self._value(value, state, op, index)
-        if isinstance(op, DCastOp):
-            new: Operation = DCastOp(new_value, op.result.type)
-            new.attributes.update(op.attributes)
-            self._rewriter.insert(new, op, keep=op)
-        else:
-            middle = qparams_of(value)
-            assert middle is not None
-            below = self.placement.chains.below_use(op, index)
-            r = self._chain(value).rescale(state, below)
-            match = Down(
-                current, self._behavior(op), index, r.qparams, r.narrowed, middle, r.rounding
-            )
-            new = absorb_down(self.session, match, new_value, self._rewriter)
+        middle = qparams_of(value)
+        assert middle is not None
+        r = self.placement.chain(value).conversion(
+            state, self.placement.chains.below_use(op, index)
+        )
+        assert not isinstance(r.encoding, Floats) and not isinstance(r.narrowed, Floats)
+        match = Down(current, self._behavior(op), index, r.encoding, r.narrowed, middle, r.rounding)
+        new = absorb_down(self.session, match, new_value, self._rewriter)
         self._erase_version(current, new, op)
         if state < 0:
             self._absorbed(new, "absorb-down", self.placement.down[op, index][-state])
@@ -201,17 +205,11 @@ class Commit:
         absorption = self.placement.up[op][self.state(op)]
         assert absorption is not None
         for state in absorption.path[1:]:
-            rescale = self.placement.chains.below[result][state - 1]
+            below = self.placement.chains.below[result][state - 1]
             source = qparams_of(current.results[0])
-            assert source is not None
-            if isinstance(current, QCastOp):
-                kind = with_qparams(result, rescale.qparams)
-                new: Operation = QCastOp(current.input, kind)
-                new.attributes.update(current.attributes)
-                self._rewriter.insert(new, op, keep=op)
-            else:
-                match = Up(current, self._behavior(op), source, rescale.qparams, rescale.rounding)
-                new = absorb_up(match, self._rewriter)
+            assert source is not None and not isinstance(below.encoding, Floats)
+            match = Up(current, self._behavior(op), source, below.encoding, below.rounding)
+            new = absorb_up(match, self._rewriter)
             self._erase_version(current, new, op)
             current = new
         self._absorbed(current, "absorb-up", absorption)
@@ -259,30 +257,25 @@ class Commit:
         known = self._at.get((value, key))
         if known is not None:
             return known
-        chain = self._chain(value)
+        chain = self.placement.chain(value)
         constant = constant_of(value) if value in self.placement.free else None
         if constant is not None:
             found = self._constant(constant, chain, position, below, user)
         else:
-            found = self._rescaled(new, chain, start, position, below, user)
+            found = self._converted(new, chain, start, position, below, user)
         self._at[value, key] = found
         return found
 
-    def _chain(self, value: SSAValue) -> RescaleChain:
-        qparams = qparams_of(value)
-        assert qparams is not None
-        return self.placement.chain(value, qparams)
-
-    def _rescaled(
+    def _converted(
         self,
         new: SSAValue,
-        chain: RescaleChain,
+        chain: Chain,
         start: int,
         end: int,
-        below: Sequence[ChainRescale],
+        below: Sequence[ChainConversion],
         user: Operation,
     ) -> SSAValue:
-        """The rescales from one position of a value, where it is `new`, to another; or from a
+        """The conversions from one position of a value, where it is `new`, to another; or from a
         position in between that other uses need, if that is cheaper."""
         costs = self.placement.costs.chain(chain, below)
         cost, edges = costs.cost(start, end), costs.path(start, end)
@@ -297,22 +290,22 @@ class Commit:
         for edge in edges:
             kind = self._kind(chain, edge.end, below)
             folded = edge.end - edge.start > 1
-            if new.type == kind and chain.is_inside(edge.start):
+            if edge.is_identity:
                 if folded:
                     self.absorbed.append((user, "fold", edge.contract))
                 continue
-            last = chain.rescale_to(edge.end, below)
-            rescale = RescaleOp(new, kind, last.rounding)
-            self._rewriter.insert(rescale, before, keep=last.origin)
+            last = chain.conversion_to(edge.end, below)
+            conversion = convert(new, kind, edge.rounding)
+            self._rewriter.insert(conversion, before, keep=last.origin)
             if folded:
-                self.absorbed.append((rescale, "fold", edge.contract))
-            self.moved.append(rescale)
-            new = rescale.result
+                self.absorbed.append((conversion, "fold", edge.contract))
+            self.moved.append(conversion)
+            new = conversion.result
             self._at[chain.value, position_of(edge.end, below)] = new
         return new
 
-    def _kind(self, chain: RescaleChain, position: int, below: Sequence[ChainRescale]) -> Attribute:
-        return with_qparams(chain.value, chain.qparams(position, below))
+    def _kind(self, chain: Chain, position: int, below: Sequence[ChainConversion]) -> Attribute:
+        return with_encoding(chain.value, chain.encoding(position, below))
 
     def _counterpart(self, op: Operation, constant: Counterpart) -> SSAValue:
         """A new constant in place of an operand of an op in a lower state."""
@@ -324,21 +317,26 @@ class Commit:
     def _constant(
         self,
         constant: ConstantOp,
-        chain: RescaleChain,
+        chain: Chain,
         position: int,
-        below: Sequence[ChainRescale],
+        below: Sequence[ChainConversion],
         user: Operation,
     ) -> SSAValue:
-        """The constant behind the rescales to `position`."""
-        from qdialect.numerics.quantize import rescale_codes
+        """The constant behind the conversions to `position`."""
+        from qdialect.numerics.quantize import quantize_floats, rescale_codes
 
         codes = constant_array(constant, self.session.blobs)
         source = chain.now
-        for rescale in below[:position]:
-            codes = rescale_codes(
-                codes, source, rescale.qparams, rescale.rounding, arithmetic_of(user)
-            )
-            source = rescale.qparams
+        for step in below[:position]:
+            target = step.encoding
+            assert not isinstance(target, Floats), "no constant becomes floats"
+            if isinstance(source, Floats):
+                codes = quantize_floats(codes, target, step.rounding)
+            else:
+                defined = arithmetic_of(user)
+                codes = rescale_codes(codes, source, target, step.rounding, defined)
+            source = target
+        assert not isinstance(source, Floats)
         key = {KEY: constant.attributes[KEY]} if KEY in constant.attributes else None
         new = make_constant(codes, UniformType(source), self.session.blobs, key)
         self._rewriter.insert(new, _in_block_of(chain.value, user), keep=constant)
@@ -347,9 +345,10 @@ class Commit:
 
 def _coarsening(node: CommutingOp, state: int) -> float:
     """How many steps of the results in `state` one step in a state up to 0 is at most."""
-    later = (q.scale_list() for k in range(state + 1, 1) for q in node.states[k].results)
-    here = (q.scale_list() for q in node.states[state].results)
-    return max(map(max, later)) / min(map(min, here))
+    between = (q for k in range(state + 1, 1) for q in node.states[k].results)
+    later = (q.scale_list() for q in between if not isinstance(q, Floats))
+    here = (q.scale_list() for q in node.states[state].results if not isinstance(q, Floats))
+    return max(map(max, later), default=1.0) / min(map(min, here), default=1.0)
 
 
 def _in_block_of(value: SSAValue, user: Operation) -> Operation:
