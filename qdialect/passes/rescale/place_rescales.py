@@ -53,6 +53,7 @@ from qdialect.analysis.ranges import CodeRanges, ranges_anew
 from qdialect.context import QContext, session
 from qdialect.errors import UsageError
 from qdialect.numerics.contract import EXACT, Numerics, level_named
+from qdialect.passes.casts.cast_rules import DequantizeOfQuantize
 from qdialect.passes.rescale.place.boundary import MINIMIZE, Boundary, checked_boundary
 from qdialect.passes.rescale.place.commit import Commit
 from qdialect.passes.rescale.place.conversions import conversion_of
@@ -60,7 +61,7 @@ from qdialect.passes.rescale.place.costs import Costs, elements_cost
 from qdialect.passes.rescale.place.problem import PlacementProblem
 from qdialect.placement import Parts, Solution, solve
 from qdialect.quant import RescaleOp, arithmetic_of
-from qdialect.rewrite import Remark
+from qdialect.rewrite import Driver, Remark
 from qdialect.rewrite.remarks import fired_remark, location_text
 
 
@@ -102,6 +103,10 @@ class PlaceRescales(ModulePass):
             raise UsageError("accuracy is a price: 0 or more, and finite", code="bad-option")
         ranges_anew(session)
         session.changes += _drop_dead(op)
+        if level is Numerics.RELAXED and boundary != MINIMIZE:
+            # Between casts, integers are what these policies are to keep.
+            erase = (DequantizeOfQuantize(session),)
+            Driver(session, erase, pass_name=self.name, numerics=level).run(op)
         costs = Costs(session, level, arithmetic_of(op))
         cost_by_round: list[int] = []
         while True:

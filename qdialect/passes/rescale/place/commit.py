@@ -11,6 +11,7 @@ from qdialect.analysis.codes import qparams_of
 from qdialect.behaviors import Behavior
 from qdialect.context import QContext
 from qdialect.numerics.contract import Contract, Numerics
+from qdialect.numerics.rounding import Rounding
 from qdialect.ops import ConstantOp, constant_array, constant_of, make_constant
 from qdialect.ops.keys import KEY
 from qdialect.passes.rescale.absorption import Down, Up, absorb_down, absorb_up
@@ -21,6 +22,7 @@ from qdialect.passes.rescale.place.conversions import (
     Floats,
     conversion_of,
     convert,
+    rounding_of,
     with_encoding,
 )
 from qdialect.passes.rescale.place.costs import Chain, Position, position_of
@@ -58,6 +60,8 @@ class Commit:
         #: the next versions of results of ops of which several ports absorb
         self._versions: dict[SSAValue, SSAValue] = {}
         self._at: dict[tuple[SSAValue, Position], SSAValue] = {}
+        #: by new value, type and rounding, the conversion that stands there
+        self._made: dict[tuple[SSAValue, Attribute, Rounding], SSAValue] = {}
         self._replaced: list[Operation] = []
 
     def run(self) -> None:
@@ -134,9 +138,11 @@ class Commit:
         )
         key = position_of(1, self.placement.chains.below_use(op, 0))
         if unmoved and (op.input, key) not in self._at:
-            self._set_operands(op, [self._new.get(op.input, op.input)])
-            if _in_block_of(op.input, op) is op:
-                self._at[op.input, key] = op.result
+            old = op.input
+            self._set_operands(op, [self._new.get(old, old)])
+            if _in_block_of(old, op) is op:
+                self._at[old, key] = op.result
+                self._made[op.input, op.result.type, rounding_of(op)] = op.result
             return
         value = self._value(op.input, self.state(op) + 1, op, 0)
         if value.name_hint is None:
@@ -294,13 +300,17 @@ class Commit:
                 if folded:
                     self.absorbed.append((user, "fold", edge.contract))
                 continue
-            last = chain.conversion_to(edge.end, below)
-            conversion = convert(new, kind, edge.rounding)
-            self._rewriter.insert(conversion, before, keep=last.origin)
+            made = self._made.get((new, kind, edge.rounding))
+            if made is None:
+                last = chain.conversion_to(edge.end, below)
+                conversion = convert(new, kind, edge.rounding)
+                self._rewriter.insert(conversion, before, keep=last.origin)
+                self.moved.append(conversion)
+                made = self._made[new, kind, edge.rounding] = conversion.result
             if folded:
-                self.absorbed.append((conversion, "fold", edge.contract))
-            self.moved.append(conversion)
-            new = conversion.result
+                assert isinstance(made.owner, Operation)
+                self.absorbed.append((made.owner, "fold", edge.contract))
+            new = made
             self._at[chain.value, position_of(edge.end, below)] = new
         return new
 
