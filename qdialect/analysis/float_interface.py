@@ -1,4 +1,4 @@
-"""What only movement ops connect to float arguments and results of functions.
+"""What only movement ops connect to float arguments and results of public functions.
 
 func.func @f(%x: !f) -> !c {
   %0 = nn.reshape %x : (!f) -> !f          connected to the argument
@@ -17,8 +17,8 @@ from qdialect.context import QContext
 
 
 class FloatInterface:
-    """The values that arguments and results of the functions among `ops` (in program order) are
-    connected to by ops that commute with casts."""
+    """The values that arguments and results of the public functions among `ops` (in program order)
+    are connected to by ops that commute with casts."""
 
     def __init__(self, session: QContext, ops: Iterable[Operation]) -> None:
         self._session = session
@@ -26,12 +26,17 @@ class FloatInterface:
         self._to_results: set[SSAValue] = set()
         every = list(ops)
         for op in every:
-            if isinstance(op, FuncOp) and not op.is_declaration:
+            if isinstance(op, FuncOp):
+                if _is_private(op) or op.is_declaration:
+                    continue
                 self._from_arguments.update(op.body.blocks[0].args)
             elif any(v in self._from_arguments for v in self._carried(op)):
                 self._from_arguments.update(op.results)
         for op in reversed(every):
             if isinstance(op, ReturnOp):
+                function = op.parent_op()
+                if isinstance(function, FuncOp) and _is_private(function):
+                    continue
                 self._to_results.update(op.operands)
             elif any(v in self._to_results for v in op.results):
                 self._to_results.update(self._carried(op))
@@ -50,3 +55,8 @@ class FloatInterface:
         if behavior is None or not behavior.commutes:
             return []
         return [op.operands[i] for i in tied_operands(op, behavior)]
+
+
+def _is_private(function: FuncOp) -> bool:
+    visibility = function.sym_visibility
+    return visibility is not None and visibility.data == "private"

@@ -18,7 +18,7 @@ from qdialect.analysis.float_interface import FloatInterface
 from qdialect.context import QContext
 from qdialect.errors import UsageError
 from qdialect.passes.rescale.place.chains import CommutingOp, OpState, all_codes
-from qdialect.passes.rescale.place.conversions import with_encoding
+from qdialect.passes.rescale.place.conversions import Encoding, Floats, with_encoding
 from qdialect.passes.rescale.place.costs import FLOAT_OP, price_cost
 from qdialect.placement import INFINITE
 
@@ -42,6 +42,17 @@ class Boundary:
         self._session = session
         self._prices = name == MINIMIZE
         self._interface = FloatInterface(session, ops) if name == PRESERVE else None
+
+    @property
+    def changes_public(self) -> bool:
+        """Whether the interface of a public function that is called may change."""
+        return not self._prices and self._interface is None
+
+    def port_cost(self, now: Encoding, then: Encoding) -> int:
+        """What it costs that a function takes or gives `then` where it takes or gives `now`."""
+        if self._prices or not isinstance(then, Floats):
+            return 0
+        return FLOAT_OP if isinstance(now, Floats) else INFINITE
 
     def costs(self, node: CommutingOp) -> dict[int, int]:
         """By state of an op, what its encodings cost there; nothing where that makes no

@@ -17,11 +17,11 @@ One forward sweep finds the positions below 0, one backward sweep those above: l
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
-from xdsl.ir import Operation, SSAValue
+from xdsl.ir import BlockArgument, Operation, SSAValue
 
 from qdialect.analysis.codes import is_integer, qparams_of
 from qdialect.analysis.intervals import LaidOut, passed_on, within
@@ -45,6 +45,7 @@ from qdialect.passes.rescale.passing import (
     rescaled_to,
     same_order,
 )
+from qdialect.passes.rescale.place.calls import FunctionPort
 from qdialect.passes.rescale.place.conversions import (
     Conversion,
     Encoding,
@@ -67,8 +68,11 @@ from qdialect.qparams.legality import Illegal
 from qdialect.quant import arithmetic_of
 from qdialect.rewrite import Refusal
 
-#: how many rescales may pass one value, each way
+#: how many conversions may pass one value, each way
 DEPTH = 3
+
+#: calls inside calls that conversions may cross
+_CALL_DEPTH = 16
 
 
 class ChainConversion(NamedTuple):
@@ -172,6 +176,7 @@ class Chains:
         level: Numerics,
         ops: Sequence[Operation],
         keys: dict[ConversionKey, int],
+        ports: Sequence[FunctionPort] = (),
     ) -> None:
         self.above: dict[SSAValue, list[ChainConversion]] = {}
         self.below: dict[SSAValue, list[ChainConversion]] = {}
@@ -183,10 +188,57 @@ class Chains:
         self._keys = keys
         #: by op and operand, the rescales that may stand above that operand
         self._below_operands: dict[Operation, dict[int, list[ChainConversion]]] = {}
-        for op in ops:
-            self._sweep_down(op)
-        for op in reversed(ops):
-            self._sweep_up(op)
+        self._sweep(ops, ports)
+
+    def _sweep(self, ops: Sequence[Operation], ports: Sequence[FunctionPort]) -> None:
+        """Find all positions: below 0 forward, then above 0 backward.
+
+        What crosses calls is known when both sides are, so the sweeps are repeated until nothing
+        is added; where they go on for too long, nothing crosses.
+        """
+        crossing: dict[SSAValue, list[ChainConversion]] = {}
+        for attempt in range(_CALL_DEPTH + 1):
+            self.above, self.commuting = dict(crossing), {}
+            for op in ops:
+                self._sweep_down(op)
+            before = crossing
+            crossing = {
+                value: chain
+                for port in ports
+                if (chain := _prefix([self.above.get(o.operands[i], []) for o, i in port.uses]))
+                for value in port.values
+            }
+            if _keys(crossing) == _keys(before):
+                break
+            if attempt + 1 == _CALL_DEPTH:
+                crossing = {}
+                ports = ()
+        used: dict[tuple[Operation, int], list[ChainConversion]] = {}
+        for attempt in range(_CALL_DEPTH + 1):
+            self.below, self._below_operands, self.regridded = {}, {}, set()
+            for (op, index), chain in used.items():
+                self._below_operands.setdefault(op, {})[index] = chain
+            for node in self.commuting.values():
+                for state in [state for state in node.states if state > 0]:
+                    del node.states[state]
+            for op in reversed(ops):
+                self._sweep_up(op)
+            for port in ports:
+                for value in port.values:
+                    if isinstance(value, BlockArgument) and (chain := self._common(value)):
+                        self.below[value] = chain
+            before_uses = used
+            used = {
+                use: chain
+                for port in ports
+                if (chain := _prefix([self.below.get(value, []) for value in port.values]))
+                for use in port.uses
+            }
+            if _keys(used) == _keys(before_uses):
+                break
+            if attempt + 1 == _CALL_DEPTH:
+                used = {}
+                ports = ()
 
     def below_use(self, user: Operation, index: int) -> Sequence[ChainConversion]:
         """The rescales that may stand above operand `index` of `user`."""
@@ -291,15 +343,7 @@ class Chains:
             if not chain and self._is_flexible(use.operation, use.index):
                 flexible.append((use.operation, use.index))
                 continue
-            if common is None:
-                common = list(chain)
-            else:
-                same = 0
-                for a, b in zip(common, chain, strict=False):
-                    if a.key != b.key:
-                        break
-                    same += 1
-                del common[same:]
+            common = list(chain) if common is None else _prefix([common, list(chain)])
             if not common:
                 return []
         if not common:
@@ -317,6 +361,24 @@ class Chains:
             return False
         behavior = self._session.behaviors.get(user)
         return behavior is not None and behavior.operand_port(index).kind is PortKind.REQUANT
+
+
+def _prefix(chains: Sequence[list[ChainConversion]]) -> list[ChainConversion]:
+    """The conversions that all chains begin with."""
+    common = chains[0]
+    for chain in chains[1:]:
+        same = 0
+        for a, b in zip(common, chain, strict=False):
+            if a.key != b.key:
+                break
+            same += 1
+        common = common[:same]
+    return common
+
+
+def _keys(chains: Mapping[Any, list[ChainConversion]]) -> dict[Any, list[int]]:
+    """By place, what identifies a chain."""
+    return {place: [conversion.key for conversion in chain] for place, chain in chains.items()}
 
 
 class _StateRules:

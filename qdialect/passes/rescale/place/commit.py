@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from xdsl.ir import Attribute, Block, Operation, SSAValue
+from xdsl.ir import Attribute, Block, BlockArgument, Operation, SSAValue
 
 from qdialect.analysis.codes import qparams_of
 from qdialect.behaviors import Behavior
@@ -16,6 +16,7 @@ from qdialect.ops import ConstantOp, constant_array, constant_of, make_constant
 from qdialect.ops.keys import KEY
 from qdialect.passes.rescale.absorption import Down, Up, absorb_down, absorb_up
 from qdialect.passes.rescale.passing import Counterpart
+from qdialect.passes.rescale.place.calls import FunctionPort, update_function_types
 from qdialect.passes.rescale.place.chains import ChainConversion, CommutingOp
 from qdialect.passes.rescale.place.conversions import (
     Conversion,
@@ -27,10 +28,11 @@ from qdialect.passes.rescale.place.conversions import (
 )
 from qdialect.passes.rescale.place.costs import Chain, Position, position_of
 from qdialect.passes.rescale.place.ports import Absorption
-from qdialect.passes.rescale.place.problem import OperandIndex, PlacementProblem
+from qdialect.passes.rescale.place.problem import PlacementProblem, Variable
 from qdialect.quant import DCastOp, QCastOp, RescaleOp, UniformType, arithmetic_of
 from qdialect.rewrite import Rewriter, retyped
 from qdialect.rewrite.provenance import Provenance
+from qdialect.rewrite.rewriter import set_type
 
 REGRIDDED = Contract(Numerics.RELAXED, note="other qparams than were chosen for it")
 
@@ -67,6 +69,11 @@ class Commit:
     def run(self) -> None:
         """Rebuild the ops."""
         uses = self._uses_with_bounds()
+        changed = [port for port in self.placement.ports if self.state(port)]
+        for port in changed:
+            for argument in port.values:
+                if isinstance(argument, BlockArgument):
+                    set_type(argument, self._port_type(port, argument))
         for op in self.placement.ops:
             conversion, node = conversion_of(op), self.placement.chains.commuting.get(op)
             if conversion is not None:
@@ -75,6 +82,7 @@ class Commit:
                 self._commuting(node)
             else:
                 self._other(op)
+        update_function_types(dict.fromkeys(port.function for port in changed))
         self._transfer(uses)
         for op in reversed(self._replaced):
             op.detach()
@@ -124,17 +132,28 @@ class Commit:
                 error_bounds.transfer(value, [(after, 1.0, rounding)])
                 value = after
 
-    def state(self, key: Operation | OperandIndex) -> int:
-        """The state that the solution gives an op or an operand."""
+    def state(self, key: Variable) -> int:
+        """The state that the solution gives an op, an operand or a port of a function."""
         return self._states.get(key, 0)
+
+    def _made_at(self, value: SSAValue) -> int:
+        """The position of its chain at which a value is made."""
+        port, owner = self.placement.port_of.get(value), value.owner
+        if port is not None:
+            return self.state(port)
+        return self.state(owner) if isinstance(owner, Operation) else 0
+
+    def _port_type(self, port: FunctionPort, value: SSAValue) -> Attribute:
+        """The type of a value of a port at the position that its state stands for."""
+        chain, (user, index) = self.placement.chain(value), port.uses[0]
+        return self._kind(chain, self.state(port), self.placement.chains.below_use(user, index))
 
     # -- ops --------------------------------------------------------------------------
 
     def _conversion(self, op: Conversion) -> None:
         """Replace a conversion by its operand at the position that its state stands for."""
-        above = op.input.owner
         unmoved = self.state(op) == 0 and not (
-            op.input in self.placement.free or (isinstance(above, Operation) and self.state(above))
+            op.input in self.placement.free or self._made_at(op.input)
         )
         key = position_of(1, self.placement.chains.below_use(op, 0))
         if unmoved and (op.input, key) not in self._at:
@@ -176,7 +195,7 @@ class Commit:
     def _other(self, op: Operation) -> None:
         sinks = [i for i in range(len(op.operands)) if self.state((op, i))]
         operands = [
-            operand if i in sinks else self._value(operand, 0, op, i)
+            operand if i in sinks else self._value(operand, self._read_at(op, i), op, i)
             for i, operand in enumerate(op.operands)
         ]
         self._set_operands(op, operands)
@@ -185,14 +204,26 @@ class Commit:
             current = self._absorb_down(op, current, index)
         if self.state(op):
             current = self._absorb_up(op, current)
+        if any(self._made_at(result) for result in op.results if result in self.placement.port_of):
+            ports = [self.placement.port_of.get(result) for result in op.results]
+            kinds = [
+                v.type if port is None else self._port_type(port, v)
+                for v, port in zip(op.results, ports, strict=True)
+            ]
+            current = retyped(op, op.operands, kinds)
         if current is not op:
             self._replace(op, current)
+
+    def _read_at(self, op: Operation, index: int) -> int:
+        """The position at which an op that stays as it is reads an operand."""
+        port = self.placement.port_of.get((op, index))
+        return 0 if port is None else self.state(port)
 
     def _absorb_down(self, op: Operation, current: Operation, index: int) -> Operation:
         value, state = op.operands[index], self.state((op, index))
         new_value = self._value(value, state, op, index)
-        middle = qparams_of(value)
-        assert middle is not None
+        middle = self.placement.chain(value).now
+        assert not isinstance(middle, Floats)
         r = self.placement.chain(value).conversion(
             state, self.placement.chains.below_use(op, index)
         )
@@ -253,8 +284,7 @@ class Commit:
 
     def _value(self, value: SSAValue, position: int, user: Operation, index: int) -> SSAValue:
         """`value` at `position` of its chain, for operand `index` of `user`."""
-        owner = value.owner
-        start = self.state(owner) if isinstance(owner, Operation) else 0
+        start = self._made_at(value)
         new = self._new.get(value, value)
         if position == start:
             return new
@@ -303,7 +333,8 @@ class Commit:
             made = self._made.get((new, kind, edge.rounding))
             if made is None:
                 last = chain.conversion_to(edge.end, below)
-                conversion = convert(new, kind, edge.rounding)
+                source = chain.encoding(edge.start, below)
+                conversion = convert(new, source, kind, edge.rounding)
                 self._rewriter.insert(conversion, before, keep=last.origin)
                 self.moved.append(conversion)
                 made = self._made[new, kind, edge.rounding] = conversion.result

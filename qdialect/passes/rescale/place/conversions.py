@@ -86,11 +86,12 @@ def rounding_of(op: Conversion) -> Rounding:
     return cast_rounding(op) if isinstance(op, QCastOp) else Rounding.HALF_EVEN
 
 
-def convert(value: SSAValue, kind: Attribute, rounding: Rounding) -> Conversion:
-    """The conversion of `value` to the type `kind`, one of which is codes."""
+def convert(value: SSAValue, source: Encoding, kind: Attribute, rounding: Rounding) -> Conversion:
+    """The conversion of `value`, which has the encoding `source`, to the type `kind`; one of the
+    two is codes."""
     if quant_element(kind) is None:
         return DCastOp(value, kind)
-    if quant_element(value.type) is not None:
+    if not isinstance(source, Floats):
         return RescaleOp(value, kind, rounding)
     cast = QCastOp(value, kind)
     if rounding is not Rounding.HALF_EVEN:

@@ -23,6 +23,7 @@ from qdialect.numerics import requantize as exact
 from qdialect.numerics.contract import Numerics
 from qdialect.ops import constant_of
 from qdialect.passes.rescale.place.boundary import Boundary
+from qdialect.passes.rescale.place.calls import FunctionPort, function_ports
 from qdialect.passes.rescale.place.chains import (
     ChainConversion,
     Chains,
@@ -41,6 +42,7 @@ from qdialect.passes.rescale.place.ports import Absorptions, Ports, absorption_c
 from qdialect.placement import INFINITE, Problem, Table
 
 OperandIndex = tuple[Operation, int]
+Variable = Operation | OperandIndex | FunctionPort
 
 
 class ChainUse(NamedTuple):
@@ -89,8 +91,13 @@ class PlacementProblem:
         self.problem = Problem()
         #: variable and its lowest state, by op (commuting, rescale, or one whose result absorbs)
         #: or by operand (that absorbs)
-        self.variables: dict[Operation | OperandIndex, tuple[int, int]] = {}
-        self.chains = Chains(session, level, ops, costs.keys)
+        self.variables: dict[Variable, tuple[int, int]] = {}
+        #: what called functions take and give, by use and by value
+        self.ports = function_ports(ops, public=boundary.changes_public)
+        self.port_of: dict[OperandIndex | SSAValue, FunctionPort] = {}
+        for port in self.ports:
+            self.port_of.update(dict.fromkeys((*port.uses, *port.values), port))
+        self.chains = Chains(session, level, ops, costs.keys, self.ports)
         self.costs = costs
         self._ports = Ports(session, level, costs)
         self.up: dict[Operation, Absorptions] = {}
@@ -106,6 +113,8 @@ class PlacementProblem:
         self._near: set[SSAValue] = set()
         for op in ops:
             self._declare(op)
+        for port in self.ports:
+            self._declare_port(port)
         for value in _values(ops):
             if value in self._near:
                 self._connect(value)
@@ -156,6 +165,18 @@ class PlacementProblem:
             if operand in chains.above or (op, index) in chains.regridded:
                 self._declare_operand(op, index)
 
+    def _declare_port(self, port: FunctionPort) -> None:
+        value, (user, index) = port.values[0], port.uses[0]
+        above, below = self.chains.above.get(value, ()), self.chains.below_use(user, index)
+        now = encoding_of(value)
+        assert now is not None
+        encodings = [*(c.encoding for c in reversed(above)), now, *(c.encoding for c in below)]
+        states = zip(range(-len(above), len(below) + 1), encodings, strict=True)
+        costs = [MOVE * abs(k) + self._boundary.port_cost(now, e) for k, e in states]
+        self._variable(port, -len(above), costs)
+        self._near.update(port.values)
+        self._near.update(user.operands[index] for user, index in port.uses)
+
     def _state_costs(self, node: CommutingOp) -> list[int]:
         """A move for each conversion that passes, the class of what that changes, and what the
         encodings cost there."""
@@ -168,7 +189,9 @@ class PlacementProblem:
             costs.append(cost if state.legal else INFINITE)
         return costs
 
-    def _variable(self, key: Operation | OperandIndex, lowest: int, costs: list[int]) -> None:
+    def _variable(
+        self, key: Operation | OperandIndex | FunctionPort, lowest: int, costs: list[int]
+    ) -> None:
         if len(costs) > 1:
             self.variables[key] = self.problem.variable(costs), lowest
 
@@ -254,8 +277,9 @@ class PlacementProblem:
 
     def _producer(self, value: SSAValue) -> ChainUse:
         """The op that makes `value`."""
-        owner = value.owner
-        known = self.variables.get(owner) if isinstance(owner, Operation) else None
+        owner, port = value.owner, self.port_of.get(value)
+        key = port or (owner if isinstance(owner, Operation) else None)
+        known = None if key is None else self.variables.get(key)
         if known is None:
             return _FIXED
         variable, lowest = known
@@ -267,7 +291,7 @@ class PlacementProblem:
             op, index = use.operation, use.index
             shift = 1 if conversion_of(op) else 0
             known = self.variables.get(op) if shift or op in self.chains.commuting else None
-            known = known or self.variables.get((op, index))
+            known = known or self.variables.get(self.port_of.get((op, index)) or (op, index))
             if known is None:
                 found[None] = _FIXED
                 continue
