@@ -68,7 +68,7 @@ def optimize(
 ) -> Model:
     """A new model that computes the same (within `numerics`) and runs faster on `target`.
 
-    With `check` it is held against the given one on so many random inputs (see `qdialect.check`).
+    With `check` it is compared with the given one on so many random inputs (see `qdialect.check`).
     """
     from qdialect.workflows import optimize as work
 

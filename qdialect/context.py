@@ -48,10 +48,10 @@ class _Late(Generic[_T]):
     def __get__(self, instance: object | None, owner: type) -> _T | _Late[_T]:
         if instance is None:
             return self
-        held = instance.__dict__
-        if self._name not in held:
-            held[self._name] = self._make()
-        return held[self._name]
+        attributes = instance.__dict__
+        if self._name not in attributes:
+            attributes[self._name] = self._make()
+        return attributes[self._name]
 
     def __set__(self, instance: object, value: _T | _Late[_T]) -> None:
         if value is not self:

@@ -22,6 +22,8 @@ def test_no_retired_word_is_in_a_name() -> None:
         ("their_sheirs", []),
         ("drifting", []),
         ("on_hand", []),
+        ("held_type", ["held"]),
+        ("HELD_OUT", []),
     ],
 )
 def test_words_of_names(name: str, found: list[str]) -> None:

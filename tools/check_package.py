@@ -112,9 +112,9 @@ def executed(command: Sequence[str], cwd: Path, seconds: float) -> str:
     said = done.stdout + done.stderr
     if done.returncode:
         lines = [line for line in said.splitlines() if line.strip()]
-        wanted = [line for line in lines if re.search(r"error|because|no solution", line, re.I)]
-        told = (wanted or lines or ["it says nothing"])[-1].strip(" │╰─▶╭├×")
-        raise Failed(f"{what}: exit code {done.returncode}: {told}"[:300])
+        reasons = [line for line in lines if re.search(r"error|because|no solution", line, re.I)]
+        reason = (reasons or lines or ["it says nothing"])[-1].strip(" │╰─▶╭├×")
+        raise Failed(f"{what}: exit code {done.returncode}: {reason}"[:300])
     return said
 
 
@@ -139,7 +139,7 @@ class Maker:
 
 @dataclass(frozen=True)
 class Result:
-    """One line of what is told."""
+    """One line of the report."""
 
     what: str
     failed: str

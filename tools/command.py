@@ -31,9 +31,9 @@ def run(
     """Calls the subcommand that the arguments name: its exit code, 2 if there is none."""
     given = sys.argv[1:] if arguments is None else list(arguments)
     if not given or given[0] not in commands:
-        wanted = bool(given) and given[0] in ("-h", "--help")
-        print(usage(program, summary, commands), file=sys.stdout if wanted else sys.stderr)
-        return 0 if wanted else 2
+        help_asked = bool(given) and given[0] in ("-h", "--help")
+        print(usage(program, summary, commands), file=sys.stdout if help_asked else sys.stderr)
+        return 0 if help_asked else 2
     name, *rest = given
     sys.argv[0] = f"python -m {program} {name}"  # what argparse calls the program
     return import_module(commands[name].module).main(rest) or 0

@@ -125,7 +125,7 @@ class Evaluation:
         lines = text_lines(count, EVALUATION_SEED)
         self.samples = [{"x": classifier_input(line)} for line in lines]
         self.labels = np.array([line.rotated for line in lines], dtype=np.int64)
-        self.wanted = self.outputs(Variant("float", float_model))
+        self.expected = self.outputs(Variant("float", float_model))
 
     def outputs(self, variant: Variant) -> Outputs:
         return run_all(session(variant.path, optimized=variant.optimized), self.samples)
@@ -145,8 +145,8 @@ class Evaluation:
             nodes_run(variant),
             timing,
             agreement(reference, outputs, steps) if reference is not None else None,
-            sqnr(self.wanted, outputs),
-            float((winners == top1(self.wanted[0])).mean()),
+            sqnr(self.expected, outputs),
+            float((winners == top1(self.expected[0])).mean()),
             float((winners == self.labels).mean()),
         )
 

@@ -25,7 +25,7 @@ import qdialect as qd
 from qdialect.context import new_context
 from qdialect.errors import QError
 from qdialect.formats.mlir.read import read_module, verify_module
-from qdialect.formats.onnx.write import export_model
+from qdialect.formats.onnx.write import write_model
 from qdialect.targets.installed import get_target
 from tests.generators.networks import random_model
 from tests.support.tables import step
@@ -88,7 +88,9 @@ def recorded(model: qd.Model, target: str) -> Record:
 def _exported(model: qd.Model, form: Any) -> str:
     try:
         return _digest(
-            export_model(model.module, model.ctx, form=form).SerializeToString(deterministic=True)
+            write_model(model.module, model.ctx, form=form)
+            .whole()
+            .SerializeToString(deterministic=True)
         )
     except QError as error:
         return error.code
@@ -112,16 +114,16 @@ def record(kinds: Sequence[str], targets: Sequence[str], limit: int | None = Non
 
 def differences(before: Record, after: Record) -> list[str]:
     """What is different, one line for each input and target, of those in both records."""
-    told: list[str] = []
+    lines: list[str] = []
     for name in sorted({*before, *after}):
         if name not in before or name not in after:
-            told.append(f"{name}: {'new' if name in after else 'gone'}")
+            lines.append(f"{name}: {'new' if name in after else 'gone'}")
             continue
         for target in sorted(before[name].keys() & after[name].keys()):
             changes = _changes(before[name][target], after[name][target])
             if changes:
-                told.append(f"{name} for {target}: {'; '.join(changes)}")
-    return told
+                lines.append(f"{name} for {target}: {'; '.join(changes)}")
+    return lines
 
 
 def _changes(old: Record, new: Record) -> list[str]:
@@ -169,9 +171,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         options.record.write_text(text_of(found))
         print(f"{len(found)} inputs, {len(options.targets)} targets: {options.record}")
         return 0
-    told = differences(json.loads(options.compare.read_text()), found)
-    print("".join(f"{line}\n" for line in told) + f"{len(told)} differences")
-    return int(bool(told))
+    lines = differences(json.loads(options.compare.read_text()), found)
+    print("".join(f"{line}\n" for line in lines) + f"{len(lines)} differences")
+    return int(bool(lines))
 
 
 if __name__ == "__main__":

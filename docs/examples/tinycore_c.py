@@ -15,9 +15,9 @@ from xdsl.dialects.func import FuncOp, ReturnOp
 from qdialect.errors import UnsupportedError
 from qdialect.numerics.rounding import Rounding
 from qdialect.ops import ConstantOp, constant_array, shape_of
+from qdialect.ops.locations import op_where
 from qdialect.ops.pooling import window_counts
 from qdialect.quant import quant_element
-from qdialect.verify.verifier import op_where
 
 PRELUDE = """#include <stdint.h>
 static int64_t clamp(int64_t v, int64_t low, int64_t high) {
@@ -283,12 +283,12 @@ def channel(value, axis):
     return f"i / {prod(shape[axis + 1 :])} % {shape[axis]}"
 
 
-def broadcast(shape, wanted):
-    """Where element i of a result of shape `wanted` is in an operand of `shape`."""
-    shape = (*(1 for _ in range(len(wanted) - len(shape))), *shape)
+def broadcast(shape, result):
+    """Where element i of a result of shape `result` is in an operand of `shape`."""
+    shape = (*(1 for _ in range(len(result) - len(shape))), *shape)
     terms = [
-        f"i / {prod(wanted[d + 1 :])} % {wanted[d]} * {prod(shape[d + 1 :])}"
-        for d in range(len(wanted))
+        f"i / {prod(result[d + 1 :])} % {result[d]} * {prod(shape[d + 1 :])}"
+        for d in range(len(result))
         if shape[d] > 1
     ]
     return " + ".join(terms) or "0"

@@ -166,3 +166,21 @@ func.func @other_values(%x: tensor<5x!quant.uniform<i8:f32, 0.5>>) {
   %0:2 = nn.top_k %x k 3 : (tensor<5x!quant.uniform<i8:f32, 0.5>>) -> (tensor<3x!quant.uniform<i8:f32, 0.25>>, tensor<3xi64>)
   return
 }
+
+// -----
+
+// Extents that are both unknown, after the quantized one: merged with it in one case only.
+func.func @flattened(%x: tensor<?x4x?x!quant.uniform<i8:f32:1, {1.0, 2.0, 3.0, 4.0}>>) -> tensor<?x?x!quant.uniform<i8:f32:1, {1.0, 2.0, 3.0, 4.0}>> {
+  // expected-error @+1 {{'nn.flatten' op cannot carry these qparams: unknown sizes decide the parameters of (-1, 4, -1) -> (-1, -1)}}
+  %0 = nn.flatten %x axis 1 : (tensor<?x4x?x!quant.uniform<i8:f32:1, {1.0, 2.0, 3.0, 4.0}>>) -> tensor<?x?x!quant.uniform<i8:f32:1, {1.0, 2.0, 3.0, 4.0}>>
+  return %0 : tensor<?x?x!quant.uniform<i8:f32:1, {1.0, 2.0, 3.0, 4.0}>>
+}
+
+// -----
+
+// The grid that gives each element its scale, but for two that changed places.
+func.func @other_blocks(%x: tensor<4x!quant.uniform<i8:f32:0, {0.5, 0.25, 1.0, 2.0}>>) -> tensor<2x2x!quant.uniform<i8:f32:{0:1, 1:1}, {{0.5, 1.0}, {0.25, 2.0}}>> {
+  // expected-error @+1 {{'nn.reshape' op result must be quantized as !quant.uniform<i8:f32:{0:1, 1:1}, {{5.000000e-01, 2.500000e-01}, {1.000000e+00, 2.000000e+00}}>, but is}}
+  %0 = nn.reshape %x : (tensor<4x!quant.uniform<i8:f32:0, {0.5, 0.25, 1.0, 2.0}>>) -> tensor<2x2x!quant.uniform<i8:f32:{0:1, 1:1}, {{0.5, 1.0}, {0.25, 2.0}}>>
+  return %0 : tensor<2x2x!quant.uniform<i8:f32:{0:1, 1:1}, {{0.5, 1.0}, {0.25, 2.0}}>>
+}

@@ -231,3 +231,29 @@ func.func @concat_along_rows(%x: !rows_a, %y: !rows_a) -> tensor<2x8x!quant.unif
   %2 = nn.concat %0, %1 axis 1 : (!rows_b, !rows_b) -> tensor<2x8x!quant.uniform<i8:f32:0, {1.0, 2.0}>>
   func.return %2 : tensor<2x8x!quant.uniform<i8:f32:0, {1.0, 2.0}>>
 }
+
+// A vector cut into the parts that blocks have a scale each for; extents that the shape copies.
+
+// SINK-LABEL: func.func @vector_to_blocks(
+// SINK-NEXT: nn.reshape
+// SINK-NEXT: quant.rescale
+// HOIST-LABEL: func.func @vector_to_blocks(
+// HOIST-NEXT: quant.rescale
+// HOIST-NEXT: nn.reshape
+func.func @vector_to_blocks(%x: tensor<6x!quant.uniform<i8:f32:0, {0.5, 0.25, 0.125, 1.0, 2.0, 4.0}>>) -> tensor<2x3x!quant.uniform<i8:f32:{0:1, 1:1}, {{1.0, 1.0, 1.0}, {2.0, 2.0, 4.0}}>> {
+  %0 = quant.rescale %x : tensor<6x!quant.uniform<i8:f32:0, {0.5, 0.25, 0.125, 1.0, 2.0, 4.0}>> to tensor<6x!quant.uniform<i8:f32:0, {1.0, 1.0, 1.0, 2.0, 2.0, 4.0}>>
+  %1 = nn.reshape %0 : (tensor<6x!quant.uniform<i8:f32:0, {1.0, 1.0, 1.0, 2.0, 2.0, 4.0}>>) -> tensor<2x3x!quant.uniform<i8:f32:{0:1, 1:1}, {{1.0, 1.0, 1.0}, {2.0, 2.0, 4.0}}>>
+  return %1 : tensor<2x3x!quant.uniform<i8:f32:{0:1, 1:1}, {{1.0, 1.0, 1.0}, {2.0, 2.0, 4.0}}>>
+}
+
+// SINK-LABEL: func.func @copied(
+// SINK-NEXT: nn.reshape
+// SINK-NEXT: quant.rescale
+// HOIST-LABEL: func.func @copied(
+// HOIST-NEXT: quant.rescale
+// HOIST-NEXT: nn.reshape
+func.func @copied(%x: tensor<?x4x?x!quant.uniform<i8:f32:1, {0.5, 0.25, 0.125, 1.0}>>) -> tensor<?x4x?x1x!quant.uniform<i8:f32:1, {1.0, 1.0, 1.0, 2.0}>> {
+  %0 = quant.rescale %x : tensor<?x4x?x!quant.uniform<i8:f32:1, {0.5, 0.25, 0.125, 1.0}>> to tensor<?x4x?x!quant.uniform<i8:f32:1, {1.0, 1.0, 1.0, 2.0}>>
+  %1 = nn.reshape %0 shape [0, 4, -1, 1] : (tensor<?x4x?x!quant.uniform<i8:f32:1, {1.0, 1.0, 1.0, 2.0}>>) -> tensor<?x4x?x1x!quant.uniform<i8:f32:1, {1.0, 1.0, 1.0, 2.0}>>
+  return %1 : tensor<?x4x?x1x!quant.uniform<i8:f32:1, {1.0, 1.0, 1.0, 2.0}>>
+}

@@ -9,7 +9,7 @@ from xdsl.ir import Operation
 
 from qdialect.behaviors.declaration import Behavior, PortKind
 from qdialect.behaviors.shapes import shape_of
-from qdialect.qparams import QParams
+from qdialect.qparams import Layout, QParams
 from qdialect.qparams.legality import Illegal
 
 if TYPE_CHECKING:
@@ -23,16 +23,23 @@ def tied_operands(op: Operation, behavior: Behavior) -> list[int]:
 
 
 def carry_down(
-    op: Operation, behavior: Behavior, operands: Sequence[QParams], result: int = 0
+    op: Operation,
+    behavior: Behavior,
+    operands: Sequence[QParams],
+    result: int = 0,
+    *,
+    like: QParams | None = None,
 ) -> QParams | Illegal:
     """Qparams of result number `result` of `op` when its tied operands have `operands`.
 
     Law 2.2: the field pulled back along the index map; other tied ops need operands
-    that give equal fields along the result, and keep them.
+    that give equal fields along the result, and keep them. The result is at most per axis,
+    or of the richest layout of the operands and of `like`, qparams that it has or is to have:
+    on a block grid every reshape is expressible (law 2.4), but no grid comes out of nowhere.
     """
     if behavior.movement is None:
         return _common(op, behavior, dict(zip(tied_operands(op, behavior), operands, strict=True)))
-    return _pulled(behavior.maps(op)[result], _fields(op, behavior, operands))
+    return pulled_along(behavior.maps(op)[result], _fields(op, behavior, operands), like)
 
 
 def _fields(op: Operation, behavior: Behavior, operands: Sequence[QParams]) -> list[ParameterField]:
@@ -45,8 +52,12 @@ def _fields(op: Operation, behavior: Behavior, operands: Sequence[QParams]) -> l
     ]
 
 
-def _pulled(along: IndexMap, fields: Sequence[ParameterField]) -> QParams | Illegal:
-    pulled = along.pull(fields)
+def pulled_along(
+    along: IndexMap, fields: Sequence[ParameterField], like: QParams | None
+) -> QParams | Illegal:
+    """Qparams of the result of the movement `along` of operands with `fields`; see `carry_down`."""
+    is_grid = like is not None and like.layout is Layout.BLOCK
+    pulled = along.pull(fields, layout=Layout.BLOCK if is_grid else None)
     return pulled if isinstance(pulled, Illegal) else pulled.to_qparams()
 
 
@@ -97,16 +108,19 @@ def _along(op: Operation, behavior: Behavior, index: int, qparams: QParams) -> Q
 
 
 def carry_all_down(
-    op: Operation, behavior: Behavior, operands: Sequence[QParams]
+    op: Operation,
+    behavior: Behavior,
+    operands: Sequence[QParams],
+    like: Sequence[QParams | None] = (),
 ) -> list[QParams] | Illegal:
-    """`carry_down` for every result, or the first refusal."""
+    """`carry_down` for every result, or the first refusal; `like` has an entry for each or none."""
     carried: list[QParams] = []
     moves = behavior.movement is not None
     maps = behavior.maps(op) if moves else ()
     fields = _fields(op, behavior, operands) if moves else []
     for index in range(len(op.results)):
         if moves:
-            qparams = _pulled(maps[index], fields)
+            qparams = pulled_along(maps[index], fields, like[index] if like else None)
         else:
             qparams = carry_down(op, behavior, operands, index)
         if isinstance(qparams, Illegal):
@@ -125,7 +139,7 @@ def carry_up(
     above = _pushed(op, behavior, results)
     if isinstance(above, Illegal):
         return above
-    below = carry_all_down(op, behavior, above)
+    below = carry_all_down(op, behavior, above, results)
     if isinstance(below, Illegal):
         return below
     if below != list(results):

@@ -17,7 +17,7 @@ class BehaviorRegistry:
     """Behaviors by op name; one per session, extended by plug-ins and targets.
 
     Our own are made when somebody asks for one: `names` are those of our ops, `declared` gives
-    the behavior of one.  One that comes from outside is held against the definition of its op
+    the behavior of one.  One that comes from outside is checked against the definition of its op
     when that is known, and its functions are shielded.
     """
 
@@ -75,10 +75,10 @@ class BehaviorRegistry:
         known = (name for name, behavior in self._table.items() if behavior is not None)
         return sorted({*self._names, *known, *self._overrides})
 
-    def names_with(self, wanted: Callable[[Behavior], bool]) -> list[str]:
-        """Names of the ops whose declaration satisfies `wanted`, sorted."""
+    def names_with(self, predicate: Callable[[Behavior], bool]) -> list[str]:
+        """Names of the ops whose declaration satisfies `predicate`, sorted."""
         found = ((name, self.named(name)) for name in self.names())
-        return [name for name, behavior in found if behavior is not None and wanted(behavior)]
+        return [name for name, behavior in found if behavior is not None and predicate(behavior)]
 
     def with_overrides(self, behaviors: Sequence[Behavior]) -> BehaviorRegistry:
         """The same declarations with `behaviors` in front of them, in place of those that

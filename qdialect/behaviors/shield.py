@@ -116,7 +116,7 @@ def _shielded_port(port: Port, owner: str) -> Port:
 
 
 def _fitting(movement: Callable[..., Any], behavior: Behavior, owner: str) -> Callable[..., Any]:
-    """`movement`, also held against the shapes of the op it is asked about."""
+    """`movement`, also checked against the shapes of the op it is asked about."""
     hook = Hook("movement", "", _is_map)
 
     def call(op: Operation) -> Any:

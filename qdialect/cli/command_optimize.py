@@ -105,10 +105,10 @@ def _report_folder(args: Arguments, outcomes: Sequence[Outcome], seconds: float)
         write_json([asdict(outcome) for outcome in outcomes])
     for outcome in outcomes:
         if outcome.code != OK:
-            text = outcome.told.strip() or f"error: exit code {outcome.code}"
+            text = outcome.messages.strip() or f"error: exit code {outcome.code}"
             sys.stderr.write(f"{outcome.name}: failed\n{text}\n")
         elif args.has("remarks") and not outcome.cached:
-            sys.stderr.write(f"{outcome.name}: done\n{outcome.told}")
+            sys.stderr.write(f"{outcome.name}: done\n{outcome.messages}")
         elif not quiet and not outcome.cached:
             sys.stderr.write(f"{outcome.name}: done in {duration(outcome.seconds)}\n")
     failed = sum(outcome.code != OK for outcome in outcomes)

@@ -196,7 +196,7 @@ _COMMANDS = (
         ),
         ("A", "[B]"),
         "max counts steps of an output's codes, units of an integer, or ulp of a float with\n"
-        "no codes behind it; models that are not meant to be the same are told by their SQNR.",
+        "no codes behind it; models that are not meant to be the same are compared by their SQNR.",
     ),
     Command(
         "qopt engines",

@@ -46,7 +46,7 @@ class IRDumps(Instrumentation):
         self._previous = ""
 
     @property
-    def wanted(self) -> bool:
+    def prints_anything(self) -> bool:
         """Whether anything would ever be printed."""
         lists = (self._before, self._after)
         named = any(names is None or names for names in lists)

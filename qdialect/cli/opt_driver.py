@@ -318,7 +318,7 @@ def _run_passes(
             reproducer,
             *([timing] if timing else []),
             *([statistics] if statistics else []),
-            *([dumps] if dumps.wanted else []),
+            *([dumps] if dumps.prints_anything else []),
             *checks,
         ],
     )

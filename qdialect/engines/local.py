@@ -76,7 +76,7 @@ class OnnxRuntime:
 
     def open(self, module: ModuleOp, ctx: QContext, *, source: Path | None, optimize: bool) -> Run:
         """A session on `source` if that is an ONNX file, else on the exported `module`."""
-        from qdialect.formats.onnx.write import OrtEngine, export_model
+        from qdialect.formats.onnx.write import OrtEngine, write_model
         from qdialect.reference import Interpreter, argument_names
         from qdialect.reference.narrow import as_laid_out, as_narrow
 
@@ -85,7 +85,7 @@ class OnnxRuntime:
         if source is not None and source.suffix == ".onnx":
             engine = OrtEngine(source, optimize=optimize)
         else:
-            engine = OrtEngine(export_model(module, ctx), optimize=optimize)
+            engine = OrtEngine(write_model(module, ctx).whole(), optimize=optimize)
 
         def run(inputs: Mapping[str, Array]) -> dict[str, Array]:
             for name in inputs:

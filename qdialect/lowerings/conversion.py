@@ -35,8 +35,8 @@ from qdialect.lowerings.emitter import E, Lowering, type_of
 from qdialect.lowerings.errors import Unlowerable
 from qdialect.lowerings.laid_out import LaidOut, identity_order
 from qdialect.ops import ConstantOp, constant_array
+from qdialect.ops.locations import op_where
 from qdialect.qparams import QParams
-from qdialect.verify.verifier import op_where
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -132,7 +132,7 @@ def _on_one_scale(
     if all(entry == result for entry in params):
         return True
     known = [entry for entry in params if entry is not None]
-    return len(known) == len(params) and carry_down(op, behavior, known) == result
+    return len(known) == len(params) and carry_down(op, behavior, known, like=result) == result
 
 
 def _maps(op: Operation, behavior: Behavior, operands: Sequence[LaidOut]) -> Sequence[IndexMap]:

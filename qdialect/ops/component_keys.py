@@ -34,10 +34,10 @@ def key_attribute(keys: Keys) -> Attribute:
 
 def given_keys(op: Operation) -> dict[str, Keys]:
     """The keys of pieces that are not those of their roles, by role."""
-    held = op.attributes.get(PIECE_KEYS)
-    if not isinstance(held, DictionaryAttr):
+    keys = op.attributes.get(PIECE_KEYS)
+    if not isinstance(keys, DictionaryAttr):
         return {}
-    return {role: texts(names) for role, names in held.data.items()}
+    return {role: texts(names) for role, names in keys.data.items()}
 
 
 def hold_keys(op: Operation, keys: Mapping[str, Keys]) -> None:

@@ -26,10 +26,10 @@ RESULT = "result"
 
 def component_types(op: Operation) -> dict[str, UniformType]:
     """The component qparams of a verified op, by role; empty without any."""
-    held = op.attributes.get(QPARAMS)
-    if not isinstance(held, DictionaryAttr):
+    given = op.attributes.get(QPARAMS)
+    if not isinstance(given, DictionaryAttr):
         return {}
-    return {role: kind for role, kind in held.data.items() if isinstance(kind, UniformType)}
+    return {role: kind for role, kind in given.data.items() if isinstance(kind, UniformType)}
 
 
 def hold_types(op: Operation, types: Mapping[str, UniformType]) -> None:
@@ -51,23 +51,23 @@ def all_roles(op: Operation, components: Components | None) -> tuple[str, ...]:
 def qparams_refusal(op: Operation, table: Mapping[str, Components]) -> str | None:
     """What is wrong with the component qparams of an op, or None."""
     components = table.get(op.name)
-    held = op.attributes.get(QPARAMS)
-    if held is None:
+    given = op.attributes.get(QPARAMS)
+    if given is None:
         return None
-    if not isinstance(held, DictionaryAttr):
+    if not isinstance(given, DictionaryAttr):
         return f"{QPARAMS} must be a dictionary from role to quantized type"
     roles = all_roles(op, components)
     listed = ", ".join(roles)
     known = {*roles, *_inner_roles(op, table)}
-    for role, kind in held.data.items():
+    for role, kind in given.data.items():
         if role not in known:
             return f"{QPARAMS} names '{role}', but the roles are {_shown(role, roles, known)}"
         if not isinstance(kind, UniformType):
             return f"{QPARAMS} holds {kind} for '{role}', not a !quant.uniform"
-    missing = [role for role in roles[:-1] if role not in held.data]
-    if missing and list(held.data) != [roles[-1]]:
+    missing = [role for role in roles[:-1] if role not in given.data]
+    if missing and list(given.data) != [roles[-1]]:
         return f"{QPARAMS} lacks '{missing[0]}' (the roles are {listed})"
-    return _result_refusal(op, held.data.get(roles[-1]))
+    return _result_refusal(op, given.data.get(roles[-1]))
 
 
 def _inner_roles(op: Operation, table: Mapping[str, Components]) -> tuple[str, ...]:
@@ -84,12 +84,12 @@ def _shown(role: str, roles: Iterable[str], known: Iterable[str]) -> str:
 
 def piece_keys_refusal(op: Operation, table: Mapping[str, Components]) -> str | None:
     """What is wrong with the keys that pieces of an op were given, or None."""
-    held = op.attributes[PIECE_KEYS]
-    if not isinstance(held, DictionaryAttr):
+    given = op.attributes[PIECE_KEYS]
+    if not isinstance(given, DictionaryAttr):
         return f"{PIECE_KEYS} must be a dictionary from role to key"
     roles = all_roles(op, table.get(op.name))[:-1]
     known = {OTHERS, *roles, *_inner_roles(op, table)}
-    for role, names in held.data.items():
+    for role, names in given.data.items():
         if role not in known:
             return f"{PIECE_KEYS} names '{role}', but the roles are {_shown(role, roles, known)}"
         if not texts(names):

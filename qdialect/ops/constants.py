@@ -109,13 +109,14 @@ class ConstantOp(IRDLOperation):
 
     def verify_(self) -> None:
         """Check what shapes and types alone do not say; VerifyException."""
-        held = cast("TensorType[Any]", self.value.get_type())
+        stored = cast("TensorType[Any]", self.value.get_type())
         declared = cast("TensorType[Any]", self.result.type)
         element = declared.element_type
-        expected = _held(element) if isinstance(element, UniformType) else element
-        if held.get_shape() != declared.get_shape() or held.element_type != expected:
+        expected = _stored_type(element) if isinstance(element, UniformType) else element
+        if stored.get_shape() != declared.get_shape() or stored.element_type != expected:
             raise VerifyException(
-                f"'{self.name}' op holds a value of type {held}, which cannot stand for {declared}"
+                f"'{self.name}' op holds a value of type {stored}, "
+                f"which cannot stand for {declared}"
             )
 
     @classmethod
@@ -153,7 +154,7 @@ def _spelled(element: Attribute) -> str:
     return str(element)
 
 
-def _held(element: UniformType) -> IntegerType:
+def _stored_type(element: UniformType) -> IntegerType:
     """The integers that hold stored values; bits, for float storage."""
     return _integer(element.qparams.storage.width)
 
@@ -199,23 +200,23 @@ def _inline(value: DenseIntOrFPElementsAttr) -> NDArray[Any]:
     kept = vars(value)
     known: NDArray[Any] | None = kept.get(_KEPT)
     if known is None:
-        held = cast("TensorType[Any]", value.get_type())
+        stored = cast("TensorType[Any]", value.get_type())
         data = memoryview(value.data.data)
-        known = Blob(element_name(held.element_type), held.get_shape(), data).array()
+        known = Blob(element_name(stored.element_type), stored.get_shape(), data).array()
         kept[_KEPT] = known
     return known
 
 
-def payload(array: np.ndarray[Any, Any], held: TensorType[Any], store: BlobStore) -> Payload:
-    """`array` as an attribute of type `held`: inline if small, else in `store`."""
-    element = element_name(held.element_type)
+def payload(array: np.ndarray[Any, Any], kind: TensorType[Any], store: BlobStore) -> Payload:
+    """`array` as an attribute of type `kind`: inline if small, else in `store`."""
+    element = element_name(kind.element_type)
     if element not in DTYPES:
-        raise ValueError(f"no weight store type for {held.element_type}")
+        raise ValueError(f"no weight store type for {kind.element_type}")
     if array.size > INLINE_LIMIT:
-        return BlobAttr(StringAttr(store.add(array, element)), held)
+        return BlobAttr(StringAttr(store.add(array, element)), kind)
     probe = BlobStore()
     return DenseIntOrFPElementsAttr(
-        held, BytesAttr(bytes(probe.get(probe.add(array, element)).data))
+        kind, BytesAttr(bytes(probe.get(probe.add(array, element)).data))
     )
 
 
@@ -230,10 +231,10 @@ def make_constant(
     For a quantized element `array` holds stored integers in the storage's range.
     """
     shape = array.shape
-    held = _held(element) if isinstance(element, UniformType) else element
+    stored = _stored_type(element) if isinstance(element, UniformType) else element
     if isinstance(element, UniformType) and array.dtype.kind == "u":
         array = signless(array, element.qparams.storage.width)
-    value = payload(array, TensorType(held, shape), store)
+    value = payload(array, TensorType(stored, shape), store)
     return ConstantOp(value, TensorType(element, shape), attributes)
 
 
@@ -257,7 +258,7 @@ def inline_array(value: SSAValue) -> NDArray[Any] | None:
     constant = constant_of(value)
     if constant is None or isinstance(constant.value, BlobAttr):
         return None
-    held = cast("TensorType[Any]", constant.value.get_type())
-    if element_name(held.element_type) not in DTYPES:
+    stored = cast("TensorType[Any]", constant.value.get_type())
+    if element_name(stored.element_type) not in DTYPES:
         return None
     return constant_array(constant, BlobStore())

@@ -97,6 +97,23 @@ def _count(shape: Shape) -> int:
 def _reshape(op: Operation) -> IndexMap:
     from qdialect.qparams.maps import Reshape
 
+    shape = values(op).get("shape")
+    if shape is None:
+        return Reshape(shape_of(op.results[0]))
+    return Reshape.onnx(shape_of(op.operands[0]), shape)
+
+
+def _flatten(op: Operation) -> IndexMap:
+    from qdialect.qparams.maps import Reshape
+
+    rank = len(shape_of(op.operands[0]))
+    axis = normalize_axis(values(op)["axis"], rank, past_end=True)
+    return Reshape(shape_of(op.results[0]), ((axis, 1), (rank - axis, 1)))
+
+
+def _reshape_to(op: Operation) -> IndexMap:
+    from qdialect.qparams.maps import Reshape
+
     return Reshape(shape_of(op.results[0]))
 
 
@@ -169,7 +186,7 @@ class ReshapeOp(UnaryOp):
 
 def _declare_reshape_to(name: str) -> Behavior:
     return behaviors.Movement(
-        name, (tied("input"), plain("shape")), (tied("result"),), movement=_reshape
+        name, (tied("input"), plain("shape")), (tied("result"),), movement=_reshape_to
     )
 
 
@@ -202,7 +219,7 @@ class ReshapeToOp(NNOp):
         super().verify_()
 
 
-@nn_op(moves(_reshape, _is_reshape_to_same), onnx=onnx("Flatten", reads=False, axis=1))
+@nn_op(moves(_flatten, _is_reshape_to_same), onnx=onnx("Flatten", reads=False, axis=1))
 class FlattenOp(UnaryOp):
     """Two dimensions: those before `axis` and those from `axis` on."""
 
@@ -254,9 +271,9 @@ class UnsqueezeOp(UnaryOp):
 
     @classmethod
     def infer(cls, operands: Sequence[Shape], values: Values) -> list[Shape]:
-        x, wanted = operands[0], values["axes"]
-        rank = len(x) + len(wanted)
-        axes = normalize_axes(wanted, rank)
+        x, added = operands[0], values["axes"]
+        rank = len(x) + len(added)
+        axes = normalize_axes(added, rank)
         rest = iter(x)
         return [tuple(1 if d in axes else next(rest) for d in range(rank))]
 

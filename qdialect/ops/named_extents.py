@@ -39,12 +39,12 @@ def extent_names(module: ModuleOp) -> list[str]:
     return list(dict.fromkeys(found))
 
 
-def check_names(wanted: Iterable[str], known: Iterable[str]) -> None:
+def check_names(names: Iterable[str], known: Iterable[str]) -> None:
     """UsageError unless every name is one of a symbolic extent."""
-    names = list(known)
-    for name in wanted:
-        if name not in names:
-            shown = f"named are: {', '.join(names)}" if names else "none has a name"
+    known = list(known)
+    for name in names:
+        if name not in known:
+            shown = f"named are: {', '.join(known)}" if known else "none has a name"
             raise UsageError(f"no extent of the inputs is named '{name}'; {shown}")
 
 

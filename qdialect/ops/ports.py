@@ -115,19 +115,22 @@ def _verify_tied(op: Operation, behavior: Behavior) -> None:
             )
         try:
             if carried is None:  # all at once: there may be very many
-                carried = carry_all_down(op, behavior, operands)
+                declared = [e and e.qparams for e in map(quant_element, op.result_types)]
+                carried = carry_all_down(op, behavior, operands, declared)
             if isinstance(carried, Illegal):
-                expected = carry_down(op, behavior, operands, index)
+                expected = carry_down(op, behavior, operands, index, like=result.qparams)
             else:
                 expected = carried[index]
-            if result.qparams.is_per_tensor and expected == result.qparams:
+            if expected == result.qparams:
                 continue
-            given = (result.qparams, canonical(result.qparams, value))
+            if isinstance(expected, Illegal):
+                raise VerifyException(
+                    f"'{op.name}' op cannot carry these qparams: {expected.reason}"
+                )
+            alike = is_same_field(expected, result.qparams, value)
         except ValueError as error:
             raise VerifyException(f"'{op.name}' op fits no such shapes: {error}") from None
-        if isinstance(expected, Illegal):
-            raise VerifyException(f"'{op.name}' op cannot carry these qparams: {expected.reason}")
-        if expected not in given:
+        if not alike:
             raise VerifyException(
                 f"'{op.name}' op result must be quantized as {UniformType(expected)}, "
                 f"but is {result}"
@@ -144,11 +147,13 @@ def _verify_comparable(
         raise VerifyException(f"'{op.name}' op cannot compare these codes: {found.reason}")
 
 
-def canonical(qparams: QParams, value: SSAValue) -> QParams:
-    """The plainest encoding of the same field on `value`'s shape."""
+def is_same_field(a: QParams, b: QParams, value: SSAValue) -> bool:
+    """Whether both give every element of `value` the same scale and zero point. ValueError where
+    one does not fit its shape."""
     from qdialect.qparams.parameter_field import ParameterField
 
-    return ParameterField.of(qparams, shape_of(value)).to_qparams()
+    shape = shape_of(value)
+    return ParameterField.of(a, shape).gives_same(ParameterField.of(b, shape))
 
 
 def carries_fields(op: Operation) -> bool:

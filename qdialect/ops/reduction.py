@@ -60,8 +60,8 @@ def _rows(op: Operation, x: Any) -> Any:
     axes, rank = _axes(op), len(shape_of(op.operands[0]))
     order = [*(d for d in range(rank) if d not in axes), *axes]
     placed = list(range(rank))
-    for position, wanted in enumerate(order):
-        found = placed.index(wanted)
+    for position, dim in enumerate(order):
+        found = placed.index(dim)
         if found != position:
             x = x.swapaxes(position, found)
             placed[position], placed[found] = placed[found], placed[position]

@@ -154,11 +154,11 @@ def reshape(shape: Shape, target: Sequence[int]) -> Shape:
         raise ShapeError(f"shape {list(target)} copies a dimension that does not exist")
     result = [shape[p] if p in copies else extent for p, extent in enumerate(target)]
     source = [e for p, e in enumerate(shape) if p not in copies]
-    wanted = [e for p, e in enumerate(target) if p not in copies]
+    counted = [e for p, e in enumerate(target) if p not in copies]
     if DYNAMIC in source:
         return tuple(result)
-    total, known = prod(source), prod(e for e in wanted if e != DYNAMIC)
-    if DYNAMIC in wanted:
+    total, known = prod(source), prod(e for e in counted if e != DYNAMIC)
+    if DYNAMIC in counted:
         if known == 0 or total % known:
             raise ShapeError(f"cannot reshape {list(shape)} to {list(target)}")
         result[list(target).index(DYNAMIC)] = total // known

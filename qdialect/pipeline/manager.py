@@ -22,11 +22,12 @@ from qdialect.errors import (
     foreign_frame,
     foreign_module,
 )
+from qdialect.ops.locations import op_where
 from qdialect.pipeline.anchors import unanchored
 from qdialect.pipeline.text import PassSpec
 from qdialect.rewrite.summary import summarize
 from qdialect.verify.cache import VerifiedOps
-from qdialect.verify.verifier import op_where, verify_module
+from qdialect.verify.verifier import verify_module
 
 Passes = Sequence[tuple[PassSpec, ModulePass]]
 

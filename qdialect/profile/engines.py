@@ -80,14 +80,14 @@ class RuntimeEngine:
     """The float model in ONNX Runtime, with the observed values as its outputs."""
 
     def __init__(self, plan: Instrumented, ctx: QContext, slice_bytes: int = SLICE_BYTES) -> None:
-        from qdialect.formats.onnx.write import OrtEngine, export_model
+        from qdialect.formats.onnx.write import OrtEngine, write_model
         from qdialect.formats.onnx.write.engine import first_part
 
         self._arguments = plan.arguments
         names = plan.return_observed()
         keys = [entry.keys for entry in plan.measured]
         sizes = [_bytes(entry.value) for entry in plan.measured]
-        model = export_model(plan.module, ctx)
+        model = write_model(plan.module, ctx).whole()
         self._parts: list[tuple[OrtEngine, list[tuple[str, ...]]]] = []
         for start, end in slices(sizes, slice_bytes):
             part = first_part(model, names[start:end])

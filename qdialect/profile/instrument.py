@@ -21,11 +21,11 @@ from qdialect.dialects.onnx import DIMS, RESULT_NAMES, is_tensor, strings
 from qdialect.errors import InputError
 from qdialect.ops import ConcatOp, keys_of
 from qdialect.ops.components import Pieces
+from qdialect.ops.locations import op_where
 from qdialect.profile.record import Derived, can_clamp
 from qdialect.qparams.maps.base import IndexMap
 from qdialect.quant import element_type
 from qdialect.reference import Interpreter, argument_names
-from qdialect.verify.verifier import op_where
 
 FLOATS = frozenset({"f64", "f32", "f16", "bf16"})
 INPUT_PREFIX = "input:"

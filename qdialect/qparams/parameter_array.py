@@ -1,7 +1,7 @@
 """A block grid of parameters as one array: the working form of the index maps.
 
 Every map of the law ends in the same three steps: build some grid that is constant
-on its cells, reduce it to the coarsest such grid, and see whether the layout the
+on its blocks, reduce it to the coarsest such grid, and see whether the layout the
 caller allows can hold it.  The coarsest grid is unique: the valid block sizes of a
 dimension are closed under lcm (blocks of b1 and b2 overlap into lcm(b1, b2)), and
 dimensions do not influence each other.
@@ -21,19 +21,19 @@ from qdialect.qparams.parameters import Layout, Storage
 
 DYNAMIC = -1
 Shape = tuple[int, ...]
-Cells = NDArray[np.void]
+Pairs = NDArray[np.void]
 
 PAIR = np.dtype([("scale", np.int64), ("zero_point", np.int64), ("slot", np.int64)])
 """One parameter pair: the scale's bits, the zero point (steps), and a slot number that is
 0 when pairs are compared by value and distinct when they are compared structurally."""
 
-_FREE_CELLS = 1 << 20
+_FREE_PAIRS = 1 << 20
 _MAX_GROWTH = 16
 
 
 @dataclass(frozen=True)
 class ParameterArray:
-    """`cells[i_0 // blocks[0], ..]` is the pair of element i of a tensor of `shape`.
+    """`pairs[i_0 // blocks[0], ..]` is the pair of element i of a tensor of `shape`.
 
     A dimension of unknown size has block `DYNAMIC`, i.e. one cell.
     """
@@ -41,16 +41,16 @@ class ParameterArray:
     storage: Storage
     shape: Shape
     blocks: Shape
-    cells: Cells
+    pairs: Pairs
 
-    def on(self, shape: Shape, blocks: Sequence[int], cells: Cells) -> ParameterArray:
+    def on(self, shape: Shape, blocks: Sequence[int], pairs: Pairs) -> ParameterArray:
         """Another grid of the same storage."""
-        return ParameterArray(self.storage, shape, tuple(blocks), cells)
+        return ParameterArray(self.storage, shape, tuple(blocks), pairs)
 
     @property
     def blocked(self) -> list[int]:
         """The dimensions along which there is more than one cell."""
-        return [k for k, n in enumerate(self.cells.shape) if n > 1]
+        return [k for k, n in enumerate(self.pairs.shape) if n > 1]
 
     def ragged(self, dim: int) -> bool:
         """Does the last block along `dim` stop short?"""
@@ -58,7 +58,7 @@ class ParameterArray:
 
     def reduced(self) -> ParameterArray:
         """The coarsest grid with the same pair at every element (law 2.2)."""
-        params, blocks = self.cells, list(self.blocks)
+        params, blocks = self.pairs, list(self.blocks)
         for k in self.blocked:
             change = np.flatnonzero(slab_changes(params, k)) + 1
             block = coarsest_block(change * blocks[k], self.shape[k], self.ragged(k))
@@ -69,7 +69,7 @@ class ParameterArray:
 
     def refined(self, blocks: Shape) -> ParameterArray:
         """The same field on smaller blocks; each of them divides its old one."""
-        params = self.cells
+        params = self.pairs
         for k, (old, new) in enumerate(zip(self.blocks, blocks, strict=True)):
             if new != old:
                 params = np.take(params, _starts(self.shape[k], new) // old, k)
@@ -86,7 +86,7 @@ class ParameterArray:
 
     def equals(self, other: ParameterArray) -> bool:
         """Same blocks, bitwise equal pairs."""
-        return self.blocks == other.blocks and bool(np.all(self.cells == other.cells))
+        return self.blocks == other.blocks and bool(np.all(self.pairs == other.pairs))
 
 
 def cell_count(size: int, block: int) -> int:
@@ -94,7 +94,7 @@ def cell_count(size: int, block: int) -> int:
     return 1 if size == block else -(-size // block)
 
 
-def slab_changes(params: Cells, axis: int) -> NDArray[np.bool_]:
+def slab_changes(params: Pairs, axis: int) -> NDArray[np.bool_]:
     """For each cell index m >= 1 along `axis`: does slab m differ from slab m - 1?"""
     rows = np.reshape(np.moveaxis(params, axis, 0), (params.shape[axis], -1))
     differ = cast("NDArray[np.bool_]", rows[1:] != rows[:-1])
@@ -113,9 +113,9 @@ def coarsest_block(changes: NDArray[np.intp], size: int, ragged: bool) -> int:
     return block if ragged else gcd(block, size)
 
 
-def outgrown(cells: Sequence[int], source: int) -> bool:
-    """Would a grid of `cells` be too large to build from one of `source` pairs?"""
-    return prod(cells) > max(_FREE_CELLS, _MAX_GROWTH * source)
+def outgrown(counts: Sequence[int], source: int) -> bool:
+    """Would a grid of `counts` pairs be too large to build from one of `source` pairs?"""
+    return prod(counts) > max(_FREE_PAIRS, _MAX_GROWTH * source)
 
 
 def _starts(size: int, block: int) -> NDArray[np.intp]:

@@ -97,6 +97,25 @@ class ParameterField:
         """Bit-for-bit equal parameters in the same blocks' order (law 2.7.1)."""
         return self.scales == other.scales and self.zero_points == other.zero_points
 
+    def gives_same(self, other: ParameterField) -> bool:
+        """Whether every element has the same pair here and in `other`, a field on the same
+        shape: one field has many encodings (a vector in runs, blocks of it, finer blocks)."""
+        if (self.storage, self.expressed) != (other.storage, other.expressed):
+            return False
+        here, there = self.to_array().cells, other.to_array().cells
+        for k, (mine, theirs) in enumerate(zip(self.blocks, other.blocks, strict=True)):
+            if mine == theirs or here.shape[k] == there.shape[k] == 1:
+                continue
+            # One element of each piece into which the blocks of both cut the dimension.
+            size = max(self.shape[k], other.shape[k])
+            steps = [size if block == DYNAMIC else block for block in (mine, theirs)]
+            starts = np.unique(np.concatenate([np.arange(0, size, step) for step in steps]))
+            here, there = (
+                np.take(cells, starts // step, k)
+                for cells, step in zip((here, there), steps, strict=True)
+            )
+        return bool(np.array_equal(here, there))
+
     # -- deriving ---------------------------------------------------------
 
     def uniform(self, shape: Shape) -> ParameterField:
@@ -138,8 +157,8 @@ class ParameterField:
             self.expressed,
             grid.shape,
             grid.blocks,
-            np.ascontiguousarray(grid.cells["scale"]).tobytes(),
-            np.ascontiguousarray(grid.cells["zero_point"]).tobytes(),
+            np.ascontiguousarray(grid.pairs["scale"]).tobytes(),
+            np.ascontiguousarray(grid.pairs["zero_point"]).tobytes(),
         )
 
     def to_qparams(self, *, canonical: bool = True) -> QParams:

@@ -1,22 +1,18 @@
 """Rules on quant types beyond the verifiers of the ops that use them.
 
-`verify_structure` reports what mlir-opt always rejects and xDSL has no place to
+`QuantChecker` checks them op by op, for a verifier that walks the module anyway, and looks at
+each type once. Its structure rules are what mlir-opt always rejects and xDSL has no place to
 check: quantized elements in vectors and memrefs, unknown names in the dialect.
 
-`verify_strict` is ours, for whoever wants types that mean something: zero points
-inside the storage bounds, finite positive scales, encodings that fit the shape
-of their tensor wherever the type occurs.  Upstream accepts all of these in types.
-
-Both look at every value and attribute of a module once and return diagnostics;
-neither raises.  `QuantChecker` does the same op by op, for a verifier that walks the
-module anyway; its strict rules hold for the types of values, so that a declaration may
+Its strict rules are ours, for whoever wants types that mean something: zero points inside the
+storage bounds, finite positive scales, qparams that fit the shape of their tensor. Upstream
+accepts all of these in types. They hold for the types of values, so that a declaration may
 still name any type upstream accepts.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator
 from functools import cache
 from typing import cast
 
@@ -52,34 +48,6 @@ from qdialect.quant.casts import ROUNDING_KEY, CastOp, cast_rounding
 from qdialect.quant.elements import quant_element
 from qdialect.quant.integrity import shape_error
 from qdialect.quant.types import CalibratedType, QuantizedType, UniformType
-
-
-@dataclass(frozen=True, eq=False)
-class QuantDiagnostic:
-    """A broken rule: the op on which it was found, and a sentence."""
-
-    op: Operation
-    message: str
-
-
-def verify_structure(root: Operation) -> list[QuantDiagnostic]:
-    """What mlir-opt rejects whatever the options, in program order."""
-    found: list[QuantDiagnostic] = []
-    for op in root.walk():
-        if isinstance(op, UnregisteredOp) and op.op_name.data.startswith("quant."):
-            found.append(QuantDiagnostic(op, _unknown_op(op)))
-    return found + _check_attributes(root, _structure_errors)
-
-
-def verify_strict(root: Operation) -> list[QuantDiagnostic]:
-    """What upstream accepts but is certainly a mistake."""
-    found = _check_attributes(root, _strict_errors)
-    for op in root.walk():
-        found += [QuantDiagnostic(op, message) for message in _scalar_errors(op)]
-        message = _rounding_error(op)
-        if message is not None:
-            found.append(QuantDiagnostic(op, message))
-    return found
 
 
 def _unknown_op(op: UnregisteredOp) -> str:
@@ -118,7 +86,8 @@ class QuantChecker:
                 for nested in _nested(attribute, self._structure_seen):
                     if not _is_structured(type(nested)):
                         continue
-                    for message in _structure_errors(nested):
+                    message = _structure_error(nested)
+                    if message is not None:
                         return message
         return None
 
@@ -160,14 +129,14 @@ class QuantChecker:
         return True
 
     def _type_error(self, type: Attribute) -> str | None:
-        if not isinstance(type, UniformType):
-            element = quant_element(type)
-            if element is not None:
-                return shape_error(type, element.data)
-            return next(_strict_errors(type), None)
-        if type.data not in self._fields:
-            self._fields[type.data] = next(_field_errors(type.data), None)
-        return self._fields[type.data]
+        if isinstance(type, UniformType):
+            if type.data not in self._fields:
+                self._fields[type.data] = _field_error(type.data)
+            return self._fields[type.data]
+        if isinstance(type, CalibratedType):
+            return _range_error(type)
+        element = quant_element(type)
+        return None if element is None else shape_error(type, element.data)
 
 
 def _defined(op: Operation) -> list[Attribute]:
@@ -203,28 +172,8 @@ def _is_leaf(kind: type[Attribute]) -> bool:
 
 @cache
 def _is_structured(kind: type[Attribute]) -> bool:
-    """Whether `_structure_errors` looks at such attributes."""
+    """Whether `_structure_error` looks at such attributes."""
     return issubclass(kind, UnregisteredAttr | VectorType | MemRefType | UnrankedMemRefType)
-
-
-_Rule = Callable[[Attribute], Iterable[str]]
-"""The messages for one attribute, not counting those nested in it."""
-
-
-def _check_attributes(root: Operation, rule: _Rule) -> list[QuantDiagnostic]:
-    """Apply `rule` to every attribute of every op, once per distinct object."""
-    found: list[QuantDiagnostic] = []
-    seen: dict[int, Attribute] = {}
-    for op in root.walk():
-        attributes = [result.type for result in op.results]
-        attributes += op.properties.values()
-        attributes += op.attributes.values()
-        for region in op.regions:
-            attributes += [arg.type for block in region.blocks for arg in block.args]
-        for attribute in attributes:
-            for nested in _nested(attribute, seen):
-                found += [QuantDiagnostic(op, message) for message in rule(nested)]
-    return found
 
 
 def _nested(attribute: Attribute, seen: dict[int, Attribute]) -> Iterator[Attribute]:
@@ -249,55 +198,38 @@ def _nested(attribute: Attribute, seen: dict[int, Attribute]) -> Iterator[Attrib
             yield from _nested(child, seen)
 
 
-def _structure_errors(attribute: Attribute) -> Iterator[str]:
+def _structure_error(attribute: Attribute) -> str | None:
     if isinstance(attribute, UnregisteredAttr):
         name = attribute.attr_name.data
         if attribute.is_type.data and name.startswith("quant."):
-            yield f"unknown quantized type {name.removeprefix('quant.')}"
+            return f"unknown quantized type {name.removeprefix('quant.')}"
     elif isinstance(attribute, VectorType | MemRefType | UnrankedMemRefType):
         container = cast("ContainerType[Attribute]", attribute)
         if isinstance(container.get_element_type(), QuantizedType):
-            yield (
+            return (
                 "failed to verify 'elementType': VectorElementTypeInterface instance"
                 if isinstance(attribute, VectorType)
                 else "invalid memref element type"
             )
+    return None
 
 
-def _strict_errors(attribute: Attribute) -> Iterator[str]:
-    element = quant_element(attribute)
-    if isinstance(attribute, UniformType):
-        yield from _field_errors(attribute.data)
-    elif element is not None:
-        message = shape_error(attribute, element.data)
-        if message is not None:
-            yield f"{message} in '{attribute}'"
-    elif isinstance(attribute, CalibratedType):
-        largest = FORMATS[attribute.data.expressed].largest
-        if not -largest <= attribute.data.min < attribute.data.max <= largest:
-            yield f"range of '{attribute}' exceeds its expressed type"
+def _range_error(calibrated: CalibratedType) -> str | None:
+    largest = FORMATS[calibrated.data.expressed].largest
+    if -largest <= calibrated.data.min < calibrated.data.max <= largest:
+        return None
+    return f"range of '{calibrated}' exceeds its expressed type"
 
 
-def _scalar_errors(op: Operation) -> Iterator[str]:
-    """Scalars defined by `op` whose encoding needs a tensor."""
-    types = [result.type for result in op.results]
-    types += [arg.type for region in op.regions for block in region.blocks for arg in block.args]
-    for type in types:
-        message = shape_error(type, type.data) if isinstance(type, UniformType) else None
-        if message is not None:
-            yield f"{message} in '{type}'"
-
-
-def _field_errors(qparams: QParams) -> Iterator[str]:
-    """Rules on the parameters alone; each at most once, for the first offender."""
+def _field_error(qparams: QParams) -> str | None:
+    """What is wrong with the parameters alone, said of the first offender."""
     storage, fmt = qparams.storage, FORMATS[qparams.expressed]
     for scale in qparams.scale_list():
         if not fmt.smallest <= scale <= fmt.largest:
-            yield (
+            return (
                 f"scale {scale:e} out of expressed type range [{fmt.smallest:e}, {fmt.largest:e}]"
             )
-            break
     for zero in qparams.zero_point_list():
         if not storage.min <= zero <= storage.max:
-            yield f"zero point {zero} is outside the storage bounds {storage.min}:{storage.max}"
-            break
+            return f"zero point {zero} is outside the storage bounds {storage.min}:{storage.max}"
+    return None

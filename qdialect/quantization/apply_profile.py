@@ -36,6 +36,7 @@ from xdsl.passes import ModulePass
 from qdialect.context import QContext, session
 from qdialect.errors import InputError, UsageError
 from qdialect.ops.component_keys import all_keys, shared_key
+from qdialect.ops.locations import op_where
 from qdialect.profile.file import load_profile
 from qdialect.profile.instrument import INPUT_PREFIX, model_digest
 from qdialect.profile.record import Profile
@@ -48,7 +49,6 @@ from qdialect.quantization.values import Values, op_keys
 from qdialect.reference import Interpreter, argument_names
 from qdialect.rewrite import Refusal
 from qdialect.rewrite.remarks import Remark, key_text, location_text
-from qdialect.verify.verifier import op_where
 
 if TYPE_CHECKING:
     from qdialect.profile.ranges import Method

@@ -28,13 +28,13 @@ from qdialect.behaviors import PortKind
 from qdialect.context import QContext, session
 from qdialect.errors import InputError
 from qdialect.ops import constant_of
+from qdialect.ops.locations import op_where
 from qdialect.quant import DCastOp, QCastOp, quant_element
 from qdialect.quantization.apply_profile import ApplyProfile
 from qdialect.quantization.coverage import Coverage, Left, kind_of, left_float
 from qdialect.quantization.selection import concerns
 from qdialect.quantization.values import users
 from qdialect.rewrite.remarks import key_text
-from qdialect.verify.verifier import op_where
 
 
 @dataclass(frozen=True)

@@ -103,9 +103,9 @@ class BiasCorrection:
         clone = module.clone()
         function = Interpreter(ctx, clone).function()
         plan = Instrumented(clone, function)
-        twins = list(function.body.block.ops)
+        cloned = list(function.body.block.ops)
         for op, (acc, error) in found.items():
-            value = _beside(twins[numbers[op]], acc, error, ctx)
+            value = _beside(cloned[numbers[op]], acc, error, ctx)
             plan.observed.append(Observed((str(numbers[op]),), value))
         engine = open_engine(self.engine, plan, ctx)
         ops = {str(numbers[op]): op for op in found}
@@ -117,23 +117,23 @@ class BiasCorrection:
         return {op: total / len(self.samples) for op, total in sums.items()}
 
 
-def _beside(twin: Operation, acc: Accumulator, error: Array, ctx: QContext) -> SSAValue:
+def _beside(op: Operation, acc: Accumulator, error: Array, ctx: QContext) -> SSAValue:
     """The mean by channel of the op without bias and with other weights."""
     constant = make_constant(
-        error.astype(np.float32), element_type(twin.operands[acc.rhs].type), ctx.blobs
+        error.astype(np.float32), element_type(op.operands[acc.rhs].type), ctx.blobs
     )
-    operands = [v for n, v in enumerate(twin.operands) if n != acc.bias]
+    operands = [v for n, v in enumerate(op.operands) if n != acc.bias]
     operands[acc.rhs] = constant.result
-    made = type(twin).create(
+    made = type(op).create(
         operands=operands,
-        result_types=[result.type for result in twin.results],
-        properties=dict(twin.properties),
+        result_types=[result.type for result in op.results],
+        properties=dict(op.properties),
     )
-    block = twin.parent
+    block = op.parent
     assert block is not None
-    axes = [n for n in range(len(shape_of(made.results[0]))) if n != acc.result_axis(twin)]
+    axes = [n for n in range(len(shape_of(made.results[0]))) if n != acc.result_axis(op)]
     mean = ReduceMeanOp(made.results[0], axes=axes)
-    block.insert_ops_after([constant, made, mean], twin)
+    block.insert_ops_after([constant, made, mean], op)
     return mean.results[0]
 
 

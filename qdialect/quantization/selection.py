@@ -63,7 +63,7 @@ class _Below(Flag):
 
     NOTHING = 0
     #: an op in integers
-    WANTED = auto()
+    INTEGER = auto()
     #: the end of the function
     RETURNED = auto()
     #: a contraction in integers
@@ -72,7 +72,7 @@ class _Below(Flag):
     STEEP = auto()
 
 
-_NOTHING, _WANTED = _Below.NOTHING, _Below.WANTED
+_NOTHING, _INTEGER = _Below.NOTHING, _Below.INTEGER
 _CONTRACTED, _STEEP_USER = _Below.CONTRACTED, _Below.STEEP
 
 
@@ -134,11 +134,11 @@ class Selection:
                 for result in user.results:
                     found |= self._below.get(result, _NOTHING)
             elif behavior is not None:
-                found |= _WANTED if behavior.accumulator is None else _CONTRACTED
+                found |= _INTEGER if behavior.accumulator is None else _CONTRACTED
             elif isinstance(user, ReturnOp):
                 found |= _Below.RETURNED
             elif user in self.left and self.left[user].code == "returned":
-                found |= _WANTED
+                found |= _INTEGER
             elif user in self.left and self.left[user].code in _STEEP:
                 found |= _STEEP_USER
         self._below[value] = found
@@ -154,7 +154,7 @@ class Selection:
         below = _NOTHING
         for result in op.results:
             below |= self._below[result]
-        if below & (_WANTED | _CONTRACTED):
+        if below & (_INTEGER | _CONTRACTED):
             return None
         if _Below.RETURNED in below:
             return self._returned(self.ops[op])

@@ -60,9 +60,9 @@ def rank(
         op = chosen[number]
         clone = module.clone()
         values = Values(Interpreter(ctx, clone).function(), ctx, profile, recipe)
-        twin = list(values.block.ops)[places[op]]
+        cloned = list(values.block.ops)[places[op]]
         alone = Selection(values)
-        alone.ops[twin] = whole.ops[op]
+        alone.ops[cloned] = whole.ops[op]
         emit(alone, assign(alone))
         quantized = open_run(clone)
         actual = [quantized(sample) for sample in samples]

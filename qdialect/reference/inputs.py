@@ -10,13 +10,13 @@ from xdsl.dialects.func import FuncOp
 from xdsl.ir import Attribute
 
 from qdialect.errors import InputError
+from qdialect.ops.locations import op_where
 from qdialect.ops.shapes import DYNAMIC
 from qdialect.qparams import QParams
 from qdialect.quant import quant_element
 from qdialect.reference.codes import codes_of, is_coded
 from qdialect.reference.quantize import field
 from qdialect.reference.values import Array, Floats, as_float, declared_shape, runtime_dtype
-from qdialect.verify.verifier import op_where
 
 _SHARE = 0.5
 """Share of elements that `boundary` draws from the special values."""

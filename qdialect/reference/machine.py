@@ -18,6 +18,7 @@ from qdialect.context import QContext
 from qdialect.dialects.onnx import OpaqueType
 from qdialect.errors import InputError, QError, UnsupportedError, UsageError
 from qdialect.ops import NNOp, ReshapeOp
+from qdialect.ops.locations import op_where
 from qdialect.ops.shapes import ShapeError
 from qdialect.reference.in_floats import computes_in_floats, evaluate_in_floats
 from qdialect.reference.kernels import DEFAULT_KERNELS
@@ -31,7 +32,6 @@ from qdialect.reference.values import (
     op_name,
     place,
 )
-from qdialect.verify.verifier import op_where
 
 Listener = Callable[[Operation, Sequence[Array]], None]
 """Called after each op with its results (not to be written into)."""

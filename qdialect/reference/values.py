@@ -36,11 +36,11 @@ from xdsl.ir import Attribute, Operation
 from qdialect.dialects.onnx import STRING
 from qdialect.errors import InputError, UnsupportedError, Where
 from qdialect.ops import ConstantOp, constant_array
+from qdialect.ops.locations import op_where
 from qdialect.ops.shapes import DYNAMIC, Shape, compatible
 from qdialect.qparams import Storage
 from qdialect.quant import UniformType, element_type
 from qdialect.reference.codes import codes_of, is_coded
-from qdialect.verify.verifier import op_where
 
 if TYPE_CHECKING:
     from qdialect.weights import BlobStore

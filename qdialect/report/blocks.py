@@ -13,7 +13,7 @@ from dataclasses import dataclass
 _LONGEST = 24
 """Pieces in the longest pattern that is looked for."""
 _SHORTEST = 6
-"""Nodes of a block from which on it is told that it repeats."""
+"""Nodes of a block from which on the page says that it repeats."""
 
 
 @dataclass(frozen=True)

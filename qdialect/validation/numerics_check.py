@@ -20,6 +20,7 @@ from xdsl.passes import ModulePass
 
 from qdialect.context import QContext
 from qdialect.errors import InputError, QError, UnsupportedError
+from qdialect.ops.locations import op_where
 from qdialect.pipeline.manager import Instrumentation, Passes
 from qdialect.pipeline.text import PassSpec
 from qdialect.reference import argument_names
@@ -28,7 +29,6 @@ from qdialect.validation.bisection import Culprit, first_wrong_rewrite
 from qdialect.validation.divergence import first_divergence
 from qdialect.validation.reducer import Reducer
 from qdialect.validation.translation import Arrays, Compared, across, compared, drawn
-from qdialect.verify.verifier import op_where
 
 Write = Callable[[ModuleOp, QContext, PassSpec, str], str]
 """Writes a reduced program with the pass and what went wrong; where to."""

@@ -16,16 +16,12 @@ from functools import cache
 from typing import TYPE_CHECKING, cast
 
 from xdsl.dialects.builtin import (
-    ArrayAttr,
-    FileLineColLoc,
     Float32Type,
     FunctionType,
-    FusedLoc,
     IndexType,
     IntegerAttr,
     IntegerType,
     ModuleOp,
-    NameLoc,
     NoneAttr,
     StringAttr,
     TensorType,
@@ -36,8 +32,9 @@ from xdsl.ir.core import ErasedSSAValue
 from xdsl.traits import IsolatedFromAbove, IsTerminator, NoTerminator
 from xdsl.utils.exceptions import VerifyException
 
-from qdialect.errors import InputError, QError, Where
+from qdialect.errors import InputError, QError
 from qdialect.ops.base import NNOp
+from qdialect.ops.locations import op_where
 from qdialect.quant.bare import BareVerifyException
 from qdialect.verify.cache import VerifiedOps
 from qdialect.weights import BlobStore
@@ -143,46 +140,6 @@ def _is_plain(op: Operation) -> bool:
         elif isinstance(attribute, FunctionType):
             pending += (*attribute.inputs.data, *attribute.outputs.data)
     return not isinstance(op, UnregisteredOp) and not op.name.startswith("quant.")
-
-
-def where_of(location: Attribute) -> Where | None:
-    """The place a location names: a position in a file, or a named node."""
-    name: str | None = None
-    pending = [location]
-    while pending:
-        current = pending.pop()
-        if isinstance(current, FileLineColLoc):
-            file = current.filename.data
-            if name and current.column.data == 0:
-                # An importer's location: the line is the number of a node.
-                return Where(file, node=name)
-            # A module that no text spells out is at line 0 of its file, as in mlir-opt.
-            line = current.line.data
-            return Where(file, line, current.column.data) if line else Where(file)
-        if isinstance(current, NameLoc):
-            name = name or current.desc.data
-            pending.append(current.location)
-        elif isinstance(current, FusedLoc):
-            parts = current.locations
-            if isinstance(parts, ArrayAttr):
-                pending.extend(reversed(cast("ArrayAttr[Attribute]", parts).data))
-    return Where(node=name) if name else None
-
-
-def op_where(op: Operation) -> Where | None:
-    """The place of `op`, or of the nearest op around it that has one; an op without a
-    place of its own is named by its key."""
-    from qdialect.ops.keys import keys_of
-
-    current: Operation | None = op
-    while current is not None:
-        where = where_of(current.location)
-        if where is not None:
-            keys = keys_of(op) if current is not op else ()
-            return Where(where.file, node=keys[0]) if keys else where
-        current = current.parent_op()
-    keys = keys_of(op)
-    return Where(node=keys[0]) if keys else None
 
 
 def invalid(op: Operation, message: str, *, bare: bool = False) -> InputError:

@@ -28,13 +28,13 @@ from qdialect.context import QContext
 from qdialect.engines.local import output_names
 from qdialect.errors import InputError, QError, Where
 from qdialect.ops import ConstantOp
+from qdialect.ops.locations import op_where
 from qdialect.passes.casts.fold_interface import ROUNDING
 from qdialect.quant import element_type, quant_element
 from qdialect.reference import Difference, argument_names
 from qdialect.reference.compare import compare
 from qdialect.validation.divergence import Divergence, OutOfTime, first_divergence, interpreter
 from qdialect.validation.translation import converted
-from qdialect.verify.verifier import op_where
 from qdialect.workflows.inputs import draw, suitable
 from qdialect.workflows.model import Model
 
@@ -223,11 +223,11 @@ class Judge:
     @cached_property
     def original(self) -> OrtEngine:
         """The original file (or the model as it would be written) in the runtime, as it is."""
-        from qdialect.formats.onnx.write import OrtEngine, export_model
+        from qdialect.formats.onnx.write import OrtEngine, write_model
 
         source: Any = self.before.source
         if source is None or source.suffix != ".onnx":
-            source = export_model(self.before.module, self.before.ctx)
+            source = write_model(self.before.module, self.before.ctx).whole()
         return OrtEngine(source, optimize=False)
 
     def check(self, after: Model, written: Written | None, form: Form | None) -> Checked:

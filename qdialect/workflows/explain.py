@@ -128,7 +128,7 @@ def _check(names: Sequence[str], known: set[str], what: str) -> None:
     for name in names:
         if name not in known:
             hint = did_you_mean(name, sorted(known - {""}))
-            raise InputError(f"nothing is told of a {what} '{name}'{hint}", code="no-remark")
+            raise InputError(f"there is no remark on a {what} '{name}'{hint}", code="no-remark")
 
 
 def _refusal(refuses: Any, op: Operation) -> str:

@@ -160,7 +160,7 @@ def run_passes(
 ) -> Model:
     """A new model with the passes of `pipeline` applied; the given one stays as it is.
 
-    With `verify_numerics` each pass is held against the interpreter on so many random inputs
+    With `verify_numerics` each pass is compared with the interpreter on so many random inputs
     (half of them at boundaries) and on `inputs`, by argument name: InputError (`numerics`) that
     names the rewrite which changed more than its contract allows.  The remarks of the passes
     are in the new model's `ctx.remarks`.

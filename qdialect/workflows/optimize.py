@@ -144,7 +144,7 @@ class Optimization:
                     raise
 
     def checked(self, judge: Judge, is_onnx: bool, samples: int) -> Optimized | None:
-        """The model, held against the original, with all rewrites left out after which it is
+        """The model, compared with the original, with all rewrites left out after which it is
         outside its contract; None where nothing helps.
 
         `is_onnx` says that it becomes an ONNX model, else MLIR text."""

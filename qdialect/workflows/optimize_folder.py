@@ -38,7 +38,7 @@ class Outcome:
 
     name: str
     code: int
-    told: str
+    messages: str
     seconds: float
     cached: bool = False
 
@@ -139,11 +139,11 @@ class FolderOptimization:
         key = self._key(path)
         if self.use_records and _holds(record, key, result):
             return Outcome(name, 0, "", time.monotonic() - began, cached=True)
-        code, told = self._process(path, result)
+        code, messages = self._process(path, result)
         if code == 0:
             made = {part.name: _digest(part).hex() for part in _results(result)}
             save_text(record, json.dumps({"model": name, "key": key, "results": made}) + "\n")
-        return Outcome(name, code, told, time.monotonic() - began)
+        return Outcome(name, code, messages, time.monotonic() - began)
 
     def _key(self, path: Path) -> str:
         hasher = self._common.copy()
@@ -168,12 +168,12 @@ class FolderOptimization:
         )
         self._running.add(process)
         try:
-            _, told = process.communicate()
+            _, messages = process.communicate()
         finally:
             self._running.discard(process)
         if process.returncode < 0:
-            told += f"error: the process was ended by signal {-process.returncode}\n"
-        return process.returncode, told
+            messages += f"error: the process was ended by signal {-process.returncode}\n"
+        return process.returncode, messages
 
     def _stop(self) -> None:
         self._stopped = True

@@ -11,7 +11,7 @@ from rewrite_support import Program, apply, evaluate, fired, parse, quant, tenso
 from xdsl.dialects.builtin import StringAttr
 
 from qdialect.context import new_context
-from qdialect.formats.onnx.write import OrtEngine, export_model
+from qdialect.formats.onnx.write import OrtEngine, write_model
 from qdialect.quant.arithmetic import ARITHMETIC_KEY
 from qdialect.rewrite import Driver, Rewriter
 from qdialect.targets.base import Target
@@ -91,7 +91,7 @@ def test_exported_lookups_run(storage: str, shape: tuple[int, ...]) -> None:
     apply(module, ctx, "form-tables")
     (want,) = evaluate(module, ctx, p.inputs)
     for form in ("qdq", "qoperator"):
-        model = export_model(module, ctx, form)
+        model = write_model(module, ctx, form).whole()
         onnx.checker.check_model(model, full_check=True)
         assert "GatherElements" in {node.op_type for node in model.graph.node}
         (name,) = (value.name for value in model.graph.input)

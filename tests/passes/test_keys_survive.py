@@ -20,7 +20,7 @@ from qdialect.context import new_context
 from qdialect.errors import InputError
 from qdialect.formats.mlir.read import read_module, verify_module
 from qdialect.formats.onnx.read import import_model
-from qdialect.formats.onnx.write import export_model
+from qdialect.formats.onnx.write import write_model
 from qdialect.ops import keys_of
 from qdialect.ops.component_keys import given_keys
 from qdialect.passes.pipelines import PREPARATION
@@ -210,7 +210,7 @@ def profile_of(model: Model) -> Profile:
 def again(model: Model, opset: int | None = None) -> Model:
     """Written as ONNX and read back."""
     ctx = new_context()
-    module = import_model(export_model(model.module, model.ctx, opset=opset), ctx)
+    module = import_model(write_model(model.module, model.ctx, opset=opset).whole(), ctx)
     verify_module(module, ctx)
     return Model(module, ctx)
 
@@ -308,9 +308,9 @@ def test_merged_keys_and_those_of_pieces_are_in_the_file() -> None:
     twice = run_passes(model_of(text), "cse")
     assert ("relu0", "relu1") in {keys_of(op) for op in again(twice).module.walk()}
     # A second writing gives the same bytes.
-    first = export_model(twice.module, twice.ctx).SerializeToString()
+    first = write_model(twice.module, twice.ctx).whole().SerializeToString()
     loaded = again(twice)
-    assert export_model(loaded.module, loaded.ctx).SerializeToString() == first
+    assert write_model(loaded.module, loaded.ctx).whole().SerializeToString() == first
 
 
 def test_a_value_that_is_another_goes_under_both_keys() -> None:
@@ -344,7 +344,7 @@ def test_steps_find_the_entry_of_their_role() -> None:
 )
 def test_wrong_metadata_is_one_error(text: str, message: str) -> None:
     model = model_of(NETS["file"])
-    proto = export_model(model.module, model.ctx)
+    proto = write_model(model.module, model.ctx).whole()
     entry = proto.metadata_props.add()
     entry.key, entry.value = "qdialect.keys", text
     with pytest.raises(InputError, match=message):

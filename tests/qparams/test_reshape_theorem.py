@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from itertools import product
 from math import prod
 
 import numpy as np
@@ -149,3 +150,49 @@ def test_unknown_sizes_agree_with_every_known_size(index_map: IndexMap, shape: S
         legal += isinstance(result, ParameterField)
         CASES[f"dynamic {type(index_map).__name__}"] += 1
     assert legal
+
+
+def _grids(shape: Shape) -> list[Shape]:
+    """All block sizes that divide `shape`."""
+    return list(product(*([b for b in range(1, n + 1) if n % b == 0] for n in shape)))
+
+
+def _shapes(elements: int, rank: int) -> list[Shape]:
+    sizes = range(1, elements + 1)
+    return [s for s in product(sizes, repeat=rank) if prod(s) == elements]
+
+
+@pytest.mark.parametrize("elements", [1, 4, 6, 8, 12])
+def test_every_reshape_of_every_block_grid_has_the_grid_that_gives_each_element_its_scale(
+    elements: int,
+) -> None:
+    rng = random.Random(elements)
+    every = [shape for rank in (1, 2, 3) for shape in _shapes(elements, rank)]
+    for source, target in product(every, every):
+        for blocks in _grids(source):
+            counts = [n // b for n, b in zip(source, blocks, strict=True)]
+            scales, zeros = vector(rng, prod(counts))
+            listed = list(enumerate(blocks))
+            params = QParams.blockwise("i8", listed, counts, scales, zeros)
+            field = ParameterField.of(params, source)
+            wanted, _ = moved(Reshape(target), [field])
+            found = coarsest(wanted)
+            varying = sum(b != n for b, n in zip(found, target, strict=True))
+            for limit, most in ((Layout.TENSOR, 0), (Layout.AXIS, 1), (Layout.BLOCK, 3)):
+                result = Reshape(target).pull([field], layout=limit)
+                assert isinstance(result, ParameterField) == (varying <= most)
+                if isinstance(result, ParameterField):
+                    assert np.array_equal(expand(result), wanted)
+                    assert limit is not Layout.BLOCK or list(result.blocks) == found
+            CASES["every block grid"] += 1
+
+
+def test_a_field_gives_the_same_in_each_of_its_encodings() -> None:
+    rng = random.Random(26)
+    for _ in range(2000):
+        shape = random_shape(rng, 1, 3, 24)
+        one, other = (ParameterField.of(random_qparams(rng, shape), shape) for _ in range(2))
+        finer = tuple(rng.choice(_grids((b,)))[0] for b in one.blocks)
+        assert one.gives_same(one.with_array(one.to_array().refined(finer)))
+        assert one.gives_same(other) == np.array_equal(expand(one), expand(other))
+        CASES["encodings"] += 1

@@ -19,7 +19,7 @@ from xdsl.printer import Printer
 from xdsl.utils.exceptions import ParseError, VerifyException
 
 from qdialect.quant import Quant
-from qdialect.quant.strict import verify_structure
+from qdialect.quant.strict import QuantChecker
 
 CASES = Path(__file__).parent / "cases"
 
@@ -52,8 +52,14 @@ def rejection(text: str) -> str | None:
     except VerifyException as error:
         cause = error.__cause__ if isinstance(error.__cause__, VerifyException) else error
         return str(cause).removeprefix("Operation does not verify: ")
-    found = verify_structure(module)
-    return found[0].message if found else None
+    return structure_error(module)
+
+
+def structure_error(module: ModuleOp) -> str | None:
+    """The first of `QuantChecker`'s structure rules that a module breaks."""
+    checker = QuantChecker(strict=False)
+    errors = (checker.structure_error(op) for op in module.walk())
+    return next((message for message in errors if message is not None), None)
 
 
 def print_generic(module: ModuleOp) -> str:

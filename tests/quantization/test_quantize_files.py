@@ -10,7 +10,7 @@ import pytest
 import qdialect as qd
 from qdialect.context import new_context
 from qdialect.formats.onnx.read import import_model
-from qdialect.formats.onnx.write import OrtEngine, export_model
+from qdialect.formats.onnx.write import OrtEngine, write_model
 from qdialect.quantization.recipe import Recipe
 from qdialect.targets.installed import get_target
 
@@ -18,7 +18,7 @@ MODELS = Path(__file__).parent / "models"
 
 
 def run(model: qd.Model, x: np.ndarray) -> np.ndarray:
-    engine = OrtEngine(export_model(model.module, model.ctx), optimize=True)
+    engine = OrtEngine(write_model(model.module, model.ctx).whole(), optimize=True)
     return engine.run({"x": x})["y"]
 
 
@@ -58,7 +58,7 @@ def test_decoder_of_unknown_extents() -> None:
     recipe = Recipe.of_target(get_target("onnxruntime"))
     found = qd.quantize(model, MODELS / "decoder_unknown_extents.npz", recipe=recipe)
     assert found.coverage.quantized["nn.matmul"] >= 6
-    written = export_model(found.model.module, found.model.ctx)
+    written = write_model(found.model.module, found.model.ctx).whole()
     session = new_context()
     quantized = qd.Model(import_model(written, session), session)
     optimized = qd.optimize(quantized)
@@ -67,7 +67,7 @@ def test_decoder_of_unknown_extents() -> None:
     assert after.quantized >= 20 > before.quantized
     engines = [
         OrtEngine(each, optimize=False)
-        for each in (written, export_model(optimized.module, optimized.ctx))
+        for each in (written, write_model(optimized.module, optimized.ctx).whole())
     ]
     random = np.random.default_rng(2)
     for batch, length in ((1, 1), (2, 7), (3, 32), (1, 64)):

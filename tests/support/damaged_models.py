@@ -113,7 +113,7 @@ def kernel_net() -> onnx.ModelProto:
     """The same with integer kernels."""
     from qdialect.context import new_context
     from qdialect.formats.onnx.read import import_model
-    from qdialect.formats.onnx.write import export_model
+    from qdialect.formats.onnx.write import write_model
     from qdialect.pipeline.manager import PassManager
     from qdialect.pipeline.plugins import Plugins
     from qdialect.pipeline.text import parse_pipeline
@@ -122,7 +122,7 @@ def kernel_net() -> onnx.ModelProto:
     module = import_model(quantized_net(), ctx)
     passes = Plugins().registry().build(parse_pipeline("integerize,canonicalize,dce"))
     PassManager(ctx, passes).run(module)
-    return export_model(module, ctx, form="qoperator")
+    return write_model(module, ctx, form="qoperator").whole()
 
 
 def movement_net() -> onnx.ModelProto:

@@ -116,7 +116,7 @@ def check_graph(
     """What was met that is no failure; Invalid or Failed. Of a `network` (scales as quantizers
     choose them) more must hold than of any graph."""
     import qdialect as qd
-    from qdialect.formats.onnx.write import export_model
+    from qdialect.formats.onnx.write import write_model
 
     case, path, met = Case.of(model, optimized, on_stage), folder / "m.onnx", list[str]()
     if not case.runs_optimized:
@@ -125,21 +125,21 @@ def check_graph(
     given = qd.load(path)
     if network:
         _run_here(case, given)
-        found = _run(export_model(given.module, given.ctx), case, "returned")
+        found = _run(write_model(given.module, given.ctx).whole(), case, "returned")
         for feeds, one, other in zip(case.feeds, case.wanted, found, strict=True):
             met += _equal(case, given, given, feeds, one, other, "returned")
     elif case.has_kernels:
-        found = _run(export_model(given.module, given.ctx), case, "returned")
+        found = _run(write_model(given.module, given.ctx).whole(), case, "returned")
         for one, other in zip(case.wanted, found, strict=True):
             _near(one, other)
         case.wanted = found
     for target in TARGETS:
         better = qd.optimize(given, target)
-        made = export_model(better.module, better.ctx)
+        made = write_model(better.module, better.ctx).whole()
         found = _run(made, case, f"{target} qdq")
         for feeds, one, other in zip(case.feeds, case.wanted, found, strict=True):
             met += _equal(case, given, better, feeds, one, other, target)
-        kernels = export_model(better.module, better.ctx, form="qoperator")
+        kernels = write_model(better.module, better.ctx, form="qoperator").whole()
         _run(kernels, case, f"{target} qoperator")
         if twice:
             again = qd.optimize(better, target)

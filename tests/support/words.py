@@ -25,6 +25,7 @@ RETIRED: dict[str, str] = {
     "felt": "propagated",
     "hand_on": "transfer",
     "heirs": "users",
+    "held": "the value, its type, what was packed, ... (`held_out` stays)",
     "islands": "float regions",
     "ladder": "rescale chain",
     "ladders": "rescale chains",
@@ -36,6 +37,10 @@ RETIRED: dict[str, str] = {
     "seen_qparams": "narrowed qparams",
     "slabs": "chunks",
     "tells": "compares",
+    "told": "noted, messages, reason",
+    "twin": "clone",
+    "twins": "clones",
+    "wanted": "expected, requested, hint, predicate",
 }
 """Each retired word (small letters, parts joined by `_`), and what to say."""
 
@@ -58,7 +63,7 @@ def words_of(name: str) -> list[str]:
 
 def retired_in(name: str) -> list[str]:
     """The retired words of a name; a retired word of two parts stands in them side by side."""
-    text = "_".join(words_of(name))
+    text = "_".join(words_of(name)).replace("held_out", "heldout")
     return [word for word in RETIRED if f"_{word}_" in f"_{text}_"]
 
 

@@ -4,7 +4,7 @@
     python -m tools.bench engines --models ocr-cls --configs s8s8     # of the corpus
 
 Each model is made an integer network and lowered on each path; what the interpreter gives before
-is held against what every engine gives after, on the codes of random inputs. A row says how many
+is compared with what every engine gives after, on the codes of random inputs. A row says how many
 elements of all outputs differ, or why a path refuses the model, or what an engine said.
 `--document docs/reference/engine-networks.md` puts the table there; `--known` adds rows of
 earlier runs. The exit code is 1 if a number differs on a path that is exact.
@@ -81,13 +81,13 @@ def rows(
         interpreter = Interpreter(given.ctx, given.module)
         function = interpreter.function()
         drawn = [random_inputs(function, seed, boundary=seed % 2 == 1) for seed in range(samples)]
-        wanted = [interpreter.run(inputs) for inputs in drawn]
+        expected = [interpreter.run(inputs) for inputs in drawn]
         for engine in (e for e in READS[path] if e in engines):
-            yield _compared(Row(name, path, engine), program, drawn, wanted)
+            yield _compared(Row(name, path, engine), program, drawn, expected)
 
 
 def _compared(
-    row: Row, program: Program, drawn: Sequence[list[Array]], wanted: Sequence[Sequence[Array]]
+    row: Row, program: Program, drawn: Sequence[list[Array]], expected: Sequence[Sequence[Array]]
 ) -> Row:
     runner, began = engine_named(row.engine), monotonic()
     if absent := runner.missing():
@@ -99,7 +99,7 @@ def _compared(
         row.why = _said(error)
         return row
     row.seconds = round(monotonic() - began, 1)
-    for mine, theirs in zip(wanted, found, strict=True):
+    for mine, theirs in zip(expected, found, strict=True):
         for one, other in zip(mine, theirs, strict=True):
             codes = other.reshape(one.shape)
             codes = codes.view(one.dtype) if codes.dtype.itemsize == one.dtype.itemsize else codes

@@ -240,8 +240,8 @@ def growth_tables(rows: Sequence[Row]) -> str:
 
 def page(rows: Sequence[Row]) -> str:
     """All tables, and what they are of, as part of a page."""
-    told = [f"{name} {version}" for name, version in versions().items()]
-    of = f"Commit {commit()}; {', '.join(map(str, machine().values()))}; {', '.join(told)}."
+    libraries = [f"{name} {version}" for name, version in versions().items()]
+    of = f"Commit {commit()}; {', '.join(map(str, machine().values()))}; {', '.join(libraries)}."
     watched = [row for row in rows if row.watched]
     parts = [of, tables(watched)]
     if exponents := growth_tables(rows):

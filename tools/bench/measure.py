@@ -117,9 +117,9 @@ def agreement(reference: Outputs, outputs: Outputs, steps: Sequence[float | None
     differences are counted in units of its largest magnitude / 255."""
     elements = differing = 0
     largest = 0.0
-    for wanted, got, step in zip(reference, outputs, steps, strict=True):
-        distance = np.abs(wanted.astype(np.float64) - got.astype(np.float64))
-        unit = step or float(np.abs(wanted).max()) / 255 or 1.0
+    for expected, got, step in zip(reference, outputs, steps, strict=True):
+        distance = np.abs(expected.astype(np.float64) - got.astype(np.float64))
+        unit = step or float(np.abs(expected).max()) / 255 or 1.0
         # Integer outputs decoded in float32 may differ in the last bit and mean the same.
         apart = distance > unit * 1e-4
         elements += distance.size
@@ -131,8 +131,10 @@ def agreement(reference: Outputs, outputs: Outputs, steps: Sequence[float | None
 def sqnr(reference: Outputs, outputs: Outputs) -> float:
     """Signal to quantization noise in dB, over all outputs."""
     pairs = list(zip(reference, outputs, strict=True))
-    signal = sum(float(np.square(wanted, dtype=np.float64).sum()) for wanted, _ in pairs)
-    noise = sum(float(np.square(wanted.astype(np.float64) - got).sum()) for wanted, got in pairs)
+    signal = sum(float(np.square(expected, dtype=np.float64).sum()) for expected, _ in pairs)
+    noise = sum(
+        float(np.square(expected.astype(np.float64) - got).sum()) for expected, got in pairs
+    )
     return 10 * math.log10(signal / noise) if noise else math.inf
 
 

@@ -115,7 +115,7 @@ def measured(case: str, source: Path, others: Path | None, rounds: Rounds) -> li
         done = ("ours", *(tool for tool in theirs if tool != RUNTIME))
         shown = {"as it is": source} | {tool: outputs[tool] for tool in done}
         note = "; ".join(f"{tool} {left(path)}" for tool, path in shown.items())
-        note += "".join(f"; {tool}: {told}" for tool, told in failed.items())
+        note += "".join(f"; {tool}: {message}" for tool, message in failed.items())
         grown = alone(memory, source, outputs["ours"])
     whole = [math.fsum(used) for used in zip(*ours.values(), strict=True)]
 

@@ -5,7 +5,7 @@ quantized one (the runtime alone), and what `qopt optimize` makes of it at `exac
 in both forms.  Ratios are medians over turns, against the runtime alone in the same turn.  What
 the runtime executes is read from the graph that it saves.  "Same" compares ours at `exact` with
 the quantized file, both as they are written (runtime optimizations off); SQNR is against the
-float network.  `HELD OUT` networks are such as no rewrite was made on.
+float network.  `HELD OUT` networks are those no rewrite was made on.
 
     python -m tools.bench onnx --models ocr-cls wake-word --json onnx.json
 """
@@ -108,8 +108,8 @@ def measured(
         engines[name], counts[name] = optimized_engine(path)
     samples = source.samples(options.samples, EVALUATION_SEED)
     laps = race(engines, samples[0], options.seconds).laps
-    wanted = run_all(engines["float"].session, samples)
-    # Integer kernels round in their own way: what is held against is what they mean.
+    expected = run_all(engines["float"].session, samples)
+    # Integer kernels round in their own way: the outputs are compared with what they mean.
     plain, kernels = folder / "plain.onnx", config.form is QuantFormat.QOperator
     if kernels:
         qd.save(qd.load(alone), plain, form="qdq")
@@ -119,7 +119,7 @@ def measured(
 
     def runs(name: str) -> Runs:
         lap, count = laps[name], counts[name]
-        quality = sqnr(wanted, run_all(engines[name].session, samples))
+        quality = sqnr(expected, run_all(engines[name].session, samples))
         sides = lap.milliseconds, lap.ratio, lap.low, lap.high
         return Runs(*sides, count.nodes, count.kinds(), count.float_nodes, count.casts, quality)
 
@@ -131,7 +131,7 @@ def measured(
         preferred,
         seconds,
         equal / sum(array.size for array in reference),
-        sqnr(wanted, reference),
+        sqnr(expected, reference),
     )
 
 
@@ -188,13 +188,13 @@ def cells(row: Row) -> tuple[str, ...]:
 
 def summary(rows: Sequence[Row]) -> Iterator[str]:
     """The goals, and what misses them."""
-    for held, where in ((True, "held out"), (False, "of the corpus")):
+    for unseen, where in ((True, "held out"), (False, "of the corpus")):
         for (kind, level), goal in GOALS.items():
-            chosen = [r for r in rows if r.held_out == held and r.config.startswith(kind)]
+            chosen = [r for r in rows if r.held_out == unseen and r.config.startswith(kind)]
             if chosen:
                 mean = geometric_mean([row.best(level).ratio for row in chosen])
-                told = f" (goal {goal})" if held else ""
-                yield f"{where}, {kind} activations at `{level}`: geometric mean {mean:.2f}{told}"
+                note = f" (goal {goal})" if unseen else ""
+                yield f"{where}, {kind} activations at `{level}`: geometric mean {mean:.2f}{note}"
     slower = [f"{r.model} {r.config} {r.best('exact').ratio:.2f}" for r in rows if _is_slower(r)]
     yield f"slower than the runtime alone, beyond the quartiles: {', '.join(slower) or 'none'}"
     floats = [
@@ -263,8 +263,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
                     for optimize in (False, True):
                         OrtEngine(path, optimize).run(source.samples(1, EVALUATION_SEED)[0])
                 except Exception as error:  # what the runtime's own quantizer wrote
-                    told = str(error).splitlines()[0][:120]
-                    print(f"{name} {config}: the runtime does not run it: {told}", file=sys.stderr)
+                    reason = str(error).splitlines()[0][:120]
+                    print(
+                        f"{name} {config}: the runtime does not run it: {reason}", file=sys.stderr
+                    )
                     continue
                 rows.append(measured(source, chosen, options, Path(folder)))
             if options.json:

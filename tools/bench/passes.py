@@ -134,10 +134,10 @@ def memory(case: Case, setting: Setting) -> tuple[int, int] | None:
     """Bytes of the module, and what optimizing it takes on top; in a process of its own.
     None if that takes too long."""
     optimize(Case(case.name, 50).build(), setting)
-    held: list[ModuleOp] = []
-    module = growth_of_peak(lambda: held.append(case.build()))
+    built: list[ModuleOp] = []
+    module = growth_of_peak(lambda: built.append(case.build()))
     with limited(LIMIT):
-        return module, growth_of_peak(lambda: optimize(held[0], setting))
+        return module, growth_of_peak(lambda: optimize(built[0], setting))
     return None
 
 

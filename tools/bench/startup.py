@@ -73,7 +73,7 @@ def used(command: Sequence[str]) -> tuple[float, str]:
 
 
 def in_turns(kinds: Mapping[str, Sequence[str]], rounds: Rounds) -> dict[str, list[float]]:
-    """Times of each command, round by round; the first round, which fills caches, is not told."""
+    """Times of each command, round by round; the first round, which fills caches, is left out."""
     times: dict[str, list[float]] = {name: [] for name in kinds}
     for name in kinds:
         used(kinds[name])

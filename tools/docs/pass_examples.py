@@ -37,8 +37,8 @@ def example(name: str) -> list[str]:
 
 def _pipeline(text: str, name: str, path: Path) -> str:
     """The passes of the first command of the test that names the pass."""
-    wanted = rf"^// RUN:.* -p ('?)({re.escape(name)}.*?)(?:\1 |\1$)"
-    found = re.search(wanted, text, re.M)
+    pattern = rf"^// RUN:.* -p ('?)({re.escape(name)}.*?)(?:\1 |\1$)"
+    found = re.search(pattern, text, re.M)
     assert found is not None, path
     return found.group(2).replace("%S", str(path.parent))
 

@@ -113,7 +113,7 @@ class Runner:
         except BaseException as error:
             if isinstance(error, KeyboardInterrupt):
                 raise
-            return told(error)
+            return shown(error)
         finally:
             signal.setitimer(signal.ITIMER_REAL, 0)
             signal.signal(signal.SIGALRM, before)
@@ -129,7 +129,7 @@ class Runner:
             tracemalloc.stop()
 
 
-def told(error: BaseException) -> str:
+def shown(error: BaseException) -> str:
     """The kind of an exception and the place in our code that it came from."""
     frames = traceback.extract_tb(error.__traceback__)
     ours = [f for f in frames if f.filename.startswith(PACKAGE)]

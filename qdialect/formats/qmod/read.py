@@ -47,8 +47,8 @@ def module_of(data: bytes, ctx: QContext, name: str) -> ModuleOp:
     except RecursionError:
         raise _bad(name, "nested too deeply") from None
     except Exception as error:
-        told = str(error).strip().partition("\n")[0] or type(error).__name__
-        raise _bad(name, f"not a module file ({told})") from None
+        reason = str(error).strip().partition("\n")[0] or type(error).__name__
+        raise _bad(name, f"not a module file ({reason})") from None
     return module
 
 
@@ -97,8 +97,8 @@ class _Reader:
             self._attributes.append(self._entry(entry))
         self._dictionaries = [
             {
-                self._strings[_index(key)]: self._attributes[_index(held)]
-                for key, held in zip(entry[::2], entry[1::2], strict=True)
+                self._strings[_index(key)]: self._attributes[_index(value)]
+                for key, value in zip(entry[::2], entry[1::2], strict=True)
             }
             for entry in tables["dictionaries"]
         ]
@@ -216,10 +216,10 @@ class _Reader:
         types: list[Attribute] = []
         names: list[int] = []
         for index in range(start, at, 2):
-            held = table[numbers[index]]
-            if not isinstance(held, TypeAttribute):
+            value_type = table[numbers[index]]
+            if not isinstance(value_type, TypeAttribute):
                 raise ValueError("a value without a type")
-            types.append(held)
+            types.append(value_type)
             names.append(numbers[index + 1])
         self._at = at
         successors = [blocks[number] for number in self._list()]

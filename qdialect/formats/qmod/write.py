@@ -32,10 +32,10 @@ from qdialect.dialects.module_format import HEADER, MAGIC, VERSION, checksum, is
 from qdialect.errors import UnsupportedError
 from qdialect.formats.mlir.write.printer import MLIRPrinter
 from qdialect.ops.constants import BlobAttr
+from qdialect.ops.locations import op_where
 from qdialect.qparams.parameters import QParams
 from qdialect.quant.text_version import TextVersion, printing_for
 from qdialect.quant.types import UniformType
-from qdialect.verify.verifier import op_where
 
 _LINES = (1 << 32) - 1
 
@@ -102,16 +102,16 @@ class _Writer:
         name = op.name
         if isinstance(op, UnregisteredOp):
             name = op.op_name.data
-            attributes = {k: held for k, held in attributes.items() if k != "op_name__"}
+            attributes = {k: value for k, value in attributes.items() if k != "op_name__"}
         string, attribute, values = self._string, self._attribute, self._values
         properties: list[int] = []
-        for key, held in op.properties.items():
-            properties += (string(key), attribute(held))
+        for key, value in op.properties.items():
+            properties += (string(key), attribute(value))
         number = self.dictionaries.setdefault(tuple(properties), len(self.dictionaries))
         numbers = self.numbers
         numbers += (string(name), number, len(attributes))
-        for key, held in attributes.items():
-            numbers += (string(key), attribute(held))
+        for key, value in attributes.items():
+            numbers += (string(key), attribute(value))
         self._location(op.location)
         operands = op._operands  # pyright: ignore[reportPrivateUsage]
         numbers.append(len(operands))
@@ -177,8 +177,8 @@ class _Writer:
             return attribute.data
         if isinstance(attribute, BlobAttr) and self._inline:
             data = self._ctx.blobs.get(attribute.key.data).data
-            held = cast("TensorType[Any]", attribute.type)
-            return self._dense(held, bytes(data))
+            kind = cast("TensorType[Any]", attribute.type)
+            return self._dense(kind, bytes(data))
         if type(attribute) is DenseIntOrFPElementsAttr:
             dense = cast("DenseIntOrFPElementsAttr[Any]", attribute)
             data = bytes(dense.data.data)

@@ -18,7 +18,7 @@ from qdialect.dialects.stablehlo import ConvolutionDimensionsAttr, DotDimensions
 from qdialect.lowerings.errors import Unlowerable
 from qdialect.lowerings.laid_out import LaidOut, Order, channels_last, identity_order
 from qdialect.lowerings.preconditions import exact_result, quantized
-from qdialect.lowerings.stablehlo.emitter import Emitter, long, longs, pairs, stated
+from qdialect.lowerings.stablehlo.emitter import Emitter, long, longs, pairs, supported_qparams
 from qdialect.lowerings.stablehlo.rescale import centered, moved
 from qdialect.ops.base import NNOp
 from qdialect.passes.rescale.split_rescale import accumulator_qparams
@@ -57,7 +57,7 @@ def _alike(e: Emitter, x: LaidOut, w: LaidOut) -> tuple[LaidOut, LaidOut]:
     """Both with zero points 0, in 8 bits if constant weights allow it, else in 16: the same
     numbers."""
     params = quantized(w)
-    stated(params)
+    supported_qparams(params)
     if w.array is not None and quantized(x).storage.spelling == "i8":
         steps = w.array.astype(np.int64) - _along(params, w.rank)
         codes = steps.astype(np.int8)

@@ -32,7 +32,7 @@ from qdialect.lowerings.conversion import QuantizedInterface, TargetDialect, con
 from qdialect.lowerings.emitter import Lowering
 from qdialect.lowerings.preconditions import reduced_dimensions, spatial_dimensions
 from qdialect.lowerings.stablehlo import contraction, elementwise, normalization, pooling, rescale
-from qdialect.lowerings.stablehlo.emitter import Emitter, stated
+from qdialect.lowerings.stablehlo.emitter import Emitter, supported_qparams
 from qdialect.lowerings.stablehlo.movement import move
 from qdialect.qparams import QParams
 
@@ -96,5 +96,5 @@ class ConvertNnToStablehlo(ModulePass):
 
 def _as_it_is(e: Emitter, value: SSAValue, params: QParams) -> SSAValue:
     """Values have quantized types there too, if these can be said."""
-    stated(params)
+    supported_qparams(params)
     return value

@@ -55,7 +55,7 @@ class Emitter(NamedEmitter):
 
     def element(self, params: QParams, order: Order | None = None) -> UniformType:
         """The element type of a value that is laid out in `order`."""
-        return UniformType(stated(params, order))
+        return UniformType(supported_qparams(params, order))
 
     def value_of(self, x: LaidOut, order: Order | None = None) -> SSAValue:
         """See the base class; constants have quantized types."""
@@ -136,7 +136,7 @@ class Emitter(NamedEmitter):
         return op.results[0]
 
 
-def stated(params: QParams, order: Order | None = None) -> QParams:
+def supported_qparams(params: QParams, order: Order | None = None) -> QParams:
     """`params` as a type of StableHLO states them; Unlowerable for what it cannot."""
     if params.storage.spelling not in _STORAGES:
         raise Unlowerable(

@@ -12,7 +12,7 @@ from qdialect.analysis.codes import rounding_of
 from qdialect.behaviors.shapes import shape_of
 from qdialect.lowerings.laid_out import LaidOut
 from qdialect.lowerings.preconditions import quantized
-from qdialect.lowerings.stablehlo.emitter import Emitter, longs, stated
+from qdialect.lowerings.stablehlo.emitter import Emitter, longs, supported_qparams
 from qdialect.lowerings.stablehlo.rescale import quantized_floats, result_of
 from qdialect.ops.base import NNOp
 
@@ -21,7 +21,7 @@ def softmax(e: Emitter, op: Operation, operands: Sequence[LaidOut]) -> LaidOut:
     """exp(x - largest) / sum, along a dimension."""
     assert isinstance(op, NNOp)
     (x,), result = operands, result_of(op)
-    stated(quantized(x))
+    supported_qparams(quantized(x))
     place = x.order.index(int(op.values["axis"]) % x.rank)
     extents = list(x.extents)
     value = e.op("uniform_dequantize", [e.value_of(x, x.order)], extents, f32)

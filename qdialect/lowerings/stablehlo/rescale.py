@@ -21,7 +21,7 @@ from qdialect.lowerings.emitter import element_named
 from qdialect.lowerings.errors import Unlowerable
 from qdialect.lowerings.laid_out import LaidOut, Order
 from qdialect.lowerings.preconditions import quantized
-from qdialect.lowerings.stablehlo.emitter import Emitter, stated
+from qdialect.lowerings.stablehlo.emitter import Emitter, supported_qparams
 from qdialect.numerics.requantize import QuantGrid, quant_grids, unique_pairs
 from qdialect.numerics.rounding import Rounding
 from qdialect.qparams import QParams, Storage
@@ -101,8 +101,8 @@ def rescale(e: Emitter, op: Operation, operands: Sequence[LaidOut]) -> LaidOut:
             "StableHLO has scales and no multipliers and shifts",
             "convert-rescale{form=real rounding=half_even}",
         )
-    stated(source)
-    stated(result)
+    supported_qparams(source)
+    supported_qparams(result)
     met = unique_pairs(source, result)
     if met is None:
         raise Unlowerable("grid", "its parameters vary along more than one dimension")
@@ -145,7 +145,7 @@ def dequantize(e: Emitter, op: Operation, operands: Sequence[LaidOut]) -> LaidOu
     """`quant.dcast`."""
     assert isinstance(op, CastOp)
     (x,) = operands
-    stated(quantized(x))
+    supported_qparams(quantized(x))
     import numpy as np
 
     number = element_named(np.dtype(np.float32))

@@ -160,8 +160,8 @@ class IntegerizeOp(Rule[_Computed]):
         """Whether an op with tied ports takes what it is to give."""
         tied = [operands[i] for i in tied_operands(match.op, match.behavior)]
         params = [q for v in tied if (q := qparams_of(v)) is not None]
-        carried = carry_all_down(match.op, match.behavior, params)
-        return carried == [qparams_of(match.cast.result)]
+        results = [qparams_of(match.cast.result)]
+        return carry_all_down(match.op, match.behavior, params, results) == results
 
     def _may_be_zero(self, codes: SSAValue) -> bool:
         params, constant = narrowed_qparams(codes, self.session), constant_of(codes)

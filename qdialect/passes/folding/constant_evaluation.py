@@ -23,7 +23,7 @@ from xdsl.ir import Attribute, Operation, SSAValue
 
 from qdialect.analysis.codes import is_integer, qparams_of, rounding_of
 from qdialect.behaviors import Behavior, PortKind
-from qdialect.behaviors.flow import tied_operands
+from qdialect.behaviors.flow import pulled_along, tied_operands
 from qdialect.context import QContext
 from qdialect.numerics.arithmetic import Arithmetic
 from qdialect.numerics.quantize import (
@@ -40,7 +40,7 @@ from qdialect.numerics.rounding import Rounding
 from qdialect.ops import BlobAttr, constant_array, constant_of, shape_of
 from qdialect.ops.base import is_kernel
 from qdialect.ops.constants import element_name
-from qdialect.ops.ports import canonical
+from qdialect.ops.ports import is_same_field
 from qdialect.qparams import QParams
 from qdialect.qparams.legality import Illegal
 from qdialect.qparams.maps import IndexMap
@@ -150,12 +150,13 @@ def agrees(op: Operation, behavior: Behavior, arrays: Sequence[Array]) -> Refusa
         return True
     for movement, result in zip(known_maps(op, behavior, arrays), op.results, strict=True):
         declared = qparams_of(result)
-        pulled = movement.pull(fields) if len(fields) == len(params) else None
+        whole = len(fields) == len(params)
+        pulled = pulled_along(movement, fields, declared) if whole else None
         if isinstance(pulled, Illegal) and not behavior.requantizes_inputs:
             return Refusal(pulled.code, pulled.reason)
         if declared is None or pulled is None or isinstance(pulled, Illegal):
             return False
-        if pulled.to_qparams() != canonical(declared, result):
+        if not is_same_field(pulled, declared, result):
             return False
     return True
 

@@ -49,6 +49,7 @@ from qdialect.context import session
 from qdialect.errors import UnsupportedError
 from qdialect.numerics.contract import EXACT, Contract
 from qdialect.numerics.rounding import Rounding
+from qdialect.ops.locations import op_where
 from qdialect.passes.lowering.pointwise import Body, clamped, element_wise, emitter, narrowed
 from qdialect.qparams import QParams
 from qdialect.quant import (
@@ -64,7 +65,6 @@ from qdialect.quant import (
     with_element,
 )
 from qdialect.rewrite import Driver, Refusal, Rewriter, Rule
-from qdialect.verify.verifier import op_where
 
 _EXPRESSED = ("f16", "bf16", "f32", "f64")
 #: up to here f32 and i32 hold every step exactly, with room for the zero point

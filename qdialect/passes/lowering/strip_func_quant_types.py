@@ -34,9 +34,9 @@ from xdsl.ir import Attribute, Block, Operation, SSAValue
 from xdsl.passes import ModulePass
 
 from qdialect.errors import UnsupportedError
+from qdialect.ops.locations import op_where
 from qdialect.quant import AnyType, CalibratedType, SCastOp, UniformType, element_type, with_element
 from qdialect.rewrite.rewriter import set_type
-from qdialect.verify.verifier import op_where
 
 
 def stored_type(type: Attribute, op: Operation) -> Attribute:

@@ -93,8 +93,8 @@ class HoistThroughTied(Rule[_Rescaled]):
             return Refusal("rounding", "the results are rescaled with different roundings")
         tied = [match.op.operands[i] for i in tied_operands(match.op, match.behavior)]
         sources = [q for v in tied if (q := qparams_of(v)) is not None]
-        carried = carry_all_down(match.op, match.behavior, sources)
-        if carried != [r.input_qparams for r in match.rescales]:
+        results = [r.input_qparams for r in match.rescales]
+        if carry_all_down(match.op, match.behavior, sources, results) != results:
             return Refusal("mixed", f"'{match.op.name}' requantizes its operands")
         above = self._above(match)
         if isinstance(above, Illegal):

@@ -146,7 +146,7 @@ class SinkThroughTied(Rule[_Tied]):
         """Whether an op that may requantize its operands does not."""
         rescaled_to = [r.result_qparams for r in match.rescales]
         results = [qparams_of(result) for result in match.op.results]
-        return carry_all_down(match.op, match.behavior, rescaled_to) == results
+        return carry_all_down(match.op, match.behavior, rescaled_to, results) == results
 
     def _carried(self, match: _Tied) -> tuple[list[QParams], list[QParams]] | Illegal:
         """Qparams of the tied operands and of the results without the rescales."""
@@ -157,7 +157,8 @@ class SinkThroughTied(Rule[_Tied]):
             known = dict(zip(match.at, above, strict=True))
             carried = carry_some_down(match.op, match.behavior, known)
             return carried if isinstance(carried, Illegal) else (carried[:-1], carried[-1:])
-        below = carry_all_down(match.op, match.behavior, above)
+        like = [qparams_of(result) for result in match.op.results]
+        below = carry_all_down(match.op, match.behavior, above, like)
         return below if isinstance(below, Illegal) else (above, below)
 
     def _constants(self, match: _Tied, operands: Sequence[QParams]) -> list[Counterpart] | Refusal:

@@ -85,7 +85,7 @@ class IndexMap(ABC):
         if 0 in out_shape or all(0 in field.shape for field in fields):
             return Illegal("empty", "a tensor without elements has no per-axis parameters")
         grids = _grids(fields, structural)
-        if len(grids) == 1 and grids[0].cells.size == 1:
+        if len(grids) == 1 and grids[0].pairs.size == 1:
             return self.checked(first.uniform(out_shape))
         limit = layout or _richest(fields)
         grid = self.pull_array(grids, limit)

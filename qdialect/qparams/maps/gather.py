@@ -130,7 +130,7 @@ class GatherDynamic(IndexMap):
         return grid.on(
             self.output_shape([grid.shape]),
             self._replaced(grid.blocks, self.index_shape),
-            np.reshape(grid.cells, self._replaced(grid.cells.shape, ones)),
+            np.reshape(grid.pairs, self._replaced(grid.pairs.shape, ones)),
         )
 
     def push_array(
@@ -141,10 +141,10 @@ class GatherDynamic(IndexMap):
         end = self.axis + len(self.index_shape)
         if any(self.axis <= k < end for k in out.blocked):
             return self.refusal(out.shape)
-        counts, blocks = out.cells.shape, out.blocks
+        counts, blocks = out.pairs.shape, out.blocks
         inner = (*counts[: self.axis], 1, *counts[end:])
         restored = (*blocks[: self.axis], shape[self.axis], *blocks[end:])
-        return [out.on(shape, restored, np.reshape(out.cells, inner))]
+        return [out.on(shape, restored, np.reshape(out.pairs, inner))]
 
     def refusal(self, out_shape: Shape) -> Illegal:
         """A refusal because indices are known at run time only."""

@@ -67,12 +67,12 @@ class Insert(IndexMap):
             )
         ]
         counts = [cell_count(n, b) for n, b in zip(whole.shape, blocks, strict=True)]
-        if outgrown(counts, whole.cells.size + update.cells.size):
+        if outgrown(counts, whole.pairs.size + update.pairs.size):
             return Illegal("growth", f"an update of {whole.shape} shares only blocks of {blocks}")
-        cells = np.array(whole.refined(tuple(blocks)).cells)
-        fine = update.refined(tuple(blocks)).cells
-        cells[self._place(fine.shape)] = fine
-        return whole.on(whole.shape, blocks, cells)
+        pairs = np.array(whole.refined(tuple(blocks)).pairs)
+        fine = update.refined(tuple(blocks)).pairs
+        pairs[self._place(fine.shape)] = fine
+        return whole.on(whole.shape, blocks, pairs)
 
     def push_array(
         self, out: ParameterArray, in_shapes: Sequence[Shape]
@@ -80,8 +80,8 @@ class Insert(IndexMap):
         """The grid, and the part of it where the update is."""
         whole, update = in_shapes
         if 0 in update:
-            one = np.reshape(np.reshape(out.cells, -1)[:1], (1,) * len(update))
-            return [out.on(whole, out.blocks, out.cells), out.on(update, update, one)]
+            one = np.reshape(np.reshape(out.pairs, -1)[:1], (1,) * len(update))
+            return [out.on(whole, out.blocks, out.pairs), out.on(update, update, one)]
         replaced = self._replaced(out, update)
         if isinstance(replaced, Illegal):
             return replaced
@@ -103,7 +103,7 @@ class Insert(IndexMap):
             block if k in part.blocked else size
             for k, (size, block) in enumerate(zip(update, part.blocks, strict=True))
         ]
-        return part.on(update, blocks, part.cells)
+        return part.on(update, blocks, part.pairs)
 
     def _place(self, update: Shape) -> tuple[slice, ...]:
         return tuple(

@@ -56,7 +56,7 @@ class Concat(IndexMap):
         parts = [self._sized(grid, shape) for grid in grids if grid.shape[self.axis] != 0]
         if self._all_equal(parts):
             blocks = self._along(parts[0].blocks, shape[self.axis])
-            return parts[0].on(shape, blocks, parts[0].cells)
+            return parts[0].on(shape, blocks, parts[0].pairs)
         if shape[self.axis] == DYNAMIC:
             return Illegal("dynamic-shape", f"parts of unknown size along {self.axis} differ")
         elsewhere = any(k != self.axis for part in parts for k in part.blocked)
@@ -66,10 +66,10 @@ class Concat(IndexMap):
         blocks = self._along(_common_blocks(parts), self._unit(parts))
         if outgrown(
             [cell_count(s, b) for s, b in zip(shape, blocks, strict=True)],
-            sum(part.cells.size for part in parts),
+            sum(part.pairs.size for part in parts),
         ):
             return Illegal("growth", f"parts of {shape} share only blocks of {blocks}")
-        refined = [part.refined(blocks).cells for part in parts]
+        refined = [part.refined(blocks).pairs for part in parts]
         return parts[0].on(shape, blocks, np.concatenate(refined, self.axis))
 
     def push_array(
@@ -81,13 +81,13 @@ class Concat(IndexMap):
             if self.axis in out.blocked:
                 return Illegal("dynamic-shape", f"parts of unknown size along {self.axis}")
             return [
-                out.on(shape, self._along(out.blocks, shape[self.axis]), out.cells)
+                out.on(shape, self._along(out.blocks, shape[self.axis]), out.pairs)
                 for shape in in_shapes
             ]
         grids: list[ParameterArray] = []
         for part, shape in zip(split(len(out.shape), self.axis, sizes), in_shapes, strict=True):
             if 0 in shape:
-                one = np.reshape(out.cells, -1)[:1]
+                one = np.reshape(out.pairs, -1)[:1]
                 grids.append(out.on(shape, shape, np.reshape(one, (1,) * len(shape))))
                 continue
             pulled = part.pull_array([out], Layout.BLOCK)
@@ -100,9 +100,9 @@ class Concat(IndexMap):
         """The same field in all parts, and constant along the axis?"""
         first = self._along(parts[0].blocks, 0)
         return all(
-            part.cells.shape[self.axis] == 1
+            part.pairs.shape[self.axis] == 1
             and self._along(part.blocks, 0) == first
-            and bool(np.all(part.cells == parts[0].cells))
+            and bool(np.all(part.pairs == parts[0].pairs))
             for part in parts
         )
 
@@ -113,7 +113,7 @@ class Concat(IndexMap):
             size if block == DYNAMIC else block
             for size, block in zip(known, part.blocks, strict=True)
         ]
-        return part.on(known, blocks, part.cells)
+        return part.on(known, blocks, part.pairs)
 
     def _unit(self, parts: Sequence[ParameterArray]) -> int:
         """The largest block along the axis that every cell boundary is a multiple of."""

@@ -123,7 +123,7 @@ class Pad(InPlace):
         unit = self._fill(1.0, 0, grid.storage)
         if unit is None or bool(np.any(bad & ~self._border(grid, whole=True))):
             return self._unrepresentable(grid.storage)
-        return grid.on(grid.shape, grid.blocks, np.where(bad, _UNIT_PAIR, grid.cells))
+        return grid.on(grid.shape, grid.blocks, np.where(bad, _UNIT_PAIR, grid.pairs))
 
     @property
     def has_border(self) -> bool:
@@ -132,13 +132,13 @@ class Pad(InPlace):
 
     def _fills(self, grid: ParameterArray) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
         """The fill of every cell, and which cells have a border but no fill."""
-        fills: NDArray[np.int64] = np.copy(grid.cells["zero_point"])
+        fills: NDArray[np.int64] = np.copy(grid.pairs["zero_point"])
         border = self._border(grid, whole=False)
         if not self.value and grid.storage.quantile is None:
             outside = (fills < grid.storage.min) | (fills > grid.storage.max)
             return fills, border & outside
         bad = np.zeros(fills.shape, np.bool_)
-        scales = np.reshape(np.frombuffer(grid.cells["scale"].tobytes(), np.float64), fills.shape)
+        scales = np.reshape(np.frombuffer(grid.pairs["scale"].tobytes(), np.float64), fills.shape)
         known: dict[tuple[float, int], int | None] = {}
         for cell in np.argwhere(border):
             at = tuple(cell)
@@ -152,7 +152,7 @@ class Pad(InPlace):
 
     def _border(self, grid: ParameterArray, *, whole: bool) -> NDArray[np.bool_]:
         """Which cells hold some border elements, or with `whole` nothing else."""
-        counts = grid.cells.shape
+        counts = grid.pairs.shape
         found = np.zeros(counts, np.bool_)
         for k, (low, high) in enumerate(zip(self.low, self.high, strict=True)):
             if not low + high or (whole and counts[k] == 1):

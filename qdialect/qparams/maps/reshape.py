@@ -16,7 +16,7 @@ from qdialect.qparams.maps.base import Array, IndexMap, single
 from qdialect.qparams.maps.extents import Extent, extents, resolved, strides
 from qdialect.qparams.parameter_array import (
     DYNAMIC,
-    Cells,
+    Pairs,
     ParameterArray,
     Shape,
     cell_count,
@@ -41,15 +41,26 @@ class Reshape(IndexMap):
 
     @staticmethod
     def onnx(source: Shape, target: Sequence[int], allowzero: bool = False) -> Reshape:
-        """ONNX Reshape: 0 copies the operand's dimension, -1 is inferred."""
+        """ONNX Reshape: 0 copies the operand's dimension, -1 is inferred.
+
+        Dimensions that stay the same at either end are groups of their own: `[0, 4, -1, 1]`
+        of `?x4x?` moves nothing but the last, whatever the unknown sizes are.
+        """
         if allowzero:
             return Reshape(tuple(target))
-        copied = 0
-        while copied < len(target) and target[copied] == 0:
-            copied += 1
         shape = tuple(source[k] if size == 0 else size for k, size in enumerate(target))
-        tail = (len(source) - copied, len(target) - copied)
-        return Reshape(shape, (*((1, 1),) * copied, tail))
+        if 0 in shape:
+            return Reshape(shape)  # no elements, in whatever groups
+        kept = tuple(
+            size == 0 or size == source[k] != DYNAMIC
+            for k, size in enumerate(target[: len(source)])
+        )
+        first = next((k for k, same in enumerate(kept) if not same), len(kept))
+        last = 0
+        if len(source) == len(target):
+            last = next((k for k, same in enumerate(kept[first:][::-1]) if not same), 0)
+        middle = (len(source) - first - last, len(target) - first - last)
+        return Reshape(shape, (*((1, 1),) * first, middle, *((1, 1),) * last))
 
     def output_shape(self, in_shapes: Sequence[Shape]) -> Shape:
         """The target, its unknown extent computed where that is known."""
@@ -77,9 +88,9 @@ class Reshape(IndexMap):
         shape = tuple(size for group in groups for size in group.shape)
         blocks = tuple(block for group in groups for block in group.blocks)
         counts = tuple(cell_count(s, b) for s, b in zip(shape, blocks, strict=True))
-        if outgrown(counts, grid.cells.size):
-            return Illegal("growth", f"{grid.cells.size} parameters become {counts}")
-        return grid.on(shape, blocks, _sampled(grid.cells, groups, counts))
+        if outgrown(counts, grid.pairs.size):
+            return Illegal("growth", f"{grid.pairs.size} parameters become {counts}")
+        return grid.on(shape, blocks, _sampled(grid.pairs, groups, counts))
 
     def push_array(
         self, out: ParameterArray, in_shapes: Sequence[Shape]
@@ -152,7 +163,7 @@ class _GroupPull:
         for k in quantized:
             step = steps[k - group.first_in]
             run = step.times(Extent(grid.blocks[k]))
-            digits.append(_Digit(k, run, run.times(Extent(_minimal_period(grid.cells, k)))))
+            digits.append(_Digit(k, run, run.times(Extent(_minimal_period(grid.pairs, k)))))
         return _GroupPull(group, tuple(digits), tuple(new), tuple(strides(new)))
 
     @property
@@ -201,7 +212,7 @@ def _without_ragged_ends(grid: ParameterArray) -> ParameterArray:
     )
 
 
-def _minimal_period(params: Cells, dim: int) -> int:
+def _minimal_period(params: Pairs, dim: int) -> int:
     """Smallest divisor d of the cell count along `dim` such that cell m equals cell m mod d."""
     rows = np.moveaxis(params, dim, 0)
     count = rows.shape[0]
@@ -211,7 +222,7 @@ def _minimal_period(params: Cells, dim: int) -> int:
     return count
 
 
-def _sampled(params: Cells, groups: Sequence[_GroupPull], counts: Shape) -> Cells:
+def _sampled(params: Pairs, groups: Sequence[_GroupPull], counts: Shape) -> Pairs:
     """The pair of the first element of every result cell.
 
     Evaluated with every unknown set to 1, which `provable` makes representative.

@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from qdialect.qparams.legality import Illegal
 from qdialect.qparams.maps.base import Array, IndexMap, single
-from qdialect.qparams.parameter_array import DYNAMIC, Cells, ParameterArray, Shape, coarsest_block
+from qdialect.qparams.parameter_array import DYNAMIC, Pairs, ParameterArray, Shape, coarsest_block
 from qdialect.qparams.parameters import Layout
 
 Index = NDArray[np.intp]
@@ -38,7 +38,7 @@ class Separable(IndexMap):
         (grid,) = grids
         shape = self.output_shape([grid.shape])
         sources = self.sources(len(grid.shape))
-        params, blocks = _moved(grid.cells, sources), list(shape)
+        params, blocks = _moved(grid.pairs, sources), list(shape)
         for k, source in enumerate(sources):
             if params.shape[k] == 1 or source is None:
                 continue
@@ -58,7 +58,7 @@ class Separable(IndexMap):
         """Dimension by dimension, where every operand index is read."""
         shape = single(in_shapes)
         sources = self.sources(len(shape))
-        params, blocks = out.cells, list(shape)
+        params, blocks = out.pairs, list(shape)
         for k in out.blocked:
             source = sources[k]
             if source is None:
@@ -101,13 +101,13 @@ def _moved(array: Array, sources: tuple[int | None, ...]) -> Array:
     return np.expand_dims(np.transpose(array, order), new)
 
 
-def _unmoved(params: Cells, sources: tuple[int | None, ...], rank: int) -> Cells:
+def _unmoved(params: Pairs, sources: tuple[int | None, ...], rank: int) -> Pairs:
     order = [sources.index(dim) for dim in range(rank)]
     new = [k for k, source in enumerate(sources) if source is None]
     return np.reshape(np.transpose(params, [*order, *new]), [params.shape[k] for k in order])
 
 
-def _read(params: Cells, dim: int, cell: Index, ragged: bool) -> tuple[Cells, int]:
+def _read(params: Pairs, dim: int, cell: Index, ragged: bool) -> tuple[Pairs, int]:
     """Cells along `dim` when position j reads cell `cell[j]`, and their block size."""
     changes = np.flatnonzero(cell[1:] != cell[:-1]) + 1
     block = coarsest_block(changes, cell.size, ragged)
@@ -121,7 +121,7 @@ def _inverse(index: Index, size: int) -> Index | None:
     return None if (first < 0).any() else first
 
 
-def _agree(params: Cells, dim: int, a: Index, b: Index) -> bool:
+def _agree(params: Pairs, dim: int, a: Index, b: Index) -> bool:
     """Are cells a[j] and b[j] along `dim` equal for all j?"""
     differ = np.unique(np.stack([a, b])[:, a != b], axis=1)
     return np.array_equal(np.take(params, differ[0], dim), np.take(params, differ[1], dim))

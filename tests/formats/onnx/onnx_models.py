@@ -15,7 +15,7 @@ from xdsl.parser import Parser
 
 from qdialect.context import QContext, new_context
 from qdialect.formats.onnx.read import import_model
-from qdialect.formats.onnx.write import OrtEngine, export_model
+from qdialect.formats.onnx.write import OrtEngine, write_model
 from qdialect.formats.onnx.write.kernels import NEWEST, Version, installed_runtime
 from qdialect.passes.casts.integerize import Integerize
 from qdialect.passes.cleanup.dce import Dce
@@ -147,7 +147,7 @@ def ops(module: ModuleOp) -> list[str]:
 
 
 def export(ctx: QContext, module: ModuleOp, form: Any = "qdq", **options: Any) -> onnx.ModelProto:
-    model = export_model(module, ctx, form, **options)
+    model = write_model(module, ctx, form, **options).whole()
     onnx.checker.check_model(model)
     return model
 

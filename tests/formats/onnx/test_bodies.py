@@ -16,7 +16,7 @@ from onnx import helper, numpy_helper
 from qdialect import api
 from qdialect.context import new_context
 from qdialect.formats.onnx.read import import_model
-from qdialect.formats.onnx.write import export_model
+from qdialect.formats.onnx.write import write_model
 
 runtime = pytest.importorskip("onnxruntime")
 
@@ -45,7 +45,7 @@ def test_bodies_are_optimized(name: str) -> None:
     before = read.text()
     optimized = api.optimize(read)
     assert read.text() == before  # the given one stays
-    written = export_model(optimized.module, optimized.ctx)
+    written = write_model(optimized.module, optimized.ctx).whole()
     onnx.checker.check_model(written)
     # Of two relus in a row, one is left, or none.
     assert 2 * _relus(written) <= _relus(onnx.inliner.inline_local_functions(model))
@@ -101,7 +101,7 @@ def test_a_large_constant_of_two_bodies_is_not_copied() -> None:
     model.graph.initializer.append(numpy_helper.from_array(eye, "eye"))
     ctx = new_context()
     optimized = api.optimize(api.Model(import_model(model, ctx), ctx))
-    written = export_model(optimized.module, optimized.ctx)
+    written = write_model(optimized.module, optimized.ctx).whole()
     assert large.nbytes < written.ByteSize() < large.nbytes + 10_000
     feeds = {"x": np.ones(ROW, np.float32), "c": np.asarray(True)}
     expected = [a.tobytes() for a in _run(model, feeds, False)]

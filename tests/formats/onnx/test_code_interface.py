@@ -15,7 +15,7 @@ from qdialect.errors import InputError
 from qdialect.formats.mlir.read import read_module, verify_module
 from qdialect.formats.mlir.write import module_text
 from qdialect.formats.onnx.read import import_model
-from qdialect.formats.onnx.write import export_model
+from qdialect.formats.onnx.write import write_model
 from qdialect.quant.interface_metadata import QPARAMS
 
 X = "tensor<2x4x!quant.uniform<i8:f32, 1.000000e-01:3>>"
@@ -35,7 +35,7 @@ def exported(text: str) -> onnx.ModelProto:
     ctx = new_context()
     module = read_module(text, ctx, "x.mlir")
     verify_module(module, ctx)
-    return export_model(module, ctx)
+    return write_model(module, ctx).whole()
 
 
 def types(model: onnx.ModelProto) -> tuple[list[str], list[str]]:
@@ -64,7 +64,7 @@ def test_codes_come_back() -> None:
     ctx = new_context()
     module = import_model(model, ctx)
     assert QPARAMS not in module_text(module, ctx)
-    again = export_model(module, ctx)
+    again = write_model(module, ctx).whole()
     assert metadata(again) == metadata(model)
     assert types(again) == (inputs, outputs)
 

@@ -15,7 +15,7 @@ from qdialect.context import new_context
 from qdialect.dialects.onnx import NodeOp
 from qdialect.errors import InputError
 from qdialect.formats.onnx.read import import_model
-from qdialect.formats.onnx.write import OrtEngine, export_model
+from qdialect.formats.onnx.write import OrtEngine, write_model
 from qdialect.reference import Interpreter
 
 Feed = dict[str, Any]
@@ -181,7 +181,7 @@ def test_computed_shapes(build: Callable[[Graph], str], native: list[str], kept:
     assert [
         n for n in names if n.startswith("nn.") and n not in ("nn.constant", "nn.neg")
     ] == expected
-    written = export_model(module, ctx)
+    written = write_model(module, ctx).whole()
     assert {n.op_type for n in written.graph.node} >= kept
     assert names.count("onnx.node") >= len(kept) if kept else "onnx.node" not in names
     alone = not {"onnx.node", "nn.matmul"} & set(names)
@@ -225,7 +225,7 @@ def test_equal_arithmetic_is_there_once() -> None:
         sides = g.fresh("Concat", g.extent(x, 1), g.ints(32), axis=0)
         layers.append(g.fresh("Add", x, g.fresh("Expand", "one", sides)))
     ctx, module = load(g.done(layers[-1]))
-    kinds = [n.op_type for n in export_model(module, ctx).graph.node]
+    kinds = [n.op_type for n in write_model(module, ctx).whole().graph.node]
     assert [kinds.count(kind) for kind in ("Shape", "Concat", "Expand", "Add")] == [1, 1, 3, 3]
 
 
@@ -238,7 +238,7 @@ def test_arithmetic_that_is_read_otherwise_stays() -> None:
     model = g.done(y)
     ctx, module = load(model)
     feed = {"x": np.ones((3, 2, 32), np.float32)}
-    got = OrtEngine(export_model(module, ctx), optimize=False).run(feed)
+    got = OrtEngine(write_model(module, ctx).whole(), optimize=False).run(feed)
     assert got["count"].tolist() == [3] and got["y"].shape == (3, 2, 4, 8)
 
 
@@ -254,7 +254,7 @@ def test_a_shape_that_is_an_input(target: list[int], allowzero: int) -> None:
     model = b.model()
     ctx, module = load(model)
     assert ops(module) == ["nn.reshape_to"]
-    written = export_model(module, ctx)
+    written = write_model(module, ctx).whole()
     for size in ((2, 6), (0, 4), (6, 0)):
         x = np.arange(size[0] * size[1], dtype=np.float32).reshape(size)
         feed = {"x": x, "shape": np.array(target)}
@@ -272,7 +272,7 @@ def test_random_shapes(seed: int) -> None:
     shapes = Shapes(seed)
     model = shapes.model()
     ctx, module = load(model)
-    written = export_model(module, ctx)
+    written = write_model(module, ctx).whole()
     before, after = OrtEngine(model, optimize=False), OrtEngine(written, optimize=False)
     ran = 0
     empty = ((0, 2), (2, 0), (0, 0)) if shapes.allowzero else ()
@@ -300,7 +300,7 @@ def test_only_names_of_inputs_are_believed() -> None:
     assert "nn.reshape_to" in ops(module)
     x = np.array([[1, -1], [2, 3], [-1, -1]], np.float32)
     feed = {"x": x}
-    written = OrtEngine(export_model(module, ctx), optimize=False).run(feed)
+    written = OrtEngine(write_model(module, ctx).whole(), optimize=False).run(feed)
     assert written["z"].shape == (3, 2) == written["y"].shape
     with pytest.raises(InputError, match="reshape"):
-        OrtEngine(export_model(module, ctx), optimize=False).run({"x": x * 0 + 1})
+        OrtEngine(write_model(module, ctx).whole(), optimize=False).run({"x": x * 0 + 1})

@@ -16,7 +16,7 @@ from xdsl.ir import Block
 from qdialect import api
 from qdialect.context import new_context
 from qdialect.formats.onnx.read import import_model
-from qdialect.formats.onnx.write import OrtEngine, export_model
+from qdialect.formats.onnx.write import OrtEngine, write_model
 from qdialect.numerics.arithmetic import Arithmetic, requantized
 from qdialect.numerics.requantize import QuantGrid
 from qdialect.numerics.rounding import Rounding
@@ -134,7 +134,7 @@ def test_exact_keeps_the_bits_that_run(name: str) -> None:
     for numerics in ("exact", "ties"):
         optimized = api.optimize(expected, "onnxruntime", numerics)
         assert all(bound.contract == "exact" for bound in optimized.ctx.remarks.outputs)
-        written = export_model(optimized.module, optimized.ctx)
+        written = write_model(optimized.module, optimized.ctx).whole()
         for n in range(count):
             given = {key: array[n] for key, array in inputs.items()}
             (wanted,), (got,) = ran(source, given), ran(written, given)
@@ -162,7 +162,9 @@ def test_chains_of_rescales() -> None:
         folded += fired.get("rescale-of-rescale", 0) + fired.get("fold", 0)
         given = {"x": codes}
         (wanted,) = ran(source, given)
-        assert np.array_equal(ran(export_model(optimized.module, optimized.ctx), given)[0], wanted)
+        assert np.array_equal(
+            ran(write_model(optimized.module, optimized.ctx).whole(), given)[0], wanted
+        )
         assert np.array_equal(Interpreter(model.ctx, model.module).run(given)[0], wanted)
     assert folded > 5
 
@@ -170,7 +172,7 @@ def test_chains_of_rescales() -> None:
 def optimized_alike(source: onnx.ModelProto, given: dict[str, Array]) -> dict[str, int]:
     """What fired at `exact`, whatever it costs; the bits must be those of the source."""
     optimized = api.optimize(imported(source), "generic", "exact")
-    written = export_model(optimized.module, optimized.ctx)
+    written = write_model(optimized.module, optimized.ctx).whole()
     for wanted, got in zip(ran(source, given), ran(written, given), strict=True):
         assert wanted.dtype == got.dtype
         assert np.array_equal(wanted, got)
@@ -277,7 +279,7 @@ def test_a_computed_weight_stays_computed() -> None:
     given = np.random.default_rng(0).normal(size=(1, 3, 32, 32)).astype(np.float32)
     optimized_alike(source, {"x": given})
     optimized = api.optimize(imported(source), "onnxruntime", "exact")
-    written = export_model(optimized.module, optimized.ctx)
+    written = write_model(optimized.module, optimized.ctx).whole()
     assert len(written.SerializeToString()) < 1.1 * path.stat().st_size
     kinds = {t.data_type for t in written.graph.initializer if len(t.dims) > 1}
     assert kinds == {helper.np_dtype_to_tensor_dtype(np.dtype(np.int8))}

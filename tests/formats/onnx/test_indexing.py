@@ -14,7 +14,7 @@ from xdsl.ir import Block, Region
 from qdialect import ops as nn
 from qdialect.context import new_context
 from qdialect.formats.onnx.read import import_model
-from qdialect.formats.onnx.write import OrtEngine, export_model
+from qdialect.formats.onnx.write import OrtEngine, write_model
 from qdialect.formats.onnx.write.kernels import SINCE
 from qdialect.reference import Interpreter
 
@@ -38,7 +38,7 @@ def check(model: Any) -> Any:
     ctx = new_context()
     module = import_model(model, ctx)
     module.verify()
-    written = export_model(module, ctx)
+    written = write_model(module, ctx).whole()
     rng = np.random.default_rng(1)
     (name,) = (v.name for v in model.graph.input)
     x = rng.normal(size=[d.dim_value for d in model.graph.input[0].type.tensor_type.shape.dim])
@@ -181,7 +181,9 @@ def test_ops_onnx_does_not_have(op: Any, properties: dict[str, Any]) -> None:
     module.verify()
     x = np.arange(12, dtype=np.float32).reshape(2, 3, 2)
     (mine,) = Interpreter(ctx, module).run([x])
-    (theirs,) = OrtEngine(export_model(module, ctx), optimize=False).run({"arg0": x}).values()
+    (theirs,) = (
+        OrtEngine(write_model(module, ctx).whole(), optimize=False).run({"arg0": x}).values()
+    )
     np.testing.assert_array_equal(mine, theirs)
 
 
@@ -226,6 +228,6 @@ def test_nothing_is_written_as_nothing(stop: int) -> None:
     block.add_ops([op, ReturnOp(op.result)])
     kinds = FunctionType.from_lists(block.arg_types, [op.result.type])
     module = ModuleOp([FuncOp("main", kinds, Region(block))])
-    model = export_model(module, new_context())
+    model = write_model(module, new_context()).whole()
     (got,) = OrtEngine(model, optimize=False).run({"arg0": np.ones(4, np.float32)}).values()
     assert got.shape == (0,)

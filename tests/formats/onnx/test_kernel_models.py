@@ -15,7 +15,7 @@ from xdsl.parser import Parser
 from qdialect import api
 from qdialect.context import new_context
 from qdialect.formats.onnx.read import import_model
-from qdialect.formats.onnx.write import OrtEngine, export_model
+from qdialect.formats.onnx.write import OrtEngine, write_model
 
 pytest.importorskip("onnxruntime")
 
@@ -104,7 +104,7 @@ def test_kernels_stay(signed: bool) -> None:
         expected = list(OrtEngine(source, optimize=False).run({"x": x}).values())
         optimized = api.optimize(model, "onnxruntime", "exact")
         for form in ("qdq", "qoperator"):
-            written = export_model(optimized.module, optimized.ctx, form=form)
+            written = write_model(optimized.module, optimized.ctx, form=form).whole()
             got = list(OrtEngine(written, optimize=False).run({"x": x}).values())
             assert np.array_equal(expected[0], got[0].view(expected[0].dtype)), (kind, form)
             rescales = {"QLinearConcat", "QLinearWhere"}

@@ -14,7 +14,7 @@ from onnx_models import ModelBuilder
 
 import qdialect as qd
 from qdialect.formats.onnx.read.wire import cut_out
-from qdialect.formats.onnx.write import export_model, write_model
+from qdialect.formats.onnx.write import write_model
 from qdialect.formats.onnx.write.written import Written
 from tests.support.large_models import measured, write_network
 
@@ -126,7 +126,7 @@ def test_pieces_are_the_message(tmp_path: Path) -> None:
     loaded = qd.load(tmp_path / "net.onnx")
     pieces = write_model(loaded.module, loaded.ctx).serialized()
     assert any(isinstance(piece, memoryview) and len(piece) == 80000 for piece in pieces)
-    whole = export_model(loaded.module, loaded.ctx)
+    whole = write_model(loaded.module, loaded.ctx).whole()
     assert b"".join(pieces) == whole.SerializeToString()
 
 

@@ -13,7 +13,7 @@ from onnx import TensorProto, helper, numpy_helper
 from qdialect import api
 from qdialect.context import new_context
 from qdialect.formats.onnx.read import import_model
-from qdialect.formats.onnx.write import export_model
+from qdialect.formats.onnx.write import write_model
 
 runtime = pytest.importorskip("onnxruntime")
 
@@ -98,7 +98,7 @@ def test_activations(scale: float) -> None:
 def _check(model: onnx.ModelProto) -> None:
     ctx = new_context()
     optimized = api.optimize(api.Model(import_model(model, ctx), ctx))
-    written = export_model(optimized.module, optimized.ctx)
+    written = write_model(optimized.module, optimized.ctx).whole()
     kinds = [node.op_type for node in written.graph.node]
     assert "DequantizeLinear" in kinds
     assert kinds.count("Relu") <= 1  # what is beside is optimized

@@ -13,7 +13,7 @@ from old_opsets import CASES, SHAPE, Case
 from qdialect import api
 from qdialect.context import new_context
 from qdialect.formats.onnx.read import import_model
-from qdialect.formats.onnx.write import export_model
+from qdialect.formats.onnx.write import write_model
 
 runtime = pytest.importorskip("onnxruntime")
 
@@ -31,7 +31,7 @@ def _run(model: onnx.ModelProto, x: Any) -> list[Any]:
 def _optimized(model: onnx.ModelProto) -> onnx.ModelProto:
     ctx = new_context()
     optimized = api.optimize(api.Model(import_model(model, ctx), ctx))
-    return export_model(optimized.module, optimized.ctx)
+    return write_model(optimized.module, optimized.ctx).whole()
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)

@@ -15,7 +15,7 @@ from xdsl.ir import Operation
 from qdialect import ops as nn
 from qdialect.context import new_context
 from qdialect.formats.mlir.read import read_module
-from qdialect.formats.onnx.write import OrtEngine, export_model
+from qdialect.formats.onnx.write import OrtEngine, write_model
 from qdialect.formats.onnx.write.kernels import refusal
 from qdialect.qparams.parameters import QParams
 from qdialect.quant import RescaleOp, UniformType
@@ -181,7 +181,7 @@ def test_clamps_are_of_codes_in_either_form(call: str, bounds: tuple[int, ...]) 
     ctx = new_context()
     module = read_module(text + f"  func.return %0 : {kind}\n}}", ctx)
     for form in ("qdq", "qoperator"):
-        model = export_model(module, ctx, form=form)
+        model = write_model(module, ctx, form=form).whole()
         (node,) = model.graph.node
         held = {t.name: numpy_helper.to_array(t).item() for t in model.graph.initializer}
         assert node.op_type == "Clip" and tuple(held[n] for n in node.input[1:]) == bounds

@@ -7,7 +7,7 @@ import pytest
 
 from qdialect.context import new_context
 from qdialect.formats.mlir.read import read_module
-from qdialect.formats.onnx.write import OrtEngine, export_model
+from qdialect.formats.onnx.write import OrtEngine, write_model
 from qdialect.formats.onnx.write.kernels import KERNELS
 from qdialect.reference import Interpreter
 
@@ -61,7 +61,7 @@ func.func @main(%x: {floats[0]}, %y: {floats[1]}) -> {floats[2]} {{
 @pytest.mark.parametrize("name", OPS)
 def test_scales_per_channel_are_not_fused_away(name: str, takes: str, gives: str) -> None:
     ctx = new_context()
-    model = export_model(read_module(program(name, takes, gives), ctx), ctx)
+    model = write_model(read_module(program(name, takes, gives), ctx), ctx).whole()
     rng = np.random.default_rng(0)
     inputs = {
         "arg0": rng.normal(size=(1, 3, 4, 4)).astype(np.float32),
@@ -90,7 +90,7 @@ func.func @main(%x: tensor<1x3xf32>) -> tensor<1x9xf32> {{
 }}"""  # noqa: E501
     ctx = new_context()
     module = read_module(text, ctx)
-    model = export_model(module, ctx)
+    model = write_model(module, ctx).whole()
     kinds = [node.op_type for node in model.graph.node]
     assert kinds.count("QuantizeLinear") == 4 and kinds.count("Concat") == 1
     engines = [OrtEngine(model, optimize=optimize) for optimize in (False, True)]
@@ -106,7 +106,7 @@ func.func @main(%x: tensor<1x3xf32>) -> tensor<1x9xf32> {{
 def agrees(text: str, inputs: dict[str, np.ndarray], opset: int | None = None) -> list[str]:
     """The kinds of nodes of a program that gives the same bits, optimizations on and off."""
     ctx = new_context()
-    model = export_model(read_module(text, ctx), ctx, opset=opset)
+    model = write_model(read_module(text, ctx), ctx, opset=opset).whole()
     (plain,) = OrtEngine(model, optimize=False).run(inputs).values()
     (fused,) = OrtEngine(model, optimize=True).run(inputs).values()
     np.testing.assert_array_equal(plain, fused)
@@ -186,7 +186,7 @@ def test_two_quantizations_in_a_row_stay_two() -> None:
         f"  func.return %2 : {y}\n}}",
         ctx,
     )
-    model = export_model(module, ctx)
+    model = write_model(module, ctx).whole()
     engines = [OrtEngine(model, optimize=optimize) for optimize in (False, True)]
     codes = {engines[0].inputs[0]: np.arange(256, dtype=np.uint8)}
     (plain,), (rewritten,) = (engine.run(codes).values() for engine in engines)

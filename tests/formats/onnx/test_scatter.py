@@ -14,7 +14,7 @@ from xdsl.ir import Block, Region
 from qdialect import ops as nn
 from qdialect.context import new_context
 from qdialect.errors import InputError, UnsupportedError
-from qdialect.formats.onnx.write import OrtEngine, export_model
+from qdialect.formats.onnx.write import OrtEngine, write_model
 from qdialect.reference import Interpreter
 
 BOX = np.stack(np.meshgrid([1, 3], [0, 1, 2], indexing="ij"), -1)
@@ -90,7 +90,7 @@ def inserted(x: list[int], update: list[int], starts: list[int], steps: list[int
 )
 def test_unknown_extents(x: Any, update: Any, starts: Any, types: list[str]) -> None:
     ctx, module = inserted(x, update, starts, [1, 1])
-    model = export_model(module, ctx)
+    model = write_model(module, ctx).whole()
     assert [node.op_type for node in model.graph.node] == types
     sizes = [[3 if n < 0 else n for n in shape] for shape in (x, update)]
     data = [np.random.default_rng(1).normal(size=n).astype(np.float32) for n in sizes]
@@ -108,4 +108,4 @@ def test_what_does_not_fit_is_an_error() -> None:
         Interpreter(ctx, module).run(data)
     ctx, module = inserted([-1, -1], [-1, -1], [1, 0], [1, 1])
     with pytest.raises(UnsupportedError, match="unknown extent"):
-        export_model(module, ctx)
+        write_model(module, ctx).whole()

@@ -19,8 +19,9 @@ from qdialect.context import QContext
 from qdialect.dialects.module_format import SUFFIX
 from qdialect.errors import InputError, QError, Where
 from qdialect.formats.mlir.read.parser import MLIRParser, Positions
+from qdialect.ops.locations import op_where
 from qdialect.verify import verifier
-from qdialect.verify.verifier import BLOBS, op_where
+from qdialect.verify.verifier import BLOBS
 
 __all__ = [
     "BLOBS",

@@ -21,8 +21,8 @@ from qdialect.dialects.module_format import SUFFIX
 from qdialect.errors import InputError, QError, Where
 from qdialect.formats.mlir.write.printer import BLOB, MLIRPrinter
 from qdialect.formats.mlir.write.resources import Resources
+from qdialect.ops.locations import op_where
 from qdialect.quant.text_version import TextVersion, printing_for
-from qdialect.verify.verifier import op_where
 from qdialect.weights import alone, replacing
 
 if TYPE_CHECKING:

@@ -29,7 +29,7 @@ from xdsl.traits import IsolatedFromAbove, IsTerminator
 from qdialect.errors import QError
 from qdialect.formats.mlir.write.names import value_names
 from qdialect.formats.mlir.write.resources import ResourcePrinter
-from qdialect.verify.verifier import op_where
+from qdialect.ops.locations import op_where
 
 _FUNC_PROPERTIES = ("sym_name", "function_type", "sym_visibility", "arg_attrs", "res_attrs")
 

@@ -73,5 +73,5 @@ def _text(data: bytes) -> str | None:
 def _serialized(attribute: AttributeProto, store: BlobStore) -> ProtoAttr:
     data = attribute.SerializeToString(deterministic=True)
     kind = package("onnx").AttributeProto.AttributeType.Name(attribute.type).lower()
-    held = TensorType(_BYTE, [len(data)])
-    return ProtoAttr(StringAttr(kind), payload_of(memoryview(data), held, store))
+    tensor = TensorType(_BYTE, [len(data)])
+    return ProtoAttr(StringAttr(kind), payload_of(memoryview(data), tensor, store))

@@ -318,18 +318,18 @@ def transposed_properties(
     window, mode = _window(node, spatial, kernel)
     rank = len(spatial)
     added = node.get("output_padding", (0,) * rank)
-    wanted = node.get("output_shape", ())
+    output_shape = node.get("output_shape", ())
     window = window | {"output_padding": added}
-    if not wanted and mode not in _SAME:
+    if not output_shape and mode not in _SAME:
         return window
     if DYNAMIC in spatial:
         return None
     strides, dilations = window["strides"], window["dilations"]
-    if len(wanted) == rank + 2:  # ONNX Runtime also takes batch and channels
+    if len(output_shape) == rank + 2:  # ONNX Runtime also takes batch and channels
         return None
-    if {len(added), len(strides), len(dilations)} != {rank} or len(wanted) not in (0, rank):
-        raise _no_fit(node, rank, output_shape=wanted, output_padding=added)
-    sizes = wanted or tuple(n * s for n, s in zip(spatial, strides, strict=True))
+    if {len(added), len(strides), len(dilations)} != {rank} or len(output_shape) not in (0, rank):
+        raise _no_fit(node, rank, output_shape=output_shape, output_padding=added)
+    sizes = output_shape or tuple(n * s for n, s in zip(spatial, strides, strict=True))
     steps = zip(spatial, kernel, strides, dilations, added, sizes, strict=True)
     totals = [(n - 1) * s + (k - 1) * d + 1 + more - size for n, k, s, d, more, size in steps]
     return None if min(totals) < 0 else window | {"pads": _halves(totals, mode)}

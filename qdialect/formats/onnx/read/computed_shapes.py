@@ -33,13 +33,13 @@ _TO_THE_END = 2**63 - 1
 def reshape(imp: Importer, node: Node) -> list[SSAValue] | None:
     """`Reshape` of something that may be moved, to a shape the model computes: an `nn.reshape`
     or `nn.flatten` where that is the same on every run, else an `nn.reshape_to`."""
-    source, wanted = imp.symbols.extents(node.input(0)), imp.symbols.numbers(node.input(1))
+    source, requested = imp.symbols.extents(node.input(0)), imp.symbols.numbers(node.input(1))
     if source is None:
         return None
     allowzero = bool(node.get("allowzero", 0))
     x = imp.value(node.input(0))
-    if wanted is not None and wanted.ndim == 1:
-        target = list(wanted)
+    if requested is not None and requested.ndim == 1:
+        target = list(requested)
         entries = _entries(source, target, allowzero)
         if entries is not None:
             return [imp.shaped(nn.ReshapeOp(x, entries), node.output(0))]
@@ -96,11 +96,11 @@ def _parts(extents: Sequence[Extent], target: Sequence[Extent]) -> list[list[Ext
 
 
 def _entries(
-    source: Sequence[Extent], wanted: Sequence[Extent], allowzero: bool
+    source: Sequence[Extent], target: Sequence[Extent], allowzero: bool
 ) -> list[int] | None:
     """The shape as `nn.reshape` takes it: numbers, 0 for a copy, -1 for what is left."""
     entries: list[int] = []
-    for d, extent in enumerate(wanted):
+    for d, extent in enumerate(target):
         number = extent.number
         copies = number == 0 and not allowzero
         if number == 0 and allowzero:
@@ -112,7 +112,7 @@ def _entries(
     if min((0, *entries)) < DYNAMIC or entries.count(DYNAMIC) > 1:
         return None
     left = entries.index(DYNAMIC) if DYNAMIC in entries else None
-    if left is not None and wanted[left].number is None and 0 in entries:
+    if left is not None and target[left].number is None and 0 in entries:
         return None  # a copied extent may be 0, and then nothing tells the one that is left
     if any(n == 0 and d >= len(source) for d, n in enumerate(entries)):
         return None
@@ -123,10 +123,10 @@ def _reshape_to(imp: Importer, node: Node, x: SSAValue, allowzero: bool) -> list
     shape = imp.type_of(node.input(1))
     if not isinstance(shape, TensorType) or shape.get_num_dims() != 1 or shape.get_shape()[0] < 0:
         return None
-    wanted, source = imp.symbols.numbers(node.input(1)), imp.symbols.extents(node.input(0))
+    requested, source = imp.symbols.numbers(node.input(1)), imp.symbols.extents(node.input(0))
     extents: Sequence[Extent | None] = [None] * shape.get_shape()[0]
-    if wanted is not None and source is not None:
-        extents = target_extents(source, list(wanted), allowzero)
+    if requested is not None and source is not None:
+        extents = target_extents(source, list(requested), allowzero)
     known = [DYNAMIC if e is None or e.number is None else e.number for e in extents]
     op = nn.ReshapeToOp(
         x,
@@ -141,11 +141,11 @@ def _reshape_to(imp: Importer, node: Node, x: SSAValue, allowzero: bool) -> list
 
 def expand(imp: Importer, node: Node) -> list[SSAValue] | None:
     """`Expand` to extents that are the operand's own, or numbers."""
-    source, wanted = imp.symbols.extents(node.input(0)), imp.symbols.numbers(node.input(1))
-    if source is None or wanted is None or wanted.ndim != 1:
+    source, requested = imp.symbols.extents(node.input(0)), imp.symbols.numbers(node.input(1))
+    if source is None or requested is None or requested.ndim != 1:
         return None
     entries: list[int] = []
-    for place, extent in enumerate(wanted, -len(wanted)):
+    for place, extent in enumerate(requested, -len(requested)):
         own = source[place] if -place <= len(source) else None
         if extent.number is not None and extent.number > 0:
             entries.append(extent.number)
@@ -164,14 +164,14 @@ def bounds(
 ) -> tuple[int, ...] | None:
     """Starts or ends of a `Slice` as numbers: the end of a dimension, or its last element."""
     known = imp.static_ints(name)
-    source, wanted = imp.symbols.extents(node.input(0)), imp.symbols.numbers(name)
-    if known is not None or source is None or wanted is None:
+    source, requested = imp.symbols.extents(node.input(0)), imp.symbols.numbers(name)
+    if known is not None or source is None or requested is None:
         return known
-    places = range(wanted.size) if axes is None else axes
-    if len(places) != wanted.size or any(not -len(source) <= a < len(source) for a in places):
+    places = range(requested.size) if axes is None else axes
+    if len(places) != requested.size or any(not -len(source) <= a < len(source) for a in places):
         return None
     found: list[int] = []
-    for axis, bound in zip(places, wanted.reshape(-1), strict=True):
+    for axis, bound in zip(places, requested.reshape(-1), strict=True):
         beyond = bound - source[axis]
         if bound.number is not None:
             found.append(bound.number)

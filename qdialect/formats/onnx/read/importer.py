@@ -50,7 +50,7 @@ class Importer(GraphTensors):
         self.ctx = ctx
         self.block = Block()
         #: quantized types by the names of their parameters
-        self.encodings: dict[tuple[Any, ...], UniformType | None] = {}
+        self.quantized_types: dict[tuple[Any, ...], UniformType | None] = {}
         #: ops that were also built in another form: their readers first
         self.replaced: list[Operation] = []
         self.symbols = Symbols(self)
@@ -60,7 +60,7 @@ class Importer(GraphTensors):
         self._node_index = 0
         self.keys = read_keys(loaded)
         #: quantized types that the metadata says graph inputs and outputs have
-        self.stated = read_interface(loaded)
+        self.interface_types = read_interface(loaded)
         self._file = StringAttr(loaded.file or "<model>")
 
     def value(self, name: str) -> SSAValue:

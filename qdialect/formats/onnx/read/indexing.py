@@ -44,15 +44,15 @@ def unsqueeze(imp: Importer, node: Node) -> Results:
 
 def expand(imp: Importer, node: Node) -> Results:
     """`Expand` to a shape that is constant, or follows from that of the operand."""
-    wanted = imp.static_ints(node.input(1))
+    shape = imp.static_ints(node.input(1))
     if movable(imp, node.input(0)) is None:
         return None
-    if wanted is None:
+    if shape is None:
         return computed_shapes.expand(imp, node)
-    if min((0, *wanted)) < 0:
+    if min((0, *shape)) < 0:
         return None
     x = imp.value(node.input(0))
-    return [imp.build(nn.ExpandOp, x, output=node.output(0), shape=wanted)]
+    return [imp.build(nn.ExpandOp, x, output=node.output(0), shape=shape)]
 
 
 def tile(imp: Importer, node: Node) -> Results:

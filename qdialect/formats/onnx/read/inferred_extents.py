@@ -70,11 +70,11 @@ def _window(op: NNOp, operands: Sequence[Extents]) -> Inferred:
 
 
 def target_extents(
-    source: Sequence[Extent], wanted: Sequence[Extent], allowzero: bool
+    source: Sequence[Extent], target: Sequence[Extent], allowzero: bool
 ) -> list[Extent | None]:
     """The extents of a `Reshape`; None where they are not known."""
     extents: list[Extent | None] = []
-    for d, extent in enumerate(wanted):
+    for d, extent in enumerate(target):
         if extent.number == 0 and not allowzero:
             extents.append(source[d] if d < len(source) else None)
         else:

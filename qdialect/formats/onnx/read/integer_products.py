@@ -103,8 +103,8 @@ def _element(
     imp: Importer, node: Node, number: int, channels: int | None, shape: tuple[int, ...]
 ) -> UniformType | None:
     """How the node reads an operand: its zero points, and the scales it has, else 1."""
-    held = element_type(imp.type_of(node.input(number)))
-    storage, name = storage_name(held), node.input(2 + number)
+    declared = element_type(imp.type_of(node.input(number)))
+    storage, name = storage_name(declared), node.input(2 + number)
     if storage not in _BYTES:
         return None
     zeros = [0]
@@ -123,10 +123,12 @@ def _element(
         if not _is_along(found, axis, shape):
             return None
         zeros = [int(z) for z in found.reshape(-1)]
-    if isinstance(held, UniformType) and held.qparams.zero_point_list() == zeros:
-        along = held.qparams.is_per_tensor or (number == 1 and held.qparams.axis == channels)
-        if along and held.qparams.expressed == "f32":
-            return held
+    if isinstance(declared, UniformType) and declared.qparams.zero_point_list() == zeros:
+        along = declared.qparams.is_per_tensor or (
+            number == 1 and declared.qparams.axis == channels
+        )
+        if along and declared.qparams.expressed == "f32":
+            return declared
     if len(set(zeros)) == 1:
         return UniformType(QParams.per_tensor(storage, 1.0, zeros[0], "f32"))
     assert channels is not None

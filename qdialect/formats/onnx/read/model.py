@@ -141,7 +141,7 @@ class _Walk:
             storage = found.qparams.storage
             sign = Signedness.SIGNLESS if storage.signed else Signedness.UNSIGNED
             found = IntegerType(storage.width, sign) if not storage.is_float else declared
-        stated = imp.stated.get(info.name)
+        stated = imp.interface_types.get(info.name)
         if stated is not None and declared == found == element_type(value.type):
             return imp.quantized(value, stated) if suits(stated, value.type) else value
         known = declared in DATA_TYPES and found in DATA_TYPES

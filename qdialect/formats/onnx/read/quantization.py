@@ -35,11 +35,11 @@ _EIGHT_BITS = ("f8E4M3FN", "f8E5M2")
 def quantize(imp: Importer, node: Node) -> list[SSAValue] | None:
     """`QuantizeLinear(x, scale, zero_point)` as `quant.qcast`."""
     source = imp.type_of(node.input(0))
-    held = element_type(source)
-    if not is_tensor(source) or held not in FLOATS or not _is_plain(imp, node, "precision"):
+    expressed = element_type(source)
+    if not is_tensor(source) or expressed not in FLOATS or not _is_plain(imp, node, "precision"):
         return None
     element = _element(imp, node, _quantize_storage(imp, node), shape_of(source))
-    if element is None or element.qparams.expressed != ELEMENT_NAMES[held]:
+    if element is None or element.qparams.expressed != ELEMENT_NAMES[expressed]:
         return None
     return [imp.emit(QCastOp(imp.value(node.input(0)), with_element(source, element))).results[0]]
 
@@ -143,9 +143,9 @@ def element_at(
     if they are not constants, or a scale is negative, zero or not finite; InputError
     (`bad-qparams`) if they describe none."""
     key = (place, storage, shape)
-    if key not in imp.encodings:
-        imp.encodings[key] = _read_element(imp, node, place, storage, shape)
-    return imp.encodings[key]
+    if key not in imp.quantized_types:
+        imp.quantized_types[key] = _read_element(imp, node, place, storage, shape)
+    return imp.quantized_types[key]
 
 
 def _read_element(
@@ -245,8 +245,8 @@ def _wide(imp: Importer, name: str) -> NDArray[Any]:
     """Zero points of a type numpy lacks (uint4, uint2), one byte each."""
     import numpy as np
 
-    held = imp.statics[name]
-    return np.frombuffer(imp.loaded.tensors.raw(held), np.uint8).reshape(tuple(held.dims))
+    tensor = imp.statics[name]
+    return np.frombuffer(imp.loaded.tensors.raw(tensor), np.uint8).reshape(tuple(tensor.dims))
 
 
 def _bad(node: Node, reason: str) -> InputError:

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 def quantized_inputs(imp: Importer) -> dict[str, UniformType]:
     """Integer graph inputs that only nodes read which agree on how, and those of which the
     metadata says how, if no node that reads them says something else."""
-    graph, stated = imp.loaded.model.graph, dict(imp.stated)
+    graph, stated = imp.loaded.model.graph, dict(imp.interface_types)
     found: dict[str, UniformType | None] = {}
     inputs = {v.name: value_type(v.type) for v in graph.input if v.name not in imp.statics}
     for proto in graph.node:

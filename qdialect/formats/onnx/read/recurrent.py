@@ -92,18 +92,18 @@ def _operands(
 ) -> list[SSAValue] | None:
     """The operands of the op, zeros in place of absent ones in between."""
     dirs, batch, hidden = state
-    wanted = [node.input(i) for i in range(_INPUTS, _INPUTS + len(kind.STATES))]
+    states = [node.input(i) for i in range(_INPUTS, _INPUTS + len(kind.STATES))]
     peepholes = node.input(_INPUTS + len(kind.STATES))
     x, *weights = (imp.value(node.input(i)) for i in range(3))
     operands = [x, *weights]
     bias = node.input(3)
     rows = 2 * kind.GATES * hidden
     operands.append(imp.value(bias) if bias else _zeros(imp, x, (dirs, rows)))
-    if not any(wanted) and not peepholes:
+    if not any(states) and not peepholes:
         return operands
-    if batch == DYNAMIC and not all(wanted):
+    if batch == DYNAMIC and not all(states):
         return None
-    operands += [imp.value(name) if name else _zeros(imp, x, state) for name in wanted]
+    operands += [imp.value(name) if name else _zeros(imp, x, state) for name in states]
     return [*operands, imp.value(peepholes)] if peepholes else operands
 
 

@@ -64,10 +64,10 @@ class ShapeArithmetic:
         if array is not None:
             self._imp.statics[name] = package("onnx.numpy_helper").from_array(array, name)
             return []
-        twin = self._same.setdefault(_key(found, element), name)
-        if twin == name:
+        first = self._same.setdefault(_key(found, element), name)
+        if first == name:
             return None
-        self._imp.values[name] = self._imp.value(twin)
+        self._imp.values[name] = self._imp.value(first)
         return []
 
     def _constant(self, name: str, dtype: Any) -> NDArray[Any] | None:

@@ -28,8 +28,8 @@ def free_names(graph: GraphProto) -> list[str]:
     known |= {t.values.name for t in graph.sparse_initializer}
     free: dict[str, None] = {}
     for node in graph.node:
-        wanted = [*node.input, *(n for inner in subgraphs(node) for n in free_names(inner))]
-        free.update((name, None) for name in wanted if name and name not in known)
+        reads = [*node.input, *(n for inner in subgraphs(node) for n in free_names(inner))]
+        free.update((name, None) for name in reads if name and name not in known)
         known.update(node.output)
     free.update((v.name, None) for v in graph.output if v.name not in known)
     return list(free)

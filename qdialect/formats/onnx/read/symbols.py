@@ -56,7 +56,7 @@ class Symbols:
         self._tensors = tensors
         self._numbers: dict[str, Numbers] = {}
         self._extents: dict[SSAValue, Extents] = {}
-        self._told: dict[SSAValue, Sequence[Extent | None]] = {}
+        self._noted: dict[SSAValue, Sequence[Extent | None]] = {}
         self._names: dict[SSAValue, str] = {}
         self._nodes: dict[Operation, Node] = {}
         self._trials: list[dict[str, int]] = [{}, {}]
@@ -118,7 +118,7 @@ class Symbols:
 
     def tell(self, value: SSAValue, extents: Sequence[Extent | None]) -> None:
         """Note extents that the op of a value does not tell."""
-        self._told[value] = extents
+        self._noted[value] = extents
 
     def extents(self, name: str) -> Extents | None:
         """The extents of a tensor; None where its rank is not known."""
@@ -160,7 +160,7 @@ class Symbols:
         shape = shape_of(value)
         if DYNAMIC not in shape:
             return tuple(map(Extent.of, shape))
-        inferred = self._told.get(value) or self._inferred(value)
+        inferred = self._noted.get(value) or self._inferred(value)
         declared = self._named(value, len(shape))
         if inferred is None or len(inferred) != len(shape):
             inferred = (None,) * len(shape)

@@ -82,20 +82,20 @@ class TensorReader:
 
     def _check_size(self, tensor: TensorProto, element: Attribute) -> None:
         if self._is_external(tensor) or tensor.HasField("raw_data"):
-            held = len(self._packed(tensor)) if self._is_external(tensor) else len(tensor.raw_data)
+            found = len(self._packed(tensor)) if self._is_external(tensor) else len(tensor.raw_data)
             needed = (prod(tensor.dims) * _bits(element) + 7) // 8
-            if held != needed:
-                raise self._bad(tensor, f"holds {held} bytes, but its shape needs {needed}")
+            if found != needed:
+                raise self._bad(tensor, f"holds {found} bytes, but its shape needs {needed}")
             return
-        held = max(
+        found = max(
             len(tensor.float_data),
             len(tensor.int32_data),
             len(tensor.int64_data),
             len(tensor.double_data),
             len(tensor.uint64_data),
         )
-        if held * 8 < prod(tensor.dims) * min(8, _bits(element)) * _entries(element):
-            raise self._bad(tensor, f"holds {held} values, but has shape {list(tensor.dims)}")
+        if found * 8 < prod(tensor.dims) * min(8, _bits(element)) * _entries(element):
+            raise self._bad(tensor, f"holds {found} values, but has shape {list(tensor.dims)}")
 
     def raw(self, tensor: TensorProto) -> memoryview:
         """Little-endian bytes, elements narrower than a byte one per byte."""
@@ -123,15 +123,15 @@ class TensorReader:
     def constant(self, tensor: TensorProto, element: Attribute, store: BlobStore) -> ConstantOp:
         """A constant op for the tensor under element type `element`: its own type, or
         a quantized type it holds the stored integers of."""
-        held = element
+        stored = element
         if isinstance(element, UniformType):
-            held = IntegerType(element.qparams.storage.width)
+            stored = IntegerType(element.qparams.storage.width)
         shape = tuple(tensor.dims)
         raw = self.raw(tensor)
-        width = integer_width(held)
+        width = integer_width(stored)
         if width in (2, 4):
             raw = _sign_extended(raw, width)
-        value = payload_of(raw, ranked(held, shape), store)
+        value = payload_of(raw, ranked(stored, shape), store)
         return ConstantOp(value, ranked(element, shape))
 
     # -- data outside the message -----------------------------------------------
@@ -196,16 +196,16 @@ class TensorReader:
         )
 
 
-def payload_of(raw: memoryview, held: TensorType[Any], store: BlobStore) -> Payload:
-    """Bytes as an attribute of type `held`: inline if small, else in `store`.
+def payload_of(raw: memoryview, kind: TensorType[Any], store: BlobStore) -> Payload:
+    """Bytes as an attribute of type `kind`: inline if small, else in `store`.
 
     Infinities and NaNs go to the store: as text, xDSL does not read them back.
     """
-    shape = held.get_shape()
-    if prod(shape) <= INLINE_LIMIT and _is_finite(raw, held.element_type):
-        return DenseIntOrFPElementsAttr(held, BytesAttr(bytes(raw)))
-    key = store.add_bytes(raw, element_name(held.element_type), shape)
-    return BlobAttr(StringAttr(key), held)
+    shape = kind.get_shape()
+    if prod(shape) <= INLINE_LIMIT and _is_finite(raw, kind.element_type):
+        return DenseIntOrFPElementsAttr(kind, BytesAttr(bytes(raw)))
+    key = store.add_bytes(raw, element_name(kind.element_type), shape)
+    return BlobAttr(StringAttr(key), kind)
 
 
 def _is_finite(raw: memoryview, element: Attribute) -> bool:

@@ -17,8 +17,8 @@ if TYPE_CHECKING:
 def is_constant(value: SSAValue) -> bool:
     """Whether a value is a constant or a dequantized one."""
     owner = value.owner
-    held = owner.input.owner if isinstance(owner, DCastOp) else owner
-    return isinstance(held, ConstantOp)
+    producer = owner.input.owner if isinstance(owner, DCastOp) else owner
+    return isinstance(producer, ConstantOp)
 
 
 def transposed_constant(imp: Importer, value: SSAValue) -> SSAValue | None:

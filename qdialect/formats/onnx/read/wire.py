@@ -85,10 +85,10 @@ class _Cutter:
 
     def _tensor(self, field: Field) -> _Pieces | None:
         """None for one that stays whole."""
-        held = list(fields(self._data, field.begin, field.end))
-        if any(self._is_elsewhere(f) for f in held):
+        inner = list(fields(self._data, field.begin, field.end))
+        if any(self._is_elsewhere(f) for f in inner):
             return None
-        found = [f for f in held if f.number == _RAW_DATA]
+        found = [f for f in inner if f.number == _RAW_DATA]
         if len(found) != 1 or found[0].kind != BYTES or found[0].end - found[0].begin < _LARGE:
             return None
         raw, location = found[0], f"{self._name}{len(self.weights)}"

@@ -33,14 +33,14 @@ _FLOAT = 1
 _NEAR = 2.0**-32
 
 
-def write_accumulator(exporter: Exporter, op: Operation, key: str, wanted: str) -> bool:
+def write_accumulator(exporter: Exporter, op: Operation, key: str, hint: str) -> bool:
     """Write `op` as integer products; False if it is none."""
     if not is_accumulator(op):
         return False
     graph, operands = exporter.graph, op.operands
     sides = [exporter.tensor(operands[0]), _weight(exporter, op)]
     zeros = [zero_points(exporter, operands[n], sides[n]) for n in (0, 1)]
-    output = exporter.claim(op.results[0], wanted)
+    output = exporter.claim(op.results[0], hint)
     bias = len(operands) > 2
     target = graph.tensor(f"{output}_products") if bias else output
     inputs = [*sides, *zeros] if any(zeros) else sides

@@ -3,7 +3,7 @@
 The inputs of such a model are those of the body and what it reads from the graph around it;
 constants from there are constants of the model. What the body keeps is its signature: its
 inputs and outputs, by name and type. A type that the loop may change (an extent that grows with
-each iteration) is not told, so that nothing is made of it.
+each iteration) is not known, so that nothing is made of it.
 """
 
 from __future__ import annotations
@@ -97,8 +97,8 @@ def put(op: NodeOp, changed: Mapping[str, Attribute], store: BlobStore) -> None:
     read: set[str] = set()
     for name, attribute in data.items():
         if isinstance(attribute, ProtoAttr):
-            held = node_attribute(name, attribute, store)
-            for graph in (*held.graphs, *((held.g,) if held.HasField("g") else ())):
+            proto = node_attribute(name, attribute, store)
+            for graph in (*proto.graphs, *((proto.g,) if proto.HasField("g") else ())):
                 read |= _read(graph)
     captured = op.captured()
     kept = {name: value for name, value in captured.items() if name in read}

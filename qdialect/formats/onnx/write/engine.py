@@ -261,10 +261,10 @@ def first_part(model: ModelProto, outputs: Sequence[str]) -> ModelProto:
     """`model` as far as it is needed for some of its graph outputs: the nodes up to the
     last that computes one, and the initializers they read.  The weights are shared with
     `model` where Python can."""
-    wanted = set(outputs)
+    names = set(outputs)
     nodes = list(model.graph.node)
-    last = max((i for i, node in enumerate(nodes) if wanted & set(node.output)), default=-1)
-    if last == len(nodes) - 1 and len(wanted) == len(model.graph.output):
+    last = max((i for i, node in enumerate(nodes) if names & set(node.output)), default=-1)
+    if last == len(nodes) - 1 and len(names) == len(model.graph.output):
         return model
     kept = nodes[: last + 1]
     read = {name for node in kept for name in _names_read(node)}
@@ -273,8 +273,8 @@ def first_part(model: ModelProto, outputs: Sequence[str]) -> ModelProto:
         kept,
         model.graph.name,
         list(model.graph.input),
-        [entry for entry in model.graph.output if entry.name in wanted],
-        [tensor for tensor in model.graph.initializer if tensor.name in read | wanted],
+        [entry for entry in model.graph.output if entry.name in names],
+        [tensor for tensor in model.graph.initializer if tensor.name in read | names],
     )
     part: ModelProto = helper.make_model(graph, opset_imports=list(model.opset_import))
     part.ir_version = model.ir_version

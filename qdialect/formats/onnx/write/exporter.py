@@ -40,9 +40,9 @@ from qdialect.formats.onnx.write.quantization import (
 )
 from qdialect.ops import ConstantOp, constant_array, constant_of, keys_of
 from qdialect.ops.key_metadata import KeyTable
+from qdialect.ops.locations import op_where
 from qdialect.qparams.parameters import QParams
 from qdialect.quant import DCastOp, element_type, quant_element
-from qdialect.verify.verifier import op_where
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -98,9 +98,9 @@ class Exporter:
         derived = derived_outputs(key, len(op.results))
         return names if len(names) == len(derived) else derived
 
-    def claim(self, value: SSAValue, wanted: str) -> str:
+    def claim(self, value: SSAValue, hint: str) -> str:
         """The tensor name for `value`, which is written under it now."""
-        name = self.reserved.get(value) or self.graph.tensor(wanted)
+        name = self.reserved.get(value) or self.graph.tensor(hint)
         self.tensors[value] = name
         return name
 
@@ -176,12 +176,12 @@ class Exporter:
         return self.dequantized[place]
 
     def quantize(
-        self, source: str, value: SSAValue, wanted: str, node: str, params: Sequence[str] = ()
+        self, source: str, value: SSAValue, hint: str, node: str, params: Sequence[str] = ()
     ) -> None:
         """Write the quantized `value` from the tensor of its real numbers."""
         quantized = quant_element(value.type)
         assert quantized is not None
-        output = self.claim(value, wanted)
+        output = self.claim(value, hint)
         write_quantize(self.graph, source, output, quantized.qparams, node, self.opset, params)
 
     def code_or_none(self, value: SSAValue) -> int | None:

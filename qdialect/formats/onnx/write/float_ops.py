@@ -59,9 +59,9 @@ class Call:
         import numpy as np
 
         quantized = quant_element(self.op.operands[0].type)
-        held = quantized.qparams.expressed if quantized else str(self.op.operands[0].type)
+        expressed = quantized.qparams.expressed if quantized else str(self.op.operands[0].type)
         for name, dtype in (("f16", np.float16), ("f64", np.float64)):
-            if name == held or str(element_type(self.op.operands[0].type)) == name:
+            if name == expressed or str(element_type(self.op.operands[0].type)) == name:
                 return np.array(value, dtype)
         return np.array(value, np.float32)
 

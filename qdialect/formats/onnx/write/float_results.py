@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 _MS = "com.microsoft"
 
 
-def write_to_float(exporter: Exporter, op: Operation, key: str, wanted: str) -> bool:
+def write_to_float(exporter: Exporter, op: Operation, key: str, hint: str) -> bool:
     """Write `op` on stored integers with a float result; False if no kernel runs it."""
     found = _qparams(op)
     if found is None:
@@ -36,7 +36,7 @@ def write_to_float(exporter: Exporter, op: Operation, key: str, wanted: str) -> 
     graph = exporter.graph
     x, w = (parameters(graph, t, q) for t, q in zip(tensors, (lhs, rhs), strict=True))
     bias = [exporter.tensor(op.operands[2])] if len(op.operands) > 2 else []
-    output = exporter.claim(op.results[0], wanted)
+    output = exporter.claim(op.results[0], hint)
     if isinstance(op, MatMulOp):
         inputs = [*tensors, x[0], w[0], x[1], w[1]]
         graph.node("MatMulIntegerToFloat", inputs, [output], key, _MS)

@@ -63,8 +63,8 @@ def _transposed(exporter: Exporter, weight: SSAValue) -> str | None:
 def _dequantized(exporter: Exporter, tensor: str, qparams: QParams, op: DCastOp | None) -> str:
     flipped = qparams.of_transposed()
     key = exporter.key(op) if op else f"{tensor}_DequantizeLinear"
-    wanted = exporter.output_names(op, key)[0] if op else f"{tensor}_dequantized"
+    hint = exporter.output_names(op, key)[0] if op else f"{tensor}_dequantized"
     params = string_list(op.attributes.get(PARAMS)) if op else []
-    output = exporter.graph.tensor(wanted)
+    output = exporter.graph.tensor(hint)
     write_dequantize(exporter.graph, tensor, output, flipped, key, exporter.opset, params)
     return output

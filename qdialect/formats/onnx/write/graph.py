@@ -45,9 +45,9 @@ class GraphWriter:
         self._tensors = set(reserved)
         self._nodes: set[str] = set()
 
-    def tensor(self, wanted: str) -> str:
-        """A new tensor name: `wanted`, or it with a number."""
-        return _unique(wanted, self._tensors)
+    def tensor(self, hint: str) -> str:
+        """A new tensor name: `hint`, or it with a number."""
+        return _unique(hint, self._tensors)
 
     def node(
         self,
@@ -77,17 +77,17 @@ class GraphWriter:
         return made
 
     def initializer(
-        self, wanted: str, data_type: int, shape: Sequence[int], raw: bytes | memoryview
+        self, hint: str, data_type: int, shape: Sequence[int], raw: bytes | memoryview
     ) -> str:
         """The name of an initializer with this value: an earlier one asked for under
         the same name if it is the same, else a new one."""
-        name = wanted
+        name = hint
         if name in self.initializers:
-            held = self.initializers[name]
-            same = held.data_type == data_type and tuple(held.dims) == tuple(shape)
-            if same and self._holds(held, raw):
+            earlier = self.initializers[name]
+            same = earlier.data_type == data_type and tuple(earlier.dims) == tuple(shape)
+            if same and self._holds(earlier, raw):
                 return name
-        name = _unique(wanted, self._tensors)
+        name = _unique(hint, self._tensors)
         tensor: TensorProto = package("onnx").TensorProto()
         tensor.name, tensor.data_type = name, data_type
         if len(raw) < LARGE_WEIGHT:
@@ -99,25 +99,25 @@ class GraphWriter:
         return name
 
     def _holds(self, tensor: TensorProto, raw: bytes | memoryview) -> bool:
-        held = self.weights.get(tensor.name)
-        if held is None or len(held) != len(raw):
-            return held is None and tensor.raw_data == raw
+        weight = self.weights.get(tensor.name)
+        if weight is None or len(weight) != len(raw):
+            return weight is None and tensor.raw_data == raw
         # Views compare byte by byte, so bytes, a piece at a time.
-        pieces = range(0, len(held), _PIECE)
-        return all(bytes(held[n : n + _PIECE]) == bytes(raw[n : n + _PIECE]) for n in pieces)
+        pieces = range(0, len(weight), _PIECE)
+        return all(bytes(weight[n : n + _PIECE]) == bytes(raw[n : n + _PIECE]) for n in pieces)
 
-    def array(self, wanted: str, array: np.ndarray[Any, Any]) -> str:
+    def array(self, hint: str, array: np.ndarray[Any, Any]) -> str:
         """An initializer of a numpy array."""
         helper = package("onnx.helper")
         data: NDArray[Any] = array
         code: int = helper.np_dtype_to_tensor_dtype(data.dtype)
-        return self.initializer(wanted, code, data.shape, bytes_of(data))
+        return self.initializer(hint, code, data.shape, bytes_of(data))
 
-    def ints(self, wanted: str, values: Sequence[int]) -> str:
+    def ints(self, hint: str, values: Sequence[int]) -> str:
         """An initializer listing 64-bit integers."""
         import numpy as np
 
-        return self.array(wanted, np.array(values, np.int64))
+        return self.array(hint, np.array(values, np.int64))
 
 
 def bytes_of(array: NDArray[Any]) -> memoryview:
@@ -127,11 +127,11 @@ def bytes_of(array: NDArray[Any]) -> memoryview:
     return np.ascontiguousarray(array).reshape(-1).view(np.uint8).data
 
 
-def _unique(wanted: str, taken: set[str]) -> str:
-    name, count = wanted, 0
+def _unique(hint: str, taken: set[str]) -> str:
+    name, count = hint, 0
     while name in taken:
         count += 1
-        name = f"{wanted}_{count}"
+        name = f"{hint}_{count}"
     taken.add(name)
     return name
 

@@ -54,27 +54,27 @@ class ModelHeader:
         imports = opset_imports(attributes.get("opset"))
         need, narrow = opset_for(function), _holds_narrow_codes(function)
         source = imports.get("")
-        wanted = opset or max(source or DEFAULT_OPSET, need)
-        if opset is None and source is not None and changed_node(function, store, source, wanted):
+        version = opset or max(source or DEFAULT_OPSET, need)
+        if opset is None and source is not None and changed_node(function, store, source, version):
             need = opset_for(function, oldest=True)
-            wanted = max(source, need)
+            version = max(source, need)
         newest: int = package("onnx").defs.onnx_opset_version()
-        if wanted > newest:
+        if version > newest:
             raise UnsupportedError(
-                f"opset {wanted} is not known to the installed onnx package (up to {newest})"
+                f"opset {version} is not known to the installed onnx package (up to {newest})"
             )
-        if wanted < need:
-            raise UnsupportedError(f"the model needs opset {need}, but {wanted} was asked for")
-        changed = None if source is None else changed_node(function, store, source, wanted)
+        if version < need:
+            raise UnsupportedError(f"the model needs opset {need}, but {version} was asked for")
+        changed = None if source is None else changed_node(function, store, source, version)
         if changed is not None:
             key = changed.attributes.get("nn.key")
             name = changed.op_type.data
             raise UnsupportedError(
-                f"'{name}' changed between opset {source} of the model and opset {wanted}",
+                f"'{name}' changed between opset {source} of the model and opset {version}",
                 where=Where(node=key.data if isinstance(key, StringAttr) else name),
             )
-        imports[""] = wanted
-        return ModelHeader(attributes, imports, wanted, narrow)
+        imports[""] = version
+        return ModelHeader(attributes, imports, version, narrow)
 
     def model(
         self, written: tuple[GraphProto, set[str]], keys: KeyTable, function: FuncOp

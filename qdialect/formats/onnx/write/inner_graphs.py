@@ -19,8 +19,8 @@ def graphs_of(op: NodeOp, store: BlobStore) -> Iterator[GraphProto]:
     """The graphs in the attributes of a kept node."""
     for name, attribute in op.node_attributes.data.items():
         if isinstance(attribute, ProtoAttr) and attribute.kind.data in ("graph", "graphs"):
-            held = node_attribute(name, attribute, store)
-            yield from (*held.graphs, *((held.g,) if held.HasField("g") else ()))
+            proto = node_attribute(name, attribute, store)
+            yield from (*proto.graphs, *((proto.g,) if proto.HasField("g") else ()))
 
 
 def graphs_in(node: NodeProto) -> Iterator[GraphProto]:

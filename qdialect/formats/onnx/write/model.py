@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
 
 from xdsl.dialects.builtin import (
     ArrayAttr,
@@ -44,23 +44,7 @@ from qdialect.formats.onnx.write.kernels import (
 from qdialect.formats.onnx.write.shields import shield
 from qdialect.formats.onnx.write.table import RENAMES, may_defer, write
 from qdialect.formats.onnx.write.written import Written
-from qdialect.verify.verifier import op_where
-
-if TYPE_CHECKING:
-    from onnx import ModelProto
-
-
-def export_model(
-    module: ModuleOp,
-    ctx: QContext,
-    form: Form = "qdq",
-    opset: int | None = None,
-    *,
-    numerics: Numerics = "ties",
-    runtime: str | None = None,
-) -> ModelProto:
-    """The module's function as an ONNX model; `write_model` does not copy its weights."""
-    return write_model(module, ctx, form, opset, numerics=numerics, runtime=runtime).whole()
+from qdialect.ops.locations import op_where
 
 
 def write_model(
@@ -72,7 +56,8 @@ def write_model(
     numerics: Numerics = "ties",
     runtime: str | None = None,
 ) -> Written:
-    """The module's function as an ONNX model, with large weights where they are.
+    """The module's function as an ONNX model, with large weights where they are (`whole` puts
+    them into the message).
 
     `form` "qdq" writes every quantized op as dequantize, float op, quantize (movement
     ops directly on integers where the runtime has them); "qoperator" uses the integer
@@ -103,9 +88,9 @@ def _only_function(module: ModuleOp) -> FuncOp:
     functions = [op for op in module.body.ops if isinstance(op, FuncOp)]
     bodies = [f for f in functions if not f.is_declaration]
     if len(functions) != 1 or len(bodies) != 1:
-        held = f"{len(functions)}" if len(bodies) == len(functions) else "one without a body"
+        found = f"{len(functions)}" if len(bodies) == len(functions) else "one without a body"
         raise InputError(
-            f"an ONNX model is one function, but the module has {held}", code="not-a-model"
+            f"an ONNX model is one function, but the module has {found}", code="not-a-model"
         )
     if len(bodies[0].body.blocks) != 1:
         raise UnsupportedError(

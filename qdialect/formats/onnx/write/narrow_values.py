@@ -34,8 +34,8 @@ def run_narrow(session: Any, names: Sequence[str], feeds: Mapping[str, Array]) -
     code = package("onnx.helper").np_dtype_to_tensor_dtype
     make: Any = ort.OrtValue.ortvalue_from_numpy_with_onnx_type
     # The runtime reads the memory of these.
-    held = {name: _packed(array) for name, array in feeds.items()}
-    given = {name: make(held[name], code(array.dtype)) for name, array in feeds.items()}
+    packed = {name: _packed(array) for name, array in feeds.items()}
+    given = {name: make(packed[name], code(array.dtype)) for name, array in feeds.items()}
     return [_array(value) for value in session.run_with_ort_values(names, given)]
 
 

@@ -122,9 +122,9 @@ def write_rescale(exporter: Exporter, op: RescaleOp) -> None:
 def write_scast(exporter: Exporter, op: SCastOp) -> None:
     """Nothing: the tensor is the same integers."""
     quantized = quant_element(op.result.type)
-    wanted = None if quantized is None else storage_code(quantized.qparams)
-    exporter.alias(op.result, op.input, wanted)
-    if wanted not in (None, exporter.code(op.result)):
+    code = None if quantized is None else storage_code(quantized.qparams)
+    exporter.alias(op.result, op.input, code)
+    if code not in (None, exporter.code(op.result)):
         raise exporter.unsupported(op, "reads integers of one signedness as the other")
 
 
@@ -145,13 +145,13 @@ def write_table(exporter: Exporter, op: TableOp) -> None:
         raise exporter.unsupported(op, "is written with a constant table of 4, 8 or 16 bit codes")
     key, graph = exporter.key(op), exporter.graph
     table = constant_array(entries, exporter.ctx.blobs)
-    held = np.roll(table, storage.full_range[0])
-    wanted = exporter.output_names(op, key)[0]
+    rolled = np.roll(table, storage.full_range[0])
+    hint = exporter.output_names(op, key)[0]
     if given.qparams.storage.width < 8:
-        held = _real(held, given.qparams)
-        result = graph.tensor(f"{wanted}_real")
+        rolled = _real(rolled, given.qparams)
+        result = graph.tensor(f"{hint}_real")
     else:
-        result = exporter.claim(op.result, wanted)
+        result = exporter.claim(op.result, hint)
 
     def step(op_type: str, suffix: str, *inputs: str, **attributes: Any) -> str:
         made = graph.tensor(f"{result}_{suffix}")
@@ -165,7 +165,7 @@ def write_table(exporter: Exporter, op: TableOp) -> None:
     if len(shape) != 1:
         flat = step("Reshape", "flat", source, graph.ints(f"{key}_all", [-1]))
     index = step("Cast", "index", flat, to=TensorProto.INT32)
-    inputs = [graph.array(f"{key}_table", held), index]
+    inputs = [graph.array(f"{key}_table", rolled), index]
     if len(shape) == 1:
         graph.node("GatherElements", inputs, [result], key)
     else:
@@ -176,7 +176,7 @@ def write_table(exporter: Exporter, op: TableOp) -> None:
             extents = graph.ints(f"{key}_extents", [-1 if n == DYNAMIC else n for n in shape])
         graph.node("Reshape", [looked_up, extents], [result], key)
     if given.qparams.storage.width < 8:
-        exporter.quantize(result, op.result, wanted, f"{key}_QuantizeLinear")
+        exporter.quantize(result, op.result, hint, f"{key}_QuantizeLinear")
 
 
 def _real(codes: NDArray[Any], qparams: QParams) -> NDArray[Any]:

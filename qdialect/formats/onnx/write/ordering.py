@@ -30,7 +30,7 @@ def compare(call: Call) -> None:
 
 
 def place(op_type: str) -> Writer:
-    """`nn.arg_max` and `nn.arg_min`; which of equal elements is told from opset 12 on."""
+    """`nn.arg_max` and `nn.arg_min`; which of equal elements is said from opset 12 on."""
 
     def write(call: Call) -> None:
         v = call.values

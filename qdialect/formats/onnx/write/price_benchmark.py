@@ -23,7 +23,7 @@ from qdialect.errors import InputError, QError
 from qdialect.formats.onnx.write.engine import OrtEngine
 from qdialect.formats.onnx.write.exporter import Form
 from qdialect.formats.onnx.write.kernels import CLAMPS, KERNELS
-from qdialect.formats.onnx.write.model import export_model
+from qdialect.formats.onnx.write.model import write_model
 from qdialect.targets.price_table import Pair, Prices, PriceTable
 
 COPIES = (2, 10)
@@ -290,7 +290,7 @@ class Benchmark:
 
         ctx = self.new_context()
         try:
-            model = export_model(self.read(text, ctx), ctx, form=form)
+            model = write_model(self.read(text, ctx), ctx, form=form).whole()
             session = OrtEngine(model, optimize=optimize).session
         except QError as error:
             error.notes = (*error.notes, f"the model to measure: {text}")

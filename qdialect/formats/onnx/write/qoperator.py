@@ -72,15 +72,15 @@ def qparams_of(value: SSAValue) -> QParams:
     return element.qparams
 
 
-def write_kernel(exporter: Exporter, op: Operation, key: str, wanted: str) -> bool:
+def write_kernel(exporter: Exporter, op: Operation, key: str, hint: str) -> bool:
     """Write `op` on stored integers; False if no kernel runs it."""
     if op.name in CLAMPS:
-        return write_clamp(exporter, op, key, wanted)
+        return write_clamp(exporter, op, key, hint)
     # What a kernel defines may be what that kernel gives.
     numerics = "bounded" if is_kernel(op) else exporter.numerics
     if op.name not in WRITERS or refusal(op, numerics, exporter.runtime):
         return False
-    output = exporter.claim(op.results[0], wanted)
+    output = exporter.claim(op.results[0], hint)
     qparams = qparams_of(op.results[0])
     target = output if qparams.storage.is_full_range else exporter.graph.tensor(output)
     WRITERS[op.name](KernelCall(exporter, op, KERNELS[op.name], key, target))
@@ -199,7 +199,7 @@ WRITERS: Mapping[str, Callable[[KernelCall], None]] = {
 # -- clamps ---------------------------------------------------------------------------
 
 
-def write_clamp(exporter: Exporter, op: Operation, key: str, wanted: str) -> bool:
+def write_clamp(exporter: Exporter, op: Operation, key: str, hint: str) -> bool:
     """`nn.relu` and `nn.clip` as Clip on stored integers, which costs a tenth of one on floats
     between casts; nothing at all where the storage bounds do it already.  False if it is
     written in another way."""
@@ -231,7 +231,7 @@ def write_clamp(exporter: Exporter, op: Operation, key: str, wanted: str) -> boo
         for name, bound in bounds
     ]
     source_tensor = exporter.tensor(op.operands[0])
-    output = exporter.claim(op.results[0], wanted)
+    output = exporter.claim(op.results[0], hint)
     exporter.graph.node("Clip", [source_tensor, *inputs], [output], key)
     return True
 

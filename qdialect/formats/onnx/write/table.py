@@ -75,48 +75,48 @@ def write(exporter: Exporter, op: Operation) -> None:
 def _write_nn(exporter: Exporter, op: Operation) -> None:
     elements = [quant_element(v.type) for v in (*op.operands, *op.results)]
     key = exporter.key(op)
-    wanted = exporter.output_names(op, key)[0]
+    hint = exporter.output_names(op, key)[0]
     if not any(elements):
-        output = exporter.claim(op.results[0], wanted)
+        output = exporter.claim(op.results[0], hint)
         if not (isinstance(op, MatMulOp) and write_n_bits(exporter, op, key, output)):
             _write_float(exporter, op, key, output)
         return
     direct = _is_direct(op, exporter.runtime, exporter.opset) and not any(
         v.owner in exporter.deferred for v in op.operands
     )
-    if write_accumulator(exporter, op, key, wanted):
+    if write_accumulator(exporter, op, key, hint):
         return
-    if op.name in CLAMPS and write_clamp(exporter, op, key, wanted):
+    if op.name in CLAMPS and write_clamp(exporter, op, key, hint):
         return
     kernels = exporter.form == "qoperator" or is_kernel(op)
-    if kernels and not direct and _write_codes(exporter, op, key, wanted):
+    if kernels and not direct and _write_codes(exporter, op, key, hint):
         return
     if direct:
         inputs = [exporter.tensor(v) for v in op.operands]
-        FLOAT[op.name](Call(exporter, op, key, inputs, exporter.claim(op.results[0], wanted)))
+        FLOAT[op.name](Call(exporter, op, key, inputs, exporter.claim(op.results[0], hint)))
         return
-    _write_dequantized(exporter, op, key, wanted)
+    _write_dequantized(exporter, op, key, hint)
 
 
-def _write_codes(exporter: Exporter, op: Operation, key: str, wanted: str) -> bool:
+def _write_codes(exporter: Exporter, op: Operation, key: str, hint: str) -> bool:
     """Write the op as an integer kernel; False if there is none."""
-    if write_kernel(exporter, op, key, wanted):
+    if write_kernel(exporter, op, key, hint):
         return True
-    return write_to_float(exporter, op, key, wanted)
+    return write_to_float(exporter, op, key, hint)
 
 
-def _write_dequantized(exporter: Exporter, op: Operation, key: str, wanted: str) -> None:
+def _write_dequantized(exporter: Exporter, op: Operation, key: str, hint: str) -> None:
     """Dequantize, op, quantize."""
     rounding = cast("NNOp", op).values.get("rounding", "half_even")
     result = op.results[0]
     if quant_element(result.type) is None:
-        _write_float(exporter, op, key, exporter.claim(result, wanted))
+        _write_float(exporter, op, key, exporter.claim(result, hint))
         return
     if op.name != "nn.split" and any(quant_element(other.type) for other in op.results[1:]):
         raise exporter.unsupported(op, "gives several quantized results")
     if rounding != "half_even":
         raise exporter.unsupported(op, f"rounds {rounding}; ONNX rounds half even")
-    real = exporter.graph.tensor(wanted)
+    real = exporter.graph.tensor(hint)
     _write_float(exporter, op, key, real)
     exporter.quantize(real, result, f"{real}_quantized", f"{key}_QuantizeLinear")
 

@@ -86,11 +86,11 @@ def _around(message: Any, number: int) -> tuple[bytes, bytes]:
     return before.SerializeToString(), after.SerializeToString()
 
 
-def _with(message: Any, wanted: Callable[[int], bool]) -> Any:
+def _with(message: Any, keep: Callable[[int], bool]) -> Any:
     """A copy of the fields with such numbers."""
     made = type(message)()
     for field, value in message.ListFields():
-        if not wanted(field.number):
+        if not keep(field.number):
             continue
         if hasattr(value, "extend"):
             getattr(made, field.name).extend(value)

@@ -417,7 +417,7 @@ class _StateRules:
             if not behavior.commutes or not one_scale(known):
                 return None
         elif not (shares_scale and one_scale(known)) and (
-            carry_all_down(op, behavior, codes[: len(tied)]) != now.results
+            carry_all_down(op, behavior, codes[: len(tied)], codes[len(tied) :]) != now.results
         ):
             return None  # it requantizes its operands
         if behavior.choose is not None and codes is not None:
@@ -590,7 +590,8 @@ class _StateRules:
             operands = list(known.values())
             if node.shares_scale and one_scale(operands):
                 return operands, operands[:1] * len(node.op.results)
-            results = carry_all_down(node.op, node.behavior, operands)
+            like = all_codes(node.states[0].results) or ()
+            results = carry_all_down(node.op, node.behavior, operands, like)
             return results if isinstance(results, Illegal) else (operands, results)
         carried = carry_some_down(node.op, node.behavior, known)
         return carried if isinstance(carried, Illegal) else (carried[:-1], carried[-1:])
