@@ -45,7 +45,8 @@ MAY_IMPORT: dict[str, frozenset[str]] = {
     | {"targets", "analysis", "rewrite", "passes", "pipeline", "reference", "engines"},
     "report": _IR | {"targets", "analysis", "rewrite", "profile"},
     "syntax": frozenset(),
-    "quantization": _IR | {"targets", "analysis", "rewrite", "reference", "profile"},
+    "quantization": _IR
+    | {"targets", "analysis", "rewrite", "passes", "pipeline", "reference", "profile"},
 }
 MAY_IMPORT["workflows"] = frozenset(MAY_IMPORT) - {"syntax"}
 MAY_IMPORT["api"] = MAY_IMPORT["workflows"] | {"workflows"}

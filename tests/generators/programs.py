@@ -27,7 +27,7 @@ from xdsl.dialects.builtin import (
     i1,
     i64,
 )
-from xdsl.dialects.func import FuncOp, ReturnOp
+from xdsl.dialects.func import CallOp, FuncOp, ReturnOp
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 from xdsl.utils.exceptions import VerifyException
 
@@ -64,13 +64,17 @@ TRIES = 12
 
 class Builder:
     """One program under construction.  `wild`: extreme scales, all storages, dynamic shapes;
-    else what integer engines and ONNX Runtime can run too."""
+    else what integer engines and ONNX Runtime can run too.  `shape`: that of all arguments, so
+    that most values have one shape and meet."""
 
-    def __init__(self, seed: int, ctx: QContext, *, wild: bool = True) -> None:
+    def __init__(
+        self, seed: int, ctx: QContext, *, wild: bool = True, shape: tuple[int, ...] = ()
+    ) -> None:
         self.random = random.Random(seed)
         self.numbers = np.random.default_rng(seed)
         self.ctx = ctx
         self.wild = wild
+        self.shape = shape
         self.block = Block()
         self.values: list[SSAValue] = []
         self._scales = [self._scale() for _ in range(3)]
@@ -88,6 +92,8 @@ class Builder:
         return self.random.choice(WILD if self.wild else MILD)
 
     def _shape(self) -> tuple[int, ...]:
+        if self.shape:
+            return self.shape
         rank = self.random.choice((4, 4, 4, 3, 2, 5, 1))
         while True:
             shape = tuple(self.random.choice((1, 2, 2, 3, 4, 5, 6, 7)) for _ in range(rank))
@@ -512,6 +518,36 @@ class Builder:
         return module
 
 
+def with_call(module: ModuleOp, seed: int) -> ModuleOp:
+    """The program with some of its ops in a private function that it calls."""
+    main = next(op for op in module.ops if isinstance(op, FuncOp))
+    *ops, _ = main.body.block.ops
+    choose = random.Random(seed)
+    first = choose.randrange(len(ops))
+    moved = ops[first : first + choose.randint(1, 8)]
+    inside = set(moved)
+    taken = list(dict.fromkeys(v for op in moved for v in op.operands if v.owner not in inside))
+    given = [
+        v for op in moved for v in op.results if any(u.operation not in inside for u in v.uses)
+    ]
+    block = Block(arg_types=[v.type for v in taken])
+    call = CallOp("called", taken, [v.type for v in given])
+    main.body.block.insert_op_before(call, moved[0])
+    for old, new in zip(given, call.results, strict=True):
+        for use in [use for use in old.uses if use.operation not in inside]:
+            use.operation.operands[use.index] = new
+    for op in moved:
+        op.detach()
+        block.add_op(op)
+    for old, new in zip(taken, block.args, strict=True):
+        for use in [use for use in old.uses if use.operation in inside]:
+            use.operation.operands[use.index] = new
+    block.add_op(ReturnOp(*given))
+    kinds = FunctionType.from_lists([v.type for v in taken], [v.type for v in given])
+    module.body.block.add_op(FuncOp("called", kinds, Region([block]), "private"))
+    return module
+
+
 def _nested(module: ModuleOp) -> ModuleOp:
     """The function beside a module inside the module, which passes must leave alone or do too."""
     inner = module.clone()
@@ -565,13 +601,27 @@ _CASTS = ("quant.qcast", "quant.dcast", "quant.rescale", "quant.scast")
 NAMES: tuple[str, ...] = (*_OPS, *_CASTS)
 """Every op that programs are made of."""
 
+REQUANTIZING = (
+    *("quant.rescale",) * 10, *("nn.add", "nn.sub", "nn.maximum", "nn.concat", "nn.relu") * 2,
+    "quant.qcast", "quant.dcast", "nn.mul", "nn.clip", "nn.transpose", "nn.reshape", "nn.flip",
+    "nn.slice", "nn.max_pool2d", "nn.avg_pool2d", "nn.reduce_mean", "nn.reduce_max", "nn.matmul",
+    "nn.conv2d", "nn.fully_connected", "nn.pad", "nn.tile", "nn.split", "nn.sigmoid", "nn.table",
+    "nn.leaky_relu", "nn.neg", "nn.global_avg_pool2d", "nn.minimum", "nn.abs",
+)  # fmt: skip
+"""Op names, some several times, of programs in which many rewrites that are not exact fire."""
+
 
 def random_program(
-    seed: int, ops: int = 12, *, wild: bool = True, names: Sequence[str] | None = None
+    seed: int,
+    ops: int = 12,
+    *,
+    wild: bool = True,
+    names: Sequence[str] | None = None,
+    shape: tuple[int, ...] = (),
 ) -> tuple[ModuleOp, QContext]:
     """A verified program and its session."""
     ctx = new_context()
-    module = Builder(seed, ctx, wild=wild).program(ops, names)
+    module = Builder(seed, ctx, wild=wild, shape=shape).program(ops, names)
     verify_module(module, ctx.blobs, behaviors=ctx.behaviors)
     return module, ctx
 

@@ -35,7 +35,8 @@ from xdsl.ir import Operation
 from qdialect.analysis.float_interface import FloatInterface
 from qdialect.context import QContext
 from qdialect.passes.casts.cast_movement import HoistQuantize, Policy, SinkDequantize
-from qdialect.passes.rescale.place.boundary import MINIMIZE, PRESERVE, checked_boundary
+from qdialect.passes.rescale.place.boundary import MINIMIZE, PRESERVE
+from qdialect.passes.rescale.place.boundary import Policy as Boundary
 from qdialect.passes.rescale.place_rescales import PlaceRescales
 from qdialect.passes.rule_pass import RulePass
 from qdialect.rewrite import Refusal, Rule
@@ -72,11 +73,11 @@ class MoveCasts(RulePass):
 
     name = "move-casts"
 
-    boundary: str = PRESERVE
+    boundary: Boundary = PRESERVE
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         """Run the pass on a module, in place."""
-        if checked_boundary(self.boundary, self.name) == MINIMIZE:
+        if self.boundary == MINIMIZE:
             PlaceRescales(numerics=self.numerics, boundary=MINIMIZE).apply(ctx, op)
         else:
             super().apply(ctx, op)

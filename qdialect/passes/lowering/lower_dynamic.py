@@ -27,7 +27,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from math import inf
-from typing import Any, cast
+from typing import Any, Literal, cast
 
 from xdsl.dialects.builtin import DenseArrayBase, IntegerAttr, IntegerType, f32, i64
 from xdsl.ir import Attribute, Operation, SSAValue
@@ -35,7 +35,6 @@ from xdsl.ir import Attribute, Operation, SSAValue
 from qdialect import ops as nn
 from qdialect.context import QContext
 from qdialect.dialects.onnx import OUTPUTS, NodeOp
-from qdialect.errors import UsageError
 from qdialect.numerics.contract import Contract, Numerics
 from qdialect.ops import constant_array, constant_of, make_constant, shape_of
 from qdialect.ops.base import ranked
@@ -168,12 +167,7 @@ class LowerDynamicProducts(RulePass):
 
     name = "lower-dynamic"
 
-    to: str = "pieces"
+    to: Literal["pieces", "floats"] = "pieces"
 
     def rules(self, session: QContext) -> Sequence[Rule[Any]]:
-        if self.to not in ("pieces", "floats"):
-            raise UsageError(
-                f"{self.name}: unknown value '{self.to}' of to (pieces or floats)",
-                code="bad-option",
-            )
         return ((LowerDynamic if self.to == "pieces" else DynamicToFloat)(session),)

@@ -560,7 +560,8 @@ class RegionPlan:
             if isinstance(owner, ConstantOp):
                 found = self._constant(user, value)
             else:
-                assert isinstance(owner, DCastOp)
+                if not isinstance(owner, DCastOp):
+                    raise NoFixedPointError(user, "storage", "an operand is not dequantized")
                 found = self._codes(user, owner)
             self.of[value] = found
         return found

@@ -54,7 +54,7 @@ from qdialect.context import QContext, session
 from qdialect.errors import UsageError
 from qdialect.numerics.contract import EXACT, Numerics, level_named
 from qdialect.passes.casts.cast_rules import DequantizeOfQuantize
-from qdialect.passes.rescale.place.boundary import MINIMIZE, Boundary, checked_boundary
+from qdialect.passes.rescale.place.boundary import MINIMIZE, Boundary, Policy
 from qdialect.passes.rescale.place.commit import Commit
 from qdialect.passes.rescale.place.conversions import conversion_of
 from qdialect.passes.rescale.place.costs import Costs, elements_cost
@@ -63,6 +63,7 @@ from qdialect.placement import Parts, Solution, solve
 from qdialect.quant import RescaleOp, arithmetic_of
 from qdialect.rewrite import Driver, Remark
 from qdialect.rewrite.remarks import fired_remark, location_text
+from qdialect.rewrite.rewriter import erase_op
 
 
 class Placement(NamedTuple):
@@ -87,7 +88,7 @@ class PlaceRescales(ModulePass):
     keeps_analyses: ClassVar[bool] = True
 
     numerics: str = "exact"
-    boundary: str = MINIMIZE
+    boundary: Policy = MINIMIZE
     solver: bool = True
     accuracy: float = 1.0
 
@@ -97,13 +98,12 @@ class PlaceRescales(ModulePass):
 
     def place(self, session: QContext, op: ModuleOp) -> Placement:
         """Put the conversions of `op` where they cost least, and say what that is worth."""
-        boundary = checked_boundary(self.boundary, self.name)
         level = level_named(self.numerics)
         if not 0 <= self.accuracy < inf:
             raise UsageError("accuracy is a price: 0 or more, and finite", code="bad-option")
         ranges_anew(session)
-        session.changes += _drop_dead(op)
-        if level is Numerics.RELAXED and boundary != MINIMIZE:
+        session.changes += _drop_dead(session, op)
+        if level is Numerics.RELAXED and self.boundary != MINIMIZE:
             # Between casts, integers are what these policies are to keep.
             erase = (DequantizeOfQuantize(session),)
             Driver(session, erase, pass_name=self.name, numerics=level).run(op)
@@ -111,7 +111,7 @@ class PlaceRescales(ModulePass):
         cost_by_round: list[int] = []
         while True:
             ops = list(every_op(op))
-            policy = Boundary(session, boundary, ops)
+            policy = Boundary(session, self.boundary, ops)
             placing = PlacementProblem(session, level, self.accuracy, costs, policy, ops)
             cost_by_round.append(placing.problem.cost(placing.start))
             solution = solve(placing.problem, placing.start, use_solver=self.solver)
@@ -167,12 +167,11 @@ def _gap(cost: float, least: float) -> float:
     return (cost - least) / cost if cost else 0.0
 
 
-def _drop_dead(module: Operation) -> int:
+def _drop_dead(session: QContext, module: Operation) -> int:
     """What nobody uses need not stand anywhere; how many there were."""
     dropped = 0
     for op in reversed(list(every_op(module))):
         if conversion_of(op) and op.results[0].first_use is None:
-            op.detach()
-            op.erase()
+            erase_op(op, session)
             dropped += 1
     return dropped

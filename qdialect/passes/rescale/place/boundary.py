@@ -10,38 +10,30 @@ preserve                the same, but an op that only movement connects to a flo
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Literal
 
 from xdsl.ir import Attribute, Block, Operation
 
 from qdialect.analysis.cost import elements
 from qdialect.analysis.float_interface import FloatInterface
 from qdialect.context import QContext
-from qdialect.errors import UsageError
 from qdialect.passes.rescale.place.chains import CommutingOp, OpState, all_codes
 from qdialect.passes.rescale.place.conversions import Encoding, Floats, with_encoding
 from qdialect.passes.rescale.place.costs import FLOAT_OP, price_cost
 from qdialect.placement import INFINITE
 
-MINIMIZE, MAXIMIZE, PRESERVE = "minimize-conversions", "maximize-integer", "preserve"
-
-
-def checked_boundary(name: str, pass_name: str) -> str:
-    """`name`; UsageError (`bad-option`) if it is no policy."""
-    if name not in (PRESERVE, MAXIMIZE, MINIMIZE):
-        raise UsageError(
-            f"{pass_name}: unknown boundary '{name}' ({PRESERVE}, {MAXIMIZE} or {MINIMIZE})",
-            code="bad-option",
-        )
-    return name
+Policy = Literal["preserve", "maximize-integer", "minimize-conversions"]
+MINIMIZE: Policy = "minimize-conversions"
+PRESERVE: Policy = "preserve"
 
 
 class Boundary:
-    """The policy `name` for the ops of a module."""
+    """A policy for the ops of a module."""
 
-    def __init__(self, session: QContext, name: str, ops: Sequence[Operation]) -> None:
+    def __init__(self, session: QContext, policy: Policy, ops: Sequence[Operation]) -> None:
         self._session = session
-        self._prices = name == MINIMIZE
-        self._interface = FloatInterface(session, ops) if name == PRESERVE else None
+        self._prices = policy == MINIMIZE
+        self._interface = FloatInterface(session, ops) if policy == PRESERVE else None
 
     @property
     def changes_public(self) -> bool:

@@ -29,10 +29,11 @@ from qdialect.passes.rescale.place.conversions import (
 from qdialect.passes.rescale.place.costs import Chain, Position, position_of
 from qdialect.passes.rescale.place.ports import Absorption
 from qdialect.passes.rescale.place.problem import PlacementProblem, Variable
-from qdialect.quant import DCastOp, QCastOp, RescaleOp, UniformType, arithmetic_of
+from qdialect.quant import UniformType, arithmetic_of
 from qdialect.rewrite import Rewriter, retyped
-from qdialect.rewrite.provenance import Provenance
-from qdialect.rewrite.rewriter import set_type
+from qdialect.rewrite.error_bounds import Change, real_bound
+from qdialect.rewrite.replacements import Replacements
+from qdialect.rewrite.rewriter import erase_op, set_type
 
 REGRIDDED = Contract(Numerics.RELAXED, note="other qparams than were chosen for it")
 
@@ -52,7 +53,8 @@ class Commit:
         self.placement = placement
         self.moved: list[Conversion] = []
         self.absorbed: list[tuple[Operation, str, Contract]] = []
-        self._rewriter = Rewriter(_ignore, session.behaviors, _ignore, Provenance(session))
+        self._replacements = Replacements(session)
+        self._rewriter = Rewriter(_ignore, session.behaviors, _ignore, self._replacements)
         self._states = {
             key: states[variable] + lowest
             for key, (variable, lowest) in placement.variables.items()
@@ -68,7 +70,6 @@ class Commit:
 
     def run(self) -> None:
         """Rebuild the ops."""
-        uses = self._uses_with_bounds()
         changed = [port for port in self.placement.ports if self.state(port)]
         for port in changed:
             for argument in port.values:
@@ -83,36 +84,8 @@ class Commit:
             else:
                 self._other(op)
         update_function_types(dict.fromkeys(port.function for port in changed))
-        self._transfer(uses)
         for op in reversed(self._replaced):
-            op.detach()
-            op.erase()
-
-    def _uses_with_bounds(self) -> dict[SSAValue, list[tuple[Operation, int]]]:
-        """The uses of all results, before anything changes, if any has an error bound."""
-        if not self.session.error_bounds.changes:
-            return {}
-        results = (value for op in self.placement.ops for value in op.results)
-        return {value: [(u.operation, u.index) for u in value.uses] for value in results}
-
-    def _transfer(self, uses: dict[SSAValue, list[tuple[Operation, int]]]) -> None:
-        """Transfer the error bounds of replaced values to what their users use now."""
-        error_bounds, replaced = self.session.error_bounds, set(self._replaced)
-        for value, old_uses in uses.items():
-            if value.owner not in replaced or value not in error_bounds.changes:
-                continue
-            users_of: list[tuple[SSAValue, float, float]] = []
-            for user, index in old_uses:
-                if user in replaced and isinstance(user, RescaleOp | QCastOp | DCastOp):
-                    qparams = qparams_of(user.result)
-                    step = 0.0 if qparams is None else max(qparams.scale_list())
-                    users_of.append((user.result, 1.0, step))
-                    continue
-                new = self._new.get(user.results[0]) if user.results else None
-                now = new.owner if new is not None else user
-                assert isinstance(now, Operation)
-                users_of.append((now.operands[index], 1.0, 0.0))
-            error_bounds.transfer(value, users_of)
+            erase_op(op, self.session)
 
     def record(self, op: Operation, remark: int, contract: Contract) -> None:
         """Add the error bound of `contract` to the results of `op`, or what stands for them.
@@ -120,17 +93,16 @@ class Commit:
         What one port of an op changes is in steps of the type the result had then; another
         rounding follows where a later port makes it on another one.
         """
-        error_bounds = self.session.error_bounds
         for result in op.results:
             # For a path that is an identity as one rescale, its start stands.
             value = self._new.get(result, result)
-            error_bounds.record(value, remark, contract)
+            real = real_bound(value, contract)
             while value in self._versions:
                 after = self._versions[value]
                 qparams = qparams_of(after) if after.type != value.type else None
-                rounding = 0.0 if qparams is None else max(qparams.scale_list())
-                error_bounds.transfer(value, [(after, 1.0, rounding)])
+                real += 0.0 if qparams is None else max(qparams.scale_list())
                 value = after
+            self.session.error_bounds.add(value, [Change(real, remark)])
 
     def state(self, key: Variable) -> int:
         """The state that the solution gives an op, an operand or a port of a function."""
@@ -212,6 +184,9 @@ class Commit:
             ]
             current = retyped(op, op.operands, kinds)
         if current is not op:
+            if not self.state(op):
+                for old, new in zip(op.results, current.results, strict=True):
+                    self._replacements.replaced(old, new)
             self._replace(op, current)
 
     def _read_at(self, op: Operation, index: int) -> int:
@@ -265,11 +240,13 @@ class Commit:
         """Erase a version that stood between the old op and the next one, `new`."""
         if current is not op:
             self._versions.update(zip(current.results, new.results, strict=True))
-            current.detach()
-            current.erase()
+            erase_op(current, self.session)
 
     def _set_operands(self, op: Operation, operands: Sequence[SSAValue]) -> None:
-        if any(a is not b for a, b in zip(op.operands, operands, strict=True)):
+        changed = [(a, b) for a, b in zip(op.operands, operands, strict=True) if a is not b]
+        for old, new in changed:
+            self._replacements.replaced(old, new)
+        if changed:
             op.operands = operands
 
     def _replace(self, op: Operation, new: Operation) -> None:
