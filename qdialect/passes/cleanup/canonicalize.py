@@ -259,5 +259,6 @@ class Canonicalize(RulePass):
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         """Run the pass on a module, in place."""
+        Dce().apply(ctx, op)  # what is dead uses nothing
         super().apply(ctx, op)
         Dce().apply(ctx, op)

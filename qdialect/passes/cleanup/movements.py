@@ -29,10 +29,8 @@ from xdsl.ir import Attribute, Operation, SSAValue
 
 from qdialect.analysis.codes import constant_values, qparams_of
 from qdialect.context import QContext
-from qdialect.dialects.onnx import ALIASES
 from qdialect.numerics.contract import EXACT, Contract
 from qdialect.ops import (
-    KEY,
     ConstantOp,
     FlattenOp,
     FlipOp,
@@ -43,6 +41,7 @@ from qdialect.ops import (
     shape_of,
 )
 from qdialect.ops.base import ints, ranked
+from qdialect.ops.component_keys import join_keys
 from qdialect.ops.shapes import DYNAMIC, normalize_axes
 from qdialect.passes.casts.cast_rules import Pair
 from qdialect.passes.rule_pass import refuse_types
@@ -278,12 +277,15 @@ class TransposesAround(Rule[_Region]):
             read = self._laid_out(op)
             operands = [there[v] if v in read else v for v in op.operands]
             new = retyped(op, operands, [_permuted(op.results[0], perm)])
-            # Keys and names are those of values, and this is another one.
-            for name in (KEY, ALIASES):
-                new.attributes.pop(name, None)
-            rewriter.insert(new, op, keep=lower if op is match.ops[0] else None)
+            # A key is that of the numbers, whose order is another one.
+            rewriter.insert(new, op, keep=op)
             there[op.results[0]] = new.results[0]
         rewriter.replace(lower, [there[lower.operands[0]]])
+        for value in match.leaves:
+            source, upper = there[value].owner, value.owner
+            is_gone = isinstance(upper, TransposeOp) and upper.parent is None
+            if is_gone and isinstance(source, Operation):
+                rewriter.joined |= join_keys(source, upper)
 
     def _transposed(
         self, constant: ConstantOp, perm: Sequence[int], rewriter: Rewriter
