@@ -155,7 +155,7 @@ class QContext(Context):
 
         What it declares holds in place of ours, and of what a target before it declared.
         """
-        for name in sorted((*target.kernels, *target.keep_whole)):
+        for name in sorted((*target.kernels, *target.keep_whole, *target.in_pieces)):
             if self._is_missing(name):
                 dialect = name.partition(".")[0]
                 raise QError(

@@ -60,13 +60,16 @@ class Port:
     """One operand or result as the declaration sees it.
 
     `axes` gives the dimensions on which the port takes per-axis qparams, or None
-    for any; `storages` the storage spellings allowed, or None for any.
+    for any; `storages` the storage spellings allowed, or None for any. `channels` is the
+    dimension of the output channels where the port takes weights and the op has no
+    accumulator that says so (a recurrent layer sums products inside).
     """
 
     role: str
     kind: PortKind = PortKind.REQUANT
     axes: AxesOf | None = no_axes
     storages: tuple[str, ...] | None = None
+    channels: int | None = None
 
 
 @dataclass(frozen=True)
@@ -295,6 +298,11 @@ class Behavior:
         assert self.movement is not None
         maps = self.movement(op)
         return tuple(maps) if isinstance(maps, Sequence) else (maps,)
+
+    @property
+    def has_weights(self) -> bool:
+        """Products with weights are summed: in an accumulator, or inside a composite."""
+        return self.accumulator is not None or any(p.channels is not None for p in self.operands)
 
     @property
     def is_tied(self) -> bool:

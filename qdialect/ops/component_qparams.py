@@ -6,7 +6,7 @@ the role `result`. docs/design/007-lowering.md has the rules.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from xdsl.dialects.builtin import DictionaryAttr
@@ -39,8 +39,13 @@ def hold_types(op: Operation, types: Mapping[str, UniformType]) -> None:
 
 
 def result_role(op: Operation, components: Components | None) -> str:
-    """The role under which an op holds the qparams of its own result."""
+    """The role under which an op holds the qparams of its own result, the first of several."""
     return all_roles(op, components)[-1]
+
+
+def result_roles(op: Operation, components: Components | None) -> tuple[str, ...]:
+    """The roles under which an op holds the qparams of its results, in order."""
+    return (() if components is None else components.result_roles(op)) or (RESULT,)
 
 
 def all_roles(op: Operation, components: Components | None) -> tuple[str, ...]:
@@ -64,10 +69,11 @@ def qparams_refusal(op: Operation, table: Mapping[str, Components]) -> str | Non
             return f"{QPARAMS} names '{role}', but the roles are {_shown(role, roles, known)}"
         if not isinstance(kind, UniformType):
             return f"{QPARAMS} holds {kind} for '{role}', not a !quant.uniform"
-    missing = [role for role in roles[:-1] if role not in given.data]
-    if missing and list(given.data) != [roles[-1]]:
+    results = result_roles(op, components)
+    missing = [role for role in roles if role not in given.data and role not in results]
+    if missing and not given.data.keys() <= set(results):
         return f"{QPARAMS} lacks '{missing[0]}' (the roles are {listed})"
-    return _result_refusal(op, given.data.get(roles[-1]))
+    return _result_refusal(op, [given.data.get(role) for role in results])
 
 
 def _inner_roles(op: Operation, table: Mapping[str, Components]) -> tuple[str, ...]:
@@ -97,10 +103,12 @@ def piece_keys_refusal(op: Operation, table: Mapping[str, Components]) -> str | 
     return None
 
 
-def _result_refusal(op: Operation, given: object) -> str | None:
-    element = quant_element(op.results[0].type) if op.results else None
-    if isinstance(given, UniformType) and element is not None and given != element:
-        return f"{QPARAMS} gives the result as {given}, but its type says {element}"
+def _result_refusal(op: Operation, types: Sequence[object]) -> str | None:
+    for number, (given, result) in enumerate(zip(types, op.results, strict=False)):
+        element = quant_element(result.type)
+        if isinstance(given, UniformType) and element is not None and given != element:
+            which = f"result #{number}" if number else "the result"
+            return f"{QPARAMS} gives {which} as {given}, but its type says {element}"
     floats = {
         kind.qparams.expressed if isinstance(kind, UniformType) else str(kind)
         for kind in (element_type(result.type) for result in op.results)

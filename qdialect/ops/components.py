@@ -16,7 +16,7 @@ A session holds the table (`ctx.components`), so that a backend adds its own ops
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -42,6 +42,14 @@ if TYPE_CHECKING:
     from qdialect.weights import BlobStore
 
 
+class NoPiecesError(Exception):
+    """The pieces cannot be written: `code` and message are those of a refusal."""
+
+    def __init__(self, code: str, reason: str) -> None:
+        super().__init__(reason)
+        self.code = code
+
+
 @dataclass
 class Pieces:
     """Where the pieces of one op are written: before the op, with keys by role."""
@@ -49,6 +57,8 @@ class Pieces:
     op: Operation
     store: BlobStore
     keys: Mapping[str, tuple[str, ...]]
+    #: about so many ops may be written (`Target.most_pieces`)
+    most: int
     #: the values of each role; several if pieces are repeated
     values: dict[str, list[SSAValue]] = field(default_factory=dict[str, "list[SSAValue]"])
     #: whether the float type lacks a number that the declaration asks for
@@ -105,13 +115,24 @@ class Pieces:
         """An operand that is floats whatever the others are, as pieces take it."""
         return value
 
+    def alike(self, value: SSAValue, model: SSAValue) -> SSAValue:
+        """A value as a piece takes it beside `model`, where both must have the same qparams."""
+        return value
+
     def array(self, value: SSAValue) -> NDArray[np.float64] | None:
         """A constant operand as float64, else None."""
         op = constant_of(value)
         return None if op is None else constant_array(op, self.store).astype("f8")
 
 
-Build = Callable[[Operation, Pieces], "SSAValue | None"]
+Build = Callable[[Operation, Pieces], "SSAValue | Sequence[SSAValue] | None"]
+"""Writes the pieces of an op; what stands for its result, or for each of several."""
+
+
+def built(build: Build, op: Operation, pieces: Pieces) -> Sequence[SSAValue] | None:
+    """What stands for the results of an op, written by `build`; None if that cannot."""
+    made = build(op, pieces)
+    return (made,) if isinstance(made, SSAValue) else made
 
 
 @dataclass(frozen=True)
@@ -120,9 +141,11 @@ class Components:
 
     `present` says which of them an op has (all, unless given); one is none. `build`
     writes these, or gives None before it has written anything if it cannot tell their
-    values (weights that are no constants). `sums` are roles of products that are only
-    being added to: on quantized operands they stay accumulators. `inner` names the op of
-    a piece that is a composite itself. `also` are other ways in which files write the op.
+    values (weights that are no constants), or raises NoPiecesError with the reason. `sums`
+    are roles of products that are only being added to: on quantized operands they stay
+    accumulators. `inner` names the op of a piece that is a composite itself. `also` are
+    other ways in which files write the op. `results` are the roles of the results after
+    the first, which has the last role.
     """
 
     roles: tuple[str, ...]
@@ -131,11 +154,17 @@ class Components:
     sums: frozenset[str] = frozenset()
     inner: Mapping[str, str] = field(default_factory=dict[str, str])
     also: tuple[Build, ...] = ()
+    results: tuple[str, ...] = ()
 
     def roles_of(self, op: Operation) -> tuple[str, ...]:
         """The roles that `op` has, in order; none if it is one piece."""
         found = self.roles if self.present is None else self.present(op)
         return found if len(found) > 1 else ()
+
+    def result_roles(self, op: Operation) -> tuple[str, ...]:
+        """The roles of the results of `op`, in order; none if it is one piece."""
+        last = self.roles_of(op)[-1:]
+        return (*last, *self.results[: len(op.results) - 1]) if last else ()
 
     def inner_roles(self, op: Operation, table: Mapping[str, Components]) -> tuple[str, ...]:
         """Roles that pieces of the pieces of `op` may have, at any depth, as `role/inner`."""

@@ -1,21 +1,31 @@
 """What LSTM and GRU are made of: their steps, written one after the other.
 
 A role names the values of all steps and directions, which share their qparams. An absent
-initial state is a row of zeros, whatever the batch.
+initial state is a row of zeros, whatever the batch. Where sequences have lengths, a state past
+the length of its own stays what it was, and the hidden state shown there is 0:
+
+    %m = nn.compare %lengths, %t mode gt
+    %h1 = nn.select %m, %hidden, %h0 {nn.key = "lstm/state_hidden"}
+    %y1 = nn.select %m, %hidden, %zero {nn.key = "lstm/masked"}
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Protocol, cast
+from typing import TYPE_CHECKING, Any, Protocol, cast
 
 from xdsl.ir import Operation, SSAValue
 
-from qdialect.behaviors.shapes import shape_of
+from qdialect.behaviors.shapes import shape_of, tensor_type
+from qdialect.ops.components import NoPiecesError
+from qdialect.ops.constants import constant_array, constant_of, make_constant
 from qdialect.ops.contraction import FullyConnectedOp
 from qdialect.ops.elementwise import AddOp, MulOp, SubOp
 from qdialect.ops.functions import SigmoidOp, TanhOp
+from qdialect.ops.indexing import SelectOp
+from qdialect.ops.ordering import CompareOp
 from qdialect.ops.shapes import DYNAMIC
+from qdialect.quant import quant_element
 
 if TYPE_CHECKING:
     import numpy as np
@@ -24,41 +34,64 @@ if TYPE_CHECKING:
     from qdialect.ops.base import NNOp
     from qdialect.ops.components import Pieces
 
-#: sequences of more steps stay whole: each step is a dozen ops
-STEP_LIMIT = 256
 _END = 2**31 - 1
+#: ops of a step of a direction that have no role: slices and other shapes
+_SHAPED = 8
+
+_STATES = ("state_hidden", "state_cell")
+_MASKED = "masked"
+LSTM_LAST = ("last_hidden", "last_cell")
+GRU_LAST = LSTM_LAST[:1]
 
 _LSTM = ("from_input", "from_hidden", "total", "biased")
 _LSTM_GATES = ("gate_i", "gate_f", "gate_g")
 _LSTM_CELL = ("kept", "new", "cell")
-_LSTM_END = ("gate_o", "tanh_cell", "hidden", "result")
+_LSTM_END = ("gate_o", "tanh_cell", "hidden")
 LSTM_ROLES = (
     *(*_LSTM, "peep_i", "into_i", "peep_f", "into_f", *_LSTM_GATES),
-    *(*_LSTM_CELL, "peep_o", "into_o", *_LSTM_END),
+    *(*_LSTM_CELL, "peep_o", "into_o", *_LSTM_END, *_STATES, _MASKED, *LSTM_LAST, "result"),
 )
 
 
 def lstm_roles(op: Operation) -> tuple[str, ...]:
     """The roles of the pieces that an LSTM has."""
-    if len(op.operands) > 6:
-        return LSTM_ROLES
-    return (*_LSTM, *_LSTM_GATES, *_LSTM_CELL, *_LSTM_END)
+    found = LSTM_ROLES
+    if _operand(op, "peepholes") is None:
+        found = (*_LSTM, *_LSTM_GATES, *_LSTM_CELL, *_LSTM_END)
+    else:
+        found = found[: found.index("hidden") + 1]
+    return (*found, *_last_roles(op, _STATES, LSTM_LAST))
+
+
+def _last_roles(op: Operation, states: Sequence[str], last: Sequence[str]) -> tuple[str, ...]:
+    """The roles after the steps: states where there are lengths, last states, the result."""
+    masked = (*states, _MASKED) if _operand(op, "lengths") is not None else ()
+    return (*masked, *last[: len(op.results) - 1], "result")
+
+
+def _operand(op: Operation, name: str) -> SSAValue | None:
+    return cast("Any", op).operand_named(name)
 
 
 _GRU_SHARED = ("from_input", "from_hidden", "biased_input", "biased_hidden", "total")
-_GRU_END = ("sum_n", "candidate", "update", "kept", "new", "hidden", "result")
-GRU_ROLES = (*(*_GRU_SHARED, "gate_z", "gate_r", "reset", "from_reset", "biased_reset", *_GRU_END),)
+_GRU_END = ("sum_n", "candidate", "update", "kept", "new", "hidden")
+GRU_ROLES = (
+    *(*_GRU_SHARED, "gate_z", "gate_r", "reset", "from_reset", "biased_reset", *_GRU_END),
+    *(*_STATES[:1], _MASKED, *GRU_LAST, "result"),
+)
 
 
 def gru_roles(op: Operation) -> tuple[str, ...]:
     """The roles of the pieces that a GRU has."""
+    reset = ("reset", "from_reset", "biased_reset")
     if cast("NNOp", op).values["linear_before_reset"]:
-        return (*_GRU_SHARED, "gate_z", "gate_r", "reset", *_GRU_END)
-    return GRU_ROLES
+        reset = reset[:1]
+    steps = (*_GRU_SHARED, "gate_z", "gate_r", *reset, *_GRU_END)
+    return (*steps, *_last_roles(op, _STATES[:1], GRU_LAST))
 
 
 class _Step(Protocol):
-    """One step: the hidden state after it, and what else is carried to the next."""
+    """One step: the states after it, the hidden one first."""
 
     def __call__(
         self, pieces: Pieces, x: SSAValue, states: Sequence[SSAValue], layer: _Layer, /
@@ -75,8 +108,8 @@ class _Layer:
         bias = pieces.array(op.operands[3])
         assert bias is not None
         self.bias: NDArray[np.float64] = bias[index]
-        more = op.operands[6:]
-        numbers = pieces.array(more[0]) if more else None
+        peepholes = _operand(op, "peepholes")
+        numbers = None if peepholes is None else pieces.array(peepholes)
         self.peepholes = None if numbers is None else numbers[index].reshape(3, self.hidden)
 
 
@@ -115,33 +148,104 @@ def _initial(op: Operation, pieces: Pieces, position: int, index: int) -> SSAVal
 
     if position >= len(op.operands):
         return pieces.constant(np.zeros((1, shape_of(op.operands[2])[2])))
-    array = pieces.array(op.operands[position])
-    if array is not None:
-        return pieces.constant(array[index])
-    return _at(pieces, pieces.plain(op.operands[position]), index)
+    state = op.operands[position]
+    if quant_element(state.type) is not None:
+        return _at(pieces, state, index)
+    array = pieces.array(state)
+    return (
+        _at(pieces, pieces.plain(state), index) if array is None else pieces.constant(array[index])
+    )
 
 
-def _unrolled(op: Operation, pieces: Pieces, states: int, step: _Step) -> SSAValue | None:
+def _refuse(op: Operation, pieces: Pieces, roles: Sequence[str]) -> None:
+    """NoPiecesError where the steps are not known, or are too many."""
+    steps, directions = shape_of(op.operands[0])[0], shape_of(op.operands[1])[0]
+    if steps == DYNAMIC:
+        raise NoPiecesError("dynamic-shape", "how many steps it has is known when it runs only")
+    if steps == 0:
+        raise NoPiecesError("shape", "it has no steps")
+    fixed = {"bias": op.operands[3]}
+    if (peepholes := _operand(op, "peepholes")) is not None:
+        fixed["peepholes"] = peepholes
+    for name, value in fixed.items():
+        if pieces.array(value) is None:
+            raise NoPiecesError("constants", f"its {name} must be constant for its pieces")
+    count = steps * directions * (len(roles) + _SHAPED)
+    if count > pieces.most:
+        raise NoPiecesError(
+            "size",
+            f"{steps} steps in {directions} direction{'s' * (directions > 1)} are about {count} "
+            f"ops, and at most {pieces.most} may take the place of one",
+        )
+
+
+def _masks(op: Operation, pieces: Pieces, steps: int) -> list[SSAValue | None]:
+    """Which sequences of the batch have each step, [batch, 1] of i1; None where all have it."""
+    import numpy as np
+
+    from qdialect.ops.movement import UnsqueezeOp
+
+    lengths = _operand(op, "lengths")
+    if lengths is None:
+        return [None] * steps
+    constant, element = constant_of(lengths), tensor_type(lengths).element_type
+    known = None if constant is None else constant_array(constant, pieces.store)
+    width = 8 if str(element) in ("i8", "ui8") else int(str(element).lstrip("sui"))
+    found: list[SSAValue | None] = []
+    column: SSAValue | None = None
+    for t in range(steps):
+        if known is not None and (known > t).all():
+            found.append(None)
+            continue
+        column = column or pieces.emit(UnsqueezeOp(lengths, axes=(1,)))
+        number = make_constant(np.array(t, f"i{width // 8}"), element, pieces.store)
+        found.append(pieces.emit(CompareOp(column, pieces.emit(number), "gt")))
+    return found
+
+
+def _unrolled(
+    op: Operation, pieces: Pieces, roles: Sequence[str], last: Sequence[str], step: _Step
+) -> Sequence[SSAValue]:
+    import numpy as np
+
     from qdialect.ops.movement import ConcatOp, UnsqueezeOp
 
+    _refuse(op, pieces, roles)
     steps = shape_of(op.operands[0])[0]
-    fixed = [op.operands[3], *op.operands[6:]]
-    if steps == DYNAMIC or not 0 < steps <= STEP_LIMIT:
-        return None
-    if any(pieces.array(value) is None for value in fixed):
-        return None
     found: list[list[SSAValue]] = [[] for _ in range(steps)]
+    ends: list[list[SSAValue]] = []
     way = cast("NNOp", op).values["direction"]
     now = [_at(pieces, op.operands[0], t) for t in range(steps)]
+    masks = _masks(op, pieces, steps)
     for index in range(shape_of(op.operands[1])[0]):
         layer = _Layer(op, pieces, index)
-        carried = [_initial(op, pieces, 4 + n, index) for n in range(states)]
+        carried = [_initial(op, pieces, 4 + n, index) for n in range(len(last))]
         order = range(steps) if way != "reverse" and index == 0 else reversed(range(steps))
         for t in order:
-            carried = step(pieces, now[t], carried, layer)
-            found[t].append(pieces.emit(UnsqueezeOp(carried[0], axes=(0, 1))))
+            before, mask = carried, masks[t]
+            carried = step(pieces, now[t], before, layer)
+            shown = carried[0]
+            if mask is not None:
+                zero = pieces.constant(np.zeros((1, layer.hidden)))
+                shown = _choose(pieces, _MASKED, mask, shown, zero)
+                carried = [
+                    _choose(pieces, role, mask, new, old)
+                    for role, new, old in zip(_STATES, carried, before, strict=False)
+                ]
+            found[t].append(pieces.emit(UnsqueezeOp(shown, axes=(0, 1))))
+        ends.append(carried)
     both = [v[0] if len(v) == 1 else pieces.emit(ConcatOp(*v, axis=1)) for v in found]
-    return pieces.add("result", ConcatOp(*both, axis=0))
+    results = [pieces.add("result", ConcatOp(*both, axis=0))]
+    for role, states in zip(last[: len(op.results) - 1], zip(*ends, strict=True), strict=False):
+        rows = [pieces.emit(UnsqueezeOp(v, axes=(0,))) for v in states]
+        results.append(pieces.add(role, ConcatOp(*rows, axis=0)))
+    return results
+
+
+def _choose(
+    pieces: Pieces, role: str, mask: SSAValue, value: SSAValue, other: SSAValue
+) -> SSAValue:
+    return pieces.add(role, SelectOp(mask, value, pieces.alike(other, value)))
 
 
 def _lstm_step(
@@ -206,11 +310,11 @@ def _gru_step(
     ]
 
 
-def lstm(op: Operation, pieces: Pieces) -> SSAValue | None:
-    """Write the pieces of an LSTM; None if its steps are not known or too many."""
-    return _unrolled(op, pieces, 2, _lstm_step)
+def lstm(op: Operation, pieces: Pieces) -> Sequence[SSAValue]:
+    """Write the pieces of an LSTM; NoPiecesError if its steps are not known or too many."""
+    return _unrolled(op, pieces, lstm_roles(op), LSTM_LAST, _lstm_step)
 
 
-def gru(op: Operation, pieces: Pieces) -> SSAValue | None:
-    """Write the pieces of a GRU; None if its steps are not known or too many."""
-    return _unrolled(op, pieces, 1, _gru_step)
+def gru(op: Operation, pieces: Pieces) -> Sequence[SSAValue]:
+    """Write the pieces of a GRU; NoPiecesError if its steps are not known or too many."""
+    return _unrolled(op, pieces, gru_roles(op), GRU_LAST, _gru_step)

@@ -19,11 +19,11 @@ from qdialect.context import QContext
 from qdialect.dialects.onnx import DIMS, RESULT_NAMES, is_tensor, strings
 from qdialect.errors import InputError
 from qdialect.ops import ConcatOp, keys_of
-from qdialect.ops.components import Pieces
+from qdialect.ops.components import NoPiecesError, Pieces, built
 from qdialect.ops.locations import op_where
 from qdialect.profile.record import Derived, can_clamp
 from qdialect.qparams.maps.base import IndexMap
-from qdialect.quant import element_type
+from qdialect.quant import element_type, quant_element
 from qdialect.reference import Interpreter, argument_names
 
 FLOATS = frozenset({"f64", "f32", "f16", "bf16"})
@@ -182,27 +182,34 @@ def _decomposed(op: Operation, ctx: QContext, taken: set[str]) -> list[Observed]
     A composite with a piece whose key names something else in the model stays whole.
     """
     components = ctx.components.get(op.name)
-    if components is None or len(op.results) != 1:
+    if components is None or not is_float(op.operands[0].type):
         return []
-    if not all(is_float(operand.type) for operand in op.operands):
+    if any(quant_element(operand.type) is not None for operand in op.operands):
         return []
     keys = components.keys_of(op)
     parts = [key for group in list(keys.values())[:-1] for key in group]
     if not parts or any(key in taken for key in parts):
         return []
-    pieces = Pieces(op, ctx.blobs, keys)
-    final = components.build(op, pieces)
-    if final is None:
+    pieces = Pieces(op, ctx.blobs, keys, ctx.target.most_pieces)
+    try:
+        finals = built(components.build, op, pieces)
+    except NoPiecesError:
+        return []
+    if finals is None:
         return []
     taken.update(parts)
     entries: list[Observed] = []
+    # The op itself knows its other results by their number.
+    results = components.result_roles(op)
+    numbered = {role: _own_keys(op).get(n, ()) for n, role in enumerate(results) if n}
     for role, values in pieces.values.items():
         # What is repeated is one entry, over all its values.
         value = values[0] if len(values) == 1 else pieces.emit(ConcatOp(*values, axis=0))
-        piece = None if value is final else value.owner
+        piece = None if value in finals else value.owner
         inner = _decomposed(piece, ctx, taken) if isinstance(piece, Operation) else []
-        entries += inner or [Observed(keys[role], value)]
-    op.results[0].replace_all_uses_with(final)
+        entries += inner or [Observed((*keys[role], *numbered.get(role, ())), value)]
+    for result, final in zip(op.results, finals, strict=True):
+        result.replace_all_uses_with(final)
     op.detach()
     op.erase()
     return entries

@@ -39,7 +39,7 @@ def emit(selection: Selection, grids: Grids) -> None:
         if why.code == WEIGHTS_ONLY and behavior is not None:
             write_blocks(selection.values, op, behavior)
     for op in selection.ops:
-        _components(op, selection)
+        _components(op, selection, grids)
 
 
 def _pair(value: SSAValue, selection: Selection, grids: Grids) -> None:
@@ -66,15 +66,16 @@ def _before(op: Operation, new: Operation, old: Operation) -> None:
     block.insert_op_before(new, op)
 
 
-def _components(op: Operation, selection: Selection) -> None:
+def _components(op: Operation, selection: Selection, grids: Grids) -> None:
     """The qparams of the pieces that the op may be lowered to; its result has its own."""
     values = selection.values
     composite = values.ctx.components.get(op.name)
-    if composite is None or len(op.results) != 1:
+    if composite is None:
         return
     expressed = str(element_type(op.results[0].type))
     scheme = values.recipe.activation_scheme(expressed)
-    roles = composite.roles_of(op)[:-1]
+    results = composite.result_roles(op)
+    roles = [role for role in composite.roles_of(op) if role not in results]
     found: dict[str, UniformType] = {}
     for role in (*roles, *composite.inner_roles(op, values.ctx.components)):
         key = values.entry(role_keys(op, role))
@@ -82,5 +83,10 @@ def _components(op: Operation, selection: Selection) -> None:
             qparams = tensor_qparams(values.chosen(key, expressed), scheme)[0]
             found[role] = UniformType(qparams)
     # One that is missing would be guessed by whoever lowers the op.
-    if roles and all(role in found for role in roles):
-        hold_types(op, found)
+    if not roles or any(role not in found for role in roles):
+        return
+    if len(results) > 1:
+        # Nobody may take some of the results, and a value that nobody takes is not quantized.
+        for role, result in zip(results, op.results, strict=True):
+            found[role] = UniformType(grids.qparams[result])
+    hold_types(op, found)

@@ -160,6 +160,12 @@ class _Assignment:
                 continue
             if not np.isfinite(array).all():
                 return Refusal("grid", f"the {port.role} is not finite")
+            if port.channels is not None:
+                made = self._layer_weights(op, behavior, index, port.channels, array)
+                if isinstance(made, Refusal):
+                    return made
+                self.grids.constants[op, index] = made
+                continue
             if port.kind is PortKind.TIED:
                 params = self.grids.qparams[op.results[0]]
             elif array.size and (array == array.flat[0]).all():
@@ -174,6 +180,45 @@ class _Assignment:
 
     def _array(self, value: SSAValue) -> NDArray[np.float64] | None:
         return real_array(value, self.session.blobs)
+
+    def _layer_weights(
+        self, op: Operation, behavior: Behavior, index: int, axis: int, array: NDArray[np.float64]
+    ) -> Constant | Refusal:
+        """Weights of products that are summed inside the op."""
+        runtime = self.grids.qparams.get(op.operands[0])
+        if runtime is None:
+            return Refusal("grid", "the input is a constant")
+        per_axis = self._is_per_axis(op, behavior, 0, index, axis, array)
+        try:
+            codes, params = self._codes(
+                array, axis, per_axis, Sums(runtime.scale, reach(runtime)), runtime
+            )
+        except Overflow as error:
+            return Refusal("grid", str(error))
+        return Constant(codes, params)
+
+    def _codes(
+        self,
+        array: NDArray[np.float64],
+        axis: int,
+        per_axis: bool,
+        sums: Sums,
+        runtime: QParams,
+    ) -> tuple[NDArray[Any], QParams]:
+        """Weights in codes, with a scale for each index of `axis` if `per_axis`; Overflow."""
+        expressed, storage = runtime.expressed, Storage.of(self.recipe.weights)
+        moved = np.moveaxis(array, axis, 0) if per_axis else array
+        rows = moved.reshape(moved.shape[0] if per_axis else 1, -1)
+        found = weight_scales(rows, storage, sums, self.recipe.weight_ranges == "mse", expressed)
+        scales = [round_to_format(scale, expressed) for scale in found.scales]
+        zero = 0 if storage.signed else (storage.min + storage.max + 1) // 2
+        codes = (quantized(rows, scales, storage) + zero).reshape(moved.shape)
+        if per_axis:
+            codes = np.moveaxis(codes, 0, axis)
+            params = QParams.per_axis(storage, axis, scales, [zero] * len(scales), expressed)
+        else:
+            params = QParams.per_tensor(storage, scales[0], zero, expressed)
+        return _stored(codes, params), params
 
     def _contraction(self, op: Operation, behavior: Behavior, acc: Accumulator) -> Refusal | None:
         array = self._array(op.operands[acc.rhs])
@@ -196,12 +241,7 @@ class _Assignment:
         if not np.isfinite(array).all():
             return Refusal("grid", "the weights are not finite")
         axis = acc.rhs_axis(op)
-        per_axis = self._is_per_axis(op, behavior, acc, array)
-        rows = (
-            np.moveaxis(array, axis, 0).reshape(array.shape[axis], -1)
-            if per_axis
-            else (array.reshape(1, -1))
-        )
+        per_axis = self._is_per_axis(op, behavior, acc.lhs, acc.rhs, axis, array)
         runtime = self.grids.qparams[op.operands[acc.lhs]]
         bias = None
         if acc.bias is not None and acc.bias < len(op.operands):
@@ -216,47 +256,41 @@ class _Assignment:
                 found = bias_qparams(op, acc, runtime, existing.qparams.scale_list())
                 self.grids.constants[op, acc.bias] = Constant(bias_codes(bias, found), found)
             return None
-        expressed, storage = runtime.expressed, Storage.of(self.recipe.weights)
         sums = Sums(runtime.scale, reach(runtime), bias)
         try:
-            found = weight_scales(
-                rows, storage, sums, self.recipe.weight_ranges == "mse", expressed
-            )
+            codes, params = self._codes(array, axis, per_axis, sums, runtime)
         except Overflow as error:
             return Refusal("grid", str(error))
-        scales = [round_to_format(scale, expressed) for scale in found.scales]
-        zero = 0 if storage.signed else (storage.min + storage.max + 1) // 2
-        codes = quantized(rows, scales, storage) + zero
-        if per_axis:
-            params = QParams.per_axis(storage, axis, scales, [zero] * len(scales), expressed)
-            moved = codes.reshape(np.moveaxis(array, axis, 0).shape)
-            codes = np.moveaxis(moved, 0, axis)
-        else:
-            params = QParams.per_tensor(storage, scales[0], zero, expressed)
-            codes = codes.reshape(array.shape)
-        self.grids.constants[op, acc.rhs] = Constant(_stored(codes, params), params)
+        self.grids.constants[op, acc.rhs] = Constant(codes, params)
         if bias is not None:
             assert acc.bias is not None
-            params = bias_qparams(op, acc, runtime, scales)
-            self.grids.constants[op, acc.bias] = Constant(bias_codes(bias, params), params)
+            found = bias_qparams(op, acc, runtime, params.scale_list())
+            self.grids.constants[op, acc.bias] = Constant(bias_codes(bias, found), found)
         return None
 
     def _is_per_axis(
-        self, op: Operation, behavior: Behavior, acc: Accumulator, array: NDArray[np.float64]
+        self,
+        op: Operation,
+        behavior: Behavior,
+        lhs: int,
+        rhs: int,
+        axis: int,
+        array: NDArray[np.float64],
     ) -> bool:
-        """Whether weights get a scale per channel: where the port and the target take that."""
-        axis, allowed = acc.rhs_axis(op), behavior.operand_port(acc.rhs).axes
+        """Whether weights (operand `rhs`, channels along `axis`) get a scale per channel: where
+        the port and the target take that."""
+        allowed = behavior.operand_port(rhs).axes
         if not self.recipe.per_channel or not array.ndim:
             return False
         if not self.session.target.per_axis or not (allowed is None or axis in allowed(op)):
             return False
         runtime, result = (
-            self.grids.qparams.get(value) for value in (op.operands[acc.lhs], op.results[0])
+            self.grids.qparams.get(value) for value in (op.operands[lhs], op.results[0])
         )
         if runtime is None or result is None:
             return True
         operands = [operand.type for operand in op.operands]
-        operands[acc.lhs] = with_element(operands[acc.lhs], UniformType(runtime))
+        operands[lhs] = with_element(operands[lhs], UniformType(runtime))
         results = [with_element(op.results[0].type, UniformType(result))]
         storage, count = Storage.of(self.recipe.weights), array.shape[axis]
         for scales in ([1.0] * count, None):
@@ -265,7 +299,7 @@ class _Assignment:
                 if scales is None
                 else QParams.per_axis(storage, axis, scales, None, runtime.expressed)
             )
-            operands[acc.rhs] = with_element(op.operands[acc.rhs].type, UniformType(params))
+            operands[rhs] = with_element(op.operands[rhs].type, UniformType(params))
             if self.session.target.refuses(op, operands, results) is None:
                 return scales is not None
         return True

@@ -18,8 +18,8 @@ values, and none of these holds:
 | `grid` | no qparams fit: the reason tells |
 | `target` | the target does not run it on such types |
 
-Contractions (ops with an accumulator) are what quantization is for: the other ops are
-quantized along with them, where integers are at hand.
+Contractions (ops with an accumulator, and recurrent layers, which have products inside) are what
+quantization is for: the other ops are quantized along with them, where integers are at hand.
 """
 
 from __future__ import annotations
@@ -110,7 +110,7 @@ class Selection:
             for result in op.results:
                 self._look_below(result)
             behavior = self.ops.get(op)
-            if behavior is None or behavior.accumulator is not None or behavior.commutes:
+            if behavior is None or behavior.has_weights or behavior.commutes:
                 continue
             refusal = self._unwanted(op)
             if refusal is not None:
@@ -121,7 +121,7 @@ class Selection:
     def _sweep_down(self) -> None:
         """Drop ops that would need a separate quantize on a float operand."""
         for op, behavior in list(self.ops.items()):
-            if behavior.accumulator is not None or behavior.commutes:
+            if behavior.has_weights or behavior.commutes:
                 continue
             if any(float_value(value) and not self._at_hand(value) for value in op.operands):
                 self.drop(op, Refusal("float-operand", "an operand comes from a float op"))
@@ -134,7 +134,7 @@ class Selection:
                 for result in user.results:
                     found |= self._below.get(result, _NOTHING)
             elif behavior is not None:
-                found |= _INTEGER if behavior.accumulator is None else _CONTRACTED
+                found |= _CONTRACTED if behavior.has_weights else _INTEGER
             elif isinstance(user, ReturnOp):
                 found |= _Below.RETURNED
             elif user in self.left and self.left[user].code == "returned":
@@ -241,7 +241,7 @@ def _refusal(values: Values, op: Operation, behavior: Behavior | None) -> Refusa
             return Refusal("no-entry", f"the profile does not have {_name(values, value)}")
     if (refusal := block_refusal(values, op, behavior)) is not None:
         return refusal
-    if isfinite(values.recipe.max_steps) and not behavior.is_tied and behavior.accumulator is None:
+    if isfinite(values.recipe.max_steps) and not behavior.is_tied and not behavior.has_weights:
         return _amplification(values, op, behavior)
     return None
 

@@ -16,7 +16,7 @@ from xdsl.dialects.func import CallOp, FuncOp, ReturnOp
 from xdsl.ir import Operation, SSAValue
 
 from qdialect.analysis.codes import qparams_of
-from qdialect.analysis.index import captured_values, ops_named
+from qdialect.analysis.index import captured_values, every_op, ops_named
 from qdialect.context import QContext
 from qdialect.numerics.contract import Numerics
 from qdialect.rewrite.error_bounds import Change, causes
@@ -171,6 +171,8 @@ def _above(sweep: _Sweep, value: SSAValue) -> tuple[list[int], list[str]]:
         if owner in sweep.unbounded:
             key = key_text(owner)
             blocked[f"'{owner.name}'" + (f" ({key})" if key else "")] = None
+        for inner in every_op(owner) if owner.regions else ():
+            changes += [change for value in inner.results for change in sweep.changes_of(value)]
         for operand in sweep.above(owner):
             if operand not in visited and operand in sweep.moves:
                 visited.add(operand)

@@ -72,6 +72,12 @@ class Target:
     behaviors: tuple[Behavior, ...] = ()
     #: composite ops the target runs whole (not lowered)
     keep_whole: frozenset[str] = frozenset()
+    #: composite ops that are quantized as their pieces although the target has floats;
+    #: without floats, those are all that it does not run on integers
+    in_pieces: frozenset[str] = frozenset()
+    #: about so many ops may take the place of one composite: steps of a recurrent layer
+    #: are written one after the other
+    most_pieces: int = 16384
     #: extra passes at the named points of a pipeline (see `passes.pipelines`)
     extensions: Mapping[str, tuple[str, ...]] = field(default_factory=dict[str, tuple[str, ...]])
     #: storages that quantized tensors may have (`i8`, `u16`); None: all
@@ -200,6 +206,8 @@ class Target:
         reasons = [row.refuses(operands, results) for row in rows]
         if None in reasons:
             return None
+        if not rows:
+            return f"no integer kernel for '{name}'"
         if len(rows) == 1:
             return reasons[0]
         types = ", ".join(shown(q) for q in (*operands, *results) if q is not None)

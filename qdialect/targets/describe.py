@@ -20,12 +20,20 @@ def description(target: Target) -> list[tuple[str, str]]:
         ("price of a rescale", _prices(target)),
         ("interface", target.interface.value),
         ("kept whole", ", ".join(sorted(target.keep_whole)) or "none"),
+        ("quantized in pieces", _in_pieces(target)),
         *((f"passes at '{p}'", ", ".join(names)) for p, names in sorted(target.extensions.items())),
         *((f"declares {b.op}", "for this target") for b in target.behaviors),
     ]
     for name, kernels in sorted(target.kernels.items()):
         rows += [(name if not n else "", str(kernel)) for n, kernel in enumerate(kernels)]
+        rows += [] if kernels else [(name, "floats only")]
     return [*rows, ("other ops" if target.kernels else "ops", others)]
+
+
+def _in_pieces(target: Target) -> str:
+    if not target.floats:
+        return "what it does not run on integers"
+    return ", ".join(sorted(target.in_pieces)) or "none"
 
 
 def _parameters(target: Target) -> str:

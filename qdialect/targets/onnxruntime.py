@@ -229,7 +229,12 @@ TARGET = _OnnxRuntime(
     "onnxruntime",
     "ONNX Runtime, CPU execution provider",
     # GatherElements: indices are read from whole bytes.
-    kernels={"nn.table": (Kernel(("u8|i8|u16|i16", _ENTRIES), (_ENTRIES,)),)},
+    kernels={
+        "nn.table": (Kernel(("u8|i8|u16|i16", _ENTRIES), (_ENTRIES,)),),
+        # Recurrent layers run on floats only, and their steps as nodes take longer.
+        "nn.lstm": (),
+        "nn.gru": (),
+    },
     # Its fast x64 kernels take u8 activations with i8 weights; what is fast where the prices
     # are from, they tell.
     extensions={

@@ -132,7 +132,7 @@ class Quantization:
             loaded.identity.check(profile, self.profile_path, "--profile-of-another-model")
         prepare(prepared.module, prepared.ctx, self.recipe.keep_float)
         refused: Mapping[str, str] = {}
-        if self.recipe.lower:
+        if self.recipe.lower or self.target.in_pieces:
             prepared, refused = lower_unfit(prepared, profile, self.recipe)
         recipe, correct = self.recipe, self._correction()
         trials: Sequence[Trial] = ()
@@ -249,8 +249,8 @@ class Quantization:
 
 
 def lower_unfit(model: Model, profile: Profile, recipe: Recipe) -> tuple[Model, Mapping[str, str]]:
-    """A model with the pieces of what is not quantized whole, and by key why others that
-    are not have none."""
+    """A model with the pieces of what is not quantized whole, all of it if the recipe lowers and
+    what the target takes in pieces anyway, and by key why others that are not have none."""
     module, ctx = model.module.clone(), model.ctx.clone()
     while True:
         function = Interpreter(ctx, module).function()
@@ -258,7 +258,8 @@ def lower_unfit(model: Model, profile: Profile, recipe: Recipe) -> tuple[Model, 
         assign(selection)
         unfit = {op for op, why in selection.left.items() if why.code in UNFIT}
         composites, divisions = _Composites(ctx, tuple(ctx.components)), _Divisions(ctx)
-        composites.unfit = divisions.unfit = unfit
+        divisions.unfit = unfit if recipe.lower else set[Operation]()
+        composites.unfit = {op for op in unfit if recipe.lower or op.name in ctx.target.in_pieces}
         driver = Driver(
             ctx, (composites, divisions), pass_name="lower-unfit", numerics=Numerics.TIES
         )

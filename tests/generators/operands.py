@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from xdsl.dialects.builtin import f32, i1, i64
+from xdsl.dialects.builtin import f32, i1, i32, i64
 from xdsl.ir import SSAValue
 
 from qdialect.ops import shape_of
@@ -217,9 +217,16 @@ def _recurrent(b: Builder, op: type) -> Drawn:
         b.like(f32, [dirs, rows, hidden]),
         b.like(f32, [dirs, 2 * rows]),
     ]
-    if b.random.random() < 0.5:
-        operands += [b.like(f32, [dirs, batch, hidden]) for _ in op.STATES]
-    return operands, b.properties(op, shape_of(x)) | {"direction": direction}
+    lengths = b.random.random() < 0.3
+    if lengths or b.random.random() < 0.5:
+        operands += [b.like(f32, [dirs, b.random.choice((1, batch)), hidden]) for _ in op.STATES]
+    if lengths:
+        steps = shape_of(x)[0]
+        counts = [b.random.randint(0, steps) for _ in range(max(batch, 0))]
+        operands.append(b.constant(np.asarray(counts, "i4"), i32))
+    last = b.random.randint(0, len(op.STATES))
+    chosen = {"direction": direction, "last_states": last}
+    return operands, b.properties(op, shape_of(x)) | chosen
 
 
 def _table(b: Builder, op: type) -> Drawn:

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from math import prod
+from pathlib import Path
 
 import numpy as np
 import pytest
 from rewrite_support import apply, parse
 from xdsl.dialects.builtin import ModuleOp
-from xdsl.ir import Operation
 
 from qdialect.context import QContext
 from qdialect.ops import default_components, keys_of
@@ -20,91 +19,11 @@ from qdialect.quant import UniformType, quant_element
 from qdialect.reference import Interpreter
 from tests.support.components import observed, quantized, sqnr
 from tests.support.components import qparams as observed_qparams
-
-Shape = tuple[int, ...]
-
-
-@dataclass(frozen=True)
-class Case:
-    """An op on `%x` of a shape, and constants `%c0`, ...; whether its pieces are found again."""
-
-    text: str
-    shape: Shape
-    constants: tuple[Shape, ...] = ()
-    result: Shape = ()
-    raised: bool = True
-
-
-def convolution(dims: int, transposed: bool = False) -> Case:
-    name = f"conv_transpose{dims}d" if transposed else f"conv{dims}d"
-    extent = 6 if transposed else 4
-    weight = (3, 4, *(2,) * dims) if transposed else (4, 3, *(2,) * dims)
-    result = (2, 4, *(extent,) * dims)
-    return Case(f"{name} %x, %c0, %c1", (2, 3, *(5,) * dims), (weight, (4,)), result)
-
-
-CASES = {
-    "fully_connected": Case("fully_connected %x, %c0, %c1", (3, 4), ((5, 4), (5,)), (3, 5)),
-    **{f"conv{d}d": convolution(d) for d in (1, 2, 3)},
-    **{f"conv_transpose{d}d": convolution(d, True) for d in (1, 2, 3)},
-    "batch_norm": Case("batch_norm %x, %c0, %c1, %c2, %c3", (2, 3, 4), ((3,),) * 4),
-    "layer_norm": Case("layer_norm %x, %c0, %c1 epsilon 0.125", (3, 8), ((8,), (8,))),
-    "layer_norm without bias": Case("layer_norm %x, %c0 epsilon 0.125", (3, 8), ((8,),)),
-    "softmax": Case("softmax %x", (3, 8)),
-    "softmax axis": Case("softmax %x axis 1", (3, 4, 2)),
-    "gelu": Case("gelu %x", (3, 8)),
-    "gelu tanh": Case("gelu %x approximate tanh", (3, 8)),
-    "hard_swish": Case("hard_swish %x", (3, 8)),
-    "hard_sigmoid": Case("hard_sigmoid %x alpha 0.25 beta 0.375", (3, 8)),
-    "swish": Case("swish %x", (3, 8)),
-    "swish alpha": Case("swish %x alpha 1.5", (3, 8)),
-    "lrn": Case("lrn %x size 3 alpha 0.5 beta 0.625 bias 2.0", (2, 6, 3)),
-    "reduce_mean": Case("reduce_mean %x axes [1] keepdims false", (3, 8), (), (3,)),
-    "attention": Case("attention %x, %x, %x scale 0.5", (1, 2, 3, 4)),
-    "attention mask": Case("attention %x, %x, %x, %c0 scale 0.5", (1, 2, 3, 4), ((3, 3),)),
-    "lstm": Case(
-        "lstm %x, %c0, %c1, %c2, %c3, %c4, %c5 direction bidirectional",
-        (3, 2, 4),
-        ((2, 12, 4), (2, 12, 3), (2, 24), (2, 2, 3), (2, 2, 3), (2, 9)),
-        (3, 2, 2, 3),
-        raised=False,
-    ),
-    "gru": Case(
-        "gru %x, %c0, %c1, %c2", (3, 2, 4), ((1, 9, 4), (1, 9, 3), (1, 18)), (3, 1, 2, 3), False
-    ),
-}
-
-
-def tensor(shape: Shape) -> str:
-    return f"tensor<{''.join(f'{n}x' for n in shape)}f32>"
-
-
-def function(case: Case) -> str:
-    rng, lines = np.random.default_rng(2), list[str]()
-    kinds = [tensor(case.shape)] * case.text.count("%x")
-    for n, shape in enumerate(case.constants):
-        values = rng.integers(1, 64, shape) / 64 * rng.choice([-1, 1], shape)
-        values = np.abs(values) if "batch_norm" in case.text and n == 3 else values
-        kind = tensor(shape)
-        bits = values.astype("<f4").tobytes().hex()
-        lines.append(f'%c{n} = nn.constant dense<"0x{bits}"> : {kind} : {kind}')
-        kinds.append(kind)
-    result = tensor(case.result or case.shape)
-    lines.append(f'%y = nn.{case.text} {{nn.key = "op"}} : ({", ".join(kinds)}) -> {result}')
-    body = "\n".join(lines)
-    head = f"func.func @main(%x: {tensor(case.shape)}) -> {result}"
-    return f"{head} {{\n{body}\nreturn %y : {result}\n}}"
-
-
-def composite(module: ModuleOp, ctx: QContext) -> list[Operation]:
-    """The ops with roles of their own in a module."""
-    table = ctx.components
-    return [o for o in module.walk() if o.name in table and table[o.name].roles_of(o)]
+from tests.support.composites import CASES, Case, composite, data, function, measured
 
 
 def output(module: ModuleOp, ctx: QContext, case: Case) -> np.ndarray:
-    x = np.random.default_rng(9).normal(0, 1.5, case.shape).astype(np.float32)
-    (found,) = Interpreter(ctx, module).run([x])
+    (found,) = Interpreter(ctx, module).run([data(case)])
     return found
 
 
@@ -115,6 +34,23 @@ def qparams(module: ModuleOp, ctx: QContext) -> Mapping[str, UniformType]:
     roles = (*components.roles_of(op), *components.inner_roles(op, ctx.components))
     scales = {role: QParams.per_tensor("i8", 2.0**-6 * (n + 1), n) for n, role in enumerate(roles)}
     return {role: UniformType(kind) for role, kind in scales.items()}
+
+
+@pytest.mark.parametrize("name", [name for name, case in CASES.items() if case.raised])
+def test_forms(name: str) -> None:
+    """Raised from its pieces, an op has its component qparams, the codes of the op kept whole, and
+    in pieces again those of its pieces. A batch norm has its scale in the factor."""
+    found = measured(CASES[name])
+    assert found.same
+    assert found.raised_steps <= (name == "batch_norm")
+    assert found.lowered_again <= (name == "batch_norm")
+    assert found.lowered > found.whole - 7 and found.whole > 25
+
+
+def test_the_page_has_every_composite() -> None:
+    path = Path(__file__).parents[2] / "docs" / "reference" / "composites.md"
+    rows = [line.split("|")[1].strip() for line in path.read_text("utf-8").splitlines()[12:]]
+    assert rows == [*CASES], "python -m tools.docs composites > docs/reference/composites.md"
 
 
 def test_every_composite_is_here() -> None:

@@ -169,18 +169,25 @@ def ctx_array(ctx: QContext, value: Any) -> Array:
     return constant_array(constant, ctx.blobs)
 
 
-def sqnr(module: ModuleOp, ctx: QContext, x: Array, source: UniformType, wanted: Array) -> float:
-    def codes(values: Array, kind: UniformType) -> Any:
-        q = kind.qparams
-        return np.clip(np.rint(values / q.scale) + q.zero_point, -128, 127).astype(np.int8)
+def codes_of(values: Array, kind: UniformType) -> NDArray[np.int8]:
+    """The codes of values, rounded and clipped."""
+    q = kind.qparams
+    return np.clip(np.rint(values / q.scale) + q.zero_point, -128, 127).astype(np.int8)
 
-    (got,) = Interpreter(ctx, module).run([codes(x, source)])
+
+def decibels(codes: NDArray[np.int8], kind: UniformType, expected: Array) -> float:
+    """How far the noise of codes is below what is expected."""
+    real = (codes.astype(np.float64) - kind.qparams.zero_point) * kind.qparams.scale
+    noise = ((real - expected) ** 2).mean()
+    return float(10 * np.log10((expected.astype(np.float64) ** 2).mean() / noise))
+
+
+def sqnr(module: ModuleOp, ctx: QContext, x: Array, source: UniformType, expected: Array) -> float:
+    """The dB of what a function of one argument on codes gives."""
+    (got,) = Interpreter(ctx, module).run([codes_of(x, source)])
     function = next(op for op in module.body.block.ops if isinstance(op, FuncOp))
     last: Any = function.body.block.last_op
-    kind: Any = element_type(last.operands[0].type)
-    real = (got.astype(np.float64) - kind.qparams.zero_point) * kind.qparams.scale
-    noise = ((real - wanted) ** 2).mean()
-    return float(10 * np.log10((wanted.astype(np.float64) ** 2).mean() / noise))
+    return decibels(got, element_type(last.operands[0].type), expected)
 
 
 def measured(case: Case) -> tuple[float, float, float]:

@@ -11,6 +11,7 @@ COMMANDS = {
     "page": Subcommand("tests.support.pages", "run the commands of a page, and keep their output"),
     "conformance": Subcommand("tests.support.node_conformance", "the node tests of onnx"),
     "engine-bugs": Subcommand("tests.support.engine_bugs", "known bugs of engines, reproduced"),
+    "composites": Subcommand("tests.support.composites", "composite ops whole, lowered and raised"),
     "tosa-ops": Subcommand("tosa_page", "what each op becomes in TOSA"),
     "source": Subcommand("tools.docs.source", "lines by folder, imports, words, docstrings"),
 }

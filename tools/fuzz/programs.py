@@ -127,6 +127,7 @@ def report(total: Tally) -> None:
     fired = [rule for rule in rules if total.fired[rule]]
     print(f"{total.programs} programs, {rate:.0f} per minute, {total.runs} runs of passes")
     print(f"{total.compared} results compared, {total.refused} refused as a whole")
+    print("claimed: " + ", ".join(f"{kind} {n}" for kind, n in sorted(total.claimed.items())))
     print(f"{len(fired)} of {len(rules)} rules fired, {sum(total.fired.values())} times")
     for engine, count in total.in_engines.items():
         print(f"{count} results compared with {engine}")

@@ -38,7 +38,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from xdsl.dialects.builtin import StringAttr
-from xdsl.ir import Operation, SSAValue
+from xdsl.ir import Attribute, Operation, SSAValue
 
 from qdialect.analysis.cast_regions import CastRegions
 from qdialect.analysis.codes import qparams_of, rounding_of
@@ -49,6 +49,7 @@ from qdialect.context import QContext
 from qdialect.numerics.contract import Contract
 from qdialect.numerics.requantize import quant_grids, represents
 from qdialect.numerics.rounding import Rounding
+from qdialect.ops.component_qparams import component_types, result_roles
 from qdialect.ops.constants import constant_array, constant_of
 from qdialect.ops.ports import bias_matches
 from qdialect.passes.casts.cast_movement import HoistQuantize, Policy, Quantized, SinkDequantize
@@ -57,7 +58,7 @@ from qdialect.passes.casts.order_rules import OrderOfDequantize
 from qdialect.passes.constant_scalars import exact_copy
 from qdialect.passes.pair_contract import replaced_kernel, target_rounding
 from qdialect.passes.rule_pass import RulePass, dequantized, only_quantized_alike, refuse_types
-from qdialect.quant import DCastOp, QCastOp, arithmetic_of, cast_rounding
+from qdialect.quant import DCastOp, QCastOp, arithmetic_of, cast_rounding, with_element
 from qdialect.rewrite import Refusal, Rewriter, Rule, retyped
 
 
@@ -101,7 +102,8 @@ class IntegerizeOp(Rule[_Computed]):
     """quantize(op(dequantize(a), ...)) = op(a, ...), by the meaning of a quantized op.
 
     An integer kernel with a float result (MatMulIntegerToFloat) rounds that before the quantize
-    does; the kernel that gives codes rounds once."""
+    does; the kernel that gives codes rounds once. Each of several results is quantized; one that
+    nothing uses takes the type that component qparams have for it."""
 
     name = "integerize-op"
 
@@ -111,17 +113,36 @@ class IntegerizeOp(Rule[_Computed]):
     def match(self, op: Operation) -> _Computed | None:
         assert isinstance(op, QCastOp)
         owner = op.input.owner
-        if not isinstance(owner, Operation) or len(owner.results) != 1:
+        if not isinstance(owner, Operation):
             return None
         behavior = self.session.behaviors.get(owner)
         if behavior is None or behavior.commutes or qparams_of(op.result) is None:
             return None
+        if any(port.kind is PortKind.PLAIN for port in behavior.results):
+            return None
         return _Computed(op, owner, behavior)
 
+    def _types(self, match: _Computed) -> list[Attribute] | Refusal:
+        """The types of the results in codes."""
+        types: list[Attribute] = []
+        roles = result_roles(match.op, self.session.components.get(match.op.name))
+        for number, result in enumerate(match.op.results):
+            casts = only_quantized_alike(result)
+            if casts is not None:
+                if cast_rounding(casts[0]) is not cast_rounding(match.cast):
+                    return Refusal("rounding", "the results are rounded in different ways")
+                types.append(casts[0].result.type)
+                continue
+            element = component_types(match.op).get(roles[number]) if number < len(roles) else None
+            if result.first_use is not None or element is None:
+                return Refusal("multi-use", "the float result is also used elsewhere")
+            types.append(with_element(result.type, element))
+        return types
+
     def check(self, match: _Computed) -> Contract | Refusal:
-        casts = only_quantized_alike(match.op.results[0])
-        if casts is None:
-            return Refusal("multi-use", "the float result is also used elsewhere")
+        types = self._types(match)
+        if isinstance(types, Refusal):
+            return types
         result = qparams_of(match.cast.result)
         assert result is not None
         rounding, contract = target_rounding(
@@ -152,7 +173,7 @@ class IntegerizeOp(Rule[_Computed]):
             match.behavior,
             match.op,
             [v.type for v in operands],
-            [match.cast.result.type],
+            types,
         )
         return refusal or replaced_kernel(match.op, contract)
 
@@ -201,19 +222,20 @@ class IntegerizeOp(Rule[_Computed]):
         return bias_matches(lhs, rhs, bias_params, acc.repeats(match.op))
 
     def rewrite(self, match: _Computed, rewriter: Rewriter) -> None:
-        casts = only_quantized_alike(match.op.results[0])
-        assert casts is not None
+        types = self._types(match)
+        assert not isinstance(types, Refusal)
         for codes, operand in zip(match.codes, match.op.operands, strict=True):
             constant = constant_of(codes)
             if constant is not None and constant.parent is None:
                 rewriter.insert(constant, match.op, keep=constant_of(operand))
-        new = retyped(match.op, match.codes, [match.cast.result.type])
+        new = retyped(match.op, match.codes, types)
         rounding = self.session.target.rounding(cast_rounding(match.cast))
         if "rounding" in new.properties and rounding_of(new) is not rounding:
             new.properties["rounding"] = StringAttr(rounding.value)
         rewriter.insert(new, match.op, keep=match.op)
-        for cast in casts:
-            rewriter.replace(cast, new.results)
+        for result, codes in zip(match.op.results, new.results, strict=True):
+            for cast in only_quantized_alike(result) or ():
+                rewriter.replace(cast, [codes])
 
 
 @dataclass(frozen=True)

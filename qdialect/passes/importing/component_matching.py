@@ -26,7 +26,7 @@ from xdsl.traits import ConstantLike
 from qdialect.behaviors.shapes import shape_of
 from qdialect.context import QContext
 from qdialect.ops import AddOp, DivOp, MulOp, NNOp, constant_of
-from qdialect.ops.components import Build, Components, Pieces
+from qdialect.ops.components import Build, Components, Pieces, built
 from qdialect.ops.functions import PowOp
 from qdialect.ops.shapes import normalize_axes
 from qdialect.passes.constant_scalars import scalar_of
@@ -109,11 +109,11 @@ def _ways(components: Components) -> Sequence[Build]:
 def _find(
     build: Build, probe: Operation, block: Block, result: SSAValue, session: QContext
 ) -> Match | None:
-    pieces = Pieces(probe, session.blobs, {})
-    final = build(probe, pieces)
+    pieces = Pieces(probe, session.blobs, {}, session.target.most_pieces)
+    final = built(build, probe, pieces)
     if final is None:
         return None
-    matched = _Matching(session).run(final, result)
+    matched = _Matching(session).run(final[0], result)
     if matched is None:
         return None
     operands = [matched.bound.get(argument) for argument in block.args]

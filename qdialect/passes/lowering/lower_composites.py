@@ -41,7 +41,6 @@ from typing import TYPE_CHECKING, Any, cast
 
 from xdsl.dialects.builtin import StringAttr
 from xdsl.ir import Attribute, Operation, SSAValue
-from xdsl.traits import ConstantLike
 from xdsl.utils.exceptions import VerifyException
 
 from qdialect.analysis.codes import qparams_of, rounding_of
@@ -61,7 +60,7 @@ from qdialect.ops.component_qparams import (
     qparams_refusal,
     result_role,
 )
-from qdialect.ops.components import Components, Pieces
+from qdialect.ops.components import Components, NoPiecesError, Pieces, built
 from qdialect.passes.constant_scalars import exact_scalar
 from qdialect.passes.pair_contract import in_reals
 from qdialect.passes.rule_pass import RulePass, erase_new, refuse_types
@@ -79,23 +78,15 @@ ALL = "all"
 _MAX = 2**31 - 1
 
 
-class NoPiecesError(Exception):
-    """The pieces cannot be written: `code` and message are those of a refusal."""
-
-    def __init__(self, code: str, reason: str) -> None:
-        super().__init__(reason)
-        self.code = code
-
-
 @dataclass(kw_only=True)
 class PiecePlan(Pieces):
-    """The pieces of `op`, in program order but in no block yet, and the value of its result."""
+    """The pieces of `op`, in program order but in no block yet, and the values of its results."""
 
     session: QContext
     components: Components
     rounding: Rounding
     ops: list[Operation] = field(default_factory=list[Operation])
-    result: SSAValue | None = None
+    results: Sequence[SSAValue] = ()
     #: values that are accumulators, and what bounds their codes
     sums: dict[SSAValue, int] = field(default_factory=dict[SSAValue, int])
 
@@ -103,9 +94,10 @@ class PiecePlan(Pieces):
         self.quantized = qparams_of(self.op.results[0]) is not None
         self.types = component_types(self.op)
         self.roles = self.components.roles_of(self.op)
-        element = quant_element(self.op.results[0].type)
-        if element is not None:
-            self.types[self.roles[-1]] = element
+        roles = self.components.result_roles(self.op)
+        for role, result in zip(roles, self.op.results, strict=True):
+            if (element := quant_element(result.type)) is not None:
+                self.types[role] = element
 
     # -- what a declaration calls ---------------------------------------------
 
@@ -121,7 +113,7 @@ class PiecePlan(Pieces):
     def emit(self, op: Operation) -> SSAValue:
         """The result of an op of no role, which keeps the qparams of its operands."""
         value = self._append(op)
-        if self.quantized and not op.has_trait(ConstantLike, value_if_unregistered=False):
+        if any(quant_element(operand.type) is not None for operand in op.operands):
             self._set_element(op, self._carried(op))
         return value
 
@@ -140,6 +132,13 @@ class PiecePlan(Pieces):
         if array is None:
             raise NoPiecesError("constants", "an operand that is not constant has no codes")
         return self.constant(array)
+
+    def alike(self, value: SSAValue, model: SSAValue) -> SSAValue:
+        """A value rescaled to the qparams of `model`."""
+        element = quant_element(model.type)
+        if element is None or quant_element(value.type) == element:
+            return value
+        return self._append(RescaleOp(value, with_element(value.type, element), self.rounding))
 
     # -- quantized pieces --------------------------------------------------------
 
@@ -250,12 +249,13 @@ def plan_pieces(
         session=session,
         components=components,
         rounding=session.target.rounding(rounding_of(op)),
+        most=session.target.most_pieces,
     )
     try:
-        plan.result = components.build(op, plan)
-        if plan.result is None:
-            reason = "its pieces need constant operands or static shapes, and few steps"
-            raise NoPiecesError("constants", reason)
+        results = built(components.build, op, plan)
+        if results is None:
+            raise NoPiecesError("constants", "its pieces need constant operands or static shapes")
+        plan.results = results
         if any(_is_like(piece, op, session) for piece in plan.ops):
             raise NoPiecesError("shape", "its pieces need static shapes")
     except NoPiecesError:
@@ -379,7 +379,7 @@ class LowerComposite(Rule[_Composite]):
 
     def match(self, op: Operation) -> _Composite | None:
         components = self.session.components[op.name]
-        if len(op.results) != 1 or not components.roles_of(op):
+        if not components.roles_of(op):
             return None
         return _Composite(op, components)
 
@@ -431,7 +431,8 @@ class LowerComposite(Rule[_Composite]):
             return Contract(Numerics.TIES, note="its constants are rounded to floats")
         if not plan.quantized:
             return in_reals(plan.op)
-        rounded = [role for role in plan.roles[:-1] if role not in plan.components.sums]
+        known = (*plan.components.sums, *plan.components.result_roles(plan.op))
+        rounded = [role for role in plan.roles if role not in known]
         if rounded:
             return Contract(Numerics.RELAXED, inf, f"rounds and clips {', '.join(rounded)}")
         if plan.rounding is not rounding_of(plan.op):
@@ -440,10 +441,9 @@ class LowerComposite(Rule[_Composite]):
 
     def rewrite(self, match: _Composite, rewriter: Rewriter) -> None:
         plan = self._plan(match)
-        assert plan.result is not None
         for piece in plan.ops:
             rewriter.insert(piece, match.op)
-        rewriter.replace(match.op, [plan.result])
+        rewriter.replace(match.op, plan.results)
 
 
 @dataclass(frozen=True)

@@ -77,7 +77,7 @@ def test_absent_inputs_and_outputs() -> None:
     weights = [b.const(n, rng.standard_normal(s), np.float32) for n, s in (("w", (1, 16, 3)),)]
     weights.append(b.const("r", rng.standard_normal((1, 16, 4)), np.float32))
     h = b.const("h", rng.standard_normal((1, 2, 4)), np.float32)
-    b.node("LSTM", ["x", *weights, "", "", h], ["", "yh", "yc"], hidden_size=4)
+    b.node("LSTM", ["x", *weights, "", "", h], ["", "yh", "yc"], hidden_size=4, clip=3.0)
     b.output("yh")
     b.output("yc")
     module, written = roundtrip(b.model())

@@ -315,9 +315,21 @@ def recurrent(g: GraphMaker, kind: str) -> None:
         weight(g, [dirs, gates * hidden, x.shape[2]]),
         weight(g, [dirs, gates * hidden, hidden]),
     ]
-    if g.chance(0.5):
-        names.append(g.constant(g.array([dirs, 2 * gates * hidden])))
-    g.apply(kind, names, g.random.choice((1, 2)), hidden_size=hidden, direction=direction)
+    names.append(g.constant(g.array([dirs, 2 * gates * hidden])) if g.chance(0.5) else "")
+    steps, batch = x.shape[:2]
+    if g.chance(0.4):
+        # ONNX Runtime takes no lengths of 0 for all of the batch.
+        lengths = [g.random.randint(1, max(steps, 1)) for _ in range(batch)]
+        names.append(g.constant(lengths, np.int32))
+    else:
+        names.append("")
+    states = 2 if kind == "LSTM" else 1
+    for _ in range(states):
+        names.append(g.constant(g.array([dirs, batch, hidden])) if g.chance(0.3) else "")
+    while not names[-1]:
+        names.pop()
+    count = g.random.randint(1, 1 + states)
+    g.apply(kind, names, count, hidden_size=hidden, direction=direction)
 
 
 def fill(g: GraphMaker, kind: str) -> None:

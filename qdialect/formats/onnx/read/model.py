@@ -184,14 +184,20 @@ class _Walk:
         imp.symbols.name(node, present, results)
         self._arithmetic.follow(node, imp.emitted)
         if results:
-            self._name(node, results[0].owner, present)
+            self._name(node, results, present)
 
-    def _name(self, node: Node, owner: Operation | Block, outputs: list[str]) -> None:
+    def _name(self, node: Node, results: Sequence[SSAValue], outputs: list[str]) -> None:
+        owner = results[0].owner
         if not isinstance(owner, Operation):
             return
         if owner not in self._imp.emitted:
             self._aliases.setdefault(owner, []).extend(outputs)
             return
+        if len(owner.results) > len(outputs):
+            # Nothing takes the others: they have the names that are derived.
+            derived = derived_outputs(node.key, len(owner.results))
+            names = dict(zip(results, outputs, strict=False))
+            outputs = [names.get(r, name) for r, name in zip(owner.results, derived, strict=True)]
         owner.attributes[KEY] = string(node.key)
         self._imp.keys.name(owner)
         operands = len(owner.operands)

@@ -1,21 +1,19 @@
 """LSTM and GRU: the whole sequence at once, with the usual activations.
 
-Stays an ONNX node: a final cell state (`Y_c`) that is used, sequences of different
-lengths, a clip, other activations, an input gate tied to the forget gate, layout 1.
+Stays an ONNX node: a clip, other activations, an input gate tied to the forget gate, layout 1.
+Lengths that are all that of the sequence are left out.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
-from xdsl.dialects.builtin import StringAttr
-from xdsl.ir import Operation, SSAValue
+from xdsl.ir import SSAValue
 
 from qdialect import ops as nn
 from qdialect.formats.onnx.read.compute import Results, Rule, float_shapes
 from qdialect.formats.onnx.read.node import Node
-from qdialect.ops.keys import KEY
 from qdialect.ops.shapes import DYNAMIC
 from qdialect.quant import element_type
 
@@ -24,7 +22,6 @@ if TYPE_CHECKING:
 
 _INPUTS = 5
 """Where initial states begin: after X, W, R, B and sequence_lens."""
-_END = 2**31 - 1
 
 
 def _has_common_form(node: Node, activations: Sequence[str]) -> bool:
@@ -36,15 +33,16 @@ def _has_common_form(node: Node, activations: Sequence[str]) -> bool:
         and "clip" not in node.attributes
         and not node.get("input_forget", 0)
         and not node.get("layout", 0)
-        and not node.output(2)
     )
 
 
-def _has_full_lengths(imp: Importer, node: Node, steps: int) -> bool:
+def _lengths(imp: Importer, node: Node, steps: int) -> SSAValue | None:
+    """The operand `lengths`, unless each is known to be the number of steps."""
     if not node.input(4):
-        return True
-    lengths = imp.static(node.input(4))
-    return lengths is not None and steps != DYNAMIC and bool((lengths == steps).all())
+        return None
+    known = imp.static(node.input(4))
+    full = known is not None and steps != DYNAMIC and bool((known == steps).all())
+    return None if full else imp.value(node.input(4))
 
 
 def recurrent(kind: type[nn.LstmOp | nn.GruOp], *activations: str) -> Rule:
@@ -59,26 +57,21 @@ def recurrent(kind: type[nn.LstmOp | nn.GruOp], *activations: str) -> Rule:
             return None
         if not _has_common_form(node, activations):
             return None
-        (steps, batch, _), weight, recurrence = shapes[:3]
-        if DYNAMIC in (*weight, *recurrence) or not _has_full_lengths(imp, node, steps):
+        (steps, _, _), weight, recurrence = shapes[:3]
+        if DYNAMIC in (*weight, *recurrence):
             return None
-        if node.output(1) and steps in (DYNAMIC, 0):
-            return None
-        operands = _operands(imp, node, kind, (weight[0], batch, recurrence[2]))
-        if operands is None:
-            return None
-        properties: dict[str, Any] = {"direction": _text(node.get("direction", "forward"))}
+        operands = _operands(imp, node, kind, weight[0], recurrence[2], steps)
+        last = max((n for n in range(3) if node.output(n)), default=0)
+        properties: dict[str, Any] = {
+            "direction": _text(node.get("direction", "forward")),
+            "last_states": last,
+        }
         if kind is nn.GruOp:
             properties["linear_before_reset"] = bool(node.get("linear_before_reset", 0))
         node.names_inputs = False
-        found = imp.build(kind, *operands, output=node.output(0), **properties)
-        if not node.output(1):
-            return [found]
-        last = _final(imp, found, properties["direction"])
-        if node.output(0):
-            return [found, last]
-        cast("Operation", found.owner).attributes[KEY] = StringAttr(f"{node.key}_sequence")
-        return [last]
+        op = kind(*operands, **properties)
+        imp.shaped(op, node.output(0))
+        return [op.results[n] for n in range(last + 1) if node.output(n)]
 
     return rule
 
@@ -88,23 +81,22 @@ def _text(value: str | bytes) -> str:
 
 
 def _operands(
-    imp: Importer, node: Node, kind: type[nn.LstmOp | nn.GruOp], state: tuple[int, int, int]
-) -> list[SSAValue] | None:
+    imp: Importer, node: Node, kind: type[nn.LstmOp | nn.GruOp], dirs: int, hidden: int, steps: int
+) -> list[SSAValue]:
     """The operands of the op, zeros in place of absent ones in between."""
-    dirs, batch, hidden = state
     states = [node.input(i) for i in range(_INPUTS, _INPUTS + len(kind.STATES))]
-    peepholes = node.input(_INPUTS + len(kind.STATES))
+    peepholes = node.input(_INPUTS + len(kind.STATES)) if kind is nn.LstmOp else ""
     x, *weights = (imp.value(node.input(i)) for i in range(3))
     operands = [x, *weights]
     bias = node.input(3)
     rows = 2 * kind.GATES * hidden
     operands.append(imp.value(bias) if bias else _zeros(imp, x, (dirs, rows)))
-    if not any(states) and not peepholes:
-        return operands
-    if batch == DYNAMIC and not all(states):
-        return None
-    operands += [imp.value(name) if name else _zeros(imp, x, state) for name in states]
-    return [*operands, imp.value(peepholes)] if peepholes else operands
+    lengths = _lengths(imp, node, steps)
+    if any(states) or peepholes or lengths is not None:
+        zeros = (dirs, 1, hidden)
+        operands += [imp.value(name) if name else _zeros(imp, x, zeros) for name in states]
+    operands += [imp.value(peepholes)] if peepholes else []
+    return operands if lengths is None else [*operands, lengths]
 
 
 def _zeros(imp: Importer, like: SSAValue, shape: tuple[int, ...]) -> SSAValue:
@@ -114,21 +106,3 @@ def _zeros(imp: Importer, like: SSAValue, shape: tuple[int, ...]) -> SSAValue:
     kinds = {"f16": np.float16, "f64": np.float64, "bf16": np.uint16}
     zeros = np.zeros(shape, kinds.get(str(element), np.float32))
     return imp.emit(nn.make_constant(zeros, element, imp.ctx.blobs)).results[0]
-
-
-def _final(imp: Importer, states: SSAValue, direction: str) -> SSAValue:
-    """`Y_h`, the state after the last step of each direction: [dirs, batch, h]."""
-
-    def state(index: int, step: int) -> SSAValue:
-        start, stop = (0, 1) if step == 0 else (-1, _END)
-        taken = nn.SliceOp(
-            states,
-            starts=(start, index, 0, 0),
-            stops=(stop, index + 1, _END, _END),
-            steps=(1, 1, 1, 1),
-        )
-        return imp.emit(nn.SqueezeOp(imp.emit(taken).results[0], axes=(0,))).results[0]
-
-    if direction == "bidirectional":
-        return imp.emit(nn.ConcatOp(state(0, -1), state(1, 0), axis=0)).results[0]
-    return state(0, 0 if direction == "reverse" else -1)

@@ -7,11 +7,11 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, cast
 
-from xdsl.ir import Operation
+from xdsl.ir import Operation, SSAValue
 
 from qdialect import ops as nn
 from qdialect.dialects.onnx import PARAMS, package, string_list
-from qdialect.ops import NNOp, shape_of
+from qdialect.ops import NNOp, constant_array, constant_of, shape_of
 from qdialect.ops.component_keys import Keys, inner_keys, role_keys
 from qdialect.ops.declare import DECLARED
 from qdialect.ops.shapes import DYNAMIC
@@ -213,26 +213,92 @@ def pool(op_type: str) -> Writer:
 
 
 def lstm(call: Call) -> None:
-    """`LSTM`; initial states and peepholes come after the sequence lengths."""
+    """`LSTM`; see `_recurrent`."""
     _recurrent(call, "LSTM")
 
 
 def gru(call: Call) -> None:
-    """`GRU`."""
+    """`GRU`; see `_recurrent`."""
     reset = int(call.values["linear_before_reset"])
     _recurrent(call, "GRU", linear_before_reset=reset or None)
 
 
-def _recurrent(call: Call, op_type: str, **attributes: int | None) -> None:
-    inputs, states = call.inputs[:4], call.inputs[4:]
-    call.node(
+def _recurrent(call: Call, op_type: str, **attributes: Any) -> None:
+    """The sequence lengths come before initial states and peepholes; states of zeros are left
+    out, and so are results that nothing takes."""
+    op, exporter = cast("nn.RecurrentOp", call.op), call.exporter
+    names = dict(zip(op.operands, call.inputs, strict=True))
+    lengths = op.operand_named("lengths")
+    if lengths is not None and str(element_type(lengths.type)) not in ("i32", "si32"):
+        raise exporter.unsupported(op, f"takes lengths of {lengths.type}; ONNX has i32")
+
+    def named(name: str) -> str:
+        value = op.operand_named(name)
+        return "" if value is None else names[value]
+
+    inputs = [*call.inputs[:4], named("lengths"), *(_state(call, name) for name in op.STATES)]
+    inputs += [named("peepholes")] if isinstance(op, nn.LstmOp) else []
+    while not inputs[-1]:
+        inputs.pop()
+    unused = op.results[0].first_use is None and len(op.results) > 1
+    outputs, casts = ["" if unused else call.output], list[tuple[str, SSAValue]]()
+    requested = exporter.output_names(op, call.key)
+    for index, result in enumerate(op.results[1:], 1):
+        if result.first_use is None:
+            outputs.append("")
+        elif quant_element(result.type) is None:
+            outputs.append(exporter.claim(result, requested[index]))
+        else:
+            outputs.append(exporter.graph.tensor(requested[index]))
+            casts.append((outputs[-1], result))
+    while len(outputs) > 1 and not outputs[-1]:
+        outputs.pop()
+    exporter.graph.node(
         op_type,
-        *inputs,
-        *(("", *states) if states else ()),
+        inputs,
+        outputs,
+        call.key,
         direction=call.values["direction"],
-        hidden_size=shape_of(call.op.operands[2])[2],
+        hidden_size=shape_of(op.operands[2])[2],
         **attributes,
     )
+    for real, result in casts:
+        exporter.quantize(real, result, f"{real}_quantized", f"{real}_QuantizeLinear")
+
+
+def _state(call: Call, name: str) -> str:
+    """The input of an initial state: one of zeros is none, and one for all of the batch is
+    written for each sequence."""
+    op, exporter = cast("nn.RecurrentOp", call.op), call.exporter
+    value = op.operand_named(name)
+    if value is None:
+        return ""
+    batch, states = shape_of(op.operands[0])[1], shape_of(value)
+    numbers = _numbers(call, value)
+    if numbers is not None and not numbers.any():
+        return ""
+    if states[1] == batch or batch == 1:
+        return call.inputs[list(op.operands).index(value)]
+    if numbers is None or batch == DYNAMIC:
+        raise exporter.unsupported(op, f"has one {name} for a batch of {batch}")
+    import numpy as np
+
+    every = np.broadcast_to(numbers, (states[0], batch, states[2]))
+    return exporter.graph.array(f"{call.key}_{name}", every)
+
+
+def _numbers(call: Call, value: SSAValue) -> np.ndarray[Any, Any] | None:
+    """The f32 numbers of a constant, or of what its codes stand for."""
+    constant, element = constant_of(value), quant_element(value.type)
+    if constant is None:
+        return None
+    numbers = constant_array(constant, call.exporter.ctx.blobs)
+    if element is None:
+        return numbers
+    if not element.qparams.is_per_tensor:
+        return None
+    offsets = numbers.astype("f8") - element.qparams.zero_point
+    return (offsets * element.qparams.scale).astype("f4")
 
 
 # -- movement -----------------------------------------------------------------------------

@@ -50,6 +50,9 @@ FLOAT: Mapping[str, Writer] = {
 }
 """How each float op is written; `nn.fully_connected` is in `fully_connected.py`."""
 
+SEVERAL = frozenset({"nn.split", "nn.lstm", "nn.gru"})
+"""Ops of several quantized results, whose function writes all but the first."""
+
 RENAMES = frozenset({"nn.constant", "quant.scast", "builtin.unrealized_conversion_cast"})
 """Ops that give a tensor another type or name, but write no node."""
 
@@ -112,12 +115,14 @@ def _write_dequantized(exporter: Exporter, op: Operation, key: str, hint: str) -
     if quant_element(result.type) is None:
         _write_float(exporter, op, key, exporter.claim(result, hint))
         return
-    if op.name != "nn.split" and any(quant_element(other.type) for other in op.results[1:]):
+    if op.name not in SEVERAL and any(quant_element(other.type) for other in op.results[1:]):
         raise exporter.unsupported(op, "gives several quantized results")
     if rounding != "half_even":
         raise exporter.unsupported(op, f"rounds {rounding}; ONNX rounds half even")
     real = exporter.graph.tensor(hint)
     _write_float(exporter, op, key, real)
+    if op.name in SEVERAL and result.first_use is None:
+        return
     exporter.quantize(real, result, f"{real}_quantized", f"{key}_QuantizeLinear")
 
 
