@@ -26,7 +26,7 @@ from xdsl.traits import ConstantLike
 from qdialect.behaviors.shapes import shape_of
 from qdialect.context import QContext
 from qdialect.ops import AddOp, DivOp, MulOp, NNOp, SliceOp, SqueezeOp, constant_of
-from qdialect.ops.components import Build, Components, Pieces, built
+from qdialect.ops.components import Build, Pieces, built
 from qdialect.ops.functions import PowOp
 from qdialect.ops.shapes import normalize_axes
 from qdialect.passes.constant_scalars import scalar_of
