@@ -23,6 +23,7 @@ class PassEntry(NamedTuple):
     options: tuple[tuple[str, str, str, str], ...] = ()
 
 
+_BOUNDARY = "preserve|maximize-integer|minimize-conversions"
 _NUMERICS = ("numerics", "str", "exact", "weakest contract class that may fire")
 _WHERE = ("where", "target|all", "target", "where the target is faster so, or everywhere")
 _RULES = (
@@ -75,6 +76,7 @@ def _entries() -> tuple[PassEntry, ...]:
             f"{here}.rescale.place_rescales:PlaceRescales",
             (
                 _NUMERICS,
+                ("boundary", _BOUNDARY, "minimize-conversions", "which casts may move"),
                 ("solver", "bool", "true", "use HiGHS, where installed, on hard components"),
                 ("accuracy", "float", "1.0", "price of a bit lost per element, under relaxed"),
             ),
@@ -83,15 +85,7 @@ def _entries() -> tuple[PassEntry, ...]:
             "move-casts",
             "choose where quantize and dequantize stand among movement ops",
             f"{here}.casts.move_casts:MoveCasts",
-            (
-                *_RULES,
-                (
-                    "boundary",
-                    "str",
-                    "preserve",
-                    "preserve, maximize-integer or minimize-conversions",
-                ),
-            ),
+            (*_RULES, ("boundary", _BOUNDARY, "preserve", "which casts may move")),
         ),
         PassEntry(
             "fold-interface",

@@ -160,14 +160,6 @@ class Profile:
         return Profile(self.digest, self.settings, samples, entries, derived, ops)
 
 
-def merge_all(profiles: Sequence[Profile]) -> Profile:
-    """All profiles as one."""
-    merged = profiles[0]
-    for profile in profiles[1:]:
-        merged = merged.merge(profile)
-    return merged
-
-
 def join_intervals(intervals: Iterable[tuple[int, int]]) -> tuple[tuple[int, int], ...]:
     """Intervals as ascending ones that do not touch; InputError where they overlap."""
     joined: list[tuple[int, int]] = []

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import random
+from functools import reduce
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +19,6 @@ from qdialect.profile.record import (
     Entry,
     Profile,
     Settings,
-    merge_all,
 )
 from qdialect.profile.sketch import observe, observe_rows, rounded
 
@@ -44,7 +44,7 @@ def one(index: int, channels: Channels = "none", keys: tuple[str, ...] = ("a", "
 
 @pytest.mark.parametrize("channels", ["none", "range", "bins"])
 def test_read_back_as_written(channels: Channels, tmp_path: Path) -> None:
-    profile = merge_all([one(i, channels) for i in range(4)])
+    profile = reduce(Profile.merge, [one(i, channels) for i in range(4)])
     text = profile_text(profile)
     assert parse_profile(text) == profile
     save_profile(profile, tmp_path / "p.json")
@@ -56,7 +56,7 @@ def test_read_back_as_written(channels: Channels, tmp_path: Path) -> None:
 @pytest.mark.parametrize("channels", ["none", "range", "bins"])
 def test_merged_bytes_do_not_depend_on_the_split(channels: Channels) -> None:
     parts = [one(i, channels) for i in range(12)]
-    whole = profile_text(merge_all(parts))
+    whole = profile_text(reduce(Profile.merge, parts))
     shuffle = random.Random(0)
     for _ in range(20):
         heap = list(parts)
@@ -67,7 +67,7 @@ def test_merged_bytes_do_not_depend_on_the_split(channels: Channels) -> None:
 
 
 def test_only_the_last_samples_are_kept_one_by_one() -> None:
-    profile = merge_all([one(i, keys=("a",)) for i in range(LAST_SAMPLES + 30)])
+    profile = reduce(Profile.merge, [one(i, keys=("a",)) for i in range(LAST_SAMPLES + 30)])
     assert list(profile.entries["a"].samples) == list(range(30, LAST_SAMPLES + 30))
     assert profile.samples == ((0, LAST_SAMPLES + 30),)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import reduce
 from typing import Any
 
 import numpy as np
@@ -9,7 +10,7 @@ import pytest
 
 from qdialect.profile.collector import Collector
 from qdialect.profile.file import profile_text
-from qdialect.profile.record import Entry, Profile, merge_all
+from qdialect.profile.record import Entry, Profile
 from qdialect.profile.sketch import empty, observe, rounded
 from qdialect.profile.tally import Tally
 
@@ -64,5 +65,5 @@ def test_small_values_wait_and_count_the_same() -> None:
         low, high = float(single.minimum[0]), float(single.maximum[0])
         entry = Entry(single, None, {index: (rounded(low), rounded(high))} if low <= high else {})
         parts.append(Profile("d", samples=((index, index + 1),), entries={"a": entry, "b": entry}))
-    assert profile_text(collector.profile()) == profile_text(merge_all(parts))
+    assert profile_text(collector.profile()) == profile_text(reduce(Profile.merge, parts))
     assert list(collector.profile().entries["a"].samples) == [0, 1, 4]

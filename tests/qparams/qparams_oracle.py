@@ -228,8 +228,9 @@ def _justify_pad(pad: Pad, field: ParameterField) -> None:
 
 
 def representable(value: float, pair: NDArray[np.int64]) -> bool:
-    scale = Fraction(float(pair[:1].view(np.float64)[0]))
-    return any((q - int(pair[1])) * scale == Fraction(value) for q in range(-128, 128))
+    """Whether one of the 256 codes of i8 stands for `value`: a whole number of steps from zero."""
+    steps = Fraction(value) / Fraction(float(pair[:1].view(np.float64)[0]))
+    return steps.denominator == 1 and -128 <= steps + int(pair[1]) < 128
 
 
 def check_structural(

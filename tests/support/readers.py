@@ -11,7 +11,7 @@ import json
 import random
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, reduce
 from pathlib import Path
 from typing import Any
 
@@ -202,7 +202,7 @@ def _profiles() -> list[bytes]:
     import numpy as np
 
     from qdialect.profile.file import profile_text
-    from qdialect.profile.record import Entry, Profile, Settings, merge_all
+    from qdialect.profile.record import Entry, Profile, Settings
     from qdialect.profile.sketch import observe, observe_rows, rounded
 
     found: list[bytes] = []
@@ -219,7 +219,7 @@ def _profiles() -> list[bytes]:
                 entries[key] = Entry(observe(values), rows, ends)
             settings = Settings("numpy", kind)
             parts.append(Profile("sha256:0", settings, ((index, index + 1),), entries))
-        found.append(profile_text(merge_all(parts)).encode())
+        found.append(profile_text(reduce(Profile.merge, parts)).encode())
         data: Any = json.loads(found[-1])
         data["entries"]["r"] = {"of": ["a"], "clamp": [0, 6]}
         data["entries"]["s"] = {"of": ["r", "b/c"]}
