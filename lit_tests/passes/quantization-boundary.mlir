@@ -30,7 +30,7 @@ func.func @b1_typed(%x: !image, %w: !kernel) -> !sums {
 
 func.func @b1_function(%x: !q) -> !f {
   %0 = quant.dcast %x : !q to !f
-  // expected-remark@+1 {{[B1] 'nn.sigmoid' takes codes only, but its result stays float; no pass mends it: nothing says on which qparams: only data can (apply-profile)}}
+  // expected-remark@+1 {{[B1] 'nn.sigmoid' takes codes only, but its result stays float; fix: lower-float-regions{numerics=relaxed}}}
   %1 = nn.sigmoid %0 : (!f) -> !f
   func.return %1 : !f
 }
@@ -77,14 +77,14 @@ func.func @b1_overflow(%x: tensor<3x4000x!quant.uniform<i16:f32, 0.5>>, %w: tens
 func.func @b2_constant(%x: !q) -> !f {
   %0 = quant.dcast %x : !q to !f
   %1 = nn.constant dense<[0.3, 1.0, 2.0, 3.0]> : !f : !f
-  // expected-remark@+1 {{[B2] 'nn.mul' takes codes, but float rhs (a constant); no pass mends it: nothing says on which qparams: only data can (apply-profile)}}
+  // expected-remark@+1 {{[B2] 'nn.mul' takes codes, but float rhs (a constant); fix: lower-float-regions{numerics=relaxed}}}
   %2 = nn.mul %0, %1 : (!f, !f) -> !f
   func.return %2 : !f
 }
 
 func.func @b2_argument(%x: !q, %y: !f) -> !f {
   %0 = quant.dcast %x : !q to !f
-  // expected-remark@+1 {{[B2] 'nn.mul' takes codes, but float lhs}}
+  // expected-remark@+1 {{[B2] 'nn.mul' takes codes, but float lhs; no pass mends it: nothing says on which qparams: only data can (apply-profile)}}
   %1 = nn.mul %y, %0 : (!f, !f) -> !f
   func.return %1 : !f
 }
@@ -149,7 +149,7 @@ func.func @b3_joined_with_a_float(%x: !q, %y: !f) -> tensor<8x!quant.uniform<i8:
 func.func @b3_scales_by_channel(%x: !image, %w: !kernel) -> tensor<1x4x3x3x!quant.uniform<i8:f32, 0.5>> {
   %0 = quant.dcast %x : !image to tensor<1x3x5x5xf32>
   %1 = quant.dcast %w : !kernel to tensor<4x3x3x3xf32>
-  // expected-remark@+1 {{[B3] 2 float op(s) between codes: nn.conv2d, nn.hard_swish; no pass mends it: 'nn.hard_swish': its operand is not quantized per tensor [axis]}}
+  // expected-remark@+1 {{[B3] 2 float op(s) between codes: nn.conv2d, nn.hard_swish; fix: lower-float-regions{numerics=bounded}}}
   %2 = nn.conv2d %0, %1 : (tensor<1x3x5x5xf32>, tensor<4x3x3x3xf32>) -> tensor<1x4x3x3xf32>
   %3 = nn.hard_swish %2 : (tensor<1x4x3x3xf32>) -> tensor<1x4x3x3xf32>
   %4 = quant.qcast %3 : tensor<1x4x3x3xf32> to tensor<1x4x3x3x!quant.uniform<i8:f32, 0.5>>

@@ -4,9 +4,11 @@ The codes of the qparams law, section 2.8, found in one pass over a module:
 
 | code | pattern | passes that may mend it |
 |---|---|---|
-| B1 | all data operands are codes, the result is float | `type-accumulators`, `move-casts` |
-| B2 | some operands are codes, others float | `integerize`, if a quantize is below |
-| B3 | float ops between dequantize and quantize | `integerize`, after `type-accumulators` |
+| B1 | all data operands are codes, the result is float | `type-accumulators`, `move-casts`, |
+|    |                                                  | `lower-float-regions` |
+| B2 | some operands are codes, others float | `integerize`, `lower-float-regions` |
+| B3 | float ops between dequantize and quantize | `type-accumulators,integerize`, |
+|    |                                           | `lower-float-regions` |
 | B4 | codes read on other qparams without a rescale | none: a person inserts one, or means it |
 | B5 | qparams that cannot follow a movement, or sit on a summed dimension | none |
 | B6 | quantize(dequantize(q)), dequantize(quantize(x)) | `fold-rescale` |
@@ -60,9 +62,11 @@ LEVELS = ("", "{numerics=ties}", "{numerics=bounded}", "{numerics=relaxed}")
 """Options of a pass, from what changes least."""
 _MOVE = "move-casts{boundary=maximize-integer}"
 _INTEGERIZE = tuple(f"integerize{level}" for level in LEVELS)
-_REGIONS = (*_INTEGERIZE, *(f"lower-float-regions{level}" for level in LEVELS))
-_BELOW_SUMS = tuple(f"type-accumulators,{text}" for text in _REGIONS)
+_FIXED_POINT = tuple(f"lower-float-regions{level}" for level in LEVELS)
+_REGIONS = (*_INTEGERIZE, *_FIXED_POINT)
+_BELOW_SUMS = (*(f"type-accumulators,{text}" for text in _REGIONS), *_FIXED_POINT)
 _FOLD_CASTS = tuple(f"fold-rescale{level}" for level in LEVELS)
+_MIXED = (*_REGIONS, *_FOLD_CASTS)
 _NO_QPARAMS = "nothing says on which qparams: only data can (apply-profile)"
 
 
@@ -156,7 +160,7 @@ class _Search:
         ]
         if quant_element(op.results[0].type) is not None:
             if floats:
-                yield self._mixed(op, behavior, floats, _INTEGERIZE)
+                yield self._mixed(op, behavior, floats)
             return
         reason = self._bad_axis(op, behavior)
         closed = op.results[0] in self.regions.closes
@@ -167,15 +171,14 @@ class _Search:
         elif not data and len(codes) > sum(p.kind is PortKind.BIAS for p in ports):
             if not closed:
                 yield self._float_result(op, behavior)
-        elif all(constant_of(v) for _, v in floats):
-            yield self._mixed(op, behavior, floats, _INTEGERIZE if closed else ())
-        elif not closed:
-            yield self._mixed(op, behavior, floats, ())
+        elif not closed or all(constant_of(v) for _, v in floats):
+            yield self._mixed(op, behavior, floats)
 
     def _float_result(self, op: Operation, behavior: Behavior) -> Finding:
-        tries = ("type-accumulators",) if behavior.accumulator else ()
-        if behavior.commutes:
-            tries = (_MOVE,)
+        first = "type-accumulators" if behavior.accumulator else _MOVE
+        tries = (
+            (first, *_FIXED_POINT) if behavior.accumulator or behavior.commutes else _FIXED_POINT
+        )
         return Finding(
             "B1",
             op,
@@ -191,7 +194,6 @@ class _Search:
         op: Operation,
         behavior: Behavior,
         floats: Sequence[tuple[Port, SSAValue]],
-        tries: tuple[str, ...],
     ) -> Finding:
         roles = ", ".join(
             f"{port.role} (a constant)" if constant_of(v) else port.role for port, v in floats
@@ -202,7 +204,7 @@ class _Search:
             f"'{op.name}' takes codes, but float {roles or 'data'}",
             flops(op, behavior),
             sum(size(v) for _, v in floats),
-            tries,
+            _MIXED,
             _NO_QPARAMS,
         )
 

@@ -34,7 +34,8 @@ def run(args: Arguments) -> int:
     path = writable(output, (".onnx", ".mlir", ".qmod"))
     profile_path = args.text("profile")
     source = args.text("data")
-    if (source is None) == (profile_path is None) and not _is_auto(args):
+    searched = (args.text("keep-float") or "").startswith("auto=")
+    if (source is None) == (profile_path is None) and not searched:
         raise UsageError("give --data DIR|NPZ or --profile P.json, one of them")
     if args.switch("profile-of-another-model") and profile_path is None:
         raise UsageError("--profile-of-another-model takes --profile P.json")
@@ -96,10 +97,6 @@ def _check_rounding(target: Target) -> None:
             f"'{target.name}' rounds {rounding.value}, and ONNX half even: write .mlir, or round "
             "as ONNX does with --numerics exact"
         )
-
-
-def _is_auto(args: Arguments) -> bool:
-    return (args.text("keep-float") or "").startswith("auto=")
 
 
 def _float_ops(args: Arguments) -> tuple[frozenset[str], int]:

@@ -99,12 +99,22 @@ class _Step(Protocol):
 
 
 class _Layer:
-    """The operands of one direction; `bias` and `peepholes` as numbers."""
+    """The operands of one direction; `bias` and `peepholes` as numbers. A GRU takes the rows of
+    its gates and those of the candidate apart, unless the reset comes after the product."""
+
+    gates: SSAValue
+    candidate: SSAValue | None
 
     def __init__(self, op: Operation, pieces: Pieces, index: int) -> None:
         self.hidden = shape_of(op.operands[2])[2]
         self.linear = cast("NNOp", op).values.get("linear_before_reset", False)
         self.weight, self.recurrence = (_at(pieces, value, index) for value in op.operands[1:3])
+        if op.name == "nn.gru":
+            gates = 3 if self.linear else 2
+            self.gates = _rows(pieces, self.recurrence, self.hidden, 0, gates)
+            self.candidate = None
+            if not self.linear:
+                self.candidate = _rows(pieces, self.recurrence, self.hidden, 2, 3)
         bias = pieces.array(op.operands[3])
         assert bias is not None
         self.bias: NDArray[np.float64] = bias[index]
@@ -285,20 +295,18 @@ def _gru_step(
     from_input = pieces.add("from_input", FullyConnectedOp(x, layer.weight))
     here = pieces.add("biased_input", AddOp(from_input, pieces.constant(bias[:rows])))
     seen = 3 if layer.linear else 2
-    recurrence = _rows(pieces, layer.recurrence, size, 0, seen)
-    from_hidden = pieces.add("from_hidden", FullyConnectedOp(hidden, recurrence))
+    from_hidden = pieces.add("from_hidden", FullyConnectedOp(hidden, layer.gates))
     past_bias = pieces.constant(bias[rows : rows + seen * size])
     past = pieces.add("biased_hidden", AddOp(from_hidden, past_bias))
     both = [_columns(pieces, value, size, 0, 2) for value in (here, past)]
     total = pieces.add("total", AddOp(*both))
     gate_z = pieces.add("gate_z", SigmoidOp(_columns(pieces, total, size, 0, 1)))
     gate_r = pieces.add("gate_r", SigmoidOp(_columns(pieces, total, size, 1, 2)))
-    if layer.linear:
+    if layer.candidate is None:
         more = pieces.add("reset", MulOp(gate_r, _columns(pieces, past, size, 2, 3)))
     else:
         reset = pieces.add("reset", MulOp(gate_r, hidden))
-        weight = _rows(pieces, layer.recurrence, size, 2, 3)
-        product = pieces.add("from_reset", FullyConnectedOp(reset, weight))
+        product = pieces.add("from_reset", FullyConnectedOp(reset, layer.candidate))
         last = pieces.constant(bias[rows + 2 * size :])
         more = pieces.add("biased_reset", AddOp(product, last))
     summed = pieces.add("sum_n", AddOp(_columns(pieces, here, size, 2, 3), more))

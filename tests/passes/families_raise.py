@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from itertools import product
 
 import numpy as np
@@ -189,6 +189,52 @@ def steps() -> Iterator[Program]:
                 names, kinds = names[::-1], kinds[::-1]
             y = p.nn(f"{op} {', '.join(names)}", kinds, f32(SHAPE))
         yield p.quantized(y, SHAPE, OUTS[n % 3])
+
+
+def lstm_steps(p: Floats, x: str, order: Sequence[int]) -> str:
+    """The steps of an LSTM on %x [3, 2, 4], taken in this order; what puts them together."""
+    row, gates, state, end = (2, 4), (2, 8), (2, 2), 2**31 - 1
+
+    def constant(array: np.ndarray) -> str:
+        return p.constant(array.astype(np.float32), "f32", "f32")
+
+    def op(text: str, shapes: Sequence[tuple[int, ...]], result: tuple[int, ...] = state) -> str:
+        return p.nn(text, [f32(shape) for shape in shapes], f32(result))
+
+    w, r, b = (constant(RANDOM.integers(-31, 32, s) / 32) for s in ((8, 4), (8, 2), (8,)))
+    hidden, cell, shown = None, constant(np.zeros((1, 2))), {}
+    for t in order:
+        text = f"slice {x} starts [{t}, 0, 0] stops [{t + 1}, {end}, {end}] steps [1, 1, 1]"
+        now = op(f"squeeze {op(text, [(3, 2, 4)], (1, *row))} axes [0]", [(1, *row)], row)
+        total = op(f"fully_connected {now}, {w}", [row, (8, 4)], gates)
+        if hidden is None:
+            past, before = constant(np.zeros((1, 8))), (1, 2)
+            total = op(f"add {total}, {past}", [gates, (1, 8)], gates)
+        else:
+            past, before = op(f"fully_connected {hidden}, {r}", [state, (8, 2)], gates), state
+            total = op(f"add {total}, {past}", [gates, gates], gates)
+        total = op(f"add {total}, {b}", [gates, (8,)], gates)
+        columns = [f"starts [0, {2 * k}] stops [{end}, {2 * k + 2}] steps [1, 1]" for k in range(4)]
+        *parts, last = (op(f"slice {total} {column}", [gates]) for column in columns)
+        into, out, forget = (op(f"sigmoid {value}", [state]) for value in parts)
+        last = op(f"tanh {last}", [state])
+        new = op(f"mul {into}, {last}", [state, state])
+        kept = op(f"mul {forget}, {cell}", [state, before])
+        cell = op(f"add {kept}, {new}", [state, state])
+        bent = op(f"tanh {cell}", [state])
+        hidden = op(f"mul {out}, {bent}", [state, state])
+        shown[t] = op(f"unsqueeze {hidden} axes [0, 1]", [state], (1, 1, *state))
+    names = ", ".join(shown[t] for t in range(3))
+    return op(f"concat {names} axis 0", [(1, 1, *state)] * 3, (3, 1, *state))
+
+
+@family("raise-recurrent", pipeline=RAISE, floats="real")
+def recurrent_steps() -> Iterator[Program]:
+    for n, a in enumerate(GRID):
+        p = Floats(f"lstm of {a} in steps")
+        x = p.dequantized(a, samples(a, (3, 2, 4)))
+        y = lstm_steps(p, x, (0, 1, 2) if n % 2 else (2, 1, 0))
+        yield p.quantized(y, (3, 1, 2, 2), quant("i8", 2.0**-7, 3))
 
 
 @family("lower-division", pipeline="lower-division{numerics=ties}", floats="real")

@@ -187,7 +187,8 @@ def sqnr(module: ModuleOp, ctx: QContext, x: Array, source: UniformType, expecte
     (got,) = Interpreter(ctx, module).run([codes_of(x, source)])
     function = next(op for op in module.body.block.ops if isinstance(op, FuncOp))
     last: Any = function.body.block.last_op
-    return decibels(got, element_type(last.operands[0].type), expected)
+    kind: Any = element_type(last.operands[0].type)
+    return decibels(got, kind, expected)
 
 
 def measured(case: Case) -> tuple[float, float, float]:

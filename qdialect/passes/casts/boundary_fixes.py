@@ -54,16 +54,15 @@ def _mended(
     trials: dict[str, _Trial],
 ) -> Finding:
     ops = [numbers[op] for op in dict.fromkeys((finding.op, *finding.region))]
-    why = finding.why
+    why = finding.why if finding.blocked_by else ""
     for text in finding.tries:
         if text not in trials:
             trials[text] = _Trial(text, module, session)
         trial = trials[text]
         if trial.left.isdisjoint((finding.code, _subject(finding), number) for number in ops):
             return replace(finding, fix=text, why="", tries=())
-        if not finding.blocked_by:
-            why = trial.reason(ops) or trial.reason(_beside(finding, numbers)) or why
-    return replace(finding, why=why or f"{finding.tries[-1]} leaves it", tries=())
+        why = why or trial.reason(ops) or trial.reason(_beside(finding, numbers))
+    return replace(finding, why=why or finding.why or f"{finding.tries[-1]} leaves it", tries=())
 
 
 def _beside(finding: Finding, numbers: dict[Operation, int]) -> list[int]:

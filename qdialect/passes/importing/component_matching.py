@@ -14,7 +14,7 @@ quantize and a dequantize stands for their operand.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from itertools import permutations
@@ -25,8 +25,8 @@ from xdsl.traits import ConstantLike
 
 from qdialect.behaviors.shapes import shape_of
 from qdialect.context import QContext
-from qdialect.ops import AddOp, DivOp, MulOp, NNOp, constant_of
-from qdialect.ops.components import Build, Components, Pieces, built
+from qdialect.ops import AddOp, DivOp, MulOp, NNOp, SliceOp, SqueezeOp, constant_of
+from qdialect.ops.components import Build, Pieces, built
 from qdialect.ops.functions import PowOp
 from qdialect.ops.shapes import normalize_axes
 from qdialect.passes.constant_scalars import scalar_of
@@ -97,13 +97,9 @@ class Match:
 def find(probe: Operation, block: Block, result: SSAValue, session: QContext) -> Match | None:
     """`result` as what `probe` (in `block`, on its arguments) computes, or None."""
     components = session.components[probe.name]
-    ways = (_find(build, probe, block, result, session) for build in _ways(components))
-    return next((found for found in ways if found is not None), None)
-
-
-def _ways(components: Components) -> Sequence[Build]:
-    """The programs of a composite's pieces: its own, and those that files have."""
-    return components.build, *components.also
+    builds = (components.build, *components.also)  # its own program, and those that files have
+    matches = (_find(build, probe, block, result, session) for build in builds)
+    return next((found for found in matches if found is not None), None)
 
 
 def _find(
@@ -121,26 +117,45 @@ def _find(
     if len(known) != len(operands):
         return None
     inexact = matched.inexact or pieces.rounds_constants
-    casts = _casts(matched.bound, result)
-    closed = _is_closed(matched.bound, result, casts)
-    roles = {role: values[0] for role, values in pieces.values.items()}
-    rounded = {value: q for value, q in casts.items() if len(q) == 1}
-    types = {
-        role: element
-        for role, pattern in roles.items()
-        for quantize in rounded.get(matched.bound.get(pattern, pattern), ())
-        if (element := quant_element(quantize.result.type)) is not None
+    return match_of(known, matched.bound, pieces.values, (result,), inexact)
+
+
+def match_of(
+    operands: list[SSAValue],
+    bound: dict[SSAValue, SSAValue],
+    pieces: Mapping[str, Sequence[SSAValue]],
+    results: Sequence[SSAValue],
+    inexact: bool = False,
+) -> Match:
+    """What is known of a composite whose pieces, by role, and other values are `bound` to those of
+    the graph, its `results` among them."""
+    casts = _casts(bound, results)
+    closed = _is_closed(bound, results, casts)
+    found = {
+        role: [bound[pattern] for pattern in group if pattern in bound]
+        for role, group in pieces.items()
     }
-    return Match(known, matched.bound, roles, inexact, closed, types, bool(casts))
+    types: dict[str, UniformType] = {}
+    for role, values in found.items():
+        elements = [
+            quant_element(quantize.result.type)
+            for value in values
+            for quantize in casts.get(value, ())
+        ]
+        element = elements[0] if len(elements) == len(values) and elements else None
+        if element is not None and elements.count(element) == len(elements):
+            types[role] = element
+    roles = {role: group[0] for role, group in pieces.items()}
+    return Match(operands, bound, roles, inexact, closed, types, bool(casts))
 
 
 def _casts(
-    bound: Mapping[SSAValue, SSAValue], result: SSAValue
+    bound: Mapping[SSAValue, SSAValue], results: Sequence[SSAValue]
 ) -> Mapping[SSAValue, Sequence[QCastOp]]:
     """What rounds the pieces on the way, by value."""
     found: dict[SSAValue, list[QCastOp]] = {}
     for pattern, value in bound.items():
-        if isinstance(pattern, BlockArgument) or value is result:
+        if isinstance(pattern, BlockArgument) or value in results:
             continue
         users = [use.operation for use in value.uses]
         quantizes = [user for user in users if isinstance(user, QCastOp)]
@@ -151,10 +166,11 @@ def _casts(
 
 def _is_closed(
     bound: Mapping[SSAValue, SSAValue],
-    result: SSAValue,
+    results: Sequence[SSAValue],
     casts: Mapping[SSAValue, Sequence[QCastOp]],
 ) -> bool:
-    """Whether nothing else uses what the pieces compute on the way."""
+    """Whether nothing else uses what the pieces compute on the way; slices of operands may be
+    used."""
     inner = {
         value.owner
         for pattern, value in bound.items()
@@ -164,12 +180,22 @@ def _is_closed(
         inner.add(quantize)
         users = [use.operation for use in quantize.result.uses]
         inner.update(user for user in users if isinstance(user, DCastOp))
+    arguments = {v for pattern, v in bound.items() if isinstance(pattern, BlockArgument)}
     for op in inner:
-        if result in op.results or op.has_trait(ConstantLike, value_if_unregistered=False):
+        if any(result in results for result in op.results) or _is_slice(op, arguments):
+            continue
+        if op.has_trait(ConstantLike, value_if_unregistered=False):
             continue
         if any(use.operation not in inner for value in op.results for use in value.uses):
             return False
     return True
+
+
+def _is_slice(op: Operation, arguments: Container[SSAValue]) -> bool:
+    """Whether an op takes one index of an operand of the composite."""
+    if isinstance(op, SqueezeOp) and isinstance(op.operands[0].owner, SliceOp):
+        op = op.operands[0].owner
+    return isinstance(op, SliceOp) and op.operands[0] in arguments
 
 
 @dataclass

@@ -12,6 +12,7 @@
     softmax(q @ k^T * scale + mask) @ v        ->  attention
     (x - mean) * factor + b, by channel        ->  batch_norm
     (x - mean) / sqrt(variance + e) * s + b    ->  layer_norm
+    steps of an LSTM or GRU, one after the other  ->  lstm, gru
 
 The declaration of a composite says which ops it is made of, so this inverts `lower-composites`.
 The new op has the key of the result, its pieces keep their keys (`nn.piece_keys`), and it has
@@ -52,6 +53,7 @@ from qdialect.numerics.contract import Contract, Numerics
 from qdialect.ops import (
     AddOp,
     BatchNormOp,
+    ConcatOp,
     ConstantOp,
     FullyConnectedOp,
     MatMulOp,
@@ -64,12 +66,21 @@ from qdialect.ops import (
     keys_of,
     make_constant,
 )
-from qdialect.ops.component_keys import OTHERS, Keys, all_keys, given_keys, hold_keys
+from qdialect.ops.component_keys import (
+    OTHERS,
+    Keys,
+    all_keys,
+    given_keys,
+    hold_keys,
+    role_keys,
+    shared_key,
+)
 from qdialect.ops.component_qparams import component_types, hold_types, result_role
 from qdialect.ops.keys import KEY, PIECE_KEYS, QPARAMS
 from qdialect.ops.movement import UnsqueezeOp
 from qdialect.passes.importing.component_matching import Match, find
 from qdialect.passes.importing.composite_probes import PROBES
+from qdialect.passes.importing.recurrent_matching import Layer, find_layer
 from qdialect.passes.lowering.lower_composites import is_accumulator
 from qdialect.passes.pair_contract import in_reals
 from qdialect.passes.rule_pass import RulePass, erase_new, refuse_types
@@ -435,6 +446,75 @@ class RaiseFunction(Rule[_Raised]):
         rewriter.replace(match.root, new.results)
 
 
+class RaiseRecurrent(Rule[Layer]):
+    """The steps of an LSTM or GRU are the layer (`recurrent_matching`).
+
+    Its component qparams are those that all steps share. Exact in the reals; `relaxed` where the
+    pieces are rounded on the way.
+    """
+
+    name = "raise-recurrent"
+
+    def roots(self) -> Iterable[str]:
+        return (ConcatOp.name,)
+
+    def match(self, op: Operation) -> Layer | None:
+        assert isinstance(op, ConcatOp)
+        if qparams_of(op.results[0]) is not None:
+            return None
+        return find_layer(op, self.session)
+
+    def check(self, match: Layer) -> Contract | Refusal:
+        new = self._build(match)
+        try:
+            if not match.match.is_closed:
+                return Refusal("multi-use", f"a piece of '{new.name}' is also used elsewhere")
+            if (refusal := _refuse_raised(new, self.session)) is not None:
+                return refusal
+            if match.match.is_rounded:
+                note = "what the pieces were rounded to on the way is not applied"
+                return Contract(Numerics.RELAXED, inf, note)
+            return in_reals(new)
+        finally:
+            erase_new([new])
+
+    def _build(self, match: Layer) -> Operation:
+        return match.kind(*match.operands, **match.properties)
+
+    def rewrite(self, match: Layer, rewriter: Rewriter) -> None:
+        new, session = self._build(match), self.session
+        root = match.first_op
+        for constant in match.constants:
+            rewriter.insert(constant, root)
+        components = session.components[new.name]
+        roles, results = components.roles_of(new), components.result_roles(new)
+        types: dict[str, UniformType | None] = {}
+        keys: dict[str, Keys] = {OTHERS: tuple(k for op in match.others for k in keys_of(op))}
+        for role in roles[:-1]:
+            pieces = match.pieces[role]
+            elements = {
+                _result_type(op, session) if inner is None else component_types(op).get(inner)
+                for op, inner in pieces
+            }
+            types[role] = match.match.types.get(role) or (
+                elements.pop() if len(elements) == 1 else None
+            )
+            every = (keys_of(op) if inner is None else role_keys(op, inner) for op, inner in pieces)
+            names = (shared_key(key, session.components) for names in every for key in names)
+            keys[role] = tuple(dict.fromkeys(names))
+        found = {role: kind for role, kind in types.items() if kind is not None}
+        if found.keys() >= set(roles[:-1]) - set(results):
+            element = _result_type(match.root, session)
+            hold_types(new, found if element is None else {**found, roles[-1]: element})
+        rewriter.insert(new, root, keep=match.root)
+        hold_keys(new, keys)
+        for old, result in zip(match.results, new.results, strict=True):
+            owner = old.owner
+            assert isinstance(owner, Operation)
+            rewriter.replace_value(old, result)
+            rewriter.erase(owner)
+
+
 # -- keys and component qparams -----------------------------------------------------------
 
 
@@ -537,4 +617,5 @@ class RaiseComposites(RulePass):
             RaiseBias(session),
             RaiseBatchNorm(session),
             RaiseFunction(session),
+            RaiseRecurrent(session),
         )

@@ -84,7 +84,8 @@ class LowerDynamic(Rule[nn.DynamicOp]):
             operands.append(points.result)
         result = match.result
         sums = with_element(result.type, IntegerType(32))
-        node = NodeOp(_node_type(match), operands, [sums], _attributes(match))
+        name = "MatMulInteger" if isinstance(match, nn.DynamicMatMulOp) else "ConvInteger"
+        node = NodeOp(name, operands, [sums], _attributes(match))
         real = NodeOp("Cast", [node.results[0]], [result.type], {"to": IntegerAttr(_FLOAT, i64)})
         both = nn.MulOp(
             quantize.scale,
@@ -133,10 +134,6 @@ class DynamicToFloat(Rule[nn.DynamicOp]):
 
 def _qparams(op: nn.DynamicOp) -> QParams:
     return cast("UniformType", element_type(op.weight.type)).qparams
-
-
-def _node_type(op: nn.DynamicOp) -> str:
-    return "MatMulInteger" if isinstance(op, nn.DynamicMatMulOp) else "ConvInteger"
 
 
 def _attributes(op: nn.DynamicOp) -> dict[str, Attribute]:
