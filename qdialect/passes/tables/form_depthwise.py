@@ -69,7 +69,6 @@ from qdialect.quant import UniformType, element_type
 from qdialect.rewrite import Refusal, Rewriter, Rule
 
 _CHANNELS = 1
-_FEW = 4
 _OPS: Mapping[int, type[ConvolutionOp]] = {3: Conv1DOp, 4: Conv2DOp, 5: Conv3DOp}
 
 
@@ -131,9 +130,16 @@ class AffineToDepthwise(ChainRule[_Chain]):
             return refused("grid", "the operand or the result has parameters per channel")
         channels = channels_of(ops, self.session)
         try:
-            # The first channels mostly decide that a chain is refused.
-            for n in range(min(_FEW, len(channels))):
-                self._products(ops, channels[n : n + 1])
+            # A few channels mostly decide that a chain is refused: ever more of them, all but the
+            # last quarter.
+            first, contract = self._products(ops, channels[:1])
+            refusal = self._refuse(_Chain(ops, [*first] * len(channels), contract))
+            if refusal is not None and refusal.code == "price":
+                return _Chain(ops, (), refusal)
+            start, size = 1, 4
+            while start + 4 * size < len(channels):
+                self._products(ops, channels[start : start + size])
+                start, size = start + size, 4 * size
             chain = _Chain(ops, *self._products(ops, channels[:]))
         except Undefined:
             return refused("slope", "it is not defined for all constants")
