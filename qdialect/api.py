@@ -144,6 +144,7 @@ def quantize(
     data: str | os.PathLike[str] | None = None,
     *,
     profile: Profile | None = None,
+    profile_of_another_model: bool = False,
     recipe: Recipe | None = None,
     target: str | Target = "onnxruntime",
     numerics: str | None = None,
@@ -153,7 +154,8 @@ def quantize(
     whole_files: bool = False,
 ) -> Quantized:
     """A float model as a quantized one for `target`, calibrated on `data` (as `calibrate`
-    takes it) or by a profile of the model, and what was left float and why.
+    takes it) or by a profile of the model, and what was left float and why.  With
+    `profile_of_another_model` what of the profile has the same key and shape is used.
 
     `keep_sensitive` leaves that many ops float, those whose quantization alone costs most
     (it takes `data`).  Without a `recipe` the data also decides how ranges are chosen;
@@ -171,6 +173,7 @@ def quantize(
         None if numerics is None else check_numerics(numerics),
         data=None if data is None else Path(data),
         profile=profile,
+        another_model=profile_of_another_model,
         engine=engine,
         whole_files=whole_files,
         require_all=require_all,

@@ -109,6 +109,8 @@ class QContext(Context):
     error_bounds: _Late[ErrorBounds] = _Late(_no_error)
     #: what analyses found out about the module that is being rewritten, by their class
     analyses: dict[type, object] = field(default_factory=dict[type, object])
+    #: what passes of a pipeline found out about the module before the first one, by their class
+    at_start: dict[type, object] = field(default_factory=dict[type, object])
     #: whether a pass manager sees to it that they are dropped when something changes
     keeps_analyses: bool = False
     #: what texts that were read hold for other tools, by group

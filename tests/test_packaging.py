@@ -10,7 +10,7 @@ import subprocess
 import sys
 from importlib import metadata
 from pathlib import Path
-from typing import Any, get_type_hints
+from typing import Any, Literal, get_args, get_origin, get_type_hints
 
 import pytest
 
@@ -46,13 +46,20 @@ def spelled(default: Any) -> str:
     return str(default).lower() if isinstance(default, bool) else str(default)
 
 
+def annotated(hint: Any) -> str:
+    """The type of an option as the table spells it: the values of a choice, or a type."""
+    if get_origin(hint) is Literal:
+        return "|".join(get_args(hint))
+    return inspect.formatannotation(hint)
+
+
 @pytest.mark.parametrize("entry", PASSES.values(), ids=lambda entry: entry.name)
 def test_pass_is_what_the_table_says(entry: PassEntry) -> None:
     implementation = load(entry.name)()
     hints = get_type_hints(implementation)
     declared = {name: (kind, default) for name, kind, default, _ in entry.options}
     actual = {
-        field.name: (inspect.formatannotation(hints[field.name]), spelled(field.default))
+        field.name: (annotated(hints[field.name]), spelled(field.default))
         for field in dataclasses.fields(implementation)
     }
     assert implementation.name == entry.name

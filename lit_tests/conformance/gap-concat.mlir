@@ -13,10 +13,9 @@
 // CHECK-LABEL: func.func @once(
 // CHECK-SAME: [[X:%[a-z0-9_]+]]:
 // CHECK-SAME: [[Y:%[a-z0-9_]+]]:
-// CHECK-NEXT: [[V0:%[a-z0-9_]+]] = quant.rescale [[X]] : {{.*}} to tensor<4x!quant.uniform<i8:f32, 2.500000e-01:-5>>
-// CHECK-NEXT: [[V1:%[a-z0-9_]+]] = quant.rescale [[Y]] : {{.*}} to tensor<2x!quant.uniform<i8:f32, 2.500000e-01:-5>>
-// CHECK-NEXT: [[V2:%[a-z0-9_]+]] = nn.concat [[V0]], [[V1]] axis 0 : {{.*}} -> tensor<6x!quant.uniform<i8:f32, 2.500000e-01:-5>>
-// CHECK-NEXT: return [[V2]]
+// CHECK-NEXT: [[V0:%[a-z0-9_]+]] = nn.concat [[X]], [[Y]] axis 0 : {{.*}} -> tensor<6x!quant.uniform<i8:f32, 5.000000e-01:3>>
+// CHECK-NEXT: [[V1:%[a-z0-9_]+]] = quant.rescale [[V0]] : {{.*}} to tensor<6x!quant.uniform<i8:f32, 2.500000e-01:-5>>
+// CHECK-NEXT: return [[V1]]
 func.func @once(%x: !a_4, %y: !a_2) -> !b_6 {
   %0 = quant.rescale %x : !a_4 to !b_4
   %1 = quant.rescale %y : !a_2 to !b_2

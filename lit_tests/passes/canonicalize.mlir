@@ -333,3 +333,176 @@ func.func @clip_at_the_bound(%x: !within) -> !within {
   %0 = nn.clip %x max 50.0 : (!within) -> !within
   func.return %0 : !within
 }
+
+// -- flips and transposes ---------------------------------------------------------------
+
+// CHECK-LABEL: func.func @flips(
+// CHECK-SAME: [[X:%[a-z0-9_]+]]:
+// CHECK-NEXT: [[V:%[a-z0-9_]+]] = nn.flip [[X]] axes [0]
+// CHECK-NEXT: return [[V]], [[X]]
+func.func @flips(%x: tensor<2x3xf32>) -> (tensor<2x3xf32>, tensor<2x3xf32>) {
+  %0 = nn.flip %x axes [0, 1] : (tensor<2x3xf32>) -> tensor<2x3xf32>
+  // expected-remark@+1 {{compose-flip fired, exact}}
+  %1 = nn.flip %0 axes [-1] : (tensor<2x3xf32>) -> tensor<2x3xf32>
+  // expected-remark@+1 {{compose-flip fired, exact}}
+  %2 = nn.flip %1 axes [0] : (tensor<2x3xf32>) -> tensor<2x3xf32>
+  return %1, %2 : tensor<2x3xf32>, tensor<2x3xf32>
+}
+
+// A value used twice, a constant along the channels, an extent that is not known.
+
+// CHECK-LABEL: func.func @swish(
+// CHECK-NOT: nn.transpose
+// CHECK-COUNT-1: nn.sigmoid
+// CHECK-NEXT: nn.mul
+// CHECK-NEXT: nn.constant dense<{{\[\[\[\[1.000000e\+00\]\], \[\[2.000000e\+00\]\]\]\]}}>
+// CHECK-NEXT: nn.add
+// CHECK-NEXT: return
+func.func @swish(%x: tensor<1x2x3x?xf32>) -> tensor<1x2x3x?xf32> {
+  %0 = nn.transpose %x perm [0, 2, 3, 1] : (tensor<1x2x3x?xf32>) -> tensor<1x3x?x2xf32>
+  %1 = nn.sigmoid %0 : (tensor<1x3x?x2xf32>) -> tensor<1x3x?x2xf32>
+  %2 = nn.mul %0, %1 : (tensor<1x3x?x2xf32>, tensor<1x3x?x2xf32>) -> tensor<1x3x?x2xf32>
+  %c = nn.constant dense<[1.0, 2.0]> : tensor<2xf32> : tensor<2xf32>
+  %3 = nn.add %2, %c : (tensor<1x3x?x2xf32>, tensor<2xf32>) -> tensor<1x3x?x2xf32>
+  // expected-remark@+1 {{transposes-around fired, exact}}
+  %4 = nn.transpose %3 perm [0, 3, 1, 2] : (tensor<1x3x?x2xf32>) -> tensor<1x2x3x?xf32>
+  return %4 : tensor<1x2x3x?xf32>
+}
+
+// CHECK-LABEL: func.func @transposed_codes(
+// CHECK-NEXT: nn.relu {{.*}} -> tensor<1x2x3x4x!quant.uniform<i8:f32:1, {5.000000e-01,2.500000e-01}>>
+// CHECK-NEXT: nn.add
+// CHECK-NEXT: return
+func.func @transposed_codes(%x: tensor<1x2x3x4x!quant.uniform<i8:f32:1, {0.5, 0.25}>>, %y: tensor<1x2x3x4x!quant.uniform<i8:f32:1, {0.5, 0.25}>>) -> tensor<1x2x3x4x!quant.uniform<i8:f32, 0.5:3>> {
+  %0 = nn.transpose %x perm [0, 2, 3, 1] : (tensor<1x2x3x4x!quant.uniform<i8:f32:1, {0.5, 0.25}>>) -> tensor<1x3x4x2x!quant.uniform<i8:f32:3, {0.5, 0.25}>>
+  %1 = nn.transpose %y perm [0, 2, 3, 1] : (tensor<1x2x3x4x!quant.uniform<i8:f32:1, {0.5, 0.25}>>) -> tensor<1x3x4x2x!quant.uniform<i8:f32:3, {0.5, 0.25}>>
+  %2 = nn.relu %0 : (tensor<1x3x4x2x!quant.uniform<i8:f32:3, {0.5, 0.25}>>) -> tensor<1x3x4x2x!quant.uniform<i8:f32:3, {0.5, 0.25}>>
+  %3 = nn.add %2, %1 : (tensor<1x3x4x2x!quant.uniform<i8:f32:3, {0.5, 0.25}>>, tensor<1x3x4x2x!quant.uniform<i8:f32:3, {0.5, 0.25}>>) -> tensor<1x3x4x2x!quant.uniform<i8:f32, 0.5:3>>
+  // expected-remark@+1 {{transposes-around fired, exact}}
+  %4 = nn.transpose %3 perm [0, 3, 1, 2] : (tensor<1x3x4x2x!quant.uniform<i8:f32, 0.5:3>>) -> tensor<1x2x3x4x!quant.uniform<i8:f32, 0.5:3>>
+  return %4 : tensor<1x2x3x4x!quant.uniform<i8:f32, 0.5:3>>
+}
+
+// CHECK-LABEL: func.func @transposed_and_used(
+// CHECK-COUNT-3: nn.transpose
+// CHECK-NEXT: return
+func.func @transposed_and_used(%x: tensor<2x3xf32>, %y: tensor<3x2xf32>) -> (tensor<2x3xf32>, tensor<3x2xf32>, tensor<2x3xf32>) {
+  %0 = nn.transpose %x perm [1, 0] : (tensor<2x3xf32>) -> tensor<3x2xf32>
+  %1 = nn.relu %0 : (tensor<3x2xf32>) -> tensor<3x2xf32>
+  %2 = nn.transpose %1 perm [1, 0] : (tensor<3x2xf32>) -> tensor<2x3xf32>
+  %3 = nn.add %0, %y : (tensor<3x2xf32>, tensor<3x2xf32>) -> tensor<3x2xf32>
+  // expected-remark@+1 {{transposes-around refused [operands]: not all operands are transposed so that it undoes them}}
+  %4 = nn.transpose %3 perm [1, 0] : (tensor<3x2xf32>) -> tensor<2x3xf32>
+  return %2, %1, %4 : tensor<2x3xf32>, tensor<3x2xf32>, tensor<2x3xf32>
+}
+
+// CHECK-LABEL: func.func @transposed_table(
+// CHECK-NEXT: nn.constant
+// CHECK-NEXT: nn.table
+// CHECK-NEXT: return
+func.func @transposed_table(%x: tensor<2x3x!quant.uniform<i8:f32, 0.5:3>>) -> tensor<2x3x!quant.uniform<i8:f32, 0.5:3>> {
+  %c = nn.constant dense<7> : tensor<256xi8> : tensor<256x!quant.uniform<i8:f32, 0.5:3>>
+  %0 = nn.transpose %x perm [1, 0] : (tensor<2x3x!quant.uniform<i8:f32, 0.5:3>>) -> tensor<3x2x!quant.uniform<i8:f32, 0.5:3>>
+  %1 = nn.table %0, %c : (tensor<3x2x!quant.uniform<i8:f32, 0.5:3>>, tensor<256x!quant.uniform<i8:f32, 0.5:3>>) -> tensor<3x2x!quant.uniform<i8:f32, 0.5:3>>
+  // expected-remark@+1 {{transposes-around fired, exact}}
+  %2 = nn.transpose %1 perm [1, 0] : (tensor<3x2x!quant.uniform<i8:f32, 0.5:3>>) -> tensor<2x3x!quant.uniform<i8:f32, 0.5:3>>
+  return %2: tensor<2x3x!quant.uniform<i8:f32, 0.5:3>>
+}
+
+// -- pads -------------------------------------------------------------------------------
+
+// CHECK-LABEL: func.func @padded_conv(
+// CHECK-NEXT: nn.conv2d {{.*}} pads [1, 1, 1, 1]
+// CHECK-NEXT: return
+func.func @padded_conv(%x: tensor<1x2x?x5xf32>, %w: tensor<2x2x3x3xf32>) -> tensor<1x2x?x5xf32> {
+  %0 = nn.pad %x low [0, 0, 1, 1] high [0, 0, 1, 1] : (tensor<1x2x?x5xf32>) -> tensor<1x2x?x7xf32>
+  // expected-remark@+1 {{pad-into-window fired, exact}}
+  %1 = nn.conv2d %0, %w : (tensor<1x2x?x7xf32>, tensor<2x2x3x3xf32>) -> tensor<1x2x?x5xf32>
+  return %1 : tensor<1x2x?x5xf32>
+}
+
+// CHECK-LABEL: func.func @pad_used_twice(
+// CHECK-NEXT: nn.pad
+// CHECK-NEXT: nn.conv2d %arg0, {{.*}} pads [2, 2, 2, 1]
+// CHECK-NEXT: return
+func.func @pad_used_twice(%x: tensor<1x2x4x4x!quant.uniform<i8:f32, 0.5:3>>, %w: tensor<3x2x3x3x!quant.uniform<i8:f32:0, {0.5, 0.25, 0.125}>>) -> (tensor<1x3x6x5x!quant.uniform<i8:f32, 2.0>>, tensor<1x2x6x5x!quant.uniform<i8:f32, 0.5:3>>) {
+  %0 = nn.pad %x low [0, 0, 1, 1] high [0, 0, 1, 0] : (tensor<1x2x4x4x!quant.uniform<i8:f32, 0.5:3>>) -> tensor<1x2x6x5x!quant.uniform<i8:f32, 0.5:3>>
+  // expected-remark@+1 {{pad-into-window fired, exact}}
+  %1 = nn.conv2d %0, %w pads [1, 1, 1, 1] : (tensor<1x2x6x5x!quant.uniform<i8:f32, 0.5:3>>, tensor<3x2x3x3x!quant.uniform<i8:f32:0, {0.5, 0.25, 0.125}>>) -> tensor<1x3x6x5x!quant.uniform<i8:f32, 2.0>>
+  return %1, %0 : tensor<1x3x6x5x!quant.uniform<i8:f32, 2.0>>, tensor<1x2x6x5x!quant.uniform<i8:f32, 0.5:3>>
+}
+
+// CHECK-LABEL: func.func @padded_average(
+// CHECK-NEXT: nn.pad
+// CHECK-NEXT: nn.avg_pool2d %arg0 count_include_pad true kernel [2, 2] pads [1, 1, 1, 0]
+func.func @padded_average(%x: tensor<1x2x4x4x!quant.uniform<i8:f32, 0.5:3>>) -> (tensor<1x2x5x4x!quant.uniform<i8:f32, 0.25>>, tensor<1x2x7x6x!quant.uniform<i8:f32, 0.25>>, tensor<1x2x7x6x!quant.uniform<i8:f32, 0.25>>) {
+  %0 = nn.pad %x low [0, 0, 1, 1] high [0, 0, 1, 0] : (tensor<1x2x4x4x!quant.uniform<i8:f32, 0.5:3>>) -> tensor<1x2x6x5x!quant.uniform<i8:f32, 0.5:3>>
+  // expected-remark@+1 {{pad-into-window fired, exact}}
+  %1 = nn.avg_pool2d %0 kernel [2, 2] : (tensor<1x2x6x5x!quant.uniform<i8:f32, 0.5:3>>) -> tensor<1x2x5x4x!quant.uniform<i8:f32, 0.25>>
+  // expected-remark@+1 {{pad-into-window refused [count]}}
+  %2 = nn.avg_pool2d %0 kernel [2, 2] pads [1, 1, 1, 1] : (tensor<1x2x6x5x!quant.uniform<i8:f32, 0.5:3>>) -> tensor<1x2x7x6x!quant.uniform<i8:f32, 0.25>>
+  // expected-remark@+1 {{pad-into-window refused [window]}}
+  %3 = nn.avg_pool2d %0 kernel [2, 2] pads [1, 1, 1, 1] count_include_pad true : (tensor<1x2x6x5x!quant.uniform<i8:f32, 0.5:3>>) -> tensor<1x2x7x6x!quant.uniform<i8:f32, 0.25>>
+  return %1, %2, %3 : tensor<1x2x5x4x!quant.uniform<i8:f32, 0.25>>, tensor<1x2x7x6x!quant.uniform<i8:f32, 0.25>>,tensor<1x2x7x6x!quant.uniform<i8:f32, 0.25>>
+}
+
+// CHECK-LABEL: func.func @padded_maximum(
+// CHECK-NEXT: nn.max_pool2d {{.*}} pads [1, 1, 1, 0]
+// CHECK-NEXT: return
+func.func @padded_maximum(%x: tensor<1x2x4x4x!quant.uniform<u8:f32, 0.5>>) -> tensor<1x2x4x3x!quant.uniform<u8:f32, 0.5>> {
+  %0 = nn.pad %x low [0, 0, 1, 1] high [0, 0, 1, 0] : (tensor<1x2x4x4x!quant.uniform<u8:f32, 0.5>>) -> tensor<1x2x6x5x!quant.uniform<u8:f32, 0.5>>
+  // expected-remark@+1 {{pad-into-window fired, exact}}
+  %1 = nn.max_pool2d %0 kernel [3, 3] : (tensor<1x2x6x5x!quant.uniform<u8:f32, 0.5>>) -> tensor<1x2x4x3x!quant.uniform<u8:f32, 0.5>>
+  return %1 : tensor<1x2x4x3x!quant.uniform<u8:f32, 0.5>>
+}
+
+// CHECK-LABEL: func.func @padded_above_the_least(
+// CHECK-NEXT: nn.pad
+func.func @padded_above_the_least(%x: tensor<1x2x4x4x!quant.uniform<i8:f32, 0.5:3>>) -> tensor<1x2x4x3x!quant.uniform<i8:f32, 0.5:3>> {
+  %0 = nn.pad %x low [0, 0, 1, 1] high [0, 0, 1, 0] : (tensor<1x2x4x4x!quant.uniform<i8:f32, 0.5:3>>) -> tensor<1x2x6x5x!quant.uniform<i8:f32, 0.5:3>>
+  // expected-remark@+1 {{pad-into-window refused [pad-value]: an element may be less than 0, which it is padded with}}
+  %1 = nn.max_pool2d %0 kernel [3, 3] : (tensor<1x2x6x5x!quant.uniform<i8:f32, 0.5:3>>) -> tensor<1x2x4x3x!quant.uniform<i8:f32, 0.5:3>>
+  return %1 : tensor<1x2x4x3x!quant.uniform<i8:f32, 0.5:3>>
+}
+
+// CHECK-LABEL: func.func @padded_floats(
+// CHECK-NEXT: nn.relu
+// CHECK-NEXT: nn.max_pool2d {{.*}} pads [1, 1, 1, 0]
+// CHECK-NEXT: nn.pad
+// CHECK-NEXT: nn.max_pool2d
+func.func @padded_floats(%x: tensor<1x2x4x4xf32>) -> (tensor<1x2x4x3xf32>, tensor<1x2x4x3xf32>) {
+  %r = nn.relu %x : (tensor<1x2x4x4xf32>) -> tensor<1x2x4x4xf32>
+  %0 = nn.pad %r low [0, 0, 1, 1] high [0, 0, 1, 0] : (tensor<1x2x4x4xf32>) -> tensor<1x2x6x5xf32>
+  // expected-remark@+1 {{pad-into-window fired, exact}}
+  %1 = nn.max_pool2d %0 kernel [3, 3] : (tensor<1x2x6x5xf32>) -> tensor<1x2x4x3xf32>
+  %2 = nn.pad %x low [0, 0, 1, 1] high [0, 0, 1, 0] : (tensor<1x2x4x4xf32>) -> tensor<1x2x6x5xf32>
+  // expected-remark@+1 {{pad-into-window refused [pad-value]}}
+  %3 = nn.max_pool2d %2 kernel [3, 3] : (tensor<1x2x6x5xf32>) -> tensor<1x2x4x3xf32>
+  return %1, %3 : tensor<1x2x4x3xf32>, tensor<1x2x4x3xf32>
+}
+
+// CHECK-LABEL: func.func @only_padding(
+// CHECK-NEXT: nn.pad
+func.func @only_padding(%x: tensor<1x2x4x4x!quant.uniform<u8:f32, 0.5>>) -> tensor<1x2x5x4x!quant.uniform<u8:f32, 0.5>> {
+  %0 = nn.pad %x low [0, 0, 2, 1] high [0, 0, 0, 0] : (tensor<1x2x4x4x!quant.uniform<u8:f32, 0.5>>) -> tensor<1x2x6x5x!quant.uniform<u8:f32, 0.5>>
+  // expected-remark@+1 {{pad-into-window refused [window]: a window would hold nothing but padding}}
+  %1 = nn.max_pool2d %0 kernel [2, 2] : (tensor<1x2x6x5x!quant.uniform<u8:f32, 0.5>>) -> tensor<1x2x5x4x!quant.uniform<u8:f32, 0.5>>
+  return %1 : tensor<1x2x5x4x!quant.uniform<u8:f32, 0.5>>
+}
+
+// CHECK-LABEL: func.func @padded_channels(
+// CHECK-NEXT: nn.pad
+func.func @padded_channels(%x: tensor<1x1x4x4xf32>, %w: tensor<3x2x3x3xf32>) -> tensor<1x3x2x2xf32> {
+  %0 = nn.pad %x low [0, 1, 0, 0] high [0, 0, 0, 0] : (tensor<1x1x4x4xf32>) -> tensor<1x2x4x4xf32>
+  %1 = nn.conv2d %0, %w : (tensor<1x2x4x4xf32>, tensor<3x2x3x3xf32>) -> tensor<1x3x2x2xf32>
+  return %1 : tensor<1x3x2x2xf32>
+}
+
+// CHECK-LABEL: func.func @padded_with_ones(
+// CHECK-NEXT: nn.pad
+func.func @padded_with_ones(%x: tensor<1x2x4x4xf32>, %w: tensor<3x2x3x3xf32>) -> tensor<1x3x4x3xf32> {
+  %0 = nn.pad %x low [0, 0, 1, 1] high [0, 0, 1, 0] value 1.0 : (tensor<1x2x4x4xf32>) -> tensor<1x2x6x5xf32>
+  // expected-remark@+1 {{pad-into-window refused [pad-value]: 'nn.conv2d' pads with 0, not with 1}}
+  %1 = nn.conv2d %0, %w : (tensor<1x2x6x5xf32>, tensor<3x2x3x3xf32>) -> tensor<1x3x4x3xf32>
+  return %1 : tensor<1x3x4x3xf32>
+}

@@ -197,3 +197,17 @@ func.func @ends(%x: !wide) -> (!float8, !axis, !wide) {
   %6 = quant.qcast %5 {quant.rounding = "gemmlowp"} : !any to !wide
   func.return %2, %4, %6 : !float8, !axis, !wide
 }
+
+// Codes that are not dequantized are operands as well, a weight by channel and of any batch.
+// CHECK-LABEL: func.func @codes_as_they_are(
+// CHECK: nn.conv2d %{{.*}}, %{{.*}} : (tensor<?x2x2x2x!quant.uniform<i8:f32, 5.000000e-01:3>>, {{.*}}) -> tensor<?x2x2x2x!quant.uniform<i32:f32
+// CHECK-NOT: quant.qcast
+// CHECK: return
+func.func @codes_as_they_are(%x: tensor<?x2x2x2x!quant.uniform<i8:f32, 0.5:3>>) -> tensor<?x2x2x2x!quant.uniform<i8:f32, 0.1:-128>> {
+  %w = nn.constant dense<[[[[3]], [[1]]], [[[-2]], [[5]]]]> : tensor<2x2x1x1xi8> : tensor<2x2x1x1x!quant.uniform<i8:f32:0, {0.25, 0.5}>>
+  %0 = nn.conv2d %x, %w : (tensor<?x2x2x2x!quant.uniform<i8:f32, 0.5:3>>, tensor<2x2x1x1x!quant.uniform<i8:f32:0, {0.25, 0.5}>>) -> tensor<?x2x2x2xf32>
+  %1 = nn.hard_swish %0 : (tensor<?x2x2x2xf32>) -> tensor<?x2x2x2xf32>
+  // expected-remark@+1 {{lower-float-region fired}}
+  %2 = quant.qcast %1 : tensor<?x2x2x2xf32> to tensor<?x2x2x2x!quant.uniform<i8:f32, 0.1:-128>>
+  func.return %2 : tensor<?x2x2x2x!quant.uniform<i8:f32, 0.1:-128>>
+}

@@ -2,7 +2,7 @@
 // RUN: qopt-opt %s -p 'move-casts{boundary=maximize-integer}' | filecheck %s --check-prefix=INT
 // RUN: qopt-opt %s -p 'move-casts{boundary=minimize-conversions}' | filecheck %s --check-prefix=FEW
 // RUN: not qopt-opt %s -p 'move-casts{boundary=most}' 2>&1 | filecheck %s --check-prefix=WRONG
-// WRONG: move-casts: unknown boundary 'most' (preserve, maximize-integer or minimize-conversions)
+// WRONG: pass 'move-casts': option 'boundary' is one of preserve, maximize-integer, minimize-conversions, not 'most'
 
 // Where quantize and dequantize stand among movement ops, under each boundary.
 

@@ -2,7 +2,7 @@
 // RUN: qopt-opt %s -p 'preflight{tool=iree-3.13}' --remarks 2>&1 | filecheck %s --check-prefix=IREE
 // RUN: not qopt-opt %s -p 'preflight{tool=tvm}' 2>&1 | filecheck %s --check-prefix=TOOL
 
-// TOOL: error: preflight: unknown tool 'tvm' (mlir-opt-22, iree-3.13 or all)
+// TOOL: error: pass 'preflight': option 'tool' is one of mlir-opt-22, iree-3.13, all, not 'tvm'
 // IREE: [dcast-of-qcast] iree-3.13 changes the result
 // IREE-NOT: mlir-opt-22
 

@@ -25,6 +25,28 @@ func.func @bias(%x: !x, %w: !w, %b: !b) -> !y {
   func.return %1 : !y
 }
 
+// A column of codes is a vector of them, with a scale for each as well; another user keeps it.
+// CHECK-LABEL: func.func @bias_of_codes(
+// CHECK: nn.reshape {{.*}} -> tensor<4xf32>
+// CHECK-NEXT: nn.conv2d {{.*}} {nn.key = "conv"} : {{.*}} tensor<4xf32>) ->
+// CHECK: nn.reshape {{.*}} -> tensor<4xf32>
+// CHECK-NEXT: nn.conv2d
+// CHECK-NOT: nn.add
+// CHECK: return
+func.func @bias_of_codes(%x: tensor<?x3x5x5xf32>, %w: tensor<4x3x1x1xf32>) -> (tensor<?x4x5x5xf32>, tensor<?x4x5x5xf32>, tensor<4x1x1xf32>) {
+  %c = nn.constant dense<[[[1]], [[2]], [[3]], [[4]]]> : tensor<4x1x1xi8> : tensor<4x1x1x!i8>
+  %b = quant.dcast %c : tensor<4x1x1x!i8> to tensor<4x1x1xf32>
+  %0 = nn.conv2d %x, %w {nn.key = "conv/conv"} : (tensor<?x3x5x5xf32>, tensor<4x3x1x1xf32>) -> tensor<?x4x5x5xf32>
+  // expected-remark@+1 {{raise-bias fired, exact}}
+  %1 = nn.add %0, %b {nn.key = "conv"} : (tensor<?x4x5x5xf32>, tensor<4x1x1xf32>) -> tensor<?x4x5x5xf32>
+  %d = nn.constant dense<[[[1]], [[2]], [[3]], [[4]]]> : tensor<4x1x1xi8> : tensor<4x1x1x!quant.uniform<i8:f32:0, {0.5, 0.25, 0.5, 1.0}>>
+  %e = quant.dcast %d : tensor<4x1x1x!quant.uniform<i8:f32:0, {0.5, 0.25, 0.5, 1.0}>> to tensor<4x1x1xf32>
+  %2 = nn.conv2d %x, %w {nn.key = "other/conv"} : (tensor<?x3x5x5xf32>, tensor<4x3x1x1xf32>) -> tensor<?x4x5x5xf32>
+  // expected-remark@+1 {{raise-bias fired, exact}}
+  %3 = nn.add %e, %2 {nn.key = "other"} : (tensor<4x1x1xf32>, tensor<?x4x5x5xf32>) -> tensor<?x4x5x5xf32>
+  func.return %1, %3, %e : tensor<?x4x5x5xf32>, tensor<?x4x5x5xf32>, tensor<4x1x1xf32>
+}
+
 // The qparams of the pieces are those of its roles.
 // CHECK-LABEL: func.func @component_qparams(
 // CHECK-NEXT: nn.fully_connected {{.*}} {nn.qparams = {bias_add = !quant.uniform<u8:f32, 2.500000e-01>, matmul = !quant.uniform<i8:f32, 5.000000e-01>}}

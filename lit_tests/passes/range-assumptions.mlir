@@ -3,7 +3,7 @@
 // RUN: not qopt-opt %s -p 'canonicalize{assume=hope}' 2>&1 | filecheck %s --check-prefix=BAD
 
 // Ranges that a profile states are believed only when asked for, and named.
-// BAD: error: {{.*}}unknown value 'hope' of assume (nothing or profile)
+// BAD: error: pass 'canonicalize': option 'assume' is one of nothing, profile, not 'hope'
 
 !a = tensor<4x!quant.uniform<i8:f32, 0.5>>
 

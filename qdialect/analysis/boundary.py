@@ -2,18 +2,20 @@
 
 The codes of the qparams law, section 2.8, found in one pass over a module:
 
-| code | pattern | fix-it |
+| code | pattern | passes that may mend it |
 |---|---|---|
-| B1 | all data operands are codes, the result is float | `type-accumulators`, or quantize |
-| B2 | some operands are codes, others float | quantize the constant |
-| B3 | float ops between dequantize and quantize | `integerize`, unless something blocks |
-| B4 | codes read on other qparams without a rescale | insert a rescale, or mean it |
-| B5 | qparams that cannot follow a movement, or sit on a summed dimension | |
-| B6 | quantize(dequantize(q)), dequantize(quantize(x)) | `fold-rescale`, or why not |
+| B1 | all data operands are codes, the result is float | `type-accumulators`, `move-casts`, |
+|    |                                                  | `lower-float-regions` |
+| B2 | some operands are codes, others float | `integerize`, `lower-float-regions` |
+| B3 | float ops between dequantize and quantize | `type-accumulators,integerize`, |
+|    |                                           | `lower-float-regions` |
+| B4 | codes read on other qparams without a rescale | none: a person inserts one, or means it |
+| B5 | qparams that cannot follow a movement, or sit on a summed dimension | none |
+| B6 | quantize(dequantize(q)), dequantize(quantize(x)) | `fold-rescale` |
 | B7 | a float interface right at a quantize or dequantize | `fold-interface` |
 
 Every op that computes on codes and has a float result is named by B1, B2, B3 or B5.
-A fix-it names the pass to try; what it refuses, it says in its remarks.
+Which of the passes does mend a finding, `passes.casts.boundary_fixes` finds out by running them.
 """
 
 from __future__ import annotations
@@ -55,7 +57,17 @@ CODES = {
     "B6": "cast of a cast",
     "B7": "float interface at a cast",
 }
+
+LEVELS = ("", "{numerics=ties}", "{numerics=bounded}", "{numerics=relaxed}")
+"""Options of a pass, from what changes least."""
 _MOVE = "move-casts{boundary=maximize-integer}"
+_INTEGERIZE = tuple(f"integerize{level}" for level in LEVELS)
+_FIXED_POINT = tuple(f"lower-float-regions{level}" for level in LEVELS)
+_REGIONS = (*_INTEGERIZE, *_FIXED_POINT)
+_BELOW_SUMS = (*(f"type-accumulators,{text}" for text in _REGIONS), *_FIXED_POINT)
+_FOLD_CASTS = tuple(f"fold-rescale{level}" for level in LEVELS)
+_MIXED = (*_REGIONS, *_FOLD_CASTS)
+_NO_QPARAMS = "nothing says on which qparams: only data can (apply-profile)"
 
 
 @dataclass(frozen=True)
@@ -63,9 +75,11 @@ class Finding:
     """One boundary break, at `op`.
 
     `flops` are float operations done there, `bytes` what crosses the boundary as
-    float (both 0 where unknown or none); `fix` is a pass that mends it, if one
-    does; `blocked_by` names the first op of a float region that keeps it float, `region`
-    are its ops (B3).
+    float (both 0 where unknown or none); `blocked_by` names the first op of a float region
+    that keeps it float, `region` are its ops (B3).
+
+    `tries` are pipelines that may mend it, from what changes least. `fix` is the one that
+    does; or `why` says why none does.
     """
 
     code: str
@@ -73,9 +87,21 @@ class Finding:
     message: str
     flops: int = 0
     bytes: int = 0
-    fix: str = ""
+    tries: tuple[str, ...] = ()
+    why: str = ""
     blocked_by: str = ""
     region: tuple[Operation, ...] = ()
+    fix: str = ""
+
+    @property
+    def advice(self) -> str:
+        """What mends it, for people."""
+        return advice(self.fix, self.why)
+
+
+def advice(fix: str, why: str) -> str:
+    """That `fix` mends a finding, or why nothing does."""
+    return f"fix: {fix}" if fix else f"no pass mends it: {why}"
 
 
 def find_boundaries(module: Operation, session: QContext) -> list[Finding]:
@@ -134,30 +160,33 @@ class _Search:
         ]
         if quant_element(op.results[0].type) is not None:
             if floats:
-                yield self._mixed(op, behavior, floats, "")
+                yield self._mixed(op, behavior, floats)
             return
         reason = self._bad_axis(op, behavior)
         closed = op.results[0] in self.regions.closes
         data = [port for port, _ in floats if port.kind is not PortKind.BIAS]
         if reason:
-            yield Finding("B5", op, reason, flops(op, behavior))
+            why = "no accumulator has a scale for each of them"
+            yield Finding("B5", op, reason, flops(op, behavior), why=why)
         elif not data and len(codes) > sum(p.kind is PortKind.BIAS for p in ports):
             if not closed:
                 yield self._float_result(op, behavior)
-        elif all(constant_of(v) for _, v in floats):
-            yield self._mixed(op, behavior, floats, "integerize" if closed else "")
-        elif not closed:
-            yield self._mixed(op, behavior, floats, "")
+        elif not closed or all(constant_of(v) for _, v in floats):
+            yield self._mixed(op, behavior, floats)
 
     def _float_result(self, op: Operation, behavior: Behavior) -> Finding:
-        fix = "type-accumulators" if behavior.accumulator else _MOVE if behavior.commutes else ""
+        first = "type-accumulators" if behavior.accumulator else _MOVE
+        tries = (
+            (first, *_FIXED_POINT) if behavior.accumulator or behavior.commutes else _FIXED_POINT
+        )
         return Finding(
             "B1",
             op,
             f"'{op.name}' takes codes only, but its result stays float",
             flops(op, behavior),
             sum(map(size, op.results)),
-            fix,
+            tries,
+            _NO_QPARAMS,
         )
 
     def _mixed(
@@ -165,7 +194,6 @@ class _Search:
         op: Operation,
         behavior: Behavior,
         floats: Sequence[tuple[Port, SSAValue]],
-        fix: str,
     ) -> Finding:
         roles = ", ".join(
             f"{port.role} (a constant)" if constant_of(v) else port.role for port, v in floats
@@ -176,7 +204,8 @@ class _Search:
             f"'{op.name}' takes codes, but float {roles or 'data'}",
             flops(op, behavior),
             sum(size(v) for _, v in floats),
-            fix,
+            _MIXED,
+            _NO_QPARAMS,
         )
 
     def _unknown(self, op: Operation) -> Iterator[Finding]:
@@ -190,6 +219,7 @@ class _Search:
                 op,
                 f"'{name}' takes dequantized codes; it has no declared behavior",
                 bytes=sum(size(v) for v in op.operands if v in self.regions.derived),
+                why="nobody says what it computes",
                 blocked_by=f"'{name}'",
             )
 
@@ -241,6 +271,7 @@ class _Search:
                 op,
                 f"qparams cannot follow '{op.name}': {why} [{refusal}]",
                 bytes=sum(map(size, op.results)),
+                why="they would have to be chosen anew",
             )
 
     # -- B3 ---------------------------------------------------------------------
@@ -283,9 +314,8 @@ class _Search:
         names = ", ".join(dict.fromkeys(op.name for op in group))
         total = sum(flops(op, self.session.behaviors.get(op)) for op in group)
         message = f"{len(group)} float op(s) between codes: {names}"
-        fix = "integerize"
-        if any(self._needs_accumulator(op) for op in group):
-            fix = "type-accumulators,integerize"
+        sums = any(self._needs_accumulator(op) for op in group)
+        tries = _BELOW_SUMS if sums else _REGIONS
         if blocker:
             message += f"; kept float by {blocker}"
         return Finding(
@@ -294,7 +324,8 @@ class _Search:
             message,
             total,
             sum(size(result) for op in group for result in op.results),
-            "" if blocker else fix,
+            tries,
+            "what keeps it float has to become codes" if blocker else "",
             blocker,
             tuple(group),
         )
@@ -348,14 +379,15 @@ class _Search:
                 op,
                 f"quantize of dequantize: is {what}",
                 bytes=size(op.input),
-                fix="fold-rescale",
+                tries=_FOLD_CASTS,
             )
         elif isinstance(op, DCastOp) and isinstance(owner, QCastOp):
             yield Finding(
                 "B6",
                 op,
-                "dequantize of quantize rounds and clips, so it is not folded",
+                "dequantize of quantize: rounds and clips",
                 bytes=size(op.result),
+                tries=(_INTEGERIZE[0], *_FOLD_CASTS),
             )
 
     def _reading(self, op: SCastOp) -> Iterator[Finding]:
@@ -369,6 +401,7 @@ class _Search:
                 op,
                 f"codes of {UniformType(read)} are read as {result} without a rescale",
                 bytes=size(op.result),
+                why="what is meant, nobody can tell: insert a quant.rescale, or leave it",
             )
 
     def _move_bits(self, op: Operation, behavior: Behavior) -> None:
@@ -400,24 +433,28 @@ class _Search:
     def _interface(self, function: FuncOp) -> Iterator[Finding]:
         if function.is_declaration:
             return
-        fold = "" if function.sym_name.data in self.called else "fold-interface"
-        move = f"{_MOVE},{fold}" if fold else ""
+        called = function.sym_name.data in self.called
+        fold = () if called else ("fold-interface",)
+        move = () if called else (f"{_MOVE},fold-interface",)
+        kept = "the module calls it" if called else ""
         for argument in function.body.blocks[0].args:
             if argument not in self.moved_to_quantize:
                 continue
             casts = [use.operation for use in argument.uses if isinstance(use.operation, QCastOp)]
             kinds = {(c.result.type, cast_rounding(c)) for c in casts}
-            message, fix = "only quantized", fold
+            message, tries, why = "only quantized", fold, kept
             if len(casts) != sum(1 for _ in argument.uses):
-                message, fix = "only moved and quantized", move
+                message, tries = "only moved and quantized", move
             elif len(kinds) > 1:
-                message, fix = f"only quantized, in {len(kinds)} ways", ""
+                message, tries = f"only quantized, in {len(kinds)} ways", ()
+                why = "an argument has one type"
             yield Finding(
                 "B7",
                 function,
                 f"argument #{argument.index} is float and {message}",
                 bytes=size(argument),
-                fix=fix,
+                tries=tries,
+                why=why,
             )
         for last in (block.last_op for block in function.body.blocks):
             for number, value in enumerate(last.operands if isinstance(last, ReturnOp) else ()):
@@ -430,5 +467,6 @@ class _Search:
                     f"result #{number} is float, dequantized "
                     + ("at the end" if direct else "and moved"),
                     bytes=size(value),
-                    fix=fold if direct else move,
+                    tries=fold if direct else move,
+                    why=kept,
                 )

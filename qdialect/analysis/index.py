@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 
-from xdsl.ir import Operation
+from xdsl.ir import Operation, SSAValue
 
 from qdialect.context import QContext
 
@@ -30,6 +30,16 @@ def every_op(top: Operation) -> Iterator[Operation]:
         if op.regions:
             inner = [each for region in op.regions for block in region.blocks for each in block.ops]
             pending += reversed(inner)
+
+
+def captured_values(op: Operation) -> list[SSAValue]:
+    """The values that ops in the regions of `op` use and that are made outside of it."""
+    inner = [each for each in every_op(op) if each is not op]
+    made: set[SSAValue] = {value for each in inner for value in each.results}
+    for each in (op, *inner):
+        made.update(v for region in each.regions for block in region.blocks for v in block.args)
+    used = dict.fromkeys(value for each in inner for value in each.operands)
+    return [value for value in used if value not in made]
 
 
 def ops_named(

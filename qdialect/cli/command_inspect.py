@@ -105,7 +105,7 @@ def _boundaries(found: list[Boundary]) -> str:
     for code, _, _ in totals:
         same = [b for b in found if b.code == code]
         for b in sorted(same, key=lambda b: (b.flops, b.bytes), reverse=True)[:_BOUNDARIES_SHOWN]:
-            what = f"{b.message}; fix: {b.fix}" if b.fix else b.message
+            what = f"{b.message}; {b.advice}"
             place = f"{b.op} {b.key or b.location}".rstrip()
             rows.append((b.code, place, f"{b.flops:,}", f"{b.bytes:,}", what))
     text = table(totals, {1: True}) + "\n"

@@ -17,6 +17,7 @@ from qdialect.errors import InputError, QError, UsageError, Where, did_you_mean
 from qdialect.profile.distribution import distribution
 from qdialect.profile.entries import tensor_range
 from qdialect.profile.file import load_profile, save_profile
+from qdialect.profile.model_identity import ModelIdentity
 from qdialect.profile.ranges import Method, RangeChoice
 from qdialect.profile.record import Channels, Derived, Profile, Settings
 from qdialect.workflows.calibrate import (
@@ -102,7 +103,8 @@ def as_json(profile: Profile, output: Path) -> dict[str, Any]:
 
 def _resumed(path: Path, fresh: Profile) -> Profile:
     """The profile a run left when it was interrupted; of this model and these settings."""
-    found = load_profile(path, fresh.digest)
+    found = load_profile(path)
+    ModelIdentity(fresh.ops).check(found, path)
     if found.settings != fresh.settings:
         raise InputError(
             "was gathered with other settings; use them again, or delete it",

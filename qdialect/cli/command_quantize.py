@@ -16,7 +16,6 @@ from qdialect.errors import UsageError
 from qdialect.numerics.rounding import Rounding
 from qdialect.profile.engines import EngineName
 from qdialect.profile.file import load_profile
-from qdialect.profile.instrument import model_digest
 from qdialect.profile.ranges import Method
 from qdialect.profile.scheme import Symmetry
 from qdialect.quantization.recipe import Recipe
@@ -35,8 +34,11 @@ def run(args: Arguments) -> int:
     path = writable(output, (".onnx", ".mlir", ".qmod"))
     profile_path = args.text("profile")
     source = args.text("data")
-    if (source is None) == (profile_path is None) and not _is_auto(args):
+    searched = (args.text("keep-float") or "").startswith("auto=")
+    if (source is None) == (profile_path is None) and not searched:
         raise UsageError("give --data DIR|NPZ or --profile P.json, one of them")
+    if args.switch("profile-of-another-model") and profile_path is None:
+        raise UsageError("--profile-of-another-model takes --profile P.json")
     page = report_output(args.text("report"))
     keys, sensitive = _float_ops(args)
     target = get_target(args.text("target") or "onnxruntime")
@@ -48,7 +50,7 @@ def run(args: Arguments) -> int:
     model = load_model(args, args.positional[0])
     profile = None
     if profile_path is not None:
-        profile = load_profile(Path(profile_path), model_digest(model.module, model.ctx))
+        profile = load_profile(Path(profile_path))
     work = Quantization(
         model,
         recipe,
@@ -56,6 +58,8 @@ def run(args: Arguments) -> int:
         numerics,
         data=None if source is None else Path(source),
         profile=profile,
+        profile_path=None if profile_path is None else Path(profile_path),
+        another_model=args.switch("profile-of-another-model"),
         engine=cast("EngineName | None", args.text("engine")),
         whole_files=args.switch("whole-files"),
         require_all=args.switch("require-all"),
@@ -93,10 +97,6 @@ def _check_rounding(target: Target) -> None:
             f"'{target.name}' rounds {rounding.value}, and ONNX half even: write .mlir, or round "
             "as ONNX does with --numerics exact"
         )
-
-
-def _is_auto(args: Arguments) -> bool:
-    return (args.text("keep-float") or "").startswith("auto=")
 
 
 def _float_ops(args: Arguments) -> tuple[frozenset[str], int]:
@@ -162,7 +162,7 @@ def _number(args: Arguments, name: str, default: float) -> float:
 
 def _as_json(result: Quantized, path: Path) -> dict[str, Any]:
     """The summary as plain data."""
-    coverage = result.coverage
+    coverage, matching = result.coverage, result.matching
     return {
         "version": 1,
         "output": str(path),
@@ -170,6 +170,8 @@ def _as_json(result: Quantized, path: Path) -> dict[str, Any]:
         "quantized": dict(coverage.quantized),
         "left_float": [asdict(left) for left in coverage.left],
         "stale": list(coverage.stale),
+        "profile_matches": None if matching is None else len(matching.profile.entries),
+        "profile_unmatched": [asdict(each) for each in matching.unmatched] if matching else [],
         "trials": [
             {
                 "calibration": trial.recipe.calibration,
@@ -185,7 +187,8 @@ def _as_json(result: Quantized, path: Path) -> dict[str, Any]:
 
 
 def _summary(result: Quantized, sensitive: int) -> str:
-    text = result.coverage.summary()
+    text = "" if result.matching is None else result.matching.summary()
+    text += result.coverage.summary()
     if result.trials:
         rows = [("ranges of values", "of weights", "biases", "SQNR")]
         for trial in result.trials:

@@ -302,6 +302,10 @@ _COMMANDS = (
         (
             _DATA,
             value("profile", "P.json", "a profile of the model (see qopt profile)"),
+            switch(
+                "profile-of-another-model",
+                "use what of the profile has the same key and shape, and list what has not",
+            ),
             _RESULT,
             _TARGET,
             *DIMS,

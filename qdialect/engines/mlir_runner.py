@@ -60,7 +60,9 @@ class MlirRunner:
             (folder / "m.mlir").write_text(text, encoding="utf-8")
             lower = [opt, "m.mlir", f"--pass-pipeline={PIPELINE}", "-o", "l.mlir"]
             tools.execute(lower, engine=self.name, folder=folder)
-            _without_target(folder / "l.mlir")
+            # mlir-runner does not know the attribute that says for which TOSA the module was.
+            text = (folder / "l.mlir").read_text("utf-8")
+            (folder / "l.mlir").write_text(_TARGET.sub("", text, count=1), encoding="utf-8")
             said = tools.execute(
                 [
                     runner,
@@ -78,11 +80,6 @@ class MlirRunner:
 
 _ENV = r"tosa\.target_env = #tosa\.target_env<[^<>]*>"
 _TARGET = re.compile(f", {_ENV}|{_ENV}(, )?")
-
-
-def _without_target(path: Path) -> None:
-    """Drop what says for which TOSA the module was: mlir-runner does not know it."""
-    path.write_text(_TARGET.sub("", path.read_text("utf-8"), count=1), encoding="utf-8")
 
 
 _PRINTED = {"i32": "printMemrefI32", "i64": "printMemrefI64", "f32": "printMemrefF32"}

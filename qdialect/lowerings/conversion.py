@@ -37,6 +37,7 @@ from qdialect.lowerings.laid_out import LaidOut, identity_order
 from qdialect.ops import ConstantOp, constant_array
 from qdialect.ops.locations import op_where
 from qdialect.qparams import QParams
+from qdialect.rewrite.replacements import Replacements
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -214,7 +215,9 @@ class _Function(Generic[E]):
         """Put the new block in place of the old one."""
         body = self.function.body
         old = body.blocks[0]
+        self._transfer_bounds(old)
         for op in reversed(list(old.ops)):
+            self.session.error_bounds.forget(op)
             op.detach()
             op.erase(safe_erase=False)
         body.erase_block(old, safe_erase=False)
@@ -228,6 +231,16 @@ class _Function(Generic[E]):
             self.function.res_attrs = _with_debug_attributes(
                 self.function.res_attrs, self.result_qparams
             )
+
+    def _transfer_bounds(self, old: Block) -> None:
+        """Let the new results be off by what the old ones are."""
+        replacements = Replacements(self.session)
+        for op in self.block.ops:
+            replacements.inserted(op)
+        before, after = old.last_op, self.block.last_op
+        assert before is not None and after is not None
+        for value, new in zip(before.operands, after.operands, strict=True):
+            replacements.replaced(value, new)
 
 
 def _with_debug_attributes(

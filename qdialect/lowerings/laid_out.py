@@ -31,6 +31,13 @@ def channels_last(rank: int) -> Order:
     return (0, *range(2, rank), 1) if rank > 1 else identity_order(rank)
 
 
+def matrix_shapes(
+    lhs: tuple[int, ...], rhs: tuple[int, ...]
+) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """The operands of `nn.matmul` as stacks of matrices: a vector is a row, or a column."""
+    return lhs if len(lhs) > 1 else (1, *lhs), rhs if len(rhs) > 1 else (*rhs, 1)
+
+
 @dataclass(frozen=True)
 class LaidOut:
     """`value`, of which dimension d is dimension `order[d]` of the `nn` value of `shape`.

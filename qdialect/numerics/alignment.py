@@ -78,7 +78,10 @@ def contract(
         abs(r * whole - f) * max(abs(t.low - t.zero), abs(t.high - t.zero))
         for r, f, t in zip(ratios, alignment.factors, terms, strict=True)
     )
-    bound = Contract(Numerics.BOUNDED, 1, f"sums are off by up to {float(off / whole):.2g} steps")
+    # Numbers that are e apart are rounded to integers that are at most floor(e) + 1 apart.
+    steps = off // whole + 1
+    note = f"sums are off by up to {float(off / whole):.2g} steps"
+    bound = Contract(Numerics.BOUNDED, int(steps), note)
     spans = [t.high - t.low + 1 for t in terms]
     if len(terms) != 2 or spans[0] * spans[1] > _PAIRS:
         return bound

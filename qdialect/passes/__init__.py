@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 class PassEntry(NamedTuple):
-    """Name, one line of help, `module:Class`, and (option, type, default, help)."""
+    """Name, one line of help, `module:Class`, and (option, type or values, default, help)."""
 
     name: str
     summary: str
@@ -24,9 +24,10 @@ class PassEntry(NamedTuple):
 
 
 _NUMERICS = ("numerics", "str", "exact", "weakest contract class that may fire")
+_WHERE = ("where", "target|all", "target", "where the target is faster so, or everywhere")
 _RULES = (
     _NUMERICS,
-    ("assume", "str", "nothing", "believe ranges stated on the IR: nothing or profile"),
+    ("assume", "nothing|profile", "nothing", "which ranges stated on the IR are believed"),
 )
 
 
@@ -129,7 +130,7 @@ def _entries() -> tuple[PassEntry, ...]:
             "split-rescale",
             "take rescales out of requantizing ops, which leaves 32-bit integer arithmetic",
             f"{here}.rescale.split_rescale:SplitRescale",
-            (("ops", "str", "all", "all, or sums: what adds many numbers"), *_RULES),
+            (("ops", "all|sums", "all", "sums: what adds many numbers"), *_RULES),
         ),
         PassEntry(
             "lower-float-regions",
@@ -177,7 +178,7 @@ def _entries() -> tuple[PassEntry, ...]:
             "form-floats",
             "write ops on codes as ops on floats between casts, where a target is faster so",
             f"{here}.casts.form_floats:FormFloats",
-            (("where", "str", "target", "target, or all: everywhere"), *_RULES),
+            (_WHERE, *_RULES),
         ),
         PassEntry(
             "lower-prelu",
@@ -189,13 +190,13 @@ def _entries() -> tuple[PassEntry, ...]:
             "softmax-last",
             "write softmax along an inner dimension as one along the last, between transposes",
             f"{here}.lowering.softmax_last:SoftmaxLast",
-            (("where", "str", "target", "target, or all: everywhere"), *_RULES),
+            (_WHERE, *_RULES),
         ),
         PassEntry(
             "channels-last",
             "write depth_to_space and nearest upsampling as transposes and copies of whole pixels",
             f"{here}.lowering.channels_last:ChannelsLast",
-            (("where", "str", "target", "target, or all: everywhere"), *_RULES),
+            (_WHERE, *_RULES),
         ),
         PassEntry(
             "widen-channels",
@@ -225,7 +226,7 @@ def _entries() -> tuple[PassEntry, ...]:
             "lower-dynamic",
             "write such ops in pieces, or as float products of dequantized weights",
             f"{here}.lowering.lower_dynamic:LowerDynamicProducts",
-            (*_RULES, ("to", "str", "pieces", "pieces or floats (relaxed)")),
+            (*_RULES, ("to", "pieces|floats", "pieces", "floats is relaxed")),
         ),
         PassEntry(
             "quantization-boundary",
@@ -247,7 +248,7 @@ def _entries() -> tuple[PassEntry, ...]:
             "change rescales between the real and the (multiplier, shift) form",
             f"{here}.rescale.convert_rescale:ConvertRescale",
             (
-                ("form", "str", "fixed", "fixed or real"),
+                ("form", "fixed|real", "fixed", "the form to write"),
                 ("bits", "int", "32", "integer type of the multiplier: 32 or 16"),
                 ("rounding", "str", "keep", "rounding of the result"),
                 *_RULES,
@@ -262,7 +263,7 @@ def _entries() -> tuple[PassEntry, ...]:
             "convert-nn-to-linalg",
             "write integer networks in linalg, arith and tensor, bit for bit",
             "qdialect.lowerings.linalg.convert:ConvertNnToLinalg",
-            (("casts", "str", "arith", "how casts of floats are written: arith, quant or iree"),),
+            (("casts", "arith|quant|iree", "arith", "how casts of floats are written"),),
         ),
         PassEntry(
             "convert-nn-to-stablehlo",
@@ -273,7 +274,7 @@ def _entries() -> tuple[PassEntry, ...]:
             "expand-rescale",
             "write rescales in upstream's ops, so that nothing of ours is left",
             f"{here}.rescale.expand_rescale:ExpandRescale",
-            (("to", "str", "arith", "arith (integers) or casts (dcast, qcast)"), *_RULES),
+            (("to", "arith|casts", "arith", "integers, or casts (dcast, qcast)"), *_RULES),
         ),
         PassEntry(
             "lower-quant-ops",
@@ -294,7 +295,7 @@ def _entries() -> tuple[PassEntry, ...]:
             "preflight",
             "list what an upstream tool would change, reject or crash on (with --remarks)",
             f"{here}.lowering.preflight:Preflight",
-            (("tool", "str", "all", "mlir-opt-22, iree-3.13 or all"),),
+            (("tool", "mlir-opt-22|iree-3.13|all", "all", "the tool, or all"),),
         ),
         PassEntry(
             "canonicalize",
@@ -329,7 +330,12 @@ def _entries() -> tuple[PassEntry, ...]:
                     "ops to leave float, by key, kind or place",
                 ),
                 ("require_all", "bool", "false", "an op left float is an error"),
-                ("check_digest", "bool", "true", "refuse the profile of another model"),
+                (
+                    "profile_of_another_model",
+                    "bool",
+                    "false",
+                    "use what matches of the profile by key and shape, whatever model it is of",
+                ),
             ),
         ),
         PassEntry(

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from math import inf
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
@@ -22,7 +22,6 @@ from qdialect.analysis.codes import is_integer
 from qdialect.behaviors import Behavior, PortKind
 from qdialect.behaviors.flow import tied_operands
 from qdialect.context import QContext, session
-from qdialect.errors import UsageError
 from qdialect.numerics import requantize as exact
 from qdialect.numerics.contract import level_named
 from qdialect.ops import shape_of
@@ -40,6 +39,9 @@ from qdialect.quant import (
 from qdialect.rewrite import Driver, Refusal, Rule
 from qdialect.rewrite.effects import has_effects
 
+Where = Literal["target", "all"]
+"""Where a pass applies: where the target is faster so, or everywhere."""
+
 
 @dataclass(frozen=True)
 class RulePass(ModulePass, ABC):
@@ -53,7 +55,7 @@ class RulePass(ModulePass, ABC):
     keeps_analyses: ClassVar[bool] = True
 
     numerics: str = "exact"
-    assume: str = "nothing"
+    assume: Literal["nothing", "profile"] = "nothing"
 
     @abstractmethod
     def rules(self, session: QContext) -> Sequence[Rule[Any]]:
@@ -62,10 +64,6 @@ class RulePass(ModulePass, ABC):
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         """Run the pass on a module, in place."""
         level = level_named(self.numerics)
-        if self.assume not in ("nothing", "profile"):
-            raise UsageError(
-                f"unknown value '{self.assume}' of assume (nothing or profile)", code="bad-option"
-            )
         qctx, believes = session(ctx), self.assume == "profile"
         rules = self.rules(qctx)
         Driver(qctx, rules, pass_name=self.name, numerics=level, assume=believes).run(op)

@@ -7,7 +7,7 @@ PassFailure that names the pass (or the plug-in it comes from).
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, Protocol, runtime_checkable
 
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.passes import ModulePass
@@ -54,6 +54,15 @@ class Instrumentation:
         """Called once at the end, also after a failure."""
 
 
+@runtime_checkable
+class BeforePipeline(Protocol):
+    """A pass that has to know what the module was before the first pass of its pipeline."""
+
+    def before_pipeline(self, ctx: QContext, module: ModuleOp) -> None:
+        """Note it in `ctx.at_start`."""
+        ...
+
+
 class PassManager:
     """Runs `passes` on modules of the session `ctx`.
 
@@ -98,6 +107,9 @@ class PassManager:
             self._verified = VerifiedOps()
             self.ctx.analyses.clear()
             self.ctx.keeps_analyses = True
+            for _, instance in self.passes:
+                if isinstance(instance, BeforePipeline):
+                    instance.before_pipeline(self.ctx, module)
             last = len(self.passes) - 1
             for index, (spec, instance) in enumerate(self.passes):
                 self._run_pass(spec, instance, module, self.verify_each or index == last)
@@ -105,6 +117,7 @@ class PassManager:
         finally:
             self.ctx.keeps_analyses = False
             self.ctx.analyses.clear()
+            self.ctx.at_start.clear()
             self._notify(lambda watcher: watcher.after_pipeline())
 
     def _apply(self, spec: PassSpec, instance: ModulePass, module: ModuleOp) -> None:
@@ -112,6 +125,7 @@ class PassManager:
         if self._left.get(key) == before:
             return
         instance.apply(self.ctx, module)
+        self.ctx.error_bounds.check(spec.name)
         if not getattr(instance, "counts_changes", False):
             self.ctx.changes += 1
         elif self.ctx.changes == before or getattr(instance, "idempotent", False):

@@ -218,7 +218,9 @@ class Collector:
             start = self._profile
             samples = join_intervals((index, index + 1) for index in self._samples)
             entries = with_derived(entries, self._derived)
-            fresh = Profile(start.digest, start.settings, samples, entries, self._derived)
+            fresh = Profile(
+                start.digest, start.settings, samples, entries, self._derived, start.ops
+            )
             self._profile = start.merge(fresh)
             self._values, self._samples, self._waiting = {}, [], 0
         return self._profile

@@ -61,9 +61,8 @@ def save_profile(profile: Profile, path: Path) -> None:
     save_text(path, profile_text(profile))
 
 
-def load_profile(path: Path, digest: str | None = None) -> Profile:
-    """Read a profile; InputError (file and key) if it is not exactly one of ours, or
-    not one of the model with `digest`."""
+def load_profile(path: Path) -> Profile:
+    """Read a profile; InputError (file and key) if it is not exactly one of ours."""
     try:
         text = path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
@@ -71,14 +70,7 @@ def load_profile(path: Path, digest: str | None = None) -> Profile:
         raise InputError(
             f"cannot read: {reason}", where=Where(str(path)), code="unreadable-file"
         ) from None
-    profile = parse_profile(text, str(path))
-    if digest is not None and profile.digest != digest:
-        raise InputError(
-            f"the profile is of another model ({profile.digest}, not {digest})",
-            where=Where(str(path)),
-            code="profile-of-another-model",
-        )
-    return profile
+    return parse_profile(text, str(path))
 
 
 # -- writing ----------------------------------------------------------------------------
@@ -91,7 +83,7 @@ def profile_text(profile: Profile) -> str:
         "{",
         f' "format": {_json(FORMAT)},',
         f' "version": {SCHEMA},',
-        f' "model": {_json({"digest": profile.digest})},',
+        f' "model": {{"digest": {_json(profile.digest)}, "ops": {{{_ops_text(profile)}}}}},',
         f' "settings": {_json(settings)},',
         f' "samples": {_json([list(pair) for pair in profile.samples])},',
     ]
@@ -99,6 +91,11 @@ def profile_text(profile: Profile) -> str:
         f"\n  {_json(key)}: {_text(key, profile)}" for key in sorted(profile.entries)
     )
     return "\n".join(lines) + f'\n "entries": {{{entries}\n }}\n}}\n'
+
+
+def _ops_text(profile: Profile) -> str:
+    lines = [f"\n  {_json(key)}: {_json(text)}" for key, text in sorted(profile.ops.items())]
+    return ",".join(lines) + ("\n " if lines else "")
 
 
 def _text(key: str, profile: Profile) -> str:
@@ -289,10 +286,14 @@ class _Reader(_Checks):
                 "profile-schema",
             )
         self.fields(top, _TOP)
-        model = self.mapping("model", top["model"], ("digest",))
+        model = self.mapping("model", top["model"], ("digest", "ops"))
         digest = model["digest"]
         if not isinstance(digest, str) or not digest:
             self.fail("model: digest: is not a text")
+        ops = self.mapping("model: ops", model["ops"])
+        for key, text_of_op in ops.items():
+            if not isinstance(text_of_op, str) or text_of_op.count(":") < 2:
+                self.fail(f"model: ops: {_shown(key)}: is no kind with two hashes")
         profile = Profile(digest, self._settings(top["settings"]), self._samples(top["samples"]))
         entries = self.mapping("entries", top["entries"])
         read: dict[str, Entry] = {}
@@ -309,7 +310,7 @@ class _Reader(_Checks):
             if key not in read:
                 self.fail("of: it derives from itself")
         self.at = []
-        return Profile(profile.digest, profile.settings, profile.samples, read, derived)
+        return Profile(profile.digest, profile.settings, profile.samples, read, derived, ops)
 
     def _derived(self, value: Json, entries: Json) -> Derived:
         clamp = ("clamp",) if "clamp" in value else ()

@@ -7,7 +7,6 @@ result; so one run sees both, and nothing is computed twice.
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
@@ -87,20 +86,6 @@ class Instrumented:
         self.function.attributes.pop(DIMS, None)
         self.function.res_attrs = None
         return names
-
-
-def model_digest(module: ModuleOp, ctx: QContext) -> str:
-    """What names a float model in its profile: a hash of its text, weights included.
-
-    Locations and the model's metadata do not count.
-    """
-    from qdialect.formats.mlir.write import module_text
-
-    plain = module.clone()
-    for name in list(plain.attributes):
-        del plain.attributes[name]
-    text = module_text(plain, ctx)
-    return f"sha256:{hashlib.sha256(text.encode()).hexdigest()}"
 
 
 def instrument(module: ModuleOp, ctx: QContext, components: bool = True) -> Instrumented:

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
     from qdialect.profile.ranges import Range, RangeChoice
 
-SCHEMA = 3
+SCHEMA = 4
 LAST_SAMPLES = 64
 """Of how many samples, those of the highest index, the extremes are kept one by one."""
 
@@ -115,14 +115,15 @@ class Derived:
 @dataclass(frozen=True)
 class Profile:
     """Statistics by key over the samples in `samples`: disjoint, ascending half-open
-    intervals of indices into the whole data set. `digest` names the model, `derived` the
-    entries that follow from others."""
+    intervals of indices into the whole data set. `digest` names the model and `ops` its ops
+    (`qdialect.profile.model_identity`), `derived` the entries that follow from others."""
 
     digest: str
     settings: Settings = field(default_factory=Settings)
     samples: tuple[tuple[int, int], ...] = ()
     entries: Mapping[str, Entry] = field(default_factory=dict[str, Entry])
     derived: Mapping[str, Derived] = field(default_factory=dict[str, Derived])
+    ops: Mapping[str, str] = field(default_factory=dict[str, str])
 
     @property
     def sample_count(self) -> int:
@@ -155,7 +156,8 @@ class Profile:
                 entries[key] = entries[key].merge(entry, key) if key in entries else entry
         derived = {**self.derived, **other.derived}
         entries = with_derived(entries, derived)
-        return Profile(self.digest, self.settings, samples, entries, derived)
+        ops = self.ops or other.ops
+        return Profile(self.digest, self.settings, samples, entries, derived, ops)
 
 
 def merge_all(profiles: Sequence[Profile]) -> Profile:

@@ -102,7 +102,7 @@ class ParameterField:
         shape: one field has many encodings (a vector in runs, blocks of it, finer blocks)."""
         if (self.storage, self.expressed) != (other.storage, other.expressed):
             return False
-        here, there = self.to_array().cells, other.to_array().cells
+        here, there = self.to_array().pairs, other.to_array().pairs
         for k, (mine, theirs) in enumerate(zip(self.blocks, other.blocks, strict=True)):
             if mine == theirs or here.shape[k] == there.shape[k] == 1:
                 continue

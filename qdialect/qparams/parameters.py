@@ -358,18 +358,18 @@ class QParams:
             self.zero_points,
         )
 
-    def of_transposed(self) -> QParams:
-        """The same field on the transpose of a matrix."""
+    def transposed(self, perm: Sequence[int] = (1, 0)) -> QParams:
+        """The same field, in the same encoding, on a tensor whose dimension k was `perm[k]`."""
         if self.layout is Layout.TENSOR:
             return self
         if self.layout is Layout.AXIS:
-            return self.with_axis(1 - self.blocks[0][0])
+            return self.with_axis(perm.index(self.blocks[0][0]))
         return QParams.blockwise(
             self.storage,
-            sorted((1 - axis, block) for axis, block in self.blocks),
-            self.grid[::-1],
-            self.scale_array().T.reshape(-1).tolist(),
-            self.zero_point_array().T.reshape(-1).tolist(),
+            sorted((perm.index(axis), block) for axis, block in self.blocks),
+            [self.grid[p] for p in perm],
+            self.scale_array().transpose(perm).reshape(-1).tolist(),
+            self.zero_point_array().transpose(perm).reshape(-1).tolist(),
             self.expressed,
         )
 

@@ -1,8 +1,9 @@
 """Quantize a float module from a profile.
 
-Every op that is worth it (`selection`) gets its operands through a dequantize and its
-result into a quantize, with qparams from the profile (`grids`); integerize and the rest of
-the optimizing pipeline make integer ops of that.
+The pass first prepares the module (`preparation`), so nothing has to be run before it, and what
+was makes no difference. Then every op that is worth it (`selection`) gets its operands through a
+dequantize and its result into a quantize, with qparams from the profile (`grids`); integerize and
+the rest of the optimizing pipeline make integer ops of that.
 
 For example
 
@@ -23,6 +24,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Collection, Mapping
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
@@ -38,11 +40,14 @@ from qdialect.errors import InputError, UsageError
 from qdialect.ops.component_keys import all_keys, shared_key
 from qdialect.ops.locations import op_where
 from qdialect.profile.file import load_profile
-from qdialect.profile.instrument import INPUT_PREFIX, model_digest
+from qdialect.profile.instrument import INPUT_PREFIX
+from qdialect.profile.matching import Matching, match_profile
+from qdialect.profile.model_identity import ModelIdentity, identify
 from qdialect.profile.record import Profile
 from qdialect.quantization.coverage import Coverage, left_float
 from qdialect.quantization.emission import emit
 from qdialect.quantization.grids import Grids, assign
+from qdialect.quantization.preparation import prepare
 from qdialect.quantization.recipe import Recipe
 from qdialect.quantization.selection import Selection, keep_float_ops, select
 from qdialect.quantization.values import Values, op_keys
@@ -63,7 +68,8 @@ Correct = Callable[[Selection, Grids], None]
 class ApplyProfile(ModulePass):
     """Quantizes a float module; see the module.
 
-    `check-digest=false` where other passes have run since the model was loaded.
+    The profile has to be of the module as it was before the first pass of the pipeline, or of
+    what it is now. With `profile-of-another-model` what matches of any profile is used.
     """
 
     name = "apply-profile"
@@ -80,7 +86,7 @@ class ApplyProfile(ModulePass):
     max_steps: float = 16.0
     keep_float: tuple[str, ...] = ()
     require_all: bool = False
-    check_digest: bool = True
+    profile_of_another_model: bool = False
 
     def __post_init__(self) -> None:
         self.recipe()
@@ -105,9 +111,42 @@ class ApplyProfile(ModulePass):
         if not self.file:
             raise UsageError(f"pass '{self.name}' needs option 'file'", code="bad-option")
         qctx = session(ctx)
-        digest = model_digest(op, qctx) if self.check_digest else None
-        profile = load_profile(Path(self.file), digest)
-        apply_profile(op, qctx, profile, self.recipe(), require_all=self.require_all)
+        profile, path = load_profile(Path(self.file)), Path(self.file)
+        found = qctx.at_start.get(ApplyProfile)
+        loaded = found if isinstance(found, LoadedModel) else LoadedModel.of(op, qctx)
+        if self.profile_of_another_model:
+            matching = match_profile(profile, op, qctx, loaded.identity)
+            remark(matching, qctx)
+            profile = matching.profile
+        else:
+            loaded.identity.check(profile, path, "option profile-of-another-model")
+        recipe = self.recipe()
+        prepare(op, qctx, recipe.keep_float)
+        removed = loaded.removed(profile)
+        apply_profile(op, qctx, profile, recipe, require_all=self.require_all, removed=removed)
+
+    def before_pipeline(self, ctx: QContext, module: ModuleOp) -> None:
+        """Note which model it is, before other passes change it."""
+        ctx.at_start[ApplyProfile] = LoadedModel.of(module, ctx)
+
+
+@dataclass(frozen=True)
+class LoadedModel:
+    """A model as it was before passes: which it is, and the keys it has."""
+
+    identity: ModelIdentity
+    keys: AbstractSet[str]
+
+    @staticmethod
+    def of(module: ModuleOp, ctx: QContext) -> LoadedModel:
+        """That of a module."""
+        function = Interpreter(ctx, module).function()
+        return LoadedModel(identify(module, ctx), known_keys(function, ctx))
+
+    def removed(self, profile: Profile) -> Collection[str]:
+        """The entries of a profile that may name nothing once passes have run: all of them, if
+        the model is another form of the one that was profiled."""
+        return self.keys if profile.digest == self.identity.digest else profile.entries.keys()
 
 
 def apply_profile(
@@ -124,7 +163,7 @@ def apply_profile(
     """Quantize `module` in place; what was left float, and why, is in the remarks too.
 
     `correct` is what corrects biases, if the recipe wants that. `removed` are keys that the
-    model had when it was profiled (`known_keys`): entries for them are not stale. `whole`
+    model had when it was profiled: entries for them are not stale. `whole`
     says by key why a composite was not written as its pieces.
 
     InputError (`not-all-quantized`) for an op left float with `require_all`, and for a
@@ -195,16 +234,15 @@ def _remark(selection: Selection, ctx: QContext, coverage: Coverage) -> None:
             )
         )
     for key in coverage.stale:
-        reason = "the profile has an entry that names nothing in the model"
-        ctx.remarks.add(
-            Remark(
-                "note",
-                ApplyProfile.name,
-                ApplyProfile.name,
-                "",
-                "module",
-                key,
-                code="stale-entry",
-                reason=reason,
-            )
-        )
+        _note(ctx, key, "stale-entry", "the profile has an entry that names nothing in the model")
+
+
+def remark(matching: Matching, ctx: QContext) -> None:
+    """Remarks on what does not match."""
+    for each in matching.unmatched:
+        _note(ctx, each.key, each.code, each.reason)
+
+
+def _note(ctx: QContext, key: str, code: str, reason: str) -> None:
+    name = ApplyProfile.name
+    ctx.remarks.add(Remark("note", name, name, "", "module", key, code=code, reason=reason))

@@ -14,10 +14,11 @@ from xdsl.dialects.func import FuncOp, ReturnOp
 from xdsl.ir import Attribute, Block, Operation, SSAValue
 from xdsl.traits import ConstantLike
 
-from qdialect.analysis.boundary import Finding, find_boundaries
+from qdialect.analysis.boundary import Finding
 from qdialect.context import QContext
 from qdialect.dialects.onnx import NodeOp
 from qdialect.ops import keys_of
+from qdialect.passes.casts.boundary_fixes import mended_boundaries
 from qdialect.quant import DCastOp, QCastOp, RescaleOp, element_type, quant_element
 from qdialect.report.cost import price
 from qdialect.report.histograms import range_of
@@ -86,7 +87,7 @@ class _Reader:
                 self._results(op)
             elif not isinstance(op, ModuleOp):
                 self._op(op)
-        for finding in find_boundaries(module, self.session):
+        for finding in mended_boundaries(module, self.session):
             self.graph.findings.append((self.numbers.get(finding.op, -1), finding))
         return self.graph
 

@@ -71,7 +71,7 @@ def findings(sides: Sequence[tuple[str, Graph]]) -> list[Json]:
             "side": title,
             "code": finding.code,
             "message": finding.message,
-            "fix": finding.fix,
+            "fix": finding.fix or finding.advice,
             "names": _names(graph, number),
         }
         for title, graph in sides
@@ -100,7 +100,7 @@ def boundary_table(sides: Sequence[tuple[str, Graph]]) -> Json:
                     CODES[finding.code],
                     _cell(label, _names(graph, number)),
                     finding.message,
-                    finding.fix,
+                    finding.fix or finding.advice,
                     finding.flops,
                     finding.bytes,
                 ]

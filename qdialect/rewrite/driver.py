@@ -20,7 +20,6 @@ from qdialect.analysis.ranges import ranges, ranges_anew
 from qdialect.errors import QError
 from qdialect.numerics.contract import Contract, Numerics
 from qdialect.ops.component_keys import settle_keys
-from qdialect.rewrite.provenance import Provenance
 from qdialect.rewrite.remarks import (
     ANYWHERE,
     Remark,
@@ -29,6 +28,7 @@ from qdialect.rewrite.remarks import (
     location_text,
     place_of,
 )
+from qdialect.rewrite.replacements import Replacements
 from qdialect.rewrite.rewriter import Rewriter
 from qdialect.rewrite.rule import Refusal, Rule
 
@@ -68,7 +68,7 @@ class Driver:
         #: ops that some rule refused
         self._refused: set[Operation] = set()
         self._ranges = ranges(session)
-        self._provenance = Provenance(session)
+        self._replacements = Replacements(session)
         self._barred = session.barred
 
     def run(self, module: Operation) -> int:
@@ -90,7 +90,7 @@ class Driver:
             self._push,
             self.session.behaviors,
             self._operand_changed,
-            self._provenance,
+            self._replacements,
             self._is_same,
         )
         try:
@@ -174,7 +174,7 @@ class Driver:
             remark = self._log(op, rule, verdict)
             self._push(op)
             rewriter.root = op
-            self._provenance.begin(verdict)
+            self._replacements.begin(verdict)
             try:
                 rule.rewrite(match, rewriter)
             except Exception:

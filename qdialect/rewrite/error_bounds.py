@@ -1,82 +1,114 @@
-"""Bounds of how far values may be from what the program first computed.
+"""How far values may be from what the program first computed.
 
-Every rewrite that is not exact leaves a `Change` on the values it puts in place of others: how far
-they may be off if the function's inputs are equal. A later rewrite transfers a change to the value
-that replaces the first one or, where that value is erased, to its users. For
-
-    %0 = quant.rescale %x : !a to !b       bounded(1): a change of one step of !b
-    %1 = nn.transpose %0 ...
-
-a rule that erases %0 transfers the change to %1, the gain of a transpose being 1. `summary` adds
-the changes up along the final program.
+Every value stands for a value of the first program. A `Change` on it bounds how far it is from that
+value if its operands are what they stand for; `summary` adds the changes up along the final ops,
+and `replacements` keeps them right where a rewrite puts one value in place of another.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
 from math import inf
 
-from xdsl.ir import SSAValue
+from xdsl.ir import Operation, SSAValue
 
+from qdialect.errors import PassFailure
 from qdialect.numerics.contract import Contract, Numerics
 from qdialect.quant import quant_element
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Change:
-    """One rewrite: its number in the remark log, its class, and how far a value is off, in
-    real units (infinite where that is not known)."""
+    """How far a value is from what it stands for: `real`, in real units, is infinite where that is
+    not known.
 
-    remark: int
-    level: Numerics
+    `remark` is the number, in the remark log, of the last rewrite that it comes from. `parts` are
+    the changes that were added up, which explain it and say no more.
+    """
+
     real: float
+    remark: int
+    parts: tuple[Change, ...] = ()
 
 
 @dataclass
 class ErrorBounds:
-    """The changes on each value; those on its operands are not counted."""
+    """The changes on each value of a module; those on its operands are not counted."""
 
     changes: dict[SSAValue, tuple[Change, ...]] = field(
         default_factory=dict[SSAValue, "tuple[Change, ...]"]
     )
 
-    def record(self, value: SSAValue, remark: int, contract: Contract) -> None:
-        """A rewrite under `contract`, the remark of this number, computes `value`."""
-        self._add(value, [Change(remark, contract.level, _real(value, contract))])
-
-    def carry(self, old: SSAValue, new: SSAValue) -> None:
-        """`new` replaces `old` everywhere."""
-        self._add(new, self.changes.pop(old, ()))
-
-    def share(self, old: SSAValue, new: SSAValue) -> None:
-        """`new` replaces `old` for some users, and `old` stays for the others."""
-        self._add(new, self.changes.get(old, ()))
-
-    def transfer(self, old: SSAValue, users: Iterable[tuple[SSAValue, float, float]]) -> None:
-        """`old` is erased, and `users` (value, a, b) are computed without it: such a value moves by
-        at most a * d + b where `old` moves by d."""
-        known = list(users)
-        for change in self.changes.pop(old, ()):
-            for user, a, b in known:
-                real = a * change.real + b if change.real and a else 0.0
-                self._add(user, [replace(change, real=real)])
-
     def of(self, value: SSAValue) -> float:
         """How far `value` may be off if its operands are not, in real units."""
-        return sum(change.real for change in self.changes.get(value, ()))
+        return total(self.changes.get(value, ()))
 
-    def _add(self, value: SSAValue, changes: Iterable[Change]) -> None:
-        merged = {change.remark: change for change in self.changes.get(value, ())}
-        for change in changes:
-            before = merged.get(change.remark)
-            real = change.real + (before.real if before else 0.0)
-            merged[change.remark] = replace(change, real=real)
-        if merged:
-            self.changes[value] = tuple(merged.values())
+    def add(self, value: SSAValue, changes: Iterable[Change]) -> None:
+        """Further changes of `value`."""
+        known = self.changes.get(value, ())
+        every = dict.fromkeys((*known, *changes))
+        if every:
+            self.changes[value] = tuple(every)
+
+    def record(self, value: SSAValue, remark: int, contract: Contract) -> None:
+        """A rewrite under `contract`, the remark of this number, computes `value`."""
+        if contract.level is not Numerics.EXACT:
+            self.add(value, [Change(real_bound(value, contract), remark)])
+
+    def merge(self, old: SSAValue, new: SSAValue) -> None:
+        """`new`, an op of the same operands, is used in place of `old` from now on."""
+        before, after = self.changes.pop(old, ()), self.changes.get(new, ())
+        if before:
+            self.changes[new] = sum_up([*after, *before], max(total(before), total(after)))
+
+    def forget(self, op: Operation) -> None:
+        """`op` is erased: somebody replaced its results, or nobody uses them."""
+        if self.changes:
+            for result in op.results:
+                self.changes.pop(result, None)
+
+    def check(self, name: str) -> None:
+        """Raise PassFailure (`internal-error`) if the pass `name` erased an op with a change other
+        than by the functions that see to its changes."""
+        for value in self.changes:
+            owner = value.owner
+            if isinstance(owner, Operation) and owner.parent is None:
+                raise PassFailure(
+                    f"pass '{name}' erased '{owner.name}', whose result is not exact, and nothing "
+                    "counts that any more",
+                    code="internal-error",
+                )
 
 
-def _real(value: SSAValue, contract: Contract) -> float:
+def sum_up(changes: Sequence[Change], real: float) -> tuple[Change, ...]:
+    """One change of `real` that comes from `changes`; none if these are none."""
+    if not changes:
+        return ()
+    every = tuple(dict.fromkeys(changes))
+    return (Change(real, max(change.remark for change in every), every),)
+
+
+def causes(changes: Iterable[Change]) -> set[int]:
+    """The numbers of all rewrites that changes come from."""
+    found, pending, visited = set[int](), list(changes), set[Change]()
+    while pending:
+        change = pending.pop()
+        if change not in visited:
+            visited.add(change)
+            pending += change.parts
+            if not change.parts:
+                found.add(change.remark)
+    return found
+
+
+def total(changes: Iterable[Change]) -> float:
+    """How far a value with `changes` is from what it stands for, in real units."""
+    return sum(change.real for change in changes)
+
+
+def real_bound(value: SSAValue, contract: Contract) -> float:
+    """How far `value` is off by `contract`, in real units; infinite if that is not known."""
     element = quant_element(value.type)
     if contract.level > Numerics.BOUNDED or element is None:
         return inf

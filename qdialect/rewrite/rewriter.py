@@ -1,7 +1,7 @@
 """What a rule does to the IR: `Rewriter`, and the edits that passes make themselves.
 
 A rewriter keeps the driver's worklist, the locations and stable keys of ops, and the error bounds
-of values (`Provenance`) right, so that a rule need not.
+of values (`Replacements`) right, so that a rule need not.
 """
 
 from __future__ import annotations
@@ -16,10 +16,11 @@ from xdsl.traits import get_effects
 from qdialect.ops.component_keys import join_keys
 from qdialect.ops.keys import KEY
 from qdialect.rewrite.effects import is_effect_free
-from qdialect.rewrite.provenance import Provenance
+from qdialect.rewrite.replacements import Replacements
 
 if TYPE_CHECKING:
     from qdialect.behaviors import BehaviorRegistry
+    from qdialect.context import QContext
 
 
 def _are_same_floats(old: SSAValue, new: SSAValue) -> bool:
@@ -41,7 +42,7 @@ class Rewriter:
         push: Any,
         behaviors: BehaviorRegistry,
         changed: Callable[[Operation], None],
-        provenance: Provenance,
+        replacements: Replacements,
         is_same: Callable[[SSAValue, SSAValue], bool] = lambda old, new: False,
     ) -> None:
         self._push = push
@@ -51,7 +52,7 @@ class Rewriter:
         self.root: Operation | None = None
         #: whether keys of ops are joined, and not listed yet
         self.joined: bool = False
-        self._provenance = provenance
+        self._replacements = replacements
         self._origins: dict[Operation, Operation] = {}
 
     def insert(self, op: Operation, before: Operation, keep: Operation | None = None) -> None:
@@ -69,6 +70,7 @@ class Rewriter:
         self._adopt(op, keep)
 
     def _adopt(self, op: Operation, keep: Operation | None) -> None:
+        self._replacements.inserted(op)
         source = keep or self.root
         if source is not None and isinstance(op.location, UnknownLoc):
             op.location = source.location
@@ -86,7 +88,7 @@ class Rewriter:
         """Send every use of `old` to `new`; the name hint goes along."""
         if old is new:
             return
-        self._provenance.replaced(old, new)
+        self._replacements.replaced(old, new)
         changed = self._push if self._is_same(old, new) else self._changed
         if isinstance(new.owner, Operation):
             changed(new.owner)
@@ -142,7 +144,7 @@ class Rewriter:
             if op.parent is None:
                 continue
             operands = list(dict.fromkeys(op.operands))
-            self._provenance.erased(op)
+            self._replacements.erased(op)
             self._origins.pop(op, None)
             op.detach()
             op.erase()
@@ -179,6 +181,13 @@ def is_dead(op: Operation, behaviors: BehaviorRegistry | None = None) -> bool:
 def _is_declared(op: Operation, behaviors: BehaviorRegistry | None) -> bool:
     declared = behaviors is not None and behaviors.get(op) is not None
     return declared and not op.regions and get_effects(op) is None
+
+
+def erase_op(op: Operation, session: QContext) -> None:
+    """Erase an op whose results nobody uses any more, outside of a rule."""
+    session.error_bounds.forget(op)
+    op.detach()
+    op.erase()
 
 
 def set_type(value: SSAValue, type: Attribute) -> None:

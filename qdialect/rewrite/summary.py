@@ -1,24 +1,33 @@
 """The error bound of each result of a module: how far it may be from what was first computed.
 
-One sweep over the module carries the changes that rewrites left on values (`error_bounds`) through
-their users by the declared gains; one search up from each result finds the rewrites that caused its
-bound, and the ops for which no bound is known.
+One sweep over the final ops of each function adds up the changes on values (`error_bounds`) by the
+declared gains; a call is off by what the function it calls is off. One search up from each result
+finds the rewrites that caused its bound, and the ops for which no bound is known.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from math import inf
 
-from xdsl.dialects.func import FuncOp, ReturnOp
-from xdsl.ir import Block, Operation, SSAValue
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.dialects.func import CallOp, FuncOp, ReturnOp
+from xdsl.ir import Operation, SSAValue
 
 from qdialect.analysis.codes import qparams_of
-from qdialect.analysis.gain import moved
-from qdialect.analysis.index import every_op, ops_named
+from qdialect.analysis.index import captured_values, every_op, ops_named
 from qdialect.context import QContext
 from qdialect.numerics.contract import Numerics
+from qdialect.rewrite.error_bounds import Change, causes
 from qdialect.rewrite.remarks import OutputBound, Remark, key_text
+from qdialect.rewrite.replacements import propagated
+
+DEEPEST = 64
+"""How deep calls are followed; nothing is known of what is further down."""
+
+PER_FUNCTION = 16
+"""For how many different bounds of its arguments a function is followed, on average."""
 
 
 @dataclass
@@ -27,67 +36,121 @@ class _Sweep:
     whose operands have a bound and whose results have none."""
 
     session: QContext
+    functions: dict[tuple[Operation | None, str], FuncOp]
     since: int
     moves: dict[SSAValue, float] = field(default_factory=dict[SSAValue, float])
     unbounded: set[Operation] = field(default_factory=set[Operation])
+    #: by function and bounds of its arguments, the bounds of its results
+    known: dict[tuple[FuncOp, tuple[float, ...]], list[float]] = field(
+        default_factory=dict[tuple[FuncOp, "tuple[float, ...]"], "list[float]"]
+    )
 
-    def remarks_of(self, value: SSAValue) -> list[int]:
-        """Numbers of the rewrites that left a change on `value` itself."""
-        changes = self.session.error_bounds.changes.get(value, ())
-        return [change.remark for change in changes if change.remark >= self.since]
+    def changes_of(self, value: SSAValue) -> list[Change]:
+        """What the rewrites left on `value` itself."""
+        found = self.session.error_bounds.changes.get(value, ())
+        return [change for change in found if change.remark >= self.since]
 
-    def arguments(self) -> None:
-        """Changes on block arguments, which a pass may have put in place of computed values."""
-        for value, changes in self.session.error_bounds.changes.items():
-            total = sum(c.real for c in changes if c.remark >= self.since)
-            if total and isinstance(value.owner, Block):
-                self.moves[value] = total
+    def of(self, value: SSAValue) -> float:
+        """The bound of `value`, wherever its function is called from."""
+        return self.moves.get(value, 0.0)
 
-    def visit(self, op: Operation) -> None:
-        """Add the bounds of the results of `op`."""
-        known = [self.moves.get(v, 0.0) for v in op.operands]
-        by = moved(self.session, op, lambda v: self.moves.get(v, 0.0)) if any(known) else 0.0
-        if by == inf and max(known) < inf:
+    def results(self, function: FuncOp, arguments: Sequence[float], depth: int = 0) -> list[float]:
+        """The bounds of the results of `function` when its arguments are off by `arguments`."""
+        key = function, tuple(arguments)
+        if key not in self.known:
+            count = len(function.function_type.outputs)
+            self.known[key] = [inf] * count  # if it calls itself
+            few = len(self.known) <= PER_FUNCTION * len(self.functions)
+            if few and depth < DEEPEST and function.body.blocks:
+                self.known[key] = self._body(function, arguments, depth)
+        return self.known[key]
+
+    def _body(self, function: FuncOp, arguments: Sequence[float], depth: int) -> list[float]:
+        off: dict[SSAValue, float] = {}
+        entry, *others = function.body.blocks
+        for argument, by in zip(entry.args, arguments, strict=True):
+            self._put(off, argument, by)
+        for block in function.body.blocks:
+            for op in block.ops:
+                for result, by in zip(op.results, self._op(op, off, depth), strict=True):
+                    self._put(off, result, by)
+        last = function.body.blocks[-1].last_op
+        count = len(function.function_type.outputs)
+        if others or not isinstance(last, ReturnOp):
+            return [inf if off else 0.0] * count
+        return [off.get(value, 0.0) for value in last.operands]
+
+    def _put(self, off: dict[SSAValue, float], value: SSAValue, by: float) -> None:
+        by += sum(change.real for change in self.changes_of(value))
+        if by:
+            off[value] = by
+            self.moves[value] = max(by, self.of(value))
+
+    def _op(self, op: Operation, off: dict[SSAValue, float], depth: int) -> list[float]:
+        """How far the results of `op` are off where its operands are off by `off`."""
+        if isinstance(op, CallOp):
+            called = self.functions.get((_module_of(op), op.callee.string_value()))
+            if called is not None:
+                return self.results(called, [off.get(v, 0.0) for v in op.operands], depth + 1)
+        by = propagated(self.session, op, lambda value: off.get(value, 0.0))
+        if by == inf and all(off.get(value, 0.0) < inf for value in op.operands):
             self.unbounded.add(op)
-        for result in op.results:
-            changes = self.session.error_bounds.changes.get(result, ())
-            total = by + sum(c.real for c in changes if c.remark >= self.since)
-            if total:
-                self.moves[result] = total
+        return [by] * len(op.results)
+
+    def above(self, op: Operation) -> Iterable[SSAValue]:
+        """The values that the results of `op` are computed from."""
+        if isinstance(op, CallOp):
+            called = self.functions.get((_module_of(op), op.callee.string_value()))
+            last = called.body.blocks[-1].last_op if called and called.body.blocks else None
+            return [*op.operands, *(last.operands if isinstance(last, ReturnOp) else ())]
+        return [*op.operands, *captured_values(op)] if op.regions else op.operands
+
+
+def _module_of(op: Operation) -> Operation | None:
+    """The module in which symbols that `op` names are looked up."""
+    parent = op.parent_op()
+    while parent is not None and not isinstance(parent, ModuleOp):
+        parent = parent.parent_op()
+    return parent
 
 
 def summarize(session: QContext, module: Operation, since: int = 0) -> list[OutputBound]:
     """One bound per result of every function, for rewrites from remark number `since` on."""
-    if not session.error_bounds.changes:
-        sweep = None
-    else:
-        sweep = _Sweep(session, since)
-        sweep.arguments()
-        for op in every_op(module):
-            sweep.visit(op)
+    found = ops_named(session, module, [FuncOp.name])[0]
+    functions = [op for op in found if isinstance(op, FuncOp) and not op.is_declaration]
+    sweep = None
+    if session.error_bounds.changes:
+        sweep = _Sweep(session, {(_module_of(f), f.sym_name.data): f for f in functions}, since)
     bounds: list[OutputBound] = []
-    for op in ops_named(session, module, [FuncOp.name])[0]:
-        if isinstance(op, FuncOp) and not op.is_declaration:
-            last = op.body.blocks[-1].last_op
-            for index, value in enumerate(last.operands if isinstance(last, ReturnOp) else ()):
-                bounds.append(_bound(sweep, session, op.sym_name.data, index, value))
+    for op in functions:
+        last = op.body.blocks[-1].last_op
+        values = last.operands if isinstance(last, ReturnOp) else ()
+        reals = [0.0] * len(values)
+        if sweep is not None and values:
+            reals = sweep.results(op, [0.0] * len(op.function_type.inputs))
+        for index, (value, real) in enumerate(zip(values, reals, strict=True)):
+            bounds.append(_bound(sweep, session, op.sym_name.data, index, value, real))
     return bounds
 
 
 def _bound(
-    sweep: _Sweep | None, session: QContext, function: str, index: int, value: SSAValue
+    sweep: _Sweep | None,
+    session: QContext,
+    function: str,
+    index: int,
+    value: SSAValue,
+    real: float,
 ) -> OutputBound:
-    real = 0.0 if sweep is None else sweep.moves.get(value, 0.0)
     params = qparams_of(value)
     scale = min(params.scale_list()) if params is not None else None
     numbers, blocked = _above(sweep, value) if sweep is not None and real else ([], [])
     remarks = session.remarks.remarks
-    causes = [remarks[number] for number in numbers]
-    level = max((_level(remark) for remark in causes), default=Numerics.EXACT)
+    causing = [remarks[number] for number in numbers]
+    level = max((_level(remark) for remark in causing), default=Numerics.EXACT)
     if real and level is Numerics.EXACT:
         level = Numerics.BOUNDED
     steps = real / scale if scale else (inf if real else 0.0)
-    return OutputBound(function, index, str(level), steps, real, causes, blocked)
+    return OutputBound(function, index, str(level), steps, real, causing, blocked)
 
 
 def _level(remark: Remark) -> Numerics:
@@ -97,19 +160,21 @@ def _level(remark: Remark) -> Numerics:
 def _above(sweep: _Sweep, value: SSAValue) -> tuple[list[int], list[str]]:
     """Numbers of the rewrites that may have moved `value`, and the ops that let no bound
     through."""
-    numbers, blocked = set[int](), dict[str, None]()
+    changes, blocked = list[Change](), dict[str, None]()
     pending, visited = [value], {value}
     while pending:
         current = pending.pop()
-        numbers.update(sweep.remarks_of(current))
+        changes += sweep.changes_of(current)
         owner = current.owner
         if not isinstance(owner, Operation):
             continue
         if owner in sweep.unbounded:
             key = key_text(owner)
             blocked[f"'{owner.name}'" + (f" ({key})" if key else "")] = None
-        for operand in owner.operands:
+        for inner in every_op(owner) if owner.regions else ():
+            changes += [change for value in inner.results for change in sweep.changes_of(value)]
+        for operand in sweep.above(owner):
             if operand not in visited and operand in sweep.moves:
                 visited.add(operand)
                 pending.append(operand)
-    return sorted(numbers), sorted(blocked)
+    return sorted(n for n in causes(changes) if n >= sweep.since), sorted(blocked)

@@ -48,6 +48,10 @@ def _is_price(price: Any) -> bool:
     return isinstance(price, int | float) and price >= 0
 
 
+def _is_finite_price(price: Any) -> bool:
+    return _is_price(price) and price < inf
+
+
 def _is_price_or_none(price: Any) -> bool:
     return price is None or _is_price(price)
 
@@ -108,6 +112,8 @@ class Target:
     HOOKS: ClassVar[tuple[Hook, ...]] = (
         Hook("refuses", "a string or None", of_type(str, type(None))),
         Hook("rescale_price", "a number >= 0", _is_price),
+        Hook("cast_price", "a number >= 0", _is_price),
+        Hook("start_price", "a finite number >= 0", _is_finite_price),
         Hook("op_price", "a number >= 0", _is_price),
         Hook("encoding_price", "a number >= 0 or None", _is_price_or_none),
         Hook("in_floats", "a bool", of_type(bool)),
@@ -234,6 +240,15 @@ class Target:
         if self.shift_price is not None and _is_shift(source, result):
             return self.shift_price
         return self.price
+
+    def cast_price(self, name: str, codes: QParams) -> float:
+        """Relative cost per element of a quantize to `codes`, or a dequantize of them (`name`);
+        infinity if impossible."""
+        return inf if self.refuses_qparams(codes) else self.prices.get(name, 1.0)
+
+    def start_price(self) -> float:
+        """What one more rescale or cast costs whatever its size, in elements times price."""
+        return 0.0
 
     def op_price(self, op: Operation) -> float:
         """Relative cost per element of an elementwise op or cast, or of one like it."""

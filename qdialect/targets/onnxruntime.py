@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from xdsl.ir import Operation
 
     from qdialect.ops.base import NNOp
+    from qdialect.qparams import QParams
 
 _CASTS = ("quant.rescale", "quant.scast", "quant.dcast", "quant.qcast", "nn.table")
 
@@ -128,6 +129,15 @@ class _OnnxRuntime(Target):
         units = prices.unit_ns / self.measured.unit_ns
         per_product = measured.get(f"{activations} {weights}")
         return inf if per_product is None else units * products * per_product
+
+    def cast_price(self, name: str, codes: QParams) -> float:
+        """The measured price on a large tensor, in units of a rescale there."""
+        return inf if self.refuses_qparams(codes) else self.measured.largest.codes.get(name, 0.5)
+
+    def start_price(self) -> float:
+        """What an element takes longer on the smallest tensor measured, times its elements."""
+        small, large = self.measured.smallest, self.measured.largest
+        return max(small.unit_ns / large.unit_ns - 1, 0.0) * small.elements
 
     def op_price(self, op: Operation) -> float:
         """The measured price, on codes or on floats."""

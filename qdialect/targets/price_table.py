@@ -82,9 +82,19 @@ class PriceTable:
     )
 
     @cached_property
+    def smallest(self) -> Prices:
+        """The prices for the smallest tensors measured."""
+        return min(self.sizes, key=lambda each: each.elements)
+
+    @cached_property
+    def largest(self) -> Prices:
+        """The prices for the largest tensors measured."""
+        return max(self.sizes, key=lambda each: each.elements)
+
+    @property
     def unit_ns(self) -> float:
         """Nanoseconds that a rescale of an element takes where tensors are large."""
-        return max(self.sizes, key=lambda each: each.elements).unit_ns
+        return self.largest.unit_ns
 
     def near(self, elements: int) -> Prices:
         """The prices for tensors of so many elements: the nearest size, by ratio."""

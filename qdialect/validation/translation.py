@@ -44,21 +44,27 @@ class Compared:
     bound: OutputBound
     worst: Difference
     inputs: Arrays
+    #: whether the results are compared as floats, whatever the function gives now
+    floats: bool = False
     #: what float arithmetic may do besides, in real units, and to codes
     slack: float = 0.0
     doubt: float = 0.0
 
     @property
+    def _in_reals(self) -> bool:
+        return isinf(self.bound.steps) or (self.floats and self.bound.real + self.slack > 0)
+
+    @property
     def allowed(self) -> float:
         """In quantization steps; in real units for floats."""
-        return self.bound.real if isinf(self.bound.steps) else self.bound.steps
+        return self.bound.real if self._in_reals else self.bound.steps
 
     @property
     def is_wrong(self) -> bool:
         """Whether the rewrites do not allow the difference."""
-        floats = isinf(self.bound.steps)
-        found = self.worst.max_abs if floats else self.worst.max_steps
-        return found > self.allowed * (1 + 2.0**-20) + (self.slack if floats else self.doubt)
+        found = self.worst.max_abs if self._in_reals else self.worst.max_steps
+        doubt = self.slack if self._in_reals else self.doubt
+        return found > self.allowed * (1 + 2.0**-20) + doubt
 
 
 def drawn(function: FuncOp, samples: int, dynamic: int = 1) -> list[Arrays]:
@@ -112,7 +118,8 @@ def _compared(
         slack = [_slack(array) if floats == "real" else 0.0 for array in reference]
         doubt = 1.0 if floats == "real" and _computes_floats(before) else 0.0
         for index, difference in enumerate(each):
-            one = Compared(bounds[index], difference, arrays, slack[index], doubt)
+            in_floats = reference[index].dtype.kind == "f"
+            one = Compared(bounds[index], difference, arrays, in_floats, slack[index], doubt)
             if index == len(found):
                 found.append(one)
             elif _is_worse(one, found[index]):

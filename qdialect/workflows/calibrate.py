@@ -25,7 +25,8 @@ from qdialect.profile.collector import Collector
 from qdialect.profile.data import DataSet
 from qdialect.profile.engines import ENGINES, open_engine
 from qdialect.profile.file import parse_profile, profile_text
-from qdialect.profile.instrument import instrument, leave_derived, model_digest
+from qdialect.profile.instrument import instrument, leave_derived
+from qdialect.profile.model_identity import identify
 from qdialect.profile.record import Profile, Settings
 from qdialect.workflows.model import load
 
@@ -117,7 +118,8 @@ def new_profile(model: Model, settings: Settings) -> Profile:
     if settings.engine not in ENGINES:
         known = ", ".join(ENGINES)
         raise UsageError(f"no engine '{settings.engine}' ({known})", code="unknown-engine")
-    return Profile(model_digest(model.module, model.ctx), settings)
+    found = identify(model.module, model.ctx)
+    return Profile(found.digest, settings, ops=found.ops)
 
 
 def still_to_do(profile: Profile, requested: range, first: int) -> list[int]:

@@ -14,7 +14,6 @@ from qdialect.engines.local import output_names
 from qdialect.errors import InputError
 from qdialect.ops import FlattenOp, ReshapeOp, SliceOp, TransposeOp
 from qdialect.quant import DCastOp, quant_element
-from qdialect.report.notebook import table_html
 from qdialect.workflows.inputs import drawn_inputs
 from qdialect.workflows.inspect import type_text
 from qdialect.workflows.run import open_engine, run_all
@@ -53,6 +52,8 @@ class Differences(list[OutputDifference]):
     """How far outputs are apart, one entry for each."""
 
     def _repr_html_(self) -> str:
+        from qdialect.report.notebook import table_html
+
         return table_html("differences of outputs", difference_rows(self))
 
 

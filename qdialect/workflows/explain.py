@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.dialects.func import FuncOp
-from xdsl.ir import Operation, SSAValue
+from xdsl.ir import Operation
 
 from qdialect.behaviors.describe import described
 from qdialect.errors import InputError, did_you_mean
@@ -151,13 +151,9 @@ def _casts_around(ops: Sequence[Operation]) -> Iterable[Operation]:
     """Casts and rescales that give what `ops` take, or take what they give."""
     for op in ops:
         users = [use.operation for value in op.results for use in value.uses]
-        for other in (*(_owner(v) for v in op.operands), *users):
+        for other in (*(value.owner for value in op.operands), *users):
             if isinstance(other, QCastOp | DCastOp | RescaleOp):
                 yield other
-
-
-def _owner(value: SSAValue) -> Operation | None:
-    return value.owner if isinstance(value.owner, Operation) else None
 
 
 def _is_at(remark: Remark, keys: set[str], places: set[str]) -> bool:

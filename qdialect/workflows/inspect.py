@@ -16,10 +16,11 @@ from xdsl.dialects.builtin import (
 from xdsl.dialects.func import FuncOp, ReturnOp
 from xdsl.ir import Operation
 
-from qdialect.analysis.boundary import Finding, find_boundaries
+from qdialect.analysis.boundary import Finding, advice
 from qdialect.context import QContext
 from qdialect.dialects.onnx import NodeOp
 from qdialect.ops import BlobAttr, ConstantOp, keys_of
+from qdialect.passes.casts.boundary_fixes import mended_boundaries
 from qdialect.quant import DCastOp, QCastOp, RescaleOp, SCastOp, element_type, quant_element
 from qdialect.rewrite.remarks import key_text, location_text
 
@@ -45,7 +46,13 @@ class Boundary:
     flops: int
     bytes: int
     fix: str
+    why: str
     blocked_by: str
+
+    @property
+    def advice(self) -> str:
+        """What mends it, for people."""
+        return advice(self.fix, self.why)
 
 
 @dataclass
@@ -131,7 +138,7 @@ def inspect_module(module: ModuleOp, ctx: QContext) -> Inspection:
             _weigh(op, ctx, blobs, result)
     result.ops = dict(sorted(result.ops.items(), key=lambda item: (-item[1], item[0])))
     result.weight_bytes += sum(blobs.values())
-    result.boundaries = [_boundary(finding) for finding in find_boundaries(module, ctx)]
+    result.boundaries = [_boundary(finding) for finding in mended_boundaries(module, ctx)]
     result.unknown = sorted(unknown.values(), key=lambda u: (-u.count, u.kind))
     return result
 
@@ -147,6 +154,7 @@ def _boundary(finding: Finding) -> Boundary:
         finding.flops,
         finding.bytes,
         finding.fix,
+        finding.why,
         finding.blocked_by,
     )
 

@@ -17,19 +17,20 @@ from typing import TYPE_CHECKING, cast
 
 from xdsl.ir import Operation
 
-from qdialect.errors import InputError, UsageError
+from qdialect.errors import UsageError
 from qdialect.numerics.contract import Numerics
 from qdialect.numerics.rounding import Rounding
 from qdialect.passes.lowering.lower_composites import LowerComposite
 from qdialect.passes.lowering.lower_division import LowerDivision
-from qdialect.passes.pipelines import FUSION, PREPARATION, optimize_pipeline
-from qdialect.profile.instrument import model_digest
+from qdialect.passes.pipelines import optimize_pipeline
+from qdialect.profile.matching import Matching, match_profile
 from qdialect.profile.record import Profile, Settings
-from qdialect.quantization.apply_profile import apply_profile, known_keys
+from qdialect.quantization.apply_profile import LoadedModel, apply_profile, remark
 from qdialect.quantization.coverage import Coverage
 from qdialect.quantization.grids import assign
+from qdialect.quantization.preparation import prepare
 from qdialect.quantization.recipe import Recipe
-from qdialect.quantization.selection import Selection, keep_float_ops, select
+from qdialect.quantization.selection import Selection, select
 from qdialect.quantization.values import Values
 from qdialect.reference import Interpreter
 from qdialect.rewrite import Driver, Refusal
@@ -61,13 +62,14 @@ CLEAN = "canonicalize,fold-constants{numerics=ties},canonicalize,cse,dce"
 @dataclass(frozen=True)
 class Quantized:
     """A quantized model, the profile it is from, what in it is float and why, and what was
-    measured for that."""
+    measured for that; what matched of the profile, if it may be of another model."""
 
     model: Model
     profile: Profile
     coverage: Coverage
     ranking: Sequence[Sensitivity] = ()
     trials: Sequence[Trial] = ()
+    matching: Matching | None = None
 
 
 def _spread(count: int, most: int) -> Sequence[int]:
@@ -90,8 +92,10 @@ def _unwatched(numbers: Iterable[int], total: int) -> Iterable[int]:
 class Quantization:
     """One run: `model` is the float model as it was loaded.
 
-    With `search` the data also decides how ranges are chosen.  `numerics` is how far integer
-    ops may be from what the casts say; None: no farther than the target's rounding.
+    With `search` the data also decides how ranges are chosen.  With `another_model` what matches
+    of a profile is used, whatever model it is of; `profile_path` is where it is from.  `numerics`
+    is how far integer ops may be from what the casts say; None: no farther than the target's
+    rounding.
     """
 
     model: Model
@@ -100,6 +104,8 @@ class Quantization:
     numerics: str | None = None
     data: Path | None = None
     profile: Profile | None = None
+    profile_path: Path | None = None
+    another_model: bool = False
     engine: EngineName | None = None
     whole_files: bool = False
     require_all: bool = False
@@ -115,14 +121,16 @@ class Quantization:
             profile, tried = self._calibrated()
         else:
             profile = tried = self.profile
-        if profile.digest != model_digest(self.model.module, self.model.ctx):
-            raise InputError(
-                f"the profile is of another model ({profile.digest})",
-                code="profile-of-another-model",
-            )
-        loaded = Interpreter(self.model.ctx, self.model.module).function()
-        gone = known_keys(loaded, self.model.ctx)
-        prepared = self._prepared()
+        loaded = LoadedModel.of(self.model.module, self.model.ctx)
+        prepared = Model(self.model.module.clone(), self.model.ctx.clone())
+        prepared.ctx.target = self.target
+        matching = None
+        if self.another_model:
+            matching = match_profile(profile, self.model.module, self.model.ctx, loaded.identity)
+            profile = tried = matching.profile
+        else:
+            loaded.identity.check(profile, self.profile_path, "--profile-of-another-model")
+        prepare(prepared.module, prepared.ctx, self.recipe.keep_float)
         refused: Mapping[str, str] = {}
         if self.recipe.lower or self.target.in_pieces:
             prepared, refused = lower_unfit(prepared, profile, self.recipe)
@@ -136,6 +144,8 @@ class Quantization:
             ranking = self._ranking(prepared, profile, recipe)
             keys = {entry.key for entry in ranking[:keep_sensitive]}
             recipe = replace(recipe, keep_float=recipe.keep_float | keys)
+        if matching is not None:
+            remark(matching, prepared.ctx)
         coverage = apply_profile(
             prepared.module,
             prepared.ctx,
@@ -143,7 +153,7 @@ class Quantization:
             recipe,
             require_all=self.require_all,
             correct=correct,
-            removed=gone,
+            removed=loaded.removed(profile),
             whole=refused,
         )
         remarks = prepared.ctx.remarks.remarks
@@ -154,18 +164,7 @@ class Quantization:
             verify_each=False,
         )
         optimized.ctx.remarks.remarks[:0] = remarks
-        return Quantized(optimized, profile, coverage, ranking, trials)
-
-    def _prepared(self) -> Model:
-        """The model with ops that are one, unless one of them is to stay float."""
-        prepared = run_passes(self.model, PREPARATION, target=self.target, verify_each=False)
-        fused = run_passes(prepared, FUSION, target=self.target, verify_each=False)
-        before, after = (
-            keep_float_ops(Interpreter(m.ctx, m.module).function(), m.ctx, self.recipe.keep_float)
-            for m in (prepared, fused)
-        )
-        gone = any(ops and not after[name] for name, ops in before.items())
-        return prepared if gone else fused
+        return Quantized(optimized, profile, coverage, ranking, trials, matching)
 
     def _engine(self) -> EngineName:
         if self.engine is not None:

@@ -27,7 +27,7 @@ from xdsl.dialects.builtin import (
     i1,
     i64,
 )
-from xdsl.dialects.func import FuncOp, ReturnOp
+from xdsl.dialects.func import CallOp, FuncOp, ReturnOp
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 from xdsl.utils.exceptions import VerifyException
 
@@ -59,25 +59,28 @@ ROUNDINGS = ("half_even", "half_up", "half_away")
 MILD = (0.5, 0.25, 0.1, 0.0371, 1.7, 0.0047058823529, 1.0)
 WILD = (*MILD, 2.0**-126, 1e-30, 3e-41, 2.0**-149, 1e30, 3.0e38, 1 / 3, 255.0, 1e-7)
 STORAGES = ("i8", "i8", "i8", "u8", "i16", "u16", "i4", "u4", "i2", "u2", "i8<-127:127>", "i32")
+ALIKE_SHAPE, ALIKE_SCALES = (1, 2, 4, 4), (0.1, 0.13, 0.2, 0.25, 0.31, 0.5)
 TRIES = 12
 
 
 class Builder:
     """One program under construction.  `wild`: extreme scales, all storages, dynamic shapes;
-    else what integer engines and ONNX Runtime can run too."""
+    else what integer engines and ONNX Runtime can run too.  `alike`: most values have one shape,
+    and similar scales, so that they meet and few rescales clip."""
 
-    def __init__(self, seed: int, ctx: QContext, *, wild: bool = True) -> None:
+    def __init__(self, seed: int, ctx: QContext, *, wild: bool = True, alike: bool = False) -> None:
         self.random = random.Random(seed)
         self.numbers = np.random.default_rng(seed)
         self.ctx = ctx
         self.wild = wild
+        self.alike = alike
         self.block = Block()
         self.values: list[SSAValue] = []
         self._scales = [self._scale() for _ in range(3)]
         mixed = wild or self.random.random() < 0.3
         self._roundings = ROUNDINGS if mixed else ("half_even",)
         #: the share of ops on codes that are written as floats between casts
-        self._in_floats = self.random.choice((0.0, 0.0, 0.5, 0.9))
+        self._in_floats = self.random.choice((0.0, 0.0, 0.0 if alike else 0.5, 0.9))
         self._keys = 0
         for _ in range(self.random.randint(1, 3)):
             self._argument(self._shape(), self._element())
@@ -85,9 +88,13 @@ class Builder:
     # -- what is drawn -------------------------------------------------------------
 
     def _scale(self) -> float:
+        if self.alike:
+            return self.random.choice(ALIKE_SCALES)
         return self.random.choice(WILD if self.wild else MILD)
 
     def _shape(self) -> tuple[int, ...]:
+        if self.alike:
+            return ALIKE_SHAPE
         rank = self.random.choice((4, 4, 4, 3, 2, 5, 1))
         while True:
             shape = tuple(self.random.choice((1, 2, 2, 3, 4, 5, 6, 7)) for _ in range(rank))
@@ -100,12 +107,16 @@ class Builder:
 
     def storage(self) -> Storage:
         """Of a value between ops."""
+        if self.alike:
+            return Storage.of(self.random.choice(("i8", "i8", "i16")))
         text = self.random.choice(STORAGES if self.wild else ("i8", "i8", "u8"))
         name, _, bounds = text.rstrip(">").partition("<")
         low, high = (int(b) for b in bounds.split(":")) if bounds else (None, None)
         return Storage.of(name, low, high)
 
     def _zero(self, storage: Storage) -> int:
+        if self.alike:
+            return self.random.randint(-3, 3) if storage.signed else 128
         low, high = storage.min, storage.max
         return self.random.choice(
             (
@@ -500,7 +511,12 @@ class Builder:
                 self.values.append(self.like(self._element(shape), shape))
             self.grow(self.random.choice(menu))
         made = [v for v in self.values if isinstance(v.owner, Operation)] or self.values
-        returned = [made[-1], *self.random.sample(made, min(len(made), self.random.randint(0, 2)))]
+        ends = [v for v in made if v.first_use is None] if self.alike else []
+        returned = [
+            made[-1],
+            *ends,
+            *self.random.sample(made, min(len(made), self.random.randint(0, 2))),
+        ]
         returned = list(dict.fromkeys(returned))
         self.block.add_op(ReturnOp(*returned))
         kinds = FunctionType.from_lists(
@@ -510,6 +526,36 @@ class Builder:
         if self.wild and self.random.random() < 0.1:
             module = _nested(module)
         return module
+
+
+def with_call(module: ModuleOp, seed: int) -> ModuleOp:
+    """The program with some of its ops in a private function that it calls."""
+    main = next(op for op in module.ops if isinstance(op, FuncOp))
+    *ops, _ = main.body.block.ops
+    choose = random.Random(seed)
+    first = choose.randrange(len(ops))
+    moved = ops[first : first + choose.randint(1, 8)]
+    inside = set(moved)
+    taken = list(dict.fromkeys(v for op in moved for v in op.operands if v.owner not in inside))
+    given = [
+        v for op in moved for v in op.results if any(u.operation not in inside for u in v.uses)
+    ]
+    block = Block(arg_types=[v.type for v in taken])
+    call = CallOp("called", taken, [v.type for v in given])
+    main.body.block.insert_op_before(call, moved[0])
+    for old, new in zip(given, call.results, strict=True):
+        for use in [use for use in old.uses if use.operation not in inside]:
+            use.operation.operands[use.index] = new
+    for op in moved:
+        op.detach()
+        block.add_op(op)
+    for old, new in zip(taken, block.args, strict=True):
+        for use in [use for use in old.uses if use.operation in inside]:
+            use.operation.operands[use.index] = new
+    block.add_op(ReturnOp(*given))
+    kinds = FunctionType.from_lists([v.type for v in taken], [v.type for v in given])
+    module.body.block.add_op(FuncOp("called", kinds, Region([block]), "private"))
+    return module
 
 
 def _nested(module: ModuleOp) -> ModuleOp:
@@ -565,13 +611,28 @@ _CASTS = ("quant.qcast", "quant.dcast", "quant.rescale", "quant.scast")
 NAMES: tuple[str, ...] = (*_OPS, *_CASTS)
 """Every op that programs are made of."""
 
+REQUANTIZING = (
+    *("quant.rescale",) * 16, *("nn.add", "nn.sub") * 4,
+    *("nn.maximum", "nn.concat", "nn.relu") * 2,
+    "quant.qcast", "quant.dcast", "nn.mul", "nn.clip", "nn.transpose", "nn.reshape", "nn.flip",
+    "nn.slice", "nn.max_pool2d", "nn.avg_pool2d", "nn.reduce_mean", "nn.reduce_max", "nn.matmul",
+    "nn.conv2d", "nn.fully_connected", "nn.pad", "nn.tile", "nn.split", "nn.sigmoid", "nn.table",
+    "nn.leaky_relu", "nn.neg", "nn.global_avg_pool2d", "nn.minimum", "nn.abs",
+)  # fmt: skip
+"""Op names, some several times, of programs in which many rewrites that are not exact fire."""
+
 
 def random_program(
-    seed: int, ops: int = 12, *, wild: bool = True, names: Sequence[str] | None = None
+    seed: int,
+    ops: int = 12,
+    *,
+    wild: bool = True,
+    names: Sequence[str] | None = None,
+    alike: bool = False,
 ) -> tuple[ModuleOp, QContext]:
     """A verified program and its session."""
     ctx = new_context()
-    module = Builder(seed, ctx, wild=wild).program(ops, names)
+    module = Builder(seed, ctx, wild=wild, alike=alike).program(ops, names)
     verify_module(module, ctx.blobs, behaviors=ctx.behaviors)
     return module, ctx
 

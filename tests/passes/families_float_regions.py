@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import numpy as np
 from families import GRID, family, pairs
 from families_integerize import Floats, f32
-from rewrite_support import RANDOM, Program, all_codes, per_axis, quant
+from rewrite_support import RANDOM, Program, all_codes, per_axis, quant, tensor
 
 FIX = "lower-float-regions{numerics=relaxed}"
 
@@ -48,6 +48,22 @@ def functions_of_what_has_no_codes() -> Iterator[Program]:
         y = p.dequantized(b, columns.reshape(1, -1))
         total = p.nn(f"add {x}, {y}", [f32((rows.size, 1)), f32((1, columns.size))], f32(shape))
         out = p.nn(f"{name} {total}", [f32(shape)], f32(shape))
+        yield p.quantized(out, shape, GRID[n % len(GRID)])
+
+
+@family("lower-float-region", pipeline=FIX, floats="real")
+def products_of_codes_that_are_not_cast() -> Iterator[Program]:
+    """A convolution that reads codes and gives floats, and a function of them."""
+    weight = per_axis("i8", 0, [(0.5, 0), (0.3, 0), (1.0, 0)])
+    for n, a in enumerate(GRID):
+        codes = all_codes(a)
+        kinds = [tensor((1, 1, 1, codes.size), a), tensor((3, 1, 1, 1), weight)]
+        shape = (1, 3, 1, codes.size)
+        p = Floats(f"conv2d of {a}, not cast")
+        x = p.codes(a, codes.reshape(1, 1, 1, -1))
+        w = p.constant(RANDOM.integers(-127, 128, (3, 1, 1, 1)), weight, "i8")
+        out = p.nn(f"conv2d {x}, {w}", kinds, f32(shape))
+        out = p.nn(f"{('relu', 'hard_swish', 'abs')[n % 3]} {out}", [f32(shape)], f32(shape))
         yield p.quantized(out, shape, GRID[n % len(GRID)])
 
 

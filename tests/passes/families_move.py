@@ -244,6 +244,55 @@ def transposes() -> Iterator[Program]:
             yield p.returns(x, kind)
 
 
+@family("compose-flip", pipeline=CANON)
+def flips() -> Iterator[Program]:
+    axes = [[0], [-1, 1], [2, 3], [0, 1, 2, 3]]
+    for q in (GRID[0], per_axis("i8", 1, CHANNELS[0][0]), "f32"):
+        for one, two in product(axes, axes):
+            p = Program(f"flips {one}, {two}")
+            codes, kind = shaped(GRID[0])[0], tensor(SHAPE, q)
+            x = p.codes(q, codes) if q != "f32" else p.argument(kind, codes.astype("f4"))
+            back = q
+            for flipped in (one, two):
+                if 1 in flipped and q not in (GRID[0], "f32"):
+                    back = per_axis("i8", 1, CHANNELS[0][0][::-1]) if back == q else q
+                after = tensor(SHAPE, back)
+                x, kind = p.nn(f"flip {x} axes {flipped}", [kind], after), after
+            yield p.returns(x, kind)
+
+
+@family("transposes-around", pipeline=CANON)
+def transposes_around() -> Iterator[Program]:
+    perm, back = (0, 2, 3, 1), (0, 3, 1, 2)
+    last = tuple(SHAPE[k] for k in perm)
+    ends = [("relu {0}", 1), ("add {0}, {1}", 2), ("maximum {1}, {0}", 2), ("mul {0}, {c}", 1)]
+    channels = [per_axis("i8", axis, CHANNELS[0][0]) for axis in (1, 3)]
+    for (text, count), (first, q) in product(
+        ends, [(GRID[0], GRID[0]), (GRID[2], GRID[2]), (channels[0], channels[1]), ("f32", "f32")]
+    ):
+        p = Program(f"{text} of {q} between transposes")
+        kind, codes = tensor(last, q), shaped(GRID[0])[0]
+        values: list[str] = []
+        for _ in range(count):
+            source = tensor(SHAPE, first)
+            x = p.argument(source, codes.astype("f4")) if q == "f32" else p.codes(first, codes)
+            values.append(p.nn(f"transpose {x} perm {list(perm)}", [source], kind))
+        operands = [kind] * count
+        named = {}
+        if "{c}" in text:
+            element = "f32" if q == "f32" else GRID[0]
+            held = "f32" if q == "f32" else "i8"
+            small = tensor((last[-1],), element)
+            numbers = np.arange(last[-1], dtype="f4" if q == "f32" else "i1")
+            named["c"] = p.constant(numbers, element, held)
+            operands.append(small)
+        y = p.nn(text.format(*values, **named), operands, kind)
+        yield p.returns(
+            p.nn(f"transpose {y} perm {list(back)}", [kind], tensor(SHAPE, first)),
+            tensor(SHAPE, first),
+        )
+
+
 @family("compose-reshape", pipeline=CANON)
 def reshapes() -> Iterator[Program]:
     shapes = [(2, 256), (512,), (16, 32), SHAPE, (2, -1), (-1,)]

@@ -57,6 +57,21 @@ def products() -> Iterator[Program]:
         yield p.quantized(y, (2, 4, 4), OUTS[n % 3])
 
 
+@family("raise-bias", pipeline=RAISE, floats="real")
+def columns_of_codes() -> Iterator[Program]:
+    """A float bias that is a column of codes, per tensor and per channel."""
+    q = "!quant.uniform<i8:f32:0, {0.5, 0.25, 0.125, 1.0}>"
+    for n, (a, element) in enumerate(product(GRID, (quant("i8", TENTH), q))):
+        p = Floats(f"conv2d of {a} and a column of {element}")
+        x = p.dequantized(a, samples(a, (1, 2, 3, 3)))
+        w = p.constant((RANDOM.integers(-99, 99, (4, 2, 1, 1)) / 64).astype("f4"), "f32", "f32")
+        b = p.constant(RANDOM.integers(-99, 99, (4, 1, 1)), element, "i8")
+        b = p.op(f"quant.dcast {b}", tensor((4, 1, 1), element), f32((4, 1, 1)))
+        y = p.nn(f"conv2d {x}, {w}", [f32((1, 2, 3, 3)), f32((4, 2, 1, 1))], f32((1, 4, 3, 3)))
+        y = p.nn(f"add {y}, {b}", [f32((1, 4, 3, 3)), f32((4, 1, 1))], f32((1, 4, 3, 3)))
+        yield p.quantized(y, (1, 4, 3, 3), OUTS[n % 3])
+
+
 @family("raise-function", pipeline=RAISE, floats="real")
 def functions() -> Iterator[Program]:
     for n, a in enumerate(GRID):

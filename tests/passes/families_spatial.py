@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import product
+from math import inf
 from typing import NamedTuple
 
 import numpy as np
@@ -185,3 +187,47 @@ def pools_of_codes() -> Iterator[Program]:
             x = p.dequantized(a, samples(GRID[0] if a in CHANNELS else a, pool.source))
             y = p.nn(pool.text.replace("%x", x), [f32(pool.source)], f32(pool.result))
             yield p.quantized(y, pool.result, b, ROUNDINGS[n % 3])
+
+
+@family("pad-into-window", pipeline="canonicalize")
+def padded() -> Iterator[Program]:
+    """Windows over what is padded, by both ends, with and without pads of their own."""
+    around = "low [0, 0, 1, 0] high [0, 0, 1, 2]"
+    source, wide = (1, 2, 8, 8), (1, 2, 10, 10)
+    windows = [
+        ("conv2d {x}, {w}", (1, 2, 8, 8)),
+        ("conv2d {x}, {w} pads [1, 1, 0, 1] strides [2, 1]", (1, 2, 5, 10)),
+        ("avg_pool2d {x} kernel [3, 3]", (1, 2, 8, 8)),
+        ("avg_pool2d {x} kernel [3, 3] strides [2, 2] ceil_mode true", (1, 2, 5, 5)),
+        ("avg_pool2d {x} kernel [3, 3] pads [1, 1, 1, 0] count_include_pad true", (1, 2, 10, 9)),
+        ("avg_pool2d {x} kernel [3, 3] pads [1, 1, 1, 0]", (1, 2, 10, 9)),
+        ("max_pool2d {x} kernel [3, 3]", (1, 2, 8, 8)),
+        ("max_pool2d {x} kernel [4, 3] dilations [2, 1] pads [2, 0, 0, 0]", (1, 2, 6, 8)),
+        ("max_pool2d {x} kernel [2, 2]", (1, 2, 9, 9)),
+    ]
+    for q, (text, result) in product([*GRID, *CHANNELS, "f32"], windows):
+        for value in (0.0, -inf) if "max" in text and q == "f32" else (0.0,):
+            if "conv" in text and q in CHANNELS:
+                continue
+            p = Program(f"{text} of {q} padded with {value}")
+            kind = tensor(source, q)
+            if q == "f32":
+                x = p.argument(kind, np.arange(-64, 64, dtype="f4").reshape(source))
+            else:
+                x = p.codes(q, samples(GRID[0] if q in CHANNELS else q, source))
+            fill = "" if value == 0 else "value 0xFFF0000000000000"
+            y = p.nn(f"pad {x} {around} {fill}", [kind], tensor(wide, q))
+            operands = [tensor(wide, q)]
+            names = {"x": y}
+            if "conv" in text:
+                w = "f32" if q == "f32" else quant("i8", 0.25)
+                shape = (2, 2, 3, 3)
+                numbers = np.arange(36).reshape(shape) % 11 - 5
+                operands.append(tensor(shape, w))
+                names["w"] = (
+                    p.argument(operands[1], numbers.astype("f4"))
+                    if q == "f32"
+                    else p.codes(w, numbers.astype(np.int8))
+                )
+            made = tensor(result, q)
+            yield p.returns(p.nn(text.format(**names), operands, made), made)

@@ -175,7 +175,6 @@ def visits(program: Program, pipeline: str, monkeypatch: pytest.MonkeyPatch) -> 
         (rescales, "canonicalize"),
         (residual, "move-casts"),
         (residual, "move-casts{boundary=maximize-integer}"),
-        (residual, "move-casts{boundary=minimize-conversions}"),
     ],
 )
 def test_work_grows_with_the_graph(chain, pipeline: str, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -22,7 +22,7 @@ from qdialect.formats.mlir.read import read_module
 from qdialect.formats.mlir.write import module_text
 from qdialect.numerics.contract import Numerics
 from qdialect.qparams import QParams
-from qdialect.quant import RescaleOp
+from qdialect.quant import DCastOp, QCastOp, RescaleOp
 from qdialect.rewrite import Remark
 from qdialect.targets.base import Target
 from tests.generators.orders import shuffle, structure
@@ -31,7 +31,8 @@ LEVELS = ["exact", "bounded", "saturation", "relaxed"]
 
 
 def cost(module: ModuleOp) -> int:
-    return sum(elements(op.results[0]) for op in module.walk() if isinstance(op, RescaleOp))
+    conversions = (op for op in module.walk() if isinstance(op, RescaleOp | QCastOp | DCastOp))
+    return sum(elements(op.result) for op in conversions)
 
 
 def placed(text: str, level: str, *more: str) -> ModuleOp:

@@ -26,7 +26,8 @@ from qdialect.profile.collector import Collector
 from qdialect.profile.data import DataSet
 from qdialect.profile.engines import RuntimeEngine, open_engine, slices
 from qdialect.profile.file import profile_text
-from qdialect.profile.instrument import instrument, model_digest
+from qdialect.profile.instrument import instrument
+from qdialect.profile.model_identity import identify
 from qdialect.profile.record import CHANNELS, Channels, Profile, Settings
 from qdialect.reference import Interpreter
 from qdialect.workflows.calibrate import calibrate, new_profile, open_data
@@ -186,14 +187,14 @@ def test_values_of_unknown_rank() -> None:
 
 def test_digest_is_of_the_model(tmp_path: Path) -> None:
     model = network()
-    digest = model_digest(model.module, model.ctx)
-    assert model_digest(network().module, model.ctx) == digest
+    digest = identify(model.module, model.ctx).digest
+    assert identify(network().module, model.ctx).digest == digest
     api.save(model, tmp_path / "net.mlir")
     again = api.load(tmp_path / "net.mlir")
-    assert model_digest(again.module, again.ctx) == digest
-    fc = next(op for op in model.module.walk() if op.name == "nn.flatten")
-    fc.attributes[nn.KEY] = StringAttr("other")
-    assert model_digest(model.module, model.ctx) != digest
+    assert identify(again.module, again.ctx).digest == digest
+    softmax = next(op for op in model.module.walk() if op.name == "nn.softmax")
+    softmax.attributes[nn.KEY] = StringAttr("other")
+    assert identify(model.module, model.ctx).digest != digest
 
 
 @pytest.mark.parametrize("engine", ENGINES)

@@ -214,7 +214,7 @@ def older(data: Any) -> None:
 
 
 EDITED: dict[str, tuple[Any, str]] = {
-    "older schema": (edit(older), "the schema is 1, which is older (this reads 3)"),
+    "older schema": (edit(older), "the schema is 1, which is older (this reads 4)"),
     "unknown field": (edit(lambda d: d["entries"]["conv"].update(mean=1)), "'conv': 'mean' is not"),
     "wrong number": (edit(lambda d: tensor(d).update(count=3)), "'conv': tensor: the bins"),
     "negative count": (edit(lambda d: tensor(d).update(nan=-1)), "'conv': nan: -1 is not a count"),

@@ -85,6 +85,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--passes", nargs="+", choices=PASSES, help="only these")
     parser.add_argument("--count", type=int, default=6, help="passes per program")
     parser.add_argument("--checks", nargs="+", choices=CHECKS, default=CHECKS)
+    parser.add_argument(
+        "--orders",
+        type=int,
+        default=0,
+        help="instead: so many random orders of passes and levels per program, judged by what is "
+        "claimed of each output",
+    )
     parser.add_argument("--mild", action="store_true", help="scales and types of real networks")
     parser.add_argument("--engines", nargs="+", choices=ENGINES, default=[], help="compare with")
     parser.add_argument("--jobs", type=int, default=1)
@@ -103,8 +110,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
     total = fuzz(
         iter(range(options.first, last)), options.jobs, until,
-        (options.ops, options.passes, options.count, options.checks, options.keep, wild,
-         options.engines),
+        (options.ops, options.passes, options.count,
+         ["numerics"] if options.orders else options.checks, options.keep, wild, options.engines,
+         options.orders),
         watch,
     )  # fmt: skip
     report(total)
@@ -119,6 +127,7 @@ def report(total: Tally) -> None:
     fired = [rule for rule in rules if total.fired[rule]]
     print(f"{total.programs} programs, {rate:.0f} per minute, {total.runs} runs of passes")
     print(f"{total.compared} results compared, {total.refused} refused as a whole")
+    print("claimed: " + ", ".join(f"{kind} {n}" for kind, n in sorted(total.claimed.items())))
     print(f"{len(fired)} of {len(rules)} rules fired, {sum(total.fired.values())} times")
     for engine, count in total.in_engines.items():
         print(f"{count} results compared with {engine}")

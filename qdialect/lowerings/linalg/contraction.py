@@ -25,7 +25,7 @@ from qdialect.analysis.codes import qparams_of
 from qdialect.behaviors.shapes import shape_of
 from qdialect.lowerings.emitter import integers
 from qdialect.lowerings.errors import Unlowerable
-from qdialect.lowerings.laid_out import LaidOut, identity_order
+from qdialect.lowerings.laid_out import LaidOut, identity_order, matrix_shapes
 from qdialect.lowerings.linalg.elementwise import laid_out_type, stepped, zero_of
 from qdialect.lowerings.linalg.emitter import Emitter, Read
 from qdialect.lowerings.preconditions import exact_result, quantized
@@ -258,8 +258,7 @@ def matmul(e: Emitter, op: Operation, operands: Sequence[LaidOut]) -> LaidOut:
     exact_result(e, op)
     a, b = operands
     result = shape_of(op.results[0])
-    left = a.shape if a.rank > 1 else (1, *a.shape)
-    right = b.shape if b.rank > 1 else (*b.shape, 1)
+    left, right = matrix_shapes(a.shape, b.shape)
     batches = np.broadcast_shapes(left[:-2], right[:-2])
     shape = (*batches, left[-2], right[-1])
     if b.array is not None and (prod(right[:-2]) > 1 or b.rank < 2):

@@ -150,7 +150,8 @@ def clamp(e: Emitter, op: Operation, operands: Sequence[LaidOut]) -> LaidOut:
     (x,) = operands
     params, (low, high) = clamp_bounds(e, op, x)
     kind = laid_out_type(params)
-    bounds = [b - (1 << kind.width.data) if b > _top(kind) else b for b in (low, high)]
+    size = 1 << kind.width.data
+    bounds = [b - size if b >= size // 2 else b for b in (low, high)]
 
     def compute(body: Body, codes: Sequence[SSAValue]) -> SSAValue:
         value = codes[0]
@@ -164,10 +165,6 @@ def clamp(e: Emitter, op: Operation, operands: Sequence[LaidOut]) -> LaidOut:
 
     value = e.elementwise([e.value_of(x)], x.shape, kind, compute)
     return e.result(value, identity_order(x.rank), params, x.shape)
-
-
-def _top(kind: IntegerType) -> int:
-    return (1 << (kind.width.data - 1)) - 1
 
 
 def table(e: Emitter, op: Operation, operands: Sequence[LaidOut]) -> LaidOut:

@@ -16,7 +16,7 @@ from xdsl.ir import Operation, SSAValue
 from qdialect.behaviors.shapes import shape_of
 from qdialect.dialects.stablehlo import ConvolutionDimensionsAttr, DotDimensionsAttr
 from qdialect.lowerings.errors import Unlowerable
-from qdialect.lowerings.laid_out import LaidOut, Order, channels_last, identity_order
+from qdialect.lowerings.laid_out import LaidOut, Order, channels_last, identity_order, matrix_shapes
 from qdialect.lowerings.preconditions import exact_result, quantized
 from qdialect.lowerings.stablehlo.emitter import Emitter, long, longs, pairs, supported_qparams
 from qdialect.lowerings.stablehlo.rescale import centered, moved
@@ -155,8 +155,7 @@ def matmul(e: Emitter, op: Operation, operands: Sequence[LaidOut]) -> LaidOut:
     """`nn.matmul`, its batches as they broadcast."""
     sums, a, b = sides(e, op, operands)
     result = shape_of(op.results[0])
-    left = a.shape if a.rank > 1 else (1, *a.shape)
-    right = b.shape if b.rank > 1 else (*b.shape, 1)
+    left, right = matrix_shapes(a.shape, b.shape)
     lhs, rhs = e.reshaped(e.value_of(a), left), e.reshaped(e.value_of(b), right)
     if prod(right[:-2]) == 1:
         # One matrix for all batches.

@@ -19,7 +19,7 @@ from qdialect.analysis.codes import qparams_of
 from qdialect.behaviors.shapes import shape_of
 from qdialect.lowerings.emitter import element_of
 from qdialect.lowerings.errors import Unlowerable
-from qdialect.lowerings.laid_out import LaidOut, channels_last, identity_order
+from qdialect.lowerings.laid_out import LaidOut, channels_last, identity_order, matrix_shapes
 from qdialect.lowerings.preconditions import exact_result
 from qdialect.lowerings.tosa.emitter import Emitter, axis, longs
 from qdialect.lowerings.tosa.rescale import signed
@@ -215,8 +215,7 @@ def lower_matmul(e: Emitter, op: Operation, operands: Sequence[LaidOut]) -> Laid
     exact_result(e, op)
     (a, a_zero), (b, b_zero) = codes(e, operands[0], "lhs"), codes(e, operands[1], "rhs")
     result = shape_of(op.results[0])
-    left = a.shape if a.rank > 1 else (1, *a.shape)
-    right = b.shape if b.rank > 1 else (*b.shape, 1)
+    left, right = matrix_shapes(a.shape, b.shape)
     depth, columns = right[-2:]
     if prod(right[:-2]) == 1:
         # One matrix for all: rows of all batches are rows.

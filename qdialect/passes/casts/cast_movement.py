@@ -62,14 +62,6 @@ class Policy:
         """Whether the dequantizes of the operands of `op` may move below it."""
         return None
 
-    def sink_quantize(self, op: Operation) -> Refusal | None:
-        """Whether the quantizes of the operands of `op` may move below it."""
-        return Refusal("policy", "the op would leave integers")
-
-    def hoist_dequantize(self, op: Operation) -> Refusal | None:
-        """Whether the dequantizes of the results of `op` may move above it."""
-        return Refusal("policy", "the op would leave integers")
-
 
 @dataclass(frozen=True)
 class Quantized:

@@ -25,7 +25,8 @@ from qdialect.numerics.rounding import Rounding
 from qdialect.passes.rule_pass import only_quantized_alike
 from qdialect.quant import DCastOp, cast_rounding
 from qdialect.rewrite.remarks import Remark, key_text, location_text
-from qdialect.rewrite.rewriter import is_dead, set_type
+from qdialect.rewrite.replacements import Replacements
+from qdialect.rewrite.rewriter import erase_op, is_dead, set_type
 
 FLOAT_TYPE = "nn.float_type"
 ROUNDING = "nn.rounding"
@@ -64,7 +65,7 @@ class FoldInterface(ModulePass):
 
 
 def _fold_arguments(ctx: QContext, function: FuncOp) -> None:
-    entry = function.body.block
+    entry, replacements = function.body.block, Replacements(ctx)
     notes = _notes(function.arg_attrs, len(entry.args))
     for index, argument in enumerate(entry.args):
         casts = only_quantized_alike(argument)
@@ -76,10 +77,9 @@ def _fold_arguments(ctx: QContext, function: FuncOp) -> None:
             notes[index][ROUNDING] = StringAttr(rounding.value)
         set_type(argument, casts[0].result.type)
         for cast in casts:
-            ctx.error_bounds.carry(cast.result, argument)
+            replacements.replaced(cast.result, argument)
             cast.result.replace_all_uses_with(argument)
-            cast.detach()
-            cast.erase()
+            erase_op(cast, ctx)
         _remark(ctx, function, "fired", "", f"argument #{index} takes codes")
     function.arg_attrs = _packed(notes)
 
@@ -88,22 +88,21 @@ def _fold_results(ctx: QContext, function: FuncOp) -> None:
     last = function.body.block.last_op
     if not isinstance(last, ReturnOp):
         return
-    notes = _notes(function.res_attrs, len(last.operands))
+    notes, replacements = _notes(function.res_attrs, len(last.operands)), Replacements(ctx)
     operands: list[SSAValue] = list(last.operands)
     for index, value in enumerate(operands):
         cast = value.owner
         if isinstance(cast, DCastOp):
             notes[index][FLOAT_TYPE] = value.type
             operands[index] = cast.input
-            ctx.error_bounds.share(value, cast.input)
+            replacements.replaced(value, cast.input)
             _remark(ctx, function, "fired", "", f"result #{index} gives codes")
     before = list(last.operands)
     last.operands = operands
     for value in dict.fromkeys(before):
         cast = value.owner
         if isinstance(cast, DCastOp) and is_dead(cast):
-            cast.detach()
-            cast.erase()
+            erase_op(cast, ctx)
     function.res_attrs = _packed(notes)
 
 

@@ -34,14 +34,13 @@ from xdsl.ir import Attribute, Operation, SSAValue
 from qdialect.analysis.codes import is_integer, qparams_of
 from qdialect.behaviors import PortKind
 from qdialect.context import QContext
-from qdialect.errors import UsageError
 from qdialect.numerics.contract import EXACT, Contract
 from qdialect.ops import FlattenOp, ReshapeOp, shape_of
 from qdialect.ops.base import ranked
 from qdialect.ops.keys import QPARAMS
 from qdialect.ops.shapes import DYNAMIC
 from qdialect.passes.pair_contract import replaced_kernel
-from qdialect.passes.rule_pass import RulePass
+from qdialect.passes.rule_pass import RulePass, Where
 from qdialect.quant import (
     ROUNDING_KEY,
     DCastOp,
@@ -52,7 +51,6 @@ from qdialect.quant import (
 )
 from qdialect.rewrite import Refusal, Rewriter, Rule
 
-_WHERE = ("target", "all")
 _HALF_EVEN = StringAttr("half_even")
 
 
@@ -61,7 +59,7 @@ class OpToFloats(Rule[Operation]):
 
     name = "op-to-floats"
 
-    def __init__(self, session: QContext, where: str) -> None:
+    def __init__(self, session: QContext, where: Where) -> None:
         super().__init__(session)
         self._everywhere = where == "all"
 
@@ -133,11 +131,7 @@ class FormFloats(RulePass):
 
     name = "form-floats"
 
-    where: str = "target"
+    where: Where = "target"
 
     def rules(self, session: QContext) -> Sequence[Rule[Any]]:
-        if self.where not in _WHERE:
-            raise UsageError(
-                f"unknown value '{self.where}' of where ({' or '.join(_WHERE)})", code="bad-option"
-            )
         return (OpToFloats(session, self.where),)

@@ -1,6 +1,7 @@
 """List where integers become floats and back, as remarks; changes nothing.
 
-The codes B1 to B7 of `analysis.boundary`, each with its cost and its fix-it.
+The codes B1 to B7 of `analysis.boundary`, each with the pipeline that mends it, or why none does
+(`boundary_fixes`, which tries them on a clone).
 """
 
 from __future__ import annotations
@@ -11,8 +12,8 @@ from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.passes import ModulePass
 
-from qdialect.analysis.boundary import find_boundaries
 from qdialect.context import session
+from qdialect.passes.casts.boundary_fixes import mended_boundaries
 from qdialect.rewrite.remarks import Remark, key_text, location_text
 
 
@@ -25,10 +26,7 @@ class QuantizationBoundary(ModulePass):
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         """Run the pass on a module, in place."""
         qctx = session(ctx)
-        for finding in find_boundaries(op, qctx):
-            reason = finding.message
-            if finding.fix:
-                reason += f"; fix: {finding.fix}"
+        for finding in mended_boundaries(op, qctx):
             qctx.remarks.add(
                 Remark(
                     "note",
@@ -38,6 +36,6 @@ class QuantizationBoundary(ModulePass):
                     finding.op.name,
                     key_text(finding.op),
                     code=finding.code,
-                    reason=reason,
+                    reason=f"{finding.message}; {finding.advice}",
                 )
             )

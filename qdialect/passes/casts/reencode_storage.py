@@ -51,7 +51,7 @@ from qdialect.passes.rule_pass import users, with_qparams
 from qdialect.qparams import QParams
 from qdialect.quant import DCastOp, QCastOp, RescaleOp, SCastOp, quant_element
 from qdialect.rewrite.remarks import fired_remark
-from qdialect.rewrite.rewriter import is_dead, set_type
+from qdialect.rewrite.rewriter import erase_op, is_dead, set_type
 
 _STORAGES = ("i8", "u8", "keep")
 _CHEAPEST = "cheapest"
@@ -193,8 +193,7 @@ class _Reencoding:
             self._adapt_operands(op)
         for op in ops:
             if isinstance(op, ConstantOp) and is_dead(op):
-                op.detach()
-                op.erase()
+                erase_op(op, self.ctx)
         return len(self.changed) + len(self.adapted)
 
     def _retype_results(self, op: Operation) -> None:

@@ -30,7 +30,7 @@ from typing import Any
 
 from xdsl.ir import Operation, SSAValue
 
-from qdialect.analysis.codes import qparams_of
+from qdialect.analysis.codes import is_integer, qparams_of
 from qdialect.analysis.contractions import sums_of
 from qdialect.analysis.ranges import narrowed_qparams, ranges
 from qdialect.behaviors import Accumulator, Behavior
@@ -91,6 +91,8 @@ class TypeAccumulator(Rule[_Sum]):
     def check(self, match: _Sum) -> Contract | Refusal:
         if only_quantized_alike(match.op.results[0]) is not None:
             return Refusal("quantized", "the result is quantized: integerize")
+        if not (is_integer(match.lhs) and is_integer(match.rhs)):
+            return Refusal("storage", "codes that are no integers have no integer sums")
         if not match.lhs.is_per_tensor:
             return Refusal("axis", "the left side is not quantized per tensor")
         if not (match.rhs.is_per_tensor or match.rhs.axis == match.acc.rhs_axis(match.op)):

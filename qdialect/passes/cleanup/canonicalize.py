@@ -3,8 +3,8 @@
     relu, clip on codes that the storage bounds already clamp   -> operand
     relu(relu), clip(clip), clip(relu), relu(clip)              -> one clamp
     maximum(x, c), minimum(x, c) with one number c everywhere   -> clip(x)
-    transpose(transpose), reshape(reshape)                      -> one movement
-    a movement that changes neither shape nor order             -> operand
+    transposes, reshapes, flips in a row or around elementwise ops (`movements`)
+    a pad that the window of a convolution or pool can read as its own (`pads`)
     scast(scast(x)) back to the same type                       -> x
     a pure op whose results are unused                          -> nothing
 
@@ -40,11 +40,18 @@ from qdialect.numerics.arithmetic import quantized
 from qdialect.numerics.contract import EXACT, Contract
 from qdialect.numerics.requantize import clamps_nothing, quant_grids
 from qdialect.numerics.rounding import Rounding
-from qdialect.ops import ClipOp, FlattenOp, ReshapeOp, TransposeOp, shape_of
-from qdialect.ops.base import ints, real
-from qdialect.ops.shapes import DYNAMIC
+from qdialect.ops import ClipOp
+from qdialect.ops.base import real
 from qdialect.passes.casts.cast_rules import Pair
 from qdialect.passes.cleanup.dce import Dce
+from qdialect.passes.cleanup.movements import (
+    ComposeFlip,
+    ComposeReshape,
+    ComposeTranspose,
+    IdentityMovement,
+    TransposesAround,
+)
+from qdialect.passes.cleanup.pads import PadIntoWindow
 from qdialect.passes.constant_scalars import scalar_of
 from qdialect.passes.rule_pass import RulePass
 from qdialect.quant import SCastOp, arithmetic_of
@@ -209,86 +216,6 @@ class ClampByConstant(Rule[_Clamped]):
         rewriter.replace_by(match.op, [new])
 
 
-class IdentityMovement(Rule[Operation]):
-    """A movement whose index map is the identity."""
-
-    name = "identity-movement"
-
-    def roots(self) -> Iterable[str]:
-        return self.session.behaviors.names_with(lambda b: b.is_identity is not None)
-
-    def match(self, op: Operation) -> Operation | None:
-        behavior = self.session.behaviors.get(op)
-        assert behavior is not None and behavior.is_identity is not None
-        same = behavior.is_identity(op) and op.operands[0].type == op.results[0].type
-        return op if same else None
-
-    def check(self, match: Operation) -> Contract | Refusal:
-        return EXACT
-
-    def rewrite(self, match: Operation, rewriter: Rewriter) -> None:
-        rewriter.replace(match, [match.operands[0]])
-
-
-class ComposeTranspose(Rule[Pair]):
-    """transpose_p(transpose_q(x)) = transpose_{q[p]}(x)."""
-
-    name = "compose-transpose"
-
-    def roots(self) -> Iterable[str]:
-        return (TransposeOp.name,)
-
-    def match(self, op: Operation) -> Pair | None:
-        owner = op.operands[0].owner
-        return Pair(op, owner) if isinstance(owner, TransposeOp) else None
-
-    def check(self, match: Pair) -> Contract | Refusal:
-        return EXACT
-
-    def rewrite(self, match: Pair, rewriter: Rewriter) -> None:
-        outer, inner = match.lower, match.upper
-        assert isinstance(outer, TransposeOp) and isinstance(inner, TransposeOp)
-        through = inner.values["perm"]
-        perm = ints(*(through[p] for p in outer.values["perm"]))
-        new = TransposeOp.create(
-            operands=[match.source],
-            result_types=[match.result.type],
-            properties={"perm": perm},
-            attributes=outer.attributes,
-        )
-        rewriter.replace_by(outer, [new])
-
-
-class ComposeReshape(Rule[Pair]):
-    """reshape(reshape(x)) = reshape(x), flatten counting as a reshape."""
-
-    name = "compose-reshape"
-
-    def roots(self) -> Iterable[str]:
-        return (ReshapeOp.name, FlattenOp.name)
-
-    def match(self, op: Operation) -> Pair | None:
-        owner = op.operands[0].owner
-        if not isinstance(owner, ReshapeOp | FlattenOp):
-            return None
-        # With several unknown extents, or one in an empty tensor, the type alone does
-        # not tell the shape.
-        shape = shape_of(op.results[0])
-        known = DYNAMIC not in shape or (shape.count(DYNAMIC) == 1 and 0 not in shape)
-        return Pair(op, owner) if known else None
-
-    def check(self, match: Pair) -> Contract | Refusal:
-        return EXACT
-
-    def rewrite(self, match: Pair, rewriter: Rewriter) -> None:
-        new = ReshapeOp.create(
-            operands=[match.source],
-            result_types=[match.result.type],
-            attributes=match.lower.attributes,
-        )
-        rewriter.replace_by(match.lower, [new])
-
-
 class StorageCastPair(Rule[Pair]):
     """scast(scast(x)) = x when it comes back to the same type: no bit changes."""
 
@@ -324,10 +251,14 @@ class Canonicalize(RulePass):
             IdentityMovement(session),
             ComposeTranspose(session),
             ComposeReshape(session),
+            ComposeFlip(session),
+            TransposesAround(session),
+            PadIntoWindow(session),
             StorageCastPair(session),
         )
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         """Run the pass on a module, in place."""
+        Dce().apply(ctx, op)  # what is dead uses nothing
         super().apply(ctx, op)
         Dce().apply(ctx, op)

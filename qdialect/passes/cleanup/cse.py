@@ -32,6 +32,7 @@ from qdialect.ops import ConstantOp
 from qdialect.ops.component_keys import merge_keys
 from qdialect.ops.constants import BlobAttr
 from qdialect.rewrite.effects import is_effect_free
+from qdialect.rewrite.rewriter import erase_op
 
 
 @dataclass(frozen=True)
@@ -80,7 +81,7 @@ def _merge(block: Block, session: QContext, nested: list[Operation]) -> int:
             continue
         for old, new in zip(op.results, earlier.results, strict=True):
             survivor[id(old)] = new
-            session.error_bounds.carry(old, new)
+            session.error_bounds.merge(old, new)
             if new.name_hint is None:
                 new.name_hint = old.name_hint
         if session.error_bounds.changes:
@@ -94,8 +95,7 @@ def _merge(block: Block, session: QContext, nested: list[Operation]) -> int:
         for old in op.results:
             if old.first_use is not None:
                 old.replace_all_uses_with(survivor[id(old)])
-        op.detach()
-        op.erase()
+        erase_op(op, session)
     return len(dead)
 
 

@@ -22,7 +22,7 @@ from xdsl.passes import ModulePass
 
 from qdialect.analysis.index import every_op
 from qdialect.context import session
-from qdialect.rewrite.rewriter import is_dead
+from qdialect.rewrite.rewriter import erase_op, is_dead
 
 
 @dataclass(frozen=True)
@@ -53,8 +53,7 @@ class Dce(ModulePass):
         # all of its users are gone.
         for inner in reversed(list(every_op(op))):
             if is_dead(inner, qctx.behaviors):
-                inner.detach()
-                inner.erase()
+                erase_op(inner, qctx)
                 qctx.changes += 1
         if qctx.keeps_analyses:
             qctx.analyses[_Swept] = _Swept(op, qctx.changes)

@@ -16,12 +16,12 @@ them, and fractions decide wherever floats are close to a tie.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
 from math import inf, isfinite
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -42,6 +42,7 @@ from qdialect.ops import constant_of, shape_of
 from qdialect.passes.constant_scalars import PerChannel, vector_of
 from qdialect.qparams import Layout, QParams
 from qdialect.quant import RescaleOp, SCastOp
+from qdialect.rewrite import Rule
 
 MAX_OPS = 8
 """Ops of a chain that are considered together. What they become is an op of a chain again."""
@@ -80,12 +81,6 @@ class ChainOp(NamedTuple):
     def computes(self) -> bool:
         """Whether it does more than clamp, rescale or reinterpret codes."""
         return not self.on_codes and type(self.op) is not RescaleOp
-
-
-def chain_roots(session: QContext) -> Sequence[str]:
-    """Names of the ops that a chain may end in."""
-    names = session.behaviors.names_with(lambda b: b.affine is not None or b.clamp is not None)
-    return (*names, RescaleOp.name)
 
 
 def chain_to(op: Operation, session: QContext) -> list[ChainOp]:
@@ -206,9 +201,44 @@ def axes_of(chain: Sequence[ChainOp]) -> list[int]:
     return [*axes, *(q.axis for q in params if q is not None and q.axis is not None)]
 
 
-def last_rounding(chain: Sequence[ChainOp]) -> Rounding:
-    """That of the last op that rounds (`chain`: last first)."""
-    return rounding_of(next(link.op for link in chain if not link.on_codes))
+@dataclass(eq=False)
+class Chain:
+    """`ops`, last first: what a rule on chains matches."""
+
+    ops: Sequence[ChainOp]
+
+    @property
+    def root(self) -> Operation:
+        """The last op."""
+        return self.ops[0].op
+
+    @property
+    def x(self) -> SSAValue:
+        """The operand of the first op."""
+        return self.ops[-1].x
+
+    @property
+    def rounding(self) -> Rounding:
+        """That of the last op that rounds."""
+        return rounding_of(next(link.op for link in self.ops if not link.on_codes))
+
+
+C = TypeVar("C", bound=Chain)
+
+
+class ChainRule(Rule[C]):
+    """A rule on chains of affine functions of codes."""
+
+    def __init__(self, session: QContext, level: Numerics) -> None:
+        super().__init__(session)
+        #: beyond this level nobody needs to know by how much the codes differ
+        self._level = level
+
+    def roots(self) -> Iterable[str]:
+        names = self.session.behaviors.names_with(
+            lambda b: b.affine is not None or b.clamp is not None
+        )
+        return (*names, RescaleOp.name)
 
 
 # -- channels ---------------------------------------------------------------------------

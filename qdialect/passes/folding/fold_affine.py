@@ -50,7 +50,7 @@ becomes
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from enum import Enum
 from fractions import Fraction
@@ -80,19 +80,19 @@ from qdialect.ops.keys import QPARAMS
 from qdialect.ops.shapes import DYNAMIC
 from qdialect.passes.constant_scalars import PerChannel, exact_scalar, exact_vector
 from qdialect.passes.folding.affine_chains import (
+    Chain,
     ChainOp,
+    ChainRule,
     Channel,
     Undefined,
     axes_of,
-    chain_roots,
     chain_to,
     channels_of,
     codes_contract,
-    last_rounding,
     reinterpretation_contract,
     tables_of,
 )
-from qdialect.passes.rule_pass import RulePass
+from qdialect.passes.rule_pass import RulePass, erase_new
 from qdialect.qparams import QParams
 from qdialect.quant import (
     RescaleOp,
@@ -129,24 +129,11 @@ class ChainPlan:
 
 
 @dataclass(eq=False)
-class _Chain:
-    """`ops`, last first, and what they could become."""
+class _Chain(Chain):
+    """A chain, and what it could become."""
 
-    ops: Sequence[ChainOp]
     session: QContext = field(repr=False)
     plan: ChainPlan | Refusal = field(init=False, repr=False)
-
-    @property
-    def root(self) -> Operation:
-        return self.ops[0].op
-
-    @property
-    def x(self) -> SSAValue:
-        return self.ops[-1].x
-
-    @property
-    def rounding(self) -> Rounding:
-        return last_rounding(self.ops)
 
     @cached_property
     def float_codes(self) -> exact.Codes | None:
@@ -160,18 +147,10 @@ class _Chain:
         return names == [plan.op.value]
 
 
-class AffineOfCodes(Rule[_Chain]):
+class AffineOfCodes(ChainRule[_Chain]):
     """clamp(M x + C) on codes becomes a change of scale; see the module."""
 
     name = "affine-of-codes"
-
-    def __init__(self, session: QContext, level: Numerics) -> None:
-        super().__init__(session)
-        #: beyond this level nobody needs to know by how much the codes differ
-        self._level = level
-
-    def roots(self) -> Iterable[str]:
-        return chain_roots(self.session)
 
     def match(self, op: Operation) -> _Chain | None:
         ops = chain_to(op, self.session)
@@ -346,8 +325,7 @@ class AffineOfCodes(Rule[_Chain]):
         target, last = self.session.target, new[-1]
         reason = target.refuses(last, list(last.operand_types), list(last.result_types))
         price, negates = target.op_price(last), plan.op in (Replacement.NEG, Replacement.SUB)
-        for op in reversed(new):
-            op.erase()
+        erase_new(new)
         if reason:
             return Refusal("target", f"{target.name}: {reason}")
         if not price and not negates:

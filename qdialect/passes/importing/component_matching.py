@@ -26,7 +26,7 @@ from xdsl.traits import ConstantLike
 from qdialect.behaviors.shapes import shape_of
 from qdialect.context import QContext
 from qdialect.ops import AddOp, DivOp, MulOp, NNOp, SliceOp, SqueezeOp, constant_of
-from qdialect.ops.components import Build, Components, Pieces, built
+from qdialect.ops.components import Build, Pieces, built
 from qdialect.ops.functions import PowOp
 from qdialect.ops.shapes import normalize_axes
 from qdialect.passes.constant_scalars import scalar_of
@@ -97,13 +97,9 @@ class Match:
 def find(probe: Operation, block: Block, result: SSAValue, session: QContext) -> Match | None:
     """`result` as what `probe` (in `block`, on its arguments) computes, or None."""
     components = session.components[probe.name]
-    ways = (_find(build, probe, block, result, session) for build in _ways(components))
-    return next((found for found in ways if found is not None), None)
-
-
-def _ways(components: Components) -> Sequence[Build]:
-    """The programs of a composite's pieces: its own, and those that files have."""
-    return components.build, *components.also
+    builds = (components.build, *components.also)  # its own program, and those that files have
+    matches = (_find(build, probe, block, result, session) for build in builds)
+    return next((found for found in matches if found is not None), None)
 
 
 def _find(

@@ -84,7 +84,7 @@ from qdialect.passes.importing.recurrent_matching import Layer, find_layer
 from qdialect.passes.lowering.lower_composites import is_accumulator
 from qdialect.passes.pair_contract import in_reals
 from qdialect.passes.rule_pass import RulePass, erase_new, refuse_types
-from qdialect.quant import UniformType
+from qdialect.quant import DCastOp, UniformType
 from qdialect.rewrite import Refusal, Rewriter, Rule, retyped
 
 
@@ -256,9 +256,9 @@ class RaiseBias(Rule[_Biased]):
             vector = self._vector(bias, channels)
             if vector is None:
                 return None
-            if isinstance(vector, ConstantOp):
+            if isinstance(vector, Operation):
                 new.append(vector)
-                vector = vector.result
+                vector = vector.results[0]
             bias = vector
         operands = [*product.operands, bias]
         new.append(retyped(product, operands, [match.add.results[0].type]))
@@ -271,8 +271,11 @@ class RaiseBias(Rule[_Biased]):
         new[-1].attributes.pop(PIECE_KEYS, None)
         return new
 
-    def _vector(self, bias: SSAValue, channels: int) -> SSAValue | ConstantOp | None:
+    def _vector(self, bias: SSAValue, channels: int) -> SSAValue | Operation | None:
+        """A column as a vector: a value, or the op that makes it."""
         owner = bias.owner
+        if isinstance(owner, DCastOp) and constant_of(owner.input) is not None:
+            return ReshapeOp(bias, (channels,))
         if isinstance(owner, UnsqueezeOp) and shape_of(owner.operands[0]) == (channels,):
             return owner.operands[0]
         constant, params = constant_of(bias), qparams_of(bias)

@@ -32,15 +32,13 @@ from xdsl.ir import Operation
 
 from qdialect.analysis.codes import qparams_of
 from qdialect.context import QContext
-from qdialect.errors import UsageError
 from qdialect.numerics.contract import EXACT, Contract
 from qdialect.ops import DepthToSpaceOp, ReshapeOp, ResizeNearestOp, TileOp, TransposeOp, shape_of
 from qdialect.ops.resize import nearest_indices
 from qdialect.ops.shapes import DYNAMIC
-from qdialect.passes.rule_pass import RulePass
+from qdialect.passes.rule_pass import RulePass, Where
 from qdialect.rewrite import Refusal, Rewriter, Rule
 
-_WHERE = ("target", "all")
 _LAST = (0, 2, 3, 1)
 _FIRST = (0, 3, 1, 2)
 
@@ -50,7 +48,7 @@ class PixelsMoved(Rule[Operation]):
 
     name = "pixels-moved"
 
-    def __init__(self, session: QContext, where: str) -> None:
+    def __init__(self, session: QContext, where: Where) -> None:
         super().__init__(session)
         self._everywhere = where == "all"
 
@@ -119,11 +117,7 @@ class ChannelsLast(RulePass):
 
     name = "channels-last"
 
-    where: str = "target"
+    where: Where = "target"
 
     def rules(self, session: QContext) -> Sequence[Rule[Any]]:
-        if self.where not in _WHERE:
-            raise UsageError(
-                f"unknown value '{self.where}' of where ({' or '.join(_WHERE)})", code="bad-option"
-            )
         return (PixelsMoved(session, self.where),)

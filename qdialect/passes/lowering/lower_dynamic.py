@@ -27,7 +27,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from math import inf
-from typing import Any, cast
+from typing import Any, Literal, cast
 
 from xdsl.dialects.builtin import DenseArrayBase, IntegerAttr, IntegerType, f32, i64
 from xdsl.ir import Attribute, Operation, SSAValue
@@ -35,7 +35,6 @@ from xdsl.ir import Attribute, Operation, SSAValue
 from qdialect import ops as nn
 from qdialect.context import QContext
 from qdialect.dialects.onnx import OUTPUTS, NodeOp
-from qdialect.errors import UsageError
 from qdialect.numerics.contract import Contract, Numerics
 from qdialect.ops import constant_array, constant_of, make_constant, shape_of
 from qdialect.ops.base import ranked
@@ -85,7 +84,8 @@ class LowerDynamic(Rule[nn.DynamicOp]):
             operands.append(points.result)
         result = match.result
         sums = with_element(result.type, IntegerType(32))
-        node = NodeOp(_node_type(match), operands, [sums], _attributes(match))
+        name = "MatMulInteger" if isinstance(match, nn.DynamicMatMulOp) else "ConvInteger"
+        node = NodeOp(name, operands, [sums], _attributes(match))
         real = NodeOp("Cast", [node.results[0]], [result.type], {"to": IntegerAttr(_FLOAT, i64)})
         both = nn.MulOp(
             quantize.scale,
@@ -136,10 +136,6 @@ def _qparams(op: nn.DynamicOp) -> QParams:
     return cast("UniformType", element_type(op.weight.type)).qparams
 
 
-def _node_type(op: nn.DynamicOp) -> str:
-    return "MatMulInteger" if isinstance(op, nn.DynamicMatMulOp) else "ConvInteger"
-
-
 def _attributes(op: nn.DynamicOp) -> dict[str, Attribute]:
     if isinstance(op, nn.DynamicMatMulOp):
         return {}
@@ -168,12 +164,7 @@ class LowerDynamicProducts(RulePass):
 
     name = "lower-dynamic"
 
-    to: str = "pieces"
+    to: Literal["pieces", "floats"] = "pieces"
 
     def rules(self, session: QContext) -> Sequence[Rule[Any]]:
-        if self.to not in ("pieces", "floats"):
-            raise UsageError(
-                f"{self.name}: unknown value '{self.to}' of to (pieces or floats)",
-                code="bad-option",
-            )
         return ((LowerDynamic if self.to == "pieces" else DynamicToFloat)(session),)

@@ -28,7 +28,6 @@ from xdsl.traits import ConstantLike
 from qdialect.analysis.codes import survives_float
 from qdialect.analysis.ranges import inside_bounds
 from qdialect.context import QContext, session
-from qdialect.errors import UsageError
 from qdialect.numerics.rounding import Rounding
 from qdialect.qparams.parameters import Layout, QParams, Storage
 from qdialect.quant import (
@@ -400,15 +399,10 @@ class Preflight(ModulePass):
 
     name = "preflight"
 
-    tool: str = "all"
+    tool: Literal["mlir-opt-22", "iree-3.13", "all"] = "all"
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         """Run the pass on a module, in place."""
-        if self.tool not in (*TOOLS, "all"):
-            raise UsageError(
-                f"preflight: unknown tool '{self.tool}' ({', '.join(TOOLS)} or all)",
-                code="bad-option",
-            )
         qctx = session(ctx)
         qctx.analyses.clear()
         tools = TOOLS if self.tool == "all" else (self.tool,)

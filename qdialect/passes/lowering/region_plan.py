@@ -557,19 +557,23 @@ class RegionPlan:
         found = self.of.get(value)
         if found is None:
             owner = value.owner
-            if isinstance(owner, ConstantOp):
+            if qparams_of(value) is not None:
+                found = self._codes(user, value, value)
+            elif isinstance(owner, ConstantOp):
                 found = self._constant(user, value)
             else:
-                assert isinstance(owner, DCastOp)
-                found = self._codes(user, owner)
+                if not isinstance(owner, DCastOp):
+                    raise NoFixedPointError(user, "storage", "an operand is not dequantized")
+                found = self._codes(user, value, owner.input)
             self.of[value] = found
         return found
 
-    def _codes(self, user: Operation, cast: DCastOp) -> FixedValue:
-        params, interval = qparams_of(cast.input), ranges(self.session).real(cast.input)
+    def _codes(self, user: Operation, real: SSAValue, codes: SSAValue) -> FixedValue:
+        """An operand that is codes, or is dequantized from some."""
+        params, interval = qparams_of(codes), ranges(self.session).real(codes)
         if params is None or interval is None or not is_integer(params):
             raise NoFixedPointError(user, "storage", "an operand is not dequantized integers")
-        return FixedValue(cast.result, params, interval, value=cast.input)
+        return FixedValue(real, params, interval, value=codes)
 
     def _constant(self, user: Operation, value: SSAValue) -> FixedValue:
         import numpy as np

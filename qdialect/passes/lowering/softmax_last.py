@@ -29,16 +29,13 @@ from xdsl.ir import Operation
 
 from qdialect.analysis.codes import qparams_of
 from qdialect.context import QContext
-from qdialect.errors import UsageError
 from qdialect.numerics.contract import EXACT, Contract
 from qdialect.ops import SoftmaxOp, TransposeOp, shape_of
 from qdialect.ops.keys import QPARAMS
 from qdialect.passes.pair_contract import replaced_kernel
-from qdialect.passes.rule_pass import RulePass
+from qdialect.passes.rule_pass import RulePass, Where
 from qdialect.quant import element_type
 from qdialect.rewrite import Refusal, Rewriter, Rule
-
-_WHERE = ("target", "all")
 
 
 class SoftmaxAlongLast(Rule[SoftmaxOp]):
@@ -46,7 +43,7 @@ class SoftmaxAlongLast(Rule[SoftmaxOp]):
 
     name = "softmax-along-last"
 
-    def __init__(self, session: QContext, where: str) -> None:
+    def __init__(self, session: QContext, where: Where) -> None:
         super().__init__(session)
         self._everywhere = where == "all"
 
@@ -91,11 +88,7 @@ class SoftmaxLast(RulePass):
 
     name = "softmax-last"
 
-    where: str = "target"
+    where: Where = "target"
 
     def rules(self, session: QContext) -> Sequence[Rule[Any]]:
-        if self.where not in _WHERE:
-            raise UsageError(
-                f"unknown value '{self.where}' of where ({' or '.join(_WHERE)})", code="bad-option"
-            )
         return (SoftmaxAlongLast(session, self.where),)

@@ -33,9 +33,11 @@ from xdsl.dialects.func import CallOp, FuncOp, ReturnOp
 from xdsl.ir import Attribute, Block, Operation, SSAValue
 from xdsl.passes import ModulePass
 
+from qdialect.context import session
 from qdialect.errors import UnsupportedError
 from qdialect.ops.locations import op_where
 from qdialect.quant import AnyType, CalibratedType, SCastOp, UniformType, element_type, with_element
+from qdialect.rewrite.error_bounds import ErrorBounds
 from qdialect.rewrite.rewriter import set_type
 
 
@@ -66,17 +68,17 @@ class StripFuncQuantTypes(ModulePass):
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         """Run the pass on a module, in place."""
-        ops = list(op.walk())
+        ops, bounds = list(op.walk()), session(ctx).error_bounds
         for inner in ops:
             if isinstance(inner, FuncOp):
                 _strip_signature(inner)
                 for block in inner.body.blocks:
-                    _strip_arguments(block, inner)
+                    _strip_arguments(block, inner, bounds)
         for inner in ops:
             if isinstance(inner, ReturnOp | CallOp) or inner.successors:
                 _strip_operands(inner)
             if isinstance(inner, CallOp):
-                _strip_results(inner)
+                _strip_results(inner, bounds)
 
 
 def _strip_signature(func: FuncOp) -> None:
@@ -87,22 +89,22 @@ def _strip_signature(func: FuncOp) -> None:
     func.properties["function_type"] = FunctionType.from_lists(inputs, outputs)
 
 
-def _strip_arguments(block: Block, func: FuncOp) -> None:
-    casts = [cast for arg in block.args if (cast := _restored(arg, func))]
+def _strip_arguments(block: Block, func: FuncOp, bounds: ErrorBounds) -> None:
+    casts = [cast for arg in block.args if (cast := _restored(arg, func, bounds))]
     if casts:
         first = block.first_op
         assert first is not None
         block.insert_ops_before(casts, first)
 
 
-def _strip_results(call: CallOp) -> None:
-    casts = [cast for result in call.results if (cast := _restored(result, call))]
+def _strip_results(call: CallOp, bounds: ErrorBounds) -> None:
+    casts = [cast for result in call.results if (cast := _restored(result, call, bounds))]
     if casts and call.parent is not None:
         call.parent.insert_ops_after(casts, call)
 
 
-def _restored(value: SSAValue, op: Operation) -> SCastOp | None:
-    """Make `value` hold stored integers; the cast back, which takes its uses over."""
+def _restored(value: SSAValue, op: Operation, bounds: ErrorBounds) -> SCastOp | None:
+    """Make `value` hold stored integers; the cast back, which takes over its uses and changes."""
     old = value.type
     new = stored_type(old, op)
     if new == old:
@@ -110,6 +112,7 @@ def _restored(value: SSAValue, op: Operation) -> SCastOp | None:
     set_type(value, new)
     cast = SCastOp(value, old)
     cast.location = op.location
+    bounds.add(cast.result, bounds.changes.pop(value, ()))
     uses = [use for use in value.uses if use.operation is not cast]
     for use in uses:
         use.operation.operands[use.index] = cast.result

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
@@ -176,14 +176,12 @@ class ConvertRescale(RulePass):
 
     name = "convert-rescale"
 
-    form: str = "fixed"
+    form: Literal["fixed", "real"] = "fixed"
     bits: int = 32
     rounding: str = "keep"
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         """Run the pass on a module, in place."""
-        if self.form not in ("fixed", "real"):
-            raise _bad(f"unknown form '{self.form}' (fixed or real)")
         if self.bits not in _BITS:
             raise _bad(f"bits must be 32 or 16, not {self.bits}")
         if self.form == "real" and self.rounding == Rounding.GEMMLOWP.value:

@@ -19,15 +19,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
-from xdsl.context import Context
 from xdsl.dialects import arith
-from xdsl.dialects.builtin import ModuleOp, StringAttr, UnrankedTensorType, i64
+from xdsl.dialects.builtin import StringAttr, UnrankedTensorType, i64
 from xdsl.ir import Operation, SSAValue
 
 from qdialect.context import QContext
-from qdialect.errors import UsageError
 from qdialect.numerics.contract import EXACT, Contract
 from qdialect.numerics.fixed_point import FixedPoint, Form, casts_contract, ratio_of, to_fixed_point
 from qdialect.numerics.requantize import QuantGrid
@@ -232,15 +230,7 @@ class ExpandRescale(RulePass):
 
     name = "expand-rescale"
 
-    to: str = "arith"
-
-    def apply(self, ctx: Context, op: ModuleOp) -> None:
-        """Run the pass on a module, in place."""
-        if self.to not in ("arith", "casts"):
-            raise UsageError(
-                f"expand-rescale: unknown form '{self.to}' (arith or casts)", code="bad-option"
-            )
-        super().apply(ctx, op)
+    to: Literal["arith", "casts"] = "arith"
 
     def rules(self, session: QContext) -> Sequence[Rule[Any]]:
         return (RescaleToArith(session),) if self.to == "arith" else (RescaleToCasts(session),)

@@ -1,16 +1,23 @@
-"""Put every rescale where it costs least, all of them at once.
+"""Put every rescale, quantize and dequantize where it costs least, all of them at once.
 
-Rescales may stand anywhere along the movement and order-preserving ops around them, and
-requantizing ops may absorb them; where one goes decides what another costs. `sink-rescale`
-and `combine-rescale` decide one by one. This pass states the whole choice as one problem
-(`place.problem`) and solves it (`qdialect.placement`): least elements rescaled times the
-target's price, nothing that the target refuses, contracts no weaker than `numerics`. Of
-equally cheap placements the one with the strongest contracts and the fewest changes is
-taken, so a module that is placed best stays as it is, and the result does not depend on
-the order of ops. A rescale that has moved, or become one with another, may let others pass
+These conversions may stand anywhere along the movement and order-preserving ops around them, and
+requantizing ops may absorb rescales; where one goes decides what another costs. `sink-rescale`,
+`combine-rescale` and `move-casts` decide one by one. This pass states the whole choice as one
+problem (`place.problem`) and solves it (`qdialect.placement`): least elements converted times the
+target's price, nothing that the target refuses, contracts no weaker than `numerics`. Of equally
+cheap placements the one with the fewest conversions is taken, then the strongest contracts, then
+the fewest changes, so a module that is placed best stays as it is, and the result does not depend
+on the order of ops. A conversion that has moved, or become one with another, may let others pass
 that could not before, so the pass states the problem again until nothing gets cheaper.
 
-Under `relaxed` a requantizing operand may also be given what other users of its value
+`boundary` says what else counts (`place.boundary`): nothing (`minimize-conversions`), that no op
+is left on floats (`maximize-integer`), or the same apart from what only movement connects to a
+float argument or result (`preserve`).
+
+A dequantize and the quantize below it become one rescale, or nothing; under `relaxed` so do a
+quantize and the dequantize below it.
+
+Under `relaxed` a requantizing operand may also be given what the other users of its value
 rescale that to, so that one type serves all of them (both sides of an add, the inputs of a
 concat). Every bit of precision this loses costs as much per element as `accuracy` rescales.
 
@@ -46,14 +53,17 @@ from qdialect.analysis.ranges import CodeRanges, ranges_anew
 from qdialect.context import QContext, session
 from qdialect.errors import UsageError
 from qdialect.numerics.contract import EXACT, Numerics, level_named
-from qdialect.passes.rescale.place.chains import movable
+from qdialect.passes.casts.cast_rules import DequantizeOfQuantize
+from qdialect.passes.rescale.place.boundary import MINIMIZE, Boundary, Policy
 from qdialect.passes.rescale.place.commit import Commit
-from qdialect.passes.rescale.place.costs import RescaleCosts, elements_cost
+from qdialect.passes.rescale.place.conversions import conversion_of
+from qdialect.passes.rescale.place.costs import Costs, elements_cost
 from qdialect.passes.rescale.place.problem import PlacementProblem
 from qdialect.placement import Parts, Solution, solve
-from qdialect.quant import arithmetic_of
-from qdialect.rewrite import Remark
+from qdialect.quant import RescaleOp, arithmetic_of
+from qdialect.rewrite import Driver, Remark
 from qdialect.rewrite.remarks import fired_remark, location_text
+from qdialect.rewrite.rewriter import erase_op
 
 
 class Placement(NamedTuple):
@@ -70,7 +80,7 @@ class Placement(NamedTuple):
 
 @dataclass(frozen=True)
 class PlaceRescales(ModulePass):
-    """Put every rescale where it costs least; see the module."""
+    """Put every conversion where it costs least; see the module."""
 
     name = "place-rescales"
     counts_changes: ClassVar[bool] = True
@@ -78,6 +88,7 @@ class PlaceRescales(ModulePass):
     keeps_analyses: ClassVar[bool] = True
 
     numerics: str = "exact"
+    boundary: Policy = MINIMIZE
     solver: bool = True
     accuracy: float = 1.0
 
@@ -86,16 +97,22 @@ class PlaceRescales(ModulePass):
         self.place(session(ctx), op)
 
     def place(self, session: QContext, op: ModuleOp) -> Placement:
-        """Put the rescales of `op` where they cost least, and say what that is worth."""
+        """Put the conversions of `op` where they cost least, and say what that is worth."""
         level = level_named(self.numerics)
         if not 0 <= self.accuracy < inf:
             raise UsageError("accuracy is a price: 0 or more, and finite", code="bad-option")
         ranges_anew(session)
-        session.changes += _drop_dead_rescales(op)
-        costs = RescaleCosts(session, level, arithmetic_of(op))
+        session.changes += _drop_dead(session, op)
+        if level is Numerics.RELAXED and self.boundary != MINIMIZE:
+            # Between casts, integers are what these policies are to keep.
+            erase = (DequantizeOfQuantize(session),)
+            Driver(session, erase, pass_name=self.name, numerics=level).run(op)
+        costs = Costs(session, level, arithmetic_of(op))
         cost_by_round: list[int] = []
         while True:
-            placing = PlacementProblem(session, level, self.accuracy, costs, list(every_op(op)))
+            ops = list(every_op(op))
+            policy = Boundary(session, self.boundary, ops)
+            placing = PlacementProblem(session, level, self.accuracy, costs, policy, ops)
             cost_by_round.append(placing.problem.cost(placing.start))
             solution = solve(placing.problem, placing.start, use_solver=self.solver)
             gains = len(cost_by_round) == 1 or cost_by_round[-1] < cost_by_round[-2]
@@ -116,8 +133,9 @@ class PlaceRescales(ModulePass):
     def _commit(self, session: QContext, placing: PlacementProblem, solution: Solution) -> None:
         commit = Commit(session, placing, solution.states)
         commit.run()
-        for rescale in commit.moved:
-            session.remarks.add(fired_remark(self.name, "place-rescale", rescale, EXACT))
+        for conversion in commit.moved:
+            rule = "place-rescale" if isinstance(conversion, RescaleOp) else "place-cast"
+            session.remarks.add(fired_remark(self.name, rule, conversion, EXACT))
         for absorbing, rule, contract in commit.absorbed:
             session.remarks.add(fired_remark(self.name, rule, absorbing, contract))
             if contract.level is not Numerics.EXACT:
@@ -149,12 +167,11 @@ def _gap(cost: float, least: float) -> float:
     return (cost - least) / cost if cost else 0.0
 
 
-def _drop_dead_rescales(module: Operation) -> int:
+def _drop_dead(session: QContext, module: Operation) -> int:
     """What nobody uses need not stand anywhere; how many there were."""
     dropped = 0
     for op in reversed(list(every_op(module))):
-        if movable(op) and op.results[0].first_use is None:
-            op.detach()
-            op.erase()
+        if conversion_of(op) and op.results[0].first_use is None:
+            erase_op(op, session)
             dropped += 1
     return dropped

@@ -29,7 +29,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from xdsl.dialects.builtin import StringAttr
 from xdsl.ir import Operation, SSAValue
@@ -40,7 +40,6 @@ from qdialect.analysis.ranges import ranges
 from qdialect.behaviors import Accumulator, Behavior, PortKind
 from qdialect.behaviors.shapes import DYNAMIC, shape_of
 from qdialect.context import QContext
-from qdialect.errors import UsageError
 from qdialect.numerics import alignment
 from qdialect.numerics.alignment import Alignment
 from qdialect.numerics.contract import EXACT, Contract, Numerics
@@ -435,13 +434,9 @@ class SplitRescale(RulePass):
 
     name = "split-rescale"
 
-    ops: str = "all"
+    ops: Literal["all", "sums"] = "all"
 
     def rules(self, session: QContext) -> Sequence[Rule[Any]]:
-        if self.ops not in ("all", "sums"):
-            raise UsageError(
-                f"split-rescale: unknown ops '{self.ops}' (all or sums)", code="bad-option"
-            )
         if self.ops == "sums":
             return (SplitContraction(session), SplitExact(session, only_sums=True))
         return (SplitContraction(session), SplitExact(session), SplitAligned(session))

@@ -33,12 +33,12 @@ becomes
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from xdsl.ir import Operation, SSAValue
+from xdsl.ir import Operation
 
 from qdialect.analysis.codes import qparams_of
 from qdialect.behaviors.shapes import DYNAMIC, shape_of
@@ -47,21 +47,20 @@ from qdialect.numerics import requantize as exact
 from qdialect.numerics.contract import Contract, Numerics
 from qdialect.numerics.linear import linear_tables
 from qdialect.numerics.one_product import Product, products
-from qdialect.numerics.rounding import Rounding
 from qdialect.ops import Conv1DOp, Conv2DOp, Conv3DOp, make_constant
 from qdialect.ops.contraction import ConvolutionOp
 from qdialect.ops.keys import QPARAMS
 from qdialect.passes.folding.affine_chains import (
+    Chain,
     ChainOp,
+    ChainRule,
     Channel,
     Undefined,
     axes_of,
     chain_op,
-    chain_roots,
     chain_to,
     channels_of,
     codes_contract,
-    last_rounding,
     tables_of,
 )
 from qdialect.passes.rule_pass import RulePass, erase_new, refuse_new
@@ -70,44 +69,21 @@ from qdialect.quant import UniformType, element_type
 from qdialect.rewrite import Refusal, Rewriter, Rule
 
 _CHANNELS = 1
-_FEW = 4
 _OPS: Mapping[int, type[ConvolutionOp]] = {3: Conv1DOp, 4: Conv2DOp, 5: Conv3DOp}
 
 
-@dataclass(frozen=True, eq=False)
-class _Chain:
-    """`ops`, last first, and the product that each channel of them is (none where refused)."""
+@dataclass(eq=False)
+class _Chain(Chain):
+    """A chain, and the product that each channel of it is (none where refused)."""
 
-    ops: Sequence[ChainOp]
     products: Sequence[Product]
     verdict: Contract | Refusal
 
-    @property
-    def root(self) -> Operation:
-        return self.ops[0].op
 
-    @property
-    def x(self) -> SSAValue:
-        return self.ops[-1].x
-
-    @property
-    def rounding(self) -> Rounding:
-        """That of the last link that rounds."""
-        return last_rounding(self.ops)
-
-
-class AffineToDepthwise(Rule[_Chain]):
+class AffineToDepthwise(ChainRule[_Chain]):
     """clamp(M x + C) on codes, channel by channel, is a convolution; see the module."""
 
     name = "affine-to-depthwise"
-
-    def __init__(self, session: QContext, level: Numerics) -> None:
-        super().__init__(session)
-        #: beyond this level nobody needs to know by how much the codes differ
-        self._level = level
-
-    def roots(self) -> Iterable[str]:
-        return chain_roots(self.session)
 
     def match(self, op: Operation) -> _Chain | None:
         chains = self._chains(op)
@@ -154,9 +130,16 @@ class AffineToDepthwise(Rule[_Chain]):
             return refused("grid", "the operand or the result has parameters per channel")
         channels = channels_of(ops, self.session)
         try:
-            # The first channels mostly decide that a chain is refused.
-            for n in range(min(_FEW, len(channels))):
-                self._products(ops, channels[n : n + 1])
+            # A few channels mostly decide that a chain is refused: ever more of them, all but the
+            # last quarter.
+            first, contract = self._products(ops, channels[:1])
+            refusal = self._refuse(_Chain(ops, [*first] * len(channels), contract))
+            if refusal is not None and refusal.code == "price":
+                return _Chain(ops, (), refusal)
+            start, size = 1, 4
+            while start + 4 * size < len(channels):
+                self._products(ops, channels[start : start + size])
+                start, size = start + size, 4 * size
             chain = _Chain(ops, *self._products(ops, channels[:]))
         except Undefined:
             return refused("slope", "it is not defined for all constants")
@@ -171,7 +154,7 @@ class AffineToDepthwise(Rule[_Chain]):
         """Products for channels, and what they change; _Impossible if that is too much."""
         codes, source = exact.codes_of(channels[0].source), qparams_of(ops[-1].x)
         assert source is not None
-        expected, rounding = tables_of(channels), last_rounding(ops)
+        expected, rounding = tables_of(channels), Chain(ops).rounding
         lines = [c.whole_line for c in channels]
         found = products(lines, expected.codes, codes, rounding, source.expressed)
         if found is None:

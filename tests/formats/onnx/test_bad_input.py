@@ -17,6 +17,7 @@ from onnx_models import ModelBuilder, load, ops, unary
 
 from qdialect.context import new_context
 from qdialect.errors import InputError, QError, UnsupportedError
+from qdialect.formats.mlir.read import parse_text
 from qdialect.formats.onnx.read import import_model
 from qdialect.formats.onnx.write import OrtEngine, save_model, write_model
 from qdialect.reference import Interpreter
@@ -427,6 +428,15 @@ def test_export_errors() -> None:
     ctx, module = load(clip_model())
     with pytest.raises(UnsupportedError, match="needs opset 11, but 7 was asked for"):
         write_model(module, ctx, opset=7).whole()
+
+
+@pytest.mark.parametrize("element", ["!quant.calibrated<f32<-1.0:1.0>>", "!quant.any<i8>", "i7"])
+def test_a_type_that_onnx_lacks_is_named(element: str) -> None:
+    ctx = new_context()
+    module = parse_text(f"func.func @f(%x: tensor<4x{element}>) {{\n  return\n}}\n", ctx).module
+    with pytest.raises(UnsupportedError, match="has a value of type tensor<4x") as caught:
+        write_model(module, ctx)
+    assert caught.value.where is not None and caught.value.where.line == 1
 
 
 def clip_model() -> onnx.ModelProto:

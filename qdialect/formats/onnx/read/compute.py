@@ -44,10 +44,6 @@ def float_shapes(imp: Importer, names: Sequence[str]) -> list[tuple[int, ...]] |
     return [extents(kind) for kind in ranked]
 
 
-def _present(node: Node) -> list[str]:
-    return [name for name in node.inputs if name]
-
-
 # -- elementwise --------------------------------------------------------------------
 
 
@@ -261,7 +257,7 @@ def conv_transpose(imp: Importer, node: Node) -> Results:
 
 def _convolution(imp: Importer, node: Node) -> tuple[list[str], Extents, Extents] | None:
     """Operands, spatial extents and kernel; None if we have no op of this form."""
-    names = _present(node)
+    names = [name for name in node.inputs if name]
     shapes = float_shapes(imp, names)
     if shapes is None or len(shapes) < 2:
         return None

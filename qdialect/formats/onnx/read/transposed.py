@@ -77,5 +77,5 @@ def _like(imp: Importer, original: Operation, op: Operation) -> SSAValue:
 def _swap(kind: TensorType[Attribute]) -> TensorType[Attribute]:
     element = kind.element_type
     if isinstance(element, UniformType):
-        element = UniformType(element.qparams.of_transposed())
+        element = UniformType(element.qparams.transposed())
     return TensorType(element, tuple(reversed(kind.get_shape())))

@@ -134,13 +134,21 @@ class Exporter:
         return self.tensors[value]
 
     def code(self, value: SSAValue) -> int:
-        """The `TensorProto.DataType` of the tensor that holds `value`."""
+        """The `TensorProto.DataType` of the tensor that holds `value`; UnsupportedError where ONNX
+        has no tensor of its elements."""
         if value in self._codes:
             return self._codes[value]
         quantized = quant_element(value.type)
         if quantized is not None:
             return storage_code(quantized.qparams)
-        return DATA_TYPES[element_type(value.type)]
+        element = element_type(value.type)
+        if element not in DATA_TYPES:
+            owner = value.owner if isinstance(value.owner, Operation) else value.owner.parent_op()
+            assert owner is not None
+            raise self.unsupported(
+                owner, f"has a value of type {value.type}, whose elements ONNX has no tensor of"
+            )
+        return DATA_TYPES[element]
 
     def constant(self, op: ConstantOp, *, transposed: bool = False, code: int | None = None) -> str:
         """A constant as an initializer of its ONNX type, or of another with the same bits,

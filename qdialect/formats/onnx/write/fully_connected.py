@@ -61,7 +61,7 @@ def _transposed(exporter: Exporter, weight: SSAValue) -> str | None:
 
 
 def _dequantized(exporter: Exporter, tensor: str, qparams: QParams, op: DCastOp | None) -> str:
-    flipped = qparams.of_transposed()
+    flipped = qparams.transposed()
     key = exporter.key(op) if op else f"{tensor}_DequantizeLinear"
     hint = exporter.output_names(op, key)[0] if op else f"{tensor}_dequantized"
     params = string_list(op.attributes.get(PARAMS)) if op else []

@@ -1,29 +1,31 @@
-"""The rescale chains of a module: which rescales may stand before or behind each value.
+"""The conversion chains of a module: which conversions may stand before or behind each value.
 
-A rescale may stand anywhere along the ops around it that commute with it (movement and
-order-preserving ops, law 2.2).  The rescales that may pass a value form its rescale chain.
-Positions on the chain are numbered by what has been applied to the value: position 0 is the
-value as it stands; -1 is the value before the rescale above it (or above the commuting ops
-above it), which then stands below; +1 is the value once the rescale that all its users apply
-stands above it.  A commuting op is in state k if its operands and results are at position k.
+A conversion (rescale, quantize, dequantize) may stand anywhere along the ops around it that
+commute with it (movement and order-preserving ops, law 2.2).  The conversions that may pass a
+value form its chain.  Positions on the chain are numbered by what has been applied to the value:
+position 0 is the value as it stands; -1 is the value before the conversion above it (or above the
+commuting ops above it), which then stands below; +1 is the value once the conversion that all its
+users apply stands above it.  A commuting op is in state k if its operands and results are at
+position k; its encoding there may be codes on some qparams, or floats.
 
-    %0 = quant.rescale %x : !a to !b         %0 has the positions -1 (as !a) and 0 (as !b)
-    %1 = nn.slice %0 ... : (!b) -> !b        the slice has the states -1 and 0
-    %2 = quant.rescale %1 : !b to !c         ... and +1; so have %0 and %1
+    %0 = quant.dcast %x : !a to !f           %0 has the positions -1 (as !a) and 0 (as floats)
+    %1 = nn.slice %0 ... : (!f) -> !f        the slice has the states -1 and 0
+    %2 = quant.qcast %1 : !f to !c           ... and +1; so have %0 and %1
 
 One forward sweep finds the positions below 0, one backward sweep those above: linear.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
-from xdsl.ir import Operation, SSAValue
+from xdsl.ir import BlockArgument, Operation, SSAValue
 
 from qdialect.analysis.codes import is_integer, qparams_of
 from qdialect.analysis.intervals import LaidOut, passed_on, within
+from qdialect.analysis.not_a_number import NotANumber
 from qdialect.analysis.ranges import inside_bounds, narrowed_qparams
 from qdialect.behaviors import Behavior, PortKind
 from qdialect.behaviors.flow import carry_all_down, carry_some_down, carry_up, tied_operands
@@ -32,6 +34,7 @@ from qdialect.numerics.contract import EXACT, Contract, Numerics
 from qdialect.numerics.ranges import Interval
 from qdialect.numerics.rounding import Rounding
 from qdialect.ops import constant_of
+from qdialect.passes.casts.cast_movement import meets_nan, quantized_above
 from qdialect.passes.rescale.passing import (
     Counterpart,
     Rescaled,
@@ -42,51 +45,67 @@ from qdialect.passes.rescale.passing import (
     rescaled_to,
     same_order,
 )
+from qdialect.passes.rescale.place.calls import FunctionPort
+from qdialect.passes.rescale.place.conversions import (
+    Conversion,
+    Encoding,
+    Floats,
+    conversion_of,
+    encoding_of,
+    rounding_of,
+    with_encoding,
+)
 from qdialect.passes.rule_pass import (
+    keeps_order,
     names_all,
     refuse_effects,
     refuse_growth,
     refuse_qparams,
+    refuse_types,
 )
 from qdialect.qparams import QParams
 from qdialect.qparams.legality import Illegal
-from qdialect.quant import RescaleOp, arithmetic_of
+from qdialect.quant import arithmetic_of
 from qdialect.rewrite import Refusal
 
-#: how many rescales may pass one value, each way
+#: how many conversions may pass one value, each way
 DEPTH = 3
 
+#: calls inside calls that conversions may cross
+_CALL_DEPTH = 16
 
-class ChainRescale(NamedTuple):
-    """A rescale of a chain: the qparams on its far side, seen from position 0, and how it rounds.
 
-    `narrowed` are these qparams with the bounds of the known range of the codes there.
-    `origin` is the rescale as it stands, which gives a moved one its key and location.
+class ChainConversion(NamedTuple):
+    """A conversion of a chain: the encoding on its far side, seen from position 0, and how it
+    rounds.
+
+    `narrowed` is this encoding with the bounds of the known range of the codes there.
+    `origin` is the conversion as it stands, which gives a moved one its key and location.
     """
 
-    qparams: QParams
+    encoding: Encoding
     rounding: Rounding
-    narrowed: QParams
-    origin: RescaleOp
-    #: a number for qparams, rounding and range: rescales that have the same are alike
+    narrowed: Encoding
+    origin: Conversion
+    #: a number for encoding, rounding and range: conversions that have the same are alike
     key: int
 
     @property
     def is_inside(self) -> bool:
         """Whether codes on the far side are known to be within the bounds of their storage."""
-        return is_inside(self.qparams, self.narrowed)
+        return is_inside(self.encoding, self.narrowed)
 
 
-#: what rescales with the same `ChainRescale.key` have in common
-RescaleKey = tuple[QParams, Rounding, QParams]
+#: what conversions with the same `ChainConversion.key` have in common
+ConversionKey = tuple[Encoding, Rounding, Encoding]
 
 
 @dataclass
 class OpState:
-    """The qparams of a commuting op in one state; `legal` unless it cannot have them."""
+    """The encodings of a commuting op in one state; `legal` unless it cannot have them."""
 
-    operands: list[QParams]
-    results: list[QParams]
+    operands: list[Encoding]
+    results: list[Encoding]
     legal: bool = True
     #: for an op that selects by order: its constant operands, by number
     constants: dict[int, Counterpart] = field(default_factory=dict[int, Counterpart])
@@ -96,7 +115,7 @@ class OpState:
 
 @dataclass
 class CommutingOp:
-    """An op that rescales may pass: `states[k]`, state 0 included."""
+    """An op that conversions may pass: `states[k]`, state 0 included."""
 
     op: Operation
     behavior: Behavior
@@ -120,27 +139,27 @@ class CommutingOp:
         return max(self.states)
 
 
-def is_inside(params: QParams, narrowed: QParams) -> bool:
-    """Whether codes within the bounds of `narrowed` are within those of `params`."""
-    bounds, codes = params.storage, narrowed.storage
+def is_inside(encoding: Encoding, narrowed: Encoding) -> bool:
+    """Whether codes within the bounds of `narrowed` are within those of `encoding`; floats are."""
+    if isinstance(encoding, Floats) or isinstance(narrowed, Floats):
+        return True
+    bounds, codes = encoding.storage, narrowed.storage
     return bounds.min <= codes.min and codes.max <= bounds.max
 
 
-def one_scale(params: Sequence[QParams]) -> bool:
+def one_scale(encodings: Sequence[Encoding]) -> bool:
     """Whether all are the same, and per tensor."""
-    first = params[0]
-    return first.is_per_tensor and all(q is first or q == first for q in params)
+    first = encodings[0]
+    return first.is_per_tensor and all(q is first or q == first for q in encodings)
 
 
-def movable(op: Operation) -> RescaleOp | None:
-    """`op` if it is a rescale whose place may be chosen."""
-    # For every op of a module; where the answer is no, `isinstance` is slow.
-    if op.name != RescaleOp.name or not isinstance(op, RescaleOp) or op.fixed_point is not None:
-        return None
-    return op if op.rounding is not Rounding.GEMMLOWP else None
+def all_codes(encodings: Sequence[Encoding]) -> list[QParams] | None:
+    """The encodings, if all are codes."""
+    known = [q for q in encodings if not isinstance(q, Floats)]
+    return known if len(known) == len(encodings) else None
 
 
-class RescaleChains:
+class Chains:
     """The chains of a module whose ops, in program order, are `ops`; rescales that `keys` does
     not have yet are added to it.
 
@@ -156,10 +175,11 @@ class RescaleChains:
         session: QContext,
         level: Numerics,
         ops: Sequence[Operation],
-        keys: dict[RescaleKey, int],
+        keys: dict[ConversionKey, int],
+        ports: Sequence[FunctionPort] = (),
     ) -> None:
-        self.above: dict[SSAValue, list[ChainRescale]] = {}
-        self.below: dict[SSAValue, list[ChainRescale]] = {}
+        self.above: dict[SSAValue, list[ChainConversion]] = {}
+        self.below: dict[SSAValue, list[ChainConversion]] = {}
         self.commuting: dict[Operation, CommutingOp] = {}
         self.regridded: set[tuple[Operation, int]] = set()
         self._session = session
@@ -167,32 +187,81 @@ class RescaleChains:
         self._rules = _StateRules(session, level)
         self._keys = keys
         #: by op and operand, the rescales that may stand above that operand
-        self._below_operands: dict[Operation, dict[int, list[ChainRescale]]] = {}
-        for op in ops:
-            self._sweep_down(op)
-        for op in reversed(ops):
-            self._sweep_up(op)
+        self._below_operands: dict[Operation, dict[int, list[ChainConversion]]] = {}
+        self._sweep(ops, ports)
 
-    def below_use(self, user: Operation, index: int) -> Sequence[ChainRescale]:
+    def _sweep(self, ops: Sequence[Operation], ports: Sequence[FunctionPort]) -> None:
+        """Find all positions: below 0 forward, then above 0 backward.
+
+        What crosses calls is known when both sides are, so the sweeps are repeated until nothing
+        is added; where they go on for too long, nothing crosses.
+        """
+        crossing: dict[SSAValue, list[ChainConversion]] = {}
+        for attempt in range(_CALL_DEPTH + 1):
+            self.above, self.commuting = dict(crossing), {}
+            for op in ops:
+                self._sweep_down(op)
+            before = crossing
+            crossing = {
+                value: chain
+                for port in ports
+                if (chain := _prefix([self.above.get(o.operands[i], []) for o, i in port.uses]))
+                for value in port.values
+            }
+            if _keys(crossing) == _keys(before):
+                break
+            if attempt + 1 == _CALL_DEPTH:
+                crossing = {}
+                ports = ()
+        used: dict[tuple[Operation, int], list[ChainConversion]] = {}
+        for attempt in range(_CALL_DEPTH + 1):
+            self.below, self._below_operands, self.regridded = {}, {}, set()
+            for (op, index), chain in used.items():
+                self._below_operands.setdefault(op, {})[index] = chain
+            for node in self.commuting.values():
+                for state in [state for state in node.states if state > 0]:
+                    del node.states[state]
+            for op in reversed(ops):
+                self._sweep_up(op)
+            for port in ports:
+                for value in port.values:
+                    if isinstance(value, BlockArgument) and (chain := self._common(value)):
+                        self.below[value] = chain
+            before_uses = used
+            used = {
+                use: chain
+                for port in ports
+                if (chain := _prefix([self.below.get(value, []) for value in port.values]))
+                for use in port.uses
+            }
+            if _keys(used) == _keys(before_uses):
+                break
+            if attempt + 1 == _CALL_DEPTH:
+                used = {}
+                ports = ()
+
+    def below_use(self, user: Operation, index: int) -> Sequence[ChainConversion]:
         """The rescales that may stand above operand `index` of `user`."""
         operands = self._below_operands.get(user)
         return () if operands is None else operands.get(index, ())
 
-    def _rescale(
-        self, qparams: QParams, rounding: Rounding, narrowed: QParams, origin: RescaleOp
-    ) -> ChainRescale:
-        key = self._keys.setdefault((qparams, rounding, narrowed), len(self._keys))
-        return ChainRescale(qparams, rounding, narrowed, origin, key)
+    def _conversion(
+        self, encoding: Encoding, rounding: Rounding, narrowed: Encoding, origin: Conversion
+    ) -> ChainConversion:
+        key = self._keys.setdefault((encoding, rounding, narrowed), len(self._keys))
+        return ChainConversion(encoding, rounding, narrowed, origin, key)
 
     # -- forward: positions below 0 ---------------------------------------------------
 
     def _sweep_down(self, op: Operation) -> None:
-        rescale = movable(op)
-        if rescale is not None:
-            source = rescale.input_qparams
-            narrowed = narrowed_qparams(rescale.input, self._session) or source
-            first = self._rescale(source, rescale.rounding, narrowed, rescale)
-            self.above[rescale.result] = [first, *self.above.get(rescale.input, ())][:DEPTH]
+        conversion = conversion_of(op)
+        if conversion is not None:
+            source = encoding_of(conversion.input)
+            assert source is not None
+            narrowed = narrowed_qparams(conversion.input, self._session) or source
+            first = self._conversion(source, rounding_of(conversion), narrowed, conversion)
+            above = self.above.get(conversion.input, ())
+            self.above[conversion.result] = [first, *above][:DEPTH]
             return
         if not any(operand in self.above for operand in op.operands):
             return
@@ -207,7 +276,7 @@ class RescaleChains:
             self.commuting[op] = node
             self.above.update((result, chains[0]) for result in op.results)
             return
-        ends: list[list[ChainRescale]] = [[] for _ in op.results]
+        ends: list[list[ChainConversion]] = [[] for _ in op.results]
         for depth, rescales in enumerate(zip(*chains, strict=False), 1):
             operands = dict(zip(moving, rescales, strict=True))
             state = self._rules.state_before(node, operands, node.states[1 - depth])
@@ -217,7 +286,7 @@ class RescaleChains:
             rounding, origin = rescales[0].rounding, rescales[0].origin
             for index, end in enumerate(ends):
                 narrowed = self._rules.narrowed_result(node, state, operands, index)
-                end.append(self._rescale(state.results[index], rounding, narrowed, origin))
+                end.append(self._conversion(state.results[index], rounding, narrowed, origin))
         if node.states.keys() > {0}:
             self.commuting[op] = node
             self.above.update(zip(op.results, ends, strict=True))
@@ -229,11 +298,12 @@ class RescaleChains:
             chain = self._common(result)
             if chain:
                 self.below[result] = chain
-        rescale = movable(op)
-        if rescale is not None:
-            target = rescale.result_qparams
-            first = self._rescale(target, rescale.rounding, target, rescale)
-            chain = [first, *self.below.get(rescale.result, ())][:DEPTH]
+        conversion = conversion_of(op)
+        if conversion is not None:
+            target = encoding_of(conversion.result)
+            assert target is not None
+            first = self._conversion(target, rounding_of(conversion), target, conversion)
+            chain = [first, *self.below.get(conversion.result, ())][:DEPTH]
             self._below_operands[op] = {0: chain}
             return
         if not op.results or not all(r in self.below for r in op.results):
@@ -248,15 +318,15 @@ class RescaleChains:
             self.commuting[op] = node
             self._below_operands[op] = dict.fromkeys(node.tied, chains[0])
             return
-        ends: list[list[ChainRescale]] = [[] for _ in node.tied]
+        ends: list[list[ChainConversion]] = [[] for _ in node.tied]
         for depth, rescales in enumerate(zip(*chains, strict=False), 1):
             state = self._rules.state_behind(node, rescales, node.states[depth - 1])
             if state is None:
                 break
             node.states[depth] = state
             rounding, origin = rescales[0].rounding, rescales[0].origin
-            for end, qparams in zip(ends, state.operands, strict=True):
-                end.append(self._rescale(qparams, rounding, qparams, origin))
+            for end, encoding in zip(ends, state.operands, strict=True):
+                end.append(self._conversion(encoding, rounding, encoding, origin))
         if node.highest > 0:
             self.commuting[op] = node
             self._below_operands[op] = dict(zip(node.tied, ends, strict=True))
@@ -264,27 +334,21 @@ class RescaleChains:
         for result, chain in zip(op.results, chains, strict=True):
             self.below[result] = chain[: max(node.highest, 0)]
 
-    def _common(self, value: SSAValue) -> list[ChainRescale]:
+    def _common(self, value: SSAValue) -> list[ChainConversion]:
         """The rescales that may stand above all uses of `value`, in the same order."""
-        common: list[ChainRescale] | None = None
+        common: list[ChainConversion] | None = None
         flexible: list[tuple[Operation, int]] = []
         for use in value.uses:
             chain = self.below_use(use.operation, use.index)
             if not chain and self._is_flexible(use.operation, use.index):
                 flexible.append((use.operation, use.index))
                 continue
-            if common is None:
-                common = list(chain)
-            else:
-                same = 0
-                for a, b in zip(common, chain, strict=False):
-                    if a.key != b.key:
-                        break
-                    same += 1
-                del common[same:]
+            common = list(chain) if common is None else _prefix([common, list(chain)])
             if not common:
                 return []
         if not common:
+            return []
+        if flexible and isinstance(common[0].encoding, Floats):
             return []
         for user, index in flexible:
             self.regridded.add((user, index))
@@ -293,10 +357,28 @@ class RescaleChains:
 
     def _is_flexible(self, user: Operation, index: int) -> bool:
         """Whether operand `index` of `user` may be given other qparams."""
-        if self._level is not Numerics.RELAXED:
+        if self._level is not Numerics.RELAXED or qparams_of(user.operands[index]) is None:
             return False
         behavior = self._session.behaviors.get(user)
         return behavior is not None and behavior.operand_port(index).kind is PortKind.REQUANT
+
+
+def _prefix(chains: Sequence[list[ChainConversion]]) -> list[ChainConversion]:
+    """The conversions that all chains begin with."""
+    common = chains[0]
+    for chain in chains[1:]:
+        same = 0
+        for a, b in zip(common, chain, strict=False):
+            if a.key != b.key:
+                break
+            same += 1
+        common = common[:same]
+    return common
+
+
+def _keys(chains: Mapping[Any, list[ChainConversion]]) -> dict[Any, list[int]]:
+    """By place, what identifies a chain."""
+    return {place: [conversion.key for conversion in chain] for place, chain in chains.items()}
 
 
 class _StateRules:
@@ -312,29 +394,33 @@ class _StateRules:
         self._level = level
         #: by name, number of tied operands, number of results and scale: the state of all such
         #: ops, on a target that decides by no more than that
-        self._on_one_scale: dict[tuple[str, int, int, QParams], OpState] = {}
+        self._on_one_scale: dict[tuple[str, int, int, Encoding], OpState] = {}
         self._by_name = not session.target.decides_by_op
+        self._not_a_number = NotANumber(session)
 
     def commuting_op(self, op: Operation) -> CommutingOp | None:
-        """The op in its present state, if rescales may pass it at all."""
+        """The op in its present state, if conversions may pass it at all."""
         behavior = self._session.behaviors.get(op)
         if behavior is None or not op.results or refuse_effects(op):
             return None
         if not behavior.commutes and not is_passable(behavior):
             return None
         tied = tied_operands(op, behavior)
-        operands = [qparams_of(op.operands[i]) for i in tied]
-        results = [qparams_of(result) for result in op.results]
-        known = [q for q in (*operands, *results) if q is not None and is_integer(q)]
-        if not tied or len(known) != len(operands) + len(results):
+        encodings = [encoding_of(v) for v in (*(op.operands[i] for i in tied), *op.results)]
+        known = [q for q in encodings if isinstance(q, Floats) or (q and is_integer(q))]
+        if not tied or len(known) != len(encodings):
             return None
         now = OpState(known[: len(tied)], known[len(tied) :])
         shares_scale = behavior.movement is None or not any(m.has_border for m in behavior.maps(op))
-        if not (shares_scale and one_scale(known)) and (
-            carry_all_down(op, behavior, now.operands, now.results) != now.results
+        codes = all_codes(known)
+        if codes is None:
+            if not behavior.commutes or not one_scale(known):
+                return None
+        elif not (shares_scale and one_scale(known)) and (
+            carry_all_down(op, behavior, codes[: len(tied)], codes[len(tied) :]) != now.results
         ):
             return None  # it requantizes its operands
-        if behavior.choose is not None:
+        if behavior.choose is not None and codes is not None:
             constants = [i for i in tied if constant_of(op.operands[i]) is not None]
             if len(constants) < len(tied):
                 now.constants = {i: constant_operand(self._session, op, i) for i in constants}
@@ -345,18 +431,18 @@ class _StateRules:
         return CommutingOp(op, b, tied, {0: now}, shares_scale, levels, only_moves)
 
     def unchanged(
-        self, node: CommutingOp, rescales: Sequence[ChainRescale]
+        self, node: CommutingOp, rescales: Sequence[ChainConversion]
     ) -> list[OpState] | None:
         """The states before or behind each of `rescales`, which pass the op as they are: it only
         moves elements, and each has one scale. None where that has to be decided state by state."""
-        if not (node.only_moves and rescales and all(r.qparams.is_per_tensor for r in rescales)):
+        if not (node.only_moves and rescales and all(r.encoding.is_per_tensor for r in rescales)):
             return None
         if not self._by_name or len(node.tied) != len(node.op.operands):
             return None
-        return [self._with_scale(node, rescale.qparams) for rescale in rescales]
+        return [self._with_scale(node, rescale.encoding) for rescale in rescales]
 
     def state_before(
-        self, node: CommutingOp, rescales: dict[int, ChainRescale], after: OpState
+        self, node: CommutingOp, rescales: dict[int, ChainConversion], after: OpState
     ) -> OpState | None:
         """The op before `rescales` (by operand), behind which it is in state `after`; None where
         the op has no state before these or any further ones."""
@@ -364,21 +450,30 @@ class _StateRules:
         rounding = chosen[0].rounding
         if len({rescale.rounding for rescale in chosen}) > 1:
             return None
-        operands = [rescale.qparams for rescale in chosen]
-        if node.behavior.requantizes_inputs and len(set(operands)) > 1:
+        far = [rescale.encoding for rescale in chosen]
+        above, below = all_codes(far), all_codes(after.operands)
+        if above is None:
+            return self._floats(node, far)
+        if below is None and not node.behavior.commutes:
             return None
-        carried = self._carried(node, {i: rescale.qparams for i, rescale in rescales.items()})
+        if node.behavior.requantizes_inputs and len(set(above)) > 1:
+            return None
+        carried = self._carried(node, dict(zip(rescales, above, strict=True)))
         if isinstance(carried, Illegal):
             return None
         operands, results = carried
         inside = all(rescale.is_inside for rescale in chosen)
-        narrowed = chosen[0].narrowed
-        if not self._same_order(node, operands, after.operands, narrowed, rounding, inside=inside):
+        if below is None:
+            if not keeps_order(node.behavior, node.op, operands, inside=inside):
+                return None
+        elif not self._same_order(
+            node, operands, below, _codes(chosen[0].narrowed), rounding, inside=inside
+        ):
             return None
         state = self._checked(node, operands, results)
         if not node.behavior.commutes:
-            pairs = zip(chosen, after.operands, strict=True)
-            moves = [(rescale.qparams, rescale.narrowed, b) for rescale, b in pairs]
+            pairs = zip(chosen, above, below or (), strict=True)
+            moves = [(a, _codes(rescale.narrowed), b) for rescale, a, b in pairs]
             contract = self._passage(node, moves, rounding, after.contract)
             if contract is None:
                 return None
@@ -399,23 +494,23 @@ class _StateRules:
         return state
 
     def narrowed_result(
-        self, node: CommutingOp, state: OpState, rescales: dict[int, ChainRescale], index: int
-    ) -> QParams:
-        """The qparams of result `index` in `state`, before `rescales` (by operand), with the
+        self, node: CommutingOp, state: OpState, rescales: dict[int, ChainConversion], index: int
+    ) -> Encoding:
+        """The encoding of result `index` in `state`, before `rescales` (by operand), with the
         bounds of the known range that its codes will have there."""
         params = state.results[index]
-        if not node.behavior.commutes or not is_integer(params):
+        if isinstance(params, Floats) or not node.behavior.commutes or not is_integer(params):
             return params
         if node.only_moves:
-            bounds = [rescale.narrowed.storage for rescale in rescales.values()]
+            bounds = [_codes(rescale.narrowed).storage for rescale in rescales.values()]
             low, high = min(b.min for b in bounds), max(b.max for b in bounds)
             return within(params, Interval(low, high))
         operands: list[LaidOut] = []
         for operand in node.tied:
             if operand in rescales:
                 rescale = rescales[operand]
-                storage = rescale.narrowed.storage
-                operands.append((rescale.qparams, Interval(storage.min, storage.max)))
+                storage = _codes(rescale.narrowed).storage
+                operands.append((_codes(rescale.encoding), Interval(storage.min, storage.max)))
             else:
                 constant = state.constants[operand]
                 if not constant.codes.size:
@@ -426,14 +521,19 @@ class _StateRules:
         return within(params, passed_on(node.op, node.behavior, operands, params, index_map))
 
     def state_behind(
-        self, node: CommutingOp, rescales: Sequence[ChainRescale], before: OpState
+        self, node: CommutingOp, rescales: Sequence[ChainConversion], before: OpState
     ) -> OpState | None:
         """The op behind `rescales` (by result), before which it is in state `before`; None where
         the op has no state behind these or any further ones."""
         rounding = rescales[0].rounding
         if len({rescale.rounding for rescale in rescales}) > 1:
             return None
-        results = [rescale.qparams for rescale in rescales]
+        far = [rescale.encoding for rescale in rescales]
+        results, above = all_codes(far), all_codes(before.operands)
+        if results is None:
+            return self._floats(node, far)
+        if above is None:
+            return self._quantized(node, results, rounding)
         joins = len(results) == 1 or node.behavior.inverse_map is not None
         if node.shares_scale and joins and one_scale(results):
             operands = results[:1] * len(node.tied)
@@ -443,11 +543,11 @@ class _StateRules:
                 return None
         values = [node.op.operands[i] for i in node.tied]
         # Behind a rescale codes are inside their bounds.
-        narrowed, inside = before.operands[0], True
+        narrowed, inside = above[0], True
         if before is node.states[0]:
             inside = all(inside_bounds(value, self._session) for value in values)
             narrowed = narrowed_qparams(values[0], self._session) or narrowed
-        if not self._same_order(node, before.operands, operands, narrowed, rounding, inside=inside):
+        if not self._same_order(node, above, operands, narrowed, rounding, inside=inside):
             return None
         state = self._checked(node, operands, results)
         if not node.behavior.commutes:
@@ -459,6 +559,29 @@ class _StateRules:
             state.contract = contract
         return state
 
+    def _floats(self, node: CommutingOp, encodings: Sequence[Encoding]) -> OpState | None:
+        """The op on floats, where it is on codes now: it only moves elements. A border that it
+        adds is a number that a code stands for, so quantizing it gives that code again."""
+        if node.behavior.movement is None or not one_scale(encodings):
+            return None
+        if not isinstance(encodings[0], Floats):
+            return None
+        return self._with_scale(node, encodings[0])
+
+    def _quantized(
+        self, node: CommutingOp, results: list[QParams], rounding: Rounding
+    ) -> OpState | None:
+        """The op, which is on floats, with results that are codes."""
+        op, behavior = node.op, node.behavior
+        compares = behavior.movement is None
+        if compares and meets_nan(op, behavior, self._not_a_number):
+            return None
+        operands = quantized_above(self._session, op, behavior, results, rounding)
+        if isinstance(operands, Refusal):
+            return None
+        contract = Contract(Numerics.EXACT, note="NaN aside") if compares else EXACT
+        return OpState([*operands], [*results], contract=contract)
+
     def _carried(
         self, node: CommutingOp, known: dict[int, QParams]
     ) -> tuple[list[QParams], list[QParams]] | Illegal:
@@ -467,7 +590,8 @@ class _StateRules:
             operands = list(known.values())
             if node.shares_scale and one_scale(operands):
                 return operands, operands[:1] * len(node.op.results)
-            results = carry_all_down(node.op, node.behavior, operands, node.states[0].results)
+            like = all_codes(node.states[0].results) or ()
+            results = carry_all_down(node.op, node.behavior, operands, like)
             return results if isinstance(results, Illegal) else (operands, results)
         carried = carry_some_down(node.op, node.behavior, known)
         return carried if isinstance(carried, Illegal) else (carried[:-1], carried[-1:])
@@ -505,27 +629,46 @@ class _StateRules:
         op, now = node.op, node.states[0]
         same = one_scale([*operands, *results])
         if same and len(operands) == len(op.operands) and self._by_name:
-            return OpState(operands, results, self._with_scale(node, operands[0]).legal)
+            legal = self._with_scale(node, operands[0]).legal
+            return OpState([*operands], [*results], legal)
         legal = self._is_legal(node, operands, results)
         if not same:
             grown = refuse_growth(operands, set(results).difference(now.results))
             grown = grown or refuse_growth(results, set(operands).difference(now.operands))
             legal = legal and grown is None
-        return OpState(operands, results, legal)
+        return OpState([*operands], [*results], legal)
 
-    def _with_scale(self, node: CommutingOp, params: QParams) -> OpState:
-        """The op with `params` everywhere."""
+    def _with_scale(self, node: CommutingOp, encoding: Encoding) -> OpState:
+        """The op with `encoding` everywhere."""
         tied, results = len(node.tied), len(node.op.results)
-        key = (node.op.name, tied, results, params)
-        found = self._on_one_scale.get(key)
+        key = (node.op.name, tied, results, encoding)
+        by_name = self._by_name and tied == len(node.op.operands)
+        found = self._on_one_scale.get(key) if by_name else None
         if found is None:
-            found = self._on_one_scale[key] = OpState([params] * tied, [params] * results)
+            found = OpState([encoding] * tied, [encoding] * results)
             found.legal = self._is_legal(node, found.operands, found.results)
+            if by_name:
+                self._on_one_scale[key] = found
         return found
 
-    def _is_legal(self, node: CommutingOp, operands: list[QParams], results: list[QParams]) -> bool:
+    def _is_legal(
+        self, node: CommutingOp, operands: Sequence[Encoding], results: Sequence[Encoding]
+    ) -> bool:
         """Whether declaration and target let the op have these."""
-        params: list[QParams | None] = [qparams_of(v) for v in node.op.operands]
-        for index, qparams in zip(node.tied, operands, strict=True):
+        op = node.op
+        codes, result_codes = all_codes(operands), all_codes(results)
+        if codes is None or result_codes is None or all_codes(node.states[0].operands) is None:
+            kinds = [v.type for v in op.operands]
+            for index, encoding in zip(node.tied, operands, strict=True):
+                kinds[index] = with_encoding(op.operands[index], encoding)
+            result_kinds = [with_encoding(v, e) for v, e in zip(op.results, results, strict=True)]
+            return refuse_types(self._session, node.behavior, op, kinds, result_kinds) is None
+        params: list[QParams | None] = [qparams_of(v) for v in op.operands]
+        for index, qparams in zip(node.tied, codes, strict=True):
             params[index] = qparams
-        return refuse_qparams(self._session, node.behavior, node.op, params, results) is None
+        return refuse_qparams(self._session, node.behavior, op, params, result_codes) is None
+
+
+def _codes(encoding: Encoding) -> QParams:
+    assert not isinstance(encoding, Floats)
+    return encoding

@@ -1,28 +1,39 @@
-"""Moving every rescale to where the solution of the placement problem puts it."""
+"""Moving every conversion to where the solution of the placement problem puts it."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
 
-from xdsl.ir import Attribute, Block, Operation, SSAValue
+from xdsl.ir import Attribute, Block, BlockArgument, Operation, SSAValue
 
 from qdialect.analysis.codes import qparams_of
 from qdialect.behaviors import Behavior
 from qdialect.context import QContext
 from qdialect.numerics.contract import Contract, Numerics
+from qdialect.numerics.rounding import Rounding
 from qdialect.ops import ConstantOp, constant_array, constant_of, make_constant
 from qdialect.ops.keys import KEY
 from qdialect.passes.rescale.absorption import Down, Up, absorb_down, absorb_up
 from qdialect.passes.rescale.passing import Counterpart
-from qdialect.passes.rescale.place.chains import ChainRescale, CommutingOp, movable
-from qdialect.passes.rescale.place.costs import Position, RescaleChain, position_of
+from qdialect.passes.rescale.place.calls import FunctionPort, update_function_types
+from qdialect.passes.rescale.place.chains import ChainConversion, CommutingOp
+from qdialect.passes.rescale.place.conversions import (
+    Conversion,
+    Floats,
+    conversion_of,
+    convert,
+    rounding_of,
+    with_encoding,
+)
+from qdialect.passes.rescale.place.costs import Chain, Position, position_of
 from qdialect.passes.rescale.place.ports import Absorption
-from qdialect.passes.rescale.place.problem import OperandIndex, PlacementProblem
-from qdialect.passes.rule_pass import with_qparams
-from qdialect.quant import DCastOp, QCastOp, RescaleOp, UniformType, arithmetic_of
+from qdialect.passes.rescale.place.problem import PlacementProblem, Variable
+from qdialect.quant import UniformType, arithmetic_of
 from qdialect.rewrite import Rewriter, retyped
-from qdialect.rewrite.provenance import Provenance
+from qdialect.rewrite.error_bounds import Change, real_bound
+from qdialect.rewrite.replacements import Replacements
+from qdialect.rewrite.rewriter import erase_op, set_type
 
 REGRIDDED = Contract(Numerics.RELAXED, note="other qparams than were chosen for it")
 
@@ -30,8 +41,9 @@ REGRIDDED = Contract(Numerics.RELAXED, note="other qparams than were chosen for 
 class Commit:
     """Rebuilds, in program order, the ops whose state or operands change.
 
-    `moved` has the new rescales; `absorbed` an op, a rule and a contract for every port that
-    absorbed rescales, every op that one passed at a price, and every path that became one rescale.
+    `moved` has the new conversions; `absorbed` an op, a rule and a contract for every port that
+    absorbed rescales, every op that one passed at a price, and every path that became one
+    conversion or none.
     """
 
     def __init__(
@@ -39,9 +51,10 @@ class Commit:
     ) -> None:
         self.session = session
         self.placement = placement
-        self.moved: list[RescaleOp] = []
+        self.moved: list[Conversion] = []
         self.absorbed: list[tuple[Operation, str, Contract]] = []
-        self._rewriter = Rewriter(_ignore, session.behaviors, _ignore, Provenance(session))
+        self._replacements = Replacements(session)
+        self._rewriter = Rewriter(_ignore, session.behaviors, _ignore, self._replacements)
         self._states = {
             key: states[variable] + lowest
             for key, (variable, lowest) in placement.variables.items()
@@ -51,47 +64,28 @@ class Commit:
         #: the next versions of results of ops of which several ports absorb
         self._versions: dict[SSAValue, SSAValue] = {}
         self._at: dict[tuple[SSAValue, Position], SSAValue] = {}
+        #: by new value, type and rounding, the conversion that stands there
+        self._made: dict[tuple[SSAValue, Attribute, Rounding], SSAValue] = {}
         self._replaced: list[Operation] = []
 
     def run(self) -> None:
         """Rebuild the ops."""
-        uses = self._uses_with_bounds()
+        changed = [port for port in self.placement.ports if self.state(port)]
+        for port in changed:
+            for argument in port.values:
+                if isinstance(argument, BlockArgument):
+                    set_type(argument, self._port_type(port, argument))
         for op in self.placement.ops:
-            rescale, node = movable(op), self.placement.chains.commuting.get(op)
-            if rescale is not None:
-                self._rescale(rescale)
+            conversion, node = conversion_of(op), self.placement.chains.commuting.get(op)
+            if conversion is not None:
+                self._conversion(conversion)
             elif node is not None:
                 self._commuting(node)
             else:
                 self._other(op)
-        self._transfer(uses)
+        update_function_types(dict.fromkeys(port.function for port in changed))
         for op in reversed(self._replaced):
-            op.detach()
-            op.erase()
-
-    def _uses_with_bounds(self) -> dict[SSAValue, list[tuple[Operation, int]]]:
-        """The uses of all results, before anything changes, if any has an error bound."""
-        if not self.session.error_bounds.changes:
-            return {}
-        results = (value for op in self.placement.ops for value in op.results)
-        return {value: [(u.operation, u.index) for u in value.uses] for value in results}
-
-    def _transfer(self, uses: dict[SSAValue, list[tuple[Operation, int]]]) -> None:
-        """Transfer the error bounds of replaced values to what their users use now."""
-        error_bounds, replaced = self.session.error_bounds, set(self._replaced)
-        for value, old_uses in uses.items():
-            if value.owner not in replaced or value not in error_bounds.changes:
-                continue
-            users_of: list[tuple[SSAValue, float, float]] = []
-            for user, index in old_uses:
-                if user in replaced and isinstance(user, RescaleOp):
-                    users_of.append((user.result, 1.0, max(user.result_qparams.scale_list())))
-                    continue
-                new = self._new.get(user.results[0]) if user.results else None
-                now = new.owner if new is not None else user
-                assert isinstance(now, Operation)
-                users_of.append((now.operands[index], 1.0, 0.0))
-            error_bounds.transfer(value, users_of)
+            erase_op(op, self.session)
 
     def record(self, op: Operation, remark: int, contract: Contract) -> None:
         """Add the error bound of `contract` to the results of `op`, or what stands for them.
@@ -99,35 +93,47 @@ class Commit:
         What one port of an op changes is in steps of the type the result had then; another
         rounding follows where a later port makes it on another one.
         """
-        error_bounds = self.session.error_bounds
         for result in op.results:
             # For a path that is an identity as one rescale, its start stands.
             value = self._new.get(result, result)
-            error_bounds.record(value, remark, contract)
+            real = real_bound(value, contract)
             while value in self._versions:
                 after = self._versions[value]
                 qparams = qparams_of(after) if after.type != value.type else None
-                rounding = 0.0 if qparams is None else max(qparams.scale_list())
-                error_bounds.transfer(value, [(after, 1.0, rounding)])
+                real += 0.0 if qparams is None else max(qparams.scale_list())
                 value = after
+            self.session.error_bounds.add(value, [Change(real, remark)])
 
-    def state(self, key: Operation | OperandIndex) -> int:
-        """The state that the solution gives an op or an operand."""
+    def state(self, key: Variable) -> int:
+        """The state that the solution gives an op, an operand or a port of a function."""
         return self._states.get(key, 0)
+
+    def _made_at(self, value: SSAValue) -> int:
+        """The position of its chain at which a value is made."""
+        port, owner = self.placement.port_of.get(value), value.owner
+        if port is not None:
+            return self.state(port)
+        return self.state(owner) if isinstance(owner, Operation) else 0
+
+    def _port_type(self, port: FunctionPort, value: SSAValue) -> Attribute:
+        """The type of a value of a port at the position that its state stands for."""
+        chain, (user, index) = self.placement.chain(value), port.uses[0]
+        return self._kind(chain, self.state(port), self.placement.chains.below_use(user, index))
 
     # -- ops --------------------------------------------------------------------------
 
-    def _rescale(self, op: RescaleOp) -> None:
-        """Replace a rescale by its operand at the position that its state stands for."""
-        above = op.input.owner
+    def _conversion(self, op: Conversion) -> None:
+        """Replace a conversion by its operand at the position that its state stands for."""
         unmoved = self.state(op) == 0 and not (
-            op.input in self.placement.free or (isinstance(above, Operation) and self.state(above))
+            op.input in self.placement.free or self._made_at(op.input)
         )
         key = position_of(1, self.placement.chains.below_use(op, 0))
         if unmoved and (op.input, key) not in self._at:
-            self._set_operands(op, [self._new.get(op.input, op.input)])
-            if _in_block_of(op.input, op) is op:
-                self._at[op.input, key] = op.result
+            old = op.input
+            self._set_operands(op, [self._new.get(old, old)])
+            if _in_block_of(old, op) is op:
+                self._at[old, key] = op.result
+                self._made[op.input, op.result.type, rounding_of(op)] = op.result
             return
         value = self._value(op.input, self.state(op) + 1, op, 0)
         if value.name_hint is None:
@@ -148,7 +154,7 @@ class Commit:
             self._set_operands(op, operands)
             return
         kinds = [
-            with_qparams(v, q) for v, q in zip(op.results, node.states[state].results, strict=True)
+            with_encoding(v, e) for v, e in zip(op.results, node.states[state].results, strict=True)
         ]
         new = retyped(op, operands, kinds)
         self._replace(op, new)
@@ -161,7 +167,7 @@ class Commit:
     def _other(self, op: Operation) -> None:
         sinks = [i for i in range(len(op.operands)) if self.state((op, i))]
         operands = [
-            operand if i in sinks else self._value(operand, 0, op, i)
+            operand if i in sinks else self._value(operand, self._read_at(op, i), op, i)
             for i, operand in enumerate(op.operands)
         ]
         self._set_operands(op, operands)
@@ -170,25 +176,35 @@ class Commit:
             current = self._absorb_down(op, current, index)
         if self.state(op):
             current = self._absorb_up(op, current)
+        if any(self._made_at(result) for result in op.results if result in self.placement.port_of):
+            ports = [self.placement.port_of.get(result) for result in op.results]
+            kinds = [
+                v.type if port is None else self._port_type(port, v)
+                for v, port in zip(op.results, ports, strict=True)
+            ]
+            current = retyped(op, op.operands, kinds)
         if current is not op:
+            if not self.state(op):
+                for old, new in zip(op.results, current.results, strict=True):
+                    self._replacements.replaced(old, new)
             self._replace(op, current)
+
+    def _read_at(self, op: Operation, index: int) -> int:
+        """The position at which an op that stays as it is reads an operand."""
+        port = self.placement.port_of.get((op, index))
+        return 0 if port is None else self.state(port)
 
     def _absorb_down(self, op: Operation, current: Operation, index: int) -> Operation:
         value, state = op.operands[index], self.state((op, index))
         new_value = self._value(value, state, op, index)
-        if isinstance(op, DCastOp):
-            new: Operation = DCastOp(new_value, op.result.type)
-            new.attributes.update(op.attributes)
-            self._rewriter.insert(new, op, keep=op)
-        else:
-            middle = qparams_of(value)
-            assert middle is not None
-            below = self.placement.chains.below_use(op, index)
-            r = self._chain(value).rescale(state, below)
-            match = Down(
-                current, self._behavior(op), index, r.qparams, r.narrowed, middle, r.rounding
-            )
-            new = absorb_down(self.session, match, new_value, self._rewriter)
+        middle = self.placement.chain(value).now
+        assert not isinstance(middle, Floats)
+        r = self.placement.chain(value).conversion(
+            state, self.placement.chains.below_use(op, index)
+        )
+        assert not isinstance(r.encoding, Floats) and not isinstance(r.narrowed, Floats)
+        match = Down(current, self._behavior(op), index, r.encoding, r.narrowed, middle, r.rounding)
+        new = absorb_down(self.session, match, new_value, self._rewriter)
         self._erase_version(current, new, op)
         if state < 0:
             self._absorbed(new, "absorb-down", self.placement.down[op, index][-state])
@@ -201,17 +217,11 @@ class Commit:
         absorption = self.placement.up[op][self.state(op)]
         assert absorption is not None
         for state in absorption.path[1:]:
-            rescale = self.placement.chains.below[result][state - 1]
+            below = self.placement.chains.below[result][state - 1]
             source = qparams_of(current.results[0])
-            assert source is not None
-            if isinstance(current, QCastOp):
-                kind = with_qparams(result, rescale.qparams)
-                new: Operation = QCastOp(current.input, kind)
-                new.attributes.update(current.attributes)
-                self._rewriter.insert(new, op, keep=op)
-            else:
-                match = Up(current, self._behavior(op), source, rescale.qparams, rescale.rounding)
-                new = absorb_up(match, self._rewriter)
+            assert source is not None and not isinstance(below.encoding, Floats)
+            match = Up(current, self._behavior(op), source, below.encoding, below.rounding)
+            new = absorb_up(match, self._rewriter)
             self._erase_version(current, new, op)
             current = new
         self._absorbed(current, "absorb-up", absorption)
@@ -230,11 +240,13 @@ class Commit:
         """Erase a version that stood between the old op and the next one, `new`."""
         if current is not op:
             self._versions.update(zip(current.results, new.results, strict=True))
-            current.detach()
-            current.erase()
+            erase_op(current, self.session)
 
     def _set_operands(self, op: Operation, operands: Sequence[SSAValue]) -> None:
-        if any(a is not b for a, b in zip(op.operands, operands, strict=True)):
+        changed = [(a, b) for a, b in zip(op.operands, operands, strict=True) if a is not b]
+        for old, new in changed:
+            self._replacements.replaced(old, new)
+        if changed:
             op.operands = operands
 
     def _replace(self, op: Operation, new: Operation) -> None:
@@ -249,8 +261,7 @@ class Commit:
 
     def _value(self, value: SSAValue, position: int, user: Operation, index: int) -> SSAValue:
         """`value` at `position` of its chain, for operand `index` of `user`."""
-        owner = value.owner
-        start = self.state(owner) if isinstance(owner, Operation) else 0
+        start = self._made_at(value)
         new = self._new.get(value, value)
         if position == start:
             return new
@@ -259,30 +270,25 @@ class Commit:
         known = self._at.get((value, key))
         if known is not None:
             return known
-        chain = self._chain(value)
+        chain = self.placement.chain(value)
         constant = constant_of(value) if value in self.placement.free else None
         if constant is not None:
             found = self._constant(constant, chain, position, below, user)
         else:
-            found = self._rescaled(new, chain, start, position, below, user)
+            found = self._converted(new, chain, start, position, below, user)
         self._at[value, key] = found
         return found
 
-    def _chain(self, value: SSAValue) -> RescaleChain:
-        qparams = qparams_of(value)
-        assert qparams is not None
-        return self.placement.chain(value, qparams)
-
-    def _rescaled(
+    def _converted(
         self,
         new: SSAValue,
-        chain: RescaleChain,
+        chain: Chain,
         start: int,
         end: int,
-        below: Sequence[ChainRescale],
+        below: Sequence[ChainConversion],
         user: Operation,
     ) -> SSAValue:
-        """The rescales from one position of a value, where it is `new`, to another; or from a
+        """The conversions from one position of a value, where it is `new`, to another; or from a
         position in between that other uses need, if that is cheaper."""
         costs = self.placement.costs.chain(chain, below)
         cost, edges = costs.cost(start, end), costs.path(start, end)
@@ -297,22 +303,27 @@ class Commit:
         for edge in edges:
             kind = self._kind(chain, edge.end, below)
             folded = edge.end - edge.start > 1
-            if new.type == kind and chain.is_inside(edge.start):
+            if edge.is_identity:
                 if folded:
                     self.absorbed.append((user, "fold", edge.contract))
                 continue
-            last = chain.rescale_to(edge.end, below)
-            rescale = RescaleOp(new, kind, last.rounding)
-            self._rewriter.insert(rescale, before, keep=last.origin)
+            made = self._made.get((new, kind, edge.rounding))
+            if made is None:
+                last = chain.conversion_to(edge.end, below)
+                source = chain.encoding(edge.start, below)
+                conversion = convert(new, source, kind, edge.rounding)
+                self._rewriter.insert(conversion, before, keep=last.origin)
+                self.moved.append(conversion)
+                made = self._made[new, kind, edge.rounding] = conversion.result
             if folded:
-                self.absorbed.append((rescale, "fold", edge.contract))
-            self.moved.append(rescale)
-            new = rescale.result
+                assert isinstance(made.owner, Operation)
+                self.absorbed.append((made.owner, "fold", edge.contract))
+            new = made
             self._at[chain.value, position_of(edge.end, below)] = new
         return new
 
-    def _kind(self, chain: RescaleChain, position: int, below: Sequence[ChainRescale]) -> Attribute:
-        return with_qparams(chain.value, chain.qparams(position, below))
+    def _kind(self, chain: Chain, position: int, below: Sequence[ChainConversion]) -> Attribute:
+        return with_encoding(chain.value, chain.encoding(position, below))
 
     def _counterpart(self, op: Operation, constant: Counterpart) -> SSAValue:
         """A new constant in place of an operand of an op in a lower state."""
@@ -324,21 +335,26 @@ class Commit:
     def _constant(
         self,
         constant: ConstantOp,
-        chain: RescaleChain,
+        chain: Chain,
         position: int,
-        below: Sequence[ChainRescale],
+        below: Sequence[ChainConversion],
         user: Operation,
     ) -> SSAValue:
-        """The constant behind the rescales to `position`."""
-        from qdialect.numerics.quantize import rescale_codes
+        """The constant behind the conversions to `position`."""
+        from qdialect.numerics.quantize import quantize_floats, rescale_codes
 
         codes = constant_array(constant, self.session.blobs)
         source = chain.now
-        for rescale in below[:position]:
-            codes = rescale_codes(
-                codes, source, rescale.qparams, rescale.rounding, arithmetic_of(user)
-            )
-            source = rescale.qparams
+        for step in below[:position]:
+            target = step.encoding
+            assert not isinstance(target, Floats), "no constant becomes floats"
+            if isinstance(source, Floats):
+                codes = quantize_floats(codes, target, step.rounding)
+            else:
+                defined = arithmetic_of(user)
+                codes = rescale_codes(codes, source, target, step.rounding, defined)
+            source = target
+        assert not isinstance(source, Floats)
         key = {KEY: constant.attributes[KEY]} if KEY in constant.attributes else None
         new = make_constant(codes, UniformType(source), self.session.blobs, key)
         self._rewriter.insert(new, _in_block_of(chain.value, user), keep=constant)
@@ -347,9 +363,10 @@ class Commit:
 
 def _coarsening(node: CommutingOp, state: int) -> float:
     """How many steps of the results in `state` one step in a state up to 0 is at most."""
-    later = (q.scale_list() for k in range(state + 1, 1) for q in node.states[k].results)
-    here = (q.scale_list() for q in node.states[state].results)
-    return max(map(max, later)) / min(map(min, here))
+    between = (q for k in range(state + 1, 1) for q in node.states[k].results)
+    later = (q.scale_list() for q in between if not isinstance(q, Floats))
+    here = (q.scale_list() for q in node.states[state].results if not isinstance(q, Floats))
+    return max(map(max, later), default=1.0) / min(map(min, here), default=1.0)
 
 
 def _in_block_of(value: SSAValue, user: Operation) -> Operation:

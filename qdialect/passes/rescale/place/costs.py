@@ -1,12 +1,20 @@
-"""What the rescales between two positions of a rescale chain cost.
+"""What the conversions between two positions of a chain cost.
 
-A rescale costs its elements times the target's price; contracts weaker than exact cost less
-than any rescale, and moved rescales less than any contract.  Several rescales of a chain may
-fold into one where the level of numerics allows it, so the cost of getting from one position
-to another is that of the cheapest path over rescale edges.
+A conversion costs its elements times the target's price, and what the target takes to start an
+op; of equally dear ones fewer ops win, then stronger contracts, then fewer moves.  Several
+conversions of a chain may become one, or none, where the level of numerics allows it, so the cost
+of getting from one position to another is that of the cheapest path over edges.
 
-    %1 = quant.rescale %0 : !a to !b
-    %2 = quant.rescale %1 : !b to !c        edges 0 -> 1, 1 -> 2, and 0 -> 2 if that may fold
+    %1 = quant.dcast %0 : !a to !f
+    %2 = quant.qcast %1 : !f to !c          edges 0 -> 1, 1 -> 2, and 0 -> 2, a rescale
+
+Two in a row become
+
+    rescale, rescale          a rescale, as `pair_contract` says
+    quantize, rescale         a quantize, as `pair_contract` says of any real number
+    dequantize, quantize      a rescale: exact; nothing if all codes come back as they were
+    rescale, dequantize       a dequantize: exact if the rescale renumbers, else relaxed
+    quantize, dequantize      nothing: relaxed
 """
 
 from __future__ import annotations
@@ -20,48 +28,75 @@ from typing import NamedTuple
 
 from xdsl.ir import SSAValue
 
+from qdialect.analysis.codes import survives_float
 from qdialect.analysis.cost import elements
+from qdialect.analysis.ranges import ranges
 from qdialect.context import QContext
+from qdialect.numerics import arithmetic
 from qdialect.numerics import requantize as exact
 from qdialect.numerics.arithmetic import Arithmetic
 from qdialect.numerics.contract import EXACT, Contract, Numerics
+from qdialect.numerics.ranges import Interval
 from qdialect.numerics.rounding import Rounding
-from qdialect.passes.pair_contract import pair_contract
-from qdialect.passes.rescale.place.chains import ChainRescale, RescaleKey, is_inside
+from qdialect.passes.pair_contract import pair_contract, renumbers, target_rounding
+from qdialect.passes.rescale.place.chains import ChainConversion, ConversionKey, is_inside
+from qdialect.passes.rescale.place.conversions import Encoding, Floats
 from qdialect.placement import INFINITE, Table
 from qdialect.qparams import QParams
+from qdialect.quant import DCastOp, QCastOp
+from qdialect.rewrite import Refusal
 
-#: a cost is elements x price in 1/64, then contract classes weaker than exact, then moves
-COST, CLASS, MOVE = 1 << 48, 1 << 24, 1
+#: the real numbers that a quantize rounds: one interval for all, or one per cell of its qparams
+Reach = tuple[Interval, ...]
+
+#: a cost is float ops that should be on codes (see `place.boundary`), then elements x price in
+#: 1/64, then conversions, then contract classes weaker than exact, then moves
+FLOAT_OP, COST, COUNT, CLASS, MOVE = 1 << 200, 1 << 72, 1 << 52, 1 << 24, 1
 _UNIT = 64
 
 
 def elements_cost(cost: int) -> float:
     """A cost in elements times price; infinite if it cannot be had."""
-    return float("inf") if cost >= INFINITE // 2 else (cost // COST) / _UNIT
+    return float("inf") if cost >= INFINITE // 2 else (cost % FLOAT_OP // COST) / _UNIT
+
+
+def price_cost(price: float, elements: int) -> int:
+    """The cost of a price per element; INFINITE for an infinite one."""
+    return INFINITE if isinf(price) else round(price * elements * _UNIT) * COST
 
 
 #: a position on a chain: its number and, above position 0, the rescales on the way there
-#: (`ChainRescale.key`)
+#: (`ChainConversion.key`)
 Position = tuple[int, tuple[int, ...]]
 
 
 @dataclass(frozen=True)
-class RescaleEdge:
-    """One rescale, from a position of a chain to a later one, and what folding changes."""
+class Edge:
+    """One conversion, or none, from a position of a chain to a later one: how it rounds, and what
+    folding changes."""
 
     start: int
     end: int
+    rounding: Rounding
     contract: Contract
+    #: whether the value is there as it is at `start`
+    is_identity: bool
 
 
 class _PathEnd(NamedTuple):
-    """The least cost of getting to a position, in how many rescales, and where the last one
-    of them starts."""
+    """The least cost of getting to a position, in how many edges, and where the last one of
+    them starts."""
 
     cost: int
-    rescales: int
+    edges: int
     start: int
+
+
+class _Fold(NamedTuple):
+    """One conversion in place of several: how it rounds and what that changes."""
+
+    rounding: Rounding
+    contract: Contract
 
 
 class ChainCosts:
@@ -70,91 +105,105 @@ class ChainCosts:
 
     def __init__(
         self,
-        costs: RescaleCosts,
+        costs: Costs,
         elements: int,
         lowest: int,
-        params: Sequence[QParams],
-        narrowed: Sequence[QParams],
+        encodings: Sequence[Encoding],
+        narrowed: Sequence[Encoding],
         roundings: Sequence[Rounding],
+        reach: Sequence[Reach | None],
     ) -> None:
         self._costs = costs
         self._elements = elements
         self._lowest = lowest
-        #: by position, from the lowest: its qparams, and with the known range of the codes there
-        self._params = params
+        #: by position, from the lowest: its encoding, and with the known range of the codes there
+        self._encodings = encodings
         self._narrowed = narrowed
-        #: by rescale, from the lowest
+        #: by conversion, from the lowest; and what floats it quantizes
         self._roundings = roundings
+        self._reach = reach
         self._edges: dict[tuple[int, int], int] = {}
         self._paths: dict[int, list[_PathEnd]] = {}
         self._tables: dict[tuple[int, int, int, int], Table] = {}
 
     @cached_property
-    def _folds(self) -> dict[tuple[int, int], Contract]:
-        """What one rescale in place of several changes, where the level allows it."""
-        found: dict[tuple[int, int], Contract] = {}
-        params, roundings = self._params, self._roundings
-        for start in range(len(params) - 2):
-            worst, source = EXACT, self._narrowed[start]
-            for end in range(start + 2, len(params)):
-                contract = self._costs.fold(
-                    source, params[end - 1], params[end], roundings[end - 2], roundings[end - 1]
-                )
-                if contract is None:
+    def _folds(self) -> dict[tuple[int, int], _Fold]:
+        """What one conversion in place of several changes, where the level allows it."""
+        found: dict[tuple[int, int], _Fold] = {}
+        encodings, roundings = self._encodings, self._roundings
+        for start in range(len(encodings) - 2):
+            worst, rounding, source = EXACT, roundings[start], self._narrowed[start]
+            for end in range(start + 2, len(encodings)):
+                middle, target = encodings[end - 1], encodings[end]
+                pair = _Pair(source, middle, target, rounding, roundings[end - 1])
+                fold = self._costs.fold(encodings[start], pair, self._reach[start])
+                if fold is None:
                     break  # nor is any that goes on from there
+                rounding, contract = fold
                 level = max(worst.level, contract.level)
                 worst = Contract(level, worst.steps + contract.steps, contract.note)
-                found[start + self._lowest, end + self._lowest] = worst
+                found[start + self._lowest, end + self._lowest] = _Fold(rounding, worst)
         return found
 
+    def is_identity(self, i: int, j: int) -> bool:
+        """Whether a value at position i is as it would be at position j."""
+        a, b = self._encodings[i - self._lowest], self._encodings[j - self._lowest]
+        return a == b and is_inside(a, self._narrowed[i - self._lowest])
+
     def edge(self, i: int, j: int) -> int:
-        """The cost of one rescale from position i to position j."""
+        """The cost of one conversion from position i to position j."""
         known = self._edges.get((i, j))
         if known is None:
-            a, b = self._params[i - self._lowest], self._params[j - self._lowest]
-            free = a == b and is_inside(a, self._narrowed[i - self._lowest])
-            known = 0 if free else self._costs.rescale(a, b, self._elements)
+            a, b = self._encodings[i - self._lowest], self._encodings[j - self._lowest]
+            free = self.is_identity(i, j)
+            known = 0 if free else self._costs.conversion(a, b, self._elements)
             self._edges[i, j] = known
         return known
 
     def fold(self, i: int, j: int) -> Contract | None:
-        """What one rescale from i to j changes; None if the level does not allow it."""
-        return EXACT if j - i == 1 else self._folds.get((i, j))
+        """What one conversion from i to j changes; None if the level does not allow it."""
+        fold = self._fold(i, j)
+        return None if fold is None else fold.contract
+
+    def _fold(self, i: int, j: int) -> _Fold | None:
+        if j - i == 1:
+            return _Fold(self._roundings[i - self._lowest], EXACT)
+        return self._folds.get((i, j))
 
     def cost(self, i: int, j: int) -> int:
-        """The cost of the cheapest rescales from position i to position j >= i."""
+        """The cost of the cheapest conversions from position i to position j >= i."""
         return self._path_ends(i, j)[j - i].cost
 
-    def path(self, i: int, j: int) -> list[RescaleEdge]:
-        """The cheapest rescales from position i to position j >= i."""
+    def path(self, i: int, j: int) -> list[Edge]:
+        """The cheapest conversions from position i to position j >= i."""
         ends = self._path_ends(i, j)
-        edges: list[RescaleEdge] = []
+        edges: list[Edge] = []
         at = j
         while at > i:
             start = ends[at - i].start
-            contract = self.fold(start, at)
-            assert contract is not None
-            edges.append(RescaleEdge(start, at, contract))
+            fold = self._fold(start, at)
+            assert fold is not None
+            edges.append(Edge(start, at, *fold, self.is_identity(start, at)))
             at = start
         return edges[::-1]
 
     def _path_ends(self, i: int, j: int) -> list[_PathEnd]:
         """The cheapest ways from position i to itself, i + 1 ... and to j at least; of equally
-        cheap ones that of the fewest rescales."""
+        cheap ones that of the fewest edges."""
         best = self._paths.setdefault(i, [_PathEnd(0, 0, i)])
         folds = self._folds
         for end in range(i + len(best), j + 1):
             before = best[-1]
-            least = _PathEnd(before.cost + self.edge(end - 1, end), before.rescales + 1, end - 1)
+            least = _PathEnd(before.cost + self.edge(end - 1, end), before.edges + 1, end - 1)
             if folds:
                 for start in range(end - 2, i - 1, -1):
-                    contract = folds.get((start, end))
-                    if contract is None:
+                    fold = folds.get((start, end))
+                    if fold is None:
                         continue
                     before = best[start - i]
-                    cost = before.cost + self.edge(start, end) + CLASS * int(contract.level)
+                    cost = before.cost + self.edge(start, end) + CLASS * int(fold.contract.level)
                     # Of those that tie, the one that folds first.
-                    least = min(_PathEnd(cost, before.rescales + 1, start), least)
+                    least = min(_PathEnd(cost, before.edges + 1, start), least)
             best.append(least)
         return best
 
@@ -189,40 +238,34 @@ class ChainCosts:
 
 
 @dataclass(frozen=True)
-class RescaleChain:
-    """The positions of a value up to 0, where its qparams are `now`; each use knows those above."""
+class Chain:
+    """The positions of a value up to 0, where its encoding is `now`; each use knows those above."""
 
     value: SSAValue
-    now: QParams
+    now: Encoding
     #: `now` with the bounds of the known range of the codes
-    narrowed: QParams
-    above: Sequence[ChainRescale]
+    narrowed: Encoding
+    above: Sequence[ChainConversion]
 
     @cached_property
     def elements(self) -> int:
         """Elements of the value; absurdly many are all the same."""
         return min(elements(self.value), 1 << 60)
 
-    def qparams(self, position: int, below: Sequence[ChainRescale]) -> QParams:
-        """The qparams of the value at `position`; `below` are the rescales that a use knows."""
-        return self.now if position == 0 else self.rescale(position, below).qparams
+    def encoding(self, position: int, below: Sequence[ChainConversion]) -> Encoding:
+        """The encoding of the value at `position`; `below` are the conversions that a use knows."""
+        return self.now if position == 0 else self.conversion(position, below).encoding
 
-    def rescale(self, position: int, below: Sequence[ChainRescale]) -> ChainRescale:
-        """The rescale on whose far side the value is at `position`, which is not 0."""
+    def conversion(self, position: int, below: Sequence[ChainConversion]) -> ChainConversion:
+        """The conversion on whose far side the value is at `position`, which is not 0."""
         return self.above[-position - 1] if position < 0 else below[position - 1]
 
-    def rescale_to(self, position: int, below: Sequence[ChainRescale]) -> ChainRescale:
-        """The rescale from the position before to `position`."""
+    def conversion_to(self, position: int, below: Sequence[ChainConversion]) -> ChainConversion:
+        """The conversion from the position before to `position`."""
         return self.above[-position] if position <= 0 else below[position - 1]
 
-    def is_inside(self, position: int) -> bool:
-        """Whether the codes there are known to be within their bounds."""
-        if position < 0:
-            return self.above[-position - 1].is_inside
-        return position > 0 or is_inside(self.now, self.narrowed)
 
-
-def position_of(number: int, below: Sequence[ChainRescale]) -> Position:
+def position_of(number: int, below: Sequence[ChainConversion]) -> Position:
     """Position `number` of a value for a use that knows the rescales `below`."""
     return number, tuple([rescale.key for rescale in below[: max(number, 0)]])
 
@@ -240,58 +283,154 @@ def bits_lost(a: QParams, b: QParams) -> float:
     return lost
 
 
-class RescaleCosts:
+class _Pair(NamedTuple):
+    """Two conversions in a row, source -> middle -> target; `source` has the bounds of the known
+    range of its codes."""
+
+    source: Encoding
+    middle: Encoding
+    target: Encoding
+    first: Rounding
+    second: Rounding
+
+
+class Costs:
     """Costs under a level of numerics, for a target; those of a chain are computed once."""
 
     def __init__(self, session: QContext, level: Numerics, defined: Arithmetic) -> None:
+        self._session = session
         self._target = session.target
+        self._start_price = session.target.start_price()
         self._defined = defined
         self._level = level
-        self._prices: dict[tuple[QParams, QParams], float] = {}
+        self._prices: dict[tuple[Encoding, Encoding], float] = {}
         self._chains: dict[Hashable, ChainCosts] = {}
-        #: the number of each rescale (`ChainRescale.key`), which identifies chains
-        self.keys: dict[RescaleKey, int] = {}
+        #: the number of each conversion (`ChainConversion.key`), which identifies chains
+        self.keys: dict[ConversionKey, int] = {}
 
-    def chain(self, chain: RescaleChain, below: Sequence[ChainRescale]) -> ChainCosts:
-        """The costs between the positions of a value; a use knows the rescales `below`."""
+    def chain(self, chain: Chain, below: Sequence[ChainConversion]) -> ChainCosts:
+        """The costs between the positions of a value; a use knows the conversions `below`."""
         above = chain.above
+        narrowed = chain.narrowed
+        steps = (*reversed(above), *below)
+        later = [conversion.encoding for conversion in below]
+        encodings = [*(c.encoding for c in reversed(above)), chain.now, *later]
+        reach = self._reach(steps, encodings)
         key = (
             chain.elements,
             chain.now,
-            chain.narrowed.storage,
-            tuple([rescale.key for rescale in above]),
-            tuple([rescale.key for rescale in below]),
+            narrowed if isinstance(narrowed, Floats) else narrowed.storage,
+            tuple([conversion.key for conversion in above]),
+            tuple([conversion.key for conversion in below]),
+            reach,
         )
         found = self._chains.get(key)
         if found is None:
-            later = [rescale.qparams for rescale in below]
             found = self._chains[key] = ChainCosts(
                 self,
                 chain.elements,
                 -len(above),
-                [*(r.qparams for r in reversed(above)), chain.now, *later],
-                [*(r.narrowed for r in reversed(above)), chain.narrowed, *later],
-                [*(r.rounding for r in reversed(above)), *(r.rounding for r in below)],
+                encodings,
+                [*(c.narrowed for c in reversed(above)), narrowed, *later],
+                [c.rounding for c in steps],
+                reach or [None] * len(steps),
             )
         return found
 
+    def _reach(
+        self, steps: Sequence[ChainConversion], encodings: Sequence[Encoding]
+    ) -> tuple[Reach | None, ...]:
+        """By conversion, the floats that it quantizes, where a rescale follows; or nothing."""
+        if not any(isinstance(encoding, Floats) for encoding in encodings[:-2]):
+            return ()
+        found: list[Reach | None] = []
+        for n, step in enumerate(steps):
+            op = step.origin
+            rescaled = isinstance(op, QCastOp) and n + 1 < len(steps)
+            known = None
+            if rescaled and not isinstance(encodings[n + 2], Floats):
+                known = ranges(self._session).before_rounding(op.result)
+            found.append(None if known is None else tuple(known))
+        return tuple(found)
+
     def accuracy(
-        self, chain: RescaleChain, k: int, below: Sequence[ChainRescale], weight: float
+        self, chain: Chain, k: int, below: Sequence[ChainConversion], weight: float
     ) -> int:
         """The cost of a use at position k > 0 that it did not ask for: bits lost, per element."""
-        lost = bits_lost(chain.now, below[k - 1].qparams) * chain.elements
+        now, there = chain.now, below[k - 1].encoding
+        assert not isinstance(now, Floats) and not isinstance(there, Floats)
+        lost = bits_lost(now, there) * chain.elements
         return round(lost * weight * _UNIT) * COST + CLASS * int(Numerics.RELAXED)
 
-    def rescale(self, a: QParams, b: QParams, elements: int) -> int:
-        """The cost of a rescale of so many elements."""
+    def conversion(self, a: Encoding, b: Encoding, elements: int) -> int:
+        """The cost of a conversion of so many elements."""
         if (a, b) not in self._prices:
-            self._prices[a, b] = self._target.rescale_price(a, b)
-        price = self._prices[a, b]
-        return INFINITE if isinf(price) else round(price * elements * _UNIT) * COST
+            self._prices[a, b] = self._price(a, b)
+        return price_cost(self._prices[a, b], elements) + price_cost(self._start_price, 1) + COUNT
 
-    def fold(
-        self, a: QParams, b: QParams, c: QParams, first: Rounding, second: Rounding
-    ) -> Contract | None:
-        """What a -> c changes in place of a -> b -> c; None if the level does not allow it."""
-        found = pair_contract(a, b, c, first, second, defined=self._defined)
-        return found if isinstance(found, Contract) and found.level <= self._level else None
+    def _price(self, a: Encoding, b: Encoding) -> float:
+        if isinstance(a, Floats):
+            return 0.0 if isinstance(b, Floats) else self._target.cast_price(QCastOp.name, b)
+        if isinstance(b, Floats):
+            return self._target.cast_price(DCastOp.name, a)
+        return self._target.rescale_price(a, b)
+
+    def fold(self, start: Encoding, pair: _Pair, reach: Reach | None) -> _Fold | None:
+        """One conversion in place of two in a row, the first of which starts at `start` and
+        quantizes floats in `reach`; None if the level does not allow it."""
+        rounding = pair.second
+        if isinstance(pair.target, Floats):
+            contract = self._to_floats(pair)
+        elif isinstance(pair.middle, Floats):
+            if isinstance(start, Floats):
+                return _Fold(pair.second, EXACT)  # nothing is left of what was before
+            rounding, contract = self._requantized(start, pair.source, pair.target, pair.second)
+        elif isinstance(pair.source, Floats):
+            contract = self._quantized(pair.middle, pair.target, pair, reach)
+        else:
+            a, b, c = pair.source, pair.middle, pair.target
+            contract = pair_contract(a, b, c, pair.first, pair.second, defined=self._defined)
+        if not isinstance(contract, Contract) or contract.level > self._level:
+            return None
+        return _Fold(rounding, contract)
+
+    def _quantized(
+        self, middle: QParams, target: QParams, pair: _Pair, reach: Reach | None
+    ) -> Contract | Refusal | None:
+        """floats -> middle -> target, as one quantize."""
+        if self._level < Numerics.BOUNDED and not renumbers(middle, target):
+            return None  # most are: what dropping a rounding changes need not be computed
+        found = None if reach is None else lambda: reach
+        return pair_contract(
+            None, middle, target, pair.first, pair.second, found, defined=self._defined
+        )
+
+    def _requantized(
+        self, a: QParams, source: Encoding, b: QParams, rounding: Rounding
+    ) -> tuple[Rounding, Contract | Refusal | None]:
+        """a -> floats -> b, as one rescale, or as nothing where every code comes back."""
+        assert not isinstance(source, Floats)
+        if a == b:
+            # A clip is left of it where codes may be outside of their bounds.
+            return rounding, EXACT if survives_float(a) else None
+        if exact.unique_pairs(a, b) is None:
+            return rounding, None
+        return target_rounding(self._target, rounding, lambda: source, b, self._defined)
+
+    def _to_floats(self, pair: _Pair) -> Contract | None:
+        """source -> middle -> floats, as one dequantize, or as nothing."""
+        source, middle = pair.source, pair.middle
+        if isinstance(middle, Floats):
+            return EXACT
+        if isinstance(source, Floats):
+            return _DROPPED if source == pair.target else None
+        pairs = exact.unique_pairs(source, middle)
+        if pairs is None or middle.expressed != source.expressed:
+            return None
+        floats = self._defined.floats(middle.expressed)
+        if all(a.scale == b.scale and arithmetic.is_lossless(a, b, floats) for a, b in pairs):
+            return Contract(Numerics.EXACT, note="the rescale renumbers codes")
+        return _DROPPED
+
+
+_DROPPED = Contract(Numerics.RELAXED, note="drops a rounding and a clip")

@@ -11,19 +11,17 @@ from typing import NamedTuple
 
 from xdsl.ir import Operation
 
-from qdialect.analysis.ranges import ranges
 from qdialect.behaviors import Behavior, PortKind
 from qdialect.context import QContext
-from qdialect.numerics import arithmetic
 from qdialect.numerics import requantize as exact
 from qdialect.numerics.contract import EXACT, Contract, Numerics
-from qdialect.passes.pair_contract import pair_contract, renumbers
+from qdialect.passes.pair_contract import renumbers
 from qdialect.passes.rescale.absorption import Down, Up, down_contract, up_contract
-from qdialect.passes.rescale.place.chains import ChainRescale
-from qdialect.passes.rescale.place.costs import CLASS, MOVE, RescaleChain, RescaleCosts
+from qdialect.passes.rescale.place.chains import ChainConversion
+from qdialect.passes.rescale.place.conversions import Encoding, Floats
+from qdialect.passes.rescale.place.costs import CLASS, MOVE, Chain, Costs
 from qdialect.placement import INFINITE
 from qdialect.qparams import QParams
-from qdialect.quant import DCastOp, QCastOp, arithmetic_of, cast_rounding
 from qdialect.rewrite import Refusal
 
 
@@ -51,27 +49,27 @@ def absorption_costs(absorptions: Absorptions) -> list[int]:
 class Ports:
     """Decides what ports may absorb, by declarations, the target and the level of numerics."""
 
-    def __init__(self, session: QContext, level: Numerics, costs: RescaleCosts) -> None:
+    def __init__(self, session: QContext, level: Numerics, costs: Costs) -> None:
         self._session = session
         self._level = level
         self._costs = costs
 
-    def up(self, op: Operation, chain: RescaleChain, below: Sequence[ChainRescale]) -> Absorptions:
+    def up(self, op: Operation, chain: Chain, below: Sequence[ChainConversion]) -> Absorptions:
         """For the one result of `op`, whose users all apply the rescales `below`."""
 
         def absorb(start: int, end: int) -> Contract | None:
-            return self._up(op, chain.qparams(start, below), below[end - 1])
+            return self._up(op, chain.encoding(start, below), below[end - 1])
 
         return self._best(len(below), absorb, self._costs.chain(chain, below).fold)
 
-    def down(self, op: Operation, index: int, chain: RescaleChain) -> Absorptions:
+    def down(self, op: Operation, index: int, chain: Chain) -> Absorptions:
         """For operand `index` of `op`, whose value has `chain`."""
-        if not isinstance(op, DCastOp) and self._requantizing(op, index) is None:
+        if self._requantizing(op, index) is None:
             return [_NOTHING]
         costs = self._costs.chain(chain, ())
 
         def absorb(start: int, end: int) -> Contract | None:
-            return self._down(op, index, chain.above[end - 1], chain.qparams(-start, ()))
+            return self._down(op, index, chain.above[end - 1], chain.encoding(-start, ()))
 
         def fold(start: int, end: int) -> Contract | None:
             return costs.fold(-end, -start)
@@ -79,14 +77,16 @@ class Ports:
         return self._best(len(chain.above), absorb, fold)
 
     def regridded(
-        self, op: Operation, index: int, now: QParams, below: Sequence[ChainRescale]
+        self, op: Operation, index: int, now: QParams, below: Sequence[ChainConversion]
     ) -> int:
         """How many of the rescales `below`, which other uses apply, operand `index` may have
         applied as well."""
         behavior = self._session.behaviors.get(op)
         assert behavior is not None
         for count, r in enumerate(below):
-            match = Down(op, behavior, index, r.qparams, r.narrowed, now, r.rounding)
+            if isinstance(r.encoding, Floats) or isinstance(r.narrowed, Floats):
+                return count
+            match = Down(op, behavior, index, r.encoding, r.narrowed, now, r.rounding)
             if isinstance(down_contract(self._session, match), Refusal):
                 return count
         return len(below)
@@ -126,23 +126,14 @@ class Ports:
             return None
         return behavior
 
-    def _up(self, op: Operation, source: QParams, rescale: ChainRescale) -> Contract | None:
-        """What it changes that the result of `op`, on `source`, is made on the qparams below the
-        rescale at once."""
-        target, rounding = rescale.qparams, rescale.rounding
+    def _up(self, op: Operation, source: Encoding, conversion: ChainConversion) -> Contract | None:
+        """What it changes that the result of `op`, on `source`, is made on the encoding below the
+        conversion at once."""
+        target, rounding = conversion.encoding, conversion.rounding
+        if isinstance(source, Floats) or isinstance(target, Floats):
+            return None
         if self._level < Numerics.BOUNDED and not renumbers(source, target):
             return None  # most are: what dropping a rounding changes need not be computed
-        if isinstance(op, QCastOp):
-            found = pair_contract(
-                None,
-                source,
-                target,
-                cast_rounding(op),
-                rounding,
-                lambda: ranges(self._session).before_rounding(op.result),
-                defined=arithmetic_of(op),
-            )
-            return found if isinstance(found, Contract) else None
         behavior = self._session.behaviors.get(op)
         if behavior is None or behavior.results[0].kind is not PortKind.REQUANT:
             return None
@@ -150,26 +141,20 @@ class Ports:
         return found if isinstance(found, Contract) else None
 
     def _down(
-        self, op: Operation, index: int, rescale: ChainRescale, middle: QParams
+        self, op: Operation, index: int, conversion: ChainConversion, middle: Encoding
     ) -> Contract | None:
-        """What it changes that operand `index`, on `middle`, is read above the rescale."""
-        if isinstance(op, DCastOp):
-            pairs = exact.unique_pairs(rescale.narrowed, middle)
-            if pairs is None or middle.expressed != rescale.qparams.expressed:
-                return None
-            floats = arithmetic_of(op).floats(middle.expressed)
-            if all(a.scale == b.scale and arithmetic.is_lossless(a, b, floats) for a, b in pairs):
-                return EXACT
-            return Contract(Numerics.RELAXED, note="drops a rounding and a clip")
+        """What it changes that operand `index`, on `middle`, is read above the conversion."""
+        source, narrowed = conversion.encoding, conversion.narrowed
         behavior = self._requantizing(op, index)
-        if behavior is None:
+        if behavior is None or isinstance(middle, Floats):
+            return None
+        if isinstance(source, Floats) or isinstance(narrowed, Floats):
             return None
         if self._level < Numerics.BOUNDED:
-            pairs = exact.unique_pairs(rescale.narrowed, middle)
+            pairs = exact.unique_pairs(narrowed, middle)
             if pairs is None or not all(exact.is_lossless(a, b) for a, b in pairs):
                 return None
-        source, narrowed = rescale.qparams, rescale.narrowed
-        match = Down(op, behavior, index, source, narrowed, middle, rescale.rounding)
+        match = Down(op, behavior, index, source, narrowed, middle, conversion.rounding)
         found = down_contract(self._session, match)
         return found if isinstance(found, Contract) else None
 

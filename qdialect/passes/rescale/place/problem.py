@@ -1,6 +1,6 @@
 """The placement problem of a module: variables, the costs of their states, and of pairs.
 
-Every commuting op and every movable rescale is a variable over its states (see `chains`);
+Every commuting op and every conversion that may move is a variable over its states (see `chains`);
 so is every requantizing result that could take the qparams of a rescale below it, and
 every requantizing operand that could take those of a rescale above it, as far as the
 level of numerics allows: such a port absorbs rescales at no cost.  A value that is used at
@@ -22,25 +22,27 @@ from qdialect.context import QContext
 from qdialect.numerics import requantize as exact
 from qdialect.numerics.contract import Numerics
 from qdialect.ops import constant_of
+from qdialect.passes.rescale.place.boundary import Boundary
+from qdialect.passes.rescale.place.calls import FunctionPort, function_ports
 from qdialect.passes.rescale.place.chains import (
-    ChainRescale,
+    ChainConversion,
+    Chains,
     CommutingOp,
-    RescaleChains,
-    movable,
 )
+from qdialect.passes.rescale.place.conversions import Encoding, Floats, conversion_of, encoding_of
 from qdialect.passes.rescale.place.costs import (
     CLASS,
     MOVE,
+    Chain,
+    Costs,
     Position,
-    RescaleChain,
-    RescaleCosts,
     position_of,
 )
 from qdialect.passes.rescale.place.ports import Absorptions, Ports, absorption_costs
 from qdialect.placement import INFINITE, Problem, Table
-from qdialect.qparams import QParams
 
 OperandIndex = tuple[Operation, int]
+Variable = Operation | OperandIndex | FunctionPort
 
 
 class ChainUse(NamedTuple):
@@ -55,7 +57,7 @@ class ChainUse(NamedTuple):
     lowest: int
     highest: int
     now: int
-    below: tuple[ChainRescale, ...]
+    below: tuple[ChainConversion, ...]
 
     @property
     def positions(self) -> range:
@@ -78,7 +80,8 @@ class PlacementProblem:
         session: QContext,
         level: Numerics,
         accuracy: float,
-        costs: RescaleCosts,
+        costs: Costs,
+        boundary: Boundary,
         ops: Sequence[Operation],
     ) -> None:
         self.session = session
@@ -88,8 +91,13 @@ class PlacementProblem:
         self.problem = Problem()
         #: variable and its lowest state, by op (commuting, rescale, or one whose result absorbs)
         #: or by operand (that absorbs)
-        self.variables: dict[Operation | OperandIndex, tuple[int, int]] = {}
-        self.chains = RescaleChains(session, level, ops, costs.keys)
+        self.variables: dict[Variable, tuple[int, int]] = {}
+        #: what called functions take and give, by use and by value
+        self.ports = function_ports(ops, public=boundary.changes_public)
+        self.port_of: dict[OperandIndex | SSAValue, FunctionPort] = {}
+        for port in self.ports:
+            self.port_of.update(dict.fromkeys((*port.uses, *port.values), port))
+        self.chains = Chains(session, level, ops, costs.keys, self.ports)
         self.costs = costs
         self._ports = Ports(session, level, costs)
         self.up: dict[Operation, Absorptions] = {}
@@ -99,11 +107,14 @@ class PlacementProblem:
         #: constants whose rescales are computed, and cost nothing
         self.free: set[SSAValue] = set()
         self._auxiliary: dict[int, int] = {}
-        self._chain_of: dict[SSAValue, RescaleChain] = {}
+        self._chain_of: dict[SSAValue, Chain] = {}
+        self._boundary = boundary
         #: the values whose costs may depend on a variable
         self._near: set[SSAValue] = set()
         for op in ops:
             self._declare(op)
+        for port in self.ports:
+            self._declare_port(port)
         for value in _values(ops):
             if value in self._near:
                 self._connect(value)
@@ -111,7 +122,7 @@ class PlacementProblem:
     @property
     def folds(self) -> bool:
         """Whether a rescale of a constant stands there to be computed."""
-        return any(movable(use.operation) for value in self.free for use in value.uses)
+        return any(conversion_of(use.operation) for value in self.free for use in value.uses)
 
     @cached_property
     def start(self) -> list[int]:
@@ -123,19 +134,21 @@ class PlacementProblem:
             start[variable] = state
         return start
 
-    def chain(self, value: SSAValue, qparams: QParams) -> RescaleChain:
-        """The chain of `value`, whose qparams now are `qparams`."""
+    def chain(self, value: SSAValue) -> Chain:
+        """The chain of `value`, which is codes or floats."""
         if value not in self._chain_of:
-            narrowed = narrowed_qparams(value, self.session) or qparams
+            encoding = encoding_of(value)
+            assert encoding is not None
+            narrowed = narrowed_qparams(value, self.session) or encoding
             above = self.chains.above.get(value, ())
-            self._chain_of[value] = RescaleChain(value, qparams, narrowed, above)
+            self._chain_of[value] = Chain(value, encoding, narrowed, above)
         return self._chain_of[value]
 
     # -- variables --------------------------------------------------------------------
 
     def _declare(self, op: Operation) -> None:
         chains = self.chains
-        rescale, node = movable(op), chains.commuting.get(op)
+        rescale, node = conversion_of(op), chains.commuting.get(op)
         if rescale is not None:
             above = len(chains.above.get(rescale.result, ()))
             below = len(chains.below_use(op, 0)) - 1
@@ -143,7 +156,7 @@ class PlacementProblem:
             self._near.update((rescale.input, rescale.result))
             return
         if node is not None:
-            self._variable(op, node.lowest, _state_costs(node))
+            self._variable(op, node.lowest, self._state_costs(node))
             self._near.update(op.operands)
             self._near.update(op.results)
             return
@@ -152,7 +165,33 @@ class PlacementProblem:
             if operand in chains.above or (op, index) in chains.regridded:
                 self._declare_operand(op, index)
 
-    def _variable(self, key: Operation | OperandIndex, lowest: int, costs: list[int]) -> None:
+    def _declare_port(self, port: FunctionPort) -> None:
+        value, (user, index) = port.values[0], port.uses[0]
+        above, below = self.chains.above.get(value, ()), self.chains.below_use(user, index)
+        now = encoding_of(value)
+        assert now is not None
+        encodings = [*(c.encoding for c in reversed(above)), now, *(c.encoding for c in below)]
+        states = zip(range(-len(above), len(below) + 1), encodings, strict=True)
+        costs = [MOVE * abs(k) + self._boundary.port_cost(now, e) for k, e in states]
+        self._variable(port, -len(above), costs)
+        self._near.update(port.values)
+        self._near.update(user.operands[index] for user, index in port.uses)
+
+    def _state_costs(self, node: CommutingOp) -> list[int]:
+        """A move for each conversion that passes, the class of what that changes, and what the
+        encodings cost there."""
+        costs: list[int] = []
+        encodings = self._boundary.costs(node)
+        for number in range(node.lowest, node.highest + 1):
+            state = node.states[number]
+            cost = MOVE * abs(number) + CLASS * int(state.contract.level)
+            cost += encodings.get(number, 0)
+            costs.append(cost if state.legal else INFINITE)
+        return costs
+
+    def _variable(
+        self, key: Operation | OperandIndex | FunctionPort, lowest: int, costs: list[int]
+    ) -> None:
         if len(costs) > 1:
             self.variables[key] = self.problem.variable(costs), lowest
 
@@ -161,10 +200,9 @@ class PlacementProblem:
         if not below:
             return
         result = op.results[0]
-        qparams = qparams_of(result)
-        if qparams is None or constant_of(result) is not None:
+        if qparams_of(result) is None or constant_of(result) is not None:
             return  # each use of a constant has its own
-        self.up[op] = self._ports.up(op, self.chain(result, qparams), below)
+        self.up[op] = self._ports.up(op, self.chain(result), below)
         self._variable(op, 0, absorption_costs(self.up[op]))
         self._near.add(result)
 
@@ -173,7 +211,7 @@ class PlacementProblem:
         qparams = qparams_of(value)
         if qparams is None:
             return
-        chain = self.chain(value, qparams)
+        chain = self.chain(value)
         found = self.down[op, index] = self._ports.down(op, index, chain)
         costs = absorption_costs(found)[::-1]
         if (op, index) in self.chains.regridded:
@@ -189,20 +227,20 @@ class PlacementProblem:
 
     def _connect(self, value: SSAValue) -> None:
         """Add what the positions of a value and of its uses cost together."""
-        qparams = qparams_of(value)
-        if qparams is None:
+        encoding = encoding_of(value)
+        if encoding is None:
             return
-        if self._is_free(value, qparams):
+        if self._is_free(value, encoding):
             self.free.add(value)
             return
         uses, producer = self._uses(value), self._producer(value)
         if all(each.variable is None for each in (producer, *uses)):
             return
-        chain = self.chain(value, qparams)
+        chain = self.chain(value)
         for group in [uses] if producer.lowest < 0 else _groups(uses):
             self._connect_with(chain, producer, group)
 
-    def _connect_with(self, chain: RescaleChain, producer: ChainUse, uses: list[ChainUse]) -> None:
+    def _connect_with(self, chain: Chain, producer: ChainUse, uses: list[ChainUse]) -> None:
         """Add what a value and `uses` of it that may share rescales cost together."""
         costs = [self.costs.chain(chain, use.below) for use in uses]
         if len(uses) == 1:
@@ -216,22 +254,32 @@ class PlacementProblem:
         else:
             self._connect_by_positions(chain, producer, uses)
 
-    def _is_free(self, value: SSAValue, qparams: QParams) -> bool:
-        """Whether every rescale of `value` is a constant that can be computed."""
+    def _is_free(self, value: SSAValue, encoding: Encoding) -> bool:
+        """Whether every conversion of `value` is a constant that can be computed; codes are not
+        made floats, which take four times as much."""
         if constant_of(value) is None:
             return False
         for use in value.uses:
-            before = qparams
-            for rescale in self.chains.below_use(use.operation, use.index):
-                if exact.unique_pairs(before, rescale.qparams) is None:
+            before = encoding
+            for conversion in self.chains.below_use(use.operation, use.index):
+                after = conversion.encoding
+                if isinstance(after, Floats):
                     return False
-                before = rescale.qparams
+                if isinstance(before, Floats):
+                    from qdialect.numerics.quantize import can_quantize_floats
+
+                    if not can_quantize_floats(after):
+                        return False
+                elif exact.unique_pairs(before, after) is None:
+                    return False
+                before = after
         return True
 
     def _producer(self, value: SSAValue) -> ChainUse:
         """The op that makes `value`."""
-        owner = value.owner
-        known = self.variables.get(owner) if isinstance(owner, Operation) else None
+        owner, port = value.owner, self.port_of.get(value)
+        key = port or (owner if isinstance(owner, Operation) else None)
+        known = None if key is None else self.variables.get(key)
         if known is None:
             return _FIXED
         variable, lowest = known
@@ -241,9 +289,9 @@ class PlacementProblem:
         found: dict[int | None, ChainUse] = {}
         for use in value.uses:
             op, index = use.operation, use.index
-            shift = 1 if movable(op) else 0
+            shift = 1 if conversion_of(op) else 0
             known = self.variables.get(op) if shift or op in self.chains.commuting else None
-            known = known or self.variables.get((op, index))
+            known = known or self.variables.get(self.port_of.get((op, index)) or (op, index))
             if known is None:
                 found[None] = _FIXED
                 continue
@@ -278,9 +326,7 @@ class PlacementProblem:
         self._auxiliary[variable] = start
         return ChainUse(variable, 0, states - 1, start, ())
 
-    def _connect_by_edges(
-        self, chain: RescaleChain, producer: ChainUse, uses: list[ChainUse]
-    ) -> None:
+    def _connect_by_edges(self, chain: Chain, producer: ChainUse, uses: list[ChainUse]) -> None:
         """Every edge costs its price if any use is past it and the producer is not."""
         crossing: dict[Position, list[ChainUse]] = {}
         for use in uses:
@@ -302,9 +348,7 @@ class PlacementProblem:
             for use in users:
                 self._pair(past, use, lambda z, j, k=k: INFINITE if j > k and not z else 0)
 
-    def _connect_by_positions(
-        self, chain: RescaleChain, producer: ChainUse, uses: list[ChainUse]
-    ) -> None:
+    def _connect_by_positions(self, chain: Chain, producer: ChainUse, uses: list[ChainUse]) -> None:
         """Several edges may fold into one or none: price each set of positions used."""
         used = {position_of(j, use.below): use.below for use in uses for j in use.positions}
         if len(used) > _POSITIONS:
@@ -320,7 +364,7 @@ class PlacementProblem:
             self._pair(subset, use, lambda s, j, bit=bit: 0 if s >> bit[j] & 1 else INFINITE)
 
     def _price_of_sets(
-        self, chain: RescaleChain, used: dict[Position, tuple[ChainRescale, ...]]
+        self, chain: Chain, used: dict[Position, tuple[ChainConversion, ...]]
     ) -> Callable[[int, int], int]:
         """The least cost of making a set of positions `used` (bits) from one of the producer."""
         positions = list(used)
@@ -357,15 +401,6 @@ def _values(ops: Iterable[Operation]) -> Iterator[SSAValue]:
         for region in op.regions:
             for block in region.blocks:
                 yield from block.args
-
-
-def _state_costs(node: CommutingOp) -> list[int]:
-    """A move for each rescale that passes, and the class of what that changes."""
-    states = ((s, node.states[s]) for s in range(node.lowest, node.highest + 1))
-    return [
-        MOVE * abs(s) + CLASS * int(state.contract.level) if state.legal else INFINITE
-        for s, state in states
-    ]
 
 
 def _groups(uses: list[ChainUse]) -> list[list[ChainUse]]:

@@ -1,4 +1,7 @@
-// RUN: qopt-opt %s -p 'move-casts{boundary=minimize-conversions}' --remarks --verify-diagnostics | filecheck %s
+// RUN: qopt-opt %s -p place-rescales | filecheck %s
+// RUN: qopt-opt %s -p 'move-casts{boundary=minimize-conversions}' | filecheck %s
+// RUN: qopt-opt %s -p place-rescales,canonicalize,place-rescales > %t.twice
+// RUN: qopt-opt %s -p place-rescales,canonicalize | diff %t.twice -
 
 // Each cast where the fewest elements cross.
 
@@ -14,7 +17,6 @@
 // CHECK-NEXT: nn.slice
 func.func @shared_codes(%x: !f) -> (!q_half, !q) {
   %0 = quant.qcast %x : !f to !q
-  // expected-remark@+1 {{sink-quantize refused [multi-use]: the quantized value is also used elsewhere}}
   %1 = nn.slice %0 starts [0, 1] stops [2, 3] steps [1, 1] : (!q) -> !q_half
   func.return %1, %0 : !q_half, !q
 }
@@ -24,9 +26,7 @@ func.func @shared_codes(%x: !f) -> (!q_half, !q) {
 // CHECK-NEXT: nn.slice {{.*}} -> tensor<1x4xf32>
 // CHECK-NEXT: quant.qcast {{.*}} to tensor<1x4x!quant.uniform<i8:f32, 2.500000e-01>>
 func.func @per_axis(%x: !f) -> tensor<1x4x!quant.uniform<i8:f32, 0.25>> {
-  // expected-remark@+1 {{hoist-quantize refused [cost]: 8 elements would cross instead of 4}}
   %0 = quant.qcast %x : !f to !rows
-  // expected-remark@+1 {{sink-quantize fired, exact}}
   %1 = nn.slice %0 starts [1, 0] stops [2, 4] steps [1, 1] : (!rows) -> tensor<1x4x!quant.uniform<i8:f32, 0.25>>
   func.return %1 : tensor<1x4x!quant.uniform<i8:f32, 0.25>>
 }
@@ -36,9 +36,7 @@ func.func @per_axis(%x: !f) -> tensor<1x4x!quant.uniform<i8:f32, 0.25>> {
 // CHECK-NEXT: nn.slice
 // CHECK-NEXT: quant.qcast
 func.func @dynamic(%x: tensor<?x4xf32>) -> tensor<?x2x!quant.uniform<i8:f32, 0.5:3>> {
-  // expected-remark@+1 {{hoist-quantize refused [cost]: 4 elements would cross instead of 2}}
   %0 = quant.qcast %x : tensor<?x4xf32> to !dynamic
-  // expected-remark@+1 {{sink-quantize fired, exact}}
   %1 = nn.slice %0 starts [0, 1] stops [2147483647, 3] steps [1, 1] : (!dynamic) -> tensor<?x2x!quant.uniform<i8:f32, 0.5:3>>
   func.return %1 : tensor<?x2x!quant.uniform<i8:f32, 0.5:3>>
 }
@@ -48,7 +46,6 @@ func.func @dynamic(%x: tensor<?x4xf32>) -> tensor<?x2x!quant.uniform<i8:f32, 0.5
 func.func @two_roundings(%c: tensor<2x4xi1>, %x: !f, %y: !f) -> !q {
   %0 = quant.qcast %x : !f to !q
   %1 = quant.qcast %y {quant.rounding = "half_up"} : !f to !q
-  // expected-remark@+1 {{sink-quantize refused [rounding]: the operands are quantized with different roundings}}
   %2 = nn.select %c, %0, %1 : (tensor<2x4xi1>, !q, !q) -> !q
   func.return %2 : !q
 }
@@ -57,9 +54,7 @@ func.func @two_roundings(%c: tensor<2x4xi1>, %x: !f, %y: !f) -> !q {
 // CHECK-NEXT: quant.dcast {{.*}} to tensor<2x4xf32>
 // CHECK-NEXT: nn.tile {{.*}} -> tensor<6x4xf32>
 func.func @tile_last(%x: !q) -> tensor<6x4xf32> {
-  // expected-remark@+1 {{sink-dequantize refused [cost]: 24 elements would cross instead of 8}}
   %0 = nn.tile %x repeats [3, 1] : (!q) -> tensor<6x4x!quant.uniform<i8:f32, 0.5:3>>
-  // expected-remark@+1 {{hoist-dequantize fired, exact}}
   %1 = quant.dcast %0 : tensor<6x4x!quant.uniform<i8:f32, 0.5:3>> to tensor<6x4xf32>
   func.return %1 : tensor<6x4xf32>
 }
@@ -69,7 +64,6 @@ func.func @tile_last(%x: !q) -> tensor<6x4xf32> {
 // CHECK-NEXT: quant.dcast
 func.func @tiled_codes_wanted(%x: !q) -> (tensor<6x4xf32>, tensor<6x4x!quant.uniform<i8:f32, 0.5:3>>) {
   %0 = nn.tile %x repeats [3, 1] : (!q) -> tensor<6x4x!quant.uniform<i8:f32, 0.5:3>>
-  // expected-remark@+1 {{hoist-dequantize refused [multi-use]: the codes are also used elsewhere}}
   %1 = quant.dcast %0 : tensor<6x4x!quant.uniform<i8:f32, 0.5:3>> to tensor<6x4xf32>
   func.return %1, %0 : tensor<6x4xf32>, tensor<6x4x!quant.uniform<i8:f32, 0.5:3>>
 }
@@ -79,8 +73,6 @@ func.func @tiled_codes_wanted(%x: !q) -> (tensor<6x4xf32>, tensor<6x4x!quant.uni
 // CHECK-NEXT: quant.dcast {{.*}} to tensor<2x2xf32>
 func.func @slice_then_dequantize(%x: !q) -> !f_half {
   %0 = quant.dcast %x : !q to !f
-  // expected-remark@+2 {{sink-dequantize fired, exact}}
-  // expected-remark@+1 {{hoist-dequantize refused [cost]: 8 elements would cross instead of 4}}
   %1 = nn.slice %0 starts [0, 1] stops [2, 3] steps [1, 1] : (!f) -> !f_half
   func.return %1 : !f_half
 }
@@ -90,7 +82,6 @@ func.func @slice_then_dequantize(%x: !q) -> !f_half {
 // CHECK-NEXT: nn.slice
 func.func @floats_wanted(%x: !q) -> (!f_half, !f) {
   %0 = quant.dcast %x : !q to !f
-  // expected-remark@+1 {{sink-dequantize refused [multi-use]: the dequantized value is also used elsewhere}}
   %1 = nn.slice %0 starts [0, 1] stops [2, 3] steps [1, 1] : (!f) -> !f_half
   func.return %1, %0 : !f_half, !f
 }
@@ -99,9 +90,7 @@ func.func @floats_wanted(%x: !q) -> (!f_half, !f) {
 // CHECK-NEXT: quant.qcast {{.*}} to tensor<2x4x!quant
 // CHECK-NEXT: nn.repeat
 func.func @quantize_first(%x: !f) -> tensor<4x4x!quant.uniform<i8:f32:0, {0.5, 0.5, 0.25, 0.25}>> {
-  // expected-remark@+1 {{sink-quantize refused [cost]: 16 elements would cross instead of 8}}
   %0 = nn.repeat %x repeats [2, 1] : (!f) -> tensor<4x4xf32>
-  // expected-remark@+1 {{hoist-quantize fired, exact}}
   %1 = quant.qcast %0 : tensor<4x4xf32> to tensor<4x4x!quant.uniform<i8:f32:0, {0.5, 0.5, 0.25, 0.25}>>
   func.return %1 : tensor<4x4x!quant.uniform<i8:f32:0, {0.5, 0.5, 0.25, 0.25}>>
 }
@@ -112,7 +101,6 @@ func.func @quantize_first(%x: !f) -> tensor<4x4x!quant.uniform<i8:f32:0, {0.5, 0
 // CHECK-NEXT: quant.qcast
 func.func @copies_differ(%x: !f) -> tensor<4x4x!quant.uniform<i8:f32:0, {0.5, 0.25, 0.5, 0.25}>> {
   %0 = nn.repeat %x repeats [2, 1] : (!f) -> tensor<4x4xf32>
-  // expected-remark@+1 {{hoist-quantize refused}}
   %1 = quant.qcast %0 : tensor<4x4xf32> to tensor<4x4x!quant.uniform<i8:f32:0, {0.5, 0.25, 0.5, 0.25}>>
   func.return %1 : tensor<4x4x!quant.uniform<i8:f32:0, {0.5, 0.25, 0.5, 0.25}>>
 }
@@ -124,27 +112,20 @@ func.func @copies_differ(%x: !f) -> tensor<4x4x!quant.uniform<i8:f32:0, {0.5, 0.
 // CHECK-NEXT: quant.dcast {{.*}} to tensor<2x2xf32>
 func.func @past_a_flip(%x: !q) -> !f_half {
   %0 = quant.dcast %x : !q to !f
-  // expected-remark@+1 {{sink-dequantize fired, exact}}
   %1 = nn.flip %0 axes [0] : (!f) -> !f
-  // expected-remark@+2 {{sink-dequantize fired, exact}}
-  // expected-remark@+1 {{hoist-dequantize refused [cost]: 8 elements would cross instead of 4}}
   %2 = nn.slice %1 starts [0, 1] stops [2, 3] steps [1, 1] : (!f) -> !f_half
   func.return %2 : !f_half
 }
 
 // Two that read little of one tensor.
 // CHECK-LABEL: func.func @two_parts(
-// CHECK-NEXT: nn.slice
-// CHECK-NEXT: quant.dcast {{.*}} to tensor<1x4xf32>
-// CHECK-NEXT: nn.slice
-// CHECK-NEXT: quant.dcast {{.*}} to tensor<1x3xf32>
+// CHECK-NEXT: [[A:%[a-z0-9_]+]] = nn.slice
+// CHECK-NEXT: [[B:%[a-z0-9_]+]] = nn.slice
+// CHECK-NEXT: quant.dcast [[A]] {{.*}} to tensor<1x4xf32>
+// CHECK-NEXT: quant.dcast [[B]] {{.*}} to tensor<1x3xf32>
 func.func @two_parts(%x: !q) -> (tensor<1x4xf32>, tensor<1x3xf32>) {
   %0 = quant.dcast %x : !q to !f
-  // expected-remark@+2 {{sink-dequantize fired, exact}}
-  // expected-remark@+1 {{hoist-dequantize refused [cost]: 8 elements would cross instead of 4}}
   %1 = nn.slice %0 starts [0, 0] stops [1, 4] steps [1, 1] : (!f) -> tensor<1x4xf32>
-  // expected-remark@+2 {{sink-dequantize fired, exact}}
-  // expected-remark@+1 {{hoist-dequantize refused [cost]: 8 elements would cross instead of 3}}
   %2 = nn.slice %0 starts [0, 0] stops [1, 3] steps [1, 1] : (!f) -> tensor<1x3xf32>
   func.return %1, %2 : tensor<1x4xf32>, tensor<1x3xf32>
 }

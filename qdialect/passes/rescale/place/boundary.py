@@ -1,0 +1,96 @@
+"""What it costs that an op that conversions may pass is on floats, or on codes.
+
+minimize-conversions    what the target takes for the op, beside the conversions
+maximize-integer        a float op that could be on codes costs more than any conversion, and
+                        no op leaves integers
+preserve                the same, but an op that only movement connects to a float argument
+                        or result stays as it is
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Literal
+
+from xdsl.ir import Attribute, Block, Operation
+
+from qdialect.analysis.cost import elements
+from qdialect.analysis.float_interface import FloatInterface
+from qdialect.context import QContext
+from qdialect.passes.rescale.place.chains import CommutingOp, OpState, all_codes
+from qdialect.passes.rescale.place.conversions import Encoding, Floats, with_encoding
+from qdialect.passes.rescale.place.costs import FLOAT_OP, price_cost
+from qdialect.placement import INFINITE
+
+Policy = Literal["preserve", "maximize-integer", "minimize-conversions"]
+MINIMIZE: Policy = "minimize-conversions"
+PRESERVE: Policy = "preserve"
+
+
+class Boundary:
+    """A policy for the ops of a module."""
+
+    def __init__(self, session: QContext, policy: Policy, ops: Sequence[Operation]) -> None:
+        self._session = session
+        self._prices = policy == MINIMIZE
+        self._interface = FloatInterface(session, ops) if policy == PRESERVE else None
+
+    @property
+    def changes_public(self) -> bool:
+        """Whether the interface of a public function that is called may change."""
+        return not self._prices and self._interface is None
+
+    def port_cost(self, now: Encoding, then: Encoding) -> int:
+        """What it costs that a function takes or gives `then` where it takes or gives `now`."""
+        if self._prices or not isinstance(then, Floats):
+            return 0
+        return FLOAT_OP if isinstance(now, Floats) else INFINITE
+
+    def costs(self, node: CommutingOp) -> dict[int, int]:
+        """By state of an op, what its encodings cost there; nothing where that makes no
+        difference."""
+        on_codes = {number: _is_codes(state) for number, state in node.states.items()}
+        if len(set(on_codes.values())) == 1:
+            # On floats whatever is chosen, or on codes.
+            return {}
+        if self._prices:
+            return self._by_price(node)
+        if on_codes[0]:
+            return {number: 0 if codes else INFINITE for number, codes in on_codes.items()}
+        if self._interface is not None and (
+            self._interface.moves_argument(node.op) or self._interface.makes_result(node.op)
+        ):
+            return {number: INFINITE if codes else 0 for number, codes in on_codes.items()}
+        return {number: 0 if codes else FLOAT_OP for number, codes in on_codes.items()}
+
+    def _by_price(self, node: CommutingOp) -> dict[int, int]:
+        """What the op takes more than where it takes least; what moves elements takes the same."""
+        if node.behavior.movement is not None:
+            return {}
+        target, found = self._session.target, dict[bool, float]()
+        for state in node.states.values():
+            if state.legal and _is_codes(state) not in found:
+                found[_is_codes(state)] = target.op_price(_like(node, state))
+        least, size = min(found.values()), elements(node.op.results[0])
+        return {
+            number: price_cost(found.get(_is_codes(state), least) - least, size)
+            for number, state in node.states.items()
+        }
+
+
+def _is_codes(state: OpState) -> bool:
+    return all_codes([*state.operands, *state.results]) is not None
+
+
+def _like(node: CommutingOp, state: OpState) -> Operation:
+    """An op like that of `node` in `state`; nothing reads or makes its values."""
+    op = node.op
+    kinds: list[Attribute] = [v.type for v in op.operands]
+    for index, encoding in zip(node.tied, state.operands, strict=True):
+        kinds[index] = with_encoding(op.operands[index], encoding)
+    return type(op).create(
+        operands=Block(arg_types=kinds).args,
+        result_types=[with_encoding(v, e) for v, e in zip(op.results, state.results, strict=True)],
+        properties=op.properties,
+        attributes=op.attributes,
+    )

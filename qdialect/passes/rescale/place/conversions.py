@@ -1,0 +1,99 @@
+"""Conversions between the encodings of a value: what placement moves.
+
+    quant.rescale    codes  -> codes
+    quant.qcast      floats -> codes
+    quant.dcast      codes  -> floats
+
+An encoding is how a value stands for real numbers: as codes on qparams, or as floats. Placement
+treats every pair of encodings alike; what one conversion in place of two changes, and what a
+conversion costs, is decided by `place.costs`.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from xdsl.dialects.builtin import AnyFloat, StringAttr
+from xdsl.ir import Attribute, Operation, SSAValue
+
+from qdialect.analysis.codes import is_integer
+from qdialect.numerics.rounding import Rounding
+from qdialect.passes.rule_pass import with_qparams
+from qdialect.qparams import QParams
+from qdialect.quant import (
+    ROUNDING_KEY,
+    DCastOp,
+    QCastOp,
+    RescaleOp,
+    cast_rounding,
+    element_type,
+    quant_element,
+    with_element,
+)
+
+_CONVERSIONS = frozenset((RescaleOp.name, QCastOp.name, DCastOp.name))
+Conversion = RescaleOp | QCastOp | DCastOp
+
+
+class Floats(NamedTuple):
+    """The encoding of floats of type `kind`."""
+
+    kind: AnyFloat
+
+    @property
+    def is_per_tensor(self) -> bool:
+        """Whether it is the same for all elements: always."""
+        return True
+
+
+Encoding = QParams | Floats
+
+
+def encoding_of(value: SSAValue) -> Encoding | None:
+    """The encoding of a value; None if it is neither floats nor codes."""
+    element = quant_element(value.type)
+    if element is not None:
+        return element.qparams
+    kind = element_type(value.type)
+    return Floats(kind) if isinstance(kind, AnyFloat) else None
+
+
+def with_encoding(value: SSAValue, encoding: Encoding) -> Attribute:
+    """The type of `value` with another encoding."""
+    if isinstance(encoding, Floats):
+        return with_element(value.type, encoding.kind)
+    return with_qparams(value, encoding)
+
+
+def conversion_of(op: Operation) -> Conversion | None:
+    """`op` if it is a conversion whose place may be chosen."""
+    # For every op of a module; where the answer is no, `isinstance` is slow.
+    if op.name not in _CONVERSIONS:
+        return None
+    if isinstance(op, RescaleOp):
+        fixed = op.fixed_point is not None or op.rounding is Rounding.GEMMLOWP
+        return None if fixed else op
+    if not isinstance(op, QCastOp | DCastOp) or rounding_of(op) is Rounding.GEMMLOWP:
+        return None
+    codes = quant_element((op.result if isinstance(op, QCastOp) else op.input).type)
+    return op if codes is not None and is_integer(codes.qparams) else None
+
+
+def rounding_of(op: Conversion) -> Rounding:
+    """How a conversion rounds to codes; a dequantize, which does not, counts as half even."""
+    if isinstance(op, RescaleOp):
+        return op.rounding
+    return cast_rounding(op) if isinstance(op, QCastOp) else Rounding.HALF_EVEN
+
+
+def convert(value: SSAValue, source: Encoding, kind: Attribute, rounding: Rounding) -> Conversion:
+    """The conversion of `value`, which has the encoding `source`, to the type `kind`; one of the
+    two is codes."""
+    if quant_element(kind) is None:
+        return DCastOp(value, kind)
+    if not isinstance(source, Floats):
+        return RescaleOp(value, kind, rounding)
+    cast = QCastOp(value, kind)
+    if rounding is not Rounding.HALF_EVEN:
+        cast.attributes[ROUNDING_KEY] = StringAttr(rounding.value)
+    return cast
