@@ -24,19 +24,22 @@ from qdialect.lowerings.linalg.movement import move
 from qdialect.lowerings.preconditions import common_qparams, quantized
 from qdialect.ops.base import NNOp
 from qdialect.passes.lowering.pointwise import Body
+from qdialect.quant import element_type
 
 _LOWEST = -(1 << 63)
 _WORD = 32
 
 
 def compare(e: Emitter, op: Operation, operands: Sequence[LaidOut]) -> LaidOut:
-    """`nn.compare` of codes with one meaning."""
+    """`nn.compare` of codes with one meaning, or of plain i32 (lengths)."""
     assert isinstance(op, NNOp)
     shape = shape_of(op.results[0])
-    params = common_qparams(operands, quantized(operands[0]))
+    signed = True
+    if any(element_type(value.type) != i32 for value in op.operands):
+        signed = common_qparams(operands, quantized(operands[0])).storage.signed
     mode = op.values["mode"]
     if mode not in ("eq", "ne"):
-        mode = ("s" if params.storage.signed else "u") + mode
+        mode = ("s" if signed else "u") + mode
 
     def comparison(body: Body, codes: Sequence[SSAValue]) -> SSAValue:
         return body.add(arith.ExtUIOp(body.add(arith.CmpiOp(codes[0], codes[1], mode)), i8))

@@ -23,6 +23,7 @@ from qdialect.lowerings.tosa.emitter import Emitter, axis, flag
 from qdialect.lowerings.tosa.movement import move
 from qdialect.lowerings.tosa.rescale import signed, widened
 from qdialect.ops.base import NNOp
+from qdialect.quant import element_type
 
 #: the operation, whether its operands are exchanged, whether it is negated
 _COMPARISONS = {
@@ -36,13 +37,16 @@ _COMPARISONS = {
 
 
 def compare(e: Emitter, op: Operation, operands: Sequence[LaidOut]) -> LaidOut:
-    """`nn.compare` of codes with one meaning."""
+    """`nn.compare` of codes with one meaning, or of plain i32 (lengths)."""
     assert isinstance(op, NNOp)
     shape = shape_of(op.results[0])
-    common_qparams(operands, operands[0].params)
     parts = [ranked(e, x, len(shape)) for x in operands]
     order = common_order(parts, len(shape))
-    values = [widened(e, x, order) for x in parts]
+    if all(element_type(value.type) == i32 for value in op.operands):
+        values = [e.value_of(x) for x in parts]
+    else:
+        common_qparams(operands, operands[0].params)
+        values = [widened(e, x, order) for x in parts]
     name, exchanged, negated = _COMPARISONS[op.values["mode"]]
     extents = [shape[d] for d in order]
     out = e.op(name, values[::-1] if exchanged else values, extents, i1)
