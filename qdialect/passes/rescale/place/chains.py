@@ -440,10 +440,10 @@ class _StateRules:
         if not self._by_name or len(node.tied) != len(node.op.operands):
             return None
         encodings = [rescale.encoding for rescale in rescales]
-        if node.behavior.movement is None:
-            # What compares (a pool) must not meet NaN: no code stands for that.
-            if all_codes([*node.states[0].operands, *encodings]) is None:
-                return None
+        moves = node.behavior.movement is not None
+        # What compares (a pool) must not meet NaN: no code stands for that.
+        if not moves and all_codes([*node.states[0].operands, *encodings]) is None:
+            return None
         return [self._with_scale(node, encoding) for encoding in encodings]
 
     def state_before(
