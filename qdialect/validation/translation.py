@@ -7,7 +7,8 @@ qparams, the difference is reported only.
 Contracts compare exact arithmetic. Floats rounded at every op put about one element in a thousand
 on the other side of a tie, so inputs on which results differ too much run again in reals. The
 interpreter stores reals in 64 bits: where they are quantized, a tie (a leaky relu of slope 0.01 on
-code -50) may still be on either side, so one step is no error in a program that computes floats.
+code -50) may still be on either side, so one step is no error in a program that computes floats (of
+a float result: one step of what the program quantizes).
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.traits import ConstantLike
 from xdsl.utils.test_value import create_ssa_value
 
+from qdialect.analysis.codes import qparams_of
 from qdialect.analysis.float_regions import is_float
 from qdialect.context import QContext
 from qdialect.errors import UnsupportedError
@@ -108,6 +110,7 @@ def _compared(
     old = first.function(symbol).function_type
     gives = list(zip(old.outputs.data, function.function_type.outputs.data, strict=True))
     found: list[Compared] = []
+    step = _largest_step(before)
     for arrays in inputs:
         reference = first.run(list(arrays), symbol)
         results = second.run(across(ctx, arrays, old.inputs.data, function, floats), symbol)
@@ -115,8 +118,8 @@ def _compared(
         pairs = zip(results, gives, strict=True)
         results = [converted(ctx, y, b, a, floats=floats) for y, (a, b) in pairs]
         each = compare_all(reference, results, old.outputs.data)
-        slack = [_slack(array) if floats == "real" else 0.0 for array in reference]
         doubt = 1.0 if floats == "real" and _computes_floats(before) else 0.0
+        slack = [_slack(array, doubt * step) if floats == "real" else 0.0 for array in reference]
         for index, difference in enumerate(each):
             in_floats = reference[index].dtype.kind == "f"
             one = Compared(bounds[index], difference, arrays, in_floats, slack[index], doubt)
@@ -145,12 +148,19 @@ def _computes_floats(module: ModuleOp) -> bool:
     )
 
 
-def _slack(array: NDArray[Any]) -> float:
-    """What rounding each op to 64 bits may do to reals that are not codes, in real units."""
+def _largest_step(module: ModuleOp) -> float:
+    """The largest step of what casts quantize, in real units."""
+    casts = (qparams_of(op.result) for op in module.walk() if isinstance(op, QCastOp))
+    return max((max(qparams.scale_list()) for qparams in casts if qparams), default=0.0)
+
+
+def _slack(array: NDArray[Any], step: float) -> float:
+    """What rounding each op to 64 bits, and one tie to another `step`, may do to reals that are
+    not codes, in real units."""
     if array.dtype.kind != "f":
         return 0.0
     finite = np.abs(array[np.isfinite(array)])
-    return float(finite.max(initial=0.0)) * 2.0**-30
+    return float(finite.max(initial=0.0)) * 2.0**-30 + step
 
 
 def across(

@@ -390,3 +390,41 @@ def test_claims_hold_in_every_order(level: str, body: tuple[str, ...]) -> None:
         assert far <= bound.steps * (1 + 1e-9), (pipeline, bound, far)
         moved += bool(far)
     assert moved or level == "ties"
+
+
+def test_a_fold_above_a_product_counts_as_the_product_makes_it() -> None:
+    """The first rescale is a quarter off, and the other operand up to 32."""
+    text = """
+!a = tensor<256x!quant.uniform<i8:f32, 0.31:2>>
+!b = tensor<256x!quant.uniform<i8:f32, 0.5:1>>
+!c = tensor<256x!quant.uniform<i16:f32, 0.25>>
+!d = tensor<256x!quant.uniform<i8:f32, 0.25>>
+!e = tensor<256x!quant.uniform<i16:f32, 0.5:-2>>
+func.func @main(%x: !a, %y: !d) -> !e {
+  %0 = quant.rescale %x : !a to !b
+  %1 = quant.rescale %0 : !b to !c
+  %2 = nn.mul %1, %y : (!c, !d) -> !e
+  func.return %2 : !e
+}
+"""
+    ((bound, far),) = judged(text, "place-rescales{numerics=bounded}")
+    assert 11 < far <= bound.steps < 50
+
+
+def test_an_argument_that_becomes_floats_leaves_no_cast() -> None:
+    text = """
+!q = tensor<4x!quant.uniform<i8:f32, 0.25>>
+func.func @main(%x: !q) -> (tensor<4xf32>, tensor<4xf32>) {
+  %0 = func.call @called(%x) : (!q) -> tensor<4xf32>
+  %1 = quant.dcast %x : !q to tensor<4xf32>
+  func.return %0, %1 : tensor<4xf32>, tensor<4xf32>
+}
+func.func private @called(%x: !q) -> tensor<4xf32> {
+  %0 = quant.dcast %x : !q to tensor<4xf32>
+  func.return %0 : tensor<4xf32>
+}
+"""
+    module, ctx = parse(text)
+    apply(module, ctx, "place-rescales")
+    assert sum(op.name == "quant.dcast" for op in module.walk()) == 1
+    assert all(bound.real == 0 for bound in summarize(ctx, module))

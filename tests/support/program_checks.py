@@ -35,6 +35,7 @@ from qdialect.passes import PASSES
 from qdialect.passes.pipelines import optimize_pipeline
 from qdialect.pipeline.registry import PassRegistry
 from qdialect.pipeline.text import parse_pipeline
+from qdialect.quant import ARITHMETIC_KEY, IN_FLOATS
 from qdialect.rewrite.summary import summarize
 from qdialect.targets.base import Target
 from qdialect.targets.installed import get_target
@@ -149,11 +150,14 @@ def orders(seed: int, count: int) -> list[tuple[str, str]]:
 
 
 def claims_program(seed: int, ops: int) -> tuple[ModuleOp, QContext]:
-    """A program of any ops, or mostly of ops that requantize; one in five calls a function."""
+    """A program of any ops, or mostly of ops that requantize; one in five calls a function, and
+    one in seven is defined in floats, as an ONNX file is."""
     names = None if seed % 3 == 0 else REQUANTIZING
     module, ctx = random_program(
         seed, ops, wild=seed % 6 == 0, names=names, alike=seed % 3 > 0 and seed % 4 > 0
     )
+    if seed % 7 == 0:
+        module.attributes[ARITHMETIC_KEY] = IN_FLOATS
     if seed % 5 == 0:
         module = with_call(module, seed)
         verify_module(module, ctx.blobs, behaviors=ctx.behaviors)

@@ -70,13 +70,15 @@ class Commit:
 
     def run(self) -> None:
         """Rebuild the ops."""
+        # What converts is decided by types, before those of arguments change.
+        conversions = [conversion_of(op) for op in self.placement.ops]
         changed = [port for port in self.placement.ports if self.state(port)]
         for port in changed:
             for argument in port.values:
                 if isinstance(argument, BlockArgument):
                     set_type(argument, self._port_type(port, argument))
-        for op in self.placement.ops:
-            conversion, node = conversion_of(op), self.placement.chains.commuting.get(op)
+        for op, conversion in zip(self.placement.ops, conversions, strict=True):
+            node = self.placement.chains.commuting.get(op)
             if conversion is not None:
                 self._conversion(conversion)
             elif node is not None:

@@ -11,6 +11,8 @@ from typing import NamedTuple
 
 from xdsl.ir import Operation
 
+from qdialect.analysis.codes import qparams_of
+from qdialect.analysis.gain import gain_of
 from qdialect.behaviors import Behavior, PortKind
 from qdialect.context import QContext
 from qdialect.numerics import requantize as exact
@@ -60,7 +62,12 @@ class Ports:
         def absorb(start: int, end: int) -> Contract | None:
             return self._up(op, chain.encoding(start, below), below[end - 1])
 
-        return self._best(len(below), absorb, self._costs.chain(chain, below).fold)
+        def known(start: int, end: int, before: Contract, folded: Contract) -> list[Contract]:
+            # What was absorbed before is in steps of the result as it was then.
+            scales = _scales(chain.encoding(start, below)), _scales(chain.encoding(end, below))
+            return [_scaled(before, max(scales[0]) / min(scales[1])), folded]
+
+        return self._best(len(below), absorb, self._costs.chain(chain, below).fold, known)
 
     def down(self, op: Operation, index: int, chain: Chain) -> Absorptions:
         """For operand `index` of `op`, whose value has `chain`."""
@@ -74,7 +81,11 @@ class Ports:
         def fold(start: int, end: int) -> Contract | None:
             return costs.fold(-end, -start)
 
-        return self._best(len(chain.above), absorb, fold)
+        def known(start: int, end: int, before: Contract, folded: Contract) -> list[Contract]:
+            # What a fold changes is in steps of the operand.
+            return [before, self._through(op, index, chain.encoding(-start, ()), folded)]
+
+        return self._best(len(chain.above), absorb, fold, known)
 
     def regridded(
         self, op: Operation, index: int, now: QParams, below: Sequence[ChainConversion]
@@ -96,8 +107,10 @@ class Ports:
         count: int,
         absorb: Callable[[int, int], Contract | None],
         fold: Callable[[int, int], Contract | None],
+        known: Callable[[int, int, Contract, Contract], list[Contract]],
     ) -> Absorptions:
-        """The strongest way to absorb each number of rescales."""
+        """The strongest way to absorb each number of rescales. `known` gives the contracts of what
+        was absorbed before and of a fold in steps of the result."""
         best: Absorptions = [_NOTHING]
         for end in range(1, count + 1):
             options: list[Absorption] = []
@@ -107,10 +120,12 @@ class Ports:
                     continue
                 folded = fold(start, end)
                 absorbed = absorb(start, end) if folded is not None else None
-                if folded is None or absorbed is None or absorbed.level > self._level:
+                if folded is None or absorbed is None:
                     continue
-                parts = (before.contract, folded, absorbed)
+                parts = [*known(start, end, before.contract, folded), absorbed]
                 weakest = max(parts, key=lambda contract: contract.level)
+                if weakest.level > self._level:
+                    continue
                 steps = sum(contract.steps for contract in parts)
                 contract = Contract(weakest.level, steps, weakest.note)
                 options.append(Absorption((*before.path, end), contract))
@@ -118,6 +133,17 @@ class Ports:
         while best[-1] is None:
             best.pop()
         return best
+
+    def _through(self, op: Operation, index: int, middle: Encoding, contract: Contract) -> Contract:
+        """In steps of the result of `op`, a change of operand `index` in steps of `middle`."""
+        behavior, out = self._session.behaviors.get(op), qparams_of(op.results[0])
+        if contract.level is Numerics.EXACT:
+            return contract
+        assert behavior is not None and not isinstance(middle, Floats)
+        gain = gain_of(self._session, op, behavior, index, [middle])
+        if gain is None or out is None:
+            return Contract(Numerics.RELAXED, note=contract.note)
+        return _scaled(contract, gain * max(middle.scale_list()) / min(out.scale_list()))
 
     def _requantizing(self, op: Operation, index: int) -> Behavior | None:
         """The declaration of `op`, if it takes any qparams on operand `index`."""
@@ -157,6 +183,19 @@ class Ports:
         match = Down(op, behavior, index, source, narrowed, middle, conversion.rounding)
         found = down_contract(self._session, match)
         return found if isinstance(found, Contract) else None
+
+
+def _scaled(contract: Contract, factor: float) -> Contract:
+    """A change of a value that is `factor` steps of a result for each of its own, rounded."""
+    if contract.level is Numerics.EXACT:
+        return contract
+    steps = max(contract.steps, 1.0 if contract.level is Numerics.TIES else 0.0)
+    level = max(contract.level, Numerics.BOUNDED)
+    return Contract(level, steps * factor + 1, contract.note)
+
+
+def _scales(encoding: Encoding) -> list[float]:
+    return [1.0] if isinstance(encoding, Floats) else encoding.scale_list()
 
 
 def _weakness(absorption: Absorption) -> tuple[int, float, int]:
