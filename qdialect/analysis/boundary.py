@@ -8,7 +8,7 @@ The codes of the qparams law, section 2.8, found in one pass over a module:
 |    |                                                  | `lower-float-regions` |
 | B2 | some operands are codes, others float | `integerize`, `lower-float-regions` |
 | B3 | float ops between dequantize and quantize | `type-accumulators,integerize`, |
-|    |                                           | `lower-float-regions` |
+|    |                                           | `place-rescales`, `lower-float-regions` |
 | B4 | codes read on other qparams without a rescale | none: a person inserts one, or means it |
 | B5 | qparams that cannot follow a movement, or sit on a summed dimension | none |
 | B6 | quantize(dequantize(q)), dequantize(quantize(x)) | `fold-rescale` |
@@ -63,7 +63,8 @@ LEVELS = ("", "{numerics=ties}", "{numerics=bounded}", "{numerics=relaxed}")
 _MOVE = "move-casts{boundary=maximize-integer}"
 _INTEGERIZE = tuple(f"integerize{level}" for level in LEVELS)
 _FIXED_POINT = tuple(f"lower-float-regions{level}" for level in LEVELS)
-_REGIONS = (*_INTEGERIZE, *_FIXED_POINT)
+_PLACED = tuple(f"place-rescales{level}" for level in LEVELS)
+_REGIONS = (*_INTEGERIZE, *_PLACED, *_FIXED_POINT)
 _BELOW_SUMS = (*(f"type-accumulators,{text}" for text in _REGIONS), *_FIXED_POINT)
 _FOLD_CASTS = tuple(f"fold-rescale{level}" for level in LEVELS)
 _MIXED = (*_REGIONS, *_FOLD_CASTS)
