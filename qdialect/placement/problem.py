@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 #: the cost of what is forbidden; any sum with one in it is above every sum without
-INFINITE = 1 << 240
+INFINITE = 1 << 280
 
 Table = list[list[int]]
 

@@ -1,13 +1,14 @@
 """Networks of any size, built op by op without text, to measure and to stress.
 
-Six shapes: `chain` (one value after the other), `residual` (convolutions with a skip
+Seven shapes: `chain` (one value after the other), `residual` (convolutions with a skip
 around each), `concat` (many branches that meet in one wide op), `dense` (each layer takes
 all before it in its block), `inception` (branches of different lengths that meet, again and
-again) and `attention` (projections, transposes, products, softmax and a skip). Two forms:
+again), `attention` (projections, transposes, products, softmax and a skip) and `partial`
+(convolutions on codes, and between them sums that stay on floats). Two forms:
 `qdq`, floats between dequantize and quantize, and `quantized`, ops on quantized types with
-rescales where scales meet. The last three put rescales as a careless front end does, some
-right after what makes a value and some right before each use, with movement in between.
-Everything follows from the arguments.
+rescales where scales meet (of `partial` they are the same). `dense` to `partial` put rescales
+and casts as a careless front end does, some right after what makes a value and some right before
+each use, with movement in between. Everything follows from the arguments.
 
     python -m tests.generators.sized residual 1000 --form quantized > graph.mlir
 """
@@ -48,6 +49,7 @@ from qdialect.ops import (
     SliceOp,
     SoftmaxOp,
     SplitOp,
+    TileOp,
     TransposeOp,
 )
 from qdialect.ops.base import to_attribute
@@ -214,7 +216,8 @@ class Network:
     def finish(self, output: SSAValue) -> ModuleOp:
         """The module of one function that returns `output`."""
         self.block.add_ops([*self.ops, ReturnOp(output)])
-        signature = FunctionType.from_lists([self.input.type], [output.type])
+        inputs = [argument.type for argument in self.block.args]
+        signature = FunctionType.from_lists(inputs, [output.type])
         return ModuleOp([FuncOp("main", signature, Region(self.block))])
 
 
@@ -382,6 +385,31 @@ def _joined(network: Network, parts: Sequence[SSAValue]) -> SSAValue:
     return network.move(ConcatOp, parts, (n, channels, *rest), axis=1)[0]
 
 
+def partial(size: int, form: str) -> ModuleOp:
+    """Convolutions on codes and, between them, sums with a float argument, which no integer op
+    computes: casts as a careless front end puts them, with movement on both sides."""
+    network = Network(form)
+    network.quantized = True
+    n, c, h, w = SHAPE
+    half, row = (n, c, h // 2, w), (n, c, 1, w)
+    other = network.block.insert_arg(_tensor(f32, half), 1)
+    window = {"starts": (0, 0, 0, 0), "stops": row, "steps": (1, 1, 1, 1)}
+    value, encoding = network.input, 0
+    while len(network.ops) < size:
+        value = network.convolution(value, encoding := encoding + 1)
+        real = network.put(DCastOp, (value,), _as_float(value))
+        real = network.detour(real, encoding)
+        part = network.move(SliceOp, (real,), row, **window)
+        rows = network.move(TileOp, part, half, repeats=(1, 1, h // 2, 1))[0]
+        total = network.put(AddOp, (rows, other), _tensor(f32, half))
+        part = network.move(SliceOp, (total,), row, **window)
+        real = network.move(TileOp, part, SHAPE, repeats=(1, 1, h, 1))[0]
+        real = network.detour(real, encoding + 2)
+        value = network.put(QCastOp, (real,), _tensor(activation(encoding := encoding + 1), SHAPE))
+        value = network.detour(value, encoding)
+    return network.finish(value)
+
+
 GRAPHS: dict[str, Callable[[int, str], ModuleOp]] = {
     "chain": chain,
     "residual": residual,
@@ -389,6 +417,7 @@ GRAPHS: dict[str, Callable[[int, str], ModuleOp]] = {
     "dense": dense,
     "inception": inception,
     "attention": attention,
+    "partial": partial,
 }
 
 

@@ -14,7 +14,7 @@ from rewrite_support import RANDOM, Array, Program, all_codes, per_axis, quant, 
 
 HOIST = "hoist-rescale"
 INTEGER = "move-casts{boundary=maximize-integer}"
-FEWEST = "move-casts{boundary=minimize-conversions}"
+FEWEST = "place-rescales"
 PRESERVE = "move-casts{boundary=preserve}"
 
 CLAMPS = [Movement(text, SHAPE) for text in CLIPS]
@@ -139,7 +139,7 @@ def quantized_arguments() -> Iterator[Program]:
         yield quantized_below(move, q, below, "half_even")
 
 
-@family("hoist-quantize", pipeline=FEWEST)
+@family("place-cast", pipeline=FEWEST)
 def fewer_quantized_above() -> Iterator[Program]:
     for n, q in enumerate(GRID):
         for move in [*GROWING, *MOVEMENTS]:
@@ -161,7 +161,7 @@ def quantized_inside() -> Iterator[Program]:
             yield p.quantized(y, move.shape, q, ROUNDINGS[n % 3])
 
 
-@family("sink-quantize", pipeline=FEWEST, invalid=BORDER)
+@family("place-cast", pipeline=FEWEST, invalid=BORDER)
 def fewer_quantized_below() -> Iterator[Program]:
     for n, q in enumerate(GRID):
         for move in [*PICKING, *MOVEMENTS, *GROWING]:
@@ -181,7 +181,7 @@ def quantized_above(move: Movement, q: str, below: str, how: str) -> Program:
     return p.returns(p.nn(move.text.replace("%x", x), [tensor(SHAPE, q)], kind), kind)
 
 
-@family("sink-quantize", pipeline=FEWEST)
+@family("place-cast", pipeline=FEWEST)
 def selected() -> Iterator[Program]:
     """Two operands, one result: half as many elements to quantize below."""
     for n, q in enumerate(GRID):
@@ -215,7 +215,7 @@ def dequantized_results() -> Iterator[Program]:
         yield dequantized_above(move, q)
 
 
-@family("sink-dequantize", pipeline=FEWEST)
+@family("place-cast", pipeline=FEWEST)
 def fewer_dequantized_below() -> Iterator[Program]:
     for q, move in product(GRID, [*PICKING, *MOVEMENTS]):
         yield dequantized_above(move, q)
@@ -237,7 +237,7 @@ def dequantized_inside() -> Iterator[Program]:
             yield p.returns(p.nn(f"mul {y}, {y}", [kind] * 2, kind), kind)
 
 
-@family("hoist-dequantize", pipeline=FEWEST, invalid=BORDER)
+@family("place-cast", pipeline=FEWEST, invalid=BORDER)
 def fewer_dequantized_above() -> Iterator[Program]:
     for q, move in product(GRID, [*GROWING, *MOVEMENTS, *PICKING]):
         yield dequantized_below(move, q, q)

@@ -1,9 +1,9 @@
-"""What placing rescales gains: rescales and elements rescaled, before and after.
+"""What placing conversions gains: elements cast and rescaled, before and after.
 
-Greedy (`sink-rescale`, `combine-rescale`, `fold-rescale`, three times) against
-`place-rescales` and the lower bound that it proves, on generated graphs and on models,
-which are first taken to where `qopt optimize` places rescales. Where placement rescales
-more elements than greedy the exit code is 1.
+Greedy (`move-casts`, `sink-rescale`, `combine-rescale`, `fold-rescale`, three times) against
+`place-rescales` and the lower bound that it proves, on generated graphs and on models. Graphs in
+the form `qdq` are first made integer, models taken to where `qopt optimize` places. Where placement
+converts more elements than greedy the exit code is 1.
 
     python -m tools.bench placement --sizes 1000 10000 --json placement.json
     python -m tools.bench placement --graphs --models model.qdq.onnx
@@ -34,13 +34,13 @@ from qdialect.passes.rescale.place.costs import elements_cost
 from qdialect.passes.rescale.place_rescales import Placement, PlaceRescales
 from qdialect.pipeline.registry import PassRegistry
 from qdialect.pipeline.text import parse_pipeline
-from qdialect.quant import RescaleOp
-from tests.generators.sized import GRAPHS
+from qdialect.quant import DCastOp, QCastOp, RescaleOp
+from tests.generators.sized import FORMS, GRAPHS
 from tests.support.tables import step, table
 
 TARGET = "onnxruntime"
 LEVELS = ("exact", "bounded", "saturation", "relaxed")
-GREEDY = ("sink-rescale", "combine-rescale", "fold-rescale")
+GREEDY = ("move-casts", "sink-rescale", "combine-rescale", "fold-rescale")
 
 
 @dataclass(frozen=True)
@@ -50,10 +50,14 @@ class Case:
     name: str
     size: int
     numerics: str
+    form: str = "quantized"
 
     def build(self) -> tuple[ModuleOp, QContext]:
         if self.name in GRAPHS:
-            return GRAPHS[self.name](self.size, "quantized"), new_context()
+            module, ctx = GRAPHS[self.name](self.size, self.form), new_context()
+            if self.form == "qdq":
+                run("integerize,canonicalize,cse,dce", module, ctx)
+            return module, ctx
         model = load(self.name)
         steps = [str(spec) for spec in parse_pipeline(optimize_pipeline(TARGET, self.numerics))]
         placing = next(i for i, text in enumerate(steps) if text.startswith(PlaceRescales.name))
@@ -61,19 +65,27 @@ class Case:
         return model.module, model.ctx
 
     def __str__(self) -> str:
-        graph = f"{self.name} {self.size}" if self.name in GRAPHS else Path(self.name).stem
+        graph = (
+            f"{self.name} {self.form} {self.size}" if self.name in GRAPHS else Path(self.name).stem
+        )
         return f"{graph} {self.numerics}"
 
 
 @dataclass(frozen=True)
 class Count:
-    """The rescales of a module, and the elements they rescale."""
+    """The conversions of a module, and the elements that they cast and rescale."""
 
-    rescales: int
-    elements: int
+    conversions: int
+    cast: int
+    rescaled: int
+
+    @property
+    def elements(self) -> int:
+        """All elements converted."""
+        return self.cast + self.rescaled
 
     def __str__(self) -> str:
-        return f"{self.rescales} / {self.elements}"
+        return f"{self.conversions}: {self.cast} + {self.rescaled}"
 
 
 @dataclass(frozen=True)
@@ -95,7 +107,7 @@ class Result:
 
     @property
     def holds(self) -> bool:
-        """Whether placement rescales no more than greedy does."""
+        """Whether placement converts no more than greedy does."""
         return self.greedy is None or self.placed.elements <= self.greedy.elements
 
 
@@ -105,8 +117,9 @@ def run(pipeline: str, module: ModuleOp, ctx: QContext) -> None:
 
 
 def count(module: ModuleOp) -> Count:
-    moved = [elements(op.result) for op in module.walk() if isinstance(op, RescaleOp)]
-    return Count(len(moved), sum(moved))
+    rescales = [elements(op.result) for op in module.walk() if isinstance(op, RescaleOp)]
+    casts = [elements(op.result) for op in module.walk() if isinstance(op, QCastOp | DCastOp)]
+    return Count(len(rescales) + len(casts), sum(casts), sum(rescales))
 
 
 def greedy(case: Case) -> tuple[Count | None, float]:
@@ -162,7 +175,8 @@ def measure(case: Case) -> Result:
 
 
 def show(results: Sequence[Result]) -> str:
-    """One table: rescales / elements rescaled, how they were placed, microseconds per op."""
+    """One table: conversions, elements cast + rescaled, how they were placed, microseconds per
+    op."""
     header = (
         *("case", "ops", "before", "greedy", "placed", "lower bound", "proved least"),
         *("methods", "greedy us/op", "placement us/op"),
@@ -188,6 +202,7 @@ def show(results: Sequence[Result]) -> str:
 def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--graphs", nargs="*", choices=GRAPHS, default=list(GRAPHS))
+    parser.add_argument("--forms", nargs="+", choices=FORMS, default=list(FORMS))
     parser.add_argument("--sizes", nargs="+", type=int, default=[1_000, 10_000, 100_000])
     parser.add_argument("--models", nargs="+", default=[], metavar="PATH", help="QDQ models")
     levels = [str(level) for level in Numerics]
@@ -195,16 +210,21 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--json", type=Path, help="write the figures to this file as well")
     options = parser.parse_args(arguments)
 
-    graphs = [(name, size) for name in options.graphs for size in options.sizes]
+    graphs = [
+        (name, size, form)
+        for name in options.graphs
+        for form in options.forms
+        for size in options.sizes
+    ]
     results: list[Result] = []
-    for name, size in [*graphs, *((path, 0) for path in options.models)]:
+    for name, size, form in [*graphs, *((path, 0, "qdq") for path in options.models)]:
         for numerics in options.numerics:
-            case = Case(name, size, numerics)
+            case = Case(name, size, numerics, form)
             with step(f"placing {case}"):
                 results.append(measure(case))
     print(show(results))
     worse = [result for result in results if not result.holds]
-    print(f"\nplacement rescales more than greedy in {len(worse)} of {len(results)} cases")
+    print(f"\nplacement converts more than greedy in {len(worse)} of {len(results)} cases")
     if options.json:
         figures = {
             "python": platform.python_version(),

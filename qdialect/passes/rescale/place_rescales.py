@@ -164,7 +164,7 @@ class PlaceRescales(ModulePass):
 
 
 def _gap(cost: float, least: float) -> float:
-    return (cost - least) / cost if cost else 0.0
+    return (cost - least) / cost if cost > least else 0.0
 
 
 def _drop_dead(session: QContext, module: Operation) -> int:

@@ -439,7 +439,12 @@ class _StateRules:
             return None
         if not self._by_name or len(node.tied) != len(node.op.operands):
             return None
-        return [self._with_scale(node, rescale.encoding) for rescale in rescales]
+        encodings = [rescale.encoding for rescale in rescales]
+        moves = node.behavior.movement is not None
+        # What compares (a pool) must not meet NaN: no code stands for that.
+        if not moves and all_codes([*node.states[0].operands, *encodings]) is None:
+            return None
+        return [self._with_scale(node, encoding) for encoding in encodings]
 
     def state_before(
         self, node: CommutingOp, rescales: dict[int, ChainConversion], after: OpState

@@ -145,7 +145,10 @@ class Commit:
 
     def _commuting(self, node: CommutingOp) -> None:
         op, state = node.op, self.state(node.op)
-        operands = list(op.operands)
+        operands = [
+            operand if i in node.tied else self._value(operand, 0, op, i)
+            for i, operand in enumerate(op.operands)
+        ]
         constants = node.states[state].constants if state < 0 else {}
         for index in node.tied:
             if index in constants:

@@ -49,20 +49,21 @@ from qdialect.rewrite import Refusal
 #: the real numbers that a quantize rounds: one interval for all, or one per cell of its qparams
 Reach = tuple[Interval, ...]
 
-#: a cost is float ops that should be on codes (see `place.boundary`), then elements x price in
-#: 1/64, then conversions, then contract classes weaker than exact, then moves
-FLOAT_OP, COST, COUNT, CLASS, MOVE = 1 << 200, 1 << 72, 1 << 52, 1 << 24, 1
+#: a cost is conversions that the target refuses, then float ops that should be on codes (see
+#: `place.boundary`), then elements x price in 1/64, then conversions, then contract classes weaker
+#: than exact, then moves
+REFUSED, FLOAT_OP, COST, COUNT, CLASS, MOVE = 1 << 230, 1 << 200, 1 << 72, 1 << 52, 1 << 24, 1
 _UNIT = 64
 
 
 def elements_cost(cost: int) -> float:
     """A cost in elements times price; infinite if it cannot be had."""
-    return float("inf") if cost >= INFINITE // 2 else (cost % FLOAT_OP // COST) / _UNIT
+    return float("inf") if cost >= REFUSED // 2 else (cost % FLOAT_OP // COST) / _UNIT
 
 
 def price_cost(price: float, elements: int) -> int:
-    """The cost of a price per element; INFINITE for an infinite one."""
-    return INFINITE if isinf(price) else round(price * elements * _UNIT) * COST
+    """The cost of a price per element; REFUSED for an infinite one, as what stands there may be."""
+    return REFUSED if isinf(price) else round(price * elements * _UNIT) * COST
 
 
 #: a position on a chain: its number and, above position 0, the rescales on the way there
