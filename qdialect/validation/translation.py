@@ -69,6 +69,13 @@ class Compared:
         return found > self.allowed * (1 + 2.0**-20) + doubt
 
 
+def follows_calls(before: FuncOp, after: FuncOp) -> bool:
+    """Whether a private function takes or gives other types than before, as all its calls do:
+    it is compared through what calls it."""
+    private = after.sym_visibility is not None and after.sym_visibility.data == "private"
+    return private and before.function_type != after.function_type
+
+
 def drawn(function: FuncOp, samples: int, dynamic: int = 1) -> list[Arrays]:
     """Random inputs; those of every other sample are half values at boundaries, unknown
     extents are `dynamic`."""
