@@ -476,6 +476,8 @@ class _StateRules:
         ):
             return None
         state = self._checked(node, operands, results)
+        if not state.legal and not one_scale(results):
+            return None  # parameters that may not even fit the shape of the results
         if not node.behavior.commutes:
             pairs = zip(chosen, above, below or (), strict=True)
             moves = [(a, _codes(rescale.narrowed), b) for rescale, a, b in pairs]
