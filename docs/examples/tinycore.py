@@ -91,7 +91,10 @@ TARGET = Target(
     "a core with 8-bit products, 32-bit sums and lookups",
     extensions={
         "start": ("reencode-storage{activations=i8 weights=i8}",),
-        "end": ("move-casts{boundary=maximize-integer},integerize{numerics=LEVEL}",),
+        "end": (
+            "place-rescales{boundary=maximize-integer numerics=LEVEL}",
+            "integerize{numerics=LEVEL}",
+        ),
     },
     storages=frozenset({"i8", "i16", "i32"}),
     symmetric=frozenset({"i16", "i32"}),

@@ -51,7 +51,7 @@ _RESCALE = (
 )
 
 _REGIONS = (
-    "move-casts{boundary=maximize-integer},integerize{numerics=LEVEL}",
+    "place-rescales{boundary=maximize-integer numerics=LEVEL},integerize{numerics=LEVEL}",
     "lower-float-regions{numerics=LEVEL}",
     "canonicalize,fold-constants,cse,dce,form-tables{numerics=LEVEL}",
 )

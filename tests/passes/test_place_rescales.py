@@ -64,10 +64,10 @@ def clean(seed: int, ops: int = 24) -> str:
 def test_random_graphs(seed: int, level: str) -> None:
     text, inputs = clean(seed), random_graph(seed, 24).inputs
     module, ctx = parse(text)
-    start, before = cost(module), evaluate(module, ctx, inputs)
+    start, before = cost(module), evaluate(module, ctx, inputs, "real")
     remarks = apply(module, ctx, f"place-rescales{{numerics={level}}}")
     done = fired(remarks)
-    _check(before, evaluate(module, ctx, inputs), done)
+    _check(before, evaluate(module, ctx, inputs, "real"), done)
     said = note(remarks)
     assert said == (start, cost(module), cost(module)), "cost as told, and proved least"
     once = module_text(module, ctx)
@@ -80,6 +80,7 @@ def test_random_graphs(seed: int, level: str) -> None:
 
 
 def _check(before: list, after: list, done: list[Remark]) -> None:
+    """Both in real arithmetic, in which the modules are defined."""
     if all(level_of(remark) is Numerics.EXACT for remark in done):
         assert max(distance(a, b) for a, b in zip(before, after, strict=True)) == 0
 

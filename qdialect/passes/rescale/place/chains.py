@@ -277,11 +277,16 @@ class Chains:
             self.above.update((result, chains[0]) for result in op.results)
             return
         ends: list[list[ChainConversion]] = [[] for _ in op.results]
+        after, skipped = node.states[0], None
         for depth, rescales in enumerate(zip(*chains, strict=False), 1):
             operands = dict(zip(moving, rescales, strict=True))
-            state = self._rules.state_before(node, operands, node.states[1 - depth])
-            if state is None:
-                break
+            state = self._rules.state_before(node, operands, after, skipped)
+            if state is not None:
+                after, skipped = state, None
+            else:
+                state, skipped = self._rules.skipped(node, rescales), rescales[0].rounding
+                if state is None:
+                    break
             node.states[-depth] = state
             rounding, origin = rescales[0].rounding, rescales[0].origin
             for index, end in enumerate(ends):
@@ -319,10 +324,15 @@ class Chains:
             self._below_operands[op] = dict.fromkeys(node.tied, chains[0])
             return
         ends: list[list[ChainConversion]] = [[] for _ in node.tied]
+        before = node.states[0]
         for depth, rescales in enumerate(zip(*chains, strict=False), 1):
-            state = self._rules.state_behind(node, rescales, node.states[depth - 1])
-            if state is None:
-                break
+            state = self._rules.state_behind(node, rescales, before)
+            if state is not None:
+                before = state
+            else:
+                state = self._rules.skipped(node, rescales)
+                if state is None:
+                    break
             node.states[depth] = state
             rounding, origin = rescales[0].rounding, rescales[0].origin
             for end, encoding in zip(ends, state.operands, strict=True):
@@ -446,13 +456,30 @@ class _StateRules:
             return None
         return [self._with_scale(node, encoding) for encoding in encodings]
 
+    def skipped(self, node: CommutingOp, conversions: Sequence[ChainConversion]) -> OpState | None:
+        """The op on floats, which it cannot be in, between codes that it may be on: a dequantize
+        and the quantize below it pass it as the rescale that they are. None of what is not
+        floats."""
+        floats = conversions[0].encoding
+        alike = len({conversion.rounding for conversion in conversions}) == 1
+        if not isinstance(floats, Floats) or not alike or not node.behavior.commutes:
+            return None
+        if all_codes(node.states[0].operands) is None or node.states[0].constants:
+            return None
+        return OpState([floats] * len(node.tied), [floats] * len(node.op.results), legal=False)
+
     def state_before(
-        self, node: CommutingOp, rescales: dict[int, ChainConversion], after: OpState
+        self,
+        node: CommutingOp,
+        rescales: dict[int, ChainConversion],
+        after: OpState,
+        skipped: Rounding | None = None,
     ) -> OpState | None:
-        """The op before `rescales` (by operand), behind which it is in state `after`; None where
-        the op has no state before these or any further ones."""
+        """The op before `rescales` (by operand), behind which it is in state `after`, or behind
+        these and a quantize that rounds as `skipped`; None where the op has no state before these
+        or any further ones."""
         chosen = list(rescales.values())
-        rounding = chosen[0].rounding
+        rounding = skipped or chosen[0].rounding
         if len({rescale.rounding for rescale in chosen}) > 1:
             return None
         far = [rescale.encoding for rescale in chosen]
