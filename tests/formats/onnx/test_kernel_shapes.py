@@ -77,7 +77,9 @@ def upsampled(s: Source) -> str:
     how = {"mode": "nearest", "nearest_mode": "floor"}
     how["coordinate_transformation_mode"] = "asymmetric"
     x = s.op("Conv", [s.rounded("x"), s.weight((4, s.shape[1], 1, 1))])
-    return s.op("Resize", [s.rounded(x), "", scales], **how)
+    x = s.op("Resize", [s.rounded(x), "", scales], **how)
+    # A product below it keeps it on codes.
+    return s.op("Conv", [s.rounded(x), s.weight((4, 4, 1, 1))])
 
 
 def sloped(s: Source) -> str:
