@@ -49,21 +49,24 @@ def test_placement_is_never_costlier_than_greedy(
     options = ["--sizes", "60", "--numerics", "exact", "saturation", "--json", str(figures)]
     assert bench_placement.main(options) == 0
     said = json.loads(figures.read_text())
-    assert len(said["results"]) == 2 * len(GRAPHS) and said["worse"] == []
+    cases = 2 * len(FORMS) * len(GRAPHS)
+    assert len(said["results"]) == cases and said["worse"] == []
     for result in said["results"]:
-        before, greedy, placed = (result[key] for key in ("before", "greedy", "placed"))
-        assert result["bound"] <= placed["elements"] <= greedy["elements"]
-        assert placed["elements"] <= before["elements"]
+        before, greedy, placed = (
+            result[key]["cast"] + result[key]["rescaled"] for key in ("before", "greedy", "placed")
+        )
+        assert result["bound"] <= placed <= min(greedy, before)
         assert result["exact"] == result["components"] == sum(result["methods"].values())
-    assert "more than greedy in 0 of 12 cases" in capsys.readouterr().out
+    assert f"more than greedy in 0 of {cases} cases" in capsys.readouterr().out
 
 
 def test_placement_that_is_costlier_is_told(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    nothing = bench_placement.Count(0, 0), 0.0
+    nothing = bench_placement.Count(0, 0, 0), 0.0
     monkeypatch.setattr(bench_placement, "greedy", lambda case: nothing)
-    assert bench_placement.main(["--graphs", "residual", "--sizes", "60"]) == 1
+    options = ["--graphs", "residual", "--forms", "quantized", "--sizes", "60"]
+    assert bench_placement.main(options) == 1
     assert "more than greedy in 2 of 4 cases" in capsys.readouterr().out
 
 
