@@ -45,7 +45,7 @@ from typing import ClassVar, NamedTuple
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
-from xdsl.ir import Operation
+from xdsl.ir import Attribute, Block, Operation, SSAValue
 from xdsl.passes import ModulePass
 
 from qdialect.analysis.index import every_op
@@ -53,10 +53,12 @@ from qdialect.analysis.ranges import CodeRanges, ranges_anew
 from qdialect.context import QContext, session
 from qdialect.errors import UsageError
 from qdialect.numerics.contract import EXACT, Numerics, level_named
+from qdialect.numerics.rounding import Rounding
+from qdialect.ops.component_keys import merge_keys
 from qdialect.passes.casts.cast_rules import DequantizeOfQuantize
 from qdialect.passes.rescale.place.boundary import MINIMIZE, Boundary, Policy
 from qdialect.passes.rescale.place.commit import Commit
-from qdialect.passes.rescale.place.conversions import conversion_of
+from qdialect.passes.rescale.place.conversions import Conversion, conversion_of, rounding_of
 from qdialect.passes.rescale.place.costs import Costs, elements_cost
 from qdialect.passes.rescale.place.problem import PlacementProblem
 from qdialect.placement import Parts, Solution, solve
@@ -110,6 +112,7 @@ class PlaceRescales(ModulePass):
         costs = Costs(session, level, arithmetic_of(op))
         cost_by_round: list[int] = []
         while True:
+            session.changes += _merge_alike(session, op)
             ops = list(every_op(op))
             policy = Boundary(session, self.boundary, ops)
             placing = PlacementProblem(session, level, self.accuracy, costs, policy, ops)
@@ -175,3 +178,26 @@ def _drop_dead(session: QContext, module: Operation) -> int:
             erase_op(op, session)
             dropped += 1
     return dropped
+
+
+def _merge_alike(session: QContext, module: Operation) -> int:
+    """Let one conversion of a value in a block stand for all to the same type; how many went.
+
+    The problem prices them as one.
+    """
+    found: dict[tuple[SSAValue, Attribute, Rounding, Block | None], Conversion] = {}
+    merged = 0
+    for op in list(every_op(module)):
+        conversion = conversion_of(op)
+        if conversion is None:
+            continue
+        rounding = rounding_of(conversion)
+        key = conversion.input, conversion.result.type, rounding, conversion.parent
+        first = found.setdefault(key, conversion)
+        if first is not conversion:
+            session.error_bounds.merge(conversion.result, first.result)
+            merge_keys(first, [conversion], session.components)
+            conversion.result.replace_all_uses_with(first.result)
+            erase_op(conversion, session)
+            merged += 1
+    return merged
