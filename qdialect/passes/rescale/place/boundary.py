@@ -19,7 +19,7 @@ from qdialect.analysis.float_interface import FloatInterface
 from qdialect.context import QContext
 from qdialect.passes.rescale.place.chains import CommutingOp, OpState, all_codes
 from qdialect.passes.rescale.place.conversions import Encoding, Floats, with_encoding
-from qdialect.passes.rescale.place.costs import FLOAT_OP, price_cost
+from qdialect.passes.rescale.place.costs import FLOAT_OP, RANGE, price_cost
 from qdialect.placement import INFINITE
 
 Policy = Literal["preserve", "maximize-integer", "minimize-conversions"]
@@ -64,7 +64,11 @@ class Boundary:
         return {number: 0 if codes else FLOAT_OP for number, codes in on_codes.items()}
 
     def _by_price(self, node: CommutingOp) -> dict[int, int]:
-        """What the op takes more than where it takes least; what moves elements takes the same."""
+        """What the op takes more than where it takes least; what moves elements takes the same.
+
+        Where that is equal, what compares stands on codes: the codes behind it have a known range,
+        which lets others move.
+        """
         if node.behavior.movement is not None:
             return {}
         target, found = self._session.target, dict[bool, float]()
@@ -74,6 +78,7 @@ class Boundary:
         least, size = min(found.values()), elements(node.op.results[0])
         return {
             number: price_cost(found.get(_is_codes(state), least) - least, size)
+            + (0 if _is_codes(state) else RANGE)
             for number, state in node.states.items()
         }
 

@@ -51,8 +51,9 @@ Reach = tuple[Interval, ...]
 
 #: a cost is conversions that the target refuses, then float ops that should be on codes (see
 #: `place.boundary`), then elements x price in 1/64, then conversions, then contract classes weaker
-#: than exact, then moves
-REFUSED, FLOAT_OP, COST, COUNT, CLASS, MOVE = 1 << 230, 1 << 200, 1 << 72, 1 << 52, 1 << 24, 1
+#: than exact, then ops that lose a range, then moves
+REFUSED, FLOAT_OP, COST, COUNT = 1 << 230, 1 << 200, 1 << 92, 1 << 72
+CLASS, RANGE, MOVE = 1 << 44, 1 << 20, 1
 _UNIT = 64
 
 
