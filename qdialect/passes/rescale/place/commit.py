@@ -64,6 +64,8 @@ class Commit:
         #: the next versions of results of ops of which several ports absorb
         self._versions: dict[SSAValue, SSAValue] = {}
         self._at: dict[tuple[SSAValue, Position], SSAValue] = {}
+        #: what it changes that a value stands for a position of it as it is, by position
+        self._folded: dict[tuple[SSAValue, Position], list[Contract]] = {}
         #: by new value, type and rounding, the conversion that stands there
         self._made: dict[tuple[SSAValue, Attribute, Rounding], SSAValue] = {}
         self._replaced: list[Operation] = []
@@ -274,6 +276,7 @@ class Commit:
         key = position_of(position, below)
         known = self._at.get((value, key))
         if known is not None:
+            self.absorbed += [(user, "fold", c) for c in self._folded.get((value, key), ())]
             return known
         chain = self.placement.chain(value)
         constant = constant_of(value) if value in self.placement.free else None
@@ -297,6 +300,7 @@ class Commit:
         position in between that other uses need, if that is cheaper."""
         costs = self.placement.costs.chain(chain, below)
         cost, edges = costs.cost(start, end), costs.path(start, end)
+        origin = position_of(start, below)
         for k in range(end - 1, start, -1):
             known = self._at.get((chain.value, position_of(k, below)))
             if known is None:
@@ -304,13 +308,16 @@ class Commit:
             # On a tie from where it is made, so that the order of uses does not matter.
             if costs.cost(k, end) < cost:
                 cost, edges, new = costs.cost(k, end), costs.path(k, end), known
+                origin = position_of(k, below)
+        #: what nothing in place of conversions changes, which the next one, or the user, counts
+        pending = [*self._folded.get((chain.value, origin), ())]
         before = _in_block_of(chain.value, user)
         for edge in edges:
             kind = self._kind(chain, edge.end, below)
             folded = edge.end - edge.start > 1
+            if folded:
+                pending.append(edge.contract)
             if edge.is_identity:
-                if folded:
-                    self.absorbed.append((user, "fold", edge.contract))
                 continue
             made = self._made.get((new, kind, edge.rounding))
             if made is None:
@@ -320,11 +327,14 @@ class Commit:
                 self._rewriter.insert(conversion, before, keep=last.origin)
                 self.moved.append(conversion)
                 made = self._made[new, kind, edge.rounding] = conversion.result
-            if folded:
-                assert isinstance(made.owner, Operation)
-                self.absorbed.append((made.owner, "fold", edge.contract))
+            assert isinstance(made.owner, Operation)
+            self.absorbed += [(made.owner, "fold", contract) for contract in pending]
+            pending.clear()
             new = made
             self._at[chain.value, position_of(edge.end, below)] = new
+        if pending:
+            self._folded[chain.value, position_of(end, below)] = pending
+            self.absorbed += [(user, "fold", contract) for contract in pending]
         return new
 
     def _kind(self, chain: Chain, position: int, below: Sequence[ChainConversion]) -> Attribute:
