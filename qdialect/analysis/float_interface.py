@@ -12,6 +12,7 @@ from collections.abc import Iterable
 from xdsl.dialects.func import FuncOp, ReturnOp
 from xdsl.ir import Operation, SSAValue
 
+from qdialect.analysis.functions import is_private
 from qdialect.behaviors.flow import tied_operands
 from qdialect.context import QContext
 
@@ -27,7 +28,7 @@ class FloatInterface:
         every = list(ops)
         for op in every:
             if isinstance(op, FuncOp):
-                if _is_private(op) or op.is_declaration:
+                if is_private(op) or op.is_declaration:
                     continue
                 self._from_arguments.update(op.body.blocks[0].args)
             elif any(v in self._from_arguments for v in self._carried(op)):
@@ -35,7 +36,7 @@ class FloatInterface:
         for op in reversed(every):
             if isinstance(op, ReturnOp):
                 function = op.parent_op()
-                if isinstance(function, FuncOp) and _is_private(function):
+                if isinstance(function, FuncOp) and is_private(function):
                     continue
                 self._to_results.update(op.operands)
             elif any(v in self._to_results for v in op.results):
@@ -55,8 +56,3 @@ class FloatInterface:
         if behavior is None or not behavior.commutes:
             return []
         return [op.operands[i] for i in tied_operands(op, behavior)]
-
-
-def _is_private(function: FuncOp) -> bool:
-    visibility = function.sym_visibility
-    return visibility is not None and visibility.data == "private"

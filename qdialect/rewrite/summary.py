@@ -11,11 +11,11 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from math import inf
 
-from xdsl.dialects.builtin import ModuleOp
 from xdsl.dialects.func import CallOp, FuncOp, ReturnOp
 from xdsl.ir import Operation, SSAValue
 
 from qdialect.analysis.codes import qparams_of
+from qdialect.analysis.functions import module_of
 from qdialect.analysis.index import captured_values, every_op, ops_named
 from qdialect.context import QContext
 from qdialect.numerics.contract import Numerics
@@ -89,7 +89,7 @@ class _Sweep:
     def _op(self, op: Operation, off: dict[SSAValue, float], depth: int) -> list[float]:
         """How far the results of `op` are off where its operands are off by `off`."""
         if isinstance(op, CallOp):
-            called = self.functions.get((_module_of(op), op.callee.string_value()))
+            called = self.functions.get((module_of(op), op.callee.string_value()))
             if called is not None:
                 return self.results(called, [off.get(v, 0.0) for v in op.operands], depth + 1)
         by = propagated(self.session, op, lambda value: off.get(value, 0.0))
@@ -100,18 +100,10 @@ class _Sweep:
     def above(self, op: Operation) -> Iterable[SSAValue]:
         """The values that the results of `op` are computed from."""
         if isinstance(op, CallOp):
-            called = self.functions.get((_module_of(op), op.callee.string_value()))
+            called = self.functions.get((module_of(op), op.callee.string_value()))
             last = called.body.blocks[-1].last_op if called and called.body.blocks else None
             return [*op.operands, *(last.operands if isinstance(last, ReturnOp) else ())]
         return [*op.operands, *captured_values(op)] if op.regions else op.operands
-
-
-def _module_of(op: Operation) -> Operation | None:
-    """The module in which symbols that `op` names are looked up."""
-    parent = op.parent_op()
-    while parent is not None and not isinstance(parent, ModuleOp):
-        parent = parent.parent_op()
-    return parent
 
 
 def summarize(session: QContext, module: Operation, since: int = 0) -> list[OutputBound]:
@@ -120,7 +112,7 @@ def summarize(session: QContext, module: Operation, since: int = 0) -> list[Outp
     functions = [op for op in found if isinstance(op, FuncOp) and not op.is_declaration]
     sweep = None
     if session.error_bounds.changes:
-        sweep = _Sweep(session, {(_module_of(f), f.sym_name.data): f for f in functions}, since)
+        sweep = _Sweep(session, {(module_of(f), f.sym_name.data): f for f in functions}, since)
     bounds: list[OutputBound] = []
     for op in functions:
         last = op.body.blocks[-1].last_op

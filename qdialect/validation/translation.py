@@ -28,6 +28,7 @@ from xdsl.utils.test_value import create_ssa_value
 
 from qdialect.analysis.codes import qparams_of
 from qdialect.analysis.float_regions import is_float
+from qdialect.analysis.functions import is_private
 from qdialect.context import QContext
 from qdialect.errors import UnsupportedError
 from qdialect.passes.casts.fold_interface import ROUNDING
@@ -72,8 +73,7 @@ class Compared:
 def follows_calls(before: FuncOp, after: FuncOp) -> bool:
     """Whether a private function takes or gives other types than before, as all its calls do:
     it is compared through what calls it."""
-    private = after.sym_visibility is not None and after.sym_visibility.data == "private"
-    return private and before.function_type != after.function_type
+    return is_private(after) and before.function_type != after.function_type
 
 
 def drawn(function: FuncOp, samples: int, dynamic: int = 1) -> list[Arrays]:

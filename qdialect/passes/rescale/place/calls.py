@@ -19,13 +19,13 @@ from typing import cast
 from xdsl.dialects.builtin import (
     ArrayAttr,
     DictionaryAttr,
-    FunctionType,
     ModuleOp,
     SymbolRefAttr,
 )
 from xdsl.dialects.func import CallOp, FuncOp, ReturnOp
 from xdsl.ir import Attribute, Operation, SSAValue
 
+from qdialect.analysis.functions import is_private, module_of
 from qdialect.passes.rescale.place.conversions import encoding_of
 
 
@@ -56,8 +56,7 @@ def function_ports(ops: Sequence[Operation], *, public: bool) -> list[FunctionPo
     for op in ops:
         if op.name == FuncOp.name and isinstance(op, FuncOp):
             name = op.sym_name.data
-            private = op.sym_visibility is not None and op.sym_visibility.data == "private"
-            if name in calls and name not in pinned and (private or public):
+            if name in calls and name not in pinned and (public or is_private(op)):
                 ports += _ports_of(op, calls[name])
     return ports
 
@@ -67,9 +66,9 @@ def _ports_of(function: FuncOp, calls: Sequence[CallOp]) -> Iterator[FunctionPor
         return
     if not isinstance(function.parent_op(), ModuleOp):
         return
-    if not all(_module_of(call) is function.parent_op() for call in calls):
+    if not all(module_of(call) is function.parent_op() for call in calls):
         return
-    if any(_is_inside(call, function) for call in calls):
+    if any(function.is_ancestor(call) for call in calls):
         return  # it calls itself
     last = function.body.block.last_op
     for index, argument in enumerate(function.body.block.args):
@@ -81,31 +80,6 @@ def _ports_of(function: FuncOp, calls: Sequence[CallOp]) -> Iterator[FunctionPor
         if encoding_of(value) is not None:
             results = tuple(call.results[index] for call in calls)
             yield FunctionPort(function, ((last, index),), results)
-
-
-def update_function_types(functions: Iterable[FuncOp]) -> None:
-    """Make the types of functions those of their bodies' arguments and returned values."""
-    for function in functions:
-        last = function.body.block.last_op
-        assert isinstance(last, ReturnOp)
-        function.properties["function_type"] = FunctionType.from_lists(
-            [argument.type for argument in function.body.block.args],
-            [value.type for value in last.operands],
-        )
-
-
-def _module_of(op: Operation) -> Operation | None:
-    parent = op.parent_op()
-    while parent is not None and not isinstance(parent, ModuleOp):
-        parent = parent.parent_op()
-    return parent
-
-
-def _is_inside(op: Operation, function: FuncOp) -> bool:
-    parent: Operation | None = op
-    while parent is not None and parent is not function:
-        parent = parent.parent_op()
-    return parent is function
 
 
 def _referenced(ops: Iterable[Operation]) -> Iterator[str]:

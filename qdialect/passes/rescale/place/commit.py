@@ -16,7 +16,7 @@ from qdialect.ops import ConstantOp, constant_array, constant_of, make_constant
 from qdialect.ops.keys import KEY
 from qdialect.passes.rescale.absorption import Down, Up, absorb_down, absorb_up
 from qdialect.passes.rescale.passing import Counterpart
-from qdialect.passes.rescale.place.calls import FunctionPort, update_function_types
+from qdialect.passes.rescale.place.calls import FunctionPort
 from qdialect.passes.rescale.place.chains import ChainConversion, CommutingOp
 from qdialect.passes.rescale.place.conversions import (
     Conversion,
@@ -87,7 +87,8 @@ class Commit:
                 self._commuting(node)
             else:
                 self._other(op)
-        update_function_types(dict.fromkeys(port.function for port in changed))
+        for function in dict.fromkeys(port.function for port in changed):
+            function.update_function_type()
         for op in reversed(self._replaced):
             erase_op(op, self.session)
 
@@ -204,11 +205,10 @@ class Commit:
     def _absorb_down(self, op: Operation, current: Operation, index: int) -> Operation:
         value, state = op.operands[index], self.state((op, index))
         new_value = self._value(value, state, op, index)
-        middle = self.placement.chain(value).now
+        chain = self.placement.chain(value)
+        middle = chain.now
         assert not isinstance(middle, Floats)
-        r = self.placement.chain(value).conversion(
-            state, self.placement.chains.below_use(op, index)
-        )
+        r = chain.conversion(state, self.placement.chains.below_use(op, index))
         assert not isinstance(r.encoding, Floats) and not isinstance(r.narrowed, Floats)
         match = Down(current, self._behavior(op), index, r.encoding, r.narrowed, middle, r.rounding)
         new = absorb_down(self.session, match, new_value, self._rewriter)
