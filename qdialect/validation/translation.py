@@ -132,7 +132,8 @@ def _compared(
             _nearest([r[i] for r in references], [r[i] for r in results], kind)
             for i, kind in enumerate(old.outputs.data)
         ]
-        each = compare_all(*zip(*nearest, strict=True), old.outputs.data) if nearest else []
+        kinds = old.outputs.data
+        each = compare_all([a for a, _ in nearest], [b for _, b in nearest], kinds)
         slack = [_slack(a) if floats == "real" else 0.0 for a in references[0]]
         for index, difference in enumerate(each):
             in_floats = references[0][index].dtype.kind == "f"
