@@ -139,10 +139,11 @@ class PlaceRescales(ModulePass):
         for conversion in commit.moved:
             rule = "place-rescale" if isinstance(conversion, RescaleOp) else "place-cast"
             session.remarks.add(fired_remark(self.name, rule, conversion, EXACT))
-        for absorbing, rule, contract in commit.absorbed:
-            session.remarks.add(fired_remark(self.name, rule, absorbing, contract))
+        for absorbed in commit.absorbed:
+            op, rule, contract, _ = absorbed
+            session.remarks.add(fired_remark(self.name, rule, op, contract))
             if contract.level is not Numerics.EXACT:
-                commit.record(absorbing, len(session.remarks.remarks) - 1, contract)
+                commit.record(absorbed, len(session.remarks.remarks) - 1)
 
     def _report(self, session: QContext, op: ModuleOp, placement: Placement) -> None:
         parts = placement.parts
