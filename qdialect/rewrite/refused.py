@@ -38,8 +38,7 @@ def refused_types(
         return reason
     source, result = quant_element(operands[0]), quant_element(results[0])
     if source is not None and result is not None:
-        free = source.qparams == result.qparams
-        price = 0.0 if free else target.rescale_price(source.qparams, result.qparams)
+        price = target.rescale_price(source.qparams, result.qparams)
         return "no such rescale" if price == inf else None
     codes = source or result
     if codes is not None and target.cast_price(op.name, codes.qparams) == inf:
