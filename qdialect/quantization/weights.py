@@ -26,6 +26,7 @@ import numpy as np
 
 from qdialect.numerics.float_text import FORMATS
 from qdialect.qparams import Storage
+from qdialect.qparams.domains import Scales
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -94,10 +95,16 @@ def symmetric_scales(rows: Array, storage: Storage, search: bool) -> Array:
 
 
 def weight_scales(
-    rows: Array, storage: Storage, sums: Sums, search: bool, expressed: str
+    rows: Array,
+    storage: Storage,
+    sums: Sums,
+    search: bool,
+    expressed: str,
+    allowed: Sequence[Scales] = (),
 ) -> Weights:
     """The scale of each row (an output channel; one row: per tensor), such that neither
-    bias nor accumulator overflows; Overflow when there is none."""
+    bias nor accumulator overflows, and all are of the `allowed` sets; Overflow when there are
+    none."""
     scales = symmetric_scales(rows, storage, search)
     bias = np.zeros(1) if sums.bias is None else np.abs(sums.bias)
     highest = np.zeros(len(rows))
@@ -111,6 +118,7 @@ def weight_scales(
     most = FORMATS[expressed].largest * min(1.0, 1 / sums.step)
     enlarged = np.zeros(len(rows), np.bool_)
     positive = _positive(storage)
+    scales = _nearest(rows, scales, positive, allowed)
     for _ in range(_TRIES):
         codes = np.clip(np.rint(rows / scales[:, None]), -positive, positive)
         total = np.abs(codes).sum(axis=1) * sums.reach + highest / (sums.step * scales) + 1
@@ -119,9 +127,31 @@ def weight_scales(
             return Weights(tuple(map(float, scales)), int(enlarged.sum()))
         enlarged |= over
         scales = np.where(over, scales * np.maximum(total / _LIMIT * 1.001, 1.001), scales)
+        for each in allowed:
+            scales = np.array(each.together(scales.tolist()))
         if (scales > most).any():
             break
     raise Overflow("sums of products do not fit 32 bits on any scale")
+
+
+def _nearest(rows: Array, scales: Array, positive: int, allowed: Sequence[Scales]) -> Array:
+    """For each row the scale of the allowed sets beside the given one of least squared error;
+    where a set ties the scales of all rows, those that are no smaller."""
+    for each in allowed:
+        if each.shared_bits:
+            scales = np.array(each.together(scales.tolist()))
+            continue
+        near = [each.near(scale) for scale in scales.tolist()]
+        below, above = (np.array([pair[end] for pair in near]) for end in (0, -1))
+        smaller = _errors(rows, below, positive) < _errors(rows, above, positive)
+        scales = np.where(smaller, below, above)
+    return scales
+
+
+def _errors(rows: Array, scales: Array, positive: int) -> Array:
+    """The squared error of each row."""
+    codes = np.clip(np.rint(rows / scales[:, None]), -positive, positive)
+    return np.square(codes * scales[:, None] - rows).sum(axis=1)
 
 
 def quantized(rows: Array, scales: Sequence[float], storage: Storage) -> NDArray[np.int64]:
