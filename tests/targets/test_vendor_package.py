@@ -5,26 +5,14 @@ The package is in tests/vendor_package; it imports qdialect and edits nothing of
 
 from __future__ import annotations
 
-import os
 import re
-import subprocess
-import sys
-from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).parents[2]
-PACKAGE = ROOT / "tests" / "vendor_package"
+from tests.support.vendors import CAN_BUILD, NEEDS, ROOT, call, install
 
-try:
-    from setuptools import __version__ as _setuptools
-
-    CAN_BUILD = int(_setuptools.partition(".")[0]) >= 71  # brings its own bdist_wheel
-except ImportError:
-    CAN_BUILD = False
-
-pytestmark = pytest.mark.skipif(not CAN_BUILD, reason="needs setuptools >= 71 to build a wheel")
+pytestmark = pytest.mark.skipif(not CAN_BUILD, reason=NEEDS)
 
 TYPES = """
 !f = tensor<1x2x2x2xf32>
@@ -42,27 +30,8 @@ WEIGHT = """
 
 @pytest.fixture(scope="module")
 def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with the package in it, as pip installs it from a copy of its source."""
-    import shutil
-
-    source, target = tmp_path_factory.mktemp("source") / "acme", tmp_path_factory.mktemp("site")
-    shutil.copytree(PACKAGE, source)
-    flags = "--quiet --no-index --no-deps --no-build-isolation --disable-pip-version-check"
-    command = [sys.executable, "-m", "pip", "install", *flags.split(), "--target", str(target)]
-    done = subprocess.run([*command, str(source)], capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
-    return target
-
-
-def call(site: Path, arguments: Sequence[str], text: str = "") -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-m", *arguments],
-        input=text,
-        capture_output=True,
-        text=True,
-        check=False,
-        env={**os.environ, "PYTHONPATH": f"{site}{os.pathsep}{ROOT}"},
-    )
+    """A folder with the package in it."""
+    return install(ROOT / "tests" / "vendor_package", tmp_path_factory.mktemp("acme"))
 
 
 def opt(site: Path, body: str, pipeline: str, *flags: str) -> tuple[str, str]:
