@@ -199,11 +199,14 @@ def diff(
     return Differences(compare_models(a, b, inputs, samples=samples, engine=engine))
 
 
-def inspect(model: Model) -> Inspection:
-    """What is in the model: ops, quantization, unknown ops, interface, weights."""
+def inspect(model: Model, target: str | Target | None = None) -> Inspection:
+    """What is in the model: ops, quantization, unknown ops, interface, weights; and what `target`
+    takes of it, where one is given."""
     from qdialect.workflows.inspect import inspect_module
+    from qdialect.workflows.model import resolved_target
 
-    return inspect_module(model.module, model.ctx)
+    asked = None if target is None else resolved_target(target)
+    return inspect_module(model.module, model.ctx, asked)
 
 
 def check_numerics(level: str) -> str:

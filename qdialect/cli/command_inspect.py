@@ -13,6 +13,7 @@ from qdialect.cli.terminal import OK, WRONG_INPUT, indented, paint, table
 from qdialect.errors import UsageError, did_you_mean
 from qdialect.weights import save_text
 from qdialect.workflows.inspect import Boundary, Inspection
+from qdialect.workflows.target_report import TargetReport
 
 _KEYS_SHOWN = 4
 _BOUNDARIES_SHOWN = 5
@@ -33,7 +34,7 @@ def run(args: Arguments) -> int:
 
 def _inspect(path: str, args: Arguments, unwanted: set[str], several: bool) -> int:
     """One model; its exit code. Of several, each has its path above it."""
-    found = api.inspect(_load(path, args))
+    found = api.inspect(_load(path, args), args.text("target"))
     if args.switch("json"):
         write_json(found.to_json())
     else:
@@ -53,7 +54,7 @@ def _load(path: str, args: Arguments) -> api.Model:
     if page is not None:
         from qdialect.workflows.report import inspection_page
 
-        save_text(page, inspection_page(model))
+        save_text(page, inspection_page(model, args.text("target")))
     return model
 
 
@@ -92,6 +93,8 @@ def _text(found: Inspection) -> str:
         rows = [(u.kind, str(u.count), _some(u.keys)) for u in found.unknown]
         title = "kept as they are: ops that qdialect does not know"
         sections.append(_section(title, table(rows, {1: True}, stream=sys.stdout), "warning"))
+    if found.target is not None:
+        sections.append(_refused(found.target))
     if found.boundaries:
         sections.append(_boundaries(found.boundaries))
     return "\n".join(sections)
@@ -113,6 +116,22 @@ def _boundaries(found: list[Boundary]) -> str:
     rest = len(found) - len(rows) + 1
     more = f"{rest} more that cost less: --json lists all, --report shows where they are\n"
     return _section(f"quantization boundaries ({len(found)})", text) + (more if rest else "")
+
+
+def _refused(found: TargetReport) -> str:
+    """The ops that the target refuses, equal reasons together."""
+    title = f"{found.target} takes {found.ops - len(found.refused)} of {found.ops} ops"
+    groups: dict[tuple[str, str, str], list[str]] = {}
+    for one in found.refused:
+        group = groups.setdefault((one.op, one.reason, one.advice), [])
+        group.append(one.key or one.location)
+    rows = [("op", "times", "refused as", "what would make it legal", "where")]
+    rows += [
+        (op, str(len(places)), reason, legal, _some(list(filter(None, places))))
+        for (op, reason, legal), places in groups.items()
+    ]
+    body = table(rows, {1: True}, stream=sys.stdout, heading=True) if groups else ""
+    return _section(title, body)
 
 
 def _section(title: str, body: str, colour: str = "bold") -> str:

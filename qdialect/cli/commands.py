@@ -121,6 +121,7 @@ _COMMANDS = (
             JSON,
             REPORT,
             value("fail-on", "B1,B6", "boundary codes that must not occur, B1 to B7"),
+            value("target", "NAME", "list the ops that it refuses, and what would make them legal"),
             switch(
                 "integerized",
                 "take float ops between casts, as QDQ files write them, for ops on codes "
