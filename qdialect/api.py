@@ -199,11 +199,18 @@ def diff(
     return Differences(compare_models(a, b, inputs, samples=samples, engine=engine))
 
 
-def inspect(model: Model) -> Inspection:
-    """What is in the model: ops, quantization, unknown ops, interface, weights."""
+def inspect(model: Model, *, target: str | Target | None = None) -> Inspection:
+    """What is in the model: ops, quantization, unknown ops, interface, weights; and what of it,
+    as kernels run it, a target takes on codes, if one is given."""
     from qdialect.workflows.inspect import inspect_module
 
-    return inspect_module(model.module, model.ctx)
+    found = inspect_module(model.module, model.ctx)
+    if target is not None:
+        from qdialect.workflows.taken import AS_KERNELS_RUN, taken_of
+
+        run = run_passes(model, AS_KERNELS_RUN)
+        found.taken = taken_of(run.module, run.ctx, resolved_target(target))
+    return found
 
 
 def check_numerics(level: str) -> str:
