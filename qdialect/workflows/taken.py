@@ -1,10 +1,10 @@
 """Which ops of a model a target takes on codes, and why not the others.
 
 Judged is what kernels would run, so QDQ files go through `AS_KERNELS_RUN` first, for no target:
-every op between casts becomes one on codes. An op on codes is taken, or the target says why not; a constant has
-the bounds that its codes keep to. Of an op on floats only that is known which holds whatever its
-qparams will be: that there is no kernel, or that a number of it is beyond the limits of all of
-them.
+every op between casts becomes one on codes. An op on codes is taken, or the target says why not; a
+constant has the bounds that its codes keep to. Of an op on floats only that is known which holds
+whatever its qparams will be: that there is no kernel, or that a number of it is beyond the limits
+of all of them.
 
     nn.conv2d %x, %w strides [4, 4]    refused: strides 4 is not 1..3
     nn.erf %y : tensor<4xf32>          on floats: nothing runs 'nn.erf' on integers
