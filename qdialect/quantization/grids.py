@@ -14,7 +14,7 @@ operand gets codes of its own by a rescale (`Grids.uses`); a contraction whose k
 sums only, a rescale behind it (`Grids.sums`).
 
 The weights of a contraction are symmetric, per channel where the port allows it, and its
-bias is i32 on the scale of the products (`weights`).
+bias is i32 on the scale of the products (`weights`); sums fit what the target adds up in.
 """
 
 from __future__ import annotations
@@ -31,6 +31,7 @@ from qdialect.analysis.codes import is_integer
 from qdialect.behaviors import Accumulator, Behavior, PortKind
 from qdialect.behaviors.flow import carry_all_down, tied_operands
 from qdialect.numerics.float_text import round_to_format
+from qdialect.numerics.sums import Span, excess, pair_sums, partial_sums, to_signed
 from qdialect.ops import TableOp, constant_array, shape_of
 from qdialect.ops.ports import port_refusal
 from qdialect.ops.shapes import DYNAMIC
@@ -53,11 +54,20 @@ from qdialect.quantization.values import (
     reals_of,
     users,
 )
-from qdialect.quantization.weights import Overflow, Sums, quantized, weight_scales
+from qdialect.quantization.weights import (
+    Overflow,
+    Sums,
+    Weights,
+    choose_weights,
+    zero_of,
+)
 from qdialect.rewrite import Refusal
+from qdialect.targets.kernels import SUMS, SumType
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
+
+    from qdialect.targets.base import Target
 
 _ACCUMULATOR = 2**31 - 1
 
@@ -76,7 +86,8 @@ class Constant:
 
 @dataclass
 class Grids:
-    """Qparams by value, the values with a pair of casts, constants by op and operand."""
+    """Qparams by value, the values with a pair of casts, constants by op and operand; by op,
+    what was done to its weights so that their sums fit."""
 
     qparams: dict[SSAValue, QParams] = field(default_factory=dict[SSAValue, QParams])
     pairs: dict[SSAValue, None] = field(default_factory=dict[SSAValue, None])
@@ -89,6 +100,8 @@ class Grids:
     )
     #: contractions that give their sums, and a rescale behind them what the value has
     sums: dict[Operation, QParams] = field(default_factory=dict[Operation, QParams])
+
+    reranged: dict[Operation, str] = field(default_factory=dict[Operation, str])
 
     def operand(self, op: Operation, index: int) -> QParams | None:
         """The qparams of an operand of an op, if it has any."""
@@ -274,10 +287,9 @@ class _Assignment:
         if runtime is None:
             return Refusal("grid", "the input is a constant")
         per_axis = self._is_per_axis(op, behavior, 0, index, axis, array)
+        sums = Sums(runtime.scale, Span.of(runtime), None, self._sum_type(op))
         try:
-            codes, params = self._codes(
-                op, index, array, axis, per_axis, Sums(runtime.scale, reach(runtime)), runtime
-            )
+            codes, params = self._codes(op, index, array, axis, per_axis, sums, runtime)
         except Overflow as error:
             return Refusal("grid", str(error))
         return Constant(codes, params)
@@ -295,19 +307,31 @@ class _Assignment:
         """Weights (operand `index`) in codes, with a scale for each index of `axis` if
         `per_axis`; Overflow."""
         expressed, (storage, allowed) = runtime.expressed, self._weight_domain(op, index)
-        moved = np.moveaxis(array, axis, 0) if per_axis else array
-        rows = moved.reshape(moved.shape[0] if per_axis else 1, -1)
+        moved = np.moveaxis(array, axis, 0) if array.ndim else array.reshape(1)
+        rows = moved.reshape(moved.shape[0], -1)
         search = self.recipe.weight_ranges == "mse"
-        found = weight_scales(rows, storage, sums, search, expressed, allowed)
-        scales = [round_to_format(scale, expressed) for scale in found.scales]
-        zero = 0 if storage.signed else (storage.min + storage.max + 1) // 2
-        codes = (quantized(rows, scales, storage) + zero).reshape(moved.shape)
+        found = choose_weights(
+            rows, storage, sums, search, expressed, per_row=per_axis, allowed=allowed
+        )
+        self._remark_on(op, found, sums)
+        zero, scales = zero_of(storage), found.scales
+        codes = np.moveaxis((found.codes + zero).reshape(moved.shape), 0, axis)
         if per_axis:
-            codes = np.moveaxis(codes, 0, axis)
             params = QParams.per_axis(storage, axis, scales, [zero] * len(scales), expressed)
         else:
             params = QParams.per_tensor(storage, scales[0], zero, expressed)
-        return _stored(codes, params), params
+        return _stored(codes.reshape(array.shape), params), params
+
+    def _sum_type(self, op: Operation) -> SumType:
+        return sum_type(op, self.grids, self.session.target)
+
+    def _remark_on(self, op: Operation, found: Weights, sums: Sums) -> None:
+        """Keep what was done to weights, so that their sums fit."""
+        if found.enlarged:
+            self.grids.reranged[op] = (
+                f"{found.enlarged} of {len(found.codes)} channels would leave sums in "
+                f"{sums.kind}: scales of weights up to {found.factor:.3g} times as large"
+            )
 
     def _runtime(self, op: Operation, index: int) -> QParams:
         found = self.grids.operand(op, index)
@@ -335,13 +359,26 @@ class _Assignment:
         array = self._array(op.operands[acc.lhs])
         if array is not None:
             return self._left(op, acc, array)
-        reaches = [reach(self._runtime(op, n)) for n in (acc.lhs, acc.rhs)]
-        depth = acc.depth(op)
-        if depth != DYNAMIC and depth * reaches[0] * reaches[1] > _ACCUMULATOR:
-            return Refusal(
-                "grid", f"{depth} products of {reaches[0]} * {reaches[1]} exceed 32 bits"
-            )
-        return None
+        return self._runtime_products(op, acc)
+
+    def _runtime_products(self, op: Operation, acc: Accumulator) -> Refusal | None:
+        """Why products of two runtime operands may not fit the sums of the target."""
+        depth, kind = acc.depth(op), self._sum_type(op)
+        if depth == DYNAMIC:
+            return None
+        lhs, rhs = (self._runtime(op, n) for n in (acc.lhs, acc.rhs))
+        x, w = Span.of(lhs), Span.of(rhs)
+        sums = partial_sums(np.array([depth * w.up]), np.array([depth * w.down]), x)
+        fits = excess(*sums, kind.bits)[0] <= 1
+        if fits and kind.pair_bits is not None:
+            ends = np.array([[rhs.storage.min, rhs.storage.max] * 2]) + to_signed(rhs.storage)
+            fits = excess(*pair_sums(ends, x), kind.pair_bits)[0] <= 1
+        if fits:
+            return None
+        return Refusal(
+            "grid",
+            f"sums of {depth} products of {lhs.storage} and {rhs.storage} may not fit {kind}",
+        )
 
     def _weights(
         self, op: Operation, behavior: Behavior, acc: Accumulator, array: NDArray[np.float64]
@@ -356,7 +393,8 @@ class _Assignment:
             bias = self._array(op.operands[acc.bias])
         if bias is not None and not np.isfinite(bias).all():
             return Refusal("grid", "the bias is not finite")
-        existing = self._existing_codes(op, behavior, acc, runtime, bias)
+        sums = Sums(runtime.scale, Span.of(runtime), bias, self._sum_type(op))
+        existing = self._existing_codes(op, behavior, acc, runtime, sums)
         if existing is not None:
             self.grids.constants[op, acc.rhs] = existing
             if bias is not None:
@@ -364,7 +402,6 @@ class _Assignment:
                 found = bias_qparams(op, acc, runtime, existing.qparams.scale_list())
                 self.grids.constants[op, acc.bias] = Constant(bias_codes(bias, found), found)
             return None
-        sums = Sums(runtime.scale, reach(runtime), bias)
         try:
             codes, params = self._codes(op, acc.rhs, array, axis, per_axis, sums, runtime)
         except Overflow as error:
@@ -419,10 +456,10 @@ class _Assignment:
         behavior: Behavior,
         acc: Accumulator,
         runtime: QParams,
-        bias: NDArray[np.float64] | None,
+        sums: Sums,
     ) -> Constant | None:
-        """The codes that a weight has already, if the op takes them and 32 bits hold the
-        sums; else they are rounded again."""
+        """The codes that a weight has already, if the op takes them and their sums fit; else
+        they are rounded again."""
         constant = codes_behind(op.operands[acc.rhs])
         element = None if constant is None else quant_element(constant.result.type)
         if constant is None or element is None:
@@ -441,31 +478,28 @@ class _Assignment:
         if domains and all(domain.refuses(params) for domain in domains):
             return None
         codes = constant_array(constant, self.session.blobs)
-        others = tuple(d for d in range(codes.ndim) if d != axis)
-        total = np.abs(offsets_of(codes, params)).sum(axis=others) * reach(runtime)
-        if bias is not None:
-            steps = np.abs(bias).max(initial=0.0) / (runtime.scale * min(params.scale_list()))
-            total = total + steps + 1
-        return None if total.max(initial=0) > _ACCUMULATOR else Constant(codes, params)
+        offsets = np.moveaxis(offsets_of(codes, params), axis, 0)
+        rows = offsets.reshape(len(offsets), -1).astype(np.int64)
+        shift = params.zero_point_array().reshape(-1, 1) + to_signed(params.storage)
+        beyond = sums.excess(rows, params.scale_array().reshape(-1), shift)
+        return None if (beyond > 1).any() else Constant(codes, params)
 
     def _left(self, op: Operation, acc: Accumulator, array: NDArray[np.float64]) -> Refusal | None:
         """A constant on the left side has one scale."""
         if not np.isfinite(array).all():
             return Refusal("grid", "the left side is not finite")
         runtime = self._runtime(op, acc.rhs)
-        storage, allowed = self._weight_domain(op, acc.lhs)
+        (storage, allowed), depth = self._weight_domain(op, acc.lhs), max(acc.depth(op), 1)
+        sums = Sums(runtime.scale, Span.of(runtime), None, self._sum_type(op), depth)
         rows = array.reshape(1, -1)
-        depth = max(acc.depth(op), 1)
-        largest = (storage.max - storage.min) // 2
-        if depth * largest * reach(runtime) > _ACCUMULATOR:
-            return Refusal("grid", f"{depth} products exceed 32 bits")
-        found = weight_scales(
-            rows, storage, Sums(runtime.scale, 0), True, runtime.expressed, allowed
-        )
-        scale = round_to_format(found.scales[0], runtime.expressed)
-        zero = 0 if storage.signed else (storage.min + storage.max + 1) // 2
-        params = QParams.per_tensor(storage, scale, zero, runtime.expressed)
-        codes = quantized(rows, [scale], storage).reshape(array.shape) + zero
+        try:
+            found = choose_weights(rows, storage, sums, True, runtime.expressed, allowed=allowed)
+        except Overflow as error:
+            return Refusal("grid", str(error))
+        self._remark_on(op, found, sums)
+        zero = zero_of(storage)
+        params = QParams.per_tensor(storage, found.scales[0], zero, runtime.expressed)
+        codes = found.codes.reshape(array.shape) + zero
         self.grids.constants[op, acc.lhs] = Constant(_stored(codes, params), params)
         return None
 
@@ -554,10 +588,10 @@ def bias_codes(bias: NDArray[np.float64], params: QParams) -> NDArray[Any]:
     return _stored(np.clip(codes, -_ACCUMULATOR, _ACCUMULATOR), params)
 
 
-def reach(params: QParams) -> int:
-    """The largest |q - z|."""
-    zero = params.zero_point
-    return max(params.storage.max - zero, zero - params.storage.min)
+def sum_type(op: Operation, grids: Grids, target: Target) -> SumType:
+    """What a target adds up the products of an op in, whatever its constants become."""
+    operands = [grids.operand(op, index) for index in range(len(op.operands))]
+    return target.sums(op, operands, [None] * len(op.results)) or SUMS
 
 
 def _stored(codes: NDArray[Any], params: QParams) -> NDArray[Any]:

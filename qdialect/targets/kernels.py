@@ -60,6 +60,15 @@ class SumType:
         """The largest sum."""
         return (1 << (self.bits - 1)) - 1
 
+    def weaker(self, other: SumType) -> SumType:
+        """What holds no more than either."""
+        pairs = [bits for bits in (self.pair_bits, other.pair_bits) if bits is not None]
+        return SumType(
+            min(self.bits, other.bits),
+            self.saturating or other.saturating,
+            min(pairs, default=None),
+        )
+
     def __str__(self) -> str:
         pairs = "" if self.pair_bits is None else f" pairs=i{self.pair_bits}"
         return f"i{self.bits}{' saturating' if self.saturating else ''}{pairs}"
