@@ -127,6 +127,7 @@ _COMMANDS = (
                 "take float ops between casts, as QDQ files write them, for ops on codes "
                 "where they are",
             ),
+            value("target", "NAME", "say what of it a target takes on codes, and why not the rest"),
             *DIMS,
             FORCE,
             HELP,

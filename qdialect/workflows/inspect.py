@@ -27,6 +27,7 @@ from qdialect.workflows.target_report import TargetReport, target_report
 
 if TYPE_CHECKING:
     from qdialect.targets.base import Target
+    from qdialect.workflows.taken import Taken
 
 
 @dataclass
@@ -64,7 +65,8 @@ class Inspection:
     """The result of `inspect_module`.
 
     `quantized` ops have quantized operands and results only, `float` ops none,
-    `mixed` ops both; casts, rescales and constants are counted apart.
+    `mixed` ops both; casts, rescales and constants are counted apart. `taken` is what a target
+    takes, if one was asked.
     """
 
     name: str = ""
@@ -85,6 +87,8 @@ class Inspection:
     boundaries: list[Boundary] = field(default_factory=list[Boundary])
     #: what a target takes of it, if one is asked
     target: TargetReport | None = None
+    #: what it takes on codes
+    taken: Taken | None = None
 
     @property
     def counts(self) -> list[tuple[str, int]]:
@@ -109,8 +113,12 @@ class Inspection:
         ]
 
     def to_json(self) -> dict[str, Any]:
-        """As plain data."""
-        return {"version": 1, **asdict(self)}
+        """As plain data; `taken` is there if a target was asked."""
+        data = {"version": 1, **asdict(self)}
+        taken = None if self.taken is None else self.taken.to_json()
+        return {
+            name: value for name, value in {**data, "taken": taken}.items() if value is not None
+        }
 
 
 def inspect_module(module: ModuleOp, ctx: QContext, target: Target | None = None) -> Inspection:
