@@ -142,7 +142,8 @@ def _correct(
     """Take the shift from the bias of an op, as far as its sums still fit."""
     assert acc.bias is not None
     weights = grids.constants[op, acc.rhs]
-    runtime = grids.qparams[op.operands[acc.lhs]]
+    runtime = grids.operand(op, acc.lhs)
+    assert runtime is not None
     ctx = selection.values.ctx
     if acc.bias < len(op.operands):
         bias = real_array(op.operands[acc.bias], ctx.blobs)

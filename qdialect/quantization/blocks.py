@@ -96,7 +96,10 @@ def in_blocks(
     found = symmetric_scales(rows, positive_codes(storage), search=True)
     scales = np.array([round_to_format(float(scale) or 1.0, expressed) for scale in found])
     zero = zero_of(storage)
-    codes = np.moveaxis(quantized(rows, scales, storage).reshape(turned.shape), 1, axis) + zero
+    codes = (
+        np.moveaxis(quantized(rows, scales, positive_codes(storage)).reshape(turned.shape), 1, axis)
+        + zero
+    )
     width = max(8, storage.width)
     codes = codes.astype(np.dtype(f"{'i' if storage.signed else 'u'}{width // 8}"))
     grid = np.moveaxis(scales.reshape(turned.shape[0], count), 1, axis)

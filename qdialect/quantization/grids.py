@@ -8,6 +8,11 @@ Values have one scale. Each falls into one of three cases:
              the range behind its relu, and all parts of a concat to the range of the whole
     carried  the result of such an op on codes: it has the qparams of the operands
 
+All are inside the domains that the target states for the ports around a value
+(`port_domains`), nearest by loss. An op whose ports take other qparams than those of an
+operand gets codes of its own by a rescale (`Grids.uses`); a contraction whose kernel gives its
+sums only, a rescale behind it (`Grids.sums`).
+
 The weights of a contraction are symmetric, per channel where the port allows it, and its
 bias is i32 on the scale of the products (`weights`); sums fit what the target adds up in.
 """
@@ -30,10 +35,15 @@ from qdialect.numerics.sums import Span, excess, pair_sums, partial_sums, to_sig
 from qdialect.ops import TableOp, constant_array, shape_of
 from qdialect.ops.ports import port_refusal
 from qdialect.ops.shapes import DYNAMIC
+from qdialect.passes.rescale.split_rescale import accumulator_qparams
+from qdialect.profile.nearest import qparams_inside
+from qdialect.profile.ranges import Range, max_of_channels
 from qdialect.profile.scheme import Scheme, array_qparams, tensor_qparams
 from qdialect.qparams import QParams, Storage
+from qdialect.qparams.domains import Scales
 from qdialect.qparams.legality import Illegal
 from qdialect.quant import UniformType, element_type, quant_element, with_element
+from qdialect.quantization.port_domains import FREE, Domains, PortDomains, wide_only
 from qdialect.quantization.selection import Selection, runtime_tied
 from qdialect.quantization.values import (
     codes_behind,
@@ -45,6 +55,7 @@ from qdialect.quantization.values import (
     users,
 )
 from qdialect.quantization.weights import (
+    Choice,
     Overflow,
     Sums,
     Weights,
@@ -85,6 +96,16 @@ class Grids:
         default_factory=dict["tuple[Operation, int]", Constant]
     )
     reranged: dict[Operation, str] = field(default_factory=dict[Operation, str])
+    #: qparams of single uses, where the op takes others than those of the value
+    uses: dict[tuple[Operation, int], QParams] = field(
+        default_factory=dict["tuple[Operation, int]", QParams]
+    )
+    #: contractions that give their sums, and a rescale behind them what the value has
+    sums: dict[Operation, QParams] = field(default_factory=dict[Operation, QParams])
+
+    def operand(self, op: Operation, index: int) -> QParams | None:
+        """The qparams of an operand of an op, if it has any."""
+        return self.uses.get((op, index)) or self.qparams.get(op.operands[index])
 
 
 def assign(selection: Selection) -> Grids:
@@ -105,6 +126,8 @@ class _Assignment:
         self.recipe = selection.values.recipe
         self.session = selection.values.ctx
         self.grids = Grids()
+        self.domains = PortDomains(selection)
+        self.summed: dict[Operation, None] = {}
         self.refused: dict[Operation, Refusal] = {}
 
     def run(self) -> Grids | dict[Operation, Refusal]:
@@ -126,15 +149,26 @@ class _Assignment:
                 self.refused[op] = refusal
         return self.refused or self.grids
 
-    def _own(self, value: SSAValue) -> None:
+    def _own(self, value: SSAValue, *, made: bool = True) -> None:
         found = needed_range(value, self.values, self.selection.ops)
-        self.grids.qparams[value] = tensor_qparams(found, self._scheme(value))[0]
+        domains = self.domains.value(value, made=made)
+        self.grids.qparams[value] = self._choose(value, found, domains)
         self.grids.pairs[value] = None
+
+    def _choose(self, value: SSAValue, found: Range, domains: Domains) -> QParams:
+        """The qparams in some domains for a range of a value; those that nothing restricts where
+        the domains have none."""
+        scheme = self._scheme(value)
+        inside = qparams_inside(found, scheme, domains, lambda: self.values.data(value))
+        return inside or tensor_qparams(found, scheme)[0]
 
     def _scheme(self, value: SSAValue) -> Scheme:
         return self.recipe.activation_scheme(str(element_type(value.type)))
 
     def _result(self, value: SSAValue, op: Operation, behavior: Behavior) -> None:
+        index = op.results.index(value)
+        if not index:
+            self._own_uses(op, behavior)
         if behavior.is_tied:
             carried = self._carried(value, op, behavior)
             if carried is not None:
@@ -143,8 +177,45 @@ class _Assignment:
                 if not behavior.commutes or any(user not in ops for user in users(value)):
                     self.grids.pairs[value] = None
                 return
+        same = self.domains.tied_to(op, index, result=True)
+        if same is not None and (q := self.grids.operand(op, same)) is not None:
+            self.grids.qparams[value] = q
+            self.grids.pairs[value] = None
+            return
+        summed = behavior.accumulator is not None and wide_only(self.domains.result(op))
+        if summed:
+            self.summed[op] = None
         if not self._lifted(value):
-            self._own(value)
+            self._own(value, made=not summed)
+
+    def _own_uses(self, op: Operation, behavior: Behavior) -> None:
+        """The operands of an op that it takes on other qparams than those of their values."""
+        if behavior.commutes:
+            return
+        runtime = [n for n, value in enumerate(op.operands) if value in self.grids.qparams]
+        ties = {n: same for n in runtime if (same := self.domains.tied_to(op, n)) in runtime}
+        for first in dict.fromkeys(ties.values()):
+            assert first is not None
+            together = [first, *(n for n, same in ties.items() if same == first)]
+            self._use(op, together, joint=True)
+        for index in runtime:
+            if index not in ties and index not in ties.values():
+                self._use(op, [index])
+
+    def _use(self, op: Operation, operands: Sequence[int], *, joint: bool = False) -> None:
+        """Give operands that have the same qparams (`joint`), or one, such as the op takes; a
+        rescale makes them."""
+        domains = self.domains.operand(op, operands[0])
+        known = [self.grids.qparams[op.operands[n]] for n in operands]
+        fits = any(domain.refuses(known[0]) is None for domain in domains)
+        if not domains or (fits and len(set(known)) == 1):
+            return
+        values = [op.operands[n] for n in operands]
+        ranges = [needed_range(value, self.values, self.selection.ops) for value in values]
+        chosen = self._choose(values[0], max_of_channels(ranges), domains)
+        for index, params in zip(operands, known, strict=True):
+            if params != chosen and self.domains.takes_rescale(params, chosen):
+                self.grids.uses[op, index] = chosen
 
     def _lifted(self, value: SSAValue) -> bool:
         user = only_user(value)
@@ -180,15 +251,30 @@ class _Assignment:
                 continue
             if port.kind is PortKind.TIED:
                 params = self.grids.qparams[op.results[0]]
-            elif array.size and (array == array.flat[0]).all():
-                # One number has exact codes; whoever makes the op an integer op writes them.
-                continue
             else:
-                params = array_qparams(array, self._scheme(operand))[0]
+                params = self._constant_qparams(op, index, array)
+            if params is None:
+                continue
             codes = np.rint(array / params.scale) + params.zero_point
             codes = np.clip(codes, params.storage.min, params.storage.max)
             self.grids.constants[op, index] = Constant(_stored(codes, params), params)
         return None
+
+    def _constant_qparams(
+        self, op: Operation, index: int, array: NDArray[np.float64]
+    ) -> QParams | None:
+        """The qparams of a constant that is no weight; None for one number where the port takes
+        any: whoever makes the op an integer op writes its exact codes."""
+        scheme, domains = self._scheme(op.operands[index]), self.domains.operand(op, index) or FREE
+        same = self.domains.tied_to(op, index)
+        if same is not None and (other := self.grids.operand(op, same)) is not None:
+            return other
+        params = array_qparams(array, scheme)[0]
+        free = any(not domain.zeros and not domain.scales for domain in domains)
+        if free and array.size and (array == array.flat[0]).all():
+            return None
+        low, high = array.min(initial=0.0), array.max(initial=0.0)
+        return qparams_inside(Range(float(low), float(high)), scheme, domains) or params
 
     def _array(self, value: SSAValue) -> NDArray[np.float64] | None:
         return real_array(value, self.session.blobs)
@@ -197,13 +283,13 @@ class _Assignment:
         self, op: Operation, behavior: Behavior, index: int, axis: int, array: NDArray[np.float64]
     ) -> Constant | Refusal:
         """Weights of products that are summed inside the op."""
-        runtime = self.grids.qparams.get(op.operands[0])
+        runtime = self.grids.operand(op, 0)
         if runtime is None:
             return Refusal("grid", "the input is a constant")
         per_axis = self._is_per_axis(op, behavior, 0, index, axis, array)
         sums = Sums(runtime.scale, Span.of(runtime), None, self._sum_type(op))
         try:
-            codes, params = self._codes(op, array, axis, per_axis, sums, runtime)
+            codes, params = self._codes(op, index, array, axis, per_axis, sums, runtime)
         except Overflow as error:
             return Refusal("grid", str(error))
         return Constant(codes, params)
@@ -211,26 +297,38 @@ class _Assignment:
     def _codes(
         self,
         op: Operation,
+        index: int,
         array: NDArray[np.float64],
         axis: int,
         per_axis: bool,
         sums: Sums,
         runtime: QParams,
     ) -> tuple[NDArray[Any], QParams]:
-        """Weights in codes, with a scale for each index of `axis` if `per_axis`; Overflow."""
-        expressed, storage = runtime.expressed, Storage.of(self.recipe.weights)
-        moved = np.moveaxis(array, axis, 0) if array.ndim else array.reshape(1)
-        rows = moved.reshape(moved.shape[0], -1)
+        """Weights (operand `index`) in codes, with a scale for each index of `axis` if
+        `per_axis`; Overflow."""
+        expressed, (storage, allowed) = runtime.expressed, self._weight_domain(op, index)
+        moved = self._channels_first(op, index, axis, array)
         search = self.recipe.weight_ranges == "mse"
-        found = choose_weights(rows, storage, sums, search, expressed, per_row=per_axis)
+        choice = Choice(storage, expressed, search, per_axis, allowed)
+        found = choose_weights(moved.reshape(len(moved), -1), sums, choice)
         self._remark_on(op, found, sums)
         zero, scales = zero_of(storage), found.scales
-        codes = np.moveaxis((found.codes + zero).reshape(moved.shape), 0, axis)
+        codes = (found.codes + zero).reshape(moved.shape)
+        codes = codes.reshape(array.shape) if len(moved) == 1 else np.moveaxis(codes, 0, axis)
         if per_axis:
             params = QParams.per_axis(storage, axis, scales, [zero] * len(scales), expressed)
         else:
             params = QParams.per_tensor(storage, scales[0], zero, expressed)
-        return _stored(codes.reshape(array.shape), params), params
+        return _stored(codes, params), params
+
+    def _channels_first(
+        self, op: Operation, index: int, axis: int, array: NDArray[np.float64]
+    ) -> NDArray[np.float64]:
+        """Weights with the channels first, one for all of a vector: all of it is summed."""
+        allowed = self.selection.ops[op].operand_port(index).axes
+        if allowed is not None and axis not in allowed(op):
+            return array[np.newaxis]
+        return np.moveaxis(array, axis, 0)
 
     def _sum_type(self, op: Operation) -> SumType:
         return sum_type(op, self.grids, self.session.target)
@@ -242,6 +340,25 @@ class _Assignment:
                 f"{found.enlarged} of {len(found.codes)} channels would leave sums in "
                 f"{sums.kind}: scales of weights up to {found.factor:.3g} times as large"
             )
+
+    def _runtime(self, op: Operation, index: int) -> QParams:
+        found = self.grids.operand(op, index)
+        assert found is not None
+        return found
+
+    def _weight_domain(self, op: Operation, index: int) -> tuple[Storage, tuple[Scales, ...]]:
+        """The storage of weights, and sets that their scales are of."""
+        preferred = Storage.of(self.recipe.weights)
+        stored = [
+            (storage, domain.scales)
+            for domain in self.domains.operand(op, index)
+            if (storage := domain.storage(preferred)) is not None
+        ]
+        alike = [each for each in stored if each[0].spelling == preferred.spelling]
+        storage, scales = next(iter((*alike, *stored)), (preferred, ()))
+        if self.recipe.scheme == "power-of-two":
+            scales = tuple(dict.fromkeys((*scales, Scales.parse("2^n"))))
+        return storage, scales
 
     def _contraction(self, op: Operation, behavior: Behavior, acc: Accumulator) -> Refusal | None:
         array = self._array(op.operands[acc.rhs])
@@ -257,7 +374,7 @@ class _Assignment:
         depth, kind = acc.depth(op), self._sum_type(op)
         if depth == DYNAMIC:
             return None
-        lhs, rhs = (self.grids.qparams[op.operands[n]] for n in (acc.lhs, acc.rhs))
+        lhs, rhs = (self._runtime(op, n) for n in (acc.lhs, acc.rhs))
         x, w = Span.of(lhs), Span.of(rhs)
         sums = partial_sums(np.array([depth * w.up]), np.array([depth * w.down]), x)
         fits = excess(*sums, kind.bits)[0] <= 1
@@ -278,7 +395,7 @@ class _Assignment:
             return Refusal("grid", "the weights are not finite")
         axis = acc.rhs_axis(op)
         per_axis = self._is_per_axis(op, behavior, acc.lhs, acc.rhs, axis, array)
-        runtime = self.grids.qparams[op.operands[acc.lhs]]
+        runtime = self._runtime(op, acc.lhs)
         bias = None
         if acc.bias is not None and acc.bias < len(op.operands):
             bias = self._array(op.operands[acc.bias])
@@ -294,7 +411,7 @@ class _Assignment:
                 self.grids.constants[op, acc.bias] = Constant(bias_codes(bias, found), found)
             return None
         try:
-            codes, params = self._codes(op, array, axis, per_axis, sums, runtime)
+            codes, params = self._codes(op, acc.rhs, array, axis, per_axis, sums, runtime)
         except Overflow as error:
             return Refusal("grid", str(error))
         self.grids.constants[op, acc.rhs] = Constant(codes, params)
@@ -320,22 +437,23 @@ class _Assignment:
             return False
         if not self.session.target.per_axis or not (allowed is None or axis in allowed(op)):
             return False
-        runtime, result = (
-            self.grids.qparams.get(value) for value in (op.operands[lhs], op.results[0])
-        )
+        runtime, result = self.grids.operand(op, lhs), self.grids.qparams.get(op.results[0])
         if runtime is None or result is None:
             return True
         operands = [operand.type for operand in op.operands]
         operands[lhs] = with_element(operands[lhs], UniformType(runtime))
-        results = [with_element(op.results[0].type, UniformType(result))]
-        storage, count = Storage.of(self.recipe.weights), array.shape[axis]
-        for scales in ([1.0] * count, None):
+        (storage, allowed), count = self._weight_domain(op, rhs), array.shape[axis]
+        scale = allowed[0].near(1.0)[-1] if allowed else 1.0
+        for scales in ([scale] * count, None):
             params = (
-                QParams.per_tensor(storage, 1.0, 0, runtime.expressed)
+                QParams.per_tensor(storage, scale, 0, runtime.expressed)
                 if scales is None
                 else QParams.per_axis(storage, axis, scales, None, runtime.expressed)
             )
             operands[rhs] = with_element(op.operands[rhs].type, UniformType(params))
+            if op in self.summed and behavior.accumulator is not None:
+                result = accumulator_qparams(op, behavior.accumulator, runtime, params)
+            results = [with_element(op.results[0].type, UniformType(result))]
             if self.session.target.refuses(op, operands, results) is None:
                 return scales is not None
         return True
@@ -364,8 +482,11 @@ class _Assignment:
             return None
         if port_refusal(op, behavior.operand_port(acc.rhs), params, shape) is not None:
             return None
+        domains = self.domains.operand(op, acc.rhs)
+        if domains and all(domain.refuses(params) for domain in domains):
+            return None
         codes = constant_array(constant, self.session.blobs)
-        offsets = np.moveaxis(offsets_of(codes, params), axis, 0)
+        offsets = self._channels_first(op, acc.rhs, axis, offsets_of(codes, params))
         rows = offsets.reshape(len(offsets), -1).astype(np.int64)
         shift = params.zero_point_array().reshape(-1, 1) + to_signed(params.storage)
         beyond = sums.excess(rows, params.scale_array().reshape(-1), shift)
@@ -375,12 +496,12 @@ class _Assignment:
         """A constant on the left side has one scale."""
         if not np.isfinite(array).all():
             return Refusal("grid", "the left side is not finite")
-        runtime = self.grids.qparams[op.operands[acc.rhs]]
-        storage, depth = Storage.of(self.recipe.weights), max(acc.depth(op), 1)
+        runtime = self._runtime(op, acc.rhs)
+        (storage, allowed), depth = self._weight_domain(op, acc.lhs), max(acc.depth(op), 1)
         sums = Sums(runtime.scale, Span.of(runtime), None, self._sum_type(op), depth)
-        rows = array.reshape(1, -1)
+        choice = Choice(storage, runtime.expressed, allowed=allowed)
         try:
-            found = choose_weights(rows, storage, sums, True, runtime.expressed)
+            found = choose_weights(array.reshape(1, -1), sums, choice)
         except Overflow as error:
             return Refusal("grid", str(error))
         self._remark_on(op, found, sums)
@@ -397,12 +518,13 @@ class _Assignment:
         operands: list[Attribute] = []
         for index, operand in enumerate(op.operands):
             constant = self.grids.constants.get((op, index))
-            known = self.grids.qparams.get(operand) if constant is None else constant.qparams
+            known = self.grids.operand(op, index) if constant is None else constant.qparams
             port = behavior.operand_port(index)
             array = None if port.kind is PortKind.PLAIN else self._array(operand)
             if known is None and array is not None:
                 # One number, which gets its codes with the op.
-                known = array_qparams(array, self._scheme(operand))[0]
+                known = self._constant_qparams(op, index, array)
+                known = known or array_qparams(array, self._scheme(operand))[0]
             if port.kind is PortKind.PLAIN or known is None:
                 operands.append(operand.type)
                 continue
@@ -418,10 +540,25 @@ class _Assignment:
             if reason is not None:
                 return Refusal("grid", reason)
             results.append(with_element(result.type, UniformType(self.grids.qparams[result])))
+        if op in self.summed and behavior.accumulator is not None:
+            sums = self._sums(op, behavior.accumulator)
+            if not self.domains.takes_rescale(sums, self.grids.qparams[op.results[0]]):
+                name = self.session.target.name
+                return Refusal("target", f"{name}: no rescale takes its sums to {results[0]}")
+            self.grids.sums[op] = sums
+            results = [with_element(op.results[0].type, UniformType(sums))]
         reason = self.session.target.refuses(op, operands, results)
         if reason is None or self._is_looked_up(op, behavior, operands, results):
             return None
         return Refusal("target", f"{self.session.target.name}: {reason}")
+
+    def _sums(self, op: Operation, acc: Accumulator) -> QParams:
+        """The qparams of the sums of products."""
+        sides: list[QParams] = []
+        for index in (acc.lhs, acc.rhs):
+            constant = self.grids.constants.get((op, index))
+            sides.append(self._runtime(op, index) if constant is None else constant.qparams)
+        return accumulator_qparams(op, acc, *sides)
 
     def _is_looked_up(
         self, op: Operation, behavior: Behavior, types: Sequence[Attribute], gives: list[Attribute]
@@ -432,7 +569,7 @@ class _Assignment:
         if not behavior.elementwise or len(inputs) != 1 or len(gives) != 1:
             return False
         ((value, number),) = inputs.items()
-        known = self.grids.qparams.get(value)
+        known = self.grids.operand(op, number)
         if known is None or not known.is_per_tensor or known.storage.width > 8:
             return False
         entries = TensorType(element_type(gives[0]), [1 << known.storage.width])
@@ -461,10 +598,8 @@ def bias_codes(bias: NDArray[np.float64], params: QParams) -> NDArray[Any]:
 
 def sum_type(op: Operation, grids: Grids, target: Target) -> SumType:
     """What a target adds up the products of an op in, whatever its constants become."""
-    operands, results = (
-        [grids.qparams.get(value) for value in values] for values in (op.operands, op.results)
-    )
-    return target.sums(op, operands, results) or SUMS
+    operands = [grids.operand(op, index) for index in range(len(op.operands))]
+    return target.sums(op, operands, [None] * len(op.results)) or SUMS
 
 
 def _stored(codes: NDArray[Any], params: QParams) -> NDArray[Any]:

@@ -22,7 +22,7 @@ from qdialect.behaviors.flow import tied_operands
 from qdialect.context import QContext
 from qdialect.ops import ConstantOp, constant_array, constant_of, keys_of
 from qdialect.ops.component_keys import shared_key
-from qdialect.profile.distribution import distribution, image
+from qdialect.profile.distribution import Distribution, distribution, image
 from qdialect.profile.entries import tensor_range
 from qdialect.profile.instrument import INPUT_PREFIX, is_float
 from qdialect.profile.ranges import Range, choose_range, max_of_channels, without_flat_tails
@@ -142,6 +142,11 @@ class Values:
         """The range of an entry of the profile."""
         scheme = self.recipe.activation_scheme(expressed)
         return tensor_range(self.profile.entries[key], self.recipe.choice(scheme))
+
+    def data(self, value: SSAValue) -> Distribution | None:
+        """The distribution of a value, or None: it has no entry of its own."""
+        key = self.entry(self.keys(value))
+        return None if key is None else distribution(self.profile.entries[key].tensor)
 
     def entry(self, keys: Iterable[str]) -> str | None:
         """The first of some keys that has an entry, itself or as one of many values."""

@@ -266,20 +266,27 @@ class Target:
                 found[own.spelling] = (*found.get(own.spelling, ()), single)
         return found
 
-    def port_domains(self, op: Operation, port: int, *, result: bool = False) -> tuple[Domain, ...]:
-        """What a quantized operand (or result) number `port` of an op may be, by kernel: each
-        the domain of a kernel within those of tensors. Hooks may refuse more."""
-        rows = self.kernels.get(op.name)
-        if rows is None:
-            rows = (Kernel(),) if self.runs_others else ()
-        ports = (row.result(port) if result else row.operand(port) for row in rows)
-        tensors = self._all_tensors
-        met = (port.meet(tensor) for port in ports for tensor in tensors)
-        return tuple(dict.fromkeys(domain for domain in met if domain is not None))
+    def port_domains(self, name: str, port: int, *, result: bool = False) -> tuple[Domain, ...]:
+        """What a quantized operand (or result) number `port` of the ops called `name` may be,
+        by kernel: each the domain of a kernel within those of tensors. Hooks may refuse more."""
+        key = name, port, result
+        if key not in self._port_domains:
+            rows = self.kernels.get(name)
+            if rows is None:
+                rows = (Kernel(),) if self.runs_others else ()
+            ports = (row.result(port) if result else row.operand(port) for row in rows)
+            met = (domain.meet(tensor) for domain in ports for tensor in self.any_tensor)
+            self._port_domains[key] = tuple(dict.fromkeys(e for e in met if e is not None))
+        return self._port_domains[key]
 
     @cached_property
-    def _all_tensors(self) -> tuple[Domain, ...]:
-        """What tensors may be, as one domain each."""
+    def _port_domains(self) -> dict[tuple[str, int, bool], tuple[Domain, ...]]:
+        found: dict[tuple[str, int, bool], tuple[Domain, ...]] = {}
+        return found
+
+    @cached_property
+    def any_tensor(self) -> tuple[Domain, ...]:
+        """What tensors may be: one of these."""
         layouts = {Layout.TENSOR}
         layouts |= {Layout.AXIS} if self.per_axis else set()
         layouts |= {Layout.BLOCK} if self.per_block else set()
