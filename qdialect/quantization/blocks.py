@@ -16,17 +16,17 @@ from xdsl.ir import Operation
 
 from qdialect.behaviors import Behavior
 from qdialect.numerics.float_text import round_to_format
-from qdialect.ops import make_constant, shape_of
-from qdialect.ops.keys import KEY
-from qdialect.qparams import QParams, Storage
-from qdialect.quant import DCastOp, UniformType, element_type
-from qdialect.quantization.values import Values, codes_behind, real_array
-from qdialect.quantization.weights import (
+from qdialect.numerics.weights import (
     positive_codes,
     quantized,
     symmetric_scales,
     zero_of,
 )
+from qdialect.ops import make_constant, shape_of
+from qdialect.ops.keys import KEY
+from qdialect.qparams import QParams, Storage
+from qdialect.quant import DCastOp, UniformType, element_type
+from qdialect.quantization.values import Values, codes_behind, real_array
 from qdialect.rewrite import Refusal
 
 if TYPE_CHECKING:

@@ -31,7 +31,15 @@ from qdialect.analysis.codes import is_integer
 from qdialect.behaviors import Accumulator, Behavior, PortKind
 from qdialect.behaviors.flow import carry_all_down, tied_operands
 from qdialect.numerics.float_text import round_to_format
-from qdialect.numerics.sums import Span, excess, pair_sums, partial_sums, to_signed
+from qdialect.numerics.sums import SUMS, Span, SumType, excess, pair_sums, partial_sums, to_signed
+from qdialect.numerics.weights import (
+    Choice,
+    Overflow,
+    Sums,
+    Weights,
+    choose_weights,
+    zero_of,
+)
 from qdialect.ops import TableOp, constant_array, shape_of
 from qdialect.ops.ports import port_refusal
 from qdialect.ops.shapes import DYNAMIC
@@ -54,16 +62,7 @@ from qdialect.quantization.values import (
     reals_of,
     users,
 )
-from qdialect.quantization.weights import (
-    Choice,
-    Overflow,
-    Sums,
-    Weights,
-    choose_weights,
-    zero_of,
-)
 from qdialect.rewrite import Refusal
-from qdialect.targets.kernels import SUMS, SumType
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

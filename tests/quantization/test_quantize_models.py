@@ -13,13 +13,7 @@ import qdialect as qd
 from qdialect.cli.qopt import main
 from qdialect.numerics.float_text import round_to_format
 from qdialect.numerics.sums import Span
-from qdialect.ops.keys import keys_of
-from qdialect.profile.file import save_profile
-from qdialect.qparams import Storage
-from qdialect.quant import quant_element
-from qdialect.quantization.assert_all_quantized import coverage
-from qdialect.quantization.recipe import Recipe
-from qdialect.quantization.weights import (
+from qdialect.numerics.weights import (
     Choice,
     Overflow,
     Sums,
@@ -28,6 +22,12 @@ from qdialect.quantization.weights import (
     quantized,
     symmetric_scales,
 )
+from qdialect.ops.keys import keys_of
+from qdialect.profile.file import save_profile
+from qdialect.qparams import Storage
+from qdialect.quant import quant_element
+from qdialect.quantization.assert_all_quantized import coverage
+from qdialect.quantization.recipe import Recipe
 
 NET = """
 !x = tensor<1x3x8x8xf32>

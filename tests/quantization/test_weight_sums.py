@@ -7,10 +7,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from qdialect.numerics.sums import Span
+from qdialect.numerics.sums import SUMS, Span, SumType
+from qdialect.numerics.weights import Choice, Overflow, Sums, Weights, choose_weights
 from qdialect.qparams import Storage
-from qdialect.quantization.weights import Choice, Overflow, Sums, Weights, choose_weights
-from qdialect.targets.kernels import SUMS, SumType
 
 RNG = np.random.default_rng(0)
 DRAWN = np.concatenate([RNG.normal(size=(12, 1600)), RNG.uniform(-2, 2, size=(12, 1600))])

@@ -24,10 +24,18 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from qdialect.numerics.float_text import FORMATS, round_to_format
-from qdialect.numerics.sums import Span, excess, pair_sums, partial_sums, signed_sums, to_signed
+from qdialect.numerics.sums import (
+    SUMS,
+    Span,
+    SumType,
+    excess,
+    pair_sums,
+    partial_sums,
+    signed_sums,
+    to_signed,
+)
 from qdialect.qparams import Storage
 from qdialect.qparams.domains import Scales
-from qdialect.targets.kernels import SUMS, SumType
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -182,8 +190,17 @@ def choose_weights(rows: Array, sums: Sums, choice: Choice) -> Weights:
     # Scales, and those of the products, are normal numbers of the expressed type.
     least = math.ldexp(1.0, FORMATS[choice.expressed].min_exponent)
     scales = np.maximum(scales, max(least, least / sums.step))
-    most = FORMATS[choice.expressed].largest * min(1.0, 1 / sums.step)
     scales = choice.inside(whole, scales, positive)
+    return fit_scales(rows, scales, sums, choice, positive, shift)
+
+
+def fit_scales(
+    rows: Array, scales: Array, sums: Sums, choice: Choice, positive: int, shift: int | Codes
+) -> Weights:
+    """The codes of each row, up to `positive`, on these scales, or where sums do not fit on
+    larger ones; Overflow where those would leave hardly a bit. For `shift` see `Sums.excess`."""
+    per_row = choice.per_row
+    most = FORMATS[choice.expressed].largest * min(1.0, 1 / sums.step)
     first, enlarged = scales, np.zeros(len(rows), np.bool_)
     for _ in range(_TRIES):
         codes = quantized(rows, scales, positive)
@@ -203,7 +220,7 @@ def choose_weights(rows: Array, sums: Sums, choice: Choice) -> Weights:
     else:
         raise Overflow(f"sums of products do not fit {sums.kind} on any scale")
     if enlarged.any() and sums.kind.pair_bits is not None:
-        scales, codes = _clipped(rows, (scales, codes), enlarged, sums, choice)
+        scales, codes = _clipped(rows, (scales, codes), enlarged, sums, choice, shift)
     factor = float((scales / first).max(initial=1.0))
     return Weights(tuple(map(float, scales)), codes, int(enlarged.sum()), factor)
 
@@ -214,14 +231,14 @@ def _clipped(
     enlarged: NDArray[np.bool_],
     sums: Sums,
     choice: Choice,
+    shift: int | Codes,
 ) -> tuple[Array, Codes]:
     """Scales and codes, with the largest codes of rows that were enlarged clipped such that any
     two fit a pair, on a scale of its own, where that is nearer to the weights and fits."""
     scales, codes = found
     assert sums.kind.pair_bits is not None
-    shift = zero_of(choice.storage) + to_signed(choice.storage)
     half = (1 << (sums.kind.pair_bits - 1)) - 1
-    most = half // (2 * max(sums.span.highest, 1)) - abs(shift)
+    most = half // (2 * max(sums.span.highest, 1)) - int(np.abs(shift).max())
     if most < _LEAST_CODE or choice.ties_rows:
         return found
     whole = rows if choice.per_row else rows.reshape(1, -1)
