@@ -143,6 +143,15 @@ class Domain:
             own.is_full_range for own in self.storages
         )
 
+    @property
+    def is_restricted(self) -> bool:
+        """Whether it restricts scales or zero points of a storage narrower than those of sums, or
+        the bounds of one."""
+        if self.storages and all(own.width > 16 for own in self.storages):
+            return False
+        bounds = any(not own.is_full_range for own in self.storages)
+        return bounds or bool(self.zeros or self.scales or self.same_as is not None)
+
     def takes_type(self, qparams: QParams) -> bool:
         """Whether storage and layout are inside."""
         if self.storages and not any(_inside(qparams.storage, own) for own in self.storages):

@@ -94,12 +94,14 @@ def op_keys(op: Operation) -> tuple[str, ...]:
 
 @dataclass
 class Values:
-    """The float values of a function: their keys, entries and ranges."""
+    """The float values of a function: their keys, entries and ranges; of those in `known`, these
+    ranges."""
 
     function: FuncOp
     ctx: QContext
     profile: Profile
     recipe: Recipe
+    known: Mapping[SSAValue, Range] = field(default_factory=dict[SSAValue, Range])
     _ranges: dict[SSAValue, Range | None] = field(default_factory=dict[SSAValue, "Range | None"])
 
     def __post_init__(self) -> None:
@@ -157,6 +159,8 @@ class Values:
         return None
 
     def _own(self, value: SSAValue) -> Range | None:
+        if value in self.known:
+            return self.known[value]
         key = self.entry(self.keys(value))
         return None if key is None else self.chosen(key, str(element_type(value.type)))
 

@@ -286,6 +286,15 @@ class Target:
         return found
 
     @cached_property
+    def restricts(self) -> bool:
+        """Whether it takes some scales, zero points or bounds of storages only."""
+        stated = [domain for domains in self.tensor_domains.values() for domain in domains]
+        for rows in self.kernels.values():
+            for row in rows:
+                stated += (*row.operand_domains, *row.result_domains)
+        return any(domain.is_restricted for domain in stated)
+
+    @cached_property
     def any_tensor(self) -> tuple[Domain, ...]:
         """What tensors may be: one of these."""
         layouts = {Layout.TENSOR}
