@@ -20,9 +20,10 @@ from typing import TYPE_CHECKING, Any, ClassVar, cast
 from qdialect.behaviors.shield import Hook, of_type, shielded_method
 from qdialect.errors import UsageError
 from qdialect.numerics.rounding import Rounding
+from qdialect.numerics.sums import SUMS, SumType
 from qdialect.qparams.domains import ANY_DOMAIN, Domain, shown
 from qdialect.qparams.parameters import Layout
-from qdialect.targets.kernels import SUMS, Kernel, SumType
+from qdialect.targets.kernels import Kernel
 
 if TYPE_CHECKING:
     from xdsl.ir import Attribute, Operation
