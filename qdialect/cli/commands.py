@@ -211,6 +211,17 @@ _COMMANDS = (
         ("ENGINE",),
     ),
     Command(
+        "qopt new-target",
+        "Writes a package for a target of your own: what it runs, an op with its kernel and\n"
+        "lowering, a pass, and tests that pass.",
+        (
+            value("o output-file", "FOLDER", "where to write it (default: a new folder NAME)"),
+            JSON,
+            HELP,
+        ),
+        ("NAME",),
+    ),
+    Command(
         "qopt completion",
         "Prints what makes a shell (bash, zsh or fish) complete our commands; to use it:\n"
         "eval \"$(qopt completion bash)\". Needs shtab: pip install 'qdialect[completion]'.",
