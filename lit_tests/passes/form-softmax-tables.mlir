@@ -50,3 +50,18 @@ func.func @steps(%x: !coarse, %y: !half) -> (!fine, !half_steps) {
   %1 = nn.softmax %y axis 1 : (!half) -> !half_steps
   func.return %0, %1 : !fine, !half_steps
 }
+
+// Of one channel, which is still an axis.
+// CHECK-LABEL: func.func @channels(
+// CHECK-NEXT: nn.softmax
+// CHECK-NEXT: nn.softmax
+// CHECK-NEXT: return
+!channel = tensor<1x4x2x1x!quant.uniform<i8:f32:3, {1.7:127}>>
+!tensor = tensor<1x4x2x1x!quant.uniform<i8:f32, 0.5>>
+func.func @channels(%x: !channel, %y: !tensor) -> (!tensor, !channel) {
+  // expected-remark@+1 {{softmax-by-tables refused [per-axis]: the input has qparams along an axis}}
+  %0 = nn.softmax %x axis 1 : (!channel) -> !tensor
+  // expected-remark@+1 {{softmax-by-tables refused [per-axis]: the result has qparams along an axis}}
+  %1 = nn.softmax %y axis 1 : (!tensor) -> !channel
+  func.return %0, %1 : !tensor, !channel
+}

@@ -143,6 +143,15 @@ class Domain:
             own.is_full_range for own in self.storages
         )
 
+    @property
+    def is_restricted(self) -> bool:
+        """Whether it restricts scales or zero points of a storage narrower than those of sums, or
+        the bounds of one."""
+        if self.storages and all(own.width > 16 for own in self.storages):
+            return False
+        bounds = any(not own.is_full_range for own in self.storages)
+        return bounds or bool(self.zeros or self.scales or self.same_as is not None)
+
     def takes_type(self, qparams: QParams) -> bool:
         """Whether storage and layout are inside."""
         if self.storages and not any(_inside(qparams.storage, own) for own in self.storages):
@@ -200,17 +209,23 @@ class Domain:
             self.block if other.block is None else other.block,
             zeros,
             tuple(dict.fromkeys((*self.scales, *other.scales))),
+            self.same_as if other.same_as is None else other.same_as,
         )
 
     def storage(self, preferred: Storage) -> Storage | None:
         """The storage to quantize to: `preferred`, within the bounds that the domain has for it,
-        else one as wide, else the first; None if the domain has float storages only."""
+        else one as wide, else the first of 16 bits at most; None if there is no such: wider
+        integers are for sums."""
         if not self.storages:
             return preferred
         for own in self.storages:
             if own.spelling == preferred.spelling:
                 return _common(own, preferred)
-        integers = [own for own in self.storages if not own.is_float and own.min < own.max]
+        integers = [
+            own
+            for own in self.storages
+            if not own.is_float and own.quantile is None and own.width <= 16
+        ]
         alike = [own for own in integers if own.width == preferred.width]
         return next(iter((*alike, *integers)), None)
 

@@ -15,7 +15,7 @@ from xdsl.dialects.func import CallOp, FuncOp, ReturnOp
 from xdsl.ir import Operation, SSAValue
 
 from qdialect.analysis.codes import qparams_of
-from qdialect.analysis.functions import module_of
+from qdialect.analysis.functions import is_private, module_of
 from qdialect.analysis.index import captured_values, every_op, ops_named
 from qdialect.context import QContext
 from qdialect.numerics.contract import Numerics
@@ -107,7 +107,11 @@ class _Sweep:
 
 
 def summarize(session: QContext, module: Operation, since: int = 0) -> list[OutputBound]:
-    """One bound per result of every function, for rewrites from remark number `since` on."""
+    """One bound per result of every public function, for rewrites from remark number `since` on.
+
+    What a private one gives is its callers' affair: a pass may let it give something else, of the
+    same type or another, where all its calls follow.
+    """
     found = ops_named(session, module, [FuncOp.name])[0]
     functions = [op for op in found if isinstance(op, FuncOp) and not op.is_declaration]
     sweep = None
@@ -115,6 +119,8 @@ def summarize(session: QContext, module: Operation, since: int = 0) -> list[Outp
         sweep = _Sweep(session, {(module_of(f), f.sym_name.data): f for f in functions}, since)
     bounds: list[OutputBound] = []
     for op in functions:
+        if is_private(op):
+            continue
         last = op.body.blocks[-1].last_op
         values = last.operands if isinstance(last, ReturnOp) else ()
         reals = [0.0] * len(values)

@@ -22,7 +22,7 @@ from qdialect.errors import UsageError
 from qdialect.numerics.rounding import Rounding
 from qdialect.qparams.domains import ANY_DOMAIN, Domain, shown
 from qdialect.qparams.parameters import Layout
-from qdialect.targets.kernels import Kernel
+from qdialect.targets.kernels import SUMS, Kernel, SumType
 
 if TYPE_CHECKING:
     from xdsl.ir import Attribute, Operation
@@ -266,20 +266,36 @@ class Target:
                 found[own.spelling] = (*found.get(own.spelling, ()), single)
         return found
 
-    def port_domains(self, op: Operation, port: int, *, result: bool = False) -> tuple[Domain, ...]:
-        """What a quantized operand (or result) number `port` of an op may be, by kernel: each
-        the domain of a kernel within those of tensors. Hooks may refuse more."""
-        rows = self.kernels.get(op.name)
-        if rows is None:
-            rows = (Kernel(),) if self.runs_others else ()
-        ports = (row.result(port) if result else row.operand(port) for row in rows)
-        tensors = self._all_tensors
-        met = (port.meet(tensor) for port in ports for tensor in tensors)
-        return tuple(dict.fromkeys(domain for domain in met if domain is not None))
+    def port_domains(self, name: str, port: int, *, result: bool = False) -> tuple[Domain, ...]:
+        """What a quantized operand (or result) number `port` of the ops called `name` may be,
+        by kernel: each the domain of a kernel within those of tensors. Hooks may refuse more."""
+        key = name, port, result
+        if key not in self._port_domains:
+            rows = self.kernels.get(name)
+            if rows is None:
+                rows = (Kernel(),) if self.runs_others else ()
+            ports = (row.result(port) if result else row.operand(port) for row in rows)
+            met = (domain.meet(tensor) for domain in ports for tensor in self.any_tensor)
+            self._port_domains[key] = tuple(dict.fromkeys(e for e in met if e is not None))
+        return self._port_domains[key]
 
     @cached_property
-    def _all_tensors(self) -> tuple[Domain, ...]:
-        """What tensors may be, as one domain each."""
+    def _port_domains(self) -> dict[tuple[str, int, bool], tuple[Domain, ...]]:
+        found: dict[tuple[str, int, bool], tuple[Domain, ...]] = {}
+        return found
+
+    @cached_property
+    def restricts(self) -> bool:
+        """Whether it takes some scales, zero points or bounds of storages only."""
+        stated = [domain for domains in self.tensor_domains.values() for domain in domains]
+        for rows in self.kernels.values():
+            for row in rows:
+                stated += (*row.operand_domains, *row.result_domains)
+        return any(domain.is_restricted for domain in stated)
+
+    @cached_property
+    def any_tensor(self) -> tuple[Domain, ...]:
+        """What tensors may be: one of these."""
         layouts = {Layout.TENSOR}
         layouts |= {Layout.AXIS} if self.per_axis else set()
         layouts |= {Layout.BLOCK} if self.per_block else set()
@@ -298,6 +314,29 @@ class Target:
             zero = domain.meet(replace(ANY_DOMAIN, zeros=((0, 0),)))
             made += [zero] if names and names <= self.symmetric and zero else [domain]
         return tuple(made)
+
+    def sums(
+        self,
+        op: Operation,
+        operands: Sequence[QParams | None],
+        results: Sequence[QParams | None],
+    ) -> SumType | None:
+        """What `op` adds up products in: the weakest of its kernels that take these qparams
+        (None: not known, or not quantized); None where no kernel does."""
+        found: SumType | None = None
+        for row in self.kernels.get(op.name, ()):
+            if row.refuses(operands, results) is None and (
+                not row.limits or not row.refuses_numbers(op, op.operand_types, op.result_types)
+            ):
+                found = row.sum_type if found is None else found.weaker(row.sum_type)
+        return found
+
+    @property
+    def restricts_sums(self) -> bool:
+        """Whether a kernel adds up products in less than i32."""
+        return any(
+            row.sum_type.weaker(SUMS) != SUMS for rows in self.kernels.values() for row in rows
+        )
 
     def rescale_price(self, source: QParams, result: QParams) -> float:
         """Relative cost per element of one rescale; infinity if impossible."""

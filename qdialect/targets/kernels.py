@@ -12,15 +12,16 @@ A kernel restricts quantized tensors only, no indices or conditions.
 What else restricts it:
 
     Kernel(("i8", "i8 per-axis"), ("i8 as=0",), sums="i24 saturating",
-           limits={"rank": "1..4", "strides": "1..3", "channels": "x8"})
+           limits={"rank": "1..4", "strides": "1..3|8", "window(0)": "1..64", "channels": "x8"})
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from math import prod
 from typing import TYPE_CHECKING, cast
 
 from qdialect.qparams.domains import Domain, shown
@@ -32,7 +33,8 @@ if TYPE_CHECKING:
 
 ANY = "*"
 _SUMS = re.compile(r"i(\d+)( saturating)?(?: pairs=i(\d+))?")
-_LIMIT = re.compile(r"(\d+)\.\.(\d+)|x(\d+)")
+_RANGE = re.compile(r"(-?\d+)(?:\.\.(-?\d+))?|x(\d+)")
+_ENTRY = re.compile(r"(.+)\((\d+)\)")
 
 
 @dataclass(frozen=True)
@@ -58,6 +60,15 @@ class SumType:
         """The largest sum."""
         return (1 << (self.bits - 1)) - 1
 
+    def weaker(self, other: SumType) -> SumType:
+        """What holds no more than either."""
+        pairs = [bits for bits in (self.pair_bits, other.pair_bits) if bits is not None]
+        return SumType(
+            min(self.bits, other.bits),
+            self.saturating or other.saturating,
+            min(pairs, default=None),
+        )
+
     def __str__(self) -> str:
         pairs = "" if self.pair_bits is None else f" pairs=i{self.pair_bits}"
         return f"i{self.bits}{' saturating' if self.saturating else ''}{pairs}"
@@ -69,28 +80,30 @@ SUMS = SumType()
 
 @dataclass(frozen=True)
 class Limit:
-    """Numbers that are allowed: from `least` to `most`, multiples of `multiple`."""
+    """Numbers that are allowed: ranges (both ends inside) and multiples."""
 
-    least: int = 0
-    most: int | None = None
-    multiple: int = 1
+    ranges: tuple[tuple[int, int], ...] = ()
+    multiples: tuple[int, ...] = ()
 
     @staticmethod
     def parse(text: str) -> Limit:
-        """`1..3`, or `x8`: multiples of 8; ValueError."""
-        found = _LIMIT.fullmatch(text)
-        if found is None or found[3] == "0":
-            raise ValueError(f"not a limit: '{text}' (1..3 or x8)")
-        if found[3]:
-            return Limit(multiple=int(found[3]))
-        return Limit(int(found[1]), int(found[2]))
+        """`1..3`, `4` or `x8` (multiples of 8), or some of them: `1..3|8`; ValueError."""
+        ranges: list[tuple[int, int]] = []
+        multiples: list[int] = []
+        for part in text.split("|"):
+            found = _RANGE.fullmatch(part)
+            if found is None or found[3] == "0":
+                raise ValueError(f"not a limit: '{text}' (1..3, 4, x8 or 1..3|8)")
+            if found[3]:
+                multiples.append(int(found[3]))
+            else:
+                ranges.append((int(found[1]), int(found[2] or found[1])))
+        return Limit(tuple(ranges), tuple(multiples))
 
-    def holds(self, number: int) -> bool:
+    def holds(self, number: float) -> bool:
         """Whether a number is allowed."""
-        return (
-            self.least <= number
-            and (self.most is None or number <= self.most)
-            and number % self.multiple == 0
+        return any(low <= number <= high for low, high in self.ranges) or any(
+            number % unit == 0 for unit in self.multiples
         )
 
 
@@ -98,11 +111,20 @@ class Limit:
 class Kernel:
     """Types that go together: one per operand and one per result (the last repeats).
 
-    `sums` is what products are added up in (`SumType`). `limits` restrict numbers by name:
-    `rank` and `extent` (any dimension) of all tensors, `channels` (dimension 1 of the first
-    operand), `window` (spatial extents of the weights, or the attribute), `window-size` (their
-    product), and every other name the numbers of that attribute (`strides`). ValueError for a
-    text that says nothing.
+    `sums` is what products are added up in (`SumType`). `limits` restrict numbers by name, all
+    of them or entry number `i` (`strides(0)`):
+
+    | name | the numbers |
+    |---|---|
+    | `rank`, `extent`, `dynamic` | dimensions, extents, and extents not known, of every tensor |
+    | `batch`, `channels` | dimensions 0 and 1 of the first operand |
+    | `window` | the attribute `kernel`, extents along `axes`, or those behind the channels of the |
+    | | weights, or of the only operand |
+    | `window-size` | their product |
+    | `factor` | extents of the result by those of the first operand, behind the channels |
+    | any other | those of the attribute, none if the op has none |
+
+    ValueError for a text that says nothing.
     """
 
     operands: tuple[str, ...] = (ANY,)
@@ -174,7 +196,7 @@ class Kernel:
         for name, limit in self._limits.items():
             for number in _numbers(name, op, operands, results):
                 if not limit.holds(number):
-                    return f"{name} {number} is not {self.limits[name]}"
+                    return f"{name} {number:g} is not {self.limits[name]}"
         return None
 
     def __str__(self) -> str:
@@ -185,45 +207,72 @@ class Kernel:
 
 def _numbers(
     name: str, op: Operation, operands: Sequence[Attribute], results: Sequence[Attribute]
-) -> Iterable[int]:
+) -> Sequence[float]:
     """The known numbers of an op that a limit restricts."""
+    if entry := _ENTRY.fullmatch(name):
+        numbers = _named(entry[1], op, operands, results)
+        numbers = numbers[int(entry[2]) :][:1]
+    else:
+        numbers = _named(name, op, operands, results)
+    return [number for number in numbers if number is not None]
+
+
+def _named(
+    name: str, op: Operation, operands: Sequence[Attribute], results: Sequence[Attribute]
+) -> Sequence[float | None]:
+    """The numbers that a name stands for, in order; None for one that is not known."""
     shapes = [_shape(kind) for kind in (*operands, *results)]
     known = [shape for shape in shapes if shape is not None]
+    first = (shapes[0] if shapes else None) or ()
     if name == "rank":
         return [len(shape) for shape in known]
     if name == "extent":
-        return [extent for shape in known for extent in shape if extent >= 0]
-    if name == "channels":
-        first = shapes[0] if shapes else None
-        return [] if first is None or len(first) < 2 or first[1] < 0 else [first[1]]
-    if name in ("window", "window-size"):
-        window = _integers(op, "kernel")
-        if window is None:
-            weights = _shape(operands[1]) if len(operands) > 1 else None
-            window = () if weights is None else weights[2:]
-        if name == "window" or any(extent < 0 for extent in window):
-            return window
-        size = 1
-        for extent in window:
-            size *= extent
-        return [size]
-    return _integers(op, name) or ()
+        return [extent for shape in known for extent in shape]
+    if name == "dynamic":
+        return [shape.count(None) for shape in known]
+    if name in ("batch", "channels"):
+        return first[:1] if name == "batch" else first[1:2]
+    if name == "window":
+        return _window(op, operands, first)
+    if name == "window-size":
+        window = _window(op, operands, first)
+        return [] if None in window else [prod(extent for extent in window if extent is not None)]
+    if name == "factor":
+        last = (_shape(results[0]) if results else None) or ()
+        pairs = list(zip(first, last, strict=False))[2:]
+        return [None if None in (a, b) or not a else (b or 0) / a for a, b in pairs]
+    return _attribute(op, name) or ()
 
 
-def _shape(kind: Attribute) -> tuple[int, ...] | None:
+def _window(
+    op: Operation, operands: Sequence[Attribute], first: Sequence[int | None]
+) -> Sequence[int | None]:
+    """The extents of what an op sums or compares at a time."""
+    if (window := _attribute(op, "kernel")) is not None:
+        return [int(extent) for extent in window]
+    if (axes := _attribute(op, "axes")) is not None:
+        rank = len(first)
+        return [first[int(axis)] for axis in axes if -rank <= axis < rank]
+    weights = _shape(operands[1]) if len(operands) > 1 else first
+    return () if weights is None else weights[2:]
+
+
+def _shape(kind: Attribute) -> tuple[int | None, ...] | None:
     from xdsl.dialects.builtin import TensorType
 
-    return kind.get_shape() if isinstance(kind, TensorType) else None
+    if not isinstance(kind, TensorType):
+        return None
+    return tuple(None if extent < 0 else extent for extent in kind.get_shape())
 
 
-def _integers(op: Operation, name: str) -> tuple[int, ...] | None:
+def _attribute(op: Operation, name: str) -> tuple[float, ...] | None:
     """The numbers of an attribute, or None if the op does not have it."""
-    from xdsl.dialects.builtin import ArrayAttr, DenseArrayBase, IntegerAttr
+    from xdsl.dialects.builtin import ArrayAttr, DenseArrayBase, FloatAttr, IntegerAttr
 
     found = op.properties.get(name, op.attributes.get(name))
     if isinstance(found, DenseArrayBase):
-        return tuple(int(number) for number in found.get_values())
-    if isinstance(found, IntegerAttr):
+        return tuple(found.get_values())
+    if isinstance(found, IntegerAttr | FloatAttr):
         return (found.value.data,)
     if isinstance(found, ArrayAttr):
         each_of = cast("ArrayAttr[Attribute]", found)

@@ -134,7 +134,7 @@ def test_storages_and_zero_points_to_choose() -> None:
     assert storage("i4|i8", "u8") == "i8"
     assert storage("i16", "u8") == "i16"
     assert storage("i8<-127:127>", "i8") == "i8<-127:127>"
-    assert storage("f8E4M3FN", "i8") == "None"
+    assert storage("f8E4M3FN", "i8") == storage("i32", "i8") == "None"
 
     def zeros(text: str) -> list[int] | None:
         return Domain.parse(text).zero_points(Storage.of("i8"))

@@ -58,10 +58,48 @@ def refused(target: Target, x: str = "0.5", stride: int = 1) -> str | None:
         (Kernel(limits={"channels": "x4"}), {}, "channels 3 is not x4"),
         (Kernel(limits={"window": "1..2"}), {}, "window 3 is not 1..2"),
         (Kernel(limits={"window-size": "1..8"}), {}, "window-size 9 is not 1..8"),
+        (Kernel(limits={"strides": "1|3"}), {"stride": 3}, None),
+        (Kernel(limits={"strides": "1|3"}), {"stride": 2}, "strides 2 is not 1|3"),
+        (Kernel(limits={"strides(1)": "1"}), {"stride": 2}, "strides(1) 2 is not 1"),
+        (Kernel(limits={"strides(2)": "1"}), {"stride": 2}, None),
+        (Kernel(limits={"batch": "2..3|x5"}), {}, "batch 1 is not 2..3|x5"),
+        (Kernel(limits={"factor": "1"}), {}, "factor 0.75 is not 1"),
+        (Kernel(limits={"dynamic": "0"}), {}, None),
     ],
 )
 def test_a_kernel_with_a_domain(kernel: Kernel, arguments: dict[str, object], why: str) -> None:
     assert refused(target(kernel), **arguments) == why  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("op", "limits", "why"),
+    [
+        ("relu %x", {"dynamic": "0"}, "dynamic 1 is not 0"),
+        ("relu %x", {"extent": "1..7", "batch": "1"}, "extent 9 is not 1..7"),
+        ("relu %x", {"window": "9", "window-size": "x9"}, None),
+        ("relu %x", {"window": "1..8"}, "window 9 is not 1..8"),
+        ("clip %x {min = -1.0 : f64}", {"min": "-1", "max": "6"}, None),
+        ("clip %x {min = -1.0 : f64}", {"min": "0..1"}, "min -1 is not 0..1"),
+        ("clip %x {max = 5.5 : f64}", {"max": "5|6"}, "max 5.5 is not 5|6"),
+    ],
+)
+def test_numbers_of_ops_of_one_tensor(op: str, limits: dict[str, str], why: str | None) -> None:
+    x = "tensor<?x3x9x9x!quant.uniform<i8:f32, 0.5>>"
+    text = f"func.func @f(%x: {x}) -> {x} {{ %0 = nn.{op} : ({x}) -> {x} func.return %0 : {x} }}"
+    made = next(op for op in read_module(text, new_context()).walk() if op.name.startswith("nn."))
+    row = Kernel(limits=limits)
+    types = [v.type for v in made.operands], [v.type for v in made.results]
+    assert row.refuses_numbers(made, *types) == why
+
+
+def test_the_window_of_a_reduction_is_what_it_reduces() -> None:
+    x, y = (f"tensor<{n}x!quant.uniform<i8:f32, 0.5>>" for n in ("2x3x4x5", "2x3x1x1"))
+    text = f"""func.func @f(%x: {x}) -> {y} {{
+      %0 = nn.reduce_mean %x axes [-1, 2] keepdims true : ({x}) -> {y} func.return %0 : {y} }}"""
+    (op,) = (op for op in read_module(text, new_context()).walk() if op.name == "nn.reduce_mean")
+    types = [v.type for v in op.operands], [v.type for v in op.results]
+    assert Kernel(limits={"window-size": "20"}).refuses_numbers(op, *types) is None
+    assert Kernel(limits={"window(0)": "4"}).refuses_numbers(op, *types) == "window(0) 5 is not 4"
 
 
 def test_a_limit_is_of_the_kernel_that_takes_the_types() -> None:
@@ -90,12 +128,9 @@ def test_the_domains_of_ports() -> None:
         per_axis=False,
         per_block=False,
     )
-    ctx = new_context()
-    text = CONV.format(x="0.5", s=1, out=6)
-    (op,) = (op for op in read_module(text, ctx).walk() if op.name == "nn.conv2d")
-    assert acc.port_domains(op, 0) == (Domain.parse("i8 zero=0"),)
-    assert acc.port_domains(op, 1) == (Domain.parse("i8 zero=0"),)
-    assert acc.port_domains(op, 0, result=True) == (Domain.parse("i8 zero=0"),)
+    assert acc.port_domains("nn.conv2d", 0) == (Domain.parse("i8 zero=0"),)
+    assert acc.port_domains("nn.conv2d", 1) == (Domain.parse("i8 zero=0"),)
+    assert acc.port_domains("nn.conv2d", 0, result=True) == (Domain.parse("i8 zero=0"),)
 
 
 @pytest.mark.parametrize(
@@ -111,6 +146,7 @@ def test_sums_come_back(text: str) -> None:
         ({"sums": "f32"}, "not a type of sums: 'f32'"),
         ({"sums": "i4"}, "not a type of sums"),
         ({"limits": {"rank": "few"}}, "not a limit: 'few'"),
+        ({"limits": {"rank": "1|"}}, "not a limit"),
         ({"operands": ("",)}, "not a type of a kernel"),
     ],
 )

@@ -90,6 +90,8 @@ class SoftmaxByTables(Rule[_Softmax]):
         for params, role in ((match.source, "input"), (match.result, "result")):
             if not is_integer(params):
                 return Refusal("storage", f"the {role} is stored as {params.storage}")
+            if not params.is_per_tensor:
+                return Refusal("per-axis", f"the {role} has qparams along an axis")
         if match.span > _SPAN:
             return Refusal("storage", "differences that 16 bits do not hold")
         if match.extent == DYNAMIC:

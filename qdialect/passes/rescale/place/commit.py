@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
+from typing import NamedTuple
 
 from xdsl.ir import Attribute, Block, BlockArgument, Operation, SSAValue
 
@@ -32,18 +33,35 @@ from qdialect.passes.rescale.place.problem import PlacementProblem, Variable
 from qdialect.quant import UniformType, arithmetic_of
 from qdialect.rewrite import Rewriter, retyped
 from qdialect.rewrite.error_bounds import Change, real_bound
-from qdialect.rewrite.replacements import Replacements
+from qdialect.rewrite.replacements import Replacements, propagated
 from qdialect.rewrite.rewriter import erase_op, set_type
 
 REGRIDDED = Contract(Numerics.RELAXED, note="other qparams than were chosen for it")
 
 
+class Folded(NamedTuple):
+    """Conversions became nothing: the value that is there instead, and what that changes, in
+    steps of it."""
+
+    value: SSAValue
+    contract: Contract
+
+
+class Absorbed(NamedTuple):
+    """What changes the results of an op: in steps of these or, if `read` is given, of this operand,
+    which stands for another value."""
+
+    op: Operation
+    rule: str
+    contract: Contract
+    read: SSAValue | None = None
+
+
 class Commit:
     """Rebuilds, in program order, the ops whose state or operands change.
 
-    `moved` has the new conversions; `absorbed` an op, a rule and a contract for every port that
-    absorbed rescales, every op that one passed at a price, and every path that became one
-    conversion or none.
+    `moved` has the new conversions; `absorbed` every port that absorbed rescales, every op that
+    one passed at a price, and every path that became one conversion or none.
     """
 
     def __init__(
@@ -52,7 +70,7 @@ class Commit:
         self.session = session
         self.placement = placement
         self.moved: list[Conversion] = []
-        self.absorbed: list[tuple[Operation, str, Contract]] = []
+        self.absorbed: list[Absorbed] = []
         self._replacements = Replacements(session)
         self._rewriter = Rewriter(_ignore, session.behaviors, _ignore, self._replacements)
         self._states = {
@@ -65,7 +83,7 @@ class Commit:
         self._versions: dict[SSAValue, SSAValue] = {}
         self._at: dict[tuple[SSAValue, Position], SSAValue] = {}
         #: what it changes that a value stands for a position of it as it is, by position
-        self._folded: dict[tuple[SSAValue, Position], list[Contract]] = {}
+        self._folded: dict[tuple[SSAValue, Position], list[Folded]] = {}
         #: by new value, type and rounding, the conversion that stands there
         self._made: dict[tuple[SSAValue, Attribute, Rounding], SSAValue] = {}
         self._replaced: list[Operation] = []
@@ -92,15 +110,23 @@ class Commit:
         for op in reversed(self._replaced):
             erase_op(op, self.session)
 
-    def record(self, op: Operation, remark: int, contract: Contract) -> None:
-        """Add the error bound of `contract` to the results of `op`, or what stands for them.
+    def record(self, absorbed: Absorbed, remark: int) -> None:
+        """Add the error bound of a change to the results of its op, or what stands for them; of
+        an op without results (a return) to what it reads.
 
         What one port of an op changes is in steps of the type the result had then; another
         rounding follows where a later port makes it on another one.
         """
+        op, _, contract, read = absorbed
+        if read is not None and not op.results:
+            self.session.error_bounds.record(read, remark, contract)
         for result in op.results:
             # For a path that is an identity as one rescale, its start stands.
             value = self._new.get(result, result)
+            if read is not None and value is not read:
+                real = self._carried(value.owner, Folded(read, contract))
+                self.session.error_bounds.add(value, [Change(real, remark)])
+                continue
             real = real_bound(value, contract)
             while value in self._versions:
                 after = self._versions[value]
@@ -108,6 +134,12 @@ class Commit:
                 real += 0.0 if qparams is None else max(qparams.scale_list())
                 value = after
             self.session.error_bounds.add(value, [Change(real, remark)])
+
+    def _carried(self, user: Operation | Block, folded: Folded) -> float:
+        """How far the results of `user` are off by what it reads, in real units."""
+        assert isinstance(user, Operation)
+        real = real_bound(*folded)
+        return propagated(self.session, user, lambda v: real if v is folded.value else 0.0)
 
     def state(self, key: Variable) -> int:
         """The state that the solution gives an op, an operand or a port of a function."""
@@ -170,7 +202,7 @@ class Commit:
         if contract.level is not Numerics.EXACT:
             # Below state 0 it was counted in the steps of what comes after.
             steps = contract.steps * (_coarsening(node, state) if state < 0 else 1.0)
-            self.absorbed.append((new, "pass", replace(contract, steps=steps)))
+            self.absorbed.append(Absorbed(new, "pass", replace(contract, steps=steps)))
 
     def _other(self, op: Operation) -> None:
         sinks = [i for i in range(len(op.operands)) if self.state((op, i))]
@@ -216,7 +248,7 @@ class Commit:
         if state < 0:
             self._absorbed(new, "absorb-down", self.placement.down[op, index][-state])
         else:
-            self.absorbed.append((new, "regrid", REGRIDDED))
+            self.absorbed.append(Absorbed(new, "regrid", REGRIDDED))
         return new
 
     def _absorb_up(self, op: Operation, current: Operation) -> Operation:
@@ -236,7 +268,7 @@ class Commit:
 
     def _absorbed(self, op: Operation, rule: str, absorption: Absorption | None) -> None:
         assert absorption is not None
-        self.absorbed.append((op, rule, absorption.contract))
+        self.absorbed.append(Absorbed(op, rule, absorption.contract))
 
     def _behavior(self, op: Operation) -> Behavior:
         behavior = self.session.behaviors.get(op)
@@ -276,7 +308,7 @@ class Commit:
         key = position_of(position, below)
         known = self._at.get((value, key))
         if known is not None:
-            self.absorbed += [(user, "fold", c) for c in self._folded.get((value, key), ())]
+            self._count(user, self._folded.get((value, key), ()))
             return known
         chain = self.placement.chain(value)
         constant = constant_of(value) if value in self.placement.free else None
@@ -315,27 +347,33 @@ class Commit:
         for edge in edges:
             kind = self._kind(chain, edge.end, below)
             folded = edge.end - edge.start > 1
-            if folded:
-                pending.append(edge.contract)
             if edge.is_identity:
+                pending += [Folded(new, edge.contract)] if folded else []
                 continue
             made = self._made.get((new, kind, edge.rounding))
             if made is None:
-                last = chain.conversion_to(edge.end, below)
+                origin_end = costs.stands_for(edge.start, edge.end, edge.rounding)
+                last = chain.conversion_to(origin_end, below)
                 source = chain.encoding(edge.start, below)
                 conversion = convert(new, source, kind, edge.rounding)
                 self._rewriter.insert(conversion, before, keep=last.origin)
                 self.moved.append(conversion)
                 made = self._made[new, kind, edge.rounding] = conversion.result
             assert isinstance(made.owner, Operation)
-            self.absorbed += [(made.owner, "fold", contract) for contract in pending]
+            self._count(made.owner, pending)
             pending.clear()
+            if folded:
+                self.absorbed.append(Absorbed(made.owner, "fold", edge.contract))
             new = made
             self._at[chain.value, position_of(edge.end, below)] = new
         if pending:
             self._folded[chain.value, position_of(end, below)] = pending
-            self.absorbed += [(user, "fold", contract) for contract in pending]
+            self._count(user, pending)
         return new
+
+    def _count(self, user: Operation, folded: Iterable[Folded]) -> None:
+        """`user` reads a value that stands for another one."""
+        self.absorbed += [Absorbed(user, "fold", contract, value) for value, contract in folded]
 
     def _kind(self, chain: Chain, position: int, below: Sequence[ChainConversion]) -> Attribute:
         return with_encoding(chain.value, chain.encoding(position, below))
