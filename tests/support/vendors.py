@@ -32,11 +32,15 @@ def install(package: Path, folder: Path) -> Path:
     return target
 
 
-def call(site: Path, arguments: Sequence[str], text: str = "") -> subprocess.CompletedProcess[str]:
-    """What a module (`qdialect.cli.opt`) does where the packages in `site` are installed."""
+def call(
+    site: Path, arguments: Sequence[str], text: str = "", folder: Path | None = None
+) -> subprocess.CompletedProcess[str]:
+    """What a module (`qdialect.cli.opt`) does in a folder where the packages in `site` are
+    installed."""
     return subprocess.run(
         [sys.executable, "-m", *arguments],
         input=text,
+        cwd=folder,
         capture_output=True,
         text=True,
         check=False,

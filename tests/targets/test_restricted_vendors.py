@@ -68,7 +68,7 @@ def served(site: Path, network: tuple[Path, Path], target: str, folder: Path) ->
     done = call(site, ["qdialect.cli.qopt", *arguments])
     assert done.returncode == 0, done.stderr
     refused = call(site, ["qdialect.cli.qopt", "inspect", str(out), "--target", target])
-    assert refused.returncode == 0 and "refuse" not in refused.stdout, refused.stdout
+    assert refused.returncode == 0 and "refused by" not in refused.stdout, refused.stdout
     return out.read_text(), near(model, out, data)
 
 
