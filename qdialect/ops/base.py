@@ -50,6 +50,7 @@ from xdsl.traits import Pure
 from xdsl.utils.exceptions import VerifyException
 
 from qdialect.behaviors.shapes import shape_of, tensor_type
+from qdialect.dialects.construction import check_arguments
 from qdialect.numerics.rounding import Rounding
 from qdialect.ops.declare import behavior_of
 from qdialect.ops.keys import PIECE_KEYS, QPARAMS
@@ -200,20 +201,22 @@ class NNOp(IRDLOperation, ABC):
 
         `element` is the element type of the results (that of the first operand
         by default), `properties` are given as Python values.  Raises
-        `VerifyException` when shapes do not fit.
+        `VerifyException` when shapes do not fit, and TypeError for operands and
+        properties that the op does not take (see `dialects.construction`).
         """
-        values = [SSAValue.get(operand) for operand in operands if operand is not None]
-        given = {k: to_attribute(v) for k, v in properties.items() if v is not None}
+        # Optional operands are the last ones.
+        count = len(operands)
+        while count and operands[count - 1] is None:
+            count -= 1
+        values = [SSAValue.get(cast("SSAValue", operand)) for operand in operands[:count]]
         definition = type(self).get_irdl_definition()
-        for name in given:
-            if name not in definition.properties:
-                raise TypeError(f"{self.name} has no property '{name}'")
         complete: dict[str, Attribute] = {
             name: prop.default_value
             for name, prop in definition.properties.items()
             if prop.default_value is not None
         }
-        complete.update(given)
+        complete.update((k, to_attribute(v)) for k, v in properties.items() if v is not None)
+        check_arguments(type(self), values, complete, () if element is None else (element,))
         if result_types is None:
             python = {name: to_python(attribute) for name, attribute in complete.items()}
             try:

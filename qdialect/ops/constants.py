@@ -31,6 +31,7 @@ from xdsl.traits import ConstantLike, Pure
 from xdsl.utils.exceptions import VerifyException
 
 from qdialect.dialects.accessors import plain_accessors
+from qdialect.dialects.construction import check_arguments, checked_construction
 from qdialect.quant import UniformType
 from qdialect.weights import DTYPES, Blob, BlobStore
 
@@ -76,6 +77,7 @@ class BlobAttr(ParametrizedAttribute):
 Payload = BlobAttr | DenseIntOrFPElementsAttr
 
 
+@checked_construction
 @plain_accessors
 @irdl_op_definition
 class ConstantOp(IRDLOperation):
@@ -99,6 +101,7 @@ class ConstantOp(IRDLOperation):
         type: TensorType[Any] | None = None,
         attributes: Mapping[str, Attribute] | None = None,
     ):
+        check_arguments(self.__class__, (), {"value": value})
         # What xDSL's constructor of declared ops sorts out first is plain here.
         Operation.__init__(
             self,

@@ -21,6 +21,7 @@ from xdsl.ir import Operation
 from xdsl.irdl import IRDLOperation, irdl_op_definition
 
 from qdialect.behaviors.shapes import shape_of
+from qdialect.dialects.construction import checked_construction
 
 if TYPE_CHECKING:
     from qdialect.behaviors import Behavior
@@ -79,7 +80,7 @@ def nn_op(
 
     def define(kind: Op) -> Op:
         DECLARED[kind.name] = Declared(behavior, onnx, pieces)
-        return irdl_op_definition(kind)
+        return checked_construction(irdl_op_definition(kind))
 
     return define
 

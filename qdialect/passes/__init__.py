@@ -298,6 +298,12 @@ def _entries() -> tuple[PassEntry, ...]:
             _RULES,
         ),
         PassEntry(
+            "regrid",
+            "quantize again what has qparams that the target refuses, to the nearest it takes",
+            "qdialect.quantization.regrid:Regrid",
+            _RULES,
+        ),
+        PassEntry(
             "apply-profile",
             "quantize a float module from a calibration profile",
             "qdialect.quantization.apply_profile:ApplyProfile",

@@ -45,7 +45,8 @@ def optimize_pipeline(target: Target | str, numerics: str) -> str:
     First ops between a dequantize and a quantize become ops on codes, twice, since dead code of the
     first round may block some; then affine functions are folded into scales; then, twice for the
     same reason, rescales are placed where they cost least, in requantizing ops as far as `numerics`
-    allows. Elementwise chains that are left become lookups where that pays. For a target whose
+    allows. Before, where the target states of which qparams its tensors and kernels are, values get
+    such. Elementwise chains that are left become lookups where that pays. For a target whose
     interface is codes, functions take and return codes in the end.
     """
     chosen = get_target(target) if isinstance(target, str) else target
@@ -55,12 +56,15 @@ def optimize_pipeline(target: Target | str, numerics: str) -> str:
     tables = (f"form-tables{level}", *clean)
     interface = ("fold-interface",) if chosen.interface is Interface.INTEGER else ()
 
+    regridded = (f"regrid{level}", *clean) if chosen.restricts else ()
+
     def added(point: str) -> list[str]:
         return [text.replace("LEVEL", numerics) for text in chosen.extensions.get(point, ())]
 
     steps = (
         *clean,
         *added("start"),
+        *regridded,
         f"integerize{level}",
         *clean,
         f"integerize{level}",

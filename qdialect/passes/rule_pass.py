@@ -38,6 +38,7 @@ from qdialect.quant import (
 )
 from qdialect.rewrite import Driver, Refusal, Rule
 from qdialect.rewrite.effects import has_effects
+from qdialect.rewrite.refused import refused_types
 
 Where = Literal["target", "all"]
 """Where a pass applies: where the target is faster so, or everywhere."""
@@ -71,11 +72,11 @@ class RulePass(ModulePass, ABC):
 
 def with_qparams(value: SSAValue, qparams: QParams) -> Attribute:
     """The type of `value` with other qparams."""
-    return with_element(value.type, _uniform(qparams))
+    return with_element(value.type, uniform(qparams))
 
 
 @lru_cache(maxsize=1 << 14)
-def _uniform(qparams: QParams) -> UniformType:
+def uniform(qparams: QParams) -> UniformType:
     """One type object for equal qparams, so that properties cached on it are computed once."""
     return UniformType(qparams)
 
@@ -137,7 +138,7 @@ def refuse_types(
     refusal = refuse_effects(op) or _refuse_ports(behavior, op, params, result_params)
     if refusal is not None:
         return refusal
-    reason = ctx.target.refuses(op, operands, results)
+    reason = refused_types(ctx, op, operands, results)
     return Refusal("target", f"{ctx.target.name}: {reason}") if reason else None
 
 

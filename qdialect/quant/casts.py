@@ -16,6 +16,7 @@ from xdsl.printer import Printer
 from xdsl.utils.exceptions import VerifyException
 
 from qdialect.dialects.accessors import plain_accessors
+from qdialect.dialects.construction import checked_construction
 from qdialect.numerics.rounding import Rounding
 from qdialect.quant.conversion import (
     ConversionOp,
@@ -66,6 +67,7 @@ class CastOp(ConversionOp):
         print_conversion(printer, self)
 
 
+@checked_construction
 @plain_accessors
 @irdl_op_definition
 class QCastOp(CastOp):
@@ -82,6 +84,7 @@ class QCastOp(CastOp):
         check_shape(self.result.type, quantized)
 
 
+@checked_construction
 @plain_accessors
 @irdl_op_definition
 class DCastOp(CastOp):
@@ -98,6 +101,7 @@ class DCastOp(CastOp):
         check_shape(self.input.type, quantized)
 
 
+@checked_construction
 @plain_accessors
 @irdl_op_definition
 class SCastOp(CastOp):

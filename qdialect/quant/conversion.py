@@ -23,6 +23,7 @@ from xdsl.printer import Printer
 from xdsl.traits import Pure
 from xdsl.utils.exceptions import VerifyException
 
+from qdialect.dialects.construction import check_arguments
 from qdialect.quant.bare import BareVerifyException
 from qdialect.quant.elements import element_type
 from qdialect.quant.integrity import shape_error
@@ -47,6 +48,7 @@ class ConversionOp(IRDLOperation):
         # What xDSL's constructor of declared ops sorts out first is plain here, and so is
         # mostly what `SSAValue.get` does.
         value = input if type(input) is OpResult else SSAValue.get(input)
+        check_arguments(type(self), (value,), properties, (result_type,))
         Operation.__init__(
             self,
             operands=(value,),

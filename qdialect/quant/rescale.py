@@ -30,6 +30,7 @@ from xdsl.printer import Printer
 from xdsl.utils.exceptions import VerifyException
 
 from qdialect.dialects.accessors import plain_accessors
+from qdialect.dialects.construction import checked_construction
 from qdialect.numerics.rounding import Rounding
 from qdialect.qparams.parameters import QParams
 from qdialect.quant.conversion import (
@@ -47,6 +48,7 @@ MAX_SHIFT = 62
 _ROUNDINGS = {mode.value: mode for mode in Rounding}
 
 
+@checked_construction
 @plain_accessors
 @irdl_op_definition
 class RescaleOp(ConversionOp):

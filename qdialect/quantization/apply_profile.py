@@ -189,7 +189,7 @@ def apply_profile(
     coverage = Coverage(Counter(op.name for op in selection.ops), left, stale)
     if require_all and (left or stale):
         raise not_all_quantized(coverage, function)
-    _remark(selection, ctx, coverage)
+    _remark(selection, grids, ctx, coverage)
     if correct is not None and recipe.correct_bias:
         correct(selection, grids)
     emit(selection, grids)
@@ -219,20 +219,13 @@ def known_keys(function: FuncOp, ctx: QContext) -> set[str]:
     return known | {shared_key(key, ctx.components) for key in known if "@" in key}
 
 
-def _remark(selection: Selection, ctx: QContext, coverage: Coverage) -> None:
-    for op, why in selection.left.items():
-        ctx.remarks.add(
-            Remark(
-                "note",
-                ApplyProfile.name,
-                ApplyProfile.name,
-                location_text(op.location),
-                op.name,
-                key_text(op),
-                code=why.code,
-                reason=f"left float: {why.reason}",
-            )
-        )
+def _remark(selection: Selection, grids: Grids, ctx: QContext, coverage: Coverage) -> None:
+    said = [(op, why.code, f"left float: {why.reason}") for op, why in selection.left.items()]
+    said += [(op, "sums", text) for op, text in grids.reranged.items()]
+    name = ApplyProfile.name
+    for op, code, reason in said:
+        place = location_text(op.location), op.name, key_text(op)
+        ctx.remarks.add(Remark("note", name, name, *place, code=code, reason=reason))
     for key in coverage.stale:
         _note(ctx, key, "stale-entry", "the profile has an entry that names nothing in the model")
 

@@ -13,7 +13,7 @@ need no care of their own.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from hashlib import sha256
 from typing import TYPE_CHECKING, Any
 
@@ -23,13 +23,15 @@ from xdsl.ir import Operation, SSAValue
 
 from qdialect.behaviors import Accumulator
 from qdialect.context import QContext
+from qdialect.numerics.sums import Span
 from qdialect.ops import ReduceMeanOp, make_constant, shape_of
 from qdialect.profile.engines import open_engine
 from qdialect.profile.instrument import Instrumented, Observed
 from qdialect.quant import element_type
-from qdialect.quantization.grids import Constant, Grids, bias_codes, bias_qparams, reach
+from qdialect.quantization.grids import Constant, Grids, bias_codes, bias_qparams, sum_type
 from qdialect.quantization.selection import Selection
-from qdialect.quantization.values import real_array
+from qdialect.quantization.values import offsets_of, real_array
+from qdialect.quantization.weights import Sums
 from qdialect.reference import Interpreter
 
 if TYPE_CHECKING:
@@ -37,9 +39,6 @@ if TYPE_CHECKING:
 
     Array = NDArray[np.float64]
     Arrays = Mapping[str, NDArray[Any]]
-
-
-_LIMIT = 2**31
 
 
 @dataclass
@@ -140,10 +139,11 @@ def _beside(op: Operation, acc: Accumulator, error: Array, ctx: QContext) -> SSA
 def _correct(
     op: Operation, acc: Accumulator, shift: Array, selection: Selection, grids: Grids
 ) -> None:
-    """Take the shift from the bias of an op, as far as sums keep their 32 bits."""
+    """Take the shift from the bias of an op, as far as its sums still fit."""
     assert acc.bias is not None
     weights = grids.constants[op, acc.rhs]
-    runtime = grids.qparams[op.operands[acc.lhs]]
+    runtime = grids.operand(op, acc.lhs)
+    assert runtime is not None
     ctx = selection.values.ctx
     if acc.bias < len(op.operands):
         bias = real_array(op.operands[acc.bias], ctx.blobs)
@@ -151,11 +151,13 @@ def _correct(
     else:
         bias = np.zeros(len(shift))
     params = bias_qparams(op, acc, runtime, weights.qparams.scale_list())
-    codes = np.abs(np.moveaxis(weights.real(), acc.rhs_axis(op), 0))
-    # Sums of the channels of all groups together: more than those of each.
-    sums = np.tile(codes.reshape(len(codes), -1).sum(axis=1), len(shift) // len(codes))
-    largest = sums * runtime.scale * reach(runtime) + np.abs(bias - shift)
-    fits = largest < (_LIMIT - 2) * params.scale_array().reshape(-1)
+    rows = np.moveaxis(offsets_of(weights.codes, weights.qparams), acc.rhs_axis(op), 0)
+    rows = rows.reshape(len(rows), -1).astype(np.int64)
+    kind = replace(sum_type(op, grids, ctx.target), pair_bits=None)
+    sums = Sums(runtime.scale, Span.of(runtime), bias - shift, kind)
+    # Groups share rows: a row fits with the bias of each.
+    fits = sums.excess(rows, weights.qparams.scale_array().reshape(-1)) <= 1
+    fits = np.tile(fits, len(shift) // len(rows))
     corrected = np.where(fits, bias - shift, bias)
     if acc.bias == len(op.operands):
         element = element_type(op.results[0].type)

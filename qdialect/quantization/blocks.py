@@ -21,7 +21,12 @@ from qdialect.ops.keys import KEY
 from qdialect.qparams import QParams, Storage
 from qdialect.quant import DCastOp, UniformType, element_type
 from qdialect.quantization.values import Values, codes_behind, real_array
-from qdialect.quantization.weights import quantized, symmetric_scales
+from qdialect.quantization.weights import (
+    positive_codes,
+    quantized,
+    symmetric_scales,
+    zero_of,
+)
 from qdialect.rewrite import Refusal
 
 if TYPE_CHECKING:
@@ -88,13 +93,13 @@ def in_blocks(
     turned = np.moveaxis(array, axis, 1)
     count = turned.shape[1] // size
     rows = turned.reshape(-1, size)
-    found = symmetric_scales(rows, storage, search=True)
-    scales = [round_to_format(float(scale) or 1.0, expressed) for scale in found]
-    zero = 0 if storage.signed else (storage.min + storage.max + 1) // 2
+    found = symmetric_scales(rows, positive_codes(storage), search=True)
+    scales = np.array([round_to_format(float(scale) or 1.0, expressed) for scale in found])
+    zero = zero_of(storage)
     codes = np.moveaxis(quantized(rows, scales, storage).reshape(turned.shape), 1, axis) + zero
     width = max(8, storage.width)
     codes = codes.astype(np.dtype(f"{'i' if storage.signed else 'u'}{width // 8}"))
-    grid = np.moveaxis(np.array(scales).reshape(turned.shape[0], count), 1, axis)
+    grid = np.moveaxis(scales.reshape(turned.shape[0], count), 1, axis)
     blocks = [(dimension, size if dimension == axis else 1) for dimension in range(2)]
     params = QParams.blockwise(
         storage, blocks, grid.shape, grid.ravel().tolist(), [zero] * grid.size, expressed

@@ -9,7 +9,9 @@ from qdialect.ops.component_keys import role_keys
 from qdialect.ops.component_qparams import hold_types
 from qdialect.ops.constants import constant_of
 from qdialect.ops.keys import KEY
+from qdialect.profile.nearest import qparams_inside
 from qdialect.profile.scheme import tensor_qparams
+from qdialect.qparams import QParams
 from qdialect.quant import DCastOp, QCastOp, UniformType, element_type, with_element
 from qdialect.quantization.blocks import WEIGHTS_ONLY, write_blocks
 from qdialect.quantization.grids import Grids
@@ -21,6 +23,10 @@ def emit(selection: Selection, grids: Grids) -> None:
     """Every selected op between dequantize and quantize, as `grids` says."""
     for value in grids.pairs:
         _pair(value, selection, grids)
+    for op, params in grids.sums.items():
+        _sum_pair(op, params)
+    for (op, index), params in grids.uses.items():
+        _use_pair(op, index, params)
     for (op, index), constant in grids.constants.items():
         element = UniformType(constant.qparams)
         old = constant_of(op.operands[index]) or codes_behind(op.operands[index])
@@ -59,6 +65,31 @@ def _pair(value: SSAValue, selection: Selection, grids: Grids) -> None:
         use.operation.operands[use.index] = real.result
 
 
+def _sum_pair(op: Operation, params: QParams) -> None:
+    """Casts to the sums of a contraction and back, in front of all that takes its result."""
+    (value,) = op.results
+    uses = list(value.uses)
+    codes = QCastOp(value, with_element(value.type, UniformType(params)))
+    real = DCastOp(codes.result, value.type)
+    codes.location = real.location = op.location
+    block = op.parent
+    assert block is not None
+    block.insert_ops_after([codes, real], op)
+    for use in uses:
+        use.operation.operands[use.index] = real.result
+
+
+def _use_pair(op: Operation, index: int, params: QParams) -> None:
+    """Casts on one operand of an op."""
+    value, block = op.operands[index], op.parent
+    assert block is not None
+    codes = QCastOp(value, with_element(value.type, UniformType(params)))
+    real = DCastOp(codes.result, value.type)
+    codes.location = real.location = op.location
+    block.insert_ops_before([codes, real], op)
+    op.operands[index] = real.result
+
+
 def _before(op: Operation, new: Operation, old: Operation) -> None:
     new.location = old.location
     block = op.parent
@@ -80,7 +111,9 @@ def _components(op: Operation, selection: Selection, grids: Grids) -> None:
     for role in (*roles, *composite.inner_roles(op, values.ctx.components)):
         key = values.entry(role_keys(op, role))
         if key is not None:
-            qparams = tensor_qparams(values.chosen(key, expressed), scheme)[0]
+            chosen = values.chosen(key, expressed)
+            qparams = qparams_inside(chosen, scheme, values.ctx.target.any_tensor)
+            qparams = qparams or tensor_qparams(chosen, scheme)[0]
             found[role] = UniformType(qparams)
     # One that is missing would be guessed by whoever lowers the op.
     if not roles or any(role not in found for role in roles):

@@ -8,8 +8,13 @@ Values have one scale. Each falls into one of three cases:
              the range behind its relu, and all parts of a concat to the range of the whole
     carried  the result of such an op on codes: it has the qparams of the operands
 
+All are inside the domains that the target states for the ports around a value
+(`port_domains`), nearest by loss. An op whose ports take other qparams than those of an
+operand gets codes of its own by a rescale (`Grids.uses`); a contraction whose kernel gives its
+sums only, a rescale behind it (`Grids.sums`).
+
 The weights of a contraction are symmetric, per channel where the port allows it, and its
-bias is i32 on the scale of the products (`weights`).
+bias is i32 on the scale of the products (`weights`); sums fit what the target adds up in.
 """
 
 from __future__ import annotations
@@ -26,13 +31,19 @@ from qdialect.analysis.codes import is_integer
 from qdialect.behaviors import Accumulator, Behavior, PortKind
 from qdialect.behaviors.flow import carry_all_down, tied_operands
 from qdialect.numerics.float_text import round_to_format
+from qdialect.numerics.sums import Span, excess, pair_sums, partial_sums, to_signed
 from qdialect.ops import TableOp, constant_array, shape_of
 from qdialect.ops.ports import port_refusal
 from qdialect.ops.shapes import DYNAMIC
+from qdialect.passes.rescale.split_rescale import accumulator_qparams
+from qdialect.profile.nearest import qparams_inside
+from qdialect.profile.ranges import Range, max_of_channels
 from qdialect.profile.scheme import Scheme, array_qparams, tensor_qparams
 from qdialect.qparams import QParams, Storage
+from qdialect.qparams.domains import Scales
 from qdialect.qparams.legality import Illegal
 from qdialect.quant import UniformType, element_type, quant_element, with_element
+from qdialect.quantization.port_domains import FREE, Domains, PortDomains, wide_only
 from qdialect.quantization.selection import Selection, runtime_tied
 from qdialect.quantization.values import (
     codes_behind,
@@ -43,11 +54,20 @@ from qdialect.quantization.values import (
     reals_of,
     users,
 )
-from qdialect.quantization.weights import Overflow, Sums, quantized, weight_scales
+from qdialect.quantization.weights import (
+    Overflow,
+    Sums,
+    Weights,
+    choose_weights,
+    zero_of,
+)
 from qdialect.rewrite import Refusal
+from qdialect.targets.kernels import SUMS, SumType
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
+
+    from qdialect.targets.base import Target
 
 _ACCUMULATOR = 2**31 - 1
 
@@ -66,13 +86,26 @@ class Constant:
 
 @dataclass
 class Grids:
-    """Qparams by value, the values with a pair of casts, constants by op and operand."""
+    """Qparams by value, the values with a pair of casts, constants by op and operand; by op,
+    what was done to its weights so that their sums fit."""
 
     qparams: dict[SSAValue, QParams] = field(default_factory=dict[SSAValue, QParams])
     pairs: dict[SSAValue, None] = field(default_factory=dict[SSAValue, None])
     constants: dict[tuple[Operation, int], Constant] = field(
         default_factory=dict["tuple[Operation, int]", Constant]
     )
+    #: qparams of single uses, where the op takes others than those of the value
+    uses: dict[tuple[Operation, int], QParams] = field(
+        default_factory=dict["tuple[Operation, int]", QParams]
+    )
+    #: contractions that give their sums, and a rescale behind them what the value has
+    sums: dict[Operation, QParams] = field(default_factory=dict[Operation, QParams])
+
+    reranged: dict[Operation, str] = field(default_factory=dict[Operation, str])
+
+    def operand(self, op: Operation, index: int) -> QParams | None:
+        """The qparams of an operand of an op, if it has any."""
+        return self.uses.get((op, index)) or self.qparams.get(op.operands[index])
 
 
 def assign(selection: Selection) -> Grids:
@@ -93,6 +126,8 @@ class _Assignment:
         self.recipe = selection.values.recipe
         self.session = selection.values.ctx
         self.grids = Grids()
+        self.domains = PortDomains(selection)
+        self.summed: dict[Operation, None] = {}
         self.refused: dict[Operation, Refusal] = {}
 
     def run(self) -> Grids | dict[Operation, Refusal]:
@@ -114,15 +149,26 @@ class _Assignment:
                 self.refused[op] = refusal
         return self.refused or self.grids
 
-    def _own(self, value: SSAValue) -> None:
+    def _own(self, value: SSAValue, *, made: bool = True) -> None:
         found = needed_range(value, self.values, self.selection.ops)
-        self.grids.qparams[value] = tensor_qparams(found, self._scheme(value))[0]
+        domains = self.domains.value(value, made=made)
+        self.grids.qparams[value] = self._choose(value, found, domains)
         self.grids.pairs[value] = None
+
+    def _choose(self, value: SSAValue, found: Range, domains: Domains) -> QParams:
+        """The qparams in some domains for a range of a value; those that nothing restricts where
+        the domains have none."""
+        scheme = self._scheme(value)
+        inside = qparams_inside(found, scheme, domains, lambda: self.values.data(value))
+        return inside or tensor_qparams(found, scheme)[0]
 
     def _scheme(self, value: SSAValue) -> Scheme:
         return self.recipe.activation_scheme(str(element_type(value.type)))
 
     def _result(self, value: SSAValue, op: Operation, behavior: Behavior) -> None:
+        index = op.results.index(value)
+        if not index:
+            self._own_uses(op, behavior)
         if behavior.is_tied:
             carried = self._carried(value, op, behavior)
             if carried is not None:
@@ -131,8 +177,45 @@ class _Assignment:
                 if not behavior.commutes or any(user not in ops for user in users(value)):
                     self.grids.pairs[value] = None
                 return
+        same = self.domains.tied_to(op, index, result=True)
+        if same is not None and (q := self.grids.operand(op, same)) is not None:
+            self.grids.qparams[value] = q
+            self.grids.pairs[value] = None
+            return
+        summed = behavior.accumulator is not None and wide_only(self.domains.result(op))
+        if summed:
+            self.summed[op] = None
         if not self._lifted(value):
-            self._own(value)
+            self._own(value, made=not summed)
+
+    def _own_uses(self, op: Operation, behavior: Behavior) -> None:
+        """The operands of an op that it takes on other qparams than those of their values."""
+        if behavior.commutes:
+            return
+        runtime = [n for n, value in enumerate(op.operands) if value in self.grids.qparams]
+        ties = {n: same for n in runtime if (same := self.domains.tied_to(op, n)) in runtime}
+        for first in dict.fromkeys(ties.values()):
+            assert first is not None
+            together = [first, *(n for n, same in ties.items() if same == first)]
+            self._use(op, together, joint=True)
+        for index in runtime:
+            if index not in ties and index not in ties.values():
+                self._use(op, [index])
+
+    def _use(self, op: Operation, operands: Sequence[int], *, joint: bool = False) -> None:
+        """Give operands that have the same qparams (`joint`), or one, such as the op takes; a
+        rescale makes them."""
+        domains = self.domains.operand(op, operands[0])
+        known = [self.grids.qparams[op.operands[n]] for n in operands]
+        fits = any(domain.refuses(known[0]) is None for domain in domains)
+        if not domains or (fits and len(set(known)) == 1):
+            return
+        values = [op.operands[n] for n in operands]
+        ranges = [needed_range(value, self.values, self.selection.ops) for value in values]
+        chosen = self._choose(values[0], max_of_channels(ranges), domains)
+        for index, params in zip(operands, known, strict=True):
+            if params != chosen and self.domains.takes_rescale(params, chosen):
+                self.grids.uses[op, index] = chosen
 
     def _lifted(self, value: SSAValue) -> bool:
         user = only_user(value)
@@ -168,15 +251,30 @@ class _Assignment:
                 continue
             if port.kind is PortKind.TIED:
                 params = self.grids.qparams[op.results[0]]
-            elif array.size and (array == array.flat[0]).all():
-                # One number has exact codes; whoever makes the op an integer op writes them.
-                continue
             else:
-                params = array_qparams(array, self._scheme(operand))[0]
+                params = self._constant_qparams(op, index, array)
+            if params is None:
+                continue
             codes = np.rint(array / params.scale) + params.zero_point
             codes = np.clip(codes, params.storage.min, params.storage.max)
             self.grids.constants[op, index] = Constant(_stored(codes, params), params)
         return None
+
+    def _constant_qparams(
+        self, op: Operation, index: int, array: NDArray[np.float64]
+    ) -> QParams | None:
+        """The qparams of a constant that is no weight; None for one number where the port takes
+        any: whoever makes the op an integer op writes its exact codes."""
+        scheme, domains = self._scheme(op.operands[index]), self.domains.operand(op, index) or FREE
+        same = self.domains.tied_to(op, index)
+        if same is not None and (other := self.grids.operand(op, same)) is not None:
+            return other
+        params = array_qparams(array, scheme)[0]
+        free = any(not domain.zeros and not domain.scales for domain in domains)
+        if free and array.size and (array == array.flat[0]).all():
+            return None
+        low, high = array.min(initial=0.0), array.max(initial=0.0)
+        return qparams_inside(Range(float(low), float(high)), scheme, domains) or params
 
     def _array(self, value: SSAValue) -> NDArray[np.float64] | None:
         return real_array(value, self.session.blobs)
@@ -185,40 +283,74 @@ class _Assignment:
         self, op: Operation, behavior: Behavior, index: int, axis: int, array: NDArray[np.float64]
     ) -> Constant | Refusal:
         """Weights of products that are summed inside the op."""
-        runtime = self.grids.qparams.get(op.operands[0])
+        runtime = self.grids.operand(op, 0)
         if runtime is None:
             return Refusal("grid", "the input is a constant")
         per_axis = self._is_per_axis(op, behavior, 0, index, axis, array)
+        sums = Sums(runtime.scale, Span.of(runtime), None, self._sum_type(op))
         try:
-            codes, params = self._codes(
-                array, axis, per_axis, Sums(runtime.scale, reach(runtime)), runtime
-            )
+            codes, params = self._codes(op, index, array, axis, per_axis, sums, runtime)
         except Overflow as error:
             return Refusal("grid", str(error))
         return Constant(codes, params)
 
     def _codes(
         self,
+        op: Operation,
+        index: int,
         array: NDArray[np.float64],
         axis: int,
         per_axis: bool,
         sums: Sums,
         runtime: QParams,
     ) -> tuple[NDArray[Any], QParams]:
-        """Weights in codes, with a scale for each index of `axis` if `per_axis`; Overflow."""
-        expressed, storage = runtime.expressed, Storage.of(self.recipe.weights)
-        moved = np.moveaxis(array, axis, 0) if per_axis else array
-        rows = moved.reshape(moved.shape[0] if per_axis else 1, -1)
-        found = weight_scales(rows, storage, sums, self.recipe.weight_ranges == "mse", expressed)
-        scales = [round_to_format(scale, expressed) for scale in found.scales]
-        zero = 0 if storage.signed else (storage.min + storage.max + 1) // 2
-        codes = (quantized(rows, scales, storage) + zero).reshape(moved.shape)
+        """Weights (operand `index`) in codes, with a scale for each index of `axis` if
+        `per_axis`; Overflow."""
+        expressed, (storage, allowed) = runtime.expressed, self._weight_domain(op, index)
+        moved = np.moveaxis(array, axis, 0) if array.ndim else array.reshape(1)
+        rows = moved.reshape(moved.shape[0], -1)
+        search = self.recipe.weight_ranges == "mse"
+        found = choose_weights(
+            rows, storage, sums, search, expressed, per_row=per_axis, allowed=allowed
+        )
+        self._remark_on(op, found, sums)
+        zero, scales = zero_of(storage), found.scales
+        codes = np.moveaxis((found.codes + zero).reshape(moved.shape), 0, axis)
         if per_axis:
-            codes = np.moveaxis(codes, 0, axis)
             params = QParams.per_axis(storage, axis, scales, [zero] * len(scales), expressed)
         else:
             params = QParams.per_tensor(storage, scales[0], zero, expressed)
-        return _stored(codes, params), params
+        return _stored(codes.reshape(array.shape), params), params
+
+    def _sum_type(self, op: Operation) -> SumType:
+        return sum_type(op, self.grids, self.session.target)
+
+    def _remark_on(self, op: Operation, found: Weights, sums: Sums) -> None:
+        """Keep what was done to weights, so that their sums fit."""
+        if found.enlarged:
+            self.grids.reranged[op] = (
+                f"{found.enlarged} of {len(found.codes)} channels would leave sums in "
+                f"{sums.kind}: scales of weights up to {found.factor:.3g} times as large"
+            )
+
+    def _runtime(self, op: Operation, index: int) -> QParams:
+        found = self.grids.operand(op, index)
+        assert found is not None
+        return found
+
+    def _weight_domain(self, op: Operation, index: int) -> tuple[Storage, tuple[Scales, ...]]:
+        """The storage of weights, and sets that their scales are of."""
+        preferred = Storage.of(self.recipe.weights)
+        stored = [
+            (storage, domain.scales)
+            for domain in self.domains.operand(op, index)
+            if (storage := domain.storage(preferred)) is not None
+        ]
+        alike = [each for each in stored if each[0].spelling == preferred.spelling]
+        storage, scales = next(iter((*alike, *stored)), (preferred, ()))
+        if self.recipe.scheme == "power-of-two":
+            scales = tuple(dict.fromkeys((*scales, Scales.parse("2^n"))))
+        return storage, scales
 
     def _contraction(self, op: Operation, behavior: Behavior, acc: Accumulator) -> Refusal | None:
         array = self._array(op.operands[acc.rhs])
@@ -227,13 +359,26 @@ class _Assignment:
         array = self._array(op.operands[acc.lhs])
         if array is not None:
             return self._left(op, acc, array)
-        reaches = [reach(self.grids.qparams[op.operands[n]]) for n in (acc.lhs, acc.rhs)]
-        depth = acc.depth(op)
-        if depth != DYNAMIC and depth * reaches[0] * reaches[1] > _ACCUMULATOR:
-            return Refusal(
-                "grid", f"{depth} products of {reaches[0]} * {reaches[1]} exceed 32 bits"
-            )
-        return None
+        return self._runtime_products(op, acc)
+
+    def _runtime_products(self, op: Operation, acc: Accumulator) -> Refusal | None:
+        """Why products of two runtime operands may not fit the sums of the target."""
+        depth, kind = acc.depth(op), self._sum_type(op)
+        if depth == DYNAMIC:
+            return None
+        lhs, rhs = (self._runtime(op, n) for n in (acc.lhs, acc.rhs))
+        x, w = Span.of(lhs), Span.of(rhs)
+        sums = partial_sums(np.array([depth * w.up]), np.array([depth * w.down]), x)
+        fits = excess(*sums, kind.bits)[0] <= 1
+        if fits and kind.pair_bits is not None:
+            ends = np.array([[rhs.storage.min, rhs.storage.max] * 2]) + to_signed(rhs.storage)
+            fits = excess(*pair_sums(ends, x), kind.pair_bits)[0] <= 1
+        if fits:
+            return None
+        return Refusal(
+            "grid",
+            f"sums of {depth} products of {lhs.storage} and {rhs.storage} may not fit {kind}",
+        )
 
     def _weights(
         self, op: Operation, behavior: Behavior, acc: Accumulator, array: NDArray[np.float64]
@@ -242,13 +387,14 @@ class _Assignment:
             return Refusal("grid", "the weights are not finite")
         axis = acc.rhs_axis(op)
         per_axis = self._is_per_axis(op, behavior, acc.lhs, acc.rhs, axis, array)
-        runtime = self.grids.qparams[op.operands[acc.lhs]]
+        runtime = self._runtime(op, acc.lhs)
         bias = None
         if acc.bias is not None and acc.bias < len(op.operands):
             bias = self._array(op.operands[acc.bias])
         if bias is not None and not np.isfinite(bias).all():
             return Refusal("grid", "the bias is not finite")
-        existing = self._existing_codes(op, behavior, acc, runtime, bias)
+        sums = Sums(runtime.scale, Span.of(runtime), bias, self._sum_type(op))
+        existing = self._existing_codes(op, behavior, acc, runtime, sums)
         if existing is not None:
             self.grids.constants[op, acc.rhs] = existing
             if bias is not None:
@@ -256,9 +402,8 @@ class _Assignment:
                 found = bias_qparams(op, acc, runtime, existing.qparams.scale_list())
                 self.grids.constants[op, acc.bias] = Constant(bias_codes(bias, found), found)
             return None
-        sums = Sums(runtime.scale, reach(runtime), bias)
         try:
-            codes, params = self._codes(array, axis, per_axis, sums, runtime)
+            codes, params = self._codes(op, acc.rhs, array, axis, per_axis, sums, runtime)
         except Overflow as error:
             return Refusal("grid", str(error))
         self.grids.constants[op, acc.rhs] = Constant(codes, params)
@@ -284,22 +429,23 @@ class _Assignment:
             return False
         if not self.session.target.per_axis or not (allowed is None or axis in allowed(op)):
             return False
-        runtime, result = (
-            self.grids.qparams.get(value) for value in (op.operands[lhs], op.results[0])
-        )
+        runtime, result = self.grids.operand(op, lhs), self.grids.qparams.get(op.results[0])
         if runtime is None or result is None:
             return True
         operands = [operand.type for operand in op.operands]
         operands[lhs] = with_element(operands[lhs], UniformType(runtime))
-        results = [with_element(op.results[0].type, UniformType(result))]
-        storage, count = Storage.of(self.recipe.weights), array.shape[axis]
-        for scales in ([1.0] * count, None):
+        (storage, allowed), count = self._weight_domain(op, rhs), array.shape[axis]
+        scale = allowed[0].near(1.0)[-1] if allowed else 1.0
+        for scales in ([scale] * count, None):
             params = (
-                QParams.per_tensor(storage, 1.0, 0, runtime.expressed)
+                QParams.per_tensor(storage, scale, 0, runtime.expressed)
                 if scales is None
                 else QParams.per_axis(storage, axis, scales, None, runtime.expressed)
             )
             operands[rhs] = with_element(op.operands[rhs].type, UniformType(params))
+            if op in self.summed and behavior.accumulator is not None:
+                result = accumulator_qparams(op, behavior.accumulator, runtime, params)
+            results = [with_element(op.results[0].type, UniformType(result))]
             if self.session.target.refuses(op, operands, results) is None:
                 return scales is not None
         return True
@@ -310,10 +456,10 @@ class _Assignment:
         behavior: Behavior,
         acc: Accumulator,
         runtime: QParams,
-        bias: NDArray[np.float64] | None,
+        sums: Sums,
     ) -> Constant | None:
-        """The codes that a weight has already, if the op takes them and 32 bits hold the
-        sums; else they are rounded again."""
+        """The codes that a weight has already, if the op takes them and their sums fit; else
+        they are rounded again."""
         constant = codes_behind(op.operands[acc.rhs])
         element = None if constant is None else quant_element(constant.result.type)
         if constant is None or element is None:
@@ -328,30 +474,32 @@ class _Assignment:
             return None
         if port_refusal(op, behavior.operand_port(acc.rhs), params, shape) is not None:
             return None
+        domains = self.domains.operand(op, acc.rhs)
+        if domains and all(domain.refuses(params) for domain in domains):
+            return None
         codes = constant_array(constant, self.session.blobs)
-        others = tuple(d for d in range(codes.ndim) if d != axis)
-        total = np.abs(offsets_of(codes, params)).sum(axis=others) * reach(runtime)
-        if bias is not None:
-            steps = np.abs(bias).max(initial=0.0) / (runtime.scale * min(params.scale_list()))
-            total = total + steps + 1
-        return None if total.max(initial=0) > _ACCUMULATOR else Constant(codes, params)
+        offsets = np.moveaxis(offsets_of(codes, params), axis, 0)
+        rows = offsets.reshape(len(offsets), -1).astype(np.int64)
+        shift = params.zero_point_array().reshape(-1, 1) + to_signed(params.storage)
+        beyond = sums.excess(rows, params.scale_array().reshape(-1), shift)
+        return None if (beyond > 1).any() else Constant(codes, params)
 
     def _left(self, op: Operation, acc: Accumulator, array: NDArray[np.float64]) -> Refusal | None:
         """A constant on the left side has one scale."""
         if not np.isfinite(array).all():
             return Refusal("grid", "the left side is not finite")
-        runtime = self.grids.qparams[op.operands[acc.rhs]]
-        storage = Storage.of(self.recipe.weights)
+        runtime = self._runtime(op, acc.rhs)
+        (storage, allowed), depth = self._weight_domain(op, acc.lhs), max(acc.depth(op), 1)
+        sums = Sums(runtime.scale, Span.of(runtime), None, self._sum_type(op), depth)
         rows = array.reshape(1, -1)
-        depth = max(acc.depth(op), 1)
-        largest = (storage.max - storage.min) // 2
-        if depth * largest * reach(runtime) > _ACCUMULATOR:
-            return Refusal("grid", f"{depth} products exceed 32 bits")
-        found = weight_scales(rows, storage, Sums(runtime.scale, 0), True, runtime.expressed)
-        scale = round_to_format(found.scales[0], runtime.expressed)
-        zero = 0 if storage.signed else (storage.min + storage.max + 1) // 2
-        params = QParams.per_tensor(storage, scale, zero, runtime.expressed)
-        codes = quantized(rows, [scale], storage).reshape(array.shape) + zero
+        try:
+            found = choose_weights(rows, storage, sums, True, runtime.expressed, allowed=allowed)
+        except Overflow as error:
+            return Refusal("grid", str(error))
+        self._remark_on(op, found, sums)
+        zero = zero_of(storage)
+        params = QParams.per_tensor(storage, found.scales[0], zero, runtime.expressed)
+        codes = found.codes.reshape(array.shape) + zero
         self.grids.constants[op, acc.lhs] = Constant(_stored(codes, params), params)
         return None
 
@@ -362,12 +510,13 @@ class _Assignment:
         operands: list[Attribute] = []
         for index, operand in enumerate(op.operands):
             constant = self.grids.constants.get((op, index))
-            known = self.grids.qparams.get(operand) if constant is None else constant.qparams
+            known = self.grids.operand(op, index) if constant is None else constant.qparams
             port = behavior.operand_port(index)
             array = None if port.kind is PortKind.PLAIN else self._array(operand)
             if known is None and array is not None:
                 # One number, which gets its codes with the op.
-                known = array_qparams(array, self._scheme(operand))[0]
+                known = self._constant_qparams(op, index, array)
+                known = known or array_qparams(array, self._scheme(operand))[0]
             if port.kind is PortKind.PLAIN or known is None:
                 operands.append(operand.type)
                 continue
@@ -383,10 +532,25 @@ class _Assignment:
             if reason is not None:
                 return Refusal("grid", reason)
             results.append(with_element(result.type, UniformType(self.grids.qparams[result])))
+        if op in self.summed and behavior.accumulator is not None:
+            sums = self._sums(op, behavior.accumulator)
+            if not self.domains.takes_rescale(sums, self.grids.qparams[op.results[0]]):
+                name = self.session.target.name
+                return Refusal("target", f"{name}: no rescale takes its sums to {results[0]}")
+            self.grids.sums[op] = sums
+            results = [with_element(op.results[0].type, UniformType(sums))]
         reason = self.session.target.refuses(op, operands, results)
         if reason is None or self._is_looked_up(op, behavior, operands, results):
             return None
         return Refusal("target", f"{self.session.target.name}: {reason}")
+
+    def _sums(self, op: Operation, acc: Accumulator) -> QParams:
+        """The qparams of the sums of products."""
+        sides: list[QParams] = []
+        for index in (acc.lhs, acc.rhs):
+            constant = self.grids.constants.get((op, index))
+            sides.append(self._runtime(op, index) if constant is None else constant.qparams)
+        return accumulator_qparams(op, acc, *sides)
 
     def _is_looked_up(
         self, op: Operation, behavior: Behavior, types: Sequence[Attribute], gives: list[Attribute]
@@ -397,7 +561,7 @@ class _Assignment:
         if not behavior.elementwise or len(inputs) != 1 or len(gives) != 1:
             return False
         ((value, number),) = inputs.items()
-        known = self.grids.qparams.get(value)
+        known = self.grids.operand(op, number)
         if known is None or not known.is_per_tensor or known.storage.width > 8:
             return False
         entries = TensorType(element_type(gives[0]), [1 << known.storage.width])
@@ -424,10 +588,10 @@ def bias_codes(bias: NDArray[np.float64], params: QParams) -> NDArray[Any]:
     return _stored(np.clip(codes, -_ACCUMULATOR, _ACCUMULATOR), params)
 
 
-def reach(params: QParams) -> int:
-    """The largest |q - z|."""
-    zero = params.zero_point
-    return max(params.storage.max - zero, zero - params.storage.min)
+def sum_type(op: Operation, grids: Grids, target: Target) -> SumType:
+    """What a target adds up the products of an op in, whatever its constants become."""
+    operands = [grids.operand(op, index) for index in range(len(op.operands))]
+    return target.sums(op, operands, [None] * len(op.results)) or SUMS
 
 
 def _stored(codes: NDArray[Any], params: QParams) -> NDArray[Any]:

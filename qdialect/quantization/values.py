@@ -22,7 +22,7 @@ from qdialect.behaviors.flow import tied_operands
 from qdialect.context import QContext
 from qdialect.ops import ConstantOp, constant_array, constant_of, keys_of
 from qdialect.ops.component_keys import shared_key
-from qdialect.profile.distribution import distribution, image
+from qdialect.profile.distribution import Distribution, distribution, image
 from qdialect.profile.entries import tensor_range
 from qdialect.profile.instrument import INPUT_PREFIX, is_float
 from qdialect.profile.ranges import Range, choose_range, max_of_channels, without_flat_tails
@@ -94,12 +94,14 @@ def op_keys(op: Operation) -> tuple[str, ...]:
 
 @dataclass
 class Values:
-    """The float values of a function: their keys, entries and ranges."""
+    """The float values of a function: their keys, entries and ranges; of those in `known`, these
+    ranges."""
 
     function: FuncOp
     ctx: QContext
     profile: Profile
     recipe: Recipe
+    known: Mapping[SSAValue, Range] = field(default_factory=dict[SSAValue, Range])
     _ranges: dict[SSAValue, Range | None] = field(default_factory=dict[SSAValue, "Range | None"])
 
     def __post_init__(self) -> None:
@@ -143,6 +145,11 @@ class Values:
         scheme = self.recipe.activation_scheme(expressed)
         return tensor_range(self.profile.entries[key], self.recipe.choice(scheme))
 
+    def data(self, value: SSAValue) -> Distribution | None:
+        """The distribution of a value, or None: it has no entry of its own."""
+        key = self.entry(self.keys(value))
+        return None if key is None else distribution(self.profile.entries[key].tensor)
+
     def entry(self, keys: Iterable[str]) -> str | None:
         """The first of some keys that has an entry, itself or as one of many values."""
         for key in keys:
@@ -152,6 +159,8 @@ class Values:
         return None
 
     def _own(self, value: SSAValue) -> Range | None:
+        if value in self.known:
+            return self.known[value]
         key = self.entry(self.keys(value))
         return None if key is None else self.chosen(key, str(element_type(value.type)))
 

@@ -8,65 +8,104 @@ the other operand.  Scales are chosen for each channel by least squared error,
 among scales from the one that just holds the largest weight down to a third of it: some far
 apart, then those beside the best.
 
-A bias is i32 on the scale s_x s_w, and nothing may overflow on the way: for every channel
-
-    sum |q_w| * max |q_x - z_x| + |q_b| < 2^31
-
-A scale of a channel for which that does not hold is made larger until it does.
+A bias is i32 on the scale s_x s_w, and nothing may overflow on the way: the integers that the
+kernel adds up in hold every sum of the products of a channel and of its bias (`numerics.sums`).
+A scale of a channel for which that does not hold is made larger until it does. Where products
+are added in pairs first, clipping the largest weights may cost less: whichever has less error.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from qdialect.numerics.float_text import FORMATS
+from qdialect.numerics.float_text import FORMATS, round_to_format
+from qdialect.numerics.sums import Span, excess, pair_sums, partial_sums, signed_sums, to_signed
 from qdialect.qparams import Storage
+from qdialect.qparams.domains import Scales
+from qdialect.targets.kernels import SUMS, SumType
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     Array = NDArray[np.float64]
+    Codes = NDArray[np.int64]
 
-_LIMIT = 2.0**31 - 1
 _SHRINK_STEP, _COARSE, _COARSE_STEPS = 1 / 60, 4, 11
-_TRIES = 40
-_BIAS_BITS = 24
+_TRIES = 60
+_SLACK = 1.001
+_BIAS_BITS, _BIAS_STORAGE = 24, 32
+_ROUNDED = 1 + 2.0**-20
+_LEAST_CODE = 2
+"""Weights whose codes are smaller say little more than their signs."""
 
 
 @dataclass(frozen=True)
 class Sums:
-    """What a contraction adds up, for the overflow proof and the bias.
-
-    `step` is the scale of the runtime operand, `reach` its max |q - z|; `bias` is one
-    number per channel, or None.
-    """
+    """What a contraction adds up: `step` is the scale of the runtime operand, `span` what its
+    codes can be; `bias` is one number per channel, or None. In one sum are `depth` products
+    of a row of weights (None: all of it), in integers of `kind`."""
 
     step: float
-    reach: int
+    span: Span
     bias: Array | None = None
+    kind: SumType = SUMS
+    depth: int | None = None
+
+    def excess(self, offsets: Codes, scales: Array, shift: int | Codes = 0) -> Array:
+        """By which factor the sums of each row are too large; at most 1 where they fit. The
+        signed codes of the weights are the offsets plus `shift`; a row has a scale, or all
+        have the same."""
+        low, high = partial_sums(*signed_sums(offsets, self.depth), self.span)
+        if self.bias is not None:
+            below, above = (self._bias(sign, len(offsets)) for sign in (-1.0, 1.0))
+            products = self.step * scales
+            # Bias and scales are rounded.
+            low = low - np.where(below > 0, below / products * _ROUNDED + 1, 0)
+            high = high + np.where(above > 0, above / products * _ROUNDED + 1, 0)
+        found, pairs = excess(low, high, self.kind.bits), self.kind.pair_bits
+        if self.bias is not None and self.kind.bits > _BIAS_STORAGE:
+            # A bias is of 32 bits, whatever sums are.
+            biases = self.largest_bias(len(offsets)) / (self.step * scales)
+            found = np.maximum(found, excess(-biases, biases + 1, _BIAS_STORAGE))
+        if pairs is None:
+            return found
+        return np.maximum(found, excess(*pair_sums(offsets + shift, self.span), pairs))
+
+    def _bias(self, sign: float, count: int) -> Array:
+        """The largest bias on one side, by row; groups share rows."""
+        found = np.zeros(count)
+        if self.bias is not None:
+            np.maximum.at(found, np.arange(len(self.bias)) % count, self.bias * sign)
+        return found
+
+    def largest_bias(self, count: int) -> Array:
+        """The largest |bias| of each row."""
+        return np.maximum(self._bias(-1.0, count), self._bias(1.0, count))
 
 
 @dataclass(frozen=True)
 class Weights:
-    """Scales by channel (one: per tensor), and how many were enlarged against overflow."""
+    """Scales by row (one: of all), the offsets of the codes from their zero point, how many
+    rows did not fit at first, and by which factor the largest scale grew for that."""
 
     scales: tuple[float, ...]
+    codes: Codes
     enlarged: int = 0
+    factor: float = 1.0
 
 
 class Overflow(ValueError):
-    """No scale keeps the accumulator within 32 bits."""
+    """No scale keeps sums within the integers they are added up in."""
 
 
-def symmetric_scales(rows: Array, storage: Storage, search: bool) -> Array:
+def symmetric_scales(rows: Array, positive: int, search: bool) -> Array:
     """One scale per row of a matrix, of least squared error (`search`) or just large
-    enough; 0 for a row of zeros."""
-    positive = _positive(storage)
+    enough, for codes up to `positive`; 0 for a row of zeros."""
     largest = np.abs(rows).max(axis=1, initial=0.0)
     whole = largest / positive
     if not search or not rows.size:
@@ -93,44 +132,132 @@ def symmetric_scales(rows: Array, storage: Storage, search: bool) -> Array:
     return whole * best
 
 
-def weight_scales(
-    rows: Array, storage: Storage, sums: Sums, search: bool, expressed: str
+def choose_weights(
+    rows: Array,
+    storage: Storage,
+    sums: Sums,
+    search: bool,
+    expressed: str,
+    *,
+    per_row: bool = True,
+    allowed: Sequence[Scales] = (),
 ) -> Weights:
-    """The scale of each row (an output channel; one row: per tensor), such that neither
-    bias nor accumulator overflows; Overflow when there is none."""
-    scales = symmetric_scales(rows, storage, search)
-    bias = np.zeros(1) if sums.bias is None else np.abs(sums.bias)
-    highest = np.zeros(len(rows))
+    """The codes of each row (an output channel), with a scale for each or one for all, such
+    that neither bias nor accumulator overflows, and scales are of the `allowed` sets; Overflow
+    when there are none."""
+    count = len(rows)
+    shift = zero_of(storage) + to_signed(storage)
+    whole = rows if per_row else rows.reshape(1, -1)
+    scales = symmetric_scales(whole, positive_codes(storage), search)
     # A bias beside nothing but zeros decides the scale of the channel alone.
-    np.maximum.at(highest, np.arange(len(bias)) % len(rows), bias)
-    alone = highest / sums.step / 2.0**_BIAS_BITS
+    alone = sums.largest_bias(count) / sums.step / 2.0**_BIAS_BITS
+    alone = alone if per_row else alone.max(initial=0.0, keepdims=True)
     scales = np.where(scales > 0, scales, np.where(alone > 0, alone, 1.0))
     # Scales, and those of the products, are normal numbers of the expressed type.
     least = math.ldexp(1.0, FORMATS[expressed].min_exponent)
     scales = np.maximum(scales, max(least, least / sums.step))
     most = FORMATS[expressed].largest * min(1.0, 1 / sums.step)
-    enlarged = np.zeros(len(rows), np.bool_)
-    positive = _positive(storage)
+    scales = _nearest(whole, scales, positive_codes(storage), allowed)
+    first, enlarged = scales, np.zeros(count, np.bool_)
     for _ in range(_TRIES):
-        codes = np.clip(np.rint(rows / scales[:, None]), -positive, positive)
-        total = np.abs(codes).sum(axis=1) * sums.reach + highest / (sums.step * scales) + 1
-        over = total > _LIMIT
-        if not over.any():
-            return Weights(tuple(map(float, scales)), int(enlarged.sum()))
-        enlarged |= over
-        scales = np.where(over, scales * np.maximum(total / _LIMIT * 1.001, 1.001), scales)
-        if (scales > most).any():
+        scales = np.array([round_to_format(float(s), expressed) for s in scales])
+        codes = quantized(rows, scales, storage)
+        beyond = sums.excess(codes, scales, shift)
+        if (beyond <= 1).all():
             break
-    raise Overflow("sums of products do not fit 32 bits on any scale")
+        if not enlarged.any():
+            products = replace(sums, bias=None).excess(codes, scales, shift)
+            if (products * _LEAST_CODE > positive_codes(storage)).any():
+                raise Overflow(f"hardly a bit of the weights fits sums in {sums.kind}")
+        enlarged |= beyond > 1
+        growth = beyond if per_row else beyond.max(keepdims=True)
+        scales = np.where(growth > 1, scales * np.maximum(growth, _SLACK), scales)
+        for each in allowed:
+            scales = np.array(each.together(scales.tolist()))
+        if (scales > most).any():
+            raise Overflow(f"sums of products do not fit {sums.kind} on any scale")
+    else:
+        raise Overflow(f"sums of products do not fit {sums.kind} on any scale")
+    if not enlarged.any():
+        return Weights(tuple(map(float, scales)), codes)
+    pairs = sums.kind.pair_bits
+    if pairs is not None:
+        found = (scales, codes)
+        scales, codes = _clipped(rows, found, enlarged, storage, sums, search, expressed, allowed)
+    return Weights(
+        tuple(map(float, scales)), codes, int(enlarged.sum()), float((scales / first).max())
+    )
 
 
-def quantized(rows: Array, scales: Sequence[float], storage: Storage) -> NDArray[np.int64]:
-    """The codes of each row."""
-    positive = _positive(storage)
-    codes = np.rint(rows / np.asarray(scales)[:, None])
+def _clipped(
+    rows: Array,
+    found: tuple[Array, Codes],
+    enlarged: NDArray[np.bool_],
+    storage: Storage,
+    sums: Sums,
+    search: bool,
+    expressed: str,
+    allowed: Sequence[Scales],
+) -> tuple[Array, Codes]:
+    """Scales and codes, with the largest codes of rows that were enlarged clipped such that any
+    two fit a pair, on a scale of its own, where that is nearer to the weights and fits."""
+    scales, codes = found
+    assert sums.kind.pair_bits is not None
+    per_row = len(scales) == len(rows)
+    shift = zero_of(storage) + to_signed(storage)
+    half = (1 << (sums.kind.pair_bits - 1)) - 1
+    most = half // (2 * max(sums.span.highest, 1)) - abs(shift)
+    if most < _LEAST_CODE:
+        return found
+    whole = rows if per_row else rows.reshape(1, -1)
+    tried = np.maximum(symmetric_scales(whole, most, search), np.finfo(np.float32).tiny)
+    tried = _nearest(whole, tried, most, allowed)
+    tried = np.array([round_to_format(float(s), expressed) for s in tried])
+    clipped = np.clip(np.rint(rows / tried[:, None]), -most, most).astype(np.int64)
+
+    def error(codes: Codes, scales: Array) -> Array:
+        each = np.square(codes * scales[:, None] - rows).sum(axis=1)
+        return each if per_row else each.sum(keepdims=True)
+
+    fits = sums.excess(clipped, tried, shift) <= 1
+    better = (error(clipped, tried) < error(codes, scales)) & (
+        fits & enlarged if per_row else fits.all()
+    )
+    return np.where(better, tried, scales), np.where(better[:, None], clipped, codes)
+
+
+def _nearest(rows: Array, scales: Array, positive: int, allowed: Sequence[Scales]) -> Array:
+    """For each row the scale of the allowed sets beside the given one of least squared error;
+    where a set ties the scales of all rows, those that are no smaller."""
+    for each in allowed:
+        if each.shared_bits:
+            scales = np.array(each.together(scales.tolist()))
+            continue
+        near = [each.near(scale) for scale in scales.tolist()]
+        below, above = (np.array([pair[end] for pair in near]) for end in (0, -1))
+        smaller = _errors(rows, below, positive) < _errors(rows, above, positive)
+        scales = np.where(smaller, below, above)
+    return scales
+
+
+def _errors(rows: Array, scales: Array, positive: int) -> Array:
+    """The squared error of each row."""
+    codes = np.clip(np.rint(rows / scales[:, None]), -positive, positive)
+    return np.square(codes * scales[:, None] - rows).sum(axis=1)
+
+
+def quantized(rows: Array, scales: Array, storage: Storage) -> Codes:
+    """The offsets of the codes of each row from their zero point."""
+    positive = positive_codes(storage)
+    codes = np.rint(rows / scales[:, None])
     return np.clip(codes, -positive, positive).astype(np.int64)
 
 
-def _positive(storage: Storage) -> int:
+def positive_codes(storage: Storage) -> int:
     """The largest magnitude that codes have on both sides of their zero."""
     return (storage.max - storage.min) // 2
+
+
+def zero_of(storage: Storage) -> int:
+    """The zero point of weights: 0, or in the middle of unsigned codes."""
+    return 0 if storage.signed else (storage.min + storage.max + 1) // 2

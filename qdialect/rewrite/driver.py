@@ -20,6 +20,7 @@ from qdialect.analysis.ranges import ranges, ranges_anew
 from qdialect.errors import QError
 from qdialect.numerics.contract import Contract, Numerics
 from qdialect.ops.component_keys import settle_keys
+from qdialect.rewrite.refused import TargetRefusalError, refused_successor
 from qdialect.rewrite.remarks import (
     ANYWHERE,
     Remark,
@@ -92,6 +93,7 @@ class Driver:
             self._operand_changed,
             self._replacements,
             self._is_same,
+            lambda op, source: refused_successor(self.session, op, source),
         )
         try:
             fired = self._rewrite(rewriter, module, budget)
@@ -171,17 +173,30 @@ class Driver:
                 self._refused.add(op)
                 self._refusals[op, rule.name] = verdict
                 continue
-            remark = self._log(op, rule, verdict)
+            remark, queued = self._log(op, rule, verdict), len(self._queue)
             self._push(op)
-            rewriter.root = op
+            rewriter.begin(op)
             self._replacements.begin(verdict)
             try:
                 rule.rewrite(match, rewriter)
+                rewriter.check_inserted()
+            except TargetRefusalError as refused:
+                self._take_back(op, rule, refused.reason, queued)
+                continue
             except Exception:
                 self.session.crashed = rule.name, remark.place
                 raise
             return True
         return False
+
+    def _take_back(self, op: Operation, rule: Rule[Any], reason: str, queued: int) -> None:
+        """A rewrite of `op` was none, as the target refuses what it makes; what was queued is not
+        visited for it."""
+        while len(self._queue) > queued:
+            self._queued.discard(id(self._queue.pop()))
+        self.session.remarks.remarks.pop()
+        self._refused.add(op)
+        self._refusals[op, rule.name] = Refusal("target", f"{self.session.target.name}: {reason}")
 
     def _log(self, op: Operation, rule: Rule[Any], contract: Contract) -> Remark:
         self._refusals.pop((op, rule.name), None)

@@ -1,7 +1,9 @@
 """What a rule does to the IR: `Rewriter`, and the edits that passes make themselves.
 
 A rewriter keeps the driver's worklist, the locations and stable keys of ops, and the error bounds
-of values (`Replacements`) right, so that a rule need not.
+of values (`Replacements`) right, so that a rule need not. A rule first inserts all its ops, then
+replaces values: in between the rewriter asks whether the target runs the new ops, and where it
+does not, takes them back.
 """
 
 from __future__ import annotations
@@ -16,6 +18,7 @@ from xdsl.traits import get_effects
 from qdialect.ops.component_keys import join_keys
 from qdialect.ops.keys import KEY
 from qdialect.rewrite.effects import is_effect_free
+from qdialect.rewrite.refused import TargetRefusalError
 from qdialect.rewrite.replacements import Replacements
 
 if TYPE_CHECKING:
@@ -44,16 +47,43 @@ class Rewriter:
         changed: Callable[[Operation], None],
         replacements: Replacements,
         is_same: Callable[[SSAValue, SSAValue], bool] = lambda old, new: False,
+        refuses: Callable[[Operation, Operation | None], str | None] | None = None,
     ) -> None:
         self._push = push
         self._behaviors = behaviors
         self._changed = changed
         self._is_same = is_same
+        #: why the target does not run a new op, in place of another
+        self._refuses = refuses
+        #: ops of this rewrite, each in place of another, that were not asked for yet
+        self._inserted: list[tuple[Operation, Operation | None]] = []
+        self._replaces = False
         self.root: Operation | None = None
         #: whether keys of ops are joined, and not listed yet
         self.joined: bool = False
         self._replacements = replacements
         self._origins: dict[Operation, Operation] = {}
+
+    def begin(self, root: Operation) -> None:
+        """A rule is about to rewrite `root`."""
+        self.root = root
+        self._inserted.clear()
+        self._replaces = False
+
+    def check_inserted(self) -> None:
+        """TargetRefusalError if the target refuses an op that was inserted in this rewrite: these
+        ops are gone then, and nothing else has changed."""
+        if self._replaces or self._refuses is None:
+            return
+        self._replaces = True
+        for op, source in self._inserted:
+            reason = self._refuses(op, source)
+            if reason is not None:
+                for new, _ in reversed(self._inserted):
+                    self._origins.pop(new, None)
+                    new.detach()
+                    new.erase()
+                raise TargetRefusalError(f"'{op.name}': {reason}")
 
     def insert(self, op: Operation, before: Operation, keep: Operation | None = None) -> None:
         """Insert `op` before `before`, as the successor of `keep` (default: the root)."""
@@ -70,8 +100,11 @@ class Rewriter:
         self._adopt(op, keep)
 
     def _adopt(self, op: Operation, keep: Operation | None) -> None:
+        assert not self._replaces, "a rule inserts all its ops before it replaces values"
         self._replacements.inserted(op)
         source = keep or self.root
+        if self._refuses is not None:
+            self._inserted.append((op, source))
         if source is not None and isinstance(op.location, UnknownLoc):
             op.location = source.location
         if keep is not None and KEY in keep.attributes:
@@ -88,6 +121,7 @@ class Rewriter:
         """Send every use of `old` to `new`; the name hint goes along."""
         if old is new:
             return
+        self.check_inserted()
         self._replacements.replaced(old, new)
         changed = self._push if self._is_same(old, new) else self._changed
         if isinstance(new.owner, Operation):
@@ -110,6 +144,7 @@ class Rewriter:
     def replace(self, op: Operation, values: Sequence[SSAValue]) -> None:
         """Replace all results of `op` and erase it; a float that is the same value as
         another goes under the keys of both."""
+        self.check_inserted()
         if len(op.results) == 1 and KEY in op.attributes:
             owner = values[0].owner
             if isinstance(owner, Operation) and _are_same_floats(op.results[0], values[0]):
@@ -127,10 +162,12 @@ class Rewriter:
 
     def erase(self, op: Operation) -> None:
         """Erase `op`, and whatever it alone kept alive."""
+        self.check_inserted()
         self._erase_all([op])
 
     def drop(self, value: SSAValue) -> None:
         """Erase the definition of `value` if nothing uses it (and so on upwards)."""
+        self.check_inserted()
         owner = value.owner
         if isinstance(owner, Operation) and is_dead(owner, self._behaviors):
             self._erase_all([owner])

@@ -10,16 +10,19 @@ not refuse.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from enum import Enum
+from functools import cached_property
 from math import inf
 from typing import TYPE_CHECKING, Any, ClassVar, cast
 
 from qdialect.behaviors.shield import Hook, of_type, shielded_method
 from qdialect.errors import UsageError
 from qdialect.numerics.rounding import Rounding
-from qdialect.targets.kernels import Kernel, shown
+from qdialect.qparams.domains import ANY_DOMAIN, Domain, shown
+from qdialect.qparams.parameters import Layout
+from qdialect.targets.kernels import SUMS, Kernel, SumType
 
 if TYPE_CHECKING:
     from xdsl.ir import Attribute, Operation
@@ -80,7 +83,8 @@ class Target:
     most_pieces: int = 16384
     #: extra passes at the named points of a pipeline (see `passes.pipelines`)
     extensions: Mapping[str, tuple[str, ...]] = field(default_factory=dict[str, tuple[str, ...]])
-    #: storages that quantized tensors may have (`i8`, `u16`); None: all
+    #: storages that quantized tensors may have (`i8`, `u16`), perhaps with the qparams that go
+    #: with them (`i8 zero=0|-128 scale=2^n`; see `qparams.domains`); None: all
     storages: frozenset[str] | None = None
     #: the storage that values get when a model is quantized for it
     activations: str = "u8"
@@ -193,35 +197,52 @@ class Target:
             )
             if any(map(_is_float, (*running, *results))):
                 return "no float arithmetic"
-        return self._refuses_kernel(op.name, operand_params, result_params)
+        return self._refuses_kernel(
+            op.name,
+            operand_params,
+            result_params,
+            lambda row: row.refuses_numbers(op, operands, results) if row.limits else None,
+        )
 
     def _refuses_kernel(
-        self, name: str, operands: Sequence[QParams | None], results: Sequence[QParams | None]
+        self,
+        name: str,
+        operands: Sequence[QParams | None],
+        results: Sequence[QParams | None],
+        numbers: Callable[[Kernel], str | None] = lambda row: None,
     ) -> str | None:
         if not any((*operands, *results)):
             return None
         rows = self.kernels.get(name)
         if rows is None:
             return None if self.runs_others else f"nothing runs '{name}' on integers"
-        reasons = [row.refuses(operands, results) for row in rows]
+        reasons = [row.refuses(operands, results) or numbers(row) for row in rows]
         if None in reasons:
             return None
         if not rows:
             return f"no integer kernel for '{name}'"
         if len(rows) == 1:
             return reasons[0]
+        # A kernel of such types says what else is wrong.
+        for row in rows:
+            if row.refuses(operands, results) is None:
+                return numbers(row)
         types = ", ".join(shown(q) for q in (*operands, *results) if q is not None)
         return f"none of its {len(rows)} kernels for '{name}' takes {types}"
 
     def refuses_qparams(self, params: QParams) -> str | None:
         """Why no tensor on the target can have these qparams, or None."""
         storage = params.storage.spelling
-        if self.storages is not None and storage not in self.storages:
+        domains = self.tensor_domains.get(storage, ())
+        if self.storages is not None and not domains:
             return f"has no {storage} tensors"
         if params.layout.value == "axis" and not self.per_axis:
             return "all of a tensor has one scale"
         if params.layout.value == "block" and not self.per_block:
             return "no parameters in blocks"
+        reasons = [domain.refuses(params) for domain in domains if not domain.is_storage]
+        if reasons and len(reasons) == len(domains) and None not in reasons:
+            return reasons[0]
         if params.is_per_tensor and storage not in self.symmetric:
             return None
         zeros = set(params.zero_point_list())
@@ -230,6 +251,92 @@ class Target:
         if len(zeros) > 1 and not self.per_axis_zero_points:
             return "a tensor has one zero point"
         return None
+
+    @cached_property
+    def tensor_domains(self) -> Mapping[str, tuple[Domain, ...]]:
+        """The domains that `storages` names, by storage; empty where it names none. Where one
+        does not speak of layouts, `per_axis` and `per_block` do."""
+        found: dict[str, tuple[Domain, ...]] = {}
+        for text in sorted(self.storages or ()):
+            domain = Domain.parse(text)
+            if "per-" not in text:
+                domain = replace(domain, layouts=frozenset(Layout))
+            for own in domain.storages:
+                single = replace(domain, storages=(own,))
+                found[own.spelling] = (*found.get(own.spelling, ()), single)
+        return found
+
+    def port_domains(self, name: str, port: int, *, result: bool = False) -> tuple[Domain, ...]:
+        """What a quantized operand (or result) number `port` of the ops called `name` may be,
+        by kernel: each the domain of a kernel within those of tensors. Hooks may refuse more."""
+        key = name, port, result
+        if key not in self._port_domains:
+            rows = self.kernels.get(name)
+            if rows is None:
+                rows = (Kernel(),) if self.runs_others else ()
+            ports = (row.result(port) if result else row.operand(port) for row in rows)
+            met = (domain.meet(tensor) for domain in ports for tensor in self.any_tensor)
+            self._port_domains[key] = tuple(dict.fromkeys(e for e in met if e is not None))
+        return self._port_domains[key]
+
+    @cached_property
+    def _port_domains(self) -> dict[tuple[str, int, bool], tuple[Domain, ...]]:
+        found: dict[tuple[str, int, bool], tuple[Domain, ...]] = {}
+        return found
+
+    @cached_property
+    def restricts(self) -> bool:
+        """Whether it takes some scales, zero points or bounds of storages only."""
+        stated = [domain for domains in self.tensor_domains.values() for domain in domains]
+        for rows in self.kernels.values():
+            for row in rows:
+                stated += (*row.operand_domains, *row.result_domains)
+        return any(domain.is_restricted for domain in stated)
+
+    @cached_property
+    def any_tensor(self) -> tuple[Domain, ...]:
+        """What tensors may be: one of these."""
+        layouts = {Layout.TENSOR}
+        layouts |= {Layout.AXIS} if self.per_axis else set()
+        layouts |= {Layout.BLOCK} if self.per_block else set()
+        if self.storages is None:
+            plain = [Domain(layouts=frozenset(layouts))]
+        else:
+            plain = [
+                replace(domain, layouts=domain.layouts & layouts)
+                for domains in self.tensor_domains.values()
+                for domain in domains
+            ]
+        # A storage of `symmetric` has zero point 0.
+        made: list[Domain] = []
+        for domain in plain:
+            names = {own.spelling for own in domain.storages}
+            zero = domain.meet(replace(ANY_DOMAIN, zeros=((0, 0),)))
+            made += [zero] if names and names <= self.symmetric and zero else [domain]
+        return tuple(made)
+
+    def sums(
+        self,
+        op: Operation,
+        operands: Sequence[QParams | None],
+        results: Sequence[QParams | None],
+    ) -> SumType | None:
+        """What `op` adds up products in: the weakest of its kernels that take these qparams
+        (None: not known, or not quantized); None where no kernel does."""
+        found: SumType | None = None
+        for row in self.kernels.get(op.name, ()):
+            if row.refuses(operands, results) is None and (
+                not row.limits or not row.refuses_numbers(op, op.operand_types, op.result_types)
+            ):
+                found = row.sum_type if found is None else found.weaker(row.sum_type)
+        return found
+
+    @property
+    def restricts_sums(self) -> bool:
+        """Whether a kernel adds up products in less than i32."""
+        return any(
+            row.sum_type.weaker(SUMS) != SUMS for rows in self.kernels.values() for row in rows
+        )
 
     def rescale_price(self, source: QParams, result: QParams) -> float:
         """Relative cost per element of one rescale; infinity if impossible."""

@@ -12,13 +12,21 @@ from quantize_support import sqnr
 import qdialect as qd
 from qdialect.cli.qopt import main
 from qdialect.numerics.float_text import round_to_format
+from qdialect.numerics.sums import Span
 from qdialect.ops.keys import keys_of
 from qdialect.profile.file import save_profile
 from qdialect.qparams import Storage
 from qdialect.quant import quant_element
 from qdialect.quantization.assert_all_quantized import coverage
 from qdialect.quantization.recipe import Recipe
-from qdialect.quantization.weights import Overflow, Sums, quantized, symmetric_scales, weight_scales
+from qdialect.quantization.weights import (
+    Overflow,
+    Sums,
+    choose_weights,
+    positive_codes,
+    quantized,
+    symmetric_scales,
+)
 
 NET = """
 !x = tensor<1x3x8x8xf32>
@@ -185,8 +193,8 @@ def test_scales_of_least_error_are_no_worse_than_whole_ones() -> None:
         storage = Storage.of(name)
         errors: list[Any] = []
         for search in (False, True):
-            scales = symmetric_scales(rows, storage, search)
-            codes = quantized(rows, scales.tolist(), storage)
+            scales = symmetric_scales(rows, positive_codes(storage), search)
+            codes = quantized(rows, scales, storage)
             errors.append(np.square(codes * scales[:, None] - rows).sum(axis=1))
         assert (errors[1] <= errors[0] * (1 + 1e-6)).all()
         assert name != "i4" or (errors[1] < errors[0] * 0.9).any()
@@ -196,21 +204,21 @@ def test_scales_of_least_error_are_no_worse_than_whole_ones() -> None:
 def test_nothing_overflows(bias: float) -> None:
     random = np.random.default_rng(1)
     rows = random.normal(size=(4, 70_000)) * [[1.0], [1e-9], [0.0], [1e4]]
-    sums = Sums(0.01, 255, np.array([bias, -bias, bias, 0.0]))
-    storage = Storage.of("i8")
-    found = weight_scales(rows, storage, sums, True, "f32")
-    scales = [round_to_format(scale, "f32") for scale in found.scales]
-    codes = quantized(rows, scales, storage)
+    sums = Sums(0.01, Span(0, 255, 255), np.array([bias, -bias, bias, 0.0]))
+    found = choose_weights(rows, Storage.of("i8"), sums, True, "f32")
+    assert found.scales == tuple(round_to_format(scale, "f32") for scale in found.scales)
     assert sums.bias is not None
-    total = np.abs(codes).sum(axis=1) * 255 + np.abs(sums.bias) / (0.01 * np.array(scales))
-    assert (total < 2**31).all() and found.enlarged >= (bias > 1)
+    steps = sums.bias / (0.01 * np.array(found.scales))
+    for sign in (-1, 1):
+        products = np.maximum(found.codes * sign, 0).sum(axis=1) * 255
+        assert (products + np.maximum(steps * sign, 0) < 2**31).all()
+    assert found.enlarged >= (bias > 1)
 
 
 def test_a_sum_that_never_fits_is_refused() -> None:
+    sums = Sums(1e-30, Span(0, 255, 255), np.array([1e30]))
     with pytest.raises(Overflow):
-        weight_scales(
-            np.ones((1, 4)), Storage.of("i8"), Sums(1e-30, 255, np.array([1e30])), False, "f32"
-        )
+        choose_weights(np.ones((1, 4)), Storage.of("i8"), sums, False, "f32")
 
 
 NORMALIZED = """

@@ -26,6 +26,7 @@ contractions (`Target.encoding_price`) choose, against what renumbering costs at
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -47,22 +48,31 @@ from qdialect.numerics.rounding import Rounding
 from qdialect.ops import ConstantOp, constant_array, constant_of, make_constant
 from qdialect.ops.base import rounds_by_encoding
 from qdialect.ops.keys import KEY
-from qdialect.passes.rule_pass import users, with_qparams
+from qdialect.passes.rule_pass import users
 from qdialect.qparams import QParams
-from qdialect.quant import DCastOp, QCastOp, RescaleOp, SCastOp, quant_element
-from qdialect.rewrite.remarks import fired_remark
+from qdialect.quant import (
+    DCastOp,
+    QCastOp,
+    RescaleOp,
+    SCastOp,
+    UniformType,
+    quant_element,
+    with_element,
+)
+from qdialect.rewrite.refused import is_computed, refused_by_target, refused_types
+from qdialect.rewrite.remarks import Remark, fired_remark, key_text, location_text
 from qdialect.rewrite.rewriter import erase_op, is_dead, set_type
 
 _STORAGES = ("i8", "u8", "keep")
 _CHEAPEST = "cheapest"
 
 
-def other_storage(value: SSAValue) -> str | None:
-    """The other storage that the codes of `value` could have: 8-bit integers, signed or not."""
-    params = qparams_of(value)
-    if params is None:
+def other_storage(kind: Attribute) -> str | None:
+    """The other storage that codes of type `kind` could have: 8-bit integers, signed or not."""
+    element = quant_element(kind)
+    if element is None:
         return None
-    storage = params.storage
+    storage = element.qparams.storage
     if storage.width != 8 or storage.is_float or storage.quantile is not None:
         return None
     return "u8" if storage.signed else "i8"
@@ -168,6 +178,9 @@ def _bytes(value: SSAValue) -> str | None:
 
 
 class _Reencoding:
+    """The types that values will have are found first, so that an op keeps its storage where the
+    target refuses it with the other one."""
+
     def __init__(
         self, ctx: QContext, activations: str, weights: str, *, keeps_kernels: bool
     ) -> None:
@@ -175,8 +188,11 @@ class _Reencoding:
         self._keeps_kernels = keeps_kernels
         self.activations = activations
         self.weights = weights
-        self.changed: set[SSAValue] = set()
+        #: the types of results that change
+        self.changed: dict[SSAValue, Attribute] = {}
         self.bits: set[Operation] = set()
+        #: ops that keep their storage, as the target refuses the other one
+        self.kept: set[Operation] = set()
         self.adapted: dict[SSAValue, SSAValue] = {}
         #: types by identity, each with that of the same numbers on the other signedness
         self._others: dict[int, tuple[Attribute, Attribute]] = {}
@@ -187,8 +203,10 @@ class _Reencoding:
         ops = list(every_op(module))
         casts = (op for op in ops if isinstance(op, SCastOp))
         self.bits = {op for op in casts if only_read_again(op)}
-        for op in ops:
-            self._retype_results(op)
+        if not self._plan(ops):
+            return 0
+        for value, kind in self.changed.items():
+            self._retype(value, kind)
         for op in ops:
             self._adapt_operands(op)
         for op in ops:
@@ -196,47 +214,130 @@ class _Reencoding:
                 erase_op(op, self.ctx)
         return len(self.changed) + len(self.adapted)
 
-    def _retype_results(self, op: Operation) -> None:
+    def _plan(self, ops: Sequence[Operation]) -> bool:
+        """Find the types of results that change; whether the target runs the rescales that are
+        needed between those and what keeps its storage."""
+        while True:
+            self.changed = {}
+            for op in ops:
+                self._plan_results(op)
+            refused = {op: reason for op in ops if (reason := self._newly_refused(op))}
+            for op, reason in refused.items():
+                self._keep(op, f"'{op.name}': {reason}")
+            if refused:
+                continue
+            adapters = {op: reason for op in ops if (reason := self._refused_adapter(op))}
+            if not adapters:
+                return True
+            for op, reason in adapters.items():
+                if op in self.kept or refused_by_target(self.ctx, op) is None:
+                    self._refuse(op, f"'{RescaleOp.name}': {reason}")
+                    return False
+                self._keep(op, f"'{RescaleOp.name}': {reason}")
+
+    def _keep(self, op: Operation, reason: str) -> None:
+        """Let `op` have its storage."""
+        self._refuse(op, reason)
+        self.kept.add(op)
+        self.bits.discard(op)
+        if isinstance(op, SCastOp) and isinstance(op.input.owner, Operation):
+            self.bits.discard(op.input.owner)
+
+    def _type_of(self, value: SSAValue) -> Attribute:
+        """The type that a value will have."""
+        return self.changed.get(value, value.type)
+
+    def _adapters(self, op: Operation) -> Sequence[int]:
+        """The operands that `op` reads in another storage than they will have."""
+        return [
+            index
+            for index, operand in enumerate(op.operands)
+            if (storage := other_storage(self._type_of(operand))) is not None
+            and self._operand_storage(op, index) == storage
+        ]
+
+    def _newly_refused(self, op: Operation) -> str | None:
+        """Why the target refuses `op` on the types that it will have, if not on those now."""
+        reason = self._will_be_refused(op)
+        return reason if reason and refused_by_target(self.ctx, op) is None else None
+
+    def _will_be_refused(self, op: Operation) -> str | None:
+        """Why the target refuses `op` on the types that it will have, if these change."""
+        adapted = self._adapters(op)
+        if not adapted and not any(v in self.changed for v in (*op.operands, *op.results)):
+            return None
+        if not op.operands or not is_computed(self.ctx, op):
+            return None
+        operands = [self._type_of(value) for value in op.operands]
+        for index in adapted:
+            operands[index] = self._other_type(operands[index])
+        results = [self._type_of(value) for value in op.results]
+        return refused_types(self.ctx, op, operands, results)
+
+    def _refused_adapter(self, op: Operation) -> str | None:
+        """Why the target refuses a rescale in front of an operand of `op`, if it does not make an
+        op of it that the target runs and refused before for the same reason."""
+        for index in self._adapters(op):
+            if constant_of(op.operands[index]) is not None:
+                continue
+            kind = self._type_of(op.operands[index])
+            probe = RescaleOp.create(result_types=[self._other_type(kind)])
+            reason = refused_types(self.ctx, probe, [kind], probe.result_types)
+            mends = reason == refused_by_target(self.ctx, op) and not self._will_be_refused(op)
+            if reason and not mends:
+                return reason
+        return None
+
+    def _plan_results(self, op: Operation) -> None:
         """Change the storage of the results of an op that computes codes."""
         if self.activations == "keep":
             return
-        if all(other_storage(result) != self.activations for result in op.results):
+        if all(other_storage(result.type) != self.activations for result in op.results):
             return
         behavior = self.ctx.behaviors.get(op)
         if behavior is None and not isinstance(op, QCastOp | RescaleOp) and not self._reads(op):
             return
-        if self._keeps_kernels and rounds_by_encoding(op):
+        if self._stays(op):
             return
         for index, result in enumerate(op.results):
-            params = qparams_of(result)
-            if params is None or other_storage(result) != self.activations:
+            if other_storage(result.type) != self.activations:
                 continue
-            kind = self._other_type(result)
+            kind = self._other_type(result.type)
             new = quant_element(kind)
             assert new is not None
-            if self._is_adapter(op, new.data) or not self._may_have(behavior, index, new.data):
-                continue
-            old = params.storage
-            ranges(self.ctx).renumber(result, new.data.storage.min - old.min)
-            set_type(result, kind)
-            self.changed.add(result)
-            self._note(op, f"{old} becomes {new.data.storage}")
+            if not self._is_adapter(op, new.data) and self._may_have(behavior, index, new.data):
+                self.changed[result] = kind
 
-    def _other_type(self, value: SSAValue) -> Attribute:
+    def _stays(self, op: Operation) -> bool:
+        """Whether an op computes something else, or nothing, on the other storage."""
+        return op in self.kept or (self._keeps_kernels and rounds_by_encoding(op))
+
+    def _retype(self, result: SSAValue, kind: Attribute) -> None:
+        """Give a result the type of the same numbers in another storage."""
+        old, new = quant_element(result.type), quant_element(kind)
+        assert old is not None and new is not None and isinstance(result.owner, Operation)
+        was, storage = old.qparams.storage, new.qparams.storage
+        ranges(self.ctx).renumber(result, storage.min - was.min)
+        set_type(result, kind)
+        self._note(result.owner, f"{was} becomes {storage}")
+
+    def _other_type(self, kind: Attribute) -> Attribute:
         """The type of the same numbers on the other signedness."""
-        known = self._others.get(id(value.type))
+        known = self._others.get(id(kind))
         if known is None:
-            params = qparams_of(value)
-            assert params is not None
-            other = with_qparams(value, params.with_signedness(not params.storage.signed))
-            known = self._others[id(value.type)] = value.type, other
+            element = quant_element(kind)
+            assert element is not None
+            params = element.qparams
+            other = UniformType(params.with_signedness(not params.storage.signed))
+            known = self._others[id(kind)] = kind, with_element(kind, other)
         return known[1]
 
     def _is_adapter(self, op: Operation, new: QParams) -> bool:
         """Whether `op` is a rescale that this pass left where an interface keeps its storage."""
-        if not isinstance(op, RescaleOp) or qparams_of(op.input) != new:
+        source = quant_element(self._type_of(op.input)) if isinstance(op, RescaleOp) else None
+        if source is None or source.qparams != new:
             return False
-        below = users(op.result)
+        below = users(op.results[0])
         return not any(self.ctx.behaviors.get(user) or self._takes_any(user) for user in below)
 
     def _may_have(self, behavior: Behavior | None, index: int, new: QParams) -> bool:
@@ -244,11 +345,7 @@ class _Reencoding:
         return storages is None or str(new.storage) in storages
 
     def _adapt_operands(self, op: Operation) -> None:
-        changed: dict[int, SSAValue] = {}
-        for index, operand in enumerate(op.operands):
-            storage = other_storage(operand)
-            if storage is not None and self._operand_storage(op, index) == storage:
-                changed[index] = self._adapted(operand)
+        changed = {index: self._adapted(op.operands[index], op) for index in self._adapters(op)}
         if changed:
             op.operands = [changed.get(i, operand) for i, operand in enumerate(op.operands)]
 
@@ -259,8 +356,9 @@ class _Reencoding:
         if op in self.bits:
             # The cast that reads the bits reads the new storage.
             return self.activations
-        if behavior is None or (self._keeps_kernels and rounds_by_encoding(op)):
-            if operand not in self.changed or self._takes_any(op):
+        if behavior is None or self._stays(op):
+            takes_any = self._takes_any(op) and op not in self.kept
+            if operand not in self.changed or takes_any:
                 return "keep"
             # Any other op reads the codes that it read before.
             return "i8" if self.activations == "u8" else "u8"
@@ -284,11 +382,11 @@ class _Reencoding:
         """Whether `op` is the lower half of a pair that is re-encoded as a whole."""
         return isinstance(op, SCastOp) and op.input.owner in self.bits
 
-    def _adapted(self, value: SSAValue) -> SSAValue:
-        """`value` in its other storage: a new constant, or a renumbering rescale."""
+    def _adapted(self, value: SSAValue, user: Operation) -> SSAValue:
+        """`value` in its other storage for `user`: a new constant, or a renumbering rescale."""
         if value in self.adapted:
             return self.adapted[value]
-        constant, kind = constant_of(value), self._other_type(value)
+        constant, kind = constant_of(value), self._other_type(value.type)
         if constant is not None:
             new: ConstantOp | RescaleOp = self._constant(constant, kind)
         else:
@@ -297,6 +395,7 @@ class _Reencoding:
         if isinstance(owner, Block):
             assert owner.first_op is not None
             owner.insert_op_before(new, owner.first_op)
+            new.location = user.location
         else:
             assert owner.parent is not None
             owner.parent.insert_op_after(new, owner)
@@ -315,6 +414,14 @@ class _Reencoding:
         )
         key = {KEY: constant.attributes[KEY]} if KEY in constant.attributes else None
         return make_constant(codes, element, self.ctx.blobs, key)
+
+    def _refuse(self, op: Operation, reason: str) -> None:
+        """Say that `op` keeps its storage, and why."""
+        name, place = ReencodeStorage.name, location_text(op.location)
+        reason = f"{self.ctx.target.name}: {reason}"
+        self.ctx.remarks.add(
+            Remark("refused", name, name, place, op.name, key_text(op), "", 0.0, "target", reason)
+        )
 
     def _note(self, op: Operation, reason: str) -> None:
         name = ReencodeStorage.name

@@ -173,13 +173,16 @@ class MatMulToFullyConnected(Rule[_BiasedMatMul]):
             bias = vector.result
         total = AddOp(new, bias)
         for name in (KEY, QPARAMS):
-            if (attribute := add.attributes.pop(name, None)) is not None:
+            if (attribute := add.attributes.get(name)) is not None:
                 total.attributes[name] = attribute
         total.location = add.location
         rewriter.insert(total, add)
         shape = [-1 if extent == DYNAMIC else extent for extent in shape_of(add.results[0])]
         back = ReshapeOp(total, shape)
         rewriter.insert(back, add)
+        rewriter.check_inserted()
+        for name in (KEY, QPARAMS):
+            add.attributes.pop(name, None)
         rewriter.replace(add, back.results)
 
 

@@ -159,19 +159,24 @@ class LowerFloatRegion(Rule[_Region]):
             rewriter.insert(new, planned.before, keep=planned.keep)
             for x, result in zip(planned.results, new.results, strict=True):
                 x.value = result
-        for op in match.region.orders:
-            self._replace_plain(op, plan, rewriter)
+        rescales: list[RescaleOp] = []
         for cast, x in closings:
             assert x.value is not None
             rounding = self.session.target.rounding(cast_rounding(cast))
-            rescale = RescaleOp(x.value, cast.result.type, rounding)
-            rewriter.replace_by(cast, [rescale])
+            rescales.append(RescaleOp(x.value, cast.result.type, rounding))
+            rewriter.insert(rescales[-1], cast, keep=cast)
+        casts: list[DCastOp] = []
         for value in match.region.returned:
             codes = plan.of[value].value
             assert codes is not None
-            cast = DCastOp(codes, value.type)
+            casts.append(DCastOp(codes, value.type))
             assert isinstance(codes.owner, Operation) and isinstance(value.owner, Operation)
-            rewriter.insert_after(cast, value.owner, keep=value.owner)
+            rewriter.insert_after(casts[-1], value.owner, keep=value.owner)
+        for op in match.region.orders:
+            self._replace_plain(op, plan, rewriter)
+        for (cast, _), rescale in zip(closings, rescales, strict=True):
+            rewriter.replace(cast, rescale.results)
+        for value, cast in zip(match.region.returned, casts, strict=True):
             rewriter.replace_value(value, cast.result)
             rewriter.drop(value)
 

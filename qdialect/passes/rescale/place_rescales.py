@@ -22,7 +22,8 @@ rescale that to, so that one type serves all of them (both sides of an add, the 
 concat). Every bit of precision this loses costs as much per element as `accuracy` rescales.
 
 The remark `placement` gives the cost before and after, a lower bound on what any
-placement costs, and how many components are proved least.
+placement costs, and how many components are proved least. Of a conversion that the target refuses,
+which only one that stood there can be, the remark `refused-op` says why.
 
 For example
 
@@ -64,7 +65,7 @@ from qdialect.passes.rescale.place.problem import PlacementProblem
 from qdialect.placement import Parts, Solution, solve
 from qdialect.quant import RescaleOp, arithmetic_of
 from qdialect.rewrite import Driver, Remark
-from qdialect.rewrite.remarks import fired_remark, location_text
+from qdialect.rewrite.remarks import fired_remark, key_text, location_text
 from qdialect.rewrite.rewriter import erase_op
 
 
@@ -131,6 +132,10 @@ class PlaceRescales(ModulePass):
             session.analyses.clear()
         if before or placement.parts:
             self._report(session, op, placement)
+        for other in every_op(op):
+            reason = costs.refused(other) if conversion_of(other) else None
+            if reason:
+                self._note(session, other, "refused-op", f"{session.target.name}: {reason}")
         return placement
 
     def _commit(self, session: QContext, placing: PlacementProblem, solution: Solution) -> None:
@@ -152,6 +157,15 @@ class PlaceRescales(ModulePass):
         bound = f"lower bound {least:g}, gap {_gap(cost, least):.1%}"
         if placement.estimated:
             bound = f"no lower bound ({placement.estimated} values only estimated)"
+        self._note(
+            session,
+            op,
+            "placement",
+            f"cost {elements_cost(placement.before):g} -> {cost:g} elements x price, "
+            f"{bound}; {parts.exact} of {len(parts)} components exact ({methods})",
+        )
+
+    def _note(self, session: QContext, op: Operation, code: str, reason: str) -> None:
         session.remarks.add(
             Remark(
                 "note",
@@ -159,10 +173,9 @@ class PlaceRescales(ModulePass):
                 "placement",
                 location_text(op.location),
                 op.name,
-                "",
-                code="placement",
-                reason=f"cost {elements_cost(placement.before):g} -> {cost:g} elements x price, "
-                f"{bound}; {parts.exact} of {len(parts)} components exact ({methods})",
+                key_text(op),
+                code=code,
+                reason=reason,
             )
         )
 

@@ -205,6 +205,7 @@ class ChainToTable(Rule[_Chain]):
             rewriter.insert(constant, op)
             rewriter.insert(table, op, keep=op)
             self.chains.note(table)
+        for op, (_, table) in zip(match.ends, tables, strict=True):
             rewriter.replace(op, table.results)
 
 

@@ -33,12 +33,14 @@ from qdialect.formats.onnx.write.kernels import (
     Version,
 )
 from qdialect.formats.onnx.write.quantization import (
+    STORAGES,
     packed,
     storage_code,
     write_dequantize,
     write_quantize,
+    write_wide_quantize,
 )
-from qdialect.ops import ConstantOp, constant_array, constant_of, keys_of
+from qdialect.ops import ConstantOp, constant_array, constant_of, keys_of, shape_of
 from qdialect.ops.key_metadata import KeyTable
 from qdialect.ops.locations import op_where
 from qdialect.qparams.parameters import QParams
@@ -190,6 +192,10 @@ class Exporter:
         quantized = quant_element(value.type)
         assert quantized is not None
         output = self.claim(value, hint)
+        if storage_code(quantized.qparams) == STORAGES["i32"]:
+            rank = len(shape_of(value))
+            write_wide_quantize(self.graph, source, output, quantized.qparams, node, rank)
+            return
         write_quantize(self.graph, source, output, quantized.qparams, node, self.opset, params)
 
     def code_or_none(self, value: SSAValue) -> int | None:

@@ -145,6 +145,40 @@ def write_quantize(
         write_bounds(graph, target, output, qparams, name)
 
 
+def write_wide_quantize(
+    graph: GraphWriter, source: str, output: str, qparams: QParams, name: str, rank: int
+) -> None:
+    """`output`, of i32, from the real numbers of a tensor of so many dimensions, as QuantizeLinear
+    would if it had that type: clamp(round(x / s) + z). From the sum on in f64, which holds i32.
+
+    UnsupportedError for parameters in blocks."""
+    import numpy as np
+
+    if qparams.layout is Layout.BLOCK:
+        raise UnsupportedError("ONNX has no way to quantize to i32 in blocks")
+    count, axis = qparams.count, qparams.axis or 0
+    shape = () if qparams.is_per_tensor else (count, *[1] * (rank - axis - 1))
+    code, double = (DATA_TYPES[FLOAT_TYPES[name]] for name in (qparams.expressed, "f64"))
+    scale = graph.initializer(f"{output}_scale", code, shape, _scale_bytes(qparams))
+
+    def step(kind: str, inputs: Sequence[str], **attributes: int) -> str:
+        made = graph.tensor(f"{output}_{kind}")
+        graph.node(kind, inputs, [made], f"{name}_{kind}", **attributes)
+        return made
+
+    value = step("Round", [step("Div", [source, scale])])
+    value = step("Cast", [value], to=double)
+    if any(qparams.zero_point_list()):
+        zeros = qparams.zero_point_array().astype("<f8").tobytes()
+        value = step("Add", [value, graph.initializer(f"{output}_zero", double, shape, zeros)])
+    bounds = [
+        graph.initializer(f"{output}_{which}", double, (), np.array(bound, "<f8").tobytes())
+        for which, bound in (("low", qparams.storage.min), ("high", qparams.storage.max))
+    ]
+    value = step("Clip", [value, *bounds])
+    graph.node("Cast", [value], [output], f"{name}_codes", to=storage_code(qparams))
+
+
 def write_bounds(graph: GraphWriter, source: str, output: str, qparams: QParams, name: str) -> None:
     """`output` = `source` clipped to storage bounds narrower than the type's."""
     """`output` = `source` clipped to storage bounds narrower than the type."""

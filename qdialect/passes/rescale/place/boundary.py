@@ -10,6 +10,7 @@ preserve                the same, but an op that only movement connects to a flo
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import isinf
 from typing import Literal
 
 from xdsl.ir import Attribute, Block, Operation
@@ -19,7 +20,7 @@ from qdialect.analysis.float_interface import FloatInterface
 from qdialect.context import QContext
 from qdialect.passes.rescale.place.chains import CommutingOp, OpState, all_codes
 from qdialect.passes.rescale.place.conversions import Encoding, Floats, with_encoding
-from qdialect.passes.rescale.place.costs import FLOAT_OP, RANGE, price_cost
+from qdialect.passes.rescale.place.costs import FLOAT_OP, RANGE, REFUSED, price_cost
 from qdialect.placement import INFINITE
 
 Policy = Literal["preserve", "maximize-integer", "minimize-conversions"]
@@ -76,9 +77,16 @@ class Boundary:
             if state.legal and _is_codes(state) not in found:
                 found[_is_codes(state)] = target.op_price(_like(node, state))
         least, size = min(found.values()), elements(node.op.results[0])
+        if isinf(least):
+            return {}
+        costs = {
+            codes: price_cost(price - least, size) + (0 if codes else RANGE)
+            for codes, price in found.items()
+            if not isinf(price)
+        }
+        now = _is_codes(node.states[0])
         return {
-            number: price_cost(found.get(_is_codes(state), least) - least, size)
-            + (0 if _is_codes(state) else RANGE)
+            number: costs.get(_is_codes(state), REFUSED if _is_codes(state) is now else INFINITE)
             for number, state in node.states.items()
         }
 

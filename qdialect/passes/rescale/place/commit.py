@@ -352,7 +352,8 @@ class Commit:
                 continue
             made = self._made.get((new, kind, edge.rounding))
             if made is None:
-                last = chain.conversion_to(edge.end, below)
+                origin_end = costs.stands_for(edge.start, edge.end, edge.rounding)
+                last = chain.conversion_to(origin_end, below)
                 source = chain.encoding(edge.start, below)
                 conversion = convert(new, source, kind, edge.rounding)
                 self._rewriter.insert(conversion, before, keep=last.origin)

@@ -18,7 +18,7 @@ from xdsl.ir import Attribute, Operation, SSAValue
 
 from qdialect.analysis.codes import is_integer
 from qdialect.numerics.rounding import Rounding
-from qdialect.passes.rule_pass import with_qparams
+from qdialect.passes.rule_pass import uniform
 from qdialect.qparams import QParams
 from qdialect.quant import (
     ROUNDING_KEY,
@@ -60,9 +60,13 @@ def encoding_of(value: SSAValue) -> Encoding | None:
 
 def with_encoding(value: SSAValue, encoding: Encoding) -> Attribute:
     """The type of `value` with another encoding."""
-    if isinstance(encoding, Floats):
-        return with_element(value.type, encoding.kind)
-    return with_qparams(value, encoding)
+    return encoded(value.type, encoding)
+
+
+def encoded(kind: Attribute, encoding: Encoding) -> Attribute:
+    """The type `kind` with another encoding."""
+    element = encoding.kind if isinstance(encoding, Floats) else uniform(encoding)
+    return with_element(kind, element)
 
 
 def conversion_of(op: Operation) -> Conversion | None:

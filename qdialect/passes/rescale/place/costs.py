@@ -23,10 +23,10 @@ from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
-from math import isinf, log2
+from math import log2
 from typing import NamedTuple
 
-from xdsl.ir import SSAValue
+from xdsl.ir import Attribute, Block, Operation, SSAValue
 
 from qdialect.analysis.codes import survives_float
 from qdialect.analysis.cost import elements
@@ -40,31 +40,32 @@ from qdialect.numerics.ranges import Interval
 from qdialect.numerics.rounding import Rounding
 from qdialect.passes.pair_contract import pair_contract, renumbers, target_rounding
 from qdialect.passes.rescale.place.chains import ChainConversion, ConversionKey, is_inside
-from qdialect.passes.rescale.place.conversions import Encoding, Floats
+from qdialect.passes.rescale.place.conversions import Encoding, Floats, convert, encoded
 from qdialect.placement import INFINITE, Table
 from qdialect.qparams import QParams
 from qdialect.quant import DCastOp, QCastOp
 from qdialect.rewrite import Refusal
+from qdialect.rewrite.refused import refused_by_target, refused_types
 
 #: the real numbers that a quantize rounds: one interval for all, or one per cell of its qparams
 Reach = tuple[Interval, ...]
 
-#: a cost is conversions that the target refuses, then float ops that should be on codes (see
-#: `place.boundary`), then elements x price in 1/64, then conversions, then contract classes weaker
-#: than exact, then ops that lose a range, then moves
+#: a cost is conversions that the target refuses (it refused those that stood there), then float ops
+#: that should be on codes (see `place.boundary`), then elements x price in 1/64, then conversions,
+#: then contract classes weaker than exact, then ops that lose a range, then moves
 REFUSED, FLOAT_OP, COST, COUNT = 1 << 230, 1 << 200, 1 << 92, 1 << 72
 CLASS, RANGE, MOVE = 1 << 44, 1 << 20, 1
 _UNIT = 64
 
 
 def elements_cost(cost: int) -> float:
-    """A cost in elements times price; infinite if it cannot be had."""
-    return float("inf") if cost >= REFUSED // 2 else (cost % FLOAT_OP // COST) / _UNIT
+    """A cost in elements times price, apart from what the target refuses."""
+    return (cost % FLOAT_OP // COST) / _UNIT
 
 
 def price_cost(price: float, elements: int) -> int:
-    """The cost of a price per element; REFUSED for an infinite one, as what stands there may be."""
-    return REFUSED if isinf(price) else round(price * elements * _UNIT) * COST
+    """The cost of a finite price per element."""
+    return round(price * elements * _UNIT) * COST
 
 
 #: a position on a chain: its number and, above position 0, the rescales on the way there
@@ -103,7 +104,11 @@ class _Fold(NamedTuple):
 
 class ChainCosts:
     """Costs between the positions of a value as one of its uses sees them, from the lowest
-    up: the same for all values with the same chain and number of elements."""
+    up: the same for all values with the same chain and number of elements.
+
+    A conversion that the target refuses costs REFUSED where it comes from one that it refuses too,
+    and is no choice anywhere else.
+    """
 
     def __init__(
         self,
@@ -114,8 +119,14 @@ class ChainCosts:
         narrowed: Sequence[Encoding],
         roundings: Sequence[Rounding],
         reach: Sequence[Reach | None],
+        kind: Attribute,
+        refused: Sequence[str | None],
     ) -> None:
         self._costs = costs
+        #: the type of a value of this chain
+        self._kind = kind
+        #: by conversion, from the lowest: why the target refuses it where it stands now
+        self._refused = refused
         self._elements = elements
         self._lowest = lowest
         #: by position, from the lowest: its encoding, and with the known range of the codes there
@@ -144,8 +155,19 @@ class ChainCosts:
                 rounding, contract = fold
                 level = max(worst.level, contract.level)
                 worst = Contract(level, worst.steps + contract.steps, contract.note)
-                found[start + self._lowest, end + self._lowest] = _Fold(rounding, worst)
+                if self._price(start, end, rounding) < INFINITE:
+                    found[start + self._lowest, end + self._lowest] = _Fold(rounding, worst)
         return found
+
+    def _price(self, i: int, j: int, rounding: Rounding) -> int:
+        """The cost of one conversion between two encodings, by number."""
+        a, b = self._encodings[i], self._encodings[j]
+        if a == b and is_inside(a, self._narrowed[i]):
+            return 0
+        reason = self._costs.refusal(a, b, rounding, self._kind)
+        if reason is None:
+            return self._costs.conversion(a, b, self._elements)
+        return REFUSED + COUNT if reason in self._refused[i:j] else INFINITE
 
     def is_identity(self, i: int, j: int) -> bool:
         """Whether a value at position i is as it would be at position j."""
@@ -156,11 +178,22 @@ class ChainCosts:
         """The cost of one conversion from position i to position j."""
         known = self._edges.get((i, j))
         if known is None:
-            a, b = self._encodings[i - self._lowest], self._encodings[j - self._lowest]
-            free = self.is_identity(i, j)
-            known = 0 if free else self._costs.conversion(a, b, self._elements)
+            fold = self._fold(i, j)
+            start, end = i - self._lowest, j - self._lowest
+            known = INFINITE if fold is None else self._price(start, end, fold.rounding)
             self._edges[i, j] = known
         return known
+
+    def stands_for(self, i: int, j: int, rounding: Rounding) -> int:
+        """The end of the conversion, of those between positions i and j, that one in their place
+        comes from: the last one, or one that the target refuses for the same reason."""
+        start, end = i - self._lowest, j - self._lowest
+        if any(self._refused[start:end]):
+            a, b = self._encodings[start], self._encodings[end]
+            reason = self._costs.refusal(a, b, rounding, self._kind)
+            same = [n for n in range(start, end) if reason and self._refused[n] == reason]
+            return same[-1] + 1 + self._lowest if same else j
+        return j
 
     def fold(self, i: int, j: int) -> Contract | None:
         """What one conversion from i to j changes; None if the level does not allow it."""
@@ -312,6 +345,9 @@ class Costs:
         self._defined = defined
         self._level = level
         self._prices: dict[tuple[Encoding, Encoding], float] = {}
+        self._refusals: dict[Hashable, str | None] = {}
+        #: by conversion that stands in the module, why the target refuses it
+        self._known_refused: dict[Operation, str | None] = {}
         self._chains: dict[Hashable, ChainCosts] = {}
         #: the number of each conversion (`ChainConversion.key`), which identifies chains
         self.keys: dict[ConversionKey, int] = {}
@@ -324,6 +360,7 @@ class Costs:
         later = [conversion.encoding for conversion in below]
         encodings = [*(c.encoding for c in reversed(above)), chain.now, *later]
         reach = self._reach(steps, encodings)
+        refused = tuple([self.refused(step.origin) for step in steps])
         key = (
             chain.elements,
             chain.now,
@@ -331,6 +368,8 @@ class Costs:
             tuple([conversion.key for conversion in above]),
             tuple([conversion.key for conversion in below]),
             reach,
+            refused,
+            chain.value.type if self._target.decides_by_op else None,
         )
         found = self._chains.get(key)
         if found is None:
@@ -342,8 +381,26 @@ class Costs:
                 [*(c.narrowed for c in reversed(above)), narrowed, *later],
                 [c.rounding for c in steps],
                 reach or [None] * len(steps),
+                chain.value.type,
+                refused,
             )
         return found
+
+    def refused(self, op: Operation) -> str | None:
+        """Why the target refuses a conversion of the module, or None."""
+        if op not in self._known_refused:
+            self._known_refused[op] = refused_by_target(self._session, op)
+        return self._known_refused[op]
+
+    def refusal(self, a: Encoding, b: Encoding, rounding: Rounding, kind: Attribute) -> str | None:
+        """Why the target refuses a conversion from a to b of a value like one of type `kind`."""
+        by_op = self._target.decides_by_op
+        key = (a, b, rounding, kind) if by_op else (a, b)
+        if key not in self._refusals:
+            types = [encoded(kind, encoding) for encoding in (a, b)]
+            probe = convert(Block(arg_types=types[:1]).args[0], a, types[1], rounding)
+            self._refusals[key] = refused_types(self._session, probe, types[:1], types[1:])
+        return self._refusals[key]
 
     def _reach(
         self, steps: Sequence[ChainConversion], encodings: Sequence[Encoding]

@@ -1,0 +1,256 @@
+"""Give the values of a quantized module qparams that the target takes.
+
+A model that was quantized for something else has scales and zero points of any kind. Where a
+target states domains (`targets.kernels`), its kernels refuse them. This pass reads what each
+value's codes stand for as the range of the value, and quantizes to the nearest qparams inside the
+domains that cover it, as `apply-profile` does with ranges of a profile; weights that are refused
+are rounded again from their numbers. A value whose new codes reach beyond the old ones is clipped
+first: saturation may be what computes a ReLU.
+
+Values change by up to a step, so the pass acts at `relaxed` only; below, it says what is refused.
+A module that the target takes is left as it is.
+
+For example, on a target with scales that are powers of two,
+
+    %1 = quant.qcast %0 : !f to !quant.uniform<i8:f32, 0.3>
+    %2 = quant.dcast %1 : !quant.uniform<i8:f32, 0.3> to !f
+
+becomes
+
+    %1 = nn.clip %0 min -38.5 max 38.0 : !f -> !f
+    %2 = quant.qcast %1 : !f to !quant.uniform<i8:f32, 0.5>
+    %3 = quant.dcast %2 : !quant.uniform<i8:f32, 0.5> to !f
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from math import inf
+
+from xdsl.context import Context
+from xdsl.dialects.builtin import FloatAttr, ModuleOp, StringAttr, f64
+from xdsl.dialects.func import FuncOp
+from xdsl.ir import Operation, SSAValue
+from xdsl.passes import ModulePass
+
+from qdialect.analysis.codes import is_integer, qparams_of
+from qdialect.behaviors import Behavior, PortKind
+from qdialect.context import QContext, session
+from qdialect.numerics.contract import Contract, Numerics, level_named
+from qdialect.numerics.rounding import Rounding
+from qdialect.ops import ClipOp, ConstantOp
+from qdialect.ops.keys import QPARAMS
+from qdialect.profile.ranges import Range, max_of_channels
+from qdialect.profile.record import Profile
+from qdialect.qparams import QParams
+from qdialect.quant import DCastOp, QCastOp, RescaleOp, expressed_type, with_element
+from qdialect.quantization.emission import emit
+from qdialect.quantization.grids import assign
+from qdialect.quantization.recipe import Recipe
+from qdialect.quantization.selection import select
+from qdialect.quantization.values import Values
+from qdialect.rewrite.error_bounds import Change
+from qdialect.rewrite.remarks import Remark, fired_remark, key_text, location_text
+from qdialect.rewrite.rewriter import set_type
+
+_CONTRACT = Contract(Numerics.RELAXED, inf, "quantized again, to qparams that the target takes")
+
+
+@dataclass(frozen=True)
+class Regrid(ModulePass):
+    """Qparams that the target takes; see the module."""
+
+    name = "regrid"
+
+    numerics: str = "exact"
+
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        """Quantize again each function with a type that the target refuses."""
+        qctx, level = session(ctx), level_named(self.numerics)
+        for function in op.body.block.ops:
+            if not isinstance(function, FuncOp) or len(function.body.blocks) != 1:
+                continue
+            refused = list(_refused(function, qctx))
+            if level is Numerics.RELAXED and refused:
+                _Function(function, qctx).run()
+                continue
+            for each, reason in refused:
+                qctx.remarks.add(
+                    Remark(
+                        "refused",
+                        self.name,
+                        self.name,
+                        location_text(each.location),
+                        each.name,
+                        key_text(each),
+                        code="numerics",
+                        reason=f"{qctx.target.name}: {reason}; needs numerics=relaxed",
+                    )
+                )
+
+
+def _refused(function: FuncOp, ctx: QContext) -> Iterator[tuple[Operation, str]]:
+    """The ops with qparams on a port that no kernel takes, and why."""
+    target = ctx.target
+    for op in function.body.block.ops:
+        behavior = ctx.behaviors.get(op)
+        if behavior is None:
+            continue
+        for value, domains in (
+            *((v, target.port_domains(op.name, n)) for n, v in enumerate(op.operands)),
+            *((v, target.port_domains(op.name, n, result=True)) for n, v in enumerate(op.results)),
+        ):
+            params = _params(value)
+            if params is None or params.storage.width > 16:
+                continue
+            reasons = [domain.refuses(params) for domain in domains]
+            if reasons and None not in reasons:
+                yield op, reasons[0] or ""
+                break
+
+
+def _params(value: SSAValue) -> QParams | None:
+    """The qparams of a value, or of the codes that its numbers are of or become."""
+    owner = value.owner
+    if isinstance(owner, DCastOp):
+        value = owner.input
+    casts = [use.operation for use in value.uses if isinstance(use.operation, QCastOp)]
+    return qparams_of(value) or (qparams_of(casts[0].result) if casts else None)
+
+
+@dataclass
+class _Function:
+    """One function, first spelled in floats between casts, then without casts, then again."""
+
+    function: FuncOp
+    ctx: QContext
+    ranges: dict[SSAValue, Range] = field(default_factory=dict[SSAValue, Range])
+    clips: dict[ClipOp, Range] = field(default_factory=dict[ClipOp, Range])
+
+    def run(self) -> None:
+        block = self.function.body.block
+        for op in list(block.ops):
+            behavior = self.ctx.behaviors.get(op)
+            if isinstance(op, RescaleOp):
+                self._rescale_in_floats(op)
+            elif behavior is not None and not isinstance(op, ConstantOp):
+                self._in_floats(op, behavior)
+        for op in list(block.ops):
+            if isinstance(op, QCastOp):
+                self._without_casts(op)
+        target = self.ctx.target
+        recipe = Recipe(target.activations, max_steps=inf, correct_bias=False)
+        profile = Profile(digest="", entries={})
+        selection = select(Values(self.function, self.ctx, profile, recipe, known=self.ranges))
+        grids = assign(selection)
+        self.ctx.remarks.add(fired_remark(Regrid.name, Regrid.name, self.function, _CONTRACT))
+        number = len(self.ctx.remarks.remarks) - 1
+        emit(selection, grids)
+        changed = dict.fromkeys(grids.pairs)
+        for clip, found in self.clips.items():
+            value, source = clip.result, clip.input
+            if not _settle_clip(clip, found, grids.qparams.get(value)) and value in changed:
+                del changed[value]
+                changed[source] = None
+        for value in changed:
+            self.ctx.error_bounds.add(value, (Change(inf, number),))
+
+    def _in_floats(self, op: Operation, behavior: Behavior) -> None:
+        """An op on codes is the op on their numbers, quantized."""
+        block = op.parent
+        assert block is not None
+        if any(
+            params is not None and not is_integer(params)
+            for params in map(qparams_of, (*op.operands, *op.results))
+        ):
+            return
+        for index, operand in enumerate(op.operands):
+            params = qparams_of(operand)
+            if params is None or behavior.operand_port(index).kind is PortKind.PLAIN:
+                continue
+            cast = DCastOp(operand, with_element(operand.type, expressed_type(params)))
+            cast.location = op.location
+            block.insert_op_before(cast, op)
+            op.operands[index] = cast.result
+        if "rounding" in op.properties:
+            op.properties["rounding"] = StringAttr(Rounding.HALF_EVEN.value)
+        op.attributes.pop(QPARAMS, None)
+        for result in op.results:
+            params, kind = qparams_of(result), result.type
+            if params is None:
+                continue
+            uses = list(result.uses)
+            set_type(result, with_element(kind, expressed_type(params)))
+            codes = QCastOp(result, kind)
+            codes.location = op.location
+            block.insert_op_after(codes, op)
+            for use in uses:
+                use.operation.operands[use.index] = codes.result
+
+    def _rescale_in_floats(self, op: RescaleOp) -> None:
+        params, block = qparams_of(op.input), op.parent
+        assert params is not None and block is not None
+        real = DCastOp(op.input, with_element(op.input.type, expressed_type(params)))
+        codes = QCastOp(real.result, op.result.type)
+        real.location = codes.location = op.location
+        block.insert_ops_before([real, codes], op)
+        op.result.replace_all_uses_with(codes.result)
+        op.detach()
+        op.erase()
+
+    def _without_casts(self, cast: QCastOp) -> None:
+        """Take a quantize and the dequantizes of it away; what they stood for is the range of
+        the value between, and a clip where that computes something."""
+        params, users = qparams_of(cast.result), [use.operation for use in cast.result.uses]
+        if params is None or not is_integer(params) or not users:
+            return
+        if not all(isinstance(user, DCastOp) for user in users):
+            return
+        block, value = cast.parent, cast.input
+        assert block is not None
+        if params.storage.width <= 16:
+            found = _range(params)
+            if value not in self.ranges:
+                self.ranges[value] = found
+            clip = ClipOp(value, min=found.low, max=found.high)
+            clip.location = cast.location
+            block.insert_op_before(clip, cast)
+            self.ranges[clip.result], self.clips[clip] = found, found
+            value = clip.result
+        for user in users:
+            assert isinstance(user, DCastOp)
+            user.result.replace_all_uses_with(value)
+            user.detach()
+            user.erase()
+        cast.detach()
+        cast.erase()
+
+
+def _range(params: QParams) -> Range:
+    """The numbers that codes stand for."""
+    low, high = params.storage.min, params.storage.max
+    pairs = zip(params.scale_list(), params.zero_point_list(), strict=True)
+    return max_of_channels([Range((low - zero) * s, (high - zero) * s) for s, zero in pairs])
+
+
+def _settle_clip(clip: ClipOp, found: Range, params: QParams | None) -> bool:
+    """Give a clip bounds that are codes of what it is on, and drop those that codes do not
+    reach beyond by half a step; with none left the clip goes, and the answer is no."""
+    if params is None:
+        return True
+    (scale,), made = params.scale_list(), _range(params)
+    for name, bound, reached in (
+        ("min", found.low, found.low - scale / 2 > made.low),
+        ("max", found.high, made.high > found.high + scale / 2),
+    ):
+        if reached:
+            clip.properties[name] = FloatAttr(round(bound / scale) * scale, f64)
+        else:
+            clip.properties.pop(name)
+    if clip.properties:
+        return True
+    clip.result.replace_all_uses_with(clip.input)
+    clip.detach()
+    clip.erase()
+    return False
