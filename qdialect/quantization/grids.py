@@ -484,6 +484,9 @@ class _Assignment:
         domains = self.domains.operand(op, acc.rhs)
         if domains and all(domain.refuses(params) for domain in domains):
             return None
+        _, allowed = self._weight_domain(op, acc.rhs)
+        if not all(scales.holds(params.scale_list()) for scales in allowed):
+            return None
         codes = constant_array(constant, self.session.blobs)
         offsets = self._channels_first(op, acc.rhs, axis, offsets_of(codes, params))
         rows = offsets.reshape(len(offsets), -1).astype(np.int64)
