@@ -76,6 +76,7 @@ class Kernel:
     | name | the numbers |
     |---|---|
     | `rank`, `extent`, `dynamic` | dimensions, extents, and extents not known, of every tensor |
+    | `operands`, `results` | how many there are |
     | `batch`, `channels` | dimensions 0 and 1 of the first operand |
     | `window` | the attribute `kernel`, extents along `axes`, or those behind the channels of the |
     | | weights, or of the only operand |
@@ -189,6 +190,8 @@ def _named(
         return [extent for shape in known for extent in shape]
     if name == "dynamic":
         return [shape.count(None) for shape in known]
+    if name in ("operands", "results"):
+        return [len(operands if name == "operands" else results)]
     if name in ("batch", "channels"):
         return first[:1] if name == "batch" else first[1:2]
     if name == "window":
