@@ -136,14 +136,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
     found = [] if options.json is None or not options.json.exists() else _read(options.json)
     known = {(row.model, row.target) for row in found}
     for name in options.models:
-        wanted = [target for target in options.targets if (name, target) not in known]
-        if not wanted:
+        requested = [target for target in options.targets if (name, target) not in known]
+        if not requested:
             continue
         source = corpus.SOURCES[name]
         with step(f"{name}: calibrate"):
             model = qd.load(corpus.float_model(source))
             profile = profile_of(source, model, options.calibration, options.seed)
-        for target in wanted:
+        for target in requested:
             with step(f"{name}: {target}"):
                 found.append(row(name, model, profile, target))
             if options.json is not None:
