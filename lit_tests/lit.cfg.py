@@ -19,8 +19,8 @@ config.test_exec_root = os.path.join(  # noqa: F821
 tools = str(Path(sys.executable).parent)
 path = os.pathsep.join([tools, os.environ.get("PATH", "")])
 config.environment["PATH"] = path  # noqa: F821
-runner = Path(__file__).parents[1] / "tests" / "lit_runner.py"
-config.substitutions.append((r"\bnot\b(?= +\S)", f"{sys.executable} {runner} not"))  # noqa: F821
+runner = f"{sys.executable} -m qdialect.testing.lit"
+config.substitutions.append((r"\bnot\b(?= +\S)", f"{runner} not"))  # noqa: F821
 config.substitutions.append((r"\bFileCheck\b", "filecheck"))  # noqa: F821
 
 for feature in ("onnx", "onnxruntime"):

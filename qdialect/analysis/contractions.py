@@ -10,12 +10,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
+from math import isinf
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from xdsl.ir import Operation, SSAValue
 
 from qdialect.analysis.codes import constant_values, is_integer, qparams_of
-from qdialect.behaviors import Accumulator, Port
+from qdialect.behaviors import Accumulator, Behavior, Port
 from qdialect.behaviors.shapes import DYNAMIC
 from qdialect.context import QContext
 from qdialect.numerics.ranges import Interval
@@ -236,6 +237,14 @@ def _sums(found: Sequence[Interval], scales: tuple[Numbers, Numbers]) -> Sums:
         np.array(side, object) for side in zip(*((x.low, x.high) for x in found), strict=True)
     )
     return Sums(low, high, scales, next((x.assuming for x in found if x.assuming), ""))
+
+
+def keeps_activation(behavior: Behavior, op: Operation) -> bool:
+    """Whether an activation of `op` limits exact sums as it does their reals: at 0, which has a
+    code of them, or nowhere."""
+    return behavior.activation is None or all(
+        bound == 0 or isinf(bound) for bound in behavior.activation(op)
+    )
 
 
 def result_range(

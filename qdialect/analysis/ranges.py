@@ -12,6 +12,7 @@ long as nothing above it is replaced; then `forget` drops what depends on it.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import inf
 from typing import cast
 
 from xdsl.dialects.builtin import Float32Type, Float64Type
@@ -343,7 +344,9 @@ class CodeRanges:
             if sums is None or params is None:
                 return None
             alike = params.axis == acc.result_axis(op) and sums.count == params.count
-            return sums.each() if alike else [sums.joined()]
+            found = sums.each() if alike else [sums.joined()]
+            bounds = behavior.activation(op) if behavior.activation else (-inf, inf)
+            return [interval.clip(*bounds) for interval in found]
         operands = [self._real(v) for v in op.operands]
         if behavior.elementwise and len(operands) == 1:
             found = self._by_table(op, behavior)

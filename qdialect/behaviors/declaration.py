@@ -229,6 +229,9 @@ class Behavior:
     affine_along: int | None = _unanswered()
     #: integer products of two operands, summed exactly
     accumulator: Accumulator | None = _unanswered()
+    #: what a contraction limits its sums to before they are stored, in real units: an
+    #: activation that is part of the op (relu: 0 and infinity)
+    activation: Callable[[Operation], tuple[float, float]] | None = _unanswered()
     #: largest output change in real units per unit of input change, operand by operand,
     #: given the sizes of all (None or infinite: no bound); used for `bounded(k)`
     gain: Gain | None = _unanswered()
@@ -441,9 +444,13 @@ class Elementwise(Computation):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Contraction(Computation):
-    """Products of two operands, summed: convolutions, matrix products."""
+    """Products of two operands, summed: convolutions, matrix products.
+
+    The sums, and the bias, may be limited by an `activation` before they are stored.
+    """
 
     accumulator: Accumulator = _required()
+    activation: Callable[[Operation], tuple[float, float]] | None = _answer()
 
     def _problem(self) -> str | None:
         sums = self.accumulator

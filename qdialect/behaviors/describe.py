@@ -35,6 +35,7 @@ def _facts(b: Behavior) -> list[tuple[str, str]]:
         ("order of operands", "all that plain results tell" if b.compares else ""),
         ("clamps", "min(max(x, low), high)" if b.clamp or b.as_clamp else ""),
         ("sums products", "" if b.accumulator is None else _accumulator(b, b.accumulator)),
+        ("activation", "min(max(sum, low), high)" if b.activation else ""),
         ("affine", "slope * x + offset where the others are constants" if b.affine else ""),
         ("elementwise", "yes" if b.elementwise or b.pointwise else ""),
         ("as a table", "f(x) of one code" if b.pointwise else ""),

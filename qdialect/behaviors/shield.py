@@ -190,6 +190,7 @@ _ANSWERS: dict[str, Answer] = {
     "operand_maps": ("index maps", _is_map),
     "compared_constants": ("a sequence of numbers", _are_numbers),
     "clamp": ("two numbers", _are_bounds),
+    "activation": ("two numbers", _are_bounds),
     "is_identity": ("a bool", of_type(bool)),
     "work": _INT,
     "transcendental": ("an array", _is_array),

@@ -16,6 +16,7 @@ from qdialect.targets.installed import get_target
 from qdialect.weights import save_text
 from qdialect.workflows.inspect import Boundary, Inspection
 from qdialect.workflows.taken import AS_KERNELS_RUN, ON_FLOATS, Taken
+from qdialect.workflows.target_report import TargetReport
 
 _KEYS_SHOWN = 4
 _BOUNDARIES_SHOWN = 5
@@ -59,7 +60,7 @@ def _load(path: str, args: Arguments) -> api.Model:
     if page is not None:
         from qdialect.workflows.report import inspection_page
 
-        save_text(page, inspection_page(model))
+        save_text(page, inspection_page(model, args.text("target")))
     return model
 
 
@@ -98,6 +99,10 @@ def _text(found: Inspection) -> str:
         rows = [(u.kind, str(u.count), _some(u.keys)) for u in found.unknown]
         title = "kept as they are: ops that qdialect does not know"
         sections.append(_section(title, table(rows, {1: True}, stream=sys.stdout), "warning"))
+    if found.target is not None and found.target.refused:
+        sections.append(_refused(found.target))
+    if found.target is not None and found.target.sums:
+        sections.append(_section(f"sums on {found.target.target}", f"{found.target.sums}\n"))
     if found.boundaries:
         sections.append(_boundaries(found.boundaries))
     if found.taken is not None:
@@ -121,6 +126,22 @@ def _boundaries(found: list[Boundary]) -> str:
     rest = len(found) - len(rows) + 1
     more = f"{rest} more that cost less: --json lists all, --report shows where they are\n"
     return _section(f"quantization boundaries ({len(found)})", text) + (more if rest else "")
+
+
+def _refused(found: TargetReport) -> str:
+    """The ops that the target refuses, equal reasons together."""
+    title = f"refused by {found.target}: {len(found.refused)} of {found.ops} ops as they stand"
+    groups: dict[tuple[str, str, str], list[str]] = {}
+    for one in found.refused:
+        group = groups.setdefault((one.op, one.reason, one.advice), [])
+        group.append(one.key or one.location)
+    rows = [("op", "times", "refused as", "what would make it legal", "where")]
+    rows += [
+        (op, str(len(places)), reason, legal, _some(list(filter(None, places))))
+        for (op, reason, legal), places in groups.items()
+    ]
+    body = table(rows, {1: True}, stream=sys.stdout, heading=True)
+    return _section(title, body)
 
 
 def _taken(found: Taken) -> str:

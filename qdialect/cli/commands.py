@@ -126,7 +126,12 @@ _COMMANDS = (
                 "take float ops between casts, as QDQ files write them, for ops on codes "
                 "where they are",
             ),
-            value("target", "NAME", "say what of it a target takes on codes, and why not the rest"),
+            value(
+                "target",
+                "NAME",
+                "say what of it a target takes on codes, why not the rest, and what would make "
+                "legal what it refuses",
+            ),
             *DIMS,
             FORCE,
             HELP,
@@ -210,6 +215,17 @@ _COMMANDS = (
         "own, under QDIALECT_ENGINES or the user's cache.",
         (JSON, HELP),
         ("ENGINE",),
+    ),
+    Command(
+        "qopt new-target",
+        "Writes a package for a target of your own: what it runs, an op with its kernel and\n"
+        "lowering, a pass, and tests that pass.",
+        (
+            value("o output-file", "FOLDER", "where to write it (default: a new folder NAME)"),
+            JSON,
+            HELP,
+        ),
+        ("NAME",),
     ),
     Command(
         "qopt completion",

@@ -40,7 +40,7 @@ def _run(argv: Sequence[str]) -> int:
     if args.switch("help"):
         write(command.help())
         return OK
-    module, _, action = name.partition(" ")
+    module, _, action = name.replace("-", "_").partition(" ")
     function = f"run_{action}" if action else "run"
     return getattr(import_module(f"qdialect.cli.command_{module}"), function)(args)
 

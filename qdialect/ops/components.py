@@ -143,15 +143,17 @@ class Components:
     writes these, or gives None before it has written anything if it cannot tell their
     values (weights that are no constants), or raises NoPiecesError with the reason. `sums`
     are roles of products that are only being added to: on quantized operands they stay
-    accumulators. `inner` names the op of a piece that is a composite itself. `also` are
-    other ways in which files write the op. `results` are the roles of the results after
-    the first, which has the last role.
+    accumulators. `as_result` are roles that are stored as the result is, since every piece
+    behind commutes with rounding (a relu). `inner` names the op of a piece that is a composite
+    itself. `also` are other ways in which files write the op. `results` are the roles of the
+    results after the first, which has the last role.
     """
 
     roles: tuple[str, ...]
     build: Build
     present: Callable[[Operation], tuple[str, ...]] | None = None
     sums: frozenset[str] = frozenset()
+    as_result: frozenset[str] = frozenset()
     inner: Mapping[str, str] = field(default_factory=dict[str, str])
     also: tuple[Build, ...] = ()
     results: tuple[str, ...] = ()

@@ -31,7 +31,15 @@ from qdialect.analysis.codes import is_integer
 from qdialect.behaviors import Accumulator, Behavior, PortKind
 from qdialect.behaviors.flow import carry_all_down, tied_operands
 from qdialect.numerics.float_text import round_to_format
-from qdialect.numerics.sums import Span, excess, pair_sums, partial_sums, to_signed
+from qdialect.numerics.sums import SUMS, Span, SumType, runtime_excess, to_signed
+from qdialect.numerics.weights import (
+    Choice,
+    Overflow,
+    Sums,
+    Weights,
+    choose_weights,
+    zero_of,
+)
 from qdialect.ops import TableOp, constant_array, shape_of
 from qdialect.ops.ports import port_refusal
 from qdialect.ops.shapes import DYNAMIC
@@ -54,22 +62,14 @@ from qdialect.quantization.values import (
     reals_of,
     users,
 )
-from qdialect.quantization.weights import (
-    Overflow,
-    Sums,
-    Weights,
-    choose_weights,
-    zero_of,
-)
 from qdialect.rewrite import Refusal
-from qdialect.targets.kernels import SUMS, SumType
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from qdialect.targets.base import Target
 
-_ACCUMULATOR = 2**31 - 1
+_BIAS = Storage.of("i32")
 
 
 @dataclass(frozen=True)
@@ -94,14 +94,13 @@ class Grids:
     constants: dict[tuple[Operation, int], Constant] = field(
         default_factory=dict["tuple[Operation, int]", Constant]
     )
+    reranged: dict[Operation, str] = field(default_factory=dict[Operation, str])
     #: qparams of single uses, where the op takes others than those of the value
     uses: dict[tuple[Operation, int], QParams] = field(
         default_factory=dict["tuple[Operation, int]", QParams]
     )
     #: contractions that give their sums, and a rescale behind them what the value has
     sums: dict[Operation, QParams] = field(default_factory=dict[Operation, QParams])
-
-    reranged: dict[Operation, str] = field(default_factory=dict[Operation, str])
 
     def operand(self, op: Operation, index: int) -> QParams | None:
         """The qparams of an operand of an op, if it has any."""
@@ -307,20 +306,28 @@ class _Assignment:
         """Weights (operand `index`) in codes, with a scale for each index of `axis` if
         `per_axis`; Overflow."""
         expressed, (storage, allowed) = runtime.expressed, self._weight_domain(op, index)
-        moved = np.moveaxis(array, axis, 0) if array.ndim else array.reshape(1)
-        rows = moved.reshape(moved.shape[0], -1)
+        moved = self._channels_first(op, index, axis, array)
         search = self.recipe.weight_ranges == "mse"
-        found = choose_weights(
-            rows, storage, sums, search, expressed, per_row=per_axis, allowed=allowed
-        )
+        choice = Choice(storage, expressed, search, per_axis, allowed)
+        found = choose_weights(moved.reshape(len(moved), -1), sums, choice)
         self._remark_on(op, found, sums)
         zero, scales = zero_of(storage), found.scales
-        codes = np.moveaxis((found.codes + zero).reshape(moved.shape), 0, axis)
+        codes = (found.codes + zero).reshape(moved.shape)
+        codes = codes.reshape(array.shape) if len(moved) == 1 else np.moveaxis(codes, 0, axis)
         if per_axis:
             params = QParams.per_axis(storage, axis, scales, [zero] * len(scales), expressed)
         else:
             params = QParams.per_tensor(storage, scales[0], zero, expressed)
-        return _stored(codes.reshape(array.shape), params), params
+        return _stored(codes, params), params
+
+    def _channels_first(
+        self, op: Operation, index: int, axis: int, array: NDArray[np.float64]
+    ) -> NDArray[np.float64]:
+        """Weights with the channels first, one for all of a vector: all of it is summed."""
+        allowed = self.selection.ops[op].operand_port(index).axes
+        if allowed is not None and axis not in allowed(op):
+            return array[np.newaxis]
+        return np.moveaxis(array, axis, 0)
 
     def _sum_type(self, op: Operation) -> SumType:
         return sum_type(op, self.grids, self.session.target)
@@ -367,13 +374,8 @@ class _Assignment:
         if depth == DYNAMIC:
             return None
         lhs, rhs = (self._runtime(op, n) for n in (acc.lhs, acc.rhs))
-        x, w = Span.of(lhs), Span.of(rhs)
-        sums = partial_sums(np.array([depth * w.up]), np.array([depth * w.down]), x)
-        fits = excess(*sums, kind.bits)[0] <= 1
-        if fits and kind.pair_bits is not None:
-            ends = np.array([[rhs.storage.min, rhs.storage.max] * 2]) + to_signed(rhs.storage)
-            fits = excess(*pair_sums(ends, x), kind.pair_bits)[0] <= 1
-        if fits:
+        ends = rhs.storage.min + to_signed(rhs.storage), rhs.storage.max + to_signed(rhs.storage)
+        if runtime_excess(Span.of(lhs), Span.of(rhs), ends, depth, kind) <= 1:
             return None
         return Refusal(
             "grid",
@@ -393,23 +395,21 @@ class _Assignment:
             bias = self._array(op.operands[acc.bias])
         if bias is not None and not np.isfinite(bias).all():
             return Refusal("grid", "the bias is not finite")
-        sums = Sums(runtime.scale, Span.of(runtime), bias, self._sum_type(op))
+        stored = bias_storage(op, acc, self.session.target)
+        most = min(stored.max, -stored.min)
+        kind = self._sum_type(op)
+        sums = Sums(runtime.scale, Span.of(runtime), bias, kind, bias_most=most)
         existing = self._existing_codes(op, behavior, acc, runtime, sums)
-        if existing is not None:
-            self.grids.constants[op, acc.rhs] = existing
-            if bias is not None:
-                assert acc.bias is not None
-                found = bias_qparams(op, acc, runtime, existing.qparams.scale_list())
-                self.grids.constants[op, acc.bias] = Constant(bias_codes(bias, found), found)
-            return None
-        try:
-            codes, params = self._codes(op, acc.rhs, array, axis, per_axis, sums, runtime)
-        except Overflow as error:
-            return Refusal("grid", str(error))
-        self.grids.constants[op, acc.rhs] = Constant(codes, params)
+        if existing is None:
+            try:
+                codes, params = self._codes(op, acc.rhs, array, axis, per_axis, sums, runtime)
+            except Overflow as error:
+                return Refusal("grid", str(error))
+            existing = Constant(codes, params)
+        self.grids.constants[op, acc.rhs] = existing
         if bias is not None:
             assert acc.bias is not None
-            found = bias_qparams(op, acc, runtime, params.scale_list())
+            found = bias_qparams(op, acc, runtime, existing.qparams.scale_list(), stored)
             self.grids.constants[op, acc.bias] = Constant(bias_codes(bias, found), found)
         return None
 
@@ -477,8 +477,11 @@ class _Assignment:
         domains = self.domains.operand(op, acc.rhs)
         if domains and all(domain.refuses(params) for domain in domains):
             return None
+        _, allowed = self._weight_domain(op, acc.rhs)
+        if not all(scales.holds(params.scale_list()) for scales in allowed):
+            return None
         codes = constant_array(constant, self.session.blobs)
-        offsets = np.moveaxis(offsets_of(codes, params), axis, 0)
+        offsets = self._channels_first(op, acc.rhs, axis, offsets_of(codes, params))
         rows = offsets.reshape(len(offsets), -1).astype(np.int64)
         shift = params.zero_point_array().reshape(-1, 1) + to_signed(params.storage)
         beyond = sums.excess(rows, params.scale_array().reshape(-1), shift)
@@ -491,9 +494,9 @@ class _Assignment:
         runtime = self._runtime(op, acc.rhs)
         (storage, allowed), depth = self._weight_domain(op, acc.lhs), max(acc.depth(op), 1)
         sums = Sums(runtime.scale, Span.of(runtime), None, self._sum_type(op), depth)
-        rows = array.reshape(1, -1)
+        choice = Choice(storage, runtime.expressed, allowed=allowed)
         try:
-            found = choose_weights(rows, storage, sums, True, runtime.expressed, allowed=allowed)
+            found = choose_weights(array.reshape(1, -1), sums, choice)
         except Overflow as error:
             return Refusal("grid", str(error))
         self._remark_on(op, found, sums)
@@ -571,21 +574,34 @@ class _Assignment:
         return reason is None
 
 
+def bias_storage(op: Operation, acc: Accumulator, target: Target) -> Storage:
+    """i32, within the bounds that a target has for biases of an op."""
+    for domain in () if acc.bias is None else target.port_domains(op.name, acc.bias):
+        if (found := domain.bounds(_BIAS)) is not None:
+            return found
+    return _BIAS
+
+
 def bias_qparams(
-    op: Operation, acc: Accumulator, runtime: QParams, scales: Sequence[float]
+    op: Operation,
+    acc: Accumulator,
+    runtime: QParams,
+    scales: Sequence[float],
+    storage: Storage = _BIAS,
 ) -> QParams:
     """i32 on the scale of the products, for weights on `scales`."""
     products = [round_to_format(runtime.scale * scale, runtime.expressed) for scale in scales]
     if len(products) == 1:
-        return QParams.per_tensor(Storage.of("i32"), products[0], 0, runtime.expressed)
+        return QParams.per_tensor(storage, products[0], 0, runtime.expressed)
     products *= acc.repeats(op)
-    return QParams.per_axis(Storage.of("i32"), 0, products, None, runtime.expressed)
+    return QParams.per_axis(storage, 0, products, None, runtime.expressed)
 
 
 def bias_codes(bias: NDArray[np.float64], params: QParams) -> NDArray[Any]:
     """The codes of a bias."""
     codes = np.rint(bias / params.scale_array().reshape(-1))
-    return _stored(np.clip(codes, -_ACCUMULATOR, _ACCUMULATOR), params)
+    most = min(params.storage.max, -params.storage.min)
+    return _stored(np.clip(codes, -most, most), params)
 
 
 def sum_type(op: Operation, grids: Grids, target: Target) -> SumType:

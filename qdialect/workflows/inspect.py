@@ -23,8 +23,10 @@ from qdialect.ops import BlobAttr, ConstantOp, keys_of
 from qdialect.passes.casts.boundary_fixes import mended_boundaries
 from qdialect.quant import DCastOp, QCastOp, RescaleOp, SCastOp, element_type, quant_element
 from qdialect.rewrite.remarks import key_text, location_text
+from qdialect.workflows.target_report import TargetReport, target_report
 
 if TYPE_CHECKING:
+    from qdialect.targets.base import Target
     from qdialect.workflows.taken import Taken
 
 
@@ -83,6 +85,9 @@ class Inspection:
     weight_bytes: int = 0
     unknown: list[Unknown] = field(default_factory=list[Unknown])
     boundaries: list[Boundary] = field(default_factory=list[Boundary])
+    #: what a target takes of it, if one is asked
+    target: TargetReport | None = None
+    #: what it takes on codes
     taken: Taken | None = None
 
     @property
@@ -116,8 +121,8 @@ class Inspection:
         }
 
 
-def inspect_module(module: ModuleOp, ctx: QContext) -> Inspection:
-    """Count what the module holds."""
+def inspect_module(module: ModuleOp, ctx: QContext, target: Target | None = None) -> Inspection:
+    """Count what the module holds, and say what `target` takes of it."""
     from qdialect.engines.local import output_names
     from qdialect.reference import argument_names
 
@@ -148,6 +153,8 @@ def inspect_module(module: ModuleOp, ctx: QContext) -> Inspection:
     result.ops = dict(sorted(result.ops.items(), key=lambda item: (-item[1], item[0])))
     result.weight_bytes += sum(blobs.values())
     result.boundaries = [_boundary(finding) for finding in mended_boundaries(module, ctx)]
+    if target is not None:
+        result.target = target_report(module, ctx, target)
     result.unknown = sorted(unknown.values(), key=lambda u: (-u.count, u.kind))
     return result
 

@@ -25,9 +25,10 @@ from rewrite_support import EXECUTED
 from qdialect.numerics.contract import Numerics
 from qdialect.passes.cleanup.canonicalize import IdentityMovement, RedundantClamp, RepeatedClamp
 from qdialect.passes.rescale.fold_rescale import IdentityRescale
-from tests.lit_runner import LIT_TESTS, discover, missing_features, run_file
+from qdialect.testing.lit import discover, missing_features, run_file
 from tests.support.program_checks import fuzz_seed
 
+LIT_TESTS = Path(__file__).parents[2] / "lit_tests"
 LEVELS = [str(level) for level in Numerics]
 PASSES = {IdentityRescale: "fold-rescale"}
 """The pass of a rule, if it is not `canonicalize`."""

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import fields
+from typing import Any
 
 import numpy as np
 import pytest
 from rewrite_support import Array, apply, fired, parse
-from xdsl.dialects.builtin import TensorType
+from xdsl.dialects.builtin import TensorType, i32
 from xdsl.ir import Attribute, Dialect, Operation
 from xdsl.irdl import (
     IRDLOperation,
@@ -35,8 +37,12 @@ from qdialect.behaviors import (
     axes,
 )
 from qdialect.context import QContext, new_context
+from qdialect.dialects.tosa.base import PROPAGATE
 from qdialect.errors import QError, UsageError
 from qdialect.formats.mlir.write import module_text
+from qdialect.lowerings.errors import Unlowerable
+from qdialect.lowerings.tosa.elementwise import narrowed
+from qdialect.lowerings.tosa.rescale import widened
 from qdialect.passes import PASSES, load
 from qdialect.qparams.maps import Flip
 from qdialect.reference import Evaluation, Interpreter
@@ -309,6 +315,33 @@ def test_a_vendor_op_is_judged_with_its_own_function() -> None:
     apply(module, ctx, "sink-rescale")
     after = Interpreter(ctx, module, functions=functions).run(codes)
     assert np.array_equal(before[0], after[0])
+
+
+def test_its_ops_become_tosa_by_their_index_map_or_a_lowering_of_theirs() -> None:
+    body = """
+  %0 = acme.mirror %x : !a -> !a
+  %1 = acme.floor %0 : !a -> !a
+  func.return %1 : !a"""
+
+    def floor(e: Any, op: Operation, operands: Sequence[Any]) -> Any:
+        (x,) = operands
+        if x.params.zero_point != 3:
+            raise Unlowerable("level", "no code stands for its floor")
+        bound = e.const(np.full((1,), round(-1.0 / x.params.scale), np.int32), i32)
+        out = e.op("maximum", [widened(e, x, x.order), bound], [4], i32, nan_mode=PROPAGATE)
+        return e.result(narrowed(e, out, x.params), x.order, x.params, x.shape)
+
+    def lowered(text: str) -> str:
+        module, ctx = parse(text, session())
+        ctx.lowerings["tosa"] = {"acme.floor": floor}
+        apply(module, ctx, "convert-nn-to-tosa")
+        return module_text(module, ctx)
+
+    program = PROGRAM.format(body=body).replace("-> !b {", "-> !a {")
+    # By its declared index map, and by the lowering that the session has for it.
+    assert re.search(r"tosa.reverse.*tosa.rescale.*tosa.maximum", lowered(program), re.S)
+    with pytest.raises(QError, match=r"'acme.floor' cannot become TOSA: no code stands for"):
+        lowered(program.replace("0.5:3", "0.5:4"))
 
 
 # -- a target's word --------------------------------------------------------------------

@@ -59,10 +59,11 @@ def part_of(module: str) -> str:
 
 @cache
 def trees() -> Mapping[str, ast.Module]:
-    """The syntax tree of every module of the package, by its name."""
+    """The syntax tree of every module of the package, by its name; templates are data."""
     return {
         module_name(path): ast.parse(path.read_text(encoding="utf-8"), str(path))
         for path in sorted(PACKAGE.rglob("*.py"))
+        if PACKAGE / "templates" not in path.parents
     }
 
 

@@ -6,10 +6,11 @@ import pytest
 
 from qdialect.context import QContext, new_context
 from qdialect.formats.mlir.read import read_module
+from qdialect.numerics.sums import SumType
 from qdialect.qparams import QParams
 from qdialect.qparams.domains import Domain
 from qdialect.targets.base import Target
-from qdialect.targets.kernels import Kernel, SumType
+from qdialect.targets.kernels import Kernel
 
 CONV = """
 !x = tensor<1x3x8x8x!quant.uniform<i8:f32, {x}>>

@@ -31,7 +31,7 @@ from typing import Any
 from xdsl.ir import Operation, SSAValue
 
 from qdialect.analysis.codes import is_integer, qparams_of
-from qdialect.analysis.contractions import sums_of
+from qdialect.analysis.contractions import keeps_activation, sums_of
 from qdialect.analysis.ranges import narrowed_qparams, ranges
 from qdialect.behaviors import Accumulator, Behavior
 from qdialect.behaviors.shapes import DYNAMIC, shape_of
@@ -103,6 +103,10 @@ class TypeAccumulator(Rule[_Sum]):
         if self._largest(match) > _MAX:
             return Refusal("overflow", f"a sum of {depth} products may leave 32 bits")
         operands = self._operands(match)
+        if match.behavior.activation is not None and len(operands) < len(match.op.operands):
+            return Refusal("activation", "the bias would be added after the activation")
+        if not keeps_activation(match.behavior, match.op):
+            return Refusal("activation", "its sums would be limited to a number without a code")
         refusal = refuse_types(
             self.session,
             match.behavior,

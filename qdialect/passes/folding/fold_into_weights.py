@@ -78,7 +78,9 @@ class FoldIntoWeights(Rule[_Folded]):
             return None
         behavior = self.session.behaviors.get(product)
         acc = None if behavior is None else behavior.accumulator
-        if acc is None or any(qparams_of(v) for v in (*op.results, *product.operands)):
+        if behavior is None or acc is None or behavior.activation is not None:
+            return None
+        if any(qparams_of(v) for v in (*op.results, *product.operands)):
             return None
         each = list(function.functions)
         channels = [affine for affine in each if affine is not None]

@@ -52,6 +52,7 @@ from qdialect.behaviors.flow import carry_down, tied_operands
 from qdialect.context import QContext
 from qdialect.errors import UsageError
 from qdialect.numerics.contract import Contract, Numerics
+from qdialect.numerics.ranges import Interval
 from qdialect.numerics.rounding import Rounding
 from qdialect.ops import AddOp, make_constant
 from qdialect.ops.component_qparams import (
@@ -145,13 +146,16 @@ class PiecePlan(Pieces):
     def _quantized(self, role: str, piece: Operation) -> SSAValue:
         if role in self.components.sums:
             return self.put(role, piece, self._accumulated(piece))
-        element = self.types.get(role)
+        behavior = self.session.behaviors.get(piece)
+        element = self.types.get(self.roles[-1] if role in self.components.as_result else role)
         if element is None:
             raise NoPiecesError("component-qparams", f"nn.qparams says nothing of '{role}'")
+        is_behind = self.components.as_result and role not in self.components.as_result
+        if is_behind and not (behavior and behavior.commutes):
+            raise NoPiecesError("rounding", f"'{piece.name}' does not commute with rounding")
         total = self._sum_type(piece)
         if total is None and "rounding" in piece.properties:
             piece.properties["rounding"] = StringAttr(self.rounding.value)
-        behavior = self.session.behaviors.get(piece)
         tied = behavior is not None and behavior.is_tied
         self._set_element(piece, total or (self._carried(piece) if tied else element))
         value = piece.results[0]
@@ -280,17 +284,21 @@ def _source(value: SSAValue) -> SSAValue:
 
 
 def _largest_sum(session: QContext, op: Operation, behavior: Behavior, acc: Accumulator) -> int:
-    """The largest |sum| of any number of the products, in any order."""
+    """The largest |sum| of any number of the products, in any order, and of the bias."""
+    known = ranges(session).of
+    bias = Interval(0, 0)
+    if acc.bias is not None and acc.bias < len(op.operands):
+        bias = known(op.operands[acc.bias])
     found = sums_of(
         session,
         op,
         acc,
         behavior.operand_port(acc.rhs),
         (op.operands[acc.lhs], op.operands[acc.rhs]),
-        ranges(session).of,
+        known,
         partial=True,
     )
-    return _MAX + 1 if found is None else found.largest
+    return _MAX + 1 if found is None or bias is None else found.largest + int(bias.largest)
 
 
 def is_accumulator(op: Operation, session: QContext) -> bool:
@@ -431,13 +439,14 @@ class LowerComposite(Rule[_Composite]):
             return Contract(Numerics.TIES, note="its constants are rounded to floats")
         if not plan.quantized:
             return in_reals(plan.op)
-        known = (*plan.components.sums, *plan.components.result_roles(plan.op))
+        components = plan.components
+        known = (*components.sums, *components.as_result, *components.result_roles(plan.op))
         rounded = [role for role in plan.roles if role not in known]
         if rounded:
             return Contract(Numerics.RELAXED, inf, f"rounds and clips {', '.join(rounded)}")
         if plan.rounding is not rounding_of(plan.op):
             return Contract(Numerics.TIES, note=f"rounds {plan.rounding.value}")
-        return Contract(Numerics.EXACT, note="integer sums, one rounding")
+        return Contract(Numerics.EXACT, note="one rounding")
 
     def rewrite(self, match: _Composite, rewriter: Rewriter) -> None:
         plan = self._plan(match)

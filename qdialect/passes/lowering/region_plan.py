@@ -472,6 +472,8 @@ class RegionPlan:
             if params and bias_matches(lhs.params, rhs.params, params, acc.repeats(op)):
                 codes[acc.bias] = FixedValue(op.operands[acc.bias], params, total, value=source)
         step = fine_grids.step_for(Fraction(total.largest))
+        if behavior.activation is not None:
+            total = total.clip(*behavior.activation(op))
         params = self._grid(op, step, op.results[0])
         fixed = FixedValue(op.results[0], params, total.widened(step), float(step) / 2 * SLACK)
         self._emit(op, behavior, codes, [fixed])

@@ -35,7 +35,7 @@ from xdsl.dialects.builtin import StringAttr
 from xdsl.ir import Operation, SSAValue
 
 from qdialect.analysis.codes import constant_values, is_integer, qparams_of, rounding_of
-from qdialect.analysis.contractions import sums_of
+from qdialect.analysis.contractions import keeps_activation, sums_of
 from qdialect.analysis.ranges import ranges
 from qdialect.behaviors import Accumulator, Behavior, PortKind
 from qdialect.behaviors.shapes import DYNAMIC, shape_of
@@ -140,6 +140,8 @@ class SplitContraction(_Splitting):
             return plan
         assert isinstance(plan, _Products)
         exact, bias = plan
+        if not keeps_activation(match.behavior, match.op):
+            return Refusal("activation", "its sums would be limited to a number without a code")
         largest = self._largest(match, bias)
         if largest is None or largest > _MAX:
             return Refusal("overflow", "a sum of products may leave 32 bits")

@@ -1,12 +1,16 @@
 """Runs lit tests inside this process: no start-up time for each command.
 
+    @pytest.mark.parametrize("path", discover(Path(__file__).parent), ids=lambda path: path.name)
+    def test_lit(path: Path, tmp_path: Path) -> None:
+        run_file(path, tmp_path)
+
 The files stay plain lit tests (`lit lit_tests` runs them too).  Our own commands and
 `filecheck` are called as functions; any other command is started as a process.
 Understood: RUN lines with continuations, pipes, `&&`, `;`, redirections, `not`,
 `%s %S %p %t %T %%`, and REQUIRES with the features of `available_features`.
 
-    python tests/lit_runner.py FILE...      run files
-    python tests/lit_runner.py not CMD...   LLVM's `not`, for plain lit
+    python -m qdialect.testing.lit FILE...      run files
+    python -m qdialect.testing.lit not CMD...   LLVM's `not`, for plain lit
 """
 
 from __future__ import annotations
@@ -25,7 +29,6 @@ from dataclasses import dataclass, field
 from importlib.util import find_spec
 from pathlib import Path
 
-LIT_TESTS = Path(__file__).parents[1] / "lit_tests"
 _RUN = re.compile(r"RUN:\s?(.*)$")
 _REQUIRES = re.compile(r"REQUIRES:\s*(.*)$")
 _OPERATORS = {"|", "&&", "||", ";"}
@@ -55,8 +58,8 @@ class Streams:
     stderr: bytes = b""
 
 
-def discover(root: Path = LIT_TESTS) -> list[Path]:
-    """All test files."""
+def discover(root: Path) -> list[Path]:
+    """All test files in a folder and those inside it."""
     return sorted(path for path in root.rglob("*.mlir") if "RUN:" in path.read_text("utf-8"))
 
 
@@ -69,13 +72,13 @@ def available_features() -> set[str]:
 
 def missing_features(path: Path) -> list[str]:
     """The features a test requires that are not available."""
-    wanted = [
+    required = [
         feature.strip()
         for line in path.read_text("utf-8").splitlines()
         if (found := _REQUIRES.search(line))
         for feature in found.group(1).split(",")
     ]
-    return sorted(set(wanted) - available_features())
+    return sorted(set(required) - available_features())
 
 
 def run_lines(text: str) -> list[str]:
@@ -127,8 +130,8 @@ def run_command_line(expanded: str, shown: str) -> None:
         else:
             _add_word(steps[-1], word)
     if code:
-        told = (streams.stdout + streams.stderr).decode(errors="replace")
-        raise LitFailure(f"exit code {code} from\n  {shown}\n{told}")
+        messages = (streams.stdout + streams.stderr).decode(errors="replace")
+        raise LitFailure(f"exit code {code} from\n  {shown}\n{messages}")
 
 
 def _split(line: str) -> list[str]:
@@ -270,7 +273,7 @@ def main(argv: Sequence[str]) -> int:
         return 0 if (code == 70 if crash else code in (1, 2)) else 1
     failures = 0
     with tempfile.TemporaryDirectory() as workdir:
-        for name in argv or [str(path) for path in discover()]:
+        for name in argv:
             try:
                 run_file(Path(name), Path(workdir))
                 print(f"PASS {name}")

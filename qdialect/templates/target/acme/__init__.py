@@ -1,0 +1,1 @@
+"""The target acme: an accelerator's side of the compiler."""

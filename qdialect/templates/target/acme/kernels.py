@@ -1,0 +1,29 @@
+"""What the op computes, for the interpreter of qdialect: `--verify-numerics` compares with it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from qdialect.ops import Conv2DOp
+from qdialect.quant import quant_element
+from qdialect.reference import DEFAULT_KERNELS, Evaluation
+from xdsl.ir import Operation
+
+
+def conv_relu(
+    op: Operation, operands: Sequence[NDArray[Any]], evaluation: Evaluation
+) -> list[NDArray[Any]]:
+    """The larger of the convolution and 0.
+
+    Rounding and saturation are monotone, and 0 has a code: so codes may be compared.
+    """
+    (kind,) = op.result_types
+    strides, pads = op.properties["strides"], op.properties["pads"]
+    conv = Conv2DOp(*op.operands, strides=strides, pads=pads, result_types=[kind])
+    (sums,) = DEFAULT_KERNELS[conv.name](conv, operands, evaluation)
+    element = quant_element(kind)
+    zeros = [0] if element is None else element.qparams.zero_point_list()  # one, or by channel
+    return [np.maximum(sums, np.array(zeros, sums.dtype).reshape(1, -1, 1, 1))]

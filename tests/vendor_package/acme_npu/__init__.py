@@ -1,1 +1,0 @@
-"""An accelerator's side of the compiler: nothing of qdialect is edited for it."""
