@@ -1,10 +1,10 @@
 """OpenVINO's CPU plugin on x86 before AMX: what its low-precision transformations make integer.
 
-Convolutions take u8 activations with one scale and i8 weights, matrix products u8 or i8 ones;
-transposed convolutions no zero points. What the transformations move dequantization past is taken
-on the codes that come.
+Convolutions and products take activations of one scale and i8 weights; i8 activations of a
+convolution become u8 ones, the same numbers. Transposed convolutions take no zero points. What
+the transformations move dequantization past is taken on the codes that come.
 
-    nn.conv2d %x, %w : (i8, i8 per-axis) -> ...            float: activations are u8 there
+    nn.conv_transpose2d %x, %w : (u8 zero=3, i8) -> ...      stays float
 """
 
 from __future__ import annotations
@@ -15,20 +15,20 @@ from qdialect.targets.zoo import with_kernels
 
 _CODES = "u8|i8"
 _BIAS = "i32 per-axis"
-_CONVOLUTION = (Kernel(("u8", "i8 per-axis", _BIAS), (_CODES,)),)
 _TRANSPOSED = (Kernel((f"{_CODES} zero=0", "i8 zero=0 per-axis", _BIAS), (_CODES,)),)
-_PRODUCT = (Kernel((_CODES, "i8 per-axis", _BIAS), (_CODES,)),)
+_WEIGHTED = (Kernel((_CODES, "i8 per-axis", _BIAS), (_CODES,)),)
 _ANY = (Kernel((_CODES,), (_CODES,)),)
 _TIED = (Kernel((_CODES, f"{_CODES} as=0"), (f"{_CODES} as=0",)),)
 
 _KERNELS = {
     "nn.constant": (Kernel(),),
     "quant.rescale": _ANY,
-    **dict.fromkeys(("nn.conv1d", "nn.conv2d", "nn.conv3d"), _CONVOLUTION),
+    **dict.fromkeys(
+        ("nn.conv1d", "nn.conv2d", "nn.conv3d", "nn.matmul", "nn.fully_connected"), _WEIGHTED
+    ),
     **dict.fromkeys(
         ("nn.conv_transpose1d", "nn.conv_transpose2d", "nn.conv_transpose3d"), _TRANSPOSED
     ),
-    **dict.fromkeys(("nn.matmul", "nn.fully_connected"), _PRODUCT),
     **dict.fromkeys(
         (
             *("nn.add", "nn.sub", "nn.mul", "nn.relu", "nn.clip", "nn.prelu"),
