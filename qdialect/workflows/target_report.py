@@ -29,6 +29,7 @@ from qdialect.quant import UniformType, element_type, quant_element, with_elemen
 from qdialect.rewrite.op_numbers import number_ops, numbers_of
 from qdialect.rewrite.refused import is_computed, refused_by_target, refused_types
 from qdialect.rewrite.remarks import key_text, location_text
+from qdialect.workflows.taken import AS_KERNELS_RUN
 
 if TYPE_CHECKING:
     from xdsl.dialects.builtin import ModuleOp
@@ -37,7 +38,6 @@ if TYPE_CHECKING:
     from qdialect.targets.base import Target
 
 _STORAGES = ("i8", "u8", "i16")
-_AS_KERNELS_RUN = "integerize,fold-rescale,cse,dce"
 _REASONS = 3
 
 
@@ -117,11 +117,11 @@ def unfit_sums(module: ModuleOp, session: QContext) -> str:
     in, and what helps, as a line for people; nothing if all fit."""
     if not session.target.restricts_sums:
         return ""
-    found = _risk_after(module, session, _AS_KERNELS_RUN)
+    found = _risk_after(module, session, AS_KERNELS_RUN)
     if not found:
         return ""
     exact = "reencode-storage{activations=keep weights=u8}"
-    if not _risk_after(module, session, f"{_AS_KERNELS_RUN},{exact}"):
+    if not _risk_after(module, session, f"{AS_KERNELS_RUN},{exact}"):
         return f"{found}; none do after {exact}, or fit-sums{{numerics=relaxed}}"
     return f"{found}; fit-sums{{numerics=relaxed}} rounds their weights again"
 

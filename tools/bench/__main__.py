@@ -10,6 +10,7 @@ COMMANDS = {
     "quantize": Subcommand("tools.bench.quantize", "our quantizer against ONNX Runtime's"),
     "calibration": Subcommand("tools.bench.calibration", "samples per second, against theirs"),
     "placement": Subcommand("tools.bench.placement", "elements rescaled, against greedy passes"),
+    "targets": Subcommand("tools.bench.targets", "what targets of others take of networks"),
     "components": Subcommand("tests.support.components", "what component qparams are worth, in dB"),
     "engines": Subcommand("tools.bench.engines", "networks in engines of others, bit for bit"),
     "memory": Subcommand("tests.support.large_models", "memory of models of large weights"),
