@@ -3,6 +3,7 @@
 Its accumulator is simulated, on inputs that are worst for it too.
 """
 
+# pyright: basic
 from __future__ import annotations
 
 import math

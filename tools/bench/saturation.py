@@ -108,7 +108,11 @@ def rows(name: str, calibration: int, tests: int) -> list[tuple[str, ...]]:
     found: list[tuple[str, ...]] = []
     with tempfile.TemporaryDirectory() as folder:
         data = Path(folder) / "data.npz"
-        np.savez(data, **{key: np.stack([feed[key] for feed in samples]) for key in samples[0]})
+        np.savez(
+            data,
+            allow_pickle=False,
+            **{key: np.stack([feed[key] for feed in samples]) for key in samples[0]},
+        )
         for way, target in targets().items():
             with step(f"{name} {way}"):
                 done = qd.quantize(model, data, target=target, recipe=Recipe.of_target(target))
