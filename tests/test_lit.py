@@ -11,7 +11,9 @@ from qdialect.testing.lit import LitFailure, discover, missing_features, run_fil
 LIT_TESTS = Path(__file__).parents[1] / "lit_tests"
 
 
-@pytest.mark.parametrize("path", discover(LIT_TESTS), ids=lambda path: str(path.relative_to(LIT_TESTS)))
+@pytest.mark.parametrize(
+    "path", discover(LIT_TESTS), ids=lambda path: str(path.relative_to(LIT_TESTS))
+)
 def test_lit(path: Path, tmp_path: Path) -> None:
     missing = missing_features(path)
     if missing:

@@ -4,6 +4,7 @@ pass and target take part in everything. It imports qdialect and edits nothing o
 
 from __future__ import annotations
 
+import math
 import os
 import re
 import shutil
@@ -13,9 +14,13 @@ from collections.abc import Sequence
 from importlib.util import find_spec
 from pathlib import Path
 
+import numpy as np
 import pytest
 
+import qdialect as qd
 from qdialect.cli.command_new_target import write_package
+from qdialect.quant import quant_element
+from tests.support.page_models import float_model
 
 ROOT = Path(__file__).parents[2]
 NAME = "my_npu"
@@ -234,6 +239,27 @@ def test_its_pass_runs_where_its_target_says(site: Path, tmp_path: Path) -> None
     assert done.returncode == 0, done.stderr
     text = result.read_text()
     assert "my_npu.conv_relu" in text and "nn.conv2d" not in text and "nn.relu" not in text
+
+
+def test_a_float_network_gets_qparams_that_it_takes(site: Path, tmp_path: Path) -> None:
+    float_model(tmp_path / "float.onnx", softmax=False)
+    images = np.random.default_rng(0).standard_normal((8, 3, 8, 8)).astype("f4")
+    np.savez(tmp_path / "images.npz", allow_pickle=False, x=images)
+    arguments = ["qdialect", "quantize", "float.onnx", "--data", "images.npz", "-o", "q.mlir"]
+    done = call(site, [*arguments, f"--target={NAME}"], folder=tmp_path)
+    assert done.returncode == 0, done.stderr
+    model = qd.load(tmp_path / "q.mlir")
+    types = [
+        quant_element(value.type)
+        for op in model.module.walk()
+        for value in op.results
+        if op.name == "nn.conv2d" or op.name.startswith("quant.")
+    ]
+    found = [kind.qparams for kind in types if kind is not None]
+    # Three convolutions on codes, between casts.
+    assert len(found) >= 4
+    assert {q.zero_point for q in found} <= {0, -128}
+    assert all(math.frexp(scale)[0] == 0.5 for q in found for scale in q.scale_list())
 
 
 def test_its_restrictions_on_our_ops(site: Path) -> None:

@@ -23,7 +23,8 @@ def conv_relu(
     (kind,) = op.result_types
     strides, pads = op.properties["strides"], op.properties["pads"]
     conv = Conv2DOp(*op.operands, strides=strides, pads=pads, result_types=[kind])
-    (sums,) = DEFAULT_KERNELS[conv.name](conv, operands, evaluation)
+    kernel = DEFAULT_KERNELS[conv.name]
+    (sums,) = kernel(conv, operands, evaluation)
     element = quant_element(kind)
     zeros = [0] if element is None else element.qparams.zero_point_list()  # one, or by channel
     return [np.maximum(sums, np.array(zeros, sums.dtype).reshape(1, -1, 1, 1))]
