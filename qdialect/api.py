@@ -199,11 +199,21 @@ def diff(
     return Differences(compare_models(a, b, inputs, samples=samples, engine=engine))
 
 
-def inspect(model: Model) -> Inspection:
-    """What is in the model: ops, quantization, unknown ops, interface, weights."""
+def inspect(model: Model, target: str | Target | None = None) -> Inspection:
+    """What is in the model: ops, quantization, unknown ops, interface, weights; where a target is
+    given, which ops it refuses, and what of them, as kernels run them, it takes on codes."""
     from qdialect.workflows.inspect import inspect_module
+    from qdialect.workflows.model import resolved_target
 
-    return inspect_module(model.module, model.ctx)
+    if target is None:
+        return inspect_module(model.module, model.ctx)
+    from qdialect.workflows.taken import AS_KERNELS_RUN, taken_of
+
+    asked = resolved_target(target)
+    found = inspect_module(model.module, model.ctx, asked)
+    run = run_passes(model, AS_KERNELS_RUN)
+    found.taken = taken_of(run.module, run.ctx, asked)
+    return found
 
 
 def check_numerics(level: str) -> str:

@@ -31,7 +31,7 @@ from tests.generators.networks import random_model
 from tests.support.tables import step
 
 ROOT = Path(__file__).parents[1]
-TARGETS = ("generic", "onnxruntime", "integer", "tosa", "linalg")
+TARGETS = ("generic", "onnxruntime", "integer", "tosa", "linalg", "stablehlo")
 RANDOM = 20
 Record = dict[str, Any]
 

@@ -115,3 +115,49 @@ func.func @constants(%x: !q) -> (tensor<4x4x!quant.uniform<i8:f32, 0.5:3>>, !f) 
   %3 = quant.dcast %w : !q to !f
   func.return %2, %3 : tensor<4x4x!quant.uniform<i8:f32, 0.5:3>>, !f
 }
+
+// A quantize rounds as it did, whatever the rescale that only renumbers does.
+!wide = tensor<2x4x!quant.uniform<i16:f32, 0.5:3>>
+!other = tensor<2x4x!quant.uniform<i8:f32, 0.5:1>>
+// CHECK-LABEL: func.func @rounds_as_the_quantize(
+// CHECK-NEXT: quant.qcast %arg0 {quant.rounding = "half_up"}
+// CHECK-NEXT: nn.relu
+// CHECK-NEXT: return
+func.func @rounds_as_the_quantize(%x: !f) -> !other {
+  %0 = quant.qcast %x {quant.rounding = "half_up"} : !f to !wide
+  %1 = nn.relu %0 : (!wide) -> !wide
+  %2 = quant.rescale %1 : !wide to !other
+  func.return %2 : !other
+}
+
+// What compares codes may compare floats under `relaxed`: -0.7 is no code of either.
+// CHECK-LABEL: func.func @compares_floats(
+// EXACT-NEXT: quant.qcast
+// EXACT-NEXT: nn.clip {{.*}}quant.uniform
+// EXACT-NEXT: quant.dcast
+// RELAXED-NEXT: nn.clip %arg0 {{.*}}f32>)
+// RELAXED-NEXT: return
+// INNER-LABEL: func.func @compares_floats(
+// INNER-NEXT: nn.clip %arg0 {{.*}}f32>)
+// INNER-NEXT: return
+func.func @compares_floats(%x: !f) -> !f {
+  %0 = quant.qcast %x : !f to !u
+  %1 = nn.clip %0 min -0.7 : (!u) -> !u
+  %2 = quant.dcast %1 : !u to !f
+  func.return %2 : !f
+}
+
+// One dequantize serves both once the rescale above the other is dropped.
+// CHECK-LABEL: func.func @one_dequantize(
+// RELAXED-NEXT: [[F:%[a-z0-9_]+]] = quant.dcast %arg0
+// RELAXED-NEXT: [[M:%[a-z0-9_]+]] = nn.reduce_max [[F]]
+// RELAXED-NEXT: [[R:%[a-z0-9_]+]] = quant.rescale %arg0
+// RELAXED-NEXT: return [[F]], [[M]], [[R]]
+func.func @one_dequantize(%x: !q) -> (!f, tensor<2x1xf32>, !other) {
+  %0 = quant.dcast %x : !q to !f
+  %1 = nn.reduce_max %0 axes [1] : (!f) -> tensor<2x1xf32>
+  %2 = quant.rescale %x : !q to !u
+  %3 = quant.dcast %2 : !u to !f
+  %4 = quant.rescale %x : !q to !other
+  func.return %3, %1, %4 : !f, tensor<2x1xf32>, !other
+}

@@ -11,13 +11,17 @@ from qdialect.cli.files import load_model, report_output
 from qdialect.cli.flags import Arguments, write, write_json
 from qdialect.cli.terminal import OK, WRONG_INPUT, indented, paint, table
 from qdialect.errors import UsageError, did_you_mean
+from qdialect.targets.base import Target
+from qdialect.targets.installed import get_target
 from qdialect.weights import save_text
 from qdialect.workflows.inspect import Boundary, Inspection
+from qdialect.workflows.taken import AS_KERNELS_RUN, ON_FLOATS, Taken
+from qdialect.workflows.target_report import TargetReport
 
 _KEYS_SHOWN = 4
 _BOUNDARIES_SHOWN = 5
 """Of each code; those that cost most."""
-_AS_KERNELS_RUN = "integerize,fold-rescale,cse,dce"
+_REASONS_SHOWN = 20
 
 
 def run(args: Arguments) -> int:
@@ -27,13 +31,16 @@ def run(args: Arguments) -> int:
     for flag in ("json", "report"):
         if several and args.has(flag):
             raise UsageError(f"--{flag} is for one model")
-    exits = [_inspect(path, args, unwanted, several) for path in args.positional]
+    target = None if (name := args.text("target")) is None else get_target(name)
+    exits = [_inspect(path, args, unwanted, several, target) for path in args.positional]
     return max(exits)
 
 
-def _inspect(path: str, args: Arguments, unwanted: set[str], several: bool) -> int:
+def _inspect(
+    path: str, args: Arguments, unwanted: set[str], several: bool, target: Target | None
+) -> int:
     """One model; its exit code. Of several, each has its path above it."""
-    found = api.inspect(_load(path, args))
+    found = api.inspect(_load(path, args), target=target)
     if args.switch("json"):
         write_json(found.to_json())
     else:
@@ -49,11 +56,11 @@ def _load(path: str, args: Arguments) -> api.Model:
     page = report_output(args.text("report"))
     model = load_model(args, path)
     if args.switch("integerized"):
-        model = api.run_passes(model, _AS_KERNELS_RUN)
+        model = api.run_passes(model, AS_KERNELS_RUN)
     if page is not None:
         from qdialect.workflows.report import inspection_page
 
-        save_text(page, inspection_page(model))
+        save_text(page, inspection_page(model, args.text("target")))
     return model
 
 
@@ -92,8 +99,12 @@ def _text(found: Inspection) -> str:
         rows = [(u.kind, str(u.count), _some(u.keys)) for u in found.unknown]
         title = "kept as they are: ops that qdialect does not know"
         sections.append(_section(title, table(rows, {1: True}, stream=sys.stdout), "warning"))
+    if found.target is not None and found.target.refused:
+        sections.append(_refused(found.target))
     if found.boundaries:
         sections.append(_boundaries(found.boundaries))
+    if found.taken is not None:
+        sections.append(_taken(found.taken))
     return "\n".join(sections)
 
 
@@ -113,6 +124,47 @@ def _boundaries(found: list[Boundary]) -> str:
     rest = len(found) - len(rows) + 1
     more = f"{rest} more that cost less: --json lists all, --report shows where they are\n"
     return _section(f"quantization boundaries ({len(found)})", text) + (more if rest else "")
+
+
+def _refused(found: TargetReport) -> str:
+    """The ops that the target refuses, equal reasons together."""
+    title = f"refused by {found.target}: {len(found.refused)} of {found.ops} ops as they stand"
+    groups: dict[tuple[str, str, str], list[str]] = {}
+    for one in found.refused:
+        group = groups.setdefault((one.op, one.reason, one.advice), [])
+        group.append(one.key or one.location)
+    rows = [("op", "times", "refused as", "what would make it legal", "where")]
+    rows += [
+        (op, str(len(places)), reason, legal, _some(list(filter(None, places))))
+        for (op, reason, legal), places in groups.items()
+    ]
+    body = table(rows, {1: True}, stream=sys.stdout, heading=True)
+    return _section(title, body)
+
+
+def _taken(found: Taken) -> str:
+    """What a target takes by kind of op, then why not the rest."""
+    rows = [("op", "taken", "refused", "on floats", "of these never")]
+    rows += [
+        (k.op, *(str(n) if n else "" for n in (k.taken, k.refused, k.floats, k.never)))
+        for k in found.kinds
+    ]
+    text = table(rows, dict.fromkeys(range(1, 5), True), heading=True)
+    # That a float model is on floats needs no lines.
+    reasons = [r for r in found.reasons if not (found.on_floats and r.reason == ON_FLOATS)]
+    if reasons:
+        why = [("count", "op", "why not", "for example")]
+        why += [(str(r.count), r.op, r.reason, r.example) for r in reasons[:_REASONS_SHOWN]]
+        text += "\n" + table(why, {0: True}, stream=sys.stdout, heading=True)
+    if rest := len(reasons[_REASONS_SHOWN:]):
+        text += f"{rest} more reasons: --json lists all\n"
+    if found.on_floats:
+        text += (
+            f"nothing is on codes: once quantized, {found.possible} may be taken; what is, depends "
+            f"on qparams (qopt quantize --target {found.target}, then inspect the result)\n"
+        )
+    title = f"taken by {found.target} on codes: {found.taken} of {found.total} ops"
+    return _section(title, text)
 
 
 def _section(title: str, body: str, colour: str = "bold") -> str:

@@ -20,6 +20,7 @@ from qdialect.cli.terminal import OK, WRONG_INPUT, duration, progress, table
 from qdialect.context import QContext
 from qdialect.errors import UsageError
 from qdialect.pipeline.manager import Instrumentation
+from qdialect.rewrite.remarks import key_text
 from qdialect.targets.base import Target
 from qdialect.targets.installed import get_target
 from qdialect.targets.price_table import read_prices
@@ -27,6 +28,7 @@ from qdialect.weights import save_text
 from qdialect.workflows.optimize_file import FileOptimization
 from qdialect.workflows.optimize_folder import FolderOptimization, Outcome
 from qdialect.workflows.race import FLOAT, INPUT, SECONDS, Candidate, Choice
+from qdialect.workflows.target_report import left_over, refused_ops
 
 SAMPLES = 2
 """On how many random inputs the result is compared, unless said: one of numbers anywhere,
@@ -202,6 +204,12 @@ def _as_json(work: FileOptimization) -> dict[str, Any]:
             "fired": log.fired(),
             "refused": log.refused(),
             "outputs": [bound.as_json() for bound in log.outputs],
+            "target_refuses": [
+                {"op": op.name, "key": key_text(op), "reason": reason}
+                for op, reason in refused_ops(
+                    work.result.model.module, work.result.model.ctx
+                ).items()
+            ],
         }
     if (choice := work.choice) is not None:
         shown["executed"] = {c.name: c.executed.as_json() for c in choice.candidates}
@@ -223,6 +231,8 @@ def _summary(work: FileOptimization, details: bool) -> str:
         fired, refused = sum(log.fired().values()), sum(log.refused().values())
         more = "" if not refused else f"; qopt explain {work.source} tells why"
         lines.append(f"{fired} rewrites fired, {refused} were refused{more}\n")
+        left = left_over(work.result.model.module, work.result.model.ctx)
+        lines += [f"{left}\n"] if left else []
     lines += [f"{line}\n" for line in (*_checked(work), *work.dropped, *work.notes)]
     if work.result is None:
         lines.append("the original is what was written\n")

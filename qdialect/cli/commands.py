@@ -126,6 +126,12 @@ _COMMANDS = (
                 "take float ops between casts, as QDQ files write them, for ops on codes "
                 "where they are",
             ),
+            value(
+                "target",
+                "NAME",
+                "say what of it a target takes on codes, why not the rest, and what would make "
+                "legal what it refuses",
+            ),
             *DIMS,
             FORCE,
             HELP,

@@ -19,17 +19,61 @@ where the activations, counted from the lowest code of their storage, are in [0,
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
+from qdialect.numerics.lazy_numpy import np
 from qdialect.qparams import QParams, Storage
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     Numbers = NDArray[Any]
+
+
+_SUMS = re.compile(r"i(\d+)( saturating)?(?: pairs=i(\d+))?")
+
+
+@dataclass(frozen=True)
+class SumType:
+    """In what a kernel adds up products: integers of `bits`, which wrap or saturate; where it
+    adds them in pairs first, those saturate at `pair_bits` (x86 before VNNI: 16)."""
+
+    bits: int = 32
+    saturating: bool = False
+    pair_bits: int | None = None
+
+    @staticmethod
+    def parse(text: str) -> SumType:
+        """`i32`, `i24 saturating`, `i32 pairs=i16`; ValueError."""
+        found = _SUMS.fullmatch(text)
+        if found is None or not 8 <= int(found[1]) <= 64:
+            raise ValueError(f"not a type of sums: '{text}' (i32, i24 saturating, i32 pairs=i16)")
+        pairs = None if found[3] is None else int(found[3])
+        return SumType(int(found[1]), found[2] is not None, pairs)
+
+    @property
+    def largest(self) -> int:
+        """The largest sum."""
+        return (1 << (self.bits - 1)) - 1
+
+    def weaker(self, other: SumType) -> SumType:
+        """What holds no more than either."""
+        pairs = [bits for bits in (self.pair_bits, other.pair_bits) if bits is not None]
+        return SumType(
+            min(self.bits, other.bits),
+            self.saturating or other.saturating,
+            min(pairs, default=None),
+        )
+
+    def __str__(self) -> str:
+        pairs = "" if self.pair_bits is None else f" pairs=i{self.pair_bits}"
+        return f"i{self.bits}{' saturating' if self.saturating else ''}{pairs}"
+
+
+SUMS = SumType()
+"""What nobody declares otherwise."""
 
 
 @dataclass(frozen=True)

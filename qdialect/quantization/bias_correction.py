@@ -24,6 +24,7 @@ from xdsl.ir import Operation, SSAValue
 from qdialect.behaviors import Accumulator
 from qdialect.context import QContext
 from qdialect.numerics.sums import Span
+from qdialect.numerics.weights import Sums
 from qdialect.ops import ReduceMeanOp, make_constant, shape_of
 from qdialect.profile.engines import open_engine
 from qdialect.profile.instrument import Instrumented, Observed
@@ -31,7 +32,6 @@ from qdialect.quant import element_type
 from qdialect.quantization.grids import Constant, Grids, bias_codes, bias_qparams, sum_type
 from qdialect.quantization.selection import Selection
 from qdialect.quantization.values import offsets_of, real_array
-from qdialect.quantization.weights import Sums
 from qdialect.reference import Interpreter
 
 if TYPE_CHECKING:

@@ -16,17 +16,17 @@ from xdsl.ir import Operation
 
 from qdialect.behaviors import Behavior
 from qdialect.numerics.float_text import round_to_format
-from qdialect.ops import make_constant, shape_of
-from qdialect.ops.keys import KEY
-from qdialect.qparams import QParams, Storage
-from qdialect.quant import DCastOp, UniformType, element_type
-from qdialect.quantization.values import Values, codes_behind, real_array
-from qdialect.quantization.weights import (
+from qdialect.numerics.weights import (
     positive_codes,
     quantized,
     symmetric_scales,
     zero_of,
 )
+from qdialect.ops import make_constant, shape_of
+from qdialect.ops.keys import KEY
+from qdialect.qparams import QParams, Storage
+from qdialect.quant import DCastOp, UniformType, element_type
+from qdialect.quantization.values import Values, codes_behind, real_array
 from qdialect.rewrite import Refusal
 
 if TYPE_CHECKING:
@@ -96,7 +96,10 @@ def in_blocks(
     found = symmetric_scales(rows, positive_codes(storage), search=True)
     scales = np.array([round_to_format(float(scale) or 1.0, expressed) for scale in found])
     zero = zero_of(storage)
-    codes = np.moveaxis(quantized(rows, scales, storage).reshape(turned.shape), 1, axis) + zero
+    codes = (
+        np.moveaxis(quantized(rows, scales, positive_codes(storage)).reshape(turned.shape), 1, axis)
+        + zero
+    )
     width = max(8, storage.width)
     codes = codes.astype(np.dtype(f"{'i' if storage.signed else 'u'}{width // 8}"))
     grid = np.moveaxis(scales.reshape(turned.shape[0], count), 1, axis)

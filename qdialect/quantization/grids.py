@@ -31,7 +31,15 @@ from qdialect.analysis.codes import is_integer
 from qdialect.behaviors import Accumulator, Behavior, PortKind
 from qdialect.behaviors.flow import carry_all_down, tied_operands
 from qdialect.numerics.float_text import round_to_format
-from qdialect.numerics.sums import Span, excess, pair_sums, partial_sums, to_signed
+from qdialect.numerics.sums import SUMS, Span, SumType, excess, pair_sums, partial_sums, to_signed
+from qdialect.numerics.weights import (
+    Choice,
+    Overflow,
+    Sums,
+    Weights,
+    choose_weights,
+    zero_of,
+)
 from qdialect.ops import TableOp, constant_array, shape_of
 from qdialect.ops.ports import port_refusal
 from qdialect.ops.shapes import DYNAMIC
@@ -54,15 +62,7 @@ from qdialect.quantization.values import (
     reals_of,
     users,
 )
-from qdialect.quantization.weights import (
-    Overflow,
-    Sums,
-    Weights,
-    choose_weights,
-    zero_of,
-)
 from qdialect.rewrite import Refusal
-from qdialect.targets.kernels import SUMS, SumType
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -94,14 +94,13 @@ class Grids:
     constants: dict[tuple[Operation, int], Constant] = field(
         default_factory=dict["tuple[Operation, int]", Constant]
     )
+    reranged: dict[Operation, str] = field(default_factory=dict[Operation, str])
     #: qparams of single uses, where the op takes others than those of the value
     uses: dict[tuple[Operation, int], QParams] = field(
         default_factory=dict["tuple[Operation, int]", QParams]
     )
     #: contractions that give their sums, and a rescale behind them what the value has
     sums: dict[Operation, QParams] = field(default_factory=dict[Operation, QParams])
-
-    reranged: dict[Operation, str] = field(default_factory=dict[Operation, str])
 
     def operand(self, op: Operation, index: int) -> QParams | None:
         """The qparams of an operand of an op, if it has any."""
@@ -307,20 +306,28 @@ class _Assignment:
         """Weights (operand `index`) in codes, with a scale for each index of `axis` if
         `per_axis`; Overflow."""
         expressed, (storage, allowed) = runtime.expressed, self._weight_domain(op, index)
-        moved = np.moveaxis(array, axis, 0) if array.ndim else array.reshape(1)
-        rows = moved.reshape(moved.shape[0], -1)
+        moved = self._channels_first(op, index, axis, array)
         search = self.recipe.weight_ranges == "mse"
-        found = choose_weights(
-            rows, storage, sums, search, expressed, per_row=per_axis, allowed=allowed
-        )
+        choice = Choice(storage, expressed, search, per_axis, allowed)
+        found = choose_weights(moved.reshape(len(moved), -1), sums, choice)
         self._remark_on(op, found, sums)
         zero, scales = zero_of(storage), found.scales
-        codes = np.moveaxis((found.codes + zero).reshape(moved.shape), 0, axis)
+        codes = (found.codes + zero).reshape(moved.shape)
+        codes = codes.reshape(array.shape) if len(moved) == 1 else np.moveaxis(codes, 0, axis)
         if per_axis:
             params = QParams.per_axis(storage, axis, scales, [zero] * len(scales), expressed)
         else:
             params = QParams.per_tensor(storage, scales[0], zero, expressed)
-        return _stored(codes.reshape(array.shape), params), params
+        return _stored(codes, params), params
+
+    def _channels_first(
+        self, op: Operation, index: int, axis: int, array: NDArray[np.float64]
+    ) -> NDArray[np.float64]:
+        """Weights with the channels first, one for all of a vector: all of it is summed."""
+        allowed = self.selection.ops[op].operand_port(index).axes
+        if allowed is not None and axis not in allowed(op):
+            return array[np.newaxis]
+        return np.moveaxis(array, axis, 0)
 
     def _sum_type(self, op: Operation) -> SumType:
         return sum_type(op, self.grids, self.session.target)
@@ -478,7 +485,7 @@ class _Assignment:
         if domains and all(domain.refuses(params) for domain in domains):
             return None
         codes = constant_array(constant, self.session.blobs)
-        offsets = np.moveaxis(offsets_of(codes, params), axis, 0)
+        offsets = self._channels_first(op, acc.rhs, axis, offsets_of(codes, params))
         rows = offsets.reshape(len(offsets), -1).astype(np.int64)
         shift = params.zero_point_array().reshape(-1, 1) + to_signed(params.storage)
         beyond = sums.excess(rows, params.scale_array().reshape(-1), shift)
@@ -491,9 +498,9 @@ class _Assignment:
         runtime = self._runtime(op, acc.rhs)
         (storage, allowed), depth = self._weight_domain(op, acc.lhs), max(acc.depth(op), 1)
         sums = Sums(runtime.scale, Span.of(runtime), None, self._sum_type(op), depth)
-        rows = array.reshape(1, -1)
+        choice = Choice(storage, runtime.expressed, allowed=allowed)
         try:
-            found = choose_weights(rows, storage, sums, True, runtime.expressed, allowed=allowed)
+            found = choose_weights(array.reshape(1, -1), sums, choice)
         except Overflow as error:
             return Refusal("grid", str(error))
         self._remark_on(op, found, sums)

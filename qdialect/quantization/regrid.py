@@ -27,10 +27,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from math import inf
+from typing import Literal
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import FloatAttr, ModuleOp, StringAttr, f64
-from xdsl.dialects.func import FuncOp
+from xdsl.dialects.func import FuncOp, ReturnOp
 from xdsl.ir import Operation, SSAValue
 from xdsl.passes import ModulePass
 
@@ -44,7 +45,7 @@ from qdialect.ops.keys import QPARAMS
 from qdialect.profile.ranges import Range, max_of_channels
 from qdialect.profile.record import Profile
 from qdialect.qparams import QParams
-from qdialect.quant import DCastOp, QCastOp, RescaleOp, expressed_type, with_element
+from qdialect.quant import DCastOp, QCastOp, RescaleOp, UniformType, expressed_type, with_element
 from qdialect.quantization.emission import emit
 from qdialect.quantization.grids import assign
 from qdialect.quantization.recipe import Recipe
@@ -76,18 +77,13 @@ class Regrid(ModulePass):
                 _Function(function, qctx).run()
                 continue
             for each, reason in refused:
-                qctx.remarks.add(
-                    Remark(
-                        "refused",
-                        self.name,
-                        self.name,
-                        location_text(each.location),
-                        each.name,
-                        key_text(each),
-                        code="numerics",
-                        reason=f"{qctx.target.name}: {reason}; needs numerics=relaxed",
-                    )
-                )
+                why = f"{qctx.target.name}: {reason}; needs numerics=relaxed"
+                qctx.remarks.add(_remark("refused", each, "numerics", why))
+
+
+def _remark(kind: Literal["refused", "note"], op: Operation, code: str, reason: str) -> Remark:
+    name, place = Regrid.name, location_text(op.location)
+    return Remark(kind, name, name, place, op.name, key_text(op), code=code, reason=reason)
 
 
 def _refused(function: FuncOp, ctx: QContext) -> Iterator[tuple[Operation, str]]:
@@ -126,7 +122,8 @@ class _Function:
     function: FuncOp
     ctx: QContext
     ranges: dict[SSAValue, Range] = field(default_factory=dict[SSAValue, Range])
-    clips: dict[ClipOp, Range] = field(default_factory=dict[ClipOp, Range])
+    #: by clip, the qparams that values had there
+    clips: dict[ClipOp, QParams] = field(default_factory=dict[ClipOp, QParams])
 
     def run(self) -> None:
         block = self.function.body.block
@@ -139,6 +136,10 @@ class _Function:
         for op in list(block.ops):
             if isinstance(op, QCastOp):
                 self._without_casts(op)
+        for op in block.ops:
+            params = qparams_of(op.input) if isinstance(op, DCastOp) else None
+            if params is not None and is_integer(params) and params.storage.width <= 16:
+                self.ranges.setdefault(op.results[0], _range(params))
         target = self.ctx.target
         recipe = Recipe(target.activations, max_steps=inf, correct_bias=False)
         profile = Profile(digest="", entries={})
@@ -146,14 +147,18 @@ class _Function:
         grids = assign(selection)
         self.ctx.remarks.add(fired_remark(Regrid.name, Regrid.name, self.function, _CONTRACT))
         number = len(self.ctx.remarks.remarks) - 1
+        for op, why in selection.left.items():
+            self.ctx.remarks.add(_remark("note", op, why.code, f"left float: {why.reason}"))
         emit(selection, grids)
-        changed = dict.fromkeys(grids.pairs)
-        for clip, found in self.clips.items():
-            value, source = clip.result, clip.input
-            if not _settle_clip(clip, found, grids.qparams.get(value)) and value in changed:
-                del changed[value]
-                changed[source] = None
-        for value in changed:
+        for clip, old in self.clips.items():
+            params = grids.qparams.get(clip.result)
+            if params is None:
+                _cast_again(clip, old)
+            else:
+                _settle_clip(clip, _range(old), params)
+        last = block.last_op
+        assert isinstance(last, ReturnOp)
+        for value in last.operands:
             self.ctx.error_bounds.add(value, (Change(inf, number),))
 
     def _in_floats(self, op: Operation, behavior: Behavior) -> None:
@@ -202,29 +207,28 @@ class _Function:
     def _without_casts(self, cast: QCastOp) -> None:
         """Take a quantize and the dequantizes of it away; what they stood for is the range of
         the value between, and a clip where that computes something."""
-        params, users = qparams_of(cast.result), [use.operation for use in cast.result.uses]
-        if params is None or not is_integer(params) or not users:
-            return
-        if not all(isinstance(user, DCastOp) for user in users):
-            return
+        params = qparams_of(cast.result)
         block, value = cast.parent, cast.input
         assert block is not None
+        if params is None or not is_integer(params):
+            return
         if params.storage.width <= 16:
+            self.ranges.setdefault(value, _range(params))
+        reals = [use.operation for use in cast.result.uses if isinstance(use.operation, DCastOp)]
+        if reals and params.storage.width <= 16:
             found = _range(params)
-            if value not in self.ranges:
-                self.ranges[value] = found
             clip = ClipOp(value, min=found.low, max=found.high)
             clip.location = cast.location
             block.insert_op_before(clip, cast)
-            self.ranges[clip.result], self.clips[clip] = found, found
+            self.ranges[clip.result], self.clips[clip] = found, params
             value = clip.result
-        for user in users:
-            assert isinstance(user, DCastOp)
-            user.result.replace_all_uses_with(value)
-            user.detach()
-            user.erase()
-        cast.detach()
-        cast.erase()
+        for real in reals:
+            real.results[0].replace_all_uses_with(value)
+            real.detach()
+            real.erase()
+        if cast.result.first_use is None:
+            cast.detach()
+            cast.erase()
 
 
 def _range(params: QParams) -> Range:
@@ -234,11 +238,22 @@ def _range(params: QParams) -> Range:
     return max_of_channels([Range((low - zero) * s, (high - zero) * s) for s, zero in pairs])
 
 
-def _settle_clip(clip: ClipOp, found: Range, params: QParams | None) -> bool:
+def _cast_again(clip: ClipOp, params: QParams) -> None:
+    """Quantize and dequantize a value as before: nothing gives it other codes."""
+    value, block = clip.result, clip.parent
+    assert block is not None
+    codes = QCastOp(clip.input, with_element(value.type, UniformType(params)))
+    real = DCastOp(codes.result, value.type)
+    codes.location = real.location = clip.location
+    block.insert_ops_before([codes, real], clip)
+    value.replace_all_uses_with(real.result)
+    clip.detach()
+    clip.erase()
+
+
+def _settle_clip(clip: ClipOp, found: Range, params: QParams) -> None:
     """Give a clip bounds that are codes of what it is on, and drop those that codes do not
-    reach beyond by half a step; with none left the clip goes, and the answer is no."""
-    if params is None:
-        return True
+    reach beyond by half a step; with none left the clip goes."""
     (scale,), made = params.scale_list(), _range(params)
     for name, bound, reached in (
         ("min", found.low, found.low - scale / 2 > made.low),
@@ -248,9 +263,7 @@ def _settle_clip(clip: ClipOp, found: Range, params: QParams | None) -> bool:
             clip.properties[name] = FloatAttr(round(bound / scale) * scale, f64)
         else:
             clip.properties.pop(name)
-    if clip.properties:
-        return True
-    clip.result.replace_all_uses_with(clip.input)
-    clip.detach()
-    clip.erase()
-    return False
+    if not clip.properties:
+        clip.result.replace_all_uses_with(clip.input)
+        clip.detach()
+        clip.erase()

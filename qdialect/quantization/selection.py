@@ -135,6 +135,8 @@ class Selection:
                     found |= self._below.get(result, _NOTHING)
             elif behavior is not None:
                 found |= _CONTRACTED if behavior.has_weights else _INTEGER
+            elif isinstance(user, QCastOp):
+                found |= _INTEGER
             elif isinstance(user, ReturnOp):
                 found |= _Below.RETURNED
             elif user in self.left and self.left[user].code == "returned":
@@ -146,7 +148,7 @@ class Selection:
     def _at_hand(self, value: SSAValue) -> bool:
         """Whether codes of a value exist anyway."""
         owner = value.owner
-        if not isinstance(owner, Operation) or owner in self.ops:
+        if not isinstance(owner, Operation) or owner in self.ops or isinstance(owner, DCastOp):
             return True
         return _CONTRACTED in self._below.get(value, _NOTHING)
 

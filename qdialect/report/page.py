@@ -26,6 +26,7 @@ from qdialect.report.tables import (
     cost_table,
     error_table,
     findings,
+    not_taken_table,
     ranges_table,
     refused_table,
     total_price,
@@ -53,6 +54,9 @@ class Contents:
     ranged: str = ""
     quantized: bool = False
     problem: str = ""
+    #: ops that the target refuses: key, location, name, why, what would make it legal (None: no
+    #: target was asked)
+    not_taken: Sequence[tuple[str, str, str, str, str]] | None = None
 
 
 def report_page(contents: Contents) -> str:
@@ -98,6 +102,8 @@ def _data(contents: Contents) -> Json:
             ranges_table(contents.histograms, contents.ranged),
         ]
     tables.append(cost_table(sides))
+    if contents.not_taken is not None:
+        tables.append(not_taken_table(contents.not_taken))
     if contents.after is not None:
         tables += [refused_table(remarks), bounds_table(bounds)]
     return {

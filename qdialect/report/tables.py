@@ -242,6 +242,30 @@ def _priced(nodes: Sequence[Node]) -> int:
     return sum(node.price is not None for node in nodes)
 
 
+def not_taken_table(refused: Sequence[tuple[str, str, str, str, str]]) -> Json:
+    """Ops that the target refuses, and what would make them legal."""
+    rows: list[list[Any]] = []
+    for key, location, op, reason, legal in refused:
+        keys = tuple(key.split(",")) if key else ()
+        cell = _cell(keys[-1] if keys else location or op, identity(keys, location))
+        rows.append([cell, op, reason, legal])
+    return {
+        "id": "target",
+        "title": "Target",
+        "note": "Ops that the target does not run. What would make one legal was tried: passes on "
+        "a copy of the model, then other codes.",
+        "caption": "Ops that the target refuses",
+        "columns": [
+            ("name", "op"),
+            ("op", "text"),
+            ("refused as", "text"),
+            ("what would make it legal", "text"),
+        ],
+        "rows": rows,
+        "empty": "It takes every op.",
+    }
+
+
 def refused_table(remarks: Sequence[Remark]) -> Json:
     """Rewrites that were refused, by the condition that failed."""
     groups: dict[tuple[str, ...], list[Remark]] = {}

@@ -20,9 +20,10 @@ from typing import TYPE_CHECKING, Any, ClassVar, cast
 from qdialect.behaviors.shield import Hook, of_type, shielded_method
 from qdialect.errors import UsageError
 from qdialect.numerics.rounding import Rounding
+from qdialect.numerics.sums import SUMS, SumType
 from qdialect.qparams.domains import ANY_DOMAIN, Domain, shown
 from qdialect.qparams.parameters import Layout
-from qdialect.targets.kernels import SUMS, Kernel, SumType
+from qdialect.targets.kernels import Kernel
 
 if TYPE_CHECKING:
     from xdsl.ir import Attribute, Operation
@@ -150,9 +151,14 @@ class Target:
         ]
         return self._refuses(op, params[0], params[1], operands, results)
 
-    @property
+    @cached_property
     def decides_by_op(self) -> bool:
-        """Whether `refuses` depends on more than the name of an op and its types."""
+        """Whether `refuses` depends on more than the name of an op and its qparams."""
+        rows = (row for rows in self.kernels.values() for row in rows)
+        return self._has_hook or any(row.limits for row in rows)
+
+    @property
+    def _has_hook(self) -> bool:
         return type(self).refuses is not Target.refuses
 
     def refuses_with(
@@ -164,7 +170,7 @@ class Target:
         """`refuses` for `op` with other qparams on the operands and results that are
         quantized; None for those that are not."""
         operands, results = ([v.type for v in values] for values in (op.operands, op.results))
-        if not self.decides_by_op:
+        if not self._has_hook:
             return self._refuses(op, operand_params, result_params, operands, results)
         from qdialect.quant import UniformType, with_element
 

@@ -24,6 +24,7 @@ from functools import cached_property
 from math import prod
 from typing import TYPE_CHECKING, cast
 
+from qdialect.numerics.sums import SUMS, SumType
 from qdialect.qparams.domains import Domain, shown
 
 if TYPE_CHECKING:
@@ -32,50 +33,8 @@ if TYPE_CHECKING:
     from qdialect.qparams import QParams
 
 ANY = "*"
-_SUMS = re.compile(r"i(\d+)( saturating)?(?: pairs=i(\d+))?")
 _RANGE = re.compile(r"(-?\d+)(?:\.\.(-?\d+))?|x(\d+)")
 _ENTRY = re.compile(r"(.+)\((\d+)\)")
-
-
-@dataclass(frozen=True)
-class SumType:
-    """In what a kernel adds up products: integers of `bits`, which wrap or saturate; where it
-    adds them in pairs first, those saturate at `pair_bits` (x86 before VNNI: 16)."""
-
-    bits: int = 32
-    saturating: bool = False
-    pair_bits: int | None = None
-
-    @staticmethod
-    def parse(text: str) -> SumType:
-        """`i32`, `i24 saturating`, `i32 pairs=i16`; ValueError."""
-        found = _SUMS.fullmatch(text)
-        if found is None or not 8 <= int(found[1]) <= 64:
-            raise ValueError(f"not a type of sums: '{text}' (i32, i24 saturating, i32 pairs=i16)")
-        pairs = None if found[3] is None else int(found[3])
-        return SumType(int(found[1]), found[2] is not None, pairs)
-
-    @property
-    def largest(self) -> int:
-        """The largest sum."""
-        return (1 << (self.bits - 1)) - 1
-
-    def weaker(self, other: SumType) -> SumType:
-        """What holds no more than either."""
-        pairs = [bits for bits in (self.pair_bits, other.pair_bits) if bits is not None]
-        return SumType(
-            min(self.bits, other.bits),
-            self.saturating or other.saturating,
-            min(pairs, default=None),
-        )
-
-    def __str__(self) -> str:
-        pairs = "" if self.pair_bits is None else f" pairs=i{self.pair_bits}"
-        return f"i{self.bits}{' saturating' if self.saturating else ''}{pairs}"
-
-
-SUMS = SumType()
-"""What nobody declares otherwise."""
 
 
 @dataclass(frozen=True)
@@ -117,6 +76,7 @@ class Kernel:
     | name | the numbers |
     |---|---|
     | `rank`, `extent`, `dynamic` | dimensions, extents, and extents not known, of every tensor |
+    | `operands`, `results` | how many there are |
     | `batch`, `channels` | dimensions 0 and 1 of the first operand |
     | `window` | the attribute `kernel`, extents along `axes`, or those behind the channels of the |
     | | weights, or of the only operand |
@@ -230,6 +190,8 @@ def _named(
         return [extent for shape in known for extent in shape]
     if name == "dynamic":
         return [shape.count(None) for shape in known]
+    if name in ("operands", "results"):
+        return [len(operands if name == "operands" else results)]
     if name in ("batch", "channels"):
         return first[:1] if name == "batch" else first[1:2]
     if name == "window":

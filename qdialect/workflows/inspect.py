@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass, field
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from xdsl.dialects.builtin import (
     DenseIntOrFPElementsAttr,
@@ -23,6 +23,11 @@ from qdialect.ops import BlobAttr, ConstantOp, keys_of
 from qdialect.passes.casts.boundary_fixes import mended_boundaries
 from qdialect.quant import DCastOp, QCastOp, RescaleOp, SCastOp, element_type, quant_element
 from qdialect.rewrite.remarks import key_text, location_text
+from qdialect.workflows.target_report import TargetReport, target_report
+
+if TYPE_CHECKING:
+    from qdialect.targets.base import Target
+    from qdialect.workflows.taken import Taken
 
 
 @dataclass
@@ -60,7 +65,8 @@ class Inspection:
     """The result of `inspect_module`.
 
     `quantized` ops have quantized operands and results only, `float` ops none,
-    `mixed` ops both; casts, rescales and constants are counted apart.
+    `mixed` ops both; casts, rescales and constants are counted apart. `taken` is what a target
+    takes, if one was asked.
     """
 
     name: str = ""
@@ -79,6 +85,10 @@ class Inspection:
     weight_bytes: int = 0
     unknown: list[Unknown] = field(default_factory=list[Unknown])
     boundaries: list[Boundary] = field(default_factory=list[Boundary])
+    #: what a target takes of it, if one is asked
+    target: TargetReport | None = None
+    #: what it takes on codes
+    taken: Taken | None = None
 
     @property
     def counts(self) -> list[tuple[str, int]]:
@@ -103,12 +113,16 @@ class Inspection:
         ]
 
     def to_json(self) -> dict[str, Any]:
-        """As plain data."""
-        return {"version": 1, **asdict(self)}
+        """As plain data; `taken` is there if a target was asked."""
+        data = {"version": 1, **asdict(self)}
+        taken = None if self.taken is None else self.taken.to_json()
+        return {
+            name: value for name, value in {**data, "taken": taken}.items() if value is not None
+        }
 
 
-def inspect_module(module: ModuleOp, ctx: QContext) -> Inspection:
-    """Count what the module holds."""
+def inspect_module(module: ModuleOp, ctx: QContext, target: Target | None = None) -> Inspection:
+    """Count what the module holds, and say what `target` takes of it."""
     from qdialect.engines.local import output_names
     from qdialect.reference import argument_names
 
@@ -139,6 +153,8 @@ def inspect_module(module: ModuleOp, ctx: QContext) -> Inspection:
     result.ops = dict(sorted(result.ops.items(), key=lambda item: (-item[1], item[0])))
     result.weight_bytes += sum(blobs.values())
     result.boundaries = [_boundary(finding) for finding in mended_boundaries(module, ctx)]
+    if target is not None:
+        result.target = target_report(module, ctx, target)
     result.unknown = sorted(unknown.values(), key=lambda u: (-u.count, u.kind))
     return result
 

@@ -14,6 +14,7 @@ from qdialect.report.histograms import Histogram, of_distribution, of_values, ra
 from qdialect.report.page import Contents, report_page
 from qdialect.workflows.compare_values import KeyedValue, compare_layers, keyed_values, pairs_of
 from qdialect.workflows.inputs import draw, suitable
+from qdialect.workflows.target_report import target_report
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -44,6 +45,7 @@ def comparison_page(
         (before.module, _for_target(before, target)),
         (after.module, _for_target(after, target)),
         quantized=profile is not None,
+        not_taken=target_report(after.module, after.ctx, target).rows(),
     )
     try:
         _measure(contents, before, after, inputs)
@@ -55,15 +57,16 @@ def comparison_page(
     return report_page(contents)
 
 
-def inspection_page(model: Model) -> str:
-    """The report of one model."""
+def inspection_page(model: Model, name: str | None = None) -> str:
+    """The report of one model, and of what the target `name` refuses of it."""
     from qdialect.targets.installed import get_target
 
-    target = get_target("onnxruntime")
+    target = get_target(name or "onnxruntime")
     contents = Contents(
         _name(model),
         f"Looked at by qdialect {_version()}; prices of {target.name}.",
         (model.module, _for_target(model, target)),
+        not_taken=target_report(model.module, model.ctx, target).rows() if name else None,
     )
     return report_page(contents)
 

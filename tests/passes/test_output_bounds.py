@@ -412,6 +412,32 @@ func.func @main(%x: !a, %y: !d) -> !e {
     assert 11 < far <= bound.steps < 50
 
 
+@pytest.mark.parametrize("level", ["exact", "bounded", "relaxed"])
+@pytest.mark.parametrize("result", ["i8:f32, 0.5:1", "i16:f32, 0.5:1", "i8:f32, 0.25:1"])
+@pytest.mark.parametrize("order", list(permutations(["half_even", "half_up", "half_away"], 2)))
+def test_a_quantize_rounds_as_it_did(order: tuple[str, str], result: str, level: str) -> None:
+    """Whatever the rescale that becomes one with it does: one that renumbers rounds nothing."""
+    text = f"""
+!a = tensor<100x!quant.uniform<i16:f32, 0.5:3>>
+!b = tensor<100x!quant.uniform<{result}>>
+func.func @main(%x: tensor<100xf32>) -> !b {{
+  %0 = quant.qcast %x {{quant.rounding = "{order[0]}"}} : tensor<100xf32> to !a
+  %1 = nn.relu %0 : (!a) -> !a
+  %2 = quant.rescale %1 rounding {order[1]} : !a to !b
+  func.return %2 : !b
+}}
+"""
+    module, ctx = parse(text)
+    inputs = [np.arange(-50, 50).astype(np.float32) / 4]
+    (before,) = evaluate(module, ctx, inputs, "real")
+    apply(module, ctx, f"place-rescales{{numerics={level}}}")
+    (after,) = evaluate(module, ctx, inputs, "real")
+    (bound,) = summarize(ctx, module)
+    assert abs(before.astype(int) - after).max() <= bound.steps * (1 + 1e-9)
+    if result == "i8:f32, 0.5:1":
+        assert bound.real == 0 and not any(isinstance(op, RescaleOp) for op in module.walk())
+
+
 def test_an_argument_that_becomes_floats_leaves_no_cast() -> None:
     text = """
 !q = tensor<4x!quant.uniform<i8:f32, 0.25>>

@@ -100,6 +100,29 @@ def test_never_costlier_than_greedy(level: str) -> None:
     assert better
 
 
+#: of 40 ops: a fold makes conversions alike, what compares stands between casts, or a quantize is
+#: one with a rescale that rounds in another way
+ONCE_COSTLIER = [1334, 1429, 1499, 2404, 3004, 3146, 3148, 3231, 3284]
+
+
+@pytest.mark.parametrize("seed", ONCE_COSTLIER)
+def test_relaxed_is_never_costlier_than_greedy(seed: int) -> None:
+    option = "{numerics=relaxed}"
+    greedy = ",".join([f"sink-rescale{option},combine-rescale{option},fold-rescale{option}"] * 3)
+    text = clean(seed, 40)
+    module, ctx = parse(text)
+    apply(module, ctx, f"{greedy},cse,dce")
+    best, session = parse(text)
+    remarks = apply(best, session, f"place-rescales{option}")
+    assert note(remarks)[1:] == (cost(best), cost(best))
+    assert cost(best) <= cost(module)
+    assert not fired(apply(best, session, f"place-rescales{option}"))
+    shuffled, other = parse(text)
+    shuffle(shuffled, seed)
+    apply(shuffled, other, f"place-rescales{option}")
+    assert structure(shuffled) == structure(best)
+
+
 GREEDY = ("sink-rescale", "hoist-rescale", "combine-rescale")
 FAMILIES_OF_GREEDY = [f for f in FAMILIES if f.pipeline.partition("{")[0] in GREEDY]
 

@@ -13,13 +13,8 @@ import qdialect as qd
 from qdialect.cli.qopt import main
 from qdialect.numerics.float_text import round_to_format
 from qdialect.numerics.sums import Span
-from qdialect.ops.keys import keys_of
-from qdialect.profile.file import save_profile
-from qdialect.qparams import Storage
-from qdialect.quant import quant_element
-from qdialect.quantization.assert_all_quantized import coverage
-from qdialect.quantization.recipe import Recipe
-from qdialect.quantization.weights import (
+from qdialect.numerics.weights import (
+    Choice,
     Overflow,
     Sums,
     choose_weights,
@@ -27,6 +22,12 @@ from qdialect.quantization.weights import (
     quantized,
     symmetric_scales,
 )
+from qdialect.ops.keys import keys_of
+from qdialect.profile.file import save_profile
+from qdialect.qparams import Storage
+from qdialect.quant import quant_element
+from qdialect.quantization.assert_all_quantized import coverage
+from qdialect.quantization.recipe import Recipe
 
 NET = """
 !x = tensor<1x3x8x8xf32>
@@ -194,7 +195,7 @@ def test_scales_of_least_error_are_no_worse_than_whole_ones() -> None:
         errors: list[Any] = []
         for search in (False, True):
             scales = symmetric_scales(rows, positive_codes(storage), search)
-            codes = quantized(rows, scales, storage)
+            codes = quantized(rows, scales, positive_codes(storage))
             errors.append(np.square(codes * scales[:, None] - rows).sum(axis=1))
         assert (errors[1] <= errors[0] * (1 + 1e-6)).all()
         assert name != "i4" or (errors[1] < errors[0] * 0.9).any()
@@ -205,7 +206,7 @@ def test_nothing_overflows(bias: float) -> None:
     random = np.random.default_rng(1)
     rows = random.normal(size=(4, 70_000)) * [[1.0], [1e-9], [0.0], [1e4]]
     sums = Sums(0.01, Span(0, 255, 255), np.array([bias, -bias, bias, 0.0]))
-    found = choose_weights(rows, Storage.of("i8"), sums, True, "f32")
+    found = choose_weights(rows, sums, Choice(Storage.of("i8")))
     assert found.scales == tuple(round_to_format(scale, "f32") for scale in found.scales)
     assert sums.bias is not None
     steps = sums.bias / (0.01 * np.array(found.scales))
@@ -218,7 +219,7 @@ def test_nothing_overflows(bias: float) -> None:
 def test_a_sum_that_never_fits_is_refused() -> None:
     sums = Sums(1e-30, Span(0, 255, 255), np.array([1e30]))
     with pytest.raises(Overflow):
-        choose_weights(np.ones((1, 4)), Storage.of("i8"), sums, False, "f32")
+        choose_weights(np.ones((1, 4)), sums, Choice(Storage.of("i8"), search=False))
 
 
 NORMALIZED = """

@@ -7,21 +7,20 @@ from typing import Any
 import numpy as np
 import pytest
 
-from qdialect.numerics.sums import Span
+from qdialect.numerics.sums import SUMS, Span, SumType
+from qdialect.numerics.weights import Choice, Overflow, Sums, Weights, choose_weights
 from qdialect.qparams import Storage
-from qdialect.quantization.weights import Overflow, Sums, Weights, choose_weights
-from qdialect.targets.kernels import SUMS, SumType
 
 RNG = np.random.default_rng(0)
-ROWS = np.concatenate([RNG.normal(size=(12, 1600)), RNG.uniform(-2, 2, size=(12, 1600))])
-ROWS *= np.geomspace(0.1, 1, 24)[:, None]
+DRAWN = np.concatenate([RNG.normal(size=(12, 1600)), RNG.uniform(-2, 2, size=(12, 1600))])
+ROWS = DRAWN * np.geomspace(0.1, 1, 24)[:, None]
 I24, PAIRS = SumType.parse("i24 saturating"), SumType.parse("i32 pairs=i16")
 SPAN = Span(-3, 252, 255)
 
 
 def chosen(kind: SumType, *, per_row: bool = True, storage: str = "i8") -> Weights:
     sums = Sums(0.02, SPAN, np.linspace(-3, 3, len(ROWS)), kind)
-    return choose_weights(ROWS, Storage.of(storage), sums, True, "f32", per_row=per_row)
+    return choose_weights(ROWS, sums, Choice(Storage.of(storage), per_row=per_row))
 
 
 def error(found: Weights) -> float:
@@ -62,23 +61,21 @@ def test_pairs_saturate_nowhere(per_row: bool, storage: str) -> None:
         assert (ends[0] <= 32767 and ends[1] >= -32768) == holds
     # No worse than weights of 7 bits everywhere, which always fit.
     sums = Sums(0.02, SPAN)
-    seven = choose_weights(ROWS, Storage.of("i8", -64, 64), sums, True, "f32", per_row=per_row)
+    seven = choose_weights(ROWS, sums, Choice(Storage.of("i8", -64, 64), per_row=per_row))
     assert error(free) > error(found) >= error(seven) - 1e-3
 
 
 def test_activations_of_seven_bits_leave_weights_alone() -> None:
     sums = Sums(0.02, Span(-60, 67, 127), None, PAIRS)
-    assert not choose_weights(ROWS, Storage.of("i8"), sums, True, "f32").enlarged
+    assert not choose_weights(ROWS, sums, Choice(Storage.of("i8"))).enlarged
 
 
 def test_sums_that_leave_no_bit_are_refused() -> None:
-    kind = SumType.parse("i16 saturating")
+    sums = Sums(0.02, SPAN, None, SumType.parse("i16 saturating"))
     with pytest.raises(Overflow, match="i16 saturating"):
-        choose_weights(
-            np.ones((2, 900)), Storage.of("i8"), Sums(0.02, SPAN, None, kind), True, "f32"
-        )
+        choose_weights(ROWS, sums, Choice(Storage.of("i8")))
 
 
 def test_only_so_many_products_are_summed() -> None:
     sums = Sums(0.02, SPAN, None, I24, 8)
-    assert not choose_weights(ROWS.reshape(1, -1), Storage.of("i8"), sums, True, "f32").enlarged
+    assert not choose_weights(ROWS.reshape(1, -1), sums, Choice(Storage.of("i8"))).enlarged

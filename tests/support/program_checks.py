@@ -48,7 +48,7 @@ from tests.generators.programs import REQUANTIZING, random_program, with_call
 from tests.support.engine_checks import check_engine, run_on_numbers
 
 LEVELS = ("exact", "ties", "bounded", "saturation", "relaxed")
-TARGETS = ("generic", "onnxruntime", "integer", "tosa")
+TARGETS = ("generic", "onnxruntime", "integer", "tosa", "stablehlo")
 NOT_FUNCTIONS = {
     # what they need is no program, or what they leave is no nn program
     "apply-profile", "assert-all-quantized", "convert-nn-to-tosa", "convert-nn-to-linalg",

@@ -14,7 +14,14 @@ from dataclasses import dataclass
 from typing import Any
 
 from typing_extensions import override
-from xdsl.dialects.builtin import FileLineColLoc, FusedLoc, IntAttr, ModuleOp, StringAttr
+from xdsl.dialects.builtin import (
+    FileLineColLoc,
+    FusedLoc,
+    IntAttr,
+    ModuleOp,
+    StringAttr,
+    TensorType,
+)
 from xdsl.ir import Attribute, Operation
 
 from qdialect.context import QContext
@@ -91,11 +98,24 @@ def _one_per_kind(
     return None if known else "one op of each kind"
 
 
-def _static(
+def _one_scale(
     op: Operation, operands: Sequence[Attribute], results: Sequence[Attribute]
 ) -> str | None:
-    scales = [q for q in _params(operands, results) if not q.is_per_tensor]
-    return "all of a tensor has one scale" if scales else None
+    several = [q for q in _params(operands, results) if not q.is_per_tensor]
+    return "all of a tensor has one scale" if several else None
+
+
+def _alike(
+    op: Operation, operands: Sequence[Attribute], results: Sequence[Attribute]
+) -> str | None:
+    storages = {q.storage for q in _params(operands, results)}
+    return "one storage for all" if len(storages) > 1 and op.name != "quant.rescale" else None
+
+
+def _flat(op: Operation, operands: Sequence[Attribute], results: Sequence[Attribute]) -> str | None:
+    kinds: list[Any] = [*operands, *results]
+    ranks = [len(kind.get_shape()) for kind in kinds if isinstance(kind, TensorType)]
+    return "at most 3 dimensions" if max(ranks, default=0) > 3 else None
 
 
 STRANGE: dict[str, Target] = {
@@ -111,11 +131,22 @@ STRANGE: dict[str, Target] = {
             "one kernel", "", kernels={"nn.add": (Kernel(("i8",), ("i8",)),)}, runs_others=False
         ),
         Target("per tensor", "", per_axis=False, per_block=False),
-        Restricted("per tensor, by a hook", "", also=_static),
+        Restricted("per tensor, by a hook", "", also=_one_scale),
         Restricted("zero points of 0", "", also=_zero),
         Restricted("powers of two", "", also=_shifts),
         FewRescales("finer rescales", ""),
         Restricted("small windows", "", also=_small_windows),
+        Restricted("one storage for each op", "", also=_alike),
+        Restricted("3 dimensions", "", also=_flat),
+        Target(
+            "limits of kernels", "",
+            kernels={
+                "quant.rescale": (Kernel(limits={"extent": "1..4"}),),
+                "nn.relu": (Kernel(limits={"extent": "1..4"}),),
+                "nn.max_pool2d": (Kernel(limits={"strides": "1..1"}),),
+                "nn.add": (Kernel(("i8",), ("i8",)), Kernel(("i16", "i16"), ("i16",))),
+            },
+        ),
         Restricted("casts only", "", also=_casts_only),
         Target(
             "lookups only", "", floats=False, runs_others=False,
@@ -135,7 +166,8 @@ def mark(module: ModuleOp) -> None:
 
 def _numbers(location: Attribute) -> list[int]:
     if isinstance(location, FusedLoc):
-        return [n for entry in location.locations for n in _numbers(entry)]
+        entries: Any = location.locations
+        return [n for entry in entries for n in _numbers(entry)]
     return [location.line.data] if isinstance(location, FileLineColLoc) else []
 
 
@@ -150,9 +182,12 @@ def refused_ops(module: ModuleOp, session: QContext) -> dict[Operation, str]:
     return {op: reason for op, reason in found.items() if reason}
 
 
-def newly_refused(before: ModuleOp, after: ModuleOp, session: QContext) -> list[str]:
+def newly_refused(
+    before: ModuleOp, after: ModuleOp, session: QContext, *, in_steps: bool = False
+) -> list[str]:
     """Refused ops of `after` that `before`, which is marked, has not, nor a refused one that they
-    stand for: for the same reason, of that name, or on floats."""
+    stand for: for the same reason, of that name, or on floats; `in_steps`, several of these in a
+    row, for any reason."""
     were = refused_ops(before, session)
     by_number: dict[int, list[tuple[str, str]]] = {}
     for op, reason in were.items():
@@ -163,10 +198,10 @@ def newly_refused(before: ModuleOp, after: ModuleOp, session: QContext) -> list[
     for op, reason in refused_ops(after, session).items():
         known[_key(op)] -= 1
         values = (*op.operands, *op.results)
-        in_floats = not any(quant_element(value.type) for value in values)
+        any_reason = in_steps or not any(quant_element(value.type) for value in values)
         stands_for = [entry for n in _numbers(op.location) for entry in by_number.get(n, ())]
         if known[_key(op)] < 0 and not any(
-            in_floats or op.name == name or reason == why for name, why in stands_for
+            any_reason or op.name == name or reason == why for name, why in stands_for
         ):
             kinds = ", ".join(str(v.type) for v in values)
             found.append(f"{op.name} ({kinds}): {reason}")

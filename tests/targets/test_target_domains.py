@@ -6,10 +6,11 @@ import pytest
 
 from qdialect.context import QContext, new_context
 from qdialect.formats.mlir.read import read_module
+from qdialect.numerics.sums import SumType
 from qdialect.qparams import QParams
 from qdialect.qparams.domains import Domain
 from qdialect.targets.base import Target
-from qdialect.targets.kernels import Kernel, SumType
+from qdialect.targets.kernels import Kernel
 
 CONV = """
 !x = tensor<1x3x8x8x!quant.uniform<i8:f32, {x}>>
@@ -78,6 +79,7 @@ def test_a_kernel_with_a_domain(kernel: Kernel, arguments: dict[str, object], wh
         ("relu %x", {"extent": "1..7", "batch": "1"}, "extent 9 is not 1..7"),
         ("relu %x", {"window": "9", "window-size": "x9"}, None),
         ("relu %x", {"window": "1..8"}, "window 9 is not 1..8"),
+        ("relu %x", {"operands": "1", "results": "2..4"}, "results 1 is not 2..4"),
         ("clip %x {min = -1.0 : f64}", {"min": "-1", "max": "6"}, None),
         ("clip %x {min = -1.0 : f64}", {"min": "0..1"}, "min -1 is not 0..1"),
         ("clip %x {max = 5.5 : f64}", {"max": "5|6"}, "max 5.5 is not 5|6"),

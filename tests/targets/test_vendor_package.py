@@ -7,10 +7,8 @@ from __future__ import annotations
 import math
 import os
 import re
-import shutil
 import subprocess
 import sys
-from collections.abc import Sequence
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -21,18 +19,11 @@ import qdialect as qd
 from qdialect.cli.command_new_target import write_package
 from qdialect.quant import quant_element
 from tests.support.page_models import float_model
+from tests.support.vendors import CAN_BUILD, NEEDS, ROOT, call, install
 
-ROOT = Path(__file__).parents[2]
 NAME = "my_npu"
 
-try:
-    from setuptools import __version__ as _setuptools
-
-    CAN_BUILD = int(_setuptools.partition(".")[0]) >= 71  # brings its own bdist_wheel
-except ImportError:
-    CAN_BUILD = False
-
-pytestmark = pytest.mark.skipif(not CAN_BUILD, reason="needs setuptools >= 71 to build a wheel")
+pytestmark = pytest.mark.skipif(not CAN_BUILD, reason=NEEDS)
 
 TYPES = """
 !f = tensor<1x2x2x2xf32>
@@ -73,27 +64,7 @@ def source(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def site(source: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with the package in it, as pip installs it from a copy of its source."""
-    copy, target = tmp_path_factory.mktemp("source") / NAME, tmp_path_factory.mktemp("site")
-    shutil.copytree(source, copy)
-    flags = "--quiet --no-index --no-deps --no-build-isolation --disable-pip-version-check"
-    command = [sys.executable, "-m", "pip", "install", *flags.split(), "--target", str(target)]
-    done = subprocess.run([*command, str(copy)], capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
-    return target
-
-
-def call(
-    site: Path, arguments: Sequence[str], text: str = "", folder: Path | None = None
-) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-m", *arguments],
-        input=text,
-        cwd=folder,
-        capture_output=True,
-        text=True,
-        check=False,
-        env={**os.environ, "PYTHONPATH": f"{site}{os.pathsep}{ROOT}"},
-    )
+    return install(source, tmp_path_factory.mktemp("site"))
 
 
 def opt(site: Path, body: str, pipeline: str, target: str = NAME) -> tuple[str, str]:

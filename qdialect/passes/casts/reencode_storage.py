@@ -194,6 +194,8 @@ class _Reencoding:
         #: ops that keep their storage, as the target refuses the other one
         self.kept: set[Operation] = set()
         self.adapted: dict[SSAValue, SSAValue] = {}
+        #: by value, what the target runs as another storage of the value can be had
+        self._mended: dict[SSAValue, Operation] = {}
         #: types by identity, each with that of the same numbers on the other signedness
         self._others: dict[int, tuple[Attribute, Attribute]] = {}
         self._contracts: dict[str, Contract] = {}
@@ -275,18 +277,28 @@ class _Reencoding:
         return refused_types(self.ctx, op, operands, results)
 
     def _refused_adapter(self, op: Operation) -> str | None:
-        """Why the target refuses a rescale in front of an operand of `op`, if it does not make an
-        op of it that the target runs and refused before for the same reason."""
+        """Why the target refuses a rescale in front of an operand of `op`, unless it lets `op`, or
+        what makes the operand, run that was refused for the same reason."""
         for index in self._adapters(op):
             if constant_of(op.operands[index]) is not None:
                 continue
             kind = self._type_of(op.operands[index])
             probe = RescaleOp.create(result_types=[self._other_type(kind)])
             reason = refused_types(self.ctx, probe, [kind], probe.result_types)
-            mends = reason == refused_by_target(self.ctx, op) and not self._will_be_refused(op)
-            if reason and not mends:
+            if reason is None:
+                continue
+            value = op.operands[index]
+            mended = [each for each in (op, value.owner) if self._is_mended(each, reason)]
+            if not mended:
                 return reason
+            self._mended[value] = mended[0]
         return None
+
+    def _is_mended(self, op: Operation | Block, reason: str) -> bool:
+        """Whether the target refuses `op` for `reason` now, and then no more."""
+        if isinstance(op, Block) or refused_by_target(self.ctx, op) != reason:
+            return False
+        return self._will_be_refused(op) is None
 
     def _plan_results(self, op: Operation) -> None:
         """Change the storage of the results of an op that computes codes."""
@@ -395,11 +407,11 @@ class _Reencoding:
         if isinstance(owner, Block):
             assert owner.first_op is not None
             owner.insert_op_before(new, owner.first_op)
-            new.location = user.location
+            new.location = self._mended.get(value, user).location
         else:
             assert owner.parent is not None
             owner.parent.insert_op_after(new, owner)
-            new.location = owner.location
+            new.location = self._mended.get(value, owner).location
         self.adapted[value] = new.result
         return new.result
 

@@ -6,7 +6,8 @@
 
 Every element has the same scale and zero point before and after: exact. Blocks that span several
 indices stay blocks (upstream's pass of this name makes them per axis with too few scales). The pass
-visits every type in the module, also in signatures and attributes.
+visits every type in the module, also in signatures and attributes. A type stays where the target
+runs an op on it, but not on the plainer one.
 
 For example
 
@@ -19,6 +20,7 @@ becomes
 
 from __future__ import annotations
 
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from typing import Any, cast
 
@@ -34,9 +36,11 @@ from xdsl.dialects.builtin import (
 from xdsl.ir import Attribute, ParametrizedAttribute
 from xdsl.passes import ModulePass
 
+from qdialect.context import QContext, session
 from qdialect.qparams import ParameterField, QParams
 from qdialect.qparams.parameters import Layout
 from qdialect.quant import UniformType, quant_element, with_element
+from qdialect.rewrite.refused import is_computed, refused_by_target, refused_types
 from qdialect.rewrite.rewriter import set_type
 
 
@@ -76,7 +80,9 @@ class NormalizeQuantTypes(ModulePass):
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         """Run the pass on a module, in place."""
-        normalizer = _Normalizer()
+        qctx, normalizer = session(ctx), _Normalizer()
+        while kept := _refused(qctx, op, normalizer):
+            normalizer = _Normalizer(normalizer.kept | kept)
         for inner in op.walk():
             values = [arg for region in inner.regions for b in region.blocks for arg in b.args]
             for value in (*inner.results, *values):
@@ -88,13 +94,28 @@ class NormalizeQuantTypes(ModulePass):
                     entries[key] = normalizer.of(attribute)
 
 
+def _refused(ctx: QContext, module: ModuleOp, normalizer: _Normalizer) -> set[Attribute]:
+    """The types of ops that the target runs, but not on what the normalizer makes of the types."""
+    found: set[Attribute] = set()
+    for op in module.walk():
+        values = (*op.operands, *op.results)
+        changed = {v.type for v in values if normalizer.of(v.type) is not v.type}
+        if changed and is_computed(ctx, op):
+            sides = ([normalizer.of(v.type) for v in side] for side in (op.operands, op.results))
+            reason = refused_types(ctx, op, *sides)
+            if reason and refused_by_target(ctx, op) is None:
+                found |= changed
+    return found
+
+
 class _Normalizer:
     """Attributes with the types inside them normalized; an unchanged attribute is returned itself.
 
     Results are cached by identity: attributes that are equal in Python may differ in their text, as
-    the integers 0 and False do."""
+    the integers 0 and False do. The types `kept` stay as they are."""
 
-    def __init__(self) -> None:
+    def __init__(self, kept: AbstractSet[Attribute] = frozenset()) -> None:
+        self.kept = kept
         #: by identity, which the first part keeps alive
         self._known: dict[int, tuple[Attribute, Attribute]] = {}
 
@@ -107,6 +128,8 @@ class _Normalizer:
     def _new(self, attribute: Attribute) -> Attribute:
         element = quant_element(attribute)
         if element is not None:
+            if attribute in self.kept:
+                return attribute
             params = normalized(element.qparams, _shape(attribute))
             same = params == element.qparams
             return attribute if same else with_element(attribute, UniformType(params))

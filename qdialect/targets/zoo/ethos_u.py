@@ -62,7 +62,7 @@ _MEAN = tuple(
     for kernel in _kernel(
         storage,
         _NARROW,
-        [{"batch": "1", "window": "1..4095", "window-size": f"1..{most}"}],
+        [{"batch": "1", "window": "1..4096", "window-size": f"1..{most}"}],
     )
 )
 _CLAMPS = _kernel(_NARROW, _NARROW, [{"min": "0", "max": "1|6"}, {"min": "-1", "max": "1"}])
@@ -73,14 +73,14 @@ _BOTH = {
     **dict.fromkeys(("nn.flatten", "nn.reshape", "nn.squeeze", "nn.unsqueeze"), _TIED_WIDE),
     **dict.fromkeys(("nn.slice", "nn.split", "nn.tile", "nn.pad", "nn.concat"), _TIED),
     **dict.fromkeys(
-        ("nn.abs", "nn.exp", "nn.hard_swish", "nn.leaky_relu", "nn.sigmoid", "nn.tanh", "nn.relu"),
+        ("nn.abs", "nn.exp", "nn.leaky_relu", "nn.prelu", "nn.sigmoid", "nn.tanh", "nn.relu"),
         _ANY,
     ),
     **dict.fromkeys(("nn.add", "nn.sub", "nn.mul", "nn.neg", "nn.reduce_sum"), _ANY_WIDE),
     **dict.fromkeys(("nn.maximum", "nn.minimum", "nn.reduce_max", "nn.reduce_min"), _TIED),
     **dict.fromkeys(("nn.reduce_mean", "nn.global_avg_pool2d"), _MEAN),
     "nn.clip": _CLAMPS,
-    "nn.prelu": _ANY,
+    "nn.hard_swish": _kernel("i8|u8", "i8|u8"),
     "nn.elu": _kernel("i8", "i8"),
     "nn.gelu": _kernel("i8|u8", "i8|u8"),
     "nn.log": _kernel("i8|i16", "i8|i16"),
@@ -126,7 +126,9 @@ U85 = replace(
         **_BOTH,
         **dict.fromkeys(("quant.rescale", "nn.abs", "nn.div"), _ANY_WIDE),
         **dict.fromkeys(("nn.compare", "nn.select"), _ANY_WIDE),
-        **dict.fromkeys(("nn.flip", "nn.transpose"), _TIED_WIDE),
+        **dict.fromkeys(
+            ("nn.flip", "nn.transpose", "nn.concat", "nn.maximum", "nn.minimum"), _TIED_WIDE
+        ),
         "nn.gather": _kernel(_WIDE, f"{_WIDE} as=0", [{"axis": "0"}]),
         "nn.arg_max": _kernel(_NARROW, "*"),
         "nn.avg_pool2d": _pool(_TALL, {**_TALL, "pads": "0"}, {"window": "1..8"}),

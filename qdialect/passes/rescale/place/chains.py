@@ -391,6 +391,9 @@ def _keys(chains: Mapping[Any, list[ChainConversion]]) -> dict[Any, list[int]]:
     return {place: [conversion.key for conversion in chain] for place, chain in chains.items()}
 
 
+_NOT_ROUNDED = Contract(Numerics.RELAXED, note="compares floats in place of codes")
+
+
 class _StateRules:
     """Decides in which states an op may be, by its declaration, the target and the level.
 
@@ -457,16 +460,20 @@ class _StateRules:
         return [self._with_scale(node, encoding) for encoding in encodings]
 
     def skipped(self, node: CommutingOp, conversions: Sequence[ChainConversion]) -> OpState | None:
-        """The op on floats, which it cannot be in, between codes that it may be on: a dequantize
-        and the quantize below it pass it as the rescale that they are. None of what is not
-        floats."""
+        """The op on floats, between codes that it may be on: a dequantize and the quantize below it
+        pass it as the rescale that they are. It may be there itself under `relaxed`, where that
+        drops what the codes round. None of what is not floats."""
         floats = conversions[0].encoding
-        alike = len({conversion.rounding for conversion in conversions}) == 1
+        alike = len({(conversion.encoding, conversion.rounding) for conversion in conversions}) == 1
         if not isinstance(floats, Floats) or not alike or not node.behavior.commutes:
             return None
         if all_codes(node.states[0].operands) is None or node.states[0].constants:
             return None
-        return OpState([floats] * len(node.tied), [floats] * len(node.op.results), legal=False)
+        state = OpState([floats] * len(node.tied), [floats] * len(node.op.results), legal=False)
+        if self._level is Numerics.RELAXED and len(state.results) == 1:
+            state.legal = self._is_legal(node, state.operands, state.results)
+            state.contract = _NOT_ROUNDED
+        return state
 
     def state_before(
         self,

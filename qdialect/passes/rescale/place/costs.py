@@ -200,6 +200,12 @@ class ChainCosts:
         fold = self._fold(i, j)
         return None if fold is None else fold.contract
 
+    def rounding(self, i: int, j: int) -> Rounding:
+        """How one conversion from i to j rounds, which the level allows."""
+        fold = self._fold(i, j)
+        assert fold is not None
+        return fold.rounding
+
     def _fold(self, i: int, j: int) -> _Fold | None:
         if j - i == 1:
             return _Fold(self._roundings[i - self._lowest], EXACT)
@@ -445,6 +451,8 @@ class Costs:
                 return _Fold(pair.second, EXACT)  # nothing is left of what was before
             rounding, contract = self._requantized(start, pair.source, pair.target, pair.second)
         elif isinstance(pair.source, Floats):
+            # A quantize rounds as it did: where the rescale renumbers, nothing else is exact.
+            rounding = pair.first
             contract = self._quantized(pair.middle, pair.target, pair, reach)
         else:
             a, b, c = pair.source, pair.middle, pair.target

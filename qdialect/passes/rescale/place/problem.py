@@ -21,6 +21,7 @@ from qdialect.analysis.ranges import narrowed_qparams
 from qdialect.context import QContext
 from qdialect.numerics import requantize as exact
 from qdialect.numerics.contract import Numerics
+from qdialect.numerics.rounding import Rounding
 from qdialect.ops import constant_of
 from qdialect.passes.rescale.place.boundary import Boundary
 from qdialect.passes.rescale.place.calls import FunctionPort, function_ports
@@ -63,6 +64,15 @@ class ChainUse(NamedTuple):
     def positions(self) -> range:
         """All positions, from the lowest."""
         return range(self.lowest, self.highest + 1)
+
+
+class _Way(NamedTuple):
+    """The conversions from one position of a value to another: what they cost with what folding
+    changes, and of each in turn what it makes, by number, and its cost."""
+
+    cost: int
+    kinds: list[int]
+    costs: list[int]
 
 
 #: of what stays as it is
@@ -237,7 +247,7 @@ class PlacementProblem:
         if all(each.variable is None for each in (producer, *uses)):
             return
         chain = self.chain(value)
-        for group in [uses] if producer.lowest < 0 else _groups(uses):
+        for group in [uses] if producer.lowest < 0 else self._groups(chain, uses):
             self._connect_with(chain, producer, group)
 
     def _connect_with(self, chain: Chain, producer: ChainUse, uses: list[ChainUse]) -> None:
@@ -367,31 +377,96 @@ class PlacementProblem:
         self, chain: Chain, used: dict[Position, tuple[ChainConversion, ...]]
     ) -> Callable[[int, int], int]:
         """The least cost of making a set of positions `used` (bits) from one of the producer."""
-        positions = list(used)
+        positions = sorted(used, key=lambda position: position[0])
+        number = {position: n for n, position in enumerate(used)}
+        bits = [1 << number[position] for position in positions]
+        #: by position, those on the way to it, the nearest first
         on_the_way = [
-            [m for m, (k, keys) in enumerate(positions) if k < end and keys == whole[: len(keys)]]
-            for end, whole in positions
+            [m for m in range(n)[::-1] if keys[: len(positions[m][1])] == positions[m][1]]
+            for n, (_, keys) in enumerate(positions)
         ]
-        known: dict[tuple[int, int], int] = {}
+        found: dict[tuple[int, int], _Way] = {}
+        kinds: dict[tuple[Encoding, Rounding], int] = {}
 
-        def cost(start: int, n: int) -> int:
-            if (start, n) not in known:
-                costs = self.costs.chain(chain, used[positions[n]])
-                known[start, n] = costs.cost(start, positions[n][0])
-            return known[start, n]
+        def way(start: int, n: int) -> _Way:
+            if (start, n) not in found:
+                below = used[positions[n]]
+                costs, end = self.costs.chain(chain, below), positions[n][0]
+                edges = costs.path(start, end)
+                made = [edge for edge in edges if not edge.is_identity]
+                ends = [(chain.encoding(edge.end, below), edge.rounding) for edge in made]
+                found[start, n] = _Way(
+                    costs.cost(start, end),
+                    [kinds.setdefault(kind, len(kinds)) for kind in ends],
+                    [costs.edge(edge.start, edge.end) for edge in made],
+                )
+            return found[start, n]
 
         def price(i: int, subset: int) -> int:
-            """From the position i of the producer, or from a position that is made anyway."""
+            """From the position i of the producer, or from a position that is made anyway. Two
+            conversions of one value to one type are one."""
             total = 0
+            made: set[tuple[int, ...]] = set()
+            values: dict[int, tuple[int, ...]] = {}
             for n, (k, _) in enumerate(positions):
                 # What is not above the producer is there, or forbidden elsewhere.
-                if subset >> n & 1 and k > i:
-                    near = (positions[m][0] for m in on_the_way[n] if subset >> m & 1)
-                    starts = [i, *(start for start in near if start >= i)]
-                    total += min(cost(start, n) for start in starts)
+                if not subset & bits[n] or k <= i:
+                    continue
+                best, value = way(i, n), ()
+                for m in on_the_way[n]:
+                    if m in values and way(positions[m][0], n).cost < best.cost:
+                        best, value = way(positions[m][0], n), values[m]
+                total += best.cost
+                for kind, cost in zip(best.kinds, best.costs, strict=True):
+                    value = (*value, kind)
+                    if value in made:
+                        total -= cost
+                    made.add(value)
+                values[n] = value
             return total
 
         return price
+
+    def _groups(self, chain: Chain, uses: list[ChainUse]) -> list[list[ChainUse]]:
+        """Uses of a value at position 0 that share no conversion: they start with other ones, and
+        none becomes the first one of another by a fold."""
+        if len(uses) == 1:
+            return [uses]
+        groups: dict[int | None, list[ChainUse]] = {}
+        for use in uses:
+            groups.setdefault(use.below[0].key if use.below else None, []).append(use)
+        if len(groups) == 1:
+            return [uses]
+        together: list[tuple[set[tuple[Encoding, Rounding]], list[ChainUse]]] = []
+        for group in groups.values():
+            starts = {start for use in group for start in self._starts(chain, use)}
+            alike = [each for each in together if each[0] & starts]
+            together = [each for each in together if not each[0] & starts]
+            for others, members in alike:
+                starts |= others
+                group = members + group
+            together.append((starts, group))
+        found: list[list[ChainUse]] = []
+        for _, group in together:
+            if (
+                len({position_of(j, use.below) for use in group for j in use.positions})
+                > _POSITIONS
+            ):
+                # What they share is not seen.
+                self.estimated.add(chain.value)
+                keys = dict.fromkeys(use.below[0].key if use.below else None for use in group)
+                found += [groups[key] for key in keys]
+            else:
+                found.append(group)
+        return found
+
+    def _starts(self, chain: Chain, use: ChainUse) -> set[tuple[Encoding, Rounding]]:
+        """What one conversion of a value at position 0 may make for a use."""
+        if not use.below:
+            return set()
+        costs = self.costs.chain(chain, use.below)
+        ends = [end for end in range(1, use.highest + 1) if costs.fold(0, end) is not None]
+        return {(chain.encoding(end, use.below), costs.rounding(0, end)) for end in ends}
 
 
 def _values(ops: Iterable[Operation]) -> Iterator[SSAValue]:
@@ -401,16 +476,6 @@ def _values(ops: Iterable[Operation]) -> Iterator[SSAValue]:
         for region in op.regions:
             for block in region.blocks:
                 yield from block.args
-
-
-def _groups(uses: list[ChainUse]) -> list[list[ChainUse]]:
-    """Uses that start with different rescales of a value share none."""
-    if len(uses) == 1:
-        return [uses]
-    groups: dict[int | None, list[ChainUse]] = {}
-    for use in uses:
-        groups.setdefault(use.below[0].key if use.below else None, []).append(use)
-    return list(groups.values())
 
 
 def _add(costs: list[int], extra: Sequence[int]) -> None:

@@ -24,10 +24,18 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from qdialect.numerics.float_text import FORMATS, round_to_format
-from qdialect.numerics.sums import Span, excess, pair_sums, partial_sums, signed_sums, to_signed
+from qdialect.numerics.sums import (
+    SUMS,
+    Span,
+    SumType,
+    excess,
+    pair_sums,
+    partial_sums,
+    signed_sums,
+    to_signed,
+)
 from qdialect.qparams import Storage
 from qdialect.qparams.domains import Scales
-from qdialect.targets.kernels import SUMS, SumType
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -38,7 +46,7 @@ if TYPE_CHECKING:
 _SHRINK_STEP, _COARSE, _COARSE_STEPS = 1 / 60, 4, 11
 _TRIES = 60
 _SLACK = 1.001
-_BIAS_BITS, _BIAS_STORAGE = 24, 32
+_BIAS_BITS = 24
 _ROUNDED = 1 + 2.0**-20
 _LEAST_CODE = 2
 """Weights whose codes are smaller say little more than their signs."""
@@ -68,10 +76,6 @@ class Sums:
             low = low - np.where(below > 0, below / products * _ROUNDED + 1, 0)
             high = high + np.where(above > 0, above / products * _ROUNDED + 1, 0)
         found, pairs = excess(low, high, self.kind.bits), self.kind.pair_bits
-        if self.bias is not None and self.kind.bits > _BIAS_STORAGE:
-            # A bias is of 32 bits, whatever sums are.
-            biases = self.largest_bias(len(offsets)) / (self.step * scales)
-            found = np.maximum(found, excess(-biases, biases + 1, _BIAS_STORAGE))
         if pairs is None:
             return found
         return np.maximum(found, excess(*pair_sums(offsets + shift, self.span), pairs))
@@ -86,6 +90,46 @@ class Sums:
     def largest_bias(self, count: int) -> Array:
         """The largest |bias| of each row."""
         return np.maximum(self._bias(-1.0, count), self._bias(1.0, count))
+
+
+@dataclass(frozen=True)
+class Choice:
+    """How codes of weights are chosen: their storage, the type that scales are of, by least
+    squared error (`search`) or just large enough, one for each row or one for all, and the
+    sets that they are of."""
+
+    storage: Storage
+    expressed: str = "f32"
+    search: bool = True
+    per_row: bool = True
+    allowed: Sequence[Scales] = ()
+
+    @property
+    def ties_rows(self) -> bool:
+        """Whether the scales of rows depend on each other."""
+        return any(each.shared_bits for each in self.allowed)
+
+    def inside(self, rows: Array, scales: Array, positive: int) -> Array:
+        """For each row the scale of the allowed sets beside the given one of least squared
+        error; where a set ties the scales of all rows, those that are no smaller."""
+        for each in self.allowed:
+            if each.shared_bits:
+                scales = np.array(each.together(scales.tolist()))
+                continue
+            near = [each.near(scale) for scale in scales.tolist()]
+            below, above = (np.array([pair[end] for pair in near]) for end in (0, -1))
+            smaller = _errors(rows, below, positive) < _errors(rows, above, positive)
+            scales = np.where(smaller, below, above)
+        return self._expressed(scales)
+
+    def no_smaller(self, scales: Array) -> Array:
+        """Scales of the allowed sets."""
+        for each in self.allowed:
+            scales = np.array(each.together(scales.tolist()))
+        return self._expressed(scales)
+
+    def _expressed(self, scales: Array) -> Array:
+        return np.array([round_to_format(scale, self.expressed) for scale in scales.tolist()])
 
 
 @dataclass(frozen=True)
@@ -132,112 +176,84 @@ def symmetric_scales(rows: Array, positive: int, search: bool) -> Array:
     return whole * best
 
 
-def choose_weights(
-    rows: Array,
-    storage: Storage,
-    sums: Sums,
-    search: bool,
-    expressed: str,
-    *,
-    per_row: bool = True,
-    allowed: Sequence[Scales] = (),
-) -> Weights:
-    """The codes of each row (an output channel), with a scale for each or one for all, such
-    that neither bias nor accumulator overflows, and scales are of the `allowed` sets; Overflow
-    when there are none."""
-    count = len(rows)
-    shift = zero_of(storage) + to_signed(storage)
+def choose_weights(rows: Array, sums: Sums, choice: Choice) -> Weights:
+    """The codes of each row (an output channel), such that neither bias nor accumulator
+    overflows; Overflow when there are none."""
+    storage, per_row = choice.storage, choice.per_row
+    positive, shift = positive_codes(storage), zero_of(storage) + to_signed(storage)
     whole = rows if per_row else rows.reshape(1, -1)
-    scales = symmetric_scales(whole, positive_codes(storage), search)
+    scales = symmetric_scales(whole, positive, choice.search)
     # A bias beside nothing but zeros decides the scale of the channel alone.
-    alone = sums.largest_bias(count) / sums.step / 2.0**_BIAS_BITS
+    alone = sums.largest_bias(len(rows)) / sums.step / 2.0**_BIAS_BITS
     alone = alone if per_row else alone.max(initial=0.0, keepdims=True)
     scales = np.where(scales > 0, scales, np.where(alone > 0, alone, 1.0))
     # Scales, and those of the products, are normal numbers of the expressed type.
-    least = math.ldexp(1.0, FORMATS[expressed].min_exponent)
+    least = math.ldexp(1.0, FORMATS[choice.expressed].min_exponent)
     scales = np.maximum(scales, max(least, least / sums.step))
-    most = FORMATS[expressed].largest * min(1.0, 1 / sums.step)
-    scales = _nearest(whole, scales, positive_codes(storage), allowed)
-    first, enlarged = scales, np.zeros(count, np.bool_)
+    scales = choice.inside(whole, scales, positive)
+    return fit_scales(rows, scales, sums, choice, positive, shift)
+
+
+def fit_scales(
+    rows: Array, scales: Array, sums: Sums, choice: Choice, positive: int, shift: int | Codes
+) -> Weights:
+    """The codes of each row, up to `positive`, on these scales, or where sums do not fit on
+    larger ones; Overflow where those would leave hardly a bit. For `shift` see `Sums.excess`."""
+    per_row = choice.per_row
+    most = FORMATS[choice.expressed].largest * min(1.0, 1 / sums.step)
+    first, enlarged = scales, np.zeros(len(rows), np.bool_)
     for _ in range(_TRIES):
-        scales = np.array([round_to_format(float(s), expressed) for s in scales])
-        codes = quantized(rows, scales, storage)
+        codes = quantized(rows, scales, positive)
         beyond = sums.excess(codes, scales, shift)
         if (beyond <= 1).all():
             break
         if not enlarged.any():
             products = replace(sums, bias=None).excess(codes, scales, shift)
-            if (products * _LEAST_CODE > positive_codes(storage)).any():
+            if (products * _LEAST_CODE > positive).any():
                 raise Overflow(f"hardly a bit of the weights fits sums in {sums.kind}")
         enlarged |= beyond > 1
         growth = beyond if per_row else beyond.max(keepdims=True)
         scales = np.where(growth > 1, scales * np.maximum(growth, _SLACK), scales)
-        for each in allowed:
-            scales = np.array(each.together(scales.tolist()))
+        scales = choice.no_smaller(scales)
         if (scales > most).any():
             raise Overflow(f"sums of products do not fit {sums.kind} on any scale")
     else:
         raise Overflow(f"sums of products do not fit {sums.kind} on any scale")
-    if not enlarged.any():
-        return Weights(tuple(map(float, scales)), codes)
-    pairs = sums.kind.pair_bits
-    if pairs is not None:
-        found = (scales, codes)
-        scales, codes = _clipped(rows, found, enlarged, storage, sums, search, expressed, allowed)
-    return Weights(
-        tuple(map(float, scales)), codes, int(enlarged.sum()), float((scales / first).max())
-    )
+    if enlarged.any() and sums.kind.pair_bits is not None:
+        scales, codes = _clipped(rows, (scales, codes), enlarged, sums, choice, shift)
+    factor = float((scales / first).max(initial=1.0))
+    return Weights(tuple(map(float, scales)), codes, int(enlarged.sum()), factor)
 
 
 def _clipped(
     rows: Array,
     found: tuple[Array, Codes],
     enlarged: NDArray[np.bool_],
-    storage: Storage,
     sums: Sums,
-    search: bool,
-    expressed: str,
-    allowed: Sequence[Scales],
+    choice: Choice,
+    shift: int | Codes,
 ) -> tuple[Array, Codes]:
     """Scales and codes, with the largest codes of rows that were enlarged clipped such that any
     two fit a pair, on a scale of its own, where that is nearer to the weights and fits."""
     scales, codes = found
     assert sums.kind.pair_bits is not None
-    per_row = len(scales) == len(rows)
-    shift = zero_of(storage) + to_signed(storage)
     half = (1 << (sums.kind.pair_bits - 1)) - 1
-    most = half // (2 * max(sums.span.highest, 1)) - abs(shift)
-    if most < _LEAST_CODE:
+    most = half // (2 * max(sums.span.highest, 1)) - int(np.abs(shift).max())
+    if most < _LEAST_CODE or choice.ties_rows:
         return found
-    whole = rows if per_row else rows.reshape(1, -1)
-    tried = np.maximum(symmetric_scales(whole, most, search), np.finfo(np.float32).tiny)
-    tried = _nearest(whole, tried, most, allowed)
-    tried = np.array([round_to_format(float(s), expressed) for s in tried])
-    clipped = np.clip(np.rint(rows / tried[:, None]), -most, most).astype(np.int64)
+    whole = rows if choice.per_row else rows.reshape(1, -1)
+    tried = np.maximum(symmetric_scales(whole, most, choice.search), np.finfo(np.float32).tiny)
+    tried = choice.inside(whole, tried, most)
+    clipped = quantized(rows, tried, most)
 
     def error(codes: Codes, scales: Array) -> Array:
         each = np.square(codes * scales[:, None] - rows).sum(axis=1)
-        return each if per_row else each.sum(keepdims=True)
+        return each if choice.per_row else each.sum(keepdims=True)
 
     fits = sums.excess(clipped, tried, shift) <= 1
-    better = (error(clipped, tried) < error(codes, scales)) & (
-        fits & enlarged if per_row else fits.all()
-    )
+    fits = fits & enlarged if choice.per_row else fits.all(keepdims=True)
+    better = fits & (error(clipped, tried) < error(codes, scales))
     return np.where(better, tried, scales), np.where(better[:, None], clipped, codes)
-
-
-def _nearest(rows: Array, scales: Array, positive: int, allowed: Sequence[Scales]) -> Array:
-    """For each row the scale of the allowed sets beside the given one of least squared error;
-    where a set ties the scales of all rows, those that are no smaller."""
-    for each in allowed:
-        if each.shared_bits:
-            scales = np.array(each.together(scales.tolist()))
-            continue
-        near = [each.near(scale) for scale in scales.tolist()]
-        below, above = (np.array([pair[end] for pair in near]) for end in (0, -1))
-        smaller = _errors(rows, below, positive) < _errors(rows, above, positive)
-        scales = np.where(smaller, below, above)
-    return scales
 
 
 def _errors(rows: Array, scales: Array, positive: int) -> Array:
@@ -246,9 +262,8 @@ def _errors(rows: Array, scales: Array, positive: int) -> Array:
     return np.square(codes * scales[:, None] - rows).sum(axis=1)
 
 
-def quantized(rows: Array, scales: Array, storage: Storage) -> Codes:
-    """The offsets of the codes of each row from their zero point."""
-    positive = positive_codes(storage)
+def quantized(rows: Array, scales: Array, positive: int) -> Codes:
+    """The offsets of the codes of each row from their zero point, up to `positive`."""
     codes = np.rint(rows / scales[:, None])
     return np.clip(codes, -positive, positive).astype(np.int64)
 
