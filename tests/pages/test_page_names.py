@@ -11,8 +11,11 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 
-OF_OTHERS = frozenset({"RssAnon", "quantize_static", "nn_concat"})
-"""Of Linux, of ONNX Runtime, and a method that the tutorial leaves to its reader."""
+OF_OTHERS = frozenset(
+    {"RssAnon", "quantize_static", "nn_concat", "htp_opdef_version_history"},
+)
+"""Of Linux, of ONNX Runtime, a method that the tutorial leaves to its reader, and a page of
+Qualcomm's."""
 
 _NAME = re.compile(
     r"(?<![\w./$-])[A-Z][a-z]+(?:[A-Z0-9][a-z0-9]*)+(?![\w./-])"  # `TypeError` in any text
