@@ -101,6 +101,8 @@ def _text(found: Inspection) -> str:
         sections.append(_section(title, table(rows, {1: True}, stream=sys.stdout), "warning"))
     if found.target is not None and found.target.refused:
         sections.append(_refused(found.target))
+    if found.target is not None and found.target.sums:
+        sections.append(_section(f"sums on {found.target.target}", f"{found.target.sums}\n"))
     if found.boundaries:
         sections.append(_boundaries(found.boundaries))
     if found.taken is not None:

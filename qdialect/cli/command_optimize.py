@@ -28,7 +28,7 @@ from qdialect.weights import save_text
 from qdialect.workflows.optimize_file import FileOptimization
 from qdialect.workflows.optimize_folder import FolderOptimization, Outcome
 from qdialect.workflows.race import FLOAT, INPUT, SECONDS, Candidate, Choice
-from qdialect.workflows.target_report import left_over, refused_ops
+from qdialect.workflows.target_report import left_over, refused_ops, unfit_sums
 
 SAMPLES = 2
 """On how many random inputs the result is compared, unless said: one of numbers anywhere,
@@ -210,6 +210,7 @@ def _as_json(work: FileOptimization) -> dict[str, Any]:
                     work.result.model.module, work.result.model.ctx
                 ).items()
             ],
+            "sums": unfit_sums(work.result.model.module, work.result.model.ctx),
         }
     if (choice := work.choice) is not None:
         shown["executed"] = {c.name: c.executed.as_json() for c in choice.candidates}
@@ -232,7 +233,8 @@ def _summary(work: FileOptimization, details: bool) -> str:
         more = "" if not refused else f"; qopt explain {work.source} tells why"
         lines.append(f"{fired} rewrites fired, {refused} were refused{more}\n")
         left = left_over(work.result.model.module, work.result.model.ctx)
-        lines += [f"{left}\n"] if left else []
+        sums = unfit_sums(work.result.model.module, work.result.model.ctx)
+        lines += [f"{line}\n" for line in (left, sums) if line]
     lines += [f"{line}\n" for line in (*_checked(work), *work.dropped, *work.notes)]
     if work.result is None:
         lines.append("the original is what was written\n")

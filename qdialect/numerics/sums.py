@@ -137,3 +137,15 @@ def excess(low: Numbers, high: Numbers, bits: int) -> NDArray[np.float64]:
     it."""
     most = 2.0 ** (bits - 1)
     return np.maximum(high / (most - 1), low / -most).astype(np.float64)
+
+
+def runtime_excess(x: Span, w: Span, signed: tuple[int, int], depth: int, kind: SumType) -> float:
+    """By which factor sums of `depth` products of two runtime operands are too large; the signed
+    codes of the second are from .. to .. those of `signed`."""
+    low = depth * min(x.up * w.down, x.down * w.up)
+    high = depth * max(x.up * w.up, x.down * w.down)
+    beyond = float(excess(np.array([low]), np.array([high]), kind.bits)[0])
+    if kind.pair_bits is None or depth < 1:
+        return beyond
+    pairs = pair_sums(np.array([[*signed, *signed]]), x)
+    return max(beyond, float(excess(*pairs, kind.pair_bits)[0]))

@@ -209,7 +209,7 @@ def fit_scales(
             break
         if not enlarged.any():
             products = replace(sums, bias=None).excess(codes, scales, shift)
-            if (products * _LEAST_CODE > positive).any():
+            if (products * _LEAST_CODE > positive_codes(choice.storage)).any():
                 raise Overflow(f"hardly a bit of the weights fits sums in {sums.kind}")
         enlarged |= beyond > 1
         growth = beyond if per_row else beyond.max(keepdims=True)

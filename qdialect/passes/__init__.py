@@ -199,6 +199,12 @@ def _entries() -> tuple[PassEntry, ...]:
             (("multiple", "int", "0", "of what; default 0: the target says which"), *_RULES),
         ),
         PassEntry(
+            "fit-sums",
+            "round weights again whose sums may leave what the target adds them up in",
+            f"{here}.lowering.fit_sums:FitSumsPass",
+            _RULES,
+        ),
+        PassEntry(
             "raise-composites",
             "make composite ops of their pieces: biases, swish, gelu, softmax, layer norm",
             f"{here}.importing.raise_composites:RaiseComposites",

@@ -42,12 +42,14 @@ say. The others do what the integers of a model need."""
 def optimize_pipeline(target: Target | str, numerics: str) -> str:
     """The pipeline of `qopt optimize`.
 
-    First ops between a dequantize and a quantize become ops on codes, twice, since dead code of the
-    first round may block some; then affine functions are folded into scales; then, twice for the
-    same reason, rescales are placed where they cost least, in requantizing ops as far as `numerics`
-    allows. Before, where the target states of which qparams its tensors and kernels are, values get
-    such. Elementwise chains that are left become lookups where that pays. For a target whose
-    interface is codes, functions take and return codes in the end.
+    First ops between a dequantize and a quantize become ops on codes, twice, since dead code of
+    the first round may block some; then affine functions are folded into scales; then, twice
+    for the same reason, rescales are placed where they cost least, in requantizing ops as far
+    as `numerics` allows. Before, where the target states of which qparams its tensors and
+    kernels are, values get such; where it adds up products in few bits, weights are fitted to
+    that before rescales are placed, and again where that moved a zero point. Elementwise chains
+    that are left become lookups where that pays. For a target whose interface is codes,
+    functions take and return codes in the end.
     """
     chosen = get_target(target) if isinstance(target, str) else target
     level = f"{{numerics={numerics}}}"
@@ -57,6 +59,7 @@ def optimize_pipeline(target: Target | str, numerics: str) -> str:
     interface = ("fold-interface",) if chosen.interface is Interface.INTEGER else ()
 
     regridded = (f"regrid{level}", *clean) if chosen.restricts else ()
+    fitted = (f"fit-sums{level}", *clean) if chosen.restricts_sums else ()
 
     def added(point: str) -> list[str]:
         return [text.replace("LEVEL", numerics) for text in chosen.extensions.get(point, ())]
@@ -70,6 +73,7 @@ def optimize_pipeline(target: Target | str, numerics: str) -> str:
         f"integerize{level}",
         f"fold-rescale{level}",
         *added("integers"),
+        *fitted,
         f"fold-affine{level}",
         f"fold-rescale{level}",
         *settle,
@@ -77,6 +81,7 @@ def optimize_pipeline(target: Target | str, numerics: str) -> str:
         *tables,
         *settle,
         *tables,
+        *fitted,
         *added("end"),
         *interface,
         *clean,

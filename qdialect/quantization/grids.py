@@ -31,7 +31,7 @@ from qdialect.analysis.codes import is_integer
 from qdialect.behaviors import Accumulator, Behavior, PortKind
 from qdialect.behaviors.flow import carry_all_down, tied_operands
 from qdialect.numerics.float_text import round_to_format
-from qdialect.numerics.sums import SUMS, Span, SumType, excess, pair_sums, partial_sums, to_signed
+from qdialect.numerics.sums import SUMS, Span, SumType, runtime_excess, to_signed
 from qdialect.numerics.weights import (
     Choice,
     Overflow,
@@ -374,13 +374,8 @@ class _Assignment:
         if depth == DYNAMIC:
             return None
         lhs, rhs = (self._runtime(op, n) for n in (acc.lhs, acc.rhs))
-        x, w = Span.of(lhs), Span.of(rhs)
-        sums = partial_sums(np.array([depth * w.up]), np.array([depth * w.down]), x)
-        fits = excess(*sums, kind.bits)[0] <= 1
-        if fits and kind.pair_bits is not None:
-            ends = np.array([[rhs.storage.min, rhs.storage.max] * 2]) + to_signed(rhs.storage)
-            fits = excess(*pair_sums(ends, x), kind.pair_bits)[0] <= 1
-        if fits:
+        ends = rhs.storage.min + to_signed(rhs.storage), rhs.storage.max + to_signed(rhs.storage)
+        if runtime_excess(Span.of(lhs), Span.of(rhs), ends, depth, kind) <= 1:
             return None
         return Refusal(
             "grid",
@@ -483,6 +478,9 @@ class _Assignment:
             return None
         domains = self.domains.operand(op, acc.rhs)
         if domains and all(domain.refuses(params) for domain in domains):
+            return None
+        _, allowed = self._weight_domain(op, acc.rhs)
+        if not all(scales.holds(params.scale_list()) for scales in allowed):
             return None
         codes = constant_array(constant, self.session.blobs)
         offsets = self._channels_first(op, acc.rhs, axis, offsets_of(codes, params))

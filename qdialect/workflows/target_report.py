@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 from xdsl.dialects.builtin import AnyFloat, FileLineColLoc, FusedLoc, IntAttr, StringAttr
 from xdsl.ir import Attribute, Operation
 
+from qdialect.analysis.accumulators import risk
 from qdialect.behaviors import Behavior, PortKind
 from qdialect.errors import QError
 from qdialect.passes.pipelines import optimize_pipeline
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
 
 _STORAGES = ("i8", "u8", "i16")
 _MARK = "op"
+_AS_KERNELS_RUN = "integerize,fold-rescale,cse,dce"
 _REASONS = 3
 
 
@@ -57,11 +59,13 @@ class RefusedOp:
 
 @dataclass
 class TargetReport:
-    """How many ops of a model `target` has a say in, and those that it refuses."""
+    """How many ops of a model `target` has a say in, those that it refuses, and which sums may not
+    fit what it adds them up in."""
 
     target: str
     ops: int = 0
     refused: list[RefusedOp] = field(default_factory=list[RefusedOp])
+    sums: str = ""
 
     def rows(self) -> list[tuple[str, str, str, str, str]]:
         """For each op: key, location, name, why it is refused, what would make it legal."""
@@ -80,7 +84,7 @@ def target_report(module: ModuleOp, session: QContext, target: Target) -> Target
     ctx = _for(session, target)
     found = refused_ops(module, ctx)
     computed = sum(_counts(op, ctx) for op in module.walk())
-    report = TargetReport(target.name, computed)
+    report = TargetReport(target.name, computed, sums=unfit_sums(module, ctx))
     if not found:
         return report
     numbers = {op: number for number, op in enumerate(module.walk())}
@@ -106,6 +110,31 @@ def left_over(module: ModuleOp, session: QContext) -> str:
         if refused
         else ""
     )
+
+
+def unfit_sums(module: ModuleOp, session: QContext) -> str:
+    """Which sums of a module, as kernels run it, may leave what the target of the session adds up
+    in, and what helps, as a line for people; nothing if all fit."""
+    if not session.target.restricts_sums:
+        return ""
+    found = _risk_after(module, session, _AS_KERNELS_RUN)
+    if not found:
+        return ""
+    exact = "reencode-storage{activations=keep weights=u8}"
+    if not _risk_after(module, session, f"{_AS_KERNELS_RUN},{exact}"):
+        return f"{found}; none do after {exact}, or fit-sums{{numerics=relaxed}}"
+    return f"{found}; fit-sums{{numerics=relaxed}} rounds their weights again"
+
+
+def _risk_after(module: ModuleOp, session: QContext, text: str) -> str:
+    clone, ctx = module.clone(), session.clone()
+    try:
+        for _, instance in PassRegistry().build(parse_pipeline(text)):
+            instance.apply(ctx, clone)
+            ctx.analyses.clear()
+    except QError:
+        return ""
+    return risk(clone, ctx)
 
 
 def refused_ops(module: ModuleOp, session: QContext) -> dict[Operation, str]:

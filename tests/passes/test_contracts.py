@@ -63,6 +63,7 @@ def rules_of(name: str) -> list[str]:
 
 #: rules whose results the interpreter does not run, or that have a suite of their own
 ELSEWHERE = {
+    "fit-sums": "tests/passes/test_fit_sums.py",
     "rescale-to-arith": "tests/quant/test_lowering_runs.py",
     "lower-qcast": "tests/quant/test_lowering_runs.py",
     "lower-dcast": "tests/quant/test_lowering_runs.py",

@@ -21,6 +21,7 @@ from rewrite_support import apply, parse
 
 from qdialect.formats.mlir.write import module_text
 from qdialect.passes import load
+from qdialect.targets.installed import get_target
 
 LIT = Path(__file__).parents[2] / "lit_tests" / "passes"
 DOCUMENTED = [
@@ -48,6 +49,7 @@ DOCUMENTED = [
     "softmax-last",
     "channels-last",
     "widen-channels",
+    "fit-sums",
     "merge-shuffles",
     "raise-composites",
     "fold-into-weights",
@@ -67,7 +69,10 @@ LEVELS = {
     "softmax-last": "{where=all}",
     "channels-last": "{where=all}",
     "widen-channels": "{multiple=2}",
+    "fit-sums": "{numerics=relaxed}",
 }
+#: of passes that do what a target says
+TARGETS = {"fit-sums": "x86-without-vnni"}
 
 
 @dataclass(frozen=True)
@@ -103,6 +108,7 @@ def example(name: str) -> Example:
 def test_the_example_is_what_the_pass_does(name: str) -> None:
     shown = example(name)
     module, ctx = parse(shown.given)
+    ctx.target = get_target(TARGETS.get(name, "generic"))
     apply(module, ctx, name + LEVELS.get(name, ""))
     wanted, _ = parse(shown.wanted)
     assert module_text(module, ctx) == module_text(wanted, ctx)

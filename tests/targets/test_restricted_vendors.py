@@ -19,7 +19,7 @@ from tests.support.vendors import CAN_BUILD, NEEDS, ROOT, call, install
 
 pytestmark = pytest.mark.skipif(not CAN_BUILD, reason=NEEDS)
 
-UNIFORM = re.compile(r"!quant\.uniform<(i\d+)(?:<-?\d+:\d+>)?:f32, ([-\dE+.]+)(?::(-?\d+))?>")
+UNIFORM = re.compile(r"!quant\.uniform<(i\d+)(?:<-?\d+:\d+>)?:f32, ([-\deE+.]+)(?::(-?\d+))?>")
 
 
 @pytest.fixture(scope="module")
