@@ -92,3 +92,16 @@ func.func @table(%x: !a) -> !b {
   %2 = nn.sigmoid %1 : (!b) -> !b
   func.return %2 : !b
 }
+
+// What quantizes at run time has no qparams to give.
+
+// CHECK-LABEL: func.func @dynamic(
+// CHECK-NEXT: nn.dynamic_quantize %arg1
+// expected-remark@+1 {{regrid fired, relaxed}}
+func.func @dynamic(%x: !a, %y: !f) -> (tensor<1x2x4x4xui8>, !a) {
+  // expected-remark@+1 {{left float: it takes no float tensors}}
+  %0, %1, %2 = nn.dynamic_quantize %y : (!f) -> (tensor<1x2x4x4xui8>, tensor<f32>, tensor<ui8>)
+  // expected-remark@+1 {{left float: it moves elements between float ops}}
+  %3 = nn.relu %x : (!a) -> !a
+  func.return %0, %3 : tensor<1x2x4x4xui8>, !a
+}
