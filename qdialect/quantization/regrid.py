@@ -37,7 +37,7 @@ from xdsl.ir import Operation, SSAValue
 from xdsl.passes import ModulePass
 
 from qdialect.analysis.codes import is_integer, qparams_of
-from qdialect.behaviors import Behavior, PortKind
+from qdialect.behaviors import Behavior, Lookup, PortKind
 from qdialect.context import QContext, session
 from qdialect.numerics.contract import Contract, Numerics, level_named
 from qdialect.numerics.rounding import Rounding
@@ -185,10 +185,10 @@ class _Function:
             self.ctx.error_bounds.add(value, (Change(inf, number),))
 
     def _in_floats(self, op: Operation, behavior: Behavior) -> None:
-        """An op on codes is the op on their numbers, quantized."""
+        """An op on codes is the op on their numbers, quantized; a table is of codes."""
         block = op.parent
         assert block is not None
-        if any(
+        if isinstance(behavior, Lookup) or any(
             params is not None and not is_integer(params)
             for params in map(qparams_of, (*op.operands, *op.results))
         ):
