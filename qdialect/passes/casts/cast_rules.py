@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from fractions import Fraction
 from math import inf
 from typing import Any
 
@@ -239,12 +240,20 @@ class DequantizeOfQuantize(Rule[_Between]):
             if isinstance(owner, RescaleOp):
                 clips = exact.codes_clip_at_zero(owner.input_qparams, params)
             else:
-                known = ranges(self.session).of(owner.input)
-                bounds = (-inf, inf) if known is None else (known.low, known.high)
-                clips = exact.clips_at_zero(params, *bounds)
+                clips = exact.clips_at_zero(params, *self._bounds(owner.input))
             if clips:
                 return True
         return False
+
+    def _bounds(self, value: SSAValue) -> tuple[float | Fraction, float | Fraction]:
+        """What the numbers of a float value are between."""
+        known, owner = ranges(self.session).of(value), value.owner
+        if known is not None:
+            return known.low, known.high
+        behavior = self.session.behaviors.get(owner) if isinstance(owner, Operation) else None
+        if not isinstance(owner, Operation) or behavior is None or behavior.clamp is None:
+            return -inf, inf
+        return behavior.clamp(owner)
 
     def check(self, match: _Between) -> Contract | Refusal:
         kind = element_type(match.lower.result.type)
