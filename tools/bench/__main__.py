@@ -9,6 +9,7 @@ COMMANDS = {
     "onnx": Subcommand("tools.bench.onnx", "latency of networks in ONNX Runtime, before and after"),
     "quantize": Subcommand("tools.bench.quantize", "our quantizer against ONNX Runtime's"),
     "calibration": Subcommand("tools.bench.calibration", "samples per second, against theirs"),
+    "saturation": Subcommand("tools.bench.saturation", "sums in pairs before VNNI, simulated"),
     "placement": Subcommand("tools.bench.placement", "elements rescaled, against greedy passes"),
     "targets": Subcommand("tools.bench.targets", "what targets of others take of networks"),
     "components": Subcommand("tests.support.components", "what component qparams are worth, in dB"),
