@@ -66,13 +66,12 @@ _MEAN = tuple(
         [{"batch": "1", "window": "1..4096", "window-size": f"1..{most}"}],
     )
 )
-_CLAMPS = _kernel(_NARROW, _NARROW, [{"min": "0", "max": "1|6"}, {"min": "-1", "max": "1"}])
 _ONE_STRIDE = ({"strides": "1"}, {"strides": "2"})
 
 _BOTH = {
     "nn.constant": (Kernel(),),
     **dict.fromkeys(("nn.flatten", "nn.reshape", "nn.squeeze", "nn.unsqueeze"), _TIED_WIDE),
-    **dict.fromkeys(("nn.slice", "nn.split", "nn.tile", "nn.pad", "nn.concat"), _TIED),
+    **dict.fromkeys(("nn.slice", "nn.split", "nn.tile", "nn.pad", "nn.concat", "nn.clip"), _TIED),
     **dict.fromkeys(
         ("nn.abs", "nn.exp", "nn.leaky_relu", "nn.prelu", "nn.sigmoid", "nn.tanh", "nn.relu"),
         _ANY,
@@ -80,7 +79,6 @@ _BOTH = {
     **dict.fromkeys(("nn.add", "nn.sub", "nn.mul", "nn.neg", "nn.reduce_sum"), _ANY_WIDE),
     **dict.fromkeys(("nn.maximum", "nn.minimum", "nn.reduce_max", "nn.reduce_min"), _TIED),
     **dict.fromkeys(("nn.reduce_mean", "nn.global_avg_pool2d"), _MEAN),
-    "nn.clip": _CLAMPS,
     "nn.hard_swish": _kernel("i8|u8", "i8|u8"),
     "nn.elu": _kernel("i8", "i8"),
     "nn.gelu": _kernel("i8|u8", "i8|u8"),

@@ -29,12 +29,6 @@ MOVEMENTS = (
 )
 """What moves codes; its tensors have the same qparams."""
 
-CLAMPS = (
-    Kernel(("i8",), ("i8",), limits={"min": "0", "max": "1|6"}),
-    Kernel(("i8",), ("i8",), limits={"min": "-1", "max": "1"}),
-)
-"""RELU6, RELU_0_TO_1 and RELU_N1_TO_1."""
-
 _KERNELS = {
     "nn.constant": (Kernel(),),
     "quant.rescale": _ANY,
@@ -44,12 +38,13 @@ _KERNELS = {
         ("nn.add", "nn.sub", "nn.mul", "nn.relu", "nn.reduce_mean", "nn.global_avg_pool2d"),
         _ANY,
     ),
-    "nn.clip": CLAMPS,
     "nn.sigmoid": _UNIT,
     "nn.softmax": _UNIT,
     "nn.tanh": (Kernel(("i8",), ("i8 zero=0 scale=1/128",)),),
     **dict.fromkeys(("nn.concat", "nn.maximum", "nn.minimum"), _ALL_TIED),
-    **dict.fromkeys(("nn.avg_pool2d", "nn.max_pool2d", "nn.resize_linear", *MOVEMENTS), _TIED),
+    **dict.fromkeys(
+        ("nn.avg_pool2d", "nn.max_pool2d", "nn.clip", "nn.resize_linear", *MOVEMENTS), _TIED
+    ),
     **dict.fromkeys(("nn.arg_max", "nn.compare"), (Kernel(("i8",)),)),
 }
 

@@ -46,6 +46,8 @@ _KERNELS = {
         ("nn.add", "nn.sub", "nn.mul", "nn.leaky_relu", "nn.sigmoid", "nn.tanh"), _any()
     ),
     "quant.rescale": _any(),
+    "nn.relu": _tied(),
+    "nn.clip": (*_tied({"min": "0", "max": "6"}), *_tied({"min": "-1", "max": "1"})),
     "nn.elu": (Kernel(("i8",), ("i8",)),),
     "nn.conv2d": _weighted(" per-axis(0)"),
     "nn.conv_transpose2d": _weighted(""),
