@@ -122,7 +122,7 @@ def unfit_sums(module: ModuleOp, session: QContext) -> str:
         return ""
     exact = "reencode-storage{activations=keep weights=u8}"
     if not _risk_after(module, session, f"{_AS_KERNELS_RUN},{exact}"):
-        return f"{found}; none do after {exact}, or fit-sums{{numerics=relaxed}}"
+        found += f"; none may after {exact}, which is exact"
     return f"{found}; fit-sums{{numerics=relaxed}} rounds their weights again"
 
 
