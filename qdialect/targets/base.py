@@ -242,10 +242,10 @@ class Target:
             return f"no integer kernel for '{name}'"
         if len(rows) == 1:
             return reasons[0]
-        # A kernel of such types says what else is wrong.
-        for row in rows:
-            if row.refuses(operands, results) is None:
-                return numbers(row)
+        # Kernels of such types say what else is wrong.
+        fit = [numbers(row) for row in rows if row.refuses(operands, results) is None]
+        if fit:
+            return "; ".join(dict.fromkeys(map(str, fit)))
         types = ", ".join(shown(q) for q in (*operands, *results) if q is not None)
         return f"none of its {len(rows)} kernels for '{name}' takes {types}"
 
