@@ -76,3 +76,32 @@ func.func @channels(%x: !c) -> !c {
   %0 = nn.relu %x : (!c) -> !c
   func.return %0 : !c
 }
+
+// A table is of codes, so these stay.
+
+// CHECK-LABEL: func.func @table(
+// CHECK-NEXT: nn.constant
+// CHECK: nn.table {{.*}} : (tensor<?x4x!quant.uniform<i8:f32, 3.000000e-01:5>>, tensor<256x!quant.uniform<i8:f32, 2.000000e-01:7>>)
+// expected-remark@+1 {{regrid fired, relaxed}}
+func.func @table(%x: !a) -> !b {
+  %t = nn.constant dense<3> : tensor<256xi8> : tensor<256x!quant.uniform<i8:f32, 0.2:7>>
+  // expected-remark@+1 {{left float: it moves elements between float ops}}
+  %0 = nn.relu %x : (!a) -> !a
+  %1 = nn.table %0, %t : (!a, tensor<256x!quant.uniform<i8:f32, 0.2:7>>) -> !b
+  // expected-remark@+1 {{left float: tensorrt: the zero point of i8 is 0}}
+  %2 = nn.sigmoid %1 : (!b) -> !b
+  func.return %2 : !b
+}
+
+// What quantizes at run time has no qparams to give.
+
+// CHECK-LABEL: func.func @dynamic(
+// CHECK-NEXT: nn.dynamic_quantize %arg1
+// expected-remark@+1 {{regrid fired, relaxed}}
+func.func @dynamic(%x: !a, %y: !f) -> (tensor<1x2x4x4xui8>, !a) {
+  // expected-remark@+1 {{left float: it takes no float tensors}}
+  %0, %1, %2 = nn.dynamic_quantize %y : (!f) -> (tensor<1x2x4x4xui8>, tensor<f32>, tensor<ui8>)
+  // expected-remark@+1 {{left float: it moves elements between float ops}}
+  %3 = nn.relu %x : (!a) -> !a
+  func.return %0, %3 : tensor<1x2x4x4xui8>, !a
+}

@@ -236,7 +236,8 @@ def _refusal(values: Values, op: Operation, behavior: Behavior | None) -> Refusa
         if not float_value(value) and not is_constant(value):
             return Refusal("unsuitable", f"the {port.role} is no float tensor")
     runtime = [value for _, value in real if float_value(value)]
-    if not any(float_value(value) for value in op.operands):
+    quantized = {value for _, value in real}
+    if not any(float_value(value) and value in quantized for value in op.operands):
         return Refusal("unsuitable", "it takes no float tensors")
     for value in runtime:
         if values.range(value) is None:

@@ -14,6 +14,7 @@ from qdialect.context import QContext
 from qdialect.numerics.contract import Contract, Numerics
 from qdialect.numerics.rounding import Rounding
 from qdialect.ops import ConstantOp, constant_array, constant_of, make_constant
+from qdialect.ops.component_keys import merge_keys
 from qdialect.ops.keys import KEY
 from qdialect.passes.rescale.absorption import Down, Up, absorb_down, absorb_up
 from qdialect.passes.rescale.passing import Counterpart
@@ -82,6 +83,8 @@ class Commit:
         #: the next versions of results of ops of which several ports absorb
         self._versions: dict[SSAValue, SSAValue] = {}
         self._at: dict[tuple[SSAValue, Position], SSAValue] = {}
+        #: the positions of a value that ops read, apart from the one it is made at
+        self._reads: dict[SSAValue, set[Position]] = {}
         #: what it changes that a value stands for a position of it as it is, by position
         self._folded: dict[tuple[SSAValue, Position], list[Folded]] = {}
         #: by new value, type and rounding, the conversion that stands there
@@ -92,6 +95,7 @@ class Commit:
         """Rebuild the ops."""
         # What converts is decided by types, before those of arguments change.
         conversions = [conversion_of(op) for op in self.placement.ops]
+        self._find_reads(zip(self.placement.ops, conversions, strict=True))
         changed = [port for port in self.placement.ports if self.state(port)]
         for port in changed:
             for argument in port.values:
@@ -229,10 +233,22 @@ class Commit:
                     self._replacements.replaced(old, new)
             self._replace(op, current)
 
+    def _find_reads(self, ops: Iterable[tuple[Operation, Conversion | None]]) -> None:
+        """Find the positions of values that ops read, apart from those they are made at."""
+        for op, conversion in ops:
+            for index, value in enumerate(op.operands):
+                position = self._read_at(op, index) if conversion is None else self.state(op) + 1
+                if position != self._made_at(value):
+                    key = position_of(position, self.placement.chains.below_use(op, index))
+                    self._reads.setdefault(value, set()).add(key)
+
     def _read_at(self, op: Operation, index: int) -> int:
-        """The position at which an op that stays as it is reads an operand."""
+        """The position at which an op that is no conversion reads an operand."""
+        node = self.placement.chains.commuting.get(op)
+        if node is not None:
+            return self.state(op) if index in node.tied else 0
         port = self.placement.port_of.get((op, index))
-        return 0 if port is None else self.state(port)
+        return self.state((op, index) if port is None else port)
 
     def _absorb_down(self, op: Operation, current: Operation, index: int) -> Operation:
         value, state = op.operands[index], self.state((op, index))
@@ -300,65 +316,65 @@ class Commit:
 
     def _value(self, value: SSAValue, position: int, user: Operation, index: int) -> SSAValue:
         """`value` at `position` of its chain, for operand `index` of `user`."""
-        start = self._made_at(value)
-        new = self._new.get(value, value)
+        found = self._at_position(value, position, user, index)
+        if position != self._made_at(value):
+            key = position_of(position, self.placement.chains.below_use(user, index))
+            self._count(user, self._folded.get((value, key), ()))
+        return found
+
+    def _at_position(self, value: SSAValue, position: int, user: Operation, index: int) -> SSAValue:
+        """`value` at a position of its chain as operand `index` of `user` sees it, made above that
+        if it is not there."""
+        start, new = self._made_at(value), self._new.get(value, value)
         if position == start:
             return new
         below = self.placement.chains.below_use(user, index)
-        key = position_of(position, below)
-        known = self._at.get((value, key))
-        if known is not None:
-            self._count(user, self._folded.get((value, key), ()))
-            return known
-        chain = self.placement.chain(value)
+        chain, key = self.placement.chain(value), position_of(position, below)
+        found = self._at.get((value, key))
         constant = constant_of(value) if value in self.placement.free else None
-        if constant is not None:
+        if found is not None:
+            if constant is None and (value, key) not in self._folded:
+                self._merge_keys(found, chain.conversion_to(position, below))
+        elif constant is not None:
             found = self._constant(constant, chain, position, below, user)
         else:
-            found = self._converted(new, chain, start, position, below, user)
+            found = self._converted(new, chain, start, position, user, index)
         self._at[value, key] = found
         return found
 
     def _converted(
-        self,
-        new: SSAValue,
-        chain: Chain,
-        start: int,
-        end: int,
-        below: Sequence[ChainConversion],
-        user: Operation,
+        self, new: SSAValue, chain: Chain, start: int, end: int, user: Operation, index: int
     ) -> SSAValue:
         """The conversions from one position of a value, where it is `new`, to another; or from a
         position in between that other uses need, if that is cheaper."""
+        below = self.placement.chains.below_use(user, index)
         costs = self.placement.costs.chain(chain, below)
-        cost, edges = costs.cost(start, end), costs.path(start, end)
-        origin = position_of(start, below)
+        cost, nearest, read = costs.cost(start, end), start, self._reads[chain.value]
         for k in range(end - 1, start, -1):
-            known = self._at.get((chain.value, position_of(k, below)))
-            if known is None:
-                continue
-            # On a tie from where it is made, so that the order of uses does not matter.
-            if costs.cost(k, end) < cost:
-                cost, edges, new = costs.cost(k, end), costs.path(k, end), known
-                origin = position_of(k, below)
+            # On a tie from where it is made; nor does it matter which use comes first.
+            if position_of(k, below) in read and costs.cost(k, end) < cost:
+                cost, nearest = costs.cost(k, end), k
+        if nearest != start:
+            new = self._at_position(chain.value, nearest, user, index)
         #: what nothing in place of conversions changes, which the next one, or the user, counts
-        pending = [*self._folded.get((chain.value, origin), ())]
+        pending = [*self._folded.get((chain.value, position_of(nearest, below)), ())]
         before = _in_block_of(chain.value, user)
-        for edge in edges:
+        for edge in costs.path(nearest, end):
             kind = self._kind(chain, edge.end, below)
             folded = edge.end - edge.start > 1
             if edge.is_identity:
                 pending += [Folded(new, edge.contract)] if folded else []
                 continue
+            last = chain.conversion_to(costs.stands_for(edge.start, edge.end, edge.rounding), below)
             made = self._made.get((new, kind, edge.rounding))
             if made is None:
-                origin_end = costs.stands_for(edge.start, edge.end, edge.rounding)
-                last = chain.conversion_to(origin_end, below)
                 source = chain.encoding(edge.start, below)
                 conversion = convert(new, source, kind, edge.rounding)
                 self._rewriter.insert(conversion, before, keep=last.origin)
                 self.moved.append(conversion)
                 made = self._made[new, kind, edge.rounding] = conversion.result
+            else:
+                self._merge_keys(made, last)
             assert isinstance(made.owner, Operation)
             self._count(made.owner, pending)
             pending.clear()
@@ -368,8 +384,13 @@ class Commit:
             self._at[chain.value, position_of(edge.end, below)] = new
         if pending:
             self._folded[chain.value, position_of(end, below)] = pending
-            self._count(user, pending)
         return new
+
+    def _merge_keys(self, made: SSAValue, conversion: ChainConversion) -> None:
+        """`made` stands for the result of another conversion of the module, too."""
+        assert isinstance(made.owner, Operation)
+        if made.owner is not conversion.origin:
+            merge_keys(made.owner, [conversion.origin], self.session.components)
 
     def _count(self, user: Operation, folded: Iterable[Folded]) -> None:
         """`user` reads a value that stands for another one."""
