@@ -91,6 +91,7 @@ if TYPE_CHECKING:
         save,
     )
     from qdialect.context import QContext, new_context
+    from qdialect.deprecation import Renamed
     from qdialect.errors import InputError, QError, UnsupportedError, UsageError
     from qdialect.pipeline.manager import PassManager
     from qdialect.pipeline.registry import PassRegistry
@@ -103,7 +104,17 @@ if TYPE_CHECKING:
     from qdialect.workflows.inspect import Inspection
 
 
+_RENAMED: dict[str, Renamed] = {}
+"""Names of before, which warn (docs/reference/api.md has the rule): none yet."""
+
+
 def __getattr__(name: str) -> Any:
+    if name in _RENAMED:
+        from qdialect.deprecation import current_name
+
+        name = current_name("qdialect", name, _RENAMED)
+        if name in globals():
+            return globals()[name]
     if name not in _WHERE:
         raise AttributeError(f"module 'qdialect' has no attribute '{name}'")
     value = getattr(import_module(_WHERE[name]), name)

@@ -21,6 +21,7 @@ _IR = _BASE | {"dialects", "quant", "ops", "verify", "context"}
 
 MAY_IMPORT: dict[str, frozenset[str]] = {
     "errors": frozenset(),
+    "deprecation": frozenset(),
     "qparams": frozenset({"errors"}),
     "numerics": frozenset({"errors", "qparams"}),
     "placement": frozenset(),

@@ -2,7 +2,7 @@
 // RUN: qopt-opt %s -p 'convert-rescale{bits=16 rounding=half_up numerics=bounded}' | filecheck %s --check-prefix=SHORT
 // RUN: qopt-opt %s -p 'convert-rescale{numerics=bounded},convert-rescale{form=real numerics=bounded}' | filecheck %s --check-prefix=REAL
 // RUN: qopt-opt %s -p convert-rescale --remarks --verify-diagnostics -o /dev/null
-// RUN: not qopt-opt %s -p 'convert-rescale{bits=8}' 2>&1 | filecheck %s --check-prefix=BITS
+// RUN: not qopt-opt %s -p 'convert-rescale{bits=40}' 2>&1 | filecheck %s --check-prefix=BITS
 
 !a = !quant.uniform<i8:f32, 0.5:3>
 !b = !quant.uniform<u8:f32, 0.7:130>
@@ -11,7 +11,7 @@
 !e = !quant.uniform<i8:f32, 1.0e-30>
 !g = !quant.uniform<i8:f32, 3.0>
 
-// BITS: error: convert-rescale: bits must be 32 or 16, not 8
+// BITS: error: convert-rescale: bits must be 2 to 32, not 40
 
 // FIXED-LABEL: func.func @tensor
 // SHORT-LABEL: func.func @tensor

@@ -160,7 +160,7 @@ class _Function(Generic[E]):
         try:
             if lowering is None:
                 raise Unlowerable(
-                    "unknown-op", f"{self.to.name} has nothing for '{op.name}'", _hint(op)
+                    "unknown-op", f"{self.to.name} has nothing for '{op.name}'", self._hint(op)
                 )
             for result in op.results:
                 type_of(result.type, "its result", self.to.index)
@@ -168,6 +168,13 @@ class _Function(Generic[E]):
         except Unlowerable as error:
             self._refuse(op, error)
         return [results] if isinstance(results, LaidOut) else list(results)
+
+    def _hint(self, op: Operation) -> str:
+        if op.name in ("quant.qcast", "quant.dcast"):
+            return "integers at the interface (fold-interface), no float ops inside"
+        if op.name.startswith("nn."):
+            return "integer ops (form-tables, lower-composites)"
+        return "its pieces (lower-composites)" if op.name in self.session.components else ""
 
     def _lowering(self, op: Operation) -> Lowering[E] | None:
         """What the session has for `op` (`QContext.lowerings`), else what the dialect has."""
@@ -266,11 +273,3 @@ def refusal(op: Operation, error: Unlowerable, name: str, code: str) -> Unsuppor
         code=f"{code}-{error.code}",
         notes=notes,
     )
-
-
-def _hint(op: Operation) -> str:
-    if op.name in ("quant.qcast", "quant.dcast"):
-        return "integers at the interface (fold-interface), no float ops inside"
-    if op.name.startswith("nn."):
-        return "integer ops (form-tables, lower-composites)"
-    return ""

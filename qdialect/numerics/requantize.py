@@ -349,6 +349,21 @@ def real_range(a: QuantGrid) -> tuple[Fraction, Fraction]:
     return (a.low - a.zero) * scale, (a.high - a.zero) * scale
 
 
+def clips_at_zero(
+    codes: QParams, low: float | Fraction = -inf, high: float | Fraction = inf
+) -> bool:
+    """Whether codes end at real 0 on a side where what they stand for, in [low, high], goes on:
+    their saturation is a ReLU, which computes something, and no loss of what is rare."""
+    ends = [real_range(a) for a in quant_grids(codes)]
+    return any((least == 0 and low < 0) or (most == 0 and high > 0) for least, most in ends)
+
+
+def codes_clip_at_zero(source: QParams, codes: QParams) -> bool:
+    """`clips_at_zero` of a rescale."""
+    ends = [real_range(a) for a in quant_grids(source)]
+    return clips_at_zero(codes, min(low for low, _ in ends), max(high for _, high in ends))
+
+
 def clamps_nothing(a: QuantGrid, low: float, high: float) -> bool:
     """Whether all that codes of `a` name lies between `low` and `high`."""
     smallest, largest = a.low - a.zero, a.high - a.zero

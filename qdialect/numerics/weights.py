@@ -55,14 +55,16 @@ _LEAST_CODE = 2
 @dataclass(frozen=True)
 class Sums:
     """What a contraction adds up: `step` is the scale of the runtime operand, `span` what its
-    codes can be; `bias` is one number per channel, or None. In one sum are `depth` products
-    of a row of weights (None: all of it), in integers of `kind`."""
+    codes can be; `bias` is one number per channel, or None, whose codes are `bias_most` at
+    most. In one sum are `depth` products of a row of weights (None: all of it), in integers of
+    `kind`."""
 
     step: float
     span: Span
     bias: Array | None = None
     kind: SumType = SUMS
     depth: int | None = None
+    bias_most: int = 2**31 - 1
 
     def excess(self, offsets: Codes, scales: Array, shift: int | Codes = 0) -> Array:
         """By which factor the sums of each row are too large; at most 1 where they fit. The
@@ -76,6 +78,9 @@ class Sums:
             low = low - np.where(below > 0, below / products * _ROUNDED + 1, 0)
             high = high + np.where(above > 0, above / products * _ROUNDED + 1, 0)
         found, pairs = excess(low, high, self.kind.bits), self.kind.pair_bits
+        if self.bias is not None:
+            codes = self.largest_bias(len(offsets)) / (self.step * scales) * _ROUNDED
+            found = np.maximum(found, (codes + 1) / self.bias_most)
         if pairs is None:
             return found
         return np.maximum(found, excess(*pair_sums(offsets + shift, self.span), pairs))

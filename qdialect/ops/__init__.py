@@ -5,6 +5,7 @@ One file per family of ops holds all that is declared of them (`ops.declare`); a
 imported when one of its ops is used (`ops.registry`).
 """
 
+# ruff: noqa: F405, RUF022
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
@@ -43,7 +44,30 @@ if TYPE_CHECKING:
 
     NN: Dialect
 
-__all__ = ["all_ops", "default_behaviors", "default_components", "find_op", "op_names"]
+# Type checkers read this list; a test compares it with what the files have.
+# fmt: off
+__all__ = [
+    "AVERAGE_POOLS", "AbsOp", "AddOp", "ArgMaxOp", "ArgMinOp", "AttentionOp", "AveragePoolOp",
+    "AvgPool1DOp", "AvgPool2DOp", "AvgPool3DOp", "BatchNormOp", "BlobAttr", "CODE",
+    "CONVOLUTIONS", "CeilOp", "ClipOp", "CompareOp", "ConcatOp", "ConstantOp", "Conv1DOp",
+    "Conv2DOp", "Conv3DOp", "ConvTranspose1DOp", "ConvTranspose2DOp", "ConvTranspose3DOp",
+    "DYNAMIC_CONVOLUTIONS", "DepthToSpaceOp", "DivOp", "DynamicConv1DOp", "DynamicConv2DOp",
+    "DynamicConv3DOp", "DynamicMatMulOp", "DynamicOp", "DynamicQuantizeOp", "EluOp", "ErfOp",
+    "ExpOp", "ExpandOp", "FlattenOp", "FlipOp", "FloorOp", "FullyConnectedOp",
+    "GLOBAL_AVERAGE_POOLS", "GatherOp", "GeluOp", "GlobalAvgPool1DOp", "GlobalAvgPool2DOp",
+    "GlobalAvgPool3DOp", "GruOp", "HardSigmoidOp", "HardSwishOp", "Im2colOp", "InsertOp", "KEY",
+    "LayerNormOp", "LeakyReluOp", "LogOp", "LrnOp", "LstmOp", "MAX_POOLS", "MatMulOp",
+    "MaxPool1DOp", "MaxPool2DOp", "MaxPool3DOp", "MaximumOp", "MinimumOp", "MulOp", "NN",
+    "NNOp", "NegOp", "PReluOp", "PadOp", "PowOp", "ReciprocalOp", "ReduceMaxOp", "ReduceMeanOp",
+    "ReduceMinOp", "ReduceSumOp", "ReluOp", "RepeatOp", "ReshapeOp", "ReshapeToOp",
+    "ResizeLinearOp", "ResizeNearestOp", "RoundOp", "SelectOp", "SigmoidOp", "SliceOp",
+    "SoftmaxOp", "SoftplusOp", "SpaceToDepthOp", "SplitOp", "SqrtOp", "SqueezeOp", "SubOp",
+    "SwishOp", "TRANSPOSED", "TableOp", "TanhOp", "TileOp", "TopKOp", "TransposeOp",
+    "UnsqueezeOp", "WindowOp", "all_ops", "constant_array", "constant_of", "default_behaviors",
+    "default_components", "find_op", "keys_of", "make_constant", "op_names", "shape_of",
+    "tensor_type",
+]
+# fmt: on
 
 
 def __getattr__(name: str) -> Any:

@@ -249,7 +249,12 @@ def _entries() -> tuple[PassEntry, ...]:
             f"{here}.rescale.convert_rescale:ConvertRescale",
             (
                 ("form", "fixed|real", "fixed", "the form to write"),
-                ("bits", "int", "32", "integer type of the multiplier: 32 or 16"),
+                (
+                    "bits",
+                    "int",
+                    "0",
+                    "bits of the multiplier, 2 to 32; default 0: of the target",
+                ),
                 ("rounding", "str", "keep", "rounding of the result"),
                 *_RULES,
             ),

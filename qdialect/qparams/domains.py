@@ -218,9 +218,8 @@ class Domain:
         integers are for sums."""
         if not self.storages:
             return preferred
-        for own in self.storages:
-            if own.spelling == preferred.spelling:
-                return _common(own, preferred)
+        if (bounded := self.bounds(preferred)) is not None:
+            return bounded
         integers = [
             own
             for own in self.storages
@@ -228,6 +227,14 @@ class Domain:
         ]
         alike = [own for own in integers if own.width == preferred.width]
         return next(iter((*alike, *integers)), None)
+
+    def bounds(self, storage: Storage) -> Storage | None:
+        """A storage within the bounds that the domain has for it, or None if it has no such."""
+        if not self.storages:
+            return storage
+        return next(
+            (_common(o, storage) for o in self.storages if o.spelling == storage.spelling), None
+        )
 
     def zero_points(self, storage: Storage) -> list[int] | None:
         """The zero points that codes of `storage` may have: None if all; of a range, both ends

@@ -29,7 +29,14 @@ from qdialect.ops import ReduceMeanOp, make_constant, shape_of
 from qdialect.profile.engines import open_engine
 from qdialect.profile.instrument import Instrumented, Observed
 from qdialect.quant import element_type
-from qdialect.quantization.grids import Constant, Grids, bias_codes, bias_qparams, sum_type
+from qdialect.quantization.grids import (
+    Constant,
+    Grids,
+    bias_codes,
+    bias_qparams,
+    bias_storage,
+    sum_type,
+)
 from qdialect.quantization.selection import Selection
 from qdialect.quantization.values import offsets_of, real_array
 from qdialect.reference import Interpreter
@@ -150,11 +157,13 @@ def _correct(
         assert bias is not None
     else:
         bias = np.zeros(len(shift))
-    params = bias_qparams(op, acc, runtime, weights.qparams.scale_list())
+    stored = bias_storage(op, acc, ctx.target)
+    params = bias_qparams(op, acc, runtime, weights.qparams.scale_list(), stored)
     rows = np.moveaxis(offsets_of(weights.codes, weights.qparams), acc.rhs_axis(op), 0)
     rows = rows.reshape(len(rows), -1).astype(np.int64)
     kind = replace(sum_type(op, grids, ctx.target), pair_bits=None)
-    sums = Sums(runtime.scale, Span.of(runtime), bias - shift, kind)
+    most = min(stored.max, -stored.min)
+    sums = Sums(runtime.scale, Span.of(runtime), bias - shift, kind, bias_most=most)
     # Groups share rows: a row fits with the bias of each.
     fits = sums.excess(rows, weights.qparams.scale_array().reshape(-1)) <= 1
     fits = np.tile(fits, len(shift) // len(rows))

@@ -69,7 +69,7 @@ if TYPE_CHECKING:
 
     from qdialect.targets.base import Target
 
-_ACCUMULATOR = 2**31 - 1
+_BIAS = Storage.of("i32")
 
 
 @dataclass(frozen=True)
@@ -395,23 +395,21 @@ class _Assignment:
             bias = self._array(op.operands[acc.bias])
         if bias is not None and not np.isfinite(bias).all():
             return Refusal("grid", "the bias is not finite")
-        sums = Sums(runtime.scale, Span.of(runtime), bias, self._sum_type(op))
+        stored = bias_storage(op, acc, self.session.target)
+        most = min(stored.max, -stored.min)
+        kind = self._sum_type(op)
+        sums = Sums(runtime.scale, Span.of(runtime), bias, kind, bias_most=most)
         existing = self._existing_codes(op, behavior, acc, runtime, sums)
-        if existing is not None:
-            self.grids.constants[op, acc.rhs] = existing
-            if bias is not None:
-                assert acc.bias is not None
-                found = bias_qparams(op, acc, runtime, existing.qparams.scale_list())
-                self.grids.constants[op, acc.bias] = Constant(bias_codes(bias, found), found)
-            return None
-        try:
-            codes, params = self._codes(op, acc.rhs, array, axis, per_axis, sums, runtime)
-        except Overflow as error:
-            return Refusal("grid", str(error))
-        self.grids.constants[op, acc.rhs] = Constant(codes, params)
+        if existing is None:
+            try:
+                codes, params = self._codes(op, acc.rhs, array, axis, per_axis, sums, runtime)
+            except Overflow as error:
+                return Refusal("grid", str(error))
+            existing = Constant(codes, params)
+        self.grids.constants[op, acc.rhs] = existing
         if bias is not None:
             assert acc.bias is not None
-            found = bias_qparams(op, acc, runtime, params.scale_list())
+            found = bias_qparams(op, acc, runtime, existing.qparams.scale_list(), stored)
             self.grids.constants[op, acc.bias] = Constant(bias_codes(bias, found), found)
         return None
 
@@ -576,21 +574,34 @@ class _Assignment:
         return reason is None
 
 
+def bias_storage(op: Operation, acc: Accumulator, target: Target) -> Storage:
+    """i32, within the bounds that a target has for biases of an op."""
+    for domain in () if acc.bias is None else target.port_domains(op.name, acc.bias):
+        if (found := domain.bounds(_BIAS)) is not None:
+            return found
+    return _BIAS
+
+
 def bias_qparams(
-    op: Operation, acc: Accumulator, runtime: QParams, scales: Sequence[float]
+    op: Operation,
+    acc: Accumulator,
+    runtime: QParams,
+    scales: Sequence[float],
+    storage: Storage = _BIAS,
 ) -> QParams:
     """i32 on the scale of the products, for weights on `scales`."""
     products = [round_to_format(runtime.scale * scale, runtime.expressed) for scale in scales]
     if len(products) == 1:
-        return QParams.per_tensor(Storage.of("i32"), products[0], 0, runtime.expressed)
+        return QParams.per_tensor(storage, products[0], 0, runtime.expressed)
     products *= acc.repeats(op)
-    return QParams.per_axis(Storage.of("i32"), 0, products, None, runtime.expressed)
+    return QParams.per_axis(storage, 0, products, None, runtime.expressed)
 
 
 def bias_codes(bias: NDArray[np.float64], params: QParams) -> NDArray[Any]:
     """The codes of a bias."""
     codes = np.rint(bias / params.scale_array().reshape(-1))
-    return _stored(np.clip(codes, -_ACCUMULATOR, _ACCUMULATOR), params)
+    most = min(params.storage.max, -params.storage.min)
+    return _stored(np.clip(codes, -most, most), params)
 
 
 def sum_type(op: Operation, grids: Grids, target: Target) -> SumType:

@@ -8,7 +8,8 @@ are rounded again from their numbers. A value whose new codes reach beyond the o
 first: saturation may be what computes a ReLU.
 
 Values change by up to a step, so the pass acts at `relaxed` only; below, it says what is refused.
-A module that the target takes is left as it is.
+A function that the target takes is left as it is, and one of which an op would be left in floats
+that the target does not have.
 
 For example, on a target with scales that are powers of two,
 
@@ -52,6 +53,8 @@ from qdialect.quantization.recipe import Recipe
 from qdialect.quantization.selection import select
 from qdialect.quantization.values import Values
 from qdialect.rewrite.error_bounds import Change
+from qdialect.rewrite.op_numbers import number_ops, numbers_of
+from qdialect.rewrite.refused import refused_by_target
 from qdialect.rewrite.remarks import Remark, fired_remark, key_text, location_text
 from qdialect.rewrite.rewriter import set_type
 
@@ -69,16 +72,36 @@ class Regrid(ModulePass):
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         """Quantize again each function with a type that the target refuses."""
         qctx, level = session(ctx), level_named(self.numerics)
-        for function in op.body.block.ops:
+        for number, function in enumerate(op.body.block.ops):
             if not isinstance(function, FuncOp) or len(function.body.blocks) != 1:
                 continue
             refused = list(_refused(function, qctx))
             if level is Numerics.RELAXED and refused:
-                _Function(function, qctx).run()
+                found = _newly_refused(op, number, qctx)
+                if found is None:
+                    _Function(function, qctx).run()
+                else:
+                    qctx.remarks.add(_remark("refused", function, "target", found))
                 continue
             for each, reason in refused:
                 why = f"{qctx.target.name}: {reason}; needs numerics=relaxed"
                 qctx.remarks.add(_remark("refused", each, "numerics", why))
+
+
+def _newly_refused(module: ModuleOp, number: int, ctx: QContext) -> str | None:
+    """Which op of function `number` the target would refuse that stands for none that it refuses
+    now, and why; found out on a clone."""
+    were = [refused_by_target(ctx, op) is not None for op in module.walk()]
+    clone, session = module.clone(), ctx.clone()
+    number_ops(clone)
+    function = list(clone.body.block.ops)[number]
+    assert isinstance(function, FuncOp)
+    _Function(function, session).run()
+    for op in function.walk():
+        reason = refused_by_target(session, op)
+        if reason and not any(were[n] for n in numbers_of(op.location)):
+            return f"{ctx.target.name}: '{op.name}': {reason}"
+    return None
 
 
 def _remark(kind: Literal["refused", "note"], op: Operation, code: str, reason: str) -> Remark:

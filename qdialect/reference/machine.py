@@ -27,6 +27,7 @@ from qdialect.reference.values import (
     Evaluation,
     Floats,
     Kernel,
+    Session,
     check_input,
     has_type_shape,
     op_name,
@@ -137,7 +138,7 @@ class Interpreter:
 def evaluate_op(
     op: Operation,
     operands: Sequence[Array],
-    ctx: QContext,
+    ctx: Session,
     floats: Floats = "ieee",
     functions: Mapping[str, Kernel] | None = None,
 ) -> list[Array]:

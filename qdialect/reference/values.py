@@ -15,7 +15,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, Protocol, cast
 
@@ -64,6 +64,11 @@ class Session(Protocol):
     @property
     def blobs(self) -> BlobStore:
         """The weights."""
+        ...
+
+    @property
+    def kernels(self) -> Mapping[str, Kernel]:
+        """How ops that are not ours are computed, by name."""
         ...
 
 

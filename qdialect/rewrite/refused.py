@@ -69,8 +69,8 @@ class TargetRefusalError(Exception):
 
 def refused_successor(session: QContext, op: Operation, source: Operation | None) -> str | None:
     """Why the target does not run `op`, which is new, or None; None too in place of a `source`
-    that it does not run either: for the same reason, or an op of that name, or as floats, which
-    another pass may take to codes."""
+    that it does not run either: for the same reason, or an op of that name, or in floats, which
+    another pass may take to codes, and casts between these and the codes that were there."""
     reason = refused_by_target(session, op)
     if reason is None or source is None:
         return reason
@@ -78,5 +78,6 @@ def refused_successor(session: QContext, op: Operation, source: Operation | None
     if before is None:
         return reason
     values = (*op.operands, *op.results)
-    in_floats = all(quant_element(value.type) is None for value in values)
+    is_cast = isinstance(op, QCastOp | DCastOp)
+    in_floats = is_cast or not any(quant_element(value.type) for value in values)
     return None if in_floats or before == reason or source.name == op.name else reason

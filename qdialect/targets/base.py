@@ -105,6 +105,8 @@ class Target:
     runs_others: bool = True
     #: how its rescales and requantizing ops round, the preferred way first; empty: any
     roundings: tuple[Rounding, ...] = ()
+    #: bits, with the sign, of the integers that its rescales multiply with; None: any
+    multiplier_bits: int | None = None
     #: price per element of a rescale, and of one by a power of two where that is a shift
     price: float = 1.0
     shift_price: float | None = None
@@ -203,12 +205,23 @@ class Target:
             )
             if any(map(_is_float, (*running, *results))):
                 return "no float arithmetic"
+        if op.name == RESCALE and (reason := self._refuses_multiplier(op)):
+            return reason
         return self._refuses_kernel(
             op.name,
             operand_params,
             result_params,
             lambda row: row.refuses_numbers(op, operands, results) if row.limits else None,
         )
+
+    def _refuses_multiplier(self, op: Operation) -> str | None:
+        from qdialect.quant import RescaleOp
+
+        bits = self.multiplier_bits
+        if bits is None or not isinstance(op, RescaleOp) or op.fixed_point is None:
+            return None
+        needed = max(pair[0] for pair in op.fixed_point).bit_length() + 1
+        return f"multipliers have {bits} bits, not {needed}" if needed > bits else None
 
     def _refuses_kernel(
         self,
@@ -229,10 +242,10 @@ class Target:
             return f"no integer kernel for '{name}'"
         if len(rows) == 1:
             return reasons[0]
-        # A kernel of such types says what else is wrong.
-        for row in rows:
-            if row.refuses(operands, results) is None:
-                return numbers(row)
+        # Kernels of such types say what else is wrong.
+        fit = [numbers(row) for row in rows if row.refuses(operands, results) is None]
+        if fit:
+            return "; ".join(dict.fromkeys(map(str, fit)))
         types = ", ".join(shown(q) for q in (*operands, *results) if q is not None)
         return f"none of its {len(rows)} kernels for '{name}' takes {types}"
 

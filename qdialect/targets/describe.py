@@ -17,6 +17,7 @@ def description(target: Target) -> list[tuple[str, str]]:
         ("parameters", _parameters(target)),
         ("float arithmetic", "yes" if target.floats else "no"),
         ("rounding", ", ".join(r.value for r in target.roundings) or "any"),
+        ("multipliers", "any" if (bits := target.multiplier_bits) is None else f"{bits} bits"),
         ("price of a rescale", _prices(target)),
         ("interface", target.interface.value),
         ("kept whole", ", ".join(sorted(target.keep_whole)) or "none"),

@@ -59,7 +59,7 @@ class Reason:
 
 @dataclass
 class Taken:
-    """What a target takes of a model; `on_floats` says that no op of it is on codes."""
+    """What a target takes of a model."""
 
     target: str
     kinds: list[Kind] = field(default_factory=list[Kind])
@@ -82,8 +82,8 @@ class Taken:
 
     @property
     def on_floats(self) -> bool:
-        """Whether no op is on codes."""
-        return not any(kind.taken or kind.refused for kind in self.kinds)
+        """Whether there are ops, and none on codes."""
+        return self.total > 0 and not any(kind.taken or kind.refused for kind in self.kinds)
 
     def to_json(self) -> dict[str, Any]:
         """As plain data."""

@@ -11,11 +11,11 @@ is `has no u8 tensors; legal after reencode-storage{activations=i8 weights=i8}`.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from xdsl.dialects.builtin import AnyFloat, FileLineColLoc, FusedLoc, IntAttr, StringAttr
+from xdsl.dialects.builtin import AnyFloat
 from xdsl.ir import Attribute, Operation
 
 from qdialect.analysis.accumulators import risk
@@ -26,8 +26,10 @@ from qdialect.pipeline.registry import PassRegistry
 from qdialect.pipeline.text import parse_pipeline
 from qdialect.qparams import QParams, Storage
 from qdialect.quant import UniformType, element_type, quant_element, with_element
+from qdialect.rewrite.op_numbers import number_ops, numbers_of
 from qdialect.rewrite.refused import is_computed, refused_by_target, refused_types
 from qdialect.rewrite.remarks import key_text, location_text
+from qdialect.workflows.taken import AS_KERNELS_RUN
 
 if TYPE_CHECKING:
     from xdsl.dialects.builtin import ModuleOp
@@ -36,8 +38,6 @@ if TYPE_CHECKING:
     from qdialect.targets.base import Target
 
 _STORAGES = ("i8", "u8", "i16")
-_MARK = "op"
-_AS_KERNELS_RUN = "integerize,fold-rescale,cse,dce"
 _REASONS = 3
 
 
@@ -117,11 +117,11 @@ def unfit_sums(module: ModuleOp, session: QContext) -> str:
     in, and what helps, as a line for people; nothing if all fit."""
     if not session.target.restricts_sums:
         return ""
-    found = _risk_after(module, session, _AS_KERNELS_RUN)
+    found = _risk_after(module, session, AS_KERNELS_RUN)
     if not found:
         return ""
     exact = "reencode-storage{activations=keep weights=u8}"
-    if not _risk_after(module, session, f"{_AS_KERNELS_RUN},{exact}"):
+    if not _risk_after(module, session, f"{AS_KERNELS_RUN},{exact}"):
         return f"{found}; none do after {exact}, or fit-sums{{numerics=relaxed}}"
     return f"{found}; fit-sums{{numerics=relaxed}} rounds their weights again"
 
@@ -184,23 +184,15 @@ def _fixes(module: ModuleOp, session: QContext, refused: set[int]) -> dict[int, 
 def _left(module: ModuleOp, session: QContext, text: str) -> set[int]:
     """The ops, by number, that what is refused behind a pipeline comes from; all if it fails."""
     clone, ctx = module.clone(), session.clone()
-    every = list(clone.walk())
-    for number, op in enumerate(every):
-        op.location = FileLineColLoc(StringAttr(_MARK), IntAttr(number), IntAttr(0))
+    number_ops(clone)
+    every = sum(1 for _ in clone.walk())
     try:
         for _, instance in PassRegistry().build(parse_pipeline(text)):
             instance.apply(ctx, clone)
             ctx.analyses.clear()
     except QError:
-        return set(range(len(every)))
-    return {number for op in refused_ops(clone, ctx) for number in _numbers(op.location)}
-
-
-def _numbers(location: Attribute) -> Iterable[int]:
-    entries: Any = location.locations if isinstance(location, FusedLoc) else (location,)
-    for entry in entries:
-        if isinstance(entry, FileLineColLoc) and entry.filename.data == _MARK:
-            yield entry.line.data
+        return set(range(every))
+    return {number for op in refused_ops(clone, ctx) for number in numbers_of(op.location)}
 
 
 # -- types --------------------------------------------------------------------------------

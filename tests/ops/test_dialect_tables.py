@@ -16,6 +16,7 @@ from qdialect import ops as nn
 from qdialect import quant
 from qdialect.behaviors import __all__ as behavior_names
 from qdialect.context import new_context
+from qdialect.ops import registry
 
 
 def _ops() -> dict[str, type[Operation]]:
@@ -51,6 +52,13 @@ def test_an_op_is_found_alone_or_with_its_dialect() -> None:
         assert late.get_optional_op(op.name) is op
     assert new_context().get_optional_op("nn.relux") is None
     assert new_context().clone().get_optional_op("nn.relu") is nn.ReluOp
+
+
+def test_the_package_names_every_op_and_helper() -> None:
+    found = {name for name in registry.files() if "." not in name}
+    helpers = {"NN", "all_ops", "default_behaviors", "default_components", "find_op", "op_names"}
+    assert len(nn.__all__) == len(set(nn.__all__)) and set(nn.__all__) == found | helpers
+    assert all(hasattr(nn, name) for name in nn.__all__)
 
 
 X = "tensor<1x1x2x4xf32>"

@@ -11,6 +11,7 @@ import re
 import shlex
 import shutil
 from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 
 import numpy as np
@@ -22,6 +23,7 @@ from qdialect.engines.table import ENGINES
 from tests.support import pages as run_page
 from tests.support.commands import Main, call, qopt, qopt_opt, qopt_translate
 from tests.support.page_models import float_model, quantized_model
+from tests.support.public_names import unlisted
 
 ROOT = Path(__file__).parents[2]
 MAINS: dict[str, Main] = {"qopt": qopt, "qopt-opt": qopt_opt, "qopt-translate": qopt_translate}
@@ -128,23 +130,48 @@ def test_commands_of_a_page_run(page: Path, workplace: Callable[[str], None]) ->
         assert "Traceback" not in done.err
 
 
-def programs() -> list[tuple[str, str]]:
-    """(page, program) of the blocks of Python that load a model."""
-    found: list[tuple[str, str]] = []
+def blocks(page: Path) -> list[str]:
+    """The blocks of Python of a page."""
+    return re.findall(r"^```python\n(.*?)^```", page.read_text(encoding="utf-8"), re.M | re.S)
+
+
+@cache
+def sources() -> str:
+    """The files that pages may show pieces of; tests of their own run them."""
+    found = [*(ROOT / "qdialect").rglob("*.py"), *(ROOT / "docs" / "examples").glob("*.py")]
+    return "\n".join(path.read_text(encoding="utf-8") for path in found)
+
+
+def programs() -> list[tuple[Path, str]]:
+    """Each page with its blocks of Python in order, but for those that are pieces of a file."""
+    found: list[tuple[Path, str]] = []
     for page in [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]:
-        text = page.read_text(encoding="utf-8")
-        blocks = re.findall(r"^```python\n(.*?)^```", text, re.M | re.S)
-        found += [(page.name, b) for b in blocks if re.search(r"^import qdialect as qd$", b, re.M)]
-    return [(name, block) for name, block in found if "qd.load(" in block and "def " not in block]
+        own = [block for block in blocks(page) if block not in sources()]
+        if own and page.parent.name != "tutorial":
+            found.append((page, "\n".join(own)))
+    return found
 
 
-@pytest.mark.parametrize(("page", "program"), programs(), ids=lambda text: text.splitlines()[0])
+@pytest.mark.parametrize(
+    ("page", "program"), programs(), ids=lambda given: getattr(given, "name", "")
+)
 def test_programs_of_a_page_run(
-    page: str, program: str, workplace: Callable[[str], None], capsys: pytest.CaptureFixture[str]
+    page: Path,
+    program: str,
+    workplace: Callable[[str], None],
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
-    workplace(page)
-    exec(compile(program, page, "exec"), {})
+    workplace(page.name)
+    exec(compile(program, str(page), "exec"), {})
+    assert unlisted(program) == []
 
 
 def test_pages_have_programs() -> None:
-    assert {"README.md", "quantize.md", "calibrate.md"} <= {page for page, _ in programs()}
+    pages = {page.name for page, _ in programs()}
+    expected = {"README.md", "quantize.md", "calibrate.md", "work-on-ir.md"}
+    assert expected <= pages and "embed.md" not in pages
+
+
+def test_most_of_the_vendors_page_is_in_the_template() -> None:
+    page = ROOT / "docs" / "howto" / "add-an-op-or-a-target.md"
+    assert sum(block in sources() for block in blocks(page)) >= 7

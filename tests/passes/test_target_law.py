@@ -14,11 +14,12 @@ from qdialect.passes import PASSES
 from qdialect.passes.pipelines import optimize_pipeline
 from qdialect.pipeline.registry import PassRegistry
 from qdialect.pipeline.text import parse_pipeline
+from qdialect.rewrite.op_numbers import number_ops
 from qdialect.targets.base import Target
 from qdialect.targets.installed import get_target, list_targets
 from tests.generators.programs import REQUANTIZING, random_program
 from tests.support.program_checks import LEVELS, NOT_FUNCTIONS, passes_on
-from tests.support.strange_targets import STRANGE, mark, newly_refused, refused_ops
+from tests.support.strange_targets import STRANGE, newly_refused, refused_ops
 
 TARGETS: dict[str, Target] = {**{name: get_target(name) for name in list_targets()}, **STRANGE}
 SEEDS = range(10)
@@ -43,10 +44,10 @@ WITH_OPTIONS = [
 
 @cache
 def program(seed: int) -> tuple[ModuleOp, QContext]:
-    """A marked program."""
+    """A program whose ops are numbered."""
     names = REQUANTIZING if seed % 2 else None
     module, ctx = random_program(seed, 14, wild=seed % 3 == 0, names=names, alike=seed % 4 == 1)
-    mark(module)
+    number_ops(module)
     return module, ctx
 
 

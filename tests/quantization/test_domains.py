@@ -41,10 +41,11 @@ def target(
     tensors: Sequence[str] = (),
     values2: str = "",
     sums: str = "i32",
+    bias: str = "i32 per-axis",
 ) -> Target:
     """Ops on codes of `values`, products with `weights`."""
     tied = (Kernel((values, values2 or values), (values,)),)
-    products = (Kernel((values, weights, "i32 per-axis"), (results or values,), sums),)
+    products = (Kernel((values, weights, bias), (results or values,), sums),)
     storages = frozenset(tensors or ("i4", "i8", "u8", "i16", "i32"))
     return Target(
         "strange",
@@ -71,6 +72,7 @@ TARGETS = {
     "few scales": target("i8 scale=1/64|1/32|1/16|1/8|1/4|1/2", "i8 per-axis"),
     "4-bit weights": target("u8", "i4 per-axis"),
     "equal operands": target("i8", "i8 per-axis", values2="i8 as=0"),
+    "short biases": target("i8", "i8 per-axis", bias="i32<-2000:2000> per-axis"),
     "narrow": target("i8<-100:100> zero=-100..50", "i8<-64:63> zero=0 per-axis"),
 }
 

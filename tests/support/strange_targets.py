@@ -15,11 +15,7 @@ from typing import Any
 
 from typing_extensions import override
 from xdsl.dialects.builtin import (
-    FileLineColLoc,
-    FusedLoc,
-    IntAttr,
     ModuleOp,
-    StringAttr,
     TensorType,
 )
 from xdsl.ir import Attribute, Operation
@@ -27,6 +23,7 @@ from xdsl.ir import Attribute, Operation
 from qdialect.context import QContext
 from qdialect.ops.base import to_python
 from qdialect.quant import quant_element
+from qdialect.rewrite.op_numbers import numbers_of
 from qdialect.rewrite.refused import refused_by_target
 from qdialect.targets.base import Target
 from qdialect.targets.kernels import Kernel
@@ -155,21 +152,6 @@ STRANGE: dict[str, Target] = {
     )
 }  # fmt: skip
 
-_MARK = "op"
-
-
-def mark(module: ModuleOp) -> None:
-    """Give every op a number, as its location, that passes hand on."""
-    for number, op in enumerate(module.walk()):
-        op.location = FileLineColLoc(StringAttr(_MARK), IntAttr(number), IntAttr(0))
-
-
-def _numbers(location: Attribute) -> list[int]:
-    if isinstance(location, FusedLoc):
-        entries: Any = location.locations
-        return [n for entry in entries for n in _numbers(entry)]
-    return [location.line.data] if isinstance(location, FileLineColLoc) else []
-
 
 def _key(op: Operation) -> tuple[Any, ...]:
     kinds = tuple(str(value.type) for value in (*op.operands, *op.results))
@@ -185,21 +167,22 @@ def refused_ops(module: ModuleOp, session: QContext) -> dict[Operation, str]:
 def newly_refused(
     before: ModuleOp, after: ModuleOp, session: QContext, *, in_steps: bool = False
 ) -> list[str]:
-    """Refused ops of `after` that `before`, which is marked, has not, nor a refused one that they
-    stand for: for the same reason, of that name, or on floats; `in_steps`, several of these in a
-    row, for any reason."""
+    """Refused ops of `after` that `before`, whose ops are numbered, has not, nor a refused one that
+    they stand for: for the same reason, of that name, or in floats between casts; `in_steps`,
+    several of these in a row, for any reason."""
     were = refused_ops(before, session)
     by_number: dict[int, list[tuple[str, str]]] = {}
     for op, reason in were.items():
-        for number in _numbers(op.location):
+        for number in numbers_of(op.location):
             by_number.setdefault(number, []).append((op.name, reason))
     known = Counter(map(_key, were))
     found: list[str] = []
     for op, reason in refused_ops(after, session).items():
         known[_key(op)] -= 1
         values = (*op.operands, *op.results)
-        any_reason = in_steps or not any(quant_element(value.type) for value in values)
-        stands_for = [entry for n in _numbers(op.location) for entry in by_number.get(n, ())]
+        in_floats = not any(quant_element(value.type) for value in values)
+        any_reason = in_steps or in_floats or op.name in ("quant.qcast", "quant.dcast")
+        stands_for = [entry for n in numbers_of(op.location) for entry in by_number.get(n, ())]
         if known[_key(op)] < 0 and not any(
             any_reason or op.name == name or reason == why for name, why in stands_for
         ):

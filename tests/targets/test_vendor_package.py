@@ -4,6 +4,7 @@ pass and target take part in everything. It imports qdialect and edits nothing o
 
 from __future__ import annotations
 
+import math
 import os
 import re
 import subprocess
@@ -11,9 +12,11 @@ import sys
 from importlib.util import find_spec
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from qdialect.cli.command_new_target import write_package
+from tests.support.page_models import float_model
 from tests.support.vendors import CAN_BUILD, NEEDS, ROOT, call, install
 
 NAME = "my_npu"
@@ -147,6 +150,32 @@ def test_its_op_becomes_integer(site: Path) -> None:
     assert opt(site, REGION, "integerize,dce")[0] == "my_npu.conv_relu"
 
 
+def test_its_op_is_defined_in_floats_where_the_model_is(site: Path, tmp_path: Path) -> None:
+    # Odd sums are half a step of 0.06 from a code: floats and reals round them differently.
+    body = """
+module attributes {quant.arithmetic = "expressed"} {
+  func.func @main(
+      %x: tensor<1x16x2x2x!quant.uniform<i8:f32, 0.1:7>>,
+      %w: tensor<2x16x1x1x!quant.uniform<i8:f32, 0.3>>)
+      -> tensor<1x2x2x2x!quant.uniform<i16:f32, 0.06>> {
+    %0 = nn.conv2d %x, %w
+        : (tensor<1x16x2x2x!quant.uniform<i8:f32, 0.1:7>>,
+           tensor<2x16x1x1x!quant.uniform<i8:f32, 0.3>>)
+        -> tensor<1x2x2x2x!quant.uniform<i16:f32, 0.06>>
+    %1 = nn.relu %0
+        : (tensor<1x2x2x2x!quant.uniform<i16:f32, 0.06>>)
+        -> tensor<1x2x2x2x!quant.uniform<i16:f32, 0.06>>
+    func.return %1 : tensor<1x2x2x2x!quant.uniform<i16:f32, 0.06>>
+  }
+}"""
+    before, after = tmp_path / "before.mlir", tmp_path / "after.mlir"
+    before.write_text(body)
+    command = ["qdialect.cli.opt", str(before), "-p", f"{NAME}-fuse", "-o", str(after)]
+    assert call(site, command).returncode == 0 and f"{NAME}.conv_relu" in after.read_text()
+    same = call(site, ["qdialect", "diff", str(before), str(after), "--samples=16"])
+    assert same.returncode == 0, same.stdout
+
+
 def test_its_sums_are_typed_and_split(site: Path) -> None:
     assert "quant.dcast" in opt(site, REGION, "type-accumulators,dce", "generic")[0]
     body = f"""
@@ -158,6 +187,8 @@ func.func @main(%x: !a) -> !b {{{WEIGHT}{BIAS}
     assert left == "my_npu.conv_relu quant.rescale" and "fix-rescale fired, exact" in told
     left, _ = opt(site, body, "lower-composites{numerics=ties},dce", "tosa")
     assert left == "nn.conv2d nn.relu"
+    refused = call(site, ["qdialect.cli.opt", "-p", "convert-nn-to-tosa"], TYPES + body)
+    assert "note: nearest form: its pieces (lower-composites)" in refused.stderr
 
 
 def test_its_activation_keeps_numbers_behind_it_out(site: Path) -> None:
@@ -205,6 +236,22 @@ def test_its_pass_runs_where_its_target_says(site: Path, tmp_path: Path) -> None
     assert done.returncode == 0, done.stderr
     text = result.read_text()
     assert "my_npu.conv_relu" in text and "nn.conv2d" not in text and "nn.relu" not in text
+
+
+def test_a_float_network_gets_qparams_that_it_takes(site: Path, tmp_path: Path) -> None:
+    float_model(tmp_path / "float.onnx", softmax=False)
+    images = np.random.default_rng(0).standard_normal((8, 3, 8, 8)).astype("f4")
+    np.savez(tmp_path / "images.npz", allow_pickle=False, x=images)
+    arguments = ["qdialect", "quantize", "float.onnx", "--data", "images.npz", "-o", "q.mlir"]
+    done = call(site, [*arguments, f"--target={NAME}"], folder=tmp_path)
+    assert done.returncode == 0, done.stderr
+    text = (tmp_path / "q.mlir").read_text("utf-8")
+    assert text.count(f"{NAME}.conv_relu") == 3
+    # Constants and results of the op, and the casts at both ends.
+    types = re.findall(r"quant\.uniform<i(?:8|32):f32(?::0)?, \{?([^>}]+)\}?>", text)
+    assert len(types) > 10
+    for scale, _, zero in (each.partition(":") for kind in types for each in kind.split(",")):
+        assert zero in ("", "-128") and math.frexp(float(scale))[0] == 0.5
 
 
 def test_its_restrictions_on_our_ops(site: Path) -> None:

@@ -17,19 +17,17 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
-from typing import Any
 
-from xdsl.dialects.builtin import FileLineColLoc, FusedLoc, IntAttr, ModuleOp, StringAttr
-from xdsl.ir import Attribute, Operation
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.ir import Operation
 from xdsl.passes import ModulePass
 
 from qdialect.analysis.boundary import Finding, find_boundaries
 from qdialect.context import QContext
 from qdialect.errors import QError
 from qdialect.passes import load
-from qdialect.rewrite.remarks import location_text
+from qdialect.rewrite.op_numbers import number_ops, numbers_of, place_of_number
 
-_MARK = "op"
 _STEP = re.compile(r"([\w-]+)(?:\{([\w-]+)=([\w-]+)\})?")
 #: a finding of a module: its code, what of the op it is about, and the op by number
 _Place = tuple[str, str, int]
@@ -82,8 +80,7 @@ class _Trial:
 
     def __init__(self, text: str, module: ModuleOp, session: QContext) -> None:
         clone, ctx = module.clone(), session.clone()
-        for number, op in enumerate(clone.walk()):
-            op.location = FileLineColLoc(StringAttr(_MARK), IntAttr(number), IntAttr(0))
+        number_ops(clone)
         try:
             for instance in _passes(text):
                 instance.apply(ctx, clone)
@@ -102,24 +99,15 @@ class _Trial:
 
     def reason(self, ops: Sequence[int]) -> str:
         """Why one of `ops` was left, if a rule said so."""
-        found = (self.reasons.get(f"{_MARK}:{number}:0", "") for number in ops)
+        found = (self.reasons.get(place_of_number(number), "") for number in ops)
         return self.failed or next(filter(None, found), "")
 
 
 def _places(findings: Iterable[Finding]) -> Iterable[_Place]:
     for finding in findings:
         for op in (finding.op, *finding.region):
-            for number in _numbers(op.location):
+            for number in numbers_of(op.location):
                 yield finding.code, _subject(finding), number
-
-
-def _numbers(location: Attribute) -> Iterable[int]:
-    """The ops of the module that one of a clone was made of."""
-    entries: Any = location.locations if isinstance(location, FusedLoc) else (location,)
-    for entry in entries:
-        text = location_text(entry)
-        if text.startswith(f"{_MARK}:"):
-            yield int(text.split(":")[1])
 
 
 def _passes(text: str) -> Iterable[ModulePass]:

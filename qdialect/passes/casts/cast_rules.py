@@ -12,13 +12,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from fractions import Fraction
 from math import inf
 from typing import Any
 
 from xdsl.ir import Operation, SSAValue
 
 from qdialect.analysis.codes import is_integer, qparams_of, survives_float
-from qdialect.analysis.ranges import inside_bounds, narrowed_qparams
+from qdialect.analysis.ranges import inside_bounds, narrowed_qparams, ranges
 from qdialect.behaviors.flow import tied_operands
 from qdialect.context import QContext
 from qdialect.numerics import arithmetic
@@ -177,6 +178,8 @@ class DequantizeOfRescale(Rule[Pair]):
         )
         if lossless:
             return Contract(Numerics.EXACT, note="the rescale renumbers codes")
+        if exact.codes_clip_at_zero(source, upper.result_qparams):
+            return Refusal("clips", "the clip at 0 computes a ReLU")
         return Contract(Numerics.RELAXED, note="drops a rounding and a clip")
 
     def rewrite(self, match: Pair, rewriter: Rewriter) -> None:
@@ -197,8 +200,8 @@ class _Between:
 
 class DequantizeOfQuantize(Rule[_Between]):
     """dequantize(f(quantize(x))) ~ f(x) for an f that commutes with casts, or none: drops a
-    rounding and a clip, so only at `relaxed`. All operands of f are quantized, and nothing else
-    uses the codes on the way."""
+    rounding and a clip, so only at `relaxed`, and not where codes end at 0: that clip is a ReLU.
+    All operands of f are quantized, and nothing else uses the codes on the way."""
 
     name = "dequantize-of-quantize"
 
@@ -228,8 +231,34 @@ class DequantizeOfQuantize(Rule[_Between]):
             found.append(owner)
         return _Between(op, tuple(found))
 
+    def _clips_at_zero(self, match: _Between) -> bool:
+        """Whether some codes on the way end at 0 where the floats may go on."""
+        for value in (match.lower.input, *(v for op in match.ops for v in op.operands)):
+            owner, params = value.owner, qparams_of(value)
+            if params is None or not isinstance(owner, QCastOp | RescaleOp):
+                continue
+            if isinstance(owner, RescaleOp):
+                clips = exact.codes_clip_at_zero(owner.input_qparams, params)
+            else:
+                clips = exact.clips_at_zero(params, *self._bounds(owner.input))
+            if clips:
+                return True
+        return False
+
+    def _bounds(self, value: SSAValue) -> tuple[float | Fraction, float | Fraction]:
+        """What the numbers of a float value are between."""
+        known, owner = ranges(self.session).of(value), value.owner
+        if known is not None:
+            return known.low, known.high
+        behavior = self.session.behaviors.get(owner) if isinstance(owner, Operation) else None
+        if not isinstance(owner, Operation) or behavior is None or behavior.clamp is None:
+            return -inf, inf
+        return behavior.clamp(owner)
+
     def check(self, match: _Between) -> Contract | Refusal:
         kind = element_type(match.lower.result.type)
+        if self._clips_at_zero(match):
+            return Refusal("clips", "a clip at 0 computes a ReLU")
         for op in match.ops:
             behavior = self.session.behaviors.get(op)
             if behavior is None or isinstance(op, RescaleOp):

@@ -3,9 +3,10 @@
     real    q' = clamp(R((q - z) * s / s') + z')
     fixed   q' = clamp(R((q - z) * m * 2**-k) + z')
 
-A pair is the nearest one whose multiplier has 31 or 15 bits (`bits`), so the ratio is
-off by at most 2**-31 or 2**-15 of itself.  What that changes is decided on all codes
-(see `numerics.fixed_point`): exact, or ties, or bounded(k), and the remark says which.
+A pair is the nearest one whose multiplier is an integer of `bits` with its sign (those of the
+target, or 32), so the ratio is off by at most 2**(1 - bits) of itself.  What that changes is
+decided on all codes (see `numerics.fixed_point`): exact, or ties, or bounded(k), and the remark
+says which.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ from qdialect.passes.rule_pass import RulePass
 from qdialect.quant import RescaleOp, arithmetic_of
 from qdialect.rewrite import Refusal, Rewriter, Rule
 
-_BITS = (16, 32)
+_FEWEST, _MOST = 2, 32
 
 
 @dataclass(frozen=True)
@@ -170,20 +171,21 @@ class UnfixRescale(Rule[RescaleOp]):
 class ConvertRescale(RulePass):
     """Change the form of rescales; see the module.
 
-    `form` is `fixed` or `real`, `bits` 32 or 16 (the integer type that holds the
-    multiplier), `rounding` what the result rounds with (`keep`: as before).
+    `form` is `fixed` or `real`, `bits` those of the integer type that holds the multiplier
+    (0: `Target.multiplier_bits`, or 32), `rounding` what the result rounds with (`keep`: as
+    before).
     """
 
     name = "convert-rescale"
 
     form: Literal["fixed", "real"] = "fixed"
-    bits: int = 32
+    bits: int = 0
     rounding: str = "keep"
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         """Run the pass on a module, in place."""
-        if self.bits not in _BITS:
-            raise _bad(f"bits must be 32 or 16, not {self.bits}")
+        if self.bits and not _FEWEST <= self.bits <= _MOST:
+            raise _bad(f"bits must be {_FEWEST} to {_MOST}, not {self.bits}")
         if self.form == "real" and self.rounding == Rounding.GEMMLOWP.value:
             raise _bad("gemmlowp rounds shifts and not real numbers")
         super().apply(ctx, op)
@@ -198,7 +200,8 @@ class ConvertRescale(RulePass):
                 raise _bad(f"unknown rounding '{self.rounding}' (keep, {known})") from None
         if self.form == "real":
             return (UnfixRescale(session, rounding),)
-        return (FixRescale(session, self.bits, rounding),)
+        bits = self.bits or min(session.target.multiplier_bits or _MOST, _MOST)
+        return (FixRescale(session, bits, rounding),)
 
 
 def _bad(message: str) -> UsageError:

@@ -9,7 +9,8 @@
 
 then + z', clamped to the bounds of the result storage.  A fixed-point rescale is
 expanded as it is: exact.  A real one takes the nearest (m, k) with as many bits as 64
-allow; the contract of that is decided on all codes (`numerics.fixed_point`).
+and the target (`multiplier_bits`) allow; the contract of that is decided on all codes
+(`numerics.fixed_point`).
 
 `to=casts`: dequantize, then quantize.  That is evaluated in the expressed float type,
 which rounds twice on the way; exact if it comes out equal on all codes.
@@ -65,7 +66,7 @@ class RescaleToArith(Rule[RescaleOp]):
         return op
 
     def check(self, match: RescaleOp) -> Contract | Refusal:
-        plan = plan_of(match)
+        plan = plan_of(match, self.session.target.multiplier_bits)
         if isinstance(plan, Refusal):
             return plan
         if isinstance(match.input.type, UnrankedTensorType) and len(plan.grids) > 1:
@@ -73,7 +74,7 @@ class RescaleToArith(Rule[RescaleOp]):
         return EXACT if plan.new == plan.old else plan.contract()
 
     def rewrite(self, match: RescaleOp, rewriter: Rewriter) -> None:
-        plan = plan_of(match)
+        plan = plan_of(match, self.session.target.multiplier_bits)
         assert isinstance(plan, Plan)
         source, target = match.input_qparams, match.result_qparams
         stored = SCastOp(match.input, with_element(match.input.type, storage_type(source)))
@@ -92,8 +93,9 @@ class RescaleToArith(Rule[RescaleOp]):
         rewriter.replace(match, new.results)
 
 
-def plan_of(op: RescaleOp) -> Plan | Refusal:
-    """The fixed-point forms that 64 bits can compute, or why there are none."""
+def plan_of(op: RescaleOp, most_bits: int | None = None) -> Plan | Refusal:
+    """The fixed-point forms that 64 bits can compute, with multipliers of `most_bits` at most
+    (None: any), or why there are none."""
     grids = grids_of(op)
     if grids is None:
         return Refusal("grid", "the two encodings lie on different grids")
@@ -104,7 +106,7 @@ def plan_of(op: RescaleOp) -> Plan | Refusal:
         return Refusal("rounding", "gemmlowp does not round real numbers")
     else:
         try:
-            new = [Form(op.rounding, _widest(a, b)) for a, b in grids]
+            new = [Form(op.rounding, _widest(a, b, most_bits)) for a, b in grids]
         except ValueError as error:
             return Refusal("range", str(error))
     if not all(_fits(a, b, form.pair) for (a, b), form in zip(grids, new, strict=True)):
@@ -117,9 +119,9 @@ def _furthest(a: QuantGrid) -> int:
     return max(abs(a.low - a.zero), abs(a.high - a.zero))
 
 
-def _widest(a: QuantGrid, b: QuantGrid) -> FixedPoint:
+def _widest(a: QuantGrid, b: QuantGrid, most_bits: int | None) -> FixedPoint:
     """The nearest pair whose products fit 64 bits."""
-    bits = min(_I64 - 1 - _furthest(a).bit_length(), _WIDEST)
+    bits = min(_I64 - 1 - _furthest(a).bit_length(), most_bits or _WIDEST, _WIDEST)
     if bits < 2:
         raise ValueError("zero points too far from the storage")
     return to_fixed_point(ratio_of(a, b), bits, min_shift=1)

@@ -12,6 +12,7 @@ from __future__ import annotations
 from qdialect.numerics.rounding import Rounding
 from qdialect.targets.base import Target
 from qdialect.targets.kernels import Kernel
+from qdialect.targets.zoo import with_kernels
 from qdialect.targets.zoo.tflite import BIAS, WEIGHTS
 
 _BOTH = (Kernel(("i8",), ("i8",)), Kernel(("i16",), ("i16",)))
@@ -28,6 +29,33 @@ def _weighted(*rows: tuple[str, str, str]) -> tuple[Kernel, ...]:
     )
 
 
+_KERNELS = {
+    "nn.constant": (Kernel(),),
+    "nn.conv2d": _weighted(
+        ("i8", WEIGHTS, " per-axis(0)"),
+        ("i8", _INT4, " per-axis(0)"),
+        ("i16", WEIGHTS, " per-axis(0)"),
+    ),
+    "nn.conv_transpose2d": _weighted(("i8", WEIGHTS, " per-axis(1)")),
+    "nn.fully_connected": _weighted(
+        ("i8", WEIGHTS, " per-axis(0)"), ("i8", _INT4, ""), ("i16", WEIGHTS, "")
+    ),
+    **dict.fromkeys(("nn.matmul", "nn.add", "nn.mul"), _BOTH),
+    **dict.fromkeys(("nn.max_pool2d", "nn.avg_pool2d"), _BOTH_TIED),
+    "nn.softmax": (
+        Kernel(("i8",), ("i8 zero=-128 scale=1/256",)),
+        Kernel(("i16",), ("i16 zero=0 scale=1/32768",)),
+    ),
+    **dict.fromkeys(
+        (
+            *("nn.minimum", "nn.maximum", "nn.pad", "nn.transpose", "nn.relu"),
+            *("nn.flatten", "nn.reshape", "nn.squeeze", "nn.unsqueeze", "nn.concat"),
+        ),
+        _TIED,
+    ),
+    "nn.clip": (Kernel(("i8",), ("i8 as=0",), limits={"min": "0", "max": "6"}),),
+}
+
 TARGET = Target(
     "cmsis-nn",
     "CMSIS-NN, kernels for Arm Cortex-M",
@@ -36,32 +64,8 @@ TARGET = Target(
     symmetric=frozenset({"i4", "i16", "i32"}),
     per_block=False,
     per_axis_zero_points=False,
-    kernels={
-        "nn.constant": (Kernel(),),
-        "nn.conv2d": _weighted(
-            ("i8", WEIGHTS, " per-axis(0)"),
-            ("i8", _INT4, " per-axis(0)"),
-            ("i16", WEIGHTS, " per-axis(0)"),
-        ),
-        "nn.conv_transpose2d": _weighted(("i8", WEIGHTS, " per-axis(1)")),
-        "nn.fully_connected": _weighted(
-            ("i8", WEIGHTS, " per-axis(0)"), ("i8", _INT4, ""), ("i16", WEIGHTS, "")
-        ),
-        **dict.fromkeys(("nn.matmul", "nn.add", "nn.mul"), _BOTH),
-        **dict.fromkeys(("nn.max_pool2d", "nn.avg_pool2d"), _BOTH_TIED),
-        "nn.softmax": (
-            Kernel(("i8",), ("i8 zero=-128 scale=1/256",)),
-            Kernel(("i16",), ("i16 zero=0 scale=1/32768",)),
-        ),
-        **dict.fromkeys(
-            (
-                *("nn.minimum", "nn.maximum", "nn.pad", "nn.transpose", "nn.relu"),
-                *("nn.flatten", "nn.reshape", "nn.squeeze", "nn.unsqueeze", "nn.concat"),
-            ),
-            _TIED,
-        ),
-        "nn.clip": (Kernel(("i8",), ("i8 as=0",), limits={"min": "0", "max": "6"}),),
-    },
+    keep_whole=with_kernels(_KERNELS),
+    kernels=_KERNELS,
     runs_others=False,
-    roundings=(Rounding.GEMMLOWP, Rounding.HALF_UP),
+    roundings=(Rounding.HALF_UP, Rounding.GEMMLOWP),
 )

@@ -16,6 +16,7 @@ from dataclasses import replace
 
 from qdialect.targets.base import Target
 from qdialect.targets.kernels import Kernel
+from qdialect.targets.zoo import with_kernels
 
 _STATIC = {"dynamic": "0"}
 _WIDE, _NARROW = "i8|u8|i16|i32", "i8|u8|i16"
@@ -87,6 +88,41 @@ _BOTH = {
     "nn.softmax": _kernel(_NARROW, _NARROW, [{"window-size": "0..65535"}]),
 }
 
+_OLDER = {
+    **_BOTH,
+    "quant.rescale": _ANY,
+    "nn.transpose": _TIED_WIDE,
+    "nn.arg_max": _kernel(_NARROW, "*", [{"axis": "1", "channels": "1..127"}]),
+    "nn.avg_pool2d": _pool(_TALL, {**_STEPS, **_TALL, "pads": "0"}, {**_STEPS, "window": "1..8"}),
+    "nn.max_pool2d": _pool(_TALL, {**_STEPS, **_TALL}),
+    "nn.conv2d": _contraction((_STEPS, _VALID)),
+    "nn.conv_transpose2d": _contraction(_ONE_STRIDE),
+    "nn.fully_connected": _contraction(),
+    "nn.matmul": _kernel("i8", _NARROW, [{"extent": "1..65536"}]),
+    "nn.resize_linear": _kernel(_NARROW, f"{_NARROW} as=0", [{"factor": "1|2|4|8"}]),
+    "nn.resize_nearest": _kernel(_NARROW, f"{_NARROW} as=0", [{"factor": "1|2|4|8"}]),
+}
+"""Of the U55 and the U65."""
+
+_U85 = {
+    **_BOTH,
+    **dict.fromkeys(("quant.rescale", "nn.abs", "nn.div"), _ANY_WIDE),
+    **dict.fromkeys(("nn.compare", "nn.select"), _ANY_WIDE),
+    **dict.fromkeys(
+        ("nn.flip", "nn.transpose", "nn.concat", "nn.maximum", "nn.minimum"), _TIED_WIDE
+    ),
+    "nn.gather": _kernel(_WIDE, f"{_WIDE} as=0", [{"axis": "0"}]),
+    "nn.arg_max": _kernel(_NARROW, "*"),
+    "nn.avg_pool2d": _pool(_TALL, {**_TALL, "pads": "0"}, {"window": "1..8"}),
+    "nn.max_pool2d": _pool(_TALL, _TALL),
+    "nn.conv2d": _contraction(wide_sums="i48"),
+    "nn.conv_transpose2d": _contraction(wide_sums="i48"),
+    "nn.fully_connected": _contraction(wide_sums="i48"),
+    "nn.matmul": _kernel(_NARROW, _NARROW),
+    "nn.resize_linear": _kernel(_NARROW, f"{_NARROW} as=0", [{"factor": _FACTORS}]),
+    "nn.resize_nearest": _kernel(_NARROW, f"{_NARROW} as=0", [{"factor": "1..1024"}]),
+}
+
 _SUMMARY = "Arm Ethos-U{}, beside a processor, by the constraints of Vela 5.2"
 
 U55 = Target(
@@ -94,25 +130,11 @@ U55 = Target(
     _SUMMARY.format(55),
     storages=frozenset({"i8", "u8", "i16", "i32"}),
     activations="i8",
+    keep_whole=with_kernels(_OLDER),
     symmetric=frozenset({"i32"}),
     per_block=False,
     per_axis_zero_points=False,
-    kernels={
-        **_BOTH,
-        "quant.rescale": _ANY,
-        "nn.transpose": _TIED_WIDE,
-        "nn.arg_max": _kernel(_NARROW, "*", [{"axis": "1", "channels": "1..127"}]),
-        "nn.avg_pool2d": _pool(
-            _TALL, {**_STEPS, **_TALL, "pads": "0"}, {**_STEPS, "window": "1..8"}
-        ),
-        "nn.max_pool2d": _pool(_TALL, {**_STEPS, **_TALL}),
-        "nn.conv2d": _contraction((_STEPS, _VALID)),
-        "nn.conv_transpose2d": _contraction(_ONE_STRIDE),
-        "nn.fully_connected": _contraction(),
-        "nn.matmul": _kernel("i8", _NARROW, [{"extent": "1..65536"}]),
-        "nn.resize_linear": _kernel(_NARROW, f"{_NARROW} as=0", [{"factor": "1|2|4|8"}]),
-        "nn.resize_nearest": _kernel(_NARROW, f"{_NARROW} as=0", [{"factor": "1|2|4|8"}]),
-    },
+    kernels=_OLDER,
     runs_others=False,
 )
 
@@ -122,22 +144,6 @@ U85 = replace(
     name="ethos-u85",
     summary=_SUMMARY.format(85),
     symmetric=frozenset({"i16", "i32"}),
-    kernels={
-        **_BOTH,
-        **dict.fromkeys(("quant.rescale", "nn.abs", "nn.div"), _ANY_WIDE),
-        **dict.fromkeys(("nn.compare", "nn.select"), _ANY_WIDE),
-        **dict.fromkeys(
-            ("nn.flip", "nn.transpose", "nn.concat", "nn.maximum", "nn.minimum"), _TIED_WIDE
-        ),
-        "nn.gather": _kernel(_WIDE, f"{_WIDE} as=0", [{"axis": "0"}]),
-        "nn.arg_max": _kernel(_NARROW, "*"),
-        "nn.avg_pool2d": _pool(_TALL, {**_TALL, "pads": "0"}, {"window": "1..8"}),
-        "nn.max_pool2d": _pool(_TALL, _TALL),
-        "nn.conv2d": _contraction(wide_sums="i48"),
-        "nn.conv_transpose2d": _contraction(wide_sums="i48"),
-        "nn.fully_connected": _contraction(wide_sums="i48"),
-        "nn.matmul": _kernel(_NARROW, _NARROW),
-        "nn.resize_linear": _kernel(_NARROW, f"{_NARROW} as=0", [{"factor": _FACTORS}]),
-        "nn.resize_nearest": _kernel(_NARROW, f"{_NARROW} as=0", [{"factor": "1..1024"}]),
-    },
+    keep_whole=with_kernels(_U85),
+    kernels=_U85,
 )

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from qdialect.targets.base import Target
 from qdialect.targets.kernels import Kernel
+from qdialect.targets.zoo import with_kernels
 
 _FIXED = {"dynamic": "0"}
 _CODES = ("u8", "u16")
@@ -30,6 +31,39 @@ _ANY = _rows(*(((codes,), codes) for codes in _CODES))
 _TIED = _rows(*(((codes, f"{codes} as=0"), f"{codes} as=0") for codes in _CODES))
 _ORDER = _rows(*(((codes,), "*") for codes in _CODES))
 
+_KERNELS = {
+    "nn.constant": (Kernel(),),
+    "quant.rescale": _rows((("u8|u16",), "u8|u16")),
+    **dict.fromkeys(("nn.conv1d", "nn.conv2d", "nn.conv3d"), _weighted(0)),
+    **dict.fromkeys(("nn.conv_transpose2d", "nn.conv_transpose3d"), _weighted(1)),
+    "nn.fully_connected": _weighted(0),
+    "nn.matmul": _rows((("u8", "u8|u16"), "u8|u16"), (("u16", "u8"), "u8|u16")),
+    "nn.sigmoid": _rows((("u8",), "u8"), (("u16",), "u16 zero=0 scale=1/65536")),
+    "nn.tanh": _rows((("u8",), "u8"), (("u16",), "u16 zero=32768 scale=1/32768")),
+    **dict.fromkeys(
+        (
+            *("nn.add", "nn.sub", "nn.mul", "nn.div", "nn.pow", "nn.neg", "nn.abs"),
+            *("nn.exp", "nn.log", "nn.sqrt", "nn.floor", "nn.round", "nn.elu", "nn.gelu"),
+            *("nn.hard_swish", "nn.leaky_relu", "nn.prelu", "nn.relu", "nn.clip"),
+            *("nn.softmax", "nn.lrn", "nn.batch_norm", "nn.reduce_mean", "nn.reduce_sum"),
+            *("nn.avg_pool2d", "nn.avg_pool3d", "nn.resize_linear"),
+            *("nn.global_avg_pool2d", "nn.global_avg_pool3d"),
+        ),
+        _ANY,
+    ),
+    **dict.fromkeys(
+        (
+            *("nn.maximum", "nn.minimum", "nn.reduce_max", "nn.reduce_min"),
+            *("nn.max_pool2d", "nn.max_pool3d", "nn.resize_nearest"),
+            *("nn.concat", "nn.split", "nn.gather", "nn.select", "nn.expand", "nn.tile"),
+            *("nn.flatten", "nn.reshape", "nn.squeeze", "nn.unsqueeze", "nn.transpose"),
+            *("nn.slice", "nn.pad", "nn.depth_to_space", "nn.space_to_depth"),
+        ),
+        _TIED,
+    ),
+    **dict.fromkeys(("nn.compare", "nn.arg_max", "nn.arg_min", "nn.top_k"), _ORDER),
+}
+
 TARGET = Target(
     "qnn-htp",
     "Qualcomm HTP through QNN and ONNX Runtime",
@@ -37,37 +71,7 @@ TARGET = Target(
     per_block=False,
     per_axis_zero_points=False,
     floats=False,
-    kernels={
-        "nn.constant": (Kernel(),),
-        "quant.rescale": _rows((("u8|u16",), "u8|u16")),
-        **dict.fromkeys(("nn.conv1d", "nn.conv2d", "nn.conv3d"), _weighted(0)),
-        **dict.fromkeys(("nn.conv_transpose2d", "nn.conv_transpose3d"), _weighted(1)),
-        "nn.fully_connected": _weighted(0),
-        "nn.matmul": _rows((("u8", "u8|u16"), "u8|u16"), (("u16", "u8"), "u8|u16")),
-        "nn.sigmoid": _rows((("u8",), "u8"), (("u16",), "u16 zero=0 scale=1/65536")),
-        "nn.tanh": _rows((("u8",), "u8"), (("u16",), "u16 zero=32768 scale=1/32768")),
-        **dict.fromkeys(
-            (
-                *("nn.add", "nn.sub", "nn.mul", "nn.div", "nn.pow", "nn.neg", "nn.abs"),
-                *("nn.exp", "nn.log", "nn.sqrt", "nn.floor", "nn.round", "nn.elu", "nn.gelu"),
-                *("nn.hard_swish", "nn.leaky_relu", "nn.prelu", "nn.relu", "nn.clip"),
-                *("nn.softmax", "nn.lrn", "nn.batch_norm", "nn.reduce_mean", "nn.reduce_sum"),
-                *("nn.avg_pool2d", "nn.avg_pool3d", "nn.resize_linear"),
-                *("nn.global_avg_pool2d", "nn.global_avg_pool3d"),
-            ),
-            _ANY,
-        ),
-        **dict.fromkeys(
-            (
-                *("nn.maximum", "nn.minimum", "nn.reduce_max", "nn.reduce_min"),
-                *("nn.max_pool2d", "nn.max_pool3d", "nn.resize_nearest"),
-                *("nn.concat", "nn.split", "nn.gather", "nn.select", "nn.expand", "nn.tile"),
-                *("nn.flatten", "nn.reshape", "nn.squeeze", "nn.unsqueeze", "nn.transpose"),
-                *("nn.slice", "nn.pad", "nn.depth_to_space", "nn.space_to_depth"),
-            ),
-            _TIED,
-        ),
-        **dict.fromkeys(("nn.compare", "nn.arg_max", "nn.arg_min", "nn.top_k"), _ORDER),
-    },
+    keep_whole=with_kernels(_KERNELS),
+    kernels=_KERNELS,
     runs_others=False,
 )

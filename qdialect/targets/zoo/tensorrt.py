@@ -14,6 +14,7 @@ from __future__ import annotations
 from qdialect.numerics.rounding import Rounding
 from qdialect.targets.base import Target
 from qdialect.targets.kernels import Kernel
+from qdialect.targets.zoo import with_kernels
 
 _BIAS = "i32 per-axis(0)"
 
@@ -26,6 +27,33 @@ def _weighted(axis: int) -> tuple[Kernel, ...]:
 _ANY = (Kernel(("i8",), ("i8",)),)
 _TIED = (Kernel(("i8", "i8 as=0"), ("i8 as=0",)),)
 
+_KERNELS = {
+    "nn.constant": (Kernel(),),
+    "quant.rescale": _ANY,
+    **dict.fromkeys(("nn.conv1d", "nn.conv2d", "nn.conv3d"), _weighted(0)),
+    **dict.fromkeys(
+        ("nn.conv_transpose1d", "nn.conv_transpose2d", "nn.conv_transpose3d"), _weighted(1)
+    ),
+    "nn.fully_connected": _weighted(0),
+    "nn.matmul": (Kernel(("i8", "i8 per-axis(1)"), ("i8",)),),
+    **dict.fromkeys(
+        (
+            *("nn.add", "nn.mul", "nn.relu", "nn.clip", "nn.batch_norm"),
+            *("nn.avg_pool1d", "nn.avg_pool2d", "nn.avg_pool3d"),
+            *("nn.global_avg_pool1d", "nn.global_avg_pool2d", "nn.global_avg_pool3d"),
+        ),
+        _ANY,
+    ),
+    **dict.fromkeys(
+        (
+            *("nn.max_pool1d", "nn.max_pool2d", "nn.max_pool3d"),
+            *("nn.flatten", "nn.reshape", "nn.squeeze", "nn.unsqueeze", "nn.expand"),
+            *("nn.transpose", "nn.concat", "nn.split", "nn.slice", "nn.tile", "nn.gather"),
+        ),
+        _TIED,
+    ),
+}
+
 TARGET = Target(
     "tensorrt",
     "NVIDIA TensorRT, explicit quantization to int8",
@@ -33,32 +61,8 @@ TARGET = Target(
     activations="i8",
     symmetric=frozenset({"i8", "i32"}),
     per_block=False,
-    kernels={
-        "nn.constant": (Kernel(),),
-        "quant.rescale": _ANY,
-        **dict.fromkeys(("nn.conv1d", "nn.conv2d", "nn.conv3d"), _weighted(0)),
-        **dict.fromkeys(
-            ("nn.conv_transpose1d", "nn.conv_transpose2d", "nn.conv_transpose3d"), _weighted(1)
-        ),
-        "nn.fully_connected": _weighted(0),
-        "nn.matmul": (Kernel(("i8", "i8 per-axis(1)"), ("i8",)),),
-        **dict.fromkeys(
-            (
-                *("nn.add", "nn.mul", "nn.relu", "nn.clip", "nn.batch_norm"),
-                *("nn.avg_pool1d", "nn.avg_pool2d", "nn.avg_pool3d"),
-                *("nn.global_avg_pool1d", "nn.global_avg_pool2d", "nn.global_avg_pool3d"),
-            ),
-            _ANY,
-        ),
-        **dict.fromkeys(
-            (
-                *("nn.max_pool1d", "nn.max_pool2d", "nn.max_pool3d"),
-                *("nn.flatten", "nn.reshape", "nn.squeeze", "nn.unsqueeze", "nn.expand"),
-                *("nn.transpose", "nn.concat", "nn.split", "nn.slice", "nn.tile", "nn.gather"),
-            ),
-            _TIED,
-        ),
-    },
+    keep_whole=with_kernels(_KERNELS),
+    kernels=_KERNELS,
     runs_others=False,
     roundings=(Rounding.HALF_EVEN,),
 )

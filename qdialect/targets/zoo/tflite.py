@@ -12,6 +12,7 @@ from __future__ import annotations
 from qdialect.numerics.rounding import Rounding
 from qdialect.targets.base import Target
 from qdialect.targets.kernels import Kernel
+from qdialect.targets.zoo import with_kernels
 
 WEIGHTS = "i8<-127:127> zero=0"
 BIAS = "i32 zero=0"
@@ -34,6 +35,24 @@ CLAMPS = (
 )
 """RELU6, RELU_0_TO_1 and RELU_N1_TO_1."""
 
+_KERNELS = {
+    "nn.constant": (Kernel(),),
+    "quant.rescale": _ANY,
+    "nn.conv2d": (Kernel(("i8", f"{WEIGHTS} per-axis(0)", f"{BIAS} per-axis(0)"), ("i8",)),),
+    "nn.fully_connected": (Kernel(("i8", WEIGHTS, BIAS), ("i8",)),),
+    **dict.fromkeys(
+        ("nn.add", "nn.sub", "nn.mul", "nn.relu", "nn.reduce_mean", "nn.global_avg_pool2d"),
+        _ANY,
+    ),
+    "nn.clip": CLAMPS,
+    "nn.sigmoid": _UNIT,
+    "nn.softmax": _UNIT,
+    "nn.tanh": (Kernel(("i8",), ("i8 zero=0 scale=1/128",)),),
+    **dict.fromkeys(("nn.concat", "nn.maximum", "nn.minimum"), _ALL_TIED),
+    **dict.fromkeys(("nn.avg_pool2d", "nn.max_pool2d", "nn.resize_linear", *MOVEMENTS), _TIED),
+    **dict.fromkeys(("nn.arg_max", "nn.compare"), (Kernel(("i8",)),)),
+}
+
 TARGET = Target(
     "tflite-int8",
     "TensorFlow Lite, int8 kernels by its 8-bit quantization specification",
@@ -41,23 +60,8 @@ TARGET = Target(
     activations="i8",
     per_block=False,
     per_axis_zero_points=False,
-    kernels={
-        "nn.constant": (Kernel(),),
-        "quant.rescale": _ANY,
-        "nn.conv2d": (Kernel(("i8", f"{WEIGHTS} per-axis(0)", f"{BIAS} per-axis(0)"), ("i8",)),),
-        "nn.fully_connected": (Kernel(("i8", WEIGHTS, BIAS), ("i8",)),),
-        **dict.fromkeys(
-            ("nn.add", "nn.sub", "nn.mul", "nn.relu", "nn.reduce_mean", "nn.global_avg_pool2d"),
-            _ANY,
-        ),
-        "nn.clip": CLAMPS,
-        "nn.sigmoid": _UNIT,
-        "nn.softmax": _UNIT,
-        "nn.tanh": (Kernel(("i8",), ("i8 zero=0 scale=1/128",)),),
-        **dict.fromkeys(("nn.concat", "nn.maximum", "nn.minimum"), _ALL_TIED),
-        **dict.fromkeys(("nn.avg_pool2d", "nn.max_pool2d", "nn.resize_linear", *MOVEMENTS), _TIED),
-        **dict.fromkeys(("nn.arg_max", "nn.compare"), (Kernel(("i8",)),)),
-    },
+    keep_whole=with_kernels(_KERNELS),
+    kernels=_KERNELS,
     runs_others=False,
-    roundings=(Rounding.GEMMLOWP, Rounding.HALF_UP),
+    roundings=(Rounding.HALF_UP, Rounding.GEMMLOWP),
 )

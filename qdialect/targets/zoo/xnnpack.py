@@ -12,6 +12,7 @@ from collections.abc import Mapping
 
 from qdialect.targets.base import Target
 from qdialect.targets.kernels import Kernel
+from qdialect.targets.zoo import with_kernels
 from qdialect.targets.zoo.tflite import WEIGHTS
 
 _CODES = ("i8", "u8")
@@ -39,6 +40,32 @@ def _weighted(layout: str) -> tuple[Kernel, ...]:
 _STEPS = ({"window": "2..65536"}, {"window": "1", "strides": "1"})
 _MEAN = {"rank": "4"}
 
+_KERNELS = {
+    "nn.constant": (Kernel(),),
+    **dict.fromkeys(
+        ("nn.add", "nn.sub", "nn.mul", "nn.leaky_relu", "nn.sigmoid", "nn.tanh"), _any()
+    ),
+    "quant.rescale": _any(),
+    "nn.elu": (Kernel(("i8",), ("i8",)),),
+    "nn.conv2d": _weighted(" per-axis(0)"),
+    "nn.conv_transpose2d": _weighted(""),
+    "nn.fully_connected": _weighted(""),
+    "nn.max_pool2d": tuple(kernel for limits in _STEPS for kernel in _tied(limits)),
+    "nn.global_avg_pool2d": _any(_MEAN),
+    "nn.reduce_mean": _any({**_MEAN, "axes": "2..3"}),
+    "nn.resize_linear": _tied({"rank": "4"}),
+    "nn.concat": _tied({"operands": "2..4"}),
+    "nn.split": _tied({"results": "2..4"}),
+    **dict.fromkeys(
+        (
+            *("nn.depth_to_space", "nn.space_to_depth", "nn.pad"),
+            *("nn.flatten", "nn.reshape", "nn.squeeze", "nn.unsqueeze"),
+            *("nn.slice", "nn.transpose"),
+        ),
+        _tied(),
+    ),
+}
+
 TARGET = Target(
     "xnnpack",
     "XNNPACK, the delegate of TensorFlow Lite, quantized operators",
@@ -47,30 +74,7 @@ TARGET = Target(
     symmetric=frozenset({"i32"}),
     per_block=False,
     per_axis_zero_points=False,
-    kernels={
-        "nn.constant": (Kernel(),),
-        **dict.fromkeys(
-            ("nn.add", "nn.sub", "nn.mul", "nn.leaky_relu", "nn.sigmoid", "nn.tanh"), _any()
-        ),
-        "quant.rescale": _any(),
-        "nn.elu": (Kernel(("i8",), ("i8",)),),
-        "nn.conv2d": _weighted(" per-axis(0)"),
-        "nn.conv_transpose2d": _weighted(""),
-        "nn.fully_connected": _weighted(""),
-        "nn.max_pool2d": tuple(kernel for limits in _STEPS for kernel in _tied(limits)),
-        "nn.global_avg_pool2d": _any(_MEAN),
-        "nn.reduce_mean": _any({**_MEAN, "axes": "2..3"}),
-        "nn.resize_linear": _tied({"rank": "4"}),
-        "nn.concat": _tied({"operands": "2..4"}),
-        "nn.split": _tied({"results": "2..4"}),
-        **dict.fromkeys(
-            (
-                *("nn.depth_to_space", "nn.space_to_depth", "nn.pad"),
-                *("nn.flatten", "nn.reshape", "nn.squeeze", "nn.unsqueeze"),
-                *("nn.slice", "nn.transpose"),
-            ),
-            _tied(),
-        ),
-    },
+    keep_whole=with_kernels(_KERNELS),
+    kernels=_KERNELS,
     runs_others=False,
 )

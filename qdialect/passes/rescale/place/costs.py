@@ -490,14 +490,15 @@ class Costs:
         if isinstance(middle, Floats):
             return EXACT
         if isinstance(source, Floats):
-            return _DROPPED if source == pair.target else None
+            kept = source != pair.target or exact.clips_at_zero(middle)
+            return None if kept else _DROPPED
         pairs = exact.unique_pairs(source, middle)
         if pairs is None or middle.expressed != source.expressed:
             return None
         floats = self._defined.floats(middle.expressed)
         if all(a.scale == b.scale and arithmetic.is_lossless(a, b, floats) for a, b in pairs):
             return Contract(Numerics.EXACT, note="the rescale renumbers codes")
-        return _DROPPED
+        return None if exact.codes_clip_at_zero(source, middle) else _DROPPED
 
 
 _DROPPED = Contract(Numerics.RELAXED, note="drops a rounding and a clip")

@@ -8,8 +8,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from qdialect.ops import Conv2DOp
-from qdialect.quant import quant_element
-from qdialect.reference import DEFAULT_KERNELS, Evaluation
+from qdialect.quant import ARITHMETIC_KEY, arithmetic_of, quant_element
+from qdialect.reference import Evaluation, evaluate_op
+from xdsl.dialects.builtin import StringAttr
 from xdsl.ir import Operation
 
 
@@ -23,7 +24,9 @@ def conv_relu(
     (kind,) = op.result_types
     strides, pads = op.properties["strides"], op.properties["pads"]
     conv = Conv2DOp(*op.operands, strides=strides, pads=pads, result_types=[kind])
-    (sums,) = DEFAULT_KERNELS[conv.name](conv, operands, evaluation)
+    # The module says in which arithmetic its ops on codes are defined: reals, or floats as in ONNX.
+    conv.attributes[ARITHMETIC_KEY] = StringAttr(arithmetic_of(op).value)
+    (sums,) = evaluate_op(conv, operands, evaluation.ctx, evaluation.floats)
     element = quant_element(kind)
     zeros = [0] if element is None else element.qparams.zero_point_list()  # one, or by channel
     return [np.maximum(sums, np.array(zeros, sums.dtype).reshape(1, -1, 1, 1))]
