@@ -139,3 +139,18 @@ func.func @computes(%x: !a) -> !b {
   %1 = quant.rescale %0 : !a to !b
   func.return %1 : !b
 }
+
+// One scale for the one element that a pool leaves of a dimension is none for those above it.
+// CHECK-LABEL: func.func @one_of_a_dimension(
+// CHECK-NEXT: nn.relu
+// CHECK-NEXT: nn.max_pool1d
+// CHECK-NEXT: quant.rescale
+!lines = tensor<2x2x2x!quant.uniform<i8:f32, 0.5:3>>
+!line = tensor<2x2x1x!quant.uniform<i8:f32:2, {0.5:1}>>
+func.func @one_of_a_dimension(%x: !lines) -> !line {
+  %0 = nn.relu %x : (!lines) -> !lines
+  %1 = nn.max_pool1d %0 kernel [2] : (!lines) -> tensor<2x2x1x!quant.uniform<i8:f32, 0.5:3>>
+  // expected-remark@+1 {{hoist-through-tied refused [select-params]: 'nn.max_pool1d' reads across dimension 2}}
+  %2 = quant.rescale %1 : tensor<2x2x1x!quant.uniform<i8:f32, 0.5:3>> to !line
+  func.return %2 : !line
+}

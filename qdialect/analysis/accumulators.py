@@ -20,6 +20,7 @@ from qdialect.behaviors import Accumulator, Behavior
 from qdialect.behaviors.shapes import DYNAMIC
 from qdialect.context import QContext
 from qdialect.numerics.sums import Span, SumType, runtime_excess, to_signed
+from qdialect.ops.ports import bias_matches
 from qdialect.qparams import QParams
 
 if TYPE_CHECKING:
@@ -100,7 +101,9 @@ def products_of(session: QContext, op: Operation) -> Products | None:
     from qdialect.numerics.weights import Sums
 
     rows = _rows(op, acc, behavior, rhs, weights)
-    sums = Sums(lhs.scale, x, bias, kind)
+    held = None if bias is None or acc.bias is None else operands[acc.bias]
+    on_products = held is not None and bias_matches(lhs, rhs, held, acc.repeats(op))
+    sums = Sums(lhs.scale, x, bias, kind, on_products=on_products)
     beyond = sums.excess(rows, rhs.scale_array().reshape(-1), signed_shift(rhs))
     return Products(op, acc, behavior, kind, beyond, rows, sums)
 

@@ -135,7 +135,13 @@ def carry_up(
     """Qparams for the tied operands of `op` that make its results have `results`."""
     everywhere = behavior.operand_maps is None or results[0].is_per_tensor
     if behavior.movement is None and everywhere:
-        return [results[0]] * len(tied_operands(op, behavior))
+        tied, made = tied_operands(op, behavior), shape_of(op.results[0])
+        for axis, _ in results[0].blocks:
+            if any(
+                shape_of(op.operands[i])[axis : axis + 1] != made[axis : axis + 1] for i in tied
+            ):
+                return Illegal("select-params", f"'{op.name}' reads across dimension {axis}")
+        return [results[0]] * len(tied)
     above = _pushed(op, behavior, results)
     if isinstance(above, Illegal):
         return above

@@ -56,7 +56,8 @@ _LEAST_CODE = 2
 class Sums:
     """What a contraction adds up: `step` is the scale of the runtime operand, `span` what its
     codes can be; `bias` is one number per channel, or None, whose codes are `bias_most` at
-    most. In one sum are `depth` products of a row of weights (None: all of it), in integers of
+    most; it is yet to be rounded to the scale of the products, or stands on it (`on_products`).
+    In one sum are `depth` products of a row of weights (None: all of it), in integers of
     `kind`."""
 
     step: float
@@ -64,6 +65,7 @@ class Sums:
     bias: Array | None = None
     kind: SumType = SUMS
     depth: int | None = None
+    on_products: bool = False
     bias_most: int = 2**31 - 1
 
     def excess(self, offsets: Codes, scales: Array, shift: int | Codes = 0) -> Array:
@@ -73,17 +75,19 @@ class Sums:
         low, high = partial_sums(*signed_sums(offsets, self.depth), self.span)
         if self.bias is not None:
             below, above = (self._bias(sign, len(offsets)) for sign in (-1.0, 1.0))
-            products = self.step * scales
-            # Bias and scales are rounded.
-            low = low - np.where(below > 0, below / products * _ROUNDED + 1, 0)
-            high = high + np.where(above > 0, above / products * _ROUNDED + 1, 0)
+            below, above = (self._steps(end / (self.step * scales)) for end in (below, above))
+            low, high = low - below, high + above
         found, pairs = excess(low, high, self.kind.bits), self.kind.pair_bits
-        if self.bias is not None:
+        if self.bias is not None and not self.on_products:
             codes = self.largest_bias(len(offsets)) / (self.step * scales) * _ROUNDED
             found = np.maximum(found, (codes + 1) / self.bias_most)
         if pairs is None:
             return found
         return np.maximum(found, excess(*pair_sums(offsets + shift, self.span), pairs))
+
+    def _steps(self, bias: Array) -> Array:
+        """How many steps of the products a bias is at most: it and the scales are rounded."""
+        return np.rint(bias) if self.on_products else np.where(bias > 0, bias * _ROUNDED + 1, 0)
 
     def _bias(self, sign: float, count: int) -> Array:
         """The largest bias on one side, by row; groups share rows."""

@@ -2,7 +2,8 @@
 
 A free scheme has one answer for a range [low, high]: the scale that just holds it. In a domain
 (zero points {0, -128}, scales 2^n) the least scale that holds the range may be far above, so
-both neighbors are tried for each zero point: of the candidates (s, z) the one of least
+both neighbors are tried for each zero point, or those that hold it, if nothing is to be clipped
+(a largest logit decides). Of the candidates (s, z) the one is taken of least
 
     E (x - s (clamp(round(x / s) + z) - z))^2
 
@@ -32,12 +33,14 @@ def qparams_inside(
     scheme: Scheme,
     domains: Sequence[Domain],
     data: Callable[[], Distribution | None] = lambda: None,
+    *,
+    clips: bool = True,
 ) -> QParams | None:
     """Per-tensor qparams of a range in one of some domains, or None if none has any.
 
     A domain that has the storage of the scheme goes before others, and what the scheme gives
     where nothing restricts it before what is near it. `data` is asked for where there is a
-    choice.
+    choice. Unless it `clips`, only scales are tried that hold the range, if the domain has any.
     """
     stored = [
         (domain, storage)
@@ -55,7 +58,8 @@ def qparams_inside(
         free = tensor_qparams(chosen, own)[0]
         if domain.refuses(free) is None:
             return free
-        found += (q for q in _candidates(chosen, own, free, domain) if domain.refuses(q) is None)
+        made = _candidates(chosen, own, free, domain, clips=clips)
+        found += (q for q in made if domain.refuses(q) is None)
     if len(found) < 2:
         return next(iter(found), None)
     measured = data()
@@ -64,20 +68,22 @@ def qparams_inside(
     return min(found, key=lambda q: (_loss(measured, q), -q.scale))
 
 
-def _candidates(chosen: Range, scheme: Scheme, free: QParams, domain: Domain) -> Iterator[QParams]:
+def _candidates(
+    chosen: Range, scheme: Scheme, free: QParams, domain: Domain, *, clips: bool
+) -> Iterator[QParams]:
     storage = scheme.storage
     low, high = min(chosen.low, 0.0), max(chosen.high, 0.0)
     zeros = domain.zero_points(storage)
     if zeros is None and scheme.symmetry != "asymmetric":
         zeros = [free.zero_point]
     if zeros is None:
-        for scale in domain.near(free.scale):
+        for scale in domain.near(free.scale)[0 if clips else -1 :]:
             zero = min(max(round(storage.min - low / scale), storage.min), storage.max)
             yield _per_tensor(storage, scale, zero, scheme)
         return
     for zero in zeros:
         exact = _covering(low, high, storage, zero)
-        for scale in domain.near(exact or free.scale):
+        for scale in domain.near(exact or free.scale)[0 if clips else -1 :]:
             yield _per_tensor(storage, scale, zero, scheme)
 
 

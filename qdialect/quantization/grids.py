@@ -158,7 +158,9 @@ class _Assignment:
         """The qparams in some domains for a range of a value; those that nothing restricts where
         the domains have none."""
         scheme = self._scheme(value)
-        inside = qparams_inside(found, scheme, domains, lambda: self.values.data(value))
+        clips = self.recipe.calibration != "minmax"
+        data = self.values.data
+        inside = qparams_inside(found, scheme, domains, lambda: data(value), clips=clips)
         return inside or tensor_qparams(found, scheme)[0]
 
     def _scheme(self, value: SSAValue) -> Scheme:

@@ -3,7 +3,9 @@
 A rule is small.  `match` recognizes the pattern and reads nothing it does not
 need; `check` decides whether this instance may be rewritten and returns the
 `Contract` it can prove, or a `Refusal` with the reason; `rewrite` changes the IR
-through the `Rewriter`.  Nothing is built before `check` has passed.
+through the `Rewriter`: it inserts all new ops, then replaces values, so that new
+ops which the target refuses can be taken back.  Nothing is built before `check`
+has passed.
 """
 
 from __future__ import annotations

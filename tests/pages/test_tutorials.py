@@ -31,7 +31,7 @@ def needs_what_it_uses(page: Path) -> None:
     """Skips where there is no index to take a network from, or no compiler for C."""
     if page.stem == "first-backend" and shutil.which("cc") is None:
         pytest.skip("no C compiler")
-    corpus = pytest.importorskip("corpus", reason="no ONNX Runtime")
+    corpus = pytest.importorskip("tools.bench.corpus", reason="no ONNX Runtime")
     try:
         corpus.float_model(corpus.SOURCES["ocr-cls"])
     except subprocess.CalledProcessError:

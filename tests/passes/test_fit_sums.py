@@ -12,13 +12,16 @@ from rewrite_support import apply, parse
 from qdialect.analysis.accumulators import products_of, risk, unproven
 from qdialect.analysis.codes import constant_values, qparams_of
 from qdialect.analysis.index import every_op
+from qdialect.behaviors import Contraction
 from qdialect.context import QContext
 from qdialect.numerics.sums import SumType
 from qdialect.ops import shape_of
+from qdialect.ops.registry import names_of
 from qdialect.reference import Interpreter
 from qdialect.rewrite import Remark
 from qdialect.targets.base import Target
 from qdialect.targets.kernels import Kernel
+from tests.generators.programs import random_program
 from tests.support.narrow_sums import narrow_kernels
 
 RELAXED = "fit-sums{numerics=relaxed}"
@@ -173,3 +176,19 @@ func.func @f(%x: !x, %w: !w) -> !y {{
         assert found is not None and found.fits is fits
         refused = [r.code for r in apply(module, ctx, RELAXED) if r.kind == "refused"]
         assert refused == ([] if fits else ["runtime"])
+
+
+@pytest.mark.parametrize("seed", range(24))
+def test_random_programs_settle(seed: int) -> None:
+    """One run is all there is to do, and what it leaves is said."""
+    sums = ("i16 saturating", "i20", "i32 pairs=i16", "i12 saturating")[seed % 4]
+    names = names_of(Contraction)
+    module, ctx = random_program(seed, 8, names=[*names, "nn.relu", "nn.add"])
+    row = Kernel(("*", "* per-axis", "* per-axis"), ("* per-axis",), sums)
+    ctx.target = Target("npu", "", kernels=dict.fromkeys(names, (row,)))
+    apply(module, ctx, RELAXED)
+    once = str(module)
+    left = apply(module, ctx, RELAXED)
+    assert str(module) == once
+    refused = sum(remark.kind == "refused" for remark in left)
+    assert refused == len(unproven(list(every_op(module)), ctx)[0])

@@ -29,7 +29,7 @@ becomes
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from xdsl.context import Context
@@ -150,9 +150,10 @@ class FitSums(Rule[Unproven]):
         scales = rhs.scale_array().reshape(-1)
         reals = rows * scales[:, None]
         starts = np.resize(scales, len(rows)) if per_row else scales
+        to_round = replace(sums, on_products=False)
         choice = Choice(rhs.storage, rhs.expressed, True, per_row, self._allowed(found, rhs))
         try:
-            made = fit_scales(reals, starts, sums, choice, _ANY_CODE, signed_shift(rhs))
+            made = fit_scales(reals, starts, to_round, choice, _ANY_CODE, signed_shift(rhs))
         except Overflow as error:
             return Refusal("overflow", str(error))
         weights = self._weights(found, rhs, made, per_row=per_row)
