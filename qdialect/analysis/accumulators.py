@@ -101,8 +101,8 @@ def products_of(session: QContext, op: Operation) -> Products | None:
     from qdialect.numerics.weights import Sums
 
     rows = _rows(op, acc, behavior, rhs, weights)
-    held = None if bias is None or acc.bias is None else operands[acc.bias]
-    on_products = held is not None and bias_matches(lhs, rhs, held, acc.repeats(op))
+    bias_params = None if bias is None or acc.bias is None else operands[acc.bias]
+    on_products = bias_params is not None and bias_matches(lhs, rhs, bias_params, acc.repeats(op))
     sums = Sums(lhs.scale, x, bias, kind, on_products=on_products)
     beyond = sums.excess(rows, rhs.scale_array().reshape(-1), signed_shift(rhs))
     return Products(op, acc, behavior, kind, beyond, rows, sums)
