@@ -61,7 +61,7 @@ def test_the_page_tells_what_is_there() -> None:
     assert [data["text"][n[0]] for n in before["nodes"]] == [n.name for n in reads.nodes]
     assert 0 < len(after["nodes"]) < len(before["nodes"])
     tables = {table["id"]: table for table in data["tables"]}
-    names = {"casts", "boundaries", "error", "ranges", "cost", "refused", "bounds"}
+    names = {"casts", "boundaries", "error", "ranges", "cost", "target", "refused", "bounds"}
     assert set(tables) == names
     for table in tables.values():
         assert all(len(row) == len(table["columns"]) for row in table["rows"])
