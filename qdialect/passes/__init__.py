@@ -312,7 +312,7 @@ def _entries() -> tuple[PassEntry, ...]:
             "regrid",
             "quantize again what has qparams that the target refuses, to the nearest it takes",
             "qdialect.quantization.regrid:Regrid",
-            _RULES,
+            (_NUMERICS,),
         ),
         PassEntry(
             "apply-profile",

@@ -45,8 +45,8 @@ class LitFailure(Exception):
 class Step:
     """One command of a pipeline with its redirections."""
 
-    words: list[str] = field(default_factory=list)
-    redirections: list[tuple[str, str]] = field(default_factory=list)
+    words: list[str] = field(default_factory=list[str])
+    redirections: list[tuple[str, str]] = field(default_factory=list["tuple[str, str]"])
 
 
 @dataclass

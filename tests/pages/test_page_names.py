@@ -12,7 +12,7 @@ import pytest
 ROOT = Path(__file__).parents[2]
 
 OF_OTHERS = frozenset(
-    {"RssAnon", "quantize_static", "nn_concat", "htp_opdef_version_history"},
+    {"RssAnon", "quantize_static", "nn_concat", "htp_opdef_version_history", "reduce_range"},
 )
 """Of Linux, of ONNX Runtime, a method that the tutorial leaves to its reader, and a page of
 Qualcomm's."""

@@ -7,17 +7,22 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Sequence
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
 
-try:
-    from setuptools import __version__ as _setuptools
 
-    #: whether a wheel can be built: setuptools brings its own bdist_wheel
-    CAN_BUILD = int(_setuptools.partition(".")[0]) >= 71
-except ImportError:
-    CAN_BUILD = False
+def _builds() -> bool:
+    """Whether a wheel can be built: this setuptools brings its own bdist_wheel."""
+    try:
+        found = version("setuptools")
+    except PackageNotFoundError:
+        return False
+    return int(found.partition(".")[0]) >= 71
+
+
+CAN_BUILD = _builds()
 NEEDS = "needs setuptools >= 71 to build a wheel"
 
 

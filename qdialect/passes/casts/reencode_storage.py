@@ -288,7 +288,8 @@ class _Reencoding:
             if reason is None:
                 continue
             value = op.operands[index]
-            mended = [each for each in (op, value.owner) if self._is_mended(each, reason)]
+            around = (op, value.owner) if isinstance(value.owner, Operation) else (op,)
+            mended = [each for each in around if self._is_mended(each, reason)]
             if not mended:
                 return reason
             self._mended[value] = mended[0]

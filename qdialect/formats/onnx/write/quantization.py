@@ -161,9 +161,9 @@ def write_wide_quantize(
     code, double = (DATA_TYPES[FLOAT_TYPES[name]] for name in (qparams.expressed, "f64"))
     scale = graph.initializer(f"{output}_scale", code, shape, _scale_bytes(qparams))
 
-    def step(kind: str, inputs: Sequence[str], **attributes: int) -> str:
+    def step(kind: str, inputs: Sequence[str], to: int | None = None) -> str:
         made = graph.tensor(f"{output}_{kind}")
-        graph.node(kind, inputs, [made], f"{name}_{kind}", **attributes)
+        graph.node(kind, inputs, [made], f"{name}_{kind}", to=to)
         return made
 
     value = step("Round", [step("Div", [source, scale])])
