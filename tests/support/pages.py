@@ -126,7 +126,7 @@ def _stand_in(command: str) -> str:
 
 
 _IF_FAST = "qdq, fewer rewrites"
-"""A candidate that is tried where the first one took less than a second."""
+"""A candidate that is tried where the first one took less than a second; it may be written."""
 
 
 def alike(output: str) -> list[str]:
@@ -134,8 +134,7 @@ def alike(output: str) -> list[str]:
     output = re.sub(rf", {_IF_FAST} [\d.]+ ms \([^)]*\)", "", output)
     words = [
         re.sub(r"[-+]?\b\d[\d,.]*(?:e[-+]\d+)?\b|\binf\b", "N", line)
-        for line in output.splitlines()
-        if _IF_FAST not in line
+        for line in output.replace(_IF_FAST, "qdq").splitlines()
     ]
     return sorted({" ".join(line.split()) for line in words if line.strip()})
 
