@@ -13,6 +13,7 @@ values, and none of these holds:
 | `float-operand` | an operand comes from a float op, and no contraction needs it in integers |
 | `float-result` | every user is a float op, which amplifies or saves no conversion |
 | `returned` | it is a function (softmax, sigmoid) of which the model returns floats |
+| `mixed` | it joins parts of too different ranges (by `max_steps`) for floats that are returned |
 | `moves-floats` | it moves or picks elements, between float ops only |
 | `weights-only` | its weights are codes in blocks, of which there is no sum of integers |
 | `grid` | no qparams fit: the reason tells |
@@ -40,7 +41,7 @@ from qdialect.behaviors import Behavior, PortKind, Size
 from qdialect.behaviors.flow import tied_operands
 from qdialect.context import QContext
 from qdialect.ops.component_keys import all_keys
-from qdialect.profile.ranges import Range
+from qdialect.profile.ranges import Range, max_of_channels
 from qdialect.quant import DCastOp, QCastOp
 from qdialect.quantization.blocks import block_refusal
 from qdialect.quantization.coverage import kind_of
@@ -110,9 +111,10 @@ class Selection:
             for result in op.results:
                 self._look_below(result)
             behavior = self.ops.get(op)
-            if behavior is None or behavior.has_weights or behavior.commutes:
+            if behavior is None or behavior.has_weights:
                 continue
-            refusal = self._unwanted(op)
+            mover = behavior.commutes
+            refusal = self._mixed(op, behavior) if mover else self._unwanted(op)
             if refusal is not None:
                 self.drop(op, refusal)
         for argument in self.values.block.args:
@@ -141,6 +143,8 @@ class Selection:
                 found |= _Below.RETURNED
             elif user in self.left and self.left[user].code == "returned":
                 found |= _INTEGER
+            elif user in self.left and self.left[user].code == "mixed":
+                found |= _Below.RETURNED
             elif user in self.left and self.left[user].code in _STEEP:
                 found |= _STEEP_USER
         self._below[value] = found
@@ -167,6 +171,26 @@ class Selection:
         if not shared and _elements(op.results) < _elements(above):
             return None
         return Refusal("float-result", "all users are float ops")
+
+    def _mixed(self, op: Operation, behavior: Behavior) -> Refusal | None:
+        """Parts of a concat that are too different for one scale, where nobody computes with it:
+        of boxes in pixels and scores below 1 on 256 codes, nothing is left of the scores."""
+        below = _NOTHING
+        for result in op.results:
+            below |= self._below[result]
+        parts, most = runtime_tied(op, behavior), self.values.recipe.max_steps
+        if below & (_INTEGER | _CONTRACTED) or len(parts) < 2 or not isfinite(most):
+            return None
+        ranges = [found for part in parts if (found := self.values.range(part)) is not None]
+        whole = _width(max_of_channels(ranges))
+        for part in parts:
+            own = _width(self.values.range(part))
+            if own and whole > most * own:
+                steps = (
+                    f"a step of the whole would be {whole / own:.3g} of {_name(self.values, part)}"
+                )
+                return Refusal("mixed", f"{steps}, and nothing computes with the whole")
+        return None
 
     def _returned(self, behavior: Behavior) -> Refusal | None:
         """Codes of a function that squeezes its operand are coarse where it is flat, and

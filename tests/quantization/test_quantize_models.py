@@ -113,6 +113,41 @@ def test_steep_functions_stay_float(tmp_path: Path) -> None:
     assert info.value.code == "not-all-quantized" and "'function'" in info.value.notes[0]
 
 
+DETECTOR = """
+!x = tensor<1x3x8x8xf32>
+!y = tensor<1x4x8x8xf32>
+!m = tensor<1x8x8x8xf32>
+func.func @main(%x: !x {{nn.name = "x"}}) -> !m {{
+  %w = nn.constant dense<{w}> : tensor<4x3x3x3xf32> : tensor<4x3x3x3xf32>
+  %v = nn.constant dense<{v}> : tensor<4x3x3x3xf32> : tensor<4x3x3x3xf32>
+  %0 = nn.conv2d %x, %w pads [1, 1, 1, 1] {{nn.key = "boxes"}} : (!x, tensor<4x3x3x3xf32>) -> !y
+  %1 = nn.conv2d %x, %v pads [1, 1, 1, 1] {{nn.key = "logits"}} : (!x, tensor<4x3x3x3xf32>) -> !y
+  %2 = nn.sigmoid %1 {{nn.key = "scores"}} : (!y) -> !y
+  %3 = nn.concat %0, %2 axis 1 {{nn.key = "found"}} : (!y, !y) -> !m
+  func.return %3 : !m
+}}
+"""
+
+
+@pytest.mark.parametrize(("size", "mixed"), [(0.2, False), (40.0, True)])
+def test_boxes_and_scores_do_not_share_a_scale(tmp_path: Path, size: float, mixed: bool) -> None:
+    """A concat that the model returns stays float where one part would have too few codes."""
+    random = np.random.default_rng(4)
+    weights = [random.normal(size=(4, 3, 3, 3)) * scale for scale in (size, 0.5)]
+    model_path, data = tmp_path / "net.mlir", tmp_path / "data.npz"
+    w, v = (each.astype("f4").tolist() for each in weights)
+    model_path.write_text(DETECTOR.format(w=w, v=v))
+    x = random.normal(size=(8, 1, 3, 8, 8)).astype("f4")
+    np.savez(data, x=x)
+    model = qd.load(model_path)
+    result = qd.quantize(model, data, recipe=Recipe(), engine="numpy")
+    assert [left.key for left in result.coverage.left if left.code == "mixed"] == ["found"] * mixed
+    (expected,), (found,) = (list(qd.run(m, {"x": x[0]}).values()) for m in (model, result.model))
+    for part in (slice(0, 4), slice(4, 8)):
+        signal, noise = expected[:, part], expected[:, part] - found[:, part]
+        assert 10 * np.log10((signal**2).sum() / (noise**2).sum()) > 25
+
+
 def test_the_most_sensitive_ops_are_kept(tmp_path: Path) -> None:
     path, data = write(tmp_path)
     model = qd.load(path)
