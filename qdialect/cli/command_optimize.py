@@ -279,6 +279,9 @@ def _counts(work: FileOptimization) -> list[tuple[str, int, int]]:
     """Label, count before, count after; none where the original is the result."""
     if work.model is None or work.result is None:
         return []
-    before, after = (api.inspect(m).counts for m in (work.model, work.result.model))
+    from qdialect.workflows.inspect import count_module
+
+    both = (work.model, work.result.model)
+    before, after = (count_module(m.module, m.ctx).counts for m in both)
     pairs = zip(before, after, strict=True)
     return [(label, first, second) for (label, first), (_, second) in pairs]

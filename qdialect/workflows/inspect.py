@@ -122,7 +122,16 @@ class Inspection:
 
 
 def inspect_module(module: ModuleOp, ctx: QContext, target: Target | None = None) -> Inspection:
-    """Count what the module holds, and say what `target` takes of it."""
+    """Count what the module holds, find its boundaries, and say what `target` takes of it."""
+    result = count_module(module, ctx)
+    result.boundaries = [_boundary(finding) for finding in mended_boundaries(module, ctx)]
+    if target is not None:
+        result.target = target_report(module, ctx, target)
+    return result
+
+
+def count_module(module: ModuleOp, ctx: QContext) -> Inspection:
+    """Count what the module holds; no boundaries, for which passes are tried on clones."""
     from qdialect.engines.local import output_names
     from qdialect.reference import argument_names
 
@@ -152,9 +161,6 @@ def inspect_module(module: ModuleOp, ctx: QContext, target: Target | None = None
             _weigh(op, ctx, blobs, result)
     result.ops = dict(sorted(result.ops.items(), key=lambda item: (-item[1], item[0])))
     result.weight_bytes += sum(blobs.values())
-    result.boundaries = [_boundary(finding) for finding in mended_boundaries(module, ctx)]
-    if target is not None:
-        result.target = target_report(module, ctx, target)
     result.unknown = sorted(unknown.values(), key=lambda u: (-u.count, u.kind))
     return result
 
