@@ -17,6 +17,7 @@ from qdialect.behaviors import PortKind
 from qdialect.qparams import QParams, Storage
 from qdialect.qparams.domains import ANY_DOMAIN, Domain
 from qdialect.quant import RescaleOp
+from qdialect.quantization.probed import probed_domains
 from qdialect.quantization.selection import Selection, runtime_tied
 from qdialect.quantization.values import only_user, users
 from qdialect.targets.base import Target
@@ -32,18 +33,26 @@ class PortDomains:
     def __init__(self, selection: Selection) -> None:
         self._ops = selection.ops
         self._target: Target = selection.values.ctx.target
+        self._probed = probed_domains(self._target)
 
     def operand(self, op: Operation, index: int) -> Domains:
         """What an operand may be; nothing where no kernel takes codes there."""
-        return self._target.port_domains(op.name, index)
+        return self._within(self._target.port_domains(op.name, index))
 
     def result(self, op: Operation, index: int = 0) -> Domains:
         """What a result may be."""
-        return self._target.port_domains(op.name, index, result=True)
+        return self._within(self._target.port_domains(op.name, index, result=True))
+
+    def _within(self, domains: Domains) -> Domains:
+        """Domains, met with what the target's hook seems to take."""
+        if not self._probed:
+            return domains
+        met = (a.meet(b) for a in domains for b in self._probed)
+        return tuple(dict.fromkeys(each for each in met if each is not None)) or domains
 
     def rescaled(self) -> Domains:
         """What a rescale may give."""
-        return self._target.port_domains(RescaleOp.name, 0, result=True) or FREE
+        return self._within(self._target.port_domains(RescaleOp.name, 0, result=True)) or FREE
 
     def takes_rescale(self, source: QParams, result: QParams) -> bool:
         """Whether the target runs such a rescale."""

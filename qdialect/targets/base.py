@@ -157,10 +157,11 @@ class Target:
     def decides_by_op(self) -> bool:
         """Whether `refuses` depends on more than the name of an op and its qparams."""
         rows = (row for rows in self.kernels.values() for row in rows)
-        return self._has_hook or any(row.limits for row in rows)
+        return self.overrides_refuses or any(row.limits for row in rows)
 
     @property
-    def _has_hook(self) -> bool:
+    def overrides_refuses(self) -> bool:
+        """Whether a hook of a subclass may refuse what no field says."""
         return type(self).refuses is not Target.refuses
 
     def refuses_with(
@@ -172,7 +173,7 @@ class Target:
         """`refuses` for `op` with other qparams on the operands and results that are
         quantized; None for those that are not."""
         operands, results = ([v.type for v in values] for values in (op.operands, op.results))
-        if not self._has_hook:
+        if not self.overrides_refuses:
             return self._refuses(op, operand_params, result_params, operands, results)
         from qdialect.quant import UniformType, with_element
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from xdsl.ir import Operation
+from xdsl.ir import Attribute, Operation
 
 import qdialect as qd
 from qdialect.behaviors import Comparison, Computation, Contraction, Movement, OrderPreserving
@@ -25,6 +25,7 @@ from qdialect.profile.scheme import Scheme
 from qdialect.qparams import QParams
 from qdialect.qparams.domains import Domain
 from qdialect.quant import DCastOp, QCastOp, quant_element
+from qdialect.quantization.probed import probed_domains
 from qdialect.targets.base import Target
 from qdialect.targets.kernels import Kernel
 from qdialect.workflows.model import Model, run_passes
@@ -130,6 +131,49 @@ def test_a_domain_makes_ops_run_on_codes(name: str, tmp_path: Path) -> None:
         found = [op for op in result.module.walk() if op.name in ("nn.conv2d", "nn.matmul")]
         products += len(found)
         on_codes += sum(any(types(op)) for op in found)
+    assert on_codes > 0.7 * products, (on_codes, products)
+
+
+class Hooked(Target):
+    """A vendor who states restrictions in code, not as domains."""
+
+    def refuses(
+        self, op: Operation, operands: Sequence[Attribute], results: Sequence[Attribute]
+    ) -> str | None:
+        for kind in (*operands, *results):
+            element = quant_element(kind)
+            if element is None:
+                continue
+            if any(math.frexp(scale)[0] != 0.5 for scale in element.qparams.scale_list()):
+                return "rescales are shifts"
+            if not {0, -128}.issuperset(element.qparams.zero_point_list()):
+                return "zero points are 0 or -128"
+        return super().refuses(op, operands, results)
+
+
+def test_what_a_hook_refuses_is_found_by_asking(tmp_path: Path) -> None:
+    chosen = Hooked("hooked", "restricted by code", activations="i8", per_axis=False)
+    assert {str(domain) for domain in probed_domains(chosen)} == {
+        "i8 per-axis per-block zero=0|-128 scale=2^n",
+        "u8 per-axis per-block zero=0 scale=2^n",
+        "i16 per-axis per-block zero=0 scale=2^n",
+    }
+    assert probed_domains(Target("free", "takes anything")) == ()
+    products = on_codes = 0
+    for seed in range(4):
+        folder = tmp_path / str(seed)
+        folder.mkdir()
+        model, profile = calibrated(seed, chosen, folder)
+        recipe = f"file={profile} activations=i8 per-channel=false"
+        result = run_passes(
+            model, f"apply-profile{{{recipe} max-steps=inf}},integerize{{numerics=ties}},dce"
+        )
+        found = [op for op in result.module.walk() if op.name in ("nn.conv2d", "nn.matmul")]
+        products += len(found)
+        on_codes += sum(any(types(op)) for op in found)
+        for op in result.module.walk():
+            if any(types(op)) and not isinstance(op, DCastOp):  # of weights that are given
+                assert chosen.refuses(op, op.operand_types, op.result_types) is None, op
     assert on_codes > 0.7 * products, (on_codes, products)
 
 
