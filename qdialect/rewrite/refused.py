@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING
 
 from xdsl.ir import Attribute, Operation
 
+from qdialect.ops import ConstantOp
 from qdialect.quant import DCastOp, QCastOp, RescaleOp, SCastOp, quant_element
 
 if TYPE_CHECKING:
@@ -59,6 +60,11 @@ def is_computed(session: QContext, op: Operation) -> bool:
     return op.name in _OURS or session.behaviors.get(op) is not None
 
 
+def is_folded(op: Operation) -> bool:
+    """Whether `op` is made of constants only: that is arithmetic at compile time."""
+    return all(isinstance(value.owner, ConstantOp) for value in op.operands)
+
+
 class TargetRefusalError(Exception):
     """A rule has inserted an op that the target refuses; nothing is replaced yet."""
 
@@ -70,7 +76,10 @@ class TargetRefusalError(Exception):
 def refused_successor(session: QContext, op: Operation, source: Operation | None) -> str | None:
     """Why the target does not run `op`, which is new, or None; None too in place of a `source`
     that it does not run either: for the same reason, or an op of that name, or in floats, which
-    another pass may take to codes, and casts between these and the codes that were there."""
+    another pass may take to codes, and casts between these and the codes that were there. What is
+    made of constants only is no op of the target."""
+    if is_folded(op):
+        return None
     reason = refused_by_target(session, op)
     if reason is None or source is None:
         return reason

@@ -24,7 +24,7 @@ from qdialect.context import QContext
 from qdialect.ops.base import to_python
 from qdialect.quant import quant_element
 from qdialect.rewrite.op_numbers import numbers_of
-from qdialect.rewrite.refused import refused_by_target
+from qdialect.rewrite.refused import is_folded, refused_by_target
 from qdialect.targets.base import Target
 from qdialect.targets.kernels import Kernel
 
@@ -179,6 +179,8 @@ def newly_refused(
     found: list[str] = []
     for op, reason in refused_ops(after, session).items():
         known[_key(op)] -= 1
+        if is_folded(op):
+            continue
         values = (*op.operands, *op.results)
         in_floats = not any(quant_element(value.type) for value in values)
         any_reason = in_steps or in_floats or op.name in ("quant.qcast", "quant.dcast")
