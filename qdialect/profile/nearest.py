@@ -22,7 +22,7 @@ from qdialect.numerics.float_text import round_to_format
 from qdialect.profile.distribution import Distribution
 from qdialect.profile.ranges import Levels, Range, mean_squared_error
 from qdialect.profile.scheme import Scheme, tensor_qparams
-from qdialect.qparams.domains import Domain
+from qdialect.qparams.domains import Domain, with_storages
 from qdialect.qparams.parameters import QParams, Storage
 
 _EVEN = 64
@@ -42,18 +42,8 @@ def qparams_inside(
     where nothing restricts it before what is near it. `data` is asked for where there is a
     choice. Unless it `clips`, only scales are tried that hold the range, if the domain has any.
     """
-    stored = [
-        (domain, storage)
-        for domain in domains
-        if (storage := domain.storage(scheme.storage)) is not None
-    ]
-    preferred = [
-        (domain, storage)
-        for domain, storage in stored
-        if storage.spelling == scheme.storage.spelling
-    ]
     found: list[QParams] = []
-    for domain, storage in preferred or stored:
+    for domain, storage in with_storages(domains, scheme.storage):
         own = replace(scheme, storage=storage)
         free = tensor_qparams(chosen, own)[0]
         if domain.refuses(free) is None:

@@ -275,6 +275,13 @@ ANY_DOMAIN = Domain(layouts=frozenset(Layout))
 """All qparams there are."""
 
 
+def with_storages(domains: Iterable[Domain], preferred: Storage) -> list[tuple[Domain, Storage]]:
+    """Domains, each with the storage to quantize to: those that have `preferred`, else all that
+    have any."""
+    found = [(domain, own) for domain in domains if (own := domain.storage(preferred)) is not None]
+    return [each for each in found if each[1].spelling == preferred.spelling] or found
+
+
 @lru_cache(maxsize=1024)
 def _parsed(text: str) -> Domain:
     first, *words = text.split() or [""]

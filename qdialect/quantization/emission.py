@@ -48,12 +48,22 @@ def emit(selection: Selection, grids: Grids) -> None:
         _components(op, selection, grids)
 
 
+def cast_pair(
+    value: SSAValue, params: QParams, at: Operation | None = None
+) -> tuple[QCastOp, DCastOp]:
+    """A quantize of a float value and the dequantize of that, with the location of an op."""
+    codes = QCastOp(value, with_element(value.type, UniformType(params)))
+    real = DCastOp(codes.result, value.type)
+    if at is not None:
+        codes.location = real.location = at.location
+    return codes, real
+
+
 def _pair(value: SSAValue, selection: Selection, grids: Grids) -> None:
     owner = value.owner
     made = isinstance(owner, Operation) and owner in selection.ops
     uses = [use for use in value.uses if made or use.operation in selection.ops]
-    codes = QCastOp(value, with_element(value.type, UniformType(grids.qparams[value])))
-    real = DCastOp(codes.result, value.type)
+    codes, real = cast_pair(value, grids.qparams[value])
     block = selection.values.block
     if isinstance(owner, Operation):
         codes.location = real.location = owner.location
@@ -69,9 +79,7 @@ def _sum_pair(op: Operation, params: QParams) -> None:
     """Casts to the sums of a contraction and back, in front of all that takes its result."""
     (value,) = op.results
     uses = list(value.uses)
-    codes = QCastOp(value, with_element(value.type, UniformType(params)))
-    real = DCastOp(codes.result, value.type)
-    codes.location = real.location = op.location
+    codes, real = cast_pair(value, params, op)
     block = op.parent
     assert block is not None
     block.insert_ops_after([codes, real], op)
@@ -83,9 +91,7 @@ def _use_pair(op: Operation, index: int, params: QParams) -> None:
     """Casts on one operand of an op."""
     value, block = op.operands[index], op.parent
     assert block is not None
-    codes = QCastOp(value, with_element(value.type, UniformType(params)))
-    real = DCastOp(codes.result, value.type)
-    codes.location = real.location = op.location
+    codes, real = cast_pair(value, params, op)
     block.insert_ops_before([codes, real], op)
     op.operands[index] = real.result
 

@@ -27,6 +27,7 @@ import numpy as np
 from xdsl.dialects.builtin import TensorType
 from xdsl.ir import Attribute, Operation, SSAValue
 
+from qdialect.analysis.accumulators import signed_shift
 from qdialect.analysis.codes import is_integer
 from qdialect.behaviors import Accumulator, Behavior, PortKind
 from qdialect.behaviors.flow import carry_all_down, tied_operands
@@ -48,7 +49,7 @@ from qdialect.profile.nearest import qparams_inside
 from qdialect.profile.ranges import Range, max_of_channels
 from qdialect.profile.scheme import Scheme, array_qparams, tensor_qparams
 from qdialect.qparams import QParams, Storage
-from qdialect.qparams.domains import Scales
+from qdialect.qparams.domains import ANY_DOMAIN, Scales, with_storages
 from qdialect.qparams.legality import Illegal
 from qdialect.quant import UniformType, element_type, quant_element, with_element
 from qdialect.quantization.port_domains import FREE, Domains, PortDomains, wide_only
@@ -350,13 +351,9 @@ class _Assignment:
     def _weight_domain(self, op: Operation, index: int) -> tuple[Storage, tuple[Scales, ...]]:
         """The storage of weights, and sets that their scales are of."""
         preferred = Storage.of(self.recipe.weights)
-        stored = [
-            (storage, domain.scales)
-            for domain in self.domains.operand(op, index)
-            if (storage := domain.storage(preferred)) is not None
-        ]
-        alike = [each for each in stored if each[0].spelling == preferred.spelling]
-        storage, scales = next(iter((*alike, *stored)), (preferred, ()))
+        stored = with_storages(self.domains.operand(op, index), preferred)
+        domain, storage = stored[0] if stored else (ANY_DOMAIN, preferred)
+        scales = domain.scales
         if self.recipe.scheme == "power-of-two":
             scales = tuple(dict.fromkeys((*scales, Scales.parse("2^n"))))
         return storage, scales
@@ -485,8 +482,7 @@ class _Assignment:
         codes = constant_array(constant, self.session.blobs)
         offsets = self._channels_first(op, acc.rhs, axis, offsets_of(codes, params))
         rows = offsets.reshape(len(offsets), -1).astype(np.int64)
-        shift = params.zero_point_array().reshape(-1, 1) + to_signed(params.storage)
-        beyond = sums.excess(rows, params.scale_array().reshape(-1), shift)
+        beyond = sums.excess(rows, params.scale_array().reshape(-1), signed_shift(params))
         return None if (beyond > 1).any() else Constant(codes, params)
 
     def _left(self, op: Operation, acc: Accumulator, array: NDArray[np.float64]) -> Refusal | None:

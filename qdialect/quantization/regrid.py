@@ -46,8 +46,8 @@ from qdialect.ops.keys import QPARAMS
 from qdialect.profile.ranges import Range, max_of_channels
 from qdialect.profile.record import Profile
 from qdialect.qparams import QParams
-from qdialect.quant import DCastOp, QCastOp, RescaleOp, UniformType, expressed_type, with_element
-from qdialect.quantization.emission import emit
+from qdialect.quant import DCastOp, QCastOp, RescaleOp, expressed_type, with_element
+from qdialect.quantization.emission import cast_pair, emit
 from qdialect.quantization.grids import assign
 from qdialect.quantization.recipe import Recipe
 from qdialect.quantization.selection import select
@@ -265,9 +265,7 @@ def _cast_again(clip: ClipOp, params: QParams) -> None:
     """Quantize and dequantize a value as before: nothing gives it other codes."""
     value, block = clip.result, clip.parent
     assert block is not None
-    codes = QCastOp(clip.input, with_element(value.type, UniformType(params)))
-    real = DCastOp(codes.result, value.type)
-    codes.location = real.location = clip.location
+    codes, real = cast_pair(clip.input, params, clip)
     block.insert_ops_before([codes, real], clip)
     value.replace_all_uses_with(real.result)
     clip.detach()
