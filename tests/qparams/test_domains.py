@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from qdialect.qparams import QParams, Storage
@@ -95,6 +95,7 @@ def test_inside_or_why_not(text: str, qparams: QParams, why: str | None) -> None
     assert why is None or (found is not None and why in found)
 
 
+@settings(deadline=None)
 @given(params(), st.sampled_from(TEXTS), st.sampled_from(TEXTS))
 def test_what_is_inside_both(qparams: QParams, first: str, second: str) -> None:
     one, other = Domain.parse(first), Domain.parse(second)
@@ -105,6 +106,7 @@ def test_what_is_inside_both(qparams: QParams, first: str, second: str) -> None:
     assert one.meet(one) == one and one.meet(ANY_DOMAIN) == one
 
 
+@settings(deadline=None)
 @given(positive, st.sampled_from(SCALES))
 def test_the_nearest_scales_are_inside(scale: float, text: str) -> None:
     scales = Scales.parse(text)
@@ -117,6 +119,7 @@ def test_the_nearest_scales_are_inside(scale: float, text: str) -> None:
         assert near == (scale,)
 
 
+@settings(deadline=None)
 @given(st.lists(positive, min_size=1, max_size=6), st.sampled_from(("2^n", "n*0.125", "m4*2^n")))
 def test_scales_together_cover(several: list[float], text: str) -> None:
     scales = Scales.parse(text)
