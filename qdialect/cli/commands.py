@@ -392,6 +392,11 @@ _COMMANDS = (
             ),
             switch("no-bias-correction", "leave biases as they are"),
             switch("require-all", "an op left float is an error"),
+            switch(
+                "allow-dead",
+                "write a model some of whose outputs, or channels of them, are one number where "
+                "the float model's are not",
+            ),
             value(
                 "numerics",
                 "LEVEL",
