@@ -129,6 +129,7 @@ def _recipe(args: Arguments, keys: frozenset[str], target: Target) -> Recipe:
             max_steps=_number(args, "max-steps", usual.max_steps),
             correct_bias=not args.switch("no-bias-correction"),
             block=_block(args, target),
+            dynamic=frozenset((args.text("dynamic") or "").split(",")) - {""},
             lower=usual.lower or args.switch("lower"),
             keep_float=keys,
         )

@@ -359,6 +359,11 @@ _COMMANDS = (
                 "the products stay float",
             ),
             value(
+                "dynamic",
+                "NAMES|all",
+                "products that quantize their input as they run, named as in --keep-float",
+            ),
+            value(
                 "calibration",
                 "METHOD",
                 "how to choose ranges (default: auto, what is best on the data)",

@@ -23,6 +23,7 @@ class Recipe:
     infinite: none does, as for a target without floats (`Recipe.of_target`).
     `block`: weights of matrix products get a scale for every so many numbers that are summed,
     and the products stay float; 0: none do.
+    `dynamic`: products that quantize their input as they run, named as in `keep_float`, or `all`.
     `lower`: composites that are not quantized whole are written as their pieces.
     `correct_bias`: where there is data (`bias_correction`).
     """
@@ -38,6 +39,7 @@ class Recipe:
     correct_bias: bool = True
     lower: bool = False
     block: int = 0
+    dynamic: frozenset[str] = field(default_factory=frozenset[str])
     keep_float: frozenset[str] = field(default_factory=frozenset[str])
 
     def __post_init__(self) -> None:

@@ -16,6 +16,7 @@ values, and none of these holds:
 | `mixed` | it joins parts of too different ranges (by `max_steps`) for floats that are returned |
 | `moves-floats` | it moves or picks elements, between float ops only |
 | `weights-only` | its weights are codes in blocks, of which there is no sum of integers |
+| `dynamic` | it quantizes its input as it runs (`Recipe.dynamic`) |
 | `grid` | no qparams fit: the reason tells |
 | `target` | the target does not run it on such types |
 
@@ -45,6 +46,7 @@ from qdialect.profile.ranges import Range, max_of_channels
 from qdialect.quant import DCastOp, QCastOp
 from qdialect.quantization.blocks import block_refusal
 from qdialect.quantization.coverage import kind_of
+from qdialect.quantization.dynamic import DYNAMIC, dynamic_refusal
 from qdialect.quantization.values import (
     Values,
     float_value,
@@ -79,11 +81,13 @@ _CONTRACTED, _STEEP_USER = _Below.CONTRACTED, _Below.STEEP
 
 @dataclass
 class Selection:
-    """The ops to quantize, in program order, and the reasons of the others."""
+    """The ops to quantize, in program order, and the reasons of the others; why ops that are
+    named to quantize their input as they run do not."""
 
     values: Values
     ops: dict[Operation, Behavior] = field(default_factory=dict[Operation, Behavior])
     left: dict[Operation, Refusal] = field(default_factory=dict[Operation, Refusal])
+    not_dynamic: dict[Operation, Refusal] = field(default_factory=dict[Operation, Refusal])
     _below: dict[SSAValue, _Below] = field(default_factory=dict[SSAValue, "_Below"])
 
     def drop(self, op: Operation, refusal: Refusal) -> None:
@@ -225,6 +229,8 @@ def select(values: Values) -> Selection:
     selection = Selection(values)
     named = keep_float_ops(values.function, values.ctx, values.recipe.keep_float)
     keep_float = {op for ops in named.values() for op in ops}
+    asked = keep_float_ops(values.function, values.ctx, values.recipe.dynamic - {ALL})
+    dynamic = {op for ops in asked.values() for op in ops}
     for op in values.block.ops:
         if not concerns(op):
             continue
@@ -232,6 +238,12 @@ def select(values: Values) -> Selection:
         refusal = (
             Refusal("kept", "asked for") if op in keep_float else _refusal(values, op, behavior)
         )
+        if op not in keep_float and (op in dynamic or ALL in values.recipe.dynamic):
+            why = _not_dynamic(values, op, behavior)
+            if why is None:
+                refusal = Refusal(DYNAMIC, "it quantizes its input as it runs, as asked for")
+            elif op in dynamic:
+                selection.not_dynamic[op] = why
         if refusal is None:
             assert behavior is not None
             selection.ops[op] = behavior
@@ -239,6 +251,12 @@ def select(values: Values) -> Selection:
             selection.left[op] = refusal
     selection.settle()
     return selection
+
+
+def _not_dynamic(values: Values, op: Operation, behavior: Behavior | None) -> Refusal | None:
+    if behavior is None:
+        return Refusal("unknown-op", f"nothing is declared of '{kind_of(op)}'")
+    return dynamic_refusal(values, op, behavior)
 
 
 def concerns(op: Operation) -> bool:
@@ -321,6 +339,7 @@ def runtime_tied(op: Operation, behavior: Behavior) -> list[SSAValue]:
     return [op.operands[i] for i in tied_operands(op, behavior) if float_value(op.operands[i])]
 
 
+ALL = "all"
 ENDS = ("first", "last")
 
 
