@@ -7,12 +7,12 @@
 // beside them stays float. The weight of a fully connected op is turned; a bias is added in f32.
 
 // UNKNOWN: error: no op has the key 'nothing' or is of that kind, which is to quantize its input as it runs
-// TOSA: (fc) [target] its input is not quantized as it runs: 'tosa' quantizes no input of a product as it runs
+// TOSA: (fc) [target] not dynamic: 'tosa' quantizes no input of a product as it runs
 // TOSA-NOT: nn.dynamic_matmul
 
-// CHECK-DAG: (relu) [dynamic-kind] its input is not quantized as it runs: no op quantizes the input of such a one as it runs
-// CHECK-DAG: (scores) [dynamic-weights] its input is not quantized as it runs: it multiplies with no constant weights
-// CHECK-DAG: (vector) [dynamic-weights] its input is not quantized as it runs: its weights are no matrix, or its input is a vector
+// CHECK-DAG: (relu) [dynamic-kind] not dynamic: no op quantizes the input of such a one as it runs
+// CHECK-DAG: (scores) [dynamic-weights] not dynamic: it multiplies with no constant weights
+// CHECK-DAG: (vector) [dynamic-weights] not dynamic: its weights are no matrix, or its input is a vector
 // CHECK: func.func @main(
 func.func @main(%x: tensor<?x2xf32> {nn.name = "x"}, %i: tensor<1x2x4x4xf32> {nn.name = "i"}, %v: tensor<2xf32> {nn.name = "v"})
     -> (tensor<?x3xf32>, tensor<?x2xf32>, tensor<?x?xf32>, tensor<1x2x4x4xf32>, tensor<3xf32>) {

@@ -359,6 +359,12 @@ _COMMANDS = (
                 "the products stay float",
             ),
             value(
+                "weights-only",
+                "NAMES|all",
+                "products with a matrix of which only the weights become codes, named as in "
+                "--keep-float",
+            ),
+            value(
                 "dynamic",
                 "NAMES|all",
                 "products that quantize their input as they run, named as in --keep-float",

@@ -81,6 +81,7 @@ class ApplyProfile(ModulePass):
     per_channel: bool = True
     block: int = 0
     dynamic: tuple[str, ...] = ()
+    weights_only: tuple[str, ...] = ()
     calibration: str = "minmax"
     percentile: float = 99.99
     weight_ranges: str = "mse"
@@ -105,6 +106,7 @@ class ApplyProfile(ModulePass):
             self.max_steps,
             block=self.block,
             dynamic=frozenset(self.dynamic),
+            weights_only=frozenset(self.weights_only),
             keep_float=frozenset(self.keep_float),
         )
 
@@ -177,6 +179,7 @@ def apply_profile(
     for names, what in (
         (recipe.keep_float, "stay float"),
         (recipe.dynamic - {ALL}, "quantize its input as it runs"),
+        (recipe.weights_only - {ALL}, "have weights in codes"),
     ):
         named = keep_float_ops(function, ctx, names)
         unknown = [name for name, ops in named.items() if not ops]
@@ -228,10 +231,7 @@ def known_keys(function: FuncOp, ctx: QContext) -> set[str]:
 
 def _remark(selection: Selection, grids: Grids, ctx: QContext, coverage: Coverage) -> None:
     said = [(op, why.code, f"left float: {why.reason}") for op, why in selection.left.items()]
-    said += [
-        (op, why.code, f"its input is not quantized as it runs: {why.reason}")
-        for op, why in selection.not_dynamic.items()
-    ]
+    said += [(op, why.code, why.reason) for op, why in selection.not_so.items()]
     said += [(op, "sums", text) for op, text in grids.reranged.items()]
     name = ApplyProfile.name
     for op, code, reason in said:

@@ -22,23 +22,21 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
-from xdsl.dialects.builtin import ArrayAttr, StringAttr, f32
+from xdsl.dialects.builtin import f32
 from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.utils.test_value import create_ssa_value
 
 from qdialect import ops as nn
 from qdialect.analysis.accumulators import signed_shift
 from qdialect.behaviors import Accumulator, Behavior
-from qdialect.dialects.onnx import OUTPUTS
 from qdialect.numerics.sums import SUMS, Span
 from qdialect.numerics.weights import Choice, Sums, choose_weights, zero_of
-from qdialect.ops import constant_array, constant_of, make_constant, shape_of
+from qdialect.ops import constant_array, shape_of
 from qdialect.ops.base import ranked
-from qdialect.ops.component_keys import role_keys
-from qdialect.ops.keys import KEY
 from qdialect.ops.shapes import DYNAMIC as UNKNOWN
 from qdialect.qparams import QParams, Storage
 from qdialect.quant import UniformType, element_type, quant_element, with_element
+from qdialect.quantization.products import replace_product
 from qdialect.quantization.values import (
     Values,
     codes_behind,
@@ -101,46 +99,14 @@ def write_dynamic(values: Values, op: Operation, behavior: Behavior) -> None:
 
     Weights that are codes of bytes keep them; others are chosen as the recipe says: per channel
     or per tensor, by least squared error or by their largest number."""
-    acc, block = behavior.accumulator, op.parent
-    assert acc is not None and block is not None
-    x, result = unflattened(op) or (op.operands[acc.lhs], op.results[0])
+    acc = behavior.accumulator
+    assert acc is not None
     codes, params = _existing_codes(values, op, acc) or _codes(values, op, acc)
-    if isinstance(op, nn.FullyConnectedOp):
-        codes, params = codes.T, params.transposed()
-    weight = make_constant(np.ascontiguousarray(codes), UniformType(params), values.ctx.blobs)
-    old = codes_behind(op.operands[acc.rhs]) or constant_of(op.operands[acc.rhs])
-    assert old is not None
-    weight.attributes.update({k: old.attributes[k] for k in (KEY,) if k in old.attributes})
-    product = _dynamic(op, x, weight.result, result.type)
-    new: list[Operation] = [weight, product]
-    if acc.bias is not None and acc.bias < len(op.operands):
-        role = "matmul" if isinstance(product, nn.DynamicMatMulOp) else "conv"
-        product.attributes.update(_keyed(role_keys(op, role)))
-        new += _added(product, op.operands[acc.bias])
-    kept = {name: op.attributes[name] for name in (KEY, OUTPUTS) if name in op.attributes}
-    new[-1].attributes.update(kept)
-    for each in new:
-        each.location = op.location
-    block.insert_ops_before(new, op)
-    result.replace_all_uses_with(new[-1].results[0])
-    for replaced in dict.fromkeys((result.owner, op)):
-        assert isinstance(replaced, Operation)
-        block.erase_op(replaced)
 
+    def make(x: SSAValue, weight: SSAValue, kind: Attribute) -> Sequence[Operation]:
+        return [_dynamic(op, x, weight, kind)]
 
-def unflattened(op: Operation) -> tuple[SSAValue, SSAValue] | None:
-    """The input and the result of a fully connected op between two reshapes that make rows of all
-    leading dimensions and dimensions of the rows again, as they were; None where it is not."""
-    flatten, users = op.operands[0].owner, {use.operation for use in op.results[0].uses}
-    if not isinstance(op, nn.FullyConnectedOp) or not isinstance(flatten, nn.ReshapeOp):
-        return None
-    back, lead = users.pop() if len(users) == 1 else None, shape_of(flatten.input)[:-1]
-    if not isinstance(back, nn.ReshapeOp) or lead.count(UNKNOWN) > 1:
-        return None
-    shapes = shape_of(flatten.input)[-1:], shape_of(back.result)
-    wanted = shape_of(op.input)[1:], (*lead, shape_of(op.result)[1])
-    known = UNKNOWN not in (*wanted[0], wanted[1][-1])
-    return (flatten.input, back.result) if known and shapes == wanted else None
+    replace_product(op, acc, codes, params, make, values.ctx.blobs)
 
 
 def _dynamic(op: Operation, x: SSAValue, weight: SSAValue, result: Attribute) -> nn.DynamicOp:
@@ -160,21 +126,6 @@ def _like(op: Operation, acc: Accumulator, params: QParams) -> nn.DynamicOp:
         weight, params = ranked(f32, shape[::-1]), params.transposed()
     x, w = op.operands[acc.lhs].type, with_element(weight, UniformType(params))
     return _dynamic(op, create_ssa_value(x), create_ssa_value(w), op.results[0].type)
-
-
-def _added(product: nn.DynamicOp, bias: SSAValue) -> list[Operation]:
-    """The sum of a product and a bias of its channels."""
-    value = product.result
-    below = 0 if isinstance(product, nn.DynamicMatMulOp) else len(shape_of(value)) - 2
-    if not below:
-        return [nn.AddOp(value, bias, result_types=[value.type])]
-    column = nn.UnsqueezeOp(bias, axes=range(1, below + 1))
-    return [column, nn.AddOp(value, column.result, result_types=[value.type])]
-
-
-def _keyed(keys: Sequence[str]) -> dict[str, Attribute]:
-    texts = [StringAttr(key) for key in keys]
-    return {KEY: texts[0] if len(texts) == 1 else ArrayAttr(texts)} if texts else {}
 
 
 def _existing_codes(

@@ -97,7 +97,7 @@ def test_all_products(tmp_path: Path, rows: int | str, weights: str, per_channel
     engines = [OrtEngine(onnx.load(again), optimize=False), OrtEngine(written, optimize=True)]
     floats = OrtEngine(onnx.load(path), optimize=True)
     reference = Interpreter(ctx, module)
-    wanted, answers = [], []
+    floats_gave, answers = [], []
     for sample in np.load(data)["x"]:
         (want,) = plain.run({"x": sample}).values()
         np.testing.assert_array_equal(next(iter(engines[0].run({"x": sample}).values())), want)
@@ -105,9 +105,9 @@ def test_all_products(tmp_path: Path, rows: int | str, weights: str, per_channel
         np.testing.assert_allclose(fused, want, rtol=1e-4, atol=1e-4)
         (ours,) = reference.run({"x": sample})
         np.testing.assert_allclose(ours, want, rtol=1e-5, atol=1e-5)
-        wanted.append(next(iter(floats.run({"x": sample}).values())))
+        floats_gave.append(next(iter(floats.run({"x": sample}).values())))
         answers.append(want)
-    assert sqnr(wanted, answers) > 28
+    assert sqnr(floats_gave, answers) > 28
 
 
 def test_named_products_and_what_they_cannot_be(tmp_path: Path) -> None:
