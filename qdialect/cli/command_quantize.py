@@ -213,6 +213,7 @@ def _as_json(result: Quantized, measured: Measured, path: Path) -> dict[str, Any
             for trial in result.trials
         ],
         "sensitivity": [asdict(entry) for entry in result.ranking],
+        "candidates": None if result.raced is None else result.raced.as_json(),
         "measured": measured.as_json(),
     }
 
@@ -239,7 +240,7 @@ def _summary(result: Quantized, sensitive: int) -> str:
 
 
 def _race_summary(raced: Raced) -> str:
-    rows = [("candidate", "time", "of float", "SQNR", "executed nodes")]
+    rows = [("candidate", "time", "of float", "worst part", "executed nodes")]
     for name, lap in raced.race.laps.items():
         mark = " *" if name == raced.chosen.name else ""
         rows.append(
@@ -247,7 +248,7 @@ def _race_summary(raced: Raced) -> str:
                 name + mark,
                 f"{lap.milliseconds:.3g} ms",
                 f"{lap.ratio:.2f}",
-                "" if name == FLOAT else f"{raced.sqnr[name]:.1f} dB",
+                "" if name == FLOAT else f"{raced.quality[name].worst_db:.1f} dB",
                 str(raced.executed[name].nodes),
             )
         )

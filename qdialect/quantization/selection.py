@@ -101,19 +101,21 @@ class Selection:
         """Drop the ops for which it does not pay, given the others.
 
         Whatever follows from a dropped op is above or below it, so a sweep in the right
-        direction finds a whole chain of consequences.  Where there is a plan, it knows.
+        direction finds a whole chain of consequences.  A plan knows what pays: then only what
+        would lose too much is dropped.
         """
         if self.values.recipe.plan is not None:
+            self._sweep_up(self._lossy)
             return
         before = -1
         while len(self.ops) != before:
             before = len(self.ops)
-            self._sweep_up()
+            self._sweep_up(self._useless)
             self._sweep_down()
         self._drop_regions()
 
-    def _sweep_up(self) -> None:
-        """Drop ops whose results nobody wants in integers."""
+    def _sweep_up(self, refusal_of: Callable[[Operation, Behavior], Refusal | None]) -> None:
+        """Drop ops that are refused, from the last to the first."""
         self._below.clear()
         for op in reversed(list(self.values.block.ops)):
             for result in op.results:
@@ -121,8 +123,7 @@ class Selection:
             behavior = self.ops.get(op)
             if behavior is None or behavior.has_weights:
                 continue
-            mover = behavior.commutes
-            refusal = self._mixed(op, behavior) if mover else self._unwanted(op)
+            refusal = refusal_of(op, behavior)
             if refusal is not None:
                 self.drop(op, refusal)
         for argument in self.values.block.args:
@@ -164,10 +165,26 @@ class Selection:
             return True
         return _CONTRACTED in self._below.get(value, _NOTHING)
 
-    def _unwanted(self, op: Operation) -> Refusal | None:
+    def _lossy(self, op: Operation, behavior: Behavior) -> Refusal | None:
+        """Why an op whose codes nobody computes with would lose too much."""
+        below = self._all_below(op)
+        if below & (_INTEGER | _CONTRACTED):
+            return None
+        if behavior.commutes:
+            return self._mixed(op, behavior)
+        return self._returned(behavior) if _Below.RETURNED in below else None
+
+    def _all_below(self, op: Operation) -> _Below:
         below = _NOTHING
         for result in op.results:
             below |= self._below[result]
+        return below
+
+    def _useless(self, op: Operation, behavior: Behavior) -> Refusal | None:
+        """Why nobody wants the codes of an op."""
+        if behavior.commutes:
+            return self._mixed(op, behavior)
+        below = self._all_below(op)
         if below & (_INTEGER | _CONTRACTED):
             return None
         if _Below.RETURNED in below:
@@ -183,9 +200,7 @@ class Selection:
     def _mixed(self, op: Operation, behavior: Behavior) -> Refusal | None:
         """Parts of a concat that are too different for one scale, where nobody computes with it:
         of boxes in pixels and scores below 1 on 256 codes, nothing is left of the scores."""
-        below = _NOTHING
-        for result in op.results:
-            below |= self._below[result]
+        below = self._all_below(op)
         parts, most = runtime_tied(op, behavior), self.values.recipe.max_steps
         if below & (_INTEGER | _CONTRACTED) or len(parts) < 2 or not isfinite(most):
             return None

@@ -30,15 +30,18 @@ FEWEST, MOST = 5, 100
 _ENDING = re.compile(r"(_token_\d+|_nchwc|_nhwc|/duplicated\d*|_QDQ\w*|_quant)$")
 _TIMED = "_kernel_time"
 _QUANTIZE, _DEQUANTIZE, _TRANSPOSE = "QuantizeLinear", "DequantizeLinear", "Transpose"
+CONVERSIONS = frozenset({_QUANTIZE, _DEQUANTIZE, _TRANSPOSE, "ReorderInput", "ReorderOutput"})
+"""Kinds of nodes that the runtime inserts, or that stand between states of ops."""
 
 
 @dataclass(frozen=True)
 class NodeTime:
     """An executed node: what it may be named after (its name, and those of its results, without
-    the runtime's ending), its kind, nanoseconds, the elements of its results, and whether the
-    first thing it takes and gives are floats."""
+    the runtime's ending) and what its users may be, its kind, nanoseconds, the elements of its
+    results, and whether the first thing it takes and gives are floats."""
 
     names: tuple[str, ...]
+    users: tuple[str, ...]
     kind: str
     nanoseconds: float
     elements: int
@@ -74,7 +77,15 @@ class _Profiled:
         profile = folder / f"profile-{number}"
         self.engine = OrtEngine(model, optimize=True, saved=saved, profile=profile)
         graph = package("onnx").load(str(saved), load_external_data=False).graph
-        self._results = {node.name: tuple(node.output) for node in graph.node}
+        self._names = {node.name: _names(node.name, *node.output) for node in graph.node}
+        self._users: dict[str, tuple[str, ...]] = {}
+        takers: dict[str, list[Any]] = {}
+        for node in graph.node:
+            for name in node.input:
+                takers.setdefault(name, []).append(node)
+        for node in graph.node:
+            below = [self._names[taker.name] for n in node.output for taker in takers.get(n, ())]
+            self._users[node.name] = tuple(name for names in below for name in names)
 
     def times(self) -> list[NodeTime]:
         """The nodes, timed; the model does not run any more."""
@@ -89,7 +100,8 @@ class _Profiled:
                 time = min(time, before.nanoseconds)
             takes, gives = (_types(arguments, f"{side}_type_shape") for side in ("input", "output"))
             found[name] = NodeTime(
-                tuple(map(_plain, (name, *self._results.get(name, ())))),
+                self._names.get(name, _names(name)),
+                self._users.get(name, ()),
                 arguments["op_name"],
                 time,
                 sum(elements for _, elements in gives),
@@ -97,6 +109,10 @@ class _Profiled:
                 bool(gives) and gives[0][0].startswith("float"),
             )
         return list(found.values())
+
+
+def _names(*names: str) -> tuple[str, ...]:
+    return tuple(map(_plain, names))
 
 
 def _plain(name: str) -> str:
