@@ -44,10 +44,10 @@ MAY_IMPORT: dict[str, frozenset[str]] = {
     "profile": _IR | {"targets", "analysis", "reference", "formats"},
     "validation": _IR
     | {"targets", "analysis", "rewrite", "passes", "pipeline", "reference", "engines"},
-    "report": _IR | {"targets", "analysis", "rewrite", "passes", "profile"},
+    "report": _IR | {"targets", "analysis", "rewrite", "passes", "profile", "quantization"},
     "syntax": frozenset(),
     "quantization": _IR
-    | {"targets", "analysis", "rewrite", "passes", "pipeline", "reference", "profile"},
+    | {"targets", "analysis", "rewrite", "passes", "pipeline", "placement", "reference", "profile"},
 }
 MAY_IMPORT["workflows"] = frozenset(MAY_IMPORT) - {"syntax"}
 MAY_IMPORT["api"] = MAY_IMPORT["workflows"] | {"workflows"}
