@@ -31,7 +31,7 @@ from qdialect.quantization.quality import Judge, Quality
 from qdialect.quantization.recipe import Precision, Recipe
 from qdialect.quantization.selection import Selection, concerns, select
 from qdialect.quantization.values import Values, float_value
-from qdialect.reference import Interpreter
+from qdialect.reference import Interpreter, output_names
 from qdialect.workflows.model import Model, run_passes
 from qdialect.workflows.race import Race, race, winner
 
@@ -187,14 +187,13 @@ class Loop:
         times = self._times(selection, floats, extremes, dynamic)
         planned = plan(selection, times)
         mixed = self.builder.quantized(MIXED, planned.states)
-        least = min(map(times.total, times.ops))
-        hopeful = [
-            each for state, each in extremes.items() if times.total(state) < _HOPELESS * least
-        ]
-        found = [first, *hopeful, mixed]
+        limit = _HOPELESS * min(map(times.total, times.ops))
+        found = [first, *(each for s, each in extremes.items() if times.total(s) < limit), mixed]
         engines, executed = self._loaded([floats, *found])
-        judge = Judge(parts_of(self.original.module, self.original.ctx), self._run(engines[FLOAT]))
-        quality = {name: judge.judge(self._run(engine)) for name, engine in engines.items()}
+        judge = Judge(
+            parts_of(self.original.module, self.original.ctx), self._answers(engines[FLOAT])
+        )
+        quality = {name: judge.judge(self._answers(engine)) for name, engine in engines.items()}
         sound = {name: e for name, e in engines.items() if name == FLOAT or not quality[name].dead}
         raced = race(sound, self.samples[0], self.seconds)
         order = sorted(sound, key=lambda name: (name != FLOAT, -quality[name].worst_db))
@@ -202,9 +201,6 @@ class Loop:
         kept = {each.name: each for each in (floats, *found)}
         kept[FLOAT] = replace(floats, name=FLOAT, model=self.original)
         return Raced(kept[chosen], raced, quality, executed, planned, self.notes)
-
-    def _run(self, engine: OrtEngine) -> Iterator[Arrays]:
-        return (engine.run(inputs) for inputs in self.samples)
 
     def _times(
         self,
@@ -254,6 +250,12 @@ class Loop:
             except QError as error:
                 self.notes.append(f"{each.name} is no candidate: {error.message}")
         return engines, executed
+
+    def _answers(self, engine: OrtEngine) -> Iterator[Arrays]:
+        """What it gives on all samples, by the names that the float model has for outputs."""
+        names = output_names(self.original.function())
+        for inputs in self.samples:
+            yield dict(zip(names, engine.run(inputs).values(), strict=True))
 
 
 def conversion_rates(seconds: float = 0.1) -> Rates:
