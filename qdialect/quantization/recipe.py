@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
+from enum import Enum
 from math import inf
 
 from qdialect.profile.ranges import METHODS, Method, RangeChoice
@@ -12,6 +14,17 @@ from qdialect.targets.base import Target
 ACTIVATIONS = ("u8", "i8", "i16", "u16")
 WEIGHTS = ("i8", "u8", "i4", "u4", "i16")
 WEIGHT_METHODS = ("mse", "minmax")
+
+
+class Precision(Enum):
+    """What an op computes with: a state of the precision problem."""
+
+    FLOAT = "float"
+    CODES = "codes"
+    #: floats, with the input quantized as the model runs, and weights in codes (`dynamic`)
+    DYNAMIC = "dynamic"
+    #: floats, with weights in codes (`blocks`)
+    WEIGHTS = "weights-only"
 
 
 @dataclass(frozen=True)
@@ -27,6 +40,8 @@ class Recipe:
     `dynamic`: products that quantize their input as they run, named as in `keep_float`, or `all`.
     `lower`: composites that are not quantized whole are written as their pieces.
     `correct_bias`: where there is data (`bias_correction`).
+    `plan`: the state of each op, by its number in the function (`precision`); None: whatever can
+    be quantized is, along with contractions.
     """
 
     activations: str = "u8"
@@ -43,6 +58,7 @@ class Recipe:
     dynamic: frozenset[str] = field(default_factory=frozenset[str])
     weights_only: frozenset[str] = field(default_factory=frozenset[str])
     keep_float: frozenset[str] = field(default_factory=frozenset[str])
+    plan: Mapping[int, Precision] | None = field(default=None, compare=False)
 
     def __post_init__(self) -> None:
         for what, value, known in (

@@ -19,6 +19,7 @@ values, and none of these holds:
 | `dynamic` | it quantizes its input as it runs (`Recipe.dynamic`) |
 | `grid` | no qparams fit: the reason tells |
 | `target` | the target does not run it on such types |
+| `faster-float` | it is faster so, with all the casts around it (`precision`) |
 
 Contractions (ops with an accumulator, and recurrent layers, which have products inside) are what
 quantization is for: the other ops are quantized along with them, where integers are at hand.
@@ -47,6 +48,7 @@ from qdialect.quant import DCastOp, QCastOp
 from qdialect.quantization.blocks import WEIGHTS_ONLY, weights_refusal
 from qdialect.quantization.coverage import kind_of
 from qdialect.quantization.dynamic import DYNAMIC, dynamic_refusal
+from qdialect.quantization.recipe import Precision
 from qdialect.quantization.values import (
     Values,
     float_value,
@@ -99,8 +101,10 @@ class Selection:
         """Drop the ops for which it does not pay, given the others.
 
         Whatever follows from a dropped op is above or below it, so a sweep in the right
-        direction finds a whole chain of consequences.
+        direction finds a whole chain of consequences.  Where there is a plan, it knows.
         """
+        if self.values.recipe.plan is not None:
+            return
         before = -1
         while len(self.ops) != before:
             before = len(self.ops)
@@ -229,8 +233,8 @@ def select(values: Values) -> Selection:
     selection = Selection(values)
     named = keep_float_ops(values.function, values.ctx, values.recipe.keep_float)
     keep_float = {op for ops in named.values() for op in ops}
-    states = _states(values)
-    for op in values.block.ops:
+    states, plan = _states(values), values.recipe.plan
+    for number, op in enumerate(values.block.ops):
         if not concerns(op):
             continue
         behavior = values.ctx.behaviors.get(op)
@@ -239,6 +243,8 @@ def select(values: Values) -> Selection:
         )
         if op not in keep_float:
             refusal = _other_state(values, op, behavior, states, selection) or refusal
+        if plan is not None:
+            refusal = _planned(plan.get(number, Precision.CODES), refusal)
         if refusal is None:
             assert behavior is not None
             selection.ops[op] = behavior
@@ -297,6 +303,17 @@ def _other_state(
         if op in state.named:
             selection.not_so[op] = Refusal(why.code, f"not {state.code}: {why.reason}")
     return None
+
+
+def _planned(state: Precision, refusal: Refusal | None) -> Refusal | None:
+    """Why an op that a plan has in a state is not on codes; `refusal` is why it cannot be."""
+    if state is Precision.DYNAMIC:
+        return Refusal(DYNAMIC, "it is faster so, quantizing its input as it runs")
+    if state is Precision.WEIGHTS:
+        return Refusal(WEIGHTS_ONLY, "it is faster so, with its weights alone in codes")
+    if state is Precision.FLOAT and refusal is None:
+        return Refusal("faster-float", "it is faster on floats, with the casts around it")
+    return refusal
 
 
 def concerns(op: Operation) -> bool:
