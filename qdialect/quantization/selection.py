@@ -17,6 +17,7 @@ values, and none of these holds:
 | `moves-floats` | it moves or picks elements, between float ops only |
 | `weights-only` | only its weights are codes (`Recipe.weights_only`) |
 | `dynamic` | it quantizes its input as it runs (`Recipe.dynamic`) |
+| `table` | it picks rows of a table, which becomes codes with a scale for each row (`tables`) |
 | `grid` | no qparams fit: the reason tells |
 | `target` | the target does not run it on such types |
 | `faster-float` | it is faster so, with all the casts around it (`precision`) |
