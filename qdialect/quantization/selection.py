@@ -17,6 +17,7 @@ values, and none of these holds:
 | `moves-floats` | it moves or picks elements, between float ops only |
 | `weights-only` | only its weights are codes (`Recipe.weights_only`) |
 | `dynamic` | it quantizes its input as it runs (`Recipe.dynamic`) |
+| `table` | it picks rows of a table, which becomes codes with a scale for each row (`tables`) |
 | `grid` | no qparams fit: the reason tells |
 | `target` | the target does not run it on such types |
 | `faster-float` | it is faster so, with all the casts around it (`precision`) |
@@ -258,9 +259,10 @@ def select(values: Values) -> Selection:
         )
         if op not in keep_float:
             other = _other_state(values, op, behavior, states, selection)
-            if other is None and plan is not None:
-                other = _PLANNED.get(plan.get(number, Precision.CODES))
-            refusal = other or refusal
+            if other is not None:
+                refusal = other
+            elif plan is not None:
+                refusal = _planned(plan.get(number, Precision.CODES), refusal)
         if refusal is None:
             assert behavior is not None
             selection.ops[op] = behavior
@@ -279,14 +281,6 @@ class _State:
     refusal: Callable[[Values, Operation, Behavior], Refusal | None]
     named: frozenset[Operation]
     all: bool
-
-
-_PLANNED = {
-    Precision.FLOAT: Refusal("faster-float", "it is faster on floats, with the casts around it"),
-    Precision.DYNAMIC: Refusal(DYNAMIC, "it quantizes its input as it runs"),
-    Precision.WEIGHTS: Refusal(WEIGHTS_ONLY, "only its weights are codes"),
-}
-"""What a plan makes of an op that is not on codes."""
 
 
 def _states(values: Values) -> Sequence[_State]:
@@ -327,6 +321,17 @@ def _other_state(
         if op in state.named:
             selection.not_so[op] = Refusal(why.code, f"not {state.code}: {why.reason}")
     return None
+
+
+def _planned(state: Precision, refusal: Refusal | None) -> Refusal | None:
+    """Why an op that a plan has in a state is not on codes; `refusal` is why it cannot be."""
+    if state is Precision.DYNAMIC:
+        return Refusal(DYNAMIC, "it is faster so, quantizing its input as it runs")
+    if state is Precision.WEIGHTS:
+        return Refusal(WEIGHTS_ONLY, "it is faster so, with its weights alone in codes")
+    if state is Precision.FLOAT and refusal is None:
+        return Refusal("faster-float", "it is faster on floats, with the casts around it")
+    return refusal
 
 
 def concerns(op: Operation) -> bool:

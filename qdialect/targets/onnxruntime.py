@@ -228,6 +228,7 @@ class _OnnxRuntime(Target):
 TARGET = _OnnxRuntime(
     "onnxruntime",
     "ONNX Runtime, CPU execution provider",
+    tables=True,
     # GatherElements: indices are read from whole bytes.
     kernels={
         "nn.table": (Kernel(("u8|i8|u16|i16", _ENTRIES), (_ENTRIES,)),),
