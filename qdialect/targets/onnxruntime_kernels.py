@@ -13,7 +13,7 @@ no execution of its own, one in front of which a product stands neither:
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from functools import cache
 from math import prod
 from typing import NamedTuple, cast
@@ -32,9 +32,11 @@ QUANTIZE = "quant.qcast"
 DEQUANTIZE = "quant.dcast"
 VIEW = "view"
 """A node that moves nothing."""
-LAYOUT = "layout"
+TO_LAYOUT, FROM_LAYOUT = "to layout", "from layout"
 """Elements brought into the order of convolutions (in blocks of channels on floats, channels last
-on codes), or out of it."""
+on codes), and out of it."""
+FUSED_ADD = "nn.add fused"
+"""An addition that a float convolution does."""
 
 BLOCK = 16
 """Channels of a result that are computed at a time; fewer take as long as more blocks."""
@@ -60,21 +62,29 @@ _IN_CONVOLUTION = _CLAMPS | {"nn.hard_swish", "nn.hard_sigmoid", "nn.sigmoid", "
 _IN_PRODUCT = _CLAMPS | {"nn.sigmoid", "nn.tanh", "nn.leaky_relu"}
 """Functions that a float Gemm applies to its result."""
 
-_SAME_LAYOUT = frozenset(
+_IMAGES = frozenset(
     {
-        *("nn.conv2d", "nn.conv_transpose2d", "nn.add", "nn.relu", "nn.clip", "nn.sigmoid"),
-        *("nn.tanh", "nn.swish", "nn.hard_swish", "nn.hard_sigmoid", "nn.leaky_relu"),
-        *("nn.max_pool2d", "nn.avg_pool2d", "nn.global_avg_pool2d", "nn.concat", "nn.batch_norm"),
-        *("nn.resize_nearest", "nn.resize_linear"),
+        *("nn.conv2d", "nn.add", "nn.relu", "nn.clip", "nn.sigmoid", "nn.tanh", "nn.concat"),
+        *("nn.swish", "nn.hard_swish", "nn.hard_sigmoid", "nn.max_pool2d", "nn.avg_pool2d"),
+        *("nn.global_avg_pool2d", "nn.resize_nearest", "nn.resize_linear"),
     }
 )
-"""Ops that run in the order of channels that convolutions have."""
+"""Ops that run in the order of channels that float convolutions have; on codes, those too whose
+elements may be in any order."""
+_IN_ORDER = frozenset(
+    {
+        *("nn.reshape", "nn.flatten", "nn.matmul", "nn.fully_connected", "nn.softmax"),
+        *("nn.layer_norm", "nn.gather", "nn.depth_to_space", "nn.space_to_depth"),
+    }
+)
+"""Ops that take channels where the model has them, on codes."""
 
 ON_CODES = frozenset(
     {
         *("nn.add", "nn.mul", "nn.sigmoid", "nn.leaky_relu", "nn.softmax", "nn.concat"),
         *("nn.max_pool2d", "nn.avg_pool2d", "nn.global_avg_pool2d", "nn.transpose", "nn.split"),
         *("nn.slice", "nn.gather", "nn.resize_nearest", "nn.pad", "nn.clip", "nn.relu"),
+        *("nn.tile", "nn.expand", "nn.depth_to_space", "nn.space_to_depth"),
     }
 )
 """Other ops with kernels for codes; the rest run on floats between casts."""
@@ -85,6 +95,14 @@ _AS_PIECES: Mapping[str, tuple[str, ...]] = {
     "nn.sub": ("nn.add",),
 }
 """Ops on codes that run as others, each on as many elements."""
+_LIKE: Mapping[str, str] = {
+    **dict.fromkeys(("nn.gather", "nn.split", "nn.pad", "nn.tile", "nn.expand"), "nn.slice"),
+    **dict.fromkeys(("nn.depth_to_space", "nn.space_to_depth"), "nn.transpose"),
+    "nn.resize_linear": "nn.resize_nearest",
+}
+"""Ops that copy as another one does."""
+_MOVES_OUT = frozenset({"nn.slice", "nn.gather"})
+"""Ops that read no more than they write."""
 
 
 def works(op: Operation, state: str) -> tuple[Work, ...] | None:
@@ -98,13 +116,15 @@ def works(op: Operation, state: str) -> tuple[Work, ...] | None:
         return _convolution(op, state)
     if op.name in _PRODUCTS:
         return _product(op, state)
+    if op.name == "nn.conv_transpose2d":
+        return _transposed(op, state)
     if state == DYNAMIC:
         return None
     if op.name in _VIEWS:
         return (Work(VIEW, CODES, {"node": 1}),)
     if state == FLOAT:
         return _on_floats(op)
-    return _on_codes(op)
+    return _on_codes(op, state)
 
 
 def cast_work(name: str, elements: int) -> Work:
@@ -137,20 +157,30 @@ def _convolution(op: NNOp, state: str) -> tuple[Work, ...] | None:
     if state == DYNAMIC or not is_constant(op.operands[1]):
         return None
     kernel, terms = convolution(op)
-    made = [Work(kernel, state, terms)]
-    moved = 0
-    source = op.operands[0]
-    if not _has_layout(source.owner) and priced_shape(source)[1] >= BLOCK:
-        moved += elements(source)
-    if any(use.operation.name not in _SAME_LAYOUT for use in op.results[0].uses):
-        moved += elements(op.results[0])
-    if moved:
-        made.append(Work(LAYOUT, FLOAT if state == FLOAT else CODES, elementwise(moved)))
-    return tuple(made)
+    return (Work(kernel, state, terms), *_layouts(op, state))
 
 
-def _has_layout(owner: object) -> bool:
-    return isinstance(owner, Operation) and owner.name in _SAME_LAYOUT
+def _layouts(op: Operation, state: str) -> Iterator[Work]:
+    """The changes of layout in front of an op on images and behind it."""
+    kind = FLOAT if state == FLOAT else CODES
+    source, result = op.operands[0], op.results[0]
+    if not _has_layout(source.owner, state) and priced_shape(source)[1] >= BLOCK:
+        yield Work(TO_LAYOUT, kind, elementwise(elements(source)))
+    if any(not _has_layout(use.operation, state) for use in result.uses):
+        yield Work(FROM_LAYOUT, kind, elementwise(elements(result)))
+
+
+def _has_layout(owner: object, state: str) -> bool:
+    """Whether an op has the order of channels that convolutions have."""
+    if not isinstance(owner, NNOp) or not _are_tensors(owner):
+        return False
+    if owner.name == "nn.concat" and state == FLOAT:
+        return all(priced_shape(v)[1] % BLOCK == 0 for v in owner.operands if _is_image(v))
+    return owner.name in _IMAGES or (state != FLOAT and owner.name not in _IN_ORDER)
+
+
+def _is_image(value: SSAValue) -> bool:
+    return len(priced_shape(value)) == 4
 
 
 def convolution(op: NNOp) -> tuple[str, dict[str, float]]:
@@ -179,6 +209,33 @@ def convolution(op: NNOp) -> tuple[str, dict[str, float]]:
         "window": 0 if prod(taps) == 1 else positions * window * groups,
         "weight": count * window,
     }
+
+
+def _transposed(op: NNOp, state: str) -> tuple[Work, ...] | None:
+    """A transposed convolution: on codes in phases, whose results are interleaved."""
+    if state == DYNAMIC or not is_constant(op.operands[1]):
+        return None
+    depth, count, *taps = priced_shape(op.operands[1])
+    groups = max(int(op.values["groups"]), 1)
+    steps = prod(cast("tuple[int, ...]", op.values["strides"]))
+    positions = elements(op.operands[0]) // max(depth, 1)
+    result, read = elements(op.results[0]), elements(op.operands[0])
+    terms = {
+        "node": 1,
+        "product": positions * _multiple(count * prod(taps), BLOCK) * depth,
+        "written": result,
+        "read": read,
+        "window": positions * count * prod(taps) * groups,
+        "weight": elements(op.operands[1]),
+    }
+    if state == FLOAT:
+        return (Work("conv transposed", FLOAT, terms),)
+    kernel = "conv point" if prod(taps) <= steps and groups == 1 else "conv window"
+    return (
+        Work(kernel, state, terms),
+        Work("nn.transpose", CODES, elementwise(result)),
+        *_layouts(op, state),
+    )
 
 
 def _product(op: NNOp, state: str) -> tuple[Work, ...] | None:
@@ -230,6 +287,8 @@ def elementwise(count: float) -> dict[str, float]:
 
 def _size(op: Operation) -> int:
     """Elements of its largest operand that varies or result."""
+    if op.name in _MOVES_OUT:
+        return elements(op.results[0])
     values = [v for v in op.operands if not is_constant(v)]
     return max(map(elements, (*values, *op.results)), default=1)
 
@@ -239,7 +298,7 @@ def _kind(op: NNOp) -> str:
     if op.name == "nn.softmax":
         last = op.values["axis"] in (-1, len(priced_shape(op.operands[0])) - 1)
         return op.name if last else "nn.softmax inner"
-    return op.name
+    return _LIKE.get(op.name, op.name)
 
 
 def _pool(op: NNOp) -> dict[str, float] | None:
@@ -259,13 +318,29 @@ def _on_floats(op: NNOp) -> tuple[Work, ...]:
     if _is_fused(op):
         return ()
     if _is_sum_of_convolution(op):
-        return (Work("nn.add fused", FLOAT, elementwise(_size(op))),)
+        return (Work(FUSED_ADD, FLOAT, elementwise(_size(op))),)
+    if op.name == "nn.batch_norm":
+        return (_scales(op, FLOAT),)
     return (_plain(op, FLOAT),)
 
 
-def _on_codes(op: NNOp) -> tuple[Work, ...]:
+def _scales(op: NNOp, state: str) -> Work:
+    """A batch norm: a convolution of one tap of each channel."""
+    size = elements(op.results[0])
+    terms = {"node": 1, "product": size, "written": size, "read": size, "weight": 0}
+    return Work("conv depthwise", state, terms)
+
+
+def _on_codes(op: NNOp, state: str) -> tuple[Work, ...]:
     if op.name in _CLAMPS and _requantizes(op.operands[0].owner):
         return ()
+    if op.name == "nn.batch_norm":
+        return (_scales(op, state),)
+    if op.name == "nn.prelu":
+        size = elementwise(_size(op))
+        floats = tuple(Work(name, FLOAT, size) for name in ("nn.mul", "nn.maximum"))
+        casts = (cast_work(n, _size(op)) for n in (DEQUANTIZE, DEQUANTIZE, QUANTIZE))
+        return (*floats, *casts)
     pieces = _AS_PIECES.get(op.name)
     if pieces is not None:
         return tuple(Work(name, CODES, elementwise(_size(op))) for name in pieces)

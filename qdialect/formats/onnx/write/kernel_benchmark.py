@@ -29,9 +29,11 @@ from qdialect.targets.onnxruntime_kernels import (
     DEQUANTIZE,
     DYNAMIC,
     FLOAT,
-    LAYOUT,
+    FROM_LAYOUT,
+    FUSED_ADD,
     ON_CODES,
     QUANTIZE,
+    TO_LAYOUT,
     VIEW,
     Work,
     cast_work,
@@ -46,6 +48,7 @@ Shape = tuple[int, ...]
 STATES = (FLOAT, "u8 i8", "i8 i8")
 """Of contractions with weights; other ops are measured on floats and on codes."""
 
+_CONVOLUTIONS = frozenset({"Conv", "QLinearConv"})
 _LAYOUTS = frozenset({"ReorderInput", "ReorderOutput"})
 _CASTS = {"QuantizeLinear": QUANTIZE, "DequantizeLinear": DEQUANTIZE}
 _OTHER_MEMORY = 1 << 22
@@ -64,6 +67,8 @@ class Case:
     constants: int = 0
     #: whether operands and result have the same qparams
     same: bool = False
+    #: whether the other operands come from convolutions, and have the layout of those
+    image: bool = False
 
     @property
     def name(self) -> str:
@@ -80,24 +85,40 @@ class Case:
         call = self.call
         for n in range(len(self.operands)):
             name = f"%{'abc'[n]}"
-            call = call.replace(f"%{n}", name)
             if n >= varying:
-                stored = _type(self.operands[n], "f32" if state == FLOAT else "i8")
-                value = "0.01" if state == FLOAT else "3"
-                lines.append(f"  {name} = nn.constant dense<{value}> : {stored} : {kinds[n]}")
+                lines.append(f"  {name} = {self._constant(self.operands[n], state, kinds[n])}")
+            elif self.image:
+                channels = self.operands[n][1]
+                shape = (channels, channels, 1, 1)
+                weights = self._weights(shape, state)
+                lines.append(f"  %w{n} = {self._constant(shape, state, weights)}")
+                types = f"({kinds[n]}, {weights}) -> {kinds[n]}"
+                lines.append(f"  %c{n} = nn.conv2d {name}, %w{n} : {types}")
+                name = f"%c{n}"
+            call = call.replace(f"%{n}", name)
         lines.append(f"  %r = {call} : ({', '.join(kinds)}) -> {result}")
         body = "\n".join(lines)
         return (
             f"func.func @main({arguments}) -> {result} {{\n{body}\n  func.return %r : {result}\n}}"
         )
 
+    @staticmethod
+    def _constant(shape: Shape, state: str, kind: str) -> str:
+        stored = _type(shape, "f32" if state == FLOAT else "i8")
+        return f"nn.constant dense<{'0.01' if state == FLOAT else '3'}> : {stored} : {kind}"
+
+    @staticmethod
+    def _weights(shape: Shape, state: str) -> str:
+        weights = state.partition(" ")[2] or "i8"
+        return _type(shape, "f32" if state == FLOAT else f"!quant.uniform<{weights}:f32, 0.01>")
+
     def _kind(self, number: int, state: str, constant: bool) -> str:
         shape = self.operands[number] if number >= 0 else self.result
+        if constant:
+            return self._weights(shape, state)
         if state == FLOAT:
             return _type(shape, "f32")
-        activations, _, weights = state.partition(" ")
-        if constant:
-            return _type(shape, f"!quant.uniform<{weights or 'i8'}:f32, 0.01>")
+        activations = state.partition(" ")[0]
         storage = "u8" if state == CODES else activations
         step = 0 if self.same else number + 1
         zero = 1 if storage == "u8" else 0
@@ -179,6 +200,7 @@ _ATTRIBUTES = {
     "elu": " alpha 1.0",
     "pow": " exponent 2.5",
 }
+_OF_POSITIVE = ("nn.log", "nn.sqrt", "nn.pow")
 _BINARY = ("add", "sub", "mul", "div", "maximum", "minimum")
 
 
@@ -216,17 +238,26 @@ def _others(channels: int, side: int) -> Iterator[Case]:
     for window, stride, result in ((2, 2, half), (3, 1, (1, channels, side - 2, side - 2))):
         for name in ("max_pool2d", "avg_pool2d"):
             call = f"nn.{name} %0 kernel [{window}, {window}] strides [{stride}, {stride}]"
-            yield Case(call, (image,), result, same=True)
-    yield Case("nn.global_avg_pool2d %0", (image,), (1, channels, 1, 1))
+            yield Case(call, (image,), result, same=True, image=True)
+    yield Case("nn.global_avg_pool2d %0", (image,), (1, channels, 1, 1), image=True)
+    yield Case("nn.add %0, %1", (image, image), image, image=True)
     turned = (1, side, side, channels)
     yield Case("nn.transpose %0 perm [0, 2, 3, 1]", (image,), turned, same=True)
-    yield Case("nn.concat %0, %1 axis 1", (image, image), (1, 2 * channels, side, side))
-    first = "starts [0, 0, 0, 0] stops [1, 999, 999, 5] steps [1, 1, 1, 1]"
-    yield Case(f"nn.slice %0 {first}", (image,), (1, channels, side, 5), same=True)
+    both = (1, 2 * channels, side, side)
+    yield Case("nn.concat %0, %1 axis 1", (image, image), both, image=True)
+    call = f"nn.slice %0 starts [0, 0, 0, 0] stops [1, {channels // 2}, 999, 999]"
+    part = (1, channels // 2, side, side)
+    yield Case(f"{call} steps [1, 1, 1, 1]", (image,), part, same=True)
     matrix = (side * side, channels)
     yield Case("nn.transpose %0 perm [1, 0]", (matrix,), matrix[::-1], same=True)
     large = (1, channels, 2 * side, 2 * side)
-    yield Case("nn.resize_nearest %0 scales [1.0, 1.0, 2.0, 2.0]", (image,), large, same=True)
+    yield Case(
+        "nn.resize_nearest %0 scales [1.0, 1.0, 2.0, 2.0]", (image,), large, same=True, image=True
+    )
+    call = "nn.conv_transpose2d %0, %1 strides [2, 2]"
+    weights = (channels, max(channels // 2, 8), 2, 2)
+    large = (1, weights[1], 2 * side, 2 * side)
+    yield Case(call, (image, weights), large, constants=1)
 
 
 # -- measuring ---------------------------------------------------------------------------
@@ -280,16 +311,26 @@ class KernelBenchmark:
         made = works(_last_op(module), state)
         assert made, f"{case.call} in {state}"
         model = _dynamic(case) if state == DYNAMIC else self._model(case.text(state))
+        signed = case.name not in _OF_POSITIVE
+        nodes = [
+            n._replace(ns=by_node.without(n)) for n in profile(model, self.runs, signed=signed)
+        ]
         own = 0.0
-        for node in profile(model, self.runs):
-            ns = max(node.ns - by_node.start - by_node.operand * node.operands, 0.0)
-            if node.kind in _LAYOUTS or (node.kind == "Transpose" and case.name != "nn.transpose"):
-                kind = FLOAT if node.kind in _LAYOUTS else CODES
-                yield Sample(Work(LAYOUT, kind, elementwise(node.elements)), ns)
-            elif node.kind in _CASTS:
-                yield Sample(cast_work(_CASTS[node.kind], node.elements), ns)
-            else:
-                own += ns
+        for node in nodes:
+            moves = node.kind == "Transpose" and case.name != "nn.transpose"
+            if node.kind in _CASTS:
+                yield Sample(cast_work(_CASTS[node.kind], node.elements), node.ns)
+            elif moves or node.kind in _LAYOUTS:
+                before = node.kind == "ReorderInput" or (moves and not own)
+                kind = CODES if moves else FLOAT
+                kernel = TO_LAYOUT if before else FROM_LAYOUT
+                yield Sample(Work(kernel, kind, elementwise(node.elements)), node.ns)
+            elif not case.image or node.kind not in _CONVOLUTIONS:
+                own += node.ns
+        if made[0].kernel == FUSED_ADD:
+            # What the second convolution takes longer, which adds the result of the first.
+            times = [node.ns for node in nodes if node.kind in _CONVOLUTIONS]
+            own = max(times) - min(times)
         yield Sample(made[0], own)
 
     def _model(self, text: str) -> bytes:
@@ -313,6 +354,10 @@ class ByNode(NamedTuple):
     real: float
     start: float
     operand: float
+
+    def without(self, node: Node) -> float:
+        """Nanoseconds of a node without what the profiler adds."""
+        return max(node.ns - self.start - self.operand * node.operands, 0.0)
 
 
 _COPIES = (8, 64)
@@ -371,8 +416,7 @@ def _dynamic(case: Case) -> bytes:
     return cast("bytes", model.SerializeToString())
 
 
-@dataclass(frozen=True)
-class Node:
+class Node(NamedTuple):
     """A node that the runtime executed: its op, how many operands it has, how many elements it
     wrote, and its shortest time."""
 
@@ -394,13 +438,14 @@ def shortest_run(model: bytes, runs: int) -> float:
     return best
 
 
-def profile(model: bytes, runs: int) -> list[Node]:
-    """What the nodes take that the runtime executes of a model, by its profiler."""
+def profile(model: bytes, runs: int, *, signed: bool = True) -> list[Node]:
+    """What the nodes take that the runtime executes of a model, by its profiler, on values of
+    either sign or on positive ones."""
     import numpy as np
 
     other = np.zeros(_OTHER_MEMORY, np.uint8)
     with tempfile.TemporaryDirectory() as folder:
-        session, feeds = _session(model, f"{folder}/profile")
+        session, feeds = _session(model, f"{folder}/profile", signed=signed)
         for _ in range(runs):
             other += 1
             session.run(None, feeds)
@@ -408,7 +453,9 @@ def profile(model: bytes, runs: int) -> list[Node]:
     return _nodes(events)
 
 
-def _session(model: bytes, profile_to: str | None = None) -> tuple[Any, dict[str, Any]]:
+def _session(
+    model: bytes, profile_to: str | None = None, *, signed: bool = True
+) -> tuple[Any, dict[str, Any]]:
     """A session of one thread, and what it is run on; extents that are not known are 1."""
     import numpy as np
 
@@ -423,9 +470,9 @@ def _session(model: bytes, profile_to: str | None = None) -> tuple[Any, dict[str
     feeds: dict[str, Any] = {}
     for entry in session.get_inputs():
         shape = [n if isinstance(n, int) else 1 for n in entry.shape]
-        values = rng.uniform(0.1, 0.9, shape)
+        values = rng.uniform(-0.9 if signed else 0.1, 0.9, shape)
         kind = "float32" if entry.type == "tensor(float)" else entry.type[7:-1]
-        feeds[entry.name] = (values if kind == "float32" else values * 120).astype(kind)
+        feeds[entry.name] = (values if kind == "float32" else abs(values) * 120).astype(kind)
     return session, feeds
 
 
