@@ -9,10 +9,9 @@ them below zero, so that more work never takes less time.
 
 from __future__ import annotations
 
-import json
 import math
 import tempfile
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from math import prod
 from pathlib import Path
@@ -22,7 +21,9 @@ from typing import Any, NamedTuple, cast
 from qdialect.context import QContext
 from qdialect.dialects.onnx import package
 from qdialect.errors import QError
+from qdialect.formats.onnx.write.engine import OrtEngine
 from qdialect.formats.onnx.write.model import write_model
+from qdialect.formats.onnx.write.node_times import executions
 from qdialect.ops.base import NNOp
 from qdialect.targets.onnxruntime_kernels import (
     CODES,
@@ -420,7 +421,6 @@ class Node(NamedTuple):
     """A node that the runtime executed: its op, how many operands it has, how many elements it
     wrote, and its shortest time."""
 
-    name: str
     kind: str
     operands: int
     elements: int
@@ -445,27 +445,28 @@ def profile(model: bytes, runs: int, *, signed: bool = True) -> list[Node]:
 
     other = np.zeros(_OTHER_MEMORY, np.uint8)
     with tempfile.TemporaryDirectory() as folder:
-        session, feeds = _session(model, f"{folder}/profile", signed=signed)
+        session, feeds = _session(model, Path(folder) / "profile", signed=signed)
         for _ in range(runs):
             other += 1
             session.run(None, feeds)
-        events = json.loads(Path(session.end_profiling()).read_text(encoding="utf-8"))
-    return _nodes(events)
+        return [
+            Node(
+                arguments["op_name"],
+                len(arguments["input_type_shape"]),
+                sum(prod(s) for each in arguments["output_type_shape"] for s in each.values()),
+                _shortest(times),
+            )
+            for arguments, times in executions(session).values()
+        ]
 
 
 def _session(
-    model: bytes, profile_to: str | None = None, *, signed: bool = True
+    model: bytes, profile_to: Path | None = None, *, signed: bool = True
 ) -> tuple[Any, dict[str, Any]]:
     """A session of one thread, and what it is run on; extents that are not known are 1."""
     import numpy as np
 
-    ort = package("onnxruntime")
-    options = ort.SessionOptions()
-    options.intra_op_num_threads = options.inter_op_num_threads = 1
-    options.log_severity_level = 4
-    if profile_to is not None:
-        options.enable_profiling, options.profile_file_prefix = True, profile_to
-    session = ort.InferenceSession(model, options, providers=["CPUExecutionProvider"])
+    session = OrtEngine(model, optimize=True, profile=profile_to).session
     rng = np.random.default_rng(0)
     feeds: dict[str, Any] = {}
     for entry in session.get_inputs():
@@ -476,33 +477,10 @@ def _session(
     return session, feeds
 
 
-_SUFFIX = "_kernel_time"
-
-
-def _nodes(events: Iterable[Mapping[str, Any]]) -> list[Node]:
-    times: dict[str, list[float]] = {}
-    about: dict[str, Mapping[str, Any]] = {}
-    for event in events:
-        name = event.get("name", "")
-        if event.get("cat") == "Node" and name.endswith(_SUFFIX):
-            times.setdefault(name, []).append(event["dur"])
-            about[name] = event["args"]
-    return [
-        Node(
-            name[: -len(_SUFFIX)],
-            about[name]["op_name"],
-            len(about[name]["input_type_shape"]),
-            sum(prod(s) for each in about[name]["output_type_shape"] for s in each.values()),
-            _shortest(times[name]),
-        )
-        for name in times
-    ]
-
-
-def _shortest(micros: list[float]) -> float:
-    """Nanoseconds of the faster half: the profiler counts whole microseconds."""
-    half = sorted(micros)[: max(len(micros) // 2, 1)]
-    return 1000 * sum(half) / len(half)
+def _shortest(times: list[float]) -> float:
+    """The mean of the faster half: the profiler counts whole microseconds."""
+    half = sorted(times)[: max(len(times) // 2, 1)]
+    return sum(half) / len(half)
 
 
 # -- fitting -----------------------------------------------------------------------------
