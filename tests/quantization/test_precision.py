@@ -137,7 +137,7 @@ def test_what_a_plan_says_is_written(network: tuple[Path, Path]) -> None:
 
 
 def node(*names: str, kind: str = "Conv", time: float = 7.0, users: str = "") -> NodeTime:
-    return NodeTime(names, tuple(users.split()), kind, time, 1, True, True)
+    return NodeTime(names, tuple(users.split()), kind, time, 1, True, True, 1)
 
 
 def test_times_of_fused_nodes_are_those_of_the_product(network: tuple[Path, Path]) -> None:
