@@ -118,7 +118,7 @@ class Builder:
         return model
 
     def _optimized(self, model: Model) -> Model:
-        remarks = model.ctx.remarks.remarks
+        remarks = [*self.prepared.ctx.remarks.remarks, *model.ctx.remarks.remarks]
         pipeline = optimize_pipeline(self.target, self.numerics)
         optimized = run_passes(model, pipeline, target=self.target, verify_each=False)
         optimized.ctx.remarks.remarks[:0] = remarks
@@ -162,13 +162,18 @@ class Loop:
         mixed = self.builder.quantized(MIXED, planned)
         found.append(mixed)
         engines, executed = self._loaded([floats, *found])
-        judge = Judge(
-            parts_of(self.original.module, self.original.ctx), self._answers(engines[FLOAT])
-        )
-        sqnr = {name: judge.judge(self._answers(each)).worst_db for name, each in engines.items()}
+        original = self.original
+        judge = Judge(parts_of(original.module, original.ctx), self._answers(engines[FLOAT]))
+        quality = {name: judge.judge(self._answers(each)) for name, each in engines.items()}
+        sqnr = {name: each.worst_db for name, each in quality.items()}
         raced = race(engines, self.samples[0], self.seconds)
         order = sorted(engines, key=lambda name: (name != FLOAT, -sqnr[name]))
-        chosen = winner(raced.laps, order)
+        alive = [name for name in order if not quality[name].dead]
+        if set(alive) <= {FLOAT, FLOAT_OPTIMIZED}:
+            alive = order  # what is then chosen is an error, if it is no float model
+        for name in [name for name in order if name not in alive]:
+            self.notes.append(f"{name} is no candidate: dead output {quality[name].dead[0]}")
+        chosen = winner({name: raced.laps[name] for name in alive}, alive)
         kept = {each.name: each for each in (floats, *found)}
         kept[FLOAT] = replace(floats, name=FLOAT, model=self.original)
         return Raced(kept[chosen], raced, sqnr, executed, planned, self.notes)
