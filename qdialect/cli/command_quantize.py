@@ -182,7 +182,7 @@ def _as_json(result: Quantized, path: Path) -> dict[str, Any]:
             }
             for trial in result.trials
         ],
-        "sensitivity": [asdict(entry) for entry in result.ranking],
+        "sensitivity": [{**asdict(entry), "sqnr_db": entry.sqnr} for entry in result.ranking],
     }
 
 

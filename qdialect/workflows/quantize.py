@@ -235,17 +235,20 @@ class Quantization:
         )
 
     def _ranking(self, prepared: Model, profile: Profile, recipe: Recipe) -> Sequence[Sensitivity]:
-        from qdialect.quantization.sensitivity import rank
+        from qdialect.quantization.sensitivity import Measurement
 
-        return rank(
+        work = Measurement(
             prepared.module,
             prepared.ctx,
             profile,
             recipe,
             self._samples(lambda count: _spread(count, SENSITIVITY_SAMPLES)),
             self._runner(prepared.ctx),
-            self._watch,
         )
+        keys = work.candidates
+        found = work.losses(keys)
+        watched = self._watch(range(len(keys)))
+        return sorted((next(found) for _ in watched), key=lambda entry: -entry.loss)
 
 
 def lower_unfit(model: Model, profile: Profile, recipe: Recipe) -> tuple[Model, Mapping[str, str]]:
