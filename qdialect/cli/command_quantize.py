@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, cast
 
 from qdialect import api
+from qdialect.cli.command_optimize import race_seconds
 from qdialect.cli.files import load_model, remarks_output, report_output, writable
 from qdialect.cli.flags import Arguments, write_json
 from qdialect.cli.terminal import OK, interrupted, progress, table
@@ -23,6 +24,7 @@ from qdialect.targets.base import Target
 from qdialect.targets.installed import get_target
 from qdialect.weights import save_text
 from qdialect.workflows.calibrate import Interrupted
+from qdialect.workflows.candidates import FLOAT, Raced
 from qdialect.workflows.quantize import Quantization, Quantized
 
 
@@ -64,6 +66,7 @@ def run(args: Arguments) -> int:
         whole_files=args.switch("whole-files"),
         require_all=args.switch("require-all"),
         search=(args.text("calibration") or "auto") == "auto",
+        seconds=race_seconds(args.text("race")) if _races(path, target) else 0.0,
         watch=partial(progress, label="running the float model"),
     )
     try:
@@ -87,6 +90,15 @@ def run(args: Arguments) -> int:
         sys.stderr.write(_summary(result, sensitive))
         print(f"{args.positional[0]} -> {path}", file=sys.stderr)
     return OK
+
+
+def _races(path: Path, target: Target) -> bool:
+    """Whether the runtime that will run the result is here to be asked."""
+    if path.suffix != ".onnx" or target.name != "onnxruntime":
+        return False
+    from qdialect.formats.onnx.write.kernels import installed_runtime
+
+    return installed_runtime() is not None
 
 
 def _check_rounding(target: Target) -> None:
@@ -198,8 +210,31 @@ def _summary(result: Quantized, sensitive: int) -> str:
             biases = "corrected" if trial.recipe.correct_bias else "as they are"
             rows.append((name, trial.recipe.weight_ranges, biases, f"{trial.sqnr:.1f} dB"))
         text += f"{table(rows, {3: True})}the first of these ways was used\n"
+    if result.raced is not None:
+        text += _race_summary(result.raced)
     if result.ranking:
         rows = [("quantized alone", "SQNR")]
         rows += [(entry.key, f"{entry.sqnr:.1f} dB") for entry in result.ranking[: sensitive + 5]]
         text += table(rows, {1: True})
     return text
+
+
+def _race_summary(raced: Raced) -> str:
+    rows = [("candidate", "time", "of float", "SQNR", "executed nodes")]
+    for name, lap in raced.race.laps.items():
+        mark = " *" if name == raced.chosen.name else ""
+        rows.append(
+            (
+                name + mark,
+                f"{lap.milliseconds:.3g} ms",
+                f"{lap.ratio:.2f}",
+                "" if name == FLOAT else f"{raced.sqnr[name]:.1f} dB",
+                str(raced.executed[name].nodes),
+            )
+        )
+    parts = raced.plan.parts
+    said = (
+        f"by the times of nodes {parts.cost / 1e6:.3g} ms at least {parts.bound / 1e6:.3g} ms, "
+        f"{parts.exact} of {len(parts)} parts proven\n"
+    )
+    return table(rows, {1: True, 2: True, 3: True, 4: True}) + said

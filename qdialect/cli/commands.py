@@ -333,6 +333,12 @@ _COMMANDS = (
                 choices=("qdq", "qoperator"),
             ),
             value(
+                "race",
+                "TIME",
+                "time the float model and what could be written in ONNX Runtime for about so long, "
+                "and write the fastest (default: 3s; 0: rules choose, the same file anywhere)",
+            ),
+            value(
                 "scheme",
                 "SCHEME",
                 "zero points of values (default: asymmetric)",

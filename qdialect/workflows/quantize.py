@@ -22,10 +22,9 @@ from qdialect.numerics.contract import Numerics
 from qdialect.numerics.rounding import Rounding
 from qdialect.passes.lowering.lower_composites import LowerComposite
 from qdialect.passes.lowering.lower_division import LowerDivision
-from qdialect.passes.pipelines import optimize_pipeline
 from qdialect.profile.matching import Matching, match_profile
 from qdialect.profile.record import Profile, Settings
-from qdialect.quantization.apply_profile import LoadedModel, apply_profile, remark
+from qdialect.quantization.apply_profile import LoadedModel, remark
 from qdialect.quantization.coverage import Coverage
 from qdialect.quantization.grids import assign
 from qdialect.quantization.preparation import prepare
@@ -37,6 +36,7 @@ from qdialect.rewrite import Driver, Refusal
 from qdialect.rewrite.remarks import key_text
 from qdialect.targets.base import Target
 from qdialect.workflows.calibrate import calibrate, new_profile, open_data
+from qdialect.workflows.candidates import RULES, Builder, Loop, Raced
 from qdialect.workflows.model import Model, run_passes
 from qdialect.workflows.run import open_engine
 
@@ -70,6 +70,7 @@ class Quantized:
     ranking: Sequence[Sensitivity] = ()
     trials: Sequence[Trial] = ()
     matching: Matching | None = None
+    raced: Raced | None = None
 
 
 def _spread(count: int, most: int) -> Sequence[int]:
@@ -95,7 +96,7 @@ class Quantization:
     With `search` the data also decides how ranges are chosen.  With `another_model` what matches
     of a profile is used, whatever model it is of; `profile_path` is where it is from.  `numerics`
     is how far integer ops may be from what the casts say; None: no farther than the target's
-    rounding.
+    rounding.  For so many `seconds` ONNX Runtime times what could be written (`candidates`).
     """
 
     model: Model
@@ -110,6 +111,7 @@ class Quantization:
     whole_files: bool = False
     require_all: bool = False
     search: bool = False
+    seconds: float = 0.0
     watch: Watch = _unwatched
 
     def run(self, keep_sensitive: int = 0) -> Quantized:
@@ -146,25 +148,23 @@ class Quantization:
             recipe = replace(recipe, keep_float=recipe.keep_float | keys)
         if matching is not None:
             remark(matching, prepared.ctx)
-        coverage = apply_profile(
-            prepared.module,
-            prepared.ctx,
+        builder = Builder(
+            prepared,
             profile,
             recipe,
-            require_all=self.require_all,
-            correct=correct,
-            removed=loaded.removed(profile),
-            whole=refused,
+            self.target,
+            self.numerics or _level(self.target),
+            correct,
+            self.require_all,
+            loaded.removed(profile),
+            refused,
         )
-        remarks = prepared.ctx.remarks.remarks
-        optimized = run_passes(
-            prepared,
-            optimize_pipeline(self.target, self.numerics or _level(self.target)),
-            target=self.target,
-            verify_each=False,
-        )
-        optimized.ctx.remarks.remarks[:0] = remarks
-        return Quantized(optimized, profile, coverage, ranking, trials, matching)
+        chosen, raced = builder.quantized(RULES), None
+        if self.seconds and self.data is not None and not self.require_all:
+            samples = self._samples(self._trial_samples)
+            raced = Loop(builder, samples, self.seconds, self.model).run(chosen)
+            chosen = raced.chosen
+        return Quantized(chosen.model, profile, chosen.coverage, ranking, trials, matching, raced)
 
     def _engine(self) -> EngineName:
         if self.engine is not None:
