@@ -25,7 +25,12 @@ from qdialect.targets.installed import get_target
 from qdialect.weights import save_text
 from qdialect.workflows.calibrate import Interrupted
 from qdialect.workflows.candidates import FLOAT, Raced
+from qdialect.workflows.model import save
+from qdialect.workflows.quality import Measured, measure
 from qdialect.workflows.quantize import Quantization, Quantized
+
+MOST_PARTS = 12
+"""So many parts of outputs are shown."""
 
 
 def run(args: Arguments) -> int:
@@ -75,7 +80,13 @@ def run(args: Arguments) -> int:
         print("interrupted; nothing was written", file=sys.stderr)
         return interrupted()
     form = "qoperator" if args.text("form") == "qoperator" else "qdq"
-    api.save(result.model, path, form=form, inline_weights=args.switch("inline-weights"))
+    measured = measure(model, result.model, work.judged_samples(), target, form)
+    if not args.switch("allow-dead"):
+        measured.refuse_dead()
+    inline = args.switch("inline-weights")
+    written = measured.written if path.suffix == ".onnx" else None
+    save(result.model, path, form=form, inline_weights=inline, written=written)
+    measured.weigh(model.source, path)
     if args.has("remarks"):
         remarks_output([result.model.ctx], args.text("remarks"))
     if page is not None:
@@ -85,9 +96,10 @@ def run(args: Arguments) -> int:
         text = comparison_page(model, result.model, target, samples, result.profile)
         save_text(page, text)
     if args.switch("json"):
-        write_json(_as_json(result, path))
+        write_json(_as_json(result, measured, path))
     elif not args.switch("quiet"):
         sys.stderr.write(_summary(result, sensitive))
+        sys.stderr.write(_measured(measured))
         print(f"{args.positional[0]} -> {path}", file=sys.stderr)
     return OK
 
@@ -141,11 +153,17 @@ def _recipe(args: Arguments, keys: frozenset[str], target: Target) -> Recipe:
             max_steps=_number(args, "max-steps", usual.max_steps),
             correct_bias=not args.switch("no-bias-correction"),
             block=_block(args, target),
+            dynamic=_names(args, "dynamic"),
+            weights_only=_names(args, "weights-only"),
             lower=usual.lower or args.switch("lower"),
             keep_float=keys,
         )
     except ValueError as error:
         raise UsageError(str(error)) from None
+
+
+def _names(args: Arguments, flag: str) -> frozenset[str]:
+    return frozenset(name for name in (args.text(flag) or "").split(",") if name)
 
 
 def _block(args: Arguments, target: Target) -> int:
@@ -172,7 +190,7 @@ def _number(args: Arguments, name: str, default: float) -> float:
     return value
 
 
-def _as_json(result: Quantized, path: Path) -> dict[str, Any]:
+def _as_json(result: Quantized, measured: Measured, path: Path) -> dict[str, Any]:
     """The summary as plain data."""
     coverage, matching = result.coverage, result.matching
     return {
@@ -195,6 +213,7 @@ def _as_json(result: Quantized, path: Path) -> dict[str, Any]:
             for trial in result.trials
         ],
         "sensitivity": [{**asdict(entry), "sqnr_db": entry.sqnr} for entry in result.ranking],
+        "measured": measured.as_json(),
     }
 
 
@@ -238,3 +257,20 @@ def _race_summary(raced: Raced) -> str:
         f"{parts.exact} of {len(parts)} parts proven\n"
     )
     return table(rows, {1: True, 2: True, 3: True, 4: True}) + said
+
+
+def _measured(found: Measured) -> str:
+    """The table of what was measured, beside the float model."""
+    text = ""
+    if rows := found.rows():
+        text += table(rows, dict.fromkeys((1, 2, 3), True), stream=sys.stderr, heading=True)
+    if found.quality is not None:
+        text += f"loss in {found.where}, on {found.samples}\n"
+        right: dict[int, bool] = dict.fromkeys(range(1, 5), True)
+        text += table(found.quality.rows(MOST_PARTS), right, stream=sys.stderr, heading=True)
+        left_out = len(found.quality.parts) - MOST_PARTS
+        if left_out > 0:
+            text += f"and {left_out} parts of outputs that lose less; --json has all\n"
+    if found.problem:
+        text += f"not measured: {found.problem}\n"
+    return text

@@ -116,7 +116,7 @@ class Builder:
         return model
 
     def _optimized(self, model: Model) -> Model:
-        remarks = model.ctx.remarks.remarks
+        remarks = [*self.prepared.ctx.remarks.remarks, *model.ctx.remarks.remarks]
         pipeline = optimize_pipeline(self.target, self.numerics)
         optimized = run_passes(model, pipeline, target=self.target, verify_each=False)
         optimized.ctx.remarks.remarks[:0] = remarks

@@ -38,6 +38,7 @@ from qdialect.targets.base import Target
 from qdialect.workflows.calibrate import calibrate, new_profile, open_data
 from qdialect.workflows.candidates import RULES, Builder, Loop, Raced
 from qdialect.workflows.model import Model, run_passes
+from qdialect.workflows.quality import HELD_OUT, Samples, held_out
 from qdialect.workflows.run import open_engine
 
 if TYPE_CHECKING:
@@ -77,6 +78,16 @@ def _spread(count: int, most: int) -> Sequence[int]:
     """At most that many of the first `count` numbers, evenly spread."""
     most = min(most, count)
     return [number * count // most for number in range(most)]
+
+
+def _others(count: int, taken: Sequence[int]) -> Sequence[int]:
+    """The first `count` numbers without those that are taken."""
+    return sorted(set(range(count)).difference(taken))
+
+
+def _sensitivity_samples(count: int) -> Sequence[int]:
+    ours = _others(count, held_out(count))
+    return [ours[n] for n in _spread(len(ours), SENSITIVITY_SAMPLES)]
 
 
 def _level(target: Target) -> str:
@@ -178,7 +189,8 @@ class Quantization:
         trial: Sequence[int] = ()
         if self.search and len(data) > 1:
             trial = self._trial_samples(len(data))
-        rest = [number for number in range(len(data)) if number not in set(trial)]
+        left_out = {*trial, *held_out(len(data))}
+        rest = [number for number in range(len(data)) if number not in left_out]
         start = new_profile(self.model, Settings(self._engine()))
         part = calibrate(self.model, data, start, rest, watch=self.watch)
         if not trial:
@@ -186,8 +198,9 @@ class Quantization:
         return calibrate(self.model, data, part, trial, watch=self.watch), part
 
     def _trial_samples(self, count: int) -> Sequence[int]:
-        """Which of the samples ways are tried on: a third."""
-        return _spread(count, min(SEARCH_SAMPLES, (count + 2) // 3))
+        """Which of the samples ways are tried on: a third of those that ranges are of."""
+        ours = _others(count, held_out(count))
+        return [ours[n] for n in _spread(len(ours), min(SEARCH_SAMPLES, (len(ours) + 2) // 3))]
 
     def _samples(self, numbers: Callable[[int], Sequence[int]]) -> list[Arrays]:
         assert self.data is not None
@@ -197,6 +210,15 @@ class Quantization:
     def some_samples(self) -> list[Arrays]:
         """A few samples of the data to look at, if there is data."""
         return [] if self.data is None else self._samples(lambda n: _spread(n, REPORT_SAMPLES))
+
+    def judged_samples(self) -> Samples | None:
+        """What the result is judged on; None without data. A profile may be of any of it."""
+        if self.data is None:
+            return None
+        data = open_data(self.model, self.data, self.whole_files)
+        numbers = held_out(len(data)) if self.profile is None else []
+        inputs = list(data.read(numbers or _spread(len(data), HELD_OUT)))
+        return Samples(inputs, len(data), bool(numbers))
 
     def _runner(self, ctx: QContext) -> OpenRun:
         engine = self._engine()
@@ -212,8 +234,7 @@ class Quantization:
         from qdialect.quantization.bias_correction import BiasCorrection
 
         def others(count: int) -> Sequence[int]:
-            trial = set(self._trial_samples(count))
-            rest = [number for number in range(count) if number not in trial]
+            rest = _others(count, [*self._trial_samples(count), *held_out(count)])
             return [rest[number] for number in _spread(len(rest), CORRECTION_SAMPLES)] or [0]
 
         return BiasCorrection(self._samples(others), self._engine())
@@ -242,7 +263,7 @@ class Quantization:
             prepared.ctx,
             profile,
             recipe,
-            self._samples(lambda count: _spread(count, SENSITIVITY_SAMPLES)),
+            self._samples(_sensitivity_samples),
             self._runner(prepared.ctx),
         )
         keys = work.candidates
