@@ -27,7 +27,7 @@ from xdsl.ir import Block, Operation, Region, SSAValue
 from xdsl.traits import ConstantLike
 
 from qdialect.dialects.onnx import ARG_NAME, DIMS, RESULT_NAMES, is_tensor, strings
-from qdialect.reference import argument_names
+from qdialect.reference import argument_names, output_names
 from qdialect.reference.values import declared_shape
 
 if TYPE_CHECKING:
@@ -67,13 +67,13 @@ class Part:
 
 @dataclass(frozen=True)
 class Parts:
-    """The parts of a function in their order, by value its number, what it returns (constants left
-    out), and by op its part and which of the ops there it is."""
+    """The parts of a function in their order, by value its number, by name what it returns
+    (constants left out), and by op its part and which of the ops there it is."""
 
     parts: Sequence[Part]
     numbers: Mapping[SSAValue, int]
     arguments: Sequence[str]
-    returned: Sequence[int]
+    returned: Mapping[str, int]
     places: Mapping[Operation, tuple[Part, int]]
 
 
@@ -100,7 +100,8 @@ def split(function: FuncOp, count: int) -> Parts:
         gives = [value for op in chosen for value in op.results if ends.get(value, -1) >= end]
         parts.append(_part(function, chosen, gives, numbers, constants))
         found.update((op, (parts[-1], place)) for place, op in enumerate(chosen))
-    returned = [numbers[value] for value in last.operands if value in numbers]
+    names = zip(output_names(function), last.operands, strict=True)
+    returned = {name: numbers[value] for name, value in names if value in numbers}
     return Parts(parts, numbers, argument_names(function), returned, found)
 
 

@@ -151,10 +151,10 @@ class Measurement:
                     new.update(part.run(run, {n: a for n, a in taken.items() if a is not None}))
 
     def _outputs(self, changed: Sequence[Environment]) -> list[Arrays]:
-        """The outputs of the function by sample, constants left out."""
+        """The outputs of the function by sample, by name, constants left out."""
         returned = self._parts.returned
         return [
-            {str(n): new[n] if n in new else known[n] for n in returned}
+            {name: new[n] if n in new else known[n] for name, n in returned.items()}
             for known, new in zip(self._known, changed, strict=True)
         ]
 
