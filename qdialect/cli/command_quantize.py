@@ -211,7 +211,7 @@ def _as_json(result: Quantized, measured: Measured, path: Path) -> dict[str, Any
             }
             for trial in result.trials
         ],
-        "sensitivity": [asdict(entry) for entry in result.ranking],
+        "sensitivity": [{**asdict(entry), "sqnr_db": entry.sqnr} for entry in result.ranking],
         "candidates": None if result.raced is None else result.raced.as_json(),
         "measured": measured.as_json(),
     }
