@@ -28,7 +28,7 @@ from qdialect.quantization.coverage import Coverage, left_float
 from qdialect.quantization.dynamic import dynamic_refusal
 from qdialect.quantization.grids import assign
 from qdialect.quantization.output_parts import parts_of
-from qdialect.quantization.precision import Plan, Rate, Rates, Time, Times, plan
+from qdialect.quantization.precision import Plan, Rate, Rates, Time, Times, corrected, plan
 from qdialect.quantization.quality import Judge, Quality
 from qdialect.quantization.recipe import Precision, Recipe
 from qdialect.quantization.selection import Selection, concerns, select
@@ -234,7 +234,8 @@ class Loop:
             mixed = self.builder.quantized(name, planned.states)
             if self.attempt(mixed) is None or name == MIXED[-1]:
                 break
-            self.times = self.times.corrected(planned.states, self._measured([mixed])[0])
+            measured = self._measured([mixed])[0]
+            self.times = corrected(self.selection, self.times, planned, measured)
             again = self.plan()
             if again.states in known:
                 break
