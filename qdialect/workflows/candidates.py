@@ -362,7 +362,8 @@ def attributed(selection: Selection, nodes: Sequence[NodeTime]) -> dict[int, Tim
         number = numbers[_heaviest(op, selection, timed)]
         before = found.get(number)
         total = node.nanoseconds + (before.nanoseconds if before else 0.0)
-        found[number] = Time(total, node.takes_floats, node.gives_floats)
+        channels_last = node.kind.startswith("Nhwc")
+        found[number] = Time(total, node.takes_floats, node.gives_floats, channels_last)
     return found
 
 
