@@ -211,7 +211,8 @@ def _as_json(result: Quantized, measured: Measured, path: Path) -> dict[str, Any
             }
             for trial in result.trials
         ],
-        "sensitivity": [asdict(entry) for entry in result.ranking],
+        "sensitivity": [{**asdict(entry), "sqnr_db": entry.sqnr} for entry in result.ranking],
+        "candidates": None if result.raced is None else result.raced.as_json(),
         "measured": measured.as_json(),
     }
 
@@ -238,7 +239,7 @@ def _summary(result: Quantized, sensitive: int) -> str:
 
 
 def _race_summary(raced: Raced) -> str:
-    rows = [("candidate", "time", "of float", "SQNR", "executed nodes")]
+    rows = [("candidate", "time", "of float", "worst part", "executed nodes")]
     for name, lap in raced.race.laps.items():
         mark = " *" if name == raced.chosen.name else ""
         rows.append(
@@ -246,7 +247,7 @@ def _race_summary(raced: Raced) -> str:
                 name + mark,
                 f"{lap.milliseconds:.3g} ms",
                 f"{lap.ratio:.2f}",
-                "" if name == FLOAT else db_text(raced.sqnr[name]),
+                "" if name == FLOAT else db_text(raced.quality[name].worst_db),
                 str(raced.executed[name].nodes),
             )
         )
