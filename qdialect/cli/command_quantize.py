@@ -12,6 +12,7 @@ from qdialect import api
 from qdialect.cli.command_optimize import race_seconds
 from qdialect.cli.files import load_model, remarks_output, report_output, writable
 from qdialect.cli.flags import Arguments, write_json
+from qdialect.cli.measured_table import measured_text
 from qdialect.cli.terminal import OK, interrupted, progress, table
 from qdialect.errors import UsageError
 from qdialect.numerics.rounding import Rounding
@@ -19,12 +20,15 @@ from qdialect.profile.engines import EngineName
 from qdialect.profile.file import load_profile
 from qdialect.profile.ranges import Method
 from qdialect.profile.scheme import Symmetry
+from qdialect.quantization.quality import db_text
 from qdialect.quantization.recipe import Recipe
 from qdialect.targets.base import Target
 from qdialect.targets.installed import get_target
 from qdialect.weights import save_text
 from qdialect.workflows.calibrate import Interrupted
 from qdialect.workflows.candidates import FLOAT, Raced
+from qdialect.workflows.model import save
+from qdialect.workflows.quality import Measured, measure
 from qdialect.workflows.quantize import Quantization, Quantized
 
 
@@ -53,6 +57,7 @@ def run(args: Arguments) -> int:
     profile = None
     if profile_path is not None:
         profile = load_profile(Path(profile_path))
+    form = "qoperator" if args.text("form") == "qoperator" else "qdq"
     work = Quantization(
         model,
         recipe,
@@ -66,7 +71,8 @@ def run(args: Arguments) -> int:
         whole_files=args.switch("whole-files"),
         require_all=args.switch("require-all"),
         search=(args.text("calibration") or "auto") == "auto",
-        seconds=race_seconds(args.text("race")) if _races(path, target) else 0.0,
+        seconds=race_seconds(args.text("time")) if _races(path, target) else 0.0,
+        form=form,
         watch=partial(progress, label="running the float model"),
     )
     try:
@@ -74,20 +80,32 @@ def run(args: Arguments) -> int:
     except Interrupted:
         print("interrupted; nothing was written", file=sys.stderr)
         return interrupted()
-    form = "qoperator" if args.text("form") == "qoperator" else "qdq"
-    api.save(result.model, path, form=form, inline_weights=args.switch("inline-weights"))
+    measured = measure(model, result.model, work.judged_samples(), target, form, result.raced)
+    if not args.switch("allow-dead"):
+        measured.refuse_dead()
+    inline = args.switch("inline-weights")
+    written = measured.written if path.suffix == ".onnx" else None
+    source_file = result.model.source
+    if source_file is not None and source_file.suffix == path.suffix == ".onnx":
+        from qdialect.formats.onnx.write import copy_model
+
+        copy_model(source_file, path)  # the float model won
+    else:
+        save(result.model, path, form=form, inline_weights=inline, written=written)
+    measured.weigh(model.source, path)
     if args.has("remarks"):
         remarks_output([result.model.ctx], args.text("remarks"))
     if page is not None:
         from qdialect.workflows.report import comparison_page
 
         samples = work.some_samples()
-        text = comparison_page(model, result.model, target, samples, result.profile)
+        text = comparison_page(model, result.model, target, samples, result.profile, measured)
         save_text(page, text)
     if args.switch("json"):
-        write_json(_as_json(result, path))
+        write_json(_as_json(result, measured, path))
     elif not args.switch("quiet"):
         sys.stderr.write(_summary(result, sensitive))
+        sys.stderr.write(measured_text(measured))
         print(f"{args.positional[0]} -> {path}", file=sys.stderr)
     return OK
 
@@ -178,7 +196,7 @@ def _number(args: Arguments, name: str, default: float) -> float:
     return value
 
 
-def _as_json(result: Quantized, path: Path) -> dict[str, Any]:
+def _as_json(result: Quantized, measured: Measured, path: Path) -> dict[str, Any]:
     """The summary as plain data."""
     coverage, matching = result.coverage, result.matching
     return {
@@ -200,7 +218,9 @@ def _as_json(result: Quantized, path: Path) -> dict[str, Any]:
             }
             for trial in result.trials
         ],
-        "sensitivity": [asdict(entry) for entry in result.ranking],
+        "sensitivity": [{**asdict(entry), "sqnr_db": entry.sqnr} for entry in result.ranking],
+        "candidates": None if result.raced is None else result.raced.as_json(),
+        "measured": measured.as_json(),
     }
 
 
@@ -226,7 +246,7 @@ def _summary(result: Quantized, sensitive: int) -> str:
 
 
 def _race_summary(raced: Raced) -> str:
-    rows = [("candidate", "time", "of float", "SQNR", "executed nodes")]
+    rows = [("candidate", "time", "of float", "worst part", "executed nodes")]
     for name, lap in raced.race.laps.items():
         mark = " *" if name == raced.chosen.name else ""
         rows.append(
@@ -234,8 +254,8 @@ def _race_summary(raced: Raced) -> str:
                 name + mark,
                 f"{lap.milliseconds:.3g} ms",
                 f"{lap.ratio:.2f}",
-                "" if name == FLOAT else f"{raced.sqnr[name]:.1f} dB",
-                str(raced.executed[name].nodes),
+                "" if name == FLOAT else db_text(raced.tried[name].quality.worst_db),
+                str(raced.tried[name].executed.nodes),
             )
         )
     parts = raced.plan.parts
@@ -243,4 +263,5 @@ def _race_summary(raced: Raced) -> str:
         f"by the times of nodes {parts.cost / 1e6:.3g} ms at least {parts.bound / 1e6:.3g} ms, "
         f"{parts.exact} of {len(parts)} parts proven\n"
     )
-    return table(rows, {1: True, 2: True, 3: True, 4: True}) + said
+    notes = "".join(f"{note}\n" for note in raced.notes)
+    return table(rows, {1: True, 2: True, 3: True, 4: True}) + said + notes

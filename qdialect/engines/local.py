@@ -8,11 +8,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, cast
 
 from xdsl.dialects.builtin import ModuleOp
-from xdsl.dialects.func import FuncOp
 from xdsl.ir import Operation
 
 from qdialect.context import QContext
-from qdialect.dialects.onnx import RESULT_NAMES, NodeOp, string_list
+from qdialect.dialects.onnx import NodeOp
 from qdialect.errors import InputError
 
 if TYPE_CHECKING:
@@ -53,7 +52,7 @@ class Numpy:
 
     def open(self, module: ModuleOp, ctx: QContext, *, source: Path | None, optimize: bool) -> Run:
         """The interpreter on `module`; `source` and `optimize` do not matter."""
-        from qdialect.reference import Interpreter
+        from qdialect.reference import Interpreter, output_names
 
         interpreter = Interpreter(ctx, module, functions={NodeOp.name: kept_node})
         names = output_names(interpreter.function())
@@ -77,11 +76,12 @@ class OnnxRuntime:
     def open(self, module: ModuleOp, ctx: QContext, *, source: Path | None, optimize: bool) -> Run:
         """A session on `source` if that is an ONNX file, else on the exported `module`."""
         from qdialect.formats.onnx.write import OrtEngine, write_model
-        from qdialect.reference import Interpreter, argument_names
+        from qdialect.reference import Interpreter, argument_names, output_names
         from qdialect.reference.narrow import as_laid_out, as_narrow
 
         function = Interpreter(ctx, module).function()
         types = dict(zip(argument_names(function), function.function_type.inputs, strict=True))
+        names = output_names(function)
         if source is not None and source.suffix == ".onnx":
             engine = OrtEngine(source, optimize=optimize)
         else:
@@ -93,7 +93,8 @@ class OnnxRuntime:
                     known = ", ".join(engine.inputs)
                     raise InputError(f"no input '{name}' (inputs: {known})", code="bad-input")
             feeds = {n: as_narrow(a, types[n]) if n in types else a for n, a in inputs.items()}
-            return {name: as_laid_out(array) for name, array in engine.run(feeds).items()}
+            arrays = map(as_laid_out, engine.run(feeds).values())
+            return dict(zip(names, arrays, strict=True))
 
         return run
 
@@ -103,10 +104,3 @@ def kept_node(op: Operation, operands: Sequence[Array], evaluation: Evaluation) 
     from qdialect.formats.onnx.write import evaluate_node
 
     return evaluate_node(cast("NodeOp", op), operands, evaluation.ctx.blobs)
-
-
-def output_names(function: FuncOp) -> list[str]:
-    """The names of the results: those of the imported model, or `result0`, `result1`, ..."""
-    names = string_list(function.attributes.get(RESULT_NAMES))
-    count = len(function.function_type.outputs)
-    return names if len(names) == count else [f"result{i}" for i in range(count)]

@@ -1,43 +1,30 @@
 """From a float model and data or a profile to a quantized model.
 
-Ops that cannot be quantized whole are written as their pieces where the recipe says so: a layer
-norm or an LSTM has no kernel on codes, or turns a step of its operand into many of its result;
-its pieces, with ranges of their own in the profile, have kernels on most targets. The selection
-that quantizes says which ops these are, so it runs again until no op that it leaves has pieces:
-a softmax is a division, and that is a product with a reciprocal.
+The model is prepared (`prepared`), what was asked to be found out on data is, and the candidates
+that come of it are built, and race (`candidates`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
-from xdsl.ir import Operation
-
 from qdialect.errors import UsageError
-from qdialect.numerics.contract import Numerics
 from qdialect.numerics.rounding import Rounding
-from qdialect.passes.lowering.lower_composites import LowerComposite
-from qdialect.passes.lowering.lower_division import LowerDivision
 from qdialect.profile.matching import Matching, match_profile
 from qdialect.profile.record import Profile, Settings
 from qdialect.quantization.apply_profile import LoadedModel, remark
 from qdialect.quantization.coverage import Coverage
-from qdialect.quantization.grids import assign
-from qdialect.quantization.preparation import prepare
 from qdialect.quantization.recipe import Recipe
-from qdialect.quantization.selection import Selection, select
-from qdialect.quantization.values import Values
-from qdialect.reference import Interpreter
-from qdialect.rewrite import Driver, Refusal
-from qdialect.rewrite.remarks import key_text
 from qdialect.targets.base import Target
 from qdialect.workflows.calibrate import calibrate, new_profile, open_data
 from qdialect.workflows.candidates import RULES, Builder, Loop, Raced
-from qdialect.workflows.model import Model, run_passes
+from qdialect.workflows.model import Form, Model
+from qdialect.workflows.prepared import prepared_model
+from qdialect.workflows.quality import HELD_OUT, Samples, held_out
 from qdialect.workflows.run import open_engine
 
 if TYPE_CHECKING:
@@ -53,10 +40,6 @@ SENSITIVITY_SAMPLES = 4
 SEARCH_SAMPLES = 32
 CORRECTION_SAMPLES = 16
 REPORT_SAMPLES = 2
-UNFIT = frozenset({"amplifies", "target", "grid"})
-"""Why an op is not quantized, whatever stands beside it."""
-
-CLEAN = "canonicalize,fold-constants{numerics=ties},canonicalize,cse,dce"
 
 
 @dataclass(frozen=True)
@@ -79,6 +62,16 @@ def _spread(count: int, most: int) -> Sequence[int]:
     return [number * count // most for number in range(most)]
 
 
+def _others(count: int, taken: Sequence[int]) -> Sequence[int]:
+    """The first `count` numbers without those that are taken."""
+    return sorted(set(range(count)).difference(taken))
+
+
+def _sensitivity_samples(count: int) -> Sequence[int]:
+    ours = _others(count, held_out(count))
+    return [ours[n] for n in _spread(len(ours), SENSITIVITY_SAMPLES)]
+
+
 def _level(target: Target) -> str:
     """The strictest contract under which a target runs quantized ops: the casts round half
     to even."""
@@ -97,6 +90,7 @@ class Quantization:
     of a profile is used, whatever model it is of; `profile_path` is where it is from.  `numerics`
     is how far integer ops may be from what the casts say; None: no farther than the target's
     rounding.  For so many `seconds` ONNX Runtime times what could be written (`candidates`).
+    What single ops lose is kept in the folder `state`, and measured by `workers` (`sensitivity`).
     """
 
     model: Model
@@ -112,6 +106,9 @@ class Quantization:
     require_all: bool = False
     search: bool = False
     seconds: float = 0.0
+    form: Form = "qdq"
+    state: Path | None = None
+    workers: str | None = None
     watch: Watch = _unwatched
 
     def run(self, keep_sensitive: int = 0) -> Quantized:
@@ -124,18 +121,13 @@ class Quantization:
         else:
             profile = tried = self.profile
         loaded = LoadedModel.of(self.model.module, self.model.ctx)
-        prepared = Model(self.model.module.clone(), self.model.ctx.clone())
-        prepared.ctx.target = self.target
         matching = None
         if self.another_model:
             matching = match_profile(profile, self.model.module, self.model.ctx, loaded.identity)
             profile = tried = matching.profile
         else:
             loaded.identity.check(profile, self.profile_path, "--profile-of-another-model")
-        prepare(prepared.module, prepared.ctx, self.recipe.keep_float)
-        refused: Mapping[str, str] = {}
-        if self.recipe.lower or self.target.in_pieces:
-            prepared, refused = lower_unfit(prepared, profile, self.recipe)
+        prepared, refused = prepared_model(self.model, self.target, profile, self.recipe)
         recipe, correct = self.recipe, self._correction()
         trials: Sequence[Trial] = ()
         ranking: Sequence[Sensitivity] = ()
@@ -159,10 +151,11 @@ class Quantization:
             loaded.removed(profile),
             refused,
         )
-        chosen, raced = builder.quantized(RULES), None
-        if self.seconds and self.data is not None and not self.require_all:
+        chosen, raced = builder.quantized(RULES, recipe.plan), None
+        races = self.seconds and recipe.plan is None and not self.require_all
+        if races and self.data is not None:
             samples = self._samples(self._trial_samples)
-            raced = Loop(builder, samples, self.seconds, self.model).run(chosen)
+            raced = Loop(builder, samples, self.seconds, self.model, self.form).run(chosen)
             chosen = raced.chosen
         return Quantized(chosen.model, profile, chosen.coverage, ranking, trials, matching, raced)
 
@@ -178,7 +171,8 @@ class Quantization:
         trial: Sequence[int] = ()
         if self.search and len(data) > 1:
             trial = self._trial_samples(len(data))
-        rest = [number for number in range(len(data)) if number not in set(trial)]
+        left_out = {*trial, *held_out(len(data))}
+        rest = [number for number in range(len(data)) if number not in left_out]
         start = new_profile(self.model, Settings(self._engine()))
         part = calibrate(self.model, data, start, rest, watch=self.watch)
         if not trial:
@@ -186,8 +180,9 @@ class Quantization:
         return calibrate(self.model, data, part, trial, watch=self.watch), part
 
     def _trial_samples(self, count: int) -> Sequence[int]:
-        """Which of the samples ways are tried on: a third."""
-        return _spread(count, min(SEARCH_SAMPLES, (count + 2) // 3))
+        """Which of the samples ways are tried on: a third of those that ranges are of."""
+        ours = _others(count, held_out(count))
+        return [ours[n] for n in _spread(len(ours), min(SEARCH_SAMPLES, (len(ours) + 2) // 3))]
 
     def _samples(self, numbers: Callable[[int], Sequence[int]]) -> list[Arrays]:
         assert self.data is not None
@@ -197,6 +192,15 @@ class Quantization:
     def some_samples(self) -> list[Arrays]:
         """A few samples of the data to look at, if there is data."""
         return [] if self.data is None else self._samples(lambda n: _spread(n, REPORT_SAMPLES))
+
+    def judged_samples(self) -> Samples | None:
+        """What the result is judged on; None without data. A profile may be of any of it."""
+        if self.data is None:
+            return None
+        data = open_data(self.model, self.data, self.whole_files)
+        numbers = held_out(len(data)) if self.profile is None else []
+        inputs = list(data.read(numbers or _spread(len(data), HELD_OUT)))
+        return Samples(inputs, len(data), bool(numbers))
 
     def _runner(self, ctx: QContext) -> OpenRun:
         engine = self._engine()
@@ -212,8 +216,7 @@ class Quantization:
         from qdialect.quantization.bias_correction import BiasCorrection
 
         def others(count: int) -> Sequence[int]:
-            trial = set(self._trial_samples(count))
-            rest = [number for number in range(count) if number not in trial]
+            rest = _others(count, [*self._trial_samples(count), *held_out(count)])
             return [rest[number] for number in _spread(len(rest), CORRECTION_SAMPLES)] or [0]
 
         return BiasCorrection(self._samples(others), self._engine())
@@ -235,59 +238,28 @@ class Quantization:
         )
 
     def _ranking(self, prepared: Model, profile: Profile, recipe: Recipe) -> Sequence[Sensitivity]:
-        from qdialect.quantization.sensitivity import rank
+        """What each op loses alone, the most first."""
+        found = self._sensitivities(prepared, profile, recipe)
+        return sorted(found, key=lambda entry: -entry.loss)
 
-        return rank(
-            prepared.module,
-            prepared.ctx,
+    def _sensitivities(
+        self, prepared: Model, profile: Profile, recipe: Recipe
+    ) -> Sequence[Sensitivity]:
+        from qdialect.workflows.sensitivity import SensitivityRun
+
+        assert self.data is not None
+        count = len(open_data(self.model, self.data, self.whole_files))
+        return SensitivityRun(
+            self.model,
+            self.target,
             profile,
             recipe,
-            self._samples(lambda count: _spread(count, SENSITIVITY_SAMPLES)),
-            self._runner(prepared.ctx),
-            self._watch,
-        )
-
-
-def lower_unfit(model: Model, profile: Profile, recipe: Recipe) -> tuple[Model, Mapping[str, str]]:
-    """A model with the pieces of what is not quantized whole, all of it if the recipe lowers and
-    what the target takes in pieces anyway, and by key why others that are not have none."""
-    module, ctx = model.module.clone(), model.ctx.clone()
-    while True:
-        function = Interpreter(ctx, module).function()
-        selection = select(Values(function, ctx, profile, recipe))
-        assign(selection)
-        unfit = {op for op, why in selection.left.items() if why.code in UNFIT}
-        composites, divisions = _Composites(ctx, tuple(ctx.components)), _Divisions(ctx)
-        divisions.unfit = unfit if recipe.lower else set[Operation]()
-        composites.unfit = {op for op in unfit if recipe.lower or op.name in ctx.target.in_pieces}
-        driver = Driver(
-            ctx, (composites, divisions), pass_name="lower-unfit", numerics=Numerics.TIES
-        )
-        if not driver.run(module):
-            return Model(module, ctx), _refused(selection, composites)
-        cleaned = run_passes(Model(module, ctx), CLEAN, verify_each=False)
-        module, ctx = cleaned.module, cleaned.ctx
-
-
-def _refused(selection: Selection, rule: _Composites) -> Mapping[str, str]:
-    found: dict[str, str] = {}
-    for op in selection.left:
-        match = rule.match(op) if op.name in rule.roots() else None
-        why = None if match is None else rule.check(match)
-        if isinstance(why, Refusal):
-            found[key_text(op)] = why.reason
-    return found
-
-
-class _Composites(LowerComposite):
-    unfit: set[Operation]
-
-    def match(self, op: Operation):
-        return super().match(op) if op in self.unfit else None
-
-
-class _Divisions(LowerDivision):
-    unfit: set[Operation]
-
-    def match(self, op: Operation) -> Operation | None:
-        return op if op in self.unfit else None
+            self.data,
+            _sensitivity_samples(count),
+            self.whole_files,
+            self._engine(),
+            self.state,
+            self.workers,
+            prepared,
+            self.watch,
+        ).run()
