@@ -167,7 +167,8 @@ def _finite(db: float) -> float | None:
 class Loop:
     """Finds the fastest candidate in ONNX Runtime, by about so many seconds of timing.
 
-    `samples` are inputs that the candidates are judged on; the first is what is timed.
+    `samples` are inputs that the candidates are judged on; the first is what is timed. Who asks for
+    more than speed adds candidates (`search`) and chooses among them (`choose`).
     """
 
     builder: Builder
@@ -176,6 +177,12 @@ class Loop:
     original: Model
     form: Any = "qdq"
     notes: list[str] = field(default_factory=list[str])
+    #: what was added, by name: as it is in the runtime, and how near the float model
+    candidates: dict[str, Candidate] = field(default_factory=dict[str, Candidate], init=False)
+    engines: dict[str, OrtEngine] = field(default_factory=dict[str, "OrtEngine"], init=False)
+    executed: dict[str, Executed] = field(default_factory=dict[str, "Executed"], init=False)
+    quality: dict[str, Quality] = field(default_factory=dict[str, Quality], init=False)
+    _judge: Judge = field(init=False)
 
     def run(self, first: Candidate) -> Raced:
         """The fastest of `first` and of what the times of nodes say."""
@@ -189,18 +196,58 @@ class Loop:
         mixed = self.builder.quantized(MIXED, planned.states)
         limit = _HOPELESS * min(map(times.total, times.ops))
         found = [first, *(each for s, each in extremes.items() if times.total(s) < limit), mixed]
-        engines, executed = self._loaded([floats, *found])
-        judge = Judge(
-            parts_of(self.original.module, self.original.ctx), self._answers(engines[FLOAT])
+        self._add_original(floats)
+        for each in (floats, *found):
+            self.add(each)
+        self.search(selection, times, planned)
+        raced = race(
+            {name: self.engines[name] for name in self.sound()}, self.samples[0], self.seconds
         )
-        quality = {name: judge.judge(self._answers(engine)) for name, engine in engines.items()}
-        sound = {name: e for name, e in engines.items() if name == FLOAT or not quality[name].dead}
-        raced = race(sound, self.samples[0], self.seconds)
-        order = sorted(sound, key=lambda name: (name != FLOAT, -quality[name].worst_db))
-        chosen = winner(raced.laps, order)
-        kept = {each.name: each for each in (floats, *found)}
-        kept[FLOAT] = replace(floats, name=FLOAT, model=self.original)
-        return Raced(kept[chosen], raced, quality, executed, planned, self.notes)
+        chosen = self.candidates[self.choose(raced)]
+        return Raced(chosen, raced, self.quality, self.executed, planned, self.notes)
+
+    def search(self, selection: Selection, times: Times, planned: Plan) -> None:
+        """Add more candidates, where more is asked for than the fastest."""
+
+    def choose(self, raced: Race) -> str:
+        """The name of the candidate to write: of the fastest the nearest to the float model."""
+        return winner(raced.laps, self.preferred())
+
+    def preferred(self) -> list[str]:
+        """Those that are sound, the float model first, then the nearest to it."""
+        return sorted(self.sound(), key=lambda name: (name != FLOAT, -self.quality[name].worst_db))
+
+    def sound(self) -> list[str]:
+        """The names of those in which nothing is dead."""
+        return [name for name in self.engines if name == FLOAT or not self.quality[name].dead]
+
+    def add(self, candidate: Candidate) -> bool:
+        """Load and judge one; whether the runtime takes it."""
+        from qdialect.formats.onnx.write.executed import optimized_engine
+
+        name = candidate.name
+        try:
+            self.engines[name], self.executed[name] = optimized_engine(self._file(candidate.model))
+        except QError as error:
+            self.notes.append(f"{name} is no candidate: {error.message}")
+            return False
+        self.candidates[name] = candidate
+        self.quality[name] = self._judge.judge(self.answers(name))
+        return True
+
+    def _add_original(self, floats: Candidate) -> None:
+        """The float model as it was given, by which the others are judged."""
+        from qdialect.formats.onnx.write.executed import optimized_engine
+
+        source = self.original.source
+        is_file = source is not None and source.suffix == ".onnx"
+        self.engines[FLOAT], self.executed[FLOAT] = optimized_engine(
+            source if is_file and source is not None else self._file(self.original)
+        )
+        self.candidates[FLOAT] = replace(floats, name=FLOAT, model=self.original)
+        parts = parts_of(self.original.module, self.original.ctx)
+        self._judge = Judge(parts, self.answers(FLOAT))
+        self.quality[FLOAT] = self._judge.judge(self._judge.expected)
 
     def _times(
         self,
@@ -231,29 +278,10 @@ class Loop:
 
         return write_model(model.module, model.ctx, form=self.form).whole()
 
-    def _loaded(
-        self, candidates: Sequence[Candidate]
-    ) -> tuple[dict[str, OrtEngine], dict[str, Executed]]:
-        """Those that the runtime loads, the float model first, and what it executes of each."""
-        from qdialect.formats.onnx.write.executed import optimized_engine
-
-        engines: dict[str, OrtEngine] = {}
-        executed: dict[str, Executed] = {}
-        source = self.original.source
-        is_file = source is not None and source.suffix == ".onnx"
-        engines[FLOAT], executed[FLOAT] = optimized_engine(
-            source if is_file and source is not None else self._file(self.original)
-        )
-        for each in candidates:
-            try:
-                engines[each.name], executed[each.name] = optimized_engine(self._file(each.model))
-            except QError as error:
-                self.notes.append(f"{each.name} is no candidate: {error.message}")
-        return engines, executed
-
-    def _answers(self, engine: OrtEngine) -> Iterator[Arrays]:
-        """What it gives on all samples, by the names that the float model has for outputs."""
-        names = output_names(self.original.function())
+    def answers(self, name: str) -> Iterator[Arrays]:
+        """What a candidate gives on all samples, by the names that the float model has for
+        outputs."""
+        names, engine = output_names(self.original.function()), self.engines[name]
         for inputs in self.samples:
             yield dict(zip(names, engine.run(inputs).values(), strict=True))
 
