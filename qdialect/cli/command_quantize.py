@@ -12,6 +12,7 @@ from qdialect import api
 from qdialect.cli.command_optimize import race_seconds
 from qdialect.cli.files import load_model, remarks_output, report_output, writable
 from qdialect.cli.flags import Arguments, write_json
+from qdialect.cli.measured_table import measured_text
 from qdialect.cli.terminal import OK, interrupted, progress, table
 from qdialect.errors import UsageError
 from qdialect.numerics.rounding import Rounding
@@ -31,9 +32,6 @@ from qdialect.workflows.candidates import FLOAT, Raced
 from qdialect.workflows.model import save
 from qdialect.workflows.quality import Measured, measure
 from qdialect.workflows.quantize import Quantization, Quantized
-
-MOST_PARTS = 12
-"""So many parts of outputs are shown."""
 
 
 def run(args: Arguments) -> int:
@@ -63,6 +61,7 @@ def run(args: Arguments) -> int:
     profile = None
     if profile_path is not None:
         profile = load_profile(Path(profile_path))
+    form = "qoperator" if args.text("form") == "qoperator" else "qdq"
     work = Quantization(
         model,
         recipe,
@@ -76,7 +75,8 @@ def run(args: Arguments) -> int:
         whole_files=args.switch("whole-files"),
         require_all=args.switch("require-all"),
         search=(args.text("calibration") or "auto") == "auto",
-        seconds=race_seconds(args.text("race")) if _races(path, target) else 0.0,
+        seconds=race_seconds(args.text("time")) if _races(path, target) else 0.0,
+        form=form,
         state=None if (state := args.text("state")) is None else Path(state),
         workers=args.text("workers"),
         request=request,
@@ -88,13 +88,18 @@ def run(args: Arguments) -> int:
     except Interrupted:
         print("interrupted; nothing was written", file=sys.stderr)
         return interrupted()
-    form = "qoperator" if args.text("form") == "qoperator" else "qdq"
     measured = measure(model, result.model, work.judged_samples(), target, form, result.raced)
     if not args.switch("allow-dead"):
         measured.refuse_dead()
     inline = args.switch("inline-weights")
     written = measured.written if path.suffix == ".onnx" else None
-    save(result.model, path, form=form, inline_weights=inline, written=written)
+    source_file = result.model.source
+    if source_file is not None and source_file.suffix == path.suffix == ".onnx":
+        from qdialect.formats.onnx.write import copy_model
+
+        copy_model(source_file, path)  # the float model won
+    else:
+        save(result.model, path, form=form, inline_weights=inline, written=written)
     measured.weigh(model.source, path)
     if folder is not None and result.answer is not None:
         write_front(folder, result.answer, form, inline=inline)
@@ -110,7 +115,7 @@ def run(args: Arguments) -> int:
         write_json(_as_json(result, measured, path))
     elif not args.switch("quiet"):
         sys.stderr.write(_summary(result, sensitive))
-        sys.stderr.write(_measured(measured))
+        sys.stderr.write(measured_text(measured))
         print(f"{args.positional[0]} -> {path}", file=sys.stderr)
     return OK
 
@@ -275,23 +280,6 @@ def _summary(result: Quantized, sensitive: int) -> str:
     return text
 
 
-def _measured(found: Measured) -> str:
-    """The table of what was measured, beside the float model."""
-    text = ""
-    if rows := found.rows():
-        text += table(rows, dict.fromkeys((1, 2, 3), True), stream=sys.stderr, heading=True)
-    if found.quality is not None:
-        text += f"loss in {found.where}, on {found.samples}\n"
-        right: dict[int, bool] = dict.fromkeys(range(1, 5), True)
-        text += table(found.quality.rows(MOST_PARTS), right, stream=sys.stderr, heading=True)
-        left_out = len(found.quality.parts) - MOST_PARTS
-        if left_out > 0:
-            text += f"and {left_out} parts of outputs that lose less; --json has all\n"
-    if found.problem:
-        text += f"not measured: {found.problem}\n"
-    return text
-
-
 def _race_summary(raced: Raced, answer: Answer | None) -> str:
     heading = ("candidate", "time", "of float", "worst part", "executed nodes")
     more = () if answer is None else ("metric", "front") if answer.takes else ("front",)
@@ -303,8 +291,8 @@ def _race_summary(raced: Raced, answer: Answer | None) -> str:
                 name + mark,
                 f"{lap.milliseconds:.3g} ms",
                 f"{lap.ratio:.2f}",
-                "" if name == FLOAT else db_text(raced.quality[name].worst_db),
-                str(raced.executed[name].nodes),
+                "" if name == FLOAT else db_text(raced.tried[name].quality.worst_db),
+                str(raced.tried[name].executed.nodes),
                 *_asked_cells(name, answer),
             )
         )
@@ -317,9 +305,10 @@ def _race_summary(raced: Raced, answer: Answer | None) -> str:
         said += f"the metric takes {answer.takes}\n"
     if answer is not None and answer.unmet:
         said += f"nothing meets {', '.join(answer.unmet)}: the nearest was taken\n"
-    return (
-        table(rows, {1: True, 2: True, 3: True, 4: True, 5: bool(answer and answer.takes)}) + said
-    )
+    notes = "".join(f"{note}\n" for note in raced.notes)
+    right: dict[int, bool] = dict.fromkeys(range(1, 5), True)
+    right[5] = answer is not None and answer.takes is not None
+    return table(rows, right) + said + notes
 
 
 def _asked_cells(name: str, answer: Answer | None) -> tuple[str, ...]:

@@ -13,26 +13,29 @@ import json
 import math
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from qdialect.errors import InputError, Where
 from qdialect.ops import keys_of
 from qdialect.quantization.noise import scaled
-from qdialect.quantization.precision import Plan, Times, plan
+from qdialect.quantization.precision import Plan
 from qdialect.quantization.recipe import Precision
-from qdialect.quantization.selection import Selection
 from qdialect.weights import save_text
 from qdialect.workflows.budget import Budget, Outcome
-from qdialect.workflows.candidates import FLOAT, MIXED, Candidate, Loop, Raced
+from qdialect.workflows.candidates import FLOAT, MIXED, Builder, Candidate, Loop, Raced
 from qdialect.workflows.front import Point, corners, nearest_that_meets, non_dominated
 from qdialect.workflows.metric import Metric, metric_on
 from qdialect.workflows.model import save
 from qdialect.workflows.race import Race, race, winner
 
 if TYPE_CHECKING:
-    from qdialect.workflows.model import Form
+    from numpy.typing import NDArray
+
+    from qdialect.workflows.model import Form, Model
+
+    Arrays = Mapping[str, NDArray[Any]]
 
 Choice = frozenset[tuple[int, Precision]]
 """The ops of a plan that are not on floats, by number, and their states."""
@@ -95,11 +98,17 @@ def write_front(folder: Path, answer: Answer, form: Form, *, inline: bool = Fals
             where=Where(str(folder)),
             code="unwritable-file",
         ) from None
+    from qdialect.formats.onnx.write import copy_model
+
     paths: list[Path] = []
     for number, name in enumerate(answer.front, 1):
         words = re.findall(r"\w+", name)
         paths.append(folder / f"{number}-{'-'.join(words)}.onnx")
-        save(answer.candidates[name].model, paths[-1], form=form, inline_weights=inline)
+        model = answer.candidates[name].model
+        if model.source is not None and model.source.suffix == ".onnx":
+            copy_model(model.source, paths[-1])
+        else:
+            save(model, paths[-1], form=form, inline_weights=inline)
     found = answer.as_json()["candidates"]
     files = {
         path.name: {"name": n, **found[n]} for n, path in zip(answer.front, paths, strict=True)
@@ -108,42 +117,52 @@ def write_front(folder: Path, answer: Answer, form: Form, *, inline: bool = Fals
     return paths
 
 
-@dataclass
 class BudgetedLoop(Loop):
     """A loop that answers a request; `losses` tells what each op loses alone, by key."""
 
-    request: Request = field(default_factory=Request)
-    losses: Callable[[], Mapping[str, float]] = dict
-    outcomes: dict[str, Outcome] = field(default_factory=dict[str, Outcome], init=False)
-    unmet: list[str] = field(default_factory=list[str], init=False)
-    _metric: Metric | None = field(default=None, init=False)
-    _names: dict[Choice, str] = field(default_factory=dict[Choice, str], init=False)
+    def __init__(
+        self,
+        builder: Builder,
+        samples: Sequence[Arrays],
+        seconds: float,
+        original: Model,
+        form: Form,
+        request: Request,
+        losses: Callable[[], Mapping[str, float]],
+    ) -> None:
+        super().__init__(builder, samples, seconds, original, form)
+        self.request, self.losses = request, losses
+        self.outcomes: dict[str, Outcome] = {}
+        self.unmet: list[str] = []
+        self._names: dict[Choice, str] = {}
+        self._metric: Metric | None = None
+        if request.metric is not None:
+            expected = list(self.answers(self.tried[FLOAT].engine))
+            self._metric = metric_on(request.metric, samples, expected)
+        #: the float model, which is as fast as itself
+        self._of_float = self._outcome(FLOAT, 1.0, 1.0)
+        for budget in request.budgets:
+            budget.short(self._of_float, self._of_float)
 
     def answered(self, first: Candidate) -> tuple[Raced, Answer]:
         """The candidate to write, and what was found; InputError (`budget-not-met`,
         `bad-metric`)."""
         raced = self.run(first)
-        names = list(raced.race.laps)
-        front = non_dominated(
-            names, lambda n: Point(self.outcomes[n].ratio, -self.outcomes[n].sqnr)
-        )
+        outcomes = {name: self.outcomes[name] for name in raced.race.laps}
+        front = non_dominated(outcomes, lambda n: Point(outcomes[n].ratio, -outcomes[n].sqnr))
         takes = None if self._metric is None else self._metric.takes
-        return raced, Answer(takes, self.outcomes, front, self.candidates, self.unmet)
+        candidates = {name: each.candidate for name, each in self.tried.items()}
+        return raced, Answer(takes, outcomes, front, candidates, self.unmet)
 
-    def search(self, selection: Selection, times: Times, planned: Plan) -> None:
+    def search(self, planned: Plan) -> None:
         """Add the plans on the way to the budgets, or the corners of the front."""
         request = self.request
-        if request.metric is not None:
-            expected = list(self.answers(FLOAT))
-            self._metric = metric_on(request.metric, self.samples, expected)
-        for budget in request.budgets:
-            budget.short(self._outcome(FLOAT, 1.0, 1.0), self._outcome(FLOAT, 1.0, 1.0))
         if not (request.budgets or request.front):
             return
-        space = _Space(selection, times, self.losses())
+        space = _Space(self, self.losses())
         fastest = space.known(planned)
         self._names.update({_ALL_FLOAT: FLOAT, fastest: MIXED})
-        if MIXED in self.quality:
+        if MIXED in self.tried:
             space.learn(fastest, self._loss(MIXED))
 
         def meets(choice: Choice) -> bool:
@@ -159,20 +178,20 @@ class BudgetedLoop(Loop):
             for choice in corners((fastest, _ALL_FLOAT), space.plan, space.point, MOST_TRIALS):
                 self._built(choice, space)
 
-    def choose(self, raced: Race) -> str:
+    def choose(self, raced: Race, preferred: Sequence[str]) -> str:
         """Of those that meet the budgets the fastest; the most accurate, where only latency is
         asked for."""
         for name, lap in raced.laps.items():
             self.outcomes[name] = self._outcome(name, lap.milliseconds, lap.ratio)
-        budgets, float_outcome = self.request.budgets, self.outcomes[FLOAT]
-        order = self.preferred()
+        budgets = self.request.budgets
+        self._of_float = self.outcomes[FLOAT]
         meeting = [
             name
-            for name in order
-            if all(budget.meets(self.outcomes[name], float_outcome) for budget in budgets)
+            for name in preferred
+            if all(budget.meets(self.outcomes[name], self._of_float) for budget in budgets)
         ]
         if not meeting:
-            return self._nearest(order)
+            return self._nearest(preferred)
         if budgets and all(budget.what == "latency" for budget in budgets):
             return min(meeting, key=self._inaccuracy)
         return winner({name: raced.laps[name] for name in meeting}, meeting)
@@ -181,20 +200,19 @@ class BudgetedLoop(Loop):
         outcome = self.outcomes[name]
         return (0.0 if outcome.metric is None else -outcome.metric), -outcome.sqnr
 
-    def _nearest(self, order: Sequence[str]) -> str:
+    def _nearest(self, names: Sequence[str]) -> str:
         """Where nothing meets the budgets, what lacks least; InputError if nobody asks for it."""
-        float_outcome, budgets = self.outcomes[FLOAT], self.request.budgets
+        budgets = self.request.budgets
 
         def lack(name: str) -> tuple[int, float]:
-            each = [budget.short(self.outcomes[name], float_outcome) for budget in budgets]
-            shares = [
-                max(s, 0.0) / (abs(b.limit) or 1.0) for s, b in zip(each, budgets, strict=True)
-            ]
+            each = [budget.short(self.outcomes[name], self._of_float) for budget in budgets]
+            limits = [abs(budget.limit) or 1.0 for budget in budgets]
+            shares = [max(short, 0.0) / of for short, of in zip(each, limits, strict=True)]
             return sum(share > 0 for share in shares), sum(shares)
 
-        best = min(order, key=lack)
+        best = min(names, key=lack)
         outcome = self.outcomes[best]
-        self.unmet = [b.text for b in budgets if not b.meets(outcome, float_outcome)]
+        self.unmet = [b.text for b in budgets if not b.meets(outcome, self._of_float)]
         if self.request.best_effort:
             return best
         raise InputError(
@@ -210,61 +228,60 @@ class BudgetedLoop(Loop):
         if choice not in self._names:
             name = f"plan {sum(n.startswith('plan') for n in self._names.values()) + 1}"
             self._names[choice] = name
-            if self.add(self.builder.quantized(name, space.states(choice))):
+            if self.attempt(self.builder.quantized(name, space.states(choice))) is not None:
                 space.learn(choice, self._loss(name))
-        name = self._names[choice]
-        return name if name in self.sound() else None
+        found = self.tried.get(self._names[choice])
+        return None if found is None or found.quality.dead else found.candidate.name
 
     def _meets(self, name: str) -> bool:
-        latency = any(budget.what == "latency" for budget in self.request.budgets)
-        milliseconds, ratio = math.nan, math.nan
+        """Whether a candidate meets what the search is for: where accuracy is asked for, speed is
+        what is made most of, and looked at in the end."""
         exact = [budget for budget in self.request.budgets if budget.what != "latency"]
-        if latency and not exact:
-            entrants = {each: self.engines[each] for each in dict.fromkeys((FLOAT, name))}
+        milliseconds, ratio = math.nan, math.nan
+        if not exact:
+            entrants = {each: self.tried[each].engine for each in dict.fromkeys((FLOAT, name))}
             lap = race(entrants, self.samples[0], self.seconds / 4).laps[name]
             milliseconds, ratio = lap.milliseconds, lap.ratio
         outcome = self._outcome(name, milliseconds, ratio)
-        float_outcome = self._outcome(FLOAT, 1.0, 1.0)
-        # With both, speed is what the search is for, and is looked at in the end.
-        return all(b.meets(outcome, float_outcome) for b in exact or self.request.budgets)
+        return all(b.meets(outcome, self._of_float) for b in exact or self.request.budgets)
 
     def _outcome(self, name: str, milliseconds: float, ratio: float) -> Outcome:
-        metric = None
-        if self._metric is not None:
-            if name == FLOAT:
-                metric = self._metric.of_float
-            elif name in self.outcomes and self.outcomes[name].metric is not None:
-                metric = self.outcomes[name].metric
-            else:
-                metric = self._metric(list(self.answers(name)))
-        sqnr = math.inf if name == FLOAT else self.quality[name].worst_db
+        """What was measured of a candidate; the metric once."""
+        known, metric = self.outcomes.get(name), None
+        if known is not None:
+            metric = known.metric
+        elif self._metric is not None:
+            metric = self._metric.of_float
+            if name != FLOAT:
+                metric = self._metric(list(self.answers(self.tried[name].engine)))
+        sqnr = math.inf if name == FLOAT else self.tried[name].quality.worst_db
         self.outcomes[name] = Outcome(sqnr, milliseconds, ratio, metric)
         return self.outcomes[name]
 
     def _loss(self, name: str) -> float:
         """Noise over signal of the worst part."""
-        db = self.quality[name].worst_db
+        db = self.tried[name].quality.worst_db
         return min(10 ** (-db / 10), _WORST) if db > -math.inf else _WORST
 
 
 class _Space:
     """The plans of a model, with what is foretold of them."""
 
-    def __init__(self, selection: Selection, times: Times, losses: Mapping[str, float]) -> None:
-        self._selection, self._times = selection, times
+    def __init__(self, loop: Loop, losses: Mapping[str, float]) -> None:
+        self._loop = loop
         self._first = {
             number: min(losses[keys[0]], _WORST)
-            for number, op in enumerate(selection.values.block.ops)
+            for number, op in enumerate(loop.selection.values.block.ops)
             if (keys := keys_of(op)) and keys[0] in losses
         }
         self._losses: Mapping[int, float] = self._first
         self._trials: list[tuple[frozenset[int], float]] = []
         self._states: dict[Choice, Mapping[int, Precision]] = {_ALL_FLOAT: {}}
-        self._nanoseconds: dict[Choice, float] = {_ALL_FLOAT: times.total(Precision.FLOAT)}
+        self._nanoseconds: dict[Choice, float] = {_ALL_FLOAT: loop.times.total(Precision.FLOAT)}
 
     def plan(self, weight: float) -> Choice:
         """The plan of least time + weight * loss."""
-        return self.known(plan(self._selection, self._times, self._losses, weight), weight)
+        return self.known(self._loop.plan(weight, self._losses), weight)
 
     def known(self, found: Plan, weight: float = 0.0) -> Choice:
         """A plan by what it has not on floats, noted."""

@@ -12,7 +12,9 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from math import isfinite
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from xdsl.ir import Operation
@@ -44,6 +46,7 @@ if TYPE_CHECKING:
     from qdialect.profile.record import Profile
     from qdialect.quantization.apply_profile import Correct
     from qdialect.targets.base import Target
+    from qdialect.workflows.model import Form
 
     Arrays = Mapping[str, NDArray[Any]]
 
@@ -134,6 +137,16 @@ class Builder:
         return optimized
 
 
+@dataclass(frozen=True)
+class Tried:
+    """A candidate as the runtime executes it, and how near it is to the float model."""
+
+    candidate: Candidate
+    engine: OrtEngine
+    executed: Executed
+    quality: Quality
+
+
 @dataclass
 class Raced:
     """The candidate to write, how long each that is sound took, and how near each is to the float
@@ -141,8 +154,7 @@ class Raced:
 
     chosen: Candidate
     race: Race
-    quality: Mapping[str, Quality]
-    executed: Mapping[str, Executed]
+    tried: Mapping[str, Tried]
     plan: Plan
     notes: list[str] = field(default_factory=list[str])
 
@@ -152,7 +164,7 @@ class Raced:
             "chosen": self.chosen.name,
             "plan": {"cost": self.plan.parts.cost, "bound": self.plan.parts.bound},
             "raced": {
-                name: {**lap.as_json(), "worst_db": _finite(self.quality[name].worst_db)}
+                name: {**lap.as_json(), "worst_db": _finite(self.tried[name].quality.worst_db)}
                 for name, lap in self.race.laps.items()
             },
             "notes": self.notes,
@@ -163,125 +175,133 @@ def _finite(db: float) -> float | None:
     return db if isfinite(db) else None
 
 
-@dataclass
 class Loop:
     """Finds the fastest candidate in ONNX Runtime, by about so many seconds of timing.
 
-    `samples` are inputs that the candidates are judged on; the first is what is timed. Who asks for
-    more than speed adds candidates (`search`) and chooses among them (`choose`).
+    `samples` are inputs that the candidates are judged on; the first is what is timed. `original`
+    is the float model as it was loaded, and takes part as its user runs it. Who asks for more than
+    speed attempts more candidates (`search`), and chooses among them otherwise (`choose`).
     """
 
-    builder: Builder
-    samples: Sequence[Arrays]
-    seconds: float
-    original: Model
-    form: Any = "qdq"
-    notes: list[str] = field(default_factory=list[str])
-    #: what was added, by name: as it is in the runtime, and how near the float model
-    candidates: dict[str, Candidate] = field(default_factory=dict[str, Candidate], init=False)
-    engines: dict[str, OrtEngine] = field(default_factory=dict[str, "OrtEngine"], init=False)
-    executed: dict[str, Executed] = field(default_factory=dict[str, "Executed"], init=False)
-    quality: dict[str, Quality] = field(default_factory=dict[str, Quality], init=False)
-    _judge: Judge = field(init=False)
+    def __init__(
+        self,
+        builder: Builder,
+        samples: Sequence[Arrays],
+        seconds: float,
+        original: Model,
+        form: Form = "qdq",
+    ) -> None:
+        self.builder, self.samples, self.seconds = builder, samples, seconds
+        self.notes: list[str] = []
+        #: all that were tried, by name, the float model first
+        self.tried: dict[str, Tried] = {}
+        self._original = original
+        self._form: Form = form
+        source = original.source
+        is_file = source is not None and source.suffix == ".onnx"
+        self._floats = builder.floats()
+        candidate = replace(self._floats, name=FLOAT, model=original)
+        engine, executed = self._loaded(source if is_file else self._file(original))
+        self._judge = Judge(parts_of(original.module, original.ctx), self.answers(engine))
+        self.tried[FLOAT] = Tried(candidate, engine, executed, self._quality(engine))
 
     def run(self, first: Candidate) -> Raced:
-        """The fastest of `first` and of what the times of nodes say."""
-        floats, selection = self.builder.floats(), self.builder.selection()
-        extremes = {Precision.CODES: self.builder.quantized(CODES, {})}
-        dynamic = self.builder.all_dynamic(selection)
-        if Precision.DYNAMIC in dynamic.values():
-            extremes[Precision.DYNAMIC] = self.builder.quantized(DYNAMIC, dynamic)
-        times = self._times(selection, floats, extremes, dynamic)
-        planned = plan(selection, times)
+        """The fastest of `first` and of what the times of nodes say; of those that are as fast,
+        the nearest to the float model."""
+        planned, limit = self.plan(), _HOPELESS * min(map(self.times.total, self.times.ops))
+        hopeful = (c for state, c in self.extremes.items() if self.times.total(state) < limit)
         mixed = self.builder.quantized(MIXED, planned.states)
-        limit = _HOPELESS * min(map(times.total, times.ops))
-        found = [first, *(each for s, each in extremes.items() if times.total(s) < limit), mixed]
-        self._add_original(floats)
-        for each in (floats, *found):
-            self.add(each)
-        self.search(selection, times, planned)
+        for candidate in (self._floats, first, *hopeful, mixed):
+            self.attempt(candidate)
+        self.search(planned)
+        alive = [name for name, each in self.tried.items() if not each.quality.dead]
+        if set(alive) <= {FLOAT, FLOAT_OPTIMIZED}:
+            alive = list(self.tried)  # what is then chosen is an error, if it is no float model
+        for name in [name for name in self.tried if name not in alive]:
+            self.notes.append(f"{name} is no candidate: dead output {self._of(name).dead[0]}")
         raced = race(
-            {name: self.engines[name] for name in self.sound()}, self.samples[0], self.seconds
+            {name: self.tried[name].engine for name in alive}, self.samples[0], self.seconds
         )
-        chosen = self.candidates[self.choose(raced)]
-        return Raced(chosen, raced, self.quality, self.executed, planned, self.notes)
+        order = sorted(alive, key=lambda name: (name != FLOAT, -self._of(name).worst_db))
+        chosen = self.tried[self.choose(raced, order)].candidate
+        return Raced(chosen, raced, self.tried, planned, self.notes)
 
-    def search(self, selection: Selection, times: Times, planned: Plan) -> None:
-        """Add more candidates, where more is asked for than the fastest."""
+    def search(self, planned: Plan) -> None:
+        """Attempt more, where more is asked for than the fastest (`budgeted`)."""
 
-    def choose(self, raced: Race) -> str:
-        """The name of the candidate to write: of the fastest the nearest to the float model."""
-        return winner(raced.laps, self.preferred())
+    def choose(self, raced: Race, preferred: Sequence[str]) -> str:
+        """The name of the candidate to write: of the fastest the first."""
+        return winner(raced.laps, preferred)
 
-    def preferred(self) -> list[str]:
-        """Those that are sound, the float model first, then the nearest to it."""
-        return sorted(self.sound(), key=lambda name: (name != FLOAT, -self.quality[name].worst_db))
+    def _of(self, name: str) -> Quality:
+        return self.tried[name].quality
 
-    def sound(self) -> list[str]:
-        """The names of those in which nothing is dead."""
-        return [name for name in self.engines if name == FLOAT or not self.quality[name].dead]
+    @cached_property
+    def selection(self) -> Selection:
+        """What can be on codes."""
+        return self.builder.selection()
 
-    def add(self, candidate: Candidate) -> bool:
-        """Load and judge one; whether the runtime takes it."""
-        from qdialect.formats.onnx.write.executed import optimized_engine
+    @cached_property
+    def _dynamic(self) -> Mapping[int, Precision]:
+        return self.builder.all_dynamic(self.selection)
 
-        name = candidate.name
-        try:
-            self.engines[name], self.executed[name] = optimized_engine(self._file(candidate.model))
-        except QError as error:
-            self.notes.append(f"{name} is no candidate: {error.message}")
-            return False
-        self.candidates[name] = candidate
-        self.quality[name] = self._judge.judge(self.answers(name))
-        return True
+    @cached_property
+    def extremes(self) -> Mapping[Precision, Candidate]:
+        """The models in which all ops that can be are in one state that is no float."""
+        found = {Precision.CODES: self.builder.quantized(CODES, {})}
+        if Precision.DYNAMIC in self._dynamic.values():
+            found[Precision.DYNAMIC] = self.builder.quantized(DYNAMIC, self._dynamic)
+        return found
 
-    def _add_original(self, floats: Candidate) -> None:
-        """The float model as it was given, by which the others are judged."""
-        from qdialect.formats.onnx.write.executed import optimized_engine
-
-        source = self.original.source
-        is_file = source is not None and source.suffix == ".onnx"
-        self.engines[FLOAT], self.executed[FLOAT] = optimized_engine(
-            source if is_file and source is not None else self._file(self.original)
-        )
-        self.candidates[FLOAT] = replace(floats, name=FLOAT, model=self.original)
-        parts = parts_of(self.original.module, self.original.ctx)
-        self._judge = Judge(parts, self.answers(FLOAT))
-        self.quality[FLOAT] = self._judge.judge(self._judge.expected)
-
-    def _times(
-        self,
-        selection: Selection,
-        floats: Candidate,
-        extremes: Mapping[Precision, Candidate],
-        dynamic: Mapping[int, Precision],
-    ) -> Times:
-        """What the runtime says of models with all ops in one state, as far as they can be."""
+    @cached_property
+    def times(self) -> Times:
+        """What the runtime says of the float model and of the extremes, run in turns."""
         from qdialect.formats.onnx.write.node_times import node_times
 
-        models = {Precision.FLOAT: floats, **extremes}
+        models = {Precision.FLOAT: self._floats, **self.extremes}
         files = [self._file(each.model) for each in models.values()]
         nodes = node_times(files, self.samples[0], self.seconds / 2)
-        measured = {
-            state: attributed(selection, each) for state, each in zip(models, nodes, strict=True)
-        }
-        places = {op: place for place, op in enumerate(selection.values.block.ops)}
+        ops = {s: attributed(self.selection, n) for s, n in zip(models, nodes, strict=True)}
+        places = {op: place for place, op in enumerate(self.selection.values.block.ops)}
         able: dict[Precision, Collection[int]] = {
-            Precision.CODES: {places[op] for op in selection.ops}
+            Precision.CODES: {places[op] for op in self.selection.ops}
         }
-        if Precision.DYNAMIC in extremes:
-            able[Precision.DYNAMIC] = {n for n, s in dynamic.items() if s is Precision.DYNAMIC}
-        return Times(measured, able, conversion_rates())
+        if Precision.DYNAMIC in self.extremes:
+            states = self._dynamic.items()
+            able[Precision.DYNAMIC] = {n for n, state in states if state is Precision.DYNAMIC}
+        return Times(ops, able, conversion_rates())
+
+    def plan(self, weight: float = 0.0, losses: Mapping[int, float] = MappingProxyType({})) -> Plan:
+        """The states of least time + weight * loss (`precision.plan`)."""
+        return plan(self.selection, self.times, losses, weight)
+
+    def attempt(self, candidate: Candidate) -> Tried | None:
+        """Load a candidate and judge it; None where the runtime refuses it, which is noted."""
+        try:
+            engine, executed = self._loaded(self._file(candidate.model))
+        except QError as error:
+            self.notes.append(f"{candidate.name} is no candidate: {error.message}")
+            return None
+        made = Tried(candidate, engine, executed, self._quality(engine))
+        self.tried[candidate.name] = made
+        return made
+
+    def _loaded(self, file: Any) -> tuple[OrtEngine, Executed]:
+        from qdialect.formats.onnx.write.executed import optimized_engine
+
+        return optimized_engine(file)
+
+    def _quality(self, engine: OrtEngine) -> Quality:
+        return self._judge.judge(self.answers(engine))
 
     def _file(self, model: Model) -> Any:
         from qdialect.formats.onnx.write import write_model
 
-        return write_model(model.module, model.ctx, form=self.form).whole()
+        return write_model(model.module, model.ctx, form=self._form).whole()
 
-    def answers(self, name: str) -> Iterator[Arrays]:
-        """What a candidate gives on all samples, by the names that the float model has for
-        outputs."""
-        names, engine = output_names(self.original.function()), self.engines[name]
+    def answers(self, engine: OrtEngine) -> Iterator[Arrays]:
+        """What it gives on all samples, by the names that the float model has for outputs."""
+        names = output_names(self._original.function())
         for inputs in self.samples:
             yield dict(zip(names, engine.run(inputs).values(), strict=True))
 

@@ -23,7 +23,7 @@ from qdialect.quantization.recipe import Recipe
 from qdialect.targets.base import Target
 from qdialect.workflows.calibrate import calibrate, new_profile, open_data
 from qdialect.workflows.candidates import RULES, Builder, Candidate, Loop, Raced
-from qdialect.workflows.model import Model
+from qdialect.workflows.model import Form, Model
 from qdialect.workflows.prepared import prepared_model
 from qdialect.workflows.quality import HELD_OUT, Samples, held_out
 from qdialect.workflows.run import open_engine
@@ -111,6 +111,7 @@ class Quantization:
     require_all: bool = False
     search: bool = False
     seconds: float = 0.0
+    form: Form = "qdq"
     state: Path | None = None
     workers: str | None = None
     request: Request | None = None
@@ -175,7 +176,8 @@ class Quantization:
         """The fastest candidate, or what was asked for."""
         if self.request is None:
             samples = self._samples(self._trial_samples)
-            return Loop(builder, samples, self.seconds, self.model).run(first), None
+            loop = Loop(builder, samples, self.seconds, self.model, self.form)
+            return loop.run(first), None
         from qdialect.workflows.budgeted import BudgetedLoop
 
         judged = self.judged_samples()
@@ -192,7 +194,7 @@ class Quantization:
             return {entry.key: entry.loss for entry in found}
 
         loop = BudgetedLoop(
-            builder, judged.inputs, self.seconds, self.model, request=self.request, losses=losses
+            builder, judged.inputs, self.seconds, self.model, self.form, self.request, losses
         )
         return loop.answered(first)
 
