@@ -180,7 +180,8 @@ class Loop:
     """Finds the fastest candidate in ONNX Runtime, by about so many seconds of timing.
 
     `samples` are inputs that the candidates are judged on; the first is what is timed. `original`
-    is the float model as it was loaded, and takes part as its user runs it.
+    is the float model as it was loaded, and takes part as its user runs it. Who asks for more than
+    speed attempts more candidates (`search`), and chooses among them otherwise (`choose`).
     """
 
     def __init__(
@@ -202,7 +203,7 @@ class Loop:
         self._floats = builder.floats()
         candidate = replace(self._floats, name=FLOAT, model=original)
         engine, executed = self._loaded(source if is_file else self._file(original))
-        self._judge = Judge(parts_of(original.module, original.ctx), self._answers(engine))
+        self._judge = Judge(parts_of(original.module, original.ctx), self.answers(engine))
         self.tried[FLOAT] = Tried(candidate, engine, executed, self._quality(engine))
 
     def run(self, first: Candidate) -> Raced:
@@ -213,6 +214,7 @@ class Loop:
         for candidate in (self._floats, first, *hopeful):
             self.attempt(candidate)
         planned = self._planned()
+        self.search(planned)
         alive = [name for name, each in self.tried.items() if not each.quality.dead]
         if set(alive) <= {FLOAT, FLOAT_OPTIMIZED}:
             alive = list(self.tried)  # what is then chosen is an error, if it is no float model
@@ -222,8 +224,15 @@ class Loop:
             {name: self.tried[name].engine for name in alive}, self.samples[0], self.seconds
         )
         order = sorted(alive, key=lambda name: (name != FLOAT, -self._of(name).worst_db))
-        chosen = self.tried[winner(raced.laps, order)].candidate
+        chosen = self.tried[self.choose(raced, order)].candidate
         return Raced(chosen, raced, self.tried, planned, self.notes)
+
+    def search(self, planned: Plan) -> None:
+        """Attempt more, where more is asked for than the fastest (`budgeted`)."""
+
+    def choose(self, raced: Race, preferred: Sequence[str]) -> str:
+        """The name of the candidate to write: of the fastest the first."""
+        return winner(raced.laps, preferred)
 
     def _planned(self) -> Plan:
         """Try the plan by what was measured, and that by what is measured of it, and so on."""
@@ -306,14 +315,14 @@ class Loop:
         return optimized_engine(file)
 
     def _quality(self, engine: OrtEngine) -> Quality:
-        return self._judge.judge(self._answers(engine))
+        return self._judge.judge(self.answers(engine))
 
     def _file(self, model: Model) -> Any:
         from qdialect.formats.onnx.write import write_model
 
         return write_model(model.module, model.ctx, form=self._form).whole()
 
-    def _answers(self, engine: OrtEngine) -> Iterator[Arrays]:
+    def answers(self, engine: OrtEngine) -> Iterator[Arrays]:
         """What it gives on all samples, by the names that the float model has for outputs."""
         names = output_names(self._original.function())
         for inputs in self.samples:
