@@ -47,7 +47,7 @@ MAY_IMPORT: dict[str, frozenset[str]] = {
     "report": _IR | {"targets", "analysis", "rewrite", "passes", "profile"},
     "syntax": frozenset(),
     "quantization": _IR
-    | {"targets", "analysis", "rewrite", "passes", "pipeline", "reference", "profile"},
+    | {"targets", "analysis", "rewrite", "passes", "pipeline", "placement", "reference", "profile"},
 }
 MAY_IMPORT["workflows"] = frozenset(MAY_IMPORT) - {"syntax"}
 MAY_IMPORT["api"] = MAY_IMPORT["workflows"] | {"workflows"}

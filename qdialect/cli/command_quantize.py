@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, cast
 
 from qdialect import api
+from qdialect.cli.command_optimize import race_seconds
 from qdialect.cli.files import load_model, remarks_output, report_output, writable
 from qdialect.cli.flags import Arguments, write_json
 from qdialect.cli.terminal import OK, interrupted, progress, table
@@ -23,7 +24,13 @@ from qdialect.targets.base import Target
 from qdialect.targets.installed import get_target
 from qdialect.weights import save_text
 from qdialect.workflows.calibrate import Interrupted
+from qdialect.workflows.candidates import FLOAT, Raced
+from qdialect.workflows.model import save
+from qdialect.workflows.quality import Measured, measure
 from qdialect.workflows.quantize import Quantization, Quantized
+
+MOST_PARTS = 12
+"""So many parts of outputs are shown."""
 
 
 def run(args: Arguments) -> int:
@@ -64,6 +71,7 @@ def run(args: Arguments) -> int:
         whole_files=args.switch("whole-files"),
         require_all=args.switch("require-all"),
         search=(args.text("calibration") or "auto") == "auto",
+        seconds=race_seconds(args.text("race")) if _races(path, target) else 0.0,
         watch=partial(progress, label="running the float model"),
     )
     try:
@@ -72,7 +80,13 @@ def run(args: Arguments) -> int:
         print("interrupted; nothing was written", file=sys.stderr)
         return interrupted()
     form = "qoperator" if args.text("form") == "qoperator" else "qdq"
-    api.save(result.model, path, form=form, inline_weights=args.switch("inline-weights"))
+    measured = measure(model, result.model, work.judged_samples(), target, form)
+    if not args.switch("allow-dead"):
+        measured.refuse_dead()
+    inline = args.switch("inline-weights")
+    written = measured.written if path.suffix == ".onnx" else None
+    save(result.model, path, form=form, inline_weights=inline, written=written)
+    measured.weigh(model.source, path)
     if args.has("remarks"):
         remarks_output([result.model.ctx], args.text("remarks"))
     if page is not None:
@@ -82,11 +96,21 @@ def run(args: Arguments) -> int:
         text = comparison_page(model, result.model, target, samples, result.profile)
         save_text(page, text)
     if args.switch("json"):
-        write_json(_as_json(result, path))
+        write_json(_as_json(result, measured, path))
     elif not args.switch("quiet"):
         sys.stderr.write(_summary(result, sensitive))
+        sys.stderr.write(_measured(measured))
         print(f"{args.positional[0]} -> {path}", file=sys.stderr)
     return OK
+
+
+def _races(path: Path, target: Target) -> bool:
+    """Whether the runtime that will run the result is here to be asked."""
+    if path.suffix != ".onnx" or target.name != "onnxruntime":
+        return False
+    from qdialect.formats.onnx.write.kernels import installed_runtime
+
+    return installed_runtime() is not None
 
 
 def _check_rounding(target: Target) -> None:
@@ -160,7 +184,7 @@ def _number(args: Arguments, name: str, default: float) -> float:
     return value
 
 
-def _as_json(result: Quantized, path: Path) -> dict[str, Any]:
+def _as_json(result: Quantized, measured: Measured, path: Path) -> dict[str, Any]:
     """The summary as plain data."""
     coverage, matching = result.coverage, result.matching
     return {
@@ -183,6 +207,7 @@ def _as_json(result: Quantized, path: Path) -> dict[str, Any]:
             for trial in result.trials
         ],
         "sensitivity": [asdict(entry) for entry in result.ranking],
+        "measured": measured.as_json(),
     }
 
 
@@ -198,8 +223,48 @@ def _summary(result: Quantized, sensitive: int) -> str:
             biases = "corrected" if trial.recipe.correct_bias else "as they are"
             rows.append((name, trial.recipe.weight_ranges, biases, f"{trial.sqnr:.1f} dB"))
         text += f"{table(rows, {3: True})}the first of these ways was used\n"
+    if result.raced is not None:
+        text += _race_summary(result.raced)
     if result.ranking:
         rows = [("quantized alone", "SQNR")]
         rows += [(entry.key, f"{entry.sqnr:.1f} dB") for entry in result.ranking[: sensitive + 5]]
         text += table(rows, {1: True})
+    return text
+
+
+def _race_summary(raced: Raced) -> str:
+    rows = [("candidate", "time", "of float", "SQNR", "executed nodes")]
+    for name, lap in raced.race.laps.items():
+        mark = " *" if name == raced.chosen.name else ""
+        rows.append(
+            (
+                name + mark,
+                f"{lap.milliseconds:.3g} ms",
+                f"{lap.ratio:.2f}",
+                "" if name == FLOAT else f"{raced.sqnr[name]:.1f} dB",
+                str(raced.executed[name].nodes),
+            )
+        )
+    parts = raced.plan.parts
+    said = (
+        f"by the times of nodes {parts.cost / 1e6:.3g} ms at least {parts.bound / 1e6:.3g} ms, "
+        f"{parts.exact} of {len(parts)} parts proven\n"
+    )
+    return table(rows, {1: True, 2: True, 3: True, 4: True}) + said
+
+
+def _measured(found: Measured) -> str:
+    """The table of what was measured, beside the float model."""
+    text = ""
+    if rows := found.rows():
+        text += table(rows, dict.fromkeys((1, 2, 3), True), stream=sys.stderr, heading=True)
+    if found.quality is not None:
+        text += f"loss in {found.where}, on {found.samples}\n"
+        right: dict[int, bool] = dict.fromkeys(range(1, 5), True)
+        text += table(found.quality.rows(MOST_PARTS), right, stream=sys.stderr, heading=True)
+        left_out = len(found.quality.parts) - MOST_PARTS
+        if left_out > 0:
+            text += f"and {left_out} parts of outputs that lose less; --json has all\n"
+    if found.problem:
+        text += f"not measured: {found.problem}\n"
     return text

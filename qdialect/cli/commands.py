@@ -333,6 +333,12 @@ _COMMANDS = (
                 choices=("qdq", "qoperator"),
             ),
             value(
+                "race",
+                "TIME",
+                "time the float model and what could be written in ONNX Runtime for about so long, "
+                "and write the fastest (default: 3s; 0: rules choose, the same file anywhere)",
+            ),
+            value(
                 "scheme",
                 "SCHEME",
                 "zero points of values (default: asymmetric)",
@@ -386,6 +392,11 @@ _COMMANDS = (
             ),
             switch("no-bias-correction", "leave biases as they are"),
             switch("require-all", "an op left float is an error"),
+            switch(
+                "allow-dead",
+                "write a model some of whose outputs, or channels of them, are one number where "
+                "the float model's are not",
+            ),
             value(
                 "numerics",
                 "LEVEL",

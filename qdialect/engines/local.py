@@ -8,11 +8,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, cast
 
 from xdsl.dialects.builtin import ModuleOp
-from xdsl.dialects.func import FuncOp
 from xdsl.ir import Operation
 
 from qdialect.context import QContext
-from qdialect.dialects.onnx import RESULT_NAMES, NodeOp, string_list
+from qdialect.dialects.onnx import NodeOp
 from qdialect.errors import InputError
 
 if TYPE_CHECKING:
@@ -53,7 +52,7 @@ class Numpy:
 
     def open(self, module: ModuleOp, ctx: QContext, *, source: Path | None, optimize: bool) -> Run:
         """The interpreter on `module`; `source` and `optimize` do not matter."""
-        from qdialect.reference import Interpreter
+        from qdialect.reference import Interpreter, output_names
 
         interpreter = Interpreter(ctx, module, functions={NodeOp.name: kept_node})
         names = output_names(interpreter.function())
@@ -103,10 +102,3 @@ def kept_node(op: Operation, operands: Sequence[Array], evaluation: Evaluation) 
     from qdialect.formats.onnx.write import evaluate_node
 
     return evaluate_node(cast("NodeOp", op), operands, evaluation.ctx.blobs)
-
-
-def output_names(function: FuncOp) -> list[str]:
-    """The names of the results: those of the imported model, or `result0`, `result1`, ..."""
-    names = string_list(function.attributes.get(RESULT_NAMES))
-    count = len(function.function_type.outputs)
-    return names if len(names) == count else [f"result{i}" for i in range(count)]

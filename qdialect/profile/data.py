@@ -33,6 +33,9 @@ if TYPE_CHECKING:
     Sample = dict[str, NDArray[Any]]
 
 
+_INFINITE = "an infinite number", "data-infinite"
+
+
 @dataclass(frozen=True)
 class _File:
     """A file, how many samples it has and how many rows of an array one takes (None: the
@@ -61,7 +64,8 @@ class DataSet:
         return sum(file.samples for file in self._files)
 
     def read(self, numbers: Sequence[int]) -> Iterator[Sample]:
-        """The samples of these numbers, checked for NaN."""
+        """The samples of these numbers; InputError (`data-nan`, `data-infinite`) where a number
+        is not finite: no range holds it."""
         start, remaining = 0, list(numbers)
         for file in self._files:
             while remaining and remaining[0] < start + file.samples:
@@ -77,9 +81,10 @@ class DataSet:
             rows = file.rows[name]
             if rows is not None:
                 array = array[number * rows : (number + 1) * rows] if rows else array[number]
-            if array.dtype.kind == "f" and np.isnan(array).any():
+            if array.dtype.kind == "f" and not np.isfinite(array).all():
+                what, code = ("NaN", "data-nan") if np.isnan(array).any() else _INFINITE
                 _refuse(
-                    file.path, f"input '{name}' has NaN in sample {number} of the file", "data-nan"
+                    file.path, f"input '{name}' has {what} in sample {number} of the file", code
                 )
             sample[name] = np.asarray(array)
         return sample

@@ -120,7 +120,11 @@ class BiasCorrection:
             for (key,), array in engine.run(sample):
                 mean = array.astype(np.float64).reshape(-1)
                 sums[ops[key]] = sums[ops[key]] + mean if ops[key] in sums else mean
-        return {op: total / len(self.samples) for op, total in sums.items()}
+        # Data that overflows inside says nothing of a mean.
+        return {
+            op: np.where(np.isfinite(total), total / len(self.samples), 0.0)
+            for op, total in sums.items()
+        }
 
 
 def _beside(op: Operation, acc: Accumulator, error: Array, ctx: QContext) -> SSAValue:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
+from enum import Enum
 from math import inf
 
 from qdialect.profile.ranges import METHODS, Method, RangeChoice
@@ -12,6 +14,13 @@ from qdialect.targets.base import Target
 ACTIVATIONS = ("u8", "i8", "i16", "u16")
 WEIGHTS = ("i8", "u8", "i4", "u4", "i16")
 WEIGHT_METHODS = ("mse", "minmax")
+
+
+class Precision(Enum):
+    """What an op computes with: a state of the precision problem."""
+
+    FLOAT = "float"
+    CODES = "codes"
 
 
 @dataclass(frozen=True)
@@ -25,6 +34,8 @@ class Recipe:
     and the products stay float; 0: none do.
     `lower`: composites that are not quantized whole are written as their pieces.
     `correct_bias`: where there is data (`bias_correction`).
+    `plan`: the state of each op, by its number in the function (`precision`); None: whatever can
+    be quantized is, along with contractions.
     """
 
     activations: str = "u8"
@@ -39,6 +50,7 @@ class Recipe:
     lower: bool = False
     block: int = 0
     keep_float: frozenset[str] = field(default_factory=frozenset[str])
+    plan: Mapping[int, Precision] | None = field(default=None, compare=False)
 
     def __post_init__(self) -> None:
         for what, value, known in (

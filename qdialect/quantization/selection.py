@@ -18,6 +18,7 @@ values, and none of these holds:
 | `weights-only` | its weights are codes in blocks, of which there is no sum of integers |
 | `grid` | no qparams fit: the reason tells |
 | `target` | the target does not run it on such types |
+| `faster-float` | it is faster so, with all the casts around it (`precision`) |
 
 Contractions (ops with an accumulator, and recurrent layers, which have products inside) are what
 quantization is for: the other ops are quantized along with them, where integers are at hand.
@@ -45,6 +46,7 @@ from qdialect.profile.ranges import Range, max_of_channels
 from qdialect.quant import DCastOp, QCastOp
 from qdialect.quantization.blocks import block_refusal
 from qdialect.quantization.coverage import kind_of
+from qdialect.quantization.recipe import Precision
 from qdialect.quantization.values import (
     Values,
     float_value,
@@ -95,8 +97,10 @@ class Selection:
         """Drop the ops for which it does not pay, given the others.
 
         Whatever follows from a dropped op is above or below it, so a sweep in the right
-        direction finds a whole chain of consequences.
+        direction finds a whole chain of consequences.  Where there is a plan, it knows.
         """
+        if self.values.recipe.plan is not None:
+            return
         before = -1
         while len(self.ops) != before:
             before = len(self.ops)
@@ -225,13 +229,16 @@ def select(values: Values) -> Selection:
     selection = Selection(values)
     named = keep_float_ops(values.function, values.ctx, values.recipe.keep_float)
     keep_float = {op for ops in named.values() for op in ops}
-    for op in values.block.ops:
+    plan = values.recipe.plan
+    for number, op in enumerate(values.block.ops):
         if not concerns(op):
             continue
         behavior = values.ctx.behaviors.get(op)
         refusal = (
             Refusal("kept", "asked for") if op in keep_float else _refusal(values, op, behavior)
         )
+        if refusal is None and plan is not None:
+            refusal = _planned(plan.get(number, Precision.CODES))
         if refusal is None:
             assert behavior is not None
             selection.ops[op] = behavior
@@ -239,6 +246,12 @@ def select(values: Values) -> Selection:
             selection.left[op] = refusal
     selection.settle()
     return selection
+
+
+def _planned(state: Precision) -> Refusal | None:
+    if state is Precision.CODES:
+        return None
+    return Refusal("faster-float", "it is faster on floats, with the casts around it")
 
 
 def concerns(op: Operation) -> bool:

@@ -8,7 +8,13 @@ that stay float are evaluated in their float type, as ONNX defines them.
 from qdialect.reference.compare import Difference, compare, compare_all
 from qdialect.reference.inputs import random_inputs
 from qdialect.reference.kernels import DEFAULT_KERNELS
-from qdialect.reference.machine import Interpreter, Listener, argument_names, evaluate_op
+from qdialect.reference.machine import (
+    Interpreter,
+    Listener,
+    argument_names,
+    evaluate_op,
+    output_names,
+)
 from qdialect.reference.values import Evaluation, Floats, Kernel
 
 __all__ = [
@@ -23,5 +29,6 @@ __all__ = [
     "compare",
     "compare_all",
     "evaluate_op",
+    "output_names",
     "random_inputs",
 ]

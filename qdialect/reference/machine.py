@@ -15,7 +15,7 @@ from xdsl.dialects.func import CallOp, FuncOp, ReturnOp
 from xdsl.ir import Block, Operation, SSAValue
 
 from qdialect.context import QContext
-from qdialect.dialects.onnx import OpaqueType
+from qdialect.dialects.onnx import RESULT_NAMES, OpaqueType, string_list
 from qdialect.errors import InputError, QError, UnsupportedError, UsageError
 from qdialect.ops import NNOp, ReshapeOp
 from qdialect.ops.locations import op_where
@@ -231,6 +231,13 @@ def argument_names(func: FuncOp) -> list[str]:
         name = attributes[index].get(ARGUMENT_NAME) if attributes else None
         names.append(name.data if isinstance(name, StringAttr) else f"arg{index}")
     return names
+
+
+def output_names(function: FuncOp) -> list[str]:
+    """The names of the results: those of the imported model, or `result0`, `result1`, ..."""
+    names = string_list(function.attributes.get(RESULT_NAMES))
+    count = len(function.function_type.outputs)
+    return names if len(names) == count else [f"result{i}" for i in range(count)]
 
 
 def _bind(

@@ -25,13 +25,12 @@ from xdsl.dialects.builtin import AnyFloat, ModuleOp
 
 from qdialect.analysis.cost import elements
 from qdialect.context import QContext
-from qdialect.engines.local import output_names
 from qdialect.errors import InputError, QError, Where
 from qdialect.ops import ConstantOp
 from qdialect.ops.locations import op_where
 from qdialect.passes.casts.fold_interface import ROUNDING
 from qdialect.quant import element_type, quant_element
-from qdialect.reference import Difference, argument_names
+from qdialect.reference import Difference, argument_names, output_names
 from qdialect.reference.compare import compare
 from qdialect.validation.divergence import Divergence, OutOfTime, first_divergence, interpreter
 from qdialect.validation.translation import converted

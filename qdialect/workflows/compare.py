@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any
 from xdsl.dialects.func import FuncOp, ReturnOp
 from xdsl.ir import SSAValue
 
-from qdialect.engines.local import output_names
 from qdialect.errors import InputError
 from qdialect.ops import FlattenOp, ReshapeOp, SliceOp, TransposeOp
 from qdialect.quant import DCastOp, quant_element
+from qdialect.reference import output_names
 from qdialect.workflows.inputs import drawn_inputs
 from qdialect.workflows.inspect import type_text
 from qdialect.workflows.run import open_engine, run_all

@@ -132,8 +132,7 @@ def inspect_module(module: ModuleOp, ctx: QContext, target: Target | None = None
 
 def count_module(module: ModuleOp, ctx: QContext) -> Inspection:
     """Count what the module holds; no boundaries, for which passes are tried on clones."""
-    from qdialect.engines.local import output_names
-    from qdialect.reference import argument_names
+    from qdialect.reference import argument_names, output_names
 
     result = Inspection()
     functions = [op for op in module.ops if isinstance(op, FuncOp)]

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from xdsl.dialects.func import FuncOp
 
     from qdialect.context import QContext
+    from qdialect.formats.onnx.write.written import Written
     from qdialect.pipeline.manager import Instrumentation
     from qdialect.targets.base import Target
 
@@ -113,6 +114,7 @@ def save(
     inline_weights: bool = False,
     runtime: str | None = None,
     text_version: TextVersion | None = None,
+    written: Written | None = None,
 ) -> None:
     """Write the model as `.onnx` (in `form`) or as `.mlir` with its weights beside it.
 
@@ -124,6 +126,7 @@ def save(
     the oldest version of it that the file is for ("1.23"; default: the installed one).
     `text_version` is the MLIR release whose spelling of quant types `.mlir` gets: "v22"
     refuses types it does not know; by default those are spelled as in "v24".
+    `written` is the model in this form and for this runtime, exported already.
     """
     target = Path(path)
     if not target.parent.is_dir():
@@ -131,7 +134,8 @@ def save(
     if target.suffix == ".onnx":
         from qdialect.formats.onnx.write import keeps_weights_beside, save_model, write_model
 
-        written = write_model(model.module, model.ctx, form=form, runtime=runtime)
+        if written is None:
+            written = write_model(model.module, model.ctx, form=form, runtime=runtime)
         beside = keeps_weights_beside(model.module) and not inline_weights
         save_model(written, target, weights_beside=beside)
     elif target.suffix in (".mlir", ".qmod"):

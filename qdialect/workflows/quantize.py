@@ -22,10 +22,9 @@ from qdialect.numerics.contract import Numerics
 from qdialect.numerics.rounding import Rounding
 from qdialect.passes.lowering.lower_composites import LowerComposite
 from qdialect.passes.lowering.lower_division import LowerDivision
-from qdialect.passes.pipelines import optimize_pipeline
 from qdialect.profile.matching import Matching, match_profile
 from qdialect.profile.record import Profile, Settings
-from qdialect.quantization.apply_profile import LoadedModel, apply_profile, remark
+from qdialect.quantization.apply_profile import LoadedModel, remark
 from qdialect.quantization.coverage import Coverage
 from qdialect.quantization.grids import assign
 from qdialect.quantization.preparation import prepare
@@ -37,7 +36,9 @@ from qdialect.rewrite import Driver, Refusal
 from qdialect.rewrite.remarks import key_text
 from qdialect.targets.base import Target
 from qdialect.workflows.calibrate import calibrate, new_profile, open_data
+from qdialect.workflows.candidates import RULES, Builder, Loop, Raced
 from qdialect.workflows.model import Model, run_passes
+from qdialect.workflows.quality import HELD_OUT, Samples, held_out
 from qdialect.workflows.run import open_engine
 
 if TYPE_CHECKING:
@@ -70,12 +71,23 @@ class Quantized:
     ranking: Sequence[Sensitivity] = ()
     trials: Sequence[Trial] = ()
     matching: Matching | None = None
+    raced: Raced | None = None
 
 
 def _spread(count: int, most: int) -> Sequence[int]:
     """At most that many of the first `count` numbers, evenly spread."""
     most = min(most, count)
     return [number * count // most for number in range(most)]
+
+
+def _others(count: int, taken: Sequence[int]) -> Sequence[int]:
+    """The first `count` numbers without those that are taken."""
+    return sorted(set(range(count)).difference(taken))
+
+
+def _sensitivity_samples(count: int) -> Sequence[int]:
+    ours = _others(count, held_out(count))
+    return [ours[n] for n in _spread(len(ours), SENSITIVITY_SAMPLES)]
 
 
 def _level(target: Target) -> str:
@@ -95,7 +107,7 @@ class Quantization:
     With `search` the data also decides how ranges are chosen.  With `another_model` what matches
     of a profile is used, whatever model it is of; `profile_path` is where it is from.  `numerics`
     is how far integer ops may be from what the casts say; None: no farther than the target's
-    rounding.
+    rounding.  For so many `seconds` ONNX Runtime times what could be written (`candidates`).
     """
 
     model: Model
@@ -110,6 +122,7 @@ class Quantization:
     whole_files: bool = False
     require_all: bool = False
     search: bool = False
+    seconds: float = 0.0
     watch: Watch = _unwatched
 
     def run(self, keep_sensitive: int = 0) -> Quantized:
@@ -146,25 +159,23 @@ class Quantization:
             recipe = replace(recipe, keep_float=recipe.keep_float | keys)
         if matching is not None:
             remark(matching, prepared.ctx)
-        coverage = apply_profile(
-            prepared.module,
-            prepared.ctx,
+        builder = Builder(
+            prepared,
             profile,
             recipe,
-            require_all=self.require_all,
-            correct=correct,
-            removed=loaded.removed(profile),
-            whole=refused,
+            self.target,
+            self.numerics or _level(self.target),
+            correct,
+            self.require_all,
+            loaded.removed(profile),
+            refused,
         )
-        remarks = prepared.ctx.remarks.remarks
-        optimized = run_passes(
-            prepared,
-            optimize_pipeline(self.target, self.numerics or _level(self.target)),
-            target=self.target,
-            verify_each=False,
-        )
-        optimized.ctx.remarks.remarks[:0] = remarks
-        return Quantized(optimized, profile, coverage, ranking, trials, matching)
+        chosen, raced = builder.quantized(RULES), None
+        if self.seconds and self.data is not None and not self.require_all:
+            samples = self._samples(self._trial_samples)
+            raced = Loop(builder, samples, self.seconds, self.model).run(chosen)
+            chosen = raced.chosen
+        return Quantized(chosen.model, profile, chosen.coverage, ranking, trials, matching, raced)
 
     def _engine(self) -> EngineName:
         if self.engine is not None:
@@ -178,7 +189,8 @@ class Quantization:
         trial: Sequence[int] = ()
         if self.search and len(data) > 1:
             trial = self._trial_samples(len(data))
-        rest = [number for number in range(len(data)) if number not in set(trial)]
+        left_out = {*trial, *held_out(len(data))}
+        rest = [number for number in range(len(data)) if number not in left_out]
         start = new_profile(self.model, Settings(self._engine()))
         part = calibrate(self.model, data, start, rest, watch=self.watch)
         if not trial:
@@ -186,8 +198,9 @@ class Quantization:
         return calibrate(self.model, data, part, trial, watch=self.watch), part
 
     def _trial_samples(self, count: int) -> Sequence[int]:
-        """Which of the samples ways are tried on: a third."""
-        return _spread(count, min(SEARCH_SAMPLES, (count + 2) // 3))
+        """Which of the samples ways are tried on: a third of those that ranges are of."""
+        ours = _others(count, held_out(count))
+        return [ours[n] for n in _spread(len(ours), min(SEARCH_SAMPLES, (len(ours) + 2) // 3))]
 
     def _samples(self, numbers: Callable[[int], Sequence[int]]) -> list[Arrays]:
         assert self.data is not None
@@ -197,6 +210,15 @@ class Quantization:
     def some_samples(self) -> list[Arrays]:
         """A few samples of the data to look at, if there is data."""
         return [] if self.data is None else self._samples(lambda n: _spread(n, REPORT_SAMPLES))
+
+    def judged_samples(self) -> Samples | None:
+        """What the result is judged on; None without data. A profile may be of any of it."""
+        if self.data is None:
+            return None
+        data = open_data(self.model, self.data, self.whole_files)
+        numbers = held_out(len(data)) if self.profile is None else []
+        inputs = list(data.read(numbers or _spread(len(data), HELD_OUT)))
+        return Samples(inputs, len(data), bool(numbers))
 
     def _runner(self, ctx: QContext) -> OpenRun:
         engine = self._engine()
@@ -212,8 +234,7 @@ class Quantization:
         from qdialect.quantization.bias_correction import BiasCorrection
 
         def others(count: int) -> Sequence[int]:
-            trial = set(self._trial_samples(count))
-            rest = [number for number in range(count) if number not in trial]
+            rest = _others(count, [*self._trial_samples(count), *held_out(count)])
             return [rest[number] for number in _spread(len(rest), CORRECTION_SAMPLES)] or [0]
 
         return BiasCorrection(self._samples(others), self._engine())
@@ -242,7 +263,7 @@ class Quantization:
             prepared.ctx,
             profile,
             recipe,
-            self._samples(lambda count: _spread(count, SENSITIVITY_SAMPLES)),
+            self._samples(_sensitivity_samples),
             self._runner(prepared.ctx),
             self._watch,
         )

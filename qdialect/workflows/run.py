@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from qdialect.engines.installed import local_engine, require
-from qdialect.engines.local import output_names
+from qdialect.reference import output_names
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

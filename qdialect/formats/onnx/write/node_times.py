@@ -1,0 +1,152 @@
+"""How long ONNX Runtime takes for each node that it executes, by its profiler.
+
+The runtime names a node that it made of several after one of them, with an ending of its own;
+`name` is without it. Of all runs the shortest counts: what else the machine does only adds.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from math import prod
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from time import monotonic
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from qdialect.dialects.onnx import package
+from qdialect.formats.onnx.write.engine import OrtEngine
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+    from onnx import ModelProto
+
+FEWEST, MOST = 5, 100
+"""Runs that are timed: at least and at most."""
+_ENDING = re.compile(r"(_token_\d+|_nchwc|_nhwc|/duplicated\d*|_QDQ\w*|_quant)$")
+_TIMED = "_kernel_time"
+_QUANTIZE, _DEQUANTIZE, _TRANSPOSE = "QuantizeLinear", "DequantizeLinear", "Transpose"
+
+
+@dataclass(frozen=True)
+class NodeTime:
+    """An executed node: what it may be named after (its name, and those of its results, without
+    the runtime's ending), its kind, nanoseconds, the elements of its results, and whether the
+    first thing it takes and gives are floats."""
+
+    names: tuple[str, ...]
+    kind: str
+    nanoseconds: float
+    elements: int
+    takes_floats: bool
+    gives_floats: bool
+
+
+def node_times(
+    models: Sequence[ModelProto | bytes | str | Path],
+    inputs: Mapping[str, NDArray[Any]],
+    seconds: float,
+) -> list[list[NodeTime]]:
+    """Of each model the nodes that the runtime executes for `inputs` with all of its
+    optimizations on one thread, in order. All run in turns, for about so many seconds.
+
+    InputError (`runtime-refuses`, `runtime-fails`) where it does not load or run a model.
+    """
+    with TemporaryDirectory(prefix="qdialect-profile-") as folder:
+        profiled = [_Profiled(model, Path(folder), n) for n, model in enumerate(models)]
+        began, turns = monotonic(), 0
+        while turns < FEWEST or (turns < MOST and monotonic() - began < seconds):
+            for each in profiled:
+                each.engine.run(inputs)
+            turns += 1
+        return [each.times() for each in profiled]
+
+
+class _Profiled:
+    """A model that the runtime times."""
+
+    def __init__(self, model: ModelProto | bytes | str | Path, folder: Path, number: int) -> None:
+        saved = folder / f"{number}.onnx"
+        profile = folder / f"profile-{number}"
+        self.engine = OrtEngine(model, optimize=True, saved=saved, profile=profile)
+        graph = package("onnx").load(str(saved), load_external_data=False).graph
+        self._results = {node.name: tuple(node.output) for node in graph.node}
+
+    def times(self) -> list[NodeTime]:
+        """The nodes, timed; the model does not run any more."""
+        events: list[Any] = json.loads(Path(self.engine.session.end_profiling()).read_text("utf-8"))
+        found: dict[str, NodeTime] = {}
+        for event in events:
+            if event.get("cat") != "Node" or not event["name"].endswith(_TIMED):
+                continue
+            name, arguments = event["name"].removesuffix(_TIMED), event["args"]
+            time, before = 1e3 * event["dur"], found.get(name)
+            if before is not None:
+                time = min(time, before.nanoseconds)
+            takes, gives = (_types(arguments, f"{side}_type_shape") for side in ("input", "output"))
+            found[name] = NodeTime(
+                tuple(map(_plain, (name, *self._results.get(name, ())))),
+                arguments["op_name"],
+                time,
+                sum(elements for _, elements in gives),
+                bool(takes) and takes[0][0].startswith("float"),
+                bool(gives) and gives[0][0].startswith("float"),
+            )
+        return list(found.values())
+
+
+def _plain(name: str) -> str:
+    while (shorter := _ENDING.sub("", name)) != name:
+        name = shorter
+    return name
+
+
+def _types(arguments: Mapping[str, Any], side: str) -> list[tuple[str, int]]:
+    """The element type and the number of elements of what a node takes or gives."""
+    shapes: list[Mapping[str, list[int]]] = arguments.get(side, [])
+    return [(kind, prod(shape)) for each in shapes for kind, shape in each.items()]
+
+
+def conversion_times(seconds: float) -> dict[str, list[tuple[int, float]]]:
+    """What a quantize, a dequantize and a transpose of codes of an image take here, by the kind
+    of the node: elements and nanoseconds, of a small tensor and of a large one."""
+    onnx = package("onnx")
+    helper, tensor = onnx.helper, onnx.TensorProto
+    nodes: list[Any] = []
+    inputs: dict[str, NDArray[Any]] = {}
+    entries: list[Any] = []
+    results: list[Any] = []
+    scales = [
+        helper.make_tensor("scale", tensor.FLOAT, [], [0.1]),
+        helper.make_tensor("zero", tensor.UINT8, [], [100]),
+    ]
+    for side in (4, 56):
+        shape = [1, 32, side, side]
+        turned = [1, side, side, 32]
+        floats, codes = (f"{name}{side}" for name in ("floats", "codes"))
+        inputs[floats] = np.linspace(-10, 10, prod(shape), dtype=np.float32).reshape(shape)
+        inputs[codes] = (np.arange(prod(shape)) % 256).astype(np.uint8).reshape(shape)
+        for kind, name, operands, given, made, result in (
+            (_QUANTIZE, floats, ["scale", "zero"], tensor.FLOAT, tensor.UINT8, shape),
+            (_DEQUANTIZE, codes, ["scale", "zero"], tensor.UINT8, tensor.FLOAT, shape),
+            (_TRANSPOSE, codes, [], tensor.UINT8, tensor.UINT8, turned),
+        ):
+            output = f"{kind}{side}"
+            node = helper.make_node(kind, [name, *operands], [output], name=output)
+            if kind == _TRANSPOSE:
+                node.attribute.append(helper.make_attribute("perm", [0, 2, 3, 1]))
+            else:
+                entries.append(helper.make_tensor_value_info(name, given, shape))
+            nodes.append(node)
+            results.append(helper.make_tensor_value_info(output, made, result))
+    graph = helper.make_graph(nodes, "conversions", entries, results, scales)
+    imports = [helper.make_opsetid("", 13)]
+    model = helper.make_model(graph, opset_imports=imports, ir_version=8)
+    found: dict[str, list[tuple[int, float]]] = {}
+    for node in node_times([model], inputs, seconds)[0]:
+        found.setdefault(node.kind, []).append((node.elements, node.nanoseconds))
+    return found

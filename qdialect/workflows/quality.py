@@ -1,0 +1,223 @@
+"""What a quantized model is, as it is executed, beside the float model: latency, size, nodes, and
+the loss of each part of its outputs.
+
+Loss is measured on samples that no range is of, where there are enough; else the samples are
+those that ranges are of, and that is said. Both models run as their user runs them: in ONNX
+Runtime with its optimizations on, or, for a target that is no runtime of ours, in the reference
+interpreter, which says nothing of latency.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from importlib.util import find_spec
+from typing import TYPE_CHECKING, Any
+
+from qdialect.errors import InputError, QError
+from qdialect.quantization.output_parts import parts_of
+from qdialect.quantization.quality import Judge, Quality
+from qdialect.workflows.race import Lap, race
+from qdialect.workflows.run import open_engine
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from numpy.typing import NDArray
+
+    from qdialect.formats.onnx.write import OrtEngine
+    from qdialect.formats.onnx.write.executed import Executed
+    from qdialect.formats.onnx.write.written import Written
+    from qdialect.targets.base import Target
+    from qdialect.workflows.model import Form, Model
+
+    Arrays = Mapping[str, NDArray[Any]]
+    Run = Callable[[Arrays], Mapping[str, NDArray[Any]]]
+
+HELD_OUT = 16
+"""At most so many samples are held out."""
+FEWEST = 8
+"""Of fewer samples none is held out: ranges of what is left would be of too few."""
+IN_REFERENCE = 2
+"""So many samples at most are judged in the reference interpreter, which takes its time."""
+SECONDS = 0.5
+"""How long the two models run in turns for their latency."""
+
+
+def held_out(count: int) -> list[int]:
+    """Which of so many samples ranges are not taken from: a quarter, spread evenly."""
+    if count < FEWEST:
+        return []
+    most = min(HELD_OUT, count // 4)
+    return [number * count // most for number in range(most)]
+
+
+@dataclass(frozen=True)
+class Samples:
+    """What is judged on: `inputs`, of `total` samples that there are; `held_out`: no range is
+    of them."""
+
+    inputs: Sequence[Arrays]
+    total: int
+    held_out: bool
+
+    def __str__(self) -> str:
+        count = len(self.inputs)
+        what = f"{count} of {self.total} samples"
+        if self.held_out:
+            return f"{what}, held out (no range is of them)"
+        if self.total >= FEWEST:
+            return f"{what}, which the profile may be of: other data may lose more"
+        return f"{what}, too few to hold some out ({FEWEST} are needed): other data may lose more"
+
+
+@dataclass(frozen=True)
+class Side:
+    """One of the two models: how it is executed (None: in the reference interpreter)."""
+
+    run: Run
+    engine: OrtEngine | None = None
+    executed: Executed | None = None
+    written: Written | None = None
+
+
+@dataclass
+class Measured:
+    """What was measured; `problem` says why there is no `quality`, `where` in what both ran.
+
+    `written` is the quantized model as it was executed, None where it was not exported.
+    """
+
+    samples: Samples | None = None
+    where: str = ""
+    quality: Quality | None = None
+    executed: Mapping[str, Executed] = field(default_factory=dict[str, "Executed"])
+    laps: Mapping[str, Lap] = field(default_factory=dict[str, Lap])
+    sizes: dict[str, int] = field(default_factory=dict[str, int])
+    problem: str = ""
+    written: Written | None = None
+
+    def refuse_dead(self) -> None:
+        """InputError (`dead-output`) where something in the outputs was alive and is constant."""
+        dead = [] if self.quality is None else self.quality.dead
+        if not dead:
+            return
+        shown = "; ".join(map(str, dead[:3]))
+        more = f" and {len(dead) - 3} more" if len(dead) > 3 else ""
+        of = next((one.part.key for one in dead if one.part.key), "")
+        keep = f"--keep-float {of}" if of else "--keep-float"
+        raise InputError(
+            f"the quantized model answers with one number, whatever its input, in {shown}{more}; "
+            "the float model does not",
+            code="dead-output",
+            notes=(
+                f"leave what makes it float ({keep}), take 16 bits (--activations u16), or write "
+                "the model as it is with --allow-dead",
+            ),
+        )
+
+    def weigh(self, source: Path | None, written: Path) -> None:
+        """Note the sizes of the float model's file, where it is from one, and of what was
+        written."""
+        if source is not None:
+            self.sizes = {FLOAT: size_of(source), QUANTIZED: size_of(written)}
+
+    def as_json(self) -> dict[str, Any]:
+        """As plain data."""
+        return {
+            "where": self.where or None,
+            "samples": None if self.samples is None else len(self.samples.inputs),
+            "held_out": None if self.samples is None else self.samples.held_out,
+            "problem": self.problem or None,
+            "latency": {name: lap.as_json() for name, lap in self.laps.items()},
+            "bytes": dict(self.sizes),
+            "executed": {name: one.as_json() for name, one in self.executed.items()},
+            "loss": None if self.quality is None else self.quality.as_json(),
+        }
+
+    def rows(self) -> list[tuple[str, ...]]:
+        """Latency, size and what is executed, of both models, under a heading."""
+        names = FLOAT, QUANTIZED
+        rows: list[tuple[str, ...]] = [("", *names, "ratio")]
+        if self.laps:
+            one, other = (self.laps[name] for name in names)
+            times = (f"{lap.milliseconds:.3g} ms" for lap in (one, other))
+            rows.append(("latency, one thread", *times, f"{other.ratio:.2f}"))
+        if self.sizes:
+            sizes = [self.sizes[name] for name in names]
+            rows.append(("file", *map(size_text, sizes), f"{sizes[1] / max(sizes[0], 1):.2f}"))
+        if self.executed:
+            both = [self.executed[name] for name in names]
+            rows.append(("nodes executed", *(str(one.nodes) for one in both), ""))
+            rows.append(("  with a float result", *(str(one.float_nodes) for one in both), ""))
+            rows.append(("  quantize, dequantize", *(str(one.casts) for one in both), ""))
+        return rows if len(rows) > 1 else []
+
+
+FLOAT, QUANTIZED = "float", "quantized"
+
+
+def size_text(size: int) -> str:
+    """`3.4 MB`: bytes for people, in powers of ten."""
+    for unit, scale in (("GB", 1e9), ("MB", 1e6), ("kB", 1e3)):
+        if size >= scale:
+            return f"{size / scale:.3g} {unit}"
+    return f"{size} bytes"
+
+
+def size_of(path: Path) -> int:
+    """Bytes of a model file and of what holds its weights beside it."""
+    beside = (path.with_name(f"{path.name}.data"), path.with_suffix(".safetensors"))
+    return sum(one.stat().st_size for one in (path, *beside) if one.is_file())
+
+
+def measure(
+    model: Model,
+    quantized: Model,
+    samples: Samples | None,
+    target: Target,
+    form: Form = "qdq",
+    *,
+    seconds: float = SECONDS,
+) -> Measured:
+    """The quantized model, written in `form`, beside the float `model`, as the target executes
+    them: latency in turns of about so many `seconds`.
+
+    What does not run is a `problem` of what was measured, and no error.
+    """
+    in_runtime = target.name == "onnxruntime" and find_spec("onnxruntime") is not None
+    where = "ONNX Runtime with its optimizations" if in_runtime else "the reference interpreter"
+    found = Measured(samples, where)
+    try:
+        sides = {
+            FLOAT: _side(model, in_runtime, form),
+            QUANTIZED: _side(quantized, in_runtime, form),
+        }
+        found.written = sides[QUANTIZED].written
+        found.executed = {n: s.executed for n, s in sides.items() if s.executed is not None}
+        if samples is None:
+            found.problem = "there is no data to judge the outputs on"
+            return found
+        inputs = samples.inputs if in_runtime else samples.inputs[:IN_REFERENCE]
+        judge = Judge(parts_of(model.module, model.ctx), map(sides[FLOAT].run, inputs))
+        found.quality = judge.judge(map(sides[QUANTIZED].run, inputs))
+        engines = {n: s.engine for n, s in sides.items() if s.engine is not None}
+        if engines and seconds > 0:
+            found.laps = race(engines, inputs[0], seconds).laps
+    except QError as error:
+        found.problem = error.message
+    return found
+
+
+def _side(model: Model, in_runtime: bool, form: Form) -> Side:
+    if not in_runtime:
+        return Side(open_engine(model, "numpy"))
+    from qdialect.formats.onnx.write import write_model
+    from qdialect.formats.onnx.write.executed import optimized_engine
+
+    if model.source is not None and model.source.suffix == ".onnx":
+        engine, executed = optimized_engine(model.source)
+        return Side(engine.run, engine, executed)
+    written = write_model(model.module, model.ctx, form=form)
+    engine, executed = optimized_engine(written.whole())
+    return Side(engine.run, engine, executed, written)
