@@ -91,3 +91,13 @@ func.func @unknown(%x: !f) -> (!f, !f) {
   %1 = "vendor.random"(%x) : (!f) -> !f
   func.return %0, %1 : !f, !f
 }
+
+// Names that a file has for a shape or a scale make no difference.
+// CHECK-LABEL: func.func @named_parameters(
+// CHECK-NEXT: [[V0:%[a-z0-9_]+]] = nn.reshape
+// CHECK-NEXT: return [[V0]], [[V0]]
+func.func @named_parameters(%x: !f) -> (tensor<2x2xf32>, tensor<2x2xf32>) {
+  %0 = nn.reshape %x {onnx.params = ["shape_a"]} : (!f) -> tensor<2x2xf32>
+  %1 = nn.reshape %x {onnx.params = ["shape_b"]} : (!f) -> tensor<2x2xf32>
+  func.return %0, %1 : tensor<2x2xf32>, tensor<2x2xf32>
+}

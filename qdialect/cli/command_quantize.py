@@ -153,11 +153,17 @@ def _recipe(args: Arguments, keys: frozenset[str], target: Target) -> Recipe:
             max_steps=_number(args, "max-steps", usual.max_steps),
             correct_bias=not args.switch("no-bias-correction"),
             block=_block(args, target),
+            dynamic=_names(args, "dynamic"),
+            weights_only=_names(args, "weights-only"),
             lower=usual.lower or args.switch("lower"),
             keep_float=keys,
         )
     except ValueError as error:
         raise UsageError(str(error)) from None
+
+
+def _names(args: Arguments, flag: str) -> frozenset[str]:
+    return frozenset(name for name in (args.text(flag) or "").split(",") if name)
 
 
 def _block(args: Arguments, target: Target) -> int:

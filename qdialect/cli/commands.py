@@ -365,6 +365,17 @@ _COMMANDS = (
                 "the products stay float",
             ),
             value(
+                "weights-only",
+                "NAMES|all",
+                "products with a matrix of which only the weights become codes, named as in "
+                "--keep-float",
+            ),
+            value(
+                "dynamic",
+                "NAMES|all",
+                "products that quantize their input as they run, named as in --keep-float",
+            ),
+            value(
                 "calibration",
                 "METHOD",
                 "how to choose ranges (default: auto, what is best on the data)",

@@ -49,7 +49,7 @@ from qdialect.quantization.emission import emit
 from qdialect.quantization.grids import Grids, assign
 from qdialect.quantization.preparation import prepare
 from qdialect.quantization.recipe import Recipe
-from qdialect.quantization.selection import Selection, keep_float_ops, select
+from qdialect.quantization.selection import ALL, Selection, keep_float_ops, select
 from qdialect.quantization.values import Values, op_keys
 from qdialect.reference import Interpreter, argument_names
 from qdialect.rewrite import Refusal
@@ -80,6 +80,8 @@ class ApplyProfile(ModulePass):
     scheme: str = "asymmetric"
     per_channel: bool = True
     block: int = 0
+    dynamic: tuple[str, ...] = ()
+    weights_only: tuple[str, ...] = ()
     calibration: str = "minmax"
     percentile: float = 99.99
     weight_ranges: str = "mse"
@@ -103,6 +105,8 @@ class ApplyProfile(ModulePass):
             self.weight_ranges,
             self.max_steps,
             block=self.block,
+            dynamic=frozenset(self.dynamic),
+            weights_only=frozenset(self.weights_only),
             keep_float=frozenset(self.keep_float),
         )
 
@@ -167,18 +171,24 @@ def apply_profile(
     says by key why a composite was not written as its pieces.
 
     InputError (`not-all-quantized`) for an op left float with `require_all`, and for a
-    key to keep float that the model does not have.
+    key to keep float (or dynamic) that the model does not have.
     """
     function = Interpreter(ctx, module).function()
     values = Values(function, ctx, profile, recipe)
     known = known_keys(function, ctx)
-    named = keep_float_ops(function, ctx, recipe.keep_float)
-    unknown = [name for name, ops in named.items() if not ops and name not in {*known, *removed}]
-    if unknown:
-        raise InputError(
-            f"no op has the key '{unknown[0]}' or is of that kind, which is to stay float",
-            code="unknown-key",
-        )
+    for names, what in (
+        (recipe.keep_float, "stay float"),
+        (recipe.dynamic - {ALL}, "quantize its input as it runs"),
+        (recipe.weights_only - {ALL}, "have weights in codes"),
+    ):
+        named = keep_float_ops(function, ctx, names)
+        unknown = [name for name, ops in named.items() if not ops]
+        unknown = [name for name in unknown if name not in {*known, *removed}]
+        if unknown:
+            raise InputError(
+                f"no op has the key '{unknown[0]}' or is of that kind, which is to {what}",
+                code="unknown-key",
+            )
     selection = select(values)
     grids = assign(selection)
     for op, why in selection.left.items():
@@ -221,6 +231,7 @@ def known_keys(function: FuncOp, ctx: QContext) -> set[str]:
 
 def _remark(selection: Selection, grids: Grids, ctx: QContext, coverage: Coverage) -> None:
     said = [(op, why.code, f"left float: {why.reason}") for op, why in selection.left.items()]
+    said += [(op, why.code, why.reason) for op, why in selection.not_so.items()]
     said += [(op, "sums", text) for op, text in grids.reranged.items()]
     name = ApplyProfile.name
     for op, code, reason in said:

@@ -13,7 +13,8 @@ from qdialect.profile.nearest import qparams_inside
 from qdialect.profile.scheme import tensor_qparams
 from qdialect.qparams import QParams
 from qdialect.quant import DCastOp, QCastOp, UniformType, element_type, with_element
-from qdialect.quantization.blocks import WEIGHTS_ONLY, write_blocks
+from qdialect.quantization.blocks import WEIGHTS_ONLY, write_weights
+from qdialect.quantization.dynamic import DYNAMIC, write_dynamic
 from qdialect.quantization.grids import Grids
 from qdialect.quantization.selection import Selection
 from qdialect.quantization.values import codes_behind
@@ -43,7 +44,9 @@ def emit(selection: Selection, grids: Grids) -> None:
     for op, why in selection.left.items():
         behavior = selection.values.ctx.behaviors.get(op)
         if why.code == WEIGHTS_ONLY and behavior is not None:
-            write_blocks(selection.values, op, behavior)
+            write_weights(selection.values, op, behavior)
+        if why.code == DYNAMIC and behavior is not None:
+            write_dynamic(selection.values, op, behavior)
     for op in selection.ops:
         _components(op, selection, grids)
 

@@ -21,6 +21,10 @@ class Precision(Enum):
 
     FLOAT = "float"
     CODES = "codes"
+    #: a product that quantizes its input as it runs, and gives floats
+    DYNAMIC = "dynamic"
+    #: a float product of weights in codes
+    WEIGHTS = "weights-only"
 
 
 @dataclass(frozen=True)
@@ -30,8 +34,10 @@ class Recipe:
     `max_steps`: an op that may turn one step of an operand into more steps of its result
     than this amplifies errors, and stays float (log, sqrt, a division, a steep softmax);
     infinite: none does, as for a target without floats (`Recipe.of_target`).
-    `block`: weights of matrix products get a scale for every so many numbers that are summed,
-    and the products stay float; 0: none do.
+    `weights_only`: products with a matrix of which only the weights become codes, named as in
+    `keep_float`, or `all`; `block`: with a scale for every so many numbers that are summed (0: as
+    many as suit the target). A block without names is for all.
+    `dynamic`: products that quantize their input as they run, named as in `keep_float`, or `all`.
     `lower`: composites that are not quantized whole are written as their pieces.
     `correct_bias`: where there is data (`bias_correction`).
     `plan`: the state of each op, by its number in the function (`precision`); None: whatever can
@@ -49,6 +55,8 @@ class Recipe:
     correct_bias: bool = True
     lower: bool = False
     block: int = 0
+    dynamic: frozenset[str] = field(default_factory=frozenset[str])
+    weights_only: frozenset[str] = field(default_factory=frozenset[str])
     keep_float: frozenset[str] = field(default_factory=frozenset[str])
     plan: Mapping[int, Precision] | None = field(default=None, compare=False)
 

@@ -15,7 +15,8 @@ values, and none of these holds:
 | `returned` | it is a function (softmax, sigmoid) of which the model returns floats |
 | `mixed` | it joins parts of too different ranges (by `max_steps`) for floats that are returned |
 | `moves-floats` | it moves or picks elements, between float ops only |
-| `weights-only` | its weights are codes in blocks, of which there is no sum of integers |
+| `weights-only` | only its weights are codes (`Recipe.weights_only`) |
+| `dynamic` | it quantizes its input as it runs (`Recipe.dynamic`) |
 | `grid` | no qparams fit: the reason tells |
 | `target` | the target does not run it on such types |
 | `faster-float` | it is faster so, with all the casts around it (`precision`) |
@@ -27,7 +28,7 @@ quantization is for: the other ops are quantized along with them, where integers
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from enum import Flag, auto
 from math import inf, isfinite
@@ -44,8 +45,9 @@ from qdialect.context import QContext
 from qdialect.ops.component_keys import all_keys
 from qdialect.profile.ranges import Range, max_of_channels
 from qdialect.quant import DCastOp, QCastOp
-from qdialect.quantization.blocks import block_refusal
+from qdialect.quantization.blocks import WEIGHTS_ONLY, weights_refusal
 from qdialect.quantization.coverage import kind_of
+from qdialect.quantization.dynamic import DYNAMIC, dynamic_refusal
 from qdialect.quantization.recipe import Precision
 from qdialect.quantization.values import (
     Values,
@@ -81,11 +83,13 @@ _CONTRACTED, _STEEP_USER = _Below.CONTRACTED, _Below.STEEP
 
 @dataclass
 class Selection:
-    """The ops to quantize, in program order, and the reasons of the others."""
+    """The ops to quantize, in program order, and the reasons of the others; why ops that a
+    recipe names for another state are not in it."""
 
     values: Values
     ops: dict[Operation, Behavior] = field(default_factory=dict[Operation, Behavior])
     left: dict[Operation, Refusal] = field(default_factory=dict[Operation, Refusal])
+    not_so: dict[Operation, Refusal] = field(default_factory=dict[Operation, Refusal])
     _below: dict[SSAValue, _Below] = field(default_factory=dict[SSAValue, "_Below"])
 
     def drop(self, op: Operation, refusal: Refusal) -> None:
@@ -229,7 +233,7 @@ def select(values: Values) -> Selection:
     selection = Selection(values)
     named = keep_float_ops(values.function, values.ctx, values.recipe.keep_float)
     keep_float = {op for ops in named.values() for op in ops}
-    plan = values.recipe.plan
+    states, plan = _states(values), values.recipe.plan
     for number, op in enumerate(values.block.ops):
         if not concerns(op):
             continue
@@ -237,8 +241,11 @@ def select(values: Values) -> Selection:
         refusal = (
             Refusal("kept", "asked for") if op in keep_float else _refusal(values, op, behavior)
         )
-        if refusal is None and plan is not None:
-            refusal = _planned(plan.get(number, Precision.CODES))
+        if op not in keep_float:
+            other = _other_state(values, op, behavior, states, selection)
+            if other is None and plan is not None:
+                other = _PLANNED.get(plan.get(number, Precision.CODES))
+            refusal = other or refusal
         if refusal is None:
             assert behavior is not None
             selection.ops[op] = behavior
@@ -248,10 +255,63 @@ def select(values: Values) -> Selection:
     return selection
 
 
-def _planned(state: Precision) -> Refusal | None:
-    if state is Precision.CODES:
-        return None
-    return Refusal("faster-float", "it is faster on floats, with the casts around it")
+@dataclass(frozen=True)
+class _State:
+    """A state beside float and codes: which ops the recipe names for it, and whether all."""
+
+    code: str
+    reason: str
+    refusal: Callable[[Values, Operation, Behavior], Refusal | None]
+    named: frozenset[Operation]
+    all: bool
+
+
+_PLANNED = {
+    Precision.FLOAT: Refusal("faster-float", "it is faster on floats, with the casts around it"),
+    Precision.DYNAMIC: Refusal(DYNAMIC, "it quantizes its input as it runs"),
+    Precision.WEIGHTS: Refusal(WEIGHTS_ONLY, "only its weights are codes"),
+}
+"""What a plan makes of an op that is not on codes."""
+
+
+def _states(values: Values) -> Sequence[_State]:
+    """The states that the recipe asks for, in the order in which they are tried."""
+    recipe = values.recipe
+    weights = recipe.weights_only or ({ALL} if recipe.block else frozenset[str]())
+    found: list[_State] = []
+    for code, reason, refusal, names in (
+        (
+            DYNAMIC,
+            "it quantizes its input as it runs",
+            dynamic_refusal,
+            recipe.dynamic,
+        ),
+        (WEIGHTS_ONLY, "only its weights are codes", weights_refusal, weights),
+    ):
+        named = keep_float_ops(values.function, values.ctx, frozenset(names) - {ALL})
+        ops = frozenset(op for each in named.values() for op in each)
+        if names:
+            found.append(_State(code, reason, refusal, ops, ALL in names))
+    return found
+
+
+def _other_state(
+    values: Values,
+    op: Operation,
+    behavior: Behavior | None,
+    states: Sequence[_State],
+    selection: Selection,
+) -> Refusal | None:
+    """The state of an op that is asked for and can be, as a refusal of codes."""
+    for state in states:
+        if not state.all and op not in state.named:
+            continue
+        why = Refusal("unknown-op", f"nothing is declared of '{kind_of(op)}'")
+        if behavior is not None and (why := state.refusal(values, op, behavior)) is None:
+            return Refusal(state.code, state.reason)
+        if op in state.named:
+            selection.not_so[op] = Refusal(why.code, f"not {state.code}: {why.reason}")
+    return None
 
 
 def concerns(op: Operation) -> bool:
@@ -279,8 +339,6 @@ def _refusal(values: Values, op: Operation, behavior: Behavior | None) -> Refusa
     for value in runtime:
         if values.range(value) is None:
             return Refusal("no-entry", f"the profile does not have {_name(values, value)}")
-    if (refusal := block_refusal(values, op, behavior)) is not None:
-        return refusal
     if isfinite(values.recipe.max_steps) and not behavior.is_tied and not behavior.has_weights:
         return _amplification(values, op, behavior)
     return None
@@ -334,6 +392,7 @@ def runtime_tied(op: Operation, behavior: Behavior) -> list[SSAValue]:
     return [op.operands[i] for i in tied_operands(op, behavior) if float_value(op.operands[i])]
 
 
+ALL = "all"
 ENDS = ("first", "last")
 
 

@@ -19,7 +19,7 @@ from qdialect.behaviors.shapes import shape_of
 from qdialect.ops.priced_shapes import priced_shape
 from qdialect.quant import quant_element
 from qdialect.targets.base import Target
-from qdialect.targets.kernels import Kernel
+from qdialect.targets.kernels import ANY, Kernel
 from qdialect.targets.price_table import Prices, PriceTable, nearest, shipped_prices
 
 if TYPE_CHECKING:
@@ -231,6 +231,12 @@ TARGET = _OnnxRuntime(
     # GatherElements: indices are read from whole bytes.
     kernels={
         "nn.table": (Kernel(("u8|i8|u16|i16", _ENTRIES), (_ENTRIES,)),),
+        # Products that quantize their input as they run.
+        "nn.dynamic_matmul": (Kernel((ANY, "i8|u8 per-axis")),),
+        **dict.fromkeys(
+            ("nn.dynamic_conv1d", "nn.dynamic_conv2d", "nn.dynamic_conv3d"),
+            (Kernel((ANY, "i8|u8 per-axis")),),
+        ),
         # Recurrent layers run on floats only, and their steps as nodes take longer.
         "nn.lstm": (),
         "nn.gru": (),

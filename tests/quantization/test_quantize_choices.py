@@ -127,6 +127,26 @@ def test_blocks(tmp_path: Path, weights: str, least: float) -> None:
     assert {entry.key for entry in left if entry.code == "weights-only"} == {"first_sum", "y_sum"}
 
 
+@pytest.mark.parametrize("per_channel", [False, True])
+def test_weights_only_by_name(tmp_path: Path, per_channel: bool) -> None:
+    """In blocks that the runtime's kernel has, or with one scale; the other product is static."""
+    path, data = write(tmp_path)
+    recipe = Recipe(weights_only=frozenset({"y_sum"}), per_channel=per_channel)
+    result = qd.quantize(qd.load(path), data, target="onnxruntime", recipe=recipe)
+    assert {e.key for e in result.coverage.left if e.code == "weights-only"} == {"y_sum"}
+    assert result.coverage.quantized["nn.fully_connected"] == 1
+    out = tmp_path / "out.onnx"
+    qd.save(result.model, out)
+    blocks = [q for q in elements(qd.load(out)) if q.layout is Layout.BLOCK]
+    assert [q.grid for q in blocks] == ([(1, 8)] if per_channel else [])
+    assert sqnr(path, out, data) > 30
+    options = ort.SessionOptions()
+    options.optimized_model_filepath = str(tmp_path / "executed.onnx")
+    ort.InferenceSession(str(out), options, providers=["CPUExecutionProvider"])
+    kinds = [node.op_type for node in onnx.load(tmp_path / "executed.onnx").graph.node]
+    assert "MatMulNBits" in kinds
+
+
 def test_a_block_rounds_to_its_own_scale() -> None:
     """No block is worse than one scale for the column, and an uneven column is far better."""
     random = np.random.default_rng(0)

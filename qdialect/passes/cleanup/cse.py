@@ -28,6 +28,7 @@ from xdsl.passes import ModulePass
 
 from qdialect.analysis.ranges import ranges
 from qdialect.context import QContext, session
+from qdialect.dialects.onnx import PARAMS
 from qdialect.ops import ConstantOp
 from qdialect.ops.component_keys import merge_keys
 from qdialect.ops.constants import BlobAttr
@@ -108,11 +109,16 @@ def _roughly(op: Operation) -> Hashable:
 
 
 def _identity(op: Operation) -> Hashable:
-    """The full key: ops with the same one, and the same operands, compute the same."""
-    attributes = tuple((n, a) for n, a in sorted(op.attributes.items()) if not n.startswith("nn."))
+    """The full key: ops with the same one, and the same operands, compute the same. Keys and
+    names of tensors, which a file had, are no part of it."""
+    attributes = tuple((n, a) for n, a in sorted(op.attributes.items()) if not _is_name(n))
     return (
         op.name,
         tuple(sorted(op.properties.items())),
         attributes,
         tuple(result.type for result in op.results),
     )
+
+
+def _is_name(attribute: str) -> bool:
+    return attribute.startswith("nn.") or attribute == PARAMS

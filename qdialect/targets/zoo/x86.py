@@ -31,5 +31,10 @@ TARGET = replace(
             ("nn.conv1d", "nn.conv2d", "nn.conv3d", "nn.fully_connected", "nn.matmul"),
             _CONTRACTION,
         ),
+        **{
+            name: (Kernel((ANY, "i8 per-axis"), sums=PAIRS), Kernel((ANY, "u8 per-axis")))
+            for name in ONNXRUNTIME.kernels
+            if name.startswith("nn.dynamic")
+        },
     },
 )

@@ -1,0 +1,178 @@
+"""Products that quantize their input as they run: the state `dynamic` of an op.
+
+    y = float(sum (q - z) * q_w) * (s * s_w) + b        q, s, z = dynamic_quantize(x)
+
+Only the weights are chosen here, so an op needs no range in a profile to be in this state, and
+what is beside it stays float.
+
+For example
+
+    %8 = nn.fully_connected %x, %w, %b {nn.key = "fc"} : (!f, !fw, !fb) -> !f
+
+becomes
+
+    %0 = nn.constant dense<[[1, -2], [3, 4]]> : tensor<2x2xi8> : !w
+    %1 = nn.dynamic_matmul %x, %0 {nn.key = "fc/matmul"} : (!f, !w) -> !f
+    %8 = nn.add %1, %b {nn.key = "fc"} : (!f, !fb) -> !f
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+from xdsl.dialects.builtin import f32
+from xdsl.ir import Attribute, Operation, SSAValue
+from xdsl.utils.test_value import create_ssa_value
+
+from qdialect import ops as nn
+from qdialect.analysis.accumulators import signed_shift
+from qdialect.behaviors import Accumulator, Behavior
+from qdialect.numerics.sums import SUMS, Span
+from qdialect.numerics.weights import Choice, Sums, choose_weights, zero_of
+from qdialect.ops import constant_array, shape_of
+from qdialect.ops.base import ranked
+from qdialect.ops.shapes import DYNAMIC as UNKNOWN
+from qdialect.qparams import QParams, Storage
+from qdialect.quant import UniformType, element_type, quant_element, with_element
+from qdialect.quantization.products import replace_product
+from qdialect.quantization.values import (
+    Values,
+    codes_behind,
+    float_value,
+    offsets_of,
+    real_array,
+)
+from qdialect.rewrite import Refusal
+
+if TYPE_CHECKING:
+    from typing import Any
+
+    from numpy.typing import NDArray
+
+DYNAMIC = "dynamic"
+"""The code of an op that is not quantized by ranges: it quantizes its input as it runs."""
+_KINDS: Mapping[str, type[nn.DynamicOp]] = {
+    nn.FullyConnectedOp.name: nn.DynamicMatMulOp,
+    **{kind.FLOAT.name: kind for kind in (nn.DynamicMatMulOp, *nn.DYNAMIC_CONVOLUTIONS)},
+}
+_BYTES = {"i8": np.int8, "u8": np.uint8}
+#: codes of the input: any of 256, around any zero point
+_INPUT = Span(-255, 255, 255)
+_LARGEST_SUM = 1 << 31
+
+
+def dynamic_refusal(values: Values, op: Operation, behavior: Behavior) -> Refusal | None:
+    """Why an op cannot quantize its input as it runs; None: it can. No codes are chosen yet."""
+    kind, acc, target = _KINDS.get(op.name), behavior.accumulator, values.ctx.target
+    if kind is None or acc is None:
+        return Refusal("dynamic-kind", "no op quantizes the input of such a one as it runs")
+    if kind.name not in target.kernels:
+        return Refusal("target", f"'{target.name}' quantizes no input of a product as it runs")
+    if values.recipe.weights not in _BYTES:
+        return Refusal("dynamic-weights", f"its weights would be {values.recipe.weights}, no bytes")
+    x, result = op.operands[acc.lhs], op.results[0]
+    array = real_array(op.operands[acc.rhs], values.ctx.blobs)
+    if array is None or not float_value(x):
+        return Refusal("dynamic-weights", "it multiplies with no constant weights")
+    if element_type(x.type) != f32 or element_type(result.type) != f32:
+        return Refusal("dynamic-kind", f"it is on {element_type(x.type)}, not f32")
+    if kind is nn.DynamicMatMulOp and (array.ndim != 2 or len(shape_of(x)) < 2):
+        return Refusal("dynamic-weights", "its weights are no matrix, or its input is a vector")
+    if not array.size or not np.isfinite(array).all():
+        return Refusal("dynamic-weights", "it has no weights, or they are not finite")
+    depth = acc.depth(op)
+    if depth == UNKNOWN or depth * 255 * 255 >= _LARGEST_SUM:
+        return Refusal("dynamic-weights", f"a sum of {depth} products may leave 32 bits")
+    axis, storage = acc.rhs_axis(op), Storage.of(values.recipe.weights)
+    count = array.shape[axis] if values.recipe.per_channel else 1
+    params = _qparams(storage, axis, [1.0] * count)
+    asked = _like(op, acc, params)
+    reason = target.refuses(asked, asked.operand_types, asked.result_types)
+    return None if reason is None else Refusal("target", reason)
+
+
+def write_dynamic(values: Values, op: Operation, behavior: Behavior) -> None:
+    """Put an op that is not refused into this state: the product and, where it has one, its bias
+    added in f32.
+
+    Weights that are codes of bytes keep them; others are chosen as the recipe says: per channel
+    or per tensor, by least squared error or by their largest number."""
+    acc = behavior.accumulator
+    assert acc is not None
+    codes, params = _existing_codes(values, op, acc) or _codes(values, op, acc)
+
+    def make(x: SSAValue, weight: SSAValue, kind: Attribute) -> Sequence[Operation]:
+        return [_dynamic(op, x, weight, kind)]
+
+    replace_product(op, acc, codes, params, make, values.ctx.blobs)
+
+
+def _dynamic(op: Operation, x: SSAValue, weight: SSAValue, result: Attribute) -> nn.DynamicOp:
+    """The op that `op` becomes."""
+    assert isinstance(op, nn.NNOp)
+    kind = _KINDS[op.name]
+    names = () if kind is nn.DynamicMatMulOp else ("strides", "pads", "dilations", "groups")
+    properties = {name: op.values[name] for name in names}
+    return kind(x, weight, result_types=[result], **properties)
+
+
+def _like(op: Operation, acc: Accumulator, params: QParams) -> nn.DynamicOp:
+    """An op to ask a target about, on values that nothing computes, with these weights."""
+    weight = op.operands[acc.rhs].type
+    shape, turned = shape_of(op.operands[acc.rhs]), isinstance(op, nn.FullyConnectedOp)
+    if turned:
+        weight, params = ranked(f32, shape[::-1]), params.transposed()
+    x, w = op.operands[acc.lhs].type, with_element(weight, UniformType(params))
+    return _dynamic(op, create_ssa_value(x), create_ssa_value(w), op.results[0].type)
+
+
+def _existing_codes(
+    values: Values, op: Operation, acc: Accumulator
+) -> tuple[NDArray[Any], QParams] | None:
+    """The codes that a weight has already, where the op takes such."""
+    constant = codes_behind(op.operands[acc.rhs])
+    element = None if constant is None else quant_element(constant.result.type)
+    if constant is None or element is None:
+        return None
+    params = element.qparams
+    if params.storage.spelling not in _BYTES or params.expressed != "f32":
+        return None
+    along = params.is_per_tensor or params.axis == acc.rhs_axis(op)
+    # What runs convolutions of integers takes one zero point.
+    zeros = 1 if _KINDS[op.name] is not nn.DynamicMatMulOp else len(params.zero_point_list())
+    if not along or len(set(params.zero_point_list())) > zeros:
+        return None
+    codes = constant_array(constant, values.ctx.blobs)
+    rows = np.moveaxis(offsets_of(codes, params), acc.rhs_axis(op), 0).astype(np.int64)
+    sums, scales = _sums(values, op, acc, params), params.scale_array().reshape(-1)
+    beyond = sums.excess(rows.reshape(len(rows), -1), scales, signed_shift(params))
+    return None if (beyond > 1).any() else (codes, params)
+
+
+def _codes(values: Values, op: Operation, acc: Accumulator) -> tuple[NDArray[Any], QParams]:
+    """Weights as the recipe chooses them."""
+    recipe, axis = values.recipe, acc.rhs_axis(op)
+    array, storage = real_array(op.operands[acc.rhs], values.ctx.blobs), Storage.of(recipe.weights)
+    assert array is not None
+    moved = np.moveaxis(array, axis, 0)
+    sums = _sums(values, op, acc, _qparams(storage, axis, [1.0]))
+    choice = Choice(storage, search=recipe.weight_ranges == "mse", per_row=recipe.per_channel)
+    found = choose_weights(moved.reshape(len(moved), -1), sums, choice)
+    codes = np.moveaxis((found.codes + zero_of(storage)).reshape(moved.shape), 0, axis)
+    return codes.astype(_BYTES[storage.spelling]), _qparams(storage, axis, found.scales)
+
+
+def _sums(values: Values, op: Operation, acc: Accumulator, params: QParams) -> Sums:
+    """What the target adds up products with such weights in."""
+    kind = values.ctx.target.sums(_like(op, acc, params), [None, params], [None])
+    return Sums(1.0, _INPUT, kind=kind or SUMS)
+
+
+def _qparams(storage: Storage, axis: int, scales: Sequence[float]) -> QParams:
+    """Symmetric qparams of weights: one scale, or one for each index of `axis`."""
+    zero = zero_of(storage)
+    if len(scales) == 1:
+        return QParams.per_tensor(storage, scales[0], zero, "f32")
+    return QParams.per_axis(storage, axis, scales, [zero] * len(scales), "f32")
