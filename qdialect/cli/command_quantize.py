@@ -19,6 +19,7 @@ from qdialect.profile.engines import EngineName
 from qdialect.profile.file import load_profile
 from qdialect.profile.ranges import Method
 from qdialect.profile.scheme import Symmetry
+from qdialect.quantization.quality import db_text
 from qdialect.quantization.recipe import Recipe
 from qdialect.targets.base import Target
 from qdialect.targets.installed import get_target
@@ -80,7 +81,7 @@ def run(args: Arguments) -> int:
         print("interrupted; nothing was written", file=sys.stderr)
         return interrupted()
     form = "qoperator" if args.text("form") == "qoperator" else "qdq"
-    measured = measure(model, result.model, work.judged_samples(), target, form)
+    measured = measure(model, result.model, work.judged_samples(), target, form, result.raced)
     if not args.switch("allow-dead"):
         measured.refuse_dead()
     inline = args.switch("inline-weights")
@@ -93,7 +94,7 @@ def run(args: Arguments) -> int:
         from qdialect.workflows.report import comparison_page
 
         samples = work.some_samples()
-        text = comparison_page(model, result.model, target, samples, result.profile)
+        text = comparison_page(model, result.model, target, samples, result.profile, measured)
         save_text(page, text)
     if args.switch("json"):
         write_json(_as_json(result, measured, path))
@@ -213,6 +214,7 @@ def _as_json(result: Quantized, measured: Measured, path: Path) -> dict[str, Any
             for trial in result.trials
         ],
         "sensitivity": [asdict(entry) for entry in result.ranking],
+        "candidates": None if result.raced is None else result.raced.as_json(),
         "measured": measured.as_json(),
     }
 
@@ -238,27 +240,6 @@ def _summary(result: Quantized, sensitive: int) -> str:
     return text
 
 
-def _race_summary(raced: Raced) -> str:
-    rows = [("candidate", "time", "of float", "SQNR", "executed nodes")]
-    for name, lap in raced.race.laps.items():
-        mark = " *" if name == raced.chosen.name else ""
-        rows.append(
-            (
-                name + mark,
-                f"{lap.milliseconds:.3g} ms",
-                f"{lap.ratio:.2f}",
-                "" if name == FLOAT else f"{raced.sqnr[name]:.1f} dB",
-                str(raced.executed[name].nodes),
-            )
-        )
-    parts = raced.plan.parts
-    said = (
-        f"by the times of nodes {parts.cost / 1e6:.3g} ms at least {parts.bound / 1e6:.3g} ms, "
-        f"{parts.exact} of {len(parts)} parts proven\n"
-    )
-    return table(rows, {1: True, 2: True, 3: True, 4: True}) + said
-
-
 def _measured(found: Measured) -> str:
     """The table of what was measured, beside the float model."""
     text = ""
@@ -274,3 +255,24 @@ def _measured(found: Measured) -> str:
     if found.problem:
         text += f"not measured: {found.problem}\n"
     return text
+
+
+def _race_summary(raced: Raced) -> str:
+    rows = [("candidate", "time", "of float", "worst part", "executed nodes")]
+    for name, lap in raced.race.laps.items():
+        mark = " *" if name == raced.chosen.name else ""
+        rows.append(
+            (
+                name + mark,
+                f"{lap.milliseconds:.3g} ms",
+                f"{lap.ratio:.2f}",
+                "" if name == FLOAT else db_text(raced.quality[name].worst_db),
+                str(raced.executed[name].nodes),
+            )
+        )
+    parts = raced.plan.parts
+    said = (
+        f"by the times of nodes {parts.cost / 1e6:.3g} ms at least {parts.bound / 1e6:.3g} ms, "
+        f"{parts.exact} of {len(parts)} parts proven\n"
+    )
+    return table(rows, {1: True, 2: True, 3: True, 4: True}) + said

@@ -12,7 +12,7 @@ elements where that op is in another state.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
 
@@ -27,7 +27,13 @@ from qdialect.quantization.recipe import Precision
 from qdialect.quantization.selection import Selection, concerns
 from qdialect.quantization.values import Values, float_value
 
-FORMATS = {Precision.FLOAT: 0, Precision.CODES: 1}
+FORMATS = {
+    Precision.FLOAT: 0,
+    Precision.CODES: 1,
+    Precision.DYNAMIC: 0,
+    Precision.WEIGHTS: 0,
+}
+"""Whether what an op takes and gives in a state are floats (0) or codes (1)."""
 
 
 @dataclass(frozen=True)
@@ -62,11 +68,16 @@ class Rates:
 
 @dataclass(frozen=True)
 class Times:
-    """What was measured: for each state the times of ops by number, in runs of the whole model in
-    that state, and of conversions."""
+    """What was measured: for each state the times of ops by number, in a run of the whole model in
+    which all ops that can be (`able`) are in that state, and of conversions."""
 
     ops: Mapping[Precision, Mapping[int, Time]]
+    able: Mapping[Precision, Collection[int]]
     rates: Rates
+
+    def total(self, state: Precision) -> float:
+        """Nanoseconds of the ops of the run in a state."""
+        return sum(time.nanoseconds for time in self.ops[state].values())
 
 
 @dataclass(frozen=True)
@@ -84,13 +95,12 @@ def plan(
     losses: Mapping[int, float] = MappingProxyType({}),
     weight: float = 0.0,
 ) -> Plan:
-    """The states of the ops of a function, of which `selection` can be on codes, that are
-    fastest, or of least
+    """The states of the ops of a function that are fastest, or of least
 
         nanoseconds + weight * sum of losses of the ops on codes.
 
-    `losses` are by number of op: noise over signal of an output, with that op alone on codes;
-    independent noises add.
+    `selection` has the ops that can be on codes. `losses` are by number of op: noise over signal
+    of an output, with that op alone on codes; independent noises add.
     """
     return _Statement(selection, times, losses, weight).solve()
 
@@ -124,9 +134,13 @@ class _Statement:
 
     def _op(self, op: Operation) -> None:
         self.numbers[op] = len(self.numbers)
+        behavior, place = self.selection.values.ctx.behaviors.get(op), self.places[op]
+        product = behavior is not None and behavior.accumulator is not None
         states = [Precision.FLOAT]
-        if op in self.selection.ops:
-            states.append(Precision.CODES)
+        for state, able in self.times.able.items():
+            # A product is never free: one without a time was not found among the nodes.
+            if place in able and (place in self.times.ops[state] or not product):
+                states.append(state)
         self.states.append(states)
         self.problem.ops.append([State(self._price(op, s), FORMATS[s]) for s in states])
 

@@ -222,7 +222,7 @@ class Judge:
 def _sample_db(part: Part, expected: Arrays, actual: Arrays) -> float:
     tally = _Tally(part)
     tally.add(expected[part.output], actual[part.output])
-    return decibels(*tally.powers()) if tally.compared else math.nan
+    return decibels(*tally.powers()) if tally.ends is not None else math.nan
 
 
 @dataclass

@@ -97,6 +97,8 @@ class Target:
     per_block: bool = True
     #: whether zero points may differ along a dimension
     per_axis_zero_points: bool = True
+    #: whether rows picked from a table of codes are worth multiplying with scales of their own
+    tables: bool = False
     #: whether there is float arithmetic; without it only casts touch floats
     floats: bool = True
     #: by op, the types it runs on: one of the rows must fit; `quant.rescale` too
@@ -123,6 +125,8 @@ class Target:
         Hook("start_price", "a finite number >= 0", _is_finite_price),
         Hook("op_price", "a number >= 0", _is_price),
         Hook("encoding_price", "a number >= 0 or None", _is_price_or_none),
+        Hook("state_price", "a number >= 0 or None", _is_price_or_none),
+        Hook("state_cast_price", "a number >= 0 or None", _is_price_or_none),
         Hook("in_floats", "a bool", of_type(bool)),
         Hook("moves_axis", "a bool", of_type(bool)),
         Hook("channels", "two numbers of channels or None", _is_pair_or_none),
@@ -396,6 +400,25 @@ class Target:
         """Price of a contraction with so many products per element whose activations and weights
         have these storages (`u8`, `i8`), in the unit of `price`; None where the target has no
         such prices."""
+        return None
+
+    def state_price(self, op: Operation, state: str) -> float | None:
+        """Nanoseconds that one thread takes for `op`, which is an op of a float module, in a state:
+
+        | state | the op |
+        |---|---|
+        | `float` | on f32, with the fusions of the runtime |
+        | `u8 i8`, `i8 i8` | on codes: storage of what varies and of weights |
+        | `dynamic` | on f32, quantized as the op runs, with weights of 8 bits |
+
+        What is part of another op's kernel in this state costs 0. Casts in front of it and behind
+        it are no part (`state_cast_price`). None where the target has not measured such an op, or
+        the op cannot be in this state."""
+        return None
+
+    def state_cast_price(self, name: str, elements: int) -> float | None:
+        """Nanoseconds that one thread takes for a `quant.qcast` or `quant.dcast` (`name`) of so
+        many elements; None where the target has not measured it."""
         return None
 
     def in_floats(self, op: Operation) -> bool:

@@ -20,9 +20,12 @@ from qdialect.ops.priced_shapes import priced_shape
 from qdialect.quant import quant_element
 from qdialect.targets.base import Target
 from qdialect.targets.kernels import ANY, Kernel
+from qdialect.targets.onnxruntime_kernels import Work, cast_work, works
 from qdialect.targets.price_table import Prices, PriceTable, nearest, shipped_prices
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from xdsl.ir import Operation
 
     from qdialect.ops.base import NNOp
@@ -159,6 +162,19 @@ class _OnnxRuntime(Target):
             price += 2 * codes.get("nn.transpose", 0.0)
         return price
 
+    def state_price(self, op: Operation, state: str) -> float | None:
+        """The sum of what it runs (see `onnxruntime_kernels`)."""
+        made = works(op, state)
+        return None if made is None else self._nanoseconds(made)
+
+    def state_cast_price(self, name: str, elements: int) -> float | None:
+        """As measured."""
+        return self._nanoseconds((cast_work(name, elements),))
+
+    def _nanoseconds(self, made: Iterable[Work]) -> float | None:
+        prices = [self.measured.nanoseconds(*work) for work in made]
+        return None if None in prices else sum(price or 0.0 for price in prices)
+
     def in_floats(self, op: Operation) -> bool:
         """Where the op on floats with separate casts was measured faster than what the runtime
         fuses."""
@@ -228,6 +244,7 @@ class _OnnxRuntime(Target):
 TARGET = _OnnxRuntime(
     "onnxruntime",
     "ONNX Runtime, CPU execution provider",
+    tables=True,
     # GatherElements: indices are read from whole bytes.
     kernels={
         "nn.table": (Kernel(("u8|i8|u16|i16", _ENTRIES), (_ENTRIES,)),),

@@ -1,13 +1,15 @@
 """Measured prices of ops on a runtime: a JSON file that users can make on their machine.
 
-    {"version": 2, "target": "onnxruntime", "runtime": "1.31.1", "cpu": "...",
+    {"version": 3, "target": "onnxruntime", "runtime": "1.31.1", "cpu": "...",
      "sizes": [
       {"elements": 73728, "unit_ns": 0.37,
        "codes": {"nn.add": 0.4, ...}, "floats": {"nn.exp": 0.4, ...},
        "forms": {"nn.add": [0.4, 0.4], ...},
        "encodings": {"nn.conv2d": {"u8 i8": 0.015, ...}, ...},
        "transposed": {"32": [9.1, 4.2], ...}, "apart": {"nn.avg_pool2d": 1.4, ...},
-       "channels": {"nn.conv2d": [46.0, 21.0]}}, ...]}
+       "channels": {"nn.conv2d": [46.0, 21.0]}}, ...],
+     "kernels": {
+      "conv point": {"float": {"node": 900, "product": 0.017}, "u8 i8": {...}, ...}, ...}}
 
 Prices hold for tensors of about that many elements; others go by the nearest.  They are per
 element, in units of one rescale (a dequantize and a quantize) of that size, which takes
@@ -20,6 +22,10 @@ between casts, and in phases on codes.  `apart` are ops of `forms` on floats bet
 the runtime does not put together (see `form-floats`).  `channels` are contractions of u8 and i8
 per position of the result, with 3 and with 4 channels of the input (see `widen-channels`).  A table
 without these two has no such prices.
+
+`kernels` are nanoseconds of one thread by kernel of the runtime and state of the op that runs as
+it: so many for an execution (`node`), for each product, for each element read, ...; what a kernel
+is and what it has to do say `targets.onnxruntime_kernels`.
 """
 
 from __future__ import annotations
@@ -34,9 +40,11 @@ from typing import Any, cast
 
 from qdialect.errors import InputError, Where
 
-VERSION = 2
+VERSION = 3
 
 Pair = tuple[float, float]
+Kernels = Mapping[str, Mapping[str, Mapping[str, float]]]
+"""Nanoseconds by kernel, state and term."""
 
 
 @dataclass(frozen=True)
@@ -77,6 +85,7 @@ class PriceTable:
     runtime: str
     cpu: str
     sizes: tuple[Prices, ...]
+    kernels: Kernels = field(default_factory=dict[str, Any])
     _near: dict[int, Prices] = field(
         default_factory=dict[int, Prices], init=False, repr=False, compare=False
     )
@@ -103,6 +112,11 @@ class PriceTable:
             self._near[elements] = nearest(sizes, elements)
         return self._near[elements]
 
+    def nanoseconds(self, kernel: str, state: str, terms: Mapping[str, float]) -> float | None:
+        """What an execution of a kernel takes; None where it was not measured in this state."""
+        each = self.kernels.get(kernel, {}).get(state)
+        return None if each is None else sum(each.get(n, 0.0) * v for n, v in terms.items())
+
     def to_json(self) -> str:
         """The text of the file."""
         head = {
@@ -113,7 +127,14 @@ class PriceTable:
         }
         rows = [f" {json.dumps(k)}: {json.dumps(v)}" for k, v in head.items()]
         rows.append(' "sizes": [\n' + ",\n".join(each.to_json() for each in self.sizes) + "\n ]")
+        kernels = [f"  {json.dumps(name)}: {_lines(self.kernels[name])}" for name in self.kernels]
+        rows.append(' "kernels": {\n' + ",\n".join(kernels) + "\n }")
         return "{\n" + ",\n".join(rows) + "\n}\n"
+
+
+def _lines(states: Mapping[str, Mapping[str, float]]) -> str:
+    each = [f"   {json.dumps(state)}: {json.dumps(dict(states[state]))}" for state in states]
+    return "{\n" + ",\n".join(each) + "\n  }"
 
 
 def nearest(measured: Mapping[int, Any], number: float) -> Any:
@@ -159,7 +180,17 @@ def parse_prices(text: str) -> PriceTable:
     found = tuple(_prices(each) for each in cast("list[Any]", sizes))
     if len({each.elements for each in found}) < len(found):
         raise ValueError("'sizes' has one number of elements twice")
-    return PriceTable(fields["target"], fields["runtime"], fields["cpu"], found)
+    kernels = _section(fields, "kernels")
+    return PriceTable(
+        fields["target"],
+        fields["runtime"],
+        fields["cpu"],
+        found,
+        {
+            name: {s: _each(_section(_section(kernels, name), s)) for s in states}
+            for name, states in ((name, _section(kernels, name)) for name in kernels)
+        },
+    )
 
 
 def _prices(data: Any) -> Prices:

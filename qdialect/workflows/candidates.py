@@ -10,8 +10,9 @@ the float model.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from math import isfinite
 from typing import TYPE_CHECKING, Any
 
 from xdsl.ir import Operation
@@ -22,14 +23,17 @@ from qdialect.ops import keys_of
 from qdialect.passes.pipelines import optimize_pipeline
 from qdialect.quantization.apply_profile import apply_profile
 from qdialect.quantization.coverage import Coverage, left_float
+from qdialect.quantization.dynamic import dynamic_refusal
 from qdialect.quantization.grids import assign
+from qdialect.quantization.output_parts import parts_of
 from qdialect.quantization.precision import Plan, Rate, Rates, Time, Times, plan
+from qdialect.quantization.quality import Judge, Quality
 from qdialect.quantization.recipe import Precision, Recipe
 from qdialect.quantization.selection import Selection, concerns, select
 from qdialect.quantization.values import Values, float_value
-from qdialect.reference import Interpreter
+from qdialect.reference import Interpreter, output_names
 from qdialect.workflows.model import Model, run_passes
-from qdialect.workflows.race import Race, race, signal_to_noise, winner
+from qdialect.workflows.race import Race, race, winner
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -41,24 +45,24 @@ if TYPE_CHECKING:
     from qdialect.quantization.apply_profile import Correct
     from qdialect.targets.base import Target
 
-    Array = NDArray[Any]
-    Arrays = Mapping[str, Array]
+    Arrays = Mapping[str, NDArray[Any]]
 
 FLOAT, FLOAT_OPTIMIZED = "float", "float, optimized"
-RULES, CODES, MIXED = "by rules", "all on codes", "by times"
-"""Names of candidates: quantized as without times; all that can be; as the times say."""
-ROUNDS = 2
-"""How often a plan is made: the second with what was measured of the first."""
+RULES, CODES, DYNAMIC, MIXED = "by rules", "all on codes", "all dynamic", "by times"
+"""Names of candidates: quantized as without times; all that can be, in two ways; as the times
+say."""
+_HOPELESS = 1.3
+"""A model in one state whose nodes take so many times as long as those of the fastest does not
+race."""
 
 
 @dataclass(frozen=True)
 class Candidate:
-    """A model that may be written, what of it is quantized, and by which plan."""
+    """A model that may be written, and what of it is quantized."""
 
     name: str
     model: Model
     coverage: Coverage
-    plan: Plan | None = None
 
 
 @dataclass
@@ -75,11 +79,9 @@ class Builder:
     removed: Collection[str] = ()
     whole: Mapping[str, str] = field(default_factory=dict[str, str])
 
-    def quantized(self, name: str, plan: Plan | None = None, *, all_ops: bool = False) -> Candidate:
-        """Quantized by a plan, or without one (`all_ops`: whatever can be); InputError."""
-        states: Mapping[int, Precision] | None = None if plan is None else plan.states
-        if all_ops:
-            states = {}
+    def quantized(self, name: str, states: Mapping[int, Precision] | None = None) -> Candidate:
+        """Quantized, with ops in these states, by number (others on codes where they can be);
+        None: as rules say. InputError."""
         model = self._copy()
         coverage = apply_profile(
             model.module,
@@ -91,7 +93,7 @@ class Builder:
             removed=self.removed,
             whole=self.whole,
         )
-        return Candidate(name, self._optimized(model), coverage, plan)
+        return Candidate(name, self._optimized(model), coverage)
 
     def floats(self) -> Candidate:
         """The float model, with what fuses in it fused."""
@@ -110,6 +112,15 @@ class Builder:
         assign(selection)
         return selection
 
+    def all_dynamic(self, selection: Selection) -> Mapping[int, Precision]:
+        """The states in which all products quantize their input as they run that can."""
+        values, states = selection.values, dict[int, Precision]()
+        for number, op in enumerate(values.block.ops):
+            states[number], behavior = Precision.FLOAT, values.ctx.behaviors.get(op)
+            if behavior is not None and dynamic_refusal(values, op, behavior) is None:
+                states[number] = Precision.DYNAMIC
+        return states
+
     def _copy(self) -> Model:
         model = Model(self.prepared.module.clone(), self.prepared.ctx.clone())
         model.ctx.target = self.target
@@ -125,15 +136,31 @@ class Builder:
 
 @dataclass
 class Raced:
-    """The candidate to write, how long each took, and how near each is to the float model: the
-    SQNR in dB of the output that differs most."""
+    """The candidate to write, how long each that is sound took, and how near each is to the float
+    model."""
 
     chosen: Candidate
     race: Race
-    sqnr: Mapping[str, float]
+    quality: Mapping[str, Quality]
     executed: Mapping[str, Executed]
     plan: Plan
     notes: list[str] = field(default_factory=list[str])
+
+    def as_json(self) -> dict[str, Any]:
+        """As plain data; what a plan costs is in nanoseconds of the runtime's nodes."""
+        return {
+            "chosen": self.chosen.name,
+            "plan": {"cost": self.plan.parts.cost, "bound": self.plan.parts.bound},
+            "raced": {
+                name: {**lap.as_json(), "worst_db": _finite(self.quality[name].worst_db)}
+                for name, lap in self.race.laps.items()
+            },
+            "notes": self.notes,
+        }
+
+
+def _finite(db: float) -> float | None:
+    return db if isfinite(db) else None
 
 
 @dataclass
@@ -152,33 +179,52 @@ class Loop:
 
     def run(self, first: Candidate) -> Raced:
         """The fastest of `first` and of what the times of nodes say."""
-        floats, codes = self.builder.floats(), self.builder.quantized(CODES, all_ops=True)
-        selection = self.builder.selection()
-        found: list[Candidate] = [first, codes]
-        times = self._times(selection, floats, codes)
+        floats, selection = self.builder.floats(), self.builder.selection()
+        extremes = {Precision.CODES: self.builder.quantized(CODES, {})}
+        dynamic = self.builder.all_dynamic(selection)
+        if Precision.DYNAMIC in dynamic.values():
+            extremes[Precision.DYNAMIC] = self.builder.quantized(DYNAMIC, dynamic)
+        times = self._times(selection, floats, extremes, dynamic)
         planned = plan(selection, times)
-        mixed = self.builder.quantized(MIXED, planned)
-        found.append(mixed)
+        mixed = self.builder.quantized(MIXED, planned.states)
+        limit = _HOPELESS * min(map(times.total, times.ops))
+        found = [first, *(each for s, each in extremes.items() if times.total(s) < limit), mixed]
         engines, executed = self._loaded([floats, *found])
-        answers = {name: self._answers(engine) for name, engine in engines.items()}
-        sqnr = {name: signal_to_noise(answers[FLOAT], answers[name]) for name in engines}
-        raced = race(engines, self.samples[0], self.seconds)
-        order = sorted(engines, key=lambda name: (name != FLOAT, -sqnr[name]))
+        judge = Judge(
+            parts_of(self.original.module, self.original.ctx), self._answers(engines[FLOAT])
+        )
+        quality = {name: judge.judge(self._answers(engine)) for name, engine in engines.items()}
+        sound = {name: e for name, e in engines.items() if name == FLOAT or not quality[name].dead}
+        raced = race(sound, self.samples[0], self.seconds)
+        order = sorted(sound, key=lambda name: (name != FLOAT, -quality[name].worst_db))
         chosen = winner(raced.laps, order)
         kept = {each.name: each for each in (floats, *found)}
         kept[FLOAT] = replace(floats, name=FLOAT, model=self.original)
-        return Raced(kept[chosen], raced, sqnr, executed, planned, self.notes)
+        return Raced(kept[chosen], raced, quality, executed, planned, self.notes)
 
-    def _times(self, selection: Selection, floats: Candidate, codes: Candidate) -> Times:
+    def _times(
+        self,
+        selection: Selection,
+        floats: Candidate,
+        extremes: Mapping[Precision, Candidate],
+        dynamic: Mapping[int, Precision],
+    ) -> Times:
+        """What the runtime says of models with all ops in one state, as far as they can be."""
         from qdialect.formats.onnx.write.node_times import node_times
 
-        files = [self._file(floats.model), self._file(codes.model)]
+        models = {Precision.FLOAT: floats, **extremes}
+        files = [self._file(each.model) for each in models.values()]
         nodes = node_times(files, self.samples[0], self.seconds / 2)
-        by_state = (Precision.FLOAT, Precision.CODES)
         measured = {
-            state: attributed(selection, each) for state, each in zip(by_state, nodes, strict=True)
+            state: attributed(selection, each) for state, each in zip(models, nodes, strict=True)
         }
-        return Times(measured, conversion_rates())
+        places = {op: place for place, op in enumerate(selection.values.block.ops)}
+        able: dict[Precision, Collection[int]] = {
+            Precision.CODES: {places[op] for op in selection.ops}
+        }
+        if Precision.DYNAMIC in extremes:
+            able[Precision.DYNAMIC] = {n for n, s in dynamic.items() if s is Precision.DYNAMIC}
+        return Times(measured, able, conversion_rates())
 
     def _file(self, model: Model) -> Any:
         from qdialect.formats.onnx.write import write_model
@@ -205,8 +251,11 @@ class Loop:
                 self.notes.append(f"{each.name} is no candidate: {error.message}")
         return engines, executed
 
-    def _answers(self, engine: OrtEngine) -> list[list[Array]]:
-        return [list(engine.run(inputs).values()) for inputs in self.samples]
+    def _answers(self, engine: OrtEngine) -> Iterator[Arrays]:
+        """What it gives on all samples, by the names that the float model has for outputs."""
+        names = output_names(self.original.function())
+        for inputs in self.samples:
+            yield dict(zip(names, engine.run(inputs).values(), strict=True))
 
 
 def conversion_rates(seconds: float = 0.1) -> Rates:
@@ -227,9 +276,10 @@ def attributed(selection: Selection, nodes: Sequence[NodeTime]) -> dict[int, Tim
     """The times of executed nodes by the number of the op that they are for.
 
     A node that stands for several ops, of which it has the name of one, is for the product with
-    weights among those above that have no node; casts and what the runtime inserts are for none.
+    weights among those above that have no node; one that has no name of an op, for the op of what
+    takes its result. Casts and changes of layout are for none.
     """
-    from qdialect.formats.onnx.write.executed import CASTS
+    from qdialect.formats.onnx.write.node_times import CONVERSIONS
 
     ops = list(selection.values.block.ops)
     numbers = {op: number for number, op in enumerate(ops)}
@@ -240,8 +290,9 @@ def attributed(selection: Selection, nodes: Sequence[NodeTime]) -> dict[int, Tim
         names.update((key, op) for key in keys_of(op))
     matched: list[tuple[Operation, NodeTime]] = []
     for node in nodes:
-        op = next((names[name] for name in node.names if name in names), None)
-        if op is not None and node.kind not in CASTS:
+        known = (each for name in (*node.names, *node.users) for each in (name, _whole(name)))
+        op = next((names[name] for name in known if name in names), None)
+        if op is not None and (node.kind not in CONVERSIONS or node.names[0] in names):
             matched.append((op, node))
     timed = {op for op, _ in matched}
     found: dict[int, Time] = {}
@@ -251,6 +302,11 @@ def attributed(selection: Selection, nodes: Sequence[NodeTime]) -> dict[int, Tim
         total = node.nanoseconds + (before.nanoseconds if before else 0.0)
         found[number] = Time(total, node.takes_floats, node.gives_floats)
     return found
+
+
+def _whole(name: str) -> str:
+    """The key of the op that a piece is of."""
+    return name.rpartition("/")[0]
 
 
 def _heaviest(op: Operation, selection: Selection, timed: Collection[Operation]) -> Operation:

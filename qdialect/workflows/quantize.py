@@ -170,8 +170,9 @@ class Quantization:
             loaded.removed(profile),
             refused,
         )
-        chosen, raced = builder.quantized(RULES), None
-        if self.seconds and self.data is not None and not self.require_all:
+        chosen, raced = builder.quantized(RULES, recipe.plan), None
+        races = self.seconds and recipe.plan is None and not self.require_all
+        if races and self.data is not None:
             samples = self._samples(self._trial_samples)
             raced = Loop(builder, samples, self.seconds, self.model).run(chosen)
             chosen = raced.chosen

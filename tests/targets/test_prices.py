@@ -34,10 +34,11 @@ SIZE: dict[str, Any] = {
     "channels": {"nn.conv2d": [9, 5]},
 }
 GOOD: dict[str, Any] = {
-    "version": 2,
+    "version": 3,
     "target": "onnxruntime",
     "runtime": "1.31",
     "cpu": "a processor",
+    "kernels": {"nn.add": {"float": {"node": 100, "element": 0.5}}},
     "sizes": [SIZE, SIZE | {"elements": 1000, "codes": {"nn.add": 3}}],
 }
 
@@ -73,7 +74,7 @@ def test_the_nearest_size_counts(elements: int, found: int) -> None:
 @pytest.mark.parametrize(
     ("change", "reason"),
     [
-        ({"version": 1}, "version 1, not 2"),
+        ({"version": 1}, "version 1, not 3"),
         ({"target": None}, "'target' is missing or no str"),
         ({"cpu": 7}, "'cpu' is missing or no str"),
         ({"sizes": []}, "'sizes' is no list of prices"),
@@ -89,6 +90,10 @@ def test_the_nearest_size_counts(elements: int, found: int) -> None:
         (sized(transposed={"few": [1, 1]}), "by numbers of products, not 'few'"),
         (sized(unit_ns=-1), "the price of 'unit_ns' is -1"),
         (sized(unit_ns=0), "'unit_ns' is 0"),
+        ({"kernels": []}, "'kernels' is no JSON object"),
+        ({"kernels": {"nn.add": 3}}, "'nn.add' is no JSON object"),
+        ({"kernels": {"nn.add": {"float": 3}}}, "'float' is no JSON object"),
+        ({"kernels": {"nn.add": {"float": {"node": -1}}}}, "the price of 'node' is -1"),
         ({"target": "tosa"}, "these are prices of target 'tosa', not of 'onnxruntime'"),
     ],
 )

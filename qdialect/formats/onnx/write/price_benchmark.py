@@ -22,6 +22,7 @@ from qdialect.dialects.onnx import package
 from qdialect.errors import InputError, QError
 from qdialect.formats.onnx.write.engine import OrtEngine
 from qdialect.formats.onnx.write.exporter import Form
+from qdialect.formats.onnx.write.kernel_benchmark import KernelBenchmark
 from qdialect.formats.onnx.write.kernels import CLAMPS, KERNELS
 from qdialect.formats.onnx.write.model import write_model
 from qdialect.targets.price_table import Pair, Prices, PriceTable
@@ -159,6 +160,8 @@ class Benchmark:
     new_context: Callable[[], QContext]
     rounds: int = 60
     sides: Mapping[int, tuple[int, int]] = field(default_factory=lambda: SIDES)
+    #: of each kernel
+    runs: int = 10
     #: by side, name and kind
     _pairs: dict[tuple[int, str, str], _Pair] = field(
         default_factory=dict[tuple[int, str, str], _Pair]
@@ -172,9 +175,10 @@ class Benchmark:
             for pair in self._pairs.values():
                 if turn % pair.every == 0:
                     pair.run()
+        kernels = KernelBenchmark(self.read, self.new_context, self.runs).measure()
         runtime = str(package("onnxruntime").__version__)
         sizes = tuple(self._prices(side) for side in self.sides)
-        return PriceTable("onnxruntime", runtime, processor(), sizes)
+        return PriceTable("onnxruntime", runtime, processor(), sizes, kernels)
 
     def _ask_all(self, side: int) -> None:
         shape = (1, CHANNELS, side, side)
