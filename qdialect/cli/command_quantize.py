@@ -12,6 +12,7 @@ from qdialect import api
 from qdialect.cli.command_optimize import race_seconds
 from qdialect.cli.files import load_model, remarks_output, report_output, writable
 from qdialect.cli.flags import Arguments, write_json
+from qdialect.cli.measured_table import measured_text
 from qdialect.cli.terminal import OK, interrupted, progress, table
 from qdialect.errors import UsageError
 from qdialect.numerics.rounding import Rounding
@@ -29,9 +30,6 @@ from qdialect.workflows.candidates import FLOAT, Raced
 from qdialect.workflows.model import save
 from qdialect.workflows.quality import Measured, measure
 from qdialect.workflows.quantize import Quantization, Quantized
-
-MOST_PARTS = 12
-"""So many parts of outputs are shown."""
 
 
 def run(args: Arguments) -> int:
@@ -100,7 +98,7 @@ def run(args: Arguments) -> int:
         write_json(_as_json(result, measured, path))
     elif not args.switch("quiet"):
         sys.stderr.write(_summary(result, sensitive))
-        sys.stderr.write(_measured(measured))
+        sys.stderr.write(measured_text(measured))
         print(f"{args.positional[0]} -> {path}", file=sys.stderr)
     return OK
 
@@ -213,7 +211,7 @@ def _as_json(result: Quantized, measured: Measured, path: Path) -> dict[str, Any
             }
             for trial in result.trials
         ],
-        "sensitivity": [asdict(entry) for entry in result.ranking],
+        "sensitivity": [{**asdict(entry), "sqnr_db": entry.sqnr} for entry in result.ranking],
         "candidates": None if result.raced is None else result.raced.as_json(),
         "measured": measured.as_json(),
     }
@@ -240,23 +238,6 @@ def _summary(result: Quantized, sensitive: int) -> str:
     return text
 
 
-def _measured(found: Measured) -> str:
-    """The table of what was measured, beside the float model."""
-    text = ""
-    if rows := found.rows():
-        text += table(rows, dict.fromkeys((1, 2, 3), True), stream=sys.stderr, heading=True)
-    if found.quality is not None:
-        text += f"loss in {found.where}, on {found.samples}\n"
-        right: dict[int, bool] = dict.fromkeys(range(1, 5), True)
-        text += table(found.quality.rows(MOST_PARTS), right, stream=sys.stderr, heading=True)
-        left_out = len(found.quality.parts) - MOST_PARTS
-        if left_out > 0:
-            text += f"and {left_out} parts of outputs that lose less; --json has all\n"
-    if found.problem:
-        text += f"not measured: {found.problem}\n"
-    return text
-
-
 def _race_summary(raced: Raced) -> str:
     rows = [("candidate", "time", "of float", "worst part", "executed nodes")]
     for name, lap in raced.race.laps.items():
@@ -275,4 +256,5 @@ def _race_summary(raced: Raced) -> str:
         f"by the times of nodes {parts.cost / 1e6:.3g} ms at least {parts.bound / 1e6:.3g} ms, "
         f"{parts.exact} of {len(parts)} parts proven\n"
     )
-    return table(rows, {1: True, 2: True, 3: True, 4: True}) + said
+    notes = "".join(f"{note}\n" for note in raced.notes)
+    return table(rows, {1: True, 2: True, 3: True, 4: True}) + said + notes

@@ -43,6 +43,7 @@ from qdialect.analysis.cost import elements
 from qdialect.behaviors import Behavior, PortKind, Size
 from qdialect.behaviors.flow import tied_operands
 from qdialect.context import QContext
+from qdialect.ops import MulOp
 from qdialect.ops.component_keys import all_keys
 from qdialect.profile.ranges import Range, max_of_channels
 from qdialect.quant import DCastOp, QCastOp
@@ -54,6 +55,7 @@ from qdialect.quantization.values import (
     Values,
     float_value,
     is_constant,
+    only_user,
     op_keys,
     real_array,
     users,
@@ -62,6 +64,8 @@ from qdialect.rewrite import Refusal
 from qdialect.targets.base import Interface
 
 _STEEP = ("amplifies", "float-result")
+_POINTS = 4097
+"""At so many points the slope of a function is looked at."""
 
 
 class _Below(Flag):
@@ -390,9 +394,25 @@ def _amplification(values: Values, op: Operation, behavior: Behavior) -> Refusal
         if gain is None or not isfinite(gain):
             return Refusal("amplifies", f"no bound for what a step of the {role} does")
         steps = gain * _width(values.range(operand)) / result if result else 0.0
-        if steps > values.recipe.max_steps:
+        if steps > values.recipe.max_steps and not _is_mild_gate(values, op, behavior):
             return Refusal("amplifies", f"a step of the {role} may be {steps:.3g} of the result")
     return None
+
+
+def _is_mild_gate(values: Values, op: Operation, behavior: Behavior) -> bool:
+    """Whether an op is a function f of x that only gates x, in a product x f(x), and a step of x
+    does little to that: at most the greatest |x f'(x)| times it. Where a gate (sigmoid, hard
+    sigmoid) is steep, x is small."""
+    user, x = only_user(op.results[0]), op.operands[0]
+    if not isinstance(user, MulOp) or {*user.operands} != {x, op.results[0]}:
+        return False
+    found, result = values.range(x), _width(values.range(user.results[0]))
+    if behavior.pointwise is None or len(op.operands) != 1 or found is None or not result:
+        return False
+    points = np.linspace(found.low, found.high, _POINTS)
+    made = np.abs(np.diff(behavior.pointwise(op, points)) / np.diff(points))
+    gain = float((made * np.maximum(np.abs(points[1:]), np.abs(points[:-1]))).max(initial=0.0))
+    return gain * _width(found) / result <= values.recipe.max_steps
 
 
 def _width(found: Range | None) -> float:

@@ -190,14 +190,19 @@ class Loop:
         limit = _HOPELESS * min(map(times.total, times.ops))
         found = [first, *(each for s, each in extremes.items() if times.total(s) < limit), mixed]
         engines, executed = self._loaded([floats, *found])
-        judge = Judge(
-            parts_of(self.original.module, self.original.ctx), self._answers(engines[FLOAT])
-        )
+        original = self.original
+        judge = Judge(parts_of(original.module, original.ctx), self._answers(engines[FLOAT]))
         quality = {name: judge.judge(self._answers(engine)) for name, engine in engines.items()}
-        sound = {name: e for name, e in engines.items() if name == FLOAT or not quality[name].dead}
-        raced = race(sound, self.samples[0], self.seconds)
-        order = sorted(sound, key=lambda name: (name != FLOAT, -quality[name].worst_db))
-        chosen = winner(raced.laps, order)
+        order = sorted(engines, key=lambda name: (name != FLOAT, -quality[name].worst_db))
+        alive = [name for name in order if not quality[name].dead]
+        if set(alive) <= {FLOAT, FLOAT_OPTIMIZED}:
+            alive = order  # what is then chosen is an error, if it is no float model
+        for name in [name for name in order if name not in alive]:
+            self.notes.append(f"{name} is no candidate: dead output {quality[name].dead[0]}")
+        raced = race(
+            {name: e for name, e in engines.items() if name in alive}, self.samples[0], self.seconds
+        )
+        chosen = winner(raced.laps, alive)
         kept = {each.name: each for each in (floats, *found)}
         kept[FLOAT] = replace(floats, name=FLOAT, model=self.original)
         return Raced(kept[chosen], raced, quality, executed, planned, self.notes)
