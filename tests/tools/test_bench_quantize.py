@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 import sys
 from pathlib import Path
 
@@ -65,9 +64,10 @@ def test_a_line_for_each_tool(
     assert list(row.files) == ["runtime static", "runtime dynamic", "ours"]
     for file in row.files.values():
         assert file.failed == "" and file.ratio > 0 and file.megabytes > 0
-        assert file.worst <= file.sqnr + 1e-9
-        assert file.part in ("y[0:4]", "y[4:8]")
-    assert row.files["runtime static"].part == "y[4:8]"  # one scale for pixels and shares
+        assert file.channel is not None and file.channel <= file.worst
+    # One scale for pixels and shares.
+    assert row.files["runtime static"].part == "y[:, :, :, 4:8]"
+    assert row.files["runtime static"].worst < 10 < row.files["ours"].worst
     assert "| detector" in capsys.readouterr().out
     # Files that are there are used: only their name says which tool wrote them.
     ours, static = (tmp_path / "kept" / f"detector.{t}.onnx" for t in ("ours", "runtime-static"))
@@ -83,30 +83,20 @@ def asdict(row: quantize.Row) -> dict[str, object]:
     return {**vars(row), "files": {name: vars(file) for name, file in row.files.items()}}
 
 
-def test_parts_of_an_output_are_those_of_its_concat(tmp_path: Path) -> None:
-    path = tmp_path / "m.onnx"
-    path.write_bytes(boxes_and_scores().SerializeToString())
-    found = quantize.parts(path, images(1, 0)[0])
-    assert found == [quantize.Part(0, "y[0:4]", 3, 0, 4), quantize.Part(0, "y[4:8]", 3, 4, 8)]
-    y = np.arange(2 * 8 * 8 * 8).reshape(2, 1, 8, 8, 8)
-    assert (found[1].of([y]) == y[..., 4:]).all()
-
-
 def test_agreement() -> None:
-    a = np.array([[[1.0, 3.0, 2.0]], [[5.0, 1.0, 0.0]]])
-    b = np.array([[[1.0, 2.0, 3.0]], [[5.0, 1.0, 0.0]]])
-    assert quantize.agreement("winners", [a], [b]) == 0.5
-    assert quantize.agreement("winners", [a[..., :1]], [b[..., :1]]) is None
-    assert quantize.agreement("cosine", [a], [2 * a]) == pytest.approx(1)
-    assert quantize.agreement("cosine", [a], [b]) == pytest.approx((13 / 14 + 1) / 2)
-    assert quantize.agreement("", [a], [b]) is None
-    assert quantize.decibels(a, np.full_like(a, np.nan)) == -math.inf
+    a = [{"y": np.array([[1.0, 3.0, 2.0]])}, {"y": np.array([[5.0, 1.0, 0.0], [1.0, 0.0, 0.0]])}]
+    b = [{"y": np.array([[1.0, 2.0, 3.0]])}, a[1]]
+    assert quantize.agreement("winners", a, b) == pytest.approx(2 / 3)
+    assert quantize.agreement("winners", [{"y": np.ones((2, 1))}], [{"y": np.ones((2, 1))}]) is None
+    assert quantize.agreement("cosine", a, [{"y": 2 * x["y"]} for x in a]) == pytest.approx(1)
+    assert quantize.agreement("cosine", a, b) == pytest.approx((13 / 14 + 2) / 3)
+    assert quantize.agreement("", a, b) is None
 
 
 def test_what_is_behind_is_told() -> None:
-    fast = quantize.File(0.5, 0.45, 0.55, 1.0, 30.0, "y", 30.0, 1.0, 3.0)
-    good = quantize.File(0.6, 0.55, 0.65, 1.0, 40.0, "y", 40.0, 1.0, 3.0)
-    slow = quantize.File(1.5, 1.2, 1.6, 2.0, 25.0, "y", 25.0, 1.0, 3.0)
+    fast = quantize.File(0.5, 0.45, 0.55, 1.0, 30.0, "y", 29.0, 0, 1.0, 3.0)
+    good = quantize.File(0.6, 0.55, 0.65, 1.0, 40.0, "y", 39.0, 0, 1.0, 3.0)
+    slow = quantize.File(1.5, 1.2, 1.6, 2.0, 25.0, "y", 24.0, 2, 1.0, 3.0)
     row = quantize.Row("net", "", 1.0, 4.0, 8, {"fast": fast, "good": good, "ours": slow})
     text = "\n".join(quantize.behind(row))
     assert "slower than float, 1.50" in text and "slower than fast, 1.50 to 0.50" in text

@@ -4,8 +4,7 @@ Each network is quantized by each tool with its defaults (`quantizers.py`), cali
 samples.  All files and the float one are then run in turns in one process, with the runtime's
 optimizations, on one thread: a ratio is the median over turns of processor time, against the float
 file in the same turn.  How near a file is to the float one is told on other samples, where it is
-worst: the least SQNR of the parts of outputs.  A part is what a last `Concat` puts beside other
-things, a whole output where there is none.  Beside it, the share of places where the same number is
+worst: the least SQNR of the parts of outputs (`qdialect.quantization.output_parts`).  Beside it, the share of places where the same number is
 largest along the last axis, or the mean cosine of the last output.
 
     python -m tools.bench quantize --models minilm-dynamic --keep FOLDER --json quantize.json
@@ -25,25 +24,28 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 import numpy as np
-import onnx
 
+import qdialect as qd
 from qdialect.formats.onnx.write.executed import optimized_engine
+from qdialect.quantization.output_parts import parts_of
+from qdialect.quantization.quality import Judge
 from qdialect.workflows.race import race
 from tests.support.tables import put, step, table
-from tools.bench import corpus, measure
+from tools.bench import corpus
 from tools.bench.quantizers import QUANTIZERS
 from tools.bench.unseen import NAMES, float_model, unseen
 
 TEST_SEED = 1000
 """Added to the seed of the calibration samples."""
 FLOAT = "float"
+Answers = Sequence[Mapping[str, np.ndarray]]
 
 
 @dataclass(frozen=True)
 class File:
     """What one tool wrote: its time over the float file's (median and quartiles), megabytes, dB of
-    the worst part and which that is, dB over everything, agreement, seconds that the tool took;
-    or why there is none."""
+    the worst part and which that is, dB of the worst channel, how many channels are dead,
+    agreement, seconds that the tool took; or why there is none."""
 
     ratio: float = math.nan
     low: float = math.nan
@@ -51,7 +53,8 @@ class File:
     megabytes: float = math.nan
     worst: float = math.nan
     part: str = ""
-    sqnr: float = math.nan
+    channel: float | None = None
+    dead: int = 0
     agreement: float | None = None
     seconds: float = 0.0
     failed: str = ""
@@ -69,84 +72,31 @@ class Row:
     files: Mapping[str, File] = field(default_factory=dict)
 
 
-@dataclass(frozen=True)
-class Part:
-    """Some of one output: its number, and from where to where along which axis (None: all)."""
-
-    output: int
-    name: str
-    axis: int | None = None
-    start: int = 0
-    end: int = 0
-
-    def of(self, outputs: measure.Outputs) -> np.ndarray:
-        array = outputs[self.output]
-        if self.axis is None:
-            return array
-        # The first axis counts samples.
-        return np.take(array, range(self.start, self.end), axis=self.axis + 1)
+def judge_of(path: Path, expected: Answers) -> Judge:
+    """What judges outputs by what a float network answers, part by part."""
+    model = qd.load(path)
+    return Judge(parts_of(model.module, model.ctx), expected)
 
 
-def parts(path: Path, feeds: Mapping[str, np.ndarray]) -> list[Part]:
-    """The parts of the outputs of a float network; `feeds` is one sample, for extents."""
-    model = onnx.load(path)
-    made_by = {name: node for node in model.graph.node for name in node.output}
-    found: list[Part] = []
-    for number, output in enumerate(value.name for value in model.graph.output):
-        node, order = made_by.get(output), None
-        while node is not None and node.op_type in ("Identity", "Transpose"):
-            if node.op_type == "Transpose":
-                perm = next((list(a.ints) for a in node.attribute if a.name == "perm"), None)
-                if perm is None or order is not None:
-                    break
-                order = perm
-            node = made_by.get(node.input[0])
-        if node is None or node.op_type != "Concat":
-            found.append(Part(number, output))
-            continue
-        shapes = _shapes(model, list(node.input), feeds)
-        axis = node.attribute[0].i % len(shapes[0])
-        start = 0
-        for shape in shapes:
-            end = start + shape[axis]
-            place = axis if order is None else order.index(axis)
-            found.append(Part(number, f"{output}[{start}:{end}]", place, start, end))
-            start = end
-    return found
-
-
-def _shapes(
-    model: onnx.ModelProto, names: Sequence[str], feeds: Mapping[str, np.ndarray]
-) -> list[tuple[int, ...]]:
-    """The shapes that values have when the model runs on a sample."""
-    probe = onnx.ModelProto()
-    probe.CopyFrom(model)
-    constants = {t.name: tuple(t.dims) for t in model.graph.initializer}
-    asked = list(dict.fromkeys(name for name in names if name not in constants))
-    del probe.graph.output[:]
-    probe.graph.output.extend(onnx.ValueInfoProto(name=name) for name in asked)
-    with tempfile.TemporaryDirectory() as folder:
-        onnx.save(probe, Path(folder) / "probe.onnx")
-        results = measure.session(Path(folder) / "probe.onnx").run(None, dict(feeds))
-    shapes = constants | {n: np.asarray(r).shape for n, r in zip(asked, results, strict=True)}
-    return [shapes[name] for name in names]
-
-
-def decibels(expected: np.ndarray, got: np.ndarray) -> float:
-    """Signal to quantization noise in dB; what is not finite is all noise."""
-    return measure.sqnr([expected], [got]) if np.isfinite(got).all() else -math.inf
-
-
-def agreement(judge: str, expected: measure.Outputs, got: measure.Outputs) -> float | None:
-    """Of the last output, by `Source.judge`."""
-    a, b = expected[-1].astype(np.float64), got[-1].astype(np.float64)
+def agreement(judge: str, expected: Answers, got: Answers) -> float | None:
+    """Of the last output, by `Source.judge`; None where it does not say."""
+    name = list(expected[0])[-1]
+    pairs = [
+        (x[name].astype(np.float64), y[name].astype(np.float64))
+        for x, y in zip(expected, got, strict=True)
+    ]
     if judge == "cosine":
-        a, b = (x.reshape(-1, x.shape[-1]) for x in (a, b))
-        norms = np.linalg.norm(a, axis=1) * np.linalg.norm(b, axis=1)
-        return float(np.mean((a * b).sum(1) / np.maximum(norms, 1e-30)))
-    if judge == "winners" and a.shape[-1] > 1:
-        return float((a.argmax(-1) == b.argmax(-1)).mean())
-    return None
+        found = [_cosines(a, b).ravel() for a, b in pairs]
+    elif judge == "winners" and pairs[0][0].shape[-1] > 1:
+        found = [(a.argmax(-1) == b.argmax(-1)).ravel() for a, b in pairs]
+    else:
+        return None
+    return float(np.concatenate(found).mean())
+
+
+def _cosines(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    norms = np.linalg.norm(a, axis=-1) * np.linalg.norm(b, axis=-1)
+    return (a * b).sum(-1) / np.maximum(norms, 1e-30)
 
 
 def quantized(
@@ -192,21 +142,22 @@ def row(source: corpus.Source, tools: Sequence[str], options: argparse.Namespace
                 files[tool] = File(failed=str(error).splitlines()[0][:160], seconds=taken)
         size = {tool: found.stat().st_size / 1e6 for tool, found in paths.items()}
     laps = race(engines, tests[0], options.seconds).laps
-    expected = measure.run_all(engines[FLOAT].session, tests)
-    pieces = parts(path, tests[0])
+    expected = [engines[FLOAT].run(feeds) for feeds in tests]
+    judge = judge_of(path, expected)
     for tool in paths:
-        got, lap = measure.run_all(engines[tool].session, tests), laps[tool]
-        each = {p.name: decibels(p.of(expected), p.of(got)) for p in pieces}
-        part = min(each, key=lambda name: each[name])
-        all_of_it = min(decibels(a, b) for a, b in zip(expected, got, strict=True))
+        got, lap = [engines[tool].run(feeds) for feeds in tests], laps[tool]
+        found = judge.judge(got)
+        worst = min(found.parts, key=lambda part: part.sqnr_db)
+        channels = [db for part in found.parts for db in part.channels if db is not None]
         files[tool] = File(
             lap.ratio,
             lap.low,
             lap.high,
             size[tool],
-            each[part],
-            part,
-            all_of_it,
+            worst.sqnr_db,
+            str(worst.part),
+            min(channels, default=None),
+            len(found.dead),
             agreement(source.judge, expected, got),
             seconds[tool],
         )
@@ -217,22 +168,35 @@ def row(source: corpus.Source, tools: Sequence[str], options: argparse.Namespace
 
 def tables(rows: Sequence[Row]) -> str:
     """Latency, size, loss: a line for each network and tool."""
-    header = ("network", "tool", "time / float", "MB", "worst dB", "of", "agreement", "s")
+    header = (
+        "network",
+        "tool",
+        "time / float",
+        "MB",
+        "dB of the worst part",
+        "which",
+        "worst channel",
+        "dead",
+        "agreement",
+        "s",
+    )
     lines: list[tuple[str, ...]] = []
     for row in rows:
         shown = f"{row.milliseconds:.2f} ms"
-        lines.append((row.model, FLOAT, shown, f"{row.megabytes:.1f}", "", "", "", ""))
+        lines.append((row.model, FLOAT, shown, f"{row.megabytes:.1f}", *[""] * 6))
         lines += [("", tool, *_cells(file)) for tool, file in row.files.items()]
     return table(header, lines)
 
 
 def _cells(file: File) -> tuple[str, ...]:
     if file.failed:
-        return "fails", "", "", file.failed.replace("|", "/")[:60], "", f"{file.seconds:.0f}"
+        said = file.failed.replace("|", "/")[:60]
+        return "fails", "", "", said, "", "", "", f"{file.seconds:.0f}"
     spread = f"{file.ratio:.2f} ± {(file.high - file.low) / 2:.2f}{'!' if file.low > 1 else ''}"
     agreed = "" if file.agreement is None else f"{file.agreement:.3f}"
-    size, db = f"{file.megabytes:.1f}", f"{file.worst:.1f}"
-    return spread, size, db, file.part, agreed, f"{file.seconds:.0f}"
+    channel = "" if file.channel is None else f"{file.channel:.1f}"
+    loss = f"{file.worst:.1f}", file.part, channel, str(file.dead or "")
+    return spread, f"{file.megabytes:.1f}", *loss, agreed, f"{file.seconds:.0f}"
 
 
 def behind(row: Row, tool: str = "ours") -> list[str]:
