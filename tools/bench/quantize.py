@@ -4,8 +4,9 @@ Each network is quantized by each tool with its defaults (`quantizers.py`), cali
 samples.  All files and the float one are then run in turns in one process, with the runtime's
 optimizations, on one thread: a ratio is the median over turns of processor time, against the float
 file in the same turn.  How near a file is to the float one is told on other samples, where it is
-worst: the least SQNR of the parts of outputs (`qdialect.quantization.output_parts`).  Beside it, the share of places where the same number is
-largest along the last axis, or the mean cosine of the last output.
+worst: the least SQNR of the parts of outputs and of their channels, as `qopt quantize` tells them.
+Beside it, the share of places where the same number is largest along the last axis, or the mean
+cosine of the last output.
 
     python -m tools.bench quantize --models minilm-dynamic --keep FOLDER --json quantize.json
 """
