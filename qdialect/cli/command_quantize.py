@@ -57,6 +57,7 @@ def run(args: Arguments) -> int:
     profile = None
     if profile_path is not None:
         profile = load_profile(Path(profile_path))
+    form = "qoperator" if args.text("form") == "qoperator" else "qdq"
     work = Quantization(
         model,
         recipe,
@@ -70,7 +71,8 @@ def run(args: Arguments) -> int:
         whole_files=args.switch("whole-files"),
         require_all=args.switch("require-all"),
         search=(args.text("calibration") or "auto") == "auto",
-        seconds=race_seconds(args.text("race")) if _races(path, target) else 0.0,
+        seconds=race_seconds(args.text("time")) if _races(path, target) else 0.0,
+        form=form,
         watch=partial(progress, label="running the float model"),
     )
     try:
@@ -78,13 +80,18 @@ def run(args: Arguments) -> int:
     except Interrupted:
         print("interrupted; nothing was written", file=sys.stderr)
         return interrupted()
-    form = "qoperator" if args.text("form") == "qoperator" else "qdq"
     measured = measure(model, result.model, work.judged_samples(), target, form, result.raced)
     if not args.switch("allow-dead"):
         measured.refuse_dead()
     inline = args.switch("inline-weights")
     written = measured.written if path.suffix == ".onnx" else None
-    save(result.model, path, form=form, inline_weights=inline, written=written)
+    source_file = result.model.source
+    if source_file is not None and source_file.suffix == path.suffix == ".onnx":
+        from qdialect.formats.onnx.write import copy_model
+
+        copy_model(source_file, path)  # the float model won
+    else:
+        save(result.model, path, form=form, inline_weights=inline, written=written)
     measured.weigh(model.source, path)
     if args.has("remarks"):
         remarks_output([result.model.ctx], args.text("remarks"))
@@ -247,8 +254,8 @@ def _race_summary(raced: Raced) -> str:
                 name + mark,
                 f"{lap.milliseconds:.3g} ms",
                 f"{lap.ratio:.2f}",
-                "" if name == FLOAT else db_text(raced.quality[name].worst_db),
-                str(raced.executed[name].nodes),
+                "" if name == FLOAT else db_text(raced.tried[name].quality.worst_db),
+                str(raced.tried[name].executed.nodes),
             )
         )
     parts = raced.plan.parts

@@ -333,7 +333,7 @@ _COMMANDS = (
                 choices=("qdq", "qoperator"),
             ),
             value(
-                "race",
+                "time race",
                 "TIME",
                 "time the float model and what could be written in ONNX Runtime for about so long, "
                 "and write the fastest (default: 3s; 0: rules choose, the same file anywhere)",

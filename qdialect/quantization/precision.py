@@ -13,7 +13,7 @@ elements where that op is in another state.
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 
 from xdsl.dialects.builtin import TensorType
@@ -74,6 +74,18 @@ class Times:
     ops: Mapping[Precision, Mapping[int, Time]]
     able: Mapping[Precision, Collection[int]]
     rates: Rates
+
+    def corrected(self, states: Mapping[int, Precision], times: Mapping[int, Time]) -> Times:
+        """With what was measured of a model with ops in different states: what an op takes depends
+        on what is beside it, which only this one knows. What an op was as fast as once, it stays;
+        else a plan that was tried would look as good as one that was not."""
+        ops = {state: dict(known) for state, known in self.ops.items()}
+        for number, time in times.items():
+            of_state = ops[states.get(number, Precision.FLOAT)]
+            before = of_state.get(number)
+            if before is None or time.nanoseconds > before.nanoseconds:
+                of_state[number] = time
+        return replace(self, ops=ops)
 
     def total(self, state: Precision) -> float:
         """Nanoseconds of the ops of the run in a state."""

@@ -22,7 +22,7 @@ from qdialect.quantization.recipe import Recipe
 from qdialect.targets.base import Target
 from qdialect.workflows.calibrate import calibrate, new_profile, open_data
 from qdialect.workflows.candidates import RULES, Builder, Loop, Raced
-from qdialect.workflows.model import Model
+from qdialect.workflows.model import Form, Model
 from qdialect.workflows.prepared import prepared_model
 from qdialect.workflows.quality import HELD_OUT, Samples, held_out
 from qdialect.workflows.run import open_engine
@@ -106,6 +106,7 @@ class Quantization:
     require_all: bool = False
     search: bool = False
     seconds: float = 0.0
+    form: Form = "qdq"
     state: Path | None = None
     workers: str | None = None
     watch: Watch = _unwatched
@@ -154,7 +155,7 @@ class Quantization:
         races = self.seconds and recipe.plan is None and not self.require_all
         if races and self.data is not None:
             samples = self._samples(self._trial_samples)
-            raced = Loop(builder, samples, self.seconds, self.model).run(chosen)
+            raced = Loop(builder, samples, self.seconds, self.model, self.form).run(chosen)
             chosen = raced.chosen
         return Quantized(chosen.model, profile, chosen.coverage, ranking, trials, matching, raced)
 
