@@ -213,8 +213,8 @@ class Loop:
         hopeful = (c for state, c in self.extremes.items() if self.times.total(state) < limit)
         for candidate in (self._floats, first, *hopeful):
             self.attempt(candidate)
-        planned = self._planned()
-        self.search(planned)
+        name, planned = self._planned()
+        self.search(name, planned)
         alive = [name for name, each in self.tried.items() if not each.quality.dead]
         if set(alive) <= {FLOAT, FLOAT_OPTIMIZED}:
             alive = list(self.tried)  # what is then chosen is an error, if it is no float model
@@ -227,16 +227,18 @@ class Loop:
         chosen = self.tried[self.choose(raced, order)].candidate
         return Raced(chosen, raced, self.tried, planned, self.notes)
 
-    def search(self, planned: Plan) -> None:
-        """Attempt more, where more is asked for than the fastest (`budgeted`)."""
+    def search(self, name: str, planned: Plan) -> None:
+        """Attempt more, where more is asked for than the fastest plan, the candidate of that name
+        (`budgeted`)."""
 
     def choose(self, raced: Race, preferred: Sequence[str]) -> str:
         """The name of the candidate to write: of the fastest the first."""
         return winner(raced.laps, preferred)
 
-    def _planned(self) -> Plan:
-        """Try the plan by what was measured, and that by what is measured of it, and so on."""
-        planned = self.plan()
+    def _planned(self) -> tuple[str, Plan]:
+        """Try the plan by what was measured, and that by what is measured of it, and so on; the
+        last, and the name of its candidate."""
+        planned, name = self.plan(), MIXED[0]
         known: list[Mapping[int, Precision]] = []
         for name in MIXED:
             known.append(planned.states)
@@ -249,7 +251,7 @@ class Loop:
             if again.states in known:
                 break
             planned = again
-        return planned
+        return name, planned
 
     def _measured(self, candidates: Sequence[Candidate]) -> list[dict[int, Time]]:
         """How long the ops of candidates take, in turns."""
