@@ -12,7 +12,9 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from math import isfinite
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from xdsl.ir import Operation
@@ -26,7 +28,7 @@ from qdialect.quantization.coverage import Coverage, left_float
 from qdialect.quantization.dynamic import dynamic_refusal
 from qdialect.quantization.grids import assign
 from qdialect.quantization.output_parts import parts_of
-from qdialect.quantization.precision import Plan, Rate, Rates, Time, Times, plan
+from qdialect.quantization.precision import Plan, Rate, Rates, Time, Times, corrected, plan
 from qdialect.quantization.quality import Judge, Quality
 from qdialect.quantization.recipe import Precision, Recipe
 from qdialect.quantization.selection import Selection, concerns, select
@@ -44,13 +46,15 @@ if TYPE_CHECKING:
     from qdialect.profile.record import Profile
     from qdialect.quantization.apply_profile import Correct
     from qdialect.targets.base import Target
+    from qdialect.workflows.model import Form
 
     Arrays = Mapping[str, NDArray[Any]]
 
 FLOAT, FLOAT_OPTIMIZED = "float", "float, optimized"
-RULES, CODES, DYNAMIC, MIXED = "by rules", "all on codes", "all dynamic", "by times"
+RULES, CODES, DYNAMIC = "by rules", "all on codes", "all dynamic"
+MIXED = ("by times", "by times, again", "by times, a third time")
 """Names of candidates: quantized as without times; all that can be, in two ways; as the times
-say."""
+say, the second with what was measured of the first."""
 _HOPELESS = 1.3
 """A model in one state whose nodes take so many times as long as those of the fastest does not
 race."""
@@ -134,6 +138,16 @@ class Builder:
         return optimized
 
 
+@dataclass(frozen=True)
+class Tried:
+    """A candidate as the runtime executes it, and how near it is to the float model."""
+
+    candidate: Candidate
+    engine: OrtEngine
+    executed: Executed
+    quality: Quality
+
+
 @dataclass
 class Raced:
     """The candidate to write, how long each that is sound took, and how near each is to the float
@@ -141,8 +155,7 @@ class Raced:
 
     chosen: Candidate
     race: Race
-    quality: Mapping[str, Quality]
-    executed: Mapping[str, Executed]
+    tried: Mapping[str, Tried]
     plan: Plan
     notes: list[str] = field(default_factory=list[str])
 
@@ -152,7 +165,7 @@ class Raced:
             "chosen": self.chosen.name,
             "plan": {"cost": self.plan.parts.cost, "bound": self.plan.parts.bound},
             "raced": {
-                name: {**lap.as_json(), "worst_db": _finite(self.quality[name].worst_db)}
+                name: {**lap.as_json(), "worst_db": _finite(self.tried[name].quality.worst_db)}
                 for name, lap in self.race.laps.items()
             },
             "notes": self.notes,
@@ -163,102 +176,157 @@ def _finite(db: float) -> float | None:
     return db if isfinite(db) else None
 
 
-@dataclass
 class Loop:
     """Finds the fastest candidate in ONNX Runtime, by about so many seconds of timing.
 
-    `samples` are inputs that the candidates are judged on; the first is what is timed.
+    `samples` are inputs that the candidates are judged on; the first is what is timed. `original`
+    is the float model as it was loaded, and takes part as its user runs it. Who asks for more than
+    speed attempts more candidates (`search`), and chooses among them otherwise (`choose`).
     """
 
-    builder: Builder
-    samples: Sequence[Arrays]
-    seconds: float
-    original: Model
-    form: Any = "qdq"
-    notes: list[str] = field(default_factory=list[str])
+    def __init__(
+        self,
+        builder: Builder,
+        samples: Sequence[Arrays],
+        seconds: float,
+        original: Model,
+        form: Form = "qdq",
+    ) -> None:
+        self.builder, self.samples, self.seconds = builder, samples, seconds
+        self.notes: list[str] = []
+        #: all that were tried, by name, the float model first
+        self.tried: dict[str, Tried] = {}
+        self._original = original
+        self._form: Form = form
+        source = original.source
+        is_file = source is not None and source.suffix == ".onnx"
+        self._floats = builder.floats()
+        candidate = replace(self._floats, name=FLOAT, model=original)
+        engine, executed = self._loaded(source if is_file else self._file(original))
+        self._judge = Judge(parts_of(original.module, original.ctx), self.answers(engine))
+        self.tried[FLOAT] = Tried(candidate, engine, executed, self._quality(engine))
 
     def run(self, first: Candidate) -> Raced:
-        """The fastest of `first` and of what the times of nodes say."""
-        floats, selection = self.builder.floats(), self.builder.selection()
-        extremes = {Precision.CODES: self.builder.quantized(CODES, {})}
-        dynamic = self.builder.all_dynamic(selection)
-        if Precision.DYNAMIC in dynamic.values():
-            extremes[Precision.DYNAMIC] = self.builder.quantized(DYNAMIC, dynamic)
-        times = self._times(selection, floats, extremes, dynamic)
-        planned = plan(selection, times)
-        mixed = self.builder.quantized(MIXED, planned.states)
-        limit = _HOPELESS * min(map(times.total, times.ops))
-        found = [first, *(each for s, each in extremes.items() if times.total(s) < limit), mixed]
-        engines, executed = self._loaded([floats, *found])
-        original = self.original
-        judge = Judge(parts_of(original.module, original.ctx), self._answers(engines[FLOAT]))
-        quality = {name: judge.judge(self._answers(engine)) for name, engine in engines.items()}
-        order = sorted(engines, key=lambda name: (name != FLOAT, -quality[name].worst_db))
-        alive = [name for name in order if not quality[name].dead]
+        """The fastest of `first` and of what the times of nodes say; of those that are as fast,
+        the nearest to the float model."""
+        limit = _HOPELESS * min(map(self.times.total, self.times.ops))
+        hopeful = (c for state, c in self.extremes.items() if self.times.total(state) < limit)
+        for candidate in (self._floats, first, *hopeful):
+            self.attempt(candidate)
+        name, planned = self._planned()
+        self.search(name, planned)
+        alive = [name for name, each in self.tried.items() if not each.quality.dead]
         if set(alive) <= {FLOAT, FLOAT_OPTIMIZED}:
-            alive = order  # what is then chosen is an error, if it is no float model
-        for name in [name for name in order if name not in alive]:
-            self.notes.append(f"{name} is no candidate: dead output {quality[name].dead[0]}")
+            alive = list(self.tried)  # what is then chosen is an error, if it is no float model
+        for name in [name for name in self.tried if name not in alive]:
+            self.notes.append(f"{name} is no candidate: dead output {self._of(name).dead[0]}")
         raced = race(
-            {name: e for name, e in engines.items() if name in alive}, self.samples[0], self.seconds
+            {name: self.tried[name].engine for name in alive}, self.samples[0], self.seconds
         )
-        chosen = winner(raced.laps, alive)
-        kept = {each.name: each for each in (floats, *found)}
-        kept[FLOAT] = replace(floats, name=FLOAT, model=self.original)
-        return Raced(kept[chosen], raced, quality, executed, planned, self.notes)
+        order = sorted(alive, key=lambda name: (name != FLOAT, -self._of(name).worst_db))
+        chosen = self.tried[self.choose(raced, order)].candidate
+        return Raced(chosen, raced, self.tried, planned, self.notes)
 
-    def _times(
-        self,
-        selection: Selection,
-        floats: Candidate,
-        extremes: Mapping[Precision, Candidate],
-        dynamic: Mapping[int, Precision],
-    ) -> Times:
-        """What the runtime says of models with all ops in one state, as far as they can be."""
+    def search(self, name: str, planned: Plan) -> None:
+        """Attempt more, where more is asked for than the fastest plan, the candidate of that name
+        (`budgeted`)."""
+
+    def choose(self, raced: Race, preferred: Sequence[str]) -> str:
+        """The name of the candidate to write: of the fastest the first."""
+        return winner(raced.laps, preferred)
+
+    def _planned(self) -> tuple[str, Plan]:
+        """Try the plan by what was measured, and that by what is measured of it, and so on; the
+        last, and the name of its candidate."""
+        planned, name = self.plan(), MIXED[0]
+        known: list[Mapping[int, Precision]] = []
+        for name in MIXED:
+            known.append(planned.states)
+            mixed = self.builder.quantized(name, planned.states)
+            if self.attempt(mixed) is None or name == MIXED[-1]:
+                break
+            measured = self._measured([mixed])[0]
+            self.times = corrected(self.selection, self.times, planned, measured)
+            again = self.plan()
+            if again.states in known:
+                break
+            planned = again
+        return name, planned
+
+    def _measured(self, candidates: Sequence[Candidate]) -> list[dict[int, Time]]:
+        """How long the ops of candidates take, in turns."""
         from qdialect.formats.onnx.write.node_times import node_times
 
-        models = {Precision.FLOAT: floats, **extremes}
-        files = [self._file(each.model) for each in models.values()]
+        files = [self._file(each.model) for each in candidates]
         nodes = node_times(files, self.samples[0], self.seconds / 2)
-        measured = {
-            state: attributed(selection, each) for state, each in zip(models, nodes, strict=True)
-        }
-        places = {op: place for place, op in enumerate(selection.values.block.ops)}
+        return [attributed(self.selection, each) for each in nodes]
+
+    def _of(self, name: str) -> Quality:
+        return self.tried[name].quality
+
+    @cached_property
+    def selection(self) -> Selection:
+        """What can be on codes."""
+        return self.builder.selection()
+
+    @cached_property
+    def _dynamic(self) -> Mapping[int, Precision]:
+        return self.builder.all_dynamic(self.selection)
+
+    @cached_property
+    def extremes(self) -> Mapping[Precision, Candidate]:
+        """The models in which all ops that can be are in one state that is no float."""
+        found = {Precision.CODES: self.builder.quantized(CODES, {})}
+        if Precision.DYNAMIC in self._dynamic.values():
+            found[Precision.DYNAMIC] = self.builder.quantized(DYNAMIC, self._dynamic)
+        return found
+
+    @cached_property
+    def times(self) -> Times:
+        """What the runtime says of the float model and of the extremes; corrected by what it says
+        of plans."""
+        models = {Precision.FLOAT: self._floats, **self.extremes}
+        ops = dict(zip(models, self._measured(list(models.values())), strict=True))
+        places = {op: place for place, op in enumerate(self.selection.values.block.ops)}
         able: dict[Precision, Collection[int]] = {
-            Precision.CODES: {places[op] for op in selection.ops}
+            Precision.CODES: {places[op] for op in self.selection.ops}
         }
-        if Precision.DYNAMIC in extremes:
-            able[Precision.DYNAMIC] = {n for n, s in dynamic.items() if s is Precision.DYNAMIC}
-        return Times(measured, able, conversion_rates())
+        if Precision.DYNAMIC in self.extremes:
+            states = self._dynamic.items()
+            able[Precision.DYNAMIC] = {n for n, state in states if state is Precision.DYNAMIC}
+        return Times(ops, able, conversion_rates())
+
+    def plan(self, weight: float = 0.0, losses: Mapping[int, float] = MappingProxyType({})) -> Plan:
+        """The states of least time + weight * loss (`precision.plan`)."""
+        return plan(self.selection, self.times, losses, weight)
+
+    def attempt(self, candidate: Candidate) -> Tried | None:
+        """Load a candidate and judge it; None where the runtime refuses it, which is noted."""
+        try:
+            engine, executed = self._loaded(self._file(candidate.model))
+        except QError as error:
+            self.notes.append(f"{candidate.name} is no candidate: {error.message}")
+            return None
+        made = Tried(candidate, engine, executed, self._quality(engine))
+        self.tried[candidate.name] = made
+        return made
+
+    def _loaded(self, file: Any) -> tuple[OrtEngine, Executed]:
+        from qdialect.formats.onnx.write.executed import optimized_engine
+
+        return optimized_engine(file)
+
+    def _quality(self, engine: OrtEngine) -> Quality:
+        return self._judge.judge(self.answers(engine))
 
     def _file(self, model: Model) -> Any:
         from qdialect.formats.onnx.write import write_model
 
-        return write_model(model.module, model.ctx, form=self.form).whole()
+        return write_model(model.module, model.ctx, form=self._form).whole()
 
-    def _loaded(
-        self, candidates: Sequence[Candidate]
-    ) -> tuple[dict[str, OrtEngine], dict[str, Executed]]:
-        """Those that the runtime loads, the float model first, and what it executes of each."""
-        from qdialect.formats.onnx.write.executed import optimized_engine
-
-        engines: dict[str, OrtEngine] = {}
-        executed: dict[str, Executed] = {}
-        source = self.original.source
-        is_file = source is not None and source.suffix == ".onnx"
-        engines[FLOAT], executed[FLOAT] = optimized_engine(
-            source if is_file and source is not None else self._file(self.original)
-        )
-        for each in candidates:
-            try:
-                engines[each.name], executed[each.name] = optimized_engine(self._file(each.model))
-            except QError as error:
-                self.notes.append(f"{each.name} is no candidate: {error.message}")
-        return engines, executed
-
-    def _answers(self, engine: OrtEngine) -> Iterator[Arrays]:
+    def answers(self, engine: OrtEngine) -> Iterator[Arrays]:
         """What it gives on all samples, by the names that the float model has for outputs."""
-        names = output_names(self.original.function())
+        names = output_names(self._original.function())
         for inputs in self.samples:
             yield dict(zip(names, engine.run(inputs).values(), strict=True))
 
@@ -305,7 +373,8 @@ def attributed(selection: Selection, nodes: Sequence[NodeTime]) -> dict[int, Tim
         number = numbers[_heaviest(op, selection, timed)]
         before = found.get(number)
         total = node.nanoseconds + (before.nanoseconds if before else 0.0)
-        found[number] = Time(total, node.takes_floats, node.gives_floats)
+        channels_last = node.kind.startswith("Nhwc")
+        found[number] = Time(total, node.takes_floats, node.gives_floats, channels_last)
     return found
 
 

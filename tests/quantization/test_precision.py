@@ -177,7 +177,7 @@ def test_the_command_writes_one_of_the_candidates(
 ) -> None:
     path, data = network
     out = tmp_path / "q.onnx"
-    flags = ["quantize", str(path), "-d", str(data), "-o", str(out), "--race", "300ms"]
+    flags = ["quantize", str(path), "-d", str(data), "-o", str(out), "--time", "300ms"]
     assert main([*flags, "--json"]) == 0
     found = json.loads(capsys.readouterr().out)["candidates"]
     assert found["chosen"] in found["raced"]

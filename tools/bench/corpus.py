@@ -51,6 +51,9 @@ class Source:
     samples: Sampler
     options: Mapping[str, object] = field(default_factory=dict)
     """Quantizer options this network needs."""
+    judge: str = "winners"
+    """What besides SQNR says how good outputs are: `winners` (share of equal places of the
+    largest number along the last axis), `cosine` (of the last output), or nothing."""
 
 
 @dataclass(frozen=True)
@@ -274,7 +277,7 @@ def float_model(source: Source) -> Path:
     return path
 
 
-class _Reader(CalibrationDataReader):
+class Reader(CalibrationDataReader):
     def __init__(self, feeds: Sequence[Feeds]) -> None:
         self._left: Iterator[Feeds] = iter(feeds)
 
@@ -293,7 +296,7 @@ def quantized_model(source: Source, config: Config, calibration: int = 64, seed:
     quantize_static(
         float_model(source),
         partial,
-        _Reader(source.samples(calibration, seed)),
+        Reader(source.samples(calibration, seed)),
         quant_format=config.form,
         activation_type=config.activations,
         weight_type=config.weights,
