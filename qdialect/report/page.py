@@ -201,8 +201,10 @@ def _tiles(
     )
     if bounds:
         classes = dict.fromkeys(bound.contract for bound in bounds)
-        against = "what the casts say" if contents.quantized else "what they were"
-        tiles.append(("outputs", ", ".join(classes), f"at most so far from {against}"))
+        name, against = "outputs", "what they were"
+        if contents.quantized:
+            name, against = "what rewrites changed", "what the casts say"
+        tiles.append((name, ", ".join(classes), f"at most so far from {against}"))
     if contents.layers and contents.quality is None:
         last = contents.layers[-1]
         shown = f"{last.sqnr_db:.1f} dB" if isfinite(last.sqnr_db) else "exact"

@@ -161,9 +161,10 @@ class BudgetedLoop(Loop):
             return
         space = _Space(self, self.losses())
         fastest = space.known(planned)
-        self._names.update({_ALL_FLOAT: FLOAT, fastest: MIXED})
-        if MIXED in self.tried:
-            space.learn(fastest, self._loss(MIXED))
+        self._names[_ALL_FLOAT] = FLOAT
+        for name in [name for name in MIXED if name in self.tried][-1:]:
+            self._names[fastest] = name
+            space.learn(fastest, self._loss(name))
 
         def meets(choice: Choice) -> bool:
             name = self._built(choice, space)

@@ -114,8 +114,8 @@ class Measured:
             where=Where(node=key) if key else None,
             code="dead-output",
             notes=(
-                "leave the ops float that lose most (--keep-float auto=3), take 16 bits "
-                "(--activations u16), or write it as it is with --allow-dead",
+                "leave the ops float that lose most (--keep-float auto=3) where the target has "
+                "floats, take 16 bits (--activations u16), or write it as it is with --allow-dead",
             ),
         )
 
@@ -187,11 +187,12 @@ def measure(
     """The quantized model, written in `form`, beside the float `model`, as the target executes
     them. Latency is that of the race where they `raced`, else of turns of about so many `seconds`.
 
-    What does not run is a `problem` of what was measured, and no error.
+    What does not run is a `problem` of what was measured, and no error. InputError (`float-nan`)
+    where the float model gives no numbers on the samples: nothing was calibrated then.
     """
     in_runtime = target.name == "onnxruntime" and find_spec("onnxruntime") is not None
     where = "ONNX Runtime with its optimizations" if in_runtime else "the reference interpreter"
-    found = Measured(samples, where)
+    found, undefined = Measured(samples, where), None
     try:
         sides = {
             FLOAT: _side(model, in_runtime, form),
@@ -204,7 +205,9 @@ def measure(
             return found
         inputs = samples.inputs if in_runtime else samples.inputs[:IN_REFERENCE]
         judge = Judge(parts_of(model.module, model.ctx), map(sides[FLOAT].run, inputs))
-        found.quality = judge.judge(map(sides[QUANTIZED].run, inputs))
+        undefined = judge.no_number()
+        if undefined is None:
+            found.quality = judge.judge(map(sides[QUANTIZED].run, inputs))
         engines = {n: s.engine for n, s in sides.items() if s.engine is not None}
         if raced is not None:
             laps = raced.race.laps
@@ -213,6 +216,10 @@ def measure(
             found.laps = race(engines, inputs[0], seconds).laps
     except QError as error:
         found.problem = error.message
+    if undefined is not None:
+        raise InputError(
+            f"the float model itself gives NaN in '{undefined}' on this data", code="float-nan"
+        )
     return found
 
 
