@@ -83,14 +83,12 @@ def asdict(row: quantize.Row) -> dict[str, object]:
     return {**vars(row), "files": {name: vars(file) for name, file in row.files.items()}}
 
 
-def test_agreement() -> None:
-    a = [{"y": np.array([[1.0, 3.0, 2.0]])}, {"y": np.array([[5.0, 1.0, 0.0], [1.0, 0.0, 0.0]])}]
+def test_metrics_of_tasks() -> None:
+    a = [{"y": np.array([[1.0, 3.0, 2.0]])}, {"y": np.array([[5.0, 1.0, 0.0]])}]
     b = [{"y": np.array([[1.0, 2.0, 3.0]])}, a[1]]
-    assert quantize.agreement("winners", a, b) == pytest.approx(2 / 3)
-    assert quantize.agreement("winners", [{"y": np.ones((2, 1))}], [{"y": np.ones((2, 1))}]) is None
-    assert quantize.agreement("cosine", a, [{"y": 2 * x["y"]} for x in a]) == pytest.approx(1)
-    assert quantize.agreement("cosine", a, b) == pytest.approx((13 / 14 + 2) / 3)
-    assert quantize.agreement("", a, b) is None
+    task = quantize.task_of("classify", [{}, {}], a)
+    assert task is not None and task.judge(a) == 1 and 0 < task.judge(b) < 1
+    assert quantize.task_of("detect", [{}, {}], a) is None
 
 
 def test_what_is_behind_is_told() -> None:

@@ -51,9 +51,8 @@ class Source:
     samples: Sampler
     options: Mapping[str, object] = field(default_factory=dict)
     """Quantizer options this network needs."""
-    judge: str = "winners"
-    """What besides SQNR says how good outputs are: `winners` (share of equal places of the
-    largest number along the last axis), `cosine` (of the last output), or nothing."""
+    task: str = "classify"
+    """Whose metric says how good outputs are (`qdialect.workflows.metrics_of_tasks`)."""
 
 
 @dataclass(frozen=True)
@@ -179,7 +178,13 @@ SOURCES = {
             samples.directions,
         ),
         Source("ocr-det", _ocr("ch_PP-OCRv4_det_infer"), {"x": (1, 3, 320, 320)}, samples.pages),
-        Source("ocr-rec", _ocr("ch_PP-OCRv4_rec_infer"), {"x": (1, 3, 48, 320)}, samples.lines),
+        Source(
+            "ocr-rec",
+            _ocr("ch_PP-OCRv4_rec_infer"),
+            {"x": (1, 3, 48, 320)},
+            samples.lines,
+            task="text",
+        ),
         Source(
             "magika",
             from_wheel("magika==1.0.3", "magika/models/standard_v3_3/model.onnx"),
@@ -214,7 +219,8 @@ def _held_out_source(name: str) -> Source:
     def load() -> onnx.ModelProto:
         return held_out_net(name, [feeds["x"] for feeds in sampler(4, 0)])
 
-    return Source(name, load, {"x": shape}, sampler)
+    task = {"yolo": "detect", "decoder": "text", "encoder": "embed"}.get(name, "classify")
+    return Source(name, load, {"x": shape}, sampler, task=task)
 
 
 HELD_OUT = tuple(NETS)

@@ -5,8 +5,8 @@ samples.  All files and the float one are then run in turns in one process, with
 optimizations, on one thread: a ratio is the median over turns of processor time, against the float
 file in the same turn.  How near a file is to the float one is told on other samples, where it is
 worst: the least SQNR of the parts of outputs and of their channels, as `qopt quantize` tells them.
-Beside it, the share of places where the same number is largest along the last axis, or the mean
-cosine of the last output.
+Beside it, the metric of its task (`qdialect.workflows.metrics_of_tasks`): 1 is what the float
+network gets.
 
     python -m tools.bench quantize --models minilm-dynamic --keep FOLDER --json quantize.json
 """
@@ -27,9 +27,11 @@ from pathlib import Path
 import numpy as np
 
 import qdialect as qd
+from qdialect.errors import InputError
 from qdialect.formats.onnx.write.executed import optimized_engine
 from qdialect.quantization.output_parts import parts_of
 from qdialect.quantization.quality import Judge
+from qdialect.workflows.metrics_of_tasks import TASKS, Task
 from qdialect.workflows.race import race
 from tests.support.tables import put, step, table
 from tools.bench import corpus
@@ -46,7 +48,7 @@ Answers = Sequence[Mapping[str, np.ndarray]]
 class File:
     """What one tool wrote: its time over the float file's (median and quartiles), megabytes, dB of
     the worst part and which that is, dB of the worst channel, how many channels are dead,
-    agreement, seconds that the tool took; or why there is none."""
+    the metric of the network's task, seconds that the tool took; or why there is none."""
 
     ratio: float = math.nan
     low: float = math.nan
@@ -56,7 +58,7 @@ class File:
     part: str = ""
     channel: float | None = None
     dead: int = 0
-    agreement: float | None = None
+    metric: float | None = None
     seconds: float = 0.0
     failed: str = ""
 
@@ -66,7 +68,7 @@ class Row:
     """One network: milliseconds and megabytes of the float file, and what each tool made of it."""
 
     model: str
-    judge: str
+    task: str
     milliseconds: float
     megabytes: float
     tests: int
@@ -79,25 +81,12 @@ def judge_of(path: Path, expected: Answers) -> Judge:
     return Judge(parts_of(model.module, model.ctx), expected)
 
 
-def agreement(judge: str, expected: Answers, got: Answers) -> float | None:
-    """Of the last output, by `Source.judge`; None where it does not say."""
-    name = list(expected[0])[-1]
-    pairs = [
-        (x[name].astype(np.float64), y[name].astype(np.float64))
-        for x, y in zip(expected, got, strict=True)
-    ]
-    if judge == "cosine":
-        found = [_cosines(a, b).ravel() for a, b in pairs]
-    elif judge == "winners" and pairs[0][0].shape[-1] > 1:
-        found = [(a.argmax(-1) == b.argmax(-1)).ravel() for a, b in pairs]
-    else:
+def task_of(name: str, feeds: Answers, expected: Answers) -> Task | None:
+    """The metric of a network's task on these samples; None where it has nothing to compare."""
+    try:
+        return TASKS[name](feeds, expected)
+    except InputError:
         return None
-    return float(np.concatenate(found).mean())
-
-
-def _cosines(a: np.ndarray, b: np.ndarray) -> np.ndarray:
-    norms = np.linalg.norm(a, axis=-1) * np.linalg.norm(b, axis=-1)
-    return (a * b).sum(-1) / np.maximum(norms, 1e-30)
 
 
 def quantized(
@@ -144,7 +133,7 @@ def row(source: corpus.Source, tools: Sequence[str], options: argparse.Namespace
         size = {tool: found.stat().st_size / 1e6 for tool, found in paths.items()}
     laps = race(engines, tests[0], options.seconds).laps
     expected = [engines[FLOAT].run(feeds) for feeds in tests]
-    judge = judge_of(path, expected)
+    judge, task = judge_of(path, expected), task_of(source.task, tests, expected)
     for tool in paths:
         got, lap = [engines[tool].run(feeds) for feeds in tests], laps[tool]
         found = judge.judge(got)
@@ -159,12 +148,14 @@ def row(source: corpus.Source, tools: Sequence[str], options: argparse.Namespace
             str(worst.part),
             min(channels, default=None),
             len(found.dead),
-            agreement(source.judge, expected, got),
+            None if task is None else task.judge(got),
             seconds[tool],
         )
     milliseconds, megabytes = laps[FLOAT].milliseconds, path.stat().st_size / 1e6
     ordered = {tool: files[tool] for tool in tools}
-    return Row(source.name, source.judge, milliseconds, megabytes, len(tests), ordered)
+    return Row(
+        source.name, source.task if task else "", milliseconds, megabytes, len(tests), ordered
+    )
 
 
 def tables(rows: Sequence[Row]) -> str:
@@ -178,13 +169,13 @@ def tables(rows: Sequence[Row]) -> str:
         "which",
         "worst channel",
         "dead",
-        "agreement",
+        "metric",
         "s",
     )
     lines: list[tuple[str, ...]] = []
     for row in rows:
         shown = f"{row.milliseconds:.2f} ms"
-        lines.append((row.model, FLOAT, shown, f"{row.megabytes:.1f}", *[""] * 6))
+        lines.append((row.model, FLOAT, shown, f"{row.megabytes:.1f}", *[""] * 4, row.task, ""))
         lines += [("", tool, *_cells(file)) for tool, file in row.files.items()]
     return table(header, lines)
 
@@ -194,10 +185,10 @@ def _cells(file: File) -> tuple[str, ...]:
         said = file.failed.replace("|", "/")[:60]
         return "fails", "", "", said, "", "", "", f"{file.seconds:.0f}"
     spread = f"{file.ratio:.2f} ± {(file.high - file.low) / 2:.2f}{'!' if file.low > 1 else ''}"
-    agreed = "" if file.agreement is None else f"{file.agreement:.3f}"
+    metric = "" if file.metric is None else f"{file.metric:.3f}"
     channel = "" if file.channel is None else f"{file.channel:.1f}"
     loss = f"{file.worst:.1f}", file.part, channel, str(file.dead or "")
-    return spread, f"{file.megabytes:.1f}", *loss, agreed, f"{file.seconds:.0f}"
+    return spread, f"{file.megabytes:.1f}", *loss, metric, f"{file.seconds:.0f}"
 
 
 def behind(row: Row, tool: str = "ours") -> list[str]:

@@ -154,12 +154,12 @@ def _transformer(name: str) -> Source:
     kind, *rest = name.split("-")
     masked = kind in ("encoder", "minilm")
     limit = len(_vocabulary()) if kind == "minilm" else SIZES[rest[0]]
-    judge = "cosine" if masked else "winners"
-    return Source(name, lambda: exported(name), {}, _texts(limit, masked=masked), judge=judge)
+    task = "embed" if masked else "text"
+    return Source(name, lambda: exported(name), {}, _texts(limit, masked=masked), task=task)
 
 
-def _ocr(name: str, file: str, sampler: Sampler, judge: str) -> Source:
-    return Source(name, from_wheel(OCR, f"ddddocr/{file}.onnx"), {}, sampler, judge=judge)
+def _ocr(name: str, file: str, sampler: Sampler, task: str) -> Source:
+    return Source(name, from_wheel(OCR, f"ddddocr/{file}.onnx"), {}, sampler, task=task)
 
 
 TRANSFORMERS = (
@@ -173,9 +173,9 @@ NAMES: Sequence[str] = ("ddddocr-det", "ddddocr", *TRANSFORMERS)
 def unseen(name: str) -> Source:
     """One of `NAMES`, or a network of the corpus."""
     if name == "ddddocr-det":
-        return _ocr(name, "common_det", _letters, "")
+        return _ocr(name, "common_det", _letters, "detect")
     if name == "ddddocr":
-        return _ocr(name, "common", _gray_lines, "winners")
+        return _ocr(name, "common", _gray_lines, "text")
     return _transformer(name) if name in NAMES else source_named(name)
 
 
