@@ -19,8 +19,8 @@ nothing can be run, and its size is right within a factor that a trial tells (`s
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
 from xdsl.dialects.func import ReturnOp
@@ -41,6 +41,8 @@ if TYPE_CHECKING:
     Array = NDArray[np.float64]
     Formula = Callable[[Sequence[Array]], Array]
 
+K = TypeVar("K", bound=Hashable)
+
 POINTS = 128
 """At how many points an elementwise op is looked at."""
 _STEP = 1e-4
@@ -59,8 +61,8 @@ def estimated_losses(selection: Selection, grids: Grids) -> Mapping[str, float]:
 
 
 def scaled(
-    losses: Mapping[str, float], trials: Sequence[tuple[frozenset[str], float]]
-) -> Mapping[str, float]:
+    losses: Mapping[K, float], trials: Sequence[tuple[frozenset[K], float]]
+) -> Mapping[K, float]:
     """Losses corrected by trials: of models that had these ops quantized, what they lost.
 
     Losses are taken to add.  Each trial multiplies those of its ops by what was measured over their

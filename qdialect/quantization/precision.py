@@ -13,7 +13,7 @@ elements where that op is in another state.
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 
 from xdsl.dialects.builtin import TensorType
@@ -21,7 +21,7 @@ from xdsl.ir import Operation, SSAValue
 
 from qdialect.analysis.cost import elements
 from qdialect.behaviors.shapes import shape_of
-from qdialect.placement import Parts
+from qdialect.placement import INFINITE, Parts
 from qdialect.placement.formats import Formats, State, Value
 from qdialect.quantization.recipe import Precision
 from qdialect.quantization.selection import Selection, concerns
@@ -34,15 +34,20 @@ FORMATS = {
     Precision.WEIGHTS: 0,
 }
 """Whether what an op takes and gives in a state are floats (0) or codes (1)."""
+CHANNELS_FIRST = 20
+"""So many times as long ONNX Runtime's pools of bytes take where channels are first (17 to 33 were
+measured)."""
 
 
 @dataclass(frozen=True)
 class Time:
-    """What an op took in a run, in nanoseconds, and whether it took and gave floats then."""
+    """What an op took in a run, in nanoseconds, whether it took and gave floats then, and whether
+    its kernel was one for channels that are last."""
 
     nanoseconds: float
     takes_floats: bool = True
     gives_floats: bool = True
+    channels_last: bool = False
 
 
 @dataclass(frozen=True)
@@ -74,6 +79,10 @@ class Times:
     ops: Mapping[Precision, Mapping[int, Time]]
     able: Mapping[Precision, Collection[int]]
     rates: Rates
+    #: nanoseconds that an op takes more: numbers of the one above and of it, and their states
+    beside: Mapping[tuple[int, int, Precision, Precision], float] = field(
+        default_factory=dict["tuple[int, int, Precision, Precision]", float]
+    )
 
     def total(self, state: Precision) -> float:
         """Nanoseconds of the ops of the run in a state."""
@@ -105,6 +114,35 @@ def plan(
     return _Statement(selection, times, losses, weight).solve()
 
 
+def corrected(
+    selection: Selection, times: Times, planned: Plan, measured: Mapping[int, Time]
+) -> Times:
+    """The times, with what was measured of a plan: an op may take longer beside one in another
+    state (an image whose channels are not last), which only that shows. What an op was once
+    slower than, it is; else a plan that was tried would look as good as one that was not."""
+    ops = list(selection.values.block.ops)
+    places = {op: place for place, op in enumerate(ops)}
+    known = {state: dict(each) for state, each in times.ops.items()}
+    beside = dict(times.beside)
+    for place, time in measured.items():
+        state = planned.states.get(place, Precision.FLOAT)
+        before = known[state].get(place)
+        more = time.nanoseconds - (0.0 if before is None else before.nanoseconds)
+        if before is None or more <= 0:
+            continue
+        others: list[tuple[int, int, Precision, Precision]] = []
+        for value in filter(float_value, ops[place].operands):
+            above = places.get(value.owner) if isinstance(value.owner, Operation) else None
+            of_above = None if above is None else planned.states.get(above)
+            if above is not None and of_above is not None and FORMATS[of_above] != FORMATS[state]:
+                others.append((above, place, of_above, state))
+        for key in others:
+            beside[key] = max(beside.get(key, 0.0), more / len(others))
+        if not others:
+            known[state][place] = time
+    return replace(times, ops=known, beside=beside)
+
+
 @dataclass
 class _Statement:
     selection: Selection
@@ -115,16 +153,24 @@ class _Statement:
     places: dict[Operation, int] = field(default_factory=dict[Operation, int])
     numbers: dict[Operation, int] = field(default_factory=dict[Operation, int])
     states: list[list[Precision]] = field(default_factory=list[list[Precision]])
+    _slower: dict[tuple[int, int], dict[tuple[Precision, Precision], int]] = field(
+        default_factory=dict["tuple[int, int]", "dict[tuple[Precision, Precision], int]"]
+    )
 
     def solve(self) -> Plan:
         values = self.selection.values
         ops = list(values.block.ops)
         self.places.update((op, place) for place, op in enumerate(ops))
+        for (above, place, *states), more in self.times.beside.items():
+            self._slower.setdefault((above, place), {})[states[0], states[1]] = round(more)
         for op in ops:
             if concerns(op):
                 self._op(op)
         for op in self.numbers:
             self._fused(op)
+            self._moved(op)
+            self._turned(op)
+            self._corrected(op)
         for value in values.all_values():
             self._value(value, values)
         start = [0] * len(self.numbers)
@@ -166,38 +212,71 @@ class _Statement:
 
     def _fused(self, op: Operation) -> None:
         """What an op costs that is executed with another, where the other is in another state."""
-        n = self.numbers[op]
-        for index, state in enumerate(self.states[n]):
+        for state in self.states[self.numbers[op]]:
             if self._time(op, state) is not None:
                 continue
             anchor = self._executed_with(op, state)
             if anchor is None or op not in self.selection.ops or anchor not in self.selection.ops:
                 continue
-            m = self.numbers[anchor]
             alone = round(self.times.rates.dequantize(sum(map(elements, op.results))))
-            table = [
-                [alone * (i == index and other is not state) for i in range(len(self.states[n]))]
-                for other in self.states[m]
-            ]
-            known = self.problem.pairs.get((m, n))
-            if known is not None:
-                table = [
-                    [a + b for a, b in zip(*rows, strict=True)]
-                    for rows in zip(known, table, strict=True)
-                ]
-            self.problem.pairs[m, n] = table
+            others = (other for other in Precision if other is not state)
+            self._beside(anchor, op, {(other, state): alone for other in others})
+
+    def _beside(
+        self, above: Operation, op: Operation, costs: Mapping[tuple[Precision, Precision], int]
+    ) -> None:
+        """Add what the states of two ops cost together."""
+        m, n = self.numbers[above], self.numbers[op]
+        table = [[costs.get((one, other), 0) for other in self.states[n]] for one in self.states[m]]
+        self.problem.pairs.append((m, n, table))
+
+    def _moved(self, op: Operation) -> None:
+        """Casts are moved past an op that moves or picks the elements of one value, by us and by
+        runtimes: it is on floats only between floats."""
+        behavior = self.selection.values.ctx.behaviors.get(op)
+        if behavior is None or not behavior.commutes:
+            return
+        above = [v.owner for v in op.operands if float_value(v)]
+        if len(above) != 1 or Precision.CODES not in self.states[self.numbers[op]]:
+            return
+        for near in (*above, *(use.operation for result in op.results for use in result.uses)):
+            if isinstance(near, Operation) and near in self.numbers:
+                self._beside(near, op, {(Precision.CODES, Precision.FLOAT): INFINITE})
+
+    def _turned(self, op: Operation) -> None:
+        """Channels are last behind a product on codes; where the nearest product above is on
+        floats they are not, and the kernel for that is a slow one."""
+        time, above = self._time(op, Precision.CODES), op
+        if time is None or not time.channels_last:
+            return
+        behaviors = self.selection.values.ctx.behaviors
+        while (found := self._above(above)) is not None:
+            above, behavior = found, behaviors.get(found)
+            if behavior is not None and behavior.accumulator is not None:
+                slow = round(CHANNELS_FIRST * time.nanoseconds)
+                floats = (state for state, form in FORMATS.items() if not form)
+                self._beside(above, op, {(state, Precision.CODES): slow for state in floats})
+                return
+
+    def _corrected(self, op: Operation) -> None:
+        """What an op took longer beside another that is in another state."""
+        for above in dict.fromkeys(value.owner for value in filter(float_value, op.operands)):
+            if isinstance(above, Operation) and above in self.numbers:
+                known = self._slower.get((self.places[above], self.places[op]))
+                if known is not None:
+                    self._beside(above, op, known)
 
     def _executed_with(self, op: Operation, state: Precision) -> Operation | None:
         """The nearest op above that has a time in a state."""
-        above = op
-        while True:
-            owners = [v.owner for v in above.operands if float_value(v)]
-            made = [o for o in owners if isinstance(o, Operation) and o in self.numbers]
-            if not made:
-                return None
-            above = made[0]
-            if self._time(above, state) is not None:
-                return above
+        above = self._above(op)
+        while above is not None and self._time(above, state) is None:
+            above = self._above(above)
+        return above
+
+    def _above(self, op: Operation) -> Operation | None:
+        """The op that makes the first of its operands that an op makes."""
+        owners = (value.owner for value in op.operands if float_value(value))
+        return next((o for o in owners if isinstance(o, Operation) and o in self.numbers), None)
 
     def _value(self, value: SSAValue, values: Values) -> None:
         owner = value.owner

@@ -201,8 +201,10 @@ def _tiles(
     )
     if bounds:
         classes = dict.fromkeys(bound.contract for bound in bounds)
-        against = "what the casts say" if contents.quantized else "what they were"
-        tiles.append(("outputs", ", ".join(classes), f"at most so far from {against}"))
+        name, against = "outputs", "what they were"
+        if contents.quantized:
+            name, against = "what rewrites changed", "what the casts say"
+        tiles.append((name, ", ".join(classes), f"at most so far from {against}"))
     if contents.layers and contents.quality is None:
         last = contents.layers[-1]
         shown = f"{last.sqnr_db:.1f} dB" if isfinite(last.sqnr_db) else "exact"
@@ -215,8 +217,9 @@ def _measured_tiles(contents: Contents) -> list[tuple[str, str, str]]:
     tiles: list[tuple[str, str, str]] = []
     worst = None if contents.quality is None else contents.quality.worst
     if worst is not None:
-        channel = "" if worst.worst_channel is None else f", channel {worst.worst_channel}"
-        note = f"of {worst.part}{channel}: {db_text(worst.worst_channel_db)}"
+        note = f"of {worst.part}"
+        if worst.worst_channel is not None and isfinite(worst.worst_channel_db):
+            note += f", channel {worst.worst_channel}: {db_text(worst.worst_channel_db)}"
         tiles.append(("SQNR of the worst output", db_text(worst.sqnr_db), note))
     for name, one, other, ratio in contents.executed[1:3]:
         if ratio:

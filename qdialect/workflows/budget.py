@@ -36,6 +36,13 @@ class Outcome:
     ratio: float = math.nan
     metric: float | None = None
 
+    def __str__(self) -> str:
+        shown = [] if self.metric is None else [f"metric {self.metric:.4g}"]
+        shown.append(f"SQNR {self.sqnr:.1f} dB" if self.sqnr < math.inf else "no noise")
+        if not math.isnan(self.ratio):
+            shown.append(f"{self.milliseconds:.3g} ms ({self.ratio:.2f} of float)")
+        return ", ".join(shown)
+
 
 @dataclass(frozen=True)
 class Budget:

@@ -28,7 +28,7 @@ from qdialect.quantization.coverage import Coverage, left_float
 from qdialect.quantization.dynamic import dynamic_refusal
 from qdialect.quantization.grids import assign
 from qdialect.quantization.output_parts import parts_of
-from qdialect.quantization.precision import Plan, Rate, Rates, Time, Times, plan
+from qdialect.quantization.precision import Plan, Rate, Rates, Time, Times, corrected, plan
 from qdialect.quantization.quality import Judge, Quality
 from qdialect.quantization.recipe import Precision, Recipe
 from qdialect.quantization.selection import Selection, concerns, select
@@ -51,9 +51,10 @@ if TYPE_CHECKING:
     Arrays = Mapping[str, NDArray[Any]]
 
 FLOAT, FLOAT_OPTIMIZED = "float", "float, optimized"
-RULES, CODES, DYNAMIC, MIXED = "by rules", "all on codes", "all dynamic", "by times"
+RULES, CODES, DYNAMIC = "by rules", "all on codes", "all dynamic"
+MIXED = ("by times", "by times, again", "by times, a third time")
 """Names of candidates: quantized as without times; all that can be, in two ways; as the times
-say."""
+say, the second with what was measured of the first."""
 _HOPELESS = 1.3
 """A model in one state whose nodes take so many times as long as those of the fastest does not
 race."""
@@ -179,7 +180,8 @@ class Loop:
     """Finds the fastest candidate in ONNX Runtime, by about so many seconds of timing.
 
     `samples` are inputs that the candidates are judged on; the first is what is timed. `original`
-    is the float model as it was loaded, and takes part as its user runs it.
+    is the float model as it was loaded, and takes part as its user runs it. Who asks for more than
+    speed attempts more candidates (`search`), and chooses among them otherwise (`choose`).
     """
 
     def __init__(
@@ -201,17 +203,18 @@ class Loop:
         self._floats = builder.floats()
         candidate = replace(self._floats, name=FLOAT, model=original)
         engine, executed = self._loaded(source if is_file else self._file(original))
-        self._judge = Judge(parts_of(original.module, original.ctx), self._answers(engine))
+        self._judge = Judge(parts_of(original.module, original.ctx), self.answers(engine))
         self.tried[FLOAT] = Tried(candidate, engine, executed, self._quality(engine))
 
     def run(self, first: Candidate) -> Raced:
         """The fastest of `first` and of what the times of nodes say; of those that are as fast,
         the nearest to the float model."""
-        planned, limit = self.plan(), _HOPELESS * min(map(self.times.total, self.times.ops))
+        limit = _HOPELESS * min(map(self.times.total, self.times.ops))
         hopeful = (c for state, c in self.extremes.items() if self.times.total(state) < limit)
-        mixed = self.builder.quantized(MIXED, planned.states)
-        for candidate in (self._floats, first, *hopeful, mixed):
+        for candidate in (self._floats, first, *hopeful):
             self.attempt(candidate)
+        name, planned = self._planned()
+        self.search(name, planned)
         alive = [name for name, each in self.tried.items() if not each.quality.dead]
         if set(alive) <= {FLOAT, FLOAT_OPTIMIZED}:
             alive = list(self.tried)  # what is then chosen is an error, if it is no float model
@@ -221,8 +224,42 @@ class Loop:
             {name: self.tried[name].engine for name in alive}, self.samples[0], self.seconds
         )
         order = sorted(alive, key=lambda name: (name != FLOAT, -self._of(name).worst_db))
-        chosen = self.tried[winner(raced.laps, order)].candidate
+        chosen = self.tried[self.choose(raced, order)].candidate
         return Raced(chosen, raced, self.tried, planned, self.notes)
+
+    def search(self, name: str, planned: Plan) -> None:
+        """Attempt more, where more is asked for than the fastest plan, the candidate of that name
+        (`budgeted`)."""
+
+    def choose(self, raced: Race, preferred: Sequence[str]) -> str:
+        """The name of the candidate to write: of the fastest the first."""
+        return winner(raced.laps, preferred)
+
+    def _planned(self) -> tuple[str, Plan]:
+        """Try the plan by what was measured, and that by what is measured of it, and so on; the
+        last, and the name of its candidate."""
+        planned, name = self.plan(), MIXED[0]
+        known: list[Mapping[int, Precision]] = []
+        for name in MIXED:
+            known.append(planned.states)
+            mixed = self.builder.quantized(name, planned.states)
+            if self.attempt(mixed) is None or name == MIXED[-1]:
+                break
+            measured = self._measured([mixed])[0]
+            self.times = corrected(self.selection, self.times, planned, measured)
+            again = self.plan()
+            if again.states in known:
+                break
+            planned = again
+        return name, planned
+
+    def _measured(self, candidates: Sequence[Candidate]) -> list[dict[int, Time]]:
+        """How long the ops of candidates take, in turns."""
+        from qdialect.formats.onnx.write.node_times import node_times
+
+        files = [self._file(each.model) for each in candidates]
+        nodes = node_times(files, self.samples[0], self.seconds / 2)
+        return [attributed(self.selection, each) for each in nodes]
 
     def _of(self, name: str) -> Quality:
         return self.tried[name].quality
@@ -246,13 +283,10 @@ class Loop:
 
     @cached_property
     def times(self) -> Times:
-        """What the runtime says of the float model and of the extremes, run in turns."""
-        from qdialect.formats.onnx.write.node_times import node_times
-
+        """What the runtime says of the float model and of the extremes; corrected by what it says
+        of plans."""
         models = {Precision.FLOAT: self._floats, **self.extremes}
-        files = [self._file(each.model) for each in models.values()]
-        nodes = node_times(files, self.samples[0], self.seconds / 2)
-        ops = {s: attributed(self.selection, n) for s, n in zip(models, nodes, strict=True)}
+        ops = dict(zip(models, self._measured(list(models.values())), strict=True))
         places = {op: place for place, op in enumerate(self.selection.values.block.ops)}
         able: dict[Precision, Collection[int]] = {
             Precision.CODES: {places[op] for op in self.selection.ops}
@@ -283,14 +317,14 @@ class Loop:
         return optimized_engine(file)
 
     def _quality(self, engine: OrtEngine) -> Quality:
-        return self._judge.judge(self._answers(engine))
+        return self._judge.judge(self.answers(engine))
 
     def _file(self, model: Model) -> Any:
         from qdialect.formats.onnx.write import write_model
 
         return write_model(model.module, model.ctx, form=self._form).whole()
 
-    def _answers(self, engine: OrtEngine) -> Iterator[Arrays]:
+    def answers(self, engine: OrtEngine) -> Iterator[Arrays]:
         """What it gives on all samples, by the names that the float model has for outputs."""
         names = output_names(self._original.function())
         for inputs in self.samples:
@@ -339,7 +373,8 @@ def attributed(selection: Selection, nodes: Sequence[NodeTime]) -> dict[int, Tim
         number = numbers[_heaviest(op, selection, timed)]
         before = found.get(number)
         total = node.nanoseconds + (before.nanoseconds if before else 0.0)
-        found[number] = Time(total, node.takes_floats, node.gives_floats)
+        channels_last = node.kind.startswith("Nhwc")
+        found[number] = Time(total, node.takes_floats, node.gives_floats, channels_last)
     return found
 
 

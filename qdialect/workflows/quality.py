@@ -114,8 +114,8 @@ class Measured:
             where=Where(node=key) if key else None,
             code="dead-output",
             notes=(
-                "leave the ops float that lose most (--keep-float auto=3), take 16 bits "
-                "(--activations u16), or write it as it is with --allow-dead",
+                "leave the ops float that lose most (--keep-float auto=3) where the target has "
+                "floats, take 16 bits (--activations u16), or write it as it is with --allow-dead",
             ),
         )
 
@@ -123,7 +123,7 @@ class Measured:
         """Note the sizes of the float model's file, where it is from one, and of what was
         written."""
         if source is not None:
-            self.sizes = {FLOAT: size_of(source), QUANTIZED: size_of(written)}
+            self.sizes = {FLOAT: size_of(source), WRITTEN: size_of(written)}
 
     def as_json(self) -> dict[str, Any]:
         """As plain data."""
@@ -140,7 +140,7 @@ class Measured:
 
     def rows(self) -> list[tuple[str, ...]]:
         """Latency, size and what is executed, of both models, under a heading."""
-        names = FLOAT, QUANTIZED
+        names = FLOAT, WRITTEN
         rows: list[tuple[str, ...]] = [("", *names, "ratio")]
         if self.laps:
             one, other = (self.laps[name] for name in names)
@@ -157,7 +157,7 @@ class Measured:
         return rows if len(rows) > 1 else []
 
 
-FLOAT, QUANTIZED = "float", "quantized"
+FLOAT, WRITTEN = "float", "written"
 
 
 def size_text(size: int) -> str:
@@ -187,32 +187,39 @@ def measure(
     """The quantized model, written in `form`, beside the float `model`, as the target executes
     them. Latency is that of the race where they `raced`, else of turns of about so many `seconds`.
 
-    What does not run is a `problem` of what was measured, and no error.
+    What does not run is a `problem` of what was measured, and no error. InputError (`float-nan`)
+    where the float model gives no numbers on the samples: nothing was calibrated then.
     """
     in_runtime = target.name == "onnxruntime" and find_spec("onnxruntime") is not None
     where = "ONNX Runtime with its optimizations" if in_runtime else "the reference interpreter"
-    found = Measured(samples, where)
+    found, undefined = Measured(samples, where), None
     try:
         sides = {
             FLOAT: _side(model, in_runtime, form),
-            QUANTIZED: _side(quantized, in_runtime, form),
+            WRITTEN: _side(quantized, in_runtime, form),
         }
-        found.written = sides[QUANTIZED].written
+        found.written = sides[WRITTEN].written
         found.executed = {n: s.executed for n, s in sides.items() if s.executed is not None}
         if samples is None:
             found.problem = "there is no data to judge the outputs on"
             return found
         inputs = samples.inputs if in_runtime else samples.inputs[:IN_REFERENCE]
         judge = Judge(parts_of(model.module, model.ctx), map(sides[FLOAT].run, inputs))
-        found.quality = judge.judge(map(sides[QUANTIZED].run, inputs))
+        undefined = judge.no_number()
+        if undefined is None:
+            found.quality = judge.judge(map(sides[WRITTEN].run, inputs))
         engines = {n: s.engine for n, s in sides.items() if s.engine is not None}
         if raced is not None:
             laps = raced.race.laps
-            found.laps = {FLOAT: laps[RACED_FLOAT], QUANTIZED: laps[raced.chosen.name]}
+            found.laps = {FLOAT: laps[RACED_FLOAT], WRITTEN: laps[raced.chosen.name]}
         elif engines and seconds > 0:
             found.laps = race(engines, inputs[0], seconds).laps
     except QError as error:
         found.problem = error.message
+    if undefined is not None:
+        raise InputError(
+            f"the float model itself gives NaN in '{undefined}' on this data", code="float-nan"
+        )
     return found
 
 

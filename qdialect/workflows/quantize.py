@@ -18,10 +18,12 @@ from qdialect.profile.matching import Matching, match_profile
 from qdialect.profile.record import Profile, Settings
 from qdialect.quantization.apply_profile import LoadedModel, remark
 from qdialect.quantization.coverage import Coverage
+from qdialect.quantization.grids import assign
 from qdialect.quantization.recipe import Recipe
 from qdialect.targets.base import Target
+from qdialect.workflows.budget import parse_budget
 from qdialect.workflows.calibrate import calibrate, new_profile, open_data
-from qdialect.workflows.candidates import RULES, Builder, Loop, Raced
+from qdialect.workflows.candidates import RULES, Builder, Candidate, Raced
 from qdialect.workflows.model import Form, Model
 from qdialect.workflows.prepared import prepared_model
 from qdialect.workflows.quality import HELD_OUT, Samples, held_out
@@ -33,6 +35,7 @@ if TYPE_CHECKING:
     from qdialect.quantization.bias_correction import BiasCorrection
     from qdialect.quantization.search import Arrays, OpenRun, Trial
     from qdialect.quantization.sensitivity import Sensitivity
+    from qdialect.workflows.budgeted import Answer, Request
 
     Watch = Callable[[Iterable[int], int], Iterable[int]]
 
@@ -40,12 +43,16 @@ SENSITIVITY_SAMPLES = 4
 SEARCH_SAMPLES = 32
 CORRECTION_SAMPLES = 16
 REPORT_SAMPLES = 2
+LEAST = "sqnr>=10"
+"""What a result keeps where nobody says how accurate it has to be: noise is at most a tenth of
+each part of the outputs."""
 
 
 @dataclass(frozen=True)
 class Quantized:
     """A quantized model, the profile it is from, what in it is float and why, and what was
-    measured for that; what matched of the profile, if it may be of another model."""
+    measured for that; what matched of the profile, if it may be of another model; what came of a
+    request."""
 
     model: Model
     profile: Profile
@@ -54,6 +61,7 @@ class Quantized:
     trials: Sequence[Trial] = ()
     matching: Matching | None = None
     raced: Raced | None = None
+    answer: Answer | None = None
 
 
 def _spread(count: int, most: int) -> Sequence[int]:
@@ -90,7 +98,8 @@ class Quantization:
     of a profile is used, whatever model it is of; `profile_path` is where it is from.  `numerics`
     is how far integer ops may be from what the casts say; None: no farther than the target's
     rounding.  For so many `seconds` ONNX Runtime times what could be written (`candidates`).
-    What single ops lose is kept in the folder `state`, and measured by `workers` (`sensitivity`).
+    `request` is what is asked for besides (`budgeted`). What single ops lose is kept in the folder
+    `state`, and measured by `workers` (`sensitivity`), or with `estimate` guessed (`noise`).
     """
 
     model: Model
@@ -109,6 +118,8 @@ class Quantization:
     form: Form = "qdq"
     state: Path | None = None
     workers: str | None = None
+    request: Request | None = None
+    estimate: bool = False
     watch: Watch = _unwatched
 
     def run(self, keep_sensitive: int = 0) -> Quantized:
@@ -151,13 +162,45 @@ class Quantization:
             loaded.removed(profile),
             refused,
         )
-        chosen, raced = builder.quantized(RULES, recipe.plan), None
+        chosen, raced, answer = builder.quantized(RULES, recipe.plan), None, None
         races = self.seconds and recipe.plan is None and not self.require_all
         if races and self.data is not None:
-            samples = self._samples(self._trial_samples)
-            raced = Loop(builder, samples, self.seconds, self.model, self.form).run(chosen)
+            raced, answer = self._raced(builder, chosen)
             chosen = raced.chosen
-        return Quantized(chosen.model, profile, chosen.coverage, ranking, trials, matching, raced)
+        elif self.request is not None:
+            raise UsageError(
+                "a metric, budgets and a front take data, ONNX Runtime and time for a race",
+                code="missing-data",
+            )
+        return Quantized(
+            chosen.model, profile, chosen.coverage, ranking, trials, matching, raced, answer
+        )
+
+    def _raced(self, builder: Builder, first: Candidate) -> tuple[Raced, Answer | None]:
+        """What was asked for; else the fastest candidate that keeps `LEAST`."""
+        from qdialect.workflows.budgeted import BudgetedLoop, Request
+
+        request, samples = self.request, self._samples(self._trial_samples)
+        if request is None:
+            request = Request((parse_budget(LEAST),), best_effort=True)
+        else:
+            judged = self.judged_samples()
+            assert judged is not None
+            samples = list(judged.inputs)
+        recipe = replace(builder.recipe, plan={})
+
+        def losses() -> dict[str, float]:
+            if self.estimate or self.request is None:
+                from qdialect.quantization.noise import estimated_losses
+
+                selection = builder.selection()
+                return dict(estimated_losses(selection, assign(selection)))
+            found = self._sensitivities(builder.prepared, builder.profile, recipe)
+            return {entry.key: entry.loss for entry in found}
+
+        loop = BudgetedLoop(builder, samples, self.seconds, self.model, self.form, request, losses)
+        raced, answer = loop.answered(first)
+        return raced, None if self.request is None else answer
 
     def _engine(self) -> EngineName:
         if self.engine is not None:

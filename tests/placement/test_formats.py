@@ -32,7 +32,7 @@ def graphs(draw: st.DrawFn, formats: int = 2) -> Formats:
         values.append(Value(producer, users, convert, draw(st.booleans())))
     graph = Formats(ops, values)
     if count > 1 and draw(st.booleans()):
-        graph.pairs[0, 1] = [[draw(COSTS) for _ in ops[1]] for _ in ops[0]]
+        graph.pairs.append((0, 1, [[draw(COSTS) for _ in ops[1]] for _ in ops[0]]))
     return graph
 
 

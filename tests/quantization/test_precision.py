@@ -198,7 +198,7 @@ def test_the_float_model_is_written_where_nothing_is_faster(
         assert preferred[0] == "float"
         return preferred[0]
 
-    monkeypatch.setattr("qdialect.workflows.candidates.winner", fastest)
+    monkeypatch.setattr("qdialect.workflows.budgeted.winner", fastest)
     path, data = network
     out = tmp_path / "q.onnx"
     assert main(["quantize", str(path), "-d", str(data), "-o", str(out), "--race", "100ms"]) == 0
