@@ -17,7 +17,7 @@ from qdialect.cli.qopt import main
 from qdialect.formats.onnx.write.node_times import NodeTime, conversion_times, node_times
 from qdialect.ops import keys_of
 from qdialect.quantization.grids import assign
-from qdialect.quantization.precision import Plan, Rate, Rates, Time, Times, plan
+from qdialect.quantization.precision import Losses, Plan, Rate, Rates, Time, Times, plan
 from qdialect.quantization.preparation import prepare
 from qdialect.quantization.recipe import Precision, Recipe
 from qdialect.quantization.selection import Selection, select
@@ -89,7 +89,7 @@ def planned(
         {CODES: {numbers[key] for key in numbers}},
         Rates(rate, rate, Rate(0.0, 0.0)),
     )
-    losses = {numbers[key]: 1.0 for key in codes}
+    losses = Losses({numbers[key]: 1.0 for key in codes})
     values = selection.values
     found = plan(values.function, values.ctx, times, losses, more.get("weight", 0.0))
     return {key: found.states[n] for key, n in numbers.items() if n in found.states}, found
