@@ -14,7 +14,6 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from math import isfinite
-from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from xdsl.ir import Operation
@@ -28,7 +27,7 @@ from qdialect.quantization.coverage import Coverage, left_float
 from qdialect.quantization.dynamic import dynamic_refusal
 from qdialect.quantization.grids import assign
 from qdialect.quantization.output_parts import parts_of
-from qdialect.quantization.precision import Plan, Rate, Rates, Time, Times, corrected, plan
+from qdialect.quantization.precision import Losses, Plan, Rate, Rates, Time, Times, corrected, plan
 from qdialect.quantization.quality import Judge, Quality
 from qdialect.quantization.recipe import Precision, Recipe
 from qdialect.quantization.selection import ALL, Selection, concerns, select
@@ -308,7 +307,7 @@ class Loop:
             able[Precision.DYNAMIC] = {n for n, state in states if state is Precision.DYNAMIC}
         return Times(ops, able, conversion_rates())
 
-    def plan(self, weight: float = 0.0, losses: Mapping[int, float] = MappingProxyType({})) -> Plan:
+    def plan(self, weight: float = 0.0, losses: Losses | None = None) -> Plan:
         """The states of least time + weight * loss (`precision.plan`)."""
         return plan(self._function, self.selection.values.ctx, self.times, losses, weight)
 
