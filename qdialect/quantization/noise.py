@@ -33,6 +33,7 @@ from qdialect.ops import keys_of
 from qdialect.qparams import QParams
 from qdialect.quantization.grids import Grids
 from qdialect.quantization.selection import Selection
+from qdialect.quantization.sensitivity import kernel_name, value_name
 from qdialect.quantization.values import Values, float_value, only_user, real_array
 
 if TYPE_CHECKING:
@@ -50,14 +51,19 @@ _STEP = 1e-4
 
 
 def estimated_losses(selection: Selection, grids: Grids) -> Mapping[str, float]:
-    """By key of each op that is quantized and is no mere movement: the noise over signal of the
-    worst output when only it is, with these grids."""
-    noise = _Noise(selection.values)
-    return {
-        keys_of(op)[0]: noise.of_op(op, behavior, grids)
-        for op, behavior in selection.ops.items()
-        if not behavior.commutes and keys_of(op)
-    }
+    """The noise over signal of the worst output when one thing is rounded alone, with these grids,
+    under the names of `sensitivity.Measurement`: each op that is quantized and is no mere movement,
+    the weights and result of each that has weights, and each value."""
+    noise, found = _Noise(selection.values), dict[str, float]()
+    for op, behavior in selection.ops.items():
+        if not behavior.commutes and keys_of(op):
+            found[keys_of(op)[0]] = noise.of_op(op, behavior, grids, operands=True)
+        if behavior.has_weights and keys_of(op):
+            found[kernel_name(keys_of(op)[0])] = noise.of_op(op, behavior, grids, operands=False)
+    for value, params in grids.qparams.items():
+        if keys := selection.values.keys(value):
+            found[value_name(keys[0])] = noise.of_value(value, params)
+    return found
 
 
 def scaled(
@@ -103,8 +109,13 @@ class _Noise:
         for op in reversed(list(values.block.ops)):
             self._up(op)
 
-    def of_op(self, op: Operation, behavior: Behavior, grids: Grids) -> float:
-        """What arrives of all that is rounded where the op is quantized alone."""
+    def of_value(self, value: SSAValue, params: QParams) -> float:
+        """What arrives of the rounding of a value."""
+        return float((_rounding(params) * self._arrives.get(value, self._nothing)[0]).max())
+
+    def of_op(self, op: Operation, behavior: Behavior, grids: Grids, *, operands: bool) -> float:
+        """What arrives of all that is rounded where the op is quantized alone; without `operands`
+        of its weights and results."""
         total = self._nothing[0]
         for result in op.results:
             arrives = self._arrives.get(result, self._nothing)
@@ -112,7 +123,8 @@ class _Noise:
                 total = total + _rounding(params) * arrives[0]
         arrives = self._arrives.get(op.results[0], self._nothing)
         for index, value in enumerate(op.operands):
-            params = grids.operand(op, index) if float_value(value) else None
+            rounds = operands and float_value(value)
+            params = grids.operand(op, index) if rounds else None
             if params is not None:
                 gain = self._gain(op, behavior, index)
                 total = total + _rounding(params) * gain[0] * arrives[0]

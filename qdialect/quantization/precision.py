@@ -14,7 +14,6 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
-from types import MappingProxyType
 
 from xdsl.dialects.builtin import TensorType
 from xdsl.dialects.func import FuncOp
@@ -100,21 +99,33 @@ class Plan:
     parts: Parts
 
 
+@dataclass(frozen=True)
+class Losses:
+    """Noise over signal of an output that single roundings make; independent noises add.
+
+    `ops` are by number of op: with its weights in codes, and its result rounded to codes. It is
+    also taken for a product that quantizes its input as it runs: that is rounded in the place of
+    the result.  `values` are of values of floats that are converted to codes.
+    """
+
+    ops: Mapping[int, float] = field(default_factory=dict[int, float])
+    values: Mapping[SSAValue, float] = field(default_factory=dict[SSAValue, float])
+
+
 def plan(
     function: FuncOp,
     ctx: QContext,
     times: Times,
-    losses: Mapping[int, float] = MappingProxyType({}),
+    losses: Losses | None = None,
     weight: float = 0.0,
 ) -> Plan:
     """The states of the ops of a float function that are fastest, or of least
 
-        nanoseconds + weight * sum of losses of the ops on codes.
+    nanoseconds + weight * (sum of losses of the ops that are not on floats, and of the values
+                            that are converted to codes).
 
-    `losses` are by number of op: noise over signal of an output, with that op alone on codes;
-    independent noises add.
     """
-    return _Statement(function, ctx, times, losses, weight).solve()
+    return _Statement(function, ctx, times, losses or Losses(), weight).solve()
 
 
 def corrected(function: FuncOp, times: Times, planned: Plan, measured: Mapping[int, Time]) -> Times:
@@ -149,7 +160,7 @@ class _Statement:
     function: FuncOp
     ctx: QContext
     times: Times
-    losses: Mapping[int, float]
+    losses: Losses
     weight: float
     problem: Formats = field(default_factory=Formats)
     places: dict[Operation, int] = field(default_factory=dict[Operation, int])
@@ -194,8 +205,8 @@ class _Statement:
     def _price(self, op: Operation, state: Precision) -> int:
         """What an op costs in a state; on codes, with the casts that it has there."""
         time, rates = self._time(op, state), self.times.rates
-        loss = self.losses.get(self.places[op], 0.0) if state is Precision.CODES else 0.0
-        price = self.weight * loss
+        loss = self.losses.ops.get(self.places[op], 0.0)
+        price = self.weight * loss if state is not Precision.FLOAT else 0.0
         if time is None:
             return round(price)
         price += time.nanoseconds
@@ -297,6 +308,7 @@ class _Statement:
         # Float kernels for images take channels in blocks, those on codes channels last.
         moves = 2 * rates.move(count) if self._is_image(value, near) else 0.0
         to_codes, to_floats = rates.quantize(count) + moves, rates.dequantize(count) + moves
+        to_codes += self.weight * self.losses.values.get(value, 0.0)
         return [[0, round(to_codes)], [round(to_floats), 0]]
 
     def _is_image(self, value: SSAValue, near: list[Operation]) -> bool:

@@ -11,7 +11,11 @@ all values that cross are kept; for an op only its own part is made again, with 
 op, and of the parts below those are run that read something which changed.  A model of n ops in k
 parts opens n sessions of n/k ops each, not n of n.
 
-Ops that move elements or pick them lose nothing by themselves and are not measured.
+Ops that move elements or pick them lose nothing by themselves and are not measured as ops.
+
+Two ops beside each other round the value between them once. For the precision of ops (`precision`)
+losses are therefore also measured in pieces that no two share: of each value that may be in codes,
+and of each op with weights these and its result.
 """
 
 from __future__ import annotations
@@ -19,8 +23,10 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from enum import Enum
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Operation, SSAValue
 
@@ -28,7 +34,8 @@ from qdialect.context import QContext
 from qdialect.ops import ConstantOp, keys_of
 from qdialect.profile.ranges import Range
 from qdialect.profile.record import Profile
-from qdialect.quantization.emission import emit
+from qdialect.qparams import QParams
+from qdialect.quantization.emission import cast_pair, emit
 from qdialect.quantization.grids import Grids, assign
 from qdialect.quantization.parts import Part, Parts, split
 from qdialect.quantization.recipe import Recipe
@@ -45,6 +52,26 @@ if TYPE_CHECKING:
 
 Judge = Callable[[Sequence["Arrays"], Sequence["Arrays"]], float]
 """Of outputs of the float model and of another on the same samples: noise over signal."""
+
+
+class Rounded(Enum):
+    """What is rounded alone."""
+
+    #: an op: its operands, weights and results
+    OP = "op"
+    #: its weights and results
+    KERNEL = "kernel"
+    #: a value
+    VALUE = "value"
+
+
+@dataclass(frozen=True)
+class _Source:
+    """A rounding: an op (None: `value` is an argument), and one of its results."""
+
+    kind: Rounded
+    op: Operation | None
+    value: SSAValue
 
 
 @dataclass(frozen=True)
@@ -101,11 +128,7 @@ class Measurement:
         function = Interpreter(self.ctx, self.module).function()
         self._whole = select(Values(function, self.ctx, self.profile, self.recipe))
         self._grids = assign(self._whole)
-        self._chosen = {
-            keys_of(op)[0]: op
-            for op, behavior in self._whole.ops.items()
-            if not behavior.commutes and keys_of(op)
-        }
+        self._sources = dict(self._all_sources())
         count = sum(not isinstance(op, ConstantOp) for op in function.body.block.ops)
         self._parts: Parts = split(function, max(round(math.sqrt(count)), 1))
         self._values = {number: value for value, number in self._parts.numbers.items()}
@@ -113,21 +136,32 @@ class Measurement:
     @property
     def candidates(self) -> Sequence[str]:
         """The keys of the ops that would be quantized, in program order."""
-        return list(self._chosen)
+        return [key for key, source in self._sources.items() if source.kind is Rounded.OP]
+
+    @property
+    def roundings(self) -> Sequence[str]:
+        """The names of what is rounded in all of these, piece by piece (`Rounded`): noises that do
+        not contain each other, and so add up to that of any plan."""
+        return [key for key, source in self._sources.items() if source.kind is not Rounded.OP]
 
     def losses(self, keys: Collection[str]) -> Iterator[Sensitivity]:
-        """What each of these ops loses alone, in program order."""
+        """What each of these (`candidates`, `roundings`) loses alone."""
         if not self._runs:
             self._start()
         expected = self._outputs([{} for _ in self.samples])
-        for key, op in self._chosen.items():
+        for key, source in self._sources.items():
             if key not in keys:
                 continue
-            part, place = self._parts.places[op]
-            run = self.open_run(self._alone(part, place, op))
-            changed = [part.run(run, known) for known in self._known]
-            self._below(part, changed)
-            yield Sensitivity(key, op.name, self.judge(expected, self._outputs(changed)))
+            if source.op is None:
+                changed = [self._rounded(source.value, known) for known in self._known]
+                self._below(None, changed)
+            else:
+                part, place = self._parts.places[source.op]
+                run = self.open_run(self._alone(part, place, source))
+                changed = [part.run(run, known) for known in self._known]
+                self._below(part, changed)
+            what = "input" if source.op is None else source.op.name
+            yield Sensitivity(key, what, self.judge(expected, self._outputs(changed)))
 
     def _start(self) -> None:
         """Open all parts, and run them."""
@@ -138,10 +172,34 @@ class Measurement:
                 known.update(part.run(run, known))
             self._known.append(known)
 
-    def _below(self, first: Part, changed: Sequence[Environment]) -> None:
-        """What of the parts behind `first` changes by what has changed."""
+    def _all_sources(self) -> Iterator[tuple[str, _Source]]:
+        """What may be rounded, by name: ops, then their results and codes, in program order."""
+        chosen = {op: behavior for op, behavior in self._whole.ops.items() if keys_of(op)}
+        for op, behavior in chosen.items():
+            if not behavior.commutes:
+                yield keys_of(op)[0], _Source(Rounded.OP, op, op.results[0])
+        for op, behavior in chosen.items():
+            if behavior.has_weights:
+                yield kernel_name(keys_of(op)[0]), _Source(Rounded.KERNEL, op, op.results[0])
+        values = self._whole.values
+        for value in self._grids.qparams:
+            owner = value.owner
+            if keys := values.keys(value):
+                op = owner if isinstance(owner, Operation) else None
+                yield value_name(keys[0]), _Source(Rounded.VALUE, op, value)
+
+    def _rounded(self, argument: SSAValue, known: Environment) -> Environment:
+        """An argument rounded to its codes and back, in floats."""
+        number, params = self._parts.numbers[argument], self._grids.qparams[argument]
+        array, storage = known[number], params.storage
+        scale, zero = params.scale_list()[0], params.zero_point_list()[0]
+        codes = np.clip(np.rint(array / scale) + zero, storage.min, storage.max)
+        return {number: ((codes - zero) * scale).astype(array.dtype)}
+
+    def _below(self, first: Part | None, changed: Sequence[Environment]) -> None:
+        """What of the parts behind `first` (None: of all) changes by what has changed."""
         parts = iter(zip(self._parts.parts, self._runs, strict=True))
-        for part, _ in parts:
+        for part, _ in parts if first is not None else ():
             if part is first:
                 break
         for part, run in parts:
@@ -158,10 +216,15 @@ class Measurement:
             for known, new in zip(self._known, changed, strict=True)
         ]
 
-    def _alone(self, part: Part, place: int, op: Operation) -> ModuleOp:
-        """The part with casts around one op."""
+    def _alone(self, part: Part, place: int, source: _Source) -> ModuleOp:
+        """The part with casts around one op, or on one result."""
         copy = part.clone()
-        block, whole = copy.function.body.block, self._whole.values
+        block, whole, op = copy.function.body.block, self._whole.values, source.op
+        assert op is not None
+        if source.kind is Rounded.VALUE:
+            value = copy.ops[place].results[op.results.index(source.value)]
+            _round(value, self._grids.qparams[source.value])
+            return copy.module
         ranges: dict[SSAValue, Range] = {
             argument: found
             for number, argument in zip(part.takes, block.args, strict=True)
@@ -170,7 +233,8 @@ class Measurement:
         values = Values(copy.function, self.ctx, self.profile, self.recipe, ranges)
         alone, cloned = Selection(values), copy.ops[place]
         alone.ops[cloned] = self._whole.ops[op]
-        emit(alone, _grids_of(op, cloned, self._grids))
+        whole_op = source.kind is Rounded.OP
+        emit(alone, _grids_of(op, cloned, self._grids, operands=whole_op))
         return copy.module
 
 
@@ -188,14 +252,38 @@ def losses(
     return {found.key: found.loss for found in work.losses(work.candidates)}
 
 
-def _grids_of(op: Operation, copy: Operation, grids: Grids) -> Grids:
-    """What the grids of the whole say of one op, for a copy of it: casts on each use of a value,
-    and on its results."""
+def kernel_name(key: str) -> str:
+    """The name of the weights and the result of an op."""
+    return f"kernel {key}"
+
+
+def value_name(key: str) -> str:
+    """The name of a value that is rounded."""
+    return f"value {key}"
+
+
+def _round(value: SSAValue, params: QParams) -> None:
+    """Casts to codes and back between a value and its users."""
+    owner = value.owner
+    assert isinstance(owner, Operation)
+    codes, real = cast_pair(value, params, owner)
+    value.replace_uses_with_if(real.result, lambda use: use.operation is not codes)
+    block = owner.parent
+    assert block is not None
+    block.insert_ops_after([codes, real], owner)
+
+
+def _grids_of(op: Operation, copy: Operation, grids: Grids, *, operands: bool) -> Grids:
+    """What the grids of the whole say of one op, for a copy of it: casts on its results, and with
+    `operands` on each use of a value."""
     found = Grids()
     for index, value in enumerate(copy.operands):
         params = grids.operand(op, index)
         if params is not None:
-            found.uses[copy, index] = found.qparams[value] = params
+            # Its scale is also that of the bias.
+            found.qparams[value] = params
+        if params is not None and operands:
+            found.uses[copy, index] = params
         if (op, index) in grids.constants:
             found.constants[copy, index] = grids.constants[op, index]
     results: dict[SSAValue, SSAValue] = dict(zip(op.results, copy.results, strict=True))

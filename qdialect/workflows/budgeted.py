@@ -17,11 +17,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from xdsl.ir import Operation, SSAValue
+
 from qdialect.errors import InputError, Where
 from qdialect.ops import keys_of
 from qdialect.quantization.noise import scaled
-from qdialect.quantization.precision import Plan
+from qdialect.quantization.precision import Losses, Plan
 from qdialect.quantization.recipe import Precision
+from qdialect.quantization.sensitivity import kernel_name, value_name
 from qdialect.weights import save_text
 from qdialect.workflows.budget import Budget, Outcome
 from qdialect.workflows.candidates import FLOAT, Builder, Candidate, Loop, Raced
@@ -118,7 +121,8 @@ def write_front(folder: Path, answer: Answer, form: Form, *, inline: bool = Fals
 
 
 class BudgetedLoop(Loop):
-    """A loop that answers a request; `losses` tells what each op loses alone, by key."""
+    """A loop that answers a request; `losses` tells what each rounding loses alone, by
+    name (`sensitivity.Measurement`)."""
 
     def __init__(
         self,
@@ -269,19 +273,34 @@ class _Space:
 
     def __init__(self, loop: Loop, losses: Mapping[str, float]) -> None:
         self._loop = loop
-        self._first = {
-            number: min(losses[keys[0]], _WORST)
-            for number, op in enumerate(loop.selection.values.block.ops)
-            if (keys := keys_of(op)) and keys[0] in losses
-        }
-        self._losses: Mapping[int, float] = self._first
-        self._trials: list[tuple[frozenset[int], float]] = []
+        values = loop.selection.values
+        ops = list(values.block.ops)
+        places = {op: number for number, op in enumerate(ops)}
+        #: the loss of each rounding: of the weights and the result of an op, by its number, and of
+        #: a value that is converted to codes
+        self._first: dict[int | SSAValue, float] = {}
+        for op, behavior in loop.selection.ops.items():
+            for key in keys_of(op)[:1]:
+                loss = losses.get(kernel_name(key), losses.get(value_name(key), 0.0))
+                self._first[places[op]] = 0.0 if behavior.commutes else min(loss, _WORST)
+        #: values with the numbers of the ops that make and that use them
+        self._values: list[tuple[SSAValue, int | None, list[int]]] = []
+        for value in values.all_values():
+            owner, users = value.owner, [use.operation for use in value.uses]
+            made = places[owner] if isinstance(owner, Operation) else None
+            self._values.append((value, made, [places[user] for user in users]))
+            for key in values.keys(value)[:1]:
+                self._first[value] = min(losses.get(value_name(key), 0.0), _WORST)
+        self._losses: Mapping[int | SSAValue, float] = self._first
+        self._trials: list[tuple[frozenset[int | SSAValue], float]] = []
         self._states: dict[Choice, Mapping[int, Precision]] = {_ALL_FLOAT: {}}
-        self._nanoseconds: dict[Choice, float] = {_ALL_FLOAT: loop.times.total(Precision.FLOAT)}
+        self._nanoseconds = {_ALL_FLOAT: loop.times.total(Precision.FLOAT)}
 
     def plan(self, weight: float) -> Choice:
         """The plan of least time + weight * loss."""
-        return self.known(self._loop.plan(weight, self._losses), weight)
+        ops = {key: loss for key, loss in self._losses.items() if isinstance(key, int)}
+        values = {key: loss for key, loss in self._losses.items() if not isinstance(key, int)}
+        return self.known(self._loop.plan(weight, Losses(ops, values)), weight)
 
     def known(self, found: Plan, weight: float = 0.0) -> Choice:
         """A plan by what it has not on floats, noted."""
@@ -302,11 +321,18 @@ class _Space:
 
     def learn(self, choice: Choice, loss: float) -> None:
         """Correct losses by what a plan lost."""
-        self._trials.append((self._on_codes(choice), loss))
+        self._trials.append((self._rounded(choice), loss))
         self._losses = scaled(self._first, self._trials)
 
     def _loss(self, choice: Choice) -> float:
-        return sum(self._losses.get(number, 0.0) for number in self._on_codes(choice))
+        return sum(self._losses.get(key, 0.0) for key in self._rounded(choice))
 
-    def _on_codes(self, choice: Choice) -> frozenset[int]:
-        return frozenset(number for number, state in choice if state is Precision.CODES)
+    def _rounded(self, choice: Choice) -> frozenset[int | SSAValue]:
+        """What is rounded in a plan: ops, and values that floats are converted from."""
+        states = dict(choice)
+        found: list[int | SSAValue] = list(states)
+        for value, made, users in self._values:
+            on_codes = made is not None and states.get(made) is Precision.CODES
+            if not on_codes and any(states.get(user) is Precision.CODES for user in users):
+                found.append(value)
+        return frozenset(found)

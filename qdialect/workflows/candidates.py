@@ -14,7 +14,6 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from math import isfinite
-from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from xdsl.ir import Operation
@@ -28,13 +27,14 @@ from qdialect.quantization.coverage import Coverage, left_float
 from qdialect.quantization.dynamic import dynamic_refusal
 from qdialect.quantization.grids import assign
 from qdialect.quantization.output_parts import parts_of
-from qdialect.quantization.precision import Plan, Rate, Rates, Time, Times, corrected, plan
+from qdialect.quantization.precision import Losses, Plan, Rate, Rates, Time, Times, corrected, plan
 from qdialect.quantization.quality import Judge, Quality
 from qdialect.quantization.recipe import Precision, Recipe
-from qdialect.quantization.selection import Selection, concerns, select
+from qdialect.quantization.selection import ALL, Selection, concerns, select
 from qdialect.quantization.values import Values, float_value
 from qdialect.reference import Interpreter, output_names
 from qdialect.workflows.model import Model, run_passes
+from qdialect.workflows.quantize_bodies import dynamic_bodies
 from qdialect.workflows.race import Race, race, winner
 
 if TYPE_CHECKING:
@@ -99,6 +99,10 @@ class Builder:
             removed=self.removed,
             whole=self.whole,
         )
+        if ALL in self.recipe.dynamic:
+            changed = dynamic_bodies(model, self.recipe)
+            model = changed.model
+            model.ctx.remarks.remarks += changed.remarks
         return Candidate(name, self._optimized(model), coverage)
 
     def floats(self) -> Candidate:
@@ -303,7 +307,7 @@ class Loop:
             able[Precision.DYNAMIC] = {n for n, state in states if state is Precision.DYNAMIC}
         return Times(ops, able, conversion_rates())
 
-    def plan(self, weight: float = 0.0, losses: Mapping[int, float] = MappingProxyType({})) -> Plan:
+    def plan(self, weight: float = 0.0, losses: Losses | None = None) -> Plan:
         """The states of least time + weight * loss (`precision.plan`)."""
         return plan(self._function, self.selection.values.ctx, self.times, losses, weight)
 

@@ -19,26 +19,31 @@ becomes
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+from xdsl.dialects.builtin import f32
 from xdsl.ir import Operation
 
-from qdialect.numerics.contract import Contract
+from qdialect.analysis.codes import qparams_of
+from qdialect.ops import ReluOp, make_constant
 from qdialect.passes.casts.cast_rules import DequantizeOfQuantize
 from qdialect.passes.pipelines import optimize_pipeline
-from qdialect.quant import DCastOp, QCastOp
+from qdialect.quant import DCastOp, QCastOp, element_type
 from qdialect.quantization.precision import Times, plan
 from qdialect.quantization.recipe import Precision
 from qdialect.quantization.selection import concerns
-from qdialect.quantization.values import float_value
+from qdialect.quantization.values import codes_behind, float_value, real_array
+from qdialect.rewrite import Refusal
 from qdialect.workflows.candidates import attributed, conversion_rates
 from qdialect.workflows.model import Model, run_passes
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from qdialect.context import QContext
     from qdialect.targets.base import Target
 
     Arrays = Mapping[str, NDArray[Any]]
@@ -64,20 +69,21 @@ def with_islands(
     quantized = _quantized(model)
     if not quantized:
         return None
-    floats = _dropped(model, None)
+    floats, ops = _dropped(model, None)
     function = floats.function()
     executed = run_passes(floats, optimize_pipeline(target, "exact"), target=target)
     files = [write_model(each.module, each.ctx).whole() for each in (executed, optimized)]
     nodes = node_times(files, inputs, seconds)
     by_state = (Precision.FLOAT, Precision.CODES)
-    ops = {s: attributed(function, floats.ctx, n) for s, n in zip(by_state, nodes, strict=True)}
-    times = Times(ops, {Precision.CODES: _numbers(floats, quantized)}, conversion_rates())
+    taken = {s: attributed(function, floats.ctx, n) for s, n in zip(by_state, nodes, strict=True)}
+    places = {op: place for place, op in enumerate(function.body.block.ops)}
+    able = {places[ops[number]] for number in quantized}
+    times = Times(taken, {Precision.CODES: able}, conversion_rates())
     states = plan(function, floats.ctx, times).states
-    order = [state for _, state in sorted(states.items())]
-    on_floats = {n for n, state in enumerate(order) if state is Precision.FLOAT}
+    on_floats = {n for n, op in enumerate(ops) if states[places[op]] is Precision.FLOAT}
     if not on_floats & quantized:
         return None
-    return Islands(_dropped(model, on_floats), len(on_floats & quantized), len(quantized))
+    return Islands(_dropped(model, on_floats)[0], len(on_floats & quantized), len(quantized))
 
 
 def _computing(model: Model) -> list[Operation]:
@@ -103,15 +109,9 @@ def _quantized(model: Model) -> set[int]:
     return {number for number, op in enumerate(ops) if op in fed and op in ends}
 
 
-def _numbers(model: Model, quantized: Collection[int]) -> set[int]:
-    """The numbers in the function of ops that are given by their number among `_computing`."""
-    places = {op: place for place, op in enumerate(model.function().body.block.ops)}
-    return {places[op] for number, op in enumerate(_computing(model)) if number in quantized}
-
-
-def _dropped(model: Model, on_floats: Collection[int] | None) -> Model:
+def _dropped(model: Model, on_floats: Collection[int] | None) -> tuple[Model, Sequence[Operation]]:
     """A copy without the casts between ops on floats (None: all are), as far as `relaxed` drops
-    them."""
+    them, and its ops that compute. Where codes end at 0, a ReLU takes the place of the casts."""
     copy = Model(model.module.clone(), model.ctx.clone())
     ops = _computing(copy)
     chosen = {op for n, op in enumerate(ops) if on_floats is None or n in on_floats}
@@ -120,10 +120,41 @@ def _dropped(model: Model, on_floats: Collection[int] | None) -> Model:
         if not isinstance(cast, DCastOp) or not isinstance(cast.input.owner, QCastOp):
             continue
         value, match = cast.input.owner.input, rule.match(cast)
-        if match is None or not isinstance(rule.check(match), Contract):
+        made = not isinstance(value.owner, Operation) or value.owner in chosen
+        uses = [use for use in cast.result.uses if use.operation in chosen]
+        if match is None or not made or not uses:
             continue
-        if isinstance(value.owner, Operation) and value.owner not in chosen:
-            continue
-        for use in [use for use in cast.result.uses if use.operation in chosen]:
+        refusal = rule.check(match)
+        if isinstance(refusal, Refusal):
+            if refusal.code != "clips" or not _begins_at_zero(cast):
+                continue
+            clipped = ReluOp(value, result_types=[value.type])
+            assert cast.parent is not None
+            cast.parent.insert_op_before(clipped, cast)
+            value = clipped.results[0]
+        for use in uses:
             use.operation.operands[use.index] = value
-    return copy
+    for op in chosen:
+        if not any(isinstance(value.owner, DCastOp) for value in op.operands if float_value(value)):
+            _with_float_constants(op, copy.ctx)
+    return copy, ops
+
+
+def _begins_at_zero(cast: DCastOp) -> bool:
+    """Whether the least code stands for 0."""
+    params = qparams_of(cast.input)
+    return params is not None and params.is_per_tensor and params.zero_point == params.storage.min
+
+
+def _with_float_constants(op: Operation, ctx: QContext) -> None:
+    """Let an op take constants that are codes as floats: else they are dequantized as it runs."""
+    for index, value in enumerate(op.operands):
+        constant = codes_behind(value)
+        floats = real_array(value, ctx.blobs) if constant is not None else None
+        if constant is None or floats is None or element_type(value.type) != f32:
+            continue
+        made = make_constant(floats.astype(np.float32), f32, ctx.blobs)
+        made.location = constant.location
+        assert op.parent is not None
+        op.parent.insert_op_before(made, op)
+        op.operands[index] = made.result

@@ -195,7 +195,7 @@ class Quantization:
 
                 selection = builder.selection()
                 return dict(estimated_losses(selection, assign(selection)))
-            found = self._sensitivities(builder.prepared, builder.profile, recipe)
+            found = self._sensitivities(builder.prepared, builder.profile, recipe, roundings=True)
             return {entry.key: entry.loss for entry in found}
 
         loop = BudgetedLoop(builder, samples, self.seconds, self.model, self.form, request, losses)
@@ -286,7 +286,7 @@ class Quantization:
         return sorted(found, key=lambda entry: -entry.loss)
 
     def _sensitivities(
-        self, prepared: Model, profile: Profile, recipe: Recipe
+        self, prepared: Model, profile: Profile, recipe: Recipe, *, roundings: bool = False
     ) -> Sequence[Sensitivity]:
         from qdialect.workflows.sensitivity import SensitivityRun
 
@@ -304,5 +304,6 @@ class Quantization:
             self.state,
             self.workers,
             prepared,
+            roundings,
             self.watch,
         ).run()

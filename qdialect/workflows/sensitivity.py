@@ -48,7 +48,7 @@ class SensitivityRun:
     """One run on a float `model` as it was loaded; `numbers` are the samples of the data that are
     looked at, `state` a folder to keep results in, `workers` a number of processes or the address
     of a scheduler (None: this process). `prepared` is the model as it is quantized, where somebody
-    has made it.
+    has made it. With `roundings` the pieces are measured that add up to any plan.
     """
 
     model: Model
@@ -62,14 +62,16 @@ class SensitivityRun:
     state: Path | None = None
     workers: str | None = None
     prepared: Model | None = None
+    roundings: bool = False
     watch: Watch = field(default=lambda numbers, total: numbers)
 
     def run(self) -> list[Sensitivity]:
-        """Of each op that would be quantized, in program order; UsageError with workers for a model
-        that no file has, InputError for a state that cannot be kept."""
+        """Of each op that would be quantized, or of each rounding; UsageError with workers for a
+        model that no file has, InputError for a state that cannot be kept."""
         work = _measurement(self)
+        names = work.roundings if self.roundings else work.candidates
         known = self._read(work)
-        missing = [key for key in work.candidates if key not in known]
+        missing = [key for key in names if key not in known]
         results = self._on_workers(missing) if self.workers else work.losses(missing)
         path = self._path(work)
         for _ in self.watch(range(len(missing)), len(missing)) if missing else ():
@@ -77,7 +79,7 @@ class SensitivityRun:
             known[found.key] = found
             if path is not None:
                 _append(path, found)
-        return [known[key] for key in work.candidates]
+        return [known[key] for key in names]
 
     def _path(self, work: Measurement) -> Path | None:
         """The file of this measurement."""

@@ -25,7 +25,7 @@ def test_estimates_are_near_what_is_measured() -> None:
         measured = losses(model.module, model.ctx, profile, Recipe(), samples, opened(model))
         selection = select(Values(model.function(), model.ctx, profile, Recipe()))
         estimated = estimated_losses(selection, assign(selection))
-        assert estimated.keys() == measured.keys()
+        assert estimated.keys() >= measured.keys()
         assert all(math.isfinite(loss) and loss >= 0 for loss in estimated.values())
         ratios += [
             abs(math.log10(estimated[key] / measured[key]))
